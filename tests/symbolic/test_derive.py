@@ -18,6 +18,7 @@ import tinytensor as tt
 from derivations import equations
 from tests.symbolic.derived import PAPERS, Paper, focal
 from tinytensor import nn
+from tinytensor.autograd import Function
 from tinytensor.nn import functional as F
 from tinytensor.symbolic.calculus.adjoints import Definition, Program, d, name_of
 from tinytensor.symbolic.calculus.formulas import Array, Size, normal, total
@@ -27,6 +28,7 @@ from tinytensor.symbolic.derive.arguments import Index, size
 from tinytensor.symbolic.derive.derivation import Derivation, derive
 from tinytensor.symbolic.derive.deriving import _expand
 from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.derive.source import Source
 
 
 def terms(lines) -> int:
@@ -318,3 +320,24 @@ def test_a_size_in_the_wrong_order_is_told():
 def test_what_cannot_be_followed_is_refused(fn):
     with pytest.raises(NotDerivable, match=REFUSED[fn]):
         derive(fn, x=("N", "D"))
+
+
+class Wrong(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+def test_program_is_compared_with_the_run(monkeypatch):
+    derivation = derive(lambda x: Wrong.apply(x), x=("N",))
+    assert not derivation
+    assert "the gradient of x by backward() is another one" in derivation.verdict
+    right = derive(lambda x: x * x, x=("N",))
+    assert right.proved
+    written = Source.text
+    monkeypatch.setattr(Source, "text", lambda source: written(source).replace("**2", "**3"))
+    assert "the value is another one" in derive(lambda x: x * x, x=("N",)).verdict

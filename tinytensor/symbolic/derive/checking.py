@@ -175,6 +175,8 @@ def _checked(fn: Callable, derivation: Derivation, name: str, hand, arguments: d
     derived = _expanded(found.adjoints[name_of(entry)].right, adjoints)
     forward = {line.name for line in found.forward}
     program = _Definitions(found.forward)
+    if found.unproved:
+        return Checked(name, "undecided", expected, derivation.verdict)
     for through in (set(), forward):
         rest = normal(program.expand(derived - own, through))
         if rest == 0:

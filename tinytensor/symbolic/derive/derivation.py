@@ -8,6 +8,7 @@ from html import escape
 import numpy as np
 from sympy import Expr, Indexed, Sum
 
+from tinytensor.autograd import grad
 from tinytensor.nn.module import Module
 from tinytensor.symbolic.calculus.adjoints import Definition, Name, d, name_of
 from tinytensor.symbolic.calculus.formulas import Array
@@ -16,7 +17,10 @@ from tinytensor.symbolic.calculus.notation import equation, equation_tex, tex, t
 from tinytensor.symbolic.derive.deriving import Derived, derive_lines
 from tinytensor.symbolic.derive.modules import as_function
 from tinytensor.symbolic.derive.source import Source, evaluate
+from tinytensor.symbolic.derive.tracing import told
 from tinytensor.tools.shown import Latex, formula, sentence, shown
+
+CLOSE = 1e-7  # of the program and a run in float64, relative to the largest entry
 
 
 class Formula:
@@ -85,8 +89,26 @@ class Derivation:
 
     @property
     def proved(self) -> bool:
-        """Is every line equal to the derivative, for all sizes and values, under the assumptions?"""
-        return not self._found.unproved
+        """Is every line equal to the derivative, for all sizes and values, under the assumptions?
+
+        The program must also give the value and the gradients of the runs that it was read from.
+        """
+        return not self._found.unproved and not self.differs
+
+    @cached_property
+    def differs(self) -> str:
+        """Where the program and the runs of the function itself differ by more than rounding; empty if nowhere."""
+        for run in self._found.trace.runs:
+            inputs = {n: run.inputs[n] for n in self.gradients}
+            free = {self._program._identifier(s): run.at[s] for s in self._program.free}
+            found = self.evaluate(**{n: x.detach().numpy() for n, x in run.inputs.items()}, **free)
+            slopes = grad(run.result.sum(), [*inputs.values()], retain_graph=True, materialize_grads=True)
+            for name, own in {"value": run.result, **dict(zip(inputs, slopes, strict=True))}.items():
+                own = own.detach().numpy()
+                if not np.allclose(found[name], own, rtol=CLOSE, atol=CLOSE * (1 + np.abs(own).max(initial=0))):
+                    what = "the value" if name == "value" else f"the gradient of {name} by backward()"
+                    return f"{what} is another one than that of these formulas at {told(run.at)}"
+        return ""
 
     __bool__ = property(lambda self: self.proved).fget
 
@@ -100,7 +122,9 @@ class Derivation:
     @property
     def verdict(self) -> str:
         """Whether every line is proved, in words."""
-        return "proved for any size" if self.proved else f"NOT proved: {', '.join(self._found.unproved)}"
+        if self._found.unproved:
+            return f"NOT proved: {', '.join(self._found.unproved)}"
+        return f"NOT proved: {self.differs}" if self.differs else "proved for any size"
 
     @property
     def loss(self) -> str:

@@ -152,7 +152,7 @@ class Trace:
         if found is None:
             raise Unexplained(
                 f"derive: {call.op.name}{call.where}: the number {first} is {', '.join(map(str, given))} at the sizes "
-                f"{'; '.join(_told(a) for a in self.at)}, which no simple formula of the sizes explains"
+                f"{'; '.join(told(a) for a in self.at)}, which no simple formula of the sizes explains"
             )
         scalar_place = isinstance(first, float) or call.op.kernel is not None or call.op.name in _SCALARS
         return number(found) if scalar_place and not isinstance(first, bool) else found
@@ -398,12 +398,13 @@ def _masked(dims, kind: str, one: Expr, other: Expr, mask: Callable) -> Value:
     return Value(dims, lambda *at: other + (one - other) * mask(*at), kind)
 
 
-def _told(at: dict[Size, int]) -> str:
+def told(at: dict[Size, int]) -> str:
+    """Numbers for sizes in words: N = 5, D = 7."""
     return ", ".join(f"{s} = {n}" for s, n in at.items())
 
 
 def _different(call: Call, runs: list[Run]) -> str:
-    counts = ", ".join(f"{len(run.calls)} at {_told(run.at)}" for run in runs)
+    counts = ", ".join(f"{len(run.calls)} at {told(run.at)}" for run in runs)
     return (
         f"derive: the function makes other calls at other sizes ({counts}), from {call.op.name}{call.where} on: a loop "
         "or a branch depends on a size or on data; write it for all sizes at once (a sum, a mask), or prove() it at one"
