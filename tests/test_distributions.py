@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors import safe_open
-from tinytensor.distributions import Bernoulli, Categorical, MultivariateNormal, Normal, Uniform, kl_divergence
 
 import tinytensor as tt
 from tinytensor import distributions
+from tinytensor.distributions import Bernoulli, Categorical, MultivariateNormal, Normal, Uniform, kl_divergence
 
 P = [[0.1, 0.2, 0.7], [1.0, 3.0, 0.0]]
 COVARIANCE = [[2.0, 0.5], [0.5, 1.0]]

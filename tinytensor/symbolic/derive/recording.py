@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from sympy import Expr, Integer, Rational, S, log, pi, sqrt
 
+from tinytensor.core import provided
 from tinytensor.core.dispatch import state
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
@@ -119,7 +120,7 @@ def record(fn: Callable, values: dict[str, object], at: dict[Size, int]) -> Run:
                 "formula can't follow what is done with it; choose by tt.where() or a mask, or prove() it at one size"
             )
 
-    with _names_of(fn, names, kept), _noted(note, read):
+    with _names_of(fn, names, kept), _noted(note, read), provided.pytorch_follows_us():
         result = fn(**values)
     if not isinstance(result, Tensor):
         raise NotDerivable(
