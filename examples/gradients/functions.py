@@ -93,9 +93,9 @@ def focal(z, t):
 
 
 def wrong_focal(z, t):
-    q = z.softmax(-1)
-    p = q[tt.arange(z.shape[0]), t]
-    return (1 - p[:, None]) ** 2 * (q - F.one_hot(t, z.shape[-1])) / z.shape[0]
+    logq = F.log_softmax(z, -1)
+    p = logq[tt.arange(z.shape[0]), t].exp()
+    return (1 - p[:, None]) ** 2 * (logq.exp() - F.one_hot(t, z.shape[-1])) / z.shape[0]
 
 
 def infonce(q, k):
@@ -138,10 +138,9 @@ def gru(x, h, Wz, Uz, bz, Wr, Ur, br, Wn, Un, bn):
     return (1 - z) * n + z * h
 
 
-def wrong_gru(x, h, Wz, Uz, bz, Wr, Ur, br, g):
+def wrong_gru(x, h, Wz, Uz, bz, g):
     z = (x @ Wz + h @ Uz + bz).sigmoid()
-    r = (x @ Wr + h @ Ur + br).sigmoid()
-    return (r * h).T @ ((1 - z) * g)
+    return x.T @ ((1 - z) * g)
 
 
 def smoothing(z, t):
@@ -363,7 +362,7 @@ ENTRIES = [
             "(5) to (8), with biases."
         ),
         gradient="Four paths lead back to h: through z h, through both gates, and through r h in the candidate.",
-        argument="Un",
+        argument="Wn",
         wrong=wrong_gru,
         mistake="The slope of tanh, 1 − n², was forgotten.",
     ),

@@ -3,7 +3,7 @@
 It runs the lessons, and writes a folder that opens from a disk, without a server and without a network:
 
     python -m examples.site                                  # everything, to runs/site; open runs/site/index.html
-    python -m examples.site --only 01_derivative 03_chain_rule   # these lessons only, without API and proofs
+    python -m examples.site --only 01_derivative 03_chain_rule   # these lessons only, without other parts
     python -m examples.site --quick                          # without the proofs at the size of training
     python -m examples.site --slides --pdf                   # slides of each lesson, and the course as one PDF, too
 
@@ -18,7 +18,7 @@ the files that a cell writes (`running.py`, some hundred lines with nbclient).
 
 **Formulas are MathML**, by latex2mathml, as in the walkthroughs: browsers typeset it by themselves, without scripts.
 
-`running.py` runs lessons and keeps what they give; `pages.py` writes the pages' sources in Markdown; `reference.py` of
-`tinytensor.tools` writes those of the API; `building.py` calls Sphinx; `checking.py` looks at the result; `slides.py`
-and `printing.py` make slides and PDF from the finished pages.
+`running.py` runs lessons and keeps what they give; `pages.py` writes the pages' sources in Markdown, `gradients.py`
+those of the derived gradients, and `reference.py` of `tinytensor.tools` those of the API; `building.py` calls Sphinx;
+`checking.py` looks at the result; `slides.py` and `printing.py` make slides and PDF from the finished pages.
 """

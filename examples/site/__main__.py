@@ -20,7 +20,9 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
         description="Run the lessons of the course, and write its site: a folder that opens from a disk.",
     )
     parser.add_argument("--out", type=Path, default=Path("runs/site"), metavar="DIR", help="the folder (runs/site)")
-    parser.add_argument("--only", nargs="+", metavar="LESSON", help="these lessons only, without API and proofs")
+    parser.add_argument(
+        "--only", nargs="+", metavar="LESSON", help="these lessons only, without gradients, API and proofs"
+    )
     parser.add_argument("--quick", action="store_true", help="leave out the proofs that take long, as derivations does")
     parser.add_argument("--slides", action="store_true", help="also slides of each lesson, in DIR/slides")
     parser.add_argument("--pdf", action="store_true", help="also the course as DIR/course.pdf; needs Chromium")
@@ -95,6 +97,12 @@ def collect(options: argparse.Namespace, cache: Path, scripts: list[Path]):
     shutil.rmtree(extra, ignore_errors=True)
     extra.mkdir(parents=True)
     site = Site(cache / "sources", extra, lessons, solved, slides=options.slides)
+    if not options.only:
+        from examples.site import gradients
+        from tinytensor.tools.reference import pages
+
+        site.pages |= gradients.pages(cache / "gradients", options.new)
+        site.pages |= {f"api/{name}": text for name, text in pages().items()}
     site.front_page()
     facts = site.course_facts()
     for lesson in lessons:
@@ -108,9 +116,6 @@ def collect(options: argparse.Namespace, cache: Path, scripts: list[Path]):
             site.text_page(source)
     proofs = []
     if not options.only:
-        from tinytensor.tools.reference import pages
-
-        site.pages |= {f"api/{name}": text for name, text in pages().items()}
         proofs = site.report_pages(report(options, cache / "proofs"))
     site.contents(proofs)
     site.write()

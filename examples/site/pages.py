@@ -310,8 +310,8 @@ class Site:
         )
         pages = [each.name for lesson in self.lessons for cell in lesson.cells for each in cell.pictures]
         buttons += [(f"pictures/{MODEL}", "Inside a trained model")] if MODEL in pages else []
-        buttons += [(f"{page}.html", name) for page, name in (("api/index", "API"), ("proofs/index", "Proofs"))
-                    if page in self.pages or page in self.documents.values()]  # fmt: skip
+        buttons += [(f"{page}.html", name) for page, name in (("gradients/index", "Gradients"), ("api/index", "API"),
+                     ("proofs/index", "Proofs")) if page in self.pages or page in self.documents.values()]  # fmt: skip
         links = "".join(f'<a class="button" href="{to}">{name}</a>' for to, name in buttons)
         hero = f'<p class="lead">{html.escape(" ".join(lead[1].split()))}</p><p class="actions">{links}</p>'
         parts = ["# tinytensor", fenced("{raw} html", f'<div class="hero">{hero}</div>')]
@@ -380,7 +380,7 @@ class Site:
             "solutions/index",
         ]
         course += [p for p in self.pages if p.startswith("course/") and p != "course/index"]
-        library = ["library/index", "api/index", "proofs/index"]
+        library = ["library/index", "gradients/index", "api/index", "proofs/index"]
         library += [p for p in self.pages if p.startswith("library/") and p != "library/index"]
         for caption, pages in (("The course", course), ("The library", library)):
             self.pages["index"] += "\n\n" + tree(

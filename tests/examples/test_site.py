@@ -4,13 +4,15 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from browser import chromium
 
+import tinytensor as tt
 from examples.site import __main__ as command
-from examples.site import building, checking, pages, running
+from examples.site import building, checking, gradients, pages, running
 from examples.site.pages import Site, fenced, with_equations
 
 ROOT = Path(__file__).parents[2]
@@ -228,3 +230,21 @@ def test_failing_lesson_ends_the_command(tmp_path, monkeypatch, capsys):
     assert command.main(["--only", "99_bad", "--out", str(tmp_path / "site")]) == 1
     assert "site: 99_bad.py: cell 2 failed: ZeroDivisionError: division by zero\n\n    1 / 0" in capsys.readouterr().err
     assert not (tmp_path / "site").exists()
+
+
+def test_page_of_a_gradient_and_its_cache(tmp_path, capsys):
+    made = gradients.pages(tmp_path, names=["log_determinant"])
+    page = made["gradients/log_determinant"]
+    assert "[Log-determinant from a Cholesky factor](log_determinant.md)" in made["gradients/index"]
+    assert "def log_determinant(L):\n    return 2 * L.diagonal().log().sum()" in page
+    assert r"\begin{align*}" in page and r"\frac{2 \delta_{di}}{L_{dd}}" in page
+    assert "∂𝓛/∂L: refuted" in page and "at D = 2, entry [0, 1]: the derivative is 0" in page
+    assert "gradient of log_determinant" in capsys.readouterr().out
+    assert gradients.pages(tmp_path, names=["log_determinant"]) == made
+    assert capsys.readouterr().out == ""
+
+
+def test_right_gradient_as_wrong_one_ends_the_build():
+    entry = replace(gradients.TABLE["log_determinant"], wrong=lambda L: tt.diag(2 / L.diagonal()))
+    with pytest.raises(running.LessonFailed, match="the wrong gradient of log_determinant is not refuted"):
+        gradients.page(entry)

@@ -1,0 +1,105 @@
+"""The part "The gradients people look up": a page for each function of `examples/gradients/`, and an index.
+
+A page is derived and proved when the site is built. What did not change is taken from the cache.
+"""
+
+import hashlib
+import inspect
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from examples.gradients import functions
+from examples.gradients.functions import TABLE, Entry
+from examples.site.pages import fenced
+from examples.site.running import LessonFailed, version_of_packages
+from tinytensor.symbolic import check
+from tinytensor.symbolic.derive.derivation import Derivation, Formula
+
+TITLE = "The gradients people look up"
+OPENING = """Each page has a function from a paper as a program, and its gradient with respect to each argument for any
+size, derived from that program and proved, as formulas and as NumPy. Then `check` refutes a gradient by hand that has a
+mistake, and names the term. `python -m examples.gradients` prints the derivations."""
+TRUSTED = (
+    "The proof differentiates each line and compares normal forms. It trusts SymPy's derivatives and arithmetic, the "
+    "index calculus, and the table that says what each operation of the engine computes. That table is compared with "
+    "the engine in numbers, at the sizes below."
+)
+
+
+def pages(cache: Path, again: bool = False, names: Sequence[str] = tuple(TABLE)) -> dict[str, str]:
+    """The pages in Markdown by their names, those of the functions `names` and the index.
+
+    LessonFailed if a gradient is not proved, or a wrong one not refuted.
+    """
+    cache.mkdir(parents=True, exist_ok=True)
+    found = {"gradients/index": index(names)}
+    for number, name in enumerate(names, 1):
+        kept, key = cache / f"{name}.json", _key()
+        told = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() and not again else {}
+        if told.get("key") != key:
+            print(f"[{number:>2}/{len(names)}] gradient of {name} ... ", end="", flush=True)
+            start = time.perf_counter()
+            told = {"key": key, "text": page(TABLE[name])}
+            kept.write_text(json.dumps(told, ensure_ascii=False), encoding="utf-8")
+            print(f"{time.perf_counter() - start:.1f} s", flush=True)
+        found[f"gradients/{name}"] = told["text"]
+    return found
+
+
+def _key() -> str:
+    """A number that changes with any source on which the pages depend."""
+    sources = "".join(Path(file).read_text(encoding="utf-8") for file in (functions.__file__, __file__))
+    return hashlib.sha256((sources + version_of_packages()).encode()).hexdigest()
+
+
+def index(names: Sequence[str]) -> str:
+    """The page that lists the others."""
+    rows = [f"| [{TABLE[name].title}]({name}.md) | {TABLE[name].about} |" for name in names]
+    tree = fenced("{toctree}", "\n".join([":hidden:", "", *(f"/gradients/{name}" for name in names)]))
+    return "\n".join([f"# {TITLE}", "", OPENING, "", "| function | what it is |", "|---|---|", *rows, "", tree, ""])
+
+
+def page(entry: Entry) -> str:
+    """The page of one function in Markdown; LessonFailed if its gradient is not proved or the wrong one not refuted."""
+    checked = check(entry.function, {entry.argument: entry.wrong}, **entry.arguments)
+    derivation = checked.derivation
+    if not derivation.proved:
+        raise LessonFailed(f"the gradient of {entry.function.__name__} is not proved:\n\n{derivation}")
+    if checked[entry.argument].verdict != "refuted":
+        raise LessonFailed(f"the wrong gradient of {entry.function.__name__} is not refuted:\n\n{checked}")
+    arguments = ", ".join(f"{name}={value!r}" for name, value in entry.arguments.items()).replace("'", '"')
+    parts = [f"# {entry.title}", entry.about, f"Source: {entry.source}", "## The function"]
+    parts.append(code(inspect.getsource(entry.function)))
+    parts.append("Each line of it that needs a name:")
+    parts.append(typeset(derivation.lines))
+    parts += ["## Its gradient", f"{entry.gradient} {derivation.loss}.", typeset(derivation.adjoints)]
+    if matrices := derivation.matrix():
+        parts += ["The lines whose sums are products of matrices:", typeset(matrices)]
+    parts += ["## As NumPy", "The same lines as a program, which runs alone:", code(derivation.source())]
+    parts += ["## What is proved", proved(derivation), "## A mistake, refuted", entry.mistake]
+    call = f"check({entry.function.__name__}, {{{entry.argument!r}: {entry.wrong.__name__}}}, {arguments})"
+    parts.append(code(f"{inspect.getsource(entry.wrong)}\n\nprint({call})".replace("'", '"')))
+    parts.append(fenced("{code-block} text", str(checked), ":class: output"))
+    return "\n\n".join(parts) + "\n"
+
+
+def code(text: str) -> str:
+    """Python as a cell of the page."""
+    return fenced("{code-block} python", text.strip(), ":class: cell")
+
+
+def typeset(lines: Sequence[Formula]) -> str:
+    """Formulas below each other, with their signs of equality in a column."""
+    aligned = " \\\\\n".join(line.latex().replace(" = ", " &= ", 1) for line in lines)
+    return f"$$\n\\begin{{align*}}\n{aligned}\n\\end{{align*}}\n$$"
+
+
+def proved(derivation: Derivation) -> str:
+    """What is proved, and under which assumptions."""
+    assumed = "\n".join(f"- {one[0].upper()}{one[1:]}." for one in derivation.assumptions)
+    return (
+        f"Each gradient above is the derivative for all sizes and all values at which no denominator is 0. {TRUSTED} "
+        f"The assumptions are:\n\n{assumed}"
+    )
