@@ -205,3 +205,23 @@ def test_bad_calls_get_a_sentence():
         check(softmax, {"z": "x"}, x=ND)
     with pytest.raises(NameError, match="nothing"):
         check(softmax, {"x": "nothing"}, x=ND)
+
+
+def test_constants_of_one_name_are_not_taken_for_each_other():
+    first = tt.tensor([[1.0, 2.5], [0.3, 7.0]], dtype=tt.float64)
+    second = tt.tensor([[4.0, -2.5], [3.3, 1.0]], dtype=tt.float64)
+    assert check(lambda x: x * first, {"x": lambda g: g * first}, x=(2, 2))
+    found = check(lambda x: x * first, {"x": lambda g: g * second}, x=(2, 2))["x"]
+    assert found.verdict == "refuted" and found.example.startswith("at ")
+    assert check(lambda x: x * first * second, {"x": lambda g: g * second * first}, x=(2, 2))
+
+
+def test_largest_entries_of_another_array_are_told_apart():
+    def fn(x, y):
+        return (x * y).max(-1).values
+
+    right, wrong = "y", "x"
+    by_hand = "(lambda m: g[:, None] * {} * (m == m.max(-1, keepdim=True).values).to(g.dtype))({})"
+    sizes = {"x": ("N", "D"), "y": ("N", "D")}
+    assert not check(fn, {"x": by_hand.format(right, "x + y")}, **sizes)
+    assert not check(fn, {"x": by_hand.format(wrong, "x * y")}, **sizes)

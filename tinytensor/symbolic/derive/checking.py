@@ -21,8 +21,8 @@ from tinytensor.autograd.function import Context, Function
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn import functional
 from tinytensor.symbolic.calculus.adjoints import Definition, Name, d, name_of, names_in
-from tinytensor.symbolic.calculus.formulas import Index as Bound
 from tinytensor.symbolic.calculus.formulas import (
+    Array,
     Size,
     absolute,
     fresh,
@@ -35,11 +35,13 @@ from tinytensor.symbolic.calculus.formulas import (
     sign,
     theta,
 )
+from tinytensor.symbolic.calculus.formulas import Index as Bound
 from tinytensor.symbolic.calculus.notation import text
 from tinytensor.symbolic.derive.arguments import Argument, Index, sample
 from tinytensor.symbolic.derive.derivation import Derivation, Formula, derive
 from tinytensor.symbolic.derive.recording import NotDerivable
 from tinytensor.symbolic.derive.tracing import trace
+from tinytensor.symbolic.derive.values import Chosen, Value
 
 UPSTREAM = "g"  # the argument of a gradient by hand that takes the gradient of the function's result
 
@@ -263,22 +265,68 @@ def _by_hand(found, name: str, function: Callable, entry: Expr, arguments: dict)
     if tuple(value.shape) != tuple(want):
         came, wanted = (f"({', '.join(map(str, shape))})" for shape in (value.shape, want))
         return f"the gradient by hand has the shape {came}, but {name} has {wanted}"
-    own = value.entry(*getattr(entry, "indices", ()))
-    own = _expanded(own, _renamed(found, other))
+    changed = _constants(found.trace, other)
+    own = _with(changed, value.entry(*getattr(entry, "indices", ())))
+    own = _expanded(own, _renamed(found, other, changed))
     if isinstance(found.output, Indexed):
         g, output = other.arrays[UPSTREAM], name_of(found.output)
         own = own.xreplace({e: d(output)[e.indices] for e in own.atoms(Indexed) if e.base == g})
     return own
 
 
-def _renamed(found, other) -> list[Definition]:
+def _constants(function, hand) -> dict[Name, Name]:
+    """The constants of the program by hand: those that the function has, too, and new names for all others.
+
+    Two programs may give one name to different constants, which must not be taken for each other.
+    """
+    changed: dict[Name, Name] = {}
+    kept = {_base(value): arrays for arrays, value in function.tables}
+    for arrays, value in hand.tables:
+        same_numbers = (
+            name
+            for name, others in kept.items()
+            if all(a.shape == b.shape and (a == b).all() for a, b in zip(arrays, others, strict=True))
+        )
+        name = _base(value)
+        changed[name] = next(same_numbers, Array(function.lines.unused(f"{name.name}_by_hand"), name.sizes))
+    chosen = {_key_of_chosen(one, function, {}): n for n, one in function.lines.constants.items() if _is_chosen(one)}
+    for name, one in hand.lines.constants.items():
+        if _is_chosen(one):
+            own = chosen.get(_key_of_chosen(one, hand, changed))
+            changed[name] = Array(function.lines.unused(f"{name.name}_by_hand"), name.sizes) if own is None else own
+    return changed
+
+
+def _base(value: Value) -> Name:
+    """The array of a constant."""
+    return name_of(value.entry(*value.indices()))
+
+
+def _is_chosen(constant) -> bool:
+    return isinstance(constant, Chosen)
+
+
+def _key_of_chosen(one: Chosen, program, changed: dict[Name, Name]) -> tuple:
+    """The same for constants that mark the same places of the same array."""
+    lines = [line for group in program.lines.groups for line in group.lines]
+    whole = _with(changed, _Definitions(lines).expand(one.of, {line.name for line in lines}))
+    marks = {i: Symbol(f"#{n}", integer=True, positive=True) for n, i in enumerate(one.indices)}
+    return one.function, one.axes, normal(whole).xreplace(marks), tuple(i.size for i in one.indices)
+
+
+def _with(changed: dict[Name, Name], expr: Expr) -> Expr:
+    """expr with the names of constants changed."""
+    return expr.xreplace({e: changed[e.base][e.indices] for e in expr.atoms(Indexed) if e.base in changed})
+
+
+def _renamed(found, other, changed: dict[Name, Name]) -> list[Definition]:
     """The definitions of the names by hand: a line that the function has, too, is defined as the function's name."""
     known = {}
     forward = _Definitions(found.forward)
     for line in found.forward:
         whole = forward.expand(line.right, {x.name for x in found.forward})
         known[_key(line.left, whole)] = line
-    lines = [line for group in other.lines.groups for line in group.lines]
+    lines = [Definition(x.left, _with(changed, x.right)) for group in other.lines.groups for x in group.lines]
     program, result = _Definitions(lines), []
     for line in lines:
         whole = program.expand(line.right, {x.name for x in lines})
