@@ -72,11 +72,11 @@ def page(entry: Entry) -> str:
     arguments = ", ".join(f"{name}={value!r}" for name, value in entry.arguments.items()).replace("'", '"')
     parts = [f"# {entry.title}", entry.about, f"Source: {entry.source}", "## The function"]
     parts.append(code(inspect.getsource(entry.function)))
-    parts.append("Each line of it that needs a name:")
+    parts.append("As formulas, with a name for each interim result:")
     parts.append(typeset(derivation.lines))
     parts += ["## Its gradient", f"{entry.gradient} {derivation.loss}.", typeset(derivation.adjoints)]
     if matrices := derivation.matrix():
-        parts += ["The lines whose sums are products of matrices:", typeset(matrices)]
+        parts += ["In matrix notation, where a line has such a form:", typeset(matrices)]
     parts += ["## As NumPy", "The same lines as a program, which runs alone:", code(derivation.source())]
     parts += ["## What is proved", proved(derivation), "## A mistake, refuted", entry.mistake]
     call = f"check({entry.function.__name__}, {{{entry.argument!r}: {entry.wrong.__name__}}}, {arguments})"

@@ -1,14 +1,29 @@
 """Ten formulas from papers, as a user writes them, and their gradients as a textbook gives them.
 
 g stands for the gradient that arrives at the result: ∂𝓛/∂Y. A result that is a loss has none. The lines are those by
-which the gradient of each argument is computed; a name with d in front is the gradient of a named interim result.
+which the gradient of each argument is computed; a name with d in front is the gradient of a named interim result. Most
+of the functions are those of `examples/gradients`, of which the course's site has pages.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import tinytensor as tt
+from examples.gradients.functions import (
+    alibi,
+    causal,
+    cosine,
+    dpo,
+    focal,
+    gru,
+    infonce,
+    layer_norm,
+    log_determinant,
+    rms_norm,
+    rotary,
+    smoothing,
+    swiglu,
+)
 from tinytensor.nn import functional as F
 from tinytensor.symbolic.derive.arguments import Index
 
@@ -27,35 +42,12 @@ class Paper:
         return self.fn.__name__
 
 
-def layer_norm(x, w, b):
+def fused_layer_norm(x, w, b):
     return F.layer_norm(x, x.shape[-1:], w, b)
 
 
-def layer_norm_by_hand(x, w, b):
-    mu = x.mean(-1, keepdim=True)
-    var = x.var(-1, keepdim=True, correction=0)
-    r = (var + 1e-5).rsqrt()
-    z = (x - mu) * r
-    return z * w + b
-
-
-def rms_norm(x, w):
+def fused_rms_norm(x, w):
     return F.rms_norm(x, x.shape[-1:], w, 1e-6)
-
-
-def rms_norm_by_hand(x, w):
-    r = (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt()
-    z = x * r
-    return z * w
-
-
-def swiglu(x, W, V, U):
-    return (F.silu(x @ W) * (x @ V)) @ U
-
-
-def rotary(x, cos, sin):
-    a, b = x[..., ::2], x[..., 1::2]
-    return tt.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
 
 
 def rotary_from_positions(x):
@@ -66,71 +58,18 @@ def rotary_from_positions(x):
     return rotary(x, cos, sin)
 
 
-def alibi(Q, K, V, m):
-    T = Q.shape[0]
-    i = tt.arange(T, dtype=tt.float64)
-    S = Q @ K.T / math.sqrt(Q.shape[-1]) + m * (i - i[:, None])
-    S = S.masked_fill(tt.ones(T, T, dtype=tt.bool).triu(1), -math.inf)
-    P = F.softmax(S, -1)
-    return P @ V
-
-
-def causal(Q, K, V):
-    T = Q.shape[0]
-    S = Q @ K.T / math.sqrt(Q.shape[-1])
-    P = S.masked_fill(tt.ones(T, T, dtype=tt.bool).triu(1), -math.inf).softmax(-1)
-    return P @ V
-
-
 def causal_heads(Q, K, V):
     return F.scaled_dot_product_attention(Q, K, V, is_causal=True)
 
 
-def focal(z, t):
-    logp = F.log_softmax(z, -1)[tt.arange(z.shape[0]), t]
-    p = logp.exp()
-    return -((1 - p) ** 2 * logp).mean()
-
-
-def infonce(q, k):
-    q = F.normalize(q, dim=-1)
-    k = F.normalize(k, dim=-1)
-    S = q @ k.T / 0.07
-    return F.cross_entropy(S, tt.arange(q.shape[0]))
-
-
-def dpo(win, lose, win0, lose0):
-    return -F.logsigmoid(0.1 * ((win - win0) - (lose - lose0))).mean()
-
-
-def cosine(a, b):
+def fused_cosine(a, b):
     return 1 - F.cosine_similarity(a, b, dim=-1).mean()
-
-
-def cosine_by_hand(a, b):
-    c = (a * b).sum(-1) / (a.norm(dim=-1) * b.norm(dim=-1))
-    return 1 - c.mean()
-
-
-def gru(x, h, Wz, Uz, bz, Wr, Ur, br, Wn, Un, bn):
-    z = (x @ Wz + h @ Uz + bz).sigmoid()
-    r = (x @ Wr + h @ Ur + br).sigmoid()
-    n = (x @ Wn + (r * h) @ Un + bn).tanh()
-    return (1 - z) * n + z * h
-
-
-def smoothing(z, t):
-    return F.cross_entropy(z, t, label_smoothing=0.1)
 
 
 def smoothing_by_hand(z, t):
     K = z.shape[-1]
     q = F.one_hot(t, K).to(z.dtype) * 0.9 + 0.1 / K
     return -(q * F.log_softmax(z, -1)).sum(-1).mean()
-
-
-def log_determinant(L):
-    return 2 * L.diagonal().log().sum()
 
 
 def sigmoid_by_hand(x):
@@ -153,25 +92,25 @@ ATTENTION = (
 )
 PAPERS = [
     Paper(
+        fused_layer_norm,
+        {"x": ND, "w": ("D",), "b": ("D",)},
+        ("db_d = Σ_n g_nd", "dw_d = Σ_n z_nd g_nd", f"dx_nd = {NORM}", "dz_nd = w_d g_nd"),
+        "Ba, Kiros and Hinton 2016, Layer Normalization",
+    ),
+    Paper(
         layer_norm,
         {"x": ND, "w": ("D",), "b": ("D",)},
         ("db_d = Σ_n g_nd", "dw_d = Σ_n z_nd g_nd", f"dx_nd = {NORM}", "dz_nd = w_d g_nd"),
         "Ba, Kiros and Hinton 2016, Layer Normalization",
     ),
     Paper(
-        layer_norm_by_hand,
-        {"x": ND, "w": ("D",), "b": ("D",)},
-        ("db_d = Σ_n g_nd", "dw_d = Σ_n z_nd g_nd", f"dx_nd = {NORM}", "dz_nd = w_d g_nd"),
-        "Ba, Kiros and Hinton 2016, Layer Normalization",
-    ),
-    Paper(
-        rms_norm,
+        fused_rms_norm,
         {"x": ND, "w": ("D",)},
         ("dw_d = Σ_n z_nd g_nd", "dx_nd = r_n (w_d g_nd - z_nd/D Σ_i z_ni w_i g_ni)"),
         "Zhang and Sennrich 2019, Root Mean Square Layer Normalization",
     ),
     Paper(
-        rms_norm_by_hand,
+        rms_norm,
         {"x": ND, "w": ("D",)},
         ("dw_d = Σ_n z_nd g_nd", "dx_nd = r_n (w_d g_nd - z_nd/D Σ_i z_ni w_i g_ni)"),
         "Zhang and Sennrich 2019, Root Mean Square Layer Normalization",
@@ -249,13 +188,13 @@ PAPERS = [
         "Rafailov and others 2023, Direct Preference Optimization, section 4",
     ),
     Paper(
-        cosine,
+        fused_cosine,
         {"a": ND, "b": ND},
         ("da_nd = (c_n a_nd/r_n - b_nd/r2_n)/(r_n N)", "db_nd = (c_n b_nd/r2_n - a_nd/r_n)/(r2_n N)"),
         "any textbook: the derivative of a/|a| is orthogonal to a",
     ),
     Paper(
-        cosine_by_hand,
+        cosine,
         {"a": ND, "b": ND},
         ("da_nd = (c_n a_nd/r_n - b_nd/r2_n)/(r_n N)", "db_nd = (c_n b_nd/r2_n - a_nd/r_n)/(r2_n N)"),
         "any textbook: the derivative of a/|a| is orthogonal to a",

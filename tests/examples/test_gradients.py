@@ -1,0 +1,34 @@
+"""The table of gradients: its entries fit their functions, the command prints them, and wrong gradients are refuted."""
+
+import inspect
+
+import pytest
+
+from examples.gradients.__main__ import main
+from examples.gradients.functions import TABLE
+from tests.thorough import some
+from tinytensor.symbolic import check
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_entries_fit_their_functions(name):
+    entry = TABLE[name]
+    assert list(inspect.signature(entry.function).parameters) == list(entry.arguments)
+    assert set(inspect.signature(entry.wrong).parameters) <= {*entry.arguments, "g"}
+    assert entry.argument in entry.arguments
+
+
+@pytest.mark.parametrize("name", list(some(TABLE, 4)))
+def test_gradient_with_a_mistake_is_refuted(name):
+    entry = TABLE[name]
+    found = check(entry.function, {entry.argument: entry.wrong}, **entry.arguments)
+    assert found.derivation.proved
+    assert found[entry.argument].verdict == "refuted"
+
+
+def test_command_prints_one_derivation(capsys):
+    assert main(["dpo"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("DPO. ") and "arXiv:2305.18290" in told and "proved for any size" in told
+    with pytest.raises(SystemExit):
+        main(["nothing"])
