@@ -237,7 +237,7 @@ def test_page_of_a_gradient_and_its_cache(tmp_path, capsys):
     page = made["gradients/log_determinant"]
     assert "[Log-determinant from a Cholesky factor](log_determinant.md)" in made["gradients/index"]
     assert "def log_determinant(L):\n    return 2 * L.diagonal().log().sum()" in page
-    assert r"\begin{align*}" in page and r"\frac{2 \delta_{di}}{L_{dd}}" in page
+    assert r"\begin{align*}" in page and r"\frac{2 \delta_{d\,i}}{L_{dd}}" in page
     assert "∂𝓛/∂L: refuted" in page and "at D = 2, entry [0, 1]: the derivative is 0" in page
     assert "gradient of log_determinant" in capsys.readouterr().out
     assert gradients.pages(tmp_path, names=["log_determinant"]) == made
