@@ -40,8 +40,7 @@ class State(threading.local):
         self.recording = None  # the Recording that notes launches, if any
         self.anomaly = None  # anomaly mode's Search for NaN and inf (autograd/anomaly_mode.py), if any
         self.profile = None  # the Profile that times launches, if any
-        self.calls = None  # called by each operation with (operation, arguments, result), with or without a gradient
-        self.reads = None  # called where Python reads the values of a tensor: (what, tensor)
+        self.calls = self.reads = None  # called by each operation (op, args, y), whose y it returns; by reads of values
         self.told_of_nodes = self.draws = None  # called by each node (node, args, y), each draw (what, generator)
 
     def __setattr__(self, name: str, value) -> None:

@@ -18,8 +18,6 @@ parameters, and no other values are kept for it. The classes `Op` and `Node` say
 
 import inspect
 
-from numpy import ndarray
-
 from tinytensor.core import provided
 from tinytensor.core.dispatch import state
 from tinytensor.core.graph import Linked
@@ -220,7 +218,7 @@ class Op:
             if not isinstance(a, Tensor):
                 arrays.append(a)
                 continue
-            if a._data.__class__ is not ndarray and isinstance(a._data, Meta):
+            if isinstance(a._data, Meta):
                 return provided.on_shapes(self, args, into)
             if now["watched"]:
                 notice(a)
@@ -236,9 +234,7 @@ class Op:
         if now["anomaly"]:
             now["anomaly"].result(self.name, [a._data for a in args if isinstance(a, Tensor)], results[0])
         y = self.finish(args, results, on_tape)
-        if now["calls"]:
-            now["calls"](self, args, y)
-        return y
+        return now["calls"](self, args, y) if now["calls"] else y
 
     def finish(self, args: tuple, results: tuple, on_tape: bool):
         """Make tensors of the results, and put the first one on the tape."""

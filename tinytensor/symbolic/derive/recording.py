@@ -112,6 +112,7 @@ def record(fn: Callable, values: dict[str, object], at: dict[Size, int]) -> Run:
         constants = {id(a): a._data.copy() for a in flat if not a._requires_grad and _address(a) not in reached}
         stamps = {id(x): Stamp.of(x) for x in (*flat, *results)}
         calls.append(Call(op, args, result, line(sys._getframe(2)), constants, stamps))
+        return result
 
     def read(what, tensor):
         if _address(tensor) in reached:
