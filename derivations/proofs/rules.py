@@ -1,8 +1,8 @@
 """The engine's backward rules are derivatives for any size, by the index calculus.
 
-An operation is traced as a user's function would be (`derive` of tinytensor/symbolic/derive): it runs at three choices
-of sizes, and is read as index formulas with sizes that stay symbols. Its rule, which is tensor code as well, is traced
-in the same way as a gradient by hand, and `check` proves the two equal by normal forms.
+An operation is traced as a user's function would be (`derive` of tinytensor/symbolic/any_size): it runs at three
+choices of sizes, and is read as index formulas with sizes that stay symbols. Its rule, which is tensor code as well, is
+traced in the same way as a gradient by hand, and `check` proves the two equal by normal forms.
 
 Not covered are rules that run on arrays, by a kernel: the calculus can't read a kernel's loops. Their definitions in
 simpler operations are covered (`definitions`), and the kernels are proved equal to these at sizes (engine.py).
@@ -16,7 +16,7 @@ from functools import partial
 from derivations.claims import INDEX, SYMPY, Evidence, Refuted, claim
 from tinytensor.core.op import OPS, Op
 from tinytensor.symbolic import Index, check
-from tinytensor.symbolic.derive.checking import Check
+from tinytensor.symbolic.any_size.checking import Check
 
 ND = ("N", "D")
 PAIRS = ("add", "sub", "mul", "true_divide", "power", "maximum", "minimum", "clamp_min", "clamp_max")

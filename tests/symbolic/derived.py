@@ -25,7 +25,7 @@ from examples.gradients.functions import (
     swiglu,
 )
 from tinytensor.nn import functional as F
-from tinytensor.symbolic.derive.arguments import Index
+from tinytensor.symbolic.any_size.arguments import Index
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor.symbolic import Index, derive
-from tinytensor.symbolic.derive.derivation import Derivation
+from tinytensor.symbolic.any_size.derivation import Derivation
 
 ROWS, TABLE = Index(("N",), "D"), Index(("B", "T"), "V")
 

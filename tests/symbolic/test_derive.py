@@ -20,15 +20,15 @@ from tests.symbolic.derived import PAPERS, Paper, focal
 from tinytensor import nn
 from tinytensor.autograd import Function
 from tinytensor.nn import functional as F
+from tinytensor.symbolic.any_size.arguments import Index, size
+from tinytensor.symbolic.any_size.derivation import Derivation, derive
+from tinytensor.symbolic.any_size.deriving import _expand
+from tinytensor.symbolic.any_size.recording import NotDerivable
+from tinytensor.symbolic.any_size.source import Source
 from tinytensor.symbolic.calculus.adjoints import Definition, Program, d, name_of
 from tinytensor.symbolic.calculus.formulas import Array, Size, normal, total
 from tinytensor.symbolic.calculus.formulas import Index as Bound
 from tinytensor.symbolic.calculus.notation import text
-from tinytensor.symbolic.derive.arguments import Index, size
-from tinytensor.symbolic.derive.derivation import Derivation, derive
-from tinytensor.symbolic.derive.deriving import _expand
-from tinytensor.symbolic.derive.recording import NotDerivable
-from tinytensor.symbolic.derive.source import Source
 
 
 def terms(lines) -> int:
@@ -93,7 +93,7 @@ def test_gradients_are_those_of_a_textbook(paper: Paper):
 
 
 def test_a_wrong_line_is_not_proved(monkeypatch):
-    deriving = sys.modules["tinytensor.symbolic.derive.deriving"]
+    deriving = sys.modules["tinytensor.symbolic.any_size.deriving"]
     right = deriving._shown
 
     def wrong(derived, program, wanted):

@@ -9,7 +9,7 @@ import pytest
 import tinytensor as tt
 from tests.symbolic.derived_functions import FUNCTIONS, arrays, derived
 from tinytensor.symbolic import Index, derive
-from tinytensor.symbolic.derive.source import tables
+from tinytensor.symbolic.any_size.source import tables
 
 ODD = ((3, 2, 5, 4, 7, 6), (1,) * 6, (2, 3, 2, 5, 3, 4))
 

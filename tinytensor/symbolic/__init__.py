@@ -15,10 +15,10 @@ kernel through `lift`.
 """
 
 from tinytensor.symbolic.asserting import assert_gradient
-from tinytensor.symbolic.derive.arguments import Index
-from tinytensor.symbolic.derive.checking import Check, check
-from tinytensor.symbolic.derive.derivation import Derivation, derive
-from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.any_size.arguments import Index
+from tinytensor.symbolic.any_size.checking import Check, check
+from tinytensor.symbolic.any_size.derivation import Derivation, derive
+from tinytensor.symbolic.any_size.recording import NotDerivable
 from tinytensor.symbolic.lifting import NotLiftable, lift
 from tinytensor.symbolic.proof import Proof
 from tinytensor.symbolic.proving import prove

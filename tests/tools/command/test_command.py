@@ -143,7 +143,6 @@ def test_arguments_of_derive_are_sizes_or_values():
         argument("N,D")
 
 
-@pytest.mark.skipif("derive" not in command.OWN, reason="tinytensor.symbolic has no derive")
 def test_own_function_is_derived(capsys, mine, without_models):
     text = said(capsys, "derive", f"{mine}:f", "x=N", "times=3")
     assert "x" in text and "12" in text  # 2 * 3 * x^2 has the derivative 12 x

@@ -19,14 +19,13 @@ MODELS = {
     "info": "the parameters of a model; with --environment what a bug report needs",
 }
 OWN = {
+    "derive": ("tinytensor.tools.command.readings", "the gradients of FILE.py:NAME for any size, proved"),
     "prove": ("tinytensor.tools.command.readings", "prove that the gradients of FILE.py:NAME are its derivatives"),
     "explain": ("tinytensor.tools.command.readings", "the backward pass of FILE.py:NAME in words, or as a page"),
     "report": ("derivations.__main__", "run the proofs and checks of the documents, and write a report"),
     "course": ("tinytensor.tools.command.course", "write the lessons of the course into a folder"),
     "cache": ("tinytensor.tools.command.cache", "the kept builds of kernels: where they are, and --clear"),
 }
-if (Path(__file__).parents[2] / "symbolic" / "derive").is_dir():
-    OWN = {"derive": ("tinytensor.tools.command.readings", "the gradients of FILE.py:NAME for any size, proved")} | OWN
 HELP = ("-h", "--help")
 
 

@@ -11,15 +11,15 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from sympy import Expr, Mul, S
 
-import tinytensor as tt
+from tinytensor.ops.creation import tensor
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.calculus.adjoints import Definition, Name, d, name_of, names_in
 from tinytensor.symbolic.calculus.formulas import Array, Size
 from tinytensor.symbolic.calculus.numpy_code import HELPERS, Writer, helpers, label, line, wrapped
-from tinytensor.symbolic.derive.arguments import Argument
-from tinytensor.symbolic.derive.deriving import Derived
-from tinytensor.symbolic.derive.recording import NotDerivable, record
-from tinytensor.symbolic.derive.values import Chosen, Taken
+from tinytensor.symbolic.any_size.arguments import Argument
+from tinytensor.symbolic.any_size.deriving import Derived
+from tinytensor.symbolic.any_size.recording import NotDerivable, record
+from tinytensor.symbolic.any_size.values import Chosen, Taken
 
 RESERVED = {"np", "math", "upstream", "value", "value_and_gradients", *HELPERS}
 
@@ -297,7 +297,7 @@ def tables(source: Source, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarra
         return {}
     trace, (arrays, at, _) = source.trace, _checked(source, arrays)
     values = {
-        n: tt.tensor(arrays[n], requires_grad=trace.tensors[n].below is None) if n in arrays else x
+        n: tensor(arrays[n], requires_grad=trace.tensors[n].below is None) if n in arrays else x
         for n, x in trace.given.items()
     }
     run = record(trace.fn, values, at)

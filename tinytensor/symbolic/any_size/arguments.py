@@ -7,10 +7,11 @@ from typing import ClassVar
 import numpy as np
 from sympy import Expr, Integer, Mul, S
 
-import tinytensor as tt
+from tinytensor.core.dtypes import float64
 from tinytensor.core.tensor import Tensor
+from tinytensor.ops.creation import tensor
 from tinytensor.symbolic.calculus.formulas import Size
-from tinytensor.symbolic.derive.values import dims_of
+from tinytensor.symbolic.any_size.values import dims_of
 
 NUMBERS = (  # one row for each run: primes, whose differences differ from run to run, too
     (5, 7, 11, 13, 17, 19, 23, 29),
@@ -112,5 +113,5 @@ def sample(argument: Argument, at: dict[Size, int], rng: np.random.Generator) ->
     """A tensor for an argument: floats between 1/2 and 3/2, or indices, of the sizes in `at`."""
     shape = [int(n.xreplace(at)) for n in argument.shape]
     if argument.below is not None:
-        return tt.tensor(rng.integers(0, int(argument.below.xreplace(at)), size=shape))
-    return tt.tensor(rng.uniform(0.5, 1.5, size=shape), dtype=tt.float64, requires_grad=True)
+        return tensor(rng.integers(0, int(argument.below.xreplace(at)), size=shape))
+    return tensor(rng.uniform(0.5, 1.5, size=shape), dtype=float64, requires_grad=True)

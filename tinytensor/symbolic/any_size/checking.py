@@ -15,11 +15,13 @@ from types import CodeType
 import numpy as np
 from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Sum, Symbol, preorder_traversal
 
-import tinytensor as tt
 from tinytensor.autograd import grad
 from tinytensor.autograd.function import Context, Function
+from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn import functional
+from tinytensor.ops.creation import ones, tensor
+from tinytensor.ops.methods import FUNCTIONS
 from tinytensor.symbolic.calculus.adjoints import Definition, Name, d, name_of, names_in
 from tinytensor.symbolic.calculus.formulas import (
     Array,
@@ -37,11 +39,11 @@ from tinytensor.symbolic.calculus.formulas import (
 )
 from tinytensor.symbolic.calculus.formulas import Index as Bound
 from tinytensor.symbolic.calculus.notation import text
-from tinytensor.symbolic.derive.arguments import Argument, Index, sample
-from tinytensor.symbolic.derive.derivation import Derivation, Formula, derive
-from tinytensor.symbolic.derive.recording import NotDerivable
-from tinytensor.symbolic.derive.tracing import trace
-from tinytensor.symbolic.derive.values import Chosen, Value
+from tinytensor.symbolic.any_size.arguments import Argument, Index, sample
+from tinytensor.symbolic.any_size.derivation import Derivation, Formula, derive
+from tinytensor.symbolic.any_size.recording import NotDerivable
+from tinytensor.symbolic.any_size.tracing import trace
+from tinytensor.symbolic.any_size.values import Chosen, Value
 
 UPSTREAM = "g"  # the argument of a gradient by hand that takes the gradient of the function's result
 
@@ -153,7 +155,7 @@ def _of_function(function: type, arguments: dict) -> tuple[Callable, dict[str, C
     def backward(place: int, values: dict):
         given = [values[n] for n in names]
         ctx, result = context(given)
-        found = function.backward(ctx, values[UPSTREAM] if result.ndim else tt.ones((), dtype=result.dtype))
+        found = function.backward(ctx, values[UPSTREAM] if result.ndim else ones((), dtype=result.dtype))
         return (found if isinstance(found, tuple) else (found,))[place]
 
     forward.__name__ = function.__name__
@@ -213,8 +215,7 @@ def _function(hand) -> Callable:
             f"check: a gradient by hand is a function of tensors, a text or a formula, not {type(hand).__name__}"
         )
     code = compile(hand, "<the gradient by hand>", "eval")
-    known = {**{n: getattr(functional, n) for n in dir(functional) if n[0] != "_"}}
-    known |= {n: getattr(tt, n) for n in dir(tt) if n[0] != "_" and callable(getattr(tt, n))} | {"tt": tt}
+    known = {n: getattr(functional, n) for n in dir(functional) if n[0] != "_"} | FUNCTIONS
 
     def function(**values):
         return eval(code, known | values)
@@ -425,15 +426,15 @@ def _example(fn: Callable, function: Callable, found, name: str) -> str:
             for k in tensors:
                 if tensors[k].below is None:
                     signs = rng.choice((-1, 1), size=values[k].shape) if seed else 1
-                    values[k] = tt.tensor(np.round(signs * values[k].detach().numpy(), 2), requires_grad=True)
+                    values[k] = tensor(np.round(signs * values[k].detach().numpy(), 2), requires_grad=True)
             try:
                 result = fn(**values)
-                g = tt.tensor(np.round(rng.uniform(0.5, 1.5, size=result.shape), 2))
+                g = tensor(np.round(rng.uniform(0.5, 1.5, size=result.shape), 2))
                 (want,) = grad(result, [values[name]], g if result.ndim else None)
                 extra = {UPSTREAM: g} if result.ndim else {}
                 sizes = {str(s): n for s, n in at.items()}
                 takes = _takes(function, [*values, *extra], sizes)
-                with tt.no_grad():
+                with no_grad():
                     own = function(**{k: v for k, v in (sizes | values | extra).items() if k in takes})
             except Exception:
                 continue

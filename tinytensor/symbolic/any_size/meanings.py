@@ -33,9 +33,9 @@ from tinytensor.symbolic.calculus.formulas import (
     total,
     upto,
 )
-from tinytensor.symbolic.derive.arguments import size
-from tinytensor.symbolic.derive.recording import NotDerivable
-from tinytensor.symbolic.derive.values import Chosen, Closed, Dims, Group, Lines, Split, Value, dims_of, named, plain
+from tinytensor.symbolic.any_size.arguments import size
+from tinytensor.symbolic.any_size.recording import NotDerivable
+from tinytensor.symbolic.any_size.values import Chosen, Closed, Dims, Group, Lines, Split, Value, dims_of, named, plain
 
 MEANINGS: dict[str, Callable] = {}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
-from tinytensor.symbolic.derive.arguments import Index
+from tinytensor.symbolic.any_size.arguments import Index
 
 
 def as_function(module: Module, given: dict[str, object]) -> tuple[Callable, dict[str, object], list[str]]:
