@@ -14,11 +14,11 @@ A tensor of dtype object goes through the same operations, rules and kernels as 
 kernel through `lift`.
 """
 
-from tinytensor.symbolic.asserting import assert_gradient
 from tinytensor.symbolic.any_size.arguments import Index
 from tinytensor.symbolic.any_size.checking import Check, check
 from tinytensor.symbolic.any_size.derivation import Derivation, derive
 from tinytensor.symbolic.any_size.recording import NotDerivable
+from tinytensor.symbolic.asserting import assert_gradient
 from tinytensor.symbolic.lifting import NotLiftable, lift
 from tinytensor.symbolic.proof import Proof
 from tinytensor.symbolic.proving import prove

@@ -10,8 +10,8 @@ from sympy import Expr, Integer, Mul, S
 from tinytensor.core.dtypes import float64
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import tensor
-from tinytensor.symbolic.calculus.formulas import Size
 from tinytensor.symbolic.any_size.values import dims_of
+from tinytensor.symbolic.calculus.formulas import Size
 
 NUMBERS = (  # one row for each run: primes, whose differences differ from run to run, too
     (5, 7, 11, 13, 17, 19, 23, 29),

@@ -22,6 +22,11 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.nn import functional
 from tinytensor.ops.creation import ones, tensor
 from tinytensor.ops.methods import FUNCTIONS
+from tinytensor.symbolic.any_size.arguments import Argument, Index, sample
+from tinytensor.symbolic.any_size.derivation import Derivation, Formula, derive
+from tinytensor.symbolic.any_size.recording import NotDerivable
+from tinytensor.symbolic.any_size.tracing import trace
+from tinytensor.symbolic.any_size.values import Chosen, Value
 from tinytensor.symbolic.calculus.adjoints import Definition, Name, d, name_of, names_in
 from tinytensor.symbolic.calculus.formulas import (
     Array,
@@ -39,11 +44,6 @@ from tinytensor.symbolic.calculus.formulas import (
 )
 from tinytensor.symbolic.calculus.formulas import Index as Bound
 from tinytensor.symbolic.calculus.notation import text
-from tinytensor.symbolic.any_size.arguments import Argument, Index, sample
-from tinytensor.symbolic.any_size.derivation import Derivation, Formula, derive
-from tinytensor.symbolic.any_size.recording import NotDerivable
-from tinytensor.symbolic.any_size.tracing import trace
-from tinytensor.symbolic.any_size.values import Chosen, Value
 
 UPSTREAM = "g"  # the argument of a gradient by hand that takes the gradient of the function's result
 

@@ -10,14 +10,14 @@ from sympy import Expr, Indexed, Sum
 
 from tinytensor.autograd import grad
 from tinytensor.nn.module import Module
-from tinytensor.symbolic.calculus.adjoints import Definition, Name, d, name_of
-from tinytensor.symbolic.calculus.formulas import Array
-from tinytensor.symbolic.calculus.matrices import Matrices, Matrix
-from tinytensor.symbolic.calculus.notation import equation, equation_tex, tex, text
 from tinytensor.symbolic.any_size.deriving import Derived, derive_lines
 from tinytensor.symbolic.any_size.modules import as_function
 from tinytensor.symbolic.any_size.source import Source, evaluate
 from tinytensor.symbolic.any_size.tracing import told
+from tinytensor.symbolic.calculus.adjoints import Definition, Name, d, name_of
+from tinytensor.symbolic.calculus.formulas import Array
+from tinytensor.symbolic.calculus.matrices import Matrices, Matrix
+from tinytensor.symbolic.calculus.notation import equation, equation_tex, tex, text
 from tinytensor.tools.shown import Latex, formula, sentence, shown
 
 CLOSE = 1e-7  # of the program and a run in float64, relative to the largest entry

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp
 
-from tinytensor.symbolic.calculus.adjoints import Definition, Name, Program, adjoint_of, d, name_of, names_in
-from tinytensor.symbolic.calculus.formulas import Array, free, fresh, normal, upto
 from tinytensor.symbolic.any_size.factors import adjoint_in_factors, canonical, cost, factored, fold, rebuilt
 from tinytensor.symbolic.any_size.recording import NotDerivable
 from tinytensor.symbolic.any_size.tracing import Trace, trace
 from tinytensor.symbolic.any_size.values import Group, Value, named
+from tinytensor.symbolic.calculus.adjoints import Definition, Name, Program, adjoint_of, d, name_of, names_in
+from tinytensor.symbolic.calculus.formulas import Array, free, fresh, normal, upto
 
 
 @dataclass

@@ -13,6 +13,9 @@ from functools import partial
 import sympy
 from sympy import Add, Expr, Indexed, Integer, KroneckerDelta, Mul, Pow, Rational, S, Sum, exp, log
 
+from tinytensor.symbolic.any_size.arguments import size
+from tinytensor.symbolic.any_size.recording import NotDerivable
+from tinytensor.symbolic.any_size.values import Chosen, Closed, Dims, Group, Lines, Split, Value, dims_of, named, plain
 from tinytensor.symbolic.calculus.adjoints import Definition, d, name_of
 from tinytensor.symbolic.calculus.formulas import (
     Array,
@@ -33,9 +36,6 @@ from tinytensor.symbolic.calculus.formulas import (
     total,
     upto,
 )
-from tinytensor.symbolic.any_size.arguments import size
-from tinytensor.symbolic.any_size.recording import NotDerivable
-from tinytensor.symbolic.any_size.values import Chosen, Closed, Dims, Group, Lines, Split, Value, dims_of, named, plain
 
 MEANINGS: dict[str, Callable] = {}
 

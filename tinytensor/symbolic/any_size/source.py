@@ -11,15 +11,15 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from sympy import Expr, Mul, S
 
-from tinytensor.ops.creation import tensor
 from tinytensor.core.tensor import Tensor
-from tinytensor.symbolic.calculus.adjoints import Definition, Name, d, name_of, names_in
-from tinytensor.symbolic.calculus.formulas import Array, Size
-from tinytensor.symbolic.calculus.numpy_code import HELPERS, Writer, helpers, label, line, wrapped
+from tinytensor.ops.creation import tensor
 from tinytensor.symbolic.any_size.arguments import Argument
 from tinytensor.symbolic.any_size.deriving import Derived
 from tinytensor.symbolic.any_size.recording import NotDerivable, record
 from tinytensor.symbolic.any_size.values import Chosen, Taken
+from tinytensor.symbolic.calculus.adjoints import Definition, Name, d, name_of, names_in
+from tinytensor.symbolic.calculus.formulas import Array, Size
+from tinytensor.symbolic.calculus.numpy_code import HELPERS, Writer, helpers, label, line, wrapped
 
 RESERVED = {"np", "math", "upstream", "value", "value_and_gradients", *HELPERS}
 

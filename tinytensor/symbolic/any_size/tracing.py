@@ -8,8 +8,6 @@ import numpy as np
 from sympy import Expr, Indexed, Integer, KroneckerDelta, Mul, S, Symbol
 
 from tinytensor.core.tensor import Tensor
-from tinytensor.symbolic.calculus.adjoints import names_in
-from tinytensor.symbolic.calculus.formulas import Array, Size, floored, held, same, sign, theta, upto
 from tinytensor.symbolic.any_size.arguments import (
     NUMBERS,
     Argument,
@@ -21,6 +19,8 @@ from tinytensor.symbolic.any_size.arguments import (
 from tinytensor.symbolic.any_size.meanings import MEANINGS, REFUSED, Places, Step, number
 from tinytensor.symbolic.any_size.recording import Call, NotDerivable, Run, Stamp, fit, record, written
 from tinytensor.symbolic.any_size.values import Lines, Split, Taken, Value, dims_of, named, plain, tensors_of
+from tinytensor.symbolic.calculus.adjoints import names_in
+from tinytensor.symbolic.calculus.formulas import Array, Size, floored, held, same, sign, theta, upto
 
 LARGEST = 200_000  # entries of an argument in a run
 RETRIES = (1, 2, 4, 3, 6, 8, 12)  # sizes are multiples of these if the function fails at primes
