@@ -217,11 +217,9 @@ def test_constants_of_one_name_are_not_taken_for_each_other():
 
 
 def test_largest_entries_of_another_array_are_told_apart():
-    def fn(x, y):
-        return (x * y).max(-1).values
+    def fn(x, z, y):
+        return (x.max(-1).values + z.sum(-1)) * y
 
-    right, wrong = "y", "x"
-    by_hand = "(lambda m: g[:, None] * {} * (m == m.max(-1, keepdim=True).values).to(g.dtype))({})"
-    sizes = {"x": ("N", "D"), "y": ("N", "D")}
-    assert not check(fn, {"x": by_hand.format(right, "x + y")}, **sizes)
-    assert not check(fn, {"x": by_hand.format(wrong, "x * y")}, **sizes)
+    sizes = {"x": ("N", "D"), "z": ("N", "D"), "y": ("N",)}
+    assert check(fn, {"y": "g * (x.max(-1).values + z.sum(-1))"}, **sizes)
+    assert check(fn, {"y": "g * (z.max(-1).values + z.sum(-1))"}, **sizes)["y"].verdict == "refuted"
