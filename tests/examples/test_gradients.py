@@ -32,3 +32,8 @@ def test_command_prints_one_derivation(capsys):
     assert told.startswith("DPO. ") and "arXiv:2305.18290" in told and "proved for any size" in told
     with pytest.raises(SystemExit):
         main(["nothing"])
+
+
+def test_rotation_back_is_proved():
+    entry = TABLE["rotary"]
+    assert check(entry.function, {"x": lambda cos, sin, g: entry.wrong(cos, -sin, g)}, **entry.arguments)

@@ -248,7 +248,7 @@ def _by_hand(found, name: str, function: Callable, entry: Expr, arguments: dict)
     if isinstance(found.output, Indexed):
         if UPSTREAM in given:
             raise ValueError(f"check: the function has an argument {UPSTREAM!r}, the name of the incoming gradient")
-        given[UPSTREAM] = found.trace.result.shape
+        given[UPSTREAM] = tuple(_as_written(dim) for dim in found.trace.result.dims)
     sizes = [str(s) for s in found.trace.sizes]
     takes = _takes(function, given, sizes)
 
@@ -273,6 +273,11 @@ def _by_hand(found, name: str, function: Callable, entry: Expr, arguments: dict)
         g, output = other.arrays[UPSTREAM], name_of(found.output)
         own = own.xreplace({e: d(output)[e.indices] for e in own.atoms(Indexed) if e.base == g})
     return own
+
+
+def _as_written(dim: tuple[Expr, ...]) -> str | Expr:
+    """A dimension with its factors in their order, "K*2", which tells x[..., ::2] from x[..., :K]."""
+    return "*".join(map(str, dim)) if dim and all(n.is_Symbol or n.is_Integer for n in dim) else Mul(*dim)
 
 
 def _constants(function, hand) -> dict[Name, Name]:
