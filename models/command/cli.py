@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 import tinytensor
-from models.command import exchange
+from models.command import configuration, exchange
 from models.data import pairs
 from models.data.text import TextError
 from models.data.tokenizers import Tokenizer
@@ -33,6 +33,7 @@ from models.training import checkpoint, memory, ranks, snapshots
 from models.training.trainer import Log, NonFiniteLoss, Settings, Trainer
 from tinytensor import distributed
 from tinytensor.cpython.distribution import install
+from tinytensor.io.serialization import write_atomically
 from tinytensor.nn import Module
 from tinytensor.tools import environment
 
@@ -96,13 +97,26 @@ def _run(arguments: list[str] | None) -> int:
 
 
 def _parsed(arguments: list[str] | None) -> argparse.Namespace:
-    for given in sys.argv[1:] if arguments is None else arguments:
+    arguments = sys.argv[1:] if arguments is None else arguments
+    for given in arguments:
         if given.startswith("--") and given.endswith("=--"):  # argparse before Python 3.12 makes a list of it
             raise UsageError(f"{given}: -- is no value; leave the option out, or give it another one")
-    return parser(_task(arguments)).parse_args(arguments)
+    if arguments[:1] != ["train"]:
+        return parser().parse_args(arguments)
+    with _refusing():
+        own, file = configuration.taken_out(arguments[1:])
+        entries = {} if file is None else configuration.read(file)
+        named = [f"--task={entries['task']}"] if "task" in entries else []
+        top = parser(_task([*named, *own]))
+        read = configuration.arguments(file, entries, top.commands["train"])
+    try:
+        top.parse_args(["train", *read])
+    except UsageError as error:
+        raise UsageError(f"{file}: {error}") from None
+    return top.parse_args(["train", *read, *own])
 
 
-def _task(arguments: list[str] | None) -> type[Task]:
+def _task(arguments: list[str]) -> type[Task]:
     """The task that the arguments name: the other options of `train` depend on it."""
     look = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     look.add_argument("--task", nargs="?")
@@ -113,6 +127,7 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
     about = "Train the transformers of the documents, sample from them, translate, look inside, count their parameters."
     top = Parser(prog=called.command, description=about)
     commands = top.add_subparsers(dest="name", required=True, metavar=COMMANDS)
+    top.commands = commands.choices
 
     def command(name, function, help):
         made = commands.add_parser(
@@ -147,8 +162,9 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
     run.add_argument("--live-port", metavar="N", type=int, help=port)
     task.add_options(train.add_argument_group("the data"))
     model = train.add_argument_group("the model")
-    begin_with = f"sizes and layout to begin with (default: {task.default})"
-    model.add_argument("--config", choices=list(task.CONFIGS), help=begin_with)
+    names = ", ".join(task.CONFIGS)
+    begin_with = f"sizes and layout to begin with: {names} (default: {task.default}); or a file with options"
+    model.add_argument("--config", choices=list(task.CONFIGS), metavar="NAME|FILE.toml", help=begin_with)
     usual = task.CONFIGS[task.default]
     add_options(model, task.Config, task.chosen_by_data, usual.to_dict())
     rates = () if task.Model is Decoder else ("layer_lr", "head_lr")  # they are about the weights of 003
@@ -250,7 +266,20 @@ def _prepared(options, stack: ExitStack):
         trainer = _resumed(options) if hasattr(options, "resume") else _begun(options)
     if ranks.rank() == 0:
         stack.enter_context(_locked(trainer.folder))
+        if not hasattr(options, "resume"):
+            with _refusing():
+                _write_configuration(options, trainer)
     return page, trainer
+
+
+def _write_configuration(options, trainer: Trainer) -> None:
+    """Write the file that repeats a new run."""
+    given, task = vars(options), trainer.task
+    values = {"task": task.name, "config": task.configuration(given)} | trainer.options()
+    for name in set(task.sized_by_data) - set(given):
+        values.pop(name, None)
+    text = configuration.text(parser(type(task)).commands["train"], values, called.command)
+    write_atomically(trainer.folder / configuration.NAME, text.encode())
 
 
 def _on_ranks() -> str:
@@ -353,10 +382,10 @@ def _new_folder(out: Path | None, name: str) -> Path:
         out = folder
     if out.exists() and not out.is_dir():
         raise UsageError(f"--out {out} is a file; name a new folder")
-    if out.is_dir() and any(entry.name != LOCK for entry in out.iterdir()):
+    if out.is_dir():
         if checkpoint.latest(out):
             raise UsageError(f"{out} holds a run already: use --resume {out} to go on with it, or another --out")
-        if any(entry.name not in (LOCK, checkpoint.FOLDER) for entry in out.iterdir()):
+        if any(entry.name not in (LOCK, checkpoint.FOLDER, configuration.NAME) for entry in out.iterdir()):
             raise UsageError(f"--out {out} is not empty; name a new folder")
     return out
 

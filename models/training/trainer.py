@@ -285,7 +285,7 @@ class Trainer:
         kept = self.optimizer.state_dict()["state"]
         optimizer = {f"{i}.{k}": v for i, entry in kept.items() for k, v in entry.items() if isinstance(v, Tensor)}
         state = {
-            "task": {"name": self.task.name, "config": self.config.to_dict()} | self.task.state(),
+            "task": self.described_task(),
             "settings": asdict(self.settings),
             "data": self.task.fingerprint(),
             "optimizer_steps": {str(i): entry["step"] for i, entry in kept.items()},
@@ -296,6 +296,14 @@ class Trainer:
             "recent": self.recent,
         }
         return checkpoint.save(self.folder, checkpoint.Checkpoint(self.step, self.model.state_dict(), optimizer, state))
+
+    def described_task(self) -> dict:
+        """What a checkpoint holds about the task, from which `Task.restore` makes it again."""
+        return {"name": self.task.name, "config": self.config.to_dict()} | self.task.state()
+
+    def options(self) -> dict:
+        """The values of all options that decide the run, by name."""
+        return self.task.options(self.described_task()) | asdict(self.settings)
 
     def keep_snapshot(self) -> None:
         """Write the weights for a page that shows how they were learned, after the steps at which that is due."""

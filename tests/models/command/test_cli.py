@@ -80,7 +80,8 @@ def refused(capsys, *arguments):
 def test_run_writes_all_its_files(run):
     out, _ = run
     names = {path.name for path in out.iterdir()} - {cli.LOCK}
-    assert names == {"log.csv", "loss.png", "attention.png", "sample.txt", "page.html", "checkpoints", "snapshots"}
+    written = {"config.toml", "log.csv", "loss.png", "attention.png", "sample.txt", "page.html"}
+    assert names == written | {"checkpoints", "snapshots"}
     for picture in ("loss.png", "attention.png"):
         assert (out / picture).read_bytes().startswith(b"\x89PNG")
     with (out / "log.csv").open() as file:
