@@ -12,7 +12,7 @@ import sys
 import textwrap
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -150,6 +150,8 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
         "go on with a run that was stopped, bit for bit; with more --steps than it had, the rate follows its schedule"
     )
     run.add_argument("--resume", metavar="DIR", type=path, help=f"{resume} for that many steps from here on")
+    begin = "begin with the weights of a run, to go on with another text; sizes and vocabulary are those of that run"
+    run.add_argument("--init-from", metavar="RUN", type=path, help=begin)
     run.add_argument(
         "--threads",
         metavar="N",
@@ -173,6 +175,8 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
     sample = command("sample", _sample, "Let a trained model write.")
     newest = "folder of a run (default: the newest in runs/)"
     sample.add_argument("run", nargs="?", metavar="DIR", type=path, default=None, help=newest)
+    least = "the weights with the least held-out loss, not the last ones"
+    sample.add_argument("--best", action="store_true", help=least)
     sample.add_argument("--prompt", help="text to go on from")
     sample.add_argument("--tokens", metavar="N", type=int, help="how many tokens (default: 200)")
     heat = f"0 for always the likeliest (default: {TEMPERATURE})"
@@ -186,6 +190,7 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
     translated = command("translate", _translate, "Translate sentences with a trained encoder-decoder.")
     translated.add_argument("sentences", nargs="*", metavar="SENTENCE", help="default: the lines of the standard input")
     translated.add_argument("--checkpoint", metavar="DIR", type=path, help=newest)
+    translated.add_argument("--best", action="store_true", help=least)
     translated.add_argument("--attention", metavar="FILE", type=path, help="draw how words attend to the source (.png)")
     translated.add_argument("--beam", metavar="N", type=int, help="beam search among N sentences (default: 1, greedy)")
     translated.add_argument(
@@ -235,6 +240,8 @@ def _train(options) -> int:
             print(f"live: {page.address} shows this run, on this machine alone", flush=True)
             page.show(trainer)
         stopped_by = _with_progress_bar(trainer, (lambda row: None) if page is None else page.look)
+        if not stopped_by:
+            _say_best(trainer)
         if page is not None:
             page.end(finished=not stopped_by)
         if stopped_by:
@@ -247,6 +254,18 @@ def _train(options) -> int:
             if task.name in SHOWN:
                 _offer_page(trainer.folder, task.example())
     return 0
+
+
+def _say_best(trainer: Trainer) -> None:
+    """Say which checkpoint has the least held-out loss, if it is not the last one."""
+    best = trainer.log.best()
+    if best is None or best["step"] == trainer.step:
+        return
+    if trainer.over and trainer.step < trainer.settings.steps:
+        looks = trainer.log.looks_since_best()
+        print(f"ended after step {trainer.step:,}: {looks} looks at the held-out data brought no better loss")
+    about = f"the best held-out loss, {best['heldout_loss']:.3f}, was that of step {best['step']:,}"
+    print(f"{about}; --best takes its weights, in sample and evaluate", flush=True)
 
 
 def _offer_page(folder: Path, text: str | None = None) -> None:
@@ -276,6 +295,8 @@ def _write_configuration(options, trainer: Trainer) -> None:
     """Write the file that repeats a new run."""
     given, task = vars(options), trainer.task
     values = {"task": task.name, "config": task.configuration(given)} | trainer.options()
+    if "init_from" in given:
+        values["init_from"] = given["init_from"].resolve()
     for name in set(task.sized_by_data) - set(given):
         values.pop(name, None)
     text = configuration.text(parser(type(task)).commands["train"], values, called.command)
@@ -312,21 +333,60 @@ def _page(given: dict):
 def _begun(options) -> Trainer:
     """A new run."""
     given, task = vars(options), options.task_class
+    source = _source(given, task) if "init_from" in given else None
     name = task.configuration(given)
-    config = task.CONFIGS[name].replace(**given_for(task.Config, given))
+    begin_with = task.CONFIGS[name] if source is None else source.config
+    config = begin_with.replace(**given_for(task.Config, given))
     settings = Settings(**task.recipe(config, given) | given_for(Settings, given))
     # Before long data are read; Trainer checks again, with the V of the data.
     memory.check_training(config, ranks.share(settings.batch_size, ranks.count()))
-    if ranks.rank() > 0:  # rank 0 alone makes the folder and writes to it
-        return Trainer(task.begin(config, given, name), settings, RUNS / name, eager=given.get("eager", False))
-    folder = _new_folder(given.get("out"), name)
-    trainer = Trainer(task.begin(config, given, name), settings, folder, eager=given.get("eager", False))
-    folder.mkdir(parents=True, exist_ok=True)
+    rank0 = ranks.rank() == 0  # it alone makes the folder and writes to it
+    folder = _new_folder(given.get("out"), name if source is None else source.name) if rank0 else RUNS / name
+    begun = task.begin(config, given, name, None if source is None else source.tokenizer)
+    trainer = Trainer(begun, settings, folder, eager=given.get("eager", False))
+    if source is not None:
+        with checkpoint.reading(given["init_from"]):
+            checkpoint.load_weights(trainer.model, source.weights)
+    if rank0:
+        folder.mkdir(parents=True, exist_ok=True)
     return trainer
 
 
+@dataclass
+class Source:
+    """The run whose weights a new run begins with."""
+
+    name: str
+    config: object
+    tokenizer: Tokenizer
+    weights: dict[str, tinytensor.Tensor]
+
+
+CHANGEABLE = {"dropout", "label_smoothing", "reduction"}  # entries of a configuration that no weight depends on
+
+
+def _source(given: dict, kind: type[Task]) -> Source:
+    """The run that --init-from names; UsageError where an option does not fit it."""
+    folder = given["init_from"]
+    saved = checkpoint.load(folder, ("weights",))
+    with checkpoint.reading(folder):
+        own, state = _task_of(saved), saved.state["task"]
+        if own is not kind:
+            raise UsageError(f"--init-from {folder} was trained with --task {own.name}: give --task {own.name}")
+        config, tokenizer = kind.described(state)
+        begun = kind.options(state)
+    fixed = {entry.name for entry in fields(kind.Config)} - CHANGEABLE | {"config", "tokenizer"}
+    for name in sorted(fixed & set(given)):
+        if not _as_begun(name, given, begun, kind):
+            raise UsageError(
+                f"--init-from {folder} decides the sizes, the layout and the vocabulary: leave out "
+                f"--{name.replace('_', '-')}"
+            )
+    return Source(folder.resolve().name, config, tokenizer, saved.weights)
+
+
 # Options that may change when a run is resumed, and the entries that argparse adds.
-FREE = {"resume", "threads", "eager", "live", "live_port", "command", "name", "task_class", "task", "steps"}
+FREE = {"resume", "threads", "eager", "live", "live_port", "command", "name", "task_class", "task", "steps", "patience"}
 
 
 def _resumed(options) -> Trainer:
@@ -345,9 +405,9 @@ def _resumed(options) -> Trainer:
         if not _as_begun(name, given, begun, kind):
             raise UsageError(
                 f"--resume goes on with a run as it was begun: --{name.replace('_', '-')} cannot be changed "
-                "(--threads, --eager and --live can: no result depends on them; --steps too, as --help says)"
+                "(--threads, --eager and --live can: no result depends on them; --steps and --patience too)"
             )
-    settings = replace(settings, **given_for(Settings, {"steps": given.get("steps", settings.steps)}))
+    settings = replace(settings, **{name: given[name] for name in ("steps", "patience") if name in given})
     if settings.steps < saved.step:
         raise UsageError(
             f"--steps {settings.steps}: {folder} has taken {saved.step} steps already; give as many or more"
@@ -473,7 +533,7 @@ def _sample(options) -> int:
     if not 1 <= count <= MOST_TOKENS:
         raise UsageError(f"--tokens {count}: 1 to {MOST_TOKENS:,} is needed")
     _set_threads(options)
-    model, tokenizer, _ = _loaded(given["run"], "text")
+    model, tokenizer, _ = _loaded(given["run"], "text", best=given.get("best", False))
     prompt = given.get("prompt", tokenizer.opening)
     unknown = tokenizer.unknown_count(tokenizer.encode(prompt))
     if unknown:
@@ -496,7 +556,7 @@ def _translate(options) -> int:
     if "attention" in given and given["attention"].is_dir():
         raise UsageError(f"--attention {given['attention']} is a folder; name a file for the picture")
     _set_threads(options)
-    model, tokenizer, _ = _loaded(given.get("checkpoint"), "translate")
+    model, tokenizer, _ = _loaded(given.get("checkpoint"), "translate", best=given.get("best", False))
     for sentence in sentences:
         if not sentence:
             raise UsageError("a sentence is empty: there is nothing to translate")
@@ -592,11 +652,28 @@ def _task_of(saved: checkpoint.Checkpoint) -> type[Task]:
     return TASKS[saved.state["task"]["name"]]
 
 
-def _loaded(folder: Path | None, *names: str) -> tuple[Module, Tokenizer, checkpoint.Checkpoint]:
-    """(model, tokenizer, last checkpoint) of a run of one of these tasks, the newest if no folder is named."""
+def _saved(folder: Path, best: bool) -> checkpoint.Checkpoint:
+    """The last checkpoint of a run, or the one with the least held-out loss; without the state of the optimizer."""
+    if not best:
+        return checkpoint.load(folder, ("weights",))
+    saved = checkpoint.load(folder, ())
+    with checkpoint.reading(folder):
+        row = Log.of(saved.state["log"]).best()
+    if row is None:
+        raise UsageError(f"--best: {folder} has not looked at its held-out data yet; leave --best out")
+    if row["step"] not in checkpoint.steps(folder):
+        raise UsageError(f"--best: {folder} does not hold the checkpoint of step {row['step']}; leave --best out")
+    return checkpoint.load(folder, ("weights",), step=row["step"])
+
+
+def _loaded(folder: Path | None, *names: str, best: bool = False) -> tuple[Module, Tokenizer, checkpoint.Checkpoint]:
+    """(model, tokenizer, last checkpoint) of a run of one of these tasks, the newest if no folder is named.
+
+    With `best` the checkpoint is the one with the least held-out loss.
+    """
     if folder is None:
         folder = _newest_run(*names)
-    saved = checkpoint.load(folder, ("weights",))
+    saved = _saved(folder, best)
     with checkpoint.reading(folder):
         task, state = _task_of(saved), saved.state["task"]
     if task.name not in names:

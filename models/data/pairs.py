@@ -108,10 +108,14 @@ def decode(tokenizer: Tokenizer, tokens: list[int]) -> str:
     return tokenizer.decode(tokens).strip()
 
 
+def words(sentence: str) -> list[str]:
+    """The words and punctuation marks of a sentence, each with the space before it."""
+    return re.findall(PATTERN, " " + tidy(sentence))
+
+
 def unknown_words(tokenizer: Tokenizer, sentence: str) -> list[str]:
     """The words of a sentence that the vocabulary lacks, in whole or in part."""
-    pieces = re.findall(PATTERN, " " + tidy(sentence))
-    return [piece.strip() for piece in pieces if tokenizer.unknown_count(tokenizer.encode(piece))]
+    return [piece.strip() for piece in words(sentence) if tokenizer.unknown_count(tokenizer.encode(piece))]
 
 
 def labels(tokenizer: Tokenizer, tokens: list[int]) -> list[str]:

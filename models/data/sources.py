@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from models.data.text import Corpus, read_text, report_lines
-from models.data.tokenizers import TextError
+from models.data.tokenizers import TextError, Tokenizer
 from models.data.vocabularies import vocabulary
 
 TRAIN, HELDOUT = "train.bin", "val.bin"
@@ -88,6 +88,15 @@ def tokens(folder: Path, tokenizer=None) -> Corpus:
                 "is it the vocabulary of these files?"
             )
     return Corpus(tokenizer, *parts, 0, 0)
+
+
+def check_vocabulary(folder: Path, own: Tokenizer, known: Tokenizer) -> None:
+    """TextError unless the tokens of a folder, whose vocabulary is `own`, stand for the same text in another one."""
+    if own.ids() != known.ids():
+        raise TextError(
+            f"the tokens of {folder} are those of another vocabulary than the earlier run has; give text, or train a "
+            "new model, without --init-from"
+        )
 
 
 def _mapped(path: Path) -> np.ndarray:

@@ -87,6 +87,14 @@ class Tokenizer:
         """How many of the ids are the unknown, that is, how many pieces of a text the vocabulary lacks."""
         return sum(1 for i in ids if i == self.unknown)
 
+    def knows(self, piece: str) -> bool:
+        """Does the vocabulary have a piece of text, as a whole or in parts?"""
+        return not self.unknown_count(self.encode(piece))
+
+    def ids(self) -> dict[str, int]:
+        """The id of each piece of text in the vocabulary."""
+        return self._ids
+
     def to_dict(self) -> dict:
         """Everything needed to build the tokenizer again, as JSON can hold it; see `tokenizer_from_dict`."""
         return {"kind": self.kind, "special": list(self.special), "pieces": self.tokens[self.unknown + 1 :]}
@@ -239,6 +247,9 @@ class GivenTokenizer(Tokenizer):
             raise TextError(f"the vocabulary of this model lacks {', '.join(map(repr, lacking[:10]))}")
         return [self._ids[character] for character in text]
 
+    def knows(self, piece):
+        return set(piece) <= self._ids.keys()
+
     def to_dict(self):
         return {"kind": self.kind, "pieces": self.tokens}
 
@@ -273,6 +284,9 @@ class LibraryTokenizer(Tokenizer):
     @property
     def vocab_size(self):
         return self._size
+
+    def ids(self):
+        return self._library.get_vocab(with_added_tokens=True)
 
     def encode(self, text):
         return self._library.encode(_without_surrogates(text), add_special_tokens=False).ids

@@ -16,7 +16,7 @@ from models.data.tokenizers import WordTokenizer
 from models.decoder import Config, Decoder
 from models.inference import report
 from models.options import path
-from models.tasks.task import Glimpse, Task, fingerprint, say
+from models.tasks.task import Glimpse, Task, check_known, fingerprint, say
 from models.transformer import PAD
 from tinytensor import no_grad, tensor
 from tinytensor.viz import plots
@@ -50,9 +50,16 @@ class RecommendTask(Task):
         group.add_argument("--sequences", metavar="FILE.csv", type=path, help=about)
 
     @classmethod
-    def begin(cls, config, given, name):
+    def begin(cls, config, given, name, known=None):
         file = str(given["sequences"].resolve()) if "sequences" in given else None
         sequences = _sequences(file, say)
+        if known is not None:
+            check_known(
+                Counter(item for chosen in sequences.values() for item in chosen),
+                set(known.tokens).__contains__,
+                "items",
+            )
+            return cls(config, known, file, sequences)
         items = sorted({item for chosen in sequences.values() for item in chosen})
         tokenizer = WordTokenizer(items, special=("<pad>",))
         return cls(config.replace(V=tokenizer.vocab_size), tokenizer, file, sequences)

@@ -2,14 +2,15 @@
 
 import hashlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from models.data.text import IGNORE_INDEX
-from models.data.tokenizers import Tokenizer, tokenizer_from_dict
+from models.data.tokenizers import TextError, Tokenizer, tokenizer_from_dict
 from models.options import called
 from models.training import ranks
 from tinytensor import Tensor, nn
@@ -57,8 +58,11 @@ class Task:
         raise NotImplementedError
 
     @classmethod
-    def begin(cls, config, given: dict, name: str) -> "Task":
-        """The task from the given options, with the configuration called `name`, which they change."""
+    def begin(cls, config, given: dict, name: str, known: Tokenizer | None = None) -> "Task":
+        """The task from the given options, with the configuration called `name`, which they change.
+
+        With `known`, the tokenizer of an earlier run, the vocabulary is that of this run, and V that of `config`.
+        """
         raise NotImplementedError
 
     @classmethod
@@ -141,6 +145,24 @@ class Task:
     def finish(self, model: nn.Module, folder: Path, rows: list[dict], seed: int) -> None:
         """Print the results and draw the pictures. `rows` are those of the log."""
         raise NotImplementedError
+
+
+def check_known(counts: Counter[str], known: Callable[[str], bool], what: str, replaced: bool = True) -> None:
+    """Tell which pieces of some data the vocabulary of an earlier run lacks; TextError if they are most of the data.
+
+    `counts` says how often each piece occurs, `known` whether the vocabulary has it; `what` names the pieces. Where the
+    vocabulary has no unknown token that could stand for them (`replaced` is False), any such piece is a TextError.
+    """
+    lacking = [piece for piece, _ in counts.most_common() if not known(piece)]
+    times, total = sum(counts[piece] for piece in lacking), counts.total()
+    shown = ", ".join(map(repr, lacking[:10])) + (f" and {len(lacking) - 10} more" if len(lacking) > 10 else "")
+    told = f"{what} of these data that the vocabulary of the earlier run lacks: {shown} ({times:,} of {total:,} places)"
+    if lacking and not replaced:
+        raise TextError(f"{told}; it has no unknown token for them: take them out, or train without --init-from")
+    if 2 * times > total:
+        raise TextError(f"{told}; there is too little to learn from: train a new model, without --init-from")
+    if lacking:
+        say(f"{told}; each becomes the unknown token")
 
 
 def fingerprint(rows: Iterable[Iterable[int]]) -> dict:

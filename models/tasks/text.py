@@ -3,17 +3,18 @@
 import math
 import shlex
 import textwrap
+from collections import Counter
 from pathlib import Path
 
 from models.data import sources, text
 from models.data.ngram import baselines
 from models.data.text import Corpus, TextError
-from models.data.tokenizers import KINDS
+from models.data.tokenizers import KINDS, WordTokenizer
 from models.decoder import CONFIGS, Config, Decoder
 from models.inference import report
 from models.inference.generate import TEMPERATURE, write
 from models.options import called, path
-from models.tasks.task import Glimpse, Task, fingerprint, say
+from models.tasks.task import Glimpse, Task, check_known, fingerprint, say
 from tinytensor.viz import plots
 
 MOST_COUNTED = 5_000_000  # tokens; n-gram models of more take long, and much memory
@@ -43,7 +44,9 @@ class TextTask(Task):
         group.add_argument("--tokenizer", choices=list(KINDS), help=kinds)
 
     @classmethod
-    def begin(cls, config, given, name):
+    def begin(cls, config, given, name, known=None):
+        if known is not None:
+            return cls._beginning_with(config, given, known)
         if "text" in given and sources.holds_tokens(given["text"]):
             return cls._of_tokens(config, given)
         kind = given.get("tokenizer", "char" if name in MADE_FOR_CHARACTERS else "bpe")
@@ -61,17 +64,34 @@ class TextTask(Task):
         return cls(config.replace(V=V), corpus, file, field)
 
     @classmethod
-    def _of_tokens(cls, config, given):
-        """The task of files of tokens, whose vocabulary lies beside them."""
-        for option in ("tokenizer", "field"):
+    def _of_tokens(cls, config, given, known=None):
+        """The task of files of tokens, whose vocabulary lies beside them; with `known` it must be an earlier run's."""
+        for option in ("tokenizer", "field") if known is None else ("field",):
             if option in given:
                 raise TextError(f"--{option}: {given['text']} holds tokens already; leave --{option} out")
         corpus = sources.tokens(given["text"])
+        if known is not None:
+            sources.check_vocabulary(given["text"], corpus.tokenizer, known)
+            corpus.tokenizer = known
         V = corpus.tokenizer.vocab_size
         if given.get("V", V) != V:
             raise TextError(f"--V {given['V']}: the vocabulary of {given['text']} has {V} tokens; leave --V out")
         text.check_context(corpus.train, corpus.heldout, config.C)
         return cls(config.replace(V=V), corpus, str(given["text"].resolve()))
+
+    @classmethod
+    def _beginning_with(cls, config, given, known):
+        """The task with the vocabulary of an earlier run."""
+        if "text" in given and sources.holds_tokens(given["text"]):
+            return cls._of_tokens(config, given, known)
+        file, field = str(given["text"].resolve()) if "text" in given else None, given.get("field")
+        documents = _documents(file, field)
+        words = known.kind == WordTokenizer.kind
+        pieces = Counter(piece for document in documents for piece in (known.split(document) if words else document))
+        check_known(pieces, known.knows, "words" if words else "characters", replaced=known.unknown >= 0)
+        corpus = text.prepare(documents, known)
+        text.check_context(corpus.train, corpus.heldout, config.C)
+        return cls(config, corpus, file, field)
 
     @classmethod
     def restore(cls, state):
@@ -86,7 +106,10 @@ class TextTask(Task):
 
     @classmethod
     def options(cls, state):
-        return super().options(state) | {"field": state.get("field")}
+        own = {"field": state.get("field")}
+        if state["tokenizer"]["kind"] not in KINDS:  # it came with files of tokens, or with a model
+            own["tokenizer"] = None
+        return super().options(state) | own
 
     @classmethod
     def recipe(cls, config, given):

@@ -1,6 +1,7 @@
 """`--task translate`: the encoder-decoder of documents 000 and 004 learns to translate."""
 
 from argparse import ArgumentTypeError
+from collections import Counter
 from pathlib import Path
 
 from models.data import grammar, pairs
@@ -9,7 +10,7 @@ from models.data.text import TextError, report_lines
 from models.data.tokenizers import BPETokenizer, Tokenizer, WordTokenizer
 from models.inference.translate import cross_attention, residual_stream, translate
 from models.options import called, path
-from models.tasks.task import Glimpse, Task, fingerprint, say
+from models.tasks.task import Glimpse, Task, check_known, fingerprint, say
 from models.transformer import CONFIGS, PAD, Config, Transformer
 from tinytensor.nn import functional
 from tinytensor.viz import plots
@@ -74,10 +75,15 @@ class TranslateTask(Task):
         group.add_argument("--tokenizer", choices=list(KINDS), help=kinds)
 
     @classmethod
-    def begin(cls, config, given, name):
+    def begin(cls, config, given, name, known=None):
         file = str(given["pairs"].resolve()) if "pairs" in given else None
         reading = {"columns": given.get("columns"), "strict": given.get("strict", False)}
         data = read(file, reading, say)
+        if known is not None:
+            found = [pair for part in (data[0], *data[1].values()) for pair in part]
+            words = Counter(word for pair in found for side in (pair.source, pair.target) for word in pairs.words(side))
+            check_known(words, known.knows, "words")
+            return cls(config, known, file, reading, data)
         kind = KINDS[given.get("tokenizer", "word" if file is None else "bpe")]
         size = given.get("n_vol", PIECES if kind is BPETokenizer else None)
         tokenizer = pairs.train_tokenizer(kind, data[0], size)

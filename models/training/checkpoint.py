@@ -52,8 +52,10 @@ class Checkpoint:
     state: dict  # of values that JSON can hold
 
 
-def save(run: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
+def save(run: Path, checkpoint: Checkpoint, keep: int = 2, best: int | None = None) -> Path:
     """Write a checkpoint of the run in the folder `run`, then remove all but the last `keep`; returns its path.
+
+    That of step `best` is kept too.
 
     The remains of processes that were killed while they saved are removed too.
     """
@@ -73,6 +75,8 @@ def save(run: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
         os.replace(unfinished, final)  # this is the moment at which it exists
         sync_directory(folder)
     for step in _steps(folder)[:-keep]:
+        if step == best:
+            continue
         old = folder / f"step-{step:08d}"
         gone = folder / f"{_UNFINISHED}{old.name}"  # half removed, it must not look like a checkpoint
         os.replace(old, gone)
@@ -94,10 +98,15 @@ def _steps(folder: Path) -> list[int]:
     return sorted(int(found[1]) for name in names if (found := _NAME.fullmatch(name)))
 
 
+def steps(run: Path) -> list[int]:
+    """The steps of the checkpoints of the run in the folder `run`, in order."""
+    return _steps(run / FOLDER)
+
+
 def latest(run: Path) -> Path | None:
     """The last checkpoint of the run in the folder `run`, or None."""
-    steps = _steps(run / FOLDER)
-    return run / FOLDER / f"step-{steps[-1]:08d}" if steps else None
+    found = steps(run)
+    return run / FOLDER / f"step-{found[-1]:08d}" if found else None
 
 
 @contextmanager
@@ -125,12 +134,12 @@ def _in_a_line(error: Exception) -> str:
     return text if len(text) <= 300 else f"{text[:300]} ..."
 
 
-def load(run: Path, tensors: tuple[str, ...] = ("weights", "optimizer")) -> Checkpoint:
-    """Read the last checkpoint of the run in the folder `run`; CheckpointError if there is none or it is damaged.
+def load(run: Path, tensors: tuple[str, ...] = ("weights", "optimizer"), *, step: int | None = None) -> Checkpoint:
+    """Read the last checkpoint of the run in the folder `run`, or that of a step; CheckpointError if it is damaged.
 
     Tensors that `tensors` does not name are not read, since the optimizer's take twice the memory of the weights.
     """
-    path = latest(run)
+    path = latest(run) if step is None else run / FOLDER / f"step-{step:08d}"
     if path is None:
         raise CheckpointError(f"{run} holds no checkpoint: name the folder of a run that was begun with `train --out`")
     with reading(path):

@@ -47,6 +47,7 @@ class Settings:
     seed: int = option(0, "seed of all random numbers", least=0)
     log_every: int = option(50, "steps from one row of log.csv to the next", least=1)
     evaluate_every: int = option(1000, "steps from one look at the held-out data to the next", least=1)
+    patience: int = option(0, "stop after so many looks without a better held-out loss; 0: never", least=0)
     checkpoint_every: int = option(1000, "steps from one checkpoint to the next", least=1)
     layer_lr: tuple[float, ...] = option((), "a factor on the rate for each layer")  # the remark after eq. (18)
     head_lr: tuple[float, ...] = option((), "a factor on the rate for each head")
@@ -139,6 +140,17 @@ class Log:
         """Write the whole file anew: after a resume it holds the rows of the checkpoint, each once."""
         write_atomically(path, (",".join(self.COLUMNS) + "\n" + self.text(self.rows)).encode())
 
+    def best(self) -> dict | None:
+        """The row with the least held-out loss (the first of equals), or None before the first look."""
+        return min(
+            (row for row in self.rows if "heldout_loss" in row), key=lambda row: row["heldout_loss"], default=None
+        )
+
+    def looks_since_best(self) -> int:
+        """How many looks at the held-out data came after the best one."""
+        looks = [row for row in self.rows if "heldout_loss" in row]
+        return len(looks) - 1 - looks.index(self.best()) if looks else 0
+
     def append(self, path: Path, row: dict) -> None:
         with path.open("a", encoding="utf-8") as file:
             file.write(self.text([row]))
@@ -176,6 +188,7 @@ class Trainer:
         self.recent: list[float] = []  # the losses since the last row of the log
         self.norm: Tensor | None = None  # of the last step's gradients before they were clipped
         self.stop = False  # set from outside (Ctrl-C): finish this step, save, and return
+        self.over = False  # the patience with the held-out loss has ended
         self._stop_together = False  # one of several ranks is to stop, and all know it
         self._wrap = (lambda step: step) if eager else tinytensor.compile
         self._step = self._wrap(training_step(self.model, self.optimizer, settings.clip))
@@ -216,6 +229,7 @@ class Trainer:
     def train(self, progress: Callable[[dict], None] = lambda row: None) -> bool:
         """Go on to the last step (True) or until `stop` is set (False), saving on the way and at the end.
 
+        With `patience` the last step may come early. The checkpoint with the best held-out loss so far is kept.
         `progress` is called after each step with {"step", "loss"}, and where a row of the log is due, with the row.
         """
         settings, began, self.seen = self.settings, time.perf_counter(), 0
@@ -226,7 +240,7 @@ class Trainer:
         if self.rank == 0:
             self.log.rewrite(self.folder / "log.csv")
         self.model.train()
-        while self.step < settings.steps and not (self.stop if self.ranks == 1 else self._stop_together):
+        while not self.finished() and not (self.stop if self.ranks == 1 else self._stop_together):
             lr = self.schedule.get_last_lr()[0]
             loss = self.advance()
             if not math.isfinite(loss):
@@ -243,7 +257,9 @@ class Trainer:
                 if self.rank == 0:
                     self.log.append(self.folder / "log.csv", row)
                 self.recent, self.seen = [], 0
-            if self.step % settings.checkpoint_every == 0:
+            if evaluate:
+                self.over = self._patience_ends()
+            if self.step % settings.checkpoint_every == 0 or self.log.best() is row:
                 self.save()
             self.keep_snapshot()
             paused = time.perf_counter()
@@ -251,7 +267,17 @@ class Trainer:
             now = time.perf_counter()  # tokens a second count the time of steps only
             began = now if "lr" in row else began + now - paused
         self.save()
-        return self.step == settings.steps
+        return self.finished()
+
+    def finished(self) -> bool:
+        """Has the run taken its last step?"""
+        return self.step >= self.settings.steps or self.over
+
+    def _patience_ends(self) -> bool:
+        """Were there too many looks without a better held-out loss? Rank 0 knows it, and tells the others."""
+        patience = self.settings.patience
+        ends = 0 < patience <= self.log.looks_since_best()
+        return any(x for (x,) in ranks.numbers(ends)) if patience and self.ranks > 1 else ends
 
     # ------------------------------------------------------------------------------------- evaluation
 
@@ -295,7 +321,9 @@ class Trainer:
             "log": self.log.rows,
             "recent": self.recent,
         }
-        return checkpoint.save(self.folder, checkpoint.Checkpoint(self.step, self.model.state_dict(), optimizer, state))
+        saved = checkpoint.Checkpoint(self.step, self.model.state_dict(), optimizer, state)
+        best = self.log.best()
+        return checkpoint.save(self.folder, saved, best=None if best is None else best["step"])
 
     def described_task(self) -> dict:
         """What a checkpoint holds about the task, from which `Task.restore` makes it again."""
@@ -332,6 +360,7 @@ class Trainer:
             tinytensor.default_generator.set_state(state["generator"])
             self.batches.load_state_dict(state["batches"])
             self.log, self.recent, self.step = Log.of(state["log"]), [float(x) for x in state["recent"]], saved.step
+            self.over = 0 < self.settings.patience <= self.log.looks_since_best()
         return self
 
     # ------------------------------------------------------------------------ numbers not finite

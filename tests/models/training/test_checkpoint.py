@@ -68,6 +68,14 @@ def test_the_last_two_are_kept(tmp_path):
     assert checkpoint.load(tmp_path).step == 100_000_000
 
 
+def test_the_best_is_kept_beside_the_last_two(tmp_path):
+    for step, best in ((0, None), (5, 5), (10, 5), (15, 5), (20, 20), (25, 20)):
+        checkpoint.save(tmp_path, a_checkpoint(step), best=best)
+        assert best is None or best in checkpoint.steps(tmp_path)
+        assert len(checkpoint.steps(tmp_path)) <= 3
+    assert checkpoint.steps(tmp_path) == [20, 25]
+
+
 def test_existing_checkpoint_is_not_rewritten(tmp_path):
     path = checkpoint.save(tmp_path, a_checkpoint(5))
     before = (path / "state.json").stat().st_mtime_ns

@@ -1,0 +1,147 @@
+"""Runs that begin with another run's weights, stop early, or are evaluated on another text."""
+
+import contextlib
+import io
+from shlex import split
+
+import pytest
+
+from models.command.cli import main
+from models.data.tokenizers import tokenizer_from_dict
+from models.training import checkpoint
+
+TINY = split("--D 8 --H 2 --F 12 --L 1 --C 10 --batch-size 2 --eager")
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """Two texts; the second has letters that the first lacks."""
+    folder = tmp_path_factory.mktemp("text")
+    (folder / "cats.txt").write_text("The cat sat on the mat, and the dog lay by the door.\n" * 20)
+    (folder / "zebras.txt").write_text("The zebra sat on the door; the mat lay by the cat.\n" * 20)
+    (folder / "greek.txt").write_text("μῆνιν ἄειδε θεὰ Πηληϊάδεω Ἀχιλῆος\n" * 20)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(texts, tmp_path_factory):
+    """A run on the first text, by characters."""
+    out = tmp_path_factory.mktemp("runs") / "cats"
+    command = ["train", "--text", str(texts / "cats.txt"), "--tokenizer", "char", "--steps", "3", "--out", str(out)]
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert main([*command, *TINY]) == 0
+    return out
+
+
+def weights(folder):
+    return {name: w.numpy().tobytes() for name, w in checkpoint.load(folder).weights.items()}
+
+
+# ---------------------------------------------------------------------------------------------------- --init-from
+
+
+def test_new_run_begins_with_the_weights_of_another(run, texts, tmp_path, capsys):
+    out, given = tmp_path / "zebras", ["--text", str(texts / "zebras.txt"), "--init-from", str(run), "--eager"]
+    command = ["train", *given, "--lr", "0", "--steps", "2", "--weight-decay", "0", "--dropout", "0.1"]
+    assert main([*command, "--out", str(out)]) == 0
+    told = "characters of these data that the vocabulary of the earlier run lacks: 'z', ';' (40 of 1,020 places)"
+    assert capsys.readouterr().err == f"models: {told}; each becomes the unknown token\n"
+    assert weights(out) == weights(run)  # with a rate of 0 nothing is learned
+    before, after = (checkpoint.load(folder).state["task"] for folder in (run, out))
+    assert before["tokenizer"] == after["tokenizer"] and before["file"] != after["file"]
+    assert after["config"] == before["config"] | {"dropout": 0.1}
+    again = tmp_path / "again"
+    assert main(["train", "--config", str(out / "config.toml"), "--eager", "--out", str(again)]) == 0
+    assert weights(again) == weights(out)
+    assert tokenizer_from_dict(after["tokenizer"]).knows("cat")
+
+
+def test_resumed_run_with_other_weights_at_its_beginning(run, texts, tmp_path):
+    given = ["train", "--text", str(texts / "zebras.txt"), "--init-from", str(run), "--eager", "--schedule", "constant"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert main([*given, "--steps", "4", "--out", str(whole)]) == 0
+    assert main([*given, "--steps", "2", "--out", str(parts)]) == 0
+    assert main(["train", "--resume", str(parts), "--steps", "4"]) == 0
+    assert weights(whole) == weights(parts) != weights(run)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--D", "16"], "decides the sizes, the layout and the vocabulary: leave out --D"),
+        (["--tokenizer", "bpe"], "leave out --tokenizer"),
+        (["--config", "nano"], "leave out --config"),
+        (["--task", "translate"], "was trained with --task text: give --task text"),
+        (["--text", "greek.txt"], "there is too little to learn from: train a new model"),
+        (["--init-from", "nowhere"], "nowhere holds no checkpoint"),
+    ],
+)
+def test_options_that_do_not_fit_the_earlier_run(run, texts, tmp_path, capsys, monkeypatch, arguments, sentence):
+    monkeypatch.chdir(texts)
+    assert main(["train", "--init-from", str(run), *arguments, "--out", str(tmp_path / "new")]) == 2
+    error = capsys.readouterr().err
+    assert sentence in error and error.count("\n") == 1, error
+    assert not (tmp_path / "new").exists()
+
+
+def test_other_tasks_begin_with_a_run_too(tmp_path, capsys):
+    pairs, sequences = tmp_path / "pairs.tsv", tmp_path / "items.csv"
+    pairs.write_text("".join(f"a {word}\tun {word}\n" for word in ("cat", "dog", "cow", "hen", "fox", "bat")))
+    sequences.write_text("user,item,time\n" + "".join(f"u{i % 3},item-{i % 5},{i}\n" for i in range(30)))
+    given = {
+        "translate": f"--pairs {pairs} --tokenizer word --d-model 8 --h 2 --d-k 4 --d-v 4 --d-ff 8 --N 1",
+        "recommend": f"--sequences {sequences} --D 8 --H 2 --F 8 --L 1 --C 6",
+    }
+    for task, data in given.items():
+        first, second = tmp_path / task, tmp_path / f"{task}-2"
+        usual = ["train", "--task", task, "--steps", "1", "--batch-size", "2", "--eager"]
+        assert main([*usual, *split(data), "--out", str(first)]) == 0
+        capsys.readouterr()
+        pairs.write_text("a wug\tun wug\n" + pairs.read_text())
+        sequences.write_text(sequences.read_text() + f"u1,new-for-{task},99\n")
+        assert main([*usual, *split(data)[:2], "--init-from", str(first), "--lr", "0", "--out", str(second)]) == 0
+        lacking = {"translate": "words of these data", "recommend": "items of these data"}[task]
+        error = capsys.readouterr().err
+        assert lacking in error and {"translate": "' wug'", "recommend": "'new-for-recommend'"}[task] in error, error
+
+
+# --------------------------------------------------------------------------------------------- --patience, --best
+
+
+def test_patience_ends_the_run_and_the_best_checkpoint_stays(texts, tmp_path, capsys):
+    out = tmp_path / "run"
+    learning = split("--lr 5 --schedule constant --warmup 0 --steps 60 --evaluate-every 2 --patience 3 --seed 1")
+    given = ["--text", str(texts / "cats.txt"), "--tokenizer", "char", *learning, "--checkpoint-every", "100"]
+    assert main(["train", *given, *TINY, "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    state = checkpoint.load(out).state
+    looks = {row["step"]: row["heldout_loss"] for row in state["log"] if "heldout_loss" in row}
+    best, last = min(looks, key=looks.get), max(looks)
+    assert last == best + 3 * 2 < 60  # three looks, two steps apart
+    assert f"ended after step {last}: 3 looks at the held-out data brought no better loss" in printed
+    assert {best, last} <= set(checkpoint.steps(out))
+    kept = weights(out)
+    assert main(["train", "--resume", str(out)]) == 0  # it has ended already
+    assert weights(out) == kept
+    texts_of = []
+    for more in ([], ["--best"]):
+        capsys.readouterr()
+        assert main(["sample", str(out), "--tokens", "60", *more]) == 0
+        texts_of.append(capsys.readouterr().out)
+    assert texts_of[0] != texts_of[1]
+    assert main(["train", "--resume", str(out), "--patience", "0", "--steps", str(last + 2)]) == 0
+    assert checkpoint.load(out).step == last + 2
+
+
+def test_best_without_a_look_is_refused(run, tmp_path, capsys):
+    assert main(["train", "--patience", "-1"]) == 2
+    assert "patience = -1: a whole number of 0 or more is needed" in capsys.readouterr().err
+    saved = checkpoint.load(run)
+    saved.state["log"] = [{"step": 2, "loss": 3.0, "heldout_loss": 2.5}]
+    checkpoint.save(tmp_path / "lost", saved)
+    assert main(["sample", str(tmp_path / "lost"), "--best"]) == 2
+    assert "does not hold the checkpoint of step 2" in capsys.readouterr().err
+    saved.state["log"] = []
+    checkpoint.save(tmp_path / "young", saved)
+    assert main(["sample", str(tmp_path / "young"), "--best"]) == 2
+    assert "has not looked at its held-out data yet" in capsys.readouterr().err
