@@ -1,6 +1,6 @@
 """The command line, and the page of a run that `--live` shows.
 
-cli.py            the commands train, sample, translate, show, info, import and export
+cli.py            the commands train, evaluate, sample, translate, show, info, import and export
 configuration.py  the options of a run in a TOML file
 exchange.py       `import` and `export` of them
 live.py           a server on this machine for the page live.html

@@ -1,4 +1,4 @@
-"""`tinytensor train | sample | translate | show | info | import | export`, and in a clone `python -m models ...`.
+"""The command line: `tinytensor train | evaluate | sample | ...`, and in a clone `python -m models ...`.
 
 An error in what the user gave is printed as one sentence, with the exit code 2. Ctrl-C and SIGTERM stop and save a run;
 the exit code is 128 plus the signal's number.
@@ -7,6 +7,7 @@ the exit code is 128 plus the signal's number.
 import argparse
 import fcntl
 import importlib.util
+import math
 import signal
 import sys
 import textwrap
@@ -23,14 +24,14 @@ from models.data.text import TextError
 from models.data.tokenizers import Tokenizer
 from models.decoder import Decoder
 from models.inference import report
-from models.inference.generate import TEMPERATURE, NonFiniteLogits, check_sampling, write
+from models.inference.generate import TEMPERATURE, NonFiniteLogits, Sampler, check_sampling, stream, until
 from models.options import add_options, called, given_for, path
 from models.show import show
 from models.tasks import TASKS
 from models.tasks.task import Task
 from models.tasks.translate import draw_attention, translate_sentences
 from models.training import checkpoint, memory, ranks, snapshots
-from models.training.trainer import Log, NonFiniteLoss, Settings, Trainer
+from models.training.trainer import Log, NonFiniteLoss, Settings, Trainer, sum_of_losses
 from tinytensor import distributed
 from tinytensor.cpython.distribution import install
 from tinytensor.io.serialization import write_atomically
@@ -40,9 +41,11 @@ from tinytensor.tools import environment
 RUNS = Path("runs")  # the folder of runs without --out
 SAMPLED = (0, 100, 1000)  # after these steps the log shows what the model writes
 PAGE = "page.html"  # the name of the page of `show` in the folder of its run
-COMMANDS = "train | sample | translate | show | info | import | export"
+COMMANDS = "train | evaluate | sample | translate | show | info | import | export"
 SHOWN = ("text", "translate")  # the tasks whose models have a page
-MOST_TOKENS = 1_000_000  # of a sample, which is held in memory until it is complete
+MOST_TOKENS = 1_000_000  # of a sample
+MOST_SAMPLES = 10_000  # of one call
+SEPARATOR = "-" * 15  # a line between two samples
 
 
 class UsageError(ValueError):
@@ -172,13 +175,23 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
     rates = () if task.Model is Decoder else ("layer_lr", "head_lr")  # they are about the weights of 003
     add_options(train.add_argument_group("the training"), Settings, rates, task.recipe(usual, {}))
 
-    sample = command("sample", _sample, "Let a trained model write.")
     newest = "folder of a run (default: the newest in runs/)"
-    sample.add_argument("run", nargs="?", metavar="DIR", type=path, default=None, help=newest)
     least = "the weights with the least held-out loss, not the last ones"
+    evaluated = command("evaluate", _evaluate, "The loss of a trained model on its held-out data, or on a text.")
+    evaluated.add_argument("run", nargs="?", metavar="DIR", type=path, default=None, help=newest)
+    evaluated.add_argument("--text", metavar="PATH", type=path, help="what `train` reads, all of which is evaluated")
+    evaluated.add_argument("--field", metavar="NAME", help="field of a .jsonl file")
+    evaluated.add_argument("--best", action="store_true", help=least)
+    evaluated.add_argument("--threads", metavar="N", type=int)
+
+    sample = command("sample", _sample, "Let a trained model write.")
+    sample.add_argument("run", nargs="?", metavar="DIR", type=path, default=None, help=newest)
     sample.add_argument("--best", action="store_true", help=least)
     sample.add_argument("--prompt", help="text to go on from")
+    sample.add_argument("--prompt-file", metavar="FILE", type=path, help="a UTF-8 file with that text")
     sample.add_argument("--tokens", metavar="N", type=int, help="how many tokens (default: 200)")
+    sample.add_argument("--num-samples", metavar="N", type=int, help="how many texts, one after the other (default: 1)")
+    sample.add_argument("--stop", metavar="TEXT", action="append", help="end before this text; may be given repeatedly")
     heat = f"0 for always the likeliest (default: {TEMPERATURE})"
     sample.add_argument("--temperature", metavar="X", type=float, help=heat)
     sample.add_argument("--top-k", metavar="N", type=int, help="choose among the N likeliest tokens")
@@ -371,8 +384,9 @@ def _source(given: dict, kind: type[Task]) -> Source:
     saved = checkpoint.load(folder, ("weights",))
     with checkpoint.reading(folder):
         own, state = _task_of(saved), saved.state["task"]
-        if own is not kind:
-            raise UsageError(f"--init-from {folder} was trained with --task {own.name}: give --task {own.name}")
+    if own is not kind:
+        raise UsageError(f"--init-from {folder} was trained with --task {own.name}: give --task {own.name}")
+    with checkpoint.reading(folder):
         config, tokenizer = kind.described(state)
         begun = kind.options(state)
     fixed = {entry.name for entry in fields(kind.Config)} - CHANGEABLE | {"config", "tokenizer"}
@@ -533,12 +547,76 @@ def _sample(options) -> int:
     if not 1 <= count <= MOST_TOKENS:
         raise UsageError(f"--tokens {count}: 1 to {MOST_TOKENS:,} is needed")
     _set_threads(options)
+    samples, stops = given.get("num_samples", 1), given.get("stop", [])
+    if not 1 <= samples <= MOST_SAMPLES:
+        raise UsageError(f"--num-samples {samples}: 1 to {MOST_SAMPLES:,} is needed")
+    if "" in stops:
+        raise UsageError("--stop '': an empty text stands everywhere; name the text before which a sample ends")
+    prompt = _prompt(given)
     model, tokenizer, _ = _loaded(given["run"], "text", best=given.get("best", False))
-    prompt = given.get("prompt", tokenizer.opening)
+    prompt = tokenizer.opening if prompt is None else prompt
     unknown = tokenizer.unknown_count(tokenizer.encode(prompt))
     if unknown:
         print(f"{called.name}: {unknown} tokens of the prompt are not in the vocabulary", file=sys.stderr)
-    print(write(model, tokenizer, prompt, count, seed=given.get("seed", 0), cache=given.get("cache", True), **settings))
+    sampler = Sampler(model, cache=given.get("cache", True), **settings)
+    generator = tinytensor.Generator().manual_seed(given.get("seed", 0))
+    for number in range(samples):
+        if number:
+            print(SEPARATOR)
+        print(prompt, end="", flush=True)
+        for piece in until(stream(sampler, tokenizer, prompt, count, generator), stops):
+            print(piece, end="", flush=True)
+        print()
+    return 0
+
+
+def _prompt(given: dict) -> str | None:
+    """The text of --prompt or of --prompt-file, or None."""
+    if "prompt_file" not in given:
+        return given.get("prompt")
+    if "prompt" in given:
+        raise UsageError("--prompt and --prompt-file both give the text to go on from: give one of them")
+    try:
+        return given["prompt_file"].read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"--prompt-file {given['prompt_file']} is not UTF-8 ({error.reason}): save it as UTF-8"
+        ) from None
+    except OSError as error:
+        raise UsageError(f"--prompt-file {given['prompt_file']} cannot be read: {error.strerror}") from None
+
+
+def _evaluate(options) -> int:
+    given = vars(options)
+    folder = given["run"] or _newest_run("text")
+    _set_threads(options)
+    model, tokenizer, saved = _loaded(folder, *TASKS, best=given.get("best", False))
+    kind, imported = _task_of(saved), "imported" in saved.state
+    if "text" in given and kind is not TASKS["text"]:
+        raise UsageError(f"--text: {folder} was trained with --task {kind.name}; only one of --task text reads a text")
+    if "field" in given and "text" not in given:
+        raise UsageError(f"--field {given['field']}: name a .jsonl file with --text")
+    if imported and "text" not in given:
+        raise UsageError(f"{folder} was imported, and has no held-out data: name a text with --text")
+    with checkpoint.reading(folder):
+        batch_size = 1 if imported else Settings(**saved.state["settings"]).batch_size  # 1: GPT-2's windows are long
+        if "text" in given:
+            task = kind.of_file(model.config, tokenizer, given["text"], given.get("field"))
+        else:
+            task = kind.restore(saved.state["task"])
+        changed = "text" not in given and task.fingerprint() != saved.state["data"]
+    if changed:
+        raise UsageError(f"{folder}: its data have changed since its training: name a text with --text")
+    batches = task.heldout_batches(batch_size)
+    total, count = sum_of_losses(task, model, batches, tinytensor.compile(partial(task.sum_of_losses, model)))
+    loss = total / count
+    if not math.isfinite(loss):
+        raise NonFiniteLoss(f"the loss is {loss}: the weights of {folder} are too large to compute with")
+    print(f"{given.get('text', 'held-out data')}: {count:,} targets, {folder} after step {saved.step:,}")
+    print(f"  loss        {loss:.4f} nats per token")
+    print(f"  perplexity  {math.exp(min(loss, 700)):.4g}")
+    if kind is TASKS["text"] and task.corpus.heldout_characters:
+        print(f"              {total / math.log(2) / task.corpus.heldout_characters:.4f} bits per character")
     return 0
 
 

@@ -94,8 +94,7 @@ def check_vocabulary(folder: Path, own: Tokenizer, known: Tokenizer) -> None:
     """TextError unless the tokens of a folder, whose vocabulary is `own`, stand for the same text in another one."""
     if own.ids() != known.ids():
         raise TextError(
-            f"the tokens of {folder} are those of another vocabulary than the earlier run has; give text, or train a "
-            "new model, without --init-from"
+            f"the tokens of {folder} belong to another vocabulary than the run's; name the text that they were made of"
         )
 
 

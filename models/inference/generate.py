@@ -6,15 +6,18 @@ encoded anew at the places from 0 on, and C / 2 places are free again. `window` 
 """
 
 import math
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from models.data.tokenizers import Tokenizer
+from models.data.tokenizers import UNKNOWN, Tokenizer
 from models.decoder import Cache, Decoder
 from tinytensor import Generator, Tensor, compile, int64, no_grad, randint, softmax, tensor, zeros
 
 TEMPERATURE = 0.5  # of samples: at 1 a small model makes up words, at 0 it writes one phrase again and again
 CHUNK = 32  # tokens in one native call: a return to Python costs as much as five of toth-tiny's tokens
+SECONDS = 0.1  # a call that takes longer than this is followed by shorter ones, so that tokens appear as they come
+BYTES = 4  # of the longest character in UTF-8
 
 
 class NonFiniteLogits(RuntimeError):
@@ -73,6 +76,7 @@ class Sampler:
         page = self.idle.pop() if self.idle else Page(model, self.settings)
         page.draws.manual_seed(randint(2**62, (), generator=generator).item())
         known, training = 0, model.training  # known: tokens in the cache
+        chunk = 1 if self.eager else CHUNK
         model.eval()
         try:
             while (n := len(tokens)) < end:
@@ -83,8 +87,11 @@ class Sampler:
                         page.cache.clear()
                         known, begin, page.text[:at] = 0, start, tensor(tokens[start:])
                     if self.cached and known == at - 1:
-                        steps = min(end - n, C + 1 - at, 1 if self.eager else CHUNK)
+                        steps, began = min(end - n, C + 1 - at, chunk), time.perf_counter()
                         page.add(steps, self.eager)
+                        took = time.perf_counter() - began
+                        if not self.eager:
+                            chunk = max(1, chunk // 2) if took > SECONDS else min(CHUNK, 2 * chunk)
                     else:
                         steps, new = 1, page.text[:at].unsqueeze(0)
                         page.text[at] = page.following(new, page.cache if self.cached else None)
@@ -133,10 +140,41 @@ def generate(model: Decoder, tokens: list[int], count: int, *, generator=None, *
 
 def write(model: Decoder, tokenizer: Tokenizer, prompt: str, count: int, seed: int, **settings) -> str:
     """The prompt and the model's continuation; the unknown token, which an untrained model writes, is left out."""
-    tokens = tokenizer.encode(prompt) or tokenizer.encode(tokenizer.opening)
     generator = Generator().manual_seed(seed)
-    made = generate(model, tokens, count, generator=generator, **settings)
-    return prompt + tokenizer.decode(token for token in made if token != tokenizer.unknown)
+    return prompt + "".join(stream(Sampler(model, **settings), tokenizer, prompt, count, generator))
+
+
+def stream(sampler: Sampler, tokenizer: Tokenizer, prompt: str, count: int, generator: Generator) -> Iterator[str]:
+    """Yield the continuation of a prompt in pieces, as its tokens come; joined they are what `write` appends."""
+    before: list[int] = []  # the tokens of the last piece: a tokenizer of another program may write by what is before
+    waiting: list[int] = []  # tokens that end within a character, whose further bytes are those of the next token
+    for token in sampler(tokenizer.encode(prompt) or tokenizer.encode(tokenizer.opening), count, generator):
+        if token == tokenizer.unknown:
+            continue
+        waiting.append(token)
+        piece = tokenizer.decode(before + waiting)[len(tokenizer.decode(before)) :]
+        if not piece.endswith(UNKNOWN) or len(waiting) == BYTES:
+            yield piece
+            if piece:
+                before = [] if piece.endswith(UNKNOWN) else waiting
+            waiting = []
+    if waiting:
+        yield tokenizer.decode(before + waiting)[len(tokenizer.decode(before)) :]
+
+
+def until(pieces: Iterable[str], stops: list[str]) -> Iterator[str]:
+    """Yield the text of some pieces up to the first of the stops; what may be the beginning of a stop waits."""
+    text = ""
+    for piece in pieces:
+        text += piece
+        found = [place for stop in stops if (place := text.find(stop)) >= 0]
+        if found:
+            yield text[: min(found)]
+            return
+        kept = max((n for stop in stops for n in range(len(stop)) if text.endswith(stop[:n])), default=0)
+        yield text[: len(text) - kept]
+        text = text[len(text) - kept :]
+    yield text
 
 
 LEAST = 1e-30  # of a temperature and of top-p: float32 has no numbers much smaller than this

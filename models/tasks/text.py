@@ -6,10 +6,12 @@ import textwrap
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
+
 from models.data import sources, text
 from models.data.ngram import baselines
 from models.data.text import Corpus, TextError
-from models.data.tokenizers import KINDS, WordTokenizer
+from models.data.tokenizers import KINDS, Tokenizer, WordTokenizer
 from models.decoder import CONFIGS, Config, Decoder
 from models.inference import report
 from models.inference.generate import TEMPERATURE, write
@@ -110,6 +112,29 @@ class TextTask(Task):
         if state["tokenizer"]["kind"] not in KINDS:  # it came with files of tokens, or with a model
             own["tokenizer"] = None
         return super().options(state) | own
+
+    @classmethod
+    def of_file(cls, config: Config, tokenizer: Tokenizer, file: Path, field: str | None = None) -> "TextTask":
+        """All of a file or folder as held-out text, in windows of C tokens, or of all but one in a shorter text.
+
+        Of a folder with files of tokens it is the held-out one.
+        """
+        if sources.holds_tokens(file):
+            if field is not None:
+                raise TextError(f"--field: {file} holds tokens already; leave --field out")
+            corpus = sources.tokens(file)
+            sources.check_vocabulary(file, corpus.tokenizer, tokenizer)
+            tokens, characters = corpus.heldout, 0
+        else:
+            documents = _documents(str(file), field)
+            tokens = np.array([i for document in documents for i in tokenizer.encode(document)], dtype=np.int64)
+            characters = sum(map(len, documents))
+        if len(tokens) < 2:
+            raise TextError(f"{file} holds {len(tokens)} tokens: at least two are needed, as one is predicted")
+        if unknown := tokenizer.unknown_count(tokens):
+            say(f"{unknown:,} of {len(tokens):,} tokens of {file} are not in the vocabulary, and count as the unknown")
+        corpus = Corpus(tokenizer, tokens[:0], tokens, 0, characters)
+        return cls(config.replace(C=min(config.C, len(tokens) - 1)), corpus, str(file), field)
 
     @classmethod
     def recipe(cls, config, given):

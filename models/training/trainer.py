@@ -283,13 +283,8 @@ class Trainer:
 
     def evaluate(self) -> float:
         """Eq. (16) over the held-out data, every target counted once."""
-        total, count = 0.0, 0
-        self.model.eval()
-        with no_grad():
-            for batch in self.task.heldout_batches(self.settings.batch_size):
-                total += self._total_loss(*self._tensors(batch)).item()
-                count += self.task.counted(*batch)
-        self.model.train()
+        batches = self.task.heldout_batches(self.settings.batch_size)
+        total, count = sum_of_losses(self.task, self.model, batches, self._total_loss)
         if not math.isfinite(total):
             raise NonFiniteLoss(
                 f"the held-out loss is {total} after step {self.step}: the parameters are too large to compute with. "
@@ -398,6 +393,18 @@ class Trainer:
                     f"{path} is the last good checkpoint: try a smaller --lr or --clip"
                 )
         raise NonFiniteLoss(f"a parameter became NaN or inf, but not when the steps since {path} were repeated")
+
+
+def sum_of_losses(task: Task, model: Module, batches, total_loss: Callable[..., Tensor]) -> tuple[float, int]:
+    """(the sum of the losses over the counted targets of some batches, their number), without dropout."""
+    total, count, training = 0.0, 0, model.training
+    model.eval()
+    with no_grad():
+        for batch in batches:
+            total += total_loss(*map(tensor, batch)).item()
+            count += task.counted(*batch)
+    model.train(training)
+    return total, count
 
 
 def first_nonfinite(model: Module, *batch: Tensor) -> str | None:

@@ -4,10 +4,14 @@ import contextlib
 import io
 from shlex import split
 
+import numpy as np
 import pytest
 
+import tinytensor
+from models.command import cli
 from models.command.cli import main
 from models.data.tokenizers import tokenizer_from_dict
+from models.inference.generate import until
 from models.training import checkpoint
 
 TINY = split("--D 8 --H 2 --F 12 --L 1 --C 10 --batch-size 2 --eager")
@@ -80,7 +84,7 @@ def test_options_that_do_not_fit_the_earlier_run(run, texts, tmp_path, capsys, m
     monkeypatch.chdir(texts)
     assert main(["train", "--init-from", str(run), *arguments, "--out", str(tmp_path / "new")]) == 2
     error = capsys.readouterr().err
-    assert sentence in error and error.count("\n") == 1, error
+    assert sentence in error and error.count("\n") == 1 and "does not hold what" not in error, error
     assert not (tmp_path / "new").exists()
 
 
@@ -145,3 +149,121 @@ def test_best_without_a_look_is_refused(run, tmp_path, capsys):
     checkpoint.save(tmp_path / "young", saved)
     assert main(["sample", str(tmp_path / "young"), "--best"]) == 2
     assert "has not looked at its held-out data yet" in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------------------------------------------ evaluate
+
+
+def test_evaluation_repeats_the_held_out_loss_of_the_log(run, capsys):
+    last = checkpoint.load(run).state["log"][-1]["heldout_loss"]
+    assert main(["evaluate", str(run)]) == 0
+    printed = capsys.readouterr().out
+    assert f"loss        {last:.4f} nats per token" in printed
+    assert f"held-out data: 105 targets, {run} after step 3" in printed
+
+
+def test_evaluation_of_a_text_counts_all_of_it(run, texts, tmp_path, capsys):
+    assert main(["evaluate", str(run), "--text", str(texts / "cats.txt")]) == 0
+    letters = len((texts / "cats.txt").read_text())
+    assert f"cats.txt: {letters - 1:,} targets" in capsys.readouterr().out
+    assert main(["evaluate", str(run), "--text", str(texts / "zebras.txt"), "--best"]) == 0
+    assert "40 of 1,020 tokens" in capsys.readouterr().err
+    short = tmp_path / "short.txt"
+    short.write_text("cat")  # shorter than the context of 10
+    assert main(["evaluate", str(run), "--text", str(short)]) == 0
+    printed = capsys.readouterr().out
+    model, tokenizer, _ = cli._loaded(run, "text")
+    tokens = tokenizer.encode("cat")
+    with tinytensor.no_grad():
+        logits = model(tinytensor.tensor([tokens]))[0][0].numpy().astype(float)
+    shares = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    loss = -(shares[0, tokens[1]] + shares[1, tokens[2]]) / 2
+    assert float(printed.split("loss")[1].split()[0]) == pytest.approx(loss, abs=6e-5)
+    bits = float(printed.split("bits")[0].split()[-1])
+    assert bits == pytest.approx(2 * loss / np.log(2) / 3, abs=6e-5)
+
+
+def test_evaluation_of_a_changed_text_is_refused(texts, tmp_path, capsys):
+    text, out = tmp_path / "mine.txt", tmp_path / "run"
+    text.write_text((texts / "cats.txt").read_text())
+    given = ["--text", str(text), "--tokenizer", "char", "--steps", "1", *TINY]
+    assert main(["train", *given, "--out", str(out)]) == 0
+    text.write_text((texts / "cats.txt").read_text().replace("dog", "god"))
+    assert main(["evaluate", str(out)]) == 2
+    assert capsys.readouterr().err == (
+        f"models: {out}: its data have changed since its training: name a text with --text\n"
+    )
+
+
+def test_evaluation_that_cannot_be_is_refused(run, texts, tmp_path, capsys):
+    for arguments, sentence in (
+        ([tmp_path], "holds no checkpoint"),
+        ([run, "--text", tmp_path / "no.txt"], "no.txt: there is no such file"),
+        ([run, "--threads", "0"], "--threads 0: 1 or more is needed"),
+    ):
+        assert main(["evaluate", *map(str, arguments)]) == 2
+        error = capsys.readouterr().err
+        assert sentence in error and error.count("\n") == 1
+
+
+# -------------------------------------------------------------------------------------------------------- sample
+
+
+def sampled(capsys, *arguments):
+    assert main(["sample", *map(str, arguments)]) == 0
+    return capsys.readouterr().out
+
+
+def test_several_samples_from_a_prompt_in_a_file(run, tmp_path, capsys):
+    file = tmp_path / "prompt.txt"
+    file.write_text("The dog")
+    one = sampled(capsys, run, "--prompt", "The dog", "--tokens", "20")
+    assert sampled(capsys, run, "--prompt-file", file, "--tokens", "20") == one
+    three = sampled(capsys, run, "--prompt", "The dog", "--tokens", "20", "--num-samples", "3")
+    parts = three.split(cli.SEPARATOR + "\n")
+    assert parts[0] == one and len(set(parts)) == len(parts) == 3
+    assert all(part.startswith("The dog") for part in parts)
+
+
+def test_sample_ends_before_the_text_to_stop_at(run, capsys):
+    whole = sampled(capsys, run, "--prompt", "The", "--tokens", "80", "--temperature", "1")[3:-1]
+    stop = whole[30:33]
+    found = sampled(capsys, run, "--prompt", "The", "--tokens", "80", "--temperature", "1", "--stop", stop)
+    assert found == f"The{whole[: whole.index(stop)]}\n"
+    both = ["--stop", stop, "--stop", whole[10:12]]
+    found = sampled(capsys, run, "--prompt", "The", "--tokens", "80", "--temperature", "1", *both)
+    assert found == f"The{whole[: min(whole.index(stop), whole.index(whole[10:12]))]}\n"
+
+
+def test_pieces_up_to_a_stop_are_yielded_early():
+    assert "".join(until(["ab", "c", "ab", "d"], ["abd"])) == "abc"
+    assert "".join(until(["ab", "c"], ["x"])) == "".join(until(["ab", "c"], [])) == "abc"
+    assert "".join(until(["ab"], ["abc"])) == "ab"  # the beginning of a stop at the end
+    assert next(until(["ab", "never read"], [])) == "ab"
+    held = until(["xa", "a", "b"], ["ab"])
+    assert [next(held), next(held)] == ["x", "a"]
+
+
+def test_sample_is_written_while_it_is_made(run, monkeypatch, capsys):
+    written = []
+    monkeypatch.setattr("builtins.print", lambda *pieces, **how: written.append((pieces, how.get("flush"))))
+    assert main(["sample", str(run), "--prompt", "The", "--tokens", "30"]) == 0
+    assert len(written) > 20 and all(flush for _, flush in written[:-1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--num-samples", "0"], "--num-samples 0: 1 to 10,000 is needed"),
+        (["--stop", ""], "--stop '': an empty text stands everywhere"),
+        (["--prompt", "a", "--prompt-file", "b"], "--prompt and --prompt-file both give the text"),
+        (["--prompt-file", "/nowhere.txt"], "--prompt-file /nowhere.txt cannot be read: No such file or directory"),
+        (["--prompt-file", "latin.txt"], "--prompt-file latin.txt is not UTF-8"),
+    ],
+)
+def test_unusable_sample_options_are_refused(run, tmp_path, capsys, monkeypatch, arguments, sentence):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
+    assert main(["sample", str(run), *arguments]) == 2
+    out, error = capsys.readouterr()
+    assert sentence in error and error.count("\n") == 1 and not out

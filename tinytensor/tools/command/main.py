@@ -11,6 +11,7 @@ from tinytensor.cpython.distribution import programs, version
 # The module of each subcommand, whose function `main` takes the arguments and returns the exit code, and what it does.
 MODELS = {
     "train": "train a transformer of the documents on text, on pairs of sentences, or on items that users chose",
+    "evaluate": "the loss of a trained model on its held-out data, or on a text",
     "sample": "let a trained model write",
     "translate": "translate sentences with a trained encoder-decoder",
     "show": "write a page that shows a trained model at work, forward and backward",
