@@ -352,7 +352,7 @@ def _begun(options) -> Trainer:
     config = begin_with.replace(**given_for(task.Config, given))
     settings = Settings(**task.recipe(config, given) | given_for(Settings, given))
     # Before long data are read; Trainer checks again, with the V of the data.
-    memory.check_training(config, ranks.share(settings.batch_size, ranks.count()))
+    memory.check_training(config, ranks.share(settings.batch_size, ranks.count() * settings.accumulate))
     rank0 = ranks.rank() == 0  # it alone makes the folder and writes to it
     folder = _new_folder(given.get("out"), name if source is None else source.name) if rank0 else RUNS / name
     begun = task.begin(config, given, name, None if source is None else source.tokenizer)
@@ -599,7 +599,8 @@ def _evaluate(options) -> int:
     if imported and "text" not in given:
         raise UsageError(f"{folder} was imported, and has no held-out data: name a text with --text")
     with checkpoint.reading(folder):
-        batch_size = 1 if imported else Settings(**saved.state["settings"]).batch_size  # 1: GPT-2's windows are long
+        settings = Settings(**saved.state["settings"])
+        batch_size = 1 if imported else ranks.share(settings.batch_size, settings.accumulate)  # GPT-2's rows are long
         if "text" in given:
             task = kind.of_file(model.config, tokenizer, given["text"], given.get("field"))
         else:

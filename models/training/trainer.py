@@ -6,6 +6,7 @@ A step is equations (1) to (16) forward, (17) backward, and (18), or AdamW in it
 import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -36,6 +37,7 @@ class Settings:
 
     steps: int = option(16000, "steps", least=1)
     batch_size: int = option(16, "examples in a step", least=1)
+    accumulate: int = option(1, "parts of a step's batch, computed one after the other to save memory", least=1)
     optimizer: str = option("adamw", "sgd is eq. (18) of 003 as it stands", ("adamw", "sgd"))
     lr: float = option(1.5e-2, "largest learning rate, the rho of eq. (18)", least=0.0)
     weight_decay: float = option(0.1, "how fast weights shrink", least=0.0)
@@ -54,6 +56,8 @@ class Settings:
 
     def __post_init__(self):
         check(self)
+        if self.accumulate > self.batch_size:
+            raise ValueError(f"accumulate = {self.accumulate}: there are only {self.batch_size} rows in a batch")
         for name in ("betas", "layer_lr", "head_lr"):
             object.__setattr__(self, name, tuple(getattr(self, name)))  # JSON makes lists of them
 
@@ -98,20 +102,28 @@ def build_optimizer(model: Module, settings: Settings) -> Optimizer:
     return AdamW(groups, lr=settings.lr, betas=settings.betas, weight_decay=settings.weight_decay)
 
 
-def training_step(model: Module, optimizer: Optimizer, clip: float) -> Callable[..., tuple[Tensor, Tensor | None]]:
-    """The function that takes one step on a batch; it reads nothing of the run but these three.
+def training_step(
+    model: Module, optimizer: Optimizer, clip: float, parts: int = 1
+) -> Callable[..., tuple[Tensor, Tensor | None]]:
+    """The function that takes one step on a batch; it reads nothing of the run but these four.
 
     It returns the loss, and the norm that all gradients together had before they were clipped (None without `clip`).
     If the batch is a part of a larger one, `total` is the number of targets in all; the loss is this part's share.
+    With several parts, their arrays follow each other; gradients add up, and a part's memory serves the next one.
     """
 
     def step(*batch: Tensor, **total: Tensor) -> tuple[Tensor, Tensor | None]:
         optimizer.zero_grad()
-        _, loss = model(*batch, **total)  # (1)-(16)
-        loss.backward()  # (17)
+        losses, size = [], len(batch) // parts
+        for part in range(parts):
+            alone = isinstance(model, DistributedDataParallel) and part < parts - 1  # other ranks wait for the last one
+            with model.no_sync() if alone else nullcontext():
+                _, loss = model(*batch[part * size : (part + 1) * size], **total)  # (1)-(16)
+                loss.backward()  # (17)
+            losses.append(loss.detach())
         norm = clip_grad_norm_(model.parameters(), clip) if clip else None
         optimizer.step()  # (18)
-        return loss.detach(), norm
+        return sum(losses[1:], losses[0]), norm
 
     return step
 
@@ -176,7 +188,7 @@ class Trainer:
         self.rank, self.ranks = (0, 1) if alone else (ranks.rank(), ranks.count())
         # The command line checks a new run before its data are read. The data give V, and a run may be resumed on
         # another machine: so check again.
-        memory.check_training(self.config, ranks.share(settings.batch_size, self.ranks))
+        memory.check_training(self.config, ranks.share(settings.batch_size, self.ranks * settings.accumulate))
         tinytensor.manual_seed(settings.seed)
         self.model = task.build()
         self.optimizer = build_optimizer(self.model, settings)
@@ -191,7 +203,7 @@ class Trainer:
         self.over = False  # the patience with the held-out loss has ended
         self._stop_together = False  # one of several ranks is to stop, and all know it
         self._wrap = (lambda step: step) if eager else tinytensor.compile
-        self._step = self._wrap(training_step(self.model, self.optimizer, settings.clip))
+        self._step = self._wrap(training_step(self.model, self.optimizer, settings.clip, settings.accumulate))
         self._total_loss = self._wrap(partial(task.sum_of_losses, self.model))
         self.together: DistributedDataParallel | None = None  # the model on all ranks
 
@@ -204,23 +216,29 @@ class Trainer:
         """Take the weights of rank 0, and each step together with the others from now on. All ranks call it."""
         if self.ranks > 1 and self.together is None:
             self.together = DistributedDataParallel(self.model, reduce_op=distributed.ReduceOp.SUM)
-            self._step = self._wrap(training_step(self.together, self.optimizer, self.settings.clip))
+            parts = self.settings.accumulate
+            self._step = self._wrap(training_step(self.together, self.optimizer, self.settings.clip, parts))
 
     def advance(self) -> float:
         """One step on the next batch; returns its loss for each counted target."""
         batch = self.batches.next()
         targets = self.task.counted(*batch)
-        if self.ranks == 1:
+        parts = self.ranks * self.settings.accumulate
+        if parts == 1:
             loss, self.norm = self._step(*self._tensors(batch))
             loss = loss.item()
         else:
             # The joint mean is no mean of means, since parts may count different numbers of targets: each part's sum is
             # divided by the number of targets in all parts. Without targets the sum and its gradients are 0.
-            own = ranks.rows_of(batch, self.task.nothing, self.rank, self.ranks)
+            first = self.rank * self.settings.accumulate
+            rows = range(first, first + self.settings.accumulate)
+            own = [array for i in rows for array in ranks.rows_of(batch, self.task.nothing, i, parts)]
             total = {"total": tensor(float(targets))} if self.task.averages else {}
             part, self.norm = self._step(*self._tensors(own), **total)
-            parts = ranks.numbers(part.item(), self.stop)
-            loss, self._stop_together = sum(x for x, _ in parts), any(stop for _, stop in parts)
+            loss = part.item()
+            if self.ranks > 1:
+                told = ranks.numbers(loss, self.stop)
+                loss, self._stop_together = sum(x for x, _ in told), any(stop for _, stop in told)
         self.schedule.step()
         self.step += 1
         self.seen += targets
@@ -283,7 +301,7 @@ class Trainer:
 
     def evaluate(self) -> float:
         """Eq. (16) over the held-out data, every target counted once."""
-        batches = self.task.heldout_batches(self.settings.batch_size)
+        batches = self.task.heldout_batches(ranks.share(self.settings.batch_size, self.settings.accumulate))
         total, count = sum_of_losses(self.task, self.model, batches, self._total_loss)
         if not math.isfinite(total):
             raise NonFiniteLoss(

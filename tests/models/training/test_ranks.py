@@ -9,6 +9,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from shlex import split
 
 import mpi
 import numpy as np
@@ -207,3 +208,22 @@ def test_losses_of_parts_add_up_to_the_batch(task):
     assert sum(losses) == pytest.approx(whole, rel=1e-6)
     means = [model(tensor(a), tensor(b))[1].item() for a, b in parts[:2]]
     assert sum(means) / 2 != pytest.approx(whole, rel=1e-3)  # a mean of means is another number
+
+
+def test_parts_of_one_process_have_the_bits_of_ranks(verse, tmp_path):
+    """Both add the same parts in the same order; without dropout, whose masks each rank draws for its own part."""
+    given = [
+        "--text",
+        verse,
+        *split("--tokenizer char --steps 4 --batch-size 5 --eager"),
+        *SIZES.split(),
+        "--dropout",
+        "0",
+    ]
+    found = []
+    for n, parts in ((3, 1), (1, 3)):
+        out = tmp_path / f"on-{n}"
+        code, output = mpi.run(n, "-m", "models", "train", *given, "--accumulate", parts, "--out", out)
+        assert code == 0, output
+        found.append({name: w.numpy().tobytes() for name, w in checkpoint.load(out).weights.items()})
+    assert found[0] == found[1]

@@ -348,3 +348,45 @@ def test_resumed_run_needs_the_same_text(begin, corpus):
     trainer.task.corpus = Corpus(corpus.tokenizer, corpus.train[::-1], corpus.heldout, 1, 1)
     with pytest.raises(checkpoint.CheckpointError, match="trained on another text"):
         trainer.restore(saved)
+
+
+# ------------------------------------------------------------------------------------------- batches in parts
+
+
+@pytest.mark.parametrize("parts", [2, 3, 7])  # 3 does not divide the batch; 7: each row is a part
+def test_batch_in_parts_is_the_step_of_the_whole_batch(begin, parts):
+    whole, by_parts = begin("whole", batch_size=7), begin("parts", batch_size=7, accumulate=parts)
+    losses = [(a.advance(), b.advance()) for a, b in [(whole, by_parts)] * 3]
+    for ours, theirs in losses:
+        assert ours == pytest.approx(theirs, rel=1e-6)
+    for name, value in weights(whole).items():
+        np.testing.assert_allclose(weights(by_parts)[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+    assert by_parts.norm.item() == pytest.approx(whole.norm.item(), rel=1e-5)
+    assert by_parts.evaluate() == pytest.approx(whole.evaluate(), rel=1e-5)
+
+
+def test_missing_part_is_noticed(begin):
+    whole, by_parts = begin("whole", batch_size=6), begin("parts", batch_size=6, accumulate=2)
+    by_parts._step = whole._wrap(lambda *batch, **total: whole._step(*batch[:2]))  # the first part alone
+    assert by_parts.advance() != pytest.approx(begin("again", batch_size=6).advance(), rel=1e-6)
+
+
+def test_replayed_and_resumed_parts_keep_their_bits(begin):
+    changes = {"batch_size": 4, "accumulate": 2, "steps": 8, "model": {"dropout": 0.2}}
+    whole = begin("whole", **changes)
+    assert whole.train()
+    eager = begin("eager", eager=True, **changes)
+    assert eager.train()
+    assert_same_bits(weights(whole), weights(eager))
+    stopped = begin("stopped", **changes | {"checkpoint_every": 3})
+    for _ in range(3):
+        stopped.advance()
+    stopped.save()
+    again = begin("stopped", **changes).restore(checkpoint.load(stopped.folder))
+    assert again.step == 3 and again.train()
+    assert_same_bits(weights(whole), weights(again))
+
+
+def test_more_parts_than_rows_are_refused():
+    with pytest.raises(ValueError, match="accumulate = 5: there are only 4 rows in a batch"):
+        Settings(batch_size=4, accumulate=5)
