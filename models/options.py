@@ -125,6 +125,22 @@ def path(value: str) -> Path:
         raise argparse.ArgumentTypeError(f"{value[:100]!r} is no path that can be used: {reason}") from None
 
 
+def columns(count: int):
+    """Reads the value of --columns: so many numbers of columns, from 1, or so many names."""
+
+    def read(value: str) -> tuple[int, ...] | tuple[str, ...]:
+        found = [x.strip() for x in value.split(",")]
+        if len(found) == count and all(x.isdecimal() and int(x) for x in found):
+            return tuple(map(int, found))
+        if len(found) == count and all(found) and not any(x.isdecimal() or x[0] == "-" for x in found):
+            return tuple(found)
+        raise argparse.ArgumentTypeError(
+            f"{value!r} is not {count} columns with commas between them: numbers, counted from 1, or names"
+        )
+
+    return read
+
+
 def _numbers(value: str) -> tuple[float, ...]:
     try:
         return tuple(float(x) for x in value.split(","))

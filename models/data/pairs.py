@@ -4,9 +4,11 @@ import hashlib
 import re
 import unicodedata
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
+from models.data import tables
 from models.data.text import TextError, go_to, read_text, report_lines
 from models.data.tokenizers import Tokenizer
 from models.transformer import PAD, SPECIAL, STOP
@@ -29,46 +31,58 @@ def tidy(sentence: str) -> str:
     return " ".join(unicodedata.normalize("NFC", sentence).split())
 
 
-def read_pairs(path, columns: tuple[int, int] | None = None, strict: bool = False, note=print) -> list[Pair]:
-    """The pairs of a file: one a line, source and target in the columns named (from 1), tabs between the columns.
+def read_pairs(path, columns: tables.Columns | None = None, strict: bool = False, note=print) -> list[Pair]:
+    """The pairs of a file: one a line, source and target in the columns named, by numbers from 1 or by names.
 
-    Without `columns` they are the first two; or the second and the fourth if most lines have numbers in the first and
-    the third (sentence pairs as Tatoeba exports them, with the numbers of the sentences). Further columns are not
-    read. Lines that cannot be used are reported to `note` with their numbers and skipped; with `strict` they raise
-    TextError.
+    Tabs stand between the columns; in a file .csv commas; a file .jsonl holds an object on each line. Without `columns`
+    they are "source" and "target" where the first line, or the object, has these names; else the first two, or the
+    second and the fourth if most lines have numbers in the first and the third (sentence pairs as Tatoeba exports them,
+    with the numbers of the sentences). Further columns are not read. Lines that cannot be used are reported to `note`
+    with their numbers and skipped; with `strict` they raise TextError.
     """
-    lines = read_text(path, note).split("\n")
-    if columns is None:
-        columns = (1, 2)
-        cells = [line.split("\t") for line in lines if line.strip()]
-        numbered = sum(len(c) >= 4 and c[0].strip().isdigit() and c[2].strip().isdigit() for c in cells)
-        if numbered > len(cells) / 2:
-            columns = (2, 4)
-            note(f"{path}: columns 1 and 3 hold numbers; the sentences are taken from columns 2 and 4")
+    text, ending = read_text(path, note), Path(path).suffix.lower()
+    if ending == ".jsonl":
+        rows = tables.objects(path, text, columns or NAMES)
+    else:
+        between = "," if ending == ".csv" else "\t"
+        rows = tables.rows(path, text, between, columns or _usual_columns(path, text, between, note))
     pairs: dict[Pair, None] = {}  # in the order of the file
     bad, repeated = [], 0
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            if number < len(lines):  # the end of the last line begins no other
-                bad.append((number, "it is empty"))
+    if ending != ".csv":  # there an empty line may stand between quotation marks
+        bad = [(number, "it is empty") for number, line in enumerate(text.split("\n")[:-1], 1) if not line.strip()]
+    for number, cells in rows:
+        if isinstance(cells, str):
+            bad.append((number, cells))
             continue
-        cells = line.split("\t")
-        if len(cells) < max(columns):
-            bad.append((number, f"{len(cells)} columns (separated by tabs), but column {max(columns)} is needed"))
-            continue
-        pair = Pair(*(tidy(cells[c - 1]) for c in columns), line=number)
+        pair = Pair(*map(tidy, cells), line=number)
         if not (pair.source and pair.target):
             bad.append((number, "a sentence is empty"))
         elif pair in pairs:
             repeated += 1
         else:
             pairs[pair] = None
+    bad.sort()
     report_lines(path, bad, strict, note)
     if repeated:
         note(f"{path}: {repeated:,} lines repeat a pair and count once")
     if len(pairs) < 2:
         raise TextError(f"{path}: {len(pairs)} usable pairs; at least 2 are needed, one to train on and one held out")
     return list(pairs)
+
+
+NAMES = ("source", "target")
+
+
+def _usual_columns(path, text: str, between: str, note) -> tables.Columns:
+    """The columns of a file that names none, or only its first line names them."""
+    cells = [cells for _, cells in tables.lines(path, text, between)]
+    if cells and {cell.strip() for cell in cells[0]} >= set(NAMES):
+        return NAMES
+    numbered = sum(len(c) >= 4 and c[0].strip().isdigit() and c[2].strip().isdigit() for c in cells)
+    if numbered <= len(cells) / 2:
+        return 1, 2
+    note(f"{path}: columns 1 and 3 hold numbers; the sentences are taken from columns 2 and 4")
+    return 2, 4
 
 
 def held_out(source: str, fraction: float = 0.1) -> bool:

@@ -3,19 +3,19 @@
 The last item of each user is left out for the test, the one before it for the held-out loss while training.
 """
 
-import csv
 from collections import Counter, defaultdict
 from datetime import datetime
-from io import StringIO
 
 import numpy as np
 
+from models.data import tables
 from models.data.pairs import PairBatches, batch
+from models.data.tables import Columns
 from models.data.text import IGNORE_INDEX, TextError, read_text, report_lines
 from models.data.tokenizers import WordTokenizer
 from models.decoder import Config, Decoder
 from models.inference import report
-from models.options import path
+from models.options import columns, path
 from models.tasks.task import Glimpse, Task, check_known, fingerprint, say
 from models.transformer import PAD
 from tinytensor import no_grad, tensor
@@ -33,8 +33,9 @@ class RecommendTask(Task):
     source, sized_by_data = "sequences", ("V", "causal")
     chosen_by_data = sized_by_data  # a model that sees the next item does not learn to name it
 
-    def __init__(self, config, tokenizer, file, sequences: dict[str, list[str]]):
+    def __init__(self, config, tokenizer, file, sequences: dict[str, list[str]], columns: Columns | None = None):
         super().__init__(config, tokenizer, file)
+        self.columns = columns
         C, number = config.C, {item: i for i, item in enumerate(tokenizer.tokens)}
         rows = [[number.get(item, tokenizer.unknown) for item in chosen] for chosen in sequences.values()]
         self.rows = [row for row in rows if len(row) >= 4]  # two to learn from, two that are left out
@@ -46,28 +47,39 @@ class RecommendTask(Task):
 
     @classmethod
     def add_options(cls, group):
-        about = "columns user, item and time (a number or an ISO date), named in the first line"
+        about = "a table with user, item and time (a number or an ISO date); MovieLens's files are read as they are"
         group.add_argument("--sequences", metavar="FILE.csv", type=path, help=about)
+        which = "the columns of user, item and time: their names in the first line, or numbers from 1"
+        group.add_argument("--columns", metavar="NAME,NAME,NAME", type=columns(3), help=which)
 
     @classmethod
     def begin(cls, config, given, name, known=None):
         file = str(given["sequences"].resolve()) if "sequences" in given else None
-        sequences = _sequences(file, say)
+        chosen = given.get("columns")
+        sequences = _sequences(file, chosen, say)
         if known is not None:
             check_known(
                 Counter(item for chosen in sequences.values() for item in chosen),
                 set(known.tokens).__contains__,
                 "items",
             )
-            return cls(config, known, file, sequences)
+            return cls(config, known, file, sequences, chosen)
         items = sorted({item for chosen in sequences.values() for item in chosen})
         tokenizer = WordTokenizer(items, special=("<pad>",))
-        return cls(config.replace(V=tokenizer.vocab_size), tokenizer, file, sequences)
+        return cls(config.replace(V=tokenizer.vocab_size), tokenizer, file, sequences, chosen)
 
     @classmethod
     def restore(cls, state):
         config, tokenizer = cls.described(state)
-        return cls(config, tokenizer, state["file"], _sequences(state["file"], lambda note: None))
+        file, chosen = state["file"], state.get("columns") and tuple(state["columns"])
+        return cls(config, tokenizer, file, _sequences(file, chosen, lambda note: None), chosen)
+
+    def state(self):
+        return super().state() | ({} if self.columns is None else {"columns": self.columns})
+
+    @classmethod
+    def options(cls, state):
+        return super().options(state) | {"columns": state.get("columns")}
 
     @classmethod
     def recipe(cls, config, given):
@@ -168,28 +180,52 @@ def ndcg(ranks: np.ndarray) -> float:
     return float(np.where(ranks <= TOP, 1 / np.log2(1 + ranks), 0).mean())
 
 
-def _sequences(file: str | None, note) -> dict[str, list[str]]:
+USUAL = {  # names of columns in the files that people have
+    "user": ("user", "userid", "user_id"),
+    "item": ("item", "itemid", "item_id", "movieid", "movie_id"),
+    "time": ("time", "timestamp"),
+}
+
+
+def _sequences(file: str | None, chosen: Columns | None, note) -> dict[str, list[str]]:
     """The items of each user in the order of time."""
     if file is None:
+        if chosen is not None:
+            raise TextError(f"--columns {','.join(map(str, chosen))}: name the file that has them with --sequences")
         return generated(np.random.default_rng(0))
-    reader = csv.DictReader(StringIO(read_text(file, note)), skipinitialspace=True)
-    if missing := {"user", "item", "time"} - set(reader.fieldnames or ()):
-        raise TextError(f"{file}: the first line must name the columns user, item and time; not there: {missing}")
+    table = read_text(file, note)
+    between = tables.separator(table)
     rows, bad = [], []
-    try:
-        for row in reader:
-            when = _time(row["time"] or "")
-            if row["user"] and row["item"] and np.isfinite(when):
-                rows.append((when, row["user"], row["item"]))
-            else:
-                bad.append((reader.line_num, "a user, an item and a time (a number or an ISO date) are needed"))
-    except csv.Error as error:  # a quotation mark that nothing closes
-        raise TextError(f"{file}, line {reader.line_num}: {error}") from None
+    for number, cells in tables.rows(file, table, between, chosen or _usual_columns(file, table, between)):
+        user, item, time = ("", "", "") if isinstance(cells, str) else map(str.strip, cells)
+        when = _time(time)
+        if user and item and np.isfinite(when):
+            rows.append((when, user, item))
+        else:
+            bad.append((number, "a user, an item and a time (a number or an ISO date) are needed"))
     report_lines(file, bad, False, note)
     found = defaultdict(list)
     for _, user, item in sorted(rows, key=lambda row: row[0]):
         found[user].append(item)
     return found
+
+
+def _usual_columns(file: str, table: str, between: str) -> Columns:
+    """The columns of user, item and time in a file for which no option names them.
+
+    MovieLens's older files have no names: user, item, rating and time stand between tabs or ::.
+    """
+    header = [cell.strip() for cell in next(tables.lines(file, table, between), (0, []))[1]]
+    names = {what: [name for name in header if name.lower() in usual] for what, usual in USUAL.items()}
+    if all(names.values()):
+        return tuple(found[0] for found in names.values())
+    if between == "," or any(names.values()):
+        missing = ", ".join(what for what, found in names.items() if not found)
+        raise TextError(
+            f"{file}: the first line must name the columns user, item and time; not there: {missing}. "
+            "Say with --columns which they are"
+        )
+    return (1, 2, 4) if len(header) >= 4 else (1, 2, 3)
 
 
 def _time(value: str) -> float:

@@ -1,6 +1,5 @@
 """`--task translate`: the encoder-decoder of documents 000 and 004 learns to translate."""
 
-from argparse import ArgumentTypeError
 from collections import Counter
 from pathlib import Path
 
@@ -9,7 +8,7 @@ from models.data.pairs import Pair
 from models.data.text import TextError, report_lines
 from models.data.tokenizers import BPETokenizer, Tokenizer, WordTokenizer
 from models.inference.translate import cross_attention, residual_stream, translate
-from models.options import called, path
+from models.options import called, columns, path
 from models.tasks.task import Glimpse, Task, check_known, fingerprint, say
 from models.transformer import CONFIGS, PAD, Config, Transformer
 from tinytensor.nn import functional
@@ -66,10 +65,10 @@ class TranslateTask(Task):
             "--pairs",
             metavar="FILE",
             type=path,
-            help="pairs of your own: source, tab, target",
+            help="pairs of your own: source, tab, target; or a file .csv, or .jsonl",
         )
-        columns = "which columns, from 1 (default: 1,2; or 2,4 beside columns of numbers)"
-        group.add_argument("--columns", metavar="N,N", type=_columns, help=columns)
+        which = "which columns, from 1, or their names (default: source,target; else 1,2, or 2,4 beside numbers)"
+        group.add_argument("--columns", metavar="N,N", type=columns(2), help=which)
         group.add_argument("--strict", action="store_true", help="refuse a file with bad lines (default: skip them)")
         kinds = "kind of the tokens (default: word; bpe for your own pairs)"
         group.add_argument("--tokenizer", choices=list(KINDS), help=kinds)
@@ -192,20 +191,13 @@ class TranslateTask(Task):
         return min(self.heldout["held out"], key=lambda pair: abs(len(pair.source.split()) - 5)).source
 
 
-def _columns(value: str) -> tuple[int, int]:
-    numbers = [int(x) if x.strip().isdecimal() else 0 for x in value.split(",")]
-    if len(numbers) != 2 or min(numbers) < 1:
-        raise ArgumentTypeError(f"{value!r} is not two numbers of columns, counted from 1, with a comma between them")
-    return tuple(numbers)
-
-
 def read(file: str | None, reading: dict, note) -> Data:
     """(training pairs, held-out pairs by the name of the part)."""
     if file is None:
         train, heldout, new = ([Pair(s.source, s.target) for s in part] for part in grammar.split(grammar.pairs()))
         return train, {"held out": heldout, "new combinations": new}
-    columns = reading["columns"] and tuple(reading["columns"])
-    train, heldout = pairs.split_pairs(pairs.read_pairs(file, columns, reading["strict"], note))
+    chosen = reading["columns"] and tuple(reading["columns"])
+    train, heldout = pairs.split_pairs(pairs.read_pairs(file, chosen, reading["strict"], note))
     return train, {"held out": heldout}
 
 

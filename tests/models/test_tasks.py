@@ -223,8 +223,8 @@ def test_grammar_sentences_beyond_n_max_are_refused(capsys, monkeypatch, french,
     ("arguments", "sentence"),
     [
         (["--pairs", "/nowhere.tsv"], "/nowhere.tsv: there is no such file"),
-        (["--columns", "0,1"], "argument --columns: '0,1' is not two numbers of columns"),
-        (["--columns", "2"], "argument --columns: '2' is not two numbers of columns"),
+        (["--columns", "0,1"], "argument --columns: '0,1' is not 2 columns with commas"),
+        (["--columns", "2"], "argument --columns: '2' is not 2 columns with commas"),
         (["--columns", "1,7"], "fra.tsv: 0 usable pairs"),
         (["--strict"], "fra.tsv, line 21: 1 columns"),
         (["--n-vol", "4"], "BPETokenizer: a vocabulary of 4 has no room for text"),
@@ -494,6 +494,40 @@ def test_items_are_sorted_by_time(tmp_path):
     assert recommender(write(tmp_path / "c.csv", columns, "time, rating, user, item")).rows == expected
 
 
+def test_ratings_of_movielens_are_read_as_they_are(capsys, tmp_path):
+    expected = recommender(write(tmp_path / "a.csv", table(CHOICES))).rows
+    ratings = [(user, item, "4.5", time) for user, item, time in table(CHOICES)]
+    for name, mark, header in (
+        ("ratings.csv", ",", "userId,movieId,rating,timestamp\n"),
+        ("ratings.dat", "::", ""),
+        ("u.data", "\t", ""),
+    ):
+        (tmp_path / name).write_text(header + "".join(mark.join(row) + "\n" for row in ratings))
+        assert recommender(tmp_path / name).rows == expected, name
+    assert not capsys.readouterr().err
+
+
+def test_columns_of_sequences_are_named_by_an_option(capsys, tmp_path):
+    expected = recommender(write(tmp_path / "a.csv", table(CHOICES))).rows
+    rows = [(time, item, user) for user, item, time in table(CHOICES)]
+    file, config = write(tmp_path / "b.csv", rows, "when,what,who"), RecommendTask.CONFIGS["recommend"]
+    for chosen in (("who", "what", "when"), (3, 2, 1)):
+        task = RecommendTask.begin(config, {"sequences": file, "columns": chosen}, "recommend")
+        assert task.rows == expected
+        state = json.loads(json.dumps({"config": task.config.to_dict()} | task.state()))
+        assert RecommendTask.restore(state).rows == expected
+    assert "line 1: a user, an item and a time" in capsys.readouterr().err  # with numbers it is a row as any other
+    usual = ["train", "--task", "recommend", "--out", tmp_path / "run"]
+    for chosen, sentence in (
+        ("who,what,time", "the first line names the columns when, what, who; not there: time"),
+        ("who,what", "argument --columns: 'who,what' is not 3 columns with commas between them"),
+        ("1,2,when", "argument --columns: '1,2,when' is not 3 columns"),
+        ("1,2,0", "argument --columns: '1,2,0' is not 3 columns"),
+    ):
+        assert sentence in refused(capsys, *usual, "--sequences", file, "--columns", chosen)
+    assert "name the file that has them with --sequences" in refused(capsys, *usual, "--columns", "1,2,3")
+
+
 def test_unusable_csv_lines_are_named(capsys, tmp_path):
     rows = table(CHOICES)
     bad = [*rows[:3], ("u", "", "3"), ("u", "a"), ("u", "a", "yesterday"), ("", "a", "3"), ("u", "a", "nan"), *rows[3:]]
@@ -506,7 +540,7 @@ def test_unusable_csv_lines_are_named(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("user,thing,time\na,b,1\n", "the first line must name the columns user, item and time; not there: {'item'}"),
+        ("user,thing,time\na,b,1\n", "the first line must name the columns user, item and time; not there: item. "),
         ("user,item,time\na,b,1\na,c,2\na,d,3\n", "no user has the four items that are needed"),
         ('user,item,time\na,"b,1\n' + "a,c,2\n" * 30000, "line "),
         ("", "is empty"),

@@ -124,6 +124,44 @@ def test_unusable_files_are_refused(read, content, sentence):
         read(content)
 
 
+def written(tmp_path, name, content, *arguments):
+    """The pairs of a file with this name, and the notes."""
+    notes = []
+    (tmp_path / name).write_text(content)
+    found = read_pairs(tmp_path / name, *arguments, note=notes.append)
+    return [(p.source, p.target) for p in found], notes
+
+
+def test_pairs_in_a_csv_file(tmp_path):
+    assert written(tmp_path, "a.csv", "je suis,i am\ntu es,you are\n")[0] == TWO
+    assert written(tmp_path, "b.csv", "id,target,source\n1,i am,je suis\n2,you are,tu es\n")[0] == TWO
+    assert written(tmp_path, "c.csv", "fr,en\nje suis,i am\ntu es,you are\n", ("fr", "en"))[0] == TWO
+    assert written(tmp_path, "c.tsv", "fr\ten\nje suis\ti am\ntu es\tyou are\n", ("fr", "en"))[0] == TWO
+    quoted = 'source,target\n"oui, je suis","yes, ""I"" am\n\nhere"\ntu es,you are\n'
+    found, notes = written(tmp_path, "d.csv", quoted)
+    assert found == [("oui, je suis", 'yes, "I" am here'), TWO[1]] and notes == []
+    found, notes = written(tmp_path, "e.csv", "je suis,i am\nalone\ntu es,you are\n")
+    assert found == TWO and "line 2: 1 columns (separated by commas), but column 2 is needed" in notes[0]
+    with pytest.raises(TextError, match=r"f\.csv, line \d+: unexpected end of data"):
+        written(tmp_path, "f.csv", 'je suis,i am\n"tu es,you are\n')
+    with pytest.raises(TextError, match="the first line names the columns fr, en; not there: de"):
+        written(tmp_path, "g.csv", "fr,en\nje suis,i am\n", ("fr", "de"))
+
+
+def test_pairs_in_a_jsonl_file(tmp_path):
+    good = '{"target": "i am", "source": "je suis", "id": 7}\n{"source": "tu es", "target": "you are"}\n'
+    assert written(tmp_path, "a.jsonl", good) == (TWO, [])
+    named = good.replace("source", "fr").replace("target", "en")
+    assert written(tmp_path, "b.jsonl", named, ("en", "fr"))[0] == [pair[::-1] for pair in TWO]
+    bad = '{"source": "x"\n[1, 2]\n{"source": "x", "target": 5}\n\n'
+    found, notes = written(tmp_path, "c.jsonl", bad + good)
+    assert found == TWO
+    reasons = ["it is no JSON", *["an object with texts under source and target is needed"] * 2, "it is empty"]
+    assert all(f"line {i}: {reason}" in note for i, (reason, note) in enumerate(zip(reasons, notes, strict=True), 1))
+    with pytest.raises(TextError, match=r"--columns 1,2: columns of a \.jsonl file have names"):
+        written(tmp_path, "d.jsonl", good, (1, 2))
+
+
 def test_missing_file_is_refused(tmp_path):
     with pytest.raises(TextError, match="there is no such file"):
         read_pairs(tmp_path / "nowhere.tsv")
