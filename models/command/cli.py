@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 import tinytensor
-from models.command import configuration, exchange
+from models.command import configuration, exchange, watching
 from models.data import pairs
 from models.data.text import TextError
 from models.data.tokenizers import Tokenizer
@@ -165,6 +165,10 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
     run.add_argument("--live", action="store_true", help="show the run while it trains, on a page of this machine")
     port = "port of that page (default: 8765, or any that is free if it is taken; 0: any)"
     run.add_argument("--live-port", metavar="N", type=int, help=port)
+    trace = f"write a trace of {watching.TRACED} steps, which https://ui.perfetto.dev shows; no result depends on it"
+    run.add_argument("--profile", metavar="FILE", type=path, help=trace)
+    curves = f"write the curves for TensorBoard into {watching.TENSORBOARD}/ of the run's folder"
+    run.add_argument("--tensorboard", action="store_true", help=curves)
     task.add_options(train.add_argument_group("the data"))
     model = train.add_argument_group("the model")
     names = ", ".join(task.CONFIGS)
@@ -239,6 +243,10 @@ def _train(options) -> int:
         for package in ("tqdm", "matplotlib", "sacrebleu"):
             if importlib.util.find_spec(package) is None:
                 raise UsageError(f"train needs {package}: {install('train')}")
+        if hasattr(options, "tensorboard") and importlib.util.find_spec("tensorboard") is None:
+            raise UsageError(f"--tensorboard needs the package tensorboard: {install('tensorboard')}")
+        if hasattr(options, "profile"):
+            _check_written("--profile", options.profile)
     with ExitStack() as stack:
         with _refusing():
             stack.enter_context(ranks.joined())
@@ -252,7 +260,9 @@ def _train(options) -> int:
         if page is not None:
             print(f"live: {page.address} shows this run, on this machine alone", flush=True)
             page.show(trainer)
-        stopped_by = _with_progress_bar(trainer, (lambda row: None) if page is None else page.look)
+        watchers = [] if page is None else [page.look]
+        with _watching(options, trainer, watchers):
+            stopped_by = _with_progress_bar(trainer, lambda row: [watch(row) for watch in watchers])
         if not stopped_by:
             _say_best(trainer)
         if page is not None:
@@ -267,6 +277,32 @@ def _train(options) -> int:
             if task.name in SHOWN:
                 _offer_page(trainer.folder, task.example())
     return 0
+
+
+def _check_written(option: str, file: Path) -> None:
+    """UsageError if a file cannot be written there."""
+    if file.is_dir():
+        raise UsageError(f"{option} {file} is a folder; name a file")
+    if not file.parent.is_dir():
+        raise UsageError(f"{option} {file}: there is no folder {file.parent}; make it first")
+
+
+@contextmanager
+def _watching(options, trainer: Trainer, watchers: list[Callable[[dict], None]]):
+    """Add the trace of --profile and the curves of --tensorboard to those that see each row, on rank 0."""
+    given, ended = vars(options), []
+    try:
+        if ranks.rank() == 0 and "tensorboard" in given:
+            ended.append(watching.Curves(trainer.folder))
+        if ranks.rank() == 0 and "profile" in given:
+            ended.append(watching.Trace(given["profile"], trainer.settings.steps - trainer.step))
+        watchers += [each.look for each in ended]
+        yield
+    finally:
+        for each in ended:
+            each.end()
+    if "profile" in given:
+        print(f"to see the trace, open {given['profile']} at https://ui.perfetto.dev")
 
 
 def _say_best(trainer: Trainer) -> None:
@@ -400,7 +436,8 @@ def _source(given: dict, kind: type[Task]) -> Source:
 
 
 # Options that may change when a run is resumed, and the entries that argparse adds.
-FREE = {"resume", "threads", "eager", "live", "live_port", "command", "name", "task_class", "task", "steps", "patience"}
+FREE = {"resume", "threads", "eager", "live", "live_port", "profile", "tensorboard", "steps", "patience", "task"}
+FREE |= {"command", "name", "task_class"}
 
 
 def _resumed(options) -> Trainer:

@@ -8,10 +8,13 @@ While it is on, launches are made one by one and timed, also those of a replay, 
 the table shows the time of the kernels; the time between them is longer than without the profiler.
 """
 
+import json
+import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -46,11 +49,26 @@ class Row:
     flops: int = 0
 
 
+@dataclass
+class Span:
+    """A time from `start` to `end`, in the seconds of time.perf_counter()."""
+
+    name: str
+    start: float
+    end: float
+    flops: int = 0
+
+
 class Profile:
-    """The kernels that ran while it was on, by name; `print` shows them, the slowest first."""
+    """The kernels that ran while it was on, by name; `print` shows them, the slowest first.
+
+    It keeps the time of each launch too, some hundred bytes each: `export_chrome_trace` writes them.
+    """
 
     def __init__(self) -> None:
         self.rows: dict[str, Row] = defaultdict(Row)
+        self.launches: list[Span] = []
+        self.marks: list[Span] = []
 
     def __enter__(self) -> "Profile":
         self.before, state.profile = state.profile, self
@@ -81,8 +99,31 @@ class Profile:
     def _timed(self, name: str, flops: int, function: Callable, *args) -> None:
         start = time.perf_counter()
         function(*args)
-        row = self.rows[name]
-        row.calls, row.seconds, row.flops = row.calls + 1, row.seconds + time.perf_counter() - start, row.flops + flops
+        end, row = time.perf_counter(), self.rows[name]
+        row.calls, row.seconds, row.flops = row.calls + 1, row.seconds + end - start, row.flops + flops
+        self.launches.append(Span(name, start, end, flops))
+
+    def mark(self, name: str, start: float, end: float) -> None:
+        """Name a time in seconds of time.perf_counter(), such as that of a step; a trace shows it above the kernels."""
+        self.marks.append(Span(name, start, end))
+
+    def export_chrome_trace(self, path: str | os.PathLike) -> None:
+        """Write all launches and marks as a trace, which https://ui.perfetto.dev and chrome://tracing open.
+
+        It is JSON in the Trace Event format: times in microseconds since the first one, a row for the marks and one for
+        the kernels. OSError if the file cannot be written.
+        """
+        zero = min((span.start for span in self.marks + self.launches), default=0.0)
+        events: list[dict] = [_named("process_name", 0, "tinytensor")]
+        for row, (title, spans) in enumerate((("steps", self.marks), ("kernels", self.launches)), start=1):
+            events.append(_named("thread_name", row, title))
+            for span in spans:
+                event = {"name": span.name, "cat": title, "ph": "X", "pid": 1, "tid": row}
+                event |= {"ts": 1e6 * (span.start - zero), "dur": 1e6 * (span.end - span.start)}
+                if span.flops:
+                    event["args"] = {"GFLOP/s": span.flops / (span.end - span.start) / 1e9}
+                events.append(event)
+        Path(path).write_text(json.dumps({"displayTimeUnit": "ms", "traceEvents": events}), encoding="utf-8")
 
     def __str__(self) -> str:
         total = sum(row.seconds for row in self.rows.values()) or 1.0
@@ -93,6 +134,11 @@ class Profile:
             lines.append(f"{name:28} {told} {1e6 * row.seconds / row.calls:10.1f} {speed}".rstrip())
         lines.append(f"{'all':28} {sum(row.calls for row in self.rows.values()):7} {1e3 * total:10.3f}")
         return "\n".join(lines)
+
+
+def _named(what: str, row: int, name: str) -> dict:
+    """The event that gives the process, or a row of a trace, its name."""
+    return {"name": what, "ph": "M", "pid": 1, "tid": row, "args": {"name": name}}
 
 
 def _look(flag: np.ndarray) -> bool | None:

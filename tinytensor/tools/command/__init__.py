@@ -2,5 +2,6 @@
 
 `main.py` lists the subcommands and starts one. Models and the report are programs beside the engine (`models/`,
 `derivations/`). `readings.py` proves and explains what a user's file defines, `course.py` writes the lessons into a
-folder, and `cache.py` shows the kept builds of kernels. A file is imported when its subcommand is called.
+folder, `cache.py` shows the kept builds of kernels, and `completion.py` makes a script for a shell. A
+file is imported when its subcommand is called.
 """

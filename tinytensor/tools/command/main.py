@@ -26,6 +26,7 @@ OWN = {
     "report": ("derivations.__main__", "run the proofs and checks of the documents, and write a report"),
     "course": ("tinytensor.tools.command.course", "write the lessons of the course into a folder"),
     "cache": ("tinytensor.tools.command.cache", "the kept builds of kernels: where they are, and --clear"),
+    "completion": ("tinytensor.tools.command.completion", "a script that completes this command in bash or zsh"),
 }
 HELP = ("-h", "--help")
 
