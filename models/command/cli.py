@@ -446,7 +446,8 @@ def _resumed(options) -> Trainer:
     folder = given["resume"]
     saved = checkpoint.load(folder)
     if "imported" in saved.state:
-        raise UsageError(f"{folder} was imported: it has weights, but no training to go on with; `sample` reads it")
+        told = "it has weights, but no training to go on with; --init-from begins a new run with them"
+        raise UsageError(f"{folder} was imported: {told}")
     with checkpoint.reading(folder):
         kind, settings = _task_of(saved), Settings(**saved.state["settings"])
         begun = kind.options(saved.state["task"]) | vars(settings) | {"out": folder}
