@@ -47,7 +47,7 @@ def test_version(capsys):
     assert said(capsys, "--version") == f"{tt.__version__}\n"
 
 
-@pytest.mark.parametrize("name", ["train", "prove", "explain", "report", "course", "cache"])
+@pytest.mark.parametrize("name", ["train", "prove", "explain", "derive", "check", "report", "course", "cache"])
 def test_subcommand_has_help(capsys, name):
     with pytest.raises(SystemExit) as end:
         command.main([name, "--help"])
@@ -134,11 +134,14 @@ def test_own_function_is_proved_and_explained(capsys, mine, without_models):
 
 
 def test_arguments_of_derive_are_sizes_or_values():
-    typed = ("X=N,D", "x=N", "x=3,", "n=3", "eps=0.1", "how='mean'", "X=2*K, 3", "out=None")
+    typed = ("X=N,D", "x=N", "x=3,", "n=3", "eps=0.1", "how='mean'", "X=2*K, 3", "out=None", "m=,")
     assert [argument(text) for text in typed] == [
         *(("X", ("N", "D")), ("x", ("N",)), ("x", (3,)), ("n", 3)),
-        *(("eps", 0.1), ("how", "mean"), ("X", ("2*K", 3)), ("out", None)),
+        *(("eps", 0.1), ("how", "mean"), ("X", ("2*K", 3)), ("out", None), ("m", ())),
     ]
+    for text in ("t=B,T:V", "t=B,T<V"):
+        name, index = argument(text)
+        assert (name, index.shape, index.below) == ("t", ("B", "T"), "V")
     with pytest.raises(Refused, match="the argument 'N,D' is not understood"):
         argument("N,D")
 

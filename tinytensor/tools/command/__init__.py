@@ -4,4 +4,7 @@
 `derivations/`). `readings.py` proves and explains what a user's file defines, `course.py` writes the lessons into a
 folder, `cache.py` shows the kept builds of kernels, and `completion.py` makes a script for a shell. A
 file is imported when its subcommand is called.
+`derivations/`). `readings.py` derives, proves and explains what a user's file defines, `checking.py` checks a gradient
+by hand, `course.py` writes the lessons into a folder, and `cache.py` shows the kept builds of kernels. A file is
+imported when its subcommand is called.
 """

@@ -21,6 +21,7 @@ MODELS = {
 }
 OWN = {
     "derive": ("tinytensor.tools.command.readings", "the gradients of FILE.py:NAME for any size, proved"),
+    "check": ("tinytensor.tools.command.checking", "is a gradient by hand of FILE.py:NAME right, for any size?"),
     "prove": ("tinytensor.tools.command.readings", "prove that the gradients of FILE.py:NAME are its derivatives"),
     "explain": ("tinytensor.tools.command.readings", "the backward pass of FILE.py:NAME in words, or as a page"),
     "report": ("derivations.__main__", "run the proofs and checks of the documents, and write a report"),

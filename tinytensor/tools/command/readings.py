@@ -19,7 +19,8 @@ from tinytensor.nn import Module, functional
 from tinytensor.ops.creation import ones_like, randn
 from tinytensor.ops.generator import manual_seed
 
-ARGUMENTS = "X=N,D (a tensor of these sizes), t=N:K (integers below K) or another Python value, as in eps=0.1"
+ARGUMENTS = "X=N,D (a tensor of these sizes), t=N:K or t=N<K (integers below K), m=, (a tensor of no dimension), "
+ARGUMENTS += "or another Python value, as in eps=0.1"
 INPUTS = "a shape (2,3 or, with one dimension, 3,), or another Python value: a number, None, True, a quoted word"
 
 
@@ -72,8 +73,8 @@ def argument(text: str) -> tuple[str, Any]:
     name, equals, given = text.partition("=")
     if not name.isidentifier() or not equals:
         raise Refused(f"the argument {text!r} is not understood; an argument is {ARGUMENTS}")
-    if ":" in given:
-        shape, _, below = given.rpartition(":")
+    if ":" in given or "<" in given:
+        shape, _, below = given.replace("<", ":").rpartition(":")
         return name, importlib.import_module("tinytensor.symbolic").Index(_sizes(shape), below)
     try:
         literal = ast.literal_eval(given)
@@ -91,7 +92,7 @@ def derive(options: argparse.Namespace) -> int:
     """Print the gradients for any size; 0 if they are proved, 1 if not."""
     function, _ = found(options.place)
     symbolic = importlib.import_module("tinytensor.symbolic")
-    derivation = symbolic.derive(function, **dict(argument(text) for text in options.inputs))
+    derivation = symbolic.derive(function, **dict(argument(text) for text in (*options.inputs, *options.args.split())))
     print(derivation.latex() if options.latex else derivation)
     return 0 if derivation.proved else 1
 
@@ -141,6 +142,7 @@ def main(arguments: list[str], program: str) -> int:
         parser.add_argument("--size", choices=["small", "real"], default="small", help="real: at one random point")
     elif name == "derive":
         parser.description = "Derive the gradients of a function for sizes that are symbols, and prove them."
+        parser.add_argument("--args", metavar="TEXT", default="", help="the same arguments, as one text: 'X=N,D t=N<K'")
         parser.add_argument("--latex", action="store_true", help="print LaTeX")
     else:
         parser.description = "Describe the backward pass of a tensor, or of a function at random numbers."
