@@ -381,9 +381,10 @@ def _in_one_exponential(power: Pow) -> Expr:
     exponents = {}
     for term in power.base.args:
         number, rest = term.as_coeff_Mul()
-        if rest != 1 and not isinstance(rest, exp):
+        factors = [] if rest == 1 else Mul.make_args(rest)
+        if not all(isinstance(factor, exp) for factor in factors):
             return power
-        exponents[rest.args[0] if rest != 1 else S.Zero] = number
+        exponents[Add(*[factor.args[0] for factor in factors])] = number
     choices = []
     for first in exponents:
         inside = Add(*[number * exp(e - first) for e, number in exponents.items()])
