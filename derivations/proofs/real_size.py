@@ -88,8 +88,8 @@ LAYOUTS = {
     'two layers, with only the embedding normalised ("once")': {"residual": "once", "L": 2},
     "nanoGPT's layout: pre-norm, norms with gamma, GELU, E and O tied, no biases": GPT
     | {"norm": "scale", "bias": False},
-    "GPT-2's layout with dropout, for one drawn mask: affine norms, biases of attention": GPT
-    | {"norm": "affine", "attention_bias": True, "dropout": 0.1},
+    "GPT-2's layout with dropout, for one drawn mask: affine norms, biases of attention, GELU by tanh": GPT
+    | {"norm": "affine", "attention_bias": True, "activation": "gelu-tanh", "dropout": 0.1},
     "microgpt's layout: RMS norms, no biases": {"residual": "once", "norm": "rms", "bias": False},
     "the recommender's layout: pre-norm, one more norm at the end, dropout": {
         "residual": "pre-norm",

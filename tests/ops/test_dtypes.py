@@ -29,7 +29,7 @@ REFUSED_BY_PYTORCH, DEPART = (
 
 # what has no dtype to choose (a tensor's operators are walked as operators), or is a module of a function walked here
 ELSEWHERE = re.compile(
-    r"nn\..*|Tensor\.__\w+__|Tensor\.(backward|register_post_accumulate_grad_hook|is_cuda|pin_memory)"
+    r"nn\..*|Tensor\.__\w+__|Tensor\.(backward|register_post_accumulate_grad_hook|is_cuda|is_nested|pin_memory)"
 )
 
 
