@@ -4,19 +4,23 @@ An operation is traced as a user's function would be (`derive` of tinytensor/sym
 choices of sizes, and is read as index formulas with sizes that stay symbols. Its rule, which is tensor code as well, is
 traced in the same way as a gradient by hand, and `check` proves the two equal by normal forms.
 
-Not covered are rules that run on arrays, by a kernel: the calculus can't read a kernel's loops. Their definitions in
-simpler operations are covered (`definitions`), and the kernels are proved equal to these at sizes (engine.py).
-`AT_SIZES` lists the other rules, each with its reason; engine.py proves them at sizes.
+Not covered are rules that run on arrays, by a kernel: the calculus can't read a kernel's loops. For these operations
+`definitions` proves that the formula which `derive` uses is the definition in simpler operations, for any size; that
+the kernels compute the gradients of these definitions is proved at sizes (engine.py). `AT_SIZES` and `UNFUSED` list the
+rules and definitions that stay at sizes, each with its reason.
 """
 
 import inspect
 from collections.abc import Callable
 from functools import partial
 
+from sympy import Expr
+
 from derivations.claims import INDEX, SYMPY, Evidence, Refuted, claim
 from tinytensor.core.op import OPS, Op
-from tinytensor.symbolic import Index, check
-from tinytensor.symbolic.any_size.checking import Check
+from tinytensor.symbolic import Index, check, derive
+from tinytensor.symbolic.any_size.checking import Check, entry_of_difference
+from tinytensor.symbolic.calculus.notation import text
 
 ND = ("N", "D")
 PAIRS = ("add", "sub", "mul", "true_divide", "power", "maximum", "minimum", "clamp_min", "clamp_max")
@@ -157,3 +161,49 @@ def rules():
             raise Refuted(f"{name}: {verdict}", rule=name)
         lines += [f"{name}: {verdict.derivation.gradients[n]}" for n in verdict.verdicts]
     return Evidence(text="\n".join(lines))
+
+
+HEADS = {"q": ("B", "H", "T", "K"), "k": ("B", "H", "S", "K"), "v": ("B", "H", "S", "J")}
+WEIGHTED = {"x": ND, "weight": ("K", "D"), "bias": ("K",)}
+FUSED: dict[str, tuple[dict, dict]] = {  # operation: its tensors and settings, as in CALLS
+    "softmax": ({"x": ND}, {}),
+    "log_softmax": ({"x": ND}, {}),
+    "linear": (WEIGHTED, {}),
+    "linear_relu": (WEIGHTED, {}),
+    "layer_norm": ({"x": ND, "weight": ("D",), "bias": ("D",)}, {"eps": 0.1}),
+    "rms_norm": ({"x": ND, "weight": ("D",)}, {"eps": 0.1}),
+    "attention": (HEADS, {"mask": None, "scale": 0.5, "is_causal": False}),
+    "square_backward": ({"h": ND, "x": ND}, {}),
+    "sigmoid_backward": ({"h": ND, "z": ND}, {}),
+    "silu_backward": ({"h": ND, "x": ND}, {}),
+}
+UNFUSED = {  # operation: why its definition is not compared for any size
+    **dict.fromkeys(("cross_entropy_rows", "cross_entropy_mean"), "the definition looks for ignored targets, in data"),
+    **dict.fromkeys(("gelu_erf_backward", "gelu_tanh_backward"), AT_SIZES["gelu_erf"]),
+    "reduce_prod": "the definition is a tree of products, whose depth depends on the size",
+    "cofactors": AT_SIZES["det"],
+}
+
+
+def difference(name: str, change: Callable = lambda y: y) -> Expr:
+    """An entry of a fused operation without the one of its definition, as a normal form; `change` plants a mistake."""
+    op, (tensors, settings) = OPS[name], FUSED[name]
+
+    def whole(**values):
+        return op(*values_of(op, values, settings))
+
+    def in_parts(**values):
+        return change(op.definition(*values_of(op, values, settings)))
+
+    return entry_of_difference(derive(whole, **tensors), derive(in_parts, **tensors))
+
+
+@proof(
+    "fused operations are their definitions in simpler operations, and their gradients are those of the closed forms",
+    assumptions=("the same calls are made at every size as at the three that were run", "no denominator is 0"),
+)
+def definitions():
+    for name in FUSED:
+        if (rest := difference(name)) != 0:
+            raise Refuted(f"{name} and its definition differ by {text(rest)}", rule=name)
+    return Evidence(text="\n".join(FUSED))

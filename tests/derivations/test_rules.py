@@ -31,3 +31,18 @@ def test_claim_names_a_wrong_rule(monkeypatch):
 def test_every_rule_is_covered_or_has_a_reason():
     ruled = {name for name, op in OPS.items() if op.rules}
     assert ruled - set(rules.covered()) - set(rules.AT_SIZES) == set()
+
+
+@pytest.mark.parametrize("name", list(some(rules.FUSED, 3)))
+def test_fused_operation_is_its_definition(name):
+    assert rules.difference(name) == 0
+
+
+def test_planted_mistakes_in_definitions_are_noticed():
+    assert rules.difference("softmax", lambda y: 2 * y) != 0
+    assert rules.difference("layer_norm", lambda y: y - y.mean()) != 0
+
+
+def test_every_definition_is_covered_or_has_a_reason():
+    fused = {name for name, op in OPS.items() if op.definition is not None}
+    assert fused == set(rules.FUSED) | set(rules.UNFUSED)

@@ -374,6 +374,18 @@ def _expanded(expr: Expr, lines: list[Definition]) -> Expr:
     return expr
 
 
+def entry_of_difference(one: Derivation, other: Derivation) -> Expr:
+    """An entry of one function's result without that of another's, as a normal form; 0 if they are the same."""
+    entries = []
+    for found in (one._found, other._found):
+        *before, last = found.forward
+        entries.append((last.left, _expanded(last.right, before)))
+    (left, first), (name, second) = entries
+    second = second.xreplace(dict(zip(getattr(name, "indices", ()), getattr(left, "indices", ()), strict=True)))
+    rest = normal(first - second)
+    return rest if rest == 0 else normal_of_steps(rest)
+
+
 # ------------------------------------------------------------------------------------------------ what differs
 
 

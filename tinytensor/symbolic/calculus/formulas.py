@@ -370,10 +370,18 @@ def normal_of_quotients(expr) -> Expr:
     for function, written in rules:
         expr = expr.replace(function, written)
     form = normal(normal(expr).replace(lambda e: isinstance(e, Pow) and e.base.is_Add, _in_one_exponential))
+    form = form.replace(log, _log_of_exponentials)
     form = form.replace(lambda e: isinstance(e, Pow) and e.exp.is_Add, lambda e: Mul(*[e.base**a for a in e.exp.args]))
     while (divided := normal(_divided(form))) != form:
         form = divided
     return form
+
+
+def _log_of_exponentials(x: Expr) -> Expr:
+    """log(e^a x) as a + log(x)."""
+    factors = Mul.make_args(x)
+    outside = [factor.args[0] for factor in factors if isinstance(factor, exp)]
+    return Add(*outside, log(Mul(*[factor for factor in factors if not isinstance(factor, exp)])))
 
 
 def _in_one_exponential(power: Pow) -> Expr:
