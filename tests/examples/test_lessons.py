@@ -37,6 +37,7 @@ class Engine:
             return spec_from_file_location(name, {str(ROOT / "tinytensor" / "__init__.py")!r})
 
 sys.meta_path.insert(0, Engine)
+sys.path[:] = [place for place in sys.path if place != {str(ROOT)!r}]  # that of an editable installation
 """
 
 # Runs files with exercises, and in the names of each the file with answers to it. What the checks say of each answer,
