@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import CodeType
 
 import numpy as np
-from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Sum, Symbol, preorder_traversal
+from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Sum, preorder_traversal
 
 from tinytensor.autograd import grad
 from tinytensor.autograd.function import Context, Function
@@ -25,14 +25,13 @@ from tinytensor.ops.methods import FUNCTIONS
 from tinytensor.symbolic.any_size.arguments import Argument, Index, sample
 from tinytensor.symbolic.any_size.derivation import Derivation, Formula, derive
 from tinytensor.symbolic.any_size.recording import NotDerivable
-from tinytensor.symbolic.any_size.tracing import trace
-from tinytensor.symbolic.any_size.values import Chosen, Value
-from tinytensor.symbolic.calculus.adjoints import Definition, Name, d, name_of, names_in
+from tinytensor.symbolic.any_size.tracing import told, trace
+from tinytensor.symbolic.any_size.values import Chosen, Value, formula_key
+from tinytensor.symbolic.calculus.adjoints import Definition, Name, d, expanded, name_of
 from tinytensor.symbolic.calculus.formulas import (
     Array,
     Size,
     absolute,
-    fresh,
     larger,
     normal,
     normal_of_quotients,
@@ -181,24 +180,22 @@ def _checked(fn: Callable, derivation: Derivation, name: str, hand, arguments: d
             return _without_formula(fn, function, found, name, expected, error)
         if isinstance(own, str):
             return Checked(name, "refuted", expected, own)
-    adjoints = list(found.adjoints.values())
-    derived = _expanded(found.adjoints[name_of(entry)].right, adjoints)
-    forward = {line.name for line in found.forward}
-    program = _Definitions(found.forward)
     if found.unproved:
         return Checked(name, "undecided", expected, derivation.verdict)
-    for through in (set(), forward):
-        rest = normal(program.expand(derived - own, through))
+    derived = expanded(found.adjoints[name_of(entry)].right, list(found.adjoints.values()))
+    for lines in ([], found.forward):
+        rest = normal(expanded(derived - own, lines))
         if rest == 0:
             return Checked(name, "proved", expected)
     if normal_of_quotients(rest) == 0:
         return Checked(name, "proved", expected)
     if rest.has(theta, relu, larger, absolute, sign, same) and normal_of_steps(rest) == 0:
         return Checked(name, "proved", expected, assumption="no two numbers that are compared are equal")
-    plain = {line.name for line in found.forward if _is_linear(line.right)}
-    told = [_difference(*(normal(program.expand(e, through)) for e in (derived, own))) for through in (set(), plain)]
-    term = min(told, key=lambda parts: len("; ".join(parts)))
-    term = "; ".join(term)
+    plain = [line for line in found.forward if _is_linear(line.right)]
+    terms = []
+    for lines in ([], plain):
+        terms.append("; ".join(_difference(*(normal(expanded(e, lines)) for e in (derived, own)))))
+    term = min(terms, key=len)
     example = _example(fn, function, found, name) if function is not None else ""
     return Checked(name, "refuted" if example or function is None else "undecided", expected, term, example)
 
@@ -268,7 +265,7 @@ def _by_hand(found, name: str, function: Callable, entry: Expr, arguments: dict)
         return f"the gradient by hand has the shape {came}, but {name} has {wanted}"
     changed = _constants(found.trace, other)
     own = _with(changed, value.entry(*getattr(entry, "indices", ())))
-    own = _expanded(own, _renamed(found, other, changed))
+    own = expanded(own, _renamed(found, other, changed))
     if isinstance(found.output, Indexed):
         g, output = other.arrays[UPSTREAM], name_of(found.output)
         own = own.xreplace({e: d(output)[e.indices] for e in own.atoms(Indexed) if e.base == g})
@@ -295,9 +292,11 @@ def _constants(function, hand) -> dict[Name, Name]:
         )
         name = _base(value)
         changed[name] = next(same_numbers, Array(function.lines.unused(f"{name.name}_by_hand"), name.sizes))
-    chosen = {_key_of_chosen(one, function, {}): n for n, one in function.lines.constants.items() if _is_chosen(one)}
+    chosen = {
+        _key_of_chosen(one, function, {}): n for n, one in function.lines.constants.items() if isinstance(one, Chosen)
+    }
     for name, one in hand.lines.constants.items():
-        if _is_chosen(one):
+        if isinstance(one, Chosen):
             own = chosen.get(_key_of_chosen(one, hand, changed))
             changed[name] = Array(function.lines.unused(f"{name.name}_by_hand"), name.sizes) if own is None else own
     return changed
@@ -308,16 +307,11 @@ def _base(value: Value) -> Name:
     return name_of(value.entry(*value.indices()))
 
 
-def _is_chosen(constant) -> bool:
-    return isinstance(constant, Chosen)
-
-
 def _key_of_chosen(one: Chosen, program, changed: dict[Name, Name]) -> tuple:
     """The same for constants that mark the same places of the same array."""
     lines = [line for group in program.lines.groups for line in group.lines]
-    whole = _with(changed, _Definitions(lines).expand(one.of, {line.name for line in lines}))
-    marks = {i: Symbol(f"#{n}", integer=True, positive=True) for n, i in enumerate(one.indices)}
-    return one.function, one.axes, normal(whole).xreplace(marks), tuple(i.size for i in one.indices)
+    whole = _with(changed, expanded(one.of, lines))
+    return one.function, one.axes, *formula_key(whole, one.indices)
 
 
 def _with(changed: dict[Name, Name], expr: Expr) -> Expr:
@@ -327,18 +321,13 @@ def _with(changed: dict[Name, Name], expr: Expr) -> Expr:
 
 def _renamed(found, other, changed: dict[Name, Name]) -> list[Definition]:
     """The definitions of the names by hand: a line that the function has, too, is defined as the function's name."""
-    known = {}
-    forward = _Definitions(found.forward)
-    for line in found.forward:
-        whole = forward.expand(line.right, {x.name for x in found.forward})
-        known[_key(line.left, whole)] = line
+    known = {_key(line, found.forward): line for line in found.forward}
     lines = [Definition(x.left, _with(changed, x.right)) for group in other.lines.groups for x in group.lines]
-    program, result = _Definitions(lines), []
+    result = []
     for line in lines:
-        whole = program.expand(line.right, {x.name for x in lines})
-        match, power = known.get(_key(line.left, whole)), 1
+        match, power = known.get(_key(line, lines)), 1
         if match is None:  # √s by hand, and 1/√s in the function
-            match, power = known.get(_key(line.left, 1 / whole)), -1
+            match, power = known.get(_key(line._replace(right=1 / line.right), lines)), -1
         if match is None:
             result.append(line)
             continue
@@ -347,31 +336,9 @@ def _renamed(found, other, changed: dict[Name, Name]) -> list[Definition]:
     return result
 
 
-def _key(left: Expr, right: Expr):
-    indices = getattr(left, "indices", ())
-    marks = {i: Symbol(f"#{n}", integer=True, positive=True) for n, i in enumerate(indices)}
-    return normal(right).xreplace(marks), tuple(i.size for i in indices)
-
-
-class _Definitions:
-    """Lines whose names can be replaced by their definitions."""
-
-    def __init__(self, lines):
-        self.lines = list(lines)
-
-    def expand(self, expr: Expr, through: set[Name]) -> Expr:
-        return _expanded(expr, [line for line in self.lines if line.name in through])
-
-
-def _expanded(expr: Expr, lines: list[Definition]) -> Expr:
-    """expr with the names of these lines replaced by their definitions, the last one first."""
-    for line in reversed(lines):
-        if line.name not in names_in(expr):
-            continue
-        expr = fresh(expr)
-        entries = {e for e in expr.atoms(Indexed, Symbol) if name_of(e) == line.name}
-        expr = expr.xreplace({e: line.at(e) for e in entries})
-    return expr
+def _key(line: Definition, lines: list[Definition]) -> tuple:
+    """The same for lines that define the same, in whatever names."""
+    return formula_key(expanded(line.right, lines), getattr(line.left, "indices", ()))
 
 
 def entry_of_difference(one: Derivation, other: Derivation) -> Expr:
@@ -379,7 +346,7 @@ def entry_of_difference(one: Derivation, other: Derivation) -> Expr:
     entries = []
     for found in (one._found, other._found):
         *before, last = found.forward
-        entries.append((last.left, _expanded(last.right, before)))
+        entries.append((last.left, expanded(last.right, before)))
     (left, first), (name, second) = entries
     second = second.xreplace(dict(zip(getattr(name, "indices", ()), getattr(left, "indices", ()), strict=True)))
     rest = normal(first - second)
@@ -401,15 +368,15 @@ def _difference(derived: Expr, own: Expr) -> list[str]:
             pairs.setdefault(factor, []).append(other)
             missing.remove(term)
             extra.remove(other)
-    told = []
+    parts = []
     for factor, terms in pairs.items():
         how = "the sign is wrong" if factor == -1 else f"the factor {text(factor)} is missing"
         everywhere = len(terms) == len(Add.make_args(own))
         where = "everywhere" if everywhere and len(terms) > 1 else "in the term " + ", ".join(map(text, terms))
-        told.append(f"{how} {where}")
-    told += [f"the term {text(t)} is missing" for t in missing]
-    told += [f"the term {text(t)} is not in the derivative" for t in extra]
-    return told or [f"the difference is {text(rest)}"]
+        parts.append(f"{how} {where}")
+    parts += [f"the term {text(t)} is missing" for t in missing]
+    parts += [f"the term {text(t)} is not in the derivative" for t in extra]
+    return parts or [f"the difference is {text(rest)}"]
 
 
 def _is_linear(expr: Expr) -> bool:
@@ -461,10 +428,10 @@ def _example(fn: Callable, function: Callable, found, name: str) -> str:
             off = np.abs(one - other) > 1e-8 * (1 + np.abs(one))  # NaN is no example
             if off.any():
                 where = tuple(int(n) for n in np.argwhere(off)[0])
-                told = ", ".join(f"{s} = {n}" for s, n in at.items())
+                numbers = told(at)
                 inputs = ", ".join(f"{k} = {_short(values[k])}" for k in tensors)
                 return (
-                    f"at {told or 'one number'}, entry {list(where)}: the derivative is {one[where]:.6g}, by hand "
+                    f"at {numbers or 'one number'}, entry {list(where)}: the derivative is {one[where]:.6g}, by hand "
                     f"{other[where]:.6g} ({inputs})"
                 )
     return ""

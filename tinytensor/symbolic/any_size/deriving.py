@@ -6,7 +6,6 @@ has a name becomes that name. Whatever the rewriting did, each line that is show
 for all sizes and values, by putting definitions in and comparing normal forms.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -16,7 +15,7 @@ from tinytensor.symbolic.any_size.factors import adjoint_in_factors, canonical, 
 from tinytensor.symbolic.any_size.recording import NotDerivable
 from tinytensor.symbolic.any_size.tracing import Trace, trace
 from tinytensor.symbolic.any_size.values import Group, Value, named
-from tinytensor.symbolic.calculus.adjoints import Definition, Name, Program, adjoint_of, d, name_of, names_in
+from tinytensor.symbolic.calculus.adjoints import Definition, Name, Program, adjoint_of, d, expanded, name_of, names_in
 from tinytensor.symbolic.calculus.formulas import Array, free, fresh, normal, upto
 
 
@@ -30,7 +29,6 @@ class Derived:
     raw: dict[Name, Definition]  # adjoints by plain differentiation
     adjoints: dict[Name, Definition]  # as they are shown, in the order in which they are computed
     unproved: list[str] = field(default_factory=list)
-    seconds: float = 0.0
 
     @property
     def groups(self) -> list[Group]:
@@ -39,7 +37,6 @@ class Derived:
 
 def derive_lines(fn: Callable, given: dict[str, object]) -> Derived:
     """The forward lines and the proved adjoints of a function."""
-    start = time.perf_counter()
     found = trace(fn, given)
     output = _tidied(found, _output(found))
     program = _program(found, output)
@@ -53,7 +50,6 @@ def derive_lines(fn: Callable, given: dict[str, object]) -> Derived:
     shown = _shown(derived, program, wanted)
     _prove(derived, program, shown)
     derived.adjoints = shown
-    derived.seconds = time.perf_counter() - start
     return derived
 
 
@@ -85,7 +81,7 @@ def _tidied(found: Trace, output: Expr) -> Expr:
         line, (own,) = user.output, group.lines
         alone = len(user.lines) == 1 and not user.closed and _places(line.right, name) == 1
         if alone and _is_place(line.right, name, group.inline):
-            user.lines[:] = [Definition(line.left, canonical(_expand(line.right, [own])))]
+            user.lines[:] = [Definition(line.left, canonical(expanded(line.right, [own])))]
             groups.remove(group)
     for group in groups:
         if len(group.lines) == 1 and not group.closed:
@@ -225,7 +221,7 @@ def _vanishes(derived: Derived, program: Program, name: Name) -> bool:
     """Is this adjoint 0, whatever the values are?"""
     later = list(derived.raw.values())
     later = later[: [x.name for x in later].index(name)]
-    whole = _expand(derived.raw[name].right, later)
+    whole = expanded(derived.raw[name].right, later)
     return normal(program.expand(whole, {x.name for x in derived.forward})) == 0
 
 
@@ -248,7 +244,7 @@ def _put_in(adjoints: dict[Name, Definition], wanted: list[Name], simplify: Call
         for name in [n for n in adjoints if n not in wanted]:
             line = adjoints[name]
             users = {n: x for n, x in adjoints.items() if n != name and _places(x.right, name)}
-            new = {n: Definition(x.left, simplify(_expand(x.right, [line]))) for n, x in users.items()}
+            new = {n: Definition(x.left, simplify(expanded(x.right, [line]))) for n, x in users.items()}
             gain = sum(cost(users[n].right) - cost(x.right) for n, x in new.items()) + 1 + cost(line.right)
             once = sum(_places(x.right, name) for x in users.values()) <= 1
             if line.right != 0 and (
@@ -278,15 +274,12 @@ def _nested(expr: Expr) -> int:
 
 def _prove(derived: Derived, program: Program, shown: dict[Name, Definition]) -> None:
     """Prove each shown adjoint equal to the raw one, or note it as unproved."""
-    raw = Program(program.parameters.values(), [*program.constants, *_taken(shown)])
-    for line in program.lines:
-        raw.let(line.left, line.right)
     hidden = [x for n, x in derived.raw.items() if n not in shown]
     forward = [line.name for line in program.lines]
     inner = [line.name for g in derived.groups if g.closed or len(g.lines) > 1 for line in g.lines]
     for name, line in shown.items():
         own = derived.raw[name]
-        first = _expand(own.at(line.left), hidden) - line.right
+        first = expanded(own.at(line.left), hidden) - line.right
         for through in ((), inner, forward):
             rest = normal(program.expand(first, set(through)))
             if rest == 0 or _cleared(rest) == 0:
@@ -305,16 +298,3 @@ def _cleared(expr: Expr) -> Expr:
     if not powers:
         return expr
     return normal(Add(*[Mul(term, *[base**-power for base, power in powers.items()]) for term in terms]))
-
-
-def _taken(shown: dict[Name, Definition]) -> list[Name]:
-    return list(shown)
-
-
-def _expand(expr: Expr, lines: list[Definition]) -> Expr:
-    """expr with these adjoints replaced by their definitions, those computed last first."""
-    for line in reversed(lines):
-        expr = fresh(expr)
-        entries = {e for e in expr.atoms(Indexed, Symbol) if name_of(e) == line.name}
-        expr = expr.xreplace({e: line.at(e) for e in entries})
-    return expr

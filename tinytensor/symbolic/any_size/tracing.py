@@ -73,7 +73,7 @@ class Trace:
             first = calls[0]
             if any(c.op is not first.op for c in calls):
                 raise NotDerivable(_different(first, self.runs))
-            if not any(self._known(n, a, c.stamps[id(a)]) for n, c in enumerate(calls) for a in _flat(c.args)):
+            if not any(self._known(n, a, c.stamps[id(a)]) for n, c in enumerate(calls) for a in tensors_of(c.args)):
                 continue  # computed from numbers alone: a constant, which is read where it is used
             meaning = MEANINGS.get(first.op.name)
             if meaning is None:
@@ -121,7 +121,7 @@ class Trace:
             if key in known:
                 return known[key]
         for x in self.runs[run].kept:
-            for b in _flat(x if isinstance(x, tuple) else (x,)):
+            for b in tensors_of(x if isinstance(x, tuple) else (x,)):
                 if b is not a and (value := self.values[run].get((id(b), stamp.values[1]))) and _one_memory(a, b):
                     return value
         return None
@@ -163,7 +163,7 @@ class Trace:
             stamp = Stamp.of(x) if calls is None else calls[n].stamps.get(id(x), Stamp.of(x))
             found.append(self._found(n, x, stamp))
         if (value := found[0]) is not None:
-            on_tape = calls is None or any(y._requires_grad for y in _flat((calls[0].result,)))
+            on_tape = calls is None or any(y._requires_grad for y in tensors_of((calls[0].result,)))
             if on_tape and not given[0]._requires_grad and value.kind == "f" and self._moves(value):  # detach()
                 return Value(value.dims, lambda *at: _held(value.entry(*at)), "f", value.finite)
             return value
@@ -226,8 +226,7 @@ class Trace:
     def _places(self, arrays: list[np.ndarray], dims, what: str) -> Value:
         """Whole numbers as indices: an argument of indices, the numbers of a dimension, or both for each factor."""
         tables = {n: a for n, a in self.tensors.items() if a.below is not None}
-        ranges = self._ranges(arrays)
-        for factors in ranges:
+        for factors in self._ranges():
             numbers = [[int(f.xreplace(at)) for f in factors] for at in self.at]
             try:
                 parts = [np.unravel_index(a, n) for a, n in zip(arrays, numbers, strict=True)]
@@ -243,7 +242,7 @@ class Trace:
             "as an Index"
         )
 
-    def _ranges(self, arrays) -> list[tuple[Expr, ...]]:
+    def _ranges(self) -> list[tuple[Expr, ...]]:
         """The dimensions into which these numbers may lead, one factor first."""
         sizes = list(self.sizes)
         return [
@@ -291,10 +290,6 @@ _SCALARS = {"layer_norm", "rms_norm", "attention", "cross_entropy_rows", "cross_
 def _held(entry: Expr) -> Expr:
     """The entry, held constant; steps are constant in any case."""
     return entry if entry.is_number or isinstance(entry, floored | sign | theta | same) else held(entry)
-
-
-def _flat(args) -> list:
-    return [a for x in args for a in (x if isinstance(x, tuple | list) else (x,)) if isinstance(a, Tensor)]
 
 
 def _one_memory(a: Tensor, b: Tensor) -> bool:

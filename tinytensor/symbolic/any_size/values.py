@@ -137,7 +137,7 @@ def tensors_of(args) -> list[Tensor]:
     return [a for x in args for a in (x if isinstance(x, tuple | list) else (x,)) if isinstance(a, Tensor)]
 
 
-def _key(right: Expr, indices: Sequence[Index]) -> tuple:
+def formula_key(right: Expr, indices: Sequence[Index]) -> tuple:
     """The same for the same formula, whatever its indices are called."""
     marks = {i: Symbol(f"#{n}", integer=True, positive=True) for n, i in enumerate(indices)}
     return normal(right).xreplace(marks), tuple(i.size for i in indices)
@@ -176,11 +176,15 @@ class Lines:
     ) -> Value:
         """Write the line `wanted := value`, and give the value back as an entry of it; `marks` are of its group."""
         indices = value.indices()
-        if not closed and not before and (old := self.known.get(_key(value.entry(*indices), indices))) is not None:
+        if (
+            not closed
+            and not before
+            and (old := self.known.get(formula_key(value.entry(*indices), indices))) is not None
+        ):
             return named(old, value)  # the same formula has a name already
         array, entry, indices = self.left(wanted, value)
         right = fresh(S(value.entry(*indices)))
-        self.known[_key(right, indices)] = array
+        self.known[formula_key(right, indices)] = array
         self.groups.append(Group([*before, Definition(entry, right)], list(closed), where, **marks))
         return named(array, value)
 

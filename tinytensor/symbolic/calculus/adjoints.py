@@ -13,7 +13,7 @@ one right-hand side, and `prove_form` with it, or with another closed form, rais
 """
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -87,6 +87,16 @@ def d(x):
     return Symbol(f"d{x.name}", real=True)
 
 
+def expanded(expr: Expr, lines: Sequence[Definition]) -> Expr:
+    """expr with the names of these lines replaced by their definitions, the last one first."""
+    for line in reversed(lines):
+        if any(name_of(e) == line.name for e in expr.atoms(Indexed, Symbol)):
+            expr = fresh(expr)
+            entries = {e for e in expr.atoms(Indexed, Symbol) if name_of(e) == line.name}
+            expr = expr.xreplace({e: line.at(e) for e in entries})
+    return expr
+
+
 class Program:
     """Definitions in order, each in terms of parameters, constants and names before it.
 
@@ -144,12 +154,7 @@ class Program:
 
     def expand(self, expr: Expr, through: Iterable[Name]) -> Expr:
         """expr with the names `through` replaced by their definitions, the last one first."""
-        for line in reversed(self.lines):
-            if line.name in through:
-                expr = fresh(expr)
-                entries = {e for e in expr.atoms(Indexed, Symbol) if name_of(e) == line.name}
-                expr = expr.xreplace({e: line.at(e) for e in entries})
-        return expr
+        return expanded(expr, [line for line in self.lines if line.name in through])
 
     def run(self, at: dict) -> dict:
         """All names as arrays, by plain loops, from `at`: sizes, parameters and constants with their values."""
