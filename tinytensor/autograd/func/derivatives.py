@@ -258,11 +258,17 @@ def jacrev(func: Callable, argnums: Argnums = 0, *, has_aux: bool = False, chunk
     (`chunk_size` has no effect: the rows are computed one after another.)
     """
 
+    return _jacobian("jacrev", _rows, func, argnums, has_aux)
+
+
+def _jacobian(name: str, parts: Callable, func: Callable, argnums: Argnums, has_aux: bool) -> Callable:
+    """The function that returns the Jacobian of each result of func, as `parts(call, y)` gives it."""
+
     @functools.wraps(func)
     def derivative(*args, **kwargs):
-        call = Traced(func, args, kwargs, argnums, has_aux, "jacrev")
-        outputs = trees.tensors_of(call.outputs, "jacrev: the function's result")
-        return _with_aux(call, [_rows(call, y) for y in outputs], has_aux)
+        call = Traced(func, args, kwargs, argnums, has_aux, name)
+        outputs = trees.tensors_of(call.outputs, f"{name}: the function's result")
+        return _with_aux(call, [parts(call, y) for y in outputs], has_aux)
 
     return derivative
 
@@ -291,13 +297,7 @@ def jacfwd(func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, rando
     A column costs a walk over the derivative of u -> u^T J (see `jvp`).
     """
 
-    @functools.wraps(func)
-    def derivative(*args, **kwargs):
-        call = Traced(func, args, kwargs, argnums, has_aux, "jacfwd")
-        outputs = trees.tensors_of(call.outputs, "jacfwd: the function's result")
-        return _with_aux(call, [_columns(call, y) for y in outputs], has_aux)
-
-    return derivative
+    return _jacobian("jacfwd", _columns, func, argnums, has_aux)
 
 
 def _columns(call: Traced, y: Tensor) -> Any:

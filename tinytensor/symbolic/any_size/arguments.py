@@ -1,6 +1,5 @@
 """The arguments of a function that is derived: sizes that are symbols, and numbers that stand for them in a run."""
 
-import itertools
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,7 +9,7 @@ from sympy import Expr, Integer, Mul, S
 from tinytensor.core.dtypes import float64
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import tensor
-from tinytensor.symbolic.any_size.values import dims_of
+from tinytensor.symbolic.any_size.values import Dims, Factored, dims_of
 from tinytensor.symbolic.calculus.formulas import Size
 
 NUMBERS = (  # one row for each run: primes, whose differences differ from run to run, too
@@ -32,21 +31,12 @@ class Index:
 
 
 @dataclass(frozen=True)
-class Argument:
+class Argument(Factored):
     """A tensor argument: its name, the factors of each dimension, and the range of its entries if they are indices."""
 
     name: str
-    dims: tuple[tuple[Expr, ...], ...]
+    dims: Dims
     below: Expr | None = None
-
-    @property
-    def sizes(self) -> tuple[Expr, ...]:
-        """The sizes of all factors, in order."""
-        return tuple(itertools.chain(*self.dims))
-
-    @property
-    def shape(self) -> tuple[Expr, ...]:
-        return tuple(Mul(*dim) for dim in self.dims)
 
 
 class Given(Size):

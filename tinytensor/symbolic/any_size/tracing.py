@@ -20,7 +20,7 @@ from tinytensor.symbolic.any_size.meanings import MEANINGS, REFUSED, Places, Ste
 from tinytensor.symbolic.any_size.recording import Call, NotDerivable, Run, Stamp, fit, record, written
 from tinytensor.symbolic.any_size.values import Lines, Split, Taken, Value, dims_of, named, plain, tensors_of
 from tinytensor.symbolic.calculus.adjoints import names_in
-from tinytensor.symbolic.calculus.formulas import Array, Size, floored, held, same, sign, theta, upto
+from tinytensor.symbolic.calculus.formulas import Array, PiecewiseConstant, Size, held, upto
 
 LARGEST = 200_000  # entries of an argument in a run
 RETRIES = (1, 2, 4, 3, 6, 8, 12)  # sizes are multiples of these if the function fails at primes
@@ -289,7 +289,7 @@ _SCALARS = {"layer_norm", "rms_norm", "attention", "cross_entropy_rows", "cross_
 
 def _held(entry: Expr) -> Expr:
     """The entry, held constant; steps are constant in any case."""
-    return entry if entry.is_number or isinstance(entry, floored | sign | theta | same) else held(entry)
+    return entry if entry.is_number or isinstance(entry, PiecewiseConstant) else held(entry)
 
 
 def _one_memory(a: Tensor, b: Tensor) -> bool:

@@ -22,8 +22,23 @@ class Split(Exception):
         self.size, self.parts = size, parts
 
 
+class Factored:
+    """A tensor whose dimensions are products: `dims` has the factors of each."""
+
+    dims: Dims
+
+    @property
+    def sizes(self) -> tuple[Expr, ...]:
+        """The sizes of all factors, in order."""
+        return tuple(itertools.chain(*self.dims))
+
+    @property
+    def shape(self) -> tuple[Expr, ...]:
+        return tuple(Mul(*dim) for dim in self.dims)
+
+
 @dataclass
-class Value:
+class Value(Factored):
     """A tensor: the factors of each dimension, and the formula of an entry.
 
     dims: (N,) for a dimension of size N, (H, K) for one of size H K, () for one of size 1. entry: takes an index for
@@ -35,14 +50,6 @@ class Value:
     entry: Callable[..., Expr]
     kind: str = "f"
     finite: Callable[..., Expr] | None = None
-
-    @property
-    def sizes(self) -> tuple[Expr, ...]:
-        return tuple(itertools.chain(*self.dims))
-
-    @property
-    def shape(self) -> tuple[Expr, ...]:
-        return tuple(Mul(*dim) for dim in self.dims)
 
     def indices(self, used: Sequence[Index] = ()) -> list[Index]:
         """An index for each factor, with letters that differ from one another and from those of `used`."""

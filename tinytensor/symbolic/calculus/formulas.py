@@ -128,6 +128,19 @@ class Array(IndexedBase):
         return super().__getitem__(indices if len(indices) > 1 else indices[0])
 
 
+class Constant(Function):
+    """A function of a number whose derivative is taken to be 0."""
+
+    nargs = 1
+
+    def fdiff(self, argindex=1):
+        return S.Zero
+
+
+class PiecewiseConstant(Constant):
+    """A function that changes in steps only."""
+
+
 class relu(Function):
     """max(0, x), whose derivative is `theta`. (SymPy's Max has Heaviside, which is 1/2 at 0.)"""
 
@@ -137,13 +150,8 @@ class relu(Function):
         return theta(self.args[0])
 
 
-class theta(Function):
+class theta(PiecewiseConstant):
     """1 where x > 0, otherwise 0, at 0 as well; its derivative is taken to be 0."""
-
-    nargs = 1
-
-    def fdiff(self, argindex=1):
-        return S.Zero
 
 
 class larger(Function):
@@ -192,40 +200,20 @@ class absolute(Function):
         return sign(self.args[0])
 
 
-class sign(Function):
+class sign(PiecewiseConstant):
     """1, 0 or -1: the sign of x; its derivative is taken to be 0."""
 
-    nargs = 1
 
-    def fdiff(self, argindex=1):
-        return S.Zero
-
-
-class same(Function):
+class same(PiecewiseConstant):
     """1 where x = 0, otherwise 0; its derivative is taken to be 0."""
 
-    nargs = 1
 
-    def fdiff(self, argindex=1):
-        return S.Zero
-
-
-class floored(Function):
+class floored(PiecewiseConstant):
     """The largest whole number that is not above x; its derivative is taken to be 0."""
 
-    nargs = 1
 
-    def fdiff(self, argindex=1):
-        return S.Zero
-
-
-class held(Function):
+class held(Constant):
     """x itself, held constant: its derivative is 0, as after detach()."""
-
-    nargs = 1
-
-    def fdiff(self, argindex=1):
-        return S.Zero
 
 
 class upto(Function):
