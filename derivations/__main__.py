@@ -7,6 +7,7 @@ from pathlib import Path
 
 from derivations.claims import LONG, PARTS, Claim, Result, claims_of, result_of
 from derivations.report import page as report
+from tinytensor.cpython.systems import utf8_pipes
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,6 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--table", action="store_true", help="print the README's table of parts, run nothing")
     parser.add_argument("--out", type=Path, metavar="DIR", help="the folder of the report (default: runs/derivations)")
     options = parser.parse_args(arguments)
+    utf8_pipes()
     for part in options.parts:
         if part not in PARTS:
             print(f"derivations: there is no part {part!r}; the parts are {', '.join(PARTS)}", file=sys.stderr)

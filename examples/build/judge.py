@@ -67,8 +67,8 @@ class Engine:
         timed = self.limit > 0 and not self.busy
         if timed:
             self.busy = True
-            self.trace.write_text(what + "\n")
-            file = self.trace.open("a")
+            self.trace.write_text(what + "\n", encoding="utf-8")
+            file = self.trace.open("a", encoding="utf-8")
             faulthandler.dump_traceback_later(self.limit, exit=True, file=file)
         try:
             with np.errstate(all="ignore"):
@@ -131,8 +131,8 @@ def in_a_process(folder: Path, task: str, number: int, choice: int, limit: float
             env=os.environ | {"PYTHONPATH": path},
         )
         if result.exists():
-            return json.loads(result.read_text())
-        told = trace.read_text() if trace.exists() else ""
+            return json.loads(result.read_text(encoding="utf-8"))
+        told = trace.read_text(encoding="utf-8") if trace.exists() else ""
         if "Timeout" in told:
             return describe_endless(told, folder, limit)
         return f"{told.strip() or 'The check'} ended the whole program with the code {done.returncode}."

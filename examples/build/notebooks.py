@@ -32,7 +32,7 @@ def notebook(step: Step, with_solutions: bool) -> dict:
     name = f"step_{step.number:02}"
     cells = []
     for file in step.files:
-        source = (ENGINE / file).read_text()
+        source = (ENGINE / file).read_text(encoding="utf-8")
         tree = ast.parse(source)
         words = ast.get_docstring(tree, clean=False) or ""
         code = "\n".join(source.splitlines()[tree.body[0].end_lineno :]).lstrip("\n")

@@ -88,12 +88,12 @@ def without_marks(text: str) -> str:
 
 @functools.cache
 def solution_text(file: str) -> str:
-    return without_marks((ENGINE / file).read_text())
+    return without_marks((ENGINE / file).read_text(encoding="utf-8"))
 
 
 @functools.cache
 def hole_text(file: str) -> str:
-    return with_holes((ENGINE / file).read_text())
+    return with_holes((ENGINE / file).read_text(encoding="utf-8"))
 
 
 def package_text() -> str:
@@ -151,5 +151,6 @@ def own_lines(text: str, file: str) -> int:
     """How many lines of code a student's file has beyond those that were handed out."""
     if text == hole_text(file):
         return 0
-    given = re.sub(r"# hole: .+", "# hole", (ENGINE / file).read_text())  # a hole's own line (`return g`) is not given
+    solved = (ENGINE / file).read_text(encoding="utf-8")
+    given = re.sub(r"# hole: .+", "# hole", solved)  # a hole's own line (`return g`) is not given
     return max(0, code_lines(text) - code_lines(with_holes(given)))

@@ -19,7 +19,7 @@ def main() -> None:
             milestones.run(engine, int(number), int(choice))
     except judge.Wrong as wrong:
         said = str(wrong)
-    Path(result).write_text(json.dumps(said))
+    Path(result).write_text(json.dumps(said), encoding="utf-8")
 
 
 if __name__ == "__main__":

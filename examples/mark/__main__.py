@@ -59,7 +59,7 @@ def run(file: Path, sheet: Path, numbers: list[int], seconds: float, seeds: int,
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results.jsonl"
         while left := [number for number in numbers if number not in said]:
-            results.write_text("")
+            results.write_text("", encoding="utf-8")
             ended = _process(folder, file, sheet, results, left, seconds, seeds, key)
             lines = results.read_text(encoding="utf-8").splitlines(keepends=True)
             news = [json.loads(line) for line in lines if line.endswith("\n")]  # not a line that was cut off

@@ -134,14 +134,14 @@ def say(run, script: Path, cache: Path, number: int, total: int, again: bool) ->
 def report(options: argparse.Namespace, cache: Path) -> str:
     """The report of the proofs, in Markdown; run again if a source has changed."""
     kept, key = cache / ("quick" if options.quick else "all"), version_of_packages()
-    if options.new or not (kept / "key").exists() or (kept / "key").read_text() != key:
+    if options.new or not (kept / "key").exists() or (kept / "key").read_text(encoding="utf-8") != key:
         print("proofs: ", "1 to 2 minutes" if options.quick else "some minutes", " ...", sep="", flush=True)
         shutil.rmtree(kept, ignore_errors=True)
         command = [sys.executable, "-m", "derivations", "--out", str(kept), *(["--quick"] if options.quick else [])]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8")
         if done.returncode:
             raise LessonFailed(f"the proofs failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-        (kept / "key").write_text(key)
+        (kept / "key").write_text(key, encoding="utf-8")
     return (kept / "report.md").read_text(encoding="utf-8")
 
 

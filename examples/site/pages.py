@@ -66,7 +66,7 @@ class Site:
     def __post_init__(self):
         self.documents = dict(DOCUMENTS)
         for path in sorted(EXAMPLES.glob("*.md")) + sorted(EXAMPLES.glob("*/README.md")):
-            name = str(path.relative_to(ROOT))
+            name = path.relative_to(ROOT).as_posix()
             own = path.stem if path.parent == EXAMPLES else path.parent.name
             self.documents.setdefault(name, f"course/{own}")
         for lesson in self.lessons:
@@ -104,7 +104,7 @@ class Site:
         file = (ROOT / source).parent.joinpath(path).resolve()
         if not file.is_relative_to(ROOT) or not file.exists():
             return found[0]  # made by `linked`, or a link that Sphinx will report
-        name = str(file.relative_to(ROOT))
+        name = file.relative_to(ROOT).as_posix()
         if mark:
             return self.figure(file, text, page)
         if name == "README.md" and anchor in self.anchors:
@@ -116,7 +116,7 @@ class Site:
 
     def source_page(self, file: Path) -> str:
         """The page with the text of a file, or with the names of the files in a folder; made when needed."""
-        name = str(file.relative_to(ROOT))
+        name = file.relative_to(ROOT).as_posix()
         page = f"sources/{name.replace('.', '_')}" if name != "." else "sources/index"
         if page not in self.pages:
             if file.is_dir():
@@ -395,7 +395,7 @@ class Site:
             if not path.exists() or path.read_text(encoding="utf-8") != text:
                 path.write_text(text, encoding="utf-8")
         for path in self.folder.rglob("*.md"):
-            if str(path.relative_to(self.folder).with_suffix("")) not in self.pages:
+            if path.relative_to(self.folder).with_suffix("").as_posix() not in self.pages:
                 path.unlink()
 
 

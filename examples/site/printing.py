@@ -46,7 +46,7 @@ def write(html: Path, site: Site, file: Path) -> None:
     ]
     quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
     command = [chromium, *options, *quiet, "--virtual-time-budget=20000", f"--print-to-pdf={file}", joined.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=600)
     joined.unlink()
     if done.returncode or not file.exists():
         raise BuildFailed(f"Chromium did not print the PDF: {done.stderr[-500:]}")
@@ -65,7 +65,7 @@ def join(html: Path, pages: list[str]) -> str:
             to = (
                 page
                 if not path
-                else str((html / page).parent.joinpath(path).resolve().relative_to(html.resolve()))[:-5]
+                else (html / page).parent.joinpath(path).resolve().relative_to(html.resolve()).as_posix()[:-5]
                 if "://" not in path
                 else ""
             )

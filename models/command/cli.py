@@ -5,7 +5,6 @@ the exit code is 128 plus the signal's number.
 """
 
 import argparse
-import fcntl
 import importlib.util
 import math
 import signal
@@ -34,6 +33,7 @@ from models.training import checkpoint, memory, ranks, snapshots
 from models.training.trainer import Log, NonFiniteLoss, Settings, Trainer, sum_of_losses
 from tinytensor import distributed
 from tinytensor.cpython.distribution import install
+from tinytensor.cpython.systems import HAS_TIMER, lock, utf8_pipes
 from tinytensor.io.serialization import write_atomically
 from tinytensor.nn import Module
 from tinytensor.tools import environment
@@ -70,6 +70,7 @@ class Parser(argparse.ArgumentParser):
 
 def main(arguments: list[str] | None = None, name: str = "models", command: str = "python -m models") -> int:
     """Run a command; returns the exit code. Messages begin with `name`, and advise to run `command`."""
+    utf8_pipes()
     called.name, called.command = name, command
     code = _run(arguments)
     if distributed.is_initialized():  # the other ranks do not know that this one has ended, and would wait
@@ -508,11 +509,9 @@ LOCK = ".lock"
 @contextmanager
 def _locked(folder: Path):
     """Refuse a second process in the same folder; the system releases the lock when the first one ends."""
-    with (folder / LOCK).open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(f"another process is training in {folder}: wait for it, or use another --out") from None
+    with (folder / LOCK).open("ab") as file:
+        if not lock(file):
+            raise UsageError(f"another process is training in {folder}: wait for it, or use another --out")
         yield
 
 
@@ -533,8 +532,9 @@ def _with_progress_bar(trainer: Trainer, watch: Callable[[dict], None]) -> int:
             return
         # Kernels are being compiled, which may take long, and no step is lost. A callback (a __del__) may swallow an
         # exception that is raised in it: then it is raised again.
-        signal.signal(signal.SIGALRM, lambda _, later: leave(number, later))
-        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        if HAS_TIMER:
+            signal.signal(signal.SIGALRM, lambda _, later: leave(number, later))
+            signal.setitimer(signal.ITIMER_REAL, 0.5)
         if before[number] is signal.SIG_IGN:  # as in processes that a shell starts in the background
             raise KeyboardInterrupt
         signal.raise_signal(number)
@@ -556,7 +556,8 @@ def _with_progress_bar(trainer: Trainer, watch: Callable[[dict], None]) -> int:
                 tqdm.write(_beside(f"step {trainer.step:>6,}: ", written))
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
-    before[signal.SIGALRM] = signal.getsignal(signal.SIGALRM)
+    if HAS_TIMER:
+        before[signal.SIGALRM] = signal.getsignal(signal.SIGALRM)
     try:
         if begun == 0:
             show_sample()
@@ -564,7 +565,8 @@ def _with_progress_bar(trainer: Trainer, watch: Callable[[dict], None]) -> int:
         with tqdm(total=trainer.settings.steps, initial=trainer.step, unit="step", disable=hidden) as bar:
             return 0 if trainer.train(progress) else (received or [signal.SIGINT])[0]  # another rank's, perhaps
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        if HAS_TIMER:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
             signal.signal(number, handler)
 

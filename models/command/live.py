@@ -23,6 +23,7 @@ import numpy as np
 
 from models.tasks.task import Glimpse
 from models.training.trainer import NonFiniteLoss, Trainer
+from tinytensor.cpython.systems import WINDOWS
 from tinytensor.nn import Module
 
 HOST, PORT = "127.0.0.1", 8765
@@ -199,7 +200,8 @@ def _finite(value):
 class _Server(socketserver.ThreadingTCPServer):
     """http.server's own class would look up the name of 127.0.0.1, which may ask the network."""
 
-    allow_reuse_address = daemon_threads = True
+    allow_reuse_address = not WINDOWS  # on Windows two servers would have one port
+    daemon_threads = True
     block_on_close = False  # threads that wait for a browser end with the process
 
     def __init__(self, page: Page, port: int):

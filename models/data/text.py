@@ -76,11 +76,11 @@ def read_text(path, note=print) -> str:
     try:
         if Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir():
             raise TextError(f"{path} is a device or a pipe; a run reads its text again when it goes on: name a file")
+        if Path(path).is_dir():  # to read it raises another error on Windows than elsewhere
+            raise TextError(f"{path} is a folder: name one text file")
         data = Path(path).read_bytes()
     except FileNotFoundError:
         raise TextError(f"{path}: there is no such file") from None
-    except IsADirectoryError:
-        raise TextError(f"{path} is a folder: name one text file") from None
     except OSError as error:
         raise TextError(f"{path} cannot be read: {error.strerror}") from None
     try:

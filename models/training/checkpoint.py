@@ -28,7 +28,8 @@ import numpy as np
 from models.attention import lying_side_by_side
 from models.data.tokenizers import TextError
 from tinytensor import Tensor
-from tinytensor.io.serialization import load_file, save_file, sync_directory, write_atomically
+from tinytensor.cpython.systems import sync_directory
+from tinytensor.io.serialization import load_file, save_file, write_atomically
 from tinytensor.nn import Module
 
 FOLDER = "checkpoints"

@@ -4,9 +4,9 @@ The system grants memory that it does not have, and kills the process that then 
 not fit is refused before anything is lost. The figures are lower bounds: a run that passes may still need too much.
 """
 
-import os
-import resource
 from pathlib import Path
+
+from tinytensor.cpython.systems import memory
 
 NUMBER = 4  # bytes of a float32
 OF_A_WEIGHT = 4  # the weight, its gradient, and AdamW's two averages
@@ -14,12 +14,9 @@ OF_A_WEIGHT = 4  # the weight, its gradient, and AdamW's two averages
 
 def limit() -> int:
     """The bytes that this process can have: the machine's, or fewer where a limit is set."""
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if soft != resource.RLIM_INFINITY:
-        found.append(soft)
+    found = [memory()]
     container = Path("/sys/fs/cgroup/memory.max")  # Linux's limit for a group of processes
-    if container.is_file() and (text := container.read_text().strip()).isdecimal():
+    if container.is_file() and (text := container.read_text(encoding="utf-8").strip()).isdecimal():
         found.append(int(text))
     return min(found)
 

@@ -61,7 +61,7 @@ def joined():
             raise ValueError(str(error)) from None
     with ExitStack() as stack:
         if rank() > 0:
-            stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
+            stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w", encoding="utf-8"))))
         yield
         distributed.destroy_process_group()
 
@@ -73,7 +73,7 @@ def seen() -> bool:
     process = os.getppid()
     while process > 1:
         try:
-            stat = Path(f"/proc/{process}/stat").read_text()
+            stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
             if any(name in stat[: stat.rindex(")")] for name in ("mpiexec", "mpirun", "prterun", "orterun")):
                 return Path(f"/proc/{process}/fd/2").readlink().parts[1:3] == ("dev", "pts")
             process = int(stat[stat.rindex(")") :].split()[2])

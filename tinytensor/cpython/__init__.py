@@ -5,5 +5,6 @@ its tables with real objects when it is imported. Nothing else in the engine rea
 instruction by its name.
 
 `tried.py` lists the private parts of NumPy and Numba that the engine uses, with the versions in which they were tried.
+`systems.py` has what differs between Linux, macOS and Windows: locks, the memory there is, what a pipe's bytes mean.
 `distribution.py` has the name under which the package is installed, and the advice that names it.
 """

@@ -6,6 +6,7 @@ files beside this one.)
 """
 
 import os
+import re
 import sys
 import warnings
 from contextlib import suppress
@@ -88,7 +89,8 @@ UNTRIED = untried()
 
 def _note() -> Path:
     """The file whose existence says that the warning was shown before."""
-    return cache_folder() / ("warned of " + ", ".join(UNTRIED)).replace("/", "_")
+    name = "warned of " + ", ".join(UNTRIED)
+    return cache_folder() / re.sub("[/:]", "_", name)  # Windows allows no colon in a name
 
 
 def warn() -> None:

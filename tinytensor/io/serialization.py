@@ -23,6 +23,7 @@ from tinytensor.core.devices import check_device, device
 from tinytensor.core.dtype_objects import DType, named
 from tinytensor.core.dtypes import bool_, float32, float64, int32, int64, uint8
 from tinytensor.core.tensor import Tensor
+from tinytensor.cpython.systems import sync_directory
 from tinytensor.io import pytorch
 from tinytensor.io.pytorch import WIDER, widened
 from tinytensor.io.values import DEEPEST, check_depth, named_place, unsupported
@@ -311,7 +312,8 @@ def atomically(path: Path) -> Iterator[BinaryIO]:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w+b") as file:
-            os.fchmod(handle, 0o666 & ~_umask())  # a temporary file is private to its owner; give it usual permissions
+            if hasattr(os, "fchmod"):  # a temporary file is private to its owner; give it usual permissions
+                os.fchmod(handle, 0o666 & ~_umask())
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -325,12 +327,3 @@ def atomically(path: Path) -> Iterator[BinaryIO]:
 def _umask() -> int:
     os.umask(mask := os.umask(0))  # the mask can be read only by setting it
     return mask
-
-
-def sync_directory(path: Path) -> None:
-    """Flush a directory to the disk, so that renames in it survive a loss of power."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

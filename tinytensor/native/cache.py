@@ -30,6 +30,7 @@ from numba.core.serialize import dumps
 from tinytensor.cpython.tried import cache_folder
 from tinytensor.native.simd import SIMD
 
+LONGEST = 80  # letters of the name of a build in the names of its files
 ROOMS = [Path(__file__).parents[1] / room for room in ("cpython", "kernels", "native")]  # of a kernel's imports
 # A statement ends with its line, which a backslash continues, or with its parenthesis; a comment inside may hold
 # another parenthesis.
@@ -92,6 +93,16 @@ def can_keep(function: Callable) -> bool:
     return Path(function.__code__.co_filename).is_file()
 
 
+def short(name: str) -> str:
+    """The name of a build as a part of the names of its files; a long one ends in a digest.
+
+    Windows allows paths of 260 letters. The folders and the rest of the file's name take some 150 of them.
+    """
+    if len(name) <= LONGEST:
+        return name
+    return f"{name[: LONGEST - 17]}_{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+
 def is_kept(function: Callable, name: str) -> bool:
     """Is there a build with this name, made from the file in which the function stands?
 
@@ -100,7 +111,7 @@ def is_kept(function: Callable, name: str) -> bool:
     if not can_keep(function):
         return False
     place = folder(function.__code__.co_filename)
-    return all(any(place.rglob(f"*.{name}-*.{kind}")) for kind in ("nbi", "nbc"))
+    return all(any(place.rglob(f"*.{short(name)}-*.{kind}")) for kind in ("nbi", "nbc"))
 
 
 @contextmanager
@@ -155,7 +166,7 @@ class _Builds(FunctionCache):
     def __init__(self, function: Callable, name: str):
         super().__init__(function)
         locator, file = self._impl.locator, Path(function.__code__.co_filename)
-        base = self._impl.get_filename_base(f"{file.stem}.{name}", getattr(sys, "abiflags", ""))
+        base = self._impl.get_filename_base(f"{file.stem}.{short(name)}", getattr(sys, "abiflags", ""))
         self._cache_file = _Files(locator.get_cache_path(), base, locator.get_source_stamp())
 
     def load_overload(self, sig, target_context):

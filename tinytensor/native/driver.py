@@ -17,10 +17,11 @@ import time
 
 import numba
 import numpy as np
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import config, njit, prange, types
 from numba.extending import intrinsic
 
+from tinytensor.cpython.systems import pause_address
 from tinytensor.native.cache import builds_of, kept
 from tinytensor.native.compiler import colourless, signals_wait
 from tinytensor.native.simd import LINE
@@ -80,7 +81,8 @@ def native(parallel: bool = False, nogil: bool = True):
     return decorate
 
 
-_offer_processor = types.ExternalFunction("sched_yield", types.int32())
+binding.add_symbol("tinytensor_pause", pause_address())
+_pause = types.ExternalFunction("tinytensor_pause", types.int32())
 
 
 @native()
@@ -140,7 +142,7 @@ def _run_together(program, groups, counters, threads):
             while _load_atomically(done) < tasks:
                 looks += 1
                 if looks > PATIENCE:
-                    _offer_processor()
+                    _pause()
     for i in range(groups.shape[0]):  # a result from the threads would take Numba 0.25 seconds longer to compile
         if groups[i, 2] == 0 and _load_atomically(program[groups[i, 0], BLOCK]) != 0:
             return False

@@ -118,7 +118,7 @@ def _source(title: str, function: Callable) -> str:
     if function.__doc__ and isinstance(function.__doc__, str):
         body = _without_docstring(body)
     path = Path(inspect.getsourcefile(function))
-    where = path.relative_to(ROOM) if path.is_relative_to(ROOM) else path.name
+    where = path.relative_to(ROOM).as_posix() if path.is_relative_to(ROOM) else path.name
     return f"{title} ({where}, line {first}):\n\n{textwrap.indent(body, '    ')}"
 
 

@@ -106,7 +106,7 @@ def _module(path: str, defined: Iterable[str] = ()) -> str:
 
     Names that the stub defines itself are not imported: an import would neither export them nor leave them free.
     """
-    body = [short for node in ast.parse((HERE / path).read_text()).body for short in _shortened(node)]
+    body = [short for node in ast.parse((HERE / path).read_text(encoding="utf-8")).body for short in _shortened(node)]
     for node in body:
         if isinstance(node, ast.ImportFrom):
             node.names = [alias for alias in node.names if (alias.asname or alias.name) not in defined]
@@ -118,7 +118,7 @@ def _exports(path: str, without: str) -> list[str]:
 
     In a stub only `import x as x` exports a name, so `import x as y` becomes a definition of y.
     """
-    body = ast.parse((HERE / path).read_text()).body
+    body = ast.parse((HERE / path).read_text(encoding="utf-8")).body
     imports = [n for n in body if isinstance(n, ast.ImportFrom) and n.module != without]
     lines = []
     for node in imports:
@@ -220,5 +220,5 @@ STUBS = {
 
 if __name__ == "__main__":
     for path, make in STUBS.items():
-        path.write_text(make())
+        path.write_text(make(), encoding="utf-8")
         print(path, file=sys.stderr)

@@ -67,7 +67,7 @@ PLACES += ("optim", "optim.lr_scheduler", "utils.data")
 @cache
 def _pytorchs() -> dict[str, frozenset[str]]:
     """PyTorch's names, by the module or class that has them."""
-    lines = (Path(__file__).parent / "pytorch_names.txt").read_text().splitlines()
+    lines = (Path(__file__).parent / "pytorch_names.txt").read_text(encoding="utf-8").splitlines()
     return {place: frozenset(names.split()) for place, _, names in (line.partition(":") for line in lines)}
 
 

@@ -219,5 +219,5 @@ def rule_of(function: Callable, node: Node | None = None, formulas: tuple[str, .
     except (OSError, TypeError):
         return Rule(function.__name__, "", "", reads, formulas)
     here = Path(__file__).parents[2]
-    where = file.relative_to(here) if file.is_relative_to(here) else file.name
+    where = file.relative_to(here).as_posix() if file.is_relative_to(here) else file.name
     return Rule(function.__name__, textwrap.dedent("".join(lines)).rstrip(), f"{where}:{first}", reads, formulas)

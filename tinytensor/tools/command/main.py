@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from tinytensor.cpython.distribution import programs, version
+from tinytensor.cpython.systems import utf8_pipes
 
 # The module of each subcommand, whose function `main` takes the arguments and returns the exit code, and what it does.
 MODELS = {
@@ -47,6 +48,7 @@ def overview() -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a subcommand; return the exit code: 2 if it cannot be understood."""
+    utf8_pipes()
     try:
         return _run(sys.argv[1:] if arguments is None else arguments)
     except BrokenPipeError:  # the reader of the output, such as head, has ended
