@@ -4,12 +4,16 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.systems import POSIX
+
 # The clock of a timer says which signal it sends: time that passes, or time that this process has the processor.
-SIGNALS = {signal.ITIMER_REAL: signal.SIGALRM, signal.ITIMER_PROF: signal.SIGPROF}
+# Windows has neither.
+SIGNALS = {signal.ITIMER_REAL: signal.SIGALRM, signal.ITIMER_PROF: signal.SIGPROF} if POSIX else {}
+PASSING = signal.ITIMER_REAL if POSIX else 0
 
 
 @contextmanager
-def limited(seconds: float, error: type[BaseException], clock: int = signal.ITIMER_REAL) -> Iterator[None]:
+def limited(seconds: float, error: type[BaseException], clock: int = PASSING) -> Iterator[None]:
     """Inside, `error` is raised when the seconds of that clock are over."""
 
     def over(number, frame):

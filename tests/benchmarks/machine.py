@@ -3,7 +3,6 @@
 import contextlib
 import os
 import platform
-import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -80,6 +79,8 @@ def peak_memory(run: Callable[[], object]) -> int:
     """The most bytes that this process had in memory while `run` ran; on systems that do not tell: ever."""
     reset = Path("/proc/self/clear_refs")
     if not reset.exists():
+        import resource  # Windows has none
+
         run()
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if platform.system() == "Darwin" else 1024)
     reset.write_text("5")  # the high-water mark goes down to what is there now

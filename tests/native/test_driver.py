@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from numba import config
 
+from tests.systems import posix
 from tinytensor.kernels import KERNELS
 from tinytensor.native import driver
 from tinytensor.native.cache import _Builds
@@ -263,6 +264,7 @@ def test_a_pool_of_processes_trains_after_kernels_ran():
     assert done.returncode == 0, done.stderr
 
 
+@posix
 @pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
 def test_interrupt_while_kernels_compile_ends_the_run(tmp_path):
     program = "import tinytensor as tt\nx = tt.randn(3, 3, requires_grad=True)\n"

@@ -4,7 +4,6 @@ import csv
 import ctypes
 import json
 import os
-import pty
 import re
 import shutil
 import signal
@@ -24,6 +23,7 @@ from models.command import cli
 from models.command.cli import main
 from models.training import checkpoint
 from models.training.trainer import Settings
+from tests.systems import posix
 from tinytensor.cpython.distribution import install
 
 ROOT = Path(__file__).parents[3]
@@ -134,7 +134,10 @@ def test_torn_bar_is_found():
     assert torn(screen(f"{bar}\rstep 2: The\n{bar}")) != []
 
 
+@posix
 def test_log_shows_early_samples_and_keeps_the_bar_whole(verse, tmp_path):
+    import pty
+
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "models", "train", "--text", verse, "--tokenizer", "char", "--steps", 100, *TINY]
     command += ["--evaluate-every", 50, "--out", tmp_path / "run"]
@@ -522,6 +525,7 @@ def test_info_of_an_unknown_name_is_refused(capsys):
     assert refused(capsys, "info", "toth-huge").startswith("toth-huge is neither a configuration (toth-tiny, nano")
 
 
+@posix
 @pytest.mark.filterwarnings("ignore:Exception ignored")
 @pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
 def test_ctrl_c_inside_a_callback_ends_the_run(handler, monkeypatch):

@@ -22,6 +22,7 @@ from models.command.cli import main
 from models.tasks import TASKS
 from models.tasks.task import Glimpse
 from models.training import checkpoint
+from tests.systems import posix
 from tinytensor import tensor
 from tinytensor.nn import functional
 from tinytensor.viz import plots
@@ -398,6 +399,7 @@ class Address:
         self.port = port
 
 
+@posix
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_watched_run_ends_by_a_signal(verse, tmp_path, number):
     process = start("--text", verse, "--out", tmp_path / "run", "--steps", 1_000_000, "--live", "--live-port", 0)

@@ -16,6 +16,7 @@ from runs import step_of, wait_for_step
 
 from models.training import checkpoint
 from models.training.checkpoint import Checkpoint, CheckpointError
+from tests.systems import posix
 from tinytensor import tensor
 
 ROOT = Path(__file__).parents[3]
@@ -270,6 +271,7 @@ def uninterrupted(verse, tmp_path_factory):
     return out
 
 
+@posix
 def test_run_survives_sigkill_bit_for_bit(verse, uninterrupted, tmp_path):
     out, chance = tmp_path / "run", random.Random(os.getpid())
     process = start("--text", verse, "--out", out, *OPTIONS.split(), *SIZES.split())
@@ -291,6 +293,7 @@ def test_run_survives_sigkill_bit_for_bit(verse, uninterrupted, tmp_path):
     assert steps == [line.split(",")[:3] for line in (uninterrupted / "log.csv").read_text().splitlines()]
 
 
+@posix
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_and_sigterm_save_a_checkpoint(verse, uninterrupted, tmp_path, number):
     out = tmp_path / "run"
@@ -308,6 +311,7 @@ def test_ctrl_c_and_sigterm_save_a_checkpoint(verse, uninterrupted, tmp_path, nu
     assert weights_of(out) == weights_of(uninterrupted)
 
 
+@posix
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_the_first_step_compiles_ends_at_once(verse, tmp_path, number):
     """In a process of its own: nothing has been learnt that would be worth the wait for the end of the step."""
@@ -336,6 +340,7 @@ def test_resumed_finished_run_only_reports(uninterrupted, tmp_path):
     assert weights_of(out) == weights_of(uninterrupted)
 
 
+@posix
 def test_two_processes_do_not_share_a_folder(verse, tmp_path):
     out = tmp_path / "run"
     first = start("--text", verse, "--out", out, *OPTIONS.split(), *SIZES.split())
