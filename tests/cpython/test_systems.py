@@ -114,9 +114,13 @@ def test_memory_is_that_of_this_machine():
 
 
 class Kernel32:
-    """What systems.py calls in the library of Windows."""
+    """What systems.py calls in the libraries of Windows."""
 
     SwitchToThread = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 1)
+    Check = ctypes.CFUNCTYPE(None)(lambda: None)
+
+    def __class_getitem__(cls, name: str):
+        return {"__chkstk": cls.Check}[name]
 
     @staticmethod
     def GlobalMemoryStatusEx(status) -> int:
@@ -127,16 +131,19 @@ class Kernel32:
 
 
 def test_windows_is_asked_for_its_memory_and_its_pause(monkeypatch):
-    monkeypatch.setattr(ctypes, "WinDLL", {"kernel32": Kernel32}.__getitem__, raising=False)
+    monkeypatch.setattr(ctypes, "WinDLL", {"kernel32": Kernel32, "ntdll": Kernel32}.__getitem__, raising=False)
     monkeypatch.delattr(os, "sysconf", raising=False)
     monkeypatch.setattr(systems, "resource", None)
     assert systems.memory() == 3 << 30
-    assert systems.pause_address() == ctypes.cast(Kernel32.SwitchToThread, ctypes.c_void_p).value
+    functions = {"tinytensor_pause": Kernel32.SwitchToThread, "__chkstk": Kernel32.Check}
+    addresses = {name: ctypes.cast(function, ctypes.c_void_p).value for name, function in functions.items()}
+    assert systems.called_by_compiled_code() == addresses
 
 
-def test_the_pause_is_known_to_compiled_code():
-    assert llvm.address_of_symbol("tinytensor_pause") == systems.pause_address()
-    ctypes.CFUNCTYPE(ctypes.c_int)(systems.pause_address())()
+def test_what_compiled_code_calls_is_known_to_it():
+    for name, address in systems.called_by_compiled_code().items():
+        assert llvm.address_of_symbol(name) == address or name != "tinytensor_pause"
+    assert ctypes.CFUNCTYPE(ctypes.c_int)(llvm.address_of_symbol("tinytensor_pause"))() in (0, 1)
 
 
 PRINT = "import runpy; systems = runpy.run_path('tinytensor/cpython/systems.py'); {}; print('\\u2202', ascii(input()))"

@@ -69,7 +69,7 @@ def test_private_parts_are_there():
 
 
 def test_untried_versions_are_named():
-    assert untried(numba="0.70.1") == [f"Numba 0.70.1 (tried: {TRIED['Numba'][0]} to {TRIED['Numba'][1]})"]
+    assert untried("3.11", "2.1", "0.70.1") == [f"Numba 0.70.1 (tried: {TRIED['Numba'][0]} to {TRIED['Numba'][1]})"]
     assert [told.split()[0] for told in untried("3.10", "1.26.4", "0.59.0rc1")] == ["Python", "NumPy", "Numba"]
     assert untried(*(first for first, _ in TRIED.values())) == []
     assert untried(*(last for _, last in TRIED.values())) == []
@@ -98,7 +98,8 @@ def later(folder: Path, value: str = "") -> subprocess.CompletedProcess:
 
 def test_later_numba_warns_once_on_a_machine(tmp_path):
     first, second = later(tmp_path), later(tmp_path)
-    assert first.stderr.count("UserWarning: tinytensor was not tried with Numba 9.0.1 (tried:") == 1
+    assert first.stderr.count("UserWarning: tinytensor was not tried with ") == 1
+    assert "Numba 9.0.1 (tried:" in first.stderr
     assert second.stderr == "" and first.stdout == second.stdout == "[1.0, 1.0]\n"
 
 

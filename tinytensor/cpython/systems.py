@@ -67,13 +67,18 @@ def memory() -> int:
     return found if limit == resource.RLIM_INFINITY else min(found, limit)
 
 
-def pause_address() -> int:
-    """The address of the system's function, without arguments, that offers this processor to another thread."""
+def called_by_compiled_code() -> dict[str, int]:
+    """The system's functions that compiled code calls, by name, and their addresses.
+
+    `tinytensor_pause`, without arguments, offers this processor to another thread. On Windows a function with more than
+    a page of local variables first calls `__chkstk`, which makes room; a few kernels are such functions.
+    """
     if hasattr(ctypes, "WinDLL"):
-        function = ctypes.WinDLL("kernel32").SwitchToThread
+        kernel, below = ctypes.WinDLL("kernel32"), ctypes.WinDLL("ntdll")
+        found = {"tinytensor_pause": kernel.SwitchToThread, "__chkstk": below["__chkstk"]}
     else:
-        function = ctypes.CDLL(None).sched_yield
-    return ctypes.cast(function, ctypes.c_void_p).value
+        found = {"tinytensor_pause": ctypes.CDLL(None).sched_yield}
+    return {name: ctypes.cast(function, ctypes.c_void_p).value for name, function in found.items()}
 
 
 def sync_directory(path: str | os.PathLike) -> None:

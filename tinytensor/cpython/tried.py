@@ -16,7 +16,7 @@ from numba import __version__ as numba_version
 from numpy import __version__ as numpy_version
 
 # The first and the last release of each with which the tests passed, by two numbers: 0.63 stands for all 0.63.x.
-TRIED = {"Python": ("3.11", "3.13"), "NumPy": ("2.1", "2.5"), "Numba": ("0.63", "0.68")}
+TRIED = {"Python": ("3.11", "3.14"), "NumPy": ("2.1", "2.5"), "Numba": ("0.63", "0.68")}
 
 # The modules that the documentation of NumPy, Numba and llvmlite describes; names from others are private.
 PUBLIC = {

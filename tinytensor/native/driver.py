@@ -21,7 +21,7 @@ from llvmlite import binding, ir
 from numba import config, njit, prange, types
 from numba.extending import intrinsic
 
-from tinytensor.cpython.systems import pause_address
+from tinytensor.cpython.systems import called_by_compiled_code
 from tinytensor.native.cache import builds_of, kept
 from tinytensor.native.compiler import colourless, signals_wait
 from tinytensor.native.simd import LINE
@@ -81,7 +81,9 @@ def native(parallel: bool = False, nogil: bool = True):
     return decorate
 
 
-binding.add_symbol("tinytensor_pause", pause_address())
+for name, address in called_by_compiled_code().items():
+    if binding.address_of_symbol(name) is None:  # LLVM knows those of the C library, and of Numba
+        binding.add_symbol(name, address)
 _pause = types.ExternalFunction("tinytensor_pause", types.int32())
 
 
