@@ -9,7 +9,7 @@ from tinytensor.kernels import softmax
 # without the compiler NumPy warns of the infinities and NaNs that are asked for here
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
-SIZES = (1, 2, 3, 7) if config.DISABLE_JIT else (1, 2, 3, 7, 15, 16, 17, 31, 33, 100, 300)
+SIZES = (1, 2, 3, 7) if config.DISABLE_JIT else (*range(1, 34), 100, 300)  # every tail of a row
 DTYPES = (np.float32, np.float64)
 INF, NAN = np.inf, np.nan
 
