@@ -160,13 +160,13 @@ def run_tests(part: str) -> int:
 def losses(rate: float = 1.5e-2) -> list[float]:
     """The loss of each of the first steps of document 003's smallest model, on the text of README.md."""
     from models.data import text
-    from models.data.tokenizers import BPETokenizer
+    from models.data.tokenizers import WordTokenizer
     from models.decoder import CONFIGS
     from models.tasks.text import TextTask
     from models.training.trainer import Settings, Trainer
 
     config = CONFIGS["toth-tiny"]
-    corpus = text.prepare([(ROOT / "README.md").read_text(encoding="utf-8")], BPETokenizer, config.V)
+    corpus = text.prepare([(ROOT / "README.md").read_text(encoding="utf-8")], WordTokenizer, config.V)
     task = TextTask(config.replace(V=corpus.tokenizer.vocab_size), corpus, None)
     trainer = Trainer(task, Settings(steps=STEPS, warmup=5, lr=rate), Path("unused"), alone=True)
     return [trainer.advance() for _ in range(STEPS)]
@@ -205,6 +205,7 @@ class Emulation:
             "NUMBA_NUM_THREADS": "2",
             "TINYTENSOR_UNTRIED": "off",
             "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONUNBUFFERED": "1",
         }
 
     def run(self, job: str) -> tuple[bool, dict | list | None]:
@@ -272,10 +273,11 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"aarch64 with NEON was expected; see {folder / 'machine.log'}", file=sys.stderr)
         return 1
     for part in asked.parts or parts:
-        start = time.monotonic()
+        start, before = time.monotonic(), os.times()
         well, said = run_part(part, emulation)
         failed += not well
-        print(f"{part}: {'' if well else 'FAILED: '}{said}, {time.monotonic() - start:.0f} s", flush=True)
+        took, used = time.monotonic() - start, os.times().children_user - before.children_user
+        print(f"{part}: {'' if well else 'FAILED: '}{said}, {took:.0f} s ({used:.0f} s of a processor)", flush=True)
     print(f"{failed} parts failed, {(time.monotonic() - begun) / 60:.0f} minutes")
     return int(failed > 0)
 

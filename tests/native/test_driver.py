@@ -2,17 +2,21 @@
 
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
 
+import llvmlite.binding as llvm
 import numba
 import numpy as np
 import pytest
-from numba import config
+from llvmlite import ir
+from numba import config, types
 
 from tests.systems import posix
 from tinytensor.kernels import KERNELS
@@ -99,6 +103,40 @@ def test_share_of_a_late_thread_is_done_by_others():
     assert driver._run_together(program.program, program.groups, counters, 3)
     assert (x.tobytes(), y.tobytes()) == alone
     assert (counters[:, driver.DONE, 0] == program.groups[:, 2]).all()
+
+
+def on_arm64(write: Callable, words: int) -> str:
+    """The instructions for an early ARM64 processor of a function of so many words, whose body `write` builds."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    try:
+        target = llvm.Target.from_triple("aarch64-unknown-linux-gnu")
+    except RuntimeError:
+        pytest.skip("this llvmlite was built without ARM64")
+    module = ir.Module()
+    function = ir.Function(module, ir.FunctionType(driver.WORD, [driver.WORD] * words), "f")
+    builder = ir.IRBuilder(function.append_basic_block())
+    builder.ret(write(builder, function.args))
+    return target.create_target_machine(cpu="cortex-a72", opt=2).emit_assembly(llvm.parse_assembly(str(module)))
+
+
+def test_handovers_order_memory_on_arm64():
+    """ARM orders nothing by itself: a counter is read with `acquire`, and added to with `acquire` and `release`."""
+
+    def written(intrinsic, words):
+        _, codegen = intrinsic._defn(None, *[types.intp] * words)
+        return on_arm64(lambda builder, args: codegen(None, builder, None, args), words)
+
+    def plain(builder, args):  # the control
+        place = builder.inttoptr(args[0], driver.WORD.as_pointer())
+        builder.store(builder.add(builder.load(place), args[1]), place)
+        return builder.load(place)
+
+    reads, adds = r"\tldar\t", r"(?s)\tldaxr\t.*\tstlxr\t"
+    assert re.search(reads, written(driver._load_atomically, 1))
+    assert re.search(adds, written(driver._add_atomically, 2))
+    without = on_arm64(plain, 2)
+    assert "\tldr\t" in without and not re.search(f"{reads}|ldaxr|stlxr", without)
 
 
 def test_launches_of_one_task_are_joined():
