@@ -3,6 +3,7 @@
     python -m tests.arm64                    on Debian (x86-64), with a network; a second run needs none
     python -m tests.arm64 kernels training   some of the parts (PARTS)
     python -m tests.arm64 --folder FOLDER    where everything lies that it downloads and compiles
+    THOROUGH=1 python -m tests.arm64         all tests of each part, which takes hours
 
 It unpacks Debian's Python for ARM64 and the ARM64 wheels of the packages that this Python has, in the same versions,
 and installs nothing: only QEMU must be there (`apt-get install qemu-user-static`). The emulated processor is an early
@@ -22,11 +23,11 @@ import shutil
 import subprocess
 import sys
 import time
-from itertools import islice
 from pathlib import Path
 
 import pytest
 
+from tests.thorough import some
 from tinytensor.cpython.tried import cache_folder
 
 ROOT = Path(__file__).parents[1]
@@ -47,7 +48,7 @@ PARTS = {
     "registers": (("tests/native/test_vectors.py", "tests/native/test_tiles.py", "-k", REGISTERS), 1),
     "kernels": ((*(f"tests/kernels/test_{name}.py" for name in ("matmul", "softmax", "norm")), "-k", KERNELS), 1),
     "compile": (("tests/recording/test_compile.py", "-k", COMPILE), 2),
-    "samples": (("tests/test_samples.py", "-k", SAMPLES), 120),
+    "samples": (("tests/test_samples.py", "-k", SAMPLES), 240),
 }
 TRAINING = "training"
 STARTER = "EMULATED_PYTHON"  # the environment variable with the path of what starts Python under emulation
@@ -143,7 +144,7 @@ class Counted:
         self.one_in, self.passed, self.others = one_in, 0, 0
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        kept = list(islice(items, 0, None, self.one_in))
+        kept = list(some(items, self.one_in))
         config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
         items[:] = kept
 
