@@ -8,10 +8,15 @@ from pathlib import Path
 from derivations.claims import LONG, PARTS, Claim, Result, claims_of, result_of
 from derivations.report import page as report
 from tinytensor.cpython.systems import utf8_pipes
+from tinytensor.tools.broken_pipe import run_while_read
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the claims; 0 if all hold, 1 if one fails, 2 if the command cannot be understood."""
+    return run_while_read(lambda: _run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m derivations",
         description="Run every derivation, proof and check, and write a report; or run some parts and print them.",

@@ -37,6 +37,7 @@ from tinytensor.cpython.systems import HAS_TIMER, lock, utf8_pipes
 from tinytensor.io.serialization import write_atomically
 from tinytensor.nn import Module
 from tinytensor.tools import environment
+from tinytensor.tools.broken_pipe import run_while_read
 
 RUNS = Path("runs")  # the folder of runs without --out
 SAMPLED = (0, 100, 1000)  # after these steps the log shows what the model writes
@@ -57,6 +58,8 @@ def _refusing():
     """Report errors of configurations and tokenizers as errors in the given options, not as faults of the program."""
     try:
         yield
+    except BrokenPipeError:  # the output is no longer read
+        raise
     except (ValueError, ImportError, OSError) as error:
         raise UsageError(str(error)) from error
 
@@ -72,7 +75,7 @@ def main(arguments: list[str] | None = None, name: str = "models", command: str 
     """Run a command; returns the exit code. Messages begin with `name`, and advise to run `command`."""
     utf8_pipes()
     called.name, called.command = name, command
-    code = _run(arguments)
+    code = run_while_read(lambda: _run(arguments))
     if distributed.is_initialized():  # the other ranks do not know that this one has ended, and would wait
         where = f"rank {ranks.rank()} of {ranks.count()} ended with this, and with it all of them"
         distributed.abort(code, where if ranks.count() > 1 else None)
@@ -89,6 +92,8 @@ def _run(arguments: list[str] | None) -> int:
     except (UsageError, TextError, checkpoint.CheckpointError) as error:
         print(f"{called.name}: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # the output is no longer read
+        raise
     except (NonFiniteLoss, NonFiniteLogits, OSError) as error:  # OSError: the disk is full, say
         print(f"{called.name}: {error}", file=sys.stderr)
         return 1

@@ -2,12 +2,12 @@
 
 import difflib
 import importlib
-import os
 import sys
 from pathlib import Path
 
 from tinytensor.cpython.distribution import programs, version
 from tinytensor.cpython.systems import utf8_pipes
+from tinytensor.tools.broken_pipe import run_while_read
 
 # The module of each subcommand, whose function `main` takes the arguments and returns the exit code, and what it does.
 MODELS = {
@@ -49,11 +49,7 @@ def overview() -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Run a subcommand; return the exit code: 2 if it cannot be understood."""
     utf8_pipes()
-    try:
-        return _run(sys.argv[1:] if arguments is None else arguments)
-    except BrokenPipeError:  # the reader of the output, such as head, has ended
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more when it ends
-        return 1
+    return run_while_read(lambda: _run(sys.argv[1:] if arguments is None else arguments))
 
 
 def _run(arguments: list[str]) -> int:
