@@ -116,12 +116,17 @@ def _parsed(arguments: list[str] | None) -> argparse.Namespace:
         own, file = configuration.taken_out(arguments[1:])
         entries = {} if file is None else configuration.read(file)
         named = [f"--task={entries['task']}"] if "task" in entries else []
-        top = parser(_task([*named, *own]))
+        task = _task([*named, *own])
+        top = parser(task)
         read = configuration.arguments(file, entries, top.commands["train"])
     try:
         top.parse_args(["train", *read])
     except UsageError as error:
         raise UsageError(f"{file}: {error}") from None
+    if any(word.partition("=")[0] == "--config" for word in own):
+        decided = {entry.name.replace("_", "-") for entry in fields(task.Config)}
+        kept = {name: value for name, value in entries.items() if name not in decided}
+        read = configuration.arguments(file, kept, top.commands["train"])
     return top.parse_args(["train", *read, *own])
 
 

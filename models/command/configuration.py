@@ -6,6 +6,8 @@ The keys are the names of the options of `train`, with - or _ between their word
     pairs = "sentences.tsv"
     batch-size = 32
     causal = false        # the option --no-causal
+
+An option on the command line replaces an entry. `--config NAME` there replaces all sizes and the layout of the file.
 """
 
 import argparse
@@ -79,7 +81,10 @@ def arguments(file: Path, entries: dict, parser: argparse.ArgumentParser) -> lis
 
 def text(parser: argparse.ArgumentParser, values: dict, command: str) -> str:
     """The file with these values, in the order of the parser's options and under the titles of their groups."""
-    lines = [f"# {command} train --config THIS_FILE repeats this run. An option on the command line replaces an entry."]
+    lines = [
+        f"# {command} train --config THIS_FILE repeats this run. An option on the command line replaces an entry,",
+        "# and --config NAME all sizes and the layout.",
+    ]
     for group in parser._action_groups:
         entries = [_entry(action, values.get(action.dest)) for action in group._group_actions]
         if kept := [entry for entry in entries if entry]:

@@ -6,6 +6,7 @@ from shlex import split
 import pytest
 
 from models.command.cli import main
+from models.decoder import CONFIGS, Config
 from models.training import checkpoint
 
 TINY = split("--D 8 --H 2 --F 12 --L 1 --C 10 --batch-size 2 --steps 4 --eager")
@@ -60,6 +61,27 @@ def test_command_line_replaces_entries_of_the_file(verse, tmp_path):
     assert (state["settings"]["steps"], state["settings"]["batch_size"]) == (2, 3)
     assert (state["task"]["config"]["D"], state["task"]["config"]["C"]) == (8, 16)  # C: of micro
     assert main(["train", "--resume", str(out), "--config", str(out / "config.toml")]) == 0  # nothing is changed
+
+
+def test_named_configuration_replaces_the_sizes_of_the_file(verse, tmp_path):
+    first, second, third = (tmp_path / name for name in ("first", "second", "third"))
+    assert main(["train", "--text", str(verse), *TINY, "--no-causal", "--lr", "0.5", "--out", str(first)]) == 0
+    replaced = ["--config", str(first / "config.toml"), "--config", "micro", "--L", "2", "--steps", "1"]
+    assert main(["train", *replaced, "--eager", "--out", str(second)]) == 0
+    state = checkpoint.load(second).state
+    config = Config(**state["task"]["config"])
+    assert config == CONFIGS["micro"].replace(L=2, V=config.V)
+    assert (state["settings"]["lr"], state["settings"]["steps"]) == (0.5, 1)  # no part of a configuration
+    found = tomllib.loads((second / "config.toml").read_text())
+    assert {name: found[name] for name in ("config", "D", "L", "causal", "norm")} == {
+        "config": "micro",
+        "D": 16,
+        "L": 2,
+        "causal": True,
+        "norm": "rms",
+    }
+    assert main(["train", "--config", str(second / "config.toml"), "--out", str(third)]) == 0
+    assert weights(second) == weights(third)
 
 
 @pytest.mark.parametrize(
