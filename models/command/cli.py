@@ -664,7 +664,7 @@ def _evaluate(options) -> int:
     if not math.isfinite(loss):
         raise NonFiniteLoss(f"the loss is {loss}: the weights of {folder} are too large to compute with")
     print(f"{given.get('text', 'held-out data')}: {count:,} targets, {folder} after step {saved.step:,}")
-    print(f"  loss        {loss:.4f} nats per token")
+    print(f"  loss        {loss:.4f} nats per {kind.predicted}")
     print(f"  perplexity  {math.exp(min(loss, 700)):.4g}")
     if kind is TASKS["text"] and task.corpus.heldout_characters:
         print(f"              {total / math.log(2) / task.corpus.heldout_characters:.4f} bits per character")

@@ -29,7 +29,7 @@ class RecommendTask(Task):
     summary = "The decoder of document 003 learns which item a user chooses next; by default from generated sequences."
     Config, Model, default = Config, Decoder, "recommend"
     CONFIGS = {"recommend": Config(D=64, H=4, F=128, C=32, residual="pre-norm", final_norm=True, dropout=0.2)}
-    examples = "sequences"
+    examples, predicted = "sequences", "item"
     source, sized_by_data = "sequences", ("V", "causal")
     chosen_by_data = sized_by_data  # a model that sees the next item does not learn to name it
 
@@ -127,8 +127,10 @@ class RecommendTask(Task):
 
     def finish(self, model, folder, rows, seed):
         """HR@10 and NDCG@10 of the items left out, beside popularity and a Markov chain."""
-        plots.save(plots.loss(rows, unit="nats per item"), folder / "loss.png")
-        print(f"\nheld-out loss: {rows[-1]['heldout_loss']:.3f} nats per item\n{'':<16}HR@{TOP}  NDCG@{TOP}")
+        plots.save(plots.loss(rows, unit=f"nats per {self.predicted}"), folder / "loss.png")
+        print(
+            f"\nheld-out loss: {rows[-1]['heldout_loss']:.3f} nats per {self.predicted}\n{'':<16}HR@{TOP}  NDCG@{TOP}"
+        )
         for name, ranks in self.ranks(model).items():
             print(f"{name:<16}{hit_ratio(ranks):5.3f}  {ndcg(ranks):7.3f}")
         print(f"written to {folder}: log.csv, loss.png and checkpoints")

@@ -42,6 +42,7 @@ class Task:
     CONFIGS: dict  # configurations by name; `default` is one of the names
     default: str
     examples: str  # the name of a batch's rows, in the plural
+    predicted: str = "token"  # the name of a target: the loss is in nats per token
     source: str  # the option that names a file with the data
     sized_by_data: tuple[str, ...]  # fields that the data decide if no option does; the first is the vocabulary's size
     chosen_by_data: tuple[str, ...] = ()  # those that only the data decide

@@ -101,6 +101,9 @@ def test_other_tasks_begin_with_a_run_too(tmp_path, capsys):
         usual = ["train", "--task", task, "--steps", "1", "--batch-size", "2", "--eager"]
         assert main([*usual, *split(data), "--out", str(first)]) == 0
         capsys.readouterr()
+        assert main(["evaluate", str(first)]) == 0
+        unit = {"translate": "token", "recommend": "item"}[task]
+        assert f" nats per {unit}\n" in capsys.readouterr().out
         pairs.write_text("a wug\tun wug\n" + pairs.read_text())
         sequences.write_text(sequences.read_text() + f"u1,new-for-{task},99\n")
         assert main([*usual, *split(data)[:2], "--init-from", str(first), "--lr", "0", "--out", str(second)]) == 0
