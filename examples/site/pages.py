@@ -310,8 +310,9 @@ class Site:
         )
         pages = [each.name for lesson in self.lessons for cell in lesson.cells for each in cell.pictures]
         buttons += [(f"pictures/{MODEL}", "Inside a trained model")] if MODEL in pages else []
-        buttons += [(f"{page}.html", name) for page, name in (("gradients/index", "Gradients"), ("api/index", "API"),
-                     ("proofs/index", "Proofs")) if page in self.pages or page in self.documents.values()]  # fmt: skip
+        parts = {page.partition("/")[0] for page in (*self.pages, *self.documents.values())}
+        for part, name in {"gradients": "Gradients", "api": "API", "proofs": "Proofs"}.items():
+            buttons += [(f"{part}/index.html", name)] if part in parts else []  # contents() writes some of the indices
         links = "".join(f'<a class="button" href="{to}">{name}</a>' for to, name in buttons)
         hero = f'<p class="lead">{html.escape(" ".join(lead[1].split()))}</p><p class="actions">{links}</p>'
         parts = ["# tinytensor", fenced("{raw} html", f'<div class="hero">{hero}</div>')]

@@ -1,6 +1,7 @@
 """A part of the course's site: it opens from a disk without a network, and its faults are found."""
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -180,6 +181,16 @@ def test_page_that_a_lesson_writes_stands_in_a_frame(tmp_path):
     lesson.cells.clear()
     site.front_page()
     assert pages.MODEL not in site.pages["index"]
+
+
+def test_front_page_has_a_button_for_each_part(tmp_path):
+    site = Site(tmp_path / "sources", tmp_path / "extra", [])
+    buttons = lambda: re.findall(r'<a class="button" href="([^"]+)">', site.pages["index"])  # noqa: E731
+    site.front_page()
+    assert buttons() == ["course/index.html", "proofs/index.html"]
+    site.pages |= {f"{part}/one": "# One\n" for part in ("api", "gradients")}
+    site.front_page()
+    assert buttons() == [f"{part}/index.html" for part in ("course", "gradients", "api", "proofs")]
 
 
 def test_changed_script_of_a_page_runs_lessons_anew(tmp_path, monkeypatch):
