@@ -21,7 +21,7 @@ from tinytensor.symbolic.calculus.formulas import (
     total,
     upto,
 )
-from tinytensor.symbolic.calculus.notation import equation, equation_tex, tex, text
+from tinytensor.symbolic.calculus.notation import equation, equation_tex, name_tex, tex, text
 from tinytensor.tools.typeset import mathml
 
 N, D = Size("Ω", "n i"), Size("Ψ", "d j")  # no other test has these
@@ -88,6 +88,21 @@ def test_every_formula_is_typeset(name):
         assert "<math" in mathml(line.latex())
         assert line.latex() in line._repr_latex_()
         assert line._repr_html_().count("<math") == 1
+
+
+def test_spelled_greek_letters_are_typeset_as_letters():
+    def centred(x, gamma, mute, lambda_):
+        mu = x.mean(-1, keepdim=True)
+        return gamma * lambda_ * (x - mu) + mute
+
+    derivation = derive(centred, x=("N", "D"), gamma=("D",), mute=("D",), lambda_=("D",))
+    mean, result = derivation.lines
+    assert mean.latex() == r"\mu_{n} = \frac{1}{D} \sum_{d} x_{nd}"
+    assert result.latex() == r"Y_{nd} = \gamma_{d} \lambda_{d} \left(x_{nd} - \mu_{n}\right) + \mathrm{mute}_{d}"
+    assert str(mean) == "mu_n = 1/D Σ_d x_nd"  # text has the names of the code
+    gradients = "".join(line.latex() for line in derivation.matrix())
+    assert r"\mu" in gradients and "mathrm{mu}" not in gradients
+    assert name_tex("phi2") == r"\varphi^{(2)}" and name_tex("Lambda") == r"\Lambda"
 
 
 def test_notebook_shows_formulas_in_both_notations():

@@ -18,6 +18,8 @@ _LETTERS = "α alpha β beta γ gamma δ delta ε epsilon ζ zeta η eta θ thet
 _LETTERS += " ρ rho σ sigma τ tau υ upsilon φ varphi χ chi ψ psi ω omega Γ Gamma Δ Delta Θ Theta Λ Lambda Ξ Xi Π Pi"
 _LETTERS += " Σ Sigma Φ Phi Ψ Psi Ω Omega ℓ ell"
 GREEK = {letter: chr(92) + name for letter, name in zip(_LETTERS.split()[::2], _LETTERS.split()[1::2], strict=True)}
+_SPELLED = {name.removeprefix("var"): f"{chr(92)}{name}" for name in _LETTERS.split()[1::2]}  # mu in code is μ here
+_SPELLED["lambda_"] = _SPELLED.pop("lambda")  # a word of Python
 _SYMBOLS = {  # as text and as LaTeX
     "epsilon": ("ε", r"\epsilon"),
     "loss": ("𝓛", r"\mathcal{L}"),
@@ -36,12 +38,14 @@ _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def name_tex(name: str) -> str:
-    """A name of code as LaTeX: σ, x, x', a word upright, and a number behind a name above it, A^{(2)}."""
+    """A name of code as LaTeX: σ, sigma, x, x', a word upright, and a number behind a name above it, A^{(2)}."""
     body, number = re.fullmatch(r"(.*?)(\d*)", name).groups()
     if not body:
         return name
     if len(body) == 1:
         shown = GREEK.get(body, body)
+    elif body in _SPELLED:
+        shown = _SPELLED[body]
     else:
         shown = rf"\mathrm{{{body.replace('_', chr(92) + '_')}}}"
     return f"{shown}^{{({number})}}" if number else shown
