@@ -17,7 +17,7 @@ from tinytensor import op
 from tinytensor.core.op import OPS
 from tinytensor.core.registry import APPEARANCES
 from tinytensor.tools.documentation import complete, errors, operation_of
-from tinytensor.tools.reference import ROOMS, pages, path_of, public_names, signature, with_latex
+from tinytensor.tools.reference import ROOMS, aliases, pages, path_of, public_names, signature, with_latex
 
 ROOT = Path(__file__).parents[2]
 
@@ -232,6 +232,18 @@ def entry(page: str, kind: str, name: str) -> str:
     return "" if found is None else found[2]
 
 
+ABS = {"function": "tinytensor.abs", "method": "tinytensor.Tensor.abs"}
+
+
+def test_aliases_are_further_names_of_one_operation():
+    assert aliases(["abs", "absolute", "exp", "clip"]) == {"absolute": "abs"}
+    assert aliases(["abs", "absolute", "abs_", "absolute_", "cpu", "pin_memory"], "Tensor.") == {
+        "absolute": "abs",
+        "absolute_": "abs_",
+    }
+    assert aliases(["relu", "gelu"], "F.") == {}
+
+
 def test_the_reference_has_every_name_on_its_page():
     written = pages()
     assert set(written) == {"tensor", *map(path_of, ROOMS)}
@@ -247,6 +259,9 @@ def test_the_reference_has_every_name_on_its_page():
             for kind, members in functions.items():
                 for member, function in members.items():
                     there = entry(page, kind, member)
+                    if first := re.search(r"\n\nAnother name of \{py:obj\}`[\w.]+\.(\w+)`\.\n$", there):
+                        there = entry(page, kind, first[1])
+                        assert "Another name" not in there
                     assert all(error in there for error in raised(function)), f"{room}: {name}, {member}"
     softmax = entry(written["tinytensor"], "function", "softmax")
     assert r"$y_i = e^{x_i} / \sum_j e^{x_j}$ along `dim`: eqs." in softmax
@@ -254,5 +269,10 @@ def test_the_reference_has_every_name_on_its_page():
     assert "<summary>Definition" in softmax
     assert "kwargs" not in entry(written["tensor"], "method", "tanh")
     assert entry(written["tinytensor"], "function", "no_such_name") == ""
+    for page, kind in (("tinytensor", "function"), ("tensor", "method")):
+        names = re.findall(rf"\{{py:{kind}\}} (\w+)", written[page])
+        assert names.index("absolute") == names.index("abs") + 1
+        assert entry(written[page], kind, "absolute") == f"\n\nAnother name of {{py:obj}}`{ABS[kind]}`.\n"
+        assert "$y = |x|$" in entry(written[page], kind, "abs")
     first = re.search(r"\{py:(?:class|function)\} (\w+)", written["tinytensor"])[1]
     assert not tt.__dict__[first].__module__.startswith("tinytensor.torch_names"), "it opens with a name of PyTorch's"

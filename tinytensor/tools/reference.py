@@ -7,7 +7,7 @@ LaTeX between dollar signs. The directives (`py:function` ...) are those of Sphi
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 
 from tinytensor.core.op import Op
@@ -39,6 +39,8 @@ ROOMS = (  # the packages and files whose names are for users; PyTorch's paths
     "tinytensor.viz",
     "tinytensor.viz.plots",
 )
+# The beginnings of the names that operations have there (registry.py).
+PLACES = {"tinytensor.nn.functional": "F.", "tinytensor.torch_names.linalg": "linalg."}
 EQUATION = re.compile(r"\w+(_(\{[^}]*\}|\S+))? = ")  # a docstring that begins so begins with an equation
 INNER = re.compile(r"^((?:It launches the operation )?`\w+`: )(.+)$", re.MULTILINE)  # an operation that is named inside
 FOLDED = re.compile(r"^((?:Rule|Formula|Definition)[^\n]*):\n\n(```python\n.*?\n```)$", re.MULTILINE | re.DOTALL)
@@ -59,8 +61,7 @@ def _belongs(what: Callable, name: str, room: ModuleType) -> bool:
     home = str(getattr(what, "__module__", ""))
     if not home.startswith("tinytensor") or (what is Tensor and room.__name__ != "tinytensor"):
         return False
-    place = {"tinytensor.nn.functional": "F", "tinytensor.torch_names.linalg": "linalg"}.get(room.__name__)
-    attached = f"{place}.{name}" in APPEARANCES
+    attached = room.__name__ in PLACES and PLACES[room.__name__] + name in APPEARANCES
     package = bool(list(getattr(room, "__path__", ())))  # a file's is empty (missing_names.py)
     return attached or home == room.__name__ or package
 
@@ -175,8 +176,41 @@ def klass(what: type, name: str) -> str:
     return f"{fence}{{py:class}} {signature(what, name)}\n\n{description(what, said)}\n\n{body}\n{fence}\n"
 
 
+def aliases(names: Iterable[str], place: str = "") -> dict[str, str]:
+    """The names among these that are further names of an operation, each with the first name that it was declared with.
+
+    `place` begins their names in the registry: "F.", "Tensor.". Methods are aliases where the functions are.
+    """
+    names, first, found = set(names), {}, {}
+    for appearance, what in APPEARANCES.items():
+        name = appearance.removeprefix(place)
+        if name in names and appearance == place + name and not isinstance(what, property):
+            in_place = place == "Tensor." and name.endswith("_")
+            if place != "Tensor." or name.removesuffix("_") in APPEARANCES:
+                main = first.setdefault((what, in_place), name)
+                found |= {name: main} if name != main else {}
+    return found
+
+
+def _alias(what: Callable, name: str, main: str, kind: str = "function") -> str:
+    """The entry of a further name, which refers to that of the first one."""
+    entry = signature(what, name, method=kind == "method")
+    return f"{FENCE}{{py:{kind}}} {entry}\n\nAnother name of {{py:obj}}`{main}`.\n{FENCE}\n"
+
+
+def _with_aliases(names: Iterable[str], others: dict[str, str]) -> list[str]:
+    """The names in their order, but each alias behind its first name."""
+    return [n for name in names if name not in others for n in (name, *(a for a in others if others[a] == name))]
+
+
 def _methods(what: type) -> Iterator[str]:
-    for name, method in sorted(vars(what).items()):
+    methods = dict(sorted(vars(what).items()))
+    others = aliases(methods, "Tensor.") if what is Tensor else {}
+    for name in _with_aliases(methods, others):
+        method = methods[name]
+        if name in others:
+            yield _alias(APPEARANCES[f"Tensor.{name}"], name, f"tinytensor.Tensor.{others[name]}", "method")
+            continue
         if name.startswith("_") or isinstance(method, Absent):
             continue
         if isinstance(method, property):
@@ -217,6 +251,10 @@ def pages() -> dict[str, str]:
         groups += (("For programs written for PyTorch", compatible),)
         for title, members in groups:
             if members:
-                lines += [f"## {title}\n", *(_one(names[name], name) for name in members)]
+                others = aliases(members, PLACES.get(path, ""))
+                lines += [f"## {title}\n"]
+                for name in _with_aliases(members, others):
+                    first = others.get(name)
+                    lines.append(_alias(names[name], name, f"{shown}.{first}") if first else _one(names[name], name))
         found[shown] = "\n".join(lines)
     return found
