@@ -10,8 +10,6 @@ import importlib.util
 import itertools
 import json
 import linecache
-import os
-import subprocess
 import sys
 import tempfile
 import traceback
@@ -24,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from examples.build import steps
+from examples.child import run_python
 
-ROOT = Path(__file__).parents[2]
 numbers = itertools.count()
 
 
@@ -124,18 +122,14 @@ def in_a_process(folder: Path, task: str, number: int, choice: int, limit: float
     """
     with tempfile.TemporaryDirectory() as place:
         trace, result = Path(place) / "trace", Path(place) / "result"
-        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         arguments = [str(folder), task, str(number), str(choice), str(limit), str(trace), str(result)]
-        done = subprocess.run(
-            [sys.executable, "-m", "examples.build.worker", *arguments],
-            env=os.environ | {"PYTHONPATH": path},
-        )
+        code = run_python(["-m", "examples.build.worker", *arguments])
         if result.exists():
             return json.loads(result.read_text(encoding="utf-8"))
         told = trace.read_text(encoding="utf-8") if trace.exists() else ""
         if "Timeout" in told:
             return describe_endless(told, folder, limit)
-        return f"{told.strip() or 'The check'} ended the whole program with the code {done.returncode}."
+        return f"{told.strip() or 'The check'} ended the whole program with the code {code}."
 
 
 def describe_endless(trace: str, folder: Path, limit: float) -> str:

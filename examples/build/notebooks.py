@@ -12,6 +12,7 @@ from pathlib import Path
 from examples.build import folders, judge, steps
 from examples.build.folders import Refused
 from examples.build.steps import ENGINE, STEPS, Step
+from examples.child import ROOT
 
 ENGINE_FOLDER = "my_engine"
 
@@ -70,7 +71,7 @@ def write(folder: Path, last: int | None) -> int:
     }
     folders.write(folder, texts)
     print(f"{len(texts)} notebooks are in {folder}{'' if last is None else ', with the solutions, for nbgrader'}.")
-    print(f"They use this project. So start Jupyter with its path: PYTHONPATH={judge.ROOT} jupyter notebook {folder}")
+    print(f"They use this project. So start Jupyter with its path: PYTHONPATH={ROOT} jupyter notebook {folder}")
     return 0
 
 

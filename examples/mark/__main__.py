@@ -17,24 +17,21 @@ with this machine, and it compiles the kernels that the checks need, so that no 
 """
 
 import argparse
-import contextlib
 import csv
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from examples.child import ROOT, STARTING, run_python
+
 SHEETS = ROOT / "examples" / "exercises"
 KEY = ROOT / "tests" / "examples" / "answers"
 WORKER = Path(__file__).with_name("worker.py")
-KEY_SECONDS = 600  # for a lesson's key, whose kernels may have to be compiled
+KEY_SECONDS = STARTING  # for a lesson's key, whose kernels may have to be compiled
 
 
 @dataclass(frozen=True)
@@ -73,27 +70,14 @@ def run(file: Path, sheet: Path, numbers: list[int], seconds: float, seeds: int,
 
 
 def _process(folder: str, file: Path, sheet: Path, results: Path, numbers: list[int], seconds, seeds, key) -> str:
-    """Run worker.py, and say how it ended; what it started ends with it."""
+    """Run worker.py, and say how it ended."""
     asked = json.dumps([str(file.resolve()), str(sheet), str(results), numbers, seeds, key])
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "NUMBA_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [sys.executable, WORKER, asked],
-        cwd=folder, env=environment, start_new_session=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        start = time.monotonic()  # the time before the student's file begins is the machine's, not the student's
-        while process.poll() is None and not results.stat().st_size and time.monotonic() - start < KEY_SECONDS:
-            time.sleep(0.02)
-        return f"error: the process ended by itself, with the code {process.wait(seconds)}"
-    except subprocess.TimeoutExpired:
+    nowhere = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    # The time before the student's file begins is the machine's, not the student's.
+    code = run_python([WORKER, asked], seconds, results, {"NUMBA_NUM_THREADS": "1"}, cwd=folder, **nowhere)
+    if code is None:
         return f"error: no result within {seconds:g} seconds; does a loop never end?"
-    finally:
-        if hasattr(os, "killpg"):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-        process.kill()
-        process.wait()
+    return f"error: the process ended by itself, with the code {code}"
 
 
 def handed_in(folder: Path) -> tuple[dict[tuple[str, str], Path], list[str]]:
