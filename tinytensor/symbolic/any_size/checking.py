@@ -191,7 +191,7 @@ def _checked(fn: Callable, derivation: Derivation, name: str, hand, arguments: d
         return Checked(name, "proved", expected)
     if rest.has(theta, relu, larger, absolute, sign, same) and normal_of_steps(rest) == 0:
         return Checked(name, "proved", expected, assumption="no two numbers that are compared are equal")
-    plain = [line for line in found.forward if _is_linear(line.right)]
+    plain = [line for line in found.forward if _has_no_functions(line.right)]
     terms = []
     for lines in ([], plain):
         terms.append("; ".join(_difference(*(normal(expanded(e, lines)) for e in (derived, own)))))
@@ -379,8 +379,8 @@ def _difference(derived: Expr, own: Expr) -> list[str]:
     return parts or [f"the difference is {text(rest)}"]
 
 
-def _is_linear(expr: Expr) -> bool:
-    """Is a line made of sums and products, so that one looks through it?"""
+def _has_no_functions(expr: Expr) -> bool:
+    """Is a line made of sums, products and powers of names, so that a reader sees through it?"""
     return not any(
         isinstance(e, Function) and not isinstance(e, Sum | KroneckerDelta) for e in preorder_traversal(expr)
     )

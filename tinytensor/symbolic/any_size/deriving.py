@@ -179,7 +179,7 @@ def _shown(derived: Derived, program: Program, wanted: list[Name]) -> dict[Name,
 
 def _simplifier(derived: Derived, program: Program) -> Callable[[Expr], Expr]:
     """Sums that are numbers by the definition of a mean, names for products, common factors in front."""
-    simple = {x.name for x in derived.forward if _is_linear(x.right)}
+    simple = {x.name for x in derived.forward if _is_linear_in_names(x.right)}
 
     def numbers(expr: Expr) -> Expr:
         expr = rebuilt(expr, numbers)
@@ -199,15 +199,15 @@ def _simplifier(derived: Derived, program: Program) -> Callable[[Expr], Expr]:
     return simplify
 
 
-def _is_linear(right: Expr) -> bool:
+def _is_linear_in_names(right: Expr) -> bool:
     """Is this a sum of names, each times numbers, sizes and deltas only?"""
     if isinstance(right, Add):
-        return all(map(_is_linear, right.args))
+        return all(map(_is_linear_in_names, right.args))
     if isinstance(right, Sum):
-        return _is_linear(right.function)
+        return _is_linear_in_names(right.function)
     named_ = [f for f in Mul.make_args(right) if names_in(f) and not isinstance(f, KroneckerDelta | upto)]
     if len(named_) == 1 and isinstance(named_[0], Sum | Add):
-        return _is_linear(named_[0])
+        return _is_linear_in_names(named_[0])
     return len(named_) <= 1 and all(isinstance(f, Indexed | Symbol) for f in named_)
 
 
