@@ -14,7 +14,7 @@ import pytest
 
 import tinytensor as tt
 from tinytensor import op
-from tinytensor.core.op import OPS
+from tinytensor.core.op import OPS, Op
 from tinytensor.core.registry import APPEARANCES
 from tinytensor.tools.documentation import complete, errors, operation_of
 from tinytensor.tools.reference import ROOMS, aliases, pages, path_of, public_names, signature, with_latex
@@ -218,6 +218,19 @@ def test_only_equations_are_typeset():
     text = with_latex(r"y_i = e^{x_i} / \sum_j e^{x_j} along `dim`: eqs. (6) and (12) of 003.")
     assert text == r"$y_i = e^{x_i} / \sum_j e^{x_j}$ along `dim`: eqs. (6) and (12) of 003."
     assert with_latex("Join tensors.") == "Join tensors."
+
+
+def test_functions_are_called_as_they_are_public():
+    rooms = {"": tt, "F.": tt.nn.functional, "linalg.": tt.linalg, "Tensor.": tt.Tensor}
+    names = {}
+    for place in APPEARANCES:
+        room, dot, name = place.rpartition(".")
+        public = vars(rooms[room + dot]).get(name) if room + dot in rooms else None
+        own = isinstance(APPEARANCES[place], Op) or public is APPEARANCES[place]
+        if isinstance(public, FunctionType) and not name.startswith("__") and not own:
+            names[place] = public.__name__
+    assert names == {place: place.rpartition(".")[2] for place in names}
+    assert {"add", "divide", "Tensor.add_", "F.binary_cross_entropy", "linalg.matmul"} <= set(names)
 
 
 def test_signatures_are_true():

@@ -15,7 +15,7 @@ from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import APPEARANCES, appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn import losses  # noqa: F401 (its functions appear here)
-from tinytensor.ops.argument_errors import public
+from tinytensor.ops.argument_errors import public_as
 from tinytensor.ops.creation import arange, ones, tensor, zeros
 from tinytensor.ops.elementwise import silu as silu_op
 from tinytensor.ops.elementwise import where
@@ -369,4 +369,4 @@ def conv1d(
 for _name, _function in list(globals().items()):
     _declared = APPEARANCES.get(f"F.{_name}") is _function and not isinstance(_function, Op)
     if _declared or (getattr(_function, "__module__", "") == __name__ and not _name.startswith("_")):
-        globals()[_name] = public(_function, _name)
+        globals()[_name] = public_as(_name, _function)

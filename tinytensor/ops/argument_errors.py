@@ -71,6 +71,17 @@ def public(function: Callable, name: str = "", always: bool = False) -> Callable
     return handed_out
 
 
+def public_as(name: str, function: Callable, told: str = "") -> Callable:
+    """The function as it is public under a name, which is also its `__name__`: that of add_scaled is "add".
+
+    Errors call it `told`, or by the name. A lambda, which is an operator with a number on the left, stays without one.
+    """
+    handed_out = public(function, told or name)
+    if function.__name__ != "<lambda>":
+        handed_out.__name__ = handed_out.__qualname__ = name
+    return handed_out
+
+
 @functools.cache
 def _names(function: Callable | None = None) -> frozenset[str]:
     """The public names of a function of the engine; without a function, those of all operations."""

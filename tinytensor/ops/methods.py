@@ -13,7 +13,7 @@ from tinytensor.core.op import Op
 from tinytensor.core.registry import APPEARANCES
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops import in_place
-from tinytensor.ops.argument_errors import public
+from tinytensor.ops.argument_errors import public_as
 from tinytensor.ops.creation import as_tensor
 
 _OPERATORS = [
@@ -102,9 +102,10 @@ def _handed_out(place: str, function: Callable, what: Callable | property) -> Ca
 
     Functions that walk the tape are not wrapped: they run code of the user, whose errors must stay as they are.
     """
+    if isinstance(function, Op | property) or function.__module__ in WALKS:
+        return what
     name = place.removeprefix("Tensor.")
-    name = name[2:-2] if name.startswith("__") else name
-    return what if isinstance(function, Op | property) or function.__module__ in WALKS else public(what, name)
+    return public_as(name, what, name[2:-2] if name.startswith("__") else name)
 
 
 METHODS = {

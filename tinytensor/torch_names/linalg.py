@@ -1,7 +1,7 @@
 """tinytensor.linalg: the functions of matrices (ops/matrices.py) under PyTorch's names."""
 
 from tinytensor.core.registry import APPEARANCES
-from tinytensor.ops.argument_errors import public
+from tinytensor.ops.argument_errors import public_as
 from tinytensor.ops.matrices import LinAlgError
 
 __all__ = ["LinAlgError"]
@@ -9,5 +9,5 @@ __all__ = ["LinAlgError"]
 for _place, _function in APPEARANCES.items():
     if _place.startswith("linalg."):
         _name = _place.removeprefix("linalg.")
-        globals()[_name] = public(_function, _name)
+        globals()[_name] = public_as(_name, _function)
         __all__.append(_name)

@@ -161,6 +161,7 @@ def test_page_is_written(capsys, mine, without_models):
 
 def test_operation_of_tinytensor_is_proved(capsys):
     assert said(capsys, "prove", "square", "3,").startswith("proved: square")
+    assert said(capsys, "prove", "add", "2,", "2,").startswith("proved: add at")
     assert said(capsys, "prove", "mse_loss", "2,", "2,").startswith("proved: mse_loss")
 
 
