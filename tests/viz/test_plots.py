@@ -17,13 +17,6 @@ ROWS = [{"step": i, "loss": 3 / (i + 1), "heldout_loss": 1.0 if i % 2 else None}
 MAPS = np.full((2, 3, 4, 5), 0.2)
 
 
-def model():
-    tt.manual_seed(0)
-    net = tt.nn.Sequential(tt.nn.Linear(3, 4), tt.nn.Tanh(), tt.nn.Linear(4, 1))
-    net(tt.ones(2, 3)).sum().backward()
-    return net
-
-
 def entries():
     before, after = tt.ones(3, 4), tt.ones(3, 4) * 2
     return [(f"{part}.0.attention", before, after) for part in ("encoder", "decoder")]
@@ -32,8 +25,6 @@ def entries():
 FIGURES = {
     "loss": lambda: plots.loss(ROWS, {"bigram": 2.0, "$trigram": 1.5}),
     "attention": lambda: plots.attention(MAPS, ["$", "b", "c", "d"], list("vwxyz")),
-    "positions": lambda: plots.positions(tt.arange(60.0).reshape(10, 6).sin()),
-    "norms": lambda: plots.norms(model().named_parameters()),
     "stream": lambda: plots.stream(entries(), {"encoder": list("abc"), "decoder": list("$yz")}),
 }
 
@@ -82,16 +73,6 @@ def test_attention_plot_has_a_panel_for_each_head():
     *panels, scale = plots.attention(maps, list("abcd"), list("vwxyz")).axes
     assert np.array_equal(np.stack([panel.images[0].get_array() for panel in panels]).reshape(maps.shape), maps)
     assert {panel.images[0].get_clim() for panel in panels} == {scale.get_ylim()} == {(0.0, 1.0)}
-
-
-def test_norm_plot_matches_the_entries():
-    net = model()
-    net[2].weight.grad = None
-    net[2].bias.grad.zero_()
-    parameters, gradients = plots.norms(net.named_parameters()).axes[0].lines
-    size = [float((p**2).mean().sqrt()) for p in net.parameters()]
-    assert parameters.get_xdata() == pytest.approx(size)
-    assert list(gradients.get_ydata()) == [0, 1]  # none for the parameter without a gradient, and for one of 0
 
 
 def test_stream_plot_shows_lengths_and_cosines():

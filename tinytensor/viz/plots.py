@@ -1,4 +1,4 @@
-"""Plots in one style: curves, heat maps, attention, positions, norms, the residual stream.
+"""Plots in one style: curves, heat maps, attention, the residual stream.
 
 Each function returns a figure of matplotlib, which `save` writes, and `show` writes and shows in a notebook. Plots can
 be read without seeing colours: lines also differ in their dashes, heat maps go from dark to light, and where the sign
@@ -13,7 +13,7 @@ window.
 """
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -250,36 +250,6 @@ def attention(maps: Numbers, rows: Sequence[str], columns: Sequence[str]):
     return figure
 
 
-def positions(encoding: Numbers, components: Sequence[int] = (0, 4, 8, 12)):
-    """A positional encoding (positions, components): all of it as a heat map, and a few components as curves."""
-    encoding = array(encoding)
-    figure, [[left, right]] = panels(1, 2, size=(9, 3.6))
-    figure.colorbar(heat(left, encoding.T, signed=True), ax=left)
-    left.set(xlabel="position", ylabel="component", title="the encoding")
-    lines(right, range(len(encoding)), {f"component {i}": encoding[:, i] for i in components if i < encoding.shape[1]})
-    right.set(xlabel="position", title="components, from fast to slow")
-    return figure
-
-
-def norms(parameters: Iterable[tuple[str, Tensor]]):
-    """The norms of parameters and of their gradients: pass `named_parameters()`, after `backward()`.
-
-    Each norm is divided by the root of the number of entries, so that sizes do not matter. A parameter without a
-    gradient has no second point, and a norm of 0 has none: it has no place on a logarithmic scale.
-    """
-    named = [(name, p, p.grad) for name, p in parameters]
-    figure, [[panel]] = panels(size=(6.4, 1.2 + 0.22 * len(named)))
-    for i, (label, marker) in enumerate((("parameter", "o"), ("gradient", "D"))):
-        sizes = [(0.0 if entry[i + 1] is None else _size(array(entry[i + 1])), row) for row, entry in enumerate(named)]
-        if points := [(size, row) for size, row in sizes if size > 0]:
-            panel.plot(*zip(*points, strict=True), linestyle="none", marker=marker, markersize=5, label=label)
-    panel.set(xlabel="root mean square of the entries", xscale="log")
-    panel.set_yticks(range(len(named)), [name for name, *_ in named])
-    panel.invert_yaxis()
-    panel.legend(frameon=False, fontsize="small")
-    return figure
-
-
 def stream(entries: Sequence[tuple[str, Numbers, Numbers]], words: Mapping[str, Sequence[str]]):
     """What each sublayer writes into the residual stream of document 002, for each word.
 
@@ -316,7 +286,3 @@ def _sublayer(name: str) -> str:
 
 def _length(x: np.ndarray) -> np.ndarray:
     return np.sqrt((x * x).sum(-1))
-
-
-def _size(x: np.ndarray) -> float:
-    return float(np.sqrt(np.mean(np.square(x, dtype=np.float64)))) if x.size else 0.0
