@@ -3,11 +3,12 @@
 arguments.py   sizes that are symbols, and the numbers that stand for them in a run
 recording.py   the calls of operations in a run; numbers of several runs as formulas of the sizes
 values.py      a tensor's entries as formulas, and the lines that have names
-meanings.py    what each operation computes, entry by entry
+meanings/      what each operation computes, entry by entry
 tracing.py     from recorded runs to a program of lines
 deriving.py    adjoints, their rewriting, and the proof of each
 factors.py     adjoints in the factors in which a person writes them
 modules.py     a Module as a function of its parameters
 derivation.py  `derive` and its result
 source.py      a derivation as a program in NumPy, and its run
+checking.py    `check`: is a gradient by hand the derived one?
 """
