@@ -166,7 +166,7 @@ def _of_function(function: type, arguments: dict) -> tuple[Callable, dict[str, C
 
 
 def _checked(fn: Callable, derivation: Derivation, name: str, hand, arguments: dict) -> Checked:
-    found = derivation._found
+    found = derivation.found
     entry = found.adjoints[d(found.trace.arrays[name])].left
     expected = derivation.gradients[name]
     if isinstance(hand, Formula):
@@ -344,7 +344,7 @@ def _key(line: Definition, lines: list[Definition]) -> tuple:
 def entry_of_difference(one: Derivation, other: Derivation) -> Expr:
     """An entry of one function's result without that of another's, as a normal form; 0 if they are the same."""
     entries = []
-    for found in (one._found, other._found):
+    for found in (one.found, other.found):
         *before, last = found.forward
         entries.append((last.left, expanded(last.right, before)))
     (left, first), (name, second) = entries

@@ -76,7 +76,7 @@ class Derivation:
     """The gradients of a function for any size, with their proof; see `derive`."""
 
     def __init__(self, name: str, found: Derived):
-        self.name, self._found = name, found
+        self.name, self.found = name, found
         self.names = (*found.trace.arrays.values(), *[line.name for line in found.forward])
         self.lines = [Formula(line, self.names) for line in found.forward]
         self.adjoints = [Formula(line, self.names) for line in found.adjoints.values()]
@@ -93,14 +93,14 @@ class Derivation:
 
         The program must also give the value and the gradients of the runs that it was read from.
         """
-        return not self._found.unproved and not self.differs
+        return not self.found.unproved and not self.differs
 
     @cached_property
     def differs(self) -> str:
         """Where the program and the runs of the function itself differ by more than rounding; empty if nowhere."""
-        for run in self._found.trace.runs:
+        for run in self.found.trace.runs:
             inputs = {n: run.inputs[n] for n in self.gradients}
-            free = {self._program._identifier(s): run.at[s] for s in self._program.free}
+            free = {self._program.identifier(s): run.at[s] for s in self._program.free}
             found = self.evaluate(**{n: x.detach().numpy() for n, x in run.inputs.items()}, **free)
             slopes = grad(run.result.sum(), [*inputs.values()], retain_graph=True, materialize_grads=True)
             for name, own in {"value": run.result, **dict(zip(inputs, slopes, strict=True))}.items():
@@ -115,21 +115,21 @@ class Derivation:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the proof rests on, besides what is trusted: SymPy's diff and arithmetic, and the index calculus."""
-        trace = self._found.trace
+        trace = self.found.trace
         sizes = "; ".join(", ".join(f"{s} = {n}" for s, n in at.items()) for at in trace.at)
         return (f"the function makes the same calls at every size as it does at {sizes}", *trace.lines.notes)
 
     @property
     def verdict(self) -> str:
         """Whether every line is proved, in words."""
-        if self._found.unproved:
-            return f"NOT proved: {', '.join(self._found.unproved)}"
+        if self.found.unproved:
+            return f"NOT proved: {', '.join(self.found.unproved)}"
         return f"NOT proved: {self.differs}" if self.differs else "proved for any size"
 
     @property
     def loss(self) -> str:
         """What 𝓛 is, in words."""
-        output = self._found.output
+        output = self.found.output
         if isinstance(output, Indexed):
             short = self._gradients_in_matrices.get(d(output.base))
             named = f"; {short} = ∂𝓛/∂{output.base.text}" if short else ""
@@ -170,7 +170,7 @@ class Derivation:
     @cached_property
     def _gradients_in_matrices(self) -> dict[Name, str]:
         """The short names of gradients."""
-        arguments = [d(self._found.trace.arrays[n]) for n in self.gradients]
+        arguments = [d(self.found.trace.arrays[n]) for n in self.gradients]
         used = [a for x in self.adjoints for a in (*x.right.atoms(Array), name_of(x.left)) if getattr(a, "of", None)]
         inner = [a for a in dict.fromkeys(used) if a not in arguments and len(a.sizes) <= 2]
         return {a: "G" if len(inner) == 1 else f"G_{a.of.text}" for a in inner}
@@ -191,7 +191,7 @@ class Derivation:
 
     @cached_property
     def _program(self) -> Source:
-        return Source(self.name, self._found)
+        return Source(self.name, self.found)
 
     def source(self) -> str:
         """Python on NumPy, which runs alone: a function that returns the value and the gradients."""

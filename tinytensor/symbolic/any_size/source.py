@@ -44,8 +44,8 @@ class Source:
         )
         sizes = sorted({*sizes, *(s for x in self.lines for s in x.right.atoms(Size))}, key=str)
         for one in (*self.trace.arrays.values(), *self.given, *sizes, *self.constants, *[x.name for x in self.lines]):
-            self._identifier(one)
-        self.writer = Writer(self._identifier, self._identifier, self._order())
+            self.identifier(one)
+        self.writer = Writer(self.identifier, self.identifier, self._order())
         self.sizes, self.free = self._solved(sizes)
 
     def _order(self) -> list[Name]:
@@ -55,7 +55,7 @@ class Source:
         names = [*self.trace.arrays.values(), *self.constants, *[x.name for x in self.lines]]
         return [a for a in names if isinstance(a, Array)]
 
-    def _identifier(self, one: Name | Size) -> str:
+    def identifier(self, one: Name | Size) -> str:
         """The name in code: that of the formula, or another one if Python would take the two for one."""
         key = ("size", one.name) if isinstance(one, Size) else label(one)
         if key not in self.names:
@@ -111,14 +111,14 @@ class Source:
         for name, a in self.arguments.items():
             own = [x for x in waiting if x[1] == name]
             if own and len(own) == len(a.dims) and all(x[3] == 1 for x in own):
-                names = ", ".join(self._identifier(x[0]) for x in own)
+                names = ", ".join(self.identifier(x[0]) for x in own)
                 lines.append(f"{names}{',' * (len(own) == 1)} = {name}.shape")
                 waiting = [x for x in waiting if x not in own]
             else:
                 for one in own:
                     size, _, k, by = one
                     over = f" // {self.writer.number(by).at(3)}" if by != 1 else ""
-                    lines.append(f"{self._identifier(size)} = {name}.shape[{k}]{over}")
+                    lines.append(f"{self.identifier(size)} = {name}.shape[{k}]{over}")
         return lines
 
     def _shape(self, sizes: Iterable[Expr]) -> str:
@@ -129,9 +129,9 @@ class Source:
     def text(self) -> str:
         """The module."""
         body = "\n".join(f"    {one}".rstrip() for one in self._body())
-        given = [*self.arguments, *map(self._identifier, self.given)]
+        given = [*self.arguments, *map(self.identifier, self.given)]
         given += ["upstream=None"] if isinstance(self.output, Array) else []
-        given += ["*", *map(self._identifier, self.free)] if self.free else []
+        given += ["*", *map(self.identifier, self.free)] if self.free else []
         about = f'    """{self._about()}"""\n'
         function = f"def value_and_gradients({', '.join(given)}):\n{about}{body}\n"
         used = helpers(function)
@@ -155,9 +155,7 @@ class Source:
                 lines.append(f"{name} = {name}.reshape({self._shape(a.sizes) or '()'})")
         for array in self.given:
             if isinstance(array, Array):
-                lines.append(
-                    f"{self._identifier(array)} = {self._identifier(array)}.reshape({self._shape(array.sizes)})"
-                )
+                lines.append(f"{self.identifier(array)} = {self.identifier(array)}.reshape({self._shape(array.sizes)})")
         lines.append("")
         made = set()
         backward = False
@@ -179,7 +177,7 @@ class Source:
         piece = self.writer.placed(self.writer.piece(chosen.of, chosen.indices), chosen.indices)
         axis = chosen.axes[0] if len(chosen.axes) == 1 else chosen.axes
         shape = self._shape(array.sizes)
-        return f"{self._identifier(array)} = {chosen.function}({piece.text}, {axis})  # ({shape})"
+        return f"{self.identifier(array)} = {chosen.function}({piece.text}, {axis})  # ({shape})"
 
     def _upstream(self) -> list[str]:
         used = any(d(self.output) in names_in(x.right) for x in self.found.adjoints.values())
@@ -189,16 +187,16 @@ class Source:
         given = "upstream"
         if any(len(dim) != 1 for dim in self.trace.result.dims):
             given = f"upstream.reshape{shape}"
-        name = self._identifier(d(self.output))
+        name = self.identifier(d(self.output))
         return [f"{name} = np.ones({shape}) if upstream is None else {given}  # {shape.replace(',)', ')')}"]
 
     def _results(self) -> list[str]:
         dims = self.trace.result.dims
-        found = [("value", self._back(self._identifier(self.output), dims))]
+        found = [("value", self._back(self.identifier(self.output), dims))]
         for name, a in self.arguments.items():
             if a.below is None:
                 gradient = d(self.trace.arrays[name])
-                found.append((name, self._back(self._identifier(gradient), a.dims)))
+                found.append((name, self._back(self.identifier(gradient), a.dims)))
         inside = ", ".join(f'"{key}": {code}' for key, code in found)
         if len(inside) < 100:
             return [f"return {{{inside}}}"]
@@ -221,14 +219,14 @@ def evaluate(source: Source, given: Mapping[str, object]) -> dict[str, np.ndarra
     constants = tables(source, arrays)
     space: dict = {}
     exec(compile(source.text(), f"<the derived program of {source.name}>", "exec"), space)
-    sizes = {source._identifier(s): at[s] for s in source.free}
+    sizes = {source.identifier(s): at[s] for s in source.free}
     found = space["value_and_gradients"](**arrays, **constants, **more, **sizes)
     return {name: np.asarray(x, dtype=np.float64) for name, x in found.items()}
 
 
 def _checked(source: Source, given: dict) -> tuple[dict[str, np.ndarray], dict[Size, int], dict]:
     """The arguments as arrays, the sizes, and the gradient of the result if it is given; or an error that says why."""
-    free = {source._identifier(s): s for s in source.free}
+    free = {source.identifier(s): s for s in source.free}
     known = {*source.arguments, *free, *(["upstream"] if isinstance(source.output, Array) else [])}
     call = f"evaluate of {source.name}"
     if missing := [n for n in (*source.arguments, *free) if n not in given]:
@@ -311,5 +309,5 @@ def tables(source: Source, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarra
         sizes = tuple(int(n.xreplace(at)) for n in getattr(array, "sizes", ()))
         if table.size != np.prod(sizes, dtype=int):
             raise NotDerivable(f"evaluate of {source.name}: {label(array)} has the shape {table.shape} here")
-        found[source._identifier(array)] = table.reshape(sizes)
+        found[source.identifier(array)] = table.reshape(sizes)
     return found
