@@ -119,6 +119,13 @@ def test_tensor_of_the_caller_stays_on_the_tape():
     assert same(second, 6 * np.asarray(X)) and x.grad is None
 
 
+def test_chunk_size_of_jacrev_is_checked_and_changes_nothing():
+    square = lambda x: x**2  # noqa: E731
+    assert jacrev(square, chunk_size=2)(tt.ones(3)).tolist() == jacrev(square)(tt.ones(3)).tolist()
+    with pytest.raises(ValueError, match="jacrev: chunk_size is 0; expected 1 or more, or None"):
+        jacrev(square, chunk_size=0)
+
+
 @pytest.mark.parametrize("jacobian", [jacrev, jacfwd])
 def test_jacobian_is_that_of_finite_differences(jacobian):
     assert same(jacobian(wave)(X), slopes(wave, X), 1e-8)

@@ -255,9 +255,11 @@ def jacrev(func: Callable, argnums: Argnums = 0, *, has_aux: bool = False, chunk
 
     The result has the structure of f's result, and in it that of the argument (a tuple for several `argnums`). A row
     costs a walk of the tape, so this is for functions with fewer results than arguments; `jacfwd` for the others.
-    (`chunk_size` has no effect: the rows are computed one after another.)
+    `chunk_size` is the number of rows that PyTorch computes at once. Here it changes nothing: the rows are computed one
+    after another, in the least memory. ValueError if it is below 1.
     """
-
+    if chunk_size is not None and chunk_size < 1:
+        raise ValueError(f"jacrev: chunk_size is {chunk_size}; expected 1 or more, or None")
     return _jacobian("jacrev", _rows, func, argnums, has_aux)
 
 
