@@ -122,6 +122,9 @@ def test_help_of_a_formula_and_of_its_method():
         assert "def grad_x(g, y): return g * (1 - y * y)" in text
     assert shown(tt.Tensor.tanh).splitlines()[2].startswith("tanh(")
     assert "Like tanh, in place" in shown(tt.Tensor.tanh_)
+    assert [m.__doc__ for m in (tt.Tensor.add_, tt.Tensor.__iadd__, tt.Tensor.index_add_)] == [
+        f"Like {name}, in place." for name in ("add", "add", "index_add")
+    ]
 
 
 def test_help_of_a_composed_function_shows_its_rules():

@@ -170,8 +170,8 @@ def _window(view: Tensor) -> Tensor:
     return Tensor.of(as_strided(memory[offset:], view.shape, strides).copy())
 
 
-def in_place(operation: Callable) -> Callable:
-    """The twin x.f_(...) of a function x.f(...): the result takes the place of x."""
+def in_place(operation: Callable, name: str = "") -> Callable:
+    """The twin x.f_(...) of a function x.f(...), called `name`: the result takes the place of x."""
 
     @functools.wraps(operation)
     def changed(x: Tensor, *args, **kwargs) -> Tensor:
@@ -196,7 +196,7 @@ def in_place(operation: Callable) -> Callable:
                 raise
         return changed(x, *again[0], **again[1])
 
-    changed.__doc__ = f"Like {operation.__name__}, in place."
+    changed.__doc__ = f"Like {name or operation.__name__}, in place."
     return changed
 
 

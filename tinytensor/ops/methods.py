@@ -43,7 +43,7 @@ def _method(name: str, function: Callable) -> Callable | property:
         return lambda x, other: call(other, x)
     if name in _AUGMENTED or (name.endswith("_") and name != f"__{name.strip('_')}__"):
         in_its_place = getattr(function, "__name__", "").endswith("_")  # copy_ and fill_ work in place themselves
-        return function if in_its_place else in_place.in_place(function)
+        return function if in_its_place else in_place.in_place(function, name.removeprefix("__i").rstrip("_"))
     if name in ("__eq__", "__ne__"):  # x == None is False, as in Python: other types are not equal
         return lambda x, other: call(x, _operand(other)) if _is_comparable(x, other) else NotImplemented
     if name in _BINARY:
