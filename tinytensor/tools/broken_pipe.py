@@ -1,11 +1,10 @@
 """The end of a command whose output is no longer read, as that of `tinytensor ... | head`."""
 
 import os
-import signal
 import sys
 from collections.abc import Callable
 
-ENDED = 128 + signal.SIGPIPE  # the exit code that a shell gives for a program that this signal ended
+ENDED = 128 + 13  # the exit code that a shell gives for a program that SIGPIPE ended, which Windows does not know
 
 
 def run_while_read(run: Callable[[], int]) -> int:
