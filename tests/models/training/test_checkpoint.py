@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from runs import step_of, wait_for_step
+from thorough import some
 
 from models.training import checkpoint
 from models.training.checkpoint import Checkpoint, CheckpointError
@@ -248,7 +249,7 @@ def test_resumed_log_has_no_row_twice(begin):
 
 
 OPTIONS = (
-    "--steps 600 --checkpoint-every 4 --log-every 10 --evaluate-every 300 --batch-size 2 --tokenizer char --dropout 0.1"
+    "--steps 400 --checkpoint-every 4 --log-every 10 --evaluate-every 200 --batch-size 2 --tokenizer char --dropout 0.1"
 )
 SIZES = "--D 8 --H 2 --F 8 --L 1 --C 8 --threads 1"
 
@@ -276,7 +277,7 @@ def test_run_survives_sigkill_bit_for_bit(verse, uninterrupted, tmp_path):
     out, chance = tmp_path / "run", random.Random(os.getpid())
     process = start("--text", verse, "--out", out, *OPTIONS.split(), *SIZES.split())
     killed = []
-    for step in (1, 120, 240, 360, 480):
+    for step in some((1, 80, 160, 240, 320), one_in=2):
         wait_for_step(out, step, process)
         time.sleep(chance.uniform(0, 0.03))
         process.send_signal(signal.SIGKILL)
@@ -287,7 +288,7 @@ def test_run_survives_sigkill_bit_for_bit(verse, uninterrupted, tmp_path):
         process = start("--resume", out, "--threads", 1)
     code, output = finish(process)
     assert code == 0, output
-    assert killed[0] < 600, "it was over before it could be killed"
+    assert killed[0] < 400, "it was over before it could be killed"
     assert weights_of(out) == weights_of(uninterrupted)
     steps = [line.split(",")[:3] for line in (out / "log.csv").read_text().splitlines()]
     assert steps == [line.split(",")[:3] for line in (uninterrupted / "log.csv").read_text().splitlines()]
@@ -304,10 +305,10 @@ def test_ctrl_c_and_sigterm_save_a_checkpoint(verse, uninterrupted, tmp_path, nu
     assert code == 128 + number, output
     assert f"go on with: python -m models train --resume {out}" in output
     stopped = step_of(out)
-    assert 8 <= stopped < 600
+    assert 8 <= stopped < 400
     code, output = finish(start("--resume", out, "--eager"))
     assert code == 0, output
-    assert f"going on after step {stopped} of 600" in output
+    assert f"going on after step {stopped} of 400" in output
     assert weights_of(out) == weights_of(uninterrupted)
 
 
