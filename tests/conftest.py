@@ -12,8 +12,8 @@ from tests.systems import POSIX
 
 os.environ["TINYTENSOR_UNWRITTEN"] = "nan"
 os.environ["TINYTENSOR_UNTRIED"] = "off"
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Timers end what takes too long there, or mpiexec starts ranks, which pip does not install on Windows.
 collect_ignore = [] if POSIX else ["campaign", "distributed", "mutants", "models/training/test_ranks.py"]
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-sys.dont_write_bytecode = False
