@@ -80,8 +80,12 @@ MODELS = {
     "micro, batch 1": (16, ((16, 16), (16, 48), (16, 64), (64, 16), (16, 27))),
     "micro, batch 32": (512, ((16, 16), (16, 48), (16, 64), (64, 16), (16, 27))),
     "translator, batch 64": (768, ((64, 64), (64, 192), (64, 128), (128, 64), (64, 487))),
+    "width 256, batch 8": (1024, ((256, 768), (256, 256), (256, 1024), (1024, 256), (256, 512))),
+    "width 384, batch 4": (1024, ((384, 1152), (384, 384), (384, 1536), (1536, 384), (384, 65))),
+    "width 768, batch 2": (512, ((768, 2304), (768, 768), (768, 3072), (3072, 768), (768, 8192))),
+    "gpt2, 128 tokens": (128, ((768, 2304), (768, 50257))),
 }
-SQUARES = (32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+SQUARES = (32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 
 
 def products() -> Iterator[tuple[str, int, int, int]]:
@@ -105,6 +109,12 @@ OPERATIONS = {
 }
 
 TOTH, NANO = decoder("toth-tiny", 8), decoder("nano", 12)
+# Wider than a CPU is mostly asked for: nanoGPT's size for a GPU, and GPT-2's width.
+WIDE = {
+    "width 256, batch 8": decoder("nano", 8, D=256, F=1024, L=4, H=8, V=512, C=128),
+    "width 384, batch 4": decoder("nano", 4, D=384, F=1536, L=6, H=6, V=65, C=256),
+    "width 768, batch 2": decoder("nano", 2, D=768, F=3072, L=2, H=12, V=8192, C=256),
+}
 TRANSLATOR = {"model": "transformer", "config": "translate", "batch": 64, "changes": {}}
 
 
@@ -124,6 +134,10 @@ ROWS = [
     training("micro, batch 1", decoder("micro", 1), 1, (12, 8, 3)),
     training("micro, batch 32", decoder("micro", 32), MANY, (5, 5, 3.5)),
     training("translator, batch 64", TRANSLATOR, MANY, (3,)),
+    *(
+        Row("wide", name, "train", {"cases": {"step": WIDE[name]}}, MANY, (Side("torch", goal),))
+        for name, goal in zip(WIDE, (1.3, 1.2, 1.15))
+    ),
     Row(
         "threads", "nano, batch 12", "train", {"cases": {"step": NANO}}, MANY, (Side("tinytensor", 1.7, threads=1),)
     ),
@@ -164,7 +178,7 @@ ROWS = [
             "memory", f"peak of a step above the imports, {name}", "memory", case, MANY, (Side("torch", 1.0),),
             unit="MB",
         )
-        for name, case in (("toth-tiny, batch 8", TOTH), ("nano, batch 12", NANO))
+        for name, case in (("toth-tiny, batch 8", TOTH), ("nano, batch 12", NANO), *list(WIDE.items())[1:])
     ),
     *(
         Row(
@@ -176,6 +190,10 @@ ROWS = [
     curve("batch", {B: decoder("toth-tiny", B) for B in (1, 2, 4, 8, 16, 32, 64)}),
     curve("context", {C: decoder("toth-tiny", 8, C=C) for C in (16, 32, 64, 128, 256, 512)}),
     curve("width", {D: decoder("toth-tiny", 8, D=D, F=2 * D) for D in (16, 32, 64, 128, 256)}),
+    curve(
+        "width (as wide as GPT-2)",
+        {D: decoder("nano", 4, D=D, F=4 * D, H=D // 32, L=2, C=128) for D in (64, 128, 256, 384, 512, 768)},
+    ),
     curve("depth", {L: decoder("toth-tiny", 8, L=L) for L in (1, 2, 4, 8)}),
 ]  # fmt: skip
 GROUPS = list(dict.fromkeys(row.group for row in ROWS))

@@ -18,6 +18,7 @@ class Recorder:
     """The calls that dispatch.py and tensors make while `state.recording` is set; a recorder defines some of them."""
 
     pool: Any  # gives memory: buffer(shape, dtype), and owns(array)
+    in_program = True  # do the noted launches run one after the other, with all threads awake?
     surroundings: Any  # the objects outside the run that its code has read (recording/guards.py)
 
     def launch(self, kernel: Any, args: tuple) -> None:

@@ -1,4 +1,4 @@
-"""What differs between operating systems: a lock, the memory there is, a pause, and files that reach the disk.
+"""What differs between operating systems: a lock, memory and caches, a pause, and files that reach the disk.
 
 Python has `fcntl` and `resource` on Linux and macOS alone, and `msvcrt` on Windows alone. Elsewhere in tinytensor no
 file imports one of them, or calls a function that a system lacks.
@@ -65,6 +65,15 @@ def memory() -> int:
         return found
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     return found if limit == resource.RLIM_INFINITY else min(found, limit)
+
+
+def second_cache() -> int:
+    """The bytes of a processor's second cache; 512 KiB, as small ones have, where no file of Linux tells it."""
+    try:
+        with open("/sys/devices/system/cpu/cpu0/cache/index2/size", encoding="ascii") as file:
+            return int(file.read().strip().removesuffix("K")) << 10
+    except (OSError, ValueError):
+        return 1 << 19
 
 
 def called_by_compiled_code() -> dict[str, int]:

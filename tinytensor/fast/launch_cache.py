@@ -7,7 +7,7 @@ such arguments a second time, it is rehearsed: it runs on stand-ins, arrays of t
 `Rehearsal` takes the place of a recording, and notes the launches without making them. From then on the same call is
 new memory for the results and one native call, which compares the arrays with the stand-ins, and makes the launches.
 
-This is done for small calls only, whose launches have one task each, and for the engine's own functions only: the tests
+This is done for small calls only, whose memory is worth keeping, and for the engine's own functions only: the tests
 know that these compute by launches alone. A function that does anything else, a host call say, is called as usual.
 """
 
@@ -23,6 +23,7 @@ from tinytensor.core.recorder import NotRecordable, Recorder
 from tinytensor.core.tensor import Tensor
 from tinytensor.cpython.object_layout import ITEMS
 from tinytensor.native.blocks import FITS, OTHER, Noted
+from tinytensor.native.driver import Program
 from tinytensor.native.entries import is_ours
 from tinytensor.native.kernel import Elementwise, Kernel
 from tinytensor.native.uninitialized import fresh, spoil, spoiled
@@ -36,6 +37,8 @@ _ndarray = np.ndarray
 class Rehearsal(Recorder):
     """Notes the launches of a function that runs on stand-ins, without making them."""
 
+    in_program = False
+
     def __init__(self):
         self.pool = self
         self.buffers: list[np.ndarray] = []  # the memory that the function has allocated
@@ -48,10 +51,7 @@ class Rehearsal(Recorder):
         return self.buffers[-1]
 
     def launch(self, kernel: Kernel, args: tuple) -> None:
-        launch = kernel.prepare(args)
-        if launch.tasks != 1:
-            raise NotRecordable
-        self.rows.append((kernel, launch))
+        self.rows.append((kernel, kernel.prepare(args)))
 
     def check(self, flag: np.ndarray, tell: Callable) -> None:
         self.rows.append((None, flag, tell))
@@ -114,21 +114,27 @@ class Notes:
             else:
                 raise NotRecordable
 
-        places, rows = [], []
+        places, rows, dealt = [], [], []
         for row in rehearsal.rows:
             if row[0] is None:
                 rows.append((0, row[1]))
                 continue
             kernel, launch = row
             rows.append((launch.entry, launch.block))
+            dealt.append((launch.entry, launch.block.ctypes.data, launch.tasks))
             for at, a in _addresses(kernel, launch.args):
                 i = _owner(a, items)
                 if i is not None:
                     places.append((launch.block.ctypes.data + 8 * at, i, _extent(a)[0] - _extent(items[i])[0]))
         self.rehearsal = rehearsal  # keeps the memory that repeated launches use: intermediate results and settings
-        self.noted = Noted(stand_ins, numbers, places, rows)
+        on_threads = any(tasks > 1 for _, _, tasks in dealt)
+        if on_threads and len(dealt) < len(rows):  # the native call tells which flag was set, a program does not
+            raise NotRecordable
+        self.noted = Noted(stand_ins, numbers, places, [] if on_threads else rows)
         as_made = self.results == [(len(args) + i, None) for i in range(len(self.new))]
         self.again = self._for_any() if not as_made else self._for_one_array() if self.one else self._for_new_arrays()
+        if on_threads:
+            self.again = self._on_threads(self.again, Program(dealt))
         if fresh is spoiled:
             self.again = self._on_spoiled(self.again)
 
@@ -170,6 +176,28 @@ class Notes:
 
         found, one = self.results, self.one
         return again
+
+    @staticmethod
+    def _on_threads(again: Callable, program: Program) -> Callable:
+        """`again` for launches with several tasks: it fills the blocks, and the program runs them.
+
+        The program releases the interpreter's lock, so another thread could fill the blocks anew meanwhile: hence a
+        lock. A thread that finds it closed makes the call as usual, rather than wait.
+        """
+        lock = threading.Lock()
+
+        def on_threads(args: tuple):
+            if not lock.acquire(blocking=False):
+                return OTHER
+            try:
+                results = again(args)
+                if results is not OTHER:
+                    program()
+                return results
+            finally:
+                lock.release()
+
+        return on_threads
 
     def _on_spoiled(self, again: Callable) -> Callable:
         """`again` with TINYTENSOR_UNWRITTEN=nan: the memory of intermediate results is spoiled before each call.

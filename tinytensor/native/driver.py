@@ -14,6 +14,7 @@ depend on the tasks alone, never on the threads that take them.
 import os
 import threading
 import time
+from collections.abc import Callable
 
 import numba
 import numpy as np
@@ -191,28 +192,17 @@ def get_num_threads() -> int:
     return threads.number()
 
 
-def run(entry: int, block: np.ndarray, tasks: int) -> None:
-    """Run one launch: on several threads if it has tasks for them."""
-    n = threads.number() if tasks > 1 else 1
-    if n == 1:
-        _run_one(entry, block, tasks)
-    else:
-        groups = np.array([(0, 1, tasks)], np.int64)
-        program = np.array([(entry, block.ctypes.data, tasks)], np.int64)
-        run_together(program, groups, _counters(1, n), n)
-
-
-class Program:
-    """Launches that follow one another without Python in between; a call runs them all.
+class Pace:
+    """How many threads a piece of work takes, decided from the times of its earlier runs.
 
     On a machine that is busy with other work, a thread may wait for another that the system does not run, for a whole
     time slice (some 4 ms). No way of waiting is cheap then: to sleep instead of looking again was tried, and takes as
-    long, since the other thread still waits for its processor. This cannot be known beforehand, so the program measures
-    itself. It knows the time of a run on one thread, and adds up the time that runs on several threads lose or win
-    against it. When they have lost more than a run, it stays on one thread for twenty times the loss, and tries again:
-    so the trials cost a twentieth of the time on a machine that is always busy. If several threads have won much
-    before, as on a calm machine, the loss was most likely a disturbance: then it tries again after a time as long as
-    the loss, and if that fails too, after twice that time, and so on.
+    long, since the other thread still waits for its processor. This cannot be known beforehand, so each run is
+    measured. A pace knows the time of a run on one thread, and adds up the time that runs on several threads lose or
+    win against it. When they have lost more than a run, the work stays on one thread for twenty times the loss, and
+    tries again: so the trials cost a twentieth of the time on a machine that is always busy. If several threads have
+    won much before, as on a calm machine, the loss was most likely a disturbance: then it tries again after a time as
+    long as the loss, and if that fails too, after twice that time, and so on.
     """
 
     MEASURED = 3  # first runs on one thread, to measure their time; the very first meets cold caches
@@ -221,38 +211,22 @@ class Program:
     WORTH = 20  # the loss of a trial, times at most this, is the time until the next one ...
     LONGEST = 1.0  # ... but at most this many seconds: the machine may be calm again
 
-    def __init__(self, launches: list[tuple[int, int, int]]):
-        self.program = np.array(launches, np.int64).reshape(-1, 3)
-        groups = _groups(self.program[:, TASKS])
-        self.groups = np.array(groups, np.int64).reshape(-1, 3)
-        self.counters = _counters(len(groups), numba.config.NUMBA_NUM_THREADS)
-        self.divisible = any(tasks > 1 for _, _, tasks in groups)
-        self.times = 1  # passes through all launches in one run
+    def __init__(self):
         self.runs = 0
         self.alone = float("inf")  # seconds on one thread
         self.lost = 0.0  # seconds by which runs on several threads took longer, in total
         self.rest = 0.0  # seconds that the program still stays on one thread
         self.factor = self.WORTH  # the next rest is the loss times this
 
-    def __call__(self) -> bool:
-        """Run all launches, in order; False if a flag was set: the launches after it did not run."""
-        n = threads.number() if self.divisible else 1
-        if n == 1:
-            return _run_alone(self.program, self.times)
-        return all(self._run_on(n) for _ in range(self.times))
-
-    def _run_on(self, n: int) -> bool:
-        """Run all launches once, on n threads if that pays."""
+    def run(self, alone: Callable[..., bool], together: Callable[..., bool]) -> bool:
+        """Run the work in one of two ways: on one thread, or on several if that pays."""
         self.runs += 1
-        alone = self.rest > 0 or self.runs <= self.MEASURED or self.runs % self.REMEASURE == 0
-        counts = alone or threads.started  # the first run on several threads of a process starts them
+        single = self.rest > 0 or self.runs <= self.MEASURED or self.runs % self.REMEASURE == 0
+        counts = single or threads.started  # the first run on several threads of a process starts them
         start = time.perf_counter()
-        if alone:
-            whole = _run_alone(self.program, 1)
-        else:
-            whole = run_together(self.program, self.groups, self.counters, n)
+        whole = alone() if single else together()
         if whole and counts:  # the time of a run that a flag has stopped means nothing
-            self._note(time.perf_counter() - start, alone)
+            self._note(time.perf_counter() - start, single)
         return whole
 
     def _note(self, took: float, alone: bool) -> None:
@@ -267,6 +241,57 @@ class Program:
             self.factor = min(2 * self.factor, self.WORTH)
         elif self.lost < -self.CREDIT * self.alone:  # a large gain: the machine is calm
             self.lost, self.factor = -self.CREDIT * self.alone, 1
+
+
+class Program:
+    """Launches that follow one another without Python in between; a call runs them all."""
+
+    def __init__(self, launches: list[tuple[int, int, int]]):
+        self.program = np.array(launches, np.int64).reshape(-1, 3)
+        groups = _groups(self.program[:, TASKS])
+        self.groups = np.array(groups, np.int64).reshape(-1, 3)
+        self.counters = _counters(len(groups), numba.config.NUMBA_NUM_THREADS)
+        self.divisible = any(tasks > 1 for _, _, tasks in groups)
+        self.times = 1  # passes through all launches in one run
+        self.pace = Pace()
+
+    def __call__(self) -> bool:
+        """Run all launches, in order; False if a flag was set: the launches after it did not run."""
+        n = threads.number() if self.divisible else 1
+        if n == 1:
+            return _run_alone(self.program, self.times)
+        return all(
+            self.pace.run(
+                lambda: _run_alone(self.program, 1),
+                lambda: run_together(self.program, self.groups, self.counters, n),
+            )
+            for _ in range(self.times)
+        )
+
+
+_paces: dict[tuple, Pace] = {}  # of single launches, by what is equal in those that take about the same time
+MOST_PACES = 1024
+
+
+def run(entry: int, block: np.ndarray, tasks: int, size: int) -> None:
+    """Run one launch, on several threads if it has tasks for them; `size` is the number of its arrays' elements."""
+    n = threads.number() if tasks > 1 else 1
+    if n == 1:
+        _run_one(entry, block, tasks)
+        return
+    key = entry, tasks, size
+    pace = _paces.get(key)
+    if pace is None:
+        if len(_paces) >= MOST_PACES:  # so that programs with ever new sizes do not fill the memory
+            _paces.clear()
+        pace = _paces[key] = Pace()
+
+    def together() -> bool:
+        groups = np.array([(0, 1, tasks)], np.int64)
+        program = np.array([(entry, block.ctypes.data, tasks)], np.int64)
+        return run_together(program, groups, _counters(1, n), n)
+
+    pace.run(lambda: _run_one(entry, block, tasks) is None, together)
 
 
 def _groups(tasks: np.ndarray) -> list[tuple[int, int, int]]:

@@ -120,7 +120,8 @@ class Kernel:
     @staticmethod
     def run(launch: Launch) -> None:
         """Run all tasks of a launch."""
-        driver.run(launch.entry, launch.block, launch.tasks)
+        size = sum([a.size for a in launch.args if a.__class__ is np.ndarray]) if launch.tasks > 1 else 0
+        driver.run(launch.entry, launch.block, launch.tasks, size)
 
     def prepare(self, args: tuple) -> Launch:
         """A launch of these arguments, checked and packed, which may run many times."""

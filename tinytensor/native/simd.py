@@ -9,6 +9,8 @@ import os
 import llvmlite.binding as llvm
 from numba import config
 
+from tinytensor.cpython.systems import second_cache
+
 _REGISTER = {"avx512": 64, "avx2": 32, "neon": 16, "none": 16}  # bytes ("none": LLVM makes them of smaller ones)
 
 
@@ -44,6 +46,7 @@ SIMD = _choose()  # part of the name of the folder where builds are kept
 BYTES = _REGISTER[SIMD]  # in a register
 LINE = 64  # bytes in a line of the caches, the unit that memory delivers; the widest register is as long
 NEAR = 1 << 17  # bytes: a larger array is prefetched, since it may be in no near cache
+SECOND = second_cache()  # bytes; blocks are as large as suits it, which no bit of a result depends on
 
 
 def processor() -> str:

@@ -114,7 +114,9 @@ def matrix_product(a: np.ndarray, b: np.ndarray, term: np.ndarray | None = None,
         term = np.broadcast_to(term, shape)
     elif term.ndim == 1:  # broadcast_to takes eight times as long, as long as a small product
         term = np.ndarray(shape, a.dtype, contiguous(term), strides=(0, 0, a.itemsize))
-    in_program = state.recording is not None
-    rows, columns, scratch = kernels.matmul.matmul_plan(*a.shape, b.shape[2], a.itemsize, a.strides[2], in_program)
-    launch(kernels.matmul.matmul, a, b, term, int(relu), rows, columns, y, empty(scratch, a.dtype))
+    in_program = state.recording is not None and state.recording.in_program
+    plan = kernels.matmul.matmul_plan(*a.shape, b.shape[2], a.itemsize, a.strides[1:], in_program)
+    rows, columns, panels, copies = plan
+    copy = empty(copies, a.dtype) if copies[0] else _no_term(0, a.dtype)
+    launch(kernels.matmul.matmul, a, b, term, int(relu), rows, columns, y, empty(panels, a.dtype), copy)
     return y
