@@ -242,9 +242,10 @@ def matmul(a, b, term, relu, rows, columns, y, scratch, copy, task, tasks):
     K = a.shape[2]
     full = 2 * lanes(y)
     deep = pieces(min(K, DEPTH), lanes(y)) * lanes(y)
-    group = min(GROUP, pieces(columns, full))
+    high, panels = min(rows, M), pieces(min(columns, N), full)  # of a block, which may be larger than y
+    group = min(GROUP, panels)
     group = group if scratch.shape[1] >= group * deep else 1
-    kept = K > DEPTH and scratch.shape[1] >= group * deep + pieces(columns, full) * rows
+    kept = K > DEPTH and scratch.shape[1] >= group * deep + panels * high
     across, down = pieces(N, columns), pieces(M, rows)
     first_block, last_block = share(n * across * down, task, tasks)
     panel = scratch[task]
@@ -284,7 +285,7 @@ def matmul(a, b, term, relu, rows, columns, y, scratch, copy, task, tasks):
                 elif width % lanes(y) > 0:  # so that no register reads beyond a row
                     pack(b[m], first, last, j, width, deep, panel)
                     source, beside = panel, (-first, 0)
-                at = group * deep + p * rows - begin
+                at = group * deep + p * high - begin
                 place = first, last, K, panel, at, kept, term[m], relu, y[m], j, width, asks
                 if width <= lanes(y):
                     tiles(zero_tile(y, HEIGHT, 1), begin, end, factor, away, source, beside, *place)
