@@ -213,7 +213,7 @@ def _quotient(a: arb, b: arb) -> arb:
     return a / b
 
 
-def _product(a, b, term, relu, rows, columns, y, scratch) -> None:
+def _product(a, b, term, relu, rows, columns, y, scratch, copy) -> None:
     """The launch of `matmul`, by its definition: y[n] = a[n] b[n] + term, then max(0, y) if relu."""
     for n in range(a.shape[0]):
         found = _matrix(a[n]) * _matrix(b[n])

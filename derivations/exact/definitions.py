@@ -135,7 +135,7 @@ def rms_norm(x, weight, eps, *_):
 # ---------------------------------------------------------------------------------------------- products, attention
 
 
-def matmul(a, b, term, relu, rows, columns, y, scratch):
+def matmul(a, b, term, relu, *_):
     y = a @ b + term if term.size else a @ b
     return {"y": np.where(np.array([[[e.witness > 0 for e in row] for row in m] for m in y]), y, 0) if relu else y}
 

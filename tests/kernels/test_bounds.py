@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import chain, product
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from symbolic.test_compiled import calls, interpreted  # noqa: E402
 from thorough import some  # noqa: E402
 
 from tinytensor.kernels import KERNELS  # noqa: E402
+from tinytensor.kernels.matmul import BESIDE, DEPTH, GROUP, HEIGHT, copy_shape, panel_shape  # noqa: E402
 from tinytensor.native.kernel import Loop, kernel  # noqa: E402
 from tinytensor.native.vectors import load, store  # noqa: E402
 
@@ -180,12 +182,55 @@ def guarded(a: np.ndarray, at_end: bool) -> np.ndarray:
     return copy
 
 
+def large_products(dtype: type) -> Iterator[tuple[str, list, dict]]:
+    """Products with copies of a, groups of panels and unfinished sums, each at its least size; and with less of it.
+
+    The samples of the proofs have blocks that are too small for them. A block of far more rows or columns than y has
+    needs as much memory as one with all of y; with less memory than that, the kernel must do without.
+    """
+    rng = np.random.default_rng(0)
+    wide = panel_shape(DEPTH, np.dtype(dtype).itemsize)[1]
+    # rows, products of a sum, columns, and the rows and columns of a block
+    sizes = [(2 * BESIDE + 1, DEPTH + 3, 3 * wide + 5, BESIDE + HEIGHT, 2 * wide)]
+    sizes += [
+        (HEIGHT + 3, DEPTH + 1, (GROUP + 1) * wide + 1, *far) for far in ((HEIGHT, FAR[3]), (FAR[3], 40), (FAR[0],) * 2)
+    ]
+    sizes += [(BESIDE - 1, 7, wide + 3, BESIDE, wide + 3), (1, DEPTH + 9, 5 * wide + 1, 1, 5 * wide)]
+    for at, (M, K, N, rows, columns) in enumerate(sizes):
+        high, panels = min(rows, M), -(-min(columns, N) // wide)
+        deep = panel_shape(K, np.dtype(dtype).itemsize)[0]
+        needed = min(GROUP, panels) * deep + (panels * high if K > DEPTH else 0)
+        whole = rng.standard_normal((1, M, K)).astype(dtype), rng.standard_normal((1, K, N)).astype(dtype)
+        for flip_a, flip_b in product((False, True), repeat=2):
+            a, b = (
+                x.transpose(0, 2, 1).copy().transpose(0, 2, 1) if flip else x
+                for x, flip in zip(whole, (flip_a, flip_b), strict=True)
+            )
+            copies = [(0, 0, 0)]
+            copies += [(2, *copy_shape(K, rows, a.itemsize, flip_a))] if rows == high or rows < FAR[0] else []
+            for depth, copy in product((needed, needed - 1, deep), copies):
+                if depth >= deep:
+                    scratch, copy = (np.full(shape, np.nan, dtype) for shape in ((2, depth, wide), copy))
+                    args = [
+                        a,
+                        b,
+                        np.empty((1, 0, 0), dtype),
+                        0,
+                        rows,
+                        columns,
+                        np.empty((1, M, N), dtype),
+                        scratch,
+                        copy,
+                    ]
+                    yield f"matmul-large-{at}: {flip_a} {flip_b} {depth} {copy.shape}", args, {}
+
+
 def run_guarded(names: list[str]) -> None:
     """Call compiled kernels on guarded arrays; says before each call what it does: a crash is in the last one."""
     for name in names:
         for dtype in (np.float32, np.float64):
-            ran = 0
-            for told, args, _ in some(wrong_calls(name, dtype), one_in=4):
+            ran, more = 0, large_products(dtype) if name == "matmul" else ()
+            for told, args, _ in chain(some(wrong_calls(name, dtype), one_in=4), more):
                 if isinstance(KERNELS[name], Loop) and refused(KERNELS[name], args):
                     continue
                 for at_end in (True, False):
@@ -194,7 +239,7 @@ def run_guarded(names: list[str]) -> None:
                         KERNELS[name](*[guarded(a, at_end) if isinstance(a, np.ndarray) else a for a in args])
                         ran += 1
                     except (ValueError, TypeError):
-                        pass
+                        assert "large" not in told, told
             assert ran > 0
     print("whole")
 

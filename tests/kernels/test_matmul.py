@@ -4,30 +4,62 @@ import numba
 import numpy as np
 import pytest
 
-from tinytensor.kernels.matmul import DEPTH, HEIGHT, LINE, PAGE, PRODUCTS, matmul, matmul_plan
+from tinytensor.kernels import matmul as module
+from tinytensor.kernels.matmul import (
+    ACROSS,
+    AT_ONCE,
+    BESIDE,
+    DEPTH,
+    GROUP,
+    HEIGHT,
+    LARGE,
+    PRODUCTS,
+    SIDE,
+    copy_shape,
+    matmul,
+    matmul_plan,
+    panel_shape,
+)
 from tinytensor.native.kernel import KERNELS, MOST_TASKS
-from tinytensor.native.simd import BYTES
+from tinytensor.native.simd import BYTES, LINE
 
 JIT = not numba.config.DISABLE_JIT
 SIZES = range(1, 41) if JIT else (1, 2, 4, 5, 9)
-LARGE = (96, 400, 130) if JIT else (6, 5, 33)  # M, K, N
+CUT = (96, 400, 130) if JIT else (6, 5, 33)  # M, K, N of a product of several tasks
 EPS = {np.float32: 2.0**-24, np.float64: 2.0**-53}
+compiled_only = pytest.mark.skipif(not JIT, reason="products of this size take minutes where the kernel runs as Python")
 
 
-def run_matmul(a, b, term=None, relu=0, block=None, room=1):
+def plan_of(a, b, block=None, room=None):
+    """Rows and columns of a block, and the shapes of scratch and copy; `block` and `room` as in run_matmul."""
+    rows, columns, scratch, copy = matmul_plan(*a.shape, b.shape[2], a.itemsize, a.strides[1:])
+    deep, width = panel_shape(a.shape[2], a.itemsize)
+    if block is not None:
+        rows, columns = block
+        scratch = a.shape[0] * -(-a.shape[1] // rows) * -(-b.shape[2] // columns), *scratch[1:]
+    if room is not None:
+        wide = -(-columns // width)
+        scratch = scratch[0], (min(GROUP, wide) * deep + wide * rows if room else deep), width
+    if room is not None or block is not None:
+        copied = room != 0 and a.itemsize in a.strides[1:]
+        shape = copy_shape(a.shape[2], rows, a.itemsize, a.strides[1] == a.itemsize)
+        copy = (scratch[0], *shape) if copied else (0, 0, 0)
+    return rows, columns, scratch, copy
+
+
+def run_matmul(a, b, term=None, relu=0, block=None, room=None):
     """The product as the engine asks for it; `block`: in blocks of so many rows and columns, a task for each.
 
-    `room` = 0: no room for a copy of a block of a, wherever its columns lie.
+    `room` = 0: no copy of a, one panel, and no place for unfinished sums; 1: there is room for all of these, wherever a
+    has dense rows or columns. Without it the plan decides, but with a `block` there are copies, too.
     """
     # NaN in what the kernel must overwrite: a number that it forgets to write or reads too early shows
     shape = a.shape[0], a.shape[1], b.shape[2]
     y = np.full(shape, np.nan if a.dtype.kind == "f" else -77, a.dtype)
-    rows, columns, scratch = matmul_plan(*a.shape, b.shape[2], a.itemsize, a.strides[2] * room)
-    if block is not None:
-        rows, columns = block
-        scratch = (shape[0] * -(-shape[1] // rows) * -(-shape[2] // columns), *scratch[1:])
+    rows, columns, *others = plan_of(a, b, block, room)
     term = np.empty((a.shape[0], 0, 0), a.dtype) if term is None else np.broadcast_to(term, shape)
-    matmul(a, b, term, relu, rows, columns, y, np.full(scratch, y.flat[0] if y.size else 0, a.dtype))
+    scratch, copy = (np.full(other, np.nan if a.dtype.kind == "f" else -77, a.dtype) for other in others)
+    matmul(a, b, term, relu, rows, columns, y, scratch, copy)
     return y
 
 
@@ -64,7 +96,7 @@ def test_every_size(which, dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_tasks_and_tails_of_large_products(dtype):
     rng = np.random.default_rng(0)
-    m, k, n = LARGE
+    m, k, n = CUT
     if JIT:
         assert m * k * n > 2 * PRODUCTS and k > DEPTH
     for dm, dn in zip(range(HEIGHT + 1), (0, 1, 15, 25, 31, 16, 2)):
@@ -195,31 +227,149 @@ def test_the_term_may_be_the_result():
     rng = np.random.default_rng(0)
     a, b, y = (rng.integers(-9, 9, s).astype(np.float32) for s in ((1, 13, 9), (1, 9, 37), (1, 13, 37)))
     expected = a @ b + y
-    rows, columns, scratch = matmul_plan(1, 13, 9, 37, 4)
-    matmul(a, b, y, 0, rows, columns, y, np.full(scratch, np.nan, np.float32))
+    rows, columns, *others = plan_of(a, b)
+    matmul(a, b, y, 0, rows, columns, y, *(np.full(other, np.nan, np.float32) for other in others))
     assert (y == expected).all()
 
 
+def columns_dense(x):
+    """The same matrices, whose columns lie in one piece."""
+    return x.transpose(0, 2, 1).copy().transpose(0, 2, 1)
+
+
+# Each of M, K and N lies just beside a size at which blocks, panels or groups of panels begin.
+AROUND = [
+    (LARGE, 2 * DEPTH + 1, LARGE),
+    (LARGE - 1, 2 * DEPTH, LARGE),
+    (SIDE, DEPTH + 1, LARGE // 2),
+    (SIDE + 1, 2 * DEPTH + 1, SIDE + 1),
+    (LARGE + HEIGHT + 1, 4 * DEPTH + 1, GROUP * 32 + 1),
+    (LARGE + 3, 4 * DEPTH - 1, LARGE + GROUP * 32 + 17),
+    (2 * SIDE + HEIGHT // 2, DEPTH // 4, LARGE - 1),
+]
+
+
+@compiled_only
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_copied_columns_give_the_same_bits(dtype):
-    rng = np.random.default_rng(4)
-    page = PAGE // np.dtype(dtype).itemsize
-    for m, k, n in ((1, 3, 70), (13, 5, 70), LARGE) if JIT else ((3, 5, 70),):
-        rows = draw(rng, (2, k, 2 * page), dtype)[:, :, page - 3 :]  # the first number of a row may lie anywhere
-        a, b = rows[:, :, :m].transpose(0, 2, 1), draw(rng, (2, k, n), dtype)
-        height, _, scratch = matmul_plan(*a.shape, n, a.itemsize, a.strides[2])
-        assert scratch[2] >= 2 * BYTES // a.itemsize + height and scratch[2] * a.itemsize % (2 * LINE) == LINE
-        y = run_matmul(a, b)
+@pytest.mark.parametrize("sizes", AROUND, ids=lambda sizes: "x".join(map(str, sizes)))
+def test_products_beyond_every_block(sizes, dtype):
+    rng = np.random.default_rng(sum(sizes))
+    m, k, n = sizes
+    a, b = draw(rng, (1, m, k), dtype), draw(rng, (1, k, n), dtype)
+    expected = run_matmul(a, b, room=0)
+    check_product(expected, a, b)
+    for left in (a, columns_dense(a)):
+        for right in (b, columns_dense(b)):
+            assert bits_equal(expected, run_matmul(left, right)), (left.strides, right.strides)
+
+
+@compiled_only
+def test_the_sizes_beyond_blocks_are_copied_both_ways():
+    """As a rule; the others show that a size just below one that is worth copies is right, too."""
+    copied = [
+        (rows, matmul_plan(1, m, k, n, 4, (k * 4, 4) if rows else (4, m * 4))[3][0] > 0)
+        for m, k, n in AROUND
+        for rows in (True, False)
+    ]
+    assert all(copied.count((rows, made)) >= 1 for rows in (True, False) for made in (True, False))
+    assert sum(made for _, made in copied) >= len(AROUND)
+
+
+FACTORS = ("rows", "columns")  # of which the numbers lie in one piece
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("left", FACTORS)
+def test_small_blocks_with_copies_change_no_bit(left, dtype):
+    """Rows and columns that end anywhere in a tile, a pair of tiles, a register, a panel and a group of panels."""
+    rng = np.random.default_rng(0)
+    width = 2 * BYTES // np.dtype(dtype).itemsize
+    rows = (*range(1, 2 * BESIDE + 2), 4 * BESIDE - 1) if JIT else (1, BESIDE + 1)
+    for at, high in enumerate(rows):
+        m, k = 2 * high + at % 3, (1, AT_ONCE - 1, AT_ONCE, 2 * AT_ONCE + 1, DEPTH, DEPTH + 3)[at % 6 if JIT else 2]
+        wide = (1, width - 1, width, 2 * width + 1, GROUP * width, (GROUP + 1) * width + 3)[(at // 2) % 6 if JIT else 2]
+        n = wide + (0, 1, width // 2 + 1)[at % 3]
+        a, b = draw(rng, (2, m, k), dtype), draw(rng, (2, k, n), dtype)
+        expected = run_matmul(a, b, room=0)
+        check_product(expected, a, b)
+        factor = columns_dense(a) if left == "columns" else a
+        assert plan_of(factor, b, (high, wide))[3][0] > 1
+        for right in (b, columns_dense(b), np.repeat(b, 2, 2)[:, :, ::2]):
+            for room in (0, 1):
+                assert bits_equal(expected, run_matmul(factor, right, block=(high, wide), room=room)), (high, wide, k)
+
+
+def test_factors_of_any_strides_with_room_for_copies():
+    """Dense rows of every other row, dense columns of every other one, overlapping windows; and neither way dense."""
+    rng = np.random.default_rng(0)
+    depth = DEPTH + 5 if JIT else 7
+    x, b = draw(rng, (2, 4 * HEIGHT + 6, 2 * depth), np.float32), draw(rng, (2, depth, 70), np.float32)
+    series = draw(rng, (2, 2 * HEIGHT + 3 + depth), np.float32)
+    shape = 2, 2 * HEIGHT + 3, depth
+    factors = {
+        "every other row": x[:, ::2, :depth],
+        "rows from the last": x[:, ::-1, 3 : 3 + depth],
+        "every other column": columns_dense(x)[:, :, ::2],
+        "columns from the last": columns_dense(x)[:, 1:, depth - 1 :: -1],
+        "windows": np.lib.stride_tricks.as_strided(series, shape, (series.strides[0], 4, 4)),
+        "one matrix for both": np.broadcast_to(x[:1, :, :depth], (2, x.shape[1], depth)),
+        "one row for all": np.broadcast_to(x[:, :1, :depth], shape),
+        "neither": x[:, :, ::2],
+        "neither, from the last": x[:, ::-2, ::-2],
+    }
+    for what, a in factors.items():
+        y = run_matmul(a, b, block=(BESIDE + HEIGHT, 33))
         check_product(y, a, b)
-        assert (y == run_matmul(a.copy(), b)).all()
-        assert (y == run_matmul(a, b, room=0)).all()  # without the room, the kernel reads it in place
+        assert bits_equal(y, run_matmul(a.copy(), b, room=0)), what
+        copied = plan_of(a, b, (BESIDE + HEIGHT, 33))[3][0] > 0
+        assert copied != what.startswith("neither"), what
+
+
+def test_a_copy_of_another_shape_is_refused():
+    rng = np.random.default_rng(0)
+    b = draw(rng, (1, 20, 40), np.float32)
+    for a in (draw(rng, (1, 30, 20), np.float32), columns_dense(draw(rng, (1, 30, 20), np.float32))):
+        rows, columns, scratch, (tasks, high, wide) = plan_of(a, b, (16, 32))
+        y, term = np.empty((1, 30, 40), np.float32), np.empty((1, 0, 0), np.float32)
+
+        def call(shape, a=a, rows=rows, columns=columns, scratch=scratch, y=y, term=term):
+            matmul(a, b, term, 0, rows, columns, y, np.empty(scratch, np.float32), np.empty(shape, np.float32))
+
+        call((tasks, high, wide))
+        wrong = [(tasks - 1, high, wide), (tasks, high - 1, wide), (tasks, high, wide - 1), (tasks, high + 1, wide)]
+        for shape in (*wrong, (tasks, wide, high), (high, wide), (tasks, high, wide, 1)):
+            with pytest.raises(
+                ValueError, match=r"matmul\(.*: expected .*copy_fits\(copy, T, K, rows, a\); got .*, copy \("
+            ):
+                call(shape)
+        with pytest.raises(ValueError, match="copy_fits"):  # of a factor whose numbers lie together neither way
+            call(
+                (tasks, high, wide),
+                a=np.repeat(a, 2, 2)[:, :, ::2] if a.strides[2] == 4 else np.repeat(a, 2, 1)[:, ::2],
+            )
+
+
+@compiled_only
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_nan_of_a_copied_factor_stays_in_its_row(dtype):
+    """What a copy has beyond the last row or product is multiplied with nothing that is kept."""
+    rng = np.random.default_rng(0)
+    a, b = draw(rng, (1, LARGE + 5, 2 * DEPTH + 3), dtype), draw(rng, (1, 2 * DEPTH + 3, LARGE), dtype)
+    places = (0, 0), (LARGE // 2 + 3, DEPTH), (LARGE + 4, 2 * DEPTH + 2)
+    for i, k in places:
+        a[0, i, k] = np.nan
+    for left in (a, columns_dense(a)):
+        assert plan_of(left, b)[3][0] > 0
+        assert (np.isnan(run_matmul(left, b)).all(2)[0].nonzero()[0] == [i for i, _ in places]).all()
+        assert np.isnan(run_matmul(left, b)).sum() == len(places) * LARGE
 
 
 def test_plan_has_whole_tiles_and_enough_tasks():
     for m in (0, 1, 6, 7, 96, 768, 5000):
         for k in (0, 1, 32, 1000):
             for n in (0, 1, 32, 65, 512, 3000):
-                rows, columns, (tasks, depth, width) = matmul_plan(1, m, k, n, 4)
+                rows, columns, (tasks, depth, width), copy = matmul_plan(1, m, k, n, 4)
+                assert copy == (0, 0, 0)  # without its strides nothing is known of a
                 blocks = -(-m // rows) * -(-n // columns)
                 assert rows % HEIGHT == 0 and columns % width == 0 and rows > 0 and columns > 0
                 assert 1 <= tasks <= max(1, min(blocks, MOST_TASKS)) and depth >= min(k, DEPTH)
@@ -228,9 +378,47 @@ def test_plan_has_whole_tiles_and_enough_tasks():
         tasks = matmul_plan(1, m, k, n, 4)[2][0]
         assert tasks % 2 == 0 or tasks > 8  # enough for two threads, and as much for each
     for m, k, n in ((512, 16, 16), (512, 16, 27), (16, 512, 16)):  # micro's: too little to wake a thread for
-        alone, together = (matmul_plan(1, m, k, n, 4, 0, in_program)[2][0] for in_program in (False, True))
+        alone, together = (matmul_plan(1, m, k, n, 4, (0, 0), in_program)[2][0] for in_program in (False, True))
         assert alone == 1 and together % 2 == 0
-    assert matmul_plan(1, 16, 16, 16, 4, 0, True)[2][0] == 1  # too little to be worth a word between threads
+    assert matmul_plan(1, 16, 16, 16, 4, (0, 0), True)[2][0] == 1  # too little to be worth a word between threads
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("itemsize", [4, 8])
+def test_plan_of_copies_bounds_their_memory(itemsize, threads, monkeypatch):
+    """A block has less than SIDE + HEIGHT rows, and less than SIDE + two registers columns, however large the product.
+
+    So the copy of a task holds less than (SIDE + HEIGHT + BESIDE) ACROSS / BESIDE columns or rows of DEPTH numbers and
+    a line, its scratch GROUP panels and a number for each place of the block; and there are two tasks for each thread.
+    """
+    monkeypatch.setattr(module.config, "NUMBA_NUM_THREADS", threads)
+    matmul_plan.cache_clear()
+    deepest, width = panel_shape(DEPTH, itemsize)
+    most_rows, most_columns = SIDE + HEIGHT - 1, SIDE + width - 1
+    most_copied = -(-most_rows // BESIDE) * BESIDE * max(deepest * ACROSS / BESIDE, deepest + LINE // itemsize)
+    made = set()
+    for n in (1, 3):
+        for m in (LARGE - 1, LARGE, 300, SIDE + 1, 5000, 10**6):
+            for k in (1, DEPTH // 4, DEPTH, 2 * DEPTH, 2 * DEPTH + 1, 10**5):
+                for columns_of_b in (1, LARGE // 2, LARGE, SIDE + 1, 3000, 10**6):
+                    for strides in ((itemsize, m * itemsize), (k * itemsize, itemsize), (itemsize,) * 2, (0, 8 * k)):
+                        rows, columns, scratch, copy = matmul_plan(n, m, k, columns_of_b, itemsize, strides)
+                        tasks, deep, wide = scratch
+                        assert rows % HEIGHT == 0 and columns % width == 0 and wide == width
+                        made.add((copy[0] > 0, strides[0] == itemsize))
+                        if copy[0] == 0:
+                            assert copy == (0, 0, 0) and deep == panel_shape(k, itemsize)[0]
+                            continue
+                        blocks = n * -(-m // rows) * -(-columns_of_b // columns)
+                        assert copy[0] == tasks <= min(2 * threads, blocks)
+                        assert copy[1:] == copy_shape(k, rows, itemsize, strides[0] == itemsize)
+                        assert copy[1] * copy[2] <= most_copied
+                        assert rows <= most_rows and columns <= most_columns
+                        assert deep * wide <= GROUP * deepest * width + most_rows * most_columns
+                        assert k <= DEPTH or deep >= min(GROUP, columns // width) * deepest + rows * columns // width
+                        assert m >= LARGE and (tasks == 2 * threads or n * m * k * columns_of_b < 10**9)
+    assert made == {(True, True), (True, False), (False, True), (False, False)}
+    matmul_plan.cache_clear()
 
 
 def test_kernel_is_registered_by_its_name():

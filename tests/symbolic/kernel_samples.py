@@ -48,7 +48,7 @@ from tinytensor.symbolic.normal import ROUNDED
 from tinytensor.symbolic.scalars import CLOSE, reading
 from tinytensor.symbolic.tensors import derivative
 
-SCRATCH = ("scratch", "peak")
+SCRATCH = ("scratch", "copy", "peak")
 # what exact scalars do not show: in these an exp is of a number <= 0 always, so that no float overflows
 SHIFTED = {"softmax", "log_softmax", "reduce_logsumexp", "cross_entropy", "attention", "attention_of_one", "logsigmoid"}
 
@@ -409,26 +409,40 @@ for W, B in ((sym("w", D), sym("b", D)), (NONE, NONE)):
 # --------------------------------------------------------------------------------------------- matrix products
 
 
-def product(a, b, term=None, relu=0, block=None, room=None, deep=None, **constants):
-    """A sample: `block` cuts y into blocks of so many rows and columns, which four tasks share; a panel has `deep`
-    rows of `room` columns."""
-    n, M, N = *a.shape[:2], b.shape[2]
-    rows, columns, scratch = matmul_plan(*a.shape, N, 4)  # a panel for registers as wide as those of any sample
+def product(a, b, term=None, relu=0, block=None, deep=None, copied=False, **constants):
+    """A sample: `block` cuts y into blocks of so many rows and columns, which four tasks share; their panels, and
+    unfinished sums, have `deep` rows in all. If `copied`, there is room for blocks of a."""
+    n, M, K, N = *a.shape, b.shape[2]
+    rows, columns, scratch, _ = matmul_plan(n, M, K, N, 4)  # a panel for registers as wide as those of any sample
     rows, columns = block or (rows, columns)
     term = np.empty((n, 0, 0), object) if term is None else term
-    panels = blank(4 if block else 1, deep or scratch[1], room or scratch[2])
-    call = a, b, term, relu, rows, columns, blank(n, M, N), panels
-    add("matmul", matmul, call, constants=constants, fits_builds=room is None and deep is None)
+    tasks, copy = 4 if block else 1, blank(0, 0, 0)
+    if copied:
+        rows_of_panel = -(-min(K, constants["DEPTH"]) // 2) * 2  # registers have two numbers
+        tiles = -(-rows // constants["BESIDE"]) * rows_of_panel, 4
+        copy = blank(tasks, *(tiles if a.strides[1] == a.itemsize else (rows, rows_of_panel + 1)))
+    call = a, b, term, relu, rows, columns, blank(n, M, N), blank(tasks, deep or scratch[1], scratch[2]), copy
+    add("matmul", matmul, call, constants=constants, fits_builds=deep is None and not copied)
 
 
 # Registers of two numbers, tiles of two rows, panels of two rows of b: tiles and their edges, sums in several pieces.
-# Beside such panels there is room for blocks of a, which are copied where a's columns are dense.
 SMALL = {"BYTES": 16, "HEIGHT": 2, "DEPTH": 2}
+# Two tiles beside each other in a copy, or one of three rows (a copy has four numbers in a row); two panels in a group.
+COPIED = SMALL | {"BESIDE": 4, "AT_ONCE": 2, "GROUP": 2}
+THREES = COPIED | {"HEIGHT": 3, "BESIDE": 3, "DEPTH": 3}
 A, B, BIAS = sym("a", 2, 5, 5), sym("b", 2, 5, 7), sym("c", 7)
 for left in (A, sym("a", 2, 5, 5).transpose(0, 2, 1)):
     for right in (B, sym("b", 2, 7, 5).transpose(0, 2, 1), sym("b", 5, 7, 2).transpose(2, 0, 1)):
         product(left, right)
         product(left, right, block=(4, 4), **SMALL)
+LONG = sym("a", 2, 7, 5)
+for left in (LONG, sym("a", 2, 5, 7).transpose(0, 2, 1)):
+    for right in (sym("b", 1, 5, 14), sym("b", 1, 14, 5).transpose(0, 2, 1), sym("b", 5, 14, 1).transpose(2, 0, 1)):
+        product(left[:1], right, block=(6, 12), deep=4 + 3 * 6, copied=True, **COPIED)  # 4 rows of panels, and the sums
+    for deep in (16, 3, 2):  # room for panels of a group, and for one alone; sums stay in y
+        product(left, sym("b", 2, 5, 7), block=(4, 8), deep=deep, copied=True, **COPIED, FEW=0, SPAN=0)
+    product(left, sym("b", 2, 5, 7), block=(6, 8), deep=40, copied=True, **THREES)
+    product(left, sym("b", 2, 5, 7), block=(6, 8), deep=40, copied=True, **THREES, NEAR=0)
 for HIGH in (3, 4):  # of five rows two are left over, for which there is a tile; of seven three, which fill a whole one
     product(sym("a", 1, 2 * HIGH - 1, 3), B[:1, :3], **{**SMALL, "HEIGHT": HIGH, "HALF": 2})
 product(A, B, block=(4, 4), **SMALL, FEW=0, SPAN=0)  # b is packed though its rows lie in one piece
@@ -683,13 +697,12 @@ add("rms_norm_backward", rms_norm_back, call, constants=PAIRS)  # a rest alone
 product(sym("a", 0, 1, 1), sym("b", 0, 1, 1))
 product(sym("a", 1, 2, 2), sym("b", 1, 2, 2), **(SMALL | {"DEPTH": 1}))  # a product at a time
 product(sym("a", 1, 1, 3), sym("b", 1, 3, 37), BYTES=16, DEPTH=2)  # one row, whose sums are put away and taken again
-# neighbours of two matrices lie together, which are no columns; and there is no room for the third row's register
+# neighbours of two matrices lie together, which are no columns
 product(sym("a", 5, 5, 2).transpose(2, 0, 1), sym("b", 2, 5, 7), block=(4, 4), **SMALL)
-product(sym("a", 2, 5, 5).transpose(0, 2, 1), sym("b", 2, 5, 7), block=(3, 4), room=7, **SMALL)
 product(sym("a", 1, 2, 2), sym("b", 1, 3, 2).transpose(0, 2, 1), deep=2, **SMALL)  # a panel that is filled
 for rows, columns in ((3, 7), (4, 3), (1, 37)):  # y += a b
     y = sym("c", 1, rows, columns)
-    call = sym("a", 1, rows, 2), sym("b", 1, 2, columns), y, 0, 4, 40, y, blank(1, 8, 8)
+    call = sym("a", 1, rows, 2), sym("b", 1, 2, columns), y, 0, 4, 40, y, blank(1, 8, 8), blank(0, 0, 0)
     summed = lambda *args: matmul(*args) | {"term": matmul(*args)["y"]}  # noqa: E731
     add("matmul", summed, call, constants=SMALL, fits_builds=False)
 product(sym("a", 1, 1, 3), sym("b", 1, 5, 3).transpose(0, 2, 1))
@@ -707,12 +720,23 @@ add_attention(2, 2, 1, 3, 1, 1, several, 0, WIDTH=2, LANES=2)
 add_attention(1, 1, 3, 3, 1, 3, HOLES, 0, WIDTH=2, LANES=2, COLUMNS=4)  # fewer columns than are taken together
 for sizes, mask in (((1, 1, 3, 3, 1, 0), HOLES), ((1, 1, 2, 2, 1, 0), NO_MASK)):
     add_attention(*sizes, mask, 0, WIDTH=2, LANES=2)
-# rows and columns of a block differ; the last tile is one register wide; no room to copy a block; one row with ReLU
+# rows and columns of a block differ; the last tile is one register wide; one row with ReLU
 LEFT = sym("a", 2, 5, 5)
 product(LEFT, sym("b", 2, 5, 7), block=(2, 4), **SMALL)
 product(LEFT, sym("b", 2, 5, 6), block=(4, 4), **SMALL)
-for room in (4, 7, 8):  # a register pair alone, and what a block of four rows needs beside it
-    product(sym("a", 2, 5, 5).transpose(0, 2, 1), sym("b", 2, 5, 7), block=(4, 4), room=room, **SMALL)
+product(
+    sym("a", 2, 5, 5).transpose(0, 2, 1),
+    sym("b", 2, 5, 7),
+    block=(3, 8),
+    deep=20,
+    copied=True,
+    **(COPIED | {"BESIDE": 2}),
+)
+product(
+    sym("a", 2, 5, 5), sym("b", 2, 5, 7), block=(4, 4), deep=2, **SMALL, NEAR=0
+)  # the memory is asked for, and sums stay in y
+for left in (sym("a", 1, 1, 5), sym("a", 1, 5, 1).transpose(0, 2, 1)):  # one row that is copied
+    product(left, sym("b", 1, 5, 23), block=(1, 24), deep=20, copied=True, **COPIED)
 for relu in (0, 1):
     product(sym("a", 1, 1, 2), sym("b", 1, 2, 33), sym("c", 1, 1, 33), relu, BYTES=16)
 product(sym("a", 1, 1, 3), sym("b", 1, 40, 3).transpose(0, 2, 1), sym("c", 1, 1, 40))
@@ -884,7 +908,14 @@ heaps = np.full((1, 1100, 1), 1.0)
 heaps[0, 3], heaps[0, 700] = INF, 1e30
 special("reduce_sum", lambda x, y: {"y": [[INF]]}, heaps, unwritten(1, 1))
 call = np.array([[[NAN], [INF], [-INF]]]), np.ones((1, 1, 1)), np.empty((1, 0, 0)), 1, 6, 16
-special("matmul", lambda *_: {"y": [[[NAN], [INF], [0.0]]]}, *call, unwritten(1, 3, 1), unwritten(1, 16, 32))
+special(
+    "matmul",
+    lambda *_: {"y": [[[NAN], [INF], [0.0]]]},
+    *call,
+    unwritten(1, 3, 1),
+    unwritten(1, 16, 32),
+    unwritten(0, 0, 0),
+)
 special("relu_backward", lambda h, z, y: {"y": h}, np.array([3.0]), np.array([NAN]), unwritten(1))
 
 

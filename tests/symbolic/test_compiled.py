@@ -91,5 +91,5 @@ def test_compiled_and_source_agree(name, dtype):
         kernel(*compiled)
         interpreted(kernel, source, constants)
         for parameter, a, b in zip(kernel.names, compiled, source, strict=True):
-            if isinstance(a, np.ndarray) and parameter != "scratch":
+            if isinstance(a, np.ndarray) and parameter not in ("scratch", "copy"):
                 assert distance(a, b) <= BOUND, (name, parameter, a, b)
