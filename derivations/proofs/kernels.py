@@ -28,8 +28,8 @@ from tinytensor.kernels.attention import (
     attention_of_one_scratch,
     attention_scratch,
 )
+from tinytensor.kernels.matmul import AT_ONCE, BESIDE, DEPTH, FEW, GROUP, HEIGHT, TILES, copy_shape, matmul_plan
 from tinytensor.kernels.matmul import COLUMNS as COLUMNS_OF_A_BLOCK
-from tinytensor.kernels.matmul import DEPTH, FEW, HEIGHT, PAGE, TILES, matmul_plan
 from tinytensor.kernels.norm import TERMS
 from tinytensor.kernels.reduce import BLOCK
 from tinytensor.native.kernel import MOST_TASKS, Elementwise
@@ -316,6 +316,10 @@ def rows_by_number(trial: Trial) -> None:
 
 # Rows, products of a sum, columns: each beyond its block once, with the others small, and all three together.
 HIGH, DEEP, WIDE, ALL = (2, 203, 11, 21), (2, 11, 530, 19), (1, 67, 19, 275), (1, 195, 259, 35)
+# Beyond a block of a that is copied, which has so many rows and columns; and a product whose copies the plan asks for.
+COPIED = (1, 2 * BESIDE + 3, DEPTH + 3, (GROUP + 1) * 2 * REGISTER + 5)
+BLOCK_OF_COPIES = BESIDE + HEIGHT, (GROUP + 1) * 2 * REGISTER
+PLANNED = (1, 259, 67, 131)
 LAYOUTS = {  # the memory layout of a matrix of so many rows and columns
     "as it is": lambda draw, n, rows, columns: draw(n, rows, columns),
     "transposed": lambda draw, n, rows, columns: draw(n, columns, rows).transpose(0, 2, 1),
@@ -324,9 +328,9 @@ LAYOUTS = {  # the memory layout of a matrix of so many rows and columns
 }
 
 
-def product(trial: Trial, sizes: tuple[int, ...], left: str, right: str, epilogue: str = "", copied: bool = False):
-    """One product. epilogue: "bias", "term", "relu", or two of these; copied: blocks of a are copied into
-    panels, as is done if the rows of a are whole pages apart."""
+def product(trial: Trial, sizes: tuple[int, ...], left: str, right: str, epilogue: str = "", block=None):
+    """One product. epilogue: "bias", "term", "relu", or two of these; block: rows and columns of a block, if it is not
+    the plan's: there, blocks of a are copied, panels are copied in groups, and unfinished sums stay in scratch."""
     n, M, K, N = sizes
     a, b = LAYOUTS[left](trial.draw, n, M, K), LAYOUTS[right](trial.draw, n, K, N)
     term = np.empty((n, 0, 0), object)
@@ -334,30 +338,39 @@ def product(trial: Trial, sizes: tuple[int, ...], left: str, right: str, epilogu
         term = trial.draw(n, M, N)
     elif "bias" in epilogue:
         term = np.broadcast_to(trial.draw(N), (n, M, N))
-    rows, columns, (tasks, *panel) = matmul_plan(n, M, K, N, a.itemsize, PAGE if copied else 0)
-    holds(not copied or panel[1] > 2 * REGISTER, "panels have room for blocks of a")
-    call = a, b, term, int("relu" in epilogue), rows, columns, blank(n, M, N), blank(max(tasks, TASKS), *panel)
+    rows, columns, (tasks, deep, width), (_, *copy) = matmul_plan(n, M, K, N, a.itemsize, a.strides[1:])
+    if block:
+        (rows, columns), panels = block, block[1] // width
+        deep = min(GROUP, panels) * deep + panels * rows
+        copy = copy_shape(K, rows, a.itemsize, a.strides[1] == a.itemsize)
+    tasks = max(tasks, TASKS)
+    copies = blank(tasks, *copy) if copy[0] else blank(0, 0, 0)
+    holds((copies.size > 0) == (block is not None or sizes == PLANNED), "blocks of a are copied where that is claimed")
+    call = a, b, term, int("relu" in epilogue), rows, columns, blank(n, M, N), blank(tasks, deep, width), copies
     trial.forward("matmul", definitions.matmul, *call)
-    if sizes == ALL:
-        trial.beyond("rows of a block, while sums have several panels", M, rows)
+    if sizes == ALL or copies.size:
+        trial.beyond(
+            "rows of a block" + (" that is copied" if copies.size else ", while sums have several panels"), M, rows
+        )
         trial.beyond("columns of such a block", N, columns)
 
 
-FORMS = (  # left factor, right factor, epilogue, copied?
-    ("as it is", "as it is", "", False),
-    ("as it is", "transposed", "bias", False),
-    ("transposed", "as it is", "", True),
-    ("transposed", "as it is", "term", False),
-    ("transposed", "transposed", "term relu", True),
-    ("strided", "strided", "bias relu", False),
-    ("as it is", "one for all", "relu", False),
+FORMS = (  # left factor, right factor, epilogue
+    ("as it is", "as it is", ""),
+    ("as it is", "transposed", "bias"),
+    ("transposed", "as it is", "term"),
+    ("transposed", "transposed", "term relu"),
+    ("strided", "strided", "bias relu"),
+    ("as it is", "one for all", "relu"),
 )
+COPIES = (("as it is", "transposed", "bias"), ("transposed", "as it is", "relu"), ("transposed", "strided", "term"))
 
 
 @declare(
     ("matmul",),
     VALUES,
-    f"(n, M, K, N) = {HIGH}, {DEEP}, {WIDE} in {len(FORMS)} forms each, and {ALL}; a row alone",
+    f"(n, M, K, N) = {HIGH}, {DEEP}, {WIDE} in {len(FORMS)} forms each, and {ALL}; {PLANNED} with copied blocks of the "
+    f"first factor, and {COPIED} in {len(COPIES)} forms, where copies do not pay yet; a row alone",
 )
 def products(trial: Trial) -> None:
     trial.beyond("rows of a tile", HIGH[1], HEIGHT)
@@ -371,6 +384,13 @@ def products(trial: Trial) -> None:
             product(trial, sizes, *form)
     product(trial, (2, 1, 261, 139), "as it is", "as it is", "bias relu")  # eight registers at a time
     product(trial, ALL, "transposed", "transposed", "bias")
+    trial.beyond("rows of copied tiles beside each other", COPIED[1], BESIDE)
+    trial.beyond("rows of such a block", BLOCK_OF_COPIES[0], BESIDE)
+    trial.beyond("products that are copied together", COPIED[2], AT_ONCE)
+    trial.beyond("columns of a group of panels", COPIED[3], GROUP * 2 * REGISTER)
+    for form in COPIES:
+        product(trial, COPIED, *form, block=BLOCK_OF_COPIES)
+    product(trial, PLANNED, "transposed", "as it is")
 
 
 # --------------------------------------------------------------------------------------------------------- attention

@@ -23,6 +23,7 @@ SMALLER = {  # no less than a block and a rest, for the widest registers that th
     "HIGH": (2, 193, 1, 17),
     "DEEP": (2, 3, 257, 17),
     "WIDE": (1, 33, 3, 131),
+    "COPIED": (1, 27, 257, 81),
     "QUERIES": 17,
     "KEYS": 17,
     "KEYS_OF_ONE": 129,
@@ -74,12 +75,39 @@ def products(trial: Trial) -> None:
             kernels.product(trial, sizes, *form)
 
 
+def copies(trial: Trial) -> None:
+    """Products of copied blocks, whose panels are copied in groups, and whose sums wait in scratch."""
+    for form in kernels.COPIES:
+        kernels.product(trial, kernels.COPIED, *form, block=kernels.BLOCK_OF_COPIES)
+
+
+def copied_rows(trial: Trial) -> None:
+    kernels.product(trial, kernels.COPIED, *kernels.COPIES[0], block=kernels.BLOCK_OF_COPIES)
+
+
+def copied_columns(trial: Trial) -> None:
+    kernels.product(trial, kernels.COPIED, *kernels.COPIES[1], block=kernels.BLOCK_OF_COPIES)
+
+
 def test_products_are_their_definition(smaller):
     run(products)
 
 
+def test_products_of_copies_are_their_definition(smaller):
+    run(copies)
+
+
+def test_copies_that_the_plan_has_not_are_refused(smaller):
+    with pytest.raises(Refuted, match="blocks of a are copied where that is claimed"):
+        run(lambda trial: kernels.product(trial, kernels.PLANNED, "strided", "as it is"))
+
+
 MISTAKES = [  # nothing is wrong with the first block, or the first few
-    (products, "matmul", "load_tile(blank, height, width, y, i, j) if first > 0 else blank", "blank"),
+    (products, "matmul", "if first > 0:\n            c =", "if first > 0:\n            c = c if first > 2 else"),
+    (copied_columns, "matmul", "before - t * apart", "before - t * min(apart, last - first)"),
+    (copied_rows, "matmul", "v // (2 * n) * deep", "min(v // (2 * n), 2) * deep"),
+    (copied_columns, "matmul", "at = group * deep + p * high", "at = group * deep + min(p, 3) * high"),
+    (copied_rows, "matmul", "if p % group == 0:", "if p == 0:"),
     (products, "matmul", "block // down % across * columns", "0"),
     (kernels.rows_by_number, "scatter_add", "if start <= v < stop:", "if start <= v < min(stop, 64):"),
     (kernels.norms, "layer_norm_backward", "share(rows, block, blocks)", "share(rows, min(block, 11), blocks)"),

@@ -192,9 +192,8 @@ def large_products(dtype: type) -> Iterator[tuple[str, list, dict]]:
     wide = panel_shape(DEPTH, np.dtype(dtype).itemsize)[1]
     # rows, products of a sum, columns, and the rows and columns of a block
     sizes = [(2 * BESIDE + 1, DEPTH + 3, 3 * wide + 5, BESIDE + HEIGHT, 2 * wide)]
-    sizes += [
-        (HEIGHT + 3, DEPTH + 1, (GROUP + 1) * wide + 1, *far) for far in ((HEIGHT, FAR[3]), (FAR[3], 40), (FAR[0],) * 2)
-    ]
+    far = (HEIGHT, FAR[3]), (FAR[3], 40), (FAR[0], FAR[0])
+    sizes += [(HEIGHT + 3, DEPTH + 1, (GROUP + 1) * wide + 1, *block) for block in far]
     sizes += [(BESIDE - 1, 7, wide + 3, BESIDE, wide + 3), (1, DEPTH + 9, 5 * wide + 1, 1, 5 * wide)]
     for at, (M, K, N, rows, columns) in enumerate(sizes):
         high, panels = min(rows, M), -(-min(columns, N) // wide)
@@ -211,18 +210,9 @@ def large_products(dtype: type) -> Iterator[tuple[str, list, dict]]:
             for depth, copy in product((needed, needed - 1, deep), copies):
                 if depth >= deep:
                     scratch, copy = (np.full(shape, np.nan, dtype) for shape in ((2, depth, wide), copy))
-                    args = [
-                        a,
-                        b,
-                        np.empty((1, 0, 0), dtype),
-                        0,
-                        rows,
-                        columns,
-                        np.empty((1, M, N), dtype),
-                        scratch,
-                        copy,
-                    ]
-                    yield f"matmul-large-{at}: {flip_a} {flip_b} {depth} {copy.shape}", args, {}
+                    term, y = np.empty((1, 0, 0), dtype), np.empty((1, M, N), dtype)
+                    told = f"matmul-large-{at}: {flip_a} {flip_b} {depth} {copy.shape}"
+                    yield told, [a, b, term, 0, rows, columns, y, scratch, copy], {}
 
 
 def run_guarded(names: list[str]) -> None:

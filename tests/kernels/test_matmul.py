@@ -338,15 +338,11 @@ def test_a_copy_of_another_shape_is_refused():
         call((tasks, high, wide))
         wrong = [(tasks - 1, high, wide), (tasks, high - 1, wide), (tasks, high, wide - 1), (tasks, high + 1, wide)]
         for shape in (*wrong, (tasks, wide, high), (high, wide), (tasks, high, wide, 1)):
-            with pytest.raises(
-                ValueError, match=r"matmul\(.*: expected .*copy_fits\(copy, T, K, rows, a\); got .*, copy \("
-            ):
+            with pytest.raises(ValueError, match=r"matmul\(.*: expected .*copy_fits\(copy.*\); got .*, copy \("):
                 call(shape)
-        with pytest.raises(ValueError, match="copy_fits"):  # of a factor whose numbers lie together neither way
-            call(
-                (tasks, high, wide),
-                a=np.repeat(a, 2, 2)[:, :, ::2] if a.strides[2] == 4 else np.repeat(a, 2, 1)[:, ::2],
-            )
+        apart = np.repeat(np.repeat(a, 2, 1), 2, 2)[:, ::2, ::2]  # its numbers lie together neither way
+        with pytest.raises(ValueError, match="copy_fits"):
+            call((tasks, high, wide), a=apart)
 
 
 @compiled_only

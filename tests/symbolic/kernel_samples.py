@@ -724,17 +724,9 @@ for sizes, mask in (((1, 1, 3, 3, 1, 0), HOLES), ((1, 1, 2, 2, 1, 0), NO_MASK)):
 LEFT = sym("a", 2, 5, 5)
 product(LEFT, sym("b", 2, 5, 7), block=(2, 4), **SMALL)
 product(LEFT, sym("b", 2, 5, 6), block=(4, 4), **SMALL)
-product(
-    sym("a", 2, 5, 5).transpose(0, 2, 1),
-    sym("b", 2, 5, 7),
-    block=(3, 8),
-    deep=20,
-    copied=True,
-    **(COPIED | {"BESIDE": 2}),
-)
-product(
-    sym("a", 2, 5, 5), sym("b", 2, 5, 7), block=(4, 4), deep=2, **SMALL, NEAR=0
-)  # the memory is asked for, and sums stay in y
+RIGHT = sym("b", 2, 5, 7)
+product(sym("a", 2, 5, 5).transpose(0, 2, 1), RIGHT, block=(3, 8), deep=20, copied=True, **(COPIED | {"BESIDE": 2}))
+product(sym("a", 2, 5, 5), RIGHT, block=(4, 4), deep=2, **SMALL, NEAR=0)  # the memory is asked for; sums stay in y
 for left in (sym("a", 1, 1, 5), sym("a", 1, 5, 1).transpose(0, 2, 1)):  # one row that is copied
     product(left, sym("b", 1, 5, 23), block=(1, 24), deep=20, copied=True, **COPIED)
 for relu in (0, 1):
@@ -908,14 +900,8 @@ heaps = np.full((1, 1100, 1), 1.0)
 heaps[0, 3], heaps[0, 700] = INF, 1e30
 special("reduce_sum", lambda x, y: {"y": [[INF]]}, heaps, unwritten(1, 1))
 call = np.array([[[NAN], [INF], [-INF]]]), np.ones((1, 1, 1)), np.empty((1, 0, 0)), 1, 6, 16
-special(
-    "matmul",
-    lambda *_: {"y": [[[NAN], [INF], [0.0]]]},
-    *call,
-    unwritten(1, 3, 1),
-    unwritten(1, 16, 32),
-    unwritten(0, 0, 0),
-)
+outputs = unwritten(1, 3, 1), unwritten(1, 16, 32), unwritten(0, 0, 0)
+special("matmul", lambda *_: {"y": [[[NAN], [INF], [0.0]]]}, *call, *outputs)
 special("relu_backward", lambda h, z, y: {"y": h}, np.array([3.0]), np.array([NAN]), unwritten(1))
 
 

@@ -116,11 +116,18 @@ MISTAKES = [
     ("attention", "attention_backward", "clear(dqs)", "pass"),
     ("attention", "attention", "if is_causal else M", "if is_causal else M - 1"),
     ("attention", "attention_backward", "if is_causal else M", "if not is_causal else M"),
-    ("matmul", "matmul", "if first > 0 else blank", "if first < 0 else blank"),
-    ("matmul", "matmul", "last, K, term[m], relu", "last, K, term[0], relu"),
+    ("matmul", "matmul", "        if first > 0:", "        if first < 0:"),
+    ("matmul", "matmul", "term[m], relu, y[m], j, width", "term[0], relu, y[m], j, width"),
     ("matmul", "matmul", "            if relu:", "            if not relu:"),
     ("matmul", "matmul", "elif over <= HALF", "elif over < HALF"),
-    ("matmul", "matmul", "panel, -first, 0", "panel, 0, 0"),
+    ("matmul", "matmul", "panel, (-first, 0)", "panel, (0, 0)"),
+    ("matmul", "matmul", "p % group * deep - first", "p % group - first"),
+    ("matmul", "matmul", "before - t * apart", "before - apart"),
+    ("matmul", "matmul", "(begin, first, deep if columns_dense else 0)", "(begin, 0, deep if columns_dense else 0)"),
+    ("matmul", "matmul", "load_first(end - i - r, columns, k, i + r)", "load_first(end - i, columns, k, i)"),
+    ("matmul", "matmul", "store(v, copy, i - begin, k - first)", "store(v, copy, i - begin, k)"),
+    ("matmul", "matmul", "group if scratch.shape[1] >= group * deep else 1", "group"),
+    ("matmul", "matmul", "store_tile(c, height, width, sums, at + i, 0)", "store_tile(c, height, width, sums, i, 0)"),
 ]
 
 

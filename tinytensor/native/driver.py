@@ -215,7 +215,7 @@ class Pace:
         self.runs = 0
         self.alone = float("inf")  # seconds on one thread
         self.lost = 0.0  # seconds by which runs on several threads took longer, in total
-        self.rest = 0.0  # seconds that the program still stays on one thread
+        self.rest = 0.0  # seconds that the work still stays on one thread
         self.factor = self.WORTH  # the next rest is the loss times this
 
     def run(self, alone: Callable[..., bool], together: Callable[..., bool]) -> bool:
