@@ -151,9 +151,10 @@ ROWS = [
     ),
     *(
         Row(
-            "matmul", "matmul", "matmul", {"products": list(products())}, threads, (Side("numpy", 1.0),),
-            unit="µs", quick=threads == 1, least=0.85, many=True,
+            "matmul", "eager " * eager + "matmul", "matmul", {"products": list(products()), "eager": eager}, threads,
+            (Side("numpy", 1.0),), unit="µs", quick=threads == 1 and not eager, least=0.8 if eager else 0.85, many=True,
         )
+        for eager in (False, True)
         for threads in (1, MANY)
     ),
     *(

@@ -212,6 +212,8 @@ def test_numpy_row_multiplies_matrices(form):
     A, B = rng.standard_normal((5, 7)), rng.standard_normal((7, 3))
     run = NumPy(1).products(form, A.T.copy() if form == "Aᵀ·B" else A, B.T.copy() if form == "A·Bᵀ" else B, 4)
     assert all(np.allclose(result, A @ B) for result in run())
+    eager = NumPy(1).eager_products(form, A.T.copy() if form == "Aᵀ·B" else A, B.T.copy() if form == "A·Bᵀ" else B, 4)
+    assert np.allclose(eager(), A @ B)
 
 
 @pytest.fixture
@@ -242,6 +244,7 @@ def test_our_products_run_from_their_recordings(ours, form):
     b = np.ones((3, 7) if form == "A·Bᵀ" else (7, 3), np.float32)
     run = ours.products(form, a, b, 4)
     assert run() is None and run() is None
+    assert (ours.eager_products(form, a, b, 4)().numpy() == 7).all()
 
 
 def test_sampling_row_generates_the_requested_tokens(ours):

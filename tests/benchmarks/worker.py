@@ -106,13 +106,14 @@ def matmul(peer, job: dict) -> dict:
     import numpy as np
 
     rng, figures, flops, same, others = np.random.default_rng(0), {}, {}, {}, Others()
+    eager = job["settings"]["eager"]
     for form, M, K, N in job["settings"]["products"]:
         a = rng.standard_normal((K, M) if form == "Aᵀ·B" else (M, K)).astype(np.float32)
         b = rng.standard_normal((N, K) if form == "A·Bᵀ" else (K, N)).astype(np.float32)
         work = 2.0 * M * K * N
         n = max(1, min(256, int(3e7 / work)))  # a few hundred microseconds a call
-        run = peer.products(form, a, b, n)
-        label = f"matmul {form}: {M} × {K} × {N}"
+        run = (peer.eager_products if eager else peer.products)(form, a, b, n)
+        label = f"{'eager ' * eager}matmul {form}: {M} × {K} × {N}"
         timed(run, job["seconds"] / 4, least=2)
         figures[label] = statistics.median(timed(run, job["seconds"])) / n
         flops[label] = work

@@ -3,7 +3,8 @@
     Peer(threads)                      import the package, and let it use so many threads
     training_step(case)                step(i): one training step on batch i, done when it returns; gives the loss
     sampler(case)                      sample(count, temperature): that many tokens after token 0, one by one
-    products(form, a, b, n)            run(): n products
+    products(form, a, b, n)            run(): n products, without Python in between
+    eager_products(form, a, b, n)      run(): n products, each by a call
     operation(name, arrays)            {"forward": (run, n, idle), "backward": ...}: run() does it n times; idle() is
                                        what of that is no work on numbers, and its time is taken off (or None)
 

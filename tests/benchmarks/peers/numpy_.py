@@ -24,3 +24,14 @@ class NumPy:
             return out
 
         return run
+
+    def eager_products(self, form: str, a: np.ndarray, b: np.ndarray, n: int):
+        """n products, each by a call of its own; `run` returns the last one."""
+        left, right = (a.T if form == "Aᵀ·B" else a), (b.T if form == "A·Bᵀ" else b)
+
+        def run():
+            for _ in range(n):
+                product = left @ right
+            return product
+
+        return run

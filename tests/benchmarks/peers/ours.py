@@ -69,6 +69,19 @@ class TinyTensor:
 
         return run
 
+    def eager_products(self, form: str, a: np.ndarray, b: np.ndarray, n: int):
+        """n products, each by a call of its own; `run` returns the last one."""
+        tt = self.tt
+        a, b = tt.tensor(a), tt.tensor(b)
+        left, right = (a.t() if form == "Aᵀ·B" else a), (b.t() if form == "A·Bᵀ" else b)
+
+        def run():
+            for _ in range(n):
+                product = left @ right
+            return product
+
+        return run
+
     def calls(self):
         return calls(self.tt)
 
