@@ -1,7 +1,11 @@
 """What is done again, as one native call, has the bits of what is done step by step; what differs is looked at anew."""
 
 import gc
+import os
 import re
+import subprocess
+import sys
+import threading
 import types
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,7 +22,8 @@ from tinytensor.core.dispatch import WATCHERS, empty, host, launch, state
 from tinytensor.core.op import OPS
 from tinytensor.core.recorder import NotRecordable
 from tinytensor.fast import launch_cache as again_module
-from tinytensor.fast.launch_cache import Again, Notes, Rehearsal
+from tinytensor.fast.launch_cache import OTHER, Again, Notes, Rehearsal
+from tinytensor.native import driver
 
 pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is noted where nothing is compiled")
 
@@ -238,3 +243,175 @@ def test_threads_make_the_same_call():
             expected = [(x @ x.t()).softmax(-1).tolist() for x in a]
             list(pool.map(work, a, expected))
     assert not wrong
+
+
+# -------------------------------------------------------------------------------- launches with several tasks
+
+
+@pytest.fixture
+def two_threads():
+    """Kernels may use two threads, where the machine has them."""
+    before = driver.get_num_threads()
+    driver.set_num_threads(2)
+    yield
+    driver.set_num_threads(before)
+
+
+@pytest.fixture
+def programs(monkeypatch):
+    """The programs that notes have made, each with the number of its runs."""
+    made = []
+
+    class Counted(driver.Program):
+        def __init__(self, launches):
+            super().__init__(launches)
+            self.calls = 0
+            made.append(self)
+
+        def __call__(self):
+            self.calls += 1
+            return super().__call__()
+
+    monkeypatch.setattr(again_module, "Program", Counted)
+    return made
+
+
+WAYS = {
+    "a product": (lambda x, w: x @ w, (150, 130), (130, 140)),
+    "a product in which the plan copies blocks": (lambda x, w: x.t() @ w, (70, 300), (70, 150)),
+    "a linear map, forward and backward": (lambda x, w: tt.nn.functional.linear(x, w).relu(), (150, 130), (140, 130)),
+    "a reduction and a formula": (lambda x, w: (x * 2 + w).sum(0), (500, 300), (500, 300)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_noted_launches_with_tasks_have_the_same_bits(way, two_threads, programs):
+    function, *shapes = WAYS[way]
+
+    def values(seed: int) -> list:
+        tt.manual_seed(seed)
+        inputs = [tt.randn(*shape).requires_grad_() for shape in shapes]
+        y = function(*inputs)
+        return bits([y, *tt.autograd.grad(y.square().sum(), inputs)])
+
+    with step_by_step():
+        expected = [values(seed) for seed in range(8)]
+    assert programs == []
+    assert [values(seed) for seed in range(8)] == expected
+    assert len(programs) >= 1 and all(program.divisible for program in programs)
+    assert max(program.calls for program in programs) > driver.Pace.MEASURED  # once on several threads at least
+
+
+def test_flag_of_a_launch_with_tasks_is_looked_at_in_every_call(two_threads, programs):
+    """Such a call is not noted: a program does not tell which flag was set."""
+    weight, index = tt.randn(3000, 64), tt.arange(3000)
+    take = OPS["take"].forward
+    with pytest.raises(NotRecordable):
+        Notes(take, (weight.numpy(), index.numpy()))
+    Notes(take, (weight.numpy(), index.numpy()[:3]))  # of one task
+    wrong = tt.where(index < 2999, index, 3000)
+    for _ in range(5):
+        assert bits([tt.nn.functional.embedding(index, weight)]) == bits([weight])
+        with pytest.raises(IndexError, match="index 3000 is outside 0 to 2999"):
+            tt.nn.functional.embedding(wrong, weight)
+    assert programs == []
+
+
+def test_second_thread_in_a_noted_call_takes_the_usual_way():
+    """The blocks of the launches belong to the first thread until its program has ended, or has failed."""
+    running, may_end, filled, found = threading.Event(), threading.Event(), [], []
+
+    def program():
+        running.set()
+        assert may_end.wait(60)
+        raise KeyboardInterrupt
+
+    def again(args):
+        filled.append(args)
+        return args
+
+    call = Notes._on_threads(again, program)
+
+    def first():
+        try:
+            call(("first",))
+        except KeyboardInterrupt:
+            found.append("interrupted")
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    assert running.wait(60)
+    assert call(("second",)) is OTHER and filled == [("first",)]
+    may_end.set()
+    thread.join()
+    assert found == ["interrupted"]
+    with pytest.raises(KeyboardInterrupt):
+        call(("third",))
+    assert filled == [("first",), ("third",)]
+
+
+def test_arrays_that_do_not_fit_run_no_program():
+    ran = []
+    assert Notes._on_threads(lambda args: OTHER, lambda: ran.append(1))((1,)) is OTHER
+    assert ran == []
+
+
+def test_threads_make_the_same_call_with_several_tasks(two_threads, programs):
+    """Each with other numbers. The launches of a program release the interpreter's lock."""
+    many = [tt.randn(120, 130) for _ in range(4)]
+    with step_by_step():
+        expected = [bits([x @ x.t()]) for x in many]
+    wrong = []
+
+    def work(i: int) -> None:
+        for _ in range(60):
+            if bits([many[i] @ many[i].t()]) != expected[i]:
+                wrong.append(i)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    assert not wrong
+    assert sum(program.calls for program in programs) > 20
+
+
+def test_profiler_sees_a_call_with_several_tasks(two_threads, programs):
+    x = tt.randn(150, 150)
+    for _ in range(4):
+        expected = bits([x @ x])
+    assert len(programs) == 1 and programs[0].calls >= 2
+    before = programs[0].calls
+    with tt.profile() as profile:
+        y = x @ x
+    assert bits([y]) == expected
+    assert profile.rows["matmul"].calls == 1 and programs[0].calls == before
+
+
+FORK = """
+import os
+import tinytensor as tt
+from tinytensor.fast import launch_cache
+made = []
+class Counted(launch_cache.Program):
+    def __init__(self, launches):
+        super().__init__(launches)
+        made.append(self)
+launch_cache.Program = Counted
+x = tt.randn(150, 150)
+first = [(x @ x).softmax(-1).numpy().tobytes() for _ in range(8)]
+assert len(set(first)) == 1 and len(made) >= 1
+child = os.fork()
+if child == 0:
+    same = all((x @ x).softmax(-1).numpy().tobytes() == first[0] for _ in range(8))
+    os._exit(0 if same and tt.get_num_threads() == 1 else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert (x @ x).softmax(-1).numpy().tobytes() == first[0]
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize("unwritten", ["nan", ""])
+def test_child_process_makes_a_noted_call_with_several_tasks(unwritten):
+    """With uninitialized memory that holds NaN, as in all tests, and with memory as users have it."""
+    environment = os.environ | {"NUMBA_NUM_THREADS": "2", "TINYTENSOR_UNWRITTEN": unwritten}
+    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, env=environment, timeout=120)
+    assert done.returncode == 0, done.stderr

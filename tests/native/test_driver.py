@@ -23,7 +23,7 @@ from tinytensor.kernels import KERNELS
 from tinytensor.native import driver
 from tinytensor.native.cache import _Builds
 from tinytensor.native.compiler import signals_wait
-from tinytensor.native.driver import STOPPED, Program, _groups
+from tinytensor.native.driver import STOPPED, Pace, Program, _groups
 from tinytensor.native.kernel import GRAIN, MOST_TASKS, cut, kernel, share
 
 
@@ -247,6 +247,120 @@ def test_indivisible_work_runs_on_one_thread(monkeypatch):
     clock = Clock(monkeypatch)
     Program([(0, 0, 1), (0, 0, 1)])()
     assert clock.ran == ["alone"]
+
+
+@pytest.fixture
+def pace(monkeypatch):
+    """A pace, and a function that makes one run of it, of so many milliseconds: "alone" or "together"."""
+    clock, pace = Clock(monkeypatch), Pace()
+
+    def run(together: float, alone: float = 1.0, whole: bool = True) -> str:
+        pace.run(
+            lambda: clock.take("alone", 1e-3 * alone) and whole,
+            lambda: clock.take("together", 1e-3 * together) and whole,
+        )
+        return clock.ran[-1]
+
+    return pace, run
+
+
+def test_pace_measures_one_thread_first_and_now_and_then(pace):
+    pace, run = pace
+    ran = [run(together=0.6) for _ in range(3 * pace.REMEASURE)]
+    assert ran[: pace.MEASURED] == ["alone"] * pace.MEASURED
+    assert [i + 1 for i, what in enumerate(ran) if what == "alone"][pace.MEASURED :] == [
+        pace.REMEASURE * n for n in (1, 2, 3)
+    ]
+
+
+def test_pace_leaves_several_threads_after_a_loss_and_tries_again(pace):
+    pace, run = pace
+    ran = [run(together=4.0) for _ in range(pace.MEASURED + 1)]
+    assert ran[-1] == "together"
+    ran = [run(together=4.0) for _ in range(130)]
+    first, second = [i for i, what in enumerate(ran) if what == "together"][:2]
+    loss = 3  # runs on one thread take as long
+    assert abs(first - loss * pace.WORTH) <= 1 and abs(second - first - loss * pace.WORTH) <= 2
+    while run(together=0.5) == "alone":
+        pass
+    assert {run(together=0.5) for _ in range(20)} == {"together"}  # it pays again
+
+
+def test_pace_forgives_a_rare_loss(pace):
+    """After many gains it tries again after a time as long as the loss, and no twenty times that."""
+    pace, run = pace
+    for _ in range(100):
+        run(together=0.5)
+    assert run(together=20.0) == "together"
+    waited = 0
+    while run(together=0.5) == "alone":
+        waited += 1
+    assert waited <= 20
+
+
+def test_pace_does_not_count_a_run_that_was_stopped(pace):
+    pace, run = pace
+    for _ in range(pace.MEASURED):
+        run(together=0.5, alone=0.01, whole=False)
+    assert pace.alone == float("inf")
+    run(together=50.0, whole=False)
+    assert pace.lost == 0 and pace.rest == 0
+
+
+@pytest.fixture
+def paces(monkeypatch):
+    """The paces of single launches: none yet."""
+    monkeypatch.setattr(driver, "_paces", {})
+    return driver._paces
+
+
+def test_single_launch_has_a_pace_of_its_own(monkeypatch, paces):
+    """The same kernel at another size, or in other tasks, begins anew, on one thread."""
+    clock, block = Clock(monkeypatch), np.zeros(1, np.int64)
+    monkeypatch.setattr(driver, "_run_one", lambda *a: clock.take("alone", 1e-3) and None)
+    for tasks, size in ((4, 1000), (4, 2000), (8, 2000)):
+        clock.ran.clear()
+        for _ in range(10):
+            driver.run(7, block, tasks, size)
+        assert clock.ran == ["alone"] * Pace.MEASURED + ["together"] * (10 - Pace.MEASURED)
+    assert list(paces) == [(7, 4, 1000), (7, 4, 2000), (7, 8, 2000)]
+    clock.together = cycle((9e-3,))
+    clock.ran.clear()
+    for _ in range(30):
+        driver.run(7, block, 4, 1000)
+    assert clock.ran.count("together") == 1
+
+
+def test_one_task_or_one_thread_has_no_pace(monkeypatch, paces):
+    clock, block = Clock(monkeypatch), np.zeros(1, np.int64)
+    monkeypatch.setattr(driver, "_run_one", lambda *a: clock.take("alone", 1e-3) and None)
+    driver.run(7, block, 1, 1000)
+    monkeypatch.setattr(driver.threads, "number", lambda: 1)
+    driver.run(7, block, 4, 1000)
+    assert clock.ran == ["alone"] * 2 and paces == {}
+
+
+def test_table_of_paces_is_bounded(monkeypatch, paces):
+    clock, block = Clock(monkeypatch), np.zeros(1, np.int64)
+    monkeypatch.setattr(driver, "_run_one", lambda *a: clock.take("alone", 1e-3) and None)
+    monkeypatch.setattr(driver, "MOST_PACES", 5)
+    for size in range(23):
+        driver.run(7, block, 4, size)
+        assert 1 <= len(paces) <= 5
+    assert len(clock.ran) == 23
+
+
+def test_single_launch_gives_the_same_at_any_pace(threads, paces):
+    threads(min(2, os.cpu_count()))
+    x, y = np.arange(1000.0), np.empty(1000)
+    launch = doubled_in_parts.prepare((x, 7, y))
+    for _ in range(3 * Pace.MEASURED):
+        y[:] = np.nan
+        doubled_in_parts.run(launch)
+        assert (y == x + x).all()
+    if driver.get_num_threads() > 1:
+        ((key, pace),) = paces.items()
+        assert key == (launch.entry, 7, 2000) and pace.runs == 3 * Pace.MEASURED
 
 
 FORK = """
