@@ -273,7 +273,7 @@ def test_pace_measures_one_thread_first_and_now_and_then(pace):
     ]
 
 
-def test_pace_leaves_several_threads_after_a_loss_and_tries_again(pace):
+def test_pace_leaves_threads_after_a_loss_and_tries_again(pace):
     pace, run = pace
     ran = [run(together=4.0) for _ in range(pace.MEASURED + 1)]
     assert ran[-1] == "together"

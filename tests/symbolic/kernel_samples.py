@@ -437,8 +437,9 @@ for left in (A, sym("a", 2, 5, 5).transpose(0, 2, 1)):
         product(left, right, block=(4, 4), **SMALL)
 LONG = sym("a", 2, 7, 5)
 for left in (LONG, sym("a", 2, 5, 7).transpose(0, 2, 1)):
-    for right in (sym("b", 1, 5, 14), sym("b", 1, 14, 5).transpose(0, 2, 1), sym("b", 5, 14, 1).transpose(2, 0, 1)):
+    for right in (sym("b", 1, 5, 14), sym("b", 1, 14, 5).transpose(0, 2, 1)):
         product(left[:1], right, block=(6, 12), deep=4 + 3 * 6, copied=True, **COPIED)  # 4 rows of panels, and the sums
+    product(left, sym("b", 5, 14, 2).transpose(2, 0, 1), block=(6, 12), deep=40, copied=True, **COPIED)
     for deep in (16, 3, 2):  # room for panels of a group, and for one alone; sums stay in y
         product(left, sym("b", 2, 5, 7), block=(4, 8), deep=deep, copied=True, **COPIED, FEW=0, SPAN=0)
     product(left, sym("b", 2, 5, 7), block=(6, 8), deep=40, copied=True, **THREES)
@@ -727,6 +728,15 @@ product(LEFT, sym("b", 2, 5, 6), block=(4, 4), **SMALL)
 RIGHT = sym("b", 2, 5, 7)
 product(sym("a", 2, 5, 5).transpose(0, 2, 1), RIGHT, block=(3, 8), deep=20, copied=True, **(COPIED | {"BESIDE": 2}))
 product(sym("a", 2, 5, 5), RIGHT, block=(4, 4), deep=2, **SMALL, NEAR=0)  # the memory is asked for; sums stay in y
+product(sym("a", 2, 5, 5), RIGHT, block=(4, 4), **COPIED)  # more rows than tiles beside each other, and no copy
+THREE_PANELS = COPIED | {"DEPTH": 5, "GROUP": 3, "FEW": 0, "SPAN": 0}  # filled from rows of b, two at a time
+for width in (9, 11):
+    product(sym("a", 1, 3, 7), sym("b", 1, 7, width), block=(4, 12), deep=40, **THREE_PANELS)
+product(sym("a", 2, 3, 3), sym("b", 3, 11, 2).transpose(2, 0, 1), block=(4, 12), deep=40, **THREE_PANELS)
+FLIPPED = sym("b", 1, 2, 5).transpose(0, 2, 1)
+product(sym("a", 1, 3, 5), FLIPPED, deep=40, **(SMALL | {"DEPTH": 4}))  # two columns, and more products than that
+product(sym("a", 1, 2, 3), sym("b", 1, 3, 14), block=(2, 16), deep=5, **COPIED)  # a group has room, and sums have none
+product(sym("a", 1, 2, 3), sym("b", 1, 3, 3), block=(1, 4), deep=2, **SMALL)  # the sum of one row has none
 for left in (sym("a", 1, 1, 5), sym("a", 1, 5, 1).transpose(0, 2, 1)):  # one row that is copied
     product(left, sym("b", 1, 5, 23), block=(1, 24), deep=20, copied=True, **COPIED)
 for relu in (0, 1):

@@ -203,7 +203,11 @@ def _run_noted(words, items):
 
 
 class Noted:
-    """Launches of one task each, and flags, noted with the arrays of one call; `call` repeats them on other arrays."""
+    """Launches, and flags, noted with the arrays of one call; `call` repeats them on other arrays.
+
+    It fills the blocks of all launches. Of these, it makes those in `rows`, which have one task each; launches with
+    several tasks are left to a program.
+    """
 
     def __init__(
         self,
