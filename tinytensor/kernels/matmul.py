@@ -225,8 +225,8 @@ def tiles(blank, begin, end, a, away, b, beside, first, last, K, sums, at, kept,
 
 @kernel(
     "a[n, M, K], b[n, K, N], term[n, M | 0, N | 0], y[n, M, N], rows > 0, columns > 0, scratch[T, deep, wide],"
-    "T > 0, deep >= panel_shape(K, y.itemsize)[0], wide * y.itemsize >= 2 * BYTES, dense(term, scratch, copy),"
-    "copy.size == 0 or copy_fits(copy, T, K, rows, a)",
+    "copy[copies, high, across], T > 0, deep >= panel_shape(K, y.itemsize)[0], wide * y.itemsize >= 2 * BYTES,"
+    "dense(term, scratch, copy), copy.size == 0 or copy_fits(copy, T, K, rows, a)",
     tasks=lambda a, b, term, relu, rows, columns, y, scratch, copy: scratch.shape[0],
     fastmath=EXACT_ORDER,
     strided=("a", "b", "term", "scratch", "copy"),

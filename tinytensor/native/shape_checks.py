@@ -60,7 +60,7 @@ def question(parameters: tuple[str, ...], statement: str, scope: dict) -> Callab
     sizes, lines, conditions = set(), [], []
     for part in ast.parse(f"({statement},)", mode="eval").body.elts if statement else ():
         if not isinstance(part, ast.Subscript):
-            conditions.append(ast.unparse(part))
+            conditions.append(f"({ast.unparse(part)})")  # an `or` binds weaker than the `and` between conditions
             continue
         name = ast.unparse(part.value)
         if name not in parameters:
