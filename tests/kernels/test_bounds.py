@@ -146,6 +146,19 @@ def test_source_without_checks_leaves_its_arrays(name, monkeypatch):
     assert any(leaves(args, constants) for _, args, constants in wrong_calls(name, np.float64))
 
 
+def test_each_condition_of_a_statement_must_hold():
+    """Conditions with `or`, too: one that holds excuses no other."""
+
+    @kernel("x[N], y[N], N > 2, N == 1 or N > 3, N < 9")
+    def copied(x, y):
+        for i in range(x.size):
+            y[i] = x[i]
+
+    accepted = [n for n in range(12) if not refused(copied, [np.zeros(n), np.zeros(n)])]
+    assert accepted == [4, 5, 6, 7, 8]
+    assert refused(copied, [np.zeros(4), np.zeros(5)])
+
+
 def test_size_error_says_what_was_expected():
     x, index, bad = np.zeros((3, 2)), np.zeros(4, np.int64), np.zeros(2, np.int64)
     with pytest.raises(ValueError, match=r"expected x\[V, D\], .*; got x \(3, 2\), index \(4,\), y \(5, 2\)"):

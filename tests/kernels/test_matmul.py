@@ -345,6 +345,21 @@ def test_a_copy_of_another_shape_is_refused():
             call((tasks, high, wide), a=apart)
 
 
+def test_a_fitting_copy_excuses_no_other_wrong_size():
+    rng = np.random.default_rng(0)
+    a, b = draw(rng, (1, 30, 20), np.float32), draw(rng, (1, 20, 40), np.float32)
+    rows, columns, scratch, copy = plan_of(a, b, (16, 32))
+
+    def check(b=b, y=(1, 30, 40), rows=rows, deep=scratch[1]):
+        arrays = (np.empty(shape, np.float32) for shape in (y, (scratch[0], deep, scratch[2]), copy))
+        matmul.check((a, b, np.empty((1, 0, 0), np.float32), 0, rows, columns, *arrays))
+
+    check()
+    for wrong in ({"b": b[:, :19]}, {"y": (1, 29, 40)}, {"y": (1, 30, 41)}, {"deep": 3}, {"rows": 0}):
+        with pytest.raises(ValueError, match="matmul"):
+            check(**wrong)
+
+
 @compiled_only
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_nan_of_a_copied_factor_stays_in_its_row(dtype):
