@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from examples.build import steps
-from examples.child import run_python
+from examples.mark.child import run_python
 
 numbers = itertools.count()
 

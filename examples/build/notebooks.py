@@ -12,7 +12,7 @@ from pathlib import Path
 from examples.build import folders, judge, steps
 from examples.build.folders import Refused
 from examples.build.steps import ENGINE, STEPS, Step
-from examples.child import ROOT
+from examples.mark.child import ROOT
 
 ENGINE_FOLDER = "my_engine"
 

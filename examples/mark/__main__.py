@@ -26,7 +26,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from examples.child import ROOT, STARTING, run_python
+from examples.mark.child import ROOT, STARTING, run_python
 
 SHEETS = ROOT / "examples" / "exercises"
 KEY = ROOT / "tests" / "examples" / "answers"

@@ -17,7 +17,7 @@ def run_while_read(run: Callable[[], int]) -> int:
     except BrokenPipeError:
         for stream in (sys.stdout, sys.stderr):
             try:
-                print(end="", file=stream, flush=True)
+                stream.flush()
             except BrokenPipeError:  # Python writes the rest once more when it ends: to a file that takes it
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
         return ENDED
@@ -26,7 +26,7 @@ def run_while_read(run: Callable[[], int]) -> int:
 def _write_the_rest() -> None:
     """Write the rest of the output now: when Python does so at its end, it prints an error if the pipe is closed."""
     try:
-        print(end="", flush=True)
+        sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError:  # the disk is full, say: Python itself reports that at its end
