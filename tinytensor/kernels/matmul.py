@@ -94,7 +94,7 @@ def matmul_plan(
     columns_dense, rows_dense = (stride == itemsize for stride in strides)
     tiles, panels = max(1, -(-M // HEIGHT)), max(1, -(-N // width))
     copied = M >= LARGE and (
-        (columns_dense and N >= LARGE // 2 and K >= DEPTH // 4) or (rows_dense and N >= LARGE and K > 2 * DEPTH)
+        (columns_dense and N > LARGE // 4 and K >= DEPTH // 4) or (rows_dense and N >= LARGE and K > 2 * DEPTH)
     )
     products = n * M * K * N
     wanted = min(MOST_TASKS // 2, max(products // PRODUCTS, min(2, products // SHARED) if in_program else 0))
