@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 STARTING = 600  # seconds that the process may take until its time begins: kernels may have to be compiled
 
 
