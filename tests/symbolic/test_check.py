@@ -104,7 +104,7 @@ WRONG = [  # function, argument, a wrong gradient, and what the message names
     (classifier, "W", f"X.T @ ({SOFTMAX} - one_hot(t, K))", "the factor 1/N is missing everywhere"),
     (classifier, "W", f"X.T @ ({SOFTMAX} - one_hot(t, K)) / D", "the factor D/N is missing everywhere"),
     (classifier, "W", f"({SOFTMAX} - one_hot(t, K)).T @ X / N", "has the shape (K, D), but W has (D, K)"),
-    (classifier, "X", f"{SOFTMAX} @ W.T / N", "the term -W_d(t_n)/N is missing"),
+    (classifier, "X", f"{SOFTMAX} @ W.T / N", "the term -W[d, t_n]/N is missing"),
     (classifier, "X", f"({SOFTMAX} - 2 * one_hot(t, K)) @ W.T / N", "the factor 1/2 is missing in the term"),
     (classifier, "X", f"({SOFTMAX} - 1 / K) @ W.T / N", "is not in the derivative"),
     (regression, "w", "X.T @ (X @ w - y) / N", "the factor 2 is missing everywhere"),
