@@ -13,6 +13,7 @@ from tinytensor.tools.broken_pipe import run_while_read
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the claims; 0 if all hold, 1 if one fails, 2 if the command cannot be understood."""
+    utf8_pipes()
     return run_while_read(lambda: _run(arguments))
 
 
@@ -27,7 +28,6 @@ def _run(arguments: Sequence[str] | None) -> int:
     parser.add_argument("--table", action="store_true", help="print the README's table of parts, run nothing")
     parser.add_argument("--out", type=Path, metavar="DIR", help="the folder of the report (default: runs/derivations)")
     options = parser.parse_args(arguments)
-    utf8_pipes()
     for part in options.parts:
         if part not in PARTS:
             print(f"derivations: there is no part {part!r}; the parts are {', '.join(PARTS)}", file=sys.stderr)

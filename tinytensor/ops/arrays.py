@@ -96,8 +96,8 @@ def _sums_of_parts(rows: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 @functools.lru_cache(maxsize=64)
-def _no_term(n: int, dtype: np.dtype) -> np.ndarray:
-    """An empty array, by which the kernel recognises that there is no term to add."""
+def _nothing(n: int, dtype: np.dtype) -> np.ndarray:
+    """An empty array, by which the kernel recognises that there is no term to add, or that no block is copied."""
     return np.empty((n, 0, 0), dtype)
 
 
@@ -109,7 +109,7 @@ def matrix_product(a: np.ndarray, b: np.ndarray, term: np.ndarray | None = None,
     shape = a.shape[0], a.shape[1], b.shape[2]
     y = empty(shape, a.dtype)
     if term is None:
-        term = _no_term(shape[0], a.dtype)
+        term = _nothing(shape[0], a.dtype)
     elif a.dtype is OBJECT:
         term = np.broadcast_to(term, shape)
     elif term.ndim == 1:  # broadcast_to takes eight times as long, as long as a small product
@@ -117,6 +117,6 @@ def matrix_product(a: np.ndarray, b: np.ndarray, term: np.ndarray | None = None,
     in_program = state.recording is not None and state.recording.in_program
     plan = kernels.matmul.matmul_plan(*a.shape, b.shape[2], a.itemsize, a.strides[1:], in_program)
     rows, columns, panels, copies = plan
-    copy = empty(copies, a.dtype) if copies[0] else _no_term(0, a.dtype)
+    copy = empty(copies, a.dtype) if copies[0] else _nothing(0, a.dtype)
     launch(kernels.matmul.matmul, a, b, term, int(relu), rows, columns, y, empty(panels, a.dtype), copy)
     return y
