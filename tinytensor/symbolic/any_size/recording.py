@@ -22,6 +22,7 @@ from tinytensor.core.dispatch import state
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.advice import is_own, line
+from tinytensor.symbolic.any_size.sizes import Question, noting
 from tinytensor.symbolic.calculus.formulas import Size
 
 
@@ -62,6 +63,7 @@ class Run:
     result: Tensor
     names: dict[int, str]  # the user's names of tensors, by their ids
     kept: list  # everything that was met, so that no two things have the same id
+    questions: list[Question]  # what the user's code asked about sizes
 
 
 @contextmanager
@@ -99,7 +101,7 @@ def _names_of(fn: Callable, names: dict[int, str], kept: list) -> Iterator[None]
 
 def record(fn: Callable, values: dict[str, object], at: dict[Size, int]) -> Run:
     """Run the function on these arguments, and note all calls of operations."""
-    calls, names, kept = [], {}, []
+    calls, names, kept, questions = [], {}, [], []
     reached = {_address(x) for x in values.values() if isinstance(x, Tensor)}
 
     def note(op, args, result):
@@ -121,14 +123,14 @@ def record(fn: Callable, values: dict[str, object], at: dict[Size, int]) -> Run:
                 "formula can't follow what is done with it; choose by tt.where() or a mask, or prove() it at one size"
             )
 
-    with _names_of(fn, names, kept), _noted(note, read), provided.pytorch_follows_us():
+    with _names_of(fn, names, kept), _noted(note, read), noting(questions), provided.pytorch_follows_us():
         result = fn(**values)
     if not isinstance(result, Tensor):
         raise NotDerivable(
             f"derive: the function returned {type(result).__name__}; expected one tensor: return the one to derive"
         )
     inputs = {name: x for name, x in values.items() if isinstance(x, Tensor)}
-    return Run(at, inputs, calls, result, names, kept)
+    return Run(at, inputs, calls, result, names, kept, questions)
 
 
 def _address(x) -> int:

@@ -42,7 +42,8 @@ class Value(Factored):
     """A tensor: the factors of each dimension, and the formula of an entry.
 
     dims: (N,) for a dimension of size N, (H, K) for one of size H K, () for one of size 1. entry: takes an index for
-    each factor. kind: "f", "i" (an entry is then an index, counted from 1) or "b" (1 or 0). finite: where the value is
+    each factor. kind: "f", "n" (a whole number), "i" (a whole number from 0 on, whose entry is the index that it names,
+    counted from 1: 1 more) or "b" (1 or 0). finite: where the value is
     -inf this is 0, elsewhere 1; None if it is finite everywhere.
     """
 

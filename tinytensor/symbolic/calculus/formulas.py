@@ -243,10 +243,10 @@ def fits(index, size) -> bool | None:
     """Is 1 <= index <= size always? None if the two ranges cannot be compared."""
     if isinstance(index, Index) and index.size == size:
         return True
-    return _not_negative(S(index) - 1) and _not_negative(S(size) - top(index))
+    return not_negative(S(index) - 1) and not_negative(S(size) - top(index))
 
 
-def _not_negative(number: Expr) -> bool | None:
+def not_negative(number: Expr) -> bool | None:
     """Is a number of sizes and indices 0 or more, whatever they are? They are 1 or more each."""
     if (known := number.is_nonnegative) is not None:
         return known
@@ -482,7 +482,9 @@ def _one_delta(product: Expr, bound: list[Index]) -> tuple[Expr, list[Index]] | 
                 return S.Zero, []  # x never gets as far as y
             within = fits(y, x.size)
             if within is None:
-                raise TypeError(f"contract: {x} and {y} run over different ranges")
+                if free(y):
+                    raise TypeError(f"contract: {x} and {y} run over different ranges")
+                continue  # a number, such as 3, which lies in the range at some sizes only: the delta stays
             if within and x in bound:
                 return rest.xreplace({x: y}), [i for i in bound if i is not x]
             # both stay: the first in a fixed order replaces the other
