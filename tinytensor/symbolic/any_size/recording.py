@@ -9,7 +9,7 @@ import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from tinytensor.core.dispatch import state
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.advice import is_own, line
-from tinytensor.symbolic.any_size.sizes import Question, noting
+from tinytensor.symbolic.any_size.sizes import Question, noting, questions_of
 from tinytensor.symbolic.calculus.formulas import Size
 
 
@@ -99,8 +99,11 @@ def _names_of(fn: Callable, names: dict[int, str], kept: list) -> Iterator[None]
         sys.setprofile(before)
 
 
-def record(fn: Callable, values: dict[str, object], at: dict[Size, int]) -> Run:
-    """Run the function on these arguments, and note all calls of operations."""
+def record(fn: Callable, values: dict[str, object], at: dict[Size, int], code: bool = True) -> Run:
+    """Run the function on these arguments, and note all calls of operations.
+
+    code: note the user's names of tensors, and what the code asks about sizes, too.
+    """
     calls, names, kept, questions = [], {}, [], []
     reached = {_address(x) for x in values.values() if isinstance(x, Tensor)}
 
@@ -108,6 +111,9 @@ def record(fn: Callable, values: dict[str, object], at: dict[Size, int]) -> Run:
         flat = [a for x in args for a in (x if isinstance(x, tuple | list) else (x,)) if isinstance(a, Tensor)]
         if any(_address(a) in reached for a in flat):
             reached.update(map(_address, result if isinstance(result, tuple | list) else (result,)))
+        elif code:
+            arrays = [a._data if isinstance(a, Tensor) else a for a in args]
+            questions.extend(questions_of(op.name, arrays, line(sys._getframe(2))))
         kept.append((args, result))
         results = [r for r in (result if isinstance(result, tuple | list) else (result,)) if isinstance(r, Tensor)]
         kept.extend(x.node for x in (*flat, *results))
@@ -123,7 +129,12 @@ def record(fn: Callable, values: dict[str, object], at: dict[Size, int]) -> Run:
                 "formula can't follow what is done with it; choose by tt.where() or a mask, or prove() it at one size"
             )
 
-    with _names_of(fn, names, kept), _noted(note, read), noting(questions), provided.pytorch_follows_us():
+    with ExitStack() as entered:
+        if code:
+            entered.enter_context(_names_of(fn, names, kept))
+            entered.enter_context(noting(questions))
+        entered.enter_context(_noted(note, read))
+        entered.enter_context(provided.pytorch_follows_us())
         result = fn(**values)
     if not isinstance(result, Tensor):
         raise NotDerivable(

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+import numpy as np
+
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.advice import is_own, line
 
@@ -51,6 +53,11 @@ def _note(operation: str, left, right, answer) -> None:
 
 def _plain(x) -> int | float:
     return int.__add__(x, 0) if isinstance(x, int) else float.__add__(x, 0.0)
+
+
+def _whole(x: float) -> int | float:
+    """A whole number as an int, whose formula of the sizes is easier to find."""
+    return int(x) if x.is_integer() else x
 
 
 def asked(x):
@@ -189,6 +196,42 @@ class AskedFloat(_Asked, float):
         _note("%", x, 1, x % 1)
         return int(x)
 
+
+def questions_of(op: str, arrays: list, where: str) -> list[Question]:
+    """What a call asks about numbers that no argument reaches, such as arange(N) < 20, which is true up to N = 20.
+
+    A step has its place somewhere: where all numbers lie on one side of it, as they do in the runs, a larger size may
+    lie on both. Where they lie on both sides, the result is a pattern or a table, and depends on no such question.
+    """
+    if op not in STEPS or not all(isinstance(a, np.ndarray | int | float | np.number) for a in arrays[:2]):
+        return []
+    with np.errstate(all="ignore"):
+        found = []
+        for distance in STEPS[op](*[np.asarray(a, dtype=np.float64) for a in arrays if not isinstance(a, np.dtype)]):
+            if not distance.size or not np.isfinite(distance).all():
+                continue
+            low, high = float(distance.min()), float(distance.max())
+            below, above = _whole(low), _whole(high)
+            if op in ROUNDED:
+                if np.floor(low) == np.floor(high) and not low == high == np.floor(low):
+                    found += [Question("<", above, int(np.floor(high)) + 1, True, where)]
+                    found += [Question(">=", below, int(np.floor(low)), True, where)]
+            elif high < 0 or (high <= 0 and op not in ("eq", "ne")):
+                found.append(Question("<" if high < 0 else "<=", above, 0, True, where))
+            elif low > 0 or (low >= 0 and op not in ("eq", "ne")):
+                found.append(Question(">" if low > 0 else ">=", below, 0, True, where))
+    return found
+
+
+ROUNDED = {"floor", "ceil", "round", "cast", "floor_divide", "remainder"}
+STEPS: dict[str, Callable] = {  # operation: the distances from its steps
+    **dict.fromkeys(("gt", "lt", "ge", "le", "eq", "ne"), lambda a, b: [a - b]),
+    **dict.fromkeys(("maximum", "minimum", "clamp_min", "clamp_max"), lambda a, b: [a - b]),
+    "clamped": lambda x, low, high: [x - low, x - high],
+    **dict.fromkeys(("relu", "absolute", "sign"), lambda x: [x]),
+    **dict.fromkeys(("floor", "ceil", "round", "cast"), lambda x, *_: [x]),
+    **dict.fromkeys(("floor_divide", "remainder"), lambda a, b: [a / b]),
+}
 
 _lock, _active, _plain_len = threading.Lock(), [0], builtins.len
 

@@ -304,7 +304,7 @@ def tables(source: Source, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarra
         n: tensor(arrays[n], requires_grad=trace.tensors[n].below is None) if n in arrays else x
         for n, x in trace.given.items()
     }
-    run = record(trace.fn, values, at)
+    run = record(trace.fn, values, at, code=False)
     found = {}
     for array in source.given:
         taken: Taken = trace.lines.constants[array]

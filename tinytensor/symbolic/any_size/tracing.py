@@ -3,7 +3,6 @@
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -141,6 +140,8 @@ class Trace:
                 value = meaning(step)
                 if first.op.name in INDEX_OPERATIONS:
                     value.entry(*value.indices())
+            except NotDerivable:
+                raise
             except TypeError as error:  # an index that does not fit for each size
                 raise NotDerivable(f"derive: {first.op.name}{first.where}: {error}") from error
             self.value_conditions |= dict.fromkeys(
@@ -264,12 +265,16 @@ class Trace:
             return found
         if (found := _pattern(arrays, dims, kind)) is not None:
             return found
-        low = [np.isneginf(a) for a in arrays] if arrays[0].dtype.kind == "f" else []
-        if any(m.any() for m in low):
-            finite = self.constant([~m for m in low], what, taken and replace(taken, part="finite"))
-            rest = [np.where(m, 0.0, a) for m, a in zip(low, arrays, strict=True)]
-            rest = self.constant(rest, what, taken and replace(taken, part="rest"))
+        if kind == "f" and any(np.isneginf(a).any() for a in arrays):
+            finite = self._derived(arrays, what, taken, lambda a: ~np.isneginf(a))
+            rest = self._derived(arrays, what, taken, lambda a: np.where(np.isneginf(a), 0.0, a))
             return Value(rest.dims, rest.entry, "f", finite.entry)
+        if all(a.size for a in arrays) and (two := _two_values(arrays)) is not None:
+            first, other = two  # of one mask, which is true in the first entry
+            if kind != "b" or not first:
+                mask = self._derived(arrays, what, taken, lambda a: a == first)
+                one, rest = written(first), written(other)
+                return Value(dims, lambda *at: rest + (one - rest) * mask.entry(*at), kind)
         for others, value in self.tables:
             if all(a.shape == b.shape and (a == b).all() for a, b in zip(arrays, others, strict=True)):
                 return value
@@ -280,6 +285,10 @@ class Trace:
         value = named(array, Value(dims, None, kind))
         self.tables.append((arrays, value))
         return value
+
+    def _derived(self, arrays: list[np.ndarray], what: str, taken: Taken | None, change: Callable) -> Value:
+        """The constant that `change` makes of another one."""
+        return self.constant([change(a) for a in arrays], what, taken and taken.changed(change))
 
     def _places(self, arrays: list[np.ndarray], dims) -> Value | None:
         """Whole numbers as indices: an argument of indices, the numbers of a dimension, or both for each factor."""
@@ -385,7 +394,7 @@ def _pattern(arrays: list[np.ndarray], dims, kind: str) -> Value | None:
     if not all((a == a[0]).all() for a in low):
         return None
     low, place = [a[0] for a in low], sum(len(dim) for dim in dims[:-2])
-    for offset in (0, -1, 1):
+    for offset in sorted(range(-9, 10), key=abs):
         if (values := _two([np.tri(*a.shape, k=offset, dtype=bool) for a in low], low)) is not None:
             return _masked(dims, kind, *values, partial(_triangle, place, offset))
     if dims[-1] == dims[-2] and (values := _two([np.eye(*a.shape, dtype=bool) for a in low], low)) is not None:
@@ -431,6 +440,16 @@ def _planar(dims, place: int, start: Expr, down: Expr, right: Expr, kind: str) -
 
 def _numbered(dims, place: int, start: Expr, step: Expr, kind: str) -> Value:
     return Value(dims, lambda *at: start + step * (at[place] - 1), kind)
+
+
+def _two_values(arrays: list[np.ndarray]) -> tuple | None:
+    """The first value and the other one, if each array has just these two and begins with the same."""
+    found = {tuple(sorted({v.item() for v in np.unique(a)})) for a in arrays}
+    first = {a.flat[0].item() for a in arrays}
+    if len(found) != 1 or len(first) != 1 or len(values := found.pop()) != 2:
+        return None
+    (one,) = first
+    return one, next(v for v in values if v != one)
 
 
 def _two(masks: list[np.ndarray], arrays: list[np.ndarray]) -> tuple[Expr, Expr] | None:
@@ -538,9 +557,15 @@ def _runs(
     raise first
 
 
-def trace(fn: Callable, given: dict[str, object], needs_gradient: bool = True, where: Sequence[SizeCondition] = ()):
-    """The program of a function; sizes that it takes apart are taken apart everywhere."""
-    split: dict[Size, tuple[Expr, ...]] = {}
+def trace(
+    fn: Callable,
+    given: dict[str, object],
+    needs_gradient: bool = True,
+    where: Sequence[SizeCondition] = (),
+    split: dict[Size, tuple[Expr, ...]] | None = None,
+) -> Trace:
+    """The program of a function; sizes that it takes apart, or that `split` does, are taken apart everywhere."""
+    split = dict(split or {})
     start = 0
     for _ in range(8):
         try:

@@ -217,9 +217,12 @@ class held(Constant):
 
 
 class upto(Function):
-    """1 where an index is at most another one, otherwise 0: upto(m, i) is a causal mask."""
+    """1 where a whole number is at most another one, otherwise 0: upto(m, i) is a causal mask. Its derivative is 0."""
 
     nargs = 2
+
+    def fdiff(self, argindex=1):
+        return S.Zero
 
     @classmethod
     def eval(cls, index, limit):
@@ -482,7 +485,7 @@ def _one_delta(product: Expr, bound: list[Index]) -> tuple[Expr, list[Index]] | 
                 return S.Zero, []  # x never gets as far as y
             within = fits(y, x.size)
             if within is None:
-                if free(y):
+                if isinstance(y, Index):
                     raise TypeError(f"contract: {x} and {y} run over different ranges")
                 continue  # a number, such as 3, which lies in the range at some sizes only: the delta stays
             if within and x in bound:

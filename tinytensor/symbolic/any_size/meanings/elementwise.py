@@ -32,6 +32,7 @@ from tinytensor.symbolic.calculus.formulas import (
     sign,
     softplus,
     theta,
+    upto,
 )
 
 FORMULAS: dict[str, Callable[..., Expr]] = {
@@ -61,10 +62,6 @@ FORMULAS: dict[str, Callable[..., Expr]] = {
     "hypot": lambda a, b: sympy.sqrt(a**2 + b**2),
     "logaddexp": lambda a, b: log(exp(a) + exp(b)),
     "xlogy": lambda a, b: a * log(b),
-    "gt": lambda a, b: theta(a - b),
-    "lt": lambda a, b: theta(b - a),
-    "ge": lambda a, b: 1 - theta(b - a),
-    "le": lambda a, b: 1 - theta(a - b),
     "logical_not": lambda a: 1 - a,
     "bitwise_and": lambda a, b: a * b,
     "bitwise_or": lambda a, b: a + b - a * b,
@@ -96,7 +93,12 @@ def _gelu_slope(x: Expr, slope: Expr, cubic: Expr, three: Expr) -> Expr:
 
 
 TRUTHS_ALONE = {"logical_not", "bitwise_and", "bitwise_or", "bitwise_xor"}
-TRUTHS = {"gt", "lt", "ge", "le", *TRUTHS_ALONE}
+COMPARISONS = {  # of numbers, and of whole numbers, which may well be equal
+    "gt": (lambda a, b: theta(a - b), lambda a, b: upto(b + 1, a)),
+    "lt": (lambda a, b: theta(b - a), lambda a, b: upto(a + 1, b)),
+    "ge": (lambda a, b: 1 - theta(b - a), lambda a, b: upto(b, a)),
+    "le": (lambda a, b: 1 - theta(a - b), lambda a, b: upto(a, b)),
+}
 KEEP_WHOLE = {"mul", "square", "cube", "neg", "floor", "ceil", "floor_divide", "remainder", "maximum", "minimum"}
 KEEP_WHOLE |= {"absolute", "sign", "relu", "clamp_max", "clamped"}
 NAMED: dict[str, tuple[Callable[..., Expr], str]] = {  # their results are lines: the derivative is written in them
@@ -120,7 +122,7 @@ def _formula(step: Step) -> Value:
     if step.op in {"relu", "logsigmoid", "softplus", "absolute", "elu"}:
         values[0] = step.operand(values[0], "a")
     whole = step.op in KEEP_WHOLE and all(v.kind in WHOLE or v.entry(*v.indices()).is_integer for v in values)
-    kind = "b" if step.op in TRUTHS else "n" if whole else "f"
+    kind = "b" if step.op in TRUTHS_ALONE else "n" if whole else "f"
     return elementwise(step, FORMULAS[step.op], *values, kind=kind)
 
 
@@ -192,6 +194,17 @@ def gelu_tanh(step: Step) -> Value:
     return elementwise(step, lambda x, h, half: half * x * (1 + h), x, h, half)
 
 
+@meaning(*COMPARISONS)
+def compared(step: Step) -> Value:
+    a, b = (step.finite(v) for v in step.args)
+    return elementwise(step, COMPARISONS[step.op][_whole(a) and _whole(b)], a, b, kind="b")
+
+
+def _whole(value: Value) -> bool:
+    """Is every number whole, as its type says?"""
+    return value.kind in WHOLE or (not value.dims and bool(S(value.entry()).is_integer))
+
+
 @meaning("eq", "ne")
 def equal(step: Step) -> Value:
     a, b = step.args
@@ -202,7 +215,7 @@ def equal(step: Step) -> Value:
         formula, b = lambda i, _: S.Zero if never else KroneckerDelta(i, number), Value((), lambda: S.Zero)
     else:
         a, b = (step.finite(as_number(v)) for v in (a, b))
-        formula = lambda x, y: same(x - y)  # noqa: E731
+        formula = KroneckerDelta if _whole(a) and _whole(b) else lambda x, y: same(x - y)
     if step.op == "ne":
         return elementwise(step, lambda x, y: 1 - formula(x, y), a, b, kind="b")
     return elementwise(step, formula, a, b, kind="b")
