@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import CodeType
 
 import numpy as np
-from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, preorder_traversal
+from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, preorder_traversal
 
 from tinytensor.autograd.function import Context, Function
 from tinytensor.core.modes import no_grad
@@ -30,7 +30,7 @@ from tinytensor.symbolic.any_size.samples import close, edges_noted
 from tinytensor.symbolic.any_size.sizes import asked
 from tinytensor.symbolic.any_size.tracing import told, trace
 from tinytensor.symbolic.any_size.values import Chosen, Value, formula_key
-from tinytensor.symbolic.calculus.adjoints import Definition, Name, d, expanded, name_of
+from tinytensor.symbolic.calculus.adjoints import Definition, Name, contradiction, d, expanded, name_of
 from tinytensor.symbolic.calculus.formulas import (
     Array,
     Size,
@@ -228,6 +228,8 @@ def _proved(derivation: Derivation, name: str, own: _Hand, needed: set[str]) -> 
     derived = _derived(derivation, name)
     if not (keys := _equal(derived, own.entry, found.forward)):
         return Checked(name, "undecided", expected, _term(derivation, name, own))
+    if why := contradiction(expanded(derived - own.entry, found.forward)):
+        return Checked(name, "undecided", expected, why)
     keys = {*keys, *needed, *own.values} | {k for k in VALUES if VALUES[k] in derivation.value_conditions}
     values = tuple(VALUES[k] for k in VALUES if k in keys)
     sizes = tuple(dict.fromkeys((*derivation.size_conditions, *own.sizes)))
@@ -391,15 +393,21 @@ def _constants(function, hand) -> dict[Name, Name]:
             if all(a.shape == b.shape and (a == b).all() for a, b in zip(arrays, others, strict=True))
         )
         name = _base(value)
-        changed[name] = next(same_numbers, Array(function.lines.unused(f"{name.name}_by_hand"), name.sizes))
+        changed[name] = next(same_numbers, _new_constant(name, function))
     chosen = {
         _key_of_chosen(one, function, {}): n for n, one in function.lines.constants.items() if isinstance(one, Chosen)
     }
     for name, one in hand.lines.constants.items():
         if isinstance(one, Chosen):
             own = chosen.get(_key_of_chosen(one, hand, changed))
-            changed[name] = Array(function.lines.unused(f"{name.name}_by_hand"), name.sizes) if own is None else own
+            changed[name] = _new_constant(name, function) if own is None else own
     return changed
+
+
+def _new_constant(name: Name, function) -> Name:
+    """A name that the function does not have, for a constant of the gradient by hand."""
+    new = function.lines.unused(f"{name.name}_by_hand")
+    return Array(new, name.sizes) if isinstance(name, Array) else Symbol(new, real=True)
 
 
 def _base(value: Value) -> Name:
@@ -416,7 +424,8 @@ def _key_of_chosen(one: Chosen, program, changed: dict[Name, Name]) -> tuple:
 
 def _with(changed: dict[Name, Name], expr: Expr) -> Expr:
     """expr with the names of constants changed."""
-    return expr.xreplace({e: changed[e.base][e.indices] for e in expr.atoms(Indexed) if e.base in changed})
+    entries = {e: changed[e.base][e.indices] for e in expr.atoms(Indexed) if e.base in changed}
+    return expr.xreplace(entries | {s: changed[s] for s in expr.atoms(Symbol) if s in changed})
 
 
 def _renamed(found, other, changed: dict[Name, Name]) -> list[Definition]:

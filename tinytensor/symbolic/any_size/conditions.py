@@ -6,6 +6,7 @@ denominators, arguments of logarithms and roots, numbers that are compared.
 """
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -26,7 +27,6 @@ from sympy import (
     Mul,
     Ne,
     Pow,
-    Rational,
     S,
     Sum,
     Symbol,
@@ -151,17 +151,15 @@ def _not_whole(number: Expr) -> bool:
 
 def remainder(left: Expr, divisor: Expr, rest: Expr) -> SizeCondition | None:
     """left % divisor = rest, with whole numbers where left is a fraction of one: (N/2) % 1 = 1/2 is N % 2 = 1."""
-    left, divisor, rest = S(left), S(divisor), S(rest)
-    scale = Integer(1)
-    for term in (left.as_coefficients_dict().values()) if left.is_Add or left.is_Mul or left.is_Atom else ():
-        if isinstance(term, Rational):
-            scale = scale * term.q
+    left, divisor, rest = S(left).expand(), S(divisor), S(rest)
+    scale = math.lcm(*(int(c.q) for c in left.as_coefficients_dict().values() if c.is_Rational))
     left, divisor, rest = (left * scale).expand(), divisor * scale, rest * scale
-    if left.is_number and divisor.is_number:
-        return None
-    if divisor.is_Integer and (left / divisor).expand().is_integer:
-        return None
-    return SizeCondition(Mod(left, divisor, evaluate=False), "==", rest)
+    if divisor.is_Integer:  # each coefficient counts modulo the divisor
+        terms = {t: c for t, c in left.as_coefficients_dict().items() if c.is_Integer and t.is_integer}
+        if len(terms) == len(left.as_coefficients_dict()):
+            rest = (rest - terms.pop(S.One, 0)) % divisor
+            left = Add(*[t * (c % divisor) for t, c in terms.items()])
+    return None if left.is_number else SizeCondition(Mod(left, divisor, evaluate=False), "==", rest)
 
 
 def conditions_in(where, sizes: Sequence[Size]) -> list[SizeCondition]:

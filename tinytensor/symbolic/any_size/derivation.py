@@ -105,7 +105,13 @@ class Derivation:
     def samples(self) -> list[Sample]:
         """The function at small sizes, and at values with zeros and ties."""
         given = as_arguments(self.given, {})
-        return samples(self.fn, given, symbols_of(given))
+        return samples(self.fn, given, symbols_of(given), self._numbers())
+
+    def _numbers(self) -> list[float]:
+        """The first few numbers in the function's own calls, such as the bounds of a clamp."""
+        numbers = (a for call in self.found.trace.runs[0].calls for a in call.args)
+        own = (float(a) for a in numbers if isinstance(a, int | float) and not isinstance(a, bool) and abs(a) < 100)
+        return list(dict.fromkeys(own))[:8]
 
     def inside(self, sample: Sample) -> bool:
         """Does the point meet the conditions on sizes, and has the function a value and gradients there?"""
@@ -127,10 +133,11 @@ class Derivation:
         for run in self.found.trace.runs:
             inputs = {n: run.inputs[n] for n in self.gradients}
             free = {self._program.identifier(s): run.at[s] for s in self._program.free}
-            found = self.evaluate(**{n: x.detach().numpy() for n, x in run.inputs.items()}, **free)
+            with np.errstate(all="ignore"):
+                found = self.evaluate(**{n: x.detach().numpy() for n, x in run.inputs.items()}, **free)
             slopes = grad(run.result.sum(), [*inputs.values()], retain_graph=True, materialize_grads=True)
             for name, own in {"value": run.result, **dict(zip(inputs, slopes, strict=True))}.items():
-                if not close(found[name], own.detach().numpy()):
+                if np.isfinite(own.detach().numpy()).all() and not close(found[name], own.detach().numpy()):
                     return _difference(name, run.at), set()
         needed: set[str] = set()
         plain = 0

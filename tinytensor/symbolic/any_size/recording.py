@@ -166,6 +166,22 @@ def fit(numbers: list, sizes: list[dict[Size, int]]) -> Expr | None:
     return _real(list(map(float, numbers)), sizes)
 
 
+def fit_linear(numbers: list, sizes: list[dict[Size, int]]) -> Expr | None:
+    """A formula as `fit` finds it, or else a multiple of a product of sizes and a number: 2 N - 1, (N - 1)/2."""
+    if (found := fit(numbers, sizes)) is not None or any(isinstance(n, bool) for n in numbers):
+        return found
+    values = [Fraction(n).limit_denominator(1000) for n in numbers]
+    if any(float(v) != n for v, n in zip(values, numbers, strict=True)):
+        return None
+    for expr in _products(list(sizes[0])):
+        at = [int(expr.xreplace(a)) for a in sizes]
+        if at[0] != at[1] and (slope := (values[1] - values[0]) / (at[1] - at[0])).denominator <= 64:
+            rest = values[0] - slope * at[0]
+            if all(v == slope * n + rest for v, n in zip(values, at, strict=True)):
+                return Rational(slope.numerator, slope.denominator) * expr + Rational(rest.numerator, rest.denominator)
+    return None
+
+
 def written(number) -> Expr:
     """A number as it was written: 0.07 is 7/100; fractions with small divisors and roots of them are found."""
     if isinstance(number, bool | np.bool_):

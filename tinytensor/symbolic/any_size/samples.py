@@ -6,9 +6,10 @@ signs, at zeros and ties, and at whole numbers that meet every class, the first 
 """
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from sympy import Mul
@@ -88,8 +89,11 @@ def _mixed(rng: np.random.Generator, shape) -> np.ndarray:
     return values.round(2) if values.size <= 6 else values  # few numbers are shown in examples
 
 
-def _whole(rng: np.random.Generator, shape) -> np.ndarray:
-    return rng.integers(-2, 3, size=shape).astype(float)
+TIES = (-2.0, -1.0, 0.0, 1.0, 2.0)
+
+
+def _ties(rng: np.random.Generator, shape, constants: Sequence[float] = ()) -> np.ndarray:
+    return rng.choice([*TIES, *constants], size=shape)
 
 
 def _downward(rng: np.random.Generator, shape, n: int) -> np.ndarray:
@@ -103,7 +107,7 @@ def _upward(rng: np.random.Generator, shape, n: int) -> np.ndarray:
 STYLES: tuple[tuple[Callable, Callable], ...] = (  # floats; whole numbers below n
     (_mixed, lambda rng, shape, n: rng.integers(0, n, size=shape)),
     (lambda rng, shape: rng.uniform(0.1, 0.9, shape), lambda rng, shape, n: np.full(shape, n - 1)),
-    (_whole, _upward),
+    (_ties, _upward),
     (lambda rng, shape: rng.uniform(0.5, 1.5, shape), lambda rng, shape, n: np.zeros(shape, int)),
     (
         lambda rng, shape: np.zeros(shape),
@@ -112,10 +116,16 @@ STYLES: tuple[tuple[Callable, Callable], ...] = (  # floats; whole numbers below
 )
 
 
-def inputs_at(given: dict[str, object], at: dict[Size, int], style: int, seed: int) -> dict[str, object]:
-    """The arguments of a run; the zeros of the last style are in the first argument of floats only."""
+def inputs_at(
+    given: dict[str, object], at: dict[Size, int], style: int, seed: int, constants: Sequence[float] = ()
+) -> dict[str, object]:
+    """The arguments of a run; the zeros of the last style are in the first argument of floats only.
+
+    constants: numbers of the function's own calls, which the arguments then meet.
+    """
     rng = np.random.default_rng(seed)
     floats, whole = STYLES[style % len(STYLES)]
+    floats = partial(floats, constants=constants) if floats is _ties else floats
     found, first = {}, True
     for name, a in given.items():
         if not isinstance(a, Argument):
@@ -169,9 +179,16 @@ def _address(x: Tensor) -> int:
     return x._data.__array_interface__["data"][0]
 
 
-def sample(fn: Callable, given: dict[str, object], at: dict[Size, int], style: int, seed: int) -> Sample:
+def sample(
+    fn: Callable,
+    given: dict[str, object],
+    at: dict[Size, int],
+    style: int,
+    seed: int,
+    constants: Sequence[float] = (),
+) -> Sample:
     """A run of the function, and its gradients."""
-    inputs = inputs_at(given, at, style, seed)
+    inputs = inputs_at(given, at, style, seed, constants)
     found = Sample(at, inputs)
     wanted = [n for n, a in given.items() if isinstance(a, Argument) and a.below is None]
     try:
@@ -193,13 +210,13 @@ def sample(fn: Callable, given: dict[str, object], at: dict[Size, int], style: i
     return found
 
 
-def samples(fn: Callable, given: dict[str, object], sizes: list[Size]) -> list[Sample]:
+def samples(fn: Callable, given: dict[str, object], sizes: list[Size], constants: Sequence[float] = ()) -> list[Sample]:
     """The function at all points."""
     found = []
     for seed, (at, style) in enumerate(points(sizes)):
         arrays = [a for a in given.values() if isinstance(a, Argument)]
         if all(Mul(*a.shape).xreplace(at) <= ENTRIES for a in arrays):
-            found.append(sample(fn, given, at, style, seed))
+            found.append(sample(fn, given, at, style, seed, constants))
     return found
 
 

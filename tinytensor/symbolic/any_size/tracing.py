@@ -26,7 +26,7 @@ from tinytensor.symbolic.any_size.conditions import (
     size_condition,
 )
 from tinytensor.symbolic.any_size.meanings import INDEX_OPERATIONS, MEANINGS, REFUSED, Places, Step, as_number, number
-from tinytensor.symbolic.any_size.recording import Call, NotDerivable, Run, Stamp, fit, record, written
+from tinytensor.symbolic.any_size.recording import Call, NotDerivable, Run, Stamp, fit, fit_linear, record, written
 from tinytensor.symbolic.any_size.values import Lines, Split, Taken, Value, dims_of, named, plain, tensors_of
 from tinytensor.symbolic.calculus.adjoints import names_in
 from tinytensor.symbolic.calculus.formulas import Array, PiecewiseConstant, Size, held, upto
@@ -87,7 +87,7 @@ class Trace:
                 raise NotDerivable(
                     f"derive: the function asks other things about its sizes at other sizes{first.where}"
                 )
-            left, right = (fit([getattr(q, side) for q in questions], self.at) for side in ("left", "right"))
+            left, right = (fit_linear([getattr(q, side) for q in questions], self.at) for side in ("left", "right"))
             if left is None or right is None or first.operation == "bits":
                 raise NotDerivable(
                     f"derive: the code depends on a number that no formula of the sizes explains{first.where}; write "
@@ -265,6 +265,8 @@ class Trace:
             return found
         if (found := _pattern(arrays, dims, kind)) is not None:
             return found
+        if kind == "b" and (found := self._part(arrays, dims)) is not None:
+            return found
         if kind == "f" and any(np.isneginf(a).any() for a in arrays):
             finite = self._derived(arrays, what, taken, lambda a: ~np.isneginf(a))
             rest = self._derived(arrays, what, taken, lambda a: np.where(np.isneginf(a), 0.0, a))
@@ -279,12 +281,33 @@ class Trace:
             if all(a.shape == b.shape and (a == b).all() for a, b in zip(arrays, others, strict=True)):
                 return value
         name = self.lines.unused(wanted or "const")
-        array = Array(name, tuple(f for dim in dims for f in dim))
+        array = Array(name, tuple(f for dim in dims for f in dim)) if any(dims) else Symbol(name, real=True)
         self.lines.constants[array] = taken
         self.lines.notes[f"{name}, of shape ({', '.join(map(str, shape))}), may have any values"] = None
         value = named(array, Value(dims, None, kind))
         self.tables.append((arrays, value))
         return value
+
+    def _part(self, arrays: list[np.ndarray], dims) -> Value | None:
+        """A mask along one dimension: true, or false, at one place; or true up to a place, or from one on."""
+        for k, dim in enumerate(dims):
+            rows = [np.moveaxis(a, k, -1).reshape(-1, a.shape[k]) for a in arrays]
+            if len(dim) != 1 or not all(r.size and (r == r[0]).all() for r in rows):
+                continue
+            at = sum(len(d) for d in dims[:k])
+            true, false = ([np.flatnonzero(r[0] == which) for r in rows] for which in (True, False))
+            for places, other in ((true, False), (false, True)):
+                if all(len(p) == 1 for p in places) and (one := self._place(places, 0)) is not None:
+                    return Value(dims, partial(_at_one, at, one, other), "b")
+            if all(len(p) and p[0] == 0 and p[-1] == len(p) - 1 for p in true) and (last := self._place(true, -1)):
+                return Value(dims, lambda *i: upto(i[at], last), "b")  # noqa: B023
+            if all(len(p) and p[0] == 0 and p[-1] == len(p) - 1 for p in false) and (last := self._place(false, -1)):
+                return Value(dims, lambda *i: upto(last + 1, i[at]), "b")  # noqa: B023
+        return None
+
+    def _place(self, places: list[np.ndarray], which: int) -> Expr | None:
+        """A place of each run as an index, which counts from 1, by a formula of the sizes."""
+        return fit_linear([int(p[which]) + 1 for p in places], self.at)
 
     def _derived(self, arrays: list[np.ndarray], what: str, taken: Taken | None, change: Callable) -> Value:
         """The constant that `change` makes of another one."""
@@ -467,6 +490,12 @@ def _triangle(place: int, offset: int, *at) -> Expr:
 
 def _diagonal(place: int, *at) -> Expr:
     return KroneckerDelta(at[place], at[place + 1])
+
+
+def _at_one(place: int, one: Expr, elsewhere: bool, *at) -> Expr:
+    """1 at one place, otherwise 0; or the other way round."""
+    mask = KroneckerDelta(at[place], one)
+    return 1 - mask if elsewhere else mask
 
 
 def _masked(dims, kind: str, one: Expr, other: Expr, mask: Callable) -> Value:

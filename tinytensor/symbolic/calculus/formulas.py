@@ -477,8 +477,13 @@ def _one_delta(product: Expr, bound: list[Index]) -> tuple[Expr, list[Index]] | 
     for at, factor in enumerate(factors):
         if not isinstance(factor, KroneckerDelta):
             continue
-        rest = Mul(*factors[:at], *factors[at + 1 :])
+        others = [*factors[:at], *factors[at + 1 :]]
+        rest = Mul(*others)
         for x, y in (factor.args, factor.args[::-1]):
+            if isinstance(x, Indexed) and not free(y):  # δ(t_n, 1) δ(i, t_n) = δ(t_n, 1) δ(i, 1)
+                masks = [f.xreplace({x: y}) if isinstance(f, KroneckerDelta | upto) else f for f in others]
+                if masks != others:
+                    return factor * Mul(*masks), bound
             if not isinstance(x, Index) or y.has(x):
                 continue
             if not free(y) and (y - x.size).is_positive:
