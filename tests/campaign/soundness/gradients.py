@@ -169,8 +169,8 @@ def mistakes(tree: ast.AST, argument: str) -> Iterator[Change]:
                 yield "a sign left out", node, _with("tt.ones_like(a)", a=inner)
                 yield "a sign that is 1 at 0", node, _with("tt.where(a >= 0, 1.0, -1.0)", a=inner)
             case ast.Call(func=ast.Name(id="min" | "max")):
-                for argument in node.args:
-                    yield "min or max left out", node, argument
+                for only in node.args:
+                    yield "min or max left out", node, only
             case ast.Call(func=ast.Attribute(attr="pad"), args=[inner, ast.Tuple(elts=[a, b])]):
                 yield "padded at the other side", node, _with("F.pad(x, (b, a))", x=inner, a=a, b=b)
     values = [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id in VALUES and isinstance(n.ctx, ast.Load)]
