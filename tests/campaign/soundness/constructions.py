@@ -17,7 +17,7 @@ class Construction:
     are 0. simple: are u's dimensions sizes that have names, which operands need? least: the least A.
     """
 
-    kind_of_code: str
+    family: str
     rank: int
     code: str
     slope: str
@@ -31,9 +31,9 @@ class Construction:
 ROWS: list[Construction] = []
 
 
-def row(kind_of_code: str, rank: int, code: str, slope: str, dims: tuple = None, **more) -> None:
+def row(family: str, rank: int, code: str, slope: str, dims: tuple[str, ...] | None = None, **more) -> None:
     dims = (("A",), ("A", "B"))[rank - 1] if dims is None else dims
-    ROWS.append(Construction(kind_of_code, rank, code, slope, dims, **more))
+    ROWS.append(Construction(family, rank, code, slope, dims, **more))
 
 
 # Numbers that depend on sizes: S is any size of the function.
@@ -144,7 +144,9 @@ for _arange in ARANGES[::3]:
 for _condition in CONDITIONS:
     row("where", 1, f"tt.where({_condition}, u, c * u)", f"d * tt.where({_condition}, 1.0, c)")
     row("where", 1, f"u.masked_fill({_condition}, c)", f"tt.where({_condition}, 0.0, d)")
-    row("where", 2, f"tt.where(({_condition})[:, None], u, u * u)", f"d * tt.where(({_condition})[:, None], 1.0, 2 * u)")
+    row(
+        "where", 2, f"tt.where(({_condition})[:, None], u, u * u)", f"d * tt.where(({_condition})[:, None], 1.0, 2 * u)"
+    )
 for _condition in CONDITIONS[::2]:
     row("where", 1, f"u * ({_condition})", f"d * ({_condition})", equal=(f"tt.where({_condition}, d, 0.0)",))
 
@@ -225,7 +227,12 @@ row("slices", 1, "u * u[::2].sum()", "u[::2].sum() * d + (tt.arange(A) % 2 == 0)
 row("slices", 1, "u * u[1::2].sum()", "u[1::2].sum() * d + (tt.arange(A) % 2 == 1) * (d * u).sum()")
 row("slices", 1, "u * u[:2].sum()", "u[:2].sum() * d + (tt.arange(A) < 2) * (d * u).sum()")
 row("slices", 1, "u * u[A // 2 :].sum()", "u[A // 2 :].sum() * d + (tt.arange(A) >= A // 2) * (d * u).sum()")
-row("slices", 1, "u * u[1:-1].sum()", "u[1:-1].sum() * d + ((tt.arange(A) > 0) & (tt.arange(A) < A - 1)) * (d * u).sum()")
+row(
+    "slices",
+    1,
+    "u * u[1:-1].sum()",
+    "u[1:-1].sum() * d + ((tt.arange(A) > 0) & (tt.arange(A) < A - 1)) * (d * u).sum()",
+)
 row("slices", 1, "u * u[: A - 1].sum()", "u[: A - 1].sum() * d + (tt.arange(A) < A - 1) * (d * u).sum()")
 row("slices", 1, "u.diff()", "F.pad(d, (1, 0)) - F.pad(d, (0, 1))", ("A - 1",))
 row("slices", 1, "u[1:] * u[:-1]", "F.pad(d * u[:-1], (1, 0)) + F.pad(d * u[1:], (0, 1))", ("A - 1",))
@@ -259,9 +266,21 @@ row("cumsum", 1, "u.cumsum(0)", "tt.ones(A, A, dtype=tt.float64).triu() @ d")
 row("softmax", 1, "u.softmax(0)", "v * (d - (v * d).sum())")
 row("softmax", 1, "u.log_softmax(0)", "d - u.softmax(0) * d.sum()", equal=("d - v.exp() * d.sum()",))
 row("softmax", 1, "u * u.logsumexp(0)", "d * u.logsumexp(0) + u.softmax(0) * (d * u).sum()")
-row("ties", 1, "u * u.max()", "d * u.max() + (d * u).sum() * (u == u.max()) / (u == u.max()).sum()", compared=("PAIRS(u)",))
+row(
+    "ties",
+    1,
+    "u * u.max()",
+    "d * u.max() + (d * u).sum() * (u == u.max()) / (u == u.max()).sum()",
+    compared=("PAIRS(u)",),
+)
 row("ties", 1, "u - u.min()", "d - d.sum() * (u == u.min()) / (u == u.min()).sum()", compared=("PAIRS(u)",))
-row("ties", 1, "u * u.median()", "d * u.median() + (d * u).sum() * (tt.arange(A) == u.median(0).indices)", compared=("PAIRS(u)",))
+row(
+    "ties",
+    1,
+    "u * u.median()",
+    "d * u.median() + (d * u).sum() * (tt.arange(A) == u.median(0).indices)",
+    compared=("PAIRS(u)",),
+)
 row("ties", 1, "u.sort().values", "d[u.argsort().argsort()]", compared=("PAIRS(u)",))
 row("ties", 1, "u * (u == u.max())", "d * (u == u.max())", compared=("PAIRS(u)",))
 row("stack", 1, "tt.cat([u, c * u])", "d[:A] + c * d[A:]", ("A + A",))
@@ -284,7 +303,9 @@ row("outer", 1, "u[:, None] * y", "d @ y", ("A", "A"), operands={"y": "like"}, s
 row("outer", 1, "tt.diag(u)", "d.diagonal()", ("A", "A"))
 row("mean", 1, "u / (1 + (u * u).sum())", "d / (1 + (u * u).sum()) - 2 * u * (d * u).sum() / (1 + (u * u).sum()) ** 2")
 row("mean", 1, "u * u.var(unbiased=False)", "d * u.var(unbiased=False) + 2 / A * (u - u.mean()) * (d * u).sum()")
-row("mean", 1, "u * ((u - u.mean()) ** 2).sum()", "d * ((u - u.mean()) ** 2).sum() + 2 * (u - u.mean()) * (d * u).sum()")
+row(
+    "mean", 1, "u * ((u - u.mean()) ** 2).sum()", "d * ((u - u.mean()) ** 2).sum() + 2 * (u - u.mean()) * (d * u).sum()"
+)
 row("tril", 1, "tt.ones(A, A, dtype=tt.float64).tril(k) @ u", "tt.ones(A, A, dtype=tt.float64).triu(-(k)) @ d")
 
 # matrices
@@ -292,11 +313,21 @@ row("tril", 2, "u.tril(k)", "d.tril(k)")
 row("tril", 2, "u.triu(k)", "d.triu(k)")
 row("tril", 2, "u * tt.ones(A, B).tril(k)", "d * tt.ones(A, B).tril(k)")
 row("tril", 2, "u * tt.ones(A, B).triu(k)", "d.triu(k)")
-row("tril", 2, "tt.where(tt.arange(A)[:, None] >= tt.arange(B), u, c * u)", "tt.where(tt.arange(A)[:, None] >= tt.arange(B), d, c * d)")
+row(
+    "tril",
+    2,
+    "tt.where(tt.arange(A)[:, None] >= tt.arange(B), u, c * u)",
+    "tt.where(tt.arange(A)[:, None] >= tt.arange(B), d, c * d)",
+)
 row("tril", 2, "u * (tt.arange(A)[:, None] - tt.arange(B))", "d * (tt.arange(A)[:, None] - tt.arange(B))")
 row("tril", 2, "u * (tt.arange(A)[:, None] == tt.arange(B) + k)", "d * (tt.arange(A)[:, None] == tt.arange(B) + k)")
 row("tril", 2, "u * tt.eye(A, B, dtype=tt.float64)", "d * tt.eye(A, B, dtype=tt.float64)")
-row("tril", 2, "u.masked_fill(tt.ones(A, B, dtype=tt.bool).triu(1), -1e9).softmax(-1)", "v * (d - (v * d).sum(-1, keepdim=True))")
+row(
+    "tril",
+    2,
+    "u.masked_fill(tt.ones(A, B, dtype=tt.bool).triu(1), -1e9).softmax(-1)",
+    "v * (d - (v * d).sum(-1, keepdim=True))",
+)
 row("slices", 2, "u[:, 0]", "d[:, None] * (tt.arange(B) == 0)", ("A",))
 row("slices", 2, "u[-1]", "d * (tt.arange(A) == A - 1)[:, None]", ("B",))
 row("slices", 2, "u[:, 1:]", "F.pad(d, (1, 0))", ("A", "B - 1"))
@@ -305,7 +336,14 @@ row("slices", 2, "u[:, : B // 2].sum(1)", "d[:, None] * (tt.arange(B) < B // 2)"
 row("slices", 2, "u[: min(A, B)].sum(1) if A == B else u.sum(1)", "d[:, None].expand(A, B)", ("A",))
 row("index", 2, "u[tt.arange(A), t]", "d[:, None] * F.one_hot(t, B)", ("A",), operands={"t": "class"})
 row("index", 2, "u.gather(1, t[:, None])[:, 0]", "d[:, None] * F.one_hot(t, B)", ("A",), operands={"t": "class"})
-row("index", 2, "u.gather(1, t[:, None]).sum(1)", "tt.where(tt.arange(B) == t[:, None], d[:, None], 0.0)", ("A",), operands={"t": "class"})
+row(
+    "index",
+    2,
+    "u.gather(1, t[:, None]).sum(1)",
+    "tt.where(tt.arange(B) == t[:, None], d[:, None], 0.0)",
+    ("A",),
+    operands={"t": "class"},
+)
 row("one_hot", 2, "(u * F.one_hot(t, B)).sum(1)", "d[:, None] * F.one_hot(t, B)", ("A",), operands={"t": "class"})
 row("one_hot", 2, "u * (1 - F.one_hot(t, B))", "d * (1 - F.one_hot(t, B))", operands={"t": "class"})
 row("one_hot", 2, "u - F.one_hot(t, B) * c", "d", operands={"t": "class"})
@@ -330,7 +368,14 @@ row(
     ("M", "B"),
     operands={"t": "many"},
 )
-row("embedding", 2, "u[t] * (t != 0)[:, None]", "F.one_hot(t, A).to(tt.float64).T @ (d * (t != 0)[:, None])", ("M", "B"), operands={"t": "many"})
+row(
+    "embedding",
+    2,
+    "u[t] * (t != 0)[:, None]",
+    "F.one_hot(t, A).to(tt.float64).T @ (d * (t != 0)[:, None])",
+    ("M", "B"),
+    operands={"t": "many"},
+)
 row("embedding", 2, "u.index_select(0, t)", "F.one_hot(t, A).to(tt.float64).T @ d", ("M", "B"), operands={"t": "many"})
 row("roll", 2, "tt.roll(u, k, 1)", "tt.roll(d, -k, 1)")
 row("roll", 2, "tt.roll(u, k, 0)", "tt.roll(d, -k, 0)")
@@ -344,13 +389,27 @@ row("softmax", 2, "u.log_softmax(-1)", "d - v.exp() * d.sum(-1, keepdim=True)")
 row("softmax", 2, "u.logsumexp(-1)", "d[:, None] * u.softmax(-1)", ("A",))
 row("ties", 2, "u.max(-1).values", "d[:, None] * F.one_hot(u.argmax(-1), B)", ("A",), compared=("PAIRS(u)",))
 row("ties", 2, "u.amax(0)", "d * (u == u.amax(0)) / (u == u.amax(0)).sum(0)", ("B",), compared=("PAIRS(u)",))
-row("ties", 2, "u - u.amax(-1, keepdim=True)", "d - d.sum(-1, keepdim=True) * (u == u.amax(-1, keepdim=True)) / (u == u.amax(-1, keepdim=True)).sum(-1, keepdim=True)", compared=("PAIRS(u)",))
+row(
+    "ties",
+    2,
+    "u - u.amax(-1, keepdim=True)",
+    "d - d.sum(-1, keepdim=True) * (v == 0) / (v == 0).sum(-1, keepdim=True)",
+    compared=("PAIRS(u)",),
+)
 row("matmul", 2, "u @ u.T", "(d + d.T) @ u", ("A", "A"))
 row("matmul", 2, "u.T @ u", "u @ (d + d.T)", ("B", "B"))
 row("matmul", 2, "u @ w", "tt.outer(d, w)", ("A",), operands={"w": "last"}, slopes={"w": "u.T @ d"})
 row("matmul", 2, "u * w", "d * w", operands={"w": "last"}, slopes={"w": "(d * u).sum(0)"})
 row("matmul", 2, "u + w", "d", operands={"w": "last"}, slopes={"w": "d.sum(0)"})
-row("matmul", 2, "tt.einsum('ij,ij->i', u, y)", "d[:, None] * y", ("A",), operands={"y": "like"}, slopes={"y": "d[:, None] * u"})
+row(
+    "matmul",
+    2,
+    "tt.einsum('ij,ij->i', u, y)",
+    "d[:, None] * y",
+    ("A",),
+    operands={"y": "like"},
+    slopes={"y": "d[:, None] * u"},
+)
 row("matmul", 2, "u @ y.T", "d @ y", ("A", "A"), operands={"y": "like"}, slopes={"y": "d.T @ u"})
 row("mean", 2, "u.mean(0)", "d.expand(A, B) / A", ("B",))
 row("mean", 2, "u.mean(1)", "d[:, None].expand(A, B) / B", ("A",))
@@ -368,14 +427,20 @@ row("branch", 2, "u * u if A == B else u", "d * (2 * u if A == B else 1.0)")
 row("branch", 2, "u * u if A != B else u", "d * (2 * u if A != B else 1.0)")
 row("stack", 2, "tt.cat([u, u * c])", "d[:A] + c * d[A:]", ("A + A", "B"))
 row("stack", 2, "tt.cat([u, u.flip(1)], 1)", "d[:, :B] + d[:, B:].flip(1)", ("A", "B + B"))
-row("layer_norm", 2, "F.layer_norm(u, (B,), eps=0.1)", "(d - d.mean(-1, keepdim=True) - v * (d * v).mean(-1, keepdim=True)) / (u.var(-1, unbiased=False, keepdim=True) + 0.1).sqrt()")
+row(
+    "layer_norm",
+    2,
+    "F.layer_norm(u, (B,), eps=0.1)",
+    "(d - d.mean(-1, keepdim=True) - v * (d * v).mean(-1, keepdim=True))"
+    " / (u.var(-1, unbiased=False, keepdim=True) + 0.1).sqrt()",
+)
 
 # the ends of a function: 0-d results
 ENDS: list[Construction] = []
 
 
-def end(kind_of_code: str, rank: int, code: str, slope: str, **more) -> None:
-    ENDS.append(Construction(kind_of_code, rank, code, slope, (), **more))
+def end(family: str, rank: int, code: str, slope: str, **more) -> None:
+    ENDS.append(Construction(family, rank, code, slope, (), **more))
 
 
 end("sum", 1, "u.sum()", "tt.ones(A, dtype=tt.float64)")
@@ -388,9 +453,30 @@ end("sum", 1, "u @ u", "u + u")
 end("sum", 1, "u.var()", "2 * (u - u.mean()) / (A - 1)")
 end("sum", 1, "(u**2).sum() / (A - 1)", "2 * u / (A - 1)")
 end("sum", 1, "(u**2).sum() / A**0.5", "2 * u / A**0.5")
-end("ties", 1, "(u * u).max()", "2 * u * (u * u == (u * u).max()) / (u * u == (u * u).max()).sum()", compared=("PAIRS(u * u)",))
-end("ties", 1, "(u - y).abs().mean()", "(u - y).sign() / A", operands={"y": "like"}, slopes={"y": "(y - u).sign() / A"}, compared=("u - y",))
-end("ties", 1, "F.smooth_l1_loss(u, y)", "(u - y).clamp(-1, 1) / A", operands={"y": "like"}, slopes={"y": "(y - u).clamp(-1, 1) / A"})
+end(
+    "ties",
+    1,
+    "(u * u).max()",
+    "2 * u * (u * u == (u * u).max()) / (u * u == (u * u).max()).sum()",
+    compared=("PAIRS(u * u)",),
+)
+end(
+    "ties",
+    1,
+    "(u - y).abs().mean()",
+    "(u - y).sign() / A",
+    operands={"y": "like"},
+    slopes={"y": "(y - u).sign() / A"},
+    compared=("u - y",),
+)
+end(
+    "ties",
+    1,
+    "F.smooth_l1_loss(u, y)",
+    "(u - y).clamp(-1, 1) / A",
+    operands={"y": "like"},
+    slopes={"y": "(y - u).clamp(-1, 1) / A"},
+)
 end("sum", 1, "F.mse_loss(u, y)", "2 * (u - y) / A", operands={"y": "like"}, slopes={"y": "2 * (y - u) / A"})
 end("sum", 2, "u.sum()", "tt.ones(A, B, dtype=tt.float64)")
 end("sum", 2, "(u * u).mean()", "2 * u / (A * B)")

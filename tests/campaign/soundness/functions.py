@@ -133,27 +133,31 @@ def sample(seed: int, number: int) -> Sample:
     draw = random.Random(f"{seed} {number}")
     rank = draw.choice((1, 2))
     writer = Writer(draw)
-    writer.arguments["x"] = writer.dims["x"] = draw.choice([("N",)] if rank == 1 else [("N", "D"), ("N", "D"), ("N", "N")])
-    u, kinds = "x", sorted({one.kind_of_code for one in ROWS})
+    writer.arguments["x"] = writer.dims["x"] = draw.choice(
+        [("N",)] if rank == 1 else [("N", "D"), ("N", "D"), ("N", "N")]
+    )
+    u, families = "x", sorted({one.family for one in ROWS})
     for _ in range(draw.choices((0, 1, 2, 3), (15, 45, 28, 12))[0]):
         if writer.lines and draw.random() < 0.12:
-            others = [n for n, dims in writer.dims.items() if dims == writer.dims[u] and n != u and n not in LIKE + LAST]
+            others = [
+                n for n, dims in writer.dims.items() if dims == writer.dims[u] and n != u and n not in LIKE + LAST
+            ]
             if others:
                 writer.join(u, draw.choice(others))
                 u = writer.lines[-1].name
                 continue
         rows: list[Construction] = []
         while not rows:
-            wanted = draw.choice(kinds)
-            rows = [one for one in ROWS if one.kind_of_code == wanted and writer.fits(one, u)]
+            wanted = draw.choice(families)
+            rows = [one for one in ROWS if one.family == wanted and writer.fits(one, u)]
         writer.write(draw.choice(rows), u)
         u = writer.lines[-1].name
     if not writer.lines or draw.random() < 0.8:
-        ends = sorted({one.kind_of_code for one in ENDS})
+        ends = sorted({one.family for one in ENDS})
         rows = []
         while not rows:
             wanted = draw.choice(ends)
-            rows = [one for one in ENDS if one.kind_of_code == wanted and writer.fits(one, u)]
+            rows = [one for one in ENDS if one.family == wanted and writer.fits(one, u)]
         writer.write(draw.choice(rows), u)
         u = writer.lines[-1].name
     return _written(writer, u, f"function_{number}")
@@ -163,13 +167,21 @@ def _written(writer: Writer, result: str, name: str) -> Sample:
     draw = writer.draw
     code = [f"{line.name} = {words(line.one.code, line.meaning)}" for line in writer.lines]
     body = code[:-1] + ["return " + code[-1].split(" = ", 1)[1]]
-    sizes = list(dict.fromkeys(n for a in writer.arguments.values() for n in (a if isinstance(a, tuple) else (*a.shape, a.below))))
+    sizes = list(
+        dict.fromkeys(
+            n for a in writer.arguments.values() for n in (a if isinstance(a, tuple) else (*a.shape, a.below))
+        )
+    )
     preamble = []
     for size in sizes:
         if size in _names("\n".join(code)):
             preamble.append(f"{size} = {_shape(draw, writer.arguments, size)}")
     source = "\n    ".join([f"def {name}({', '.join(writer.arguments)}):", *preamble, *body]) + "\n"
-    compared = [f"PAIRS({words(c[6:-1], line.meaning)})" if c.startswith("PAIRS(") else words(c, line.meaning) for line in writer.lines for c in line.one.compared]
+    compared = [
+        f"PAIRS({words(c[6:-1], line.meaning)})" if c.startswith("PAIRS(") else words(c, line.meaning)
+        for line in writer.lines
+        for c in line.one.compared
+    ]
     head = f"({', '.join([*writer.arguments, *sizes])}):"
     before = [x for x in code if x != code[-1] or writer.dims[result]] if compared else []
     compares = "\n    ".join([f"def compared{head}", *before, f"return [{', '.join(compared)}]"]) + "\n"
@@ -184,7 +196,9 @@ def _written(writer: Writer, result: str, name: str) -> Sample:
                 texts.append(text)
         if texts:
             gradients[argument], equal[argument] = texts[0], texts[1:]
-    return Sample(name, source, dict(writer.arguments), gradients, equal, compares, tuple(x.one.code for x in writer.lines))
+    return Sample(
+        name, source, dict(writer.arguments), gradients, equal, compares, tuple(x.one.code for x in writer.lines)
+    )
 
 
 def _shape(draw: random.Random, arguments: dict, size: str) -> str:

@@ -1,4 +1,4 @@
-"""Gradients by hand: the right one in other words, and with a planted mistake. Numbers decide which of them are wrong."""
+"""Gradients by hand: the right one in other words, and with a planted mistake. Numbers decide which are wrong."""
 
 import ast
 import copy
@@ -123,8 +123,8 @@ def mistakes(tree: ast.AST, argument: str) -> Iterator[Change]:
                 yield "a forgotten branch", node, orelse
                 yield "branches interchanged", node, _with("b if c else a", a=body, b=orelse, c=node.test)
             case ast.Compare(ops=[op]):
-                kinds = [ast.Gt, ast.GtE, ast.Lt, ast.LtE, ast.Eq, ast.NotEq]
-                for other in kinds:
+                relations = [ast.Gt, ast.GtE, ast.Lt, ast.LtE, ast.Eq, ast.NotEq]
+                for other in relations:
                     if not isinstance(op, other):
                         changed = copy.deepcopy(node)
                         changed.ops = [other()]
@@ -137,7 +137,12 @@ def mistakes(tree: ast.AST, argument: str) -> Iterator[Change]:
                 yield "a forgotten condition", node, b
                 yield "where's values interchanged", node, _with("tt.where(c, b, a)", c=condition, a=a, b=b)
             case ast.Call(func=ast.Attribute(attr="arange"), args=[end]):
-                for text in ("tt.arange(1, n + 1)", "(tt.arange(n) + 1.0)", "tt.ones(n).cumsum(0)", "tt.arange(n).flip(0)"):
+                for text in (
+                    "tt.arange(1, n + 1)",
+                    "(tt.arange(n) + 1.0)",
+                    "tt.ones(n).cumsum(0)",
+                    "tt.arange(n).flip(0)",
+                ):
                     yield "arange from 1", node, _with(text, n=end)
                 yield "arange from -1", node, _with("(tt.arange(n) - 1)", n=end)
                 yield "arange of floats", node, _with("tt.arange(n, dtype=tt.float64)", n=end)
@@ -212,15 +217,15 @@ def mistakes(tree: ast.AST, argument: str) -> Iterator[Change]:
 
 
 def apply(source: str, changes, draw: random.Random, argument: str, names: list[str]) -> tuple[str, str] | None:
-    """The source after a change that is drawn, each of the kinds of change as likely as the others; and its name."""
+    """The source after a change that is drawn, each sort of change as likely as the others; and its name."""
     tree = ast.parse(source)
-    kinds: dict[str, list[Change]] = {}
+    steps: dict[str, list[Change]] = {}
     for change in changes(tree, argument):
-        kinds.setdefault(change[0], []).append(change)
-    if not kinds:
+        steps.setdefault(change[0], []).append(change)
+    if not steps:
         return None
-    name = draw.choice(sorted(kinds))
-    _, old, new = draw.choice(kinds[name])
+    name = draw.choice(sorted(steps))
+    _, old, new = draw.choice(steps[name])
 
     class Put(ast.NodeTransformer):
         def visit(self, node):
@@ -232,4 +237,3 @@ def apply(source: str, changes, draw: random.Random, argument: str, names: list[
     own = [a.arg for a in function.args.args]
     function.args.args += [ast.arg(n) for n in names if n in used and n not in own]
     return ast.unparse(ast.fix_missing_locations(tree)) + "\n", name
-
