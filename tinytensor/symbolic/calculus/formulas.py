@@ -474,16 +474,13 @@ def contract(product: Expr, bound: list[Index]) -> tuple[Expr, list[Index]]:
 def _one_delta(product: Expr, bound: list[Index]) -> tuple[Expr, list[Index]] | None:
     """The product after one use of one delta, or None if no delta can be used."""
     factors = Mul.make_args(product)
+    if (changed := _entry_for_number(factors)) is not None:
+        return changed, bound
     for at, factor in enumerate(factors):
         if not isinstance(factor, KroneckerDelta):
             continue
-        others = [*factors[:at], *factors[at + 1 :]]
-        rest = Mul(*others)
+        rest = Mul(*factors[:at], *factors[at + 1 :])
         for x, y in (factor.args, factor.args[::-1]):
-            if isinstance(x, Indexed) and not free(y):  # δ(t_n, 1) δ(i, t_n) = δ(t_n, 1) δ(i, 1)
-                masks = [f.xreplace({x: y}) if isinstance(f, KroneckerDelta | upto) else f for f in others]
-                if masks != others:
-                    return factor * Mul(*masks), bound
             if not isinstance(x, Index) or y.has(x):
                 continue
             if not free(y) and (y - x.size).is_positive:
@@ -503,6 +500,22 @@ def _one_delta(product: Expr, bound: list[Index]) -> tuple[Expr, list[Index]] | 
                 and (not isinstance(y, Index) or index_order(y) < index_order(x))
             ):
                 return factor * rest.xreplace({x: y}), bound
+    return None
+
+
+def _entry_for_number(factors: tuple[Expr, ...]) -> Expr | None:
+    """The product with an entry for a number that it equals, in another delta: δ(t_n, 1) δ(i, 1) = δ(t_n, 1) δ(i, t_n).
+
+    The entry lies in the range of its index at all sizes, which a number such as 3 does not.
+    """
+    deltas = [f for f in factors if isinstance(f, KroneckerDelta)]
+    for factor, other in itertools.permutations(deltas, 2):
+        entry = next((x for x in factor.args if isinstance(x, Indexed)), None)
+        number = next((x for x in factor.args if not free(x)), None)
+        if entry is not None and number is not None and number in other.args:
+            (index,) = set(other.args) - {number}
+            if isinstance(index, Index):
+                return Mul(*[f for f in factors if f is not other], KroneckerDelta(index, entry))
     return None
 
 
