@@ -99,7 +99,5 @@ def typeset(lines: Sequence[Formula]) -> str:
 def proved(derivation: Derivation) -> str:
     """What is proved, and under which assumptions."""
     assumed = "\n".join(f"- {one[0].upper()}{one[1:]}." for one in derivation.assumptions)
-    return (
-        f"Each gradient above is the derivative for all sizes and all values at which no denominator is 0. {TRUSTED} "
-        f"The assumptions are:\n\n{assumed}"
-    )
+    verdict = derivation.verdict
+    return f"{verdict[0].upper()}{verdict[1:]}. {TRUSTED} The assumptions are:\n\n{assumed}"

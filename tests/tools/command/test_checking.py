@@ -18,6 +18,9 @@ def right(X, w, y):
 def classifier(X, t):
     return F.cross_entropy(X, t)
 
+def branch(x):
+    return (x**2).sum() if len(x) > 3 else (x**3).sum()
+
 """
 SIZES = ("X=N,D", "w=D", "y=N")
 
@@ -40,6 +43,17 @@ def test_gradient_by_hand_is_proved_or_refuted(run):
     assert run("check", "loss", *SIZES, "--gradient", "w=right") == "∂𝓛/∂w: proved for any size\n"
     told = run("check", "loss", *SIZES, "--gradient", "w=X.T @ (X @ w - y) / N", code=1)
     assert "∂𝓛/∂w: refuted\n    the factor 2 is missing everywhere\n" in told
+
+
+def test_restrictions_of_sizes_are_printed_and_need_where(run):
+    words = ("x=N", "--gradient", "x=2 * x")
+    shown = run("check", "branch", *words, code=1)
+    assert shown.startswith('∂𝓛/∂x: proved only for N > 3; if that is what you mean, say where="N > 3"\n')
+    assert "--where accepts that" in shown
+    assert run("check", "branch", *words, "--where", "N > 3") == "∂𝓛/∂x: proved for N > 3\n"
+    assert run("derive", "branch", "x=N", "--where", "N < 4").endswith("proved for N < 4\n")
+    assert "proved only for N > 3" in run("derive", "branch", "x=N", code=1)
+    assert "is no condition on the sizes N" in run("derive", "branch", "x=N", "--where", "M > 3", code=2)
 
 
 def test_one_text_of_arguments_is_as_several(run):

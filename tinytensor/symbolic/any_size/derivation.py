@@ -294,11 +294,11 @@ class Derivation:
         first, second = self._rows(self.lines), self._rows(self.adjoints)
         if first is None or second is None:
             return None
-        verdict = f"<p><b>{self.verdict}</b></p>"
+        proved = f"<p><b>{escape(self.verdict)}</b></p>"
         assumed = "".join(f"<li>{sentence(one)}</li>" for one in self.assumptions)
         what = f"<p>{escape(self.loss)}</p>"
         more = f"<details><summary>assumptions</summary><ul>{assumed}</ul></details>"
-        return shown(f"<p>{escape(self.name)}</p>", first, what, second, verdict, more)
+        return shown(f"<p>{escape(self.name)}</p>", first, what, second, proved, more)
 
     def _rows(self, lines: list[Formula]) -> str | None:
         """Lines as a table; None, for which a notebook takes LaTeX or text, if one could not be typeset."""

@@ -21,6 +21,7 @@ from tinytensor.ops.generator import manual_seed
 
 ARGUMENTS = "X=N,D (a tensor of these sizes), t=N:K or t=N<K (integers below K), m=, (a tensor of no dimension), "
 ARGUMENTS += "or another Python value, as in eps=0.1"
+WHERE = "a condition on the sizes, such as 'N > 3' or 'N %% 2 == 0': one case of a function that asks about its sizes"
 INPUTS = "a shape (2,3 or, with one dimension, 3,), or another Python value: a number, None, True, a quoted word"
 
 
@@ -92,7 +93,8 @@ def derive(options: argparse.Namespace) -> int:
     """Print the gradients for any size; 0 if they are proved, 1 if not."""
     function, _ = found(options.place)
     symbolic = importlib.import_module("tinytensor.symbolic")
-    derivation = symbolic.derive(function, **dict(argument(text) for text in (*options.inputs, *options.args.split())))
+    arguments = dict(argument(text) for text in (*options.inputs, *options.args.split()))
+    derivation = symbolic.derive(function, options.where, **arguments)
     print(derivation.latex() if options.latex else derivation)
     return 0 if derivation.proved else 1
 
@@ -143,6 +145,7 @@ def main(arguments: list[str], program: str) -> int:
     elif name == "derive":
         parser.description = "Derive the gradients of a function for sizes that are symbols, and prove them."
         parser.add_argument("--args", metavar="TEXT", default="", help="the same arguments, as one text: 'X=N,D t=N<K'")
+        parser.add_argument("--where", metavar="CONDITION", action="append", default=[], help=WHERE)
         parser.add_argument("--latex", action="store_true", help="print LaTeX")
     else:
         parser.description = "Describe the backward pass of a tensor, or of a function at random numbers."
