@@ -103,7 +103,7 @@ def values_of(op: Op, tensors: dict, settings: dict) -> list:
 def by_hand(op: Op, name: str, settings: dict) -> Callable:
     """The rule of one input as a gradient by hand: summed over broadcast dimensions, as backward() does."""
     parameter, number = (name, None) if name in op.params else (name[:-1], int(name[-1]))
-    rule = op.rules[op.params.index(parameter)]
+    rule, sizes = op.rules[op.params.index(parameter)], call_of(op)[0]
     takes = inspect.signature(rule).parameters
 
     def gradient(g, **tensors):
@@ -115,8 +115,8 @@ def by_hand(op: Op, name: str, settings: dict) -> Callable:
         found = found if number is None else found[number]
         while found.ndim > len(shape):
             found = found.sum(0)
-        for dim, (n, m) in enumerate(zip(found.shape, shape, strict=True)):
-            found = found.sum(dim, keepdim=True) if m == 1 != n else found
+        for dim, size in enumerate(sizes[name]):
+            found = found.sum(dim, keepdim=True) if size == 1 else found
         return found
 
     return gradient

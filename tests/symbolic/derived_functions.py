@@ -80,7 +80,7 @@ FUNCTIONS = {  # name: (function, arguments)
     "embedding": (lambda E, t: E[t], {"E": ("V", "D"), "t": TABLE}),
     "gather": (lambda x, t: x.gather(1, t[:, None]), {"x": ("N", "D"), "t": ROWS}),
     "one hot": (lambda x, t: (x * F.one_hot(t, x.shape[1]).to(x.dtype)).sum(-1), {"x": ("N", "D"), "t": ROWS}),
-    "gated": (gated, {"a": ("N", "E")}),
+    "gated": (gated, {"a": ("N", "E"), "where": "E % 2 == 0"}),
     "gelu": (lambda x: F.gelu(x) * F.gelu(x, approximate="tanh"), {"x": ("N", "D")}),
     "linear": (
         lambda x, W, b: F.relu(F.linear(x, W, b)),

@@ -10,8 +10,12 @@ from sympy import Expr, Indexed, Sum
 
 from tinytensor.autograd import grad
 from tinytensor.nn.module import Module
+from tinytensor.symbolic.any_size.arguments import arguments as as_arguments
+from tinytensor.symbolic.any_size.arguments import symbols_of
+from tinytensor.symbolic.any_size.conditions import VALUES, SizeCondition, conditions_in, restrictions, verdict
 from tinytensor.symbolic.any_size.deriving import Derived, derive_lines
 from tinytensor.symbolic.any_size.modules import as_function
+from tinytensor.symbolic.any_size.samples import Sample, close, refused, samples
 from tinytensor.symbolic.any_size.source import Source, evaluate
 from tinytensor.symbolic.any_size.tracing import told
 from tinytensor.symbolic.calculus.adjoints import Definition, Name, d, name_of
@@ -19,8 +23,6 @@ from tinytensor.symbolic.calculus.formulas import Array
 from tinytensor.symbolic.calculus.matrices import Matrices, Matrix
 from tinytensor.symbolic.calculus.notation import equation, equation_tex, tex, text
 from tinytensor.tools.shown import Latex, formula, sentence, shown
-
-CLOSE = 1e-7  # of the program and a run in float64, relative to the largest entry
 
 
 class Formula:
@@ -75,8 +77,10 @@ class MatrixFormula:
 class Derivation:
     """The gradients of a function for any size, with their proof; see `derive`."""
 
-    def __init__(self, name: str, found: Derived):
-        self.name, self.found = name, found
+    def __init__(
+        self, name: str, found: Derived, fn: Callable, arguments: dict[str, object], where: Sequence[SizeCondition] = ()
+    ):
+        self.name, self.found, self.fn, self.given, self.where = name, found, fn, arguments, tuple(where)
         self.names = (*found.trace.arrays.values(), *[line.name for line in found.forward])
         self.lines = [Formula(line, self.names) for line in found.forward]
         self.adjoints = [Formula(line, self.names) for line in found.adjoints.values()]
@@ -89,42 +93,113 @@ class Derivation:
 
     @property
     def proved(self) -> bool:
-        """Is every line equal to the derivative, for all sizes and values, under the assumptions?
+        """Is every line equal to the derivative, for all sizes and values that meet the conditions?
 
-        The program must also give the value and the gradients of the runs that it was read from.
+        The formulas must also give the value and the gradients of the function itself, at the sizes from which they
+        were read and at small ones (samples.py). False where a condition on sizes is neither in `where` nor demanded
+        by the function itself, which refuses all other sizes that were tried.
         """
-        return not self.found.unproved and not self.differs
+        return not self.found.unproved and not self.differs and not self.restrictions
 
     @cached_property
-    def differs(self) -> str:
-        """Where the program and the runs of the function itself differ by more than rounding; empty if nowhere."""
+    def samples(self) -> list[Sample]:
+        """The function at small sizes, and at values with zeros and ties."""
+        given = as_arguments(self.given, {})
+        return samples(self.fn, given, symbols_of(given), self._numbers())
+
+    def _numbers(self) -> list[float]:
+        """The first few numbers in the function's own calls, such as the bounds of a clamp."""
+        numbers = (a for call in self.found.trace.runs[0].calls for a in call.args)
+        own = (float(a) for a in numbers if isinstance(a, int | float) and not isinstance(a, bool) and abs(a) < 100)
+        return list(dict.fromkeys(own))[:8]
+
+    def inside(self, sample: Sample) -> bool:
+        """Does the point meet the conditions on sizes, and has the function a value and gradients there?"""
+        return sample.finite and all(c.holds(sample.at) for c in self.size_conditions)
+
+    @property
+    def size_conditions(self) -> tuple[SizeCondition, ...]:
+        """The conditions on sizes, those of `where` first."""
+        return tuple(self.found.trace.size_conditions)
+
+    @cached_property
+    def restrictions(self) -> list[SizeCondition]:
+        """The conditions on sizes that `where` does not have, and that exclude a size that the function takes."""
+        return restrictions(self.size_conditions, self.where, self.samples)
+
+    @cached_property
+    def _compared(self) -> tuple[str, set[str]]:
+        """Where the formulas and the function differ by more than rounding; and the conditions that exclude it else."""
         for run in self.found.trace.runs:
             inputs = {n: run.inputs[n] for n in self.gradients}
             free = {self._program.identifier(s): run.at[s] for s in self._program.free}
-            found = self.evaluate(**{n: x.detach().numpy() for n, x in run.inputs.items()}, **free)
+            with np.errstate(all="ignore"):
+                found = self.evaluate(**{n: x.detach().numpy() for n, x in run.inputs.items()}, **free)
             slopes = grad(run.result.sum(), [*inputs.values()], retain_graph=True, materialize_grads=True)
             for name, own in {"value": run.result, **dict(zip(inputs, slopes, strict=True))}.items():
-                own = own.detach().numpy()
-                if not np.allclose(found[name], own, rtol=CLOSE, atol=CLOSE * (1 + np.abs(own).max(initial=0))):
-                    what = "the value" if name == "value" else f"the gradient of {name} by backward()"
-                    return f"{what} is another one than that of these formulas at {told(run.at)}"
-        return ""
+                if np.isfinite(own.detach().numpy()).all() and not close(found[name], own.detach().numpy()):
+                    return _difference(name, run.at), set()
+        needed: set[str] = set()
+        plain = 0
+        for one in filter(self.inside, self.samples):
+            if name := self._differs_at(one):
+                if not one.edges:
+                    return _difference(name, one.at), needed
+                needed |= one.edges
+            plain += not one.edges
+        if not plain:
+            return "at no point that was tried has the function a value and are all conditions met", needed
+        return "", needed
+
+    def _differs_at(self, sample: Sample) -> str:
+        """The name of a result in which the formulas and the function differ at a point; empty if in none."""
+        trace = self.found.trace
+        inputs = {n: sample.inputs[n].detach().numpy() for n in trace.tensors}
+        free = {self._program.identifier(s): sample.at[s] for s in self._program.free}
+        if sample.upstream is not None:
+            free["upstream"] = sample.upstream
+        try:
+            with np.errstate(all="ignore"):
+                found = self.evaluate(**inputs, **free)
+        except (ValueError, TypeError, IndexError, ZeroDivisionError):  # another shape, or no number
+            return "value"
+        wanted = {"value": sample.value, **{n: sample.gradients[n] for n in self.gradients}}
+        return next((name for name, own in wanted.items() if not close(found[name], own)), "")
+
+    @property
+    def differs(self) -> str:
+        """Where the formulas and the function itself differ by more than rounding; empty if nowhere."""
+        return self._compared[0]
 
     __bool__ = property(lambda self: self.proved).fget
+
+    @property
+    def value_conditions(self) -> tuple[str, ...]:
+        """The conditions on values, in words: denominators, arguments of roots and logarithms, ties."""
+        return tuple(VALUES[k] for k in VALUES if k in {*self.found.trace.value_conditions, *self._compared[1]})
 
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the proof rests on, besides what is trusted: SymPy's diff and arithmetic, and the index calculus."""
         trace = self.found.trace
         sizes = "; ".join(", ".join(f"{s} = {n}" for s, n in at.items()) for at in trace.at)
-        return (f"the function makes the same calls at every size as it does at {sizes}", *trace.lines.notes)
+        sizes = f"the function makes the same calls at every size as it does at {sizes}"
+        return (sizes, *trace.lines.notes, *map(str, self.size_conditions), *self.value_conditions)
 
     @property
     def verdict(self) -> str:
-        """Whether every line is proved, in words."""
+        """Whether every line is proved, and under which conditions, in words."""
         if self.found.unproved:
             return f"NOT proved: {', '.join(self.found.unproved)}"
-        return f"NOT proved: {self.differs}" if self.differs else "proved for any size"
+        if self.differs:
+            return f"NOT proved: {self.differs}"
+        return verdict(self.size_conditions, self.value_conditions, self.restrictions, self.refused)
+
+    @property
+    def refused(self) -> str:
+        """The sizes that the function itself refuses, of those that were tried."""
+        own = [s for s in self.samples if all(c.holds(s.at) for c in self.size_conditions)]
+        return refused(own, symbols_of(as_arguments(self.given, {})))
 
     @property
     def loss(self) -> str:
@@ -237,17 +312,29 @@ class Derivation:
         return f'<div class="wide" style="padding: 0"><table>{"".join(rows)}</table></div>'
 
 
-def derive(fn: Callable, **arguments) -> Derivation:
+def _difference(name: str, at: dict) -> str:
+    what = "the value" if name == "value" else f"the gradient of {name} by backward()"
+    return f"{what} does not match these formulas at {told(at) or 'this function'}"
+
+
+def derive(fn: Callable, where: str | Sequence[str] = (), **arguments) -> Derivation:
     """Derive the gradient of a function for any size, in index notation, and prove it.
 
     arguments: those of fn. A tuple of sizes, ("N", "D"), is a tensor of floats; `Index(("N",), "K")` one of integers
     from 0 to K - 1; everything else is given to fn as it is. A size is a name, a number, or a product, "2*K".
     The parameters of a Module are arguments by their names, dots as underscores; X=("N", "D=16") calls its size 16 D.
+
+    where: conditions on the sizes, "N > 3" or "N % 2 == 0": where the function asks about its sizes, one of its cases.
+
+    The result is true if every gradient is proved. Its `verdict` names the conditions: on values, those of a short list
+    (denominators, arguments of roots and logarithms, ties); on sizes, those of `where` and those that the function
+    demands. NotDerivable (a TypeError) names the line of a function that it cannot follow.
     """
+    notes: list[str] = []
     if isinstance(fn, Module):
         fn, arguments, notes = as_function(fn, arguments)
-        found = derive_lines(fn, arguments)
-        found.trace.lines.notes.update(dict.fromkeys(notes))
-        return Derivation(fn.__name__, found)
+    conditions = conditions_in(where, symbols_of(as_arguments(arguments, {})))
+    found = derive_lines(fn, arguments, conditions)
+    found.trace.lines.notes.update(dict.fromkeys(notes))
     name = getattr(fn, "__name__", type(fn).__name__)
-    return Derivation("the function" if name == "<lambda>" else name, derive_lines(fn, arguments))
+    return Derivation("the function" if name == "<lambda>" else name, found, fn, arguments, conditions)

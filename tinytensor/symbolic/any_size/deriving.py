@@ -6,11 +6,12 @@ has a name becomes that name. Whatever the rewriting did, each line that is show
 for all sizes and values, by putting definitions in and comparing normal forms.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp
 
+from tinytensor.symbolic.any_size.conditions import SizeCondition
 from tinytensor.symbolic.any_size.factors import adjoint_in_factors, canonical, cost, factored, fold, rebuilt
 from tinytensor.symbolic.any_size.recording import NotDerivable
 from tinytensor.symbolic.any_size.tracing import Trace, trace
@@ -35,9 +36,9 @@ class Derived:
         return self.trace.lines.groups
 
 
-def derive_lines(fn: Callable, given: dict[str, object]) -> Derived:
-    """The forward lines and the proved adjoints of a function."""
-    found = trace(fn, given)
+def derive_lines(fn: Callable, given: dict[str, object], where: Sequence[SizeCondition] = ()) -> Derived:
+    """The forward lines and the proved adjoints of a function, at sizes that meet the conditions."""
+    found = trace(fn, given, where=where)
     output = _tidied(found, _output(found))
     program = _program(found, output)
     loss = output if isinstance(output, Symbol) else None

@@ -9,7 +9,7 @@ import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
@@ -22,6 +22,7 @@ from tinytensor.core.dispatch import state
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.advice import is_own, line
+from tinytensor.symbolic.any_size.sizes import Question, noting, questions_of
 from tinytensor.symbolic.calculus.formulas import Size
 
 
@@ -62,6 +63,7 @@ class Run:
     result: Tensor
     names: dict[int, str]  # the user's names of tensors, by their ids
     kept: list  # everything that was met, so that no two things have the same id
+    questions: list[Question]  # what the user's code asked about sizes
 
 
 @contextmanager
@@ -97,15 +99,21 @@ def _names_of(fn: Callable, names: dict[int, str], kept: list) -> Iterator[None]
         sys.setprofile(before)
 
 
-def record(fn: Callable, values: dict[str, object], at: dict[Size, int]) -> Run:
-    """Run the function on these arguments, and note all calls of operations."""
-    calls, names, kept = [], {}, []
+def record(fn: Callable, values: dict[str, object], at: dict[Size, int], code: bool = True) -> Run:
+    """Run the function on these arguments, and note all calls of operations.
+
+    code: note the user's names of tensors, and what the code asks about sizes, too.
+    """
+    calls, names, kept, questions = [], {}, [], []
     reached = {_address(x) for x in values.values() if isinstance(x, Tensor)}
 
     def note(op, args, result):
         flat = [a for x in args for a in (x if isinstance(x, tuple | list) else (x,)) if isinstance(a, Tensor)]
         if any(_address(a) in reached for a in flat):
             reached.update(map(_address, result if isinstance(result, tuple | list) else (result,)))
+        elif code:
+            arrays = [a._data if isinstance(a, Tensor) else a for a in args]
+            questions.extend(questions_of(op.name, arrays, line(sys._getframe(2))))
         kept.append((args, result))
         results = [r for r in (result if isinstance(result, tuple | list) else (result,)) if isinstance(r, Tensor)]
         kept.extend(x.node for x in (*flat, *results))
@@ -121,14 +129,19 @@ def record(fn: Callable, values: dict[str, object], at: dict[Size, int]) -> Run:
                 "formula can't follow what is done with it; choose by tt.where() or a mask, or prove() it at one size"
             )
 
-    with _names_of(fn, names, kept), _noted(note, read), provided.pytorch_follows_us():
+    with ExitStack() as entered:
+        if code:
+            entered.enter_context(_names_of(fn, names, kept))
+            entered.enter_context(noting(questions))
+        entered.enter_context(_noted(note, read))
+        entered.enter_context(provided.pytorch_follows_us())
         result = fn(**values)
     if not isinstance(result, Tensor):
         raise NotDerivable(
             f"derive: the function returned {type(result).__name__}; expected one tensor: return the one to derive"
         )
     inputs = {name: x for name, x in values.items() if isinstance(x, Tensor)}
-    return Run(at, inputs, calls, result, names, kept)
+    return Run(at, inputs, calls, result, names, kept, questions)
 
 
 def _address(x) -> int:
@@ -151,6 +164,22 @@ def fit(numbers: list, sizes: list[dict[Size, int]]) -> Expr | None:
     if all(isinstance(n, int | np.integer) for n in numbers):
         return _whole(list(map(int, numbers)), sizes)
     return _real(list(map(float, numbers)), sizes)
+
+
+def fit_linear(numbers: list, sizes: list[dict[Size, int]]) -> Expr | None:
+    """A formula as `fit` finds it, or else a multiple of a product of sizes and a number: 2 N - 1, (N - 1)/2."""
+    if (found := fit(numbers, sizes)) is not None or any(isinstance(n, bool) for n in numbers):
+        return found
+    values = [Fraction(n).limit_denominator(1000) for n in numbers]
+    if any(float(v) != n for v, n in zip(values, numbers, strict=True)):
+        return None
+    for expr in _products(list(sizes[0])):
+        at = [int(expr.xreplace(a)) for a in sizes]
+        if at[0] != at[1] and (slope := (values[1] - values[0]) / (at[1] - at[0])).denominator <= 64:
+            rest = values[0] - slope * at[0]
+            if all(v == slope * n + rest for v, n in zip(values, at, strict=True)):
+                return Rational(slope.numerator, slope.denominator) * expr + Rational(rest.numerator, rest.denominator)
+    return None
 
 
 def written(number) -> Expr:

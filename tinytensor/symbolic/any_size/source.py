@@ -6,7 +6,8 @@ it. Sizes are read from the shapes of the arguments. `evaluate` runs exactly thi
 
 import keyword
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 
 import numpy as np
 from sympy import Expr, Mul, S
@@ -142,6 +143,13 @@ class Source:
             head += "\n" + "\n".join(imports) + "\n"
         return head + "".join(f"\n\n{one}\n" for one in used) + "\n\n" + function
 
+    @cached_property
+    def function(self) -> Callable:
+        """The function that the module defines."""
+        space: dict = {}
+        exec(compile(self.text(), f"<the derived program of {self.name}>", "exec"), space)
+        return space["value_and_gradients"]
+
     def _about(self) -> str:
         words = "The value, and the gradients by argument"
         if isinstance(self.output, Array):
@@ -217,10 +225,8 @@ def evaluate(source: Source, given: Mapping[str, object]) -> dict[str, np.ndarra
     """The value and the gradients at arrays, by the text of the program; see Derivation.evaluate."""
     arrays, at, more = _checked(source, dict(given))
     constants = tables(source, arrays)
-    space: dict = {}
-    exec(compile(source.text(), f"<the derived program of {source.name}>", "exec"), space)
     sizes = {source.identifier(s): at[s] for s in source.free}
-    found = space["value_and_gradients"](**arrays, **constants, **more, **sizes)
+    found = source.function(**arrays, **constants, **more, **sizes)
     return {name: np.asarray(x, dtype=np.float64) for name, x in found.items()}
 
 
@@ -298,7 +304,7 @@ def tables(source: Source, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarra
         n: tensor(arrays[n], requires_grad=trace.tensors[n].below is None) if n in arrays else x
         for n, x in trace.given.items()
     }
-    run = record(trace.fn, values, at)
+    run = record(trace.fn, values, at, code=False)
     found = {}
     for array in source.given:
         taken: Taken = trace.lines.constants[array]

@@ -1,7 +1,8 @@
 """From the user's function to a program of formulas: its recorded runs, read as one with sizes that are symbols."""
 
-from collections.abc import Callable
-from dataclasses import replace
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -16,8 +17,16 @@ from tinytensor.symbolic.any_size.arguments import (
     sample,
     symbols_of,
 )
-from tinytensor.symbolic.any_size.meanings import MEANINGS, REFUSED, Places, Step, number
-from tinytensor.symbolic.any_size.recording import Call, NotDerivable, Run, Stamp, fit, record, written
+from tinytensor.symbolic.any_size.conditions import (
+    NEGATED,
+    Signs,
+    SizeCondition,
+    conditions_of,
+    remainder,
+    size_condition,
+)
+from tinytensor.symbolic.any_size.meanings import INDEX_OPERATIONS, MEANINGS, REFUSED, Places, Step, as_number, number
+from tinytensor.symbolic.any_size.recording import Call, NotDerivable, Run, Stamp, fit, fit_linear, record, written
 from tinytensor.symbolic.any_size.values import Lines, Split, Taken, Value, dims_of, named, plain, tensors_of
 from tinytensor.symbolic.calculus.adjoints import names_in
 from tinytensor.symbolic.calculus.formulas import Array, PiecewiseConstant, Size, held, upto
@@ -37,13 +46,21 @@ class Trace:
     """
 
     def __init__(
-        self, fn: Callable, given: dict[str, object], split: dict, needs_gradient: bool = True, start: int = 0
+        self,
+        fn: Callable,
+        given: dict[str, object],
+        split: dict,
+        needs_gradient: bool = True,
+        start: int = 0,
+        where: Sequence[SizeCondition] = (),
     ):
-        self.fn, self.given = fn, arguments(given, split)
+        self.fn, self.given, self.split = fn, arguments(given, split), split
         self.sizes = symbols_of(self.given)
         self.tensors = {n: a for n, a in self.given.items() if isinstance(a, Argument)}
-        self.runs = _runs(fn, self.given, self.sizes, start)
+        self.runs = _runs(fn, self.given, self.sizes, split, where, start)
         self.at = [run.at for run in self.runs]
+        self.size_conditions = list(dict.fromkeys([*where, *_divisible(split), *self._answers()]))
+        self.value_conditions: dict[str, None] = {}  # keys of conditions.VALUES
         self.lines = Lines({str(s) for s in self.sizes} | set(self.tensors))
         self.arrays = {}
         self.tables: list[tuple[list[np.ndarray], Value]] = []  # constants of any values
@@ -60,6 +77,39 @@ class Trace:
         if needs_gradient and not self.runs[0].result._requires_grad:
             raise NotDerivable("derive: the result has no gradient: no float argument reaches it on the tape")
         self.result = self._value([run.result for run in self.runs], "the result", None)
+
+    def _answers(self) -> list[SizeCondition]:
+        """The conditions under which the code's questions about sizes have the answers that they have in the runs."""
+        found = []
+        for questions in itertools.zip_longest(*(run.questions for run in self.runs)):
+            first = next(q for q in questions if q is not None)
+            if any(q is None or (q.operation, q.where) != (first.operation, first.where) for q in questions):
+                raise NotDerivable(
+                    f"derive: the function asks other things about its sizes at other sizes{first.where}"
+                )
+            left, right = (fit_linear([getattr(q, side) for q in questions], self.at) for side in ("left", "right"))
+            if left is None or right is None or first.operation == "bits":
+                raise NotDerivable(
+                    f"derive: the code depends on a number that no formula of the sizes explains{first.where}; write "
+                    "it for all sizes at once, or prove() it at one"
+                )
+            answers = {q.answer for q in questions}
+            what = f"{left} {first.operation} {right}"
+            if len(answers) > 1:
+                told_answers = "; ".join(
+                    f"{q.answer} at {told(run.at)}" for q, run in zip(questions, self.runs, strict=True)
+                )
+                raise Unexplained(
+                    f"derive: the function depends on {what}, which is {told_answers}{first.where}; "
+                    'choose one case, as in where="N > 3", write it for all sizes at once, or prove() it at one'
+                )
+            answer = answers.pop()
+            if first.operation == "%":
+                condition = remainder(left, right, written(answer))
+            else:
+                condition = size_condition(first.operation if answer else NEGATED[first.operation], left, right)
+            found += [condition] if condition is not None else []
+        return found
 
     def _read(self) -> None:
         """Turn the calls of all runs, in step, into values and lines."""
@@ -83,11 +133,20 @@ class Trace:
                 raise NotDerivable(f"derive: {first.op.name}{first.where}: {why}")
             args = [self._argument([c.args[k] for c in calls], first, calls) for k in range(len(first.args))]
             names = [run.names.get(id(c.result)) for run, c in zip(self.runs, calls, strict=True)]
+            if first.op.name not in INDEX_OPERATIONS:
+                args = [_numbers(a) for a in args]
             step = Step(first.op.name, args, self.lines, names[0] or "", first.where)
             try:
                 value = meaning(step)
+                if first.op.name in INDEX_OPERATIONS:
+                    value.entry(*value.indices())
+            except NotDerivable:
+                raise
             except TypeError as error:  # an index that does not fit for each size
                 raise NotDerivable(f"derive: {first.op.name}{first.where}: {error}") from error
+            self.value_conditions |= dict.fromkeys(
+                (*step.conditions, *conditions_of(first.op.name, args, Signs(self.lines.groups)))
+            )
             wanted = step.wanted
             if wanted and value.kind == "f" and value.finite is None:
                 value = self._named_by_user(value, wanted, first.where)
@@ -196,34 +255,65 @@ class Trace:
         if any(n is None for n in shape):
             raise Unexplained(f"derive: {what}: no formula of the sizes explains the shape {arrays[0].shape}")
         dims = dims_of(shape)
-        kind = "b" if arrays[0].dtype.kind == "b" else "f"
         whole = arrays[0].dtype.kind in "iu"
+        kind = "b" if arrays[0].dtype.kind == "b" else "n" if whole else "f"
         if all(a.size for a in arrays) and all((a == a.flat[0]).all() for a in arrays):
             value = fit([a.flat[0].item() for a in arrays], self.at)
             if value is not None:
                 return Value(dims, lambda *at: value, kind)
-        if whole:
-            return self._places(arrays, dims, what)
+        if whole and (found := self._places(arrays, dims)) is not None:
+            return found
         if (found := _pattern(arrays, dims, kind)) is not None:
             return found
-        low = [np.isneginf(a) for a in arrays] if arrays[0].dtype.kind == "f" else []
-        if any(m.any() for m in low):
-            finite = self.constant([~m for m in low], what, taken and replace(taken, part="finite"))
-            rest = [np.where(m, 0.0, a) for m, a in zip(low, arrays, strict=True)]
-            rest = self.constant(rest, what, taken and replace(taken, part="rest"))
+        if kind == "b" and (found := self._part(arrays, dims)) is not None:
+            return found
+        if kind == "f" and any(np.isneginf(a).any() for a in arrays):
+            finite = self._derived(arrays, what, taken, lambda a: ~np.isneginf(a))
+            rest = self._derived(arrays, what, taken, lambda a: np.where(np.isneginf(a), 0.0, a))
             return Value(rest.dims, rest.entry, "f", finite.entry)
+        if all(a.size for a in arrays) and (two := _two_values(arrays)) is not None:
+            first, other = two  # of one mask, which is true in the first entry
+            if kind != "b" or not first:
+                mask = self._derived(arrays, what, taken, lambda a: a == first)
+                one, rest = written(first), written(other)
+                return Value(dims, lambda *at: rest + (one - rest) * mask.entry(*at), kind)
         for others, value in self.tables:
             if all(a.shape == b.shape and (a == b).all() for a, b in zip(arrays, others, strict=True)):
                 return value
         name = self.lines.unused(wanted or "const")
-        array = Array(name, tuple(f for dim in dims for f in dim))
+        array = Array(name, tuple(f for dim in dims for f in dim)) if any(dims) else Symbol(name, real=True)
         self.lines.constants[array] = taken
         self.lines.notes[f"{name}, of shape ({', '.join(map(str, shape))}), may have any values"] = None
         value = named(array, Value(dims, None, kind))
         self.tables.append((arrays, value))
         return value
 
-    def _places(self, arrays: list[np.ndarray], dims, what: str) -> Value:
+    def _part(self, arrays: list[np.ndarray], dims) -> Value | None:
+        """A mask along one dimension: true, or false, at one place; or true up to a place, or from one on."""
+        for k, dim in enumerate(dims):
+            rows = [np.moveaxis(a, k, -1).reshape(-1, a.shape[k]) for a in arrays]
+            if len(dim) != 1 or not all(r.size and (r == r[0]).all() for r in rows):
+                continue
+            at = sum(len(d) for d in dims[:k])
+            true, false = ([np.flatnonzero(r[0] == which) for r in rows] for which in (True, False))
+            for places, other in ((true, False), (false, True)):
+                if all(len(p) == 1 for p in places) and (one := self._place(places, 0)) is not None:
+                    return Value(dims, partial(_at_one, at, one, other), "b")
+            if all(len(p) and p[0] == 0 and p[-1] == len(p) - 1 for p in true) and (last := self._place(true, -1)):
+                return Value(dims, lambda *i: upto(i[at], last), "b")  # noqa: B023
+            if all(len(p) and p[0] == 0 and p[-1] == len(p) - 1 for p in false) and (last := self._place(false, -1)):
+                return Value(dims, lambda *i: upto(last + 1, i[at]), "b")  # noqa: B023
+        return None
+
+    def _place(self, places: list[np.ndarray], which: int) -> Expr | None:
+        """A place of each run as an index, which counts from 1, by a formula of the sizes."""
+        return fit_linear([int(p[which]) + 1 for p in places], self.at)
+
+    def _derived(self, arrays: list[np.ndarray], what: str, taken: Taken | None, change: Callable) -> Value:
+        """The constant that `change` makes of another one."""
+        return self.constant([change(a) for a in arrays], what, taken and taken.changed(change))
+
+    def _places(self, arrays: list[np.ndarray], dims) -> Value | None:
         """Whole numbers as indices: an argument of indices, the numbers of a dimension, or both for each factor."""
         tables = {n: a for n, a in self.tensors.items() if a.below is not None}
         for factors in self._ranges():
@@ -236,11 +326,8 @@ class Trace:
             for k in range(len(factors)):
                 rules.append(self._rule([p[k] for p in parts], dims, tables))
             if all(rule is not None for rule in rules):
-                return _placed(dims, rules)
-        raise NotDerivable(
-            f"derive: {what}: whole numbers of shape {arrays[0].shape} that are no argument and no arange; give them "
-            "as an Index"
-        )
+                return _placed(dims, rules, factors)
+        return None
 
     def _ranges(self) -> list[tuple[Expr, ...]]:
         """The dimensions into which these numbers may lead, one factor first."""
@@ -278,10 +365,21 @@ class Trace:
         return None
 
 
-def _placed(dims, rules: list[Callable]) -> Places:
+def _placed(dims, rules: list[Callable], factors: tuple[Expr, ...]) -> Value:
+    if len(rules) == 1:
+        return Value(dims, rules[0], "i")
     value = Places(dims, lambda *at: rules[0](*at), "i")
     value.places = lambda *at: [rule(*at) for rule in rules]
+    widths = [Mul(*factors[k + 1 :]) for k in range(len(factors))]  # of a step in each factor
+    value.number = lambda *at: sum(((rule(*at) - 1) * width for rule, width in zip(rules, widths, strict=True)), S.Zero)
     return value
+
+
+def _numbers(a):
+    """The argument of a call with whole numbers as numbers, not as indices, which count from 1."""
+    if isinstance(a, tuple):
+        return tuple(map(_numbers, a))
+    return as_number(a) if isinstance(a, Value) else a
 
 
 _SCALARS = {"layer_norm", "rms_norm", "attention", "cross_entropy_rows", "cross_entropy_mean"}
@@ -319,7 +417,7 @@ def _pattern(arrays: list[np.ndarray], dims, kind: str) -> Value | None:
     if not all((a == a[0]).all() for a in low):
         return None
     low, place = [a[0] for a in low], sum(len(dim) for dim in dims[:-2])
-    for offset in (0, -1, 1):
+    for offset in sorted(range(-9, 10), key=abs):
         if (values := _two([np.tri(*a.shape, k=offset, dtype=bool) for a in low], low)) is not None:
             return _masked(dims, kind, *values, partial(_triangle, place, offset))
     if dims[-1] == dims[-2] and (values := _two([np.eye(*a.shape, dtype=bool) for a in low], low)) is not None:
@@ -367,6 +465,16 @@ def _numbered(dims, place: int, start: Expr, step: Expr, kind: str) -> Value:
     return Value(dims, lambda *at: start + step * (at[place] - 1), kind)
 
 
+def _two_values(arrays: list[np.ndarray]) -> tuple | None:
+    """The first value and the other one, if each array has just these two and begins with the same."""
+    found = {tuple(sorted({v.item() for v in np.unique(a)})) for a in arrays}
+    first = {a.flat[0].item() for a in arrays}
+    if len(found) != 1 or len(first) != 1 or len(values := found.pop()) != 2:
+        return None
+    (one,) = first
+    return one, next(v for v in values if v != one)
+
+
 def _two(masks: list[np.ndarray], arrays: list[np.ndarray]) -> tuple[Expr, Expr] | None:
     """The one value inside of the masks and the other outside, if there are just these two."""
     inside = {v.item() for a, m in zip(arrays, masks, strict=True) for v in a[m]}
@@ -382,6 +490,12 @@ def _triangle(place: int, offset: int, *at) -> Expr:
 
 def _diagonal(place: int, *at) -> Expr:
     return KroneckerDelta(at[place], at[place + 1])
+
+
+def _at_one(place: int, one: Expr, elsewhere: bool, *at) -> Expr:
+    """1 at one place, otherwise 0; or the other way round."""
+    mask = KroneckerDelta(at[place], one)
+    return 1 - mask if elsewhere else mask
 
 
 def _masked(dims, kind: str, one: Expr, other: Expr, mask: Callable) -> Value:
@@ -406,14 +520,56 @@ def _different(call: Call, runs: list[Run]) -> str:
     )
 
 
-def _runs(fn: Callable, given: dict[str, object], sizes: list[Size], start: int = 0) -> list[Run]:
+def _divisible(split: dict[Size, tuple[Expr, ...]]) -> list[SizeCondition]:
+    """The conditions that sizes are multiples of numbers, since they were taken apart."""
+    found = []
+    for size, parts in split.items():
+        divisor = math.prod(int(p) for p in parts if p.is_Integer)
+        if divisor > 1 and (made := remainder(size, Integer(divisor), S.Zero)) is not None:
+            found.append(made)
+    return found
+
+
+def _rows(sizes: list[Size], split: dict, where: Sequence[SizeCondition], factor: int) -> Iterator[dict[Size, int]]:
+    """Numbers for the sizes that meet the conditions; without conditions those of NUMBERS."""
+    rows = [numbers_for(sizes, n) for n in range(len(NUMBERS))]
+    if not sizes:
+        yield from rows
+        return
+    if where:
+        rng = np.random.default_rng(0)
+        choices = [sorted(NUMBERS[0]), range(2, 40), range(1, 10)]
+        rows += [
+            dict(zip(sizes, map(int, rng.choice(numbers, len(sizes))), strict=True))
+            for numbers in choices
+            for _ in range(200)
+        ]
+    seen = []
+    for row in rows:
+        at = {s: factor * n for s, n in row.items()}
+        whole = at | {s: int(Mul(*parts).xreplace(at)) for s, parts in split.items()}
+        if at not in seen and all(c.holds(whole) for c in where):
+            seen.append(at)
+            yield at
+
+
+def _runs(
+    fn: Callable,
+    given: dict[str, object],
+    sizes: list[Size],
+    split: dict,
+    where: Sequence[SizeCondition] = (),
+    start: int = 0,
+) -> list[Run]:
     """Three runs, at numbers that the function takes."""
     first: Exception | None = None
     for factor in RETRIES[start:]:
+        rows = list(itertools.islice(_rows(sizes, split, where, factor), len(NUMBERS)))
+        if len(rows) < len(NUMBERS):
+            continue
         runs = []
         try:
-            for n in range(len(NUMBERS)):
-                at = {s: factor * value for s, value in numbers_for(sizes, n).items()}
+            for n, at in enumerate(rows):
                 tensors = [a for a in given.values() if isinstance(a, Argument)]
                 if first is not None and any(Mul(*a.sizes).xreplace(at) > LARGEST for a in tensors):
                     raise first
@@ -425,18 +581,24 @@ def _runs(fn: Callable, given: dict[str, object], sizes: list[Size], start: int 
             raise
         except Exception as error:
             first = first or error
+    if first is None:
+        raise ValueError(f"derive: too few sizes meet {', '.join(map(str, where))}; three choices of them are run")
     raise first
 
 
-def trace(fn: Callable, given: dict[str, object], needs_gradient: bool = True) -> Trace:
-    """The program of a function; sizes that it takes apart are taken apart everywhere."""
-    split: dict[Size, tuple[Expr, ...]] = {}
+def trace(
+    fn: Callable,
+    given: dict[str, object],
+    needs_gradient: bool = True,
+    where: Sequence[SizeCondition] = (),
+    split: dict[Size, tuple[Expr, ...]] | None = None,
+) -> Trace:
+    """The program of a function; sizes that it takes apart, or that `split` does, are taken apart everywhere."""
+    split = dict(split or {})
     start = 0
     for _ in range(8):
         try:
-            found = Trace(fn, given, split, needs_gradient, start)
-            found.split = split
-            return found
+            return Trace(fn, given, split, needs_gradient, start, where)
         except Unexplained:  # such as the half of an odd size
             if start:
                 raise

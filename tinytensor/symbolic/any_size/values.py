@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from sympy import Expr, Indexed, Mul, S, Symbol
@@ -42,7 +42,8 @@ class Value(Factored):
     """A tensor: the factors of each dimension, and the formula of an entry.
 
     dims: (N,) for a dimension of size N, (H, K) for one of size H K, () for one of size 1. entry: takes an index for
-    each factor. kind: "f", "i" (an entry is then an index, counted from 1) or "b" (1 or 0). finite: where the value is
+    each factor. kind: "f", "n" (a whole number), "i" (a whole number from 0 on, whose entry is the index that it names,
+    counted from 1: 1 more) or "b" (1 or 0). finite: where the value is
     -inf this is 0, elsewhere 1; None if it is finite everywhere.
     """
 
@@ -124,19 +125,23 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Taken:
-    """A constant of any values: an argument of a recorded call, counted from 0."""
+    """A constant of any values: an argument of a recorded call, counted from 0, after `changes`."""
 
     call: int
     op: str
     argument: int  # its place among the call's tensors
-    part: str = ""  # "finite": 1 where it is finite; "rest": 0 where it is not
+    changes: tuple[Callable[[np.ndarray], np.ndarray], ...] = ()
+
+    def changed(self, *changes: Callable[[np.ndarray], np.ndarray]) -> "Taken":
+        return replace(self, changes=(*self.changes, *changes))
 
     def of(self, call) -> np.ndarray:
         """The array in a recorded call."""
         tensor = tensors_of(call.args)[self.argument]
         array = call.constants.get(id(tensor), tensor._data)
-        low = np.isneginf(array) if self.part else None
-        return {"": array, "finite": low is not None and ~low, "rest": np.where(low, 0.0, array)}[self.part]
+        for change in self.changes:
+            array = change(array)
+        return array
 
 
 def tensors_of(args) -> list[Tensor]:

@@ -4,6 +4,7 @@
     adjoint_of      the gradient of a name, summed over all lines that use it
     with_adjoints   the same program run backward: the derivatives of the last name by every name before it
     prove_form      closed form = derived form, by putting definitions in for names and comparing normal forms
+    contradiction   a number that refutes a normal form of 0, in exact fractions
 
 The adjoint of a name is the derivative of the last number of a program, the loss, by it: ∂𝓛/∂name. Trusted are the
 index calculus (tinytensor/symbolic/calculus/formulas.py) and SymPy's diff of one line; no size is a number here.
@@ -14,24 +15,34 @@ one right-hand side, and `prove_form` with it, or with another closed form, rais
 
 import random
 from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from sympy import Expr, Indexed, S, Symbol
+from sympy import Expr, Function, Indexed, KroneckerDelta, Pow, S, Sum, Symbol
 
 from tinytensor.symbolic.calculus.formulas import (
     Array,
     Index,
     Size,
+    absolute,
     derivative,
     everywhere,
+    floored,
     free,
     fresh,
+    held,
     index_order,
+    larger,
     normal,
     random_entries,
+    relu,
+    same,
+    sign,
     sizes_of,
+    theta,
     total,
+    upto,
     value,
 )
 from tinytensor.symbolic.calculus.notation import text
@@ -244,3 +255,34 @@ def prove_form(program: Program, left: Expr, closed, through: Iterable[Name] = (
                     f"at {entry or 'the only entry'}: {one:.6g} against {other:.6g}"
                 )
     raise Refuted(f"{text(left)}: no proof: the rest of the difference is {text(rest)}")
+
+
+RATIONAL = (KroneckerDelta, Sum, theta, relu, larger, absolute, sign, same, held, upto, floored)
+
+
+def contradiction(difference: Expr) -> str:
+    """Where a difference whose normal form is 0 is another number, in exact fractions; empty if nowhere.
+
+    This is a check of the normal form. Only differences without roots and exponentials are computed, at sizes 2 and 3.
+    """
+    powers = all(p.exp.is_Integer or p.exp.is_integer for p in difference.atoms(Pow))
+    if not powers or any(not isinstance(f, RATIONAL) for f in difference.atoms(Function)):
+        return ""
+    names = sorted(names_in(difference), key=str)
+    sizes = {s for a in names if isinstance(a, Array) for s in sizes_of(a)} | difference.atoms(Size)
+    at: dict = {size: 2 + n % 2 for n, size in enumerate(sorted(sizes, key=str))}
+    rng = random.Random(0)
+    try:
+        for x in names:
+            at[x] = random_entries(x, at, rng, _fraction) if isinstance(x, Array) else _fraction(rng)
+        rows = list(everywhere(sorted(free(difference), key=index_order), at))
+        for here in rows[:: 1 + len(rows) // 8]:
+            if (number := value(difference, here)) != 0:
+                return f"the normal form is 0, but in exact numbers the difference is {number}: please report this"
+    except (ZeroDivisionError, IndexError):  # a denominator of 0, or a table that is longer than these sizes
+        return ""
+    return ""
+
+
+def _fraction(rng: random.Random) -> Fraction:
+    return Fraction(rng.choice((-1, 1)) * rng.randint(1, 40), rng.randint(1, 9))

@@ -217,9 +217,12 @@ class held(Constant):
 
 
 class upto(Function):
-    """1 where an index is at most another one, otherwise 0: upto(m, i) is a causal mask."""
+    """1 where a whole number is at most another one, otherwise 0: upto(m, i) is a causal mask. Its derivative is 0."""
 
     nargs = 2
+
+    def fdiff(self, argindex=1):
+        return S.Zero
 
     @classmethod
     def eval(cls, index, limit):
@@ -243,10 +246,10 @@ def fits(index, size) -> bool | None:
     """Is 1 <= index <= size always? None if the two ranges cannot be compared."""
     if isinstance(index, Index) and index.size == size:
         return True
-    return _not_negative(S(index) - 1) and _not_negative(S(size) - top(index))
+    return not_negative(S(index) - 1) and not_negative(S(size) - top(index))
 
 
-def _not_negative(number: Expr) -> bool | None:
+def not_negative(number: Expr) -> bool | None:
     """Is a number of sizes and indices 0 or more, whatever they are? They are 1 or more each."""
     if (known := number.is_nonnegative) is not None:
         return known
@@ -474,15 +477,22 @@ def _one_delta(product: Expr, bound: list[Index]) -> tuple[Expr, list[Index]] | 
     for at, factor in enumerate(factors):
         if not isinstance(factor, KroneckerDelta):
             continue
-        rest = Mul(*factors[:at], *factors[at + 1 :])
+        others = [*factors[:at], *factors[at + 1 :]]
+        rest = Mul(*others)
         for x, y in (factor.args, factor.args[::-1]):
+            if isinstance(x, Indexed) and not free(y):  # δ(t_n, 1) δ(i, t_n) = δ(t_n, 1) δ(i, 1)
+                masks = [f.xreplace({x: y}) if isinstance(f, KroneckerDelta | upto) else f for f in others]
+                if masks != others:
+                    return factor * Mul(*masks), bound
             if not isinstance(x, Index) or y.has(x):
                 continue
             if not free(y) and (y - x.size).is_positive:
                 return S.Zero, []  # x never gets as far as y
             within = fits(y, x.size)
             if within is None:
-                raise TypeError(f"contract: {x} and {y} run over different ranges")
+                if isinstance(y, Index):
+                    raise TypeError(f"contract: {x} and {y} run over different ranges")
+                continue  # a number, such as 3, which lies in the range at some sizes only: the delta stays
             if within and x in bound:
                 return rest.xreplace({x: y}), [i for i in bound if i is not x]
             # both stay: the first in a fixed order replaces the other

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sympy import Add, E, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp, log, pi
 
 from tinytensor.symbolic.calculus.adjoints import Definition, Name
-from tinytensor.symbolic.calculus.formulas import Array, Index, Size, contract, free, held, spread, total, upto
+from tinytensor.symbolic.calculus.formulas import Array, Index, Size, contract, fits, free, held, spread, total, upto
 from tinytensor.symbolic.calculus.order import decimal, divisor, factors_of, terms_of
 
 SUM, PRODUCT, POWER, ATOM = 1, 2, 3, 4  # how tightly an operator binds
@@ -135,6 +135,18 @@ def helpers(code: str) -> list[str]:
     return [HELPERS[name] for name in used]
 
 
+class _FromZero(Array):
+    """A table of indices as its array in code, which counts from 0."""
+
+
+def _from_zero(term: Expr) -> Expr:
+    """A term with an entry of a table of indices, which counts from 1 in formulas and from 0 in its array."""
+    number, entry = term.as_coeff_Mul()
+    if not isinstance(entry, Indexed) or entry.base.values is None:
+        return term
+    return number * (_FromZero(entry.base.label, entry.base.sizes)[entry.indices] + 1)
+
+
 class Writer:
     """Writes formulas as code.
 
@@ -166,6 +178,8 @@ class Writer:
         """The code of an expression; its axes are in the order of `axes` where the code allows."""
         if not free(expr) and not expr.atoms(Indexed):
             return self.number(expr)
+        if isinstance(expr, Indexed) and expr.base.values is not None:
+            return self.added(expr, axes)
         if isinstance(expr, Indexed):
             return self.entry(expr, axes)
         if isinstance(expr, Index):
@@ -204,7 +218,10 @@ class Writer:
         kinds = ((Add, self.added), (Mul, self.multiplied), (Pow, self.power), (Sum, self.summed))
         return next((f for kind, f in kinds if isinstance(expr, kind)), self.function)(expr, ())
 
-    def added(self, expr: Add, axes: tuple[Index, ...]) -> Piece:
+    def added(self, expr: Expr, axes: tuple[Index, ...]) -> Piece:
+        expr = Add(*[_from_zero(term) for term in Add.make_args(expr)])
+        if not isinstance(expr, Add):
+            return self.piece(expr, axes)
         terms = terms_of(expr, self.order)
         moved = [t for t in terms if isinstance(t, Index)]
         if len(moved) == 1 and all(not free(t) for t in terms if t is not moved[0]):  # an index and a number
@@ -337,7 +354,7 @@ class Writer:
             if isinstance(other, Index) and not (free(one) & {other}) and not isinstance(one, Index):
                 if isinstance(one, Indexed) and one.base.values == other.size:
                     rows = self.entry(one, ())
-                elif not free(one):
+                elif not free(one) and fits(one, other.size):
                     rows = self.number(one - 1)
                 else:
                     continue

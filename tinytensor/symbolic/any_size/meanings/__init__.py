@@ -15,7 +15,15 @@ fused.py        softmax, cross-entropy, norms, attention
 """
 
 from tinytensor.symbolic.any_size.meanings import elementwise, fused, indexing, shapes, sums
-from tinytensor.symbolic.any_size.meanings.indexing import Places
-from tinytensor.symbolic.any_size.meanings.step import MEANINGS, REFUSED, Step, number
+from tinytensor.symbolic.any_size.meanings.step import (
+    INDEX_OPERATIONS,
+    MEANINGS,
+    REFUSED,
+    Places,
+    Step,
+    as_number,
+    number,
+)
 
-__all__ = ["MEANINGS", "REFUSED", "Places", "Step", "elementwise", "fused", "indexing", "number", "shapes", "sums"]
+__all__ = ["INDEX_OPERATIONS", "MEANINGS", "REFUSED", "Places", "Step", "as_number", "number"]
+__all__ += ["elementwise", "fused", "indexing", "shapes", "sums"]  # whose meanings enter the table

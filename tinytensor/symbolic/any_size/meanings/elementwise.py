@@ -3,9 +3,20 @@
 from collections.abc import Callable
 
 import sympy
-from sympy import Expr, Pow, Rational, S, exp, log
+from sympy import Expr, Indexed, KroneckerDelta, Pow, Rational, S, exp, log
 
-from tinytensor.symbolic.any_size.meanings.step import MEANINGS, Step, broadcast, elementwise, meaning, with_finite
+from tinytensor.symbolic.any_size.conditions import SMALL
+from tinytensor.symbolic.any_size.meanings.step import (
+    MEANINGS,
+    WHOLE,
+    Places,
+    Step,
+    as_number,
+    broadcast,
+    elementwise,
+    meaning,
+    with_finite,
+)
 from tinytensor.symbolic.any_size.values import Value
 from tinytensor.symbolic.calculus.adjoints import name_of
 from tinytensor.symbolic.calculus.formulas import (
@@ -21,6 +32,7 @@ from tinytensor.symbolic.calculus.formulas import (
     sign,
     softplus,
     theta,
+    upto,
 )
 
 FORMULAS: dict[str, Callable[..., Expr]] = {
@@ -50,11 +62,6 @@ FORMULAS: dict[str, Callable[..., Expr]] = {
     "hypot": lambda a, b: sympy.sqrt(a**2 + b**2),
     "logaddexp": lambda a, b: log(exp(a) + exp(b)),
     "xlogy": lambda a, b: a * log(b),
-    "gt": lambda a, b: theta(a - b),
-    "lt": lambda a, b: theta(b - a),
-    "ge": lambda a, b: 1 - theta(b - a),
-    "le": lambda a, b: 1 - theta(a - b),
-    "ne": lambda a, b: 1 - same(a - b),
     "logical_not": lambda a: 1 - a,
     "bitwise_and": lambda a, b: a * b,
     "bitwise_or": lambda a, b: a + b - a * b,
@@ -85,7 +92,15 @@ def _gelu_slope(x: Expr, slope: Expr, cubic: Expr, three: Expr) -> Expr:
     return 1 + t + x * (1 - t**2) * slope * (1 + three * x**2)
 
 
-TRUTHS = {"gt", "lt", "ge", "le", "ne", "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor"}
+TRUTHS_ALONE = {"logical_not", "bitwise_and", "bitwise_or", "bitwise_xor"}
+COMPARISONS = {  # of numbers, and of whole numbers, which may well be equal
+    "gt": (lambda a, b: theta(a - b), lambda a, b: upto(b + 1, a)),
+    "lt": (lambda a, b: theta(b - a), lambda a, b: upto(a + 1, b)),
+    "ge": (lambda a, b: 1 - theta(b - a), lambda a, b: upto(b, a)),
+    "le": (lambda a, b: 1 - theta(a - b), lambda a, b: upto(a, b)),
+}
+KEEP_WHOLE = {"mul", "square", "cube", "neg", "floor", "ceil", "floor_divide", "remainder", "maximum", "minimum"}
+KEEP_WHOLE |= {"absolute", "sign", "relu", "clamp_max", "clamped"}
 NAMED: dict[str, tuple[Callable[..., Expr], str]] = {  # their results are lines: the derivative is written in them
     "exp": (exp, "e"),
     "expm1": (lambda x: exp(x) - 1, "e"),
@@ -96,16 +111,19 @@ NAMED: dict[str, tuple[Callable[..., Expr], str]] = {  # their results are lines
     "rsqrt": (lambda x: Pow(x, Rational(-1, 2)), "r"),
     **{n: (getattr(sympy, n), n) for n in ("sin", "cos", "asin", "acos", "atan", "asinh", "erf")},
 }
-SMALL = Rational(1, 10**5)  # a bound that only keeps a norm from being 0
 ROOTS = {"sqrt", "root", "rsqrt"}
 FIRST = {"silu": (sigmoid, "s"), "gelu_erf": (Phi, "p")}  # x f(x), with f(x) a line
 
 
 def _formula(step: Step) -> Value:
     values = [step.finite(v) for v in step.args]
+    if step.op in TRUTHS_ALONE and any(v.kind != "b" for v in values):
+        raise step.refuse("bits of whole numbers have no index formula; it is known for truth values alone")
     if step.op in {"relu", "logsigmoid", "softplus", "absolute", "elu"}:
         values[0] = step.operand(values[0], "a")
-    return elementwise(step, FORMULAS[step.op], *values, kind="b" if step.op in TRUTHS else "f")
+    whole = step.op in KEEP_WHOLE and all(v.kind in WHOLE or v.entry(*v.indices()).is_integer for v in values)
+    kind = "b" if step.op in TRUTHS_ALONE else "n" if whole else "f"
+    return elementwise(step, FORMULAS[step.op], *values, kind=kind)
 
 
 MEANINGS |= dict.fromkeys(FORMULAS, _formula)
@@ -116,14 +134,12 @@ def added(step: Step) -> Value:
     a, b = step.args
     plus = 1 if step.op == "add" else -1
     dims, (x, y) = broadcast(step, a, b)
-    if a.kind == b.kind == "i":  # of whole numbers, counted from 1
-        return Value(dims, lambda *at: x(*at) + plus * y(*at) - plus, "i")
-    finite = None
+    finite, kind = None, "n" if a.kind in WHOLE and b.kind in WHOLE else "f"
     if a.finite is not None or b.finite is not None:
         (p, q) = (Value(v.dims, v.finite or (lambda *at: S.One)) for v in (a, b))
         _, (p, q) = broadcast(step, p, q)
         finite = lambda *at: p(*at) * q(*at)  # noqa: E731
-    return Value(dims, lambda *at: x(*at) + plus * y(*at), "f", finite)
+    return Value(dims, lambda *at: x(*at) + plus * y(*at), kind, finite)
 
 
 @meaning("mul", "true_divide")
@@ -144,7 +160,7 @@ def at_least(step: Step) -> Value:
     if isinstance(least, Rational) and 0 < least <= SMALL:
         line = next((g.output for g in step.lines.groups if name_of(g.output.left) == name_of(root)), None)
         if line is not None and isinstance(line.right, Pow) and line.right.exp == S.Half:
-            step.lines.notes[f"every norm {name_of(root)} is above {float(least):.0e}".replace("e-0", "e-")] = None
+            step.conditions["norm"] = None
             return x
     return elementwise(step, larger, x, low)
 
@@ -178,21 +194,51 @@ def gelu_tanh(step: Step) -> Value:
     return elementwise(step, lambda x, h, half: half * x * (1 + h), x, h, half)
 
 
-@meaning("eq")
+@meaning(*COMPARISONS)
+def compared(step: Step) -> Value:
+    a, b = (step.finite(v) for v in step.args)
+    return elementwise(step, COMPARISONS[step.op][_whole(a) and _whole(b)], a, b, kind="b")
+
+
+def _whole(value: Value) -> bool:
+    """Is every number whole, as its type says?"""
+    return value.kind in WHOLE or (not value.dims and bool(S(value.entry()).is_integer))
+
+
+@meaning("eq", "ne")
 def equal(step: Step) -> Value:
     a, b = step.args
-    if a.kind == b.kind == "i":
-        return elementwise(step, delta, a, b, kind="b")
-    return elementwise(step, lambda a, b: same(a - b), step.finite(a), step.finite(b), kind="b")
+    if a.kind == b.kind == "i" and not isinstance(a, Places) and not isinstance(b, Places):
+        formula = delta
+    elif a.kind == "i" and not isinstance(a, Places) and (number := _index(b)) is not None:
+        never = number.is_number and number < 1
+        formula, b = lambda i, _: S.Zero if never else KroneckerDelta(i, number), Value((), lambda: S.Zero)
+    else:
+        a, b = (step.finite(as_number(v)) for v in (a, b))
+        formula = KroneckerDelta if _whole(a) and _whole(b) else lambda x, y: same(x - y)
+    if step.op == "ne":
+        return elementwise(step, lambda x, y: 1 - formula(x, y), a, b, kind="b")
+    return elementwise(step, formula, a, b, kind="b")
+
+
+def _index(value: Value) -> Expr | None:
+    """A whole number without dimensions as an index, which counts from 1; None if it is none."""
+    if value.dims or value.kind == "i":
+        return None
+    number = S(value.entry())
+    return number + 1 if number.is_integer and not number.has(Indexed) else None
 
 
 @meaning("where")
 def chosen(step: Step) -> Value:
     condition, a, b = step.args
+    if condition.kind != "b":
+        raise step.refuse("the condition is no truth value")
     dims, (c, x, y) = broadcast(step, condition, a, b)
+    kind = "n" if a.kind in WHOLE and b.kind in WHOLE else "f"
     low = [v.finite is not None or v.entry(*v.indices()) is S.NegativeInfinity for v in (a, b)]
     if not any(low):
-        return Value(dims, lambda *at: c(*at) * x(*at) + (1 - c(*at)) * y(*at))
+        return Value(dims, lambda *at: c(*at) * x(*at) + (1 - c(*at)) * y(*at), kind)
     if all(low):
         raise step.refuse("both values are -inf in places")
     if low[0]:
@@ -204,9 +250,21 @@ def chosen(step: Step) -> Value:
     return Value(dims, x, "f", c)
 
 
-@meaning("cast", "clone")
+@meaning("clone")
 def copied(step: Step) -> Value:
     return step.args[0]
+
+
+@meaning("cast")
+def converted(step: Step) -> Value:
+    x, dtype = step.args[:2]
+    target = {"b": "b", "i": "n", "u": "n", "f": "f"}[dtype.kind]
+    if target == "f" or target == x.kind or (target == "n" and x.kind == "b"):
+        return Value(x.dims, x.entry, target, x.finite)
+    x = step.finite(x)
+    if target == "b":
+        return elementwise(step, lambda x: 1 - same(x), x, kind="b")
+    return elementwise(step, lambda x: theta(x) * floored(x) - theta(-x) * floored(-x), x, kind="n")  # towards 0
 
 
 @meaning("overwrite")

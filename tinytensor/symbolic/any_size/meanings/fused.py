@@ -1,10 +1,18 @@
 """The meanings of fused operations: softmax, cross-entropy, norms, attention, with closed forms of their gradients."""
 
 import sympy
-from sympy import Mul, Rational, S, exp, log
+from sympy import KroneckerDelta, Mul, Rational, S, exp, log
 
 from tinytensor.symbolic.any_size.meanings.shapes import permuted
-from tinytensor.symbolic.any_size.meanings.step import Step, broadcast, common_dimension, elementwise, meaning, widened
+from tinytensor.symbolic.any_size.meanings.step import (
+    Step,
+    as_index,
+    broadcast,
+    common_dimension,
+    elementwise,
+    meaning,
+    widened,
+)
 from tinytensor.symbolic.any_size.meanings.sums import product
 from tinytensor.symbolic.any_size.values import Closed, Group, Value, named
 from tinytensor.symbolic.calculus.adjoints import Definition, d
@@ -45,10 +53,11 @@ def log_softmax(step: Step) -> Value:
 
 @meaning("cross_entropy_rows", "cross_entropy_mean")
 def cross_entropy(step: Step) -> Value:
-    x, target, _, smoothing = step.args
+    x, target, ignored, smoothing = step.args
+    target = as_index(target)
     if target.kind != "i":
         raise step.refuse("the targets are no argument; give them as an Index")
-    s = smoothing.entry()
+    s, ignored = smoothing.entry(), ignored.entry()
     source, own, indices = step.as_name(step.finite(x), "S")
     rows = indices[: len(indices) - len(x.dims[-1])]
     (m,) = indices[len(rows) :]
@@ -58,22 +67,24 @@ def cross_entropy(step: Step) -> Value:
     t = target.entry(*rows)
     line = Definition(left_q, exp(own) / total(exp(own), m))
     K = m.size
-    wrong = (1 - s) * log(q[(*rows, t)]) + s / K * total(log(left_q), m)
+    counted = S.One if ignored.is_negative else 1 - KroneckerDelta(t, ignored + 1)  # an index counts from 1
+    wrong = counted * ((1 - s) * log(q[(*rows, t)]) + s / K * total(log(left_q), m))
     p = (1 - s) * delta(m, t) + s / K
     if step.op == "cross_entropy_rows":
         value = Value(x.dims[:1], lambda *i: -wrong.xreplace(dict(zip(rows, i, strict=True))))
         array, left, at = step.lines.left(step.wanted or "ℓ", value)
         back = dict(zip(at, rows, strict=True))
         left = left.xreplace(back)
-        closed = Closed(own, d(left) * (left_q - p))
+        closed = Closed(own, d(left) * counted * (left_q - p))
     else:
-        n = Mul(*[i.size for i in rows])
+        n = total(counted, *rows) if counted != 1 else Mul(*[i.size for i in rows])
+        if counted != 1:
+            step.conditions["denominator"] = None  # where every target is ignored
         value = Value((), lambda: -total(wrong, *rows) / n)
         array, left, at = step.lines.left(step.wanted or "ℓ", value)
-        closed = Closed(own, d(left) * (left_q - p) / n)
+        closed = Closed(own, d(left) * counted * (left_q - p) / n)
         wrong = total(wrong, *rows) / n
     step.lines.groups.append(Group([line, Definition(left, -wrong)], [closed], step.where))
-    step.lines.notes["every target is a class: none is ignored"] = None
     return named(array, value)
 
 
@@ -136,6 +147,8 @@ def attention(step: Step) -> Value:
     scores = step.lines.name(Value((*batch, q.dims[-2], columns), score), "S", where=step.where)
     finite = None
     if isinstance(mask, Value):
+        if mask.kind != "b":
+            raise step.refuse("the mask is no truth value")
         _, (_, allowed) = broadcast(step, scores, mask)
         finite = allowed
     if is_causal:
@@ -143,8 +156,8 @@ def attention(step: Step) -> Value:
             raise step.refuse("a causal mask along a dimension that is a product")
         before = finite or (lambda *at: S.One)
         finite = lambda *at: before(*at) * upto(at[-1], at[-2])  # noqa: E731
-    if finite is not None:
-        step.lines.notes["every row of attention may attend to at least one place"] = None
+    if isinstance(mask, Value):
+        step.conditions["row"] = None
     weights = softmax_lines(step, Value(scores.dims, scores.entry, "f", finite))
     product_step = Step("matmul", [weights, v], step.lines, step.wanted or "Y", step.where)
     return product(product_step)

@@ -1,15 +1,13 @@
 """The meanings of operations that take entries, or add to them, at places that a tensor of integers names."""
 
-from collections.abc import Callable
-
-from tinytensor.symbolic.any_size.meanings.step import Step, factors_text, meaning
+from tinytensor.symbolic.any_size.meanings.step import Places, Step, as_index, as_number, factors_text, meaning
 from tinytensor.symbolic.any_size.values import Value, dims_of
 from tinytensor.symbolic.calculus.formulas import delta, total
 
 
 @meaning("take")
 def taken(step: Step) -> Value:
-    x, index = step.args
+    x, index = step.args[0], as_index(step.args[1])
     if index.kind != "i":
         raise step.refuse("the rows are chosen by a tensor that is no argument; give it as an Index")
     first, n = x.dims[0], len(index.sizes)
@@ -23,16 +21,10 @@ def taken(step: Step) -> Value:
     return step.finite(x).like(entry, (*index.dims, *x.dims[1:]))
 
 
-class Places(Value):
-    """Numbers into a dimension that is a product: `places` gives the index in each factor."""
-
-    places: Callable
-
-
 @meaning("gather")
 def gathered(step: Step) -> Value:
     x, index, place = step.args
-    place = int(place)
+    index, place = as_index(index), int(place)
     if index.kind != "i" or len(x.dims[place]) != 1:
         raise step.refuse("expected an Index argument, and a dimension that is no product")
 
@@ -50,7 +42,7 @@ def gathered(step: Step) -> Value:
 def scattered(step: Step) -> Value:
     """y_r.. = Σ_j δ(r, index_j) x_j..: what arrives at the rows that were taken."""
     x, index, shape = step.args
-    whole = dims_of(shape)
+    x, index, whole = as_number(x), as_index(index), dims_of(shape)
     if index.kind != "i" or isinstance(index, Places) or len(whole[0]) != 1:
         raise step.refuse("the rows are chosen by a tensor that is no argument; give it as an Index")
 
@@ -64,6 +56,7 @@ def scattered(step: Step) -> Value:
 @meaning("gather_backward")
 def ungathered(step: Step) -> Value:
     x, index, shape, place = step.args
+    x, index = as_number(x), as_index(index)
     place, whole = int(place), dims_of(shape)
     if index.kind != "i" or len(whole[place]) != 1 or whole[:place] != x.dims[:place]:
         raise step.refuse("expected an Index argument, and a dimension that is no product")

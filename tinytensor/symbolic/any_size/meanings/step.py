@@ -10,6 +10,10 @@ from tinytensor.symbolic.any_size.values import Dims, Lines, Split, Value, plain
 from tinytensor.symbolic.calculus.formulas import Index, Size
 
 MEANINGS: dict[str, Callable] = {}
+INDEX_OPERATIONS = {  # those that take whole numbers as indices, or only move them; all others get them as numbers
+    *("take", "gather", "scatter_rows", "gather_backward", "cross_entropy_rows", "cross_entropy_mean", "eq", "ne"),
+    *("permute", "reshape_view", "expand", "spread", "slice", "clone"),
+}
 
 
 def meaning(*names: str) -> Callable:
@@ -41,6 +45,7 @@ class Step:
 
     def __init__(self, op: str, args: list, lines: Lines, wanted: str, where: str):
         self.op, self.args, self.lines, self.wanted, self.where = op, args, lines, wanted, where
+        self.conditions: dict[str, None] = {}  # keys of conditions.VALUES that the meaning itself needs
 
     def refuse(self, why: str) -> NotDerivable:
         return NotDerivable(f"derive: {self.op}{self.where}: {why}")
@@ -81,7 +86,30 @@ def with_finite(value: Value, finite: Callable | None) -> Value:
 
 def number(expr: Expr) -> Value:
     """A formula without indices as a value without dimensions."""
-    return Value((), lambda: expr)
+    return Value((), lambda: expr, "n" if expr.is_Integer else "f")
+
+
+class Places(Value):
+    """Whole numbers into a dimension that may be a product: `places` gives the index in each factor."""
+
+    places: Callable
+    number: Callable  # the numbers themselves, from 0 on
+
+
+def as_number(value: Value) -> Value:
+    """Whole numbers that were indices, which count from 1, as the numbers that they are, from 0 on."""
+    if value.kind != "i":
+        return value
+    entry = value.number if isinstance(value, Places) else lambda *at: value.entry(*at) - 1
+    return Value(value.dims, entry, "n")
+
+
+def as_index(value: Value) -> Value:
+    """Whole numbers as indices, which count from 1; that they fit is checked where they are used (Array)."""
+    return Value(value.dims, lambda *at: value.entry(*at) + 1, "i") if value.kind == "n" else value
+
+
+WHOLE = {"n", "b"}  # kinds of numbers that are whole
 
 
 def broadcast(step: Step, *values: Value) -> tuple[Dims, list[Callable]]:

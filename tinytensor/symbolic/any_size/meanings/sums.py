@@ -62,7 +62,6 @@ def multiplied(step: Step) -> Value:
     """Π x = exp(Σ log x), whose derivative is the product divided by each factor."""
     x, dims, keepdim = step.args
     new, at, over = _over(step, step.finite(x), dims, bool(keepdim))
-    step.lines.notes["every factor of a product is above 0"] = None
     return step.name(Value(new, lambda *indices: exp(total(log(x.entry(*at(*indices))), *over))), "P")
 
 
@@ -79,7 +78,7 @@ def cumulated(step: Step) -> Value:
         mask = upto(at[before], p) if reverse else upto(p, at[before])
         return total(mask * x.entry(*at[:before], p, *at[before + 1 :]), p)
 
-    return step.name(step.finite(x).like(entry), "u")
+    return step.name(Value(step.finite(x).dims, entry), "u")
 
 
 @meaning("reduce_logsumexp")
