@@ -129,7 +129,7 @@ def mistakes(tree: ast.AST, argument: str) -> Iterator[Change]:
                         changed = copy.deepcopy(node)
                         changed.ops = [other()]
                         yield "a comparison", node, changed
-                yield "a condition left out", node, _parse("1.0")
+                yield "a condition left out", node, _with("(a == a)", a=node.left)
             case ast.Attribute(attr="T", value=inner):
                 yield "a transposition", node, inner
             case ast.Call(func=ast.Attribute(attr="where"), args=[condition, a, b]):
