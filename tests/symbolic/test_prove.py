@@ -67,7 +67,10 @@ def test_custom_op_in_three_lines(monkeypatch):
     assert proof.assumptions == ("signs of x: [[+ - +], [+ - -]]", "no denominator is 0")
     assert proof.seconds == 2.5
     assert repr(proof).startswith("proved: softsign at x (2, 3): 6 entries of gradients, at this shape, ")
-    assert "for all values where signs are as below and no denominator is 0\n" in repr(proof)
+    assert (
+        "for all values where signs are as below, no two compared numbers are equal and no denominator is 0\n"
+        in repr(proof)
+    )
 
 
 def network(E, W, b, tokens, targets):

@@ -206,7 +206,7 @@ VERDICTS = {
         "logarithms and square roots are of positive numbers",
     ),
     "an arc": (lambda x: (x / 10).arcsin(), [(3,)], "arguments of asin and acos lie between -1 and 1"),
-    "signs": (F.relu, [(3,)], "signs are as below"),
+    "signs": (F.relu, [(3,)], "signs are as below and no two compared numbers are equal"),
     "an order": (lambda x: x.max(), [(3,)], "the order of numbers is as below"),
     "comparisons": (lambda x: x.clamp(-1, 1), [(3,)], "comparisons are as below"),
     "whole numbers": (lambda w, t: w[t], [(4, 2), tt.tensor([0, 1, 2])], "t is as passed in"),
@@ -229,7 +229,7 @@ def test_conditions_stand_in_the_line_that_says_proved(what):
     assert words in proof._repr_html_().partition("<ul>")[0].replace("−", "-")
 
 
-def test_verdict_names_values_held_constant_and_code_that_floats_do_not_run():
+def test_verdict_names_constants_and_code_not_run():
     proof = prove(lambda x: x * x.detach(), (2,), constant=["b of mul"])
     assert proof.where == ("b of mul is held constant",)
 

@@ -81,7 +81,9 @@ def path_in_words(run: Pass) -> list[str]:
     words = [what for what, entries in kinds.items() if entries]
     held = [f"{what} is held constant" for what in run.constant]
     plural = len(words) > 1 or "signs" in words or "comparisons" in words
-    return [f"{listed(words)} {'are' if plural else 'is'} as below", *held] if words else held
+    if not words:
+        return held
+    return [f"{listed(words)} {'are' if plural else 'is'} as below", "no two compared numbers are equal", *held]
 
 
 def domain(run: Pass) -> list[str]:

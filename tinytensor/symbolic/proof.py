@@ -95,11 +95,13 @@ class Proof:
     seconds: float = 0.0
 
     def __bool__(self):
-        """Proved? For gradients at these shapes, and the values that the verdict names, no others.
+        """Proved? At these shapes alone, for real numbers without rounding, and under the conditions `where`.
 
-        The verdict names: the path of comparisons (signs, the order of numbers; so no two compared numbers are equal),
-        denominators, logarithms and roots, inputs that are as passed in (integers, settings, a Module's mode), values
-        held constant, random numbers of this run.
+        The verdict's line names them: the path through comparisons (signs, the order of numbers: no two compared
+        numbers are equal); denominators, logarithms, roots and arcs that exist; inputs as they were passed in (whole
+        numbers, masks, settings, buffers, a Module's mode); values held constant; random numbers of this run. Off the
+        path, numbers were tried and did not refute it. Second derivatives, and code that asks for more than its
+        inputs (a counter of its calls, the time), are not covered.
         """
         return self.verdict == "proved"
 

@@ -8,7 +8,8 @@ By induction from the result down, every gradient is the derivative of the whole
 and where comparisons (the sign at a ReLU, the place of a maximum) come out as at the sample point, given by the
 witnesses. Values taken off the tape (`detach`) are held constant, if the caller has named them. Trusted are the chain
 rule, SymPy's `diff` and arithmetic, and CPython. The forward pass of a fused operation is compared with its definition;
-the same code on floats is compared at the sample point (`floats.py`).
+the same code on floats is compared at the sample point (`floats.py`). Nothing is called proved that numbers off the
+path refute (`probing.py`).
 """
 
 import inspect
@@ -68,7 +69,7 @@ def prove(
     An operation of your own is proved in three lines:
 
         proof = prove(softsign, (2, 3))
-        print(proof)                    # proved ... at which size, under which assumptions
+        print(proof)                    # proved ... at which shapes, under which conditions
         assert proof                    # or a counterexample, and the rule that is wrong
 
     A tuple is always a shape: settings that are tuples belong inside fn. ValueError if no result depends on an input;
@@ -84,9 +85,14 @@ def prove(
     A value that is taken off the tape (`detach()`, `no_grad()`) but has a derivative is held constant. This is no
     proof, unless `constant` names the value as the verdict does: constant=["b of mul"].
 
+    The verdict's line names what the proof is limited to: the shapes, the path through comparisons, denominators,
+    logarithms and roots that exist, inputs that are as passed in, a Module's mode (`bool` of a Proof has the list).
+
     The function also runs on float64 at the sample point: values and gradients that differ there from those on exact
     numbers, beyond rounding, refute it (code that asks for the dtype, or for its callers). If it cannot run on floats,
-    because it holds exact numbers of its own, the assumptions say so.
+    because it holds exact numbers of its own, the verdict says so. And it runs at points off the proved path (zeros,
+    equal numbers, other signs, beyond numbers that it compares with), where difference quotients must agree with its
+    gradient if it has a derivative; in float32; and with one input alone that requires grad (`probing.py`).
 
     A proof of more than ten seconds prints its estimated time and memory beforehand, and shows its progress: on a
     terminal, always with `progress=True`, never with False. TooLong if it would take more than `limit` seconds, or has.
