@@ -97,6 +97,9 @@ WRONG = {
     "a difference of two kinks": (lambda x: F.relu(x) - F.relu(-x), (3,)),
     "in float32": (square(lambda g, x: (3 if x.dtype == tt.float32 else 2) * g * x), (3,)),
     "if one input alone requires grad": (OfBoth.apply, (3,), (3,)),
+    "if one tensor is given twice": (lambda a, b: a * b.detach() if a is b else a * b, (3,), (3,)),
+    "inputs that are changed": (lambda x: (x.data.mul_(3), x * x)[1], (3,)),
+    "a result that is changed": (lambda x: (y := x * x, y.data.mul_(3))[0], (3,)),
     "for a second derivative": (square(lambda g, x: (5 if tt.is_grad_enabled() else 2) * g * x), (3,)),
     "for inputs that are not contiguous": (square(lambda g, x: (2 if x.is_contiguous() else 5) * g * x), (2, 2)),
     "after some calls": (right_for_few_calls, (3,)),
@@ -123,6 +126,7 @@ AT_REAL_SIZE = [
     "for equal numbers of two inputs",
     "in float32",
     "if one input alone requires grad",
+    "if one tensor is given twice",
     "for a second derivative",
     "data that is changed",
     "a difference of two kinks",
@@ -194,6 +198,7 @@ def test_buffers_and_prints_of_the_runs_are_kept(capsys):
 
 VERDICTS = {
     "nothing": (lambda x: x * x, [(3,)], "at this shape, for all values"),
+    "no entries": (lambda x: x * x, [(0,)], "there is no entry to compare"),
     "two shapes": (lambda x, y: x * y, [(3,), (3,)], "at these shapes, for all values"),
     "a denominator of the forward": (lambda x: 1 / x, [(3,)], "no denominator is 0"),
     "a denominator that the formula has lost": (lambda x: x * (x / x), [(3,)], "no denominator is 0"),
@@ -273,6 +278,7 @@ PLANTED = {  # safeguard: (owner, name, what is there instead, a function that i
     "no points beyond edges": (probing, "EDGES", 0, "beyond a large number"),
     "no equal numbers": (probing, "points", no_equal_numbers, "for equal numbers of one input"),
     "no other circumstances": (probing.Probe, "_compare_variants", passed, "if one input alone requires grad"),
+    "no tensor is given twice": (probing, "PAIRS", 0, "if one tensor is given twice"),
     "every difference is rounding": (probing, "SAME", 1e9, "for other signs"),
     "float32 may be anything": (probing, "SAME_IN_FLOAT32", 1e9, "in float32"),
     "no value is known to change": (passes, "_same", lambda one, other: True, "data that is changed"),

@@ -10,8 +10,9 @@ direction v:
 A point at which the function may have no derivative (ReLU at 0) refutes nothing: there the quotients of both sides, of
 two step sizes, and of a sum of two directions must agree first.
 
-At the sample point itself the gradient must also be the same in a later call, if only one input requires grad, on the
-way to a second derivative (create_graph), for an input that is not contiguous, and in float32 up to its rounding.
+At the sample point itself the gradient must also be the same in a later call, if only one input requires grad, if
+one tensor is given twice, on the way to a second derivative (create_graph), for an input that is not contiguous, and in
+float32 up to its rounding.
 """
 
 import io
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
+from itertools import combinations
 
 import numpy as np
 
@@ -34,6 +36,7 @@ SAME = 1e-4  # relative: a slope and a quotient nearer than this are equal
 SAME_IN_FLOAT32 = 1e-2  # of the largest entry: beyond this, float32 and float64 compute two things
 SUSPECTS = 6  # points with quotients that differ, after which no more are tried
 EDGES = 3  # so many of the numbers that the code compares with are tried
+PAIRS = 3  # so many pairs of inputs are tried as one tensor that is given twice
 ALONE = 6  # so many inputs are tried as the only one that requires grad
 
 Point = dict[str, np.ndarray]  # by input
@@ -161,6 +164,22 @@ class Probe:
             for name in names if other is not None else ():
                 told = _difference(name, usual[name], other[name], SAME, f" {when}", " otherwise")
                 found.refuted = found.refuted or told
+        self._compare_same_tensor(found, sample)
+
+    def _compare_same_tensor(self, found: Probed, sample: Point) -> None:
+        """Compare the gradient of one tensor that is given twice with the sum of those of two equal ones."""
+        names, args = {id(leaf): name for name, leaf in self.leaves.items()}, self.args
+        inputs = [(i, names[id(a)]) for i, a in enumerate(args) if id(a) in names]
+        pairs = [(a, b) for a, b in combinations(inputs, 2) if sample[a[1]].shape == sample[b[1]].shape]
+        for (i, one), (k, other) in pairs[:PAIRS]:
+            point = {**sample, other: sample[one]}
+            apart = _or_none(lambda point=point: self.gradients(point))
+            self.args = [args[i] if n == k else a for n, a in enumerate(args)]
+            twice = _or_none(lambda point=point: self.gradients(point))
+            self.args = args
+            if apart is not None and twice is not None:
+                when = f" if {other} is the same tensor", f" for two equal ones ({one} and {other}, added)"
+                found.refuted = found.refuted or _difference(one, apart[one] + apart[other], twice[one], SAME, *when)
 
     # --------------------------------------------------------------------------------------------------- elsewhere
 

@@ -115,6 +115,7 @@ def prove(
         read = [f"{value!r} is read as {ROUNDED[value]}, which it rounds" for value in sorted(met)]
         where = [*found.where, *(line for line in found.assumptions if line.startswith(NOT_COMPARED))]
         where += _as_they_are(fn, inputs)
+        where += ["there is no entry to compare"] * (found.entries == 0)
         where += ["rounded constants count as exact"] * bool(read)
         where += ["random numbers are those of this run"] * bool(draws.told)
         return replace(found, assumptions=(*found.assumptions, *read, *draws.told), where=tuple(where))
