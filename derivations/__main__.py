@@ -36,7 +36,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     claims = claims_of([p for p in PARTS if p in options.parts or (not options.parts and p not in left_out)])
     if options.list:
         for claim in claims:
-            print(f"{claim.part:<9} {claim.kind:<14} {claim.size:<22} {claim.statement}")
+            print(f"{claim.part:<9} {claim.kind:<14} {claim.statement} ({claim.extent})")
         return 0
     if options.table:
         print(report.overview(claims))
@@ -66,7 +66,7 @@ def run(claims: Sequence[Claim], mathematics: bool) -> list[Result]:
     for n, claim in enumerate(claims, start=1):
         print(f"[{n:>3}/{len(claims)}] {claim.part:<8} {claim.kind:<14} {claim.statement} ... ", end="", flush=True)
         results.append(r := result_of(claim))
-        print(f"{'FAILED' if r.error else 'holds'} ({r.seconds:.2f} s)", flush=True)
+        print(f"{'FAILED' if r.error else f'holds: {claim.extent}'} ({r.seconds:.2f} s)", flush=True)
         formulas = "\n".join(f"{name}: {formula}" for name, formula in report.compared(r))
         shown = "\n\n".join(x for x in (formulas, r.evidence.text or r.evidence.latex) if x)
         if mathematics and shown:

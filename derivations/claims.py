@@ -89,6 +89,11 @@ class Claim:
     printed: str = ""  # for an erratum or a choice, as LaTeX: the form in the document,
     right: str = ""  # and the right form, or the one that is chosen here
 
+    @property
+    def extent(self) -> str:
+        """The sizes at which it is claimed, and the conditions under which it is."""
+        return f"{self.size}, assuming {'; '.join(self.assumptions)}" if self.assumptions else self.size
+
 
 @dataclass(frozen=True)
 class Result:

@@ -41,6 +41,7 @@ EPS, SCALE, SMOOTHING = (symbols(n, witness=Fraction(w, 10)).item() for n, w in 
 CUBE = symbols("x", 2, 3, 2)
 DIAGONAL, BESIDE = (symbols(n, 2, witness=w)._data for n, w in (("d", 2), ("o", Fraction(1, 2))))
 POSITIVE_DEFINITE = Tensor.of(np.array([[DIAGONAL[0], BESIDE[0]], [BESIDE[1], DIAGONAL[1]]], object))
+EXISTS = "no denominator is 0, logarithms and square roots are of positive numbers"
 TOKENS = tt.tensor([2, 0, 2, 1])
 MASK = tt.tensor([[True, False], [False, False], [True, True]])
 OF_EACH_HEAD = tt.tensor([[[[True, True], [True, False]], [[True, False], [True, True]]]])
@@ -215,7 +216,7 @@ def declare(file: str, what: str) -> None:
     @proof_of(
         f"ops/{file}.py: every gradient rule gives the derivative of its own forward ({what})",
         size="the calls of the table CALLS: two or three along each dimension, and the options given there",
-        assumptions=("comparisons come out as at the sample point; the text lists them",),
+        assumptions=("comparisons come out as at the sample point; the text lists them", EXISTS),
     )
     def every_rule():
         lines = []
@@ -267,7 +268,7 @@ def closed_form(name: str, args: tuple) -> str:
 @proof_of(
     "every fused operation equals its definition in simpler ones, and so does its gradient through the definition",
     size="the calls of the table CALLS",
-    assumptions=("comparisons come out as at the sample point",),
+    assumptions=("comparisons come out as at the sample point", EXISTS),
 )
 def definitions():
     fused = [name for name in CALLS if OPS[name].definition is not None]
@@ -312,6 +313,7 @@ CONSTANTS = ("eps", "scale", "label_smoothing")  # symbols in the table, numbers
     size="the calls of the table CALLS",
     assumptions=(
         "comparisons come out as at the sample point",
+        EXISTS,
         "softmax and its relatives do not depend on the number that is subtracted from a whole row before exp",
     ),
 )

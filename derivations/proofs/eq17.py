@@ -53,6 +53,13 @@ class Derivation:
     head: Program  # from the loss: those of the logits, O and Z'
 
 
+COUNTED = "N > 0: at least one position counts"
+KINK = "the derivative of max(0, x) at 0 is taken to be 0"
+SPREAD = "ε > 0"
+ATTENDS = "every position may attend to at least one: T > 0"
+OF_A_MODEL = (COUNTED, KINK, SPREAD, ATTENDS)
+
+
 def derive(
     residual: str = "literal", embedding=equations.embedding, block=equations.block, head=equations.head
 ) -> Derivation:
@@ -174,7 +181,7 @@ def adjoints():
 
 @proof(
     "∂𝓛/∂L is softmax minus one-hot, times w_i/N: 0 at padding; and from it ∂𝓛/∂O and ∂𝓛/∂Z'",
-    assumptions=("N > 0: at least one position counts",),
+    assumptions=(COUNTED,),
 )
 def head_gradients():
     return proved(derivation().head, equations.head_closed(), logits, O, Zp)
@@ -182,13 +189,13 @@ def head_gradients():
 
 @proof(
     "∂𝓛/∂G, ∂c, ∂F, ∂b: the feed-forward",
-    assumptions=("the derivative of max(0, x) at 0 is taken to be 0",),
+    assumptions=(KINK,),
 )
 def feed_forward_gradients():
     return proved(derivation().block, equations.block_closed(), c, G, f, b, F, Zbar)
 
 
-@proof("through a norm: r (dz - <dz> - z <z dz>), with r = 1/sqrt(variance + ε)", assumptions=("ε > 0",))
+@proof("through a norm: r (dz - <dz> - z <z dz>), with r = 1/sqrt(variance + ε)", assumptions=(SPREAD,))
 def norm_gradients():
     return proved(derivation().block, equations.block_closed(), Zhat, X)
 
@@ -200,13 +207,13 @@ def projection_gradients():
 
 @proof(
     "through the softmax: ∂S = σ (∂σ - Σ σ ∂σ), for any mask",
-    assumptions=("every position may attend to at least one: T > 0",),
+    assumptions=(ATTENDS,),
 )
 def softmax_gradients():
     return proved(derivation().block, equations.block_closed(), σ, S)
 
 
-@proof("∂𝓛/∂Q, ∂K, ∂V, and the three branches meeting the residual in ∂𝓛/∂Z")
+@proof("∂𝓛/∂Q, ∂K, ∂V, and the three branches meeting the residual in ∂𝓛/∂Z", assumptions=(ATTENDS,))
 def attention_gradients():
     return proved(derivation().block, equations.block_closed(), ZQ, ZK, ZV, Q, K, V, Z)
 
@@ -222,6 +229,7 @@ def embedding_gradients():
     size="any size, any number of layers",
     assumptions=(
         "induction: a statement shown for the last layer, and from each layer to the one before, holds for all",
+        *OF_A_MODEL,
     ),
 )
 def layers():
@@ -242,7 +250,7 @@ def declare_layers(residual: str, what: str) -> None:
     @proof(
         f"any number of layers in the reading {what}: the same induction",
         size="any size, any number of layers",
-        assumptions=("induction, as above",),
+        assumptions=("induction, as above", *OF_A_MODEL),
         source="003 eqs. (1), (9), (10), (17)",
     )
     def layers_too():
@@ -258,6 +266,7 @@ declare_layers("once", '"once", in which the embedding alone is normalised befor
 
 @proof(
     "the other two readings of the residual (normalised once; before each branch): the same closed forms",
+    assumptions=OF_A_MODEL,
     source="003 eqs. (1), (9), (10)",
 )
 def other_readings():
@@ -270,6 +279,7 @@ def other_readings():
 @proof(
     "a second way: norm, attention and loss each written as one expression and differentiated at once, without "
     "names in between, give the same",
+    assumptions=(COUNTED, SPREAD, ATTENDS),
 )
 def at_once():
     block = equations.block()

@@ -175,6 +175,7 @@ def prove_stacks(closed) -> None:
 @proof(
     "the encoder's output, which every stack of the decoder reads, gets the sum of their gradients",
     size="any size, any number of stacks",
+    assumptions=("every position may attend to at least one of the encoder's: T > 0",),
     source="004 Training",
 )
 def all_stacks():

@@ -235,6 +235,7 @@ def variance_of_dot_product(d_k: Size) -> Expr:
 
 @theorem(
     "a normalised vector has mean 0 and variance s / (s + eps), which is 1 only for eps = 0",
+    assumptions=("s + eps > 0",),
     source="000 Layer normalization; 002; 003 after eq. (1)",
 )
 def norm_statistics():
@@ -582,7 +583,10 @@ def scores():
 
 @symmetry(
     "before a norm the gradient of a vector sums to 0 over its components, and so does dL/dP_i",
-    assumptions=('the input of the norm has no other use: readings "literal" and "once", not "pre-norm"',),
+    assumptions=(
+        'the input of the norm has no other use: readings "literal" and "once", not "pre-norm"',
+        "s + eps > 0",
+    ),
 )
 def before_a_norm():
     back = [d(mu), d(v), d(s), d(r), v, mu]
@@ -594,7 +598,10 @@ def before_a_norm():
     return Evidence(latex=f"{tex(over_P)}=0")
 
 
-@symmetry("along the centred vector the gradient before a norm is eps / (s + eps) of that after it: 0 for eps = 0")
+@symmetry(
+    "along the centred vector the gradient before a norm is eps / (s + eps) of that after it: 0 for eps = 0",
+    assumptions=("s + eps > 0",),
+)
 def norm_and_scale():
     lines = fragment(equations.block("literal"), mu, v, s, r, Z)
     along, after = total(v[i, j] * d(X)[i, j], j), total(Z[i, j] * d(Z)[i, j], j)

@@ -178,7 +178,7 @@ def markdown(results: Sequence[Result]) -> str:
             "|---|---|---|---:|---|",
         ]
         lines += [
-            f"| {_plain(r.claim.statement)} | {r.claim.kind} | {_plain(r.claim.size)} | {r.seconds:.2f} "
+            f"| {_plain(r.claim.statement)} | {r.claim.kind} | {_plain(r.claim.extent)} | {r.seconds:.2f} "
             f"| {'**FAILED**' if r.error else 'holds'} |"
             for r in rows
         ]
@@ -392,7 +392,7 @@ def _equations_of_003(names: dict) -> list[str]:
 
 def _article(anchor: str, r: Result) -> str:
     c = r.claim
-    meta = [escape(c.size), f"{r.seconds:.2f} s"]
+    meta = [escape(c.extent), f"{r.seconds:.2f} s"]
     lines = [
         f'<article id="{anchor}"{" class=failed" if r.error else ""}>',
         f"<h3>{escape(c.statement)}</h3>",

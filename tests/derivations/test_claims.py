@@ -99,9 +99,19 @@ def test_command_reports_claims_that_hold(empty, capsys, tmp_path):
     assert command.main(["--out", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert out.index("two and two is four") < out.index("one and one is two")  # part after part
-    assert re.search(r"\[  1/2\] eq17 +proof +two and two is four ... holds \(\d\.\d\d s\)", out)
+    assert re.search(r"\[  1/2\] eq17 +proof +two and two is four ... holds: any size \(\d\.\d\d s\)", out)
     assert "2 claims hold: 2 proofs" in out
     assert "1 + 1 = 2" not in out  # mathematics is for the report, or for parts that are asked for
+
+
+def test_sizes_and_conditions_stand_in_the_line_that_says_holds(empty, capsys, tmp_path):
+    declare(assumptions=("no denominator is 0", "ε > 0"))
+    assert command.main(["--out", str(tmp_path)]) == 0
+    extent = "any size, assuming no denominator is 0; ε > 0"
+    assert f"one and one is two ... holds: {extent} (" in capsys.readouterr().out
+    assert f"| {extent.replace('>', chr(92) + '>')} |" in (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert extent.replace(">", "&gt;") in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert command.main(["--list"]) == 0 and extent in capsys.readouterr().out
 
 
 def test_false_claim_is_named_and_the_others_run(empty, capsys, tmp_path):
@@ -165,7 +175,7 @@ def test_list_runs_nothing(empty, capsys):
     planted(Refuted("not run"))
     assert command.main(["--list"]) == 0
     out = capsys.readouterr().out
-    assert out.split() == ["eq19", "check", "1", "a", "planted", "mistake"]
+    assert out.split() == ["eq19", "check", "a", "planted", "mistake", "(1)"]
 
 
 def test_unknown_part_prints_one_sentence(empty, capsys):

@@ -84,7 +84,7 @@ def test_page_holds_every_claim(empty):
 
 def test_markdown_holds_every_claim(empty):
     text = report.markdown(results())
-    assert "| 1 \\< 2 & 2 \\> 1 | proof | any size |" in text
+    assert "| 1 \\< 2 & 2 \\> 1 | proof | any size, assuming a \\| b |" in text
     assert "a \\*starred\\* claim" in text
     assert "- **result**: FAILED: \\<b\\> is \\| not \\_c\\_" in text
     assert "printed:\n\n$$\n1 + 1 = 3\n$$\n\nright:\n\n$$\n1 + 1 = 2\n$$" in text

@@ -14,8 +14,12 @@ from tinytensor.symbolic.tensors import SMALL_EXPRESSION
 def assert_gradient(fn: Callable, *inputs, **options) -> Proof | Sampled:
     r"""Raise AssertionError unless \partial y / \partial x on the tape is proved to be the derivative of `fn`.
 
-    The arguments are those of `prove`: shapes for tensors of symbols, and its options (size, constant, limit ...). The
-    proof is returned. In a test of pytest:
+    The arguments are those of `prove`: shapes for tensors of symbols, and its options (size, constant, limit ...). It
+    holds at these shapes alone, and under the conditions in the verdict of the proof, which is returned:
+
+        print(assert_gradient(softsign, (2, 3)))    # proved ... where signs are as below ...
+
+    In a test of pytest:
 
         from tinytensor.symbolic import assert_gradient
 

@@ -12,7 +12,8 @@ import sympy
 
 from tinytensor.symbolic.normal import NAMES
 from tinytensor.symbolic.passes import Pass, Step
-from tinytensor.symbolic.scalars import Symbolic
+from tinytensor.symbolic.proof import listed
+from tinytensor.symbolic.scalars import DIVISOR, POSITIVE, WITHIN, Symbolic
 
 SHOWN, LENGTH = 4, 60  # if formulas are more or longer than this, only their number is shown
 
@@ -70,12 +71,47 @@ def assumptions(run: Pass) -> list[str]:
     """The path through the comparisons, and the other assumptions of a proof, in sentences."""
     lines = comparisons(run).sentences()
     lines += [f"held constant, since it is not on the tape: {what}" for what in run.constant]
+    return lines + domain(run)
+
+
+def path_in_words(run: Pass) -> list[str]:
+    """The path through the comparisons, in a few words for the verdict."""
+    found = comparisons(run)
+    kinds = {"signs": found.signs, "the order of numbers": found.larger, "comparisons": found.rest}
+    words = [what for what, entries in kinds.items() if entries]
+    held = [f"{what} is held constant" for what in run.constant]
+    plural = len(words) > 1 or "signs" in words or "comparisons" in words
+    if not words:
+        return held
+    return [f"{listed(words)} {'are' if plural else 'is'} as below", "no two compared numbers are equal", *held]
+
+
+def domain(run: Pass) -> list[str]:
+    """What numbers must be for the values and gradients to exist: from the formulas, and from the run itself.
+
+    The run also has the divisions of the rules, and those that a formula has lost: x / x is 1.
+    """
     parts = {e for step in run.steps for f in step.formulas.values() for e in sympy.preorder_traversal(f)}
+    formulas = {symbol: formula for step in run.steps for symbol, formula in step.formulas.items()}
+    needed = {what for what, expr in run.needed if what == WITHIN or not _is_positive(expr, formulas)}
     if any(NAMES.get(e.func) in ("log", "sqrt") for e in parts):
-        lines.append("logarithms and square roots are of positive numbers")
+        needed.add(POSITIVE)
     if any(e.is_Pow and e.exp.is_negative for e in parts):
-        lines.append("no denominator is 0")
-    return lines
+        needed.add(DIVISOR)
+    return [what for what in (POSITIVE, WITHIN, DIVISOR) if what in needed]
+
+
+def _is_positive(expr: sympy.Expr, formulas: dict[sympy.Symbol, sympy.Expr]) -> bool:
+    """Is this a sum or product of exponentials, roots and positive numbers? Then it is no condition of its own."""
+    if expr.is_Number:
+        return bool(expr.is_positive)
+    if expr.is_Add or expr.is_Mul:
+        return all(_is_positive(e, formulas) for e in expr.args)
+    if expr.is_Pow:
+        return _is_positive(expr.base, formulas)
+    if expr.is_Symbol:
+        return expr in formulas and _is_positive(formulas[expr], formulas)
+    return NAMES.get(expr.func) in ("exp", "sqrt")
 
 
 def _is_cut_at_zero(step: Step, positive: dict[sympy.Expr, str]) -> bool:

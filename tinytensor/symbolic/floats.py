@@ -18,6 +18,7 @@ from tinytensor.symbolic.counting import Count, standing_for
 from tinytensor.symbolic.passes import SEED
 from tinytensor.symbolic.scalars import Exact, numbers_are
 
+NOT_COMPARED = "not compared with a run on floats"
 ROUNDING = 1e-6  # of the largest entry (or of 1): how far float64 may be from the witnesses
 
 
@@ -54,7 +55,7 @@ def on_floats(
             for name, leaf in leaves.items():
                 told.difference = told.difference or _difference(f"the gradient of {name}", leaf.grad, expected[name])
         except Exception as error:
-            told.not_run = f"not compared with a run on floats, which raised {type(error).__name__}"
+            told.not_run = f"{NOT_COMPARED}, which raised {type(error).__name__}"
         finally:
             for name, leaf in leaves.items():
                 leaf.grad = kept[name]

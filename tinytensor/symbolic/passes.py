@@ -33,7 +33,7 @@ from tinytensor.symbolic.advice import line, no_stranger, place, results_of
 from tinytensor.symbolic.chain import Slopes
 from tinytensor.symbolic.normal import atoms_kept, float_value
 from tinytensor.symbolic.proof import Counterexample, Wrong, differ
-from tinytensor.symbolic.scalars import Condition, Symbolic, path
+from tinytensor.symbolic.scalars import Condition, Symbolic, domain, path
 from tinytensor.symbolic.tensors import derivative, symbols, variables
 from tinytensor.symbolic.work import Work
 
@@ -67,6 +67,7 @@ class Pass:
     def __init__(self, fn: Callable, args: list, leaves: dict[str, Tensor], number: int, work: Work):
         self.fn, self.args, self.leaves, self.number, self.work = fn, args, leaves, number, work
         self.steps: list[Step] = []  # oldest first
+        self.by_node: dict[Node | Tensor | None, Step] = {}
         self.consumers: dict[Node | Tensor, list[tuple[Step, int]]] = {}  # steps that read a value, and the argument
         self.names: dict[sympy.Symbol, tuple[str, tuple, tuple]] = {}  # a symbol's tensor, place and shape
         self.values: dict[sympy.Expr, float] = {}  # of every expression, at the sample point
@@ -74,6 +75,8 @@ class Pass:
         self.conditions: list[Condition] = []
         self.suspects: list[Node | Tensor] = []  # values whose gradient is not proved
         self.hooked: list[str] = []  # values whose gradient was right until a hook of the function replaced it
+        self.changed: list[str] = []  # values that were changed without the tape, by .data or a detached view
+        self.needed: dict[tuple[str, sympy.Expr], None] = {}  # what numbers must be for the values to exist (`domain`)
         self.wrong: dict[str, Wrong] = {}
         self.fused: list[str] = []
         self.gradients: dict[str, np.ndarray] = {}  # the expected gradients of the inputs
@@ -90,10 +93,15 @@ class Pass:
         for name, leaf in self.leaves.items():
             self.name(name, leaf._data)
             leaf.grad = None
-        with path() as self.conditions, enable_grad(), watching(self.note):
+        before = {name: leaf._data.copy() for name, leaf in self.leaves.items()}
+        with path() as self.conditions, domain() as self.needed, enable_grad(), watching(self.note):
             results = results_of(self.fn, self.args)
+        for name, leaf in self.leaves.items():
+            if not _same(leaf._data, before[name]):
+                self.changed.append(name)
         self.results = len(results)
         y = results[self.number]
+        self.check_unchanged(y.node, y._data)
         self.keep_what_leads_to(y)
         # Each step is differentiated, and compared at its arguments; a fused one also by its definition.
         with self.work.running(sum(step.weight * (2 if step.op.definition is None else 3) for step in self.steps)):
@@ -113,8 +121,9 @@ class Pass:
         for leaf in self.leaves.values():
             own = leaf._hooks or ()
             leaf._hooks = [*_before(own, arrived, leaf), *own]
-        with path() as conditions:
+        with path() as conditions, domain() as needed:
             y.backward(start, retain_graph=True)
+        self.needed |= needed
         for step in reversed(self.steps):
             if step.adjoint is None:  # no gradient arrived: then the expected one is 0
                 self.arrive(step, arrived, None)
@@ -153,16 +162,26 @@ class Pass:
         called_at = line(sys._getframe(1)).removeprefix(" (").removesuffix(")")
         step = Step(node, label, given, out.copy(), formulas, len(self.conditions), weight, called_at)
         self.steps.append(step)
+        self.by_node[node] = step
         self.name(label, out)
         for i, (edge, arg) in enumerate(zip(node.edges, given, strict=True)):
             values = _values(arg)
             for value in values:  # constants may be symbols, too
                 self.values.setdefault(value.expr, value.witness)
             if edge is not None:
+                # (An operation in place has written its result over this argument.)
+                if node.op.view is not None or not np.may_share_memory(args[i]._data, out):
+                    self.check_unchanged(edge, arg._data)
                 self.consumers.setdefault(edge, []).append((step, i))
                 no_stranger(node.op, edge, self.leaves)
             elif any(not value.expr.free_symbols.isdisjoint(self.names) for value in values):
                 step.held.append(i)
+
+    def check_unchanged(self, target: Node | Tensor | None, values: np.ndarray) -> None:
+        """Note a value that is no longer the result of its operation: it was changed without the tape."""
+        step = self.by_node.get(target)
+        if step is not None and step.label not in self.changed and not _same(values, step.result):
+            self.changed.append(step.label)
 
     def keep_what_leads_to(self, y: Tensor) -> None:
         """Forget the steps that y does not depend on."""
@@ -185,13 +204,16 @@ class Pass:
         """
         args, meant = list(step.given), {}
         for i, edge in enumerate(step.edges):
-            if edge is not None or (held and i in step.held and isinstance(args[i], Tensor)):
+            if isinstance(args[i], Tensor) and (edge is not None or (held and i in step.held)):
                 array = args[i]._data.copy()
                 for at, value in variables(array).items():
                     symbol = sympy.Symbol(f"{parameter(step.op, i)}'{list(at)}")
                     meant[symbol] = value.expr
                     array[at] = Symbolic(symbol, value.witness)
                 args[i] = Tensor.of(array, requires_grad)
+            elif held and i in step.held:  # a number by item(): it may be a formula, such as 1 + |x[0]|
+                symbol = sympy.Symbol(f"{parameter(step.op, i)}'")
+                meant[symbol], args[i] = args[i].expr, Symbolic(symbol, args[i].witness)
             elif isinstance(args[i], float):  # so that a definition computes exactly from a setting
                 args[i] = Symbolic(args[i])
         return args, meant
@@ -350,6 +372,12 @@ class Pass:
 def _seed(y: Tensor) -> Tensor:
     """The gradient that backward starts from: symbols. That of one number is 1 at the sample point, as usual."""
     return symbols(SEED, *y.shape) if y.ndim else symbols(SEED, witness=1)
+
+
+def _same(one: np.ndarray, other: np.ndarray) -> bool:
+    """Are these the same formulas, entry by entry?"""
+    pairs = zip(one.flat, other.flat, strict=True)
+    return one.shape == other.shape and all(a is b or Symbolic.of(a).expr == Symbolic.of(b).expr for a, b in pairs)
 
 
 def _before(hooks: Sequence[Callable], arrived: dict, target: Node | Tensor) -> list[Callable]:

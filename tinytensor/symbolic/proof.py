@@ -1,5 +1,6 @@
 """The result of `prove`: a verdict, the evidence for it, and its text for a reader."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -60,16 +61,15 @@ class Counterexample:
     point: dict[str, np.ndarray]
 
     def __str__(self):
-        values = "; ".join(f"{name} = {_numbers(value)}" for name, value in self.point.items())
         return (
             f"the gradient of {self.input} at {list(self.at)} is {self.tape:.6g} on the tape, but the derivative of "
-            f"the forward is {self.derivative:.6g}\n  at {values}"
+            f"the forward is {self.derivative:.6g}\n  at {_point(self.point)}"
         )
 
 
 @dataclass(frozen=True)
 class Proof:
-    """The result of `prove`; true if and only if everything was proved."""
+    """The result of `prove`; true if and only if all was proved, at its shapes and under the conditions `where`."""
 
     name: str
     verdict: str  # "proved", "refuted", or "undecided": equal numbers at the sample point, but no proof
@@ -87,9 +87,22 @@ class Proof:
     hooked: tuple[str, ...] = ()  # values whose gradient was the derivative until a hook of the function replaced it
     held: tuple[str, ...] = ()  # values held constant that the caller has not named
     on_floats: str = ""  # the difference when the same code runs on floats
+    changed: tuple[str, ...] = ()  # values that the function changed without the tape
+    on_numbers: str = ""  # the numbers that speak against a proof, off its path or in other circumstances
+    point: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # the inputs for these numbers
+    elsewhere: bool = False  # the counterexample is at another point than the first sample point
+    where: tuple[str, ...] = ()  # the conditions of the verdict in words; `assumptions` has them in full
     seconds: float = 0.0
 
     def __bool__(self):
+        """Proved? At these shapes alone, for real numbers without rounding, and under the conditions `where`.
+
+        The verdict's line names them: the path through comparisons (signs, the order of numbers: no two compared
+        numbers are equal); denominators, logarithms, roots and arcs that exist; inputs as they were passed in (whole
+        numbers, masks, settings, buffers, a Module's mode); values held constant; random numbers of this run. Off the
+        path, numbers were tried and did not refute it. Second derivatives, and code that asks for more than its
+        inputs (a counter of its calls, the time), are not covered.
+        """
         return self.verdict == "proved"
 
     def _repr_html_(self) -> str | None:
@@ -105,18 +118,39 @@ class Proof:
                 f"leave detach(), .data and no_grad() out, or say that it is meant: prove(..., constant=[{names}])"
             )
         if self:
-            lines[0] += f": {self.entries} entries of gradients, for all values"
-            lines[0] += " at which" if self.assumptions else ""
+            lines[0] += f": {self.entries} entries of gradients, at {shapes_in_words(self.size)}, for all values"
+            lines[0] += f" where {listed(self.where)}" if self.where else ""
             lines += self.assumptions
         lines += [str(wrong) for wrong in self.wrong]
         lines += [f"a hook on {value} replaces the gradient that arrives" for value in self.hooked]
         if self.tape_is_wrong:
             lines.append("every rule is right by itself: the walk over the tape puts them together wrongly")
+        if self.changed:
+            lines.append(f"the function changes {listed(self.changed)} without the tape (.data, a detached view)")
         if self.counterexample is not None:
             lines.append(str(self.counterexample))
+        if self.elsewhere:
+            lines.append("at the first sample point, where comparisons come out otherwise, the gradients are right")
+        if self.on_numbers:
+            lines.append(self.on_numbers)
+            lines += [f"at {_point(self.point)}"] if self.point else []
         if self.on_floats:
             lines.append(f"{self.on_floats}: the code computes something else where it is proved")
         return "\n  ".join(lines)
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words as a list in a sentence: a, b and c."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def shapes_in_words(size: str) -> str:
+    """This shape or these shapes, after their list."""
+    return "this shape" if size.count("(") == 1 else "these shapes"
+
+
+def _point(point: dict[str, np.ndarray]) -> str:
+    return "; ".join(f"{name} = {_numbers(value)}" for name, value in point.items())
 
 
 def short(value: Symbolic) -> str:

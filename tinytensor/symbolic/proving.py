@@ -8,7 +8,8 @@ By induction from the result down, every gradient is the derivative of the whole
 and where comparisons (the sign at a ReLU, the place of a maximum) come out as at the sample point, given by the
 witnesses. Values taken off the tape (`detach`) are held constant, if the caller has named them. Trusted are the chain
 rule, SymPy's `diff` and arithmetic, and CPython. The forward pass of a fused operation is compared with its definition;
-the same code on floats is compared at the sample point (`floats.py`).
+the same code on floats is compared at the sample point (`floats.py`). Nothing is called proved that numbers off the
+path refute (`probing.py`).
 """
 
 import inspect
@@ -29,19 +30,21 @@ from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.generator import Generator
 from tinytensor.symbolic.advice import line, line_named
-from tinytensor.symbolic.assumptions import assumptions, comparisons
+from tinytensor.symbolic.assumptions import assumptions, comparisons, domain, path_in_words
 from tinytensor.symbolic.counting import counted, run_on_floats
 from tinytensor.symbolic.field import Field, Residue
-from tinytensor.symbolic.floats import OnFloats, on_floats, without_formulas
+from tinytensor.symbolic.floats import NOT_COMPARED, OnFloats, on_floats, without_formulas
 from tinytensor.symbolic.normal import ROUNDED
 from tinytensor.symbolic.passes import SEED, Pass
-from tinytensor.symbolic.proof import Proof
+from tinytensor.symbolic.probing import Probe
+from tinytensor.symbolic.proof import Proof, listed
 from tinytensor.symbolic.sampling import Sampled, sampled
 from tinytensor.symbolic.sampling import variables as variables_of
-from tinytensor.symbolic.scalars import Undecided, reading
+from tinytensor.symbolic.scalars import Symbolic, Undecided, reading
 from tinytensor.symbolic.tensors import exact, symbols, variables
 from tinytensor.symbolic.work import Work
 
+ORDINARY = 8.0  # larger numbers may be where floats are flat and the function is not
 SAMPLES = ("of both signs", "positive", "between 0 and 1")  # the next sample point where a function is undefined
 
 
@@ -66,7 +69,7 @@ def prove(
     An operation of your own is proved in three lines:
 
         proof = prove(softsign, (2, 3))
-        print(proof)                    # proved ... at which size, under which assumptions
+        print(proof)                    # proved ... at which shapes, under which conditions
         assert proof                    # or a counterexample, and the rule that is wrong
 
     A tuple is always a shape: settings that are tuples belong inside fn. ValueError if no result depends on an input;
@@ -82,9 +85,14 @@ def prove(
     A value that is taken off the tape (`detach()`, `no_grad()`) but has a derivative is held constant. This is no
     proof, unless `constant` names the value as the verdict does: constant=["b of mul"].
 
+    The verdict's line names what the proof is limited to: the shapes, the path through comparisons, denominators,
+    logarithms and roots that exist, inputs that are as passed in, a Module's mode (`bool` of a Proof has the list).
+
     The function also runs on float64 at the sample point: values and gradients that differ there from those on exact
     numbers, beyond rounding, refute it (code that asks for the dtype, or for its callers). If it cannot run on floats,
-    because it holds exact numbers of its own, the assumptions say so.
+    because it holds exact numbers of its own, the verdict says so. And it runs at points off the proved path (zeros,
+    equal numbers, other signs, beyond numbers that it compares with), where difference quotients must agree with its
+    gradient if it has a derivative; in float32; and with one input alone that requires grad (`probing.py`).
 
     A proof of more than ten seconds prints its estimated time and memory beforehand, and shows its progress: on a
     terminal, always with `progress=True`, never with False. TooLong if it would take more than `limit` seconds, or has.
@@ -105,8 +113,40 @@ def prove(
             first = first or error
             continue
         read = [f"{value!r} is read as {ROUNDED[value]}, which it rounds" for value in sorted(met)]
-        return replace(found, assumptions=(*found.assumptions, *read, *draws.told))
+        where = [*found.where, *(line for line in found.assumptions if line.startswith(NOT_COMPARED))]
+        where += _as_they_are(fn, inputs)
+        where += ["there is no entry to compare"] * (found.entries == 0)
+        where += ["rounded constants count as exact"] * bool(read)
+        where += ["random numbers are those of this run"] * bool(draws.told)
+        return replace(found, assumptions=(*found.assumptions, *read, *draws.told), where=tuple(where))
     raise first
+
+
+def _as_they_are(fn: Callable, inputs: tuple) -> list[str]:
+    """What a proof holds fixed: the inputs that are no symbols, and the state of a Module."""
+    told, fixed = [], []
+    for name, value in zip(_names(fn, len(inputs)), inputs, strict=True):
+        if isinstance(value, int | float | str | None):
+            told.append(f"{name} is {value!r}")
+        elif not _is_shape(value) and not (
+            isinstance(value, Tensor) and (value.requires_grad or value.dtype is OBJECT)
+        ):
+            fixed.append(name)
+    fixed += [name for name, p in _named_parameters(fn).items() if not p.requires_grad]
+    fixed += [name for name, _ in fn.named_buffers()] if hasattr(fn, "named_buffers") else []
+    if fixed:
+        told.append(f"{listed(fixed)} {'is' if len(fixed) == 1 else 'are'} as passed in")
+    if hasattr(fn, "named_parameters") and hasattr(fn, "training"):
+        told.append(f"{_name(fn)} is in {'training' if fn.training else 'eval'} mode")
+    return told
+
+
+def _is_symbolic(value) -> bool:
+    return isinstance(value, Tensor) and value.dtype is OBJECT
+
+
+def _named_parameters(fn: Callable) -> dict[str, Tensor]:
+    return dict(fn.named_parameters()) if hasattr(fn, "named_parameters") else {}
 
 
 def _check_inputs(fn: Callable, inputs: tuple) -> None:
@@ -164,14 +204,98 @@ def _prove_at_small_size(fn, again, inputs: tuple, sample: str, seed, limit, pro
         _check_symbols(leaves)
         with _buffers_kept(fn):
             estimate = counted(again, args, leaves.values())
-        work = Work(_name(fn), estimate, limit, progress)
-        passes = []
-        while not passes or len(passes) < passes[0].results:
-            with _buffers_kept(fn):
-                passes.append(Pass(again, args, leaves, len(passes), work))
+        passes = _passes(fn, again, args, leaves, Work(_name(fn), estimate, limit, progress))
         floats = [_on_floats_too(fn, again, args, p) for p in passes if not (p.wrong or p.suspects or p.hooked)]
-    held = _once(what for p in passes for what in p.constant if what not in constant)
-    return _together(_name(fn), passes, held, floats, time.perf_counter() - start)
+        held = _once(what for p in passes for what in p.constant if what not in constant)
+        found = _together(_name(fn), passes, held, floats)
+        if found and not any(run.not_run for run in floats):
+            found = _probed(fn, again, args, passes, found, _within(sample), limit)
+    return replace(found, seconds=time.perf_counter() - start)
+
+
+def _within(sample: str) -> Callable[[dict], dict]:
+    """Other points of the kind of a sample: with positive numbers, say."""
+    change = {
+        "of both signs": lambda x: x,
+        "positive": np.abs,
+        "between 0 and 1": lambda x: np.abs(x) / (1 + np.abs(x)),
+    }[sample]
+    return lambda point: {name: change(values) for name, values in point.items()}
+
+
+def _probe(fn: Callable, again: Callable, args: list, leaves: dict[str, Tensor]) -> Probe:
+    @contextmanager
+    def kept() -> Iterator[None]:
+        again.rewind()
+        with _buffers_kept(fn):
+            yield
+
+    return Probe(fn, args, leaves, _held(fn, args, leaves), kept)
+
+
+def _probed(fn, again, args: list, passes: list[Pass], found: Proof, within: Callable, limit) -> Proof:
+    """The proof, if numbers off its path do not refute it (probing.py)."""
+    leaves = passes[0].leaves
+    free = {value.expr for leaf in leaves.values() for value in variables(leaf._data).values()}
+    differentiable = len(free) == sum(leaf.numel() for leaf in leaves.values()) and not any(p.constant for p in passes)
+    probed = _probe(fn, again, args, leaves).run(_edges(passes), within, differentiable)
+    if probed.refuted:
+        return replace(found, verdict="refuted", on_numbers=probed.refuted)
+    for told, point in probed.against:
+        with _at_point(leaves, point):
+            try:
+                exact = _passes(fn, again, args, leaves, Work(_name(fn), None, limit, False))
+                held = _once(what for p in exact for what in p.constant)
+                there = _together(found.name, exact, held, [])
+            except (ArithmeticError, ValueError):  # numbers are equal there, or a value does not exist
+                there = None
+        if there is not None and there.verdict == "undecided":
+            return replace(found, verdict="undecided", on_numbers=told, point=point)
+        if there is not None and there.verdict == "refuted":
+            return replace(there, elsewhere=True)
+        if _is_ordinary(point):
+            verdict = "refuted" if there is None else "undecided"
+            return replace(found, verdict=verdict, on_numbers=told, point=point)
+    return replace(found, verdict="undecided", on_numbers=probed.unclear) if probed.unclear else found
+
+
+def _is_ordinary(point: dict[str, np.ndarray]) -> bool:
+    return all(np.abs(values).max(initial=0) <= ORDINARY for values in point.values())
+
+
+def _edges(passes: list[Pass]) -> set[float]:
+    """The numbers that the code compares with."""
+    found = set()
+    for condition in (c for p in passes for c in p.conditions):
+        number, rest = condition.difference.expr.as_coeff_Add()
+        if number and rest.as_coeff_Mul()[1].is_Symbol:
+            found.add(abs(float(number / rest.as_coeff_Mul()[0])))
+    return {edge for edge in found if 1e-3 <= edge <= 1e4}
+
+
+@contextmanager
+def _at_point(leaves: dict[str, Tensor], point: dict[str, np.ndarray]) -> Iterator[None]:
+    """Inside, the symbols of the inputs have these numbers as witnesses."""
+    before = {name: leaf._data for name, leaf in leaves.items()}
+    try:
+        for name, leaf in leaves.items():
+            moved = np.empty(leaf.shape, object)
+            for at in np.ndindex(leaf.shape):
+                moved[at] = Symbolic(before[name][at].expr, float(point[name][at]))
+            leaf._data = moved
+        yield
+    finally:
+        for name, leaf in leaves.items():
+            leaf._data = before[name]
+
+
+def _passes(fn: Callable, again: Callable, args: list, leaves: dict[str, Tensor], work: Work) -> list[Pass]:
+    """One pass for each result."""
+    passes: list[Pass] = []
+    while not passes or len(passes) < passes[0].results:
+        with _buffers_kept(fn):
+            passes.append(Pass(again, args, leaves, len(passes), work))
+    return passes
 
 
 def _on_floats_too(fn: Callable, again: Callable, args: list, run: Pass) -> OnFloats:
@@ -180,7 +304,7 @@ def _on_floats_too(fn: Callable, again: Callable, args: list, run: Pass) -> OnFl
         held = _held(fn, args, run.leaves)
         expected = without_formulas(again, args, run.leaves, held, run.number, run.start)
     if expected is None:
-        return OnFloats(not_run="not compared with a run on floats: the function holds exact numbers of its own")
+        return OnFloats(not_run=f"{NOT_COMPARED}: the function holds exact numbers of its own")
     return _compared(fn, again, args, run.leaves, run.number, expected)
 
 
@@ -235,10 +359,16 @@ def _prove_at_real_size(fn, again, inputs: tuple, sample: str, seed, limit, prog
         expected = {n: np.resize(found.gradients[n], x.shape) for n, x in leaves.items()}
         expected |= {**dict(enumerate(found.results)), SEED: [np.ones_like(y) for y in found.results]}
         floats = _compared(fn, again, args, leaves, None, expected)
+        wrong, unclear = floats.difference, ""
+        if not wrong and not floats.not_run:
+            probed = _probe(fn, again, args, leaves).run((), _within(sample), differentiable=True)
+            there = [f"{told}, at another point" for told, point in probed.against if _is_ordinary(point)]
+            wrong, unclear = probed.refuted or next(iter(there), ""), probed.unclear
     return replace(
         found,
-        verdict="refuted" if floats.difference else "proved",
+        verdict="refuted" if wrong else "undecided" if unclear else "proved",
         on_floats=floats.difference,
+        on_numbers="" if floats.difference else wrong or unclear,
         assumptions=(*found.assumptions, *([floats.not_run] if floats.not_run else [])),
     )
 
@@ -373,13 +503,14 @@ def _buffers_kept(fn: Callable) -> Iterator[None]:
             b._data, b.node, b._requires_grad = array, node, requires_grad
 
 
-def _together(name: str, passes: list[Pass], held: tuple[str, ...], floats: list[OnFloats], seconds: float) -> Proof:
+def _together(name: str, passes: list[Pass], held: tuple[str, ...], floats: list[OnFloats]) -> Proof:
     """The proof that the passes for the results of a function amount to."""
     wrong = {rule: w for p in passes for rule, w in p.wrong.items()}
     example = next((p.counterexample for p in passes if p.counterexample is not None), None)
     astray = any(p.suspects for p in passes) and not wrong
     hooked = _once(value for p in passes for value in p.hooked)
-    verdict = "undecided" if astray or wrong or hooked or held else "proved"
+    changed = _once(what for p in passes for what in p.changed)
+    verdict = "undecided" if astray or wrong or hooked or held or changed else "proved"
     otherwise = next((run.difference for run in floats if run.difference), "")
     if example is not None or otherwise or any(w.differs for w in wrong.values()):
         verdict = "refuted"
@@ -401,7 +532,8 @@ def _together(name: str, passes: list[Pass], held: tuple[str, ...], floats: list
         hooked=hooked,
         held=held,
         on_floats=otherwise,
-        seconds=seconds,
+        changed=changed,
+        where=_once(what for p in passes for what in (*path_in_words(p), *domain(p))),
     )
 
 

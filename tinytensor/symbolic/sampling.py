@@ -36,6 +36,7 @@ from tinytensor.symbolic.advice import no_stranger, results_of
 from tinytensor.symbolic.field import Field, Residue
 from tinytensor.symbolic.floats import witnesses
 from tinytensor.symbolic.passes import parameter
+from tinytensor.symbolic.proof import listed
 from tinytensor.symbolic.showing import sampled_html
 from tinytensor.symbolic.work import Work
 
@@ -61,12 +62,18 @@ class Sampled:
     assumptions: tuple[str, ...]
     wrong: tuple[str, ...] = ()  # inputs whose gradients are wrong; empty if the search would take too long
     on_floats: str = ""  # the difference when the same code runs on floats
+    on_numbers: str = ""  # the numbers that speak against it, at other points or in other circumstances
+    where: tuple[str, ...] = ()  # the conditions of the verdict in words; `assumptions` has them in full
     forward_seconds: float = 0.0
     backward_seconds: float = 0.0
     gradients: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # as floats
     results: tuple[np.ndarray, ...] = field(default=(), repr=False)  # as floats
 
     def __bool__(self):
+        """Proved? For gradients at these shapes, at one random point, and where the verdict says (`where`).
+
+        A wrong gradient would pass with the probability that the figures state.
+        """
         return self.verdict == "proved"
 
     @property
@@ -88,13 +95,16 @@ class Sampled:
         lines = [f"{self.verdict}: {self.name} at {self.size}"]
         if self:
             lines[0] += f": {self.entries:,} entries of gradients, at a random point modulo a random prime"
+            lines[0] += f", where {listed(self.where)}" if self.where else ""
         elif any(line.startswith(NOT_ON_THE_TAPE) for line in self.assumptions):
             lines[0] += ": a value that is held constant has a derivative"
-        elif self.verdict == "undecided":
+        elif self.verdict == "undecided" and not self.on_numbers:
             lines[0] += ": the gradients are right as floats, but rely on identities that residues do not know"
         lines += self.figures
         if self.on_floats:
             lines.append(f"{self.on_floats}: the code computes something else where it is proved")
+        if self.on_numbers:
+            lines.append(self.on_numbers)
         if self.wrong:
             what = "wrong are" if self.verdict == "refuted" else "not proved are"
             lines.append(f"{what} the gradients of {', '.join(self.wrong)}")
@@ -270,6 +280,7 @@ def sampled(
         closest=scalars.closest,
         functions=scalars.applied,
         assumptions=tuple(assumptions),
+        where=("comparisons come out as those of the floats",) if scalars.comparisons else (),
         wrong=wrong,
         forward_seconds=sample.forward_seconds,
         backward_seconds=sample.backward_seconds,

@@ -35,9 +35,20 @@ class Condition:
         return f"{self.difference} > 0"
 
 
+DIVISOR, POSITIVE, WITHIN = (
+    "no denominator is 0",
+    "logarithms and square roots are of positive numbers",
+    "arguments of asin and acos lie between -1 and 1",
+)
+
+
+NEEDS = {"log": POSITIVE, "sqrt": POSITIVE, "asin": WITHIN, "acos": WITHIN}
+
+
 class _Paths(threading.local):
     def __init__(self):
         self.open: list[list[Condition]] = []
+        self.domains: list[dict[tuple[str, sympy.Expr], None]] = []
 
 
 _paths = _Paths()
@@ -52,6 +63,26 @@ def path():
         yield conditions
     finally:
         _paths.open.pop()  # they are closed in the reverse order
+
+
+@contextmanager
+def domain():
+    """Collect what the numbers inside must be for a value to exist: (DIVISOR, x) for a division by x, and so on.
+
+    A formula does not tell: x / x is 1 as a formula, and has no value at 0.
+    """
+    needed: dict[tuple[str, sympy.Expr], None] = {}
+    _paths.domains.append(needed)
+    try:
+        yield needed
+    finally:
+        _paths.domains.pop()
+
+
+def _needs(what: str, expr: sympy.Expr) -> None:
+    if _paths.domains and not expr.is_Rational:
+        for needed in _paths.domains:
+            needed[what, expr] = None
 
 
 class _Reading(threading.local):
@@ -355,11 +386,14 @@ class Symbolic(Exact):
     def __truediv__(self, other):
         if other.expr is S.Zero:
             raise ZeroDivisionError(f"{self} / 0: exact scalars have no infinity")
+        _needs(DIVISOR, other.expr)
         if other.expr is S.One or (self.expr is S.Zero and other.isfinite()):
             return self
         return self._make(self.expr / other.expr, self.witness / other.witness if other.witness else math.nan)
 
     def _power(self, n: int):
+        if n < 0:
+            _needs(DIVISOR, self.expr)
         witness = self.witness**n if self.witness or n >= 0 else math.nan
         return self._make(self.expr**n, witness)
 
@@ -390,6 +424,8 @@ class Symbolic(Exact):
         if name == "log" and self.expr is S.Zero:  # a row of attention whose places are all masked
             return self._make(S.NegativeInfinity, -math.inf)
         witness = self._float(name)
+        if name in NEEDS:
+            _needs(NEEDS[name], self.expr)
         if name == "sqrt" and self.expr.is_Rational:
             return self._make(sympy.sqrt(self.expr), math.sqrt(self.witness))
         return self._make(OPAQUE[name](self.expr), witness)

@@ -61,7 +61,7 @@ def value(text: str) -> Any:
 
 
 def prove(options: argparse.Namespace) -> int:
-    """Print the verdict; 0 if proved, 1 if not."""
+    """Print the verdict; 0 if proved, at the shapes and under the conditions that its line states, 1 if not."""
     function, _ = found(options.place)
     inputs = [value(text) for text in options.inputs]
     proof = importlib.import_module("tinytensor.symbolic").prove(function, *inputs, size=options.size)
@@ -141,6 +141,10 @@ def main(arguments: list[str], program: str) -> int:
     parser.add_argument("inputs", metavar=word, nargs="*", help=about)
     if name == "prove":
         parser.description = "Prove that the gradients of a function are its derivatives, over symbols, by SymPy."
+        parser.epilog = (
+            "The exit code is 0 if they are proved: at these shapes alone, and under the conditions in the line that "
+            "says proved (signs, denominators, inputs as passed in); 1 if not, 2 if the arguments cannot be used."
+        )
         parser.add_argument("--size", choices=["small", "real"], default="small", help="real: at one random point")
     elif name == "derive":
         parser.description = "Derive the gradients of a function for sizes that are symbols, and prove them."
