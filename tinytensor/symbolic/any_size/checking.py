@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import CodeType
 
 import numpy as np
-from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, preorder_traversal
+from sympy import Add, Dummy, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, preorder_traversal
 
 from tinytensor.autograd.function import Context, Function
 from tinytensor.core.modes import no_grad
@@ -24,6 +24,7 @@ from tinytensor.ops.methods import FUNCTIONS
 from tinytensor.symbolic.any_size.arguments import Index
 from tinytensor.symbolic.any_size.conditions import VALUES, Signs, SizeCondition, restrictions, verdict
 from tinytensor.symbolic.any_size.derivation import Derivation, Formula, derive
+from tinytensor.symbolic.any_size.deriving import Derived
 from tinytensor.symbolic.any_size.meanings import as_number
 from tinytensor.symbolic.any_size.recording import NotDerivable
 from tinytensor.symbolic.any_size.samples import close, edges_noted
@@ -35,15 +36,19 @@ from tinytensor.symbolic.calculus.formulas import (
     Array,
     Size,
     absolute,
+    fresh,
     held,
     larger,
     normal,
     normal_of_quotients,
     normal_of_steps,
+    of_whole_numbers,
     relu,
     same,
     sign,
     theta,
+    total,
+    vanishes_in_cells,
 )
 from tinytensor.symbolic.calculus.formulas import Index as Bound
 from tinytensor.symbolic.calculus.notation import text
@@ -226,8 +231,10 @@ def _proved(derivation: Derivation, name: str, own: _Hand, needed: set[str]) -> 
     if found.unproved or derivation.differs:
         return Checked(name, "undecided", expected, derivation.verdict)
     derived = _derived(derivation, name)
-    if not (keys := _equal(derived, own.entry, found.forward)):
+    if not (keys := _equal(derived, own.entry, found)):
         return Checked(name, "undecided", expected, _term(derivation, name, own))
+    if "equality" in needed and "tie" not in {*keys, *needed}:
+        return Checked(name, "undecided", expected, "where numbers that are compared by == are equal, the two differ")
     if why := contradiction(expanded(derived - own.entry, found.forward)):
         return Checked(name, "undecided", expected, why)
     keys = {*keys, *needed, *own.values} | {k for k in VALUES if VALUES[k] in derivation.value_conditions}
@@ -244,17 +251,37 @@ def _derived(derivation: Derivation, name: str) -> Expr:
     return expanded(found.adjoints[d(found.trace.arrays[name])].right, list(found.adjoints.values()))
 
 
-def _equal(derived: Expr, own: Expr, forward: list[Definition]) -> set[str]:
+def _equal(derived: Expr, own: Expr, found: Derived) -> set[str]:
     """The conditions on values under which the two are equal, keys of VALUES and ""; empty if they are not equal."""
-    for lines in ([], forward):
+    for lines in ([], found.forward):
         rest = normal(_without_held(expanded(derived - own, lines)))
         if rest == 0:
             return {""}
-    if normal_of_quotients(rest) == 0:
-        return {"denominator"} if _divides(rest) else {""}
-    if rest.has(theta, relu, larger, absolute, sign, same) and normal_of_steps(rest) == 0:
-        return {"tie", "denominator"} if _divides(rest) else {"tie"}
+    whole = normal(of_whole_numbers(normal(_with_chosen(rest, found))))
+    if whole == 0:
+        return {""}
+    if normal_of_quotients(whole) == 0:
+        return {"denominator"} if _divides(whole) else {""}
+    if whole.has(theta, relu, larger, absolute, sign, same) and (
+        normal_of_steps(whole) == 0 or vanishes_in_cells(whole)
+    ):
+        return {"tie", "denominator"} if _divides(whole) else {"tie"}
     return set()
+
+
+def _with_chosen(expr: Expr, found: Derived) -> Expr:
+    """The expression with the shares of a largest entry written out: [x_i = m]/Σ_j [x_j = m], for the largest m."""
+    hidden = {equality: Dummy() for equality in expr.atoms(same)}  # by hand, the largest entry stands in these
+    expr = expr.xreplace(hidden)
+    for array, one in found.trace.lines.constants.items():
+        if isinstance(one, Chosen) and one.function.endswith("_shared"):
+            over = [one.indices[n] for n in one.axes]
+            whole = expanded(one.of, found.forward)
+            equal = same(whole - total(array[one.indices] * whole, *over))
+            share = equal / total(equal, *over)
+            entries = [entry for entry in expr.atoms(Indexed) if entry.base == array]
+            expr = expr.xreplace({e: fresh(share).xreplace(dict(zip(one.indices, e.indices))) for e in entries})
+    return expr.xreplace({hidden_one: equality for equality, hidden_one in hidden.items()})
 
 
 def _without_held(expr: Expr) -> Expr:
@@ -534,7 +561,7 @@ def _refutation(
             inputs = ", ".join(f"{k} = {_short(one.inputs[k])}" for k in tensors)
             return f"at {told(one.at) or 'one number'}{problem} ({inputs})", needed, True
         needed |= edges if problem else set()
-        tried = tried or (not edges and all(c.holds(one.at) for c in sizes_by_hand))
+        tried = tried or (not problem and not edges - {"equality"} and all(c.holds(one.at) for c in sizes_by_hand))
     return "", needed, tried
 
 

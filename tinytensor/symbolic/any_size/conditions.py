@@ -362,15 +362,18 @@ def conditions_of(op: str, args: list, signs: Signs) -> list[str]:
 
 
 def edges_of(op: str, arrays: list) -> set[str]:
-    """The keys of VALUES that fail in a call with these arguments, tensors as arrays."""
+    """The keys of VALUES that fail in a call with these arguments, tensors as arrays.
+
+    "equality" is a tie in x == y, whose formula is right at ties, too: it matters where a proof leaves equalities out.
+    """
     a = arrays[0]
     if op == "attention":
         return {"row"} if arrays[3] is not None and not np.all(np.any(arrays[3], -1)) else set()
     if op == "clamp_min" and np.ndim(arrays[1]) == 0 and 0 < arrays[1] <= SMALL and np.any(np.less_equal(a, arrays[1])):
         return {"norm", "tie"}
-    if op in CORNERS or op in ("gt", "lt", "ge", "le", "eq", "ne", "where"):
-        pairs = [(a, b) for b in arrays[1:] if b is not None] if op != "where" else []
-        return {"tie"} if any(np.any(np.equal(x, y)) for x, y in pairs) else set()
+    if op in CORNERS or op in ("gt", "lt", "ge", "le", "eq", "ne"):
+        found = any(np.any(np.equal(a, b)) for b in arrays[1:] if b is not None)
+        return {"equality" if op in ("eq", "ne") else "tie"} if found else set()
     if op in ("relu", "absolute", "sign", "elu", "linear_relu"):
         return {"tie"} if np.any(np.equal(a, 0)) else set()
     if op in ("sloped", "relu_backward"):

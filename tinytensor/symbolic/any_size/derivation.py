@@ -142,11 +142,12 @@ class Derivation:
         needed: set[str] = set()
         plain = 0
         for one in filter(self.inside, self.samples):
+            edges = one.edges - {"equality"}
             if name := self._differs_at(one):
-                if not one.edges:
+                if not edges:
                     return _difference(name, one.at), needed
-                needed |= one.edges
-            plain += not one.edges
+                needed |= edges
+            plain += not edges
         if not plain:
             return "at no point that was tried has the function a value and are all conditions met", needed
         return "", needed

@@ -187,7 +187,7 @@ def _simplifier(derived: Derived, program: Program) -> Callable[[Expr], Expr]:
         if isinstance(expr, Sum) and names_in(expr) & simple:
             loose = {i: i.fresh() for i in free(expr)}  # indices of sums around this one
             whole = normal(program.expand(expr.xreplace(loose), simple))
-            return expr if names_in(whole) else whole
+            return expr if names_in(whole) else whole.xreplace({new: i for i, new in loose.items()})
         return expr
 
     def simplify(expr: Expr) -> Expr:

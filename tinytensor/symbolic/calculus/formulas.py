@@ -320,15 +320,70 @@ def normal_of_steps(expr) -> Expr:
     θ(x) e^y + 1 - θ(x). Assumed is that no
     two numbers that are compared are equal: there the derivatives are a convention.
     """
-    expr = S(expr).replace(larger, lambda a, b: b + (a - b) * theta(a - b)).replace(relu, lambda x: x * theta(x))
-    expr = expr.replace(absolute, lambda x: x * (2 * theta(x) - 1)).replace(sign, lambda x: 2 * theta(x) - 1)
-    expr = normal_of_quotients(expr.replace(same, lambda x: S.Zero))
-    expr = expr.replace(exp, _exp_of_step)
+    expr = normal_of_quotients(_in_steps(S(expr))).replace(exp, _exp_of_step)
     while True:
         form = expr.replace(theta, _step).replace(_is_power_of_step, lambda power: power.base)
         if (form := normal_of_quotients(form)) == expr:
             return expr
         expr = form
+
+
+def vanishes_in_cells(expr, cells: int = 64) -> bool:
+    """Is the expression 0 wherever no two numbers that are compared are equal, by a look at each cell between corners?
+
+    Its steps must lie at numbers, θ(a v + b) for numbers a and b, such as those of a clamp, |v| or a Huber loss. Each
+    is 0 or 1 in a cell, where the rest is compared by its normal form. False for other steps, and for too many cells.
+    """
+    return _vanishes(_in_steps(S(expr)), {}, [cells])
+
+
+def _in_steps(expr: Expr) -> Expr:
+    """The expression with `theta` for everything that has a corner."""
+    expr = expr.replace(larger, lambda a, b: b + (a - b) * theta(a - b)).replace(relu, lambda x: x * theta(x))
+    expr = expr.replace(absolute, lambda x: x * (2 * theta(x) - 1)).replace(sign, lambda x: 2 * theta(x) - 1)
+    return expr.replace(same, lambda x: S.Zero)
+
+
+def _vanishes(expr: Expr, bounds: dict[Expr, tuple[Expr, Expr]], left: list[int]) -> bool:
+    """The same within bounds of some expressions; `left` counts the cells that may still be looked at."""
+    steps = [s for s in expr.atoms(theta) if not s.args[0].has(theta)]
+    if not steps:
+        left[0] -= 1
+        return left[0] >= 0 and normal_of_quotients(expr) == 0
+    step = min(steps, key=str)
+    whole = normal(step.args[0])
+    number, rest = whole.as_coeff_Add()
+    slope, inner = rest.as_coeff_Mul() if not isinstance(rest, Add) else _primitive(rest)
+    if not slope.is_number or slope == 0:
+        return False
+    corner = -number / slope
+    low, high = bounds.get(inner, (S.NegativeInfinity, S.Infinity))
+    for above, inside in ((True, (max(low, corner), high)), (False, (low, min(high, corner)))):
+        if inside[0] < inside[1] and left[0] > 0:
+            value = S.One if above == (slope > 0) else S.Zero
+            if not _vanishes(expr.xreplace({step: value}), bounds | {inner: inside}, left):
+                return False
+    return left[0] >= 0
+
+
+def _primitive(sum_: Add) -> tuple[Expr, Expr]:
+    """A sum as a number times a sum whose first coefficient is 1."""
+    first = min(sum_.args, key=lambda term: str(term.as_coeff_Mul()[1]))
+    number = first.as_coeff_Mul()[0]
+    return number, Add(*[term / number for term in sum_.args])
+
+
+def of_whole_numbers(expr: Expr) -> Expr:
+    """The expression with one form for each comparison of whole numbers: m <= i is also not i + 1 <= m."""
+
+    def compared(index: Expr, limit: Expr) -> Expr:
+        distance = (limit - index).expand()
+        symbols = sorted(distance.atoms(Index, Size, Indexed), key=lambda s: (str(s), isinstance(s, Index)))
+        if symbols and distance.coeff(symbols[0]).is_negative:
+            return 1 - upto(S.Zero, (-distance - 1).expand())
+        return upto(S.Zero, distance)
+
+    return expr.replace(upto, compared)
 
 
 def _is_power_of_step(expr: Expr) -> bool:
