@@ -24,7 +24,8 @@ from tinytensor.symbolic.any_size.derivation import Derivation
 from . import gradients
 from .functions import Sample, compiled, sample, values
 
-LARGEST = 9  # the sizes that are tried: 1 to 9
+LARGEST = 9  # the sizes that are tried: 1 to 9,
+LARGER = (16, 33)  # and these
 HOW = 5  # ways to draw values
 POINTS = 170
 SOME = 12  # points that tell whether a mistake is seen everywhere
@@ -65,7 +66,7 @@ def PAIRS(x: tt.Tensor) -> np.ndarray:
 
 
 def points(one: Sample, seed: int) -> list[Point]:
-    """Sizes from 1 to 9, each size and most pairs, with values of several kinds; those that the function takes."""
+    """Sizes from 1 to 9, most pairs of them, and larger ones, with values of several sorts, as far as it takes them."""
     sizes, fn = one.sizes, one.function()
     compares = compiled(one.compared, "compared", f"{one.name}_compared")
     compares.__globals__["PAIRS"] = PAIRS
@@ -76,8 +77,9 @@ def points(one: Sample, seed: int) -> list[Point]:
     if len(sizes) > 2:
         every = [((*n, *(chance.randint(1, LARGEST) for _ in sizes[2:])), how) for n, how in every]
     chance.shuffle(every)
+    large = [((n,) * len(sizes), how) for n in LARGER for how in range(2)]
     result = []
-    for numbers, how in every[:POINTS]:
+    for numbers, how in [*every[:POINTS], *large]:
         at = dict(zip(sizes, numbers, strict=True))
         draw = np.random.default_rng([seed, *numbers, how])
         inputs = values(one, at, how, draw)
@@ -314,7 +316,7 @@ def judge(pair: Pair, hand, verdict, where: list[Point], tally: Tally) -> None:
     else:
         meant = pair.made.startswith("right")
         tally.counts[f"{'right' if meant else 'right in spite of a change'}: {pair.verdict}"] += 1
-        if pair.verdict == "refuted":
+        if pair.verdict == "refuted" and meant:  # a mistake may show at points that are not tried here
             tally.refuted.append(pair)
         elif pair.verdict == "undecided" and meant:
             tally.undecided.append(pair)
