@@ -7,14 +7,12 @@ from pathlib import Path
 
 from derivations.claims import LONG, PARTS, Claim, Result, claims_of, result_of
 from derivations.report import page as report
-from tinytensor.cpython.systems import utf8_pipes
-from tinytensor.tools.broken_pipe import run_while_read
+from tinytensor.tools.output import run_command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the claims; 0 if all hold, 1 if one fails, 2 if the command cannot be understood."""
-    utf8_pipes()
-    return run_while_read(lambda: _run(arguments))
+    return run_command(lambda: _run(arguments))
 
 
 def _run(arguments: Sequence[str] | None) -> int:

@@ -219,4 +219,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from tinytensor.tools.output import run_command  # which loads tinytensor
+
+    sys.exit(run_command(main))

@@ -153,7 +153,7 @@ def show_points() -> None:
             print(f"    {sheet.stem[:2]}.{e.number} {'★' * e.points:<4}{e.kind}: {e.title}")
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.mark", description=__doc__.partition("\n")[0])
     parser.add_argument("folder", nargs="?", type=Path, help="the folder that holds a folder for each student")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write a row for each exercise")
@@ -167,7 +167,10 @@ def main() -> None:
         parser.error(f"{chosen.folder} is no folder" if chosen.folder else "name the folder with the students' folders")
     else:
         mark(chosen.folder, chosen.seconds, chosen.seeds, chosen.csv)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    from tinytensor.tools.output import run_command  # which loads tinytensor
+
+    sys.exit(run_command(main))

@@ -33,11 +33,11 @@ from models.training import checkpoint, memory, ranks, snapshots
 from models.training.trainer import Log, NonFiniteLoss, Settings, Trainer, sum_of_losses
 from tinytensor import distributed
 from tinytensor.cpython.distribution import install
-from tinytensor.cpython.systems import HAS_TIMER, lock, utf8_pipes
+from tinytensor.cpython.systems import HAS_TIMER, lock
 from tinytensor.io.serialization import write_atomically
 from tinytensor.nn import Module
 from tinytensor.tools import environment
-from tinytensor.tools.broken_pipe import run_while_read
+from tinytensor.tools.output import run_command
 
 RUNS = Path("runs")  # the folder of runs without --out
 SAMPLED = (0, 100, 1000)  # after these steps the log shows what the model writes
@@ -73,9 +73,8 @@ class Parser(argparse.ArgumentParser):
 
 def main(arguments: list[str] | None = None, name: str = "models", command: str = "python -m models") -> int:
     """Run a command; returns the exit code. Messages begin with `name`, and advise to run `command`."""
-    utf8_pipes()
     called.name, called.command = name, command
-    code = run_while_read(lambda: _run(arguments))
+    code = run_command(lambda: _run(arguments))
     if distributed.is_initialized():  # the other ranks do not know that this one has ended, and would wait
         where = f"rank {ranks.rank()} of {ranks.count()} ended with this, and with it all of them"
         distributed.abort(code, where if ranks.count() > 1 else None)
