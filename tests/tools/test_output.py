@@ -114,6 +114,16 @@ def test_streams_are_as_before_after_a_command(streams):
     assert "NO_COLOR" not in os.environ
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+@pytest.mark.parametrize("words", ["info toth-tiny", "--help", "train --help", "cache", "completion zsh"])
+def test_full_disk_is_named(words, monkeypatch, capsys):
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert tinytensor_command.main(words.split()) == 1
+    said = capsys.readouterr().err
+    assert re.fullmatch(r"(tinytensor: )?the standard output cannot be written: the disk is full\n", said), said
+
+
 LOST = {
     "None": lambda: None,
     "closed": lambda: (stream := Stream(), stream.close())[0],
