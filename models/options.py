@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shlex
 import sys
 from contextlib import suppress
 from dataclasses import field, fields
@@ -11,6 +12,13 @@ from typing import get_args
 
 # How this program was started, for the messages that advise to run it: as `tinytensor train`, say.
 called = SimpleNamespace(name="models", command="python -m models")
+
+
+def proposed(*words: str | Path) -> str:
+    """A command for the user to run, with its words quoted as a shell needs it: `tinytensor train ...`."""
+    # A folder whose name begins with - would be read as an option.
+    names = [f"./{word}" if isinstance(word, Path) and str(word).startswith("-") else str(word) for word in words]
+    return f"{called.command} {shlex.join(names)}"
 
 
 def option(default, help: str, choices: tuple = (), least=None, below=None, most=None, default_text: str = ""):

@@ -7,6 +7,7 @@ the exit code is 128 plus the signal's number.
 import argparse
 import importlib.util
 import math
+import shlex
 import signal
 import sys
 import textwrap
@@ -24,7 +25,7 @@ from models.data.tokenizers import Tokenizer
 from models.decoder import Decoder
 from models.inference import report
 from models.inference.generate import TEMPERATURE, NonFiniteLogits, Sampler, check_sampling, stream, until
-from models.options import add_options, called, given_for, path
+from models.options import add_options, called, given_for, path, proposed
 from models.show import show
 from models.tasks import TASKS
 from models.tasks.task import Task
@@ -269,24 +270,30 @@ def _train(options) -> int:
         print(f"run: {trainer.folder}, {length}{_on_ranks()}", flush=True)
         if page is not None:
             print(f"live: {page.address} shows this run, on this machine alone", flush=True)
-            page.show(trainer)
-        watchers = [] if page is None else [page.look]
+            with task.attempt("the live page"):
+                page.show(trainer)
+        watchers = {} if page is None else {"the live page": page.look}
         with _watching(options, trainer, watchers):
-            stopped_by = _with_progress_bar(trainer, lambda row: [watch(row) for watch in watchers])
+            stopped_by = _with_progress_bar(trainer, watchers)
         if not stopped_by:
             _say_best(trainer)
         if page is not None:
             page.end(finished=not stopped_by)
         if stopped_by:
-            launcher = f"mpiexec -n {ranks.count()} " if ranks.count() > 1 else ""
-            go_on = f"{launcher}{called.command} train --resume {trainer.folder}"
-            print(f"stopped after step {trainer.step}; go on with: {go_on}")
+            print(f"stopped after step {trainer.step}; go on with: {_go_on(trainer.folder)}")
             return 128 + stopped_by
         if ranks.rank() == 0:
-            task.finish(trainer.model, trainer.folder, trainer.log.rows, settings.seed)
+            with task.attempt("the results"):
+                task.finish(trainer.model, trainer.folder, trainer.log.rows, settings.seed)
             if task.name in SHOWN:
-                _offer_page(trainer.folder, task.example())
+                _offer_page(trainer.folder, task)
     return 0
+
+
+def _go_on(folder: Path) -> str:
+    """The command that goes on with a run."""
+    launcher = f"mpiexec -n {ranks.count()} " if ranks.count() > 1 else ""
+    return launcher + proposed("train", "--resume", folder)
 
 
 def _check_written(option: str, file: Path) -> None:
@@ -298,20 +305,22 @@ def _check_written(option: str, file: Path) -> None:
 
 
 @contextmanager
-def _watching(options, trainer: Trainer, watchers: list[Callable[[dict], None]]):
+def _watching(options, trainer: Trainer, watchers: dict[str, Callable[[dict], None]]):
     """Add the trace of --profile and the curves of --tensorboard to those that see each row, on rank 0."""
-    given, ended = vars(options), []
+    given, ended, attempt = vars(options), {}, trainer.task.attempt
     try:
         if ranks.rank() == 0 and "tensorboard" in given:
-            ended.append(watching.Curves(trainer.folder))
+            with attempt("TensorBoard's curves"):
+                ended["TensorBoard's curves"] = watching.Curves(trainer.folder)
         if ranks.rank() == 0 and "profile" in given:
-            ended.append(watching.Trace(given["profile"], trainer.settings.steps - trainer.step))
-        watchers += [each.look for each in ended]
+            ended["the trace"] = watching.Trace(given["profile"], trainer.settings.steps - trainer.step)
+        watchers |= {name: each.look for name, each in ended.items()}
         yield
     finally:
-        for each in ended:
-            each.end()
-    if "profile" in given:
+        for name, each in ended.items():
+            with attempt(name):
+                each.end()
+    if "profile" in given and "the trace" not in attempt.failed:
         print(f"to see the trace, open {given['profile']} at https://ui.perfetto.dev")
 
 
@@ -327,13 +336,15 @@ def _say_best(trainer: Trainer) -> None:
     print(f"{about}; --best takes its weights, in sample and evaluate", flush=True)
 
 
-def _offer_page(folder: Path, text: str | None = None) -> None:
+def _offer_page(folder: Path, task: Task) -> None:
     """Write the page of a run that has ended, if the model is small enough for one."""
-    try:
-        written = _write_page(folder, folder / PAGE, text)
-        print(f"to look inside, forward and backward, open {written} in a browser")
-    except (ValueError, ImportError) as error:
-        print(f"there is no page to look inside: {error}")
+    with task.attempt(f"the page {folder / PAGE}"):
+        try:
+            written = _write_page(folder, folder / PAGE, task.example())
+        except (ValueError, ImportError) as error:
+            print(f"there is no page to look inside: {error}")
+        else:
+            print(f"to look inside, forward and backward, open {written} in a browser")
 
 
 def _prepared(options, stack: ExitStack):
@@ -506,7 +517,8 @@ def _new_folder(out: Path | None, name: str) -> Path:
         raise UsageError(f"--out {out} is a file; name a new folder")
     if out.is_dir():
         if checkpoint.latest(out):
-            raise UsageError(f"{out} holds a run already: use --resume {out} to go on with it, or another --out")
+            quoted = shlex.quote(str(out))
+            raise UsageError(f"{out} holds a run already: use --resume {quoted} to go on with it, or another --out")
         if any(entry.name not in (LOCK, checkpoint.FOLDER, configuration.NAME) for entry in out.iterdir()):
             raise UsageError(f"--out {out} is not empty; name a new folder")
     return out
@@ -524,11 +536,16 @@ def _locked(folder: Path):
         yield
 
 
-def _with_progress_bar(trainer: Trainer, watch: Callable[[dict], None]) -> int:
-    """Train to the end (0), or until Ctrl-C or SIGTERM (the signal's number); `watch` sees each row."""
+def _with_progress_bar(trainer: Trainer, watchers: dict[str, Callable[[dict], None]]) -> int:
+    """Train to the end (0), or until Ctrl-C or SIGTERM (the signal's number); the watchers see each row.
+
+    A watcher that fails sees no more. Once nothing reads the output, the run stops as if by a signal, and is
+    saved; then BrokenPipeError is raised.
+    """
     from tqdm import tqdm
 
-    received, begun = [], trainer.step
+    received, begun, attempt = [], trainer.step, trainer.task.attempt
+    unread: list[BrokenPipeError] = []
 
     def interrupt(number, frame):
         signal.signal(number, before[number])  # a second one does not wait
@@ -549,20 +566,39 @@ def _with_progress_bar(trainer: Trainer, watch: Callable[[dict], None]) -> int:
         signal.raise_signal(number)
 
     def progress(row):
-        if "lr" in row:
-            bar.set_postfix_str(f"loss {row['loss']:.3f}, {row['tokens_per_second']:,.0f} tokens/s", refresh=False)
-        if "heldout_loss" in row:
-            bar.write(f"step {row['step']:>6,}: loss {row['loss']:.3f}, held out {row['heldout_loss']:.3f}")
+        try:
+            show(row)
+        except BrokenPipeError as error:
+            unread.append(error)
+            trainer.stop = True
+
+    def show(row):
+        if unread:
+            return
+        with attempt("a line of the progress"):
+            if "lr" in row:
+                bar.set_postfix_str(f"loss {row['loss']:.3f}, {row['tokens_per_second']:,.0f} tokens/s", refresh=False)
+            if "heldout_loss" in row:
+                bar.write(f"step {row['step']:>6,}: loss {row['loss']:.3f}, held out {row['heldout_loss']:.3f}")
         if row["step"] in SAMPLED:
             show_sample()
-        bar.update()
-        watch(row)
+        with attempt("the progress bar"):
+            bar.update()
+        for name, watch in [*watchers.items()]:
+            with attempt(name):
+                watch(row)
+            if name in attempt.failed:
+                del watchers[name]
 
     def show_sample():
         if ranks.rank() == 0:
-            with suppress(NonFiniteLogits):  # the trainer itself says in its next step what became NaN
-                written = trainer.task.glimpse(trainer.model, trainer.settings.seed).text
-                tqdm.write(_beside(f"step {trainer.step:>6,}: ", written))
+            training = trainer.model.training
+            try:
+                with attempt("a sample"), suppress(NonFiniteLogits):  # the trainer says in its next step what is NaN
+                    written = trainer.task.glimpse(trainer.model, trainer.settings.seed).text
+                    tqdm.write(_beside(f"step {trainer.step:>6,}: ", written))
+            finally:
+                trainer.model.train(training)
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     if HAS_TIMER:
@@ -572,7 +608,10 @@ def _with_progress_bar(trainer: Trainer, watch: Callable[[dict], None]) -> int:
             show_sample()
         hidden = ranks.rank() > 0 or not ranks.seen()  # no bar in a file or a pipe
         with tqdm(total=trainer.settings.steps, initial=trainer.step, unit="step", disable=hidden) as bar:
-            return 0 if trainer.train(progress) else (received or [signal.SIGINT])[0]  # another rank's, perhaps
+            ended = trainer.train(progress)
+        if unread:
+            raise unread[0]
+        return 0 if ended else (received or [signal.SIGINT])[0]  # another rank's, perhaps
     finally:
         if HAS_TIMER:
             signal.setitimer(signal.ITIMER_REAL, 0)

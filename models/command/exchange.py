@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from models.options import called, path
+from models.options import path, proposed
 from models.training import checkpoint
 from models.training.exchange import export_run, import_folder
 
@@ -34,7 +34,7 @@ def _import(options, new_folder: Callable[[Path | None, str], Path]) -> int:
     checkpoint.save(out, saved)
     count = sum(weight.numel() for weight in saved.weights.values())
     print(f"imported {count:,} parameters from {options.folder} to {out}")
-    print(f'it writes with: {called.command} sample {out} --prompt "..."')
+    print(f'it writes with: {proposed("sample", out)} --prompt "..."')
     return 0
 
 

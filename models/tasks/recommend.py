@@ -16,7 +16,7 @@ from models.data.tokenizers import WordTokenizer
 from models.decoder import Config, Decoder
 from models.inference import report
 from models.options import columns, path
-from models.tasks.task import Glimpse, Task, check_known, fingerprint, say
+from models.tasks.task import Glimpse, Task, check_known, fingerprint, say, written_files
 from models.transformer import PAD
 from tinytensor import no_grad, tensor
 from tinytensor.viz import plots
@@ -127,13 +127,14 @@ class RecommendTask(Task):
 
     def finish(self, model, folder, rows, seed):
         """HR@10 and NDCG@10 of the items left out, beside popularity and a Markov chain."""
-        plots.save(plots.loss(rows, unit=f"nats per {self.predicted}"), folder / "loss.png")
+        with self.attempt(f"the picture {folder / 'loss.png'}"):
+            plots.save(plots.loss(rows, unit=f"nats per {self.predicted}"), folder / "loss.png")
         print(
             f"\nheld-out loss: {rows[-1]['heldout_loss']:.3f} nats per {self.predicted}\n{'':<16}HR@{TOP}  NDCG@{TOP}"
         )
         for name, ranks in self.ranks(model).items():
             print(f"{name:<16}{hit_ratio(ranks):5.3f}  {ndcg(ranks):7.3f}")
-        print(f"written to {folder}: log.csv, loss.png and checkpoints")
+        print(f"written to {folder}: {written_files(folder, 'loss.png')}")
 
     def ranks(self, model: Decoder) -> dict[str, np.ndarray]:
         """The place of each left-out item among all items, by popularity, by a Markov chain, and by the model."""

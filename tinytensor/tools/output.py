@@ -133,4 +133,3 @@ def _leave_out_colours(stack: ExitStack) -> None:
     if "NO_COLOR" not in os.environ:
         os.environ["NO_COLOR"] = "1"
         stack.callback(os.environ.pop, "NO_COLOR", None)
-
