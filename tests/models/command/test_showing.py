@@ -2,19 +2,25 @@
 
 import errno
 import io
+import json
+import re
 import sys
 from shlex import split
 
+import numpy as np
 import pytest
 
 from models.command import cli, live, watching
 from models.command.cli import main
+from models.data import pairs
+from models.data.tokenizers import tokenizer_from_dict
 from models.inference import report
 from models.tasks.recommend import RecommendTask
 from models.tasks.text import TextTask
 from models.tasks.translate import TranslateTask
 from models.training import checkpoint
 from models.training.trainer import Trainer
+from models.transformer import STOP
 from tinytensor.viz import plots
 
 TINY = split("--tokenizer char --steps 4 --D 8 --H 2 --F 12 --L 1 --C 10 --batch-size 2 --eager --log-every 1")
@@ -145,3 +151,38 @@ def test_run_whose_output_is_read_no_longer_is_saved(verse, tmp_path, monkeypatc
     assert train(verse, tmp_path / "run") == 141
     assert capsys.readouterr().err == ""
     assert checkpoint.load(tmp_path / "run", ()).step == 2
+
+
+WORDS = split("the cat sat there when rain began again in nine trains that went to their nearest station")
+
+
+def test_translation_that_reads_as_more_tokens_is_shown(tmp_path, monkeypatch, capsys):
+    """What a model without much training writes, to the last of n_max tokens, is other tokens when it is read again."""
+    n_max, lengths = 24, []
+
+    def endless(model, sources, **how):
+        if checkpoint.latest(run) is None:  # the sample before the first step
+            return [[STOP + 1] * (n_max - 1) for _ in sources]
+        tokenizer = tokenizer_from_dict(checkpoint.load(run, ()).state["task"]["tokenizer"])
+        limit = n_max - 1
+        drawn = np.random.RandomState(0).randint(tokenizer.unknown + 1, tokenizer.vocab_size, (200, limit)).tolist()
+        longest = max(drawn, key=lambda tokens: len(pairs.encode(tokenizer, pairs.decode(tokenizer, tokens))))
+        lengths.append(len(pairs.encode(tokenizer, pairs.decode(tokenizer, longest))))
+        return [longest for _ in sources]
+
+    run = tmp_path / "run"
+    for module in ("models.tasks.translate.translate", "models.show.page.translate"):
+        monkeypatch.setattr(module, endless)
+    (tmp_path / "pairs.tsv").write_text("".join(f"{a} {b}\t{b} {a} assis\n" for a in WORDS for b in WORDS))
+    sizes = f"--n-max {n_max} --n-vol 90 --d-model 8 --h 2 --d-ff 8 --N 1 --batch-size 4 --eager".split()
+    begin = ["train", "--task", "translate", "--pairs", str(tmp_path / "pairs.tsv"), "--steps", "1", "--out", str(run)]
+    for command in ([*begin, *sizes], ["train", "--resume", str(run), "--steps", "2", "--eager"]):
+        assert main(command) == 0
+        out, err = capsys.readouterr()
+        assert err == "" and "stream.png" in out and "page.html in a browser" in out
+        text = json.loads(re.search(r'"text":("[^"]*")', (run / "page.html").read_text())[1])
+        tokenizer = tokenizer_from_dict(checkpoint.load(run, ()).state["task"]["tokenizer"])
+        assert 10 < len(pairs.encode(tokenizer, text)) < n_max  # there is room for <stop>
+        for name in ("stream.png", "page.html"):
+            (run / name).unlink()
+    assert max(lengths) > n_max  # the premise: such a translation was shown
