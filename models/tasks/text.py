@@ -37,8 +37,9 @@ class TextTask(Task):
 
     @classmethod
     def add_options(cls, group):
-        inputs = "learn from your own: a UTF-8 file, a folder of .txt and .md files, a .jsonl file, or a folder with "
-        inputs += f"{sources.TRAIN}, {sources.HELDOUT} and a vocabulary (models/README.md)"
+        inputs = "learn from your own: a UTF-8 file or a pipe, a folder of .txt and .md files, a .jsonl file (all of "
+        inputs += f"them also .gz), or a folder with {sources.TRAIN}, {sources.HELDOUT} and a vocabulary "
+        inputs += "(models/README.md)"
         group.add_argument("--text", metavar="FILE", type=path, help=inputs)
         group.add_argument("--field", metavar="NAME", help=f"field of a .jsonl file (default: {sources.FIELD})")
         kinds = "kind of the tokens (default: bpe; char for nano and micro)"

@@ -300,7 +300,7 @@ def test_resumed_run_needs_the_same_text(capsys, tmp_path):
         (["--L", "10000000000000"], "L = 10000000000000: a whole number of 1 or more, at most 1,000, is needed"),
         (["--batch-size", "1000000000000"], "training D = 8"),
         (["--text", "/nowhere/at/all.txt"], "/nowhere/at/all.txt: there is no such file"),
-        (["--text", "/dev/zero"], "/dev/zero is a device or a pipe"),
+        (["--text", "/dev/zero"], "/dev/zero is a device: name a file or a pipe"),
         (["--text", "a\0b"], "argument --text: 'a\\x00b' is no path that can be used"),
         (["--text", "x" * 5000], "argument --text: 'xxx"),
         (["--seed", "-1"], "seed = -1: a whole number of 0 or more is needed"),
