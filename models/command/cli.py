@@ -20,6 +20,7 @@ from pathlib import Path
 import tinytensor
 from models.command import configuration, exchange, watching
 from models.data import pairs
+from models.data.decoding import contents, is_pipe, unpacked
 from models.data.text import TextError
 from models.data.tokenizers import Tokenizer
 from models.decoder import Decoder
@@ -412,14 +413,57 @@ def _begun(options) -> Trainer:
     memory.check_training(config, ranks.share(settings.batch_size, ranks.count() * settings.accumulate))
     rank0 = ranks.rank() == 0  # it alone makes the folder and writes to it
     folder = _new_folder(given.get("out"), name if source is None else source.name) if rank0 else RUNS / name
-    begun = task.begin(config, given, name, None if source is None else source.tokenizer)
-    trainer = Trainer(begun, settings, folder, eager=given.get("eager", False))
-    if source is not None:
-        with checkpoint.reading(given["init_from"]):
-            checkpoint.load_weights(trainer.model, source.weights)
-    if rank0:
-        folder.mkdir(parents=True, exist_ok=True)
+    with _pipe_kept(given, task.source, folder):
+        begun = task.begin(config, given, name, None if source is None else source.tokenizer)
+        trainer = Trainer(begun, settings, folder, eager=given.get("eager", False))
+        if source is not None:
+            with checkpoint.reading(given["init_from"]):
+                checkpoint.load_weights(trainer.model, source.weights)
+        if rank0:
+            folder.mkdir(parents=True, exist_ok=True)
     return trainer
+
+
+PIPED = {"text": "text.txt", "pairs": "pairs.tsv", "sequences": "sequences.csv"}  # the names of files that hold pipes
+
+
+@contextmanager
+def _pipe_kept(given: dict, option: str, folder: Path):
+    """Read a pipe that an option names into the run's folder, and name that file in its place.
+
+    So a resumed run has its data. If the block fails, there is no run, and the file goes.
+    """
+    if option not in given or not is_pipe(given[option]):
+        yield
+        return
+    if ranks.count() > 1:
+        told = f"it can be read once, but {ranks.count()} processes need the data; write them to a file"
+        raise UsageError(f"--{option} {given[option]} is a pipe: {told}")
+    name = PIPED[option] if "field" not in given else Path(PIPED[option]).with_suffix(".jsonl").name
+    pipe, kept, new = given[option], folder / name, not folder.exists()
+    data = unpacked(pipe, contents(pipe))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(kept, data)
+        given[option] = kept
+        yield
+    except BaseException as error:
+        kept.unlink(missing_ok=True)
+        if new:
+            with suppress(OSError):
+                folder.rmdir()
+        if isinstance(error, TextError):  # about a file that is gone now
+            raise TextError(str(error).replace(str(kept.resolve()), str(pipe))) from None
+        raise
+
+
+def _with_kept_data(folder: Path, state: dict) -> dict:
+    """The state of a task, with the file that holds its pipe in the run's folder, wherever that lies now."""
+    file = state.get("file")
+    kept = None if file is None else folder / Path(file).name
+    if kept is None or kept.stem not in PIPED or not kept.is_file() or Path(file).exists():
+        return state
+    return state | {"file": str(kept.resolve())}
 
 
 @dataclass
@@ -471,6 +515,7 @@ def _resumed(options) -> Trainer:
         raise UsageError(f"{folder} was imported: {told}")
     with checkpoint.reading(folder):
         kind, settings = _task_of(saved), Settings(**saved.state["settings"])
+        saved.state["task"] = _with_kept_data(folder, saved.state["task"])
         begun = kind.options(saved.state["task"]) | vars(settings) | {"out": folder}
     if given.get("task", kind.name) != kind.name:
         raise UsageError(f"{folder} was trained with --task {kind.name}, not {given['task']}")
@@ -519,7 +564,10 @@ def _new_folder(out: Path | None, name: str) -> Path:
         if checkpoint.latest(out):
             quoted = shlex.quote(str(out))
             raise UsageError(f"{out} holds a run already: use --resume {quoted} to go on with it, or another --out")
-        if any(entry.name not in (LOCK, checkpoint.FOLDER, configuration.NAME) for entry in out.iterdir()):
+        own = {LOCK, checkpoint.FOLDER, configuration.NAME}  # of a run that was ended before its first checkpoint
+        if (out / configuration.NAME).exists():
+            own |= {*PIPED.values(), "text.jsonl"}
+        if any(entry.name not in own for entry in out.iterdir()):
             raise UsageError(f"--out {out} is not empty; name a new folder")
     return out
 
@@ -692,7 +740,7 @@ def _evaluate(options) -> int:
         if "text" in given:
             task = kind.of_file(model.config, tokenizer, given["text"], given.get("field"))
         else:
-            task = kind.restore(saved.state["task"])
+            task = kind.restore(_with_kept_data(folder, saved.state["task"]))
         changed = "text" not in given and task.fingerprint() != saved.state["data"]
     if changed:
         raise UsageError(f"{folder}: its data have changed since its training: name a text with --text")
