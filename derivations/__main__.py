@@ -7,6 +7,7 @@ from pathlib import Path
 
 from derivations.claims import LONG, PARTS, Claim, Result, claims_of, result_of
 from derivations.report import page as report
+from tinytensor.io.files import writing
 from tinytensor.tools.output import run_command
 
 
@@ -47,7 +48,9 @@ def _run(arguments: Sequence[str] | None) -> int:
     if options.out or not options.parts:
         directory = options.out or Path("runs/derivations")
         try:
-            for path in report.write(directory, results):
+            with writing("the report", directory):
+                paths = report.write(directory, results)
+            for path in paths:
                 print(f"written: {path}")
         except ModuleNotFoundError as error:
             print(f"derivations: only {directory / 'report.md'} is written: {error}", file=sys.stderr)

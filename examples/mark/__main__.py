@@ -27,6 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from examples.mark.child import ROOT, STARTING, run_python
+from tinytensor.io.files import writing
+from tinytensor.tools.output import run_command
 
 SHEETS = ROOT / "examples" / "exercises"
 KEY = ROOT / "tests" / "examples" / "answers"
@@ -134,7 +136,7 @@ def mark(folder: Path, seconds: float, seeds: int, to: Path | None) -> None:
     for sentence in unknown:
         print(sentence)
     if to is not None:
-        with to.open("w", newline="", encoding="utf-8") as file:
+        with writing("the points", to), to.open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([("student", "lesson", "exercise", "points", "of", "sentence"), *rows])
 
 
@@ -171,6 +173,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    from tinytensor.tools.output import run_command  # which loads tinytensor
-
     sys.exit(run_command(main))

@@ -36,6 +36,7 @@ from models.training.trainer import Log, NonFiniteLoss, Settings, Trainer, sum_o
 from tinytensor import distributed
 from tinytensor.cpython.distribution import install
 from tinytensor.cpython.systems import HAS_TIMER, lock
+from tinytensor.io.files import writing
 from tinytensor.io.serialization import write_atomically
 from tinytensor.nn import Module
 from tinytensor.tools import environment
@@ -311,7 +312,7 @@ def _watching(options, trainer: Trainer, watchers: dict[str, Callable[[dict], No
     given, ended, attempt = vars(options), {}, trainer.task.attempt
     try:
         if ranks.rank() == 0 and "tensorboard" in given:
-            with attempt("TensorBoard's curves"):
+            with attempt("TensorBoard's curves"), writing("its files", trainer.folder / watching.TENSORBOARD):
                 ended["TensorBoard's curves"] = watching.Curves(trainer.folder)
         if ranks.rank() == 0 and "profile" in given:
             ended["the trace"] = watching.Trace(given["profile"], trainer.settings.steps - trainer.step)
@@ -371,7 +372,8 @@ def _write_configuration(options, trainer: Trainer) -> None:
     for name in set(task.sized_by_data) - set(given):
         values.pop(name, None)
     text = configuration.text(parser(type(task)).commands["train"], values, called.command)
-    write_atomically(trainer.folder / configuration.NAME, text.encode())
+    with writing("the file that repeats this run", trainer.folder / configuration.NAME):
+        write_atomically(trainer.folder / configuration.NAME, text.encode())
 
 
 def _on_ranks() -> str:
@@ -420,7 +422,8 @@ def _begun(options) -> Trainer:
             with checkpoint.reading(given["init_from"]):
                 checkpoint.load_weights(trainer.model, source.weights)
         if rank0:
-            folder.mkdir(parents=True, exist_ok=True)
+            with writing("the run", folder):
+                folder.mkdir(parents=True, exist_ok=True)
     return trainer
 
 
@@ -443,8 +446,9 @@ def _pipe_kept(given: dict, option: str, folder: Path):
     pipe, kept, new = given[option], folder / name, not folder.exists()
     data = unpacked(pipe, contents(pipe))
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(kept, data)
+        with writing(f"the contents of the pipe {pipe}", kept):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(kept, data)
         given[option] = kept
         yield
     except BaseException as error:
@@ -578,7 +582,9 @@ LOCK = ".lock"
 @contextmanager
 def _locked(folder: Path):
     """Refuse a second process in the same folder; the system releases the lock when the first one ends."""
-    with (folder / LOCK).open("ab") as file:
+    with ExitStack() as stack:
+        with writing("the lock of the run", folder / LOCK):
+            file = stack.enter_context((folder / LOCK).open("ab"))
         if not lock(file):
             raise UsageError(f"another process is training in {folder}: wait for it, or use another --out")
         yield
@@ -783,7 +789,9 @@ def _translate(options) -> int:
             )
     with _refusing():
         if "attention" in given:
-            print(draw_attention(model, tokenizer, sentences[0], given["attention"], **how))
+            with writing("the picture", given["attention"]):
+                translated = draw_attention(model, tokenizer, sentences[0], given["attention"], **how)
+            print(translated)
         else:
             for found in translate_sentences(model, tokenizer, sentences, **how):
                 print(found)
@@ -810,7 +818,8 @@ def _show(options) -> int:
     if out.is_dir():
         raise UsageError(f"--out {out} is a folder; name a file for the page")
     with _refusing():
-        written = _write_page(folder, out, given.get("text"), given.get("target"))
+        with writing("the page", out):
+            written = _write_page(folder, out, given.get("text"), given.get("target"))
         print(f"written to {written}: open it in a browser")
     return 0
 

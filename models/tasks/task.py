@@ -15,7 +15,7 @@ from models.data.tokenizers import TextError, Tokenizer, tokenizer_from_dict
 from models.options import called
 from models.training import ranks
 from tinytensor import Tensor, nn
-from tinytensor.io.files import NotWritten
+from tinytensor.io.files import NotWritten, reason_of
 from tinytensor.nn import functional
 
 
@@ -194,9 +194,10 @@ class Attempts:
         except Exception as error:
             if what not in self.failed:
                 self.failed.add(what)
-                kind = "" if isinstance(error, NotWritten) else f"{type(error).__name__}: "
+                own = isinstance(error, NotWritten)
+                why = reason_of(error) if isinstance(error, OSError) and not own else str(error)
                 with suppress(OSError):
-                    say(f"{what} failed, and the run goes on ({kind}{error})")
+                    say(f"{what} failed, and the run goes on ({'' if own else f'{type(error).__name__}: '}{why})")
 
 
 def written_files(folder: Path, *names: str) -> str:

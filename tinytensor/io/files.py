@@ -1,7 +1,7 @@
 """Files that cannot be written: a sentence that names them, in place of the system's words."""
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -32,8 +32,8 @@ def reason_of(error: OSError, path: str | PathLike | None = None) -> str:
 
 
 @contextmanager
-def writing(what: str, path: str | PathLike, still: str = "") -> Iterator[None]:
-    """Turn an OSError of the block into NotWritten: `what` was to be written to `path`, and `still` is there.
+def writing(what: str, path: str | PathLike, still: Callable[[], str] | None = None) -> Iterator[None]:
+    """Turn an OSError of the block into NotWritten: `what` was to be written to `path`; `still()` says what is there.
 
     A pipe that nothing reads any more (BrokenPipeError) is another matter, and left.
     """
@@ -42,5 +42,5 @@ def writing(what: str, path: str | PathLike, still: str = "") -> Iterator[None]:
     except (NotWritten, BrokenPipeError):
         raise
     except OSError as error:
-        end = f"; {still}" if still else ""
+        end = "" if still is None else f"; {still()}"
         raise NotWritten(f"{what} cannot be written to {path}: {reason_of(error, path)}{end}") from error
