@@ -125,18 +125,25 @@ def given_for(cls, given: dict) -> dict:
 def path(value: str) -> Path:
     """The path that an option names: one that the system could open, whether or not it exists."""
     try:
-        str(Path(value).absolute()).encode()
         with suppress(FileNotFoundError, NotADirectoryError):
             os.stat(value)
         return Path(value)
+    except (ValueError, OSError) as error:  # a NUL in it, a loop of symbolic links
+        reason = getattr(error, "strerror", None) or "it holds a NUL or an invalid character"
+        raise argparse.ArgumentTypeError(f"{value[:100]!r} is no path that can be used: {reason}") from None
+
+
+def data_path(value: str) -> Path:
+    """The path of a run's data, which files of the run are to hold: they are UTF-8."""
+    found = path(value)
+    try:
+        str(found.absolute()).encode()
     except UnicodeEncodeError:
         raise argparse.ArgumentTypeError(
             f"{value[:100]!r}: the name of this file, or of a folder above it, is not UTF-8, and the files of a run "
             "cannot hold it: rename it"
         ) from None
-    except (ValueError, OSError) as error:  # a NUL in it, a loop of symbolic links
-        reason = getattr(error, "strerror", None) or "it holds a NUL or an invalid character"
-        raise argparse.ArgumentTypeError(f"{value[:100]!r} is no path that can be used: {reason}") from None
+    return found
 
 
 def columns(count: int):

@@ -26,7 +26,7 @@ from models.data.tokenizers import Tokenizer
 from models.decoder import Decoder
 from models.inference import report
 from models.inference.generate import TEMPERATURE, NonFiniteLogits, Sampler, check_sampling, stream, until
-from models.options import add_options, called, given_for, path, proposed
+from models.options import add_options, called, data_path, given_for, path, proposed
 from models.show import show
 from models.tasks import TASKS
 from models.tasks.task import Task
@@ -167,7 +167,7 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
     )
     run.add_argument("--resume", metavar="DIR", type=path, help=f"{resume} for that many steps from here on")
     begin = "begin with the weights of a run, to go on with another text; sizes and vocabulary are those of that run"
-    run.add_argument("--init-from", metavar="RUN", type=path, help=begin)
+    run.add_argument("--init-from", metavar="RUN", type=data_path, help=begin)
     run.add_argument(
         "--threads",
         metavar="N",
@@ -443,7 +443,11 @@ def _pipe_kept(given: dict, option: str, folder: Path):
         told = f"it can be read once, but {ranks.count()} processes need the data; write them to a file"
         raise UsageError(f"--{option} {given[option]} is a pipe: {told}")
     name = PIPED[option] if "field" not in given else Path(PIPED[option]).with_suffix(".jsonl").name
-    pipe, kept, new = given[option], folder / name, not folder.exists()
+    pipe, new = given[option], not folder.exists()
+    try:
+        kept = data_path(str(folder / name))
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(str(error)) from None
     data = unpacked(pipe, contents(pipe))
     try:
         with writing(f"the contents of the pipe {pipe}", kept):
@@ -831,7 +835,8 @@ def _write_page(folder: Path, out: Path, text: str | None = None, target: str | 
         settings = vars(Settings(**saved.state["settings"]))
         losses = [(row["step"], row["loss"]) for row in Log.of(saved.state["log"]).rows]
     earlier = snapshots.read(folder, saved.step, model)
-    title = f"{folder.resolve().name} after {saved.step:,} steps"
+    name = folder.resolve().name.encode(errors="backslashreplace").decode()  # it may not be UTF-8, but the page is
+    title = f"{name} after {saved.step:,} steps"
     told = {"step": saved.step, "settings": settings, "snapshots": earlier, "losses": losses, "title": title}
     return show(model, out, tokenizer, text, target=target, **told)
 

@@ -15,7 +15,7 @@ from models.data.text import IGNORE_INDEX, TextError, read_text, report_lines
 from models.data.tokenizers import WordTokenizer
 from models.decoder import Config, Decoder
 from models.inference import report
-from models.options import columns, path
+from models.options import columns, data_path
 from models.tasks.task import Glimpse, Task, check_known, fingerprint, say, written_files
 from models.transformer import PAD
 from tinytensor import no_grad, tensor
@@ -48,7 +48,7 @@ class RecommendTask(Task):
     @classmethod
     def add_options(cls, group):
         about = "a table with user, item and time (a number or an ISO date); MovieLens's files are read as they are"
-        group.add_argument("--sequences", metavar="FILE.csv", type=path, help=about)
+        group.add_argument("--sequences", metavar="FILE.csv", type=data_path, help=about)
         which = "the columns of user, item and time: their names in the first line, or numbers from 1"
         group.add_argument("--columns", metavar="NAME,NAME,NAME", type=columns(3), help=which)
 

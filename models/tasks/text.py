@@ -14,7 +14,7 @@ from models.data.tokenizers import KINDS, Tokenizer, WordTokenizer
 from models.decoder import CONFIGS, Config, Decoder
 from models.inference import report
 from models.inference.generate import TEMPERATURE, write
-from models.options import path, proposed
+from models.options import data_path, proposed
 from models.tasks.task import Glimpse, Task, check_known, fingerprint, say, written_files
 from tinytensor.viz import plots
 
@@ -40,7 +40,7 @@ class TextTask(Task):
         inputs = "learn from your own: a UTF-8 file or a pipe, a folder of .txt and .md files, a .jsonl file (all of "
         inputs += f"them also .gz), or a folder with {sources.TRAIN}, {sources.HELDOUT} and a vocabulary "
         inputs += "(models/README.md)"
-        group.add_argument("--text", metavar="FILE", type=path, help=inputs)
+        group.add_argument("--text", metavar="FILE", type=data_path, help=inputs)
         group.add_argument("--field", metavar="NAME", help=f"field of a .jsonl file (default: {sources.FIELD})")
         kinds = "kind of the tokens (default: bpe; char for nano and micro)"
         group.add_argument("--tokenizer", choices=list(KINDS), help=kinds)

@@ -8,7 +8,7 @@ from models.data.pairs import Pair
 from models.data.text import TextError, report_lines
 from models.data.tokenizers import BPETokenizer, Tokenizer, WordTokenizer
 from models.inference.translate import cross_attention, residual_stream, translate
-from models.options import columns, path, proposed
+from models.options import columns, data_path, proposed
 from models.tasks.task import Glimpse, Task, check_known, fingerprint, say, written_files
 from models.transformer import CONFIGS, PAD, Config, Transformer
 from tinytensor.nn import functional
@@ -64,7 +64,7 @@ class TranslateTask(Task):
         group.add_argument(
             "--pairs",
             metavar="FILE",
-            type=path,
+            type=data_path,
             help="pairs of your own: source, tab, target; or a file .csv, or .jsonl",
         )
         which = "which columns, from 1, or their names (default: source,target; else 1,2, or 2,4 beside numbers)"
