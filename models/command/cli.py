@@ -633,11 +633,11 @@ def _with_progress_bar(trainer: Trainer, watchers: dict[str, Callable[[dict], No
     def show(row):
         if unread:
             return
-        with attempt("a line of the progress"):
-            if "lr" in row:
+        if "lr" in row:
+            with attempt("a line of the progress"):
                 bar.set_postfix_str(f"loss {row['loss']:.3f}, {row['tokens_per_second']:,.0f} tokens/s", refresh=False)
-            if "heldout_loss" in row:
-                bar.write(f"step {row['step']:>6,}: loss {row['loss']:.3f}, held out {row['heldout_loss']:.3f}")
+                if "heldout_loss" in row:
+                    bar.write(f"step {row['step']:>6,}: loss {row['loss']:.3f}, held out {row['heldout_loss']:.3f}")
         if row["step"] in SAMPLED:
             show_sample()
         with attempt("the progress bar"):
