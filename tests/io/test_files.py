@@ -20,6 +20,7 @@ REASONS = {
     errno.ENOSPC: "the disk is full",
     errno.EROFS: "the disk can only be read",
     errno.EACCES: "you may not write there",
+    errno.ENOENT: "there is no such folder",
     errno.EISDIR: "a folder has this name",
     errno.ENAMETOOLONG: os.strerror(errno.ENAMETOOLONG),
 }

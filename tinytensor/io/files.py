@@ -14,6 +14,7 @@ REASONS = {
     errno.EPERM: "you may not write there",
     errno.EFBIG: "the file would be larger than is allowed",
     errno.EIO: "the disk, or the terminal, fails",
+    errno.ENOENT: "there is no such folder",
     errno.EISDIR: "a folder has this name",
 }
 
