@@ -7,14 +7,13 @@ from pathlib import Path
 
 from derivations.claims import LONG, PARTS, Claim, Result, claims_of, result_of
 from derivations.report import page as report
-from tinytensor.cpython.systems import utf8_pipes
-from tinytensor.tools.broken_pipe import run_while_read
+from tinytensor.io.files import writing
+from tinytensor.tools.output import run_command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the claims; 0 if all hold, 1 if one fails, 2 if the command cannot be understood."""
-    utf8_pipes()
-    return run_while_read(lambda: _run(arguments))
+    return run_command(lambda: _run(arguments))
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -49,7 +48,9 @@ def _run(arguments: Sequence[str] | None) -> int:
     if options.out or not options.parts:
         directory = options.out or Path("runs/derivations")
         try:
-            for path in report.write(directory, results):
+            with writing("the report", directory):
+                paths = report.write(directory, results)
+            for path in paths:
                 print(f"written: {path}")
         except ModuleNotFoundError as error:
             print(f"derivations: only {directory / 'report.md'} is written: {error}", file=sys.stderr)

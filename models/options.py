@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shlex
 import sys
 from contextlib import suppress
 from dataclasses import field, fields
@@ -11,6 +12,13 @@ from typing import get_args
 
 # How this program was started, for the messages that advise to run it: as `tinytensor train`, say.
 called = SimpleNamespace(name="models", command="python -m models")
+
+
+def proposed(*words: str | Path) -> str:
+    """A command for the user to run, with its words quoted as a shell needs it: `tinytensor train ...`."""
+    # A folder whose name begins with - would be read as an option.
+    names = [f"./{word}" if isinstance(word, Path) and str(word).startswith("-") else str(word) for word in words]
+    return f"{called.command} {shlex.join(names)}"
 
 
 def option(default, help: str, choices: tuple = (), least=None, below=None, most=None, default_text: str = ""):
@@ -123,6 +131,19 @@ def path(value: str) -> Path:
     except (ValueError, OSError) as error:  # a NUL in it, a loop of symbolic links
         reason = getattr(error, "strerror", None) or "it holds a NUL or an invalid character"
         raise argparse.ArgumentTypeError(f"{value[:100]!r} is no path that can be used: {reason}") from None
+
+
+def data_path(value: str) -> Path:
+    """The path of a run's data, which files of the run are to hold: they are UTF-8."""
+    found = path(value)
+    try:
+        str(found.absolute()).encode()
+    except UnicodeEncodeError:
+        raise argparse.ArgumentTypeError(
+            f"{value[:100]!r}: the name of this file, or of a folder above it, is not UTF-8, and the files of a run "
+            "cannot hold it: rename it"
+        ) from None
+    return found
 
 
 def columns(count: int):

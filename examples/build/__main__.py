@@ -14,7 +14,7 @@ import textwrap
 from pathlib import Path
 
 from examples.build import judge, notebooks
-from examples.build.folders import COMMAND, Refused, files_of, is_ours, ours, present, write
+from examples.build.folders import COMMAND, Refused, files_of, is_ours, ours, present, proposed, write
 from examples.build.steps import STEPS, code_lines, hole_text, own_lines, package_text, solution_text
 
 SECONDS = 10.0  # for one call of the student's code
@@ -53,7 +53,7 @@ def open_step(folder: Path, number: int) -> None:
     print("  The words at the top say what to write, and your code goes where three dots stand.")
     if step.early:
         print(f"  ({folder / step.early[0]} comes with it: leave it until step 4.)")
-    print(f"  Then: {COMMAND} {folder} --check")
+    print(f"  Then: {proposed(folder, '--check')}")
 
 
 def begin(folder: Path) -> int:
@@ -134,7 +134,7 @@ def check(folder: Path, seed: int | None, limit: float, training: int) -> int:
         print(
             f"All ten steps are right. {folder} is an engine of your own, of {lines} lines with those that were given."
         )
-        print(f"Now it learns to write, in a few minutes: {COMMAND} {folder} --milestone {number}")
+        print(f"Now it learns to write, in a few minutes: {proposed(folder, '--milestone', str(number))}")
         return 0
     open_step(folder, number + 1)
     print(progress(folder, number))
@@ -152,7 +152,7 @@ def milestone(folder: Path, number: int, training: int) -> int:
     print(f"\nMilestone: {STEPS[number - 1].milestone}, on your engine.", flush=True)
     said = judge.in_a_process(folder, "milestone", number, training, LONGEST)
     if said:
-        print(f"wrong: {folded(said).strip()}\n  `{COMMAND} {folder} --check` says whether all functions are right.")
+        print(f"wrong: {folded(said).strip()}\n  `{proposed(folder, '--check')}` says whether all functions are right.")
     return 1 if said else 0
 
 
@@ -213,10 +213,18 @@ def main(arguments: list[str] | None = None) -> int:
     except Refused as refused:
         print(refused, file=sys.stderr)
         return 1
+    except BrokenPipeError:  # the output is no longer read
+        raise
+    except OSError as error:
+        place = error.filename or options.folder
+        print(f"{place} cannot be read or written: {error.strerror or error}. What is there stays.", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("\nstopped", file=sys.stderr)
         return 130
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from tinytensor.tools.output import run_command  # which loads tinytensor
+
+    sys.exit(run_command(main))

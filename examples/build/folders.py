@@ -1,10 +1,17 @@
 """The student's folder: which step is open in it, what may be written, and what is left as it is."""
 
+import shlex
 from pathlib import Path
 
 from examples.build.steps import MARK, STEPS
 
 COMMAND = "python -m examples.build"
+
+
+def proposed(folder: Path, *options: str) -> str:
+    """This command for a folder, with its words quoted as a shell needs it."""
+    name = f"./{folder}" if str(folder).startswith("-") else str(folder)  # else it looks like an option
+    return f"{COMMAND} {shlex.join([name, *options])}"
 
 
 class Refused(Exception):
@@ -27,7 +34,7 @@ def ours(folder: Path, must_exist: bool) -> None:
         raise Refused(f"{folder} is a file. Give the name of a folder, such as my_engine.")
     if not folder.exists():
         if must_exist:
-            raise Refused(f"There is no folder {folder}. `{COMMAND} {folder}` writes the first step into it.")
+            raise Refused(f"There is no folder {folder}. `{proposed(folder)}` writes the first step into it.")
         return
     if not is_ours(folder) and (must_exist or any(folder.iterdir())):
         raise Refused(

@@ -14,6 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tinytensor.tools.output import run_command
+
 HERE = Path(__file__).parent
 SHOWN = ("03_chain_rule", "07_two_moons", "13_transformer", "14_equation_17", "17_translation")
 STEPS = {"03_chain_rule": 7}  # of the page that a lesson writes
@@ -68,8 +70,16 @@ def make(lesson: str) -> None:
             keep_moving(pictures, f"{lesson}_page")
 
 
-if __name__ == "__main__":
+def main() -> int:
+    """Draw the pictures of the lessons that the command names; 1 if there is no such lesson."""
     for lesson in sys.argv[1:] or SHOWN:
         if not (HERE.parent / f"{lesson}.py").exists():
-            sys.exit(f"there is no lesson {lesson}; give names as 07_two_moons, or none for {', '.join(SHOWN)}")
+            names = ", ".join(SHOWN)
+            print(f"there is no lesson {lesson}; give names as 07_two_moons, or none for {names}", file=sys.stderr)
+            return 1
         make(lesson)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_command(main))

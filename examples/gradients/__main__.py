@@ -1,10 +1,12 @@
 """`python -m examples.gradients [NAME]`: print the derivation of one function of the table, or of all."""
 
 import argparse
+import sys
 from collections.abc import Sequence
 
 from examples.gradients.functions import TABLE
 from tinytensor.symbolic import derive
+from tinytensor.tools.output import run_command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,4 +26,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(run_command(main))

@@ -27,6 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from examples.mark.child import ROOT, STARTING, run_python
+from tinytensor.io.files import writing
+from tinytensor.tools.output import run_command
 
 SHEETS = ROOT / "examples" / "exercises"
 KEY = ROOT / "tests" / "examples" / "answers"
@@ -134,7 +136,7 @@ def mark(folder: Path, seconds: float, seeds: int, to: Path | None) -> None:
     for sentence in unknown:
         print(sentence)
     if to is not None:
-        with to.open("w", newline="", encoding="utf-8") as file:
+        with writing("the points", to), to.open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([("student", "lesson", "exercise", "points", "of", "sentence"), *rows])
 
 
@@ -153,7 +155,7 @@ def show_points() -> None:
             print(f"    {sheet.stem[:2]}.{e.number} {'★' * e.points:<4}{e.kind}: {e.title}")
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.mark", description=__doc__.partition("\n")[0])
     parser.add_argument("folder", nargs="?", type=Path, help="the folder that holds a folder for each student")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write a row for each exercise")
@@ -167,7 +169,8 @@ def main() -> None:
         parser.error(f"{chosen.folder} is no folder" if chosen.folder else "name the folder with the students' folders")
     else:
         mark(chosen.folder, chosen.seconds, chosen.seeds, chosen.csv)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_command(main))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from examples.site.running import ROOT, Lesson, LessonFailed, run, version_of_packages
 from tinytensor.cpython.distribution import install
+from tinytensor.tools.output import run_command
 
 LESSONS = sorted((ROOT / "examples").glob("[0-9][0-9]_*.py"))
 
@@ -146,4 +147,4 @@ def report(options: argparse.Namespace, cache: Path) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_command(main))

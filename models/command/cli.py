@@ -7,6 +7,7 @@ the exit code is 128 plus the signal's number.
 import argparse
 import importlib.util
 import math
+import shlex
 import signal
 import sys
 import textwrap
@@ -19,12 +20,13 @@ from pathlib import Path
 import tinytensor
 from models.command import configuration, exchange, watching
 from models.data import pairs
+from models.data.decoding import contents, is_pipe, unpacked
 from models.data.text import TextError
 from models.data.tokenizers import Tokenizer
 from models.decoder import Decoder
 from models.inference import report
 from models.inference.generate import TEMPERATURE, NonFiniteLogits, Sampler, check_sampling, stream, until
-from models.options import add_options, called, given_for, path
+from models.options import add_options, called, data_path, given_for, path, proposed
 from models.show import show
 from models.tasks import TASKS
 from models.tasks.task import Task
@@ -33,11 +35,12 @@ from models.training import checkpoint, memory, ranks, snapshots
 from models.training.trainer import Log, NonFiniteLoss, Settings, Trainer, sum_of_losses
 from tinytensor import distributed
 from tinytensor.cpython.distribution import install
-from tinytensor.cpython.systems import HAS_TIMER, lock, utf8_pipes
+from tinytensor.cpython.systems import HAS_TIMER, lock
+from tinytensor.io.files import writing
 from tinytensor.io.serialization import write_atomically
 from tinytensor.nn import Module
 from tinytensor.tools import environment
-from tinytensor.tools.broken_pipe import run_while_read
+from tinytensor.tools.output import run_command
 
 RUNS = Path("runs")  # the folder of runs without --out
 SAMPLED = (0, 100, 1000)  # after these steps the log shows what the model writes
@@ -73,9 +76,8 @@ class Parser(argparse.ArgumentParser):
 
 def main(arguments: list[str] | None = None, name: str = "models", command: str = "python -m models") -> int:
     """Run a command; returns the exit code. Messages begin with `name`, and advise to run `command`."""
-    utf8_pipes()
     called.name, called.command = name, command
-    code = run_while_read(lambda: _run(arguments))
+    code = run_command(lambda: _run(arguments))
     if distributed.is_initialized():  # the other ranks do not know that this one has ended, and would wait
         where = f"rank {ranks.rank()} of {ranks.count()} ended with this, and with it all of them"
         distributed.abort(code, where if ranks.count() > 1 else None)
@@ -165,7 +167,7 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
     )
     run.add_argument("--resume", metavar="DIR", type=path, help=f"{resume} for that many steps from here on")
     begin = "begin with the weights of a run, to go on with another text; sizes and vocabulary are those of that run"
-    run.add_argument("--init-from", metavar="RUN", type=path, help=begin)
+    run.add_argument("--init-from", metavar="RUN", type=data_path, help=begin)
     run.add_argument(
         "--threads",
         metavar="N",
@@ -270,24 +272,30 @@ def _train(options) -> int:
         print(f"run: {trainer.folder}, {length}{_on_ranks()}", flush=True)
         if page is not None:
             print(f"live: {page.address} shows this run, on this machine alone", flush=True)
-            page.show(trainer)
-        watchers = [] if page is None else [page.look]
+            with task.attempt("the live page"):
+                page.show(trainer)
+        watchers = {} if page is None else {"the live page": page.look}
         with _watching(options, trainer, watchers):
-            stopped_by = _with_progress_bar(trainer, lambda row: [watch(row) for watch in watchers])
+            stopped_by = _with_progress_bar(trainer, watchers)
         if not stopped_by:
             _say_best(trainer)
         if page is not None:
             page.end(finished=not stopped_by)
         if stopped_by:
-            launcher = f"mpiexec -n {ranks.count()} " if ranks.count() > 1 else ""
-            go_on = f"{launcher}{called.command} train --resume {trainer.folder}"
-            print(f"stopped after step {trainer.step}; go on with: {go_on}")
+            print(f"stopped after step {trainer.step}; go on with: {_go_on(trainer.folder)}")
             return 128 + stopped_by
         if ranks.rank() == 0:
-            task.finish(trainer.model, trainer.folder, trainer.log.rows, settings.seed)
+            with task.attempt("the results"):
+                task.finish(trainer.model, trainer.folder, trainer.log.rows, settings.seed)
             if task.name in SHOWN:
-                _offer_page(trainer.folder, task.example())
+                _offer_page(trainer.folder, task)
     return 0
+
+
+def _go_on(folder: Path) -> str:
+    """The command that goes on with a run."""
+    launcher = f"mpiexec -n {ranks.count()} " if ranks.count() > 1 else ""
+    return launcher + proposed("train", "--resume", folder)
 
 
 def _check_written(option: str, file: Path) -> None:
@@ -299,20 +307,22 @@ def _check_written(option: str, file: Path) -> None:
 
 
 @contextmanager
-def _watching(options, trainer: Trainer, watchers: list[Callable[[dict], None]]):
+def _watching(options, trainer: Trainer, watchers: dict[str, Callable[[dict], None]]):
     """Add the trace of --profile and the curves of --tensorboard to those that see each row, on rank 0."""
-    given, ended = vars(options), []
+    given, ended, attempt = vars(options), {}, trainer.task.attempt
     try:
         if ranks.rank() == 0 and "tensorboard" in given:
-            ended.append(watching.Curves(trainer.folder))
+            with attempt("TensorBoard's curves"), writing("its files", trainer.folder / watching.TENSORBOARD):
+                ended["TensorBoard's curves"] = watching.Curves(trainer.folder)
         if ranks.rank() == 0 and "profile" in given:
-            ended.append(watching.Trace(given["profile"], trainer.settings.steps - trainer.step))
-        watchers += [each.look for each in ended]
+            ended["the trace"] = watching.Trace(given["profile"], trainer.settings.steps - trainer.step)
+        watchers |= {name: each.look for name, each in ended.items()}
         yield
     finally:
-        for each in ended:
-            each.end()
-    if "profile" in given:
+        for name, each in ended.items():
+            with attempt(name):
+                each.end()
+    if "profile" in given and "the trace" not in attempt.failed:
         print(f"to see the trace, open {given['profile']} at https://ui.perfetto.dev")
 
 
@@ -328,13 +338,15 @@ def _say_best(trainer: Trainer) -> None:
     print(f"{about}; --best takes its weights, in sample and evaluate", flush=True)
 
 
-def _offer_page(folder: Path, text: str | None = None) -> None:
+def _offer_page(folder: Path, task: Task) -> None:
     """Write the page of a run that has ended, if the model is small enough for one."""
-    try:
-        written = _write_page(folder, folder / PAGE, text)
-        print(f"to look inside, forward and backward, open {written} in a browser")
-    except (ValueError, ImportError) as error:
-        print(f"there is no page to look inside: {error}")
+    with task.attempt(f"the page {folder / PAGE}"):
+        try:
+            written = _write_page(folder, folder / PAGE, task.example())
+        except (ValueError, ImportError) as error:
+            print(f"there is no page to look inside: {error}")
+        else:
+            print(f"to look inside, forward and backward, open {written} in a browser")
 
 
 def _prepared(options, stack: ExitStack):
@@ -360,7 +372,8 @@ def _write_configuration(options, trainer: Trainer) -> None:
     for name in set(task.sized_by_data) - set(given):
         values.pop(name, None)
     text = configuration.text(parser(type(task)).commands["train"], values, called.command)
-    write_atomically(trainer.folder / configuration.NAME, text.encode())
+    with writing("the file that repeats this run", trainer.folder / configuration.NAME):
+        write_atomically(trainer.folder / configuration.NAME, text.encode())
 
 
 def _on_ranks() -> str:
@@ -402,14 +415,63 @@ def _begun(options) -> Trainer:
     memory.check_training(config, ranks.share(settings.batch_size, ranks.count() * settings.accumulate))
     rank0 = ranks.rank() == 0  # it alone makes the folder and writes to it
     folder = _new_folder(given.get("out"), name if source is None else source.name) if rank0 else RUNS / name
-    begun = task.begin(config, given, name, None if source is None else source.tokenizer)
-    trainer = Trainer(begun, settings, folder, eager=given.get("eager", False))
-    if source is not None:
-        with checkpoint.reading(given["init_from"]):
-            checkpoint.load_weights(trainer.model, source.weights)
-    if rank0:
-        folder.mkdir(parents=True, exist_ok=True)
+    with _pipe_kept(given, task.source, folder):
+        begun = task.begin(config, given, name, None if source is None else source.tokenizer)
+        trainer = Trainer(begun, settings, folder, eager=given.get("eager", False))
+        if source is not None:
+            with checkpoint.reading(given["init_from"]):
+                checkpoint.load_weights(trainer.model, source.weights)
+        if rank0:
+            with writing("the run", folder):
+                folder.mkdir(parents=True, exist_ok=True)
     return trainer
+
+
+PIPED = {"text": "text.txt", "pairs": "pairs.tsv", "sequences": "sequences.csv"}  # the names of files that hold pipes
+
+
+@contextmanager
+def _pipe_kept(given: dict, option: str, folder: Path):
+    """Read a pipe that an option names into the run's folder, and name that file in its place.
+
+    So a resumed run has its data. If the block fails, there is no run, and the file goes.
+    """
+    if option not in given or not is_pipe(given[option]):
+        yield
+        return
+    if ranks.count() > 1:
+        told = f"it can be read once, but {ranks.count()} processes need the data; write them to a file"
+        raise UsageError(f"--{option} {given[option]} is a pipe: {told}")
+    name = PIPED[option] if "field" not in given else Path(PIPED[option]).with_suffix(".jsonl").name
+    pipe, new = given[option], not folder.exists()
+    try:
+        kept = data_path(str(folder / name))
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(str(error)) from None
+    data = unpacked(pipe, contents(pipe))
+    try:
+        with writing(f"the contents of the pipe {pipe}", kept):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(kept, data)
+        given[option] = kept
+        yield
+    except BaseException as error:
+        kept.unlink(missing_ok=True)
+        if new:
+            with suppress(OSError):
+                folder.rmdir()
+        if isinstance(error, TextError):  # about a file that is gone now
+            raise TextError(str(error).replace(str(kept.resolve()), str(pipe))) from None
+        raise
+
+
+def _with_kept_data(folder: Path, state: dict) -> dict:
+    """The state of a task, with the file that holds its pipe in the run's folder, wherever that lies now."""
+    file = state.get("file")
+    kept = None if file is None else folder / Path(file).name
+    if kept is None or kept.stem not in PIPED or not kept.is_file() or Path(file).exists():
+        return state
+    return state | {"file": str(kept.resolve())}
 
 
 @dataclass
@@ -461,6 +523,7 @@ def _resumed(options) -> Trainer:
         raise UsageError(f"{folder} was imported: {told}")
     with checkpoint.reading(folder):
         kind, settings = _task_of(saved), Settings(**saved.state["settings"])
+        saved.state["task"] = _with_kept_data(folder, saved.state["task"])
         begun = kind.options(saved.state["task"]) | vars(settings) | {"out": folder}
     if given.get("task", kind.name) != kind.name:
         raise UsageError(f"{folder} was trained with --task {kind.name}, not {given['task']}")
@@ -507,8 +570,12 @@ def _new_folder(out: Path | None, name: str) -> Path:
         raise UsageError(f"--out {out} is a file; name a new folder")
     if out.is_dir():
         if checkpoint.latest(out):
-            raise UsageError(f"{out} holds a run already: use --resume {out} to go on with it, or another --out")
-        if any(entry.name not in (LOCK, checkpoint.FOLDER, configuration.NAME) for entry in out.iterdir()):
+            quoted = shlex.quote(str(out))
+            raise UsageError(f"{out} holds a run already: use --resume {quoted} to go on with it, or another --out")
+        own = {LOCK, checkpoint.FOLDER, configuration.NAME}  # of a run that was ended before its first checkpoint
+        if (out / configuration.NAME).exists():
+            own |= {*PIPED.values(), "text.jsonl"}
+        if any(entry.name not in own for entry in out.iterdir()):
             raise UsageError(f"--out {out} is not empty; name a new folder")
     return out
 
@@ -519,17 +586,24 @@ LOCK = ".lock"
 @contextmanager
 def _locked(folder: Path):
     """Refuse a second process in the same folder; the system releases the lock when the first one ends."""
-    with (folder / LOCK).open("ab") as file:
+    with ExitStack() as stack:
+        with writing("the lock of the run", folder / LOCK):
+            file = stack.enter_context((folder / LOCK).open("ab"))
         if not lock(file):
             raise UsageError(f"another process is training in {folder}: wait for it, or use another --out")
         yield
 
 
-def _with_progress_bar(trainer: Trainer, watch: Callable[[dict], None]) -> int:
-    """Train to the end (0), or until Ctrl-C or SIGTERM (the signal's number); `watch` sees each row."""
+def _with_progress_bar(trainer: Trainer, watchers: dict[str, Callable[[dict], None]]) -> int:
+    """Train to the end (0), or until Ctrl-C or SIGTERM (the signal's number); the watchers see each row.
+
+    A watcher that fails sees no more. Once nothing reads the output, the run stops as if by a signal, and is
+    saved; then BrokenPipeError is raised.
+    """
     from tqdm import tqdm
 
-    received, begun = [], trainer.step
+    received, begun, attempt = [], trainer.step, trainer.task.attempt
+    unread: list[BrokenPipeError] = []
 
     def interrupt(number, frame):
         signal.signal(number, before[number])  # a second one does not wait
@@ -550,20 +624,39 @@ def _with_progress_bar(trainer: Trainer, watch: Callable[[dict], None]) -> int:
         signal.raise_signal(number)
 
     def progress(row):
+        try:
+            show(row)
+        except BrokenPipeError as error:
+            unread.append(error)
+            trainer.stop = True
+
+    def show(row):
+        if unread:
+            return
         if "lr" in row:
-            bar.set_postfix_str(f"loss {row['loss']:.3f}, {row['tokens_per_second']:,.0f} tokens/s", refresh=False)
-        if "heldout_loss" in row:
-            bar.write(f"step {row['step']:>6,}: loss {row['loss']:.3f}, held out {row['heldout_loss']:.3f}")
+            with attempt("a line of the progress"):
+                bar.set_postfix_str(f"loss {row['loss']:.3f}, {row['tokens_per_second']:,.0f} tokens/s", refresh=False)
+                if "heldout_loss" in row:
+                    bar.write(f"step {row['step']:>6,}: loss {row['loss']:.3f}, held out {row['heldout_loss']:.3f}")
         if row["step"] in SAMPLED:
             show_sample()
-        bar.update()
-        watch(row)
+        with attempt("the progress bar"):
+            bar.update()
+        for name, watch in [*watchers.items()]:
+            with attempt(name):
+                watch(row)
+            if name in attempt.failed:
+                del watchers[name]
 
     def show_sample():
         if ranks.rank() == 0:
-            with suppress(NonFiniteLogits):  # the trainer itself says in its next step what became NaN
-                written = trainer.task.glimpse(trainer.model, trainer.settings.seed).text
-                tqdm.write(_beside(f"step {trainer.step:>6,}: ", written))
+            training = trainer.model.training
+            try:
+                with attempt("a sample"), suppress(NonFiniteLogits):  # the trainer says in its next step what is NaN
+                    written = trainer.task.glimpse(trainer.model, trainer.settings.seed).text
+                    tqdm.write(_beside(f"step {trainer.step:>6,}: ", written))
+            finally:
+                trainer.model.train(training)
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     if HAS_TIMER:
@@ -573,7 +666,10 @@ def _with_progress_bar(trainer: Trainer, watch: Callable[[dict], None]) -> int:
             show_sample()
         hidden = ranks.rank() > 0 or not ranks.seen()  # no bar in a file or a pipe
         with tqdm(total=trainer.settings.steps, initial=trainer.step, unit="step", disable=hidden) as bar:
-            return 0 if trainer.train(progress) else (received or [signal.SIGINT])[0]  # another rank's, perhaps
+            ended = trainer.train(progress)
+        if unread:
+            raise unread[0]
+        return 0 if ended else (received or [signal.SIGINT])[0]  # another rank's, perhaps
     finally:
         if HAS_TIMER:
             signal.setitimer(signal.ITIMER_REAL, 0)
@@ -654,7 +750,7 @@ def _evaluate(options) -> int:
         if "text" in given:
             task = kind.of_file(model.config, tokenizer, given["text"], given.get("field"))
         else:
-            task = kind.restore(saved.state["task"])
+            task = kind.restore(_with_kept_data(folder, saved.state["task"]))
         changed = "text" not in given and task.fingerprint() != saved.state["data"]
     if changed:
         raise UsageError(f"{folder}: its data have changed since its training: name a text with --text")
@@ -697,7 +793,9 @@ def _translate(options) -> int:
             )
     with _refusing():
         if "attention" in given:
-            print(draw_attention(model, tokenizer, sentences[0], given["attention"], **how))
+            with writing("the picture", given["attention"]):
+                translated = draw_attention(model, tokenizer, sentences[0], given["attention"], **how)
+            print(translated)
         else:
             for found in translate_sentences(model, tokenizer, sentences, **how):
                 print(found)
@@ -724,7 +822,8 @@ def _show(options) -> int:
     if out.is_dir():
         raise UsageError(f"--out {out} is a folder; name a file for the page")
     with _refusing():
-        written = _write_page(folder, out, given.get("text"), given.get("target"))
+        with writing("the page", out):
+            written = _write_page(folder, out, given.get("text"), given.get("target"))
         print(f"written to {written}: open it in a browser")
     return 0
 
@@ -736,7 +835,8 @@ def _write_page(folder: Path, out: Path, text: str | None = None, target: str | 
         settings = vars(Settings(**saved.state["settings"]))
         losses = [(row["step"], row["loss"]) for row in Log.of(saved.state["log"]).rows]
     earlier = snapshots.read(folder, saved.step, model)
-    title = f"{folder.resolve().name} after {saved.step:,} steps"
+    name = folder.resolve().name.encode(errors="backslashreplace").decode()  # it may not be UTF-8, but the page is
+    title = f"{name} after {saved.step:,} steps"
     told = {"step": saved.step, "settings": settings, "snapshots": earlier, "losses": losses, "title": title}
     return show(model, out, tokenizer, text, target=target, **told)
 

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from models.options import called, path
+from models.options import path, proposed
 from models.training import checkpoint
 from models.training.exchange import export_run, import_folder
+from tinytensor.io.files import writing
 
 
 def add_commands(command: Callable, new_folder: Callable[[Path | None, str], Path]) -> None:
@@ -30,11 +31,12 @@ def add_commands(command: Callable, new_folder: Callable[[Path | None, str], Pat
 def _import(options, new_folder: Callable[[Path | None, str], Path]) -> int:
     out = new_folder(getattr(options, "out", None), options.folder.resolve().name or "imported")
     saved = import_folder(options.folder)
-    out.mkdir(parents=True, exist_ok=True)
+    with writing("the run", out):
+        out.mkdir(parents=True, exist_ok=True)
     checkpoint.save(out, saved)
     count = sum(weight.numel() for weight in saved.weights.values())
     print(f"imported {count:,} parameters from {options.folder} to {out}")
-    print(f'it writes with: {called.command} sample {out} --prompt "..."')
+    print(f'it writes with: {proposed("sample", out)} --prompt "..."')
     return 0
 
 

@@ -4,11 +4,11 @@ import hashlib
 import re
 import unicodedata
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
 from models.data import tables
+from models.data.decoding import ending
 from models.data.text import TextError, go_to, read_text, report_lines
 from models.data.tokenizers import Tokenizer
 from models.transformer import PAD, SPECIAL, STOP
@@ -40,15 +40,15 @@ def read_pairs(path, columns: tables.Columns | None = None, strict: bool = False
     with the numbers of the sentences). Further columns are not read. Lines that cannot be used are reported to `note`
     with their numbers and skipped; with `strict` they raise TextError.
     """
-    text, ending = read_text(path, note), Path(path).suffix.lower()
-    if ending == ".jsonl":
+    text, kind = read_text(path, note), ending(path).lower()
+    if kind == ".jsonl":
         rows = tables.objects(path, text, columns or NAMES)
     else:
-        between = "," if ending == ".csv" else "\t"
+        between = "," if kind == ".csv" else "\t"
         rows = tables.rows(path, text, between, columns or _usual_columns(path, text, between, note))
     pairs: dict[Pair, None] = {}  # in the order of the file
     bad, repeated = [], 0
-    if ending != ".csv":  # there an empty line may stand between quotation marks
+    if kind != ".csv":  # there an empty line may stand between quotation marks
         bad = [(number, "it is empty") for number, line in enumerate(text.split("\n")[:-1], 1) if not line.strip()]
     for number, cells in rows:
         if isinstance(cells, str):

@@ -1,6 +1,6 @@
 """Where the text of a run comes from: a file, a folder of files, lines of JSON, or files of tokens.
 
-    FILE            one UTF-8 text
+    FILE            one UTF-8 text, which gzip may have compressed, as all of these but files of tokens; or a pipe
     FOLDER          the texts in it and below it that end in .txt or .md, in the order of their names
     FILE.jsonl      a JSON object in each line; the text is in one of its fields
     FOLDER          with train.bin and val.bin: tokens of 16 bits, as nanoGPT's prepare.py writes them, and a vocabulary
@@ -9,12 +9,12 @@ Files of tokens are mapped into memory: they may be larger than it.
 """
 
 import hashlib
-import json
 from pathlib import Path
 
 import numpy as np
 
-from models.data.text import Corpus, read_text, report_lines
+from models.data.decoding import ending, is_pipe
+from models.data.text import Corpus, NoText, read_json, read_text, report_lines
 from models.data.tokenizers import TextError, Tokenizer
 from models.data.vocabularies import vocabulary
 
@@ -34,16 +34,24 @@ def documents(path: Path, field: str | None, note) -> list[str]:
 
     `field` names the field of .jsonl files, and is refused for other ones.
     """
-    if path.suffix == ".jsonl" and not path.is_dir():
+    if not path.is_dir() and (ending(path) == ".jsonl" or (field is not None and is_pipe(path))):
         return [_of_json_lines(path, FIELD if field is None else field, note)]
     if field is not None:
         raise TextError(f"--field {field}: {path} is no .jsonl file, which alone has fields")
     if not path.is_dir():
         return [read_text(path, note)]
-    files = sorted(file for file in path.rglob("*") if file.suffix in ENDINGS and file.is_file())
+    files = sorted(file for file in path.rglob("*") if ending(file) in ENDINGS and file.is_file())
     if not files:
         raise TextError(f"{path} is a folder without {', '.join(ENDINGS)} files, and without {TRAIN} and {HELDOUT}")
-    return [read_text(file, note) for file in files]
+    texts = []
+    for file in files:
+        try:
+            texts.append(read_text(file, note))
+        except NoText as error:
+            note(f"{error}; skipped")
+    if not texts:
+        raise NoText(f"{path}: no file in this folder holds a text: there is nothing to learn from")
+    return texts
 
 
 def _of_json_lines(path: Path, field: str, note) -> str:
@@ -53,7 +61,7 @@ def _of_json_lines(path: Path, field: str, note) -> str:
         if not line.strip():
             continue
         try:
-            entry = json.loads(line)
+            entry = read_json(line)
         except (ValueError, RecursionError):
             bad.append((number, "this is no JSON"))
             continue

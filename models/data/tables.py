@@ -4,11 +4,10 @@ A column is named by its number, from 1, or by its name; names stand in the firs
 """
 
 import csv
-import json
 from collections.abc import Iterator
 from io import StringIO
 
-from models.data.text import TextError
+from models.data.text import TextError, read_json
 
 Columns = tuple[int | str, ...]
 Row = tuple[int, list[str] | str]  # the number of a line; its cells in the columns asked for, or why there are none
@@ -57,7 +56,7 @@ def objects(path, text: str, columns: Columns) -> Iterator[Row]:
         if not line.strip():
             continue
         try:
-            found = json.loads(line)
+            found = read_json(line)
         except (ValueError, RecursionError) as error:
             yield number, f"it is no JSON ({error})"
             continue

@@ -4,13 +4,14 @@ The tokens of all training parts stand in one long row, one document after the o
 document into the next: the model then sees a change of subject, as it would in any text. The held-out row likewise.
 """
 
+import json
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from models.data.tokenizers import TextError, Tokenizer
+from models.data.decoding import text_of
+from models.data.tokenizers import TextError, Tokenizer, without_surrogates
 
 SHOWN = 10  # so many unusable lines are reported one by one
 IGNORE_INDEX = -100  # a target that is not counted in the mean of eq. (16): cross_entropy's ignore_index
@@ -68,39 +69,34 @@ def without_copies(documents: list[str]) -> list[str]:
     return [documents[i] for i in sorted(kept)]
 
 
+class NoText(TextError):
+    """A file holds no text, or one character, after which there is nothing to predict."""
+
+
 def read_text(path, note=print) -> str:
     r"""A UTF-8 file as text; every line ends in \n, and a byte order mark is dropped. `note` reports changes.
 
-    TextError if the file is missing, a folder, not UTF-8, or has fewer than two characters.
+    A file that gzip has compressed is unpacked. TextError if the file is missing, a folder, or not UTF-8; NoText if it
+    has fewer than two characters.
     """
-    try:
-        if Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir():
-            raise TextError(f"{path} is a device or a pipe; a run reads its text again when it goes on: name a file")
-        if Path(path).is_dir():  # to read it raises another error on Windows than elsewhere
-            raise TextError(f"{path} is a folder: name one text file")
-        data = Path(path).read_bytes()
-    except FileNotFoundError:
-        raise TextError(f"{path}: there is no such file") from None
-    except OSError as error:
-        raise TextError(f"{path} cannot be read: {error.strerror}") from None
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        encoding = "UTF-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "ISO-8859-1"
-        raise TextError(
-            f"{path} is not UTF-8: the byte 0x{data[error.start]:02x} at offset {error.start} does not fit. "
-            f"Save the file as UTF-8, for example: iconv -f {encoding} -t UTF-8 {path} > utf8.txt"
-        ) from None
-    text = text.removeprefix("\ufeff")
+    text = text_of(path)
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         note(f"{path}: line ends CRLF or CR were read as LF")
     if not text.strip():
         empty = "holds white space only" if text else "is empty"
-        raise TextError(f"{path} {empty}: there is nothing to learn from")
+        raise NoText(f"{path} {empty}: there is nothing to learn from")
     if len(text) == 1:
-        raise TextError(f"{path} holds one character, {text!r}: there is nothing after it to predict")
+        raise NoText(f"{path} holds one character, {text!r}: there is nothing after it to predict")
     return text
+
+
+def read_json(line: str):
+    """The JSON value of a line, with U+FFFD for half a UTF-16 pair, which is no character; ValueError if it is none."""
+    value = json.loads(line)
+    if r"\ud" in line.lower():  # a pair has become one character
+        value = json.loads(without_surrogates(json.dumps(value, ensure_ascii=False)))
+    return value
 
 
 def report_lines(path, bad: list[tuple[int, str]], strict: bool, note) -> None:

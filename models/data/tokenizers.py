@@ -185,7 +185,7 @@ class BPETokenizer(Tokenizer):
         others become unknown. By default characters take no more than half of the vocabulary, unless merges run out.
         """
         room = _room_for_pieces(cls, vocab_size, special)
-        texts = [_without_surrogates(text) for text in texts]
+        texts = [without_surrogates(text) for text in texts]
         characters = _by_frequency(character for text in texts for character in text)
         library = _library()
         for limit in (vocab_size // 2, room) if limit_alphabet is None else (limit_alphabet,):
@@ -211,7 +211,7 @@ class BPETokenizer(Tokenizer):
         return cls(pieces, special, merges, pattern)
 
     def encode(self, text):
-        return self._bpe.encode(_without_surrogates(text)).ids
+        return self._bpe.encode(without_surrogates(text)).ids
 
     def to_library(self):
         made = _library().Tokenizer.from_str(self._bpe.to_str())
@@ -289,7 +289,7 @@ class LibraryTokenizer(Tokenizer):
         return self._library.get_vocab(with_added_tokens=True)
 
     def encode(self, text):
-        return self._library.encode(_without_surrogates(text), add_special_tokens=False).ids
+        return self._library.encode(without_surrogates(text), add_special_tokens=False).ids
 
     def decode(self, ids):
         ids = [int(i) for i in ids]
@@ -347,7 +347,7 @@ def _room_for_pieces(cls, vocab_size, special) -> int:
     return room
 
 
-def _without_surrogates(text: str) -> str:
+def without_surrogates(text: str) -> str:
     """Half a UTF-16 pair may stand in a Python string but is no character; the library refuses it."""
     return re.sub("[\ud800-\udfff]", UNKNOWN, text)
 

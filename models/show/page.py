@@ -137,10 +137,21 @@ def first_pair(tokenizer: Tokenizer, model: Transformer, source: str | None, tar
     _check_sentence(tokenizer, "source sentence", source, n_max)
     if target is None:
         tokens = pairs.encode(tokenizer, source)
-        target = pairs.decode(tokenizer, translate(model, [tokens], limit=2 * len(tokens) + 10)[0])
+        target = _readable(tokenizer, translate(model, [tokens], limit=2 * len(tokens) + 10)[0], n_max)
     else:
         _check_sentence(tokenizer, "target with <stop>", target, n_max, ends=1)
     return source, pairs.tidy(target)
+
+
+def _readable(tokenizer: Tokenizer, tokens: list[int], n_max: int) -> str:
+    """The text of a translation, as far as a model of n_max tokens can read it, <stop> included.
+
+    A model that has learned little writes tokens whose text, read again, may be more tokens: "a", "b" for "a b".
+    """
+    tokens = list(tokens)
+    while len(pairs.encode(tokenizer, text := pairs.decode(tokenizer, tokens))) >= n_max:
+        tokens.pop()
+    return text
 
 
 def _check_sentence(tokenizer: Tokenizer, name: str, sentence: str, n_max: int, ends: int = 0) -> None:

@@ -15,8 +15,8 @@ from models.data.text import IGNORE_INDEX, TextError, read_text, report_lines
 from models.data.tokenizers import WordTokenizer
 from models.decoder import Config, Decoder
 from models.inference import report
-from models.options import columns, path
-from models.tasks.task import Glimpse, Task, check_known, fingerprint, say
+from models.options import columns, data_path
+from models.tasks.task import Glimpse, Task, check_known, fingerprint, say, written_files
 from models.transformer import PAD
 from tinytensor import no_grad, tensor
 from tinytensor.viz import plots
@@ -48,7 +48,7 @@ class RecommendTask(Task):
     @classmethod
     def add_options(cls, group):
         about = "a table with user, item and time (a number or an ISO date); MovieLens's files are read as they are"
-        group.add_argument("--sequences", metavar="FILE.csv", type=path, help=about)
+        group.add_argument("--sequences", metavar="FILE.csv", type=data_path, help=about)
         which = "the columns of user, item and time: their names in the first line, or numbers from 1"
         group.add_argument("--columns", metavar="NAME,NAME,NAME", type=columns(3), help=which)
 
@@ -127,13 +127,14 @@ class RecommendTask(Task):
 
     def finish(self, model, folder, rows, seed):
         """HR@10 and NDCG@10 of the items left out, beside popularity and a Markov chain."""
-        plots.save(plots.loss(rows, unit=f"nats per {self.predicted}"), folder / "loss.png")
+        with self.attempt(f"the picture {folder / 'loss.png'}"):
+            plots.save(plots.loss(rows, unit=f"nats per {self.predicted}"), folder / "loss.png")
         print(
             f"\nheld-out loss: {rows[-1]['heldout_loss']:.3f} nats per {self.predicted}\n{'':<16}HR@{TOP}  NDCG@{TOP}"
         )
         for name, ranks in self.ranks(model).items():
             print(f"{name:<16}{hit_ratio(ranks):5.3f}  {ndcg(ranks):7.3f}")
-        print(f"written to {folder}: log.csv, loss.png and checkpoints")
+        print(f"written to {folder}: {written_files(folder, 'loss.png')}")
 
     def ranks(self, model: Decoder) -> dict[str, np.ndarray]:
         """The place of each left-out item among all items, by popularity, by a Markov chain, and by the model."""

@@ -3,7 +3,8 @@
 import hashlib
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from models.data.tokenizers import TextError, Tokenizer, tokenizer_from_dict
 from models.options import called
 from models.training import ranks
 from tinytensor import Tensor, nn
+from tinytensor.io.files import NotWritten, reason_of
 from tinytensor.nn import functional
 
 
@@ -50,6 +52,7 @@ class Task:
     def __init__(self, config, tokenizer: Tokenizer, file: str | None):
         """`file` holds the data (None: the task's own)."""
         self.config, self.tokenizer, self.file = config, tokenizer, file
+        self.attempt = Attempts()
 
     # --------------------------------------------------------------------------------------------- how it is made
 
@@ -144,7 +147,7 @@ class Task:
         return None
 
     def finish(self, model: nn.Module, folder: Path, rows: list[dict], seed: int) -> None:
-        """Print the results and draw the pictures. `rows` are those of the log."""
+        """Print the results and draw the pictures. `rows` are those of the log. A part that fails is left out."""
         raise NotImplementedError
 
 
@@ -170,6 +173,36 @@ def fingerprint(rows: Iterable[Iterable[int]]) -> dict:
     """The fingerprint of some rows of tokens."""
     tokens = np.array([i for row in rows for i in (*row, -1)], dtype=np.int64)
     return {"tokens": int((tokens >= 0).sum()), "sha256": hashlib.sha256(tokens.tobytes()).hexdigest()}
+
+
+class Attempts:
+    """Lets a run go on where something that only shows it fails; each such thing is reported once.
+
+    A pipe that nothing reads any more (BrokenPipeError) is no such failure.
+    """
+
+    def __init__(self):
+        self.failed: set[str] = set()
+
+    @contextmanager
+    def __call__(self, what: str) -> Iterator[None]:
+        """Report an error of the block, which shows `what` of the run, in place of raising it."""
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except Exception as error:
+            if what not in self.failed:
+                self.failed.add(what)
+                own = isinstance(error, NotWritten)
+                why = reason_of(error) if isinstance(error, OSError) and not own else str(error)
+                with suppress(OSError):
+                    say(f"{what} failed, and the run goes on ({'' if own else f'{type(error).__name__}: '}{why})")
+
+
+def written_files(folder: Path, *names: str) -> str:
+    """The results in the folder of a run: the log, those of these files and folders that are there, checkpoints."""
+    return ", ".join(["log.csv", *(name for name in names if (folder / name).exists())]) + " and checkpoints"
 
 
 def say(note: str) -> None:

@@ -1,7 +1,6 @@
 """`--task text`: the decoder of document 003 learns to continue a text."""
 
 import math
-import shlex
 import textwrap
 from collections import Counter
 from pathlib import Path
@@ -15,8 +14,8 @@ from models.data.tokenizers import KINDS, Tokenizer, WordTokenizer
 from models.decoder import CONFIGS, Config, Decoder
 from models.inference import report
 from models.inference.generate import TEMPERATURE, write
-from models.options import called, path
-from models.tasks.task import Glimpse, Task, check_known, fingerprint, say
+from models.options import data_path, proposed
+from models.tasks.task import Glimpse, Task, check_known, fingerprint, say, written_files
 from tinytensor.viz import plots
 
 MOST_COUNTED = 5_000_000  # tokens; n-gram models of more take long, and much memory
@@ -38,9 +37,10 @@ class TextTask(Task):
 
     @classmethod
     def add_options(cls, group):
-        inputs = "learn from your own: a UTF-8 file, a folder of .txt and .md files, a .jsonl file, or a folder with "
-        inputs += f"{sources.TRAIN}, {sources.HELDOUT} and a vocabulary (models/README.md)"
-        group.add_argument("--text", metavar="FILE", type=path, help=inputs)
+        inputs = "learn from your own: a UTF-8 file or a pipe, a folder of .txt and .md files, a .jsonl file (all of "
+        inputs += f"them also .gz), or a folder with {sources.TRAIN}, {sources.HELDOUT} and a vocabulary "
+        inputs += "(models/README.md)"
+        group.add_argument("--text", metavar="FILE", type=data_path, help=inputs)
         group.add_argument("--field", metavar="NAME", help=f"field of a .jsonl file (default: {sources.FIELD})")
         kinds = "kind of the tokens (default: bpe; char for nano and micro)"
         group.add_argument("--tokenizer", choices=list(KINDS), help=kinds)
@@ -177,9 +177,10 @@ class TextTask(Task):
         return {"uniform": math.log(V)} | baselines(self.corpus.train, self.corpus.heldout, V)
 
     def _word(self) -> str:
-        """A prompt that the text knows: "The", or the word with which the held-out part begins."""
+        """A prompt that the text knows: "The", or the first word of the held-out part that looks like no option."""
         heldout = self.tokenizer.decode(int(i) for i in self.corpus.heldout[:200])
-        return "The" if "The" in heldout else (heldout.split() or [self.tokenizer.opening])[0][:20]
+        words = ["The"] if "The" in heldout else [word[:20] for word in heldout.split() if word[0] != "-"]
+        return words[0] if words else self.tokenizer.opening
 
     def _beginning(self) -> tuple[list[int], list[str]]:
         """Held-out tokens that a picture has room for, and their labels."""
@@ -203,14 +204,17 @@ class TextTask(Task):
             print(f"  {name:<22}{value:.3f}{'' if name == 'this model' else f'   ({value - heldout:+.3f})'}")
         if corpus.heldout_characters:
             print(f"  this model, per character: {heldout * len(corpus.heldout) / corpus.heldout_characters:.3f}\n")
-        plots.save(plots.loss(rows, marks), folder / "loss.png")
-        shown, labels = self._beginning()
-        plots.save(plots.attention(report.attention_maps(model, shown), labels, labels), folder / "attention.png")
-        written = self._sample(model, 200, seed)
-        (folder / "sample.txt").write_text(written + "\n", encoding="utf-8")
-        print("a sample:", *(textwrap.fill(line, 79) for line in written.split("\n")), "", sep="\n")
-        print(f"written to {folder}: log.csv, loss.png, attention.png, sample.txt and checkpoints")
-        print(f"more samples: {called.command} sample {folder} --prompt {shlex.quote(self._word())}")
+        with self.attempt(f"the picture {folder / 'loss.png'}"):
+            plots.save(plots.loss(rows, marks), folder / "loss.png")
+        with self.attempt(f"the picture {folder / 'attention.png'}"):
+            shown, labels = self._beginning()
+            plots.save(plots.attention(report.attention_maps(model, shown), labels, labels), folder / "attention.png")
+        with self.attempt("a sample"):
+            written = self._sample(model, 200, seed)
+            print("a sample:", *(textwrap.fill(line, 79) for line in written.split("\n")), "", sep="\n")
+            (folder / "sample.txt").write_text(written + "\n", encoding="utf-8")
+        print(f"written to {folder}: {written_files(folder, 'loss.png', 'attention.png', 'sample.txt')}")
+        print(f"more samples: {proposed('sample', folder, '--prompt', self._word())}")
 
 
 def _documents(file: str | None, field: str | None) -> list[str]:

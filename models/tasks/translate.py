@@ -8,8 +8,8 @@ from models.data.pairs import Pair
 from models.data.text import TextError, report_lines
 from models.data.tokenizers import BPETokenizer, Tokenizer, WordTokenizer
 from models.inference.translate import cross_attention, residual_stream, translate
-from models.options import called, columns, path
-from models.tasks.task import Glimpse, Task, check_known, fingerprint, say
+from models.options import columns, data_path, proposed
+from models.tasks.task import Glimpse, Task, check_known, fingerprint, say, written_files
 from models.transformer import CONFIGS, PAD, Config, Transformer
 from tinytensor.nn import functional
 from tinytensor.viz import plots
@@ -64,7 +64,7 @@ class TranslateTask(Task):
         group.add_argument(
             "--pairs",
             metavar="FILE",
-            type=path,
+            type=data_path,
             help="pairs of your own: source, tab, target; or a file .csv, or .jsonl",
         )
         which = "which columns, from 1, or their names (default: source,target; else 1,2, or 2,4 beside numbers)"
@@ -143,29 +143,35 @@ class TranslateTask(Task):
 
     def finish(self, model, folder, rows, seed):
         """Exact matches, BLEU and chrF of each held-out part; translations; pictures of attention and stream."""
-        plots.save(plots.loss(rows), folder / "loss.png")
+        with self.attempt(f"the picture {folder / 'loss.png'}"):
+            plots.save(plots.loss(rows), folder / "loss.png")
         print(f"\nheld-out loss: {rows[-1]['heldout_loss']:.4f} nats per token")
+        tables = {name: f"{name.replace(' ', '-')}.tsv" for name in self.heldout}
         for name, part in self.heldout.items():
-            sources, references = _references(part)
-            found = translate_sentences(model, self.tokenizer, sources)
-            exact, bleu, chrf = scores(found, references)
-            print(f"{name}, {len(sources):,} sentences: exact {exact:.2%}, BLEU {bleu:.2f}, chrF {chrf:.2f}")
-            lines = [f"{s}\t{t}\t{' | '.join(r)}\n" for s, t, r in zip(sources, found, references)]
-            table = "source\tfound\texpected\n" + "".join(lines)
-            (folder / f"{name.replace(' ', '-')}.tsv").write_text(table, encoding="utf-8")
+            with self.attempt(f"the translations of the part {name!r}"):
+                sources, references = _references(part)
+                found = translate_sentences(model, self.tokenizer, sources)
+                exact, bleu, chrf = scores(found, references)
+                print(f"{name}, {len(sources):,} sentences: exact {exact:.2%}, BLEU {bleu:.2f}, chrF {chrf:.2f}")
+                lines = [f"{s}\t{t}\t{' | '.join(r)}\n" for s, t, r in zip(sources, found, references)]
+                table = "source\tfound\texpected\n" + "".join(lines)
+                (folder / tables[name]).write_text(table, encoding="utf-8")
         shown = self._shown_sentence()
-        translation = translate_sentences(model, self.tokenizer, [shown])[0]
-        print(f"\n{shown} -> {translation}")
-        draw_attention(model, self.tokenizer, shown, folder / "attention.png")
-        source, output = (pairs.encode(self.tokenizer, sentence) for sentence in (shown, translation))
-        stream = residual_stream(model, source, output)
-        words = {
-            "encoder": pairs.labels(self.tokenizer, source),
-            "decoder": ["∅", *pairs.labels(self.tokenizer, output)],
-        }
-        plots.save(plots.stream(stream, words), folder / "stream.png")
-        print(f"written to {folder}: log.csv, loss.png, attention.png, stream.png, all translations, and checkpoints")
-        print(f"more: {called.command} translate --checkpoint {folder} {shown!r}")
+        with self.attempt(f"the picture {folder / 'attention.png'}"):
+            print(f"\n{shown} -> {draw_attention(model, self.tokenizer, shown, folder / 'attention.png')}")
+        with self.attempt(f"the picture {folder / 'stream.png'}"):
+            # By its tokens: its text, read again, may be other ones, and more than the model takes.
+            source = pairs.encode(self.tokenizer, shown)
+            output = translate(model, [source])[0]
+            words = {
+                "encoder": pairs.labels(self.tokenizer, source),
+                "decoder": ["∅", *pairs.labels(self.tokenizer, output)],
+            }
+            plots.save(plots.stream(residual_stream(model, source, output), words), folder / "stream.png")
+        files = written_files(folder, "loss.png", "attention.png", "stream.png", *tables.values())
+        print(f"written to {folder}: {files}")
+        end = ["--"] if shown.startswith("-") else []  # else the sentence looks like an option
+        print(f"more: {proposed('translate', '--checkpoint', folder, *end, shown)}")
 
     def glimpse(self, model, seed):
         first, limit = self._shown_sentence(), 20  # a model that has not learnt to stop yet would go on to the end

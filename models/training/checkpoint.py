@@ -27,8 +27,10 @@ import numpy as np
 
 from models.attention import lying_side_by_side
 from models.data.tokenizers import TextError
+from models.options import proposed
 from tinytensor import Tensor
 from tinytensor.cpython.systems import sync_directory
+from tinytensor.io.files import writing
 from tinytensor.io.serialization import load_file, save_file, write_atomically
 from tinytensor.nn import Module
 
@@ -61,12 +63,26 @@ def save(run: Path, checkpoint: Checkpoint, keep: int = 2, best: int | None = No
     The remains of processes that were killed while they saved are removed too.
     """
     folder = run / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    for left in [*folder.glob(f"{_UNFINISHED}*"), *run.glob(".log.csv.*")]:
-        shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
-    final = folder / f"step-{checkpoint.step:08d}"
-    if not final.exists():
-        unfinished = folder / f"{_UNFINISHED}{final.name}"
+    with writing(f"the checkpoint of step {checkpoint.step:,}", folder, lambda: still_there(run)):
+        folder.mkdir(parents=True, exist_ok=True)
+        for left in [*folder.glob(f"{_UNFINISHED}*"), *run.glob(".log.csv.*")]:
+            shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+        final = folder / f"step-{checkpoint.step:08d}"
+        if not final.exists():
+            _write(checkpoint, folder / f"{_UNFINISHED}{final.name}", final)
+        for step in _steps(folder)[:-keep]:
+            if step == best:
+                continue
+            old = folder / f"step-{step:08d}"
+            gone = folder / f"{_UNFINISHED}{old.name}"  # half removed, it must not look like a checkpoint
+            os.replace(old, gone)
+            shutil.rmtree(gone)
+    return final
+
+
+def _write(checkpoint: Checkpoint, unfinished: Path, final: Path) -> None:
+    """Write the files of a checkpoint to a folder that does not count, and give it its name."""
+    try:
         unfinished.mkdir()
         save_file(checkpoint.weights, unfinished / "weights.safetensors")
         save_file(checkpoint.optimizer, unfinished / "optimizer.safetensors")
@@ -74,15 +90,18 @@ def save(run: Path, checkpoint: Checkpoint, keep: int = 2, best: int | None = No
         write_atomically(unfinished / MANIFEST, json.dumps(_hashes(unfinished), indent=1).encode())
         sync_directory(unfinished)
         os.replace(unfinished, final)  # this is the moment at which it exists
-        sync_directory(folder)
-    for step in _steps(folder)[:-keep]:
-        if step == best:
-            continue
-        old = folder / f"step-{step:08d}"
-        gone = folder / f"{_UNFINISHED}{old.name}"  # half removed, it must not look like a checkpoint
-        os.replace(old, gone)
-        shutil.rmtree(gone)
-    return final
+    except OSError:
+        shutil.rmtree(unfinished, ignore_errors=True)  # a full disk has no room for it
+        raise
+    sync_directory(final.parent)
+
+
+def still_there(run: Path) -> str:
+    """What is there of a run of which something could not be written, and how to go on, for the user."""
+    found = steps(run)
+    if not found:
+        return "the run has no checkpoint yet"
+    return f"the checkpoint of step {found[-1]:,} is there, to go on with: {proposed('train', '--resume', run)}"
 
 
 def _hashes(path: Path) -> dict[str, str]:
@@ -95,7 +114,10 @@ def _hashes(path: Path) -> dict[str, str]:
 
 def _steps(folder: Path) -> list[int]:
     """The steps of the checkpoints in a folder, in order."""
-    names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+    try:
+        names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+    except OSError as error:
+        raise CheckpointError(f"{folder} cannot be read: {error.strerror}") from None
     return sorted(int(found[1]) for name in names if (found := _NAME.fullmatch(name)))
 
 

@@ -30,6 +30,7 @@ from models.training.gpt2 import (
 )
 from models.training.trainer import Settings
 from tinytensor import Tensor, load
+from tinytensor.io.files import writing
 from tinytensor.io.serialization import Stored, save_file, write_atomically
 
 INDEX, WEIGHTS, PICKLED, CHECKPOINT = (
@@ -194,12 +195,13 @@ def export_run(run: Path, folder: Path) -> Config:
             if saved.weights[name].shape != parameter.shape:
                 raise ValueError(f"{name} has the shape {saved.weights[name].shape}; expected {parameter.shape}")
     about, words = described(config), _tokenizer_json(tokenizer)
-    folder.mkdir(parents=True, exist_ok=True)
-    save_file(weights_for(config, saved.weights), folder / WEIGHTS, {"format": "pt"})
-    write_atomically(folder / "tokenizer.json", words.encode())
-    kind = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": config.C}
-    write_atomically(folder / "tokenizer_config.json", json.dumps(kind, indent=2).encode())
-    write_atomically(folder / "config.json", json.dumps(about, indent=2).encode())
+    with writing("the model", folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file(weights_for(config, saved.weights), folder / WEIGHTS, {"format": "pt"})
+        write_atomically(folder / "tokenizer.json", words.encode())
+        kind = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": config.C}
+        write_atomically(folder / "tokenizer_config.json", json.dumps(kind, indent=2).encode())
+        write_atomically(folder / "config.json", json.dumps(about, indent=2).encode())
     return config
 
 

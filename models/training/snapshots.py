@@ -15,6 +15,7 @@ from safetensors.numpy import load, save
 
 from models.training.checkpoint import CheckpointError
 from tinytensor import Tensor, tensor
+from tinytensor.io.files import writing
 from tinytensor.io.serialization import write_atomically
 from tinytensor.nn import Module
 
@@ -34,14 +35,15 @@ def keep(run: Path, step: int, model: Module) -> Path | None:
     if model.num_parameters() > LARGEST:
         return None
     folder = run / FOLDER
-    folder.mkdir(exist_ok=True)
-    for left in folder.glob(".step-*"):  # of a process that was killed while it wrote
-        left.unlink()
+    path = folder / f"step-{step:08d}.safetensors"
     limit = np.finfo(np.float16).max
     weights = {name: p.numpy() for name, p in model.state_dict().items()}
     halves = {name: np.clip(w, -limit, limit).astype(np.float16, order="C") for name, w in weights.items()}
-    path = folder / f"step-{step:08d}.safetensors"
-    write_atomically(path, save(halves))
+    with writing(f"the snapshot of step {step:,}", path):
+        folder.mkdir(exist_ok=True)
+        for left in folder.glob(".step-*"):  # of a process that was killed while it wrote
+            left.unlink()
+        write_atomically(path, save(halves))
     return path
 
 

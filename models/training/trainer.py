@@ -19,6 +19,7 @@ from models.options import check, option, setting
 from models.tasks.task import Task
 from models.training import checkpoint, memory, ranks, snapshots
 from tinytensor import Tensor, distributed, no_grad, tensor
+from tinytensor.io.files import writing
 from tinytensor.io.serialization import write_atomically
 from tinytensor.nn import Module
 from tinytensor.nn.parallel import DistributedDataParallel
@@ -198,6 +199,7 @@ class Trainer:
         self.step = 0
         self.seen = 0  # targets since the last row of the log
         self.recent: list[float] = []  # the losses since the last row of the log
+        self._log_is_torn = False  # does log.csv lack a row, or a part of one?
         self.norm: Tensor | None = None  # of the last step's gradients before they were clipped
         self.stop = False  # set from outside (Ctrl-C): finish this step, save, and return
         self.over = False  # the patience with the held-out loss has ended
@@ -256,7 +258,8 @@ class Trainer:
             self.save()
             self.keep_snapshot()
         if self.rank == 0:
-            self.log.rewrite(self.folder / "log.csv")
+            with writing("the log", self.folder / "log.csv", lambda: checkpoint.still_there(self.folder)):
+                self.log.rewrite(self.folder / "log.csv")
         self.model.train()
         while not self.finished() and not (self.stop if self.ranks == 1 else self._stop_together):
             lr = self.schedule.get_last_lr()[0]
@@ -273,7 +276,7 @@ class Trainer:
                     row["heldout_loss"] = self.evaluate()
                 self.log.rows.append(row)
                 if self.rank == 0:
-                    self.log.append(self.folder / "log.csv", row)
+                    self._append_to_log(row)
                 self.recent, self.seen = [], 0
             if evaluate:
                 self.over = self._patience_ends()
@@ -286,6 +289,18 @@ class Trainer:
             began = now if "lr" in row else began + now - paused
         self.save()
         return self.finished()
+
+    def _append_to_log(self, row: dict) -> None:
+        """Write a row to log.csv. If that fails, the run goes on, and the next row brings all rows."""
+        path, torn = self.folder / "log.csv", self._log_is_torn
+        with self.task.attempt("writing log.csv"):
+            self._log_is_torn = True
+            with writing("a row of the log", path):
+                if torn:
+                    self.log.rewrite(path)
+                else:
+                    self.log.append(path, row)
+            self._log_is_torn = False
 
     def finished(self) -> bool:
         """Has the run taken its last step?"""
@@ -349,7 +364,8 @@ class Trainer:
     def keep_snapshot(self) -> None:
         """Write the weights for a page that shows how they were learned, after the steps at which that is due."""
         if self.rank == 0 and snapshots.due(self.step) and not self._first_nonfinite_parameter():
-            snapshots.keep(self.folder, self.step, self.model)
+            with self.task.attempt("a snapshot for the page"):
+                snapshots.keep(self.folder, self.step, self.model)
 
     def restore(self, saved: checkpoint.Checkpoint) -> "Trainer":
         """Go to a checkpoint of this run; every later bit is as if the run had not stopped."""

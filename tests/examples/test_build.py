@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -303,6 +304,20 @@ def test_missing_file_is_written_again(run, tmp_path):
     assert "order.py is missing" in run(folder, "--check")[1]
     assert "order.py was missing. It is there again, with its holes." in run(folder)[1]
     assert (folder / "order.py").read_text() == steps.hole_text("order.py")
+
+
+def test_proposed_commands_are_quoted(run, tmp_path):
+    folder = tmp_path / "it's mine"
+    (command,) = re.findall(r"Then: python -m examples.build (.*)", run(folder)[1])
+    assert shlex.split(command) == [str(folder), "--check"]
+    assert folders.proposed(Path("-x")) == "python -m examples.build ./-x"
+
+
+def test_folder_that_cannot_be_written_is_named(run, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, told = run(tmp_path / "file" / "mine")
+    assert code == 1
+    assert "/file/mine cannot be read or written: Not a directory. What is there stays." in told
 
 
 def test_foreign_folder_is_refused(run, tmp_path):

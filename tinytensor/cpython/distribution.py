@@ -4,6 +4,7 @@ The import name is `tinytensor`. The name on the package index is another one: N
 """
 
 import re
+import shlex
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 from pathlib import Path
@@ -45,4 +46,4 @@ def install(extra: str) -> str:
     if folder is None:
         return f"pip install '{NAME}[{extra}]'"
     place = "." if Path.cwd() == folder else folder
-    return f"pip install -e '{place}[{extra}]'"
+    return f"pip install -e {shlex.quote(f'{place}[{extra}]')}"

@@ -21,6 +21,7 @@ import pytest
 
 from models.command import cli
 from models.command.cli import main
+from models.tasks.task import Attempts
 from models.training import checkpoint
 from models.training.trainer import Settings
 from tests.systems import posix
@@ -299,7 +300,7 @@ def test_resumed_run_needs_the_same_text(capsys, tmp_path):
         (["--L", "10000000000000"], "L = 10000000000000: a whole number of 1 or more, at most 1,000, is needed"),
         (["--batch-size", "1000000000000"], "training D = 8"),
         (["--text", "/nowhere/at/all.txt"], "/nowhere/at/all.txt: there is no such file"),
-        (["--text", "/dev/zero"], "/dev/zero is a device or a pipe"),
+        (["--text", "/dev/zero"], "/dev/zero is a device: name a file or a pipe"),
         (["--text", "a\0b"], "argument --text: 'a\\x00b' is no path that can be used"),
         (["--text", "x" * 5000], "argument --text: 'xxx"),
         (["--seed", "-1"], "seed = -1: a whole number of 0 or more is needed"),
@@ -534,7 +535,7 @@ def test_ctrl_c_inside_a_callback_ends_the_run(handler, monkeypatch):
     monkeypatch.setattr(sys, "unraisablehook", swallowed.append)
 
     class Compiling:
-        step, stop, settings = 1, False, SimpleNamespace(steps=2)
+        step, stop, settings, task = 1, False, SimpleNamespace(steps=2), SimpleNamespace(attempt=Attempts())
 
         def train(self, progress):
             ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))()
@@ -546,7 +547,7 @@ def test_ctrl_c_inside_a_callback_ends_the_run(handler, monkeypatch):
     before = signal.signal(signal.SIGINT, handler)
     try:
         with pytest.raises(KeyboardInterrupt):
-            cli._with_progress_bar(Compiling(), print)
+            cli._with_progress_bar(Compiling(), {})
         assert signal.getsignal(signal.SIGINT) is handler
     finally:
         signal.signal(signal.SIGINT, before)
@@ -582,7 +583,7 @@ def test_training_ends_without_a_page_of_a_large_model(run, tmp_path, capsys, mo
     out, _ = run
     monkeypatch.setattr("models.show.page.LARGEST", 1000)
     before = (out / "page.html").read_bytes()
-    cli._offer_page(out)
+    cli._offer_page(out, SimpleNamespace(attempt=Attempts(), example=lambda: None))
     said = capsys.readouterr().out
     assert said.startswith("there is no page to look inside: show: a model of ") and said.count("\n") == 1
     assert (out / "page.html").read_bytes() == before

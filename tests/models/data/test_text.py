@@ -62,7 +62,7 @@ def test_a_byte_order_mark_is_dropped(tmp_path):
             "is not UTF-8: the byte 0xe9 at offset 3 .* iconv -f ISO-8859-1 -t UTF-8 .*toth.txt > utf8",
         ),
         (b"\xef\xbb\xbfcaf\xe9", "the byte 0xe9 at offset 6"),
-        ("text".encode("utf-16"), "the byte 0xff at offset 0 .* iconv -f UTF-16"),
+        ("text".encode("utf-16"), "it seems to be UTF-16. .* iconv -f UTF-16 -t"),
         (b"cut short \xe2\x82", "the byte 0xe2 at offset 10"),
     ],
 )

@@ -1,8 +1,11 @@
 """The command `tinytensor`: its subcommands, what it says of its machine, and how it refuses."""
 
 import argparse
+import errno
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -184,6 +187,46 @@ def test_inputs_are_python_values():
     ]
     with pytest.raises(Refused, match="the input '2x3' is not understood"):
         value("2x3")
+
+
+def test_course_proposes_a_folder_that_a_shell_takes(tmp_path, capsys):
+    folder = tmp_path / "my 'course'"
+    (line,) = (line for line in said(capsys, "course", folder).splitlines() if line.startswith("    cd "))
+    assert shlex.split(line) == ["cd", str(folder)]
+
+
+def test_course_that_cannot_be_written_is_named(tmp_path, capsys, monkeypatch):
+    def full(source, to):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / "file").write_text("")
+    found = said(capsys, "course", tmp_path / "file" / "course", code=1)
+    assert found.endswith(f"/file/course: {tmp_path / 'file'} is a file, where a folder is needed\n")
+    monkeypatch.setattr(shutil, "copy2", full)
+    found = said(capsys, "course", tmp_path / "course", code=1)
+    sentence = (
+        r"tinytensor: course: a file of the course cannot be written to \S+: the disk is full; the folder is .*\n"
+    )
+    assert re.fullmatch(sentence, found)
+
+
+def test_cache_that_cannot_be_cleared_is_named(monkeypatch, capsys):
+    def refuse():
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/builds/one")
+
+    monkeypatch.setattr(kept, "clear_cache", refuse)
+    assert said(capsys, "cache", "--clear", code=1) == (
+        "tinytensor: cache: /builds/one cannot be deleted: you may not write there\n"
+    )
+
+
+def test_page_that_cannot_be_written_is_named(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    page = tmp_path / "file" / "page.html"
+    reason = f"{tmp_path / 'file'} is a file, where a folder is needed"
+    assert said(capsys, "explain", "square", "2,", "--page", page, code=1) == (
+        f"the page cannot be written to {page}: {reason}\n"
+    )
 
 
 # ------------------------------------------------------------------------------- the reader of the output has ended

@@ -1,7 +1,9 @@
 """`tinytensor cache`: the kept builds of kernels."""
 
 import argparse
+import sys
 
+from tinytensor.io.files import reason_of
 from tinytensor.native.cache import root
 from tinytensor.tools.environment import cache_size, clear_cache
 
@@ -11,7 +13,11 @@ def main(arguments: list[str], program: str) -> int:
     parser = argparse.ArgumentParser(program, description="The builds of kernels that are kept between runs.")
     parser.add_argument("--clear", action="store_true", help="delete them; they are made anew where they are needed")
     if parser.parse_args(arguments).clear:
-        print(f"{root()}: {clear_cache() / 1e6:.1f} MB deleted")
+        try:
+            print(f"{root()}: {clear_cache() / 1e6:.1f} MB deleted")
+        except PermissionError as error:
+            print(f"tinytensor: cache: {error.filename} cannot be deleted: {reason_of(error)}", file=sys.stderr)
+            return 1
     else:
         print(f"{root()}: {cache_size() / 1e6:.1f} MB")
     return 0

@@ -4,11 +4,13 @@ The folder looks like a clone without the engine, which is installed: so a lesso
 """
 
 import argparse
+import shlex
 import shutil
 import sys
 from pathlib import Path
 
 from tinytensor.cpython.distribution import install, programs
+from tinytensor.io.files import NotWritten, writing
 
 LEFT_OUT = ("__pycache__", "site", "mark", "figures")  # the last three work on files that only a clone has
 
@@ -23,7 +25,16 @@ def write(folder: Path) -> None:
         def left_out(place: str, names: list[str], top: Path = source) -> list[str]:
             return [n for n in names if n == "__pycache__" or (n in LEFT_OUT and Path(place) == top)]
 
-        shutil.copytree(source, folder / name, ignore=left_out)
+        with writing("the course", folder):
+            try:
+                shutil.copytree(source, folder / name, ignore=left_out, copy_function=_copy)
+            except shutil.Error as error:
+                raise NotWritten(error.args[0][0][2]) from None  # that of the first file; the others have its reason
+
+
+def _copy(source: str, to: str) -> str:
+    with writing("a file of the course", to, lambda: "the folder is not whole: remove it"):
+        return shutil.copy2(source, to)
 
 
 def main(arguments: list[str], program: str) -> int:
@@ -37,7 +48,7 @@ def main(arguments: list[str], program: str) -> int:
         print(f"tinytensor: course: {error}", file=sys.stderr)
         return 1
     print(f"The course is in {folder}; {folder / 'examples' / 'README.md'} describes it. Begin with")
-    print(f"    cd {folder}")
+    print(f"    cd {shlex.quote(str(folder))}")
     print("    python examples/00_nudge.py")
     print(f"Lessons draw pictures with matplotlib, which the extra viz brings: {install('viz')}")
     return 0

@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 
 from tinytensor.cpython.distribution import programs, version
-from tinytensor.cpython.systems import utf8_pipes
-from tinytensor.tools.broken_pipe import run_while_read
+from tinytensor.tools.output import run_command
 
 # The module of each subcommand, whose function `main` takes the arguments and returns the exit code, and what it does.
 MODELS = {
@@ -48,8 +47,7 @@ def overview() -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a subcommand; return the exit code: 2 if it cannot be understood."""
-    utf8_pipes()
-    return run_while_read(lambda: _run(sys.argv[1:] if arguments is None else arguments))
+    return run_command(lambda: _run(sys.argv[1:] if arguments is None else arguments))
 
 
 def _run(arguments: list[str]) -> int:

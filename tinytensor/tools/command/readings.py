@@ -15,6 +15,7 @@ from typing import Any
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.cpython.distribution import programs
+from tinytensor.io.files import writing
 from tinytensor.nn import Module, functional
 from tinytensor.ops.creation import ones_like, randn
 from tinytensor.ops.generator import manual_seed
@@ -117,7 +118,9 @@ def explain(options: argparse.Namespace) -> int:
     if options.page is None:
         print(viz.explain(thing, names, gradient))
     else:
-        print(f"written to {viz.walkthrough(thing, options.page, names, gradient=gradient)}: open it in a browser")
+        with writing("the page", options.page):
+            page = viz.walkthrough(thing, options.page, names, gradient=gradient)
+        print(f"written to {page}: open it in a browser")
     return 0
 
 
