@@ -59,7 +59,8 @@ def public(function: Callable, name: str = "", always: bool = False) -> Callable
             again = own_names(function, name, args, kwargs) if isinstance(error, TypeError) else None
             again = again or provided.again(args, kwargs)
             if again is None:
-                others = always and not str(error).startswith(f"{name}: ")
+                # a base class's constructor, whose error begins with the class of the object, raised what it meant
+                others = always and str(error).partition(": ")[0] not in (name, *(type(a).__name__ for a in args[:1]))
                 reason = _reason(function, args, kwargs, error) if others or _is_unforeseen(error) else None
                 if reason is None:
                     _tell_of(function, name, error)
