@@ -377,16 +377,16 @@ OPTIMIZERS = [
 ]
 WHOLE = "; expected a list of parameters or of groups"
 NO_LISTS = {  # what stands in place of a list of parameters, and the sentence
-    "a parameter": (lambda m: m.weight, f"params is a tensor of shape (3, 2){WHOLE}: write [parameter]"),
-    "one of one number": (lambda m: m.scale, f"params is a tensor of shape (){WHOLE}: write [parameter]"),
-    "a computed tensor": (lambda m: m.weight * 2, f"params is a tensor of shape (3, 2){WHOLE}: write [parameter]"),
+    "a parameter": (lambda m: m.weight, f"params is a tensor of shape (3, 2) (float32){WHOLE}: write [parameter]"),
+    "one of one number": (lambda m: m.scale, f"params is a tensor of shape () (float32){WHOLE}: write [parameter]"),
+    "a computed tensor": (lambda m: m.weight * 2, f"a tensor of shape (3, 2) (float32){WHOLE}: write [parameter]"),
     "a module": (lambda m: m, f"params is a Linear{WHOLE}: write model.parameters()"),
     "the method": (lambda m: m.parameters, f"params is a method{WHOLE}: call it"),
-    "the state": (lambda m: m.state_dict(), f"params is an OrderedDict{WHOLE}: its values(), unless it is a state_"),
-    "a group": (lambda m: {"params": [m.weight]}, f"params is a dict{WHOLE}: write [group]"),
-    "a string": (lambda m: "weight", f"params is a str{WHOLE}"),
-    "a number": (lambda m: 5, f"params is an int{WHOLE}"),
-    "None": (lambda m: None, f"params is a NoneType{WHOLE}"),
+    "the state": (lambda m: m.state_dict(), f"{WHOLE}: its values(), unless it is a state_dict"),
+    "a group": (lambda m: {"params": [m.weight]}, f"{WHOLE}: write [group]"),
+    "a string": (lambda m: "weight", f"params is 'weight'{WHOLE}"),
+    "a number": (lambda m: 5, f"params is 5{WHOLE}"),
+    "None": (lambda m: None, f"params is None{WHOLE}"),
     "lists": (lambda m: [[m.weight]], "expected tensors to train, got list"),
     "a parameter and a group": (
         lambda m: [m.weight, {"params": [m.bias]}],
@@ -394,7 +394,7 @@ NO_LISTS = {  # what stands in place of a list of parameters, and the sentence
     ),
     "a group and a parameter": (
         lambda m: [{"params": [m.bias]}, m.weight],
-        'a parameter group is a tensor of shape (3, 2); expected a dict: {"params": [...], "lr": ...}',
+        'a parameter group is a tensor of shape (3, 2) (float32); expected a dict: {"params": [...], "lr": ...}',
     ),
     "a group of a module": (
         lambda m: [{"params": m}],
@@ -404,8 +404,8 @@ NO_LISTS = {  # what stands in place of a list of parameters, and the sentence
         lambda m: [{"params": {m.weight, m.bias}}],
         '"params" of a group is a set; expected a list of parameters: the order of a set can be another one',
     ),
-    "a group of None": (lambda m: [{"params": None}], '"params" of a group is a NoneType; expected a list of par'),
-    "a group of names": (lambda m: [{"params": "weight"}], '"params" of a group is a str; expected a list of para'),
+    "a group of None": (lambda m: [{"params": None}], '"params" of a group is None; expected a list of parameters'),
+    "a group of names": (lambda m: [{"params": "weight"}], "of a group is 'weight'; expected a list of parameters"),
 }
 
 
@@ -415,14 +415,14 @@ def test_what_is_no_list_of_parameters_is_described(kind, name):
     model = nn.Linear(2, 3)
     model.scale = nn.Parameter(tt.tensor(1.0))
     make, sentence = NO_LISTS[name]
-    with pytest.raises(TypeError, match=re.escape(f"{kind.__name__}: {sentence}")):
+    with pytest.raises(TypeError, match=f"^{kind.__name__}: .*{re.escape(sentence)}"):
         kind(make(model))
 
 
 @pytest.mark.parametrize("group", [[], tt.ones(2), None, "params"])
 def test_what_is_no_group_is_described(group):
     optimizer = optim.SGD([tt.ones(1).requires_grad_()])
-    with pytest.raises(TypeError, match=r"SGD: a parameter group is an? [\w ]+.*; expected a dict: \{\"params\": "):
+    with pytest.raises(TypeError, match=r"SGD: a parameter group is .+; expected a dict: \{\"params\": "):
         optimizer.add_param_group(group)
     assert len(optimizer.param_groups) == 1
 

@@ -134,8 +134,8 @@ def _reason(function: Callable, args: tuple, kwargs: dict, error: Exception) -> 
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as unbound:  # too many, too few, an unknown keyword
-        shown = [p for p in signature.parameters.values() if p.name != "self"]
-        taken = [p.replace(annotation=inspect.Parameter.empty) for p in shown]
+        own = [p for p in signature.parameters.values() if p.name != "self"]
+        taken = [p.replace(annotation=inspect.Parameter.empty) for p in own]
         return f"{unbound}; expected {inspect.Signature(taken)}"
     given = []
     for name, value in bound.arguments.items():
@@ -146,11 +146,11 @@ def _reason(function: Callable, args: tuple, kwargs: dict, error: Exception) -> 
         if foreseen and hasattr(value, "free_symbols"):  # a SymPy size of "meta": its error has said so
             continue
         if not _fits(value, annotation):
-            return f"{name} is {_shown(value)}; expected {_words(annotation)}{_advice(value, annotation)}"
+            return f"{name} is {shown(value)}; expected {_words(annotation)}{_advice(value, annotation)}"
     for name, value, _ in given:
         too_large = isinstance(error, OverflowError) or str(error).startswith("Maximum allowed")  # NumPy's, of a size
         if too_large and _is_huge(value):
-            return f"{name} is {_shown(value)}, which is too large"
+            return f"{name} is {shown(value)}, which is too large"
     return f"there is not enough memory ({error})" if isinstance(error, MemoryError) else None
 
 
@@ -199,7 +199,7 @@ def _is_huge(value) -> bool:
     return isinstance(value, int) and not -(2**63) <= value < 2**63
 
 
-def _shown(value) -> str:
+def shown(value) -> str:
     """A value as a message shows it: short, and with its type if the value does not show it."""
     if isinstance(value, Tensor | np.ndarray):
         kind = "tensor" if isinstance(value, Tensor) else "NumPy array"

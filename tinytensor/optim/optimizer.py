@@ -15,7 +15,7 @@ from tinytensor.core.dispatch import contiguous, host, launch, move, outside_rec
 from tinytensor.core.modes import enable_grad, no_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.native.memory_order import memory_order, ordered
-from tinytensor.ops.argument_errors import construction
+from tinytensor.ops.argument_errors import construction, shown
 
 # accepted because they cannot change a result: they choose between PyTorch's implementations
 _HARMLESS = {"foreach", "fused", "capturable", "differentiable"}
@@ -29,12 +29,6 @@ _MEANT = [
     (callable, ": call it"),
 ]
 SIMILAR = 0.5  # of 1: the similarity to a known name from which an unknown name counts as a typing error
-
-
-def _described(value: Any) -> str:
-    if isinstance(value, Tensor):
-        return f"a tensor of shape {value.shape}"
-    return f"{'an' if type(value).__name__[0] in 'aeiouAEIO' else 'a'} {type(value).__name__}"
 
 
 class Optimizer:
@@ -73,7 +67,7 @@ class Optimizer:
         """Train more parameters, with the hyper-parameters of the group, or the defaults."""
         if not isinstance(param_group, dict):
             raise TypeError(
-                f"{type(self).__name__}: a parameter group is {_described(param_group)}; expected a dict: "
+                f"{type(self).__name__}: a parameter group is {shown(param_group)}; expected a dict: "
                 '{"params": [...], "lr": ...}'
             )
         group = dict(param_group)
@@ -116,7 +110,7 @@ class Optimizer:
         if isinstance(params, Iterable) and not isinstance(params, wrong | str):
             return list(params)
         advice = next((advice for test, advice in _MEANT if test(params)), "")
-        raise TypeError(f"{type(self).__name__}: {name} is {_described(params)}; expected {expected}{advice}")
+        raise TypeError(f"{type(self).__name__}: {name} is {shown(params)}; expected {expected}{advice}")
 
     def _refuse(self, options: dict[str, Any]) -> None:
         if options.get("differentiable"):
