@@ -205,6 +205,6 @@ def shown(value) -> str:
         kind = "tensor" if isinstance(value, Tensor) else "NumPy array"
         return f"a {kind} of shape {value.shape} ({value.dtype})"
     if value is None or isinstance(value, str | bytes | bool | int | float | complex | list | tuple | dict):
-        text = repr(value)
+        text = " ".join(repr(value).split()) if isinstance(value, list | tuple | dict) else repr(value)
         return text if len(text) <= 60 else f"{text[:57]}..."
     return f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
