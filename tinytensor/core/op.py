@@ -148,7 +148,7 @@ class Op:
     def __init__(self, form: type):
         # A form is a class because a class holds named functions and a docstring; it never has instances.
         self.name = form.__name__.removesuffix("_op")
-        self.__name__, self.__module__ = self.name, form.__module__
+        self.__name__, self.__module__, self.__qualname__ = self.name, form.__module__, form.__qualname__
         self.__doc__ = self.equation = inspect.cleandoc(form.__doc__ or "")
         self.view, self.forward, self.kernel, self.backward, self.definition = (
             getattr(form, part, None) for part in ("view", "forward", "kernel", "backward", "definition")
@@ -184,6 +184,9 @@ class Op:
 
     def __repr__(self):
         return f"<op {self.name}({', '.join(self.params)}): {self.equation.partition(chr(10))[0]}>"
+
+    def __reduce__(self):
+        return self.__qualname__  # pickle writes the name of the declaration, as for a function
 
     def reads_for(self, needs: tuple[bool, ...]) -> Reads:
         """The values to keep if gradients of these arguments are needed.

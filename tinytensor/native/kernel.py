@@ -97,7 +97,7 @@ class Kernel:
     def __init__(self, py_func: Callable, fastmath: frozenset):
         self.py_func, self.fastmath = py_func, fastmath
         self.name = py_func.__name__
-        self.__doc__ = py_func.__doc__
+        self.__doc__, self.__module__, self.__qualname__ = py_func.__doc__, py_func.__module__, py_func.__qualname__
         # By the types of the arguments: the address of a build, and the layout of the arguments in a block.
         self.entries: dict[tuple, tuple[int, Any]] = {}
         self.builds: list[object] = []  # keeps the builds, and with them their machine code, alive
@@ -108,6 +108,9 @@ class Kernel:
 
     def __repr__(self):
         return f"<kernel {self.name}>"
+
+    def __reduce__(self):
+        return self.__qualname__  # pickle writes the name of the declaration, as for a function
 
     def __call__(self, *args):
         """Run all tasks of the kernel now."""

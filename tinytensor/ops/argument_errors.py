@@ -72,15 +72,18 @@ def public(function: Callable, name: str = "", always: bool = False) -> Callable
     return handed_out
 
 
-def public_as(name: str, function: Callable, told: str = "") -> Callable:
-    """The function as it is public under a name, which is also its `__name__`: that of add_scaled is "add".
+def public_as(place: str, function: Callable, told: str = "") -> Callable:
+    """The function as it is public at a place, "tinytensor.nn.functional.gelu" say; errors say `told`, or "gelu"."""
+    return named(place, public(function, told or place.rpartition(".")[2]))
 
-    Errors call it `told`, or by the name. A lambda, which is an operator with a number on the left, stays without one.
-    """
-    handed_out = public(function, told or name)
-    if function.__name__ != "<lambda>":
-        handed_out.__name__ = handed_out.__qualname__ = name
-    return handed_out
+
+def named(place: str, function: Callable) -> Callable:
+    """The function, with the names of the place where it is public: pickle writes them, and looks there for it."""
+    function.__module__, _, function.__name__ = place.rpartition(".")
+    function.__qualname__ = function.__name__
+    if function.__module__ == "Tensor":
+        function.__module__, function.__qualname__ = Tensor.__module__, place
+    return function
 
 
 @functools.cache

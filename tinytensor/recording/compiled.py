@@ -8,6 +8,7 @@ copies of the results. If a condition has changed, the function is recorded anew
 import copy
 import functools
 import gc
+import sys
 import threading
 import types
 import warnings
@@ -132,9 +133,13 @@ def _compiled_module(module: Module, fullgraph: bool, memory: int) -> Module:
     def __deepcopy__(self, memo):
         return _compiled_module(copy.deepcopy(module, memo), fullgraph, memory)
 
+    def __reduce__(self):
+        return _compiled_module, (module, fullgraph, memory)
+
     body = {
         "__call__": __call__,
         "__deepcopy__": __deepcopy__,
+        "__reduce__": __reduce__,
         "_orig_mod": module,
         "__module__": type(module).__module__,
     }
@@ -159,6 +164,14 @@ class Compiled:
 
     def __get__(self, instance, owner=None):
         return self if instance is None else types.MethodType(self, instance)
+
+    def __reduce__(self):
+        """A function that `@compile` decorates is pickled by its name, any other with the function; no recordings."""
+        held, name = sys.modules.get(ask(self.function, "__module__")), ask(self.function, "__qualname__", "")
+        for part in name.split("."):
+            held = getattr(held, part, None)
+        options = {"recording_memory": self.memory}
+        return name if held is self else (partial(compile, fullgraph=self.fullgraph, options=options), (self.function,))
 
     def __call__(self, *args, **kwargs):
         # Within another recording the call is a part of that one; and a debugger wants Python's code at each call.
