@@ -25,7 +25,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import config
+from numba.core.compiler_lock import global_compiler_lock
 
+from tinytensor.cpython.locks import waits_for
 from tinytensor.native import driver
 from tinytensor.native.blocks import FormulaLayout, LoopLayout
 from tinytensor.native.compiler import inlined
@@ -45,6 +47,8 @@ MOST_TASKS = 32
 FEW = 3  # nearly all formulas have at most this many operands
 NANOSECONDS = 1  # the time of a formula for one element, about
 _compiling = threading.RLock()
+for _lock in (global_compiler_lock, _compiling):  # a child would inherit Numba's compiler in the middle of its work
+    waits_for(_lock)  # the lock of the last call is taken first, as in a build
 
 
 class Launch(NamedTuple):

@@ -9,7 +9,6 @@ import copy
 import functools
 import gc
 import sys
-import threading
 import types
 import warnings
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import get_default_dtype
 from tinytensor.core.interchange import Left
 from tinytensor.core.tensor import Tensor
+from tinytensor.cpython.locks import ThreadLock
 from tinytensor.native.driver import Program
 from tinytensor.native.entries import OBJECT
 from tinytensor.native.kernel import Kernel
@@ -160,7 +160,7 @@ class Compiled:
         self.dropped: set[tuple] = set()  # the keys of recordings that were dropped
         self.tries: dict[tuple, int] = {}  # runs that were not kept; at TRIES the function is no longer recorded
         self.warned = False
-        self.one_at_a_time = threading.RLock()  # its buffers serve one call at a time
+        self.one_at_a_time = ThreadLock(again=True)  # its buffers serve one call at a time
 
     def __get__(self, instance, owner=None):
         return self if instance is None else types.MethodType(self, instance)
@@ -188,7 +188,7 @@ class Compiled:
         for t in tensors:
             if t.node is not None or t.is_meta or t.dtype is OBJECT:
                 return self.function(*args, **kwargs)  # part of a larger graph, or without numbers: nothing to replay
-        with self.one_at_a_time:
+        with self.one_at_a_time.lock:
             # The key holds the conditions that can be hashed, so a dictionary finds it. The other conditions are
             # checked for each recording with this key; mostly there is one.
             for recorded in self.recordings.setdefault(key, []):
@@ -214,7 +214,7 @@ class Compiled:
         Each call reads the values that the call before it has written to tensors from outside, by copy_() say. The
         conditions are checked before the first replay only. A recording without host calls runs as one native call.
         """
-        with self.one_at_a_time:
+        with self.one_at_a_time.lock:
             while times > 0:
                 key = _key((), {}, [])
                 fitting = [r for r in self.recordings.get(key, ()) if r.fits([])]
