@@ -32,6 +32,7 @@ PATHS = {
     **{f"utils.data.{name}": "utils.data" for name in ("dataloader", "dataset", "sampler", "distributed", "datapipes")},
     **{f"nn.utils.{name}": "nn.utils" for name in ("clip_grad", "convert_parameters", "parametrizations")},
     **{f"nn.utils.{name}": "nn.utils" for name in ("parametrize", "weight_norm", "spectral_norm", "prune", "fusion")},
+    "utils.tensorboard.writer": "utils.tensorboard",
     "nn.parameter": "nn",
     "nn.parallel.distributed": "nn.parallel",
     "nn.parallel.data_parallel": "nn.parallel",
@@ -50,9 +51,6 @@ PATHS = {
 }
 # advice: the paths whose contents are missing
 ABSENT = {
-    "the option --live of `python -m models train` shows curves; in your own program write rows to a file": (
-        "utils.tensorboard utils.tensorboard.writer"
-    ),
     "models of this size need no checkpointing: call the function itself": "utils.checkpoint",
     "tinytensor.profile() times the kernels of a step": "profiler autograd.profiler utils.bottleneck utils.benchmark",
     "programs are recorded by tinytensor.compile": "jit fx export _dynamo compiler _inductor",
