@@ -270,18 +270,20 @@ class Interchange:
 def copied(tensor: Any, memo: dict) -> np.ndarray:
     """The copy of a tensor's array in a deepcopy, in which tensors that share memory have copies that do, too.
 
-    So all of the memory is copied in which the array lies, once, as PyTorch copies a storage. `memo` is deepcopy's.
+    So all of the memory is copied in which the array lies, once, as PyTorch copies a storage. `memo` is deepcopy's,
+    in which an array's copy stands under the array's id.
     """
-    array = tensor._data
-    whole = array if tensor._base is None else tensor._base._data
-    while whole.base.__class__ is np.ndarray and whole.base.dtype == array.dtype:
-        whole = whole.base
-    if not (whole.flags.owndata or whole.flags.forc):  # it has gaps
-        return array.copy()
+    array = whole = tensor._data
+    if array.base is not None or tensor._base is not None:
+        whole = array if tensor._base is None else tensor._base._data
+        while whole.base.__class__ is np.ndarray and whole.base.dtype == array.dtype:
+            whole = whole.base
+        if not (whole.flags.owndata or whole.flags.forc):  # it has gaps
+            return array.copy()
     # The memory is packed, in some order of the dimensions, which the copy keeps.
-    memory = memo.get(("memory", id(whole)))
+    memory = memo.get(id(whole))
     if memory is None:
-        memory = memo["memory", id(whole)] = whole.copy(order="K")
+        memory = memo[id(whole)] = whole.copy("K")
     if array is whole:
         return memory
     start = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]

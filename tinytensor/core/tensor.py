@@ -210,7 +210,7 @@ class Tensor(Interchange):
         # Without the subclass's __init__, whose arguments are not known here.
         result = self.__class__.__new__(self.__class__)
         Tensor.of(self._data if self.is_meta else copied(self, memo), self.requires_grad, result)
-        result._version = memo.setdefault(("version", id(self._version)), result._version)
+        result._version = memo.setdefault(id(self._version), result._version)
         if self._grad is not None:
             result._grad = Tensor.of(self.held_grad()._data.copy())
         return result

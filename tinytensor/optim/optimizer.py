@@ -5,7 +5,6 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from types import UnionType
 from typing import Any
 
 import numpy as np
@@ -55,7 +54,7 @@ class Optimizer:
         self.defaults = defaults | {"lr_multiplier": 1.0}
         self.param_groups: list[dict[str, Any]] = []
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
-        groups = self._listed(params, "params", "a list of parameters or of groups", Tensor | dict)
+        groups = self._listed(params, "params", "a list of parameters or of groups", (Tensor, dict, str))
         if not groups:
             raise ValueError(f"{type(self).__name__}: the list of parameters is empty")
         if isinstance(groups[0], tuple):  # named_parameters()
@@ -77,7 +76,7 @@ class Optimizer:
         params = (
             [params]
             if isinstance(params, Tensor)
-            else self._listed(params, '"params" of a group', "a list of parameters", dict | set)
+            else self._listed(params, '"params" of a group', "a list of parameters", (dict, set, str))
         )
         params = [p[1] if isinstance(p, tuple) else p for p in params]
         for key in group.keys() - self.defaults.keys():  # a program may keep entries of its own in a group
@@ -105,9 +104,9 @@ class Optimizer:
         self._check(group)
         self.param_groups.append(group)
 
-    def _listed(self, params: Iterable, name: str, expected: str, wrong: type | UnionType) -> list:
-        """The parameters as a list; TypeError if they are not iterable, or of a type that is wrong here."""
-        if isinstance(params, Iterable) and not isinstance(params, wrong | str):
+    def _listed(self, params: Iterable, name: str, expected: str, wrong: tuple) -> list:
+        """The parameters as a list; TypeError if they are not iterable, or of one of the types that are wrong here."""
+        if hasattr(params, "__iter__") and not isinstance(params, wrong):
             return list(params)
         advice = next((advice for test, advice in _MEANT if test(params)), "")
         raise TypeError(f"{type(self).__name__}: {name} is {shown(params)}; expected {expected}{advice}")
