@@ -44,10 +44,10 @@ def test_a_new_lock_is_open_and_the_old_one_is_left(again):
 
 
 def test_every_lock_of_the_engine_is_known():
-    """threading.Lock, RLock and Condition stand in two files: locks.py, and kernel.py, whose lock forks wait for."""
+    """threading.Lock, RLock and Condition stand in two files: locks.py, and compiler.py, whose lock forks wait for."""
     files = (REPOSITORY / "tinytensor").rglob("*.py")
     made = {file.name for file in files if re.search(r"threading\.(R?Lock|Condition|Semaphore)\(", file.read_text())}
-    assert made == {"kernel.py", "locks.py"}
+    assert made == {"compiler.py", "locks.py"}
 
 
 FORK = """
@@ -55,7 +55,7 @@ import os, signal, sys, threading, time, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12 on: this process has threads
 import tinytensor as tt
 from tinytensor.cpython import locks
-from tinytensor.native import kernel
+from tinytensor.native.compiler import compiling
 
 x = tt.randn(150, 150)
 step = tt.compile(lambda x: (x @ x).softmax(-1))
@@ -71,7 +71,7 @@ def hold():
     held = [each.lock for each in locks._LOCKS]
     for lock in held:
         lock.acquire()
-    with kernel._compiling:
+    with compiling:
         taken.set()
         time.sleep(0.3)
         compiled.append(True)

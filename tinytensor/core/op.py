@@ -26,7 +26,7 @@ from tinytensor.core.meta import Meta
 from tinytensor.core.promotion import by_formula
 from tinytensor.core.rule_arguments import Reads, check_inputs, check_names, reads
 from tinytensor.core.tensor import Tensor, Version, notice
-from tinytensor.native.entries import is_ours
+from tinytensor.native.entries import by_name, is_ours
 from tinytensor.native.kernel import Kernel, elementwise
 
 # ----------------------------------------------------------------------------------------------------- the tape
@@ -145,6 +145,8 @@ class Op:
     arranges the arguments first.
     """
 
+    __reduce__ = by_name
+
     def __init__(self, form: type):
         # A form is a class because a class holds named functions and a docstring; it never has instances.
         self.name = form.__name__.removesuffix("_op")
@@ -184,9 +186,6 @@ class Op:
 
     def __repr__(self):
         return f"<op {self.name}({', '.join(self.params)}): {self.equation.partition(chr(10))[0]}>"
-
-    def __reduce__(self):
-        return self.__qualname__  # pickle writes the name of the declaration, as for a function
 
     def reads_for(self, needs: tuple[bool, ...]) -> Reads:
         """The values to keep if gradients of these arguments are needed.

@@ -207,8 +207,7 @@ class Tensor(Interchange):
     def __deepcopy__(self, memo):
         if self.node is not None:
             raise RuntimeError("deepcopy: only tensors made by the user can be copied; .detach() this one first")
-        # Without the subclass's __init__, whose arguments are not known here.
-        result = self.__class__.__new__(self.__class__)
+        result = self.__class__.__new__(self.__class__)  # no __init__: a subclass's may have other arguments
         Tensor.of(self._data if self.is_meta else copied(self, memo), self.requires_grad, result)
         result._version = memo.setdefault(id(self._version), result._version)
         if self._grad is not None:

@@ -19,19 +19,16 @@ integers. Native code can run a list of them without Python, whatever the kernel
 mode runs the same machine code on the same kind of block, so both give the same bits.
 """
 
-import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import config
-from numba.core.compiler_lock import global_compiler_lock
 
-from tinytensor.cpython.locks import waits_for
 from tinytensor.native import driver
 from tinytensor.native.blocks import FormulaLayout, LoopLayout
-from tinytensor.native.compiler import inlined
-from tinytensor.native.entries import Entry, NoBuild, build, exact, formula_entry, is_ours, loop_entry
+from tinytensor.native.compiler import compiling, inlined
+from tinytensor.native.entries import Entry, NoBuild, build, by_name, exact, formula_entry, is_ours, loop_entry
 from tinytensor.native.shape_checks import checker
 
 # Never fastmath=True: it lets LLVM assume that there are no NaNs, and isnan(nan) becomes False.
@@ -46,9 +43,6 @@ GRAIN = 2000  # nanoseconds of work that are worth a task of their own: each tas
 MOST_TASKS = 32
 FEW = 3  # nearly all formulas have at most this many operands
 NANOSECONDS = 1  # the time of a formula for one element, about
-_compiling = threading.RLock()
-for _lock in (global_compiler_lock, _compiling):  # a child would inherit Numba's compiler in the middle of its work
-    waits_for(_lock)  # the lock of the last call is taken first, as in a build
 
 
 class Launch(NamedTuple):
@@ -57,8 +51,7 @@ class Launch(NamedTuple):
     entry: int  # the address of the machine code
     block: np.ndarray  # the packed arguments, int64 words
     tasks: int
-    # Addresses in the block keep no array alive: without this the arrays could be freed before the kernel runs.
-    args: tuple
+    args: tuple  # addresses in the block keep no array alive: the arrays could be freed before the kernel runs
 
 
 def cut(nanoseconds: int, units: int) -> int:
@@ -98,6 +91,8 @@ def share(n, task, tasks):
 class Kernel:
     """A named kernel: call it with arrays; `py_func` is its Python source."""
 
+    __reduce__ = by_name
+
     def __init__(self, py_func: Callable, fastmath: frozenset):
         self.py_func, self.fastmath = py_func, fastmath
         self.name = py_func.__name__
@@ -112,9 +107,6 @@ class Kernel:
 
     def __repr__(self):
         return f"<kernel {self.name}>"
-
-    def __reduce__(self):
-        return self.__qualname__  # pickle writes the name of the declaration, as for a function
 
     def __call__(self, *args):
         """Run all tasks of the kernel now."""
@@ -141,12 +133,11 @@ class Kernel:
     def _build(self, key: tuple, args: tuple, source: Callable[[], Entry], layout: Callable) -> tuple[int, Any]:
         """Compile the build for arguments of these types; returns its address, and the layout of the arguments.
 
-        One thread compiles at a time, since Numba's compiler is not made for two. The table is read again under the
-        lock: another thread may have compiled this very build while this one waited.
+        The table is read again under the lock: another thread may have compiled this very build meanwhile.
         """
         if config.DISABLE_JIT or exact(args):
             raise NoBuild
-        with _compiling:
+        with compiling:
             if key not in self.entries:
                 self.builds.append(build(self.name, self.fastmath, source()))
                 self.entries[key] = self.builds[-1].address, layout()

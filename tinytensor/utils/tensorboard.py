@@ -144,7 +144,7 @@ class SummaryWriter:
                 f"add_image: {tag} has shape {pixels.shape} and dataformats {dataformats!r}; expected a "
                 "letter for each dimension: C (channels), H (height) and W (width), or H and W"
             )
-        pixels = np.transpose(pixels, [letters.index(letter) for letter in "HWC" if letter in letters])
+        pixels = pixels.transpose([letters.index(letter) for letter in "HWC" if letter in letters])
         pixels = pixels[..., None] if pixels.ndim == 2 else pixels
         if pixels.shape[2] not in (1, 3, 4) or 0 in pixels.shape:
             raise ValueError(
