@@ -85,8 +85,9 @@ from tinytensor.torch_names.typeinfo import (
 float, double, int, long = float32, float64, int32, int64
 Size = tuple
 
+_creation = tensor.__module__
 for _name, _made in list(globals().items()):
-    if getattr(_made, "__module__", "") == tensor.__module__ and not isinstance(_made, type | Generator):
+    if getattr(_made, "__module__", "") == _creation and not isinstance(_made, type | Generator):
         globals()[_name] = _public_as(f"{__name__}.{_name}", _made)
 globals().update(_functions)
 globals().update(_TYPES)

@@ -52,7 +52,9 @@ def test_methods_have_their_names():
         if isinstance(function, types.FunctionType):
             assert (function.__name__, function.__qualname__) == (name, f"Tensor.{name}")
     assert tt.Tensor.backward.__name__ == "backward"
-    assert F.gelu.__module__ == "tinytensor.nn.functional" and tt.add.__module__ == "tinytensor"
+    for name in ("arange", "empty", "eye", "full", "rand", "tensor", "zeros", "zeros_like", "add", "softmax"):
+        assert getattr(tt, name).__module__ == "tinytensor" and getattr(tt, name).__wrapped__.__module__ != "tinytensor"
+    assert F.gelu.__module__ == "tinytensor.nn.functional" and tt.linalg.norm.__module__ == "tinytensor.linalg"
 
 
 @pytest.mark.parametrize("name", ["FloatTensor", "LongTensor", "BoolTensor", *UNSTORED])
