@@ -22,7 +22,7 @@ from tinytensor.io.printing import set_printoptions
 from tinytensor.io.serialization import load, save
 from tinytensor.native.driver import get_num_threads, set_num_threads
 from tinytensor.native.kernel import cut, elementwise, helper, kernel, share
-from tinytensor.ops.argument_errors import public as _public
+from tinytensor.ops.argument_errors import public_as as _public_as
 from tinytensor.ops.constructors import TYPES as _TYPES
 from tinytensor.ops.creation import (
     arange,
@@ -85,9 +85,10 @@ from tinytensor.torch_names.typeinfo import (
 float, double, int, long = float32, float64, int32, int64
 Size = tuple
 
+_creation = tensor.__module__
 for _name, _made in list(globals().items()):
-    if getattr(_made, "__module__", "") == tensor.__module__ and not isinstance(_made, type | Generator):
-        globals()[_name] = _public(_made)
+    if getattr(_made, "__module__", "") == _creation and not isinstance(_made, type | Generator):
+        globals()[_name] = _public_as(f"{__name__}.{_name}", _made)
 globals().update(_functions)
 globals().update(_TYPES)
 globals().update(_UNSTORED)

@@ -44,14 +44,14 @@ class Trace:
 
 
 class Curves:
-    """The rows of the log as curves for TensorBoard, by the writer of the package `tensorboard`."""
+    """The rows of the log as curves for TensorBoard."""
 
     NAMES = ("loss", "heldout_loss", "lr", "tokens_per_second")
 
     def __init__(self, run: Path):
-        from tensorboard.summary import Writer
+        from tinytensor.utils.tensorboard import SummaryWriter  # imports a package that few runs need
 
-        self.writer = Writer(str(run / TENSORBOARD))
+        self.writer = SummaryWriter(run / TENSORBOARD)
 
     def look(self, row: dict) -> None:
         """Called after each step; rows of the log have a rate."""

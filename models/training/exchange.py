@@ -32,6 +32,7 @@ from models.training.trainer import Settings
 from tinytensor import Tensor, load
 from tinytensor.io.files import writing
 from tinytensor.io.serialization import Stored, save_file, write_atomically
+from tinytensor.nn.module import WRAPPERS
 
 INDEX, WEIGHTS, PICKLED, CHECKPOINT = (
     "model.safetensors.index.json",
@@ -64,9 +65,7 @@ def _hugging_face(folder: Path) -> tuple[Config, Tokenizer, dict[str, Tensor]]:
         raise ExchangeError(f"there is neither config.json (Hugging Face) nor {CHECKPOINT} (nanoGPT)")
     about = json_object(folder / "config.json")
     names, read = _arrays(folder)
-    plain = {name.removeprefix("transformer."): name for name in names}
-    if len(plain) < len(names):
-        raise ExchangeError("a weight stands there twice, with and without transformer. before its name")
+    plain = _plain(names)
 
     def read_plain(name: str) -> np.ndarray:
         return read(plain[name])
@@ -115,6 +114,15 @@ def _arrays(folder: Path) -> tuple[Iterable[str], Callable[[str], np.ndarray]]:
     raise ExchangeError(f"there are no weights: none of {WEIGHTS}, {INDEX} and {PICKLED}")
 
 
+def _plain(names: Iterable[str]) -> dict[str, str]:
+    """The names by what they are without transformer., and without what DistributedDataParallel and compile add."""
+    names = list(names)
+    plain = {WRAPPERS.sub("", name).removeprefix("transformer."): name for name in names}
+    if len(plain) < len(names):
+        raise ExchangeError("a weight is there twice, with and without transformer., module. or _orig_mod. in its name")
+    return plain
+
+
 def _stored(path: Path) -> Stored:
     if not path.is_file():
         raise ExchangeError(f"{path.name} is missing")
@@ -161,9 +169,8 @@ def _nanogpt(folder: Path) -> tuple[Config, Tokenizer, dict[str, Tensor]]:
     if not {"model", "model_args"} <= held.keys():
         raise ExchangeError(f"{CHECKPOINT} has no model and model_args, which nanoGPT writes")
     arguments = _dictionary(held["model_args"], "model_args")
-    tensors = {}
-    for name, tensor in _named_tensors(held["model"], "model").items():
-        tensors[name.removeprefix("_orig_mod.").removeprefix("transformer.")] = tensor
+    model = _named_tensors(held["model"], "model")
+    tensors = {plain: model[name] for plain, name in _plain(model).items()}
 
     def read(name: str) -> np.ndarray:
         array = tensors[name].detach().numpy()

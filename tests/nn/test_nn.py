@@ -675,6 +675,63 @@ def test_load_state_dict():
     b.load_state_dict({k: v.numpy() for k, v in a.state_dict().items()})  # arrays will do
 
 
+WRAPPED = {  # how a name is changed, and what to load
+    "module": (lambda name: f"module.{name}", "module. in them", ".replace('module.', '')"),
+    "compile": (lambda name: f"_orig_mod.{name}", "_orig_mod. in them", ".replace('_orig_mod.', '')"),
+    "both": (
+        lambda name: f"module._orig_mod.{name}",
+        "_orig_mod. and module. in them",
+        ".replace('_orig_mod.', '').replace('module.', '')",
+    ),
+    "a compiled part": (
+        lambda name: name.replace("0.", "0._orig_mod."),
+        "_orig_mod. in them",
+        ".replace('_orig_mod.', '')",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_names_of_wrappers_in_a_state_are_named(name):
+    change, has, taken_off = WRAPPED[name]
+    a, b = (nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3)) for _ in "ab")
+    state = {change(key): value for key, value in a.state_dict().items()}
+    with pytest.raises(RuntimeError) as raised:
+        b.load_state_dict(state)
+    advice = f"{{name{taken_off}: w for name, w in state.items()}}"
+    assert f"load_state_dict of Sequential: the names in the state have {has}" in str(raised.value)
+    assert str(raised.value).endswith(f"load {advice}")
+    b.load_state_dict(eval(advice, {"state": state}))  # the advice works
+    assert b[0].weight.tolist() == a[0].weight.tolist()
+    with pytest.raises(RuntimeError, match=r"missing: 0\.weight"):  # something else is wrong, too
+        b.load_state_dict(state | {"more": tt.ones(1)})
+
+
+def test_a_state_without_module_is_not_one_of_a_wrapper():
+    class Wrapping(nn.Module):
+        def __init__(self, module):
+            super().__init__()
+            self.module = module
+
+    a = nn.Linear(2, 3)
+    with pytest.raises(RuntimeError, match=r"lack the module\. of DistributedDataParallel; load it into the \.module"):
+        Wrapping(nn.Linear(2, 3)).load_state_dict(a.state_dict())
+    Wrapping(nn.Linear(2, 3)).load_state_dict(Wrapping(a).state_dict())
+
+
+def test_a_prefix_is_consumed():
+    from tinytensor.nn.modules.utils import consume_prefix_in_state_dict_if_present
+
+    state = nn.Linear(2, 3).state_dict()
+    wrapped = {"bias" if name == "bias" else f"module.{name}": value for name, value in state.items()}
+    consume_prefix_in_state_dict_if_present(wrapped, "module.")
+    assert list(wrapped) == list(state) and all(wrapped[name] is state[name] for name in state)
+    both = {"a": 1, "module.a": 2}
+    with pytest.raises(ValueError, match=r"with and without 'module\.'"):
+        consume_prefix_in_state_dict_if_present(both, "module.")
+    assert both == {"a": 1, "module.a": 2}
+
+
 def test_load_state_dict_is_strict():
     m = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
     before = m[0].weight.tolist()

@@ -235,7 +235,7 @@ def test_constructors_name_wrong_arguments(name):
         ),
         (lambda: tt.nn.Transformer(d_model="a"), "Transformer: d_model is 'a'; expected a whole number"),
         (lambda: tt.optim.SGD([X], lr="a"), "SGD: lr is 'a'; expected a number"),
-        (lambda: tt.optim.Adam(3), "Adam: params is 3; expected a list or another iterable"),
+        (lambda: tt.optim.Adam(3), "Adam: params is 3; expected a list of parameters or of groups"),
         (lambda: tt.optim.lr_scheduler.StepLR(GIVEN["optimizer"](), "a"), "StepLR: step_size is 'a'; expected a whol"),
         (lambda: tt.nn.CrossEntropyLoss(smooth=1), "CrossEntropyLoss: unknown arguments ['smooth']; expected ["),
     ],

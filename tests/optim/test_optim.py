@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import nn_samples as samples
@@ -342,11 +343,7 @@ def test_named_parameters_and_closure():
         (lambda p: optim.AdamW([p], differentiable=True), ValueError, "differentiable=True is not offered"),
         (lambda p: optim.SGD([{"params": [p], "differentiable": True}]), ValueError, "differentiable=True is not"),
         (lambda p: lr_scheduler.LambdaLR(optim.SGD([p]), [abs, abs]), ValueError, "2 functions for 1 parameter groups"),
-        (
-            lambda p: lr_scheduler.StepLR(p, 2),
-            TypeError,
-            "StepLR: optimizer is a tensor of shape .* expected an Optimizer",
-        ),
+        (lambda p: lr_scheduler.StepLR(p, 2), TypeError, "StepLR: expected an optimizer, got Tensor"),
         (lambda p: lr_scheduler.LRScheduler(optim.SGD([p])), NotImplementedError, r"a schedule needs get_lr\(\)"),
         (lambda p: lr_scheduler.ConstantLR(optim.SGD([p]), 2.0), ValueError, "factor must be from 0 to 1, got 2.0"),
         (lambda p: lr_scheduler.LinearLR(optim.SGD([p]), 0.0), ValueError, "start_factor must be above 0"),
@@ -366,6 +363,84 @@ def test_named_parameters_and_closure():
 def test_refusals(make, error, sentence):
     with pytest.raises(error, match=sentence):
         make(tt.ones(1).requires_grad_())
+
+
+OPTIMIZERS = [
+    optim.SGD,
+    optim.Adam,
+    optim.AdamW,
+    optim.RMSprop,
+    optim.Adagrad,
+    optim.Adadelta,
+    optim.Adamax,
+    optim.LBFGS,
+]
+WHOLE = "; expected a list of parameters or of groups"
+NO_LISTS = {  # what stands in place of a list of parameters, and the sentence
+    "a parameter": (lambda m: m.weight, f"params is a tensor of shape (3, 2) (float32){WHOLE}: write [parameter]"),
+    "one of one number": (lambda m: m.scale, f"params is a tensor of shape () (float32){WHOLE}: write [parameter]"),
+    "a computed tensor": (lambda m: m.weight * 2, f"a tensor of shape (3, 2) (float32){WHOLE}: write [parameter]"),
+    "a module": (lambda m: m, f"params is a Linear{WHOLE}: write model.parameters()"),
+    "the method": (lambda m: m.parameters, f"params is a method{WHOLE}: call it"),
+    "the state": (lambda m: m.state_dict(), f"{WHOLE}: its values(), unless it is a state_dict"),
+    "a group": (lambda m: {"params": [m.weight]}, f"{WHOLE}: write [group]"),
+    "a string": (lambda m: "weight", f"params is 'weight'{WHOLE}"),
+    "a number": (lambda m: 5, f"params is 5{WHOLE}"),
+    "None": (lambda m: None, f"params is None{WHOLE}"),
+    "lists": (lambda m: [[m.weight]], "expected tensors to train, got list"),
+    "a parameter and a group": (
+        lambda m: [m.weight, {"params": [m.bias]}],
+        "expected tensors to train, got dict; give parameters or groups, not both",
+    ),
+    "a group and a parameter": (
+        lambda m: [{"params": [m.bias]}, m.weight],
+        'a parameter group is a tensor of shape (3, 2) (float32); expected a dict: {"params": [...], "lr": ...}',
+    ),
+    "a group of a module": (
+        lambda m: [{"params": m}],
+        '"params" of a group is a Linear; expected a list of parameters: write model.parameters()',
+    ),
+    "a group of a set": (
+        lambda m: [{"params": {m.weight, m.bias}}],
+        '"params" of a group is a set; expected a list of parameters: the order of a set can be another one',
+    ),
+    "a group of None": (lambda m: [{"params": None}], '"params" of a group is None; expected a list of parameters'),
+    "a group of names": (lambda m: [{"params": "weight"}], "of a group is 'weight'; expected a list of parameters"),
+}
+
+
+@pytest.mark.parametrize("name", NO_LISTS)
+@pytest.mark.parametrize("kind", OPTIMIZERS, ids=lambda kind: kind.__name__)
+def test_what_is_no_list_of_parameters_is_described(kind, name):
+    model = nn.Linear(2, 3)
+    model.scale = nn.Parameter(tt.tensor(1.0))
+    make, sentence = NO_LISTS[name]
+    with pytest.raises(TypeError, match=f"^{kind.__name__}: .*{re.escape(sentence)}"):
+        kind(make(model))
+
+
+@pytest.mark.parametrize("group", [[], tt.ones(2), None, "params"])
+def test_what_is_no_group_is_described(group):
+    optimizer = optim.SGD([tt.ones(1).requires_grad_()])
+    with pytest.raises(TypeError, match=r"SGD: a parameter group is .+; expected a dict: \{\"params\": "):
+        optimizer.add_param_group(group)
+    assert len(optimizer.param_groups) == 1
+
+
+def test_lists_of_parameters_have_many_forms():
+    m = nn.Linear(2, 3)
+    both = [m.weight, m.bias]
+    for params in (
+        both,
+        tuple(both),
+        iter(both),
+        m.parameters(),
+        m.named_parameters(),
+        dict(m.named_parameters()).values(),
+    ):
+        assert optim.SGD(params).param_groups[0]["params"] == both
+    groups = optim.SGD([{"params": m.weight}, {"params": iter([m.bias])}]).param_groups
+    assert [len(group["params"]) for group in groups] == [1, 1]
 
 
 def test_options_without_effect_are_accepted():

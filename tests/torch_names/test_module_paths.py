@@ -32,7 +32,12 @@ USED = [
         ("utils.data.dataset", "random_split"),
     ),
     *(("utils.data.sampler", "RandomSampler"), ("utils.data.distributed", "DistributedSampler")),
-    *(("utils.tensorboard", "SummaryWriter"), ("utils.checkpoint", "checkpoint"), ("utils.model_zoo", "load_url")),
+    *(
+        ("utils.tensorboard", "SummaryWriter"),
+        ("utils.tensorboard.writer", "SummaryWriter"),
+        ("utils.checkpoint", "checkpoint"),
+        ("utils.model_zoo", "load_url"),
+    ),
     *(("utils.cpp_extension", "load"), ("utils.benchmark", "Timer"), ("utils.dlpack", "to_dlpack")),
     *(("distributions", "Normal"), ("distributions.normal", "Normal"), ("distributions.categorical", "Categorical")),
     *(("distributions.kl", "kl_divergence"), ("distributions.beta", "Beta"), ("distributions.uniform", "Uniform")),
@@ -103,14 +108,17 @@ from tinytensor.distributions.normal import Normal
 import tinytensor.optim.adam
 assert linear.Linear is torch.nn.Linear and torch.optim.adam.Adam is torch.optim.Adam
 assert DataLoader is torch.utils.data.DataLoader and Normal is torch.distributions.Normal
+assert tb.SummaryWriter is SummaryWriter
+import tinytensor.onnx as onnx
+from tinytensor.utils.checkpoint import checkpoint
 try:
-    SummaryWriter("runs")
+    checkpoint(len, "")
 except NotImplementedError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("utils.tensorboard.SummaryWriter: PyTorch has it, tinytensor does not; the option")
+    assert done.stdout.startswith("utils.checkpoint.checkpoint: PyTorch has it, tinytensor does not; models of")
 
 
 @pytest.mark.parametrize("path", ["nn.modulse", "utils.data.dataloder", "nothing", "nn.modules.linear.deeper"])

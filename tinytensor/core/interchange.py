@@ -229,6 +229,17 @@ class Interchange:
     def __dlpack_device__(self):
         return (1, 0)  # the CPU
 
+    def __getstate__(self) -> tuple:
+        """What pickle writes, and what copy.copy() takes: the values, without the place on the tape.
+
+        A computed tensor comes back as a leaf that requires grad, as PyTorch's does. Hooks are left out, and so is the
+        relation of a view to its base: in a pickle, as in one of NumPy's, each tensor has memory of its own.
+        """
+        provided.follow_base(self)  # so that requires_grad is right
+        written, slots = object.__getstate__(self)
+        slots = {name: value for name, value in slots.items() if name != "_tracked"}
+        return written, slots | dict.fromkeys(("node", "_base", "_hooks"))
+
     def __setstate__(self, state: tuple) -> None:
         """Restore a pickled tensor: the attributes that the program has added, and the slots."""
         written, slots = state
@@ -254,6 +265,29 @@ class Interchange:
     def _repr_html_(self) -> str | None:
         """The value of a notebook's cell as HTML: a table, or a picture of many numbers."""
         return provided.html(self)
+
+
+def copied(tensor: Any, memo: dict) -> np.ndarray:
+    """The copy of a tensor's array in a deepcopy, in which tensors that share memory have copies that do, too.
+
+    So all of the memory is copied in which the array lies, once, as PyTorch copies a storage. `memo` is deepcopy's,
+    in which an array's copy stands under the array's id.
+    """
+    array = whole = tensor._data
+    if array.base is not None or tensor._base is not None:
+        whole = array if tensor._base is None else tensor._base._data
+        while whole.base.__class__ is np.ndarray and whole.base.dtype == array.dtype:
+            whole = whole.base
+        if not (whole.flags.owndata or whole.flags.forc):  # it has gaps
+            return array.copy()
+    # The memory is packed, in some order of the dimensions, which the copy keeps.
+    memory = memo.get(id(whole))
+    if memory is None:
+        memory = memo[id(whole)] = whole.copy("K")
+    if array is whole:
+        return memory
+    start = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    return np.ndarray(array.shape, array.dtype, memory.ravel(order="K"), start, array.strides)
 
 
 def _is_tracked(value) -> bool:

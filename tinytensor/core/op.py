@@ -26,7 +26,7 @@ from tinytensor.core.meta import Meta
 from tinytensor.core.promotion import by_formula
 from tinytensor.core.rule_arguments import Reads, check_inputs, check_names, reads
 from tinytensor.core.tensor import Tensor, Version, notice
-from tinytensor.native.entries import is_ours
+from tinytensor.native.entries import by_name, is_ours
 from tinytensor.native.kernel import Kernel, elementwise
 
 # ----------------------------------------------------------------------------------------------------- the tape
@@ -145,10 +145,12 @@ class Op:
     arranges the arguments first.
     """
 
+    __reduce__ = by_name
+
     def __init__(self, form: type):
         # A form is a class because a class holds named functions and a docstring; it never has instances.
         self.name = form.__name__.removesuffix("_op")
-        self.__name__, self.__module__ = self.name, form.__module__
+        self.__name__, self.__module__, self.__qualname__ = self.name, form.__module__, form.__qualname__
         self.__doc__ = self.equation = inspect.cleandoc(form.__doc__ or "")
         self.view, self.forward, self.kernel, self.backward, self.definition = (
             getattr(form, part, None) for part in ("view", "forward", "kernel", "backward", "definition")

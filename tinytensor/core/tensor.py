@@ -17,7 +17,7 @@ import numpy as np
 from tinytensor.core import provided
 from tinytensor.core.dispatch import move, state
 from tinytensor.core.dtype_objects import NAMED, DType
-from tinytensor.core.interchange import HookHandle, Interchange, Left
+from tinytensor.core.interchange import HookHandle, Interchange, Left, copied
 from tinytensor.core.meta import Meta
 
 _new_object = object.__new__
@@ -207,9 +207,9 @@ class Tensor(Interchange):
     def __deepcopy__(self, memo):
         if self.node is not None:
             raise RuntimeError("deepcopy: only tensors made by the user can be copied; .detach() this one first")
-        # Without the subclass's __init__, whose arguments are not known here.
-        result = self.__class__.__new__(self.__class__)
-        Tensor.of(self._data if self.is_meta else self._data.copy(), self.requires_grad, result)
+        result = self.__class__.__new__(self.__class__)  # no __init__: a subclass's may have other arguments
+        Tensor.of(self._data if self.is_meta else copied(self, memo), self.requires_grad, result)
+        result._version = memo.setdefault(id(self._version), result._version)
         if self._grad is not None:
             result._grad = Tensor.of(self.held_grad()._data.copy())
         return result

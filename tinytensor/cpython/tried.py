@@ -33,6 +33,7 @@ IMPORTED = {
     "numba.core.cgutils": "pack_array unpack_tuple",
     "numba.core.codegen": "JITCodeLibrary",
     "numba.core.compiler": "CompilerBase DefaultPassBuilder",
+    "numba.core.compiler_lock": "global_compiler_lock",
     "numba.core.compiler_machinery": "PassManager register_pass",
     "numba.core.errors": "TypingError",
     "numba.core.lowering": "Lower",

@@ -12,7 +12,6 @@ know that these compute by launches alone. A function that does anything else, a
 """
 
 import functools
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +20,7 @@ import numpy as np
 from tinytensor.core.dispatch import OBJECT, state
 from tinytensor.core.recorder import NotRecordable, Recorder
 from tinytensor.core.tensor import Tensor
+from tinytensor.cpython.locks import ThreadLock
 from tinytensor.cpython.object_layout import ITEMS
 from tinytensor.native.blocks import FITS, OTHER, Noted
 from tinytensor.native.driver import Program
@@ -184,9 +184,10 @@ class Notes:
         The program releases the interpreter's lock, so another thread could fill the blocks anew meanwhile: hence a
         lock. A thread that finds it closed makes the call as usual, rather than wait.
         """
-        lock = threading.Lock()
+        held = ThreadLock()
 
         def on_threads(args: tuple):
+            lock = held.lock
             if not lock.acquire(blocking=False):
                 return OTHER
             try:
@@ -205,10 +206,10 @@ class Notes:
         The native call keeps the interpreter's lock, so threads take turns with this memory. NumPy's `fill` releases
         it, and would overwrite another thread's numbers in the middle of its call: hence a lock around both.
         """
-        lock = threading.Lock()
+        held = ThreadLock()
 
         def on_spoiled(args: tuple):
-            with lock:
+            with held.lock:
                 for buffer in self.rehearsal.buffers:
                     spoil(buffer)
                 return again(args)

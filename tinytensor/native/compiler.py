@@ -14,10 +14,17 @@ from numba import config, types
 from numba.core import errors
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.typed_passes import NativeLowering
 from numba.extending import register_jitable
 from numba.np.arrayobj import make_array, populate_array
+
+from tinytensor.cpython.locks import waits_for
+
+compiling = threading.RLock()  # held by the thread that compiles: Numba's compiler is not made for two
+for _lock in (global_compiler_lock, compiling):  # a child would inherit Numba's compiler in the middle of its work
+    waits_for(_lock)  # a fork takes the lock of the last call first, as a build does
 
 TIDY = min(1, config.OPT)  # LLVM's level that joins functions and drops unused code
 

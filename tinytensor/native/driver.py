@@ -12,7 +12,6 @@ depend on the tasks alone, never on the threads that take them.
 """
 
 import os
-import threading
 import time
 from collections.abc import Callable
 
@@ -22,6 +21,7 @@ from llvmlite import binding, ir
 from numba import config, njit, prange, types
 from numba.extending import intrinsic
 
+from tinytensor.cpython.locks import ThreadLock
 from tinytensor.cpython.systems import called_by_compiled_code
 from tinytensor.native.cache import builds_of, kept
 from tinytensor.native.compiler import colourless, signals_wait
@@ -162,7 +162,7 @@ class _Threads:
         self.wanted = 0  # 0: all of Numba's threads
         self.started = False  # has a region with several threads been run?
         self.forked = False  # is this a child of a process that had started threads?
-        self.one_region = threading.Lock()
+        self.one_region = ThreadLock()
 
     def number(self) -> int:
         if self.forked:  # a child process has no OpenMP threads, and starting them again ends the process
@@ -170,9 +170,8 @@ class _Threads:
         return self.wanted or numba.config.NUMBA_NUM_THREADS
 
     def after_fork(self) -> None:
-        """Make a new lock in a child process: the parent's threads, which may hold the old one, do not exist here."""
+        """Note in a child process that the threads of its parent do not exist here."""
         self.forked = self.started
-        self.one_region = threading.Lock()
 
 
 threads = _Threads()
@@ -313,6 +312,6 @@ def _counters(groups: int, n: int) -> np.ndarray:
 def run_together(program: np.ndarray, groups: np.ndarray, counters: np.ndarray, n: int) -> bool:
     """Run a program on `n` threads; False if a flag was set."""
     numba.set_num_threads(n)
-    with threads.one_region:  # the counters serve one run; and Numba's workqueue aborts when two threads enter it
+    with threads.one_region.lock:  # the counters serve one run; and Numba's workqueue aborts when two threads enter it
         threads.started = True
         return _run_together(program, groups, counters, n)

@@ -9,7 +9,7 @@ formula's entry is itself the loop around the formula. Both become one piece of 
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -44,7 +44,12 @@ class NoBuild(Exception):
 
 def is_ours(function: Callable) -> bool:
     """Does tinytensor itself declare the function? Tables and fast paths leave out a user's kernels and operations."""
-    return function.__module__.startswith("tinytensor.")
+    return function.__module__.partition(".")[0] == "tinytensor"
+
+
+def by_name(declared: Any) -> str:
+    """`__reduce__` of what a declaration makes: pickle writes its name, as it does for a function."""
+    return declared.__qualname__
 
 
 def exact(args: tuple) -> bool:

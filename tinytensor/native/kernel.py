@@ -19,7 +19,6 @@ integers. Native code can run a list of them without Python, whatever the kernel
 mode runs the same machine code on the same kind of block, so both give the same bits.
 """
 
-import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -28,8 +27,8 @@ from numba import config
 
 from tinytensor.native import driver
 from tinytensor.native.blocks import FormulaLayout, LoopLayout
-from tinytensor.native.compiler import inlined
-from tinytensor.native.entries import Entry, NoBuild, build, exact, formula_entry, is_ours, loop_entry
+from tinytensor.native.compiler import compiling, inlined
+from tinytensor.native.entries import Entry, NoBuild, build, by_name, exact, formula_entry, is_ours, loop_entry
 from tinytensor.native.shape_checks import checker
 
 # Never fastmath=True: it lets LLVM assume that there are no NaNs, and isnan(nan) becomes False.
@@ -44,7 +43,6 @@ GRAIN = 2000  # nanoseconds of work that are worth a task of their own: each tas
 MOST_TASKS = 32
 FEW = 3  # nearly all formulas have at most this many operands
 NANOSECONDS = 1  # the time of a formula for one element, about
-_compiling = threading.RLock()
 
 
 class Launch(NamedTuple):
@@ -53,8 +51,7 @@ class Launch(NamedTuple):
     entry: int  # the address of the machine code
     block: np.ndarray  # the packed arguments, int64 words
     tasks: int
-    # Addresses in the block keep no array alive: without this the arrays could be freed before the kernel runs.
-    args: tuple
+    args: tuple  # addresses in the block keep no array alive: the arrays could be freed before the kernel runs
 
 
 def cut(nanoseconds: int, units: int) -> int:
@@ -94,10 +91,12 @@ def share(n, task, tasks):
 class Kernel:
     """A named kernel: call it with arrays; `py_func` is its Python source."""
 
+    __reduce__ = by_name
+
     def __init__(self, py_func: Callable, fastmath: frozenset):
         self.py_func, self.fastmath = py_func, fastmath
         self.name = py_func.__name__
-        self.__doc__ = py_func.__doc__
+        self.__doc__, self.__module__, self.__qualname__ = py_func.__doc__, py_func.__module__, py_func.__qualname__
         # By the types of the arguments: the address of a build, and the layout of the arguments in a block.
         self.entries: dict[tuple, tuple[int, Any]] = {}
         self.builds: list[object] = []  # keeps the builds, and with them their machine code, alive
@@ -134,12 +133,11 @@ class Kernel:
     def _build(self, key: tuple, args: tuple, source: Callable[[], Entry], layout: Callable) -> tuple[int, Any]:
         """Compile the build for arguments of these types; returns its address, and the layout of the arguments.
 
-        One thread compiles at a time, since Numba's compiler is not made for two. The table is read again under the
-        lock: another thread may have compiled this very build while this one waited.
+        The table is read again under the lock: another thread may have compiled this very build meanwhile.
         """
         if config.DISABLE_JIT or exact(args):
             raise NoBuild
-        with _compiling:
+        with compiling:
             if key not in self.entries:
                 self.builds.append(build(self.name, self.fastmath, source()))
                 self.entries[key] = self.builds[-1].address, layout()

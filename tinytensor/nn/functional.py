@@ -367,6 +367,6 @@ def conv1d(
 
 
 for _name, _function in list(globals().items()):
-    _declared = APPEARANCES.get(f"F.{_name}") is _function and not isinstance(_function, Op)
+    _declared = f"F.{_name}" in APPEARANCES and not isinstance(_function, Op)
     if _declared or (getattr(_function, "__module__", "") == __name__ and not _name.startswith("_")):
-        globals()[_name] = public_as(_name, _function)
+        globals()[_name] = public_as(f"{__name__}.{_name}", _function)

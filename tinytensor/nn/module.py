@@ -1,7 +1,8 @@
 """Module: a function with parameters, which it lists in the order in which they were set."""
 
+import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, ParamSpec, Protocol, Self, TypeVar
 
 from tinytensor.core import provided
@@ -83,6 +84,26 @@ class Forwards(Protocol[P, R_co]):
     """A module, as type checkers see it: a call takes what its forward() takes, and gives what that gives."""
 
     def forward(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+
+# What DistributedDataParallel and PyTorch's compile add to the names of the module that they wrap.
+WRAPPERS = re.compile(r"(?<![^.])(?:module|_orig_mod)\.")
+
+
+def _wrapped(own: Iterable[str], state: Iterable[str]) -> str:
+    """What to do where the names in a module and in a state differ only in names of wrappers; "" if they do not."""
+    if sorted(WRAPPERS.sub("", name) for name in state) == sorted(own):
+        added = sorted({part for name in state for part in WRAPPERS.findall(name)})
+        taken_off = "".join(f".replace({part!r}, '')" for part in added)
+        return (
+            f"the names in the state have {' and '.join(added)} in them, as DistributedDataParallel (module.) and "
+            f"compile (_orig_mod.) write them; load {{name{taken_off}: w for name, w in state.items()}}"
+        )
+    if sorted(WRAPPERS.sub("", name) for name in own) == sorted(state):
+        return (
+            "the names in the state lack the module. of DistributedDataParallel; load it into the .module of this one"
+        )
+    return ""
 
 
 class Module:
@@ -415,7 +436,9 @@ class Module:
             if k in own and k not in extra and tuple(v.shape) != own[k].shape
         ]
         problems = [f"shapes differ ({'; '.join(wrong)})"] if wrong else []
-        if strict:
+        if strict and missing and (advice := _wrapped(own, state_dict)):
+            problems.append(advice)
+        elif strict:
             problems += [f"missing: {', '.join(missing)}"] if missing else []
             problems += [f"unexpected: {', '.join(unexpected)}"] if unexpected else []
         if problems:

@@ -59,7 +59,8 @@ def public(function: Callable, name: str = "", always: bool = False) -> Callable
             again = own_names(function, name, args, kwargs) if isinstance(error, TypeError) else None
             again = again or provided.again(args, kwargs)
             if again is None:
-                others = always and not str(error).startswith(f"{name}: ")
+                # a base class's constructor, whose error begins with the class of the object, raised what it meant
+                others = always and str(error).partition(": ")[0] not in (name, *(type(a).__name__ for a in args[:1]))
                 reason = _reason(function, args, kwargs, error) if others or _is_unforeseen(error) else None
                 if reason is None:
                     _tell_of(function, name, error)
@@ -71,15 +72,18 @@ def public(function: Callable, name: str = "", always: bool = False) -> Callable
     return handed_out
 
 
-def public_as(name: str, function: Callable, told: str = "") -> Callable:
-    """The function as it is public under a name, which is also its `__name__`: that of add_scaled is "add".
+def public_as(place: str, function: Callable, told: str = "") -> Callable:
+    """The function as it is public at a place, "tinytensor.nn.functional.gelu" say; errors say `told`, or "gelu"."""
+    return named(place, public(function, told or place.rpartition(".")[2]))
 
-    Errors call it `told`, or by the name. A lambda, which is an operator with a number on the left, stays without one.
-    """
-    handed_out = public(function, told or name)
-    if function.__name__ != "<lambda>":
-        handed_out.__name__ = handed_out.__qualname__ = name
-    return handed_out
+
+def named(place: str, function: Callable) -> Callable:
+    """The function, with the names of the place where it is public: pickle writes them, and looks there for it."""
+    function.__module__, _, function.__name__ = place.rpartition(".")
+    function.__qualname__ = function.__name__
+    if function.__module__ == "Tensor":
+        function.__module__, function.__qualname__ = Tensor.__module__, place
+    return function
 
 
 @functools.cache
@@ -133,8 +137,8 @@ def _reason(function: Callable, args: tuple, kwargs: dict, error: Exception) -> 
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as unbound:  # too many, too few, an unknown keyword
-        shown = [p for p in signature.parameters.values() if p.name != "self"]
-        taken = [p.replace(annotation=inspect.Parameter.empty) for p in shown]
+        own = [p for p in signature.parameters.values() if p.name != "self"]
+        taken = [p.replace(annotation=inspect.Parameter.empty) for p in own]
         return f"{unbound}; expected {inspect.Signature(taken)}"
     given = []
     for name, value in bound.arguments.items():
@@ -145,11 +149,11 @@ def _reason(function: Callable, args: tuple, kwargs: dict, error: Exception) -> 
         if foreseen and hasattr(value, "free_symbols"):  # a SymPy size of "meta": its error has said so
             continue
         if not _fits(value, annotation):
-            return f"{name} is {_shown(value)}; expected {_words(annotation)}{_advice(value, annotation)}"
+            return f"{name} is {shown(value)}; expected {_words(annotation)}{_advice(value, annotation)}"
     for name, value, _ in given:
         too_large = isinstance(error, OverflowError) or str(error).startswith("Maximum allowed")  # NumPy's, of a size
         if too_large and _is_huge(value):
-            return f"{name} is {_shown(value)}, which is too large"
+            return f"{name} is {shown(value)}, which is too large"
     return f"there is not enough memory ({error})" if isinstance(error, MemoryError) else None
 
 
@@ -198,12 +202,12 @@ def _is_huge(value) -> bool:
     return isinstance(value, int) and not -(2**63) <= value < 2**63
 
 
-def _shown(value) -> str:
+def shown(value) -> str:
     """A value as a message shows it: short, and with its type if the value does not show it."""
     if isinstance(value, Tensor | np.ndarray):
         kind = "tensor" if isinstance(value, Tensor) else "NumPy array"
         return f"a {kind} of shape {value.shape} ({value.dtype})"
     if value is None or isinstance(value, str | bytes | bool | int | float | complex | list | tuple | dict):
-        text = repr(value)
+        text = " ".join(repr(value).split()) if isinstance(value, list | tuple | dict) else repr(value)
         return text if len(text) <= 60 else f"{text[:57]}..."
     return f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"

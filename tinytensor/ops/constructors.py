@@ -48,7 +48,10 @@ class TensorType:
     """PyTorch's type of tensors of one dtype: a constructor, a type for isinstance() and for `x.type(...)`."""
 
     def __init__(self, name: str, dtype: np.dtype):
-        self.__name__, self.dtype = name, dtype
+        self.__name__, self.__module__, self.dtype = name, "tinytensor", dtype
+
+    def __reduce__(self):
+        return self.__name__  # pickle writes the name, as for a class
 
     def __call__(self, *data, device=None) -> Tensor:
         check_device(device, self.__name__)

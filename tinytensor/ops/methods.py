@@ -5,6 +5,7 @@ Only this table adds members from other files to Tensor. It is filled last, when
 
 from collections.abc import Callable
 from numbers import Number
+from types import FunctionType
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from tinytensor.core.op import Op
 from tinytensor.core.registry import APPEARANCES
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops import in_place
-from tinytensor.ops.argument_errors import public_as
+from tinytensor.ops.argument_errors import named, public_as
 from tinytensor.ops.creation import as_tensor
 
 _OPERATORS = [
@@ -49,9 +50,11 @@ def _method(name: str, function: Callable) -> Callable | property:
     if name in _BINARY:
         return lambda x, other: call(x, other if other.__class__ is Tensor else _operand(other))
     if call is not function and len(function.params) == 1:  # the same as below, for the methods that are called most
-        return _named(lambda x, *args, **kwargs: function(x, *args, **kwargs) if args or kwargs else call(x), function)
+        return _documented(
+            lambda x, *args, **kwargs: function(x, *args, **kwargs) if args or kwargs else call(x), function
+        )
     if isinstance(function, Op):  # a function, so that Python hands it the tensor before the dot
-        return _named(with_pytorchs_tensors(function), function)
+        return _documented(with_pytorchs_tensors(function), function)
     return function
 
 
@@ -70,10 +73,9 @@ def with_pytorchs_tensors(function: Op) -> Callable:
     return call
 
 
-def _named(method: Callable, operation: Op) -> Callable:
-    """The method, with the operation's name and docstring."""
-    method.__name__ = method.__qualname__ = operation.__name__
-    method.__doc__, method.__module__ = operation.__doc__, operation.__module__
+def _documented(method: Callable, operation: Op) -> Callable:
+    """The method, with the operation's docstring."""
+    method.__doc__ = operation.__doc__
     return method
 
 
@@ -102,10 +104,11 @@ def _handed_out(place: str, function: Callable, what: Callable | property) -> Ca
 
     Functions that walk the tape are not wrapped: they run code of the user, whose errors must stay as they are.
     """
-    if isinstance(function, Op | property) or function.__module__ in WALKS:
-        return what
     name = place.removeprefix("Tensor.")
-    return public_as(name, what, name[2:-2] if name.startswith("__") else name)
+    if isinstance(function, Op | property) or function.__module__ in WALKS:
+        return named(place, what) if name != place and isinstance(what, FunctionType) else what
+    place = place if name != place else f"tinytensor.{name}"
+    return public_as(place, what, name[2:-2] if name.startswith("__") else name)
 
 
 METHODS = {

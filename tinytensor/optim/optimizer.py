@@ -14,10 +14,19 @@ from tinytensor.core.dispatch import contiguous, host, launch, move, outside_rec
 from tinytensor.core.modes import enable_grad, no_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.native.memory_order import memory_order, ordered
-from tinytensor.ops.argument_errors import construction
+from tinytensor.ops.argument_errors import construction, shown
 
 # accepted because they cannot change a result: they choose between PyTorch's implementations
 _HARMLESS = {"foreach", "fused", "capturable", "differentiable"}
+# What is meant by values that are no list of parameters.
+_MEANT = [
+    (lambda params: isinstance(params, Tensor), ": write [parameter]"),
+    (lambda params: isinstance(params, dict) and "params" in params, ": write [group]"),
+    (lambda params: isinstance(params, dict), ": its values(), unless it is a state_dict, which holds no parameters"),
+    (lambda params: isinstance(params, set), ": the order of a set can be another one when a state is loaded"),
+    (lambda params: hasattr(params, "parameters"), ": write model.parameters()"),
+    (callable, ": call it"),
+]
 SIMILAR = 0.5  # of 1: the similarity to a known name from which an unknown name counts as a typing error
 
 
@@ -45,7 +54,7 @@ class Optimizer:
         self.defaults = defaults | {"lr_multiplier": 1.0}
         self.param_groups: list[dict[str, Any]] = []
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
-        groups = list(params)
+        groups = self._listed(params, "params", "a list of parameters or of groups", (Tensor, dict, str))
         if not groups:
             raise ValueError(f"{type(self).__name__}: the list of parameters is empty")
         if isinstance(groups[0], tuple):  # named_parameters()
@@ -55,10 +64,20 @@ class Optimizer:
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Train more parameters, with the hyper-parameters of the group, or the defaults."""
+        if not isinstance(param_group, dict):
+            raise TypeError(
+                f"{type(self).__name__}: a parameter group is {shown(param_group)}; expected a dict: "
+                '{"params": [...], "lr": ...}'
+            )
         group = dict(param_group)
         if "params" not in group:
             raise ValueError(f'{type(self).__name__}: a parameter group needs "params", this one has {sorted(group)}')
-        params = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
+        params = group["params"]
+        params = (
+            [params]
+            if isinstance(params, Tensor)
+            else self._listed(params, '"params" of a group', "a list of parameters", (dict, set, str))
+        )
         params = [p[1] if isinstance(p, tuple) else p for p in params]
         for key in group.keys() - self.defaults.keys():  # a program may keep entries of its own in a group
             if key != "params" and (meant := get_close_matches(key, self.defaults, 1, SIMILAR)):
@@ -70,7 +89,10 @@ class Optimizer:
         taken = {id(p) for g in self.param_groups for p in g["params"]}
         for p in params:
             if not isinstance(p, Tensor):
-                raise TypeError(f"{type(self).__name__}: expected tensors to train, got {type(p).__name__}")
+                raise TypeError(
+                    f"{type(self).__name__}: expected tensors to train, got {type(p).__name__}"
+                    + ("; give parameters or groups, not both" if isinstance(p, dict) else "")
+                )
             if not p.is_leaf:
                 raise ValueError(f"{type(self).__name__}: a parameter of shape {p.shape} was computed from others")
             if id(p) in taken:
@@ -81,6 +103,13 @@ class Optimizer:
         group = self.defaults | group | {"params": params}
         self._check(group)
         self.param_groups.append(group)
+
+    def _listed(self, params: Iterable, name: str, expected: str, wrong: tuple) -> list:
+        """The parameters as a list; TypeError if they are not iterable, or of one of the types that are wrong here."""
+        if hasattr(params, "__iter__") and not isinstance(params, wrong):
+            return list(params)
+        advice = next((advice for test, advice in _MEANT if test(params)), "")
+        raise TypeError(f"{type(self).__name__}: {name} is {shown(params)}; expected {expected}{advice}")
 
     def _refuse(self, options: dict[str, Any]) -> None:
         if options.get("differentiable"):

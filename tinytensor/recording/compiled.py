@@ -8,7 +8,7 @@ copies of the results. If a condition has changed, the function is recorded anew
 import copy
 import functools
 import gc
-import threading
+import sys
 import types
 import warnings
 from collections.abc import Callable
@@ -23,6 +23,7 @@ from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import get_default_dtype
 from tinytensor.core.interchange import Left
 from tinytensor.core.tensor import Tensor
+from tinytensor.cpython.locks import ThreadLock
 from tinytensor.native.driver import Program
 from tinytensor.native.entries import OBJECT
 from tinytensor.native.kernel import Kernel
@@ -132,9 +133,13 @@ def _compiled_module(module: Module, fullgraph: bool, memory: int) -> Module:
     def __deepcopy__(self, memo):
         return _compiled_module(copy.deepcopy(module, memo), fullgraph, memory)
 
+    def __reduce__(self):
+        return _compiled_module, (module, fullgraph, memory)
+
     body = {
         "__call__": __call__,
         "__deepcopy__": __deepcopy__,
+        "__reduce__": __reduce__,
         "_orig_mod": module,
         "__module__": type(module).__module__,
     }
@@ -155,10 +160,18 @@ class Compiled:
         self.dropped: set[tuple] = set()  # the keys of recordings that were dropped
         self.tries: dict[tuple, int] = {}  # runs that were not kept; at TRIES the function is no longer recorded
         self.warned = False
-        self.one_at_a_time = threading.RLock()  # its buffers serve one call at a time
+        self.one_at_a_time = ThreadLock(again=True)  # its buffers serve one call at a time
 
     def __get__(self, instance, owner=None):
         return self if instance is None else types.MethodType(self, instance)
+
+    def __reduce__(self):
+        """A function that `@compile` decorates is pickled by its name, any other with the function; no recordings."""
+        held, name = sys.modules.get(ask(self.function, "__module__")), ask(self.function, "__qualname__", "")
+        for part in name.split("."):
+            held = getattr(held, part, None)
+        options = {"recording_memory": self.memory}
+        return name if held is self else (partial(compile, fullgraph=self.fullgraph, options=options), (self.function,))
 
     def __call__(self, *args, **kwargs):
         # Within another recording the call is a part of that one; and a debugger wants Python's code at each call.
@@ -175,7 +188,7 @@ class Compiled:
         for t in tensors:
             if t.node is not None or t.is_meta or t.dtype is OBJECT:
                 return self.function(*args, **kwargs)  # part of a larger graph, or without numbers: nothing to replay
-        with self.one_at_a_time:
+        with self.one_at_a_time.lock:
             # The key holds the conditions that can be hashed, so a dictionary finds it. The other conditions are
             # checked for each recording with this key; mostly there is one.
             for recorded in self.recordings.setdefault(key, []):
@@ -201,7 +214,7 @@ class Compiled:
         Each call reads the values that the call before it has written to tensors from outside, by copy_() say. The
         conditions are checked before the first replay only. A recording without host calls runs as one native call.
         """
-        with self.one_at_a_time:
+        with self.one_at_a_time.lock:
             while times > 0:
                 key = _key((), {}, [])
                 fitting = [r for r in self.recordings.get(key, ()) if r.fits([])]

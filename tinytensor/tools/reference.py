@@ -32,6 +32,7 @@ ROOMS = (  # the packages and files whose names are for users; PyTorch's paths
     "tinytensor.nn.utils.stateless",
     "tinytensor.symbolic",
     "tinytensor.utils.data",
+    "tinytensor.utils.tensorboard",
     "tinytensor.torch_names.distributions",
     "tinytensor.torch_names.amp",
     "tinytensor.torch_names.cuda",

@@ -9,5 +9,5 @@ __all__ = ["LinAlgError"]
 for _place, _function in APPEARANCES.items():
     if _place.startswith("linalg."):
         _name = _place.removeprefix("linalg.")
-        globals()[_name] = public_as(_name, _function)
+        globals()[_name] = public_as(f"tinytensor.{_place}", _function)
         __all__.append(_name)

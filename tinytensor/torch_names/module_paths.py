@@ -15,8 +15,7 @@ from typing import Any, NoReturn
 from tinytensor.torch_names import missing_names
 
 LAYERS = """activation adaptive batchnorm container conv distance dropout embedding flatten fold instancenorm
-lazy linear loss module normalization padding pixelshuffle pooling rnn sparse transformer upsampling
-utils"""
+lazy linear loss module normalization padding pixelshuffle pooling rnn sparse transformer upsampling"""
 DISTRIBUTIONS = """bernoulli beta binomial categorical cauchy chi2 constraints continuous_bernoulli dirichlet
 distribution exponential gamma geometric gumbel half_normal independent kl laplace log_normal
 mixture_same_family multinomial multivariate_normal negative_binomial normal one_hot_categorical
@@ -27,11 +26,13 @@ OPTIMIZERS = "adadelta adagrad adam adamax adamw asgd nadam optimizer radam rmsp
 # path: the module whose names it gives
 PATHS = {
     **{f"nn.modules{'.' * bool(name)}{name}": "nn" for name in ("", *LAYERS.split())},
+    "nn.modules.utils": "nn.utils",
     **{f"distributions.{name}": "distributions" for name in DISTRIBUTIONS.split()},
     **{f"optim.{name}": "optim" for name in OPTIMIZERS.split()},
     **{f"utils.data.{name}": "utils.data" for name in ("dataloader", "dataset", "sampler", "distributed", "datapipes")},
     **{f"nn.utils.{name}": "nn.utils" for name in ("clip_grad", "convert_parameters", "parametrizations")},
     **{f"nn.utils.{name}": "nn.utils" for name in ("parametrize", "weight_norm", "spectral_norm", "prune", "fusion")},
+    "utils.tensorboard.writer": "utils.tensorboard",
     "nn.parameter": "nn",
     "nn.parallel.distributed": "nn.parallel",
     "nn.parallel.data_parallel": "nn.parallel",
@@ -50,9 +51,6 @@ PATHS = {
 }
 # advice: the paths whose contents are missing
 ABSENT = {
-    "the option --live of `python -m models train` shows curves; in your own program write rows to a file": (
-        "utils.tensorboard utils.tensorboard.writer"
-    ),
     "models of this size need no checkpointing: call the function itself": "utils.checkpoint",
     "tinytensor.profile() times the kernels of a step": "profiler autograd.profiler utils.bottleneck utils.benchmark",
     "programs are recorded by tinytensor.compile": "jit fx export _dynamo compiler _inductor",

@@ -29,6 +29,7 @@ from typing import Any
 from tinytensor.autograd.function import Function
 from tinytensor.core.dispatch import state
 from tinytensor.core.tensor import Tensor
+from tinytensor.cpython.locks import ThreadLock
 from tinytensor.ops.creation import tensor
 from tinytensor.torch_names import missing_names
 from tinytensor.torch_names.typeinfo import Unstored
@@ -190,7 +191,7 @@ class _Following(threading.local):
 
 
 _following = _Following()
-_lock, _inside = threading.Lock(), []  # how many `with` blocks are open, in all threads
+_held, _inside = ThreadLock(), []  # how many `with` blocks are open, in all threads
 
 
 @contextmanager
@@ -208,7 +209,7 @@ def pytorch_follows_us() -> Iterator[None]:
         yield
         return
     base = torch.autograd.function._SingleLevelFunction
-    with _lock:
+    with _held.lock:
         _inside.append(torch._C._set_grad_enabled if not _inside else _inside[0])
         if len(_inside) == 1:
             base.apply = classmethod(functools.partial(_apply, base))
@@ -216,7 +217,7 @@ def pytorch_follows_us() -> Iterator[None]:
     try:
         yield
     finally:
-        with _lock:
+        with _held.lock:
             theirs = _inside.pop()
             if not _inside:
                 del base.apply

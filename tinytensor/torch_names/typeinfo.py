@@ -6,6 +6,7 @@ from tinytensor.core import dtypes
 from tinytensor.core.dtype_objects import DType, naming
 from tinytensor.core.dtypes import CATEGORY
 from tinytensor.core.tensor import Tensor
+from tinytensor.ops.argument_errors import named
 from tinytensor.ops.creation import as_dtype
 
 
@@ -13,7 +14,10 @@ class Unstored:
     """A dtype of PyTorch that no tensor has here: it can be named and compared; using it raises."""
 
     def __init__(self, name: str):
-        self.name = name
+        self.name, self.__module__ = name, "tinytensor"
+
+    def __reduce__(self):
+        return self.name  # pickle writes the name, as for a class
 
     def __repr__(self) -> str:
         return self.name
@@ -73,7 +77,10 @@ class iinfo:
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
 
 
-get_default_dtype, result_type = naming(dtypes.get_default_dtype), naming(dtypes.result_type)
+get_default_dtype, result_type = (
+    named(f"{__name__}.{function.__name__}", naming(function))
+    for function in (dtypes.get_default_dtype, dtypes.result_type)
+)
 
 
 @naming

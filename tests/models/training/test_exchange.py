@@ -80,6 +80,20 @@ def test_shards_and_prefixes_and_masks(folder):
     near(logits(import_folder(folder), TOKENS), expected)
 
 
+@pytest.mark.parametrize("before", ["module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module.transformer."])
+@pytest.mark.parametrize("inside", [False, True])
+def test_names_of_wrappers_are_taken_off(folder, before, inside):
+    """A checkpoint of a model that DistributedDataParallel or compile wrapped, or whose blocks compile wrapped."""
+    weights = {before + name: array for name, array in random_weights().items()}
+    if inside:
+        weights = {name.replace("h.1.", "h.1._orig_mod."): array for name, array in weights.items()}
+    save_file(weights, folder / "model.safetensors")
+    near(logits(import_folder(folder), TOKENS), gpt2_logits(random_weights(), TOKENS))
+    save_file(weights | {"wte.weight": random_weights()["wte.weight"]}, folder / "model.safetensors")
+    with pytest.raises(ExchangeError, match=r"there twice, with and without transformer\., module\. or _orig_mod\."):
+        import_folder(folder)
+
+
 def test_a_head_that_is_not_tied(folder):
     weights = random_weights() | {"lm_head.weight": np.random.default_rng(5).normal(size=(300, 24)).astype(np.float32)}
     save_file(weights, folder / "model.safetensors")
@@ -166,7 +180,7 @@ def nanogpt(folder, bias: bool, prefix: str = "", **arguments):
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("prefix", ["", "_orig_mod."])
+@pytest.mark.parametrize("prefix", ["", "_orig_mod.", "module._orig_mod."])
 @pytest.mark.parametrize("as_json", [True, False])
 def test_nanogpt_is_imported(bias, prefix, as_json, tmp_path, capsys):
     weights = nanogpt(tmp_path, bias, prefix)
@@ -315,7 +329,7 @@ REFUSED = {
     "of whole numbers": (weights(lambda w: w.update({"ln_f.bias": np.zeros(24, np.int64)})), "ln_f.bias is int64"),
     "of complex numbers": (weights(lambda w: w.update({"ln_f.bias": np.zeros(24, np.uint16)})), "is stored as U16"),
     "NaN": (weights(lambda w: w.update({"ln_f.bias": NAN})), "ln_f.bias holds NaN or inf"),
-    "twice": (weights(lambda w: w.update({"transformer.ln_f.bias": NAN})), "stands there twice"),
+    "twice": (weights(lambda w: w.update({"transformer.ln_f.bias": NAN})), "a weight is there twice"),
     "an odd name": (weights(lambda w: w.update({"h.0.lora": NAN})), "GPT-2 has no weight h.0.lora"),
     "cut weights": (
         lambda f: (f / "model.safetensors").write_bytes((f / "model.safetensors").read_bytes()[:-5]),

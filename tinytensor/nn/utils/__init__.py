@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 from itertools import accumulate, pairwise
+from typing import Any
 
 from tinytensor import kernels
 from tinytensor.core.dispatch import contiguous, empty, launch
@@ -13,6 +14,15 @@ from tinytensor.nn.module import Module, Parameter
 from tinytensor.nn.utils import rnn
 from tinytensor.ops.creation import zeros
 from tinytensor.ops.shape import cat, stack
+
+
+def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
+    """Take a prefix ("module.", say) off the names in a state, in place; names without it stay."""
+    renamed = {name.removeprefix(prefix): value for name, value in state_dict.items()}
+    if len(renamed) < len(state_dict):
+        raise ValueError(f"consume_prefix_in_state_dict_if_present: a name is there with and without {prefix!r}")
+    state_dict.clear()
+    state_dict.update(renamed)
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:

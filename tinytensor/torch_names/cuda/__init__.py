@@ -3,6 +3,7 @@
 from contextlib import nullcontext
 from types import SimpleNamespace
 
+from tinytensor.ops.argument_errors import named
 from tinytensor.torch_names.cuda import amp
 
 
@@ -43,8 +44,8 @@ def _refused(what: str):
     def refuse(*args, **kwargs):
         raise RuntimeError(f"cuda.{what}: there is no CUDA device here; ask cuda.is_available() first, use the CPU")
 
-    refuse.__name__, refuse.__doc__ = what, "There is no CUDA device here: RuntimeError."
-    return refuse
+    refuse.__doc__ = "There is no CUDA device here: RuntimeError."
+    return named(f"{__name__}.{what}", refuse)
 
 
 current_device = _refused("current_device")
