@@ -19,7 +19,7 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.native.fastmath import erf as fast_erf
 from tinytensor.native.fastmath import exp as fast_exp
 from tinytensor.native.fastmath import expm1 as fast_expm1
-from tinytensor.native.fastmath import gelu_slope, normal_cdf
+from tinytensor.native.fastmath import gelu_slope, log1p_of_fraction, normal_cdf
 from tinytensor.native.fastmath import log as fast_log
 from tinytensor.native.fastmath import log1p as fast_log1p
 from tinytensor.native.fastmath import tanh as fast_tanh
@@ -482,7 +482,7 @@ class logsigmoid:
     def kernel(x):
         zero = type(x)(0)
         size = -x if x > zero else x  # -|x|, so that exp does not overflow
-        return (zero if x > zero else x) - fast_log(type(x)(1) + fast_exp(size))
+        return (zero if x > zero else x) - log1p_of_fraction(fast_exp(size))
 
     def grad_x(g, x):
         return g * sigmoid(-x)

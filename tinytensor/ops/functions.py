@@ -19,7 +19,7 @@ from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.native.fastmath import exp as fast_exp
 from tinytensor.native.fastmath import log as fast_log
-from tinytensor.native.fastmath import log1p as fast_log1p
+from tinytensor.native.fastmath import log1p_of_fraction
 from tinytensor.ops.arguments import (
     dimension,
     nonempty_dimensions,
@@ -182,7 +182,7 @@ class logaddexp_op:
 
     def kernel(a, b):  # the larger one is taken out; equal infinities have no difference
         gap = type(a)(0) if a == b else -abs(a - b)
-        return (a if a > b else b) + fast_log1p(fast_exp(gap))
+        return (a if a > b else b) + log1p_of_fraction(fast_exp(gap))
 
     def grad_a(g, a, b):
         return g * sigmoid(_difference(a, b))
