@@ -1,5 +1,7 @@
 """Values and gradients where a formula that looks right loses digits, against true ones."""
 
+import math
+
 import mpmath
 import numpy as np
 import pytest
@@ -41,3 +43,59 @@ def test_confident_right_answers_cost_something(function, dtype, tolerance):
     y, slope = value_and_gradient(function, SURE, dtype)
     np.testing.assert_allclose(y, true_values(lambda v: mpmath.log1p(mpmath.exp(-v)), SURE), rtol=tolerance)
     np.testing.assert_allclose(slope, true_values(lambda v: -1 / (1 + mpmath.exp(v)), SURE), rtol=tolerance)
+
+
+@pytest.mark.parametrize("size", [1e-38, 1e-25, 1.0, 1e20, 1e37])
+def test_spread_and_length_of_large_and_small_numbers(size):
+    """The squares of these are no float32."""
+    few = [size, 2 * size]
+    for correction, right in ((1, math.sqrt(0.5)), (0, 0.5)):
+        y, slope = value_and_gradient(lambda x, c=correction: x.std(correction=c), few, tt.float32)
+        np.testing.assert_allclose(y, right * size, rtol=1e-6)
+        np.testing.assert_allclose(slope, [-right, right], rtol=1e-6)
+    y, mean = tt.std_mean(tt.tensor([few, few]), 1)
+    np.testing.assert_allclose(y.numpy(), math.sqrt(0.5) * size, rtol=1e-6)
+    np.testing.assert_allclose(mean.numpy(), 1.5 * size, rtol=1e-6)
+    y, slope = value_and_gradient(lambda x: x.norm(), few, tt.float32)
+    np.testing.assert_allclose(y, math.sqrt(5) * size, rtol=1e-6)
+    np.testing.assert_allclose(slope, [1 / math.sqrt(5), 2 / math.sqrt(5)], rtol=1e-6)
+    x = tt.tensor([few])
+    np.testing.assert_allclose(F.normalize(x, eps=0.0).numpy(), [[1 / math.sqrt(5), 2 / math.sqrt(5)]], rtol=1e-6)
+    np.testing.assert_allclose(F.cosine_similarity(x, x, eps=0.0).numpy(), [1.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (1, 70_000), (7, 1300, 3)])
+def test_lengths_over_all_dimensions(shape):
+    x = np.random.default_rng(0).standard_normal(shape)
+    for dtype, tolerance in ((np.float32, 2e-6), (np.float64, 1e-14)):
+        t = tt.tensor(x.astype(dtype))
+        for dim in (None, 0, 1, -1):
+            right = np.sqrt((x.astype(dtype).astype(np.float64) ** 2).sum(dim))
+            np.testing.assert_allclose(t.norm(2, dim).numpy(), right, rtol=tolerance)
+            np.testing.assert_allclose(
+                t.std(dim, correction=0).numpy(), t.numpy().astype(float).std(dim), rtol=tolerance
+            )
+
+
+@pytest.mark.parametrize(("dtype", "least"), [(tt.int64, -(2**63)), (tt.int32, -(2**31))])
+def test_whole_quotients_and_rests_at_the_ends(dtype, least):
+    """A quotient that is no integer of this size wraps; a rest always is one."""
+    dividends, divisors = [least, least + 1, -least - 1, -(2**30) - 1, 7, -7, 0], [-1, 1, 3, -3, least, -least - 1]
+    a, b = tt.tensor([[n] * len(divisors) for n in dividends], dtype=dtype), tt.tensor(divisors, dtype=dtype)
+
+    def each(function):
+        return [[function(n, m) for m in divisors] for n in dividends]
+
+    def wrapped(n):
+        return (n - least) % (-2 * least) + least
+
+    def cut(n, m):
+        return abs(n) // abs(m) * (1 if (n < 0) == (m < 0) else -1)
+
+    floors, cuts = each(lambda n, m: wrapped(n // m)), each(lambda n, m: wrapped(cut(n, m)))
+    assert (a // b).tolist() == a.div(b, rounding_mode="floor").tolist() == floors
+    assert a.div(b, rounding_mode="trunc").tolist() == cuts
+    assert (a % b).tolist() == each(lambda n, m: n % m)
+    assert tt.fmod(a, b).tolist() == each(lambda n, m: n - m * cut(n, m))
+    assert (a // -1).tolist() == [[wrapped(-n)] * len(divisors) for n in dividends]
+    assert (a % -1).tolist() == [[0] * len(divisors)] * len(dividends)

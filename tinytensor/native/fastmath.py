@@ -1,4 +1,4 @@
-"""Functions of one number for kernels: in float32 arithmetic that the compiler vectorises, elsewhere the C library's.
+"""Functions of numbers for kernels: in float32 arithmetic that the compiler vectorises, elsewhere the C library's.
 
 Numba's own np.exp, np.tanh and math.erf are a call into the C library for every element, ten times slower.
 Python code, `NUMBA_DISABLE_JIT=1` and the symbolic reading see only the plain meaning, `exp(x) = np.exp(x)`;
@@ -353,3 +353,30 @@ def _gelu_slope_float32(x, half, root_half, density):
     p = _SLOPE_P0 + u * (_SLOPE_P1 + u * (_SLOPE_P2 + u * (_SLOPE_P3 + u * (_SLOPE_P4 + u * _SLOPE_P5))))
     q = _ONE + u * (_SLOPE_Q1 + u * (_SLOPE_Q2 + u * (_SLOPE_Q3 + u * (_SLOPE_Q4 + u * _SLOPE_Q5))))
     return _HALF + c * p / q
+
+
+# No processor divides the least integer by -1. Its quotient, which is no integer of this size, wraps to itself.
+
+
+def floor_quotient(a, b):
+    r"""Return y = \lfloor a / b \rfloor; integers wrap, of the least one and -1 too."""
+    return a // b
+
+
+@overload(floor_quotient, jit_options=_FLAGS)
+def _floor_quotient_compiled(a, b):
+    if b == types.int64:  # smaller ones are divided as int64
+        return lambda a, b: -a if b == -1 else a // b
+    return lambda a, b: a // b
+
+
+def floor_rest(a, b):
+    r"""Return y = a - b \lfloor a / b \rfloor, which is 0 of all integers a and b = -1."""
+    return a % b
+
+
+@overload(floor_rest, jit_options=_FLAGS)
+def _floor_rest_compiled(a, b):
+    if b == types.int64:  # smaller ones are divided as int64
+        return lambda a, b: a - a if b == -1 else a % b
+    return lambda a, b: a % b

@@ -19,7 +19,7 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.native.fastmath import erf as fast_erf
 from tinytensor.native.fastmath import exp as fast_exp
 from tinytensor.native.fastmath import expm1 as fast_expm1
-from tinytensor.native.fastmath import gelu_slope, log1p_of_fraction, normal_cdf
+from tinytensor.native.fastmath import floor_quotient, floor_rest, gelu_slope, log1p_of_fraction, normal_cdf
 from tinytensor.native.fastmath import log as fast_log
 from tinytensor.native.fastmath import log1p as fast_log1p
 from tinytensor.native.fastmath import tanh as fast_tanh
@@ -102,7 +102,18 @@ class floor_divide_op:
     r"y = \lfloor a / b \rfloor"
 
     def kernel(a, b):
-        return a // b
+        return floor_quotient(a, b)
+
+
+@op
+class trunc_divide_op:
+    r"y = a / b of whole numbers, without its decimals"
+
+    kinds = "i"
+
+    def kernel(a, b):
+        quotient, zero = floor_quotient(a, b), type(a)(0)
+        return quotient + type(a)(1) if quotient * b != a and (a < zero) != (b < zero) else quotient
 
 
 @op
@@ -110,7 +121,7 @@ class remainder_op:
     r"y = a - b \lfloor a / b \rfloor"
 
     def kernel(a, b):
-        return a % b
+        return floor_rest(a, b)
 
     def grad_a(g):
         return g
@@ -460,16 +471,6 @@ class sqrt:
 
     def grad_x(g, y):
         return g / (2 * y)
-
-
-@op
-class root:
-    r"y = \sqrt{x}, with the gradient 0 at 0 (a length has no direction there)"
-
-    kernel = sqrt.kernel
-
-    def grad_x(g, y):
-        return where(y == 0, 0, g / (2 * y))
 
 
 @appears("F.logsigmoid nn.LogSigmoid")
@@ -1088,7 +1089,9 @@ def div(a: Tensor | float, b: Tensor | float, *, rounding_mode: str | None = Non
         return floor_divide(a, b)
     if rounding_mode == "trunc":
         _no_integer_zero("div", a, b)
-        return trunc(true_divide(a, b)).to(result_type(a, b))
+        if (dtype := result_type(a, b)).kind in "iu":  # their quotient in float32 has 24 bits
+            return trunc_divide_op(tensor_of_dtype(a, dtype, "div"), tensor_of_dtype(b, dtype, "div"))
+        return trunc(true_divide(a, b))
     raise RuntimeError(f"div: rounding_mode must be None, 'floor' or 'trunc', got {rounding_mode!r}")
 
 

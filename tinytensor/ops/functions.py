@@ -251,7 +251,11 @@ def fmod(a: Tensor, b: Tensor | float) -> Tensor:
     """y = a - b trunc(a / b): it has the sign of a (remainder has that of b)."""
     dtype = result_type(a, b)
     refuse_only_bools("fmod", dtype)
-    a, size = a.to(dtype), absolute(tensor_of_dtype(within(b, dtype), dtype))
+    a, b = a.to(dtype), tensor_of_dtype(within(b, dtype), dtype)
+    if dtype.kind == "i":  # the least one has no absolute value
+        rest = remainder(a, b)
+        return where(logical_and(rest != 0, (a < 0) != (b < 0)), rest - b, rest)
+    size = absolute(b)
     return where(a < 0, -remainder(-a, size), remainder(a, size))
 
 

@@ -92,12 +92,11 @@ NAMED: dict[str, tuple[Callable[..., Expr], str]] = {  # their results are lines
     "tanh": (sympy.tanh, "h"),
     "sigmoid": (sigmoid, "s"),
     "sqrt": (sympy.sqrt, "r"),
-    "root": (sympy.sqrt, "r"),
     "rsqrt": (lambda x: Pow(x, Rational(-1, 2)), "r"),
     **{n: (getattr(sympy, n), n) for n in ("sin", "cos", "asin", "acos", "atan", "asinh", "erf")},
 }
 SMALL = Rational(1, 10**5)  # a bound that only keeps a norm from being 0
-ROOTS = {"sqrt", "root", "rsqrt"}
+ROOTS = {"sqrt", "rsqrt"}
 FIRST = {"silu": (sigmoid, "s"), "gelu_erf": (Phi, "p")}  # x f(x), with f(x) a line
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from sympy import Mul, S, exp, log
+from sympy import Mul, S, exp, log, sqrt
 
 from tinytensor.symbolic.any_size.meanings.step import Step, common_dimension, elementwise, meaning, widened
 from tinytensor.symbolic.any_size.values import Chosen, Closed, Dims, Group, Value, named
@@ -34,6 +34,15 @@ def summed(step: Step) -> Value:
     count = Mul(*[i.size for i in over]) if step.op == "reduce_mean" else S.One
     value = Value(new, lambda *indices: total(x.entry(*at(*indices)), *over) / count)
     return step.name(value, "μ" if step.op == "reduce_mean" else "s", "anywhere") if value.sizes else value
+
+
+@meaning("reduce_norm")
+def length(step: Step) -> Value:
+    x, dims, keepdim, n = step.args
+    squares = elementwise(step, lambda x: x**2, step.finite(x))
+    new, at, over = _over(step, squares, dims, bool(keepdim))
+    square = step.name(Value(new, lambda *indices: total(squares.entry(*at(*indices)), *over)), "s", "anywhere")
+    return step.name(elementwise(step, lambda s, n: sqrt(s / n), square, n), "r")
 
 
 @meaning("reduce_amax", "reduce_amin", "reduce_max", "reduce_min")
