@@ -99,3 +99,30 @@ def test_whole_quotients_and_rests_at_the_ends(dtype, least):
     assert tt.fmod(a, b).tolist() == each(lambda n, m: n - m * cut(n, m))
     assert (a // -1).tolist() == [[wrapped(-n)] * len(divisors) for n in dividends]
     assert (a % -1).tolist() == [[0] * len(divisors)] * len(dividends)
+
+
+@pytest.mark.parametrize(
+    ("x", "slope"),
+    [
+        ([1.0, 2.0, 2.0, 3.0], [0, 0.5, 0.5, 0]),
+        ([2.0, 2.0, 2.0], [1 / 3] * 3),
+        ([4.0, 1.0], [0, 1]),
+        ([5.0], [1]),
+        ([0.0, -0.0, 1.0], [0.5, 0.5, 0]),
+        ([math.nan, 1.0, math.nan], [0.5, 0, 0.5]),
+        ([math.inf, math.inf, 1.0], [0.5, 0.5, 0]),
+        ([-math.inf, -math.inf, 1.0], [0.5, 0.5, 0]),
+        ([[1.0, 3.0], [3.0, 3.0]], [[0, 1 / 3], [1 / 3, 1 / 3]]),
+    ],
+)
+def test_equal_medians_share_the_gradient(x, slope):
+    """Of all elements, as max() and min(); along a dimension one of them takes it, as in PyTorch."""
+    x = tt.tensor(x, requires_grad=True)
+    y = x.median()
+    assert y.item() == x.detach().median().item() or math.isnan(y.item())
+    y.backward()
+    np.testing.assert_allclose(x.grad.numpy(), slope)
+    along = tt.tensor([2.0, 2.0, 2.0], requires_grad=True)
+    for one in (along.median(0).values, along.kthvalue(2).values):
+        (g,) = tt.autograd.grad(one, along)
+        assert sorted(g.tolist()) == [0, 0, 1]

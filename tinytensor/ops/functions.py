@@ -60,7 +60,7 @@ from tinytensor.ops.generator import Generator
 from tinytensor.ops.in_place import copy_
 from tinytensor.ops.index import gather, index_select, nonzero
 from tinytensor.ops.order import sort
-from tinytensor.ops.reduce import ValuesIndices, amax, amin, mean, norm, std, sum, var
+from tinytensor.ops.reduce import ValuesIndices, amax, amin, max, mean, min, norm, std, sum, var
 from tinytensor.ops.shape import (
     broadcast_tensors,
     cat,
@@ -460,13 +460,27 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesI
 
 @appears("median Tensor.median")
 def median(x: Tensor, dim: int | None = None, keepdim: bool = False):
-    """The element in the middle, the lower of two; over one `dim`: (values, indices). NaN if there is one."""
+    """The element in the middle, the lower of two; over one `dim`: (values, indices). NaN if there is one.
+
+    Of all elements, equal ones share the gradient; over one `dim`, the one at the index takes it.
+    """
+    if dim is None and x.requires_grad and x.dtype.kind == "f":
+        return _shared_among_equals(x, median(x.detach()))
     rows, shape, kept = _rows(x, dim, "median")
     values, indices = sort(rows, -1)  # NaN is the last
     n = rows.shape[-1]
     middle = where(isnan(values[..., -1]), n - 1, (n - 1) // 2).unsqueeze(-1)
     values, indices = (reshape(gather(part, -1, middle), kept if keepdim else shape) for part in (values, indices))
     return values if dim is None else ValuesIndices((values, indices))
+
+
+def _shared_among_equals(x: Tensor, value: Tensor) -> Tensor:
+    """The value of some elements of x, as the largest of them: max shares its gradient among equals.
+
+    The others count as -inf; -inf itself is the least of all elements.
+    """
+    low, equal = value == -math.inf, logical_or(x.detach() == value, logical_and(isnan(x.detach()), isnan(value)))
+    return where(low, min(x), max(where(equal, x, -math.inf)))
 
 
 @appears("quantile Tensor.quantile")
