@@ -2,6 +2,7 @@
 
 import copy
 import importlib
+import math
 import subprocess
 import sys
 import types
@@ -217,3 +218,72 @@ def test_manual_seed_needs_an_integer():
         with pytest.raises(TypeError, match="manual_seed: expected a whole number, got"):
             tt.manual_seed(seed)
     assert tt.manual_seed(np.int64(3)) is tt.default_generator
+
+
+def test_gradient_scaler_leaves_out_a_step_with_an_infinite_gradient():
+    """On "cpu" as PyTorch's: the factor shrinks then, and grows after enough other steps."""
+    x = tt.tensor([1.0, 2.0], requires_grad=True)
+    optimizer = tt.optim.SGD([x], 0.5)
+    scaler = tt.amp.GradScaler("cpu", init_scale=8.0, growth_interval=2)
+    assert scaler.is_enabled() and scaler.get_scale() == 8
+
+    def step(factor, unscale=False):
+        optimizer.zero_grad()
+        scaler.scale((x * factor).sum()).backward()
+        if unscale:
+            scaler.unscale_(optimizer)
+            assert x.grad.tolist() == [factor, factor]
+        result = scaler.step(optimizer)
+        scaler.update()
+        return result
+
+    step(math.inf)
+    assert x.tolist() == [1, 2] and scaler.get_scale() == 4
+    step(1.0, unscale=True)
+    assert x.tolist() == [0.5, 1.5] and scaler.get_scale() == 4
+    step(math.nan)
+    assert x.tolist() == [0.5, 1.5] and scaler.get_scale() == 2
+    step(1.0)
+    assert scaler.get_scale() == 2
+    step(1.0)
+    assert x.tolist() == [-0.5, 0.5] and scaler.get_scale() == 4  # two in a row
+    state = scaler.state_dict()
+    assert state == {
+        "scale": 4.0,
+        "growth_factor": 2.0,
+        "backoff_factor": 0.5,
+        "growth_interval": 2,
+        "_growth_tracker": 0,
+    }
+    other = tt.amp.GradScaler("cpu")
+    assert other.get_scale() == 65536
+    other.load_state_dict(state)
+    assert other.state_dict() == state
+    assert [t.item() for t in scaler.scale([tt.tensor(1.0), tt.tensor(2.0)])] == [4, 8]
+    with pytest.raises(RuntimeError, match=r"empty"):
+        other.load_state_dict({})
+    with pytest.raises(RuntimeError, match=r"no gradient was looked at"):
+        scaler.update()
+    scaler.unscale_(optimizer)
+    with pytest.raises(RuntimeError, match=r"called already"):
+        scaler.unscale_(optimizer)
+    with pytest.raises(RuntimeError, match=r"no parameter of the optimizer has a gradient"):
+        other.step(tt.optim.SGD([tt.zeros(2, requires_grad=True)], 0.1))
+    with pytest.raises(RuntimeError, match=r"no closure"):
+        scaler.step(optimizer, closure=lambda: None)
+    with pytest.raises(ValueError, match=r"growth_factor above 1"):
+        tt.amp.GradScaler("cpu", growth_factor=1.0)
+
+
+@pytest.mark.parametrize(
+    "scaler", [tt.amp.GradScaler(), tt.amp.GradScaler("cuda"), tt.amp.GradScaler("cpu", enabled=False)]
+)
+def test_other_gradient_scalers_pass_everything_through(scaler):
+    x = tt.tensor([1.0], requires_grad=True)
+    optimizer = tt.optim.SGD([x], 0.5)
+    loss = (x * math.inf).sum()
+    assert not scaler.is_enabled() and scaler.scale(loss) is loss and scaler.state_dict() == {}
+    loss.backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert x.item() == -math.inf and scaler.get_scale() == 1
