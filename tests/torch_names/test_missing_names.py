@@ -220,7 +220,7 @@ def test_manual_seed_needs_an_integer():
     assert tt.manual_seed(np.int64(3)) is tt.default_generator
 
 
-def test_gradient_scaler_leaves_out_a_step_with_an_infinite_gradient():
+def test_gradient_scaler_leaves_out_infinite_steps():
     """On "cpu" as PyTorch's: the factor shrinks then, and grows after enough other steps."""
     x = tt.tensor([1.0, 2.0], requires_grad=True)
     optimizer = tt.optim.SGD([x], 0.5)

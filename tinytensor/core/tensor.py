@@ -19,6 +19,7 @@ from tinytensor.core.dispatch import move, state
 from tinytensor.core.dtype_objects import NAMED, DType
 from tinytensor.core.interchange import HookHandle, Interchange, Left
 from tinytensor.core.meta import Meta
+from tinytensor.core.parts import copy_memory
 
 _new_object = object.__new__
 
@@ -207,9 +208,8 @@ class Tensor(Interchange):
     def __deepcopy__(self, memo):
         if self.node is not None:
             raise RuntimeError("deepcopy: only tensors made by the user can be copied; .detach() this one first")
-        # Without the subclass's __init__, whose arguments are not known here.
-        result = self.__class__.__new__(self.__class__)
-        Tensor.of(self._data if self.is_meta else self._data.copy(), self.requires_grad, result)
+        result = self.__class__.__new__(self.__class__)  # without a subclass's __init__, whose arguments are not known
+        copy_memory(self, result, memo)
         if self._grad is not None:
             result._grad = Tensor.of(self.held_grad()._data.copy())
         return result
