@@ -126,3 +126,15 @@ def test_equal_medians_share_the_gradient(x, slope):
     for one in (along.median(0).values, along.kthvalue(2).values):
         (g,) = tt.autograd.grad(one, along)
         assert sorted(g.tolist()) == [0, 0, 1]
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(tt.float32, 6e-7), (tt.float64, 2e-15)])
+def test_hyperbolic_functions_near_0_and_far_from_it(dtype, tolerance):
+    """The slope of cosh near 0 is x; e^89 is no float32, but half of it is."""
+    points = [0.0, 1e-30, 1e-8, 1e-7, 1e-3, 0.5, 1.0, 9.0, 40.0, 88.5, 89.2]
+    points += [-x for x in points]
+    for ours, theirs in (("sinh", "cosh"), ("cosh", "sinh")):
+        y, slope = value_and_gradient(getattr(tt, ours), points, dtype)
+        exact = tt.tensor(points, dtype=dtype).tolist()
+        np.testing.assert_allclose(y, true_values(getattr(mpmath, ours), exact), rtol=tolerance)
+        np.testing.assert_allclose(slope, true_values(getattr(mpmath, theirs), exact), rtol=tolerance)

@@ -531,6 +531,40 @@ class cos:
         return -g * sin(x)
 
 
+@appears("sinh Tensor.sinh Tensor.sinh_")
+@op
+class sinh:
+    r"y = (e^x - e^{-x}) / 2"
+
+    dtype = "float"
+
+    def kernel(x):  # 2 sinh(x / 2) cosh(x / 2), since e^x overflows where half of it does not
+        zero, one, two = type(x)(0), type(x)(1), type(x)(2)
+        less = fast_expm1((x if x > zero else -x) / two)
+        inverse = one / (one + less)
+        y = (less + less * inverse) * ((one + less + inverse) / two)
+        return x if x == zero or x - x != x - x else y if x > zero else -y  # with the sign of 0, and infinities
+
+    def grad_x(g, x):
+        return g * cosh(x)
+
+
+@appears("cosh Tensor.cosh Tensor.cosh_")
+@op
+class cosh:
+    r"y = (e^x + e^{-x}) / 2"
+
+    dtype = "float"
+
+    def kernel(x):
+        one, two = type(x)(1), type(x)(2)
+        half = fast_exp((x if x > type(x)(0) else -x) / two)  # the root of e^|x|
+        return half / two * half + one / (two * half) / half
+
+    def grad_x(g, x):
+        return g * sinh(x)
+
+
 @appears("asin Tensor.asin Tensor.asin_ arcsin Tensor.arcsin Tensor.arcsin_")
 @op
 class asin:

@@ -34,8 +34,6 @@ from tinytensor.ops.elementwise import (
     clamp,
     cos,
     eq,
-    exp,
-    expm1,
     floor_divide_op,
     isfinite,
     isnan,
@@ -85,20 +83,6 @@ def _float(x: Tensor) -> Tensor:
 def tan(x: Tensor) -> Tensor:
     r"""y = \sin x / \cos x."""
     return sin(x) / cos(x)
-
-
-@appears("sinh Tensor.sinh Tensor.sinh_")
-def sinh(x: Tensor) -> Tensor:
-    """y = (e^x - e^{-x}) / 2, exact for small x too."""
-    x = _float(x)
-    return (expm1(x) - expm1(-x)) / 2
-
-
-@appears("cosh Tensor.cosh Tensor.cosh_")
-def cosh(x: Tensor) -> Tensor:
-    """y = (e^x + e^{-x}) / 2."""
-    x = _float(x)
-    return (exp(x) + exp(-x)) / 2
 
 
 @appears("acosh arccosh Tensor.acosh Tensor.arccosh Tensor.acosh_ Tensor.arccosh_")
