@@ -139,6 +139,8 @@ KINKS: dict[str, list[tuple[tuple, dict]]] = {
     "relu_backward": [(([1.0, 2.0], [0.0, 3.0]), {})],
     "sloped": [(([1.0, 2.0], [0.0, 3.0], Fraction(1, 3)), {})],
     "logsigmoid": [(([0.0, 1.0],), {})],
+    "logit": [(([Fraction(1, 4), Fraction(3, 4)],), {})],
+    "softsign": [(([0.0, 1.0],), {})],
     "sinh": [(([0.0, 1.0],), {})],
     "cosh": [(([0.0, 1.0],), {})],
     "softplus": [(([1.0, 2.0], 1, 1), {"x": LEFT})],

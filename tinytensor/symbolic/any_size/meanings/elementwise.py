@@ -35,6 +35,8 @@ FORMULAS: dict[str, Callable[..., Expr]] = {
     "log2": lambda x: log(x) / log(2),
     "log10": lambda x: log(x) / log(10),
     "log1p": lambda x: log(1 + x),
+    "logit": lambda x: log(x) - log(1 - x),
+    "softsign": lambda x: x / (1 + absolute(x)),
     "sinh": lambda x: (exp(x) - exp(-x)) / 2,
     "cosh": lambda x: (exp(x) + exp(-x)) / 2,
     "clipped_log": lambda x, low: log(x),
