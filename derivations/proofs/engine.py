@@ -77,6 +77,7 @@ CALLS = {
     **{op.name: formula_calls(op) for op in OPS.values() if is_formula(op) and op.differentiable},
     **{name: [(x, y), (x, Fraction(1, 3))] for name in ("clamp_min", "clamp_max", "remainder")},
     "power": [(positive[0], y), *((x, n) for n in (3, 1, 0))],
+    "logit": [(symbols("x", 2, 3, witness=Fraction(w, 8)),) for w in (1, 3, 7)],  # around 1/2, and on both sides
     "elu": [(x,), (x, EPS, SCALE, SMOOTHING)],  # other constants than 1
     "softplus": [(x,), (x, SCALE, 20)],
     "clone": [(x,)],

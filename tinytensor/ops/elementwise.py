@@ -774,12 +774,10 @@ class gelu_tanh_backward:
     r"y = \tfrac12 h (1 + t + x (1 - t^2) t'), t = \tanh(\sqrt{2/\pi} (x + 0.044715 x^3)), h the gradient at gelu_tanh"
 
     def kernel(h, x, half=0.5, slope=SLOPE, cubic=CUBIC, three_cubic=3 * CUBIC):
-        zero, one = type(x)(0), type(x)(1)
-        square, steep = x * x, slope * x
-        t = fast_tanh(steep * (one + cubic * square))
-        flat = one - t * t  # 0 where x is large, and there x^2 may be inf
-        rise = steep * flat * (one + three_cubic * square)
-        return h * half * (one + t + (zero if flat == zero else rise))
+        one, steep = type(x)(1), slope * x
+        t = fast_tanh(steep * (one + cubic * x * x))
+        rise = steep * (one - t * t)  # 0 where x is large, and there x^2 may be inf
+        return h * half * (one + t + (rise + rise * x * (three_cubic * x)))
 
     def definition(h, x, half, slope, cubic, three_cubic):
         t = tanh(slope * (x + cubic * x * x * x))

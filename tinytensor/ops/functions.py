@@ -139,13 +139,13 @@ class logit_op:
     kinds = "fO"
 
     def kernel(x):  # around 1/2 the logarithm of a number near 1: 2 x - 1 is exact there
-        one = type(x)(1)
-        more = x + x - one
-        size = abs(more)
-        return fast_log1p(more / (one - x)) if size + size < one else fast_log(x) - fast_log1p(-x)
+        one, four = type(x)(1), x + x + x + x
+        if four > one and four < one + one + one:
+            return fast_log1p((x + x - one) / (one - x))
+        return fast_log(x) - fast_log1p(-x)
 
     def grad_x(g, x):
-        return g / x / (1 - x)
+        return g / x + g / (1 - x)
 
 
 @appears("xlogy Tensor.xlogy Tensor.xlogy_")
