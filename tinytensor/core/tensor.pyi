@@ -23,6 +23,7 @@ from tinytensor.core.dispatch import move, state
 from tinytensor.core.dtype_objects import NAMED, DType
 from tinytensor.core.interchange import HookHandle, Interchange, Left
 from tinytensor.core.meta import Meta
+from tinytensor.core.parts import copy_memory
 _new_object: Any
 
 class Version:
