@@ -42,7 +42,8 @@ def length(step: Step) -> Value:
     squares = elementwise(step, lambda x: x**2, step.finite(x))
     new, at, over = _over(step, squares, dims, bool(keepdim))
     square = step.name(Value(new, lambda *indices: total(squares.entry(*at(*indices)), *over)), "s", "anywhere")
-    return step.name(elementwise(step, lambda s, n: sqrt(s / n), square, n), "r")
+    count = n.entry() if isinstance(n, Value) else n
+    return step.name(elementwise(step, lambda s: sqrt(s / count), square), "r")
 
 
 @meaning("reduce_amax", "reduce_amin", "reduce_max", "reduce_min")
