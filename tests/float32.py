@@ -71,6 +71,12 @@ def _squares_exp(x, y):
 
 
 @njit
+def _log1p_of_fraction(x, y):
+    for i in range(x.size):
+        y[i] = fastmath.log1p_of_fraction(x[i])
+
+
+@njit
 def _normal_cdf(x, y):
     for i in range(x.size):
         y[i] = fastmath.normal_cdf(x[i], HALF, ROOT_HALF)
@@ -97,7 +103,8 @@ class Function:
     most: float = math.inf  # ... or larger than that one
     cells: int = 64  # of the table of the reference, in a unit of x
     read: int = WHOLE
-    largest: float = math.inf  # the domain ends here
+    smallest: float = -math.inf  # the domain begins here ...
+    largest: float = math.inf  # ... and ends here
     flushes: bool = False  # results that are no normal numbers are 0
     absolute: bool = False  # its bound is an absolute one
 
@@ -134,6 +141,9 @@ FUNCTIONS = {
     "log": Function(KERNELS["log"], _log_1p, *_AROUND_1, cells=256, read=LOG),
     "vectors.log": Function(_vectors_log, _log_1p, *_AROUND_1, cells=256, read=LOG),
     "log1p": Function(KERNELS["log1p"], _log_1p, *_AROUND_1, cells=256, read=LOG_1P),
+    "log1p_of_fraction": Function(
+        _log1p_of_fraction, _log_1p, *_AROUND_1, cells=256, read=LOG_1P, smallest=0.0, largest=1.0
+    ),
     "tanh": Function(KERNELS["tanh"], _tanh, -20, 20, least=-1, most=1),
     "erf": Function(KERNELS["erf"], lambda z: z.erf(), -7, 7, least=-1, most=1),
     "normal_cdf": Function(_normal_cdf, _cdf, -15, 15, least=0, most=1, absolute=True),
@@ -148,6 +158,7 @@ BOUNDS = {
     "log": 8.22e-8,
     "vectors.log": 8.22e-8,
     "log1p": 8.24e-8,
+    "log1p_of_fraction": 1.8e-7,
     "tanh": 3.12e-7,
     "erf": 3.89e-7,
     "normal_cdf": 1.94e-7,
@@ -253,7 +264,7 @@ class Found:
         y = np.empty_like(x)
         with np.errstate(all="ignore"):
             (compute or function.compute)(x, y)
-        keep = ~(x > function.largest)
+        keep = ~((x > function.largest) | (x < function.smallest))
         x, y = (x, y) if keep.all() else (x[keep], y[keep])
         ends = float(function.low), float(function.high), float(function.least), float(function.most)
         kind = function.cells, function.read, function.flushes

@@ -120,6 +120,68 @@ def test_kl_divergence(name):
         kl_divergence(p, Uniform(0.0, 1.0))
 
 
+INF = math.inf
+KL_AT_EDGES = {  # made of, the first, the second: the divergence
+    "probs": [
+        (Categorical, [0.5, 0.5, 0.0], [0.5, 0.5, 0.0], 0.0),
+        (Categorical, [0.5, 0.5, 0.0], [0.25, 0.25, 0.5], math.log(2)),
+        (Categorical, [0.25, 0.25, 0.5], [0.5, 0.5, 0.0], INF),
+        (Categorical, [1.0, 0.0], [0.0, 1.0], INF),
+        (Categorical, [1.0, 0.0], [1.0, 0.0], 0.0),
+        (Bernoulli, 0.0, 0.0, 0.0),
+        (Bernoulli, 1.0, 1.0, 0.0),
+        (Bernoulli, 0.0, 0.5, math.log(2)),
+        (Bernoulli, 1.0, 0.5, math.log(2)),
+        (Bernoulli, 0.5, 0.0, INF),
+        (Bernoulli, 0.5, 1.0, INF),
+        (Bernoulli, 0.0, 1.0, INF),
+        (Bernoulli, 1.0, 0.0, INF),
+    ],
+    "logits": [
+        (Categorical, [0.0, 0.0, -INF], [0.0, 0.0, -INF], 0.0),
+        (Categorical, [0.0, 0.0, -INF], [0.0, 0.0, math.log(2)], math.log(2)),
+        (Categorical, [0.0, 0.0, 0.0], [0.0, 0.0, -INF], INF),
+        (Categorical, [0.0, 0.0], [0.0, -80.0], 40 - math.log(2)),
+        (Bernoulli, -INF, -INF, 0.0),
+        (Bernoulli, INF, INF, 0.0),
+        (Bernoulli, -INF, 0.0, math.log(2)),
+        (Bernoulli, INF, 0.0, math.log(2)),
+        (Bernoulli, 0.0, -INF, INF),
+        (Bernoulli, 0.0, INF, INF),
+        (Bernoulli, -INF, INF, INF),
+        (Bernoulli, 0.0, 80.0, 40 - math.log(2)),
+    ],
+}
+
+
+@pytest.mark.parametrize("made_of", KL_AT_EDGES)
+@pytest.mark.parametrize("dtype", [tt.float32, tt.float64])
+def test_kl_divergence_at_the_edges(made_of, dtype):
+    """No number is NaN: 0 where both are 0, inf where only the second one is."""
+    for kind, first, second, right in KL_AT_EDGES[made_of]:
+        a, b = (tt.tensor(v, dtype=dtype, requires_grad=True) for v in (first, second))
+        y = kl_divergence(kind(**{made_of: a}), kind(**{made_of: b}))
+        assert y.item() == pytest.approx(right, rel=1e-6, abs=1e-9), (kind, first, second)
+        y.backward()
+        assert all(not x.grad.isnan().any() for x in (a, b)), (kind, first, second)
+
+
+def test_entropies_and_probabilities_at_the_edges():
+    for logit, value in ((-INF, 0.0), (INF, 1.0)):
+        certain = Bernoulli(logits=tt.tensor(logit, requires_grad=True))
+        assert certain.entropy().item() == certain.log_prob(tt.tensor(value)).item() == 0
+        assert certain.log_prob(tt.tensor(1 - value)).item() == -INF
+    for p in (0.0, 1.0):
+        assert Bernoulli(tt.tensor(p)).entropy().item() == pytest.approx(0, abs=2e-7)
+        assert Categorical(tt.tensor([p, 1 - p])).entropy().item() == pytest.approx(0, abs=2e-7)
+        logits = tt.tensor([p, 1 - p]).log()
+        assert Categorical(logits=logits).entropy().item() == 0
+    narrow = Normal(0.0, 1e-25)
+    assert narrow.log_prob(tt.tensor(0.0)).item() == pytest.approx(25 * math.log(10) - 0.5 * math.log(2 * math.pi))
+    assert kl_divergence(narrow, Normal(0.0, 1.0)).item() == pytest.approx(25 * math.log(10) - 0.5)
+    assert kl_divergence(narrow, narrow).item() == 0
+
+
 N = 40_000
 
 

@@ -78,6 +78,7 @@ CALLS = {
     **{op.name: formula_calls(op) for op in OPS.values() if is_formula(op) and op.differentiable},
     **{name: [(x, y), (x, Fraction(1, 3))] for name in ("clamp_min", "clamp_max", "remainder")},
     "power": [(positive[0], y), *((x, n) for n in (3, 1, 0))],
+    "logit": [(symbols("x", 2, 3, witness=Fraction(w, 8)),) for w in (1, 3, 7)],  # around 1/2, and on both sides
     "elu": [(x,), (x, EPS, SCALE, SMOOTHING)],  # other constants than 1
     "softplus": [(x,), (x, SCALE, 20)],
     "clone": [(x,)],
@@ -96,6 +97,7 @@ CALLS = {
     "spread": [(symbols("x", 2, 2), (2, 3, 2), (1,)), (symbols("x", 2, 1), (2, 3), (1,))],
     "reduce_sum": [(CUBE, (0, 2), False), (CUBE, (1,), True), (CUBE, (), False)],
     "reduce_mean": [(CUBE, (0, 2), False), (CUBE, (1,), True), (x, (0, 1), False)],
+    "reduce_norm": [(CUBE, (0, 2), False, 1), (CUBE, (1,), True, 2), (x, (0, 1), False, 3)],
     "reduce_prod": [(CUBE, (1,), False), (x, (0, 1), False)],
     "reduce_logsumexp": [(CUBE, (1,), False), (x, (1,), True)],
     **{f"reduce_{n}": [(CUBE, (1,), False), (x, (1,), True)] for n in ("max", "min")},

@@ -260,7 +260,7 @@ def extreme(x, y, index, sign: int):
 
 
 @declare(
-    ("reduce_sum", "reduce_prod", "reduce_logsumexp", "reduce_max", "reduce_min", "sumsq", "cumsum"),
+    ("reduce_sum", "reduce_squares", "reduce_prod", "reduce_logsumexp", "reduce_max", "reduce_min", "sumsq", "cumsum"),
     f"{VALUES}, and the reversed running sum is the adjoint of the other",
     f"{ROWS} numbers in a row, and 83 rows of 5: beyond each block of a sum, in {TASKS} tasks",
 )
@@ -271,6 +271,7 @@ def reductions(trial: Trial) -> None:
     for outer, n, inner in ((5, ROWS, 1), (5, 83, 5)):
         x, y = trial.draw(outer, n, inner), partial(blank, outer, inner)
         trial.forward("reduce_sum", definitions.reduced, x, y())
+        trial.forward("reduce_squares", lambda x, y: {"y": (x * x).sum(1)}, x, y())
         trial.forward("reduce_prod", lambda x, y: {"y": x.prod(1)}, x, y())
         trial.forward("reduce_logsumexp", log_sum_exp, x, y(), y())
         for name, sign in (("reduce_max", 1), ("reduce_min", -1)):

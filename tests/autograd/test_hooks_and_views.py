@@ -1,5 +1,7 @@
 """Hooks and kept gradients of tensors whose memory, or a view of it, is changed in place. The numbers are PyTorch's."""
 
+import copy
+
 import pytest
 
 import tinytensor as tt
@@ -170,3 +172,36 @@ def test_grad_of_a_hooked_tensor_is_the_hooks_result():
     x, y, _ = parts()
     y.register_hook(lambda g: g * 2)
     assert [g.tolist() for g in tt.autograd.grad((y * 3).sum(), [x, y])] == [[6, 6], [6, 6]]
+
+
+@pytest.mark.parametrize("order", [("base", "row", "part"), ("part", "base", "row"), ("row", "part", "base")])
+def test_deepcopy_keeps_what_views_share(order):
+    base = tt.arange(12.0).reshape(3, 4).clone()
+    views = {"base": base, "row": base[1], "part": base.t()[1:3]}
+    copied = copy.deepcopy({name: views[name] for name in order})
+    copied["base"][1, 2] = -1.0
+    assert copied["row"].tolist() == [4, 5, -1, 7]
+    assert copied["part"].tolist() == [[1, 5, 9], [2, -1, 10]]
+    copied["row"].add_(1)
+    assert copied["base"][1].tolist() == [5, 6, 0, 8]
+    assert base.flatten().tolist() == list(range(12))  # nothing is shared with the original
+    alone = copy.deepcopy(base[1])
+    alone.zero_()
+    assert base[1].tolist() == [4, 5, 6, 7]
+
+
+def test_deepcopy_of_a_view_that_requires_grad():
+    view = tt.arange(4.0)[1:3].requires_grad_()
+    copied = copy.deepcopy(view)
+    (copied * copied).sum().backward()
+    assert copied.is_leaf and copied.grad.tolist() == [2, 4] and view.grad is None
+
+
+def test_index_of_an_empty_tensor_is_refused_in_writing_too():
+    """PyTorch takes it, since nothing is written; here it is out of range, as in reading."""
+    x = tt.zeros(0)
+    for key in (3, tt.tensor([3]), -1):
+        with pytest.raises(IndexError, match=r"out of range"):
+            x[key] = 1.0
+    x[tt.zeros(0, dtype=tt.int64)] = 1.0
+    assert x.shape == (0,)

@@ -136,6 +136,16 @@ def test_a_wrong_coefficient_of_log_is_noticed(name):
         assert not wrong.holds()
 
 
+@pytest.mark.parametrize("name", ["_D1", "_D2", "_D3", "_D4"])
+def test_a_wrong_coefficient_of_log1p_of_fraction_is_noticed(name):
+    """One part in a thousand more."""
+    value = np.float32(getattr(fastmath, name) * np.float64(1.001))
+    wrong = Found.nothing("log1p_of_fraction")
+    wrong.add(SAMPLE, shipped_with(fastmath._log1p_of_fraction_float32, {name: value}))
+    assert wrong.counts[NOT_NEAREST] != of_sample("log1p_of_fraction").counts[NOT_NEAREST]
+    assert wrong.holds() == (name == "_D4")
+
+
 ENDS = [
     ("log", "_LEAST_NORMAL", np.float32(0)),
     ("log", "_INF", np.float32(3e38)),

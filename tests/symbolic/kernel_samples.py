@@ -229,6 +229,18 @@ add("reduce_sum", reduced, (CUBE, blank(2, 2)), (ROWS, blank(2, 1)), (sym("x", 2
 LONG = np.array([Symbolic(Fraction(1, 3 * j + 1)) for j in range(514)], object).reshape(1, 514, 1)
 add("reduce_sum", lambda x, y: {"y": [[sum(Fraction(1, 3 * j + 1) for j in range(514))]]}, (LONG, blank(1, 1)))
 add(
+    "reduce_squares",
+    lambda x, y: reduced(x * x, y),
+    (CUBE, blank(2, 2)),
+    (ROWS, blank(2, 1)),
+    (sym("x", 2, 0, 2), np.full((2, 2), None)),
+)
+add(
+    "reduce_squares",
+    lambda x, y: {"y": [[sum(Fraction(1, (3 * j + 1) ** 2) for j in range(514))]]},
+    (LONG, blank(1, 1)),
+)
+add(
     "reduce_prod",
     lambda x, y: {"y": x.prod(1)},
     (sym("x", 2, 3, 2), blank(2, 2)),
@@ -578,6 +590,7 @@ for shape in (
     outer, n, inner = shape
     x = sym("x", *shape)
     add("reduce_sum", lambda x, y: {"y": x.sum(1) + ZERO}, (x, blank(outer, inner)))
+    add("reduce_squares", lambda x, y: {"y": (x * x).sum(1) + ZERO}, (x, blank(outer, inner)))
     add("reduce_prod", lambda x, y: {"y": x.prod(1) * Symbolic(1)}, (x, blank(outer, inner)))
     truth = np.arange(outer * n * inner).reshape(shape) % 3 == 1
     add("reduce_any", lambda x, y: {"y": x.any(1)}, (truth, blank(outer, inner, dtype=bool)))
@@ -888,6 +901,7 @@ for row in ODD:
         outputs = unwritten(1, x.shape[2]), unwritten(1, x.shape[2])
         special("reduce_logsumexp", lambda x, *_: {"y": np.logaddexp.reduce(x, 1)}, x, *outputs)
         special("reduce_sum", lambda x, y: {"y": x.sum(1)}, x, outputs[0])
+        special("reduce_squares", lambda x, y: {"y": (x * x).sum(1)}, x, outputs[0])
     x = np.array([row])
     outputs = unwritten(1, 4, dtype=np.int64), unwritten(1, 4, dtype=np.int64)
     special("argsort", lambda x, *_: {"y": np.argsort(x, 1, kind="stable")}, x, 0, *outputs)
@@ -900,6 +914,7 @@ big = 2.0**53  # numbers lost beside it, block by block, come back
 lost = np.zeros((1, 512 * 6, 1))
 lost[0, ::512] = [[big], [1], [1], [1], [1], [-big]]
 special("reduce_sum", lambda x, y: {"y": [[4.0]]}, lost, unwritten(1, 1))
+special("reduce_squares", lambda x, y: {"y": [[2.0**55 + 8]]}, np.sqrt(np.abs(lost)) * 2, unwritten(1, 1))
 tenths = np.array([[0.1, 0.1, 0.1, 0.0]])  # rounded, 0.9999... of the sum is the sum, and no part of it is above that
 special("sample_rows", lambda *_: {"y": [2]}, tenths, np.array([1 - 2.0**-53]), unwritten(1, dtype=np.int64))
 endless = np.array([[1.0, -INF, 2.0], [-INF, 0.5, -INF]])  # classes that can't be: 0 times infinity is none
@@ -909,6 +924,7 @@ special("cross_entropy", lambda *_: {"losses": known - [2, 0.5], "lse": known}, 
 heaps = np.full((1, 1100, 1), 1.0)
 heaps[0, 3], heaps[0, 700] = INF, 1e30
 special("reduce_sum", lambda x, y: {"y": [[INF]]}, heaps, unwritten(1, 1))
+special("reduce_squares", lambda x, y: {"y": [[INF]]}, heaps, unwritten(1, 1))
 call = np.array([[[NAN], [INF], [-INF]]]), np.ones((1, 1, 1)), np.empty((1, 0, 0)), 1, 6, 16
 outputs = unwritten(1, 3, 1), unwritten(1, 16, 32), unwritten(0, 0, 0)
 special("matmul", lambda *_: {"y": [[[NAN], [INF], [0.0]]]}, *call, *outputs)

@@ -32,7 +32,15 @@ UNSEEN = {
     "it would read beyond the array, and is an error": {("load_first", "fits"): ["false"]},
     "a single column has a loop of its own": {
         (name, "for i in range(inner)"): ["once"]
-        for name in ("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_logsumexp", "cumsum")
+        for name in (
+            "reduce_sum",
+            "reduce_squares",
+            "reduce_prod",
+            "reduce_max",
+            "reduce_min",
+            "reduce_logsumexp",
+            "cumsum",
+        )
     },
     "it would divide by how many numbers a row has, and exact ones have no 1 / 0": {
         ("layer_norm_backward", "for d in range(0, size, width)"): ["left out"],
@@ -60,6 +68,7 @@ UNSEEN = {
         ("first_equal", "for j in range(row.size)"): ["left out"],
         ("first_nan", "for j in range(row.size)"): ["left out"],
         ("block_sum", "for j in range(block.size)"): ["left out"],
+        ("block_squares", "for j in range(block.size)"): ["left out"],
         ("inner_rows", "for n in range(columns)"): ["left out"],
         ("outer_rows", "for n in range(columns)"): ["left out"],
         ("matmul", "for first in range(0, max(K, 1), DEPTH)"): ["left out"],

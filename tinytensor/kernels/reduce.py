@@ -76,6 +76,44 @@ def reduce_sum(x, y, task, tasks):
                 y[o, i] += x[o, j, i]
 
 
+@in_any_order
+def block_squares(block, zero):
+    """The sum of the squares of a few numbers."""
+    part = zero
+    for j in range(block.size):
+        value = zero + block[j]
+        part += value * value
+    return part
+
+
+@kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: cut(x.size // 10, x.shape[0]))
+def reduce_squares(x, y, task, tasks):
+    """y[o, i] = sum_j x[o, j, i]^2; 0 for an empty sum. Squared and summed in the dtype of y."""
+    outer, n, inner = x.shape
+    zero = y.dtype.type(0)
+    rows = x.reshape((outer, n * inner))
+    start, stop = share(outer, task, tasks)
+    for o in range(start, stop):
+        if inner == 1:
+            total, lost = zero, zero
+            for begin in range(0, n, BLOCK):
+                part = block_squares(rows[o, begin : min(begin + BLOCK, n)], zero)
+                total, lost = carried_sum(total, part, lost, zero)
+            y[o, 0] = total
+            continue
+        for i in range(inner):
+            y[o, i] = zero
+        for k in range(n // 4):  # four rows at a time: y is read less often
+            j = 4 * k
+            for i in range(inner):
+                a, b, c, d = zero + x[o, j, i], zero + x[o, j + 1, i], zero + x[o, j + 2, i], zero + x[o, j + 3, i]
+                y[o, i] += (a * a + b * b) + (c * c + d * d)
+        for j in range(n - n % 4, n):
+            for i in range(inner):
+                value = zero + x[o, j, i]
+                y[o, i] += value * value
+
+
 # exact order: in another order a product may overflow though the result does not
 @kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: cut(x.size, x.shape[0]), fastmath=EXACT_ORDER)
 def reduce_prod(x, y, task, tasks):

@@ -1,4 +1,4 @@
-"""Functions of one number for kernels: in float32 arithmetic that the compiler vectorises, elsewhere the C library's.
+"""Functions of numbers for kernels: in float32 arithmetic that the compiler vectorises, elsewhere the C library's.
 
 Numba's own np.exp, np.tanh and math.erf are a call into the C library for every element, ten times slower.
 Python code, `NUMBA_DISABLE_JIT=1` and the symbolic reading see only the plain meaning, `exp(x) = np.exp(x)`;
@@ -171,6 +171,40 @@ def _log1p_float32(x):
 _in_float32(log1p, _log1p_float32)
 
 
+# ln(1 + x) = 2 artanh (t / 2) = t (1 + t^2 (D1 + ... + D4 t^6)) with t = 2 x / (2 + x), which is at most 2/3 for x from
+# 0 to 1; minimax as above, relative error 4.5e-9.
+_D1 = np.float32(0.08333302)
+_D2 = np.float32(0.012506699)
+_D3 = np.float32(0.0021877366)
+_D4 = np.float32(0.0005470069)
+_TWO = np.float32(2)
+
+
+def log1p_of_fraction(x):
+    r"""Return y = \ln(1 + x) of a number from 0 to 1, in less time than log1p takes.
+
+    float32: relative error at most 1.8e-7 (every float32 from 0 to 1 was checked). float64: at most 2^-52; the rounding
+    error of 1 + x is added to the logarithm, where log1p would add it over 1 + x, which differs by half a unit at most.
+    """
+    return np.log1p(x)
+
+
+@overload(log1p_of_fraction, jit_options=_FLAGS)
+def _log1p_of_fraction_compiled(x):
+    return _log1p_of_fraction_float32 if x == types.float32 else _log1p_of_fraction_float64
+
+
+def _log1p_of_fraction_float32(x):
+    t = (x + x) / (_TWO + x)
+    u = t * t
+    return t + t * u * (_D1 + u * (_D2 + u * (_D3 + u * _D4)))
+
+
+def _log1p_of_fraction_float64(x):
+    one_more = 1 + x
+    return np.log(one_more) + (x - (one_more - 1))
+
+
 # tanh x and erf x are odd and flat at both ends: x P(x^2) / Q(x^2) with all coefficients positive loses nothing by
 # cancellation, and one division costs less than exp would. The coefficients are minimax for the relative error
 # (tanh 3.0e-8, erf 5.5e-8), rounded to float32 one after the other and fitted anew after each; the rest of the
@@ -319,3 +353,30 @@ def _gelu_slope_float32(x, half, root_half, density):
     p = _SLOPE_P0 + u * (_SLOPE_P1 + u * (_SLOPE_P2 + u * (_SLOPE_P3 + u * (_SLOPE_P4 + u * _SLOPE_P5))))
     q = _ONE + u * (_SLOPE_Q1 + u * (_SLOPE_Q2 + u * (_SLOPE_Q3 + u * (_SLOPE_Q4 + u * _SLOPE_Q5))))
     return _HALF + c * p / q
+
+
+# No processor divides the least integer by -1. Its quotient, which is no integer of this size, wraps to itself.
+
+
+def floor_quotient(a, b):
+    r"""Return y = \lfloor a / b \rfloor; integers wrap, of the least one and -1 too."""
+    return a // b
+
+
+@overload(floor_quotient, jit_options=_FLAGS)
+def _floor_quotient_compiled(a, b):
+    if b == types.int64:  # smaller ones are divided as int64
+        return lambda a, b: -a if b == -1 else a // b
+    return lambda a, b: a // b
+
+
+def floor_rest(a, b):
+    r"""Return y = a - b \lfloor a / b \rfloor, which is 0 of all integers a and b = -1."""
+    return a % b
+
+
+@overload(floor_rest, jit_options=_FLAGS)
+def _floor_rest_compiled(a, b):
+    if b == types.int64:  # smaller ones are divided as int64
+        return lambda a, b: a - a if b == -1 else a % b
+    return lambda a, b: a % b

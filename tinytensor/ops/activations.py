@@ -154,7 +154,21 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 @appears("F.softsign nn.Softsign")
 def softsign(input: Tensor) -> Tensor:
     """y = x / (1 + |x|)."""
-    return input / (absolute(input) + 1)
+    return softsign_op(input)
+
+
+@op
+class softsign_op:
+    r"y = x / (1 + |x|)"
+
+    dtype = "float"
+
+    def kernel(x):
+        return x / (type(x)(1) + abs(x))
+
+    def grad_x(g, x):
+        size = absolute(x) + 1
+        return g / size / size
 
 
 @appears("F.softmin nn.Softmin")

@@ -70,8 +70,8 @@ def reduce_array(kernel, x: np.ndarray, dims: tuple, keepdim: bool, *extra, dtyp
     """y = kernel(x) over dims; `extra` makes further outputs or scratch of y's size, by their dtypes."""
     order, sizes, shape = _plan(x.shape, dims, bool(keepdim))
     rows = contiguous(x if order is None else x.transpose(order)).reshape(sizes)
-    if kernel is kernels.reduce.reduce_sum:
-        rows = _sums_of_parts(rows, dtype or x.dtype)
+    if kernel is kernels.reduce.reduce_sum or kernel is kernels.reduce.reduce_squares:
+        kernel, rows = _sums_of_parts(kernel, rows, dtype or x.dtype)
     y = empty((sizes[0], sizes[2]), dtype or x.dtype)
     if not extra:
         launch(kernel, rows, y)
@@ -84,15 +84,18 @@ def reduce_array(kernel, x: np.ndarray, dims: tuple, keepdim: bool, *extra, dtyp
 _parts = functools.lru_cache(maxsize=1024)(kernels.reduce.sum_parts)
 
 
-def _sums_of_parts(rows: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """rows (outer, n, inner), or the sums of parts of them where one launch could not be dealt to several threads."""
+def _sums_of_parts(kernel, rows: np.ndarray, dtype: np.dtype) -> tuple:
+    """What is left to launch: the kernel on rows (outer, n, inner), or reduce_sum on what it gave for parts of them.
+
+    They are cut where one launch could not be dealt to several threads.
+    """
     outer, n, inner = rows.shape
     parts = _parts(outer, n, inner)
     if parts == 1:
-        return rows
+        return kernel, rows
     sums = empty((outer, parts, inner), dtype)
-    launch(kernels.reduce.reduce_sum, rows.reshape(outer * parts, n // parts, inner), sums.reshape(-1, inner))
-    return sums
+    launch(kernel, rows.reshape(outer * parts, n // parts, inner), sums.reshape(-1, inner))
+    return kernels.reduce.reduce_sum, sums
 
 
 @functools.lru_cache(maxsize=64)

@@ -19,7 +19,7 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.native.fastmath import erf as fast_erf
 from tinytensor.native.fastmath import exp as fast_exp
 from tinytensor.native.fastmath import expm1 as fast_expm1
-from tinytensor.native.fastmath import gelu_slope, normal_cdf
+from tinytensor.native.fastmath import floor_quotient, floor_rest, gelu_slope, log1p_of_fraction, normal_cdf
 from tinytensor.native.fastmath import log as fast_log
 from tinytensor.native.fastmath import log1p as fast_log1p
 from tinytensor.native.fastmath import tanh as fast_tanh
@@ -102,7 +102,18 @@ class floor_divide_op:
     r"y = \lfloor a / b \rfloor"
 
     def kernel(a, b):
-        return a // b
+        return floor_quotient(a, b)
+
+
+@op
+class trunc_divide_op:
+    r"y = a / b of whole numbers, without its decimals"
+
+    kinds = "i"
+
+    def kernel(a, b):
+        quotient, zero = floor_quotient(a, b), type(a)(0)
+        return quotient + type(a)(1) if quotient * b != a and (a < zero) != (b < zero) else quotient
 
 
 @op
@@ -110,7 +121,7 @@ class remainder_op:
     r"y = a - b \lfloor a / b \rfloor"
 
     def kernel(a, b):
-        return a % b
+        return floor_rest(a, b)
 
     def grad_a(g):
         return g
@@ -462,16 +473,6 @@ class sqrt:
         return g / (2 * y)
 
 
-@op
-class root:
-    r"y = \sqrt{x}, with the gradient 0 at 0 (a length has no direction there)"
-
-    kernel = sqrt.kernel
-
-    def grad_x(g, y):
-        return where(y == 0, 0, g / (2 * y))
-
-
 @appears("F.logsigmoid nn.LogSigmoid")
 @op
 class logsigmoid:
@@ -482,7 +483,7 @@ class logsigmoid:
     def kernel(x):
         zero = type(x)(0)
         size = -x if x > zero else x  # -|x|, so that exp does not overflow
-        return (zero if x > zero else x) - fast_log(type(x)(1) + fast_exp(size))
+        return (zero if x > zero else x) - log1p_of_fraction(fast_exp(size))
 
     def grad_x(g, x):
         return g * sigmoid(-x)
@@ -528,6 +529,40 @@ class cos:
 
     def grad_x(g, x):
         return -g * sin(x)
+
+
+@appears("sinh Tensor.sinh Tensor.sinh_")
+@op
+class sinh:
+    r"y = (e^x - e^{-x}) / 2"
+
+    dtype = "float"
+
+    def kernel(x):  # 2 sinh(x / 2) cosh(x / 2), since e^x overflows where half of it does not
+        zero, one, two = type(x)(0), type(x)(1), type(x)(2)
+        less = fast_expm1((x if x > zero else -x) / two)
+        inverse = one / (one + less)
+        y = (less + less * inverse) * ((one + less + inverse) / two)
+        return x if x == zero or x - x != x - x else y if x > zero else -y  # with the sign of 0, and infinities
+
+    def grad_x(g, x):
+        return g * cosh(x)
+
+
+@appears("cosh Tensor.cosh Tensor.cosh_")
+@op
+class cosh:
+    r"y = (e^x + e^{-x}) / 2"
+
+    dtype = "float"
+
+    def kernel(x):
+        one, two = type(x)(1), type(x)(2)
+        half = fast_exp((x if x > type(x)(0) else -x) / two)  # the root of e^|x|
+        return half / two * half + one / (two * half) / half
+
+    def grad_x(g, x):
+        return g * sinh(x)
 
 
 @appears("asin Tensor.asin Tensor.asin_ arcsin Tensor.arcsin Tensor.arcsin_")
@@ -739,9 +774,10 @@ class gelu_tanh_backward:
     r"y = \tfrac12 h (1 + t + x (1 - t^2) t'), t = \tanh(\sqrt{2/\pi} (x + 0.044715 x^3)), h the gradient at gelu_tanh"
 
     def kernel(h, x, half=0.5, slope=SLOPE, cubic=CUBIC, three_cubic=3 * CUBIC):
-        one = type(x)(1)
-        t = fast_tanh(slope * (x + cubic * x * x * x))
-        return h * half * (one + t + x * (one - t * t) * slope * (one + three_cubic * x * x))
+        one, steep = type(x)(1), slope * x
+        t = fast_tanh(steep * (one + cubic * x * x))
+        rise = steep * (one - t * t)  # 0 where x is large, and there x^2 may be inf
+        return h * half * (one + t + (rise + rise * x * (three_cubic * x)))
 
     def definition(h, x, half, slope, cubic, three_cubic):
         t = tanh(slope * (x + cubic * x * x * x))
@@ -1088,7 +1124,9 @@ def div(a: Tensor | float, b: Tensor | float, *, rounding_mode: str | None = Non
         return floor_divide(a, b)
     if rounding_mode == "trunc":
         _no_integer_zero("div", a, b)
-        return trunc(true_divide(a, b)).to(result_type(a, b))
+        if (dtype := result_type(a, b)).kind in "iu":  # their quotient in float32 has 24 bits
+            return trunc_divide_op(tensor_of_dtype(a, dtype, "div"), tensor_of_dtype(b, dtype, "div"))
+        return trunc(true_divide(a, b))
     raise RuntimeError(f"div: rounding_mode must be None, 'floor' or 'trunc', got {rounding_mode!r}")
 
 

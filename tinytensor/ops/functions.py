@@ -20,6 +20,7 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.native.fastmath import exp as fast_exp
 from tinytensor.native.fastmath import log as fast_log
 from tinytensor.native.fastmath import log1p as fast_log1p
+from tinytensor.native.fastmath import log1p_of_fraction
 from tinytensor.ops.arguments import (
     dimension,
     nonempty_dimensions,
@@ -34,8 +35,6 @@ from tinytensor.ops.elementwise import (
     clamp,
     cos,
     eq,
-    exp,
-    expm1,
     floor_divide_op,
     isfinite,
     isnan,
@@ -60,7 +59,7 @@ from tinytensor.ops.generator import Generator
 from tinytensor.ops.in_place import copy_
 from tinytensor.ops.index import gather, index_select, nonzero
 from tinytensor.ops.order import sort
-from tinytensor.ops.reduce import ValuesIndices, amax, amin, mean, norm, std, sum, var
+from tinytensor.ops.reduce import ValuesIndices, amax, amin, max, mean, min, norm, std, sum, var
 from tinytensor.ops.shape import (
     broadcast_tensors,
     cat,
@@ -85,20 +84,6 @@ def _float(x: Tensor) -> Tensor:
 def tan(x: Tensor) -> Tensor:
     r"""y = \sin x / \cos x."""
     return sin(x) / cos(x)
-
-
-@appears("sinh Tensor.sinh Tensor.sinh_")
-def sinh(x: Tensor) -> Tensor:
-    """y = (e^x - e^{-x}) / 2, exact for small x too."""
-    x = _float(x)
-    return (expm1(x) - expm1(-x)) / 2
-
-
-@appears("cosh Tensor.cosh Tensor.cosh_")
-def cosh(x: Tensor) -> Tensor:
-    """y = (e^x + e^{-x}) / 2."""
-    x = _float(x)
-    return (exp(x) + exp(-x)) / 2
 
 
 @appears("acosh arccosh Tensor.acosh Tensor.arccosh Tensor.acosh_ Tensor.arccosh_")
@@ -144,7 +129,23 @@ def logit(x: Tensor, eps: float | None = None) -> Tensor:
         raise RuntimeError(f"logit: nothing lies between eps and 1 - eps if eps is {eps}; expected 0.5 or less")
     x = _float(x)
     x = x if eps is None else clamp(x, eps, 1 - eps)
-    return log(x) - log1p(-x)
+    return logit_op(x)
+
+
+@op
+class logit_op:
+    r"y = \ln(x / (1 - x))"
+
+    kinds = "fO"
+
+    def kernel(x):  # around 1/2 the logarithm of a number near 1: 2 x - 1 is exact there
+        one, four = type(x)(1), x + x + x + x
+        if four > one and four < one + one + one:
+            return fast_log1p((x + x - one) / (one - x))
+        return fast_log(x) - fast_log1p(-x)
+
+    def grad_x(g, x):
+        return g / x + g / (1 - x)
 
 
 @appears("xlogy Tensor.xlogy Tensor.xlogy_")
@@ -182,7 +183,7 @@ class logaddexp_op:
 
     def kernel(a, b):  # the larger one is taken out; equal infinities have no difference
         gap = type(a)(0) if a == b else -abs(a - b)
-        return (a if a > b else b) + fast_log1p(fast_exp(gap))
+        return (a if a > b else b) + log1p_of_fraction(fast_exp(gap))
 
     def grad_a(g, a, b):
         return g * sigmoid(_difference(a, b))
@@ -251,7 +252,11 @@ def fmod(a: Tensor, b: Tensor | float) -> Tensor:
     """y = a - b trunc(a / b): it has the sign of a (remainder has that of b)."""
     dtype = result_type(a, b)
     refuse_only_bools("fmod", dtype)
-    a, size = a.to(dtype), absolute(tensor_of_dtype(within(b, dtype), dtype))
+    a, b = a.to(dtype), tensor_of_dtype(within(b, dtype), dtype)
+    if dtype.kind == "i":  # the least one has no absolute value
+        rest = remainder(a, b)
+        return where(logical_and(rest != 0, (a < 0) != (b < 0)), rest - b, rest)
+    size = absolute(b)
     return where(a < 0, -remainder(-a, size), remainder(a, size))
 
 
@@ -456,13 +461,27 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesI
 
 @appears("median Tensor.median")
 def median(x: Tensor, dim: int | None = None, keepdim: bool = False):
-    """The element in the middle, the lower of two; over one `dim`: (values, indices). NaN if there is one."""
+    """The element in the middle, the lower of two; over one `dim`: (values, indices). NaN if there is one.
+
+    Of all elements, equal ones share the gradient; over one `dim`, the one at the index takes it.
+    """
+    if dim is None and x.requires_grad and x.dtype.kind == "f":
+        return _shared_among_equals(x, median(x.detach()))
     rows, shape, kept = _rows(x, dim, "median")
     values, indices = sort(rows, -1)  # NaN is the last
     n = rows.shape[-1]
     middle = where(isnan(values[..., -1]), n - 1, (n - 1) // 2).unsqueeze(-1)
     values, indices = (reshape(gather(part, -1, middle), kept if keepdim else shape) for part in (values, indices))
     return values if dim is None else ValuesIndices((values, indices))
+
+
+def _shared_among_equals(x: Tensor, value: Tensor) -> Tensor:
+    """The value of some elements of x, as the largest of them: max shares its gradient among equals.
+
+    The others count as -inf; -inf itself is the least of all elements.
+    """
+    low, equal = value == -math.inf, logical_or(x.detach() == value, logical_and(isnan(x.detach()), isnan(value)))
+    return where(low, min(x), max(where(equal, x, -math.inf)))
 
 
 @appears("quantile Tensor.quantile")

@@ -300,7 +300,10 @@ def index_copy_(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
 
 @appears("Tensor.__setitem__")
 def setitem(x: Tensor, key, value) -> None:
-    """x[key] = value, in place; the gradient flows to the value and to the elements of x that stay."""
+    """x[key] = value, in place; the gradient flows to the value and to the elements of x that stay.
+
+    An index that is out of range is an IndexError, also where x is empty and nothing would be written.
+    """
     if not isinstance(value, Tensor):
         value = tensor_of_dtype(value, x.dtype, "setitem") if value.__class__ is float else tensor(value, dtype=x.dtype)
     part = part_at_once(x, key)

@@ -5,8 +5,8 @@ import math
 from collections.abc import Sequence
 
 from tinytensor import kernels
-from tinytensor.core.dispatch import empty, launch
-from tinytensor.core.dtypes import bool_, int64, uint8
+from tinytensor.core.dispatch import empty, launch, move
+from tinytensor.core.dtypes import bool_, float32, float64, int64, uint8
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import op
 from tinytensor.core.promotion import only_floats
@@ -24,7 +24,7 @@ from tinytensor.ops.elementwise import (
     maximum,
     minimum,
     pow,
-    root,
+    sqrt,
     true_divide,
     where,
 )
@@ -64,6 +64,23 @@ class reduce_mean:
 
     def grad_x(g, x_shape, dims):
         return spread_op(g / math.prod([x_shape[d] for d in dims]), x_shape, dims)
+
+
+@op
+class reduce_norm:
+    r"y = \sqrt{\frac1n \sum_i x_i^2}, with the gradient 0 where y is 0 (a length has no direction there)"
+
+    def forward(x, dims, keepdim, n):  # float64 holds the square of every float32, so that none overflows or is lost
+        wide = float64 if x.dtype is float32 else x.dtype
+        total = reduce_array(kernels.reduce.reduce_squares, x, dims, keepdim, dtype=wide)
+        total = total if n == 1 else apply_formula(true_divide.kernel, total, n)
+        y = empty(total.shape, x.dtype)
+        move(apply_formula(sqrt.kernel, total), y)
+        return y
+
+    def grad_x(g, y, x, dims, n):
+        length = where(y == 0, 1, y if n == 1 else y * n)
+        return x / spread_op(length, x.shape, dims) * spread_op(g, x.shape, dims)
 
 
 @op
@@ -211,17 +228,21 @@ def var(
     correction: int | None = None,
 ) -> Tensor:
     r"""y = \frac{1}{n - c} \sum_i (x_i - \bar x)^2 over `dim`, with the correction c = 1 unless given."""
-    only_floats("var", x)
+    centred, dims, n = _centred("var", x, dim, unbiased, correction)
+    return reduce_sum(centred * centred, dims, keepdim) / n
+
+
+def _centred(what: str, x: Tensor, dim, unbiased: bool, correction) -> tuple[Tensor, tuple[int, ...], float]:
+    r"""x - \bar x, the dimensions of the mean, and n - c, but at least 0."""
+    only_floats(what, x)
     if isinstance(dim, bool):  # PyTorch: var(unbiased)
         dim, unbiased = None, dim
     correction = int(unbiased) if correction is None else correction
     if not isinstance(correction, int | float):
-        raise TypeError(f"var: correction must be a number, got {correction!r}")
-    dims = dimensions(x, dim, "var")
-    centred = x - mean(x, dims, keepdim=True) if dims else x * 0
-    n = math.prod(x.shape[d] for d in dims)
-    total = reduce_sum(centred * centred, dims, keepdim)
-    return total / (n - correction) if n > correction else total / 0.0
+        raise TypeError(f"{what}: correction must be a number, got {correction!r}")
+    dims = dimensions(x, dim, what)
+    n = math.prod(x.shape[d] for d in dims) - correction
+    return x - mean(x, dims, keepdim=True) if dims else x * 0, dims, n if n > 0 else 0.0
 
 
 @appears("std Tensor.std")
@@ -233,8 +254,9 @@ def std(
     *,
     correction: int | None = None,
 ) -> Tensor:
-    """y = the square root of var; where that is 0 the gradient is 0 too."""
-    return root(var(x, dim, unbiased, keepdim, correction=correction))
+    """y = the square root of var, though that may be no float32; where it is 0 the gradient is 0 too."""
+    centred, dims, n = _centred("std", x, dim, unbiased, correction)
+    return reduce_norm(centred, dims, keepdim, n)
 
 
 @appears("amax Tensor.amax")
@@ -329,7 +351,7 @@ def norm(x: Tensor, p: float | str | None = 2, dim: int | Sequence[int] | None =
     """
     only_floats("norm", x)
     if p in (2, "fro", None):
-        return root(sum(x * x, dim, keepdim))
+        return reduce_norm(x, dimensions(x, dim, "norm"), keepdim, 1)
     if not isinstance(p, int | float):
         raise TypeError(f"norm: p must be a number or 'fro', got {p!r}")
     if p in (math.inf, -math.inf):

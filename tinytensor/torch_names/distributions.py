@@ -16,7 +16,7 @@ from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.functional import binary_cross_entropy_with_logits
 from tinytensor.ops.creation import eye, full, rand, randn
-from tinytensor.ops.elementwise import where
+from tinytensor.ops.elementwise import logsigmoid, where
 from tinytensor.ops.functions import bernoulli
 from tinytensor.ops.matrices import cholesky, cholesky_inverse, inverse, solve_triangular
 from tinytensor.ops.order import multinomial
@@ -153,23 +153,31 @@ class Bernoulli(Distribution):
             self.probs, self.logits = given, safe.log() - (1 - safe).log()
         else:
             self.probs, self.logits = given.sigmoid(), given
+        self._of_logits = logits is not None
+
+    def _against(self) -> Tensor:
+        """The probability of 0."""
+        return (-self.logits).sigmoid() if self._of_logits else 1 - self.probs
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """0 or 1, in the dtype of the probabilities."""
         return bernoulli(self.probs.detach().expand(self._shape(sample_shape)))
 
-    def _cost(self, value: Tensor) -> Tensor:
-        logits, value = _together(self.logits, value)
-        return binary_cross_entropy_with_logits(logits, value, reduction="none")
-
     def log_prob(self, value: Tensor) -> Tensor:
         """log p(value)."""
         (value,) = _together(value)
         self._expect("values 0 or 1", value, (value == 0) | (value == 1))
-        return -self._cost(value)
+        logits, value = _together(self.logits, value)
+        if self._validate:
+            return logsigmoid((2 * value - 1) * logits)  # no product of 0 and an infinite logarithm
+        return -binary_cross_entropy_with_logits(logits, value, reduction="none")
 
     def entropy(self) -> Tensor:
-        return self._cost(self.probs)
+        logits = self.logits
+        if self._of_logits:  # 0 times a logarithm is 0
+            most = float(np.finfo(logits.dtype).max)
+            logits = logits.clamp(-most, most)
+        return -(self.probs * logsigmoid(logits) + self._against() * logsigmoid(-logits))
 
     @property
     def mean(self) -> Tensor:
@@ -198,7 +206,8 @@ class Normal(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """log p(value)."""
-        return -((value - self.loc) ** 2) / (2 * self.scale**2) - self.scale.log() - math.log(math.sqrt(2 * math.pi))
+        away = (value - self.loc) / self.scale
+        return -away * away / 2 - self.scale.log() - math.log(math.sqrt(2 * math.pi))
 
     def entropy(self) -> Tensor:
         return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
@@ -358,8 +367,8 @@ class Uniform(Distribution):
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     r"""E_p[\log p - \log q], of two distributions of one kind: Normal, MultivariateNormal, Categorical, Bernoulli."""
     if isinstance(p, Normal) and isinstance(q, Normal):
-        ratio = (p.scale / q.scale) ** 2
-        return 0.5 * (ratio + ((p.loc - q.loc) / q.scale) ** 2 - 1 - ratio.log())
+        ratio = p.scale / q.scale
+        return 0.5 * (ratio**2 + ((p.loc - q.loc) / q.scale) ** 2 - 1) - ratio.log()
     if isinstance(p, MultivariateNormal) and isinstance(q, MultivariateNormal):
         if p.event_shape != q.event_shape:
             raise ValueError(f"kl_divergence: the vectors have {p.event_shape[0]} and {q.event_shape[0]} elements")
@@ -368,11 +377,24 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
         away = (_times(narrower, q.loc - p.loc) ** 2).sum(-1)
         return 0.5 * (spread + away - p.event_shape[0]) + q._half_log_det() - p._half_log_det()
     if isinstance(p, Categorical) and isinstance(q, Categorical):
-        return (p.probs * (p.logits - q.logits)).sum(-1)
+        return _relative(p.probs, p.logits, q.probs, q.logits).sum(-1)
     if isinstance(p, Bernoulli) and isinstance(q, Bernoulli):
-        logits, probs = _together(q.logits, p.probs)
-        return binary_cross_entropy_with_logits(logits, probs, reduction="none") - p.entropy()
+        one = _relative(p.probs, logsigmoid(p.logits), q.probs, logsigmoid(q.logits))
+        return one + _relative(p._against(), logsigmoid(-p.logits), q._against(), logsigmoid(-q.logits))
     raise NotImplementedError(
         f"kl_divergence: no formula for {type(p).__name__} and {type(q).__name__}; estimate it from samples: "
         "(p.log_prob(x) - q.log_prob(x)).mean()"
     )
+
+
+def _relative(p: Tensor, log_p: Tensor, q: Tensor, log_q: Tensor) -> Tensor:
+    r"""p (\log p - \log q), but 0 where p is 0, and else inf where q is 0."""
+    if state.recording is None and not p.is_meta and not q.is_meta and _all_positive(p) and _all_positive(q):
+        return p * (log_p - log_q)
+    never, impossible = p == 0, q == 0
+    apart = where(never, 0, log_p) - where(never | impossible, 0, log_q)
+    return where(impossible & ~never, math.inf, p * apart)
+
+
+def _all_positive(p: Tensor) -> bool:
+    return not p.numel() or p.detach().amin().item() > 0

@@ -268,8 +268,8 @@ NUMBERS = {  # operation: the condition, and which of its arguments has to meet 
     "reciprocal": ("denominator", 0),
     **dict.fromkeys(("log", "log2", "log10", "log1p", "clipped_log"), ("logarithm", 0)),
     "xlogy": ("logarithm", 1),
-    **dict.fromkeys(("sqrt", "root"), ("root", 0)),
-    "rsqrt": ("root", 0),
+    **dict.fromkeys(("sqrt", "rsqrt"), ("root", 0)),
+    "logit": ("logarithm", 0),
     **dict.fromkeys(("asin", "acos"), ("arc", 0)),
     "reduce_prod": ("factor", 0),
 }
@@ -390,9 +390,13 @@ def edges_of(op: str, arrays: list) -> set[str]:
         return {"tie"} if np.any(flat[1:] == flat[:-1]) else set()
     if op == "power":
         power = arrays[1]
-        if np.all(np.equal(np.mod(power, 1), 0)):
+        if not isinstance(power, np.ndarray) and np.all(np.equal(np.mod(power, 1), 0)):
             return {"denominator"} if np.any(np.less(power, 0)) and np.any(np.equal(a, 0)) else set()
         return {"root", "logarithm"} if np.any(np.less_equal(a, 0)) else set()
+    if op == "reduce_norm":
+        return {"root"} if np.any(np.all(np.equal(a, 0), tuple(arrays[1]))) else set()
+    if op == "logit":
+        return {"logarithm"} if np.any(np.less_equal(a, 0) | np.greater_equal(a, 1)) else set()
     if op == "hypot":
         return {"root"} if np.any(np.equal(a, 0) & np.equal(arrays[1], 0)) else set()
     if op not in NUMBERS:

@@ -47,6 +47,10 @@ FORMULAS: dict[str, Callable[..., Expr]] = {
     "log2": lambda x: log(x) / log(2),
     "log10": lambda x: log(x) / log(10),
     "log1p": lambda x: log(1 + x),
+    "logit": lambda x: log(x) - log(1 - x),
+    "softsign": lambda x: x / (1 + absolute(x)),
+    "sinh": lambda x: (exp(x) - exp(-x)) / 2,
+    "cosh": lambda x: (exp(x) + exp(-x)) / 2,
     "clipped_log": lambda x, low: log(x),
     "relu": relu,
     "absolute": absolute,
@@ -107,11 +111,10 @@ NAMED: dict[str, tuple[Callable[..., Expr], str]] = {  # their results are lines
     "tanh": (sympy.tanh, "h"),
     "sigmoid": (sigmoid, "s"),
     "sqrt": (sympy.sqrt, "r"),
-    "root": (sympy.sqrt, "r"),
     "rsqrt": (lambda x: Pow(x, Rational(-1, 2)), "r"),
     **{n: (getattr(sympy, n), n) for n in ("sin", "cos", "asin", "acos", "atan", "asinh", "erf")},
 }
-ROOTS = {"sqrt", "root", "rsqrt"}
+ROOTS = {"sqrt", "rsqrt"}
 FIRST = {"silu": (sigmoid, "s"), "gelu_erf": (Phi, "p")}  # x f(x), with f(x) a line
 
 

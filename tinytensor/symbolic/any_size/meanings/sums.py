@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from functools import partial
 
-from sympy import Mul, S, exp, log
+from sympy import Mul, S, exp, log, sqrt
 
+from tinytensor.symbolic.any_size.conditions import Signs
 from tinytensor.symbolic.any_size.meanings.step import Step, common_dimension, elementwise, meaning, widened
 from tinytensor.symbolic.any_size.values import Chosen, Closed, Dims, Group, Value, named
 from tinytensor.symbolic.calculus.adjoints import Definition, d
@@ -34,6 +35,18 @@ def summed(step: Step) -> Value:
     count = Mul(*[i.size for i in over]) if step.op == "reduce_mean" else S.One
     value = Value(new, lambda *indices: total(x.entry(*at(*indices)), *over) / count)
     return step.name(value, "μ" if step.op == "reduce_mean" else "s", "anywhere") if value.sizes else value
+
+
+@meaning("reduce_norm")
+def length(step: Step) -> Value:
+    x, dims, keepdim, n = step.args
+    squares = elementwise(step, lambda x: x**2, step.finite(x))
+    new, at, over = _over(step, squares, dims, bool(keepdim))
+    square = step.name(Value(new, lambda *indices: total(squares.entry(*at(*indices)), *over)), "s", "anywhere")
+    if not Signs(step.lines.groups).positive(square.entry(*square.indices())):
+        step.conditions["root"] = None
+    count = n.entry() if isinstance(n, Value) else n
+    return step.name(elementwise(step, lambda s: sqrt(s / count), square), "r")
 
 
 @meaning("reduce_amax", "reduce_amin", "reduce_max", "reduce_min")
