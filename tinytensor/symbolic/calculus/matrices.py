@@ -196,7 +196,9 @@ class Matrices:
         for factor in Mul.make_args(expr):
             if isinstance(factor, Pow) and factor.exp == -1 and isinstance(factor.base, Sum):
                 over, rest = [limit[0] for limit in factor.base.limits], expr / factor
-                same_row = len(over) == 1 and factor.base.function.xreplace({over[0]: columns}) == rest
+                same_row = (
+                    len(over) == 1 and columns is not None and factor.base.function.xreplace({over[0]: columns}) == rest
+                )
                 if same_row and columns is not None and isinstance(rest, exp):
                     inside = self.placed(self.of(rest.args[0], rows, columns), rows, columns)
                     texts = ("softmax({})", r"\operatorname{softmax}\left({}\right)", "softmax({})")
