@@ -130,7 +130,7 @@ def test_gradient(sample):
     assert not told, told
 
 
-@of_each_operation(SAMPLES)
+@of_each_operation(SAMPLES, one_in=2)
 def test_float32(sample):
     """The same in float32: PyTorch's dtypes, and the float64 values as closely as float32 goes."""
     expected, gradients, facts = stored(sample)
@@ -164,13 +164,13 @@ def test_memory(sample):
                 assert gaps(y) == expected, path
 
 
-@of_each_operation(CHECKED, one_in=2)
+@of_each_operation(CHECKED, one_in=4)
 def test_finite_differences(sample):
     call = Call(lib, sample)
     assert lib.autograd.gradcheck(call.differentiable, tuple(call.inputs))
 
 
-@of_each_operation(TWICE, one_in=2)
+@of_each_operation(TWICE, one_in=4)
 def test_second_derivative(sample):
     if LIBRARY == "torch" and pytorch_cannot(sample):
         return
