@@ -55,11 +55,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = kept
 
 
+def is_whole_run(config: pytest.Config) -> bool:
+    """Was pytest started without the names of tests, as one process or as the one that starts others?"""
+    return config.args_source is config.ArgsSource.TESTPATHS and not hasattr(config, "workerinput")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Say once that kernels are compiled; what processes write while they compile is a part of their tests."""
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None and is_whole_run(session.config):
+        from tinytensor.native.cache import root  # only now, for what it imports reads the environment
+
+        if not any(root().rglob("*.nbc")):
+            terminal.write_line(f"This first run compiles some 400 kernels, for a minute, and keeps them in {root()}.")
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
     """In a terminal, the last line says how to run all tests."""
     yield
     terminal = session.config.pluginmanager.get_plugin("terminalreporter")
-    short = not session.config.getoption("--all") and session.config.args_source is session.config.ArgsSource.TESTPATHS
-    if terminal is not None and terminal.isatty and short:
+    if (
+        terminal is not None
+        and terminal.isatty
+        and is_whole_run(session.config)
+        and not session.config.getoption("--all")
+    ):
         terminal.write_line(f"This was the short suite. All tests: {EVERYTHING}")
