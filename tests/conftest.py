@@ -3,12 +3,22 @@
 Uninitialized memory holds NaN (native/uninitialized.py), and no warning says that a version was not tried
 (cpython/tried.py): a test run is how it is tried. Python keeps its bytecode, even where a container's settings say that
 it should not: hundreds of processes would each compile all source files anew, for half a second.
+
+Without --all, a part of the tests runs (short.py), and of long series of cases (thorough.py).
 """
 
 import os
 import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 
+import pytest
+
+from tests.short import PART
 from tests.systems import POSIX
+
+EVERYTHING = "python -m pytest -n 2 --dist worksteal --all"
 
 os.environ["TINYTENSOR_UNWRITTEN"] = "nan"
 os.environ["TINYTENSOR_UNTRIED"] = "off"
@@ -17,3 +27,58 @@ sys.dont_write_bytecode = False
 
 # Timers end what takes too long there, or mpiexec starts ranks, which pip does not install on Windows.
 collect_ignore = [] if POSIX else ["campaign", "distributed", "mutants", "models/training/test_ranks.py"]
+
+HERE = Path(__file__).parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="all tests, with all cases of long series")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--all"):
+        os.environ["THOROUGH"] = "1"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without --all, keep a part of the cases of some tests: the table says of which."""
+    if os.environ.get("THOROUGH"):
+        return
+    seen: Counter[str] = Counter()
+    kept, left = [], []
+    for item in items:
+        name = f"{item.path.relative_to(HERE).as_posix()}::{getattr(item, 'originalname', item.name)}"
+        one_in = PART.get(name, 1)
+        (kept if one_in and seen[name] % one_in == 0 else left).append(item)
+        seen[name] += 1
+    config.hook.pytest_deselected(items=left)
+    items[:] = kept
+
+
+def is_whole_run(config: pytest.Config) -> bool:
+    """Was pytest started without the names of tests, as one process or as the one that starts others?"""
+    return config.args_source is config.ArgsSource.TESTPATHS and not hasattr(config, "workerinput")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Say once that kernels are compiled; what processes write while they compile is a part of their tests."""
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None and is_whole_run(session.config):
+        from tinytensor.native.cache import root  # only now, for what it imports reads the environment
+
+        if not any(root().rglob("*.nbc")):
+            terminal.write_line(f"This first run compiles some 400 kernels, for a minute, and keeps them in {root()}.")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    """In a terminal, the last line says how to run all tests."""
+    yield
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if (
+        terminal is not None
+        and terminal.isatty
+        and is_whole_run(session.config)
+        and not session.config.getoption("--all")
+    ):
+        terminal.write_line(f"This was the short suite. All tests: {EVERYTHING}")

@@ -8,10 +8,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from grouped import by, grouped
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "tinytensor"
 FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def room_of_file(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0]
+
+
+of_each_room = grouped(by(room_of_file, FILES))
 
 
 def run(code: str, *args: str, **environment: str) -> str:
@@ -217,7 +225,7 @@ def imports(path: Path, root: Path = ROOT):
                 yield dotted if is_module else module, node in inside
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+@of_each_room
 def test_imports_point_from_upper_to_lower_rooms(path):
     me = module_of(path)
     relative = [node for node in ast.walk(ast.parse(path.read_text())) if getattr(node, "level", 0)]
@@ -277,7 +285,7 @@ def private_imports(tree: ast.AST) -> list[str]:
     return [name for name in names if name.startswith("_") and not name.startswith("__")]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+@of_each_room
 def test_private_names_stay_in_their_file(path):
     assert private_imports(ast.parse(path.read_text())) == []
 
@@ -307,7 +315,7 @@ def constructor_calls(tree: ast.AST) -> list[int]:
     ]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+@of_each_room
 def test_the_engine_makes_tensors_on_arrays(path):
     """Tensor(array) is PyTorch's constructor: a copy in the default dtype. Tensor.of(array) takes the array itself."""
     assert constructor_calls(ast.parse(path.read_text())) == []
@@ -385,7 +393,7 @@ def numpy_names(tree: ast.AST):
                 yield ".".join(reversed(names)), node.lineno
 
 
-@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: str(path.relative_to(PACKAGE)))
+@grouped(by(room_of_file, OUTSIDE))
 def test_numpy_outside_kernels_computes_nothing(path):
     allowed = {name for names in ALLOWED.values() for name in names.split()}
     file = str(path.relative_to(PACKAGE))
@@ -441,7 +449,7 @@ def arithmetic(tree: ast.AST):
                 yield node.lineno, ast.unparse(node)
 
 
-@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: str(path.relative_to(PACKAGE)))
+@grouped(by(room_of_file, OUTSIDE))
 def test_no_operators_on_arrays_outside_kernels(path):
     assert not list(arithmetic(outside_the_door(path)))
 

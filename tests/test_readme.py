@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from forks import forks
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -28,18 +29,26 @@ def run(*arguments: str, code: str | None = None) -> str:
     return done.stdout
 
 
-@cache
-def printed(program: str) -> str:
-    """What a program prints where warnings are errors; each program is run once for all tests."""
-    return run("-W", "error", "-", code=program)
+@pytest.fixture(scope="module")
+def printed():
+    """`printed(program)`: what a program prints where warnings are errors; each is run once for all tests."""
+    with forks("tinytensor", "tinytensor.symbolic", PYTHONPATH=str(ROOT)) as process:
+
+        @cache
+        def run_once(program: str) -> str:
+            done = process.run(code=program, cwd=ROOT)
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        yield run_once
 
 
 @pytest.mark.parametrize("number", range(len(PROGRAMS)))
-def test_readme_programs_run(number):
+def test_readme_programs_run(number, printed):
     printed(PROGRAMS[number])
 
 
-def test_the_first_program_finds_the_weights():
+def test_the_first_program_finds_the_weights(printed):
     weights = [float(w) for w in printed(FIRST).strip("[]\n").split(",")]
     assert weights == pytest.approx([1.0, -2.0, 0.5], abs=1e-2)
 
@@ -62,7 +71,7 @@ def shown_with_outputs(text: str) -> list[tuple[str, str]]:
     return re.findall(r"```python\n((?:(?!```).)*)```\n\n(?:(?!```)[^#])*?prints:?\n\n```\n(.*?)```", text, re.DOTALL)
 
 
-def test_programs_print_what_is_shown():
+def test_programs_print_what_is_shown(printed):
     shown = shown_with_outputs(README)
     assert ["print(x.grad)" in program for program, _ in shown] == [True, False, False]
     for program, output in shown:
@@ -159,7 +168,7 @@ def test_evening_reading_is_short_and_half_prose():
         assert 0.35 <= prose(text) / len(text.splitlines()) <= 0.5, name
 
 
-@pytest.mark.parametrize("part", ["eq17", "program"])
+@pytest.mark.parametrize("part", ["program", "eq17"])
 def test_derivations_print_the_shown_output(part):
     excerpt = rf"<!-- from: python -m derivations {part} -->\n```\n(.*?)```"
     (shown,) = re.findall(excerpt, TEXTS["derivations"], re.DOTALL)
@@ -169,7 +178,7 @@ def test_derivations_print_the_shown_output(part):
         assert line in report
 
 
-def test_latex_writes_the_shown_formula():
+def test_latex_writes_the_shown_formula(printed):
     program = next(program for program in PROGRAMS if "print(latex(" in program)
     assert f"$${printed(program).strip()}$$\n" in TEXTS["derivations"]
 

@@ -6,12 +6,13 @@ SAMPLES_LIBRARY=torch runs the same tests on PyTorch itself (sentences and compl
 import importlib
 import json
 import os
+from collections.abc import Callable
 from functools import cache
-from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 import pytest
+from grouped import by, grouped
 from safetensors import safe_open
 from samples import (
     ERRORS,
@@ -95,19 +96,17 @@ def short(samples: list) -> list:
     return [s for s in samples if numbers(s) <= max(16, shortest[s.paths[0]])]
 
 
-by_id = {"ids": lambda sample: sample.id}
 DIFFERENTIABLE = [s for s in SAMPLES if has_gradient(s)]
 CHECKED = [s for s in DIFFERENTIABLE if can_be_checked(s)]
 TWICE = short([s for s in CHECKED if s.second])
 
 
-def half(samples: list) -> list:
-    """Every second sample of each operation; all of them where THOROUGH is set."""
-    groups = groupby(samples, lambda s: s.paths[0])
-    return [s for _, group in groups for s in some(group, one_in=2)]
+def of_each_operation(samples: list, one_in: int = 1) -> Callable:
+    """Make a test of a check of one sample: a test for each callable, of all its samples or of the first in so many."""
+    return grouped({path: [*some(mine, one_in)] for path, mine in by(lambda s: s.paths[0], samples).items()})
 
 
-@pytest.mark.parametrize("sample", SAMPLES, **by_id)
+@of_each_operation(SAMPLES)
 def test_value(sample):
     """Value, dtype, shape and requires_grad are PyTorch's, under every spelling."""
     expected, _, facts = stored(sample)
@@ -117,7 +116,7 @@ def test_value(sample):
         assert [is_tensor(lib, y) and y.requires_grad for y in outputs] == facts["requires_grad"], path
 
 
-@pytest.mark.parametrize("sample", DIFFERENTIABLE, **by_id)
+@of_each_operation(DIFFERENTIABLE)
 def test_gradient(sample):
     """The gradient of every input is PyTorch's, ties and NaN included."""
     _, expected, facts = stored(sample)
@@ -131,7 +130,7 @@ def test_gradient(sample):
     assert not told, told
 
 
-@pytest.mark.parametrize("sample", SAMPLES, **by_id)
+@of_each_operation(SAMPLES, one_in=2)
 def test_float32(sample):
     """The same in float32: PyTorch's dtypes, and the float64 values as closely as float32 goes."""
     expected, gradients, facts = stored(sample)
@@ -149,7 +148,7 @@ def gaps(y) -> tuple:
     return tuple(s for s, n in zip(y.stride(), y.shape, strict=True) if n > 1) if y.numel() > 1 else ()
 
 
-@pytest.mark.parametrize("sample", half(SAMPLES), **by_id)
+@of_each_operation(SAMPLES, one_in=2)
 def test_memory(sample):
     """A result lies in the memory of an input where PyTorch's does, and `.view` takes it where PyTorch's takes it."""
     facts = table(sample.group)[1][sample.id]
@@ -165,22 +164,22 @@ def test_memory(sample):
                 assert gaps(y) == expected, path
 
 
-@pytest.mark.parametrize("sample", half(CHECKED), **by_id)
+@of_each_operation(CHECKED, one_in=4)
 def test_finite_differences(sample):
     call = Call(lib, sample)
     assert lib.autograd.gradcheck(call.differentiable, tuple(call.inputs))
 
 
-@pytest.mark.parametrize("sample", half(TWICE), **by_id)
+@of_each_operation(TWICE, one_in=4)
 def test_second_derivative(sample):
     if LIBRARY == "torch" and pytorch_cannot(sample):
-        pytest.skip("PyTorch's own second derivative")
+        return
     call = Call(lib, sample)
     assert lib.autograd.gradgradcheck(call.differentiable, tuple(call.inputs))
 
 
 @ours
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.id)
+@of_each_operation(ERRORS)
 def test_error(error):
     with pytest.raises(error.raises) as caught:
         Call(lib, error)()

@@ -1,4 +1,7 @@
-"""Long series of cases: a part of them in the test command, all of them where THOROUGH is set, as in .ci/run."""
+"""Long series of cases: a part of them in the short suite, all of them under `pytest --all`.
+
+The option sets THOROUGH in the environment, for the processes that tests start as well.
+"""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -10,5 +13,5 @@ Case = TypeVar("Case")
 
 
 def some(cases: Iterable[Case], one_in: int) -> Iterator[Case]:
-    """The first of every `one_in` cases; all of them where THOROUGH is set."""
+    """The first of every `one_in` cases; all of them under --all."""
     return islice(cases, 0, None, 1 if THOROUGH else one_in)

@@ -2,6 +2,10 @@
 
 from math import e, inf, nan, pi
 
+from tinytensor.tools.command import main as _command  # isort: skip
+
+_command.answer_without_engine()
+
 from tinytensor.cpython import tried as _tried  # isort: skip  # warns before a part is missed
 from tinytensor import fast  # isort: skip  # before any operation is declared, whose call it makes short
 from tinytensor import autograd, distributed, nn, optim, utils

@@ -11,12 +11,12 @@ from tests.campaign import calls, commands
 from tests.campaign.tally import Diary, Tally, TooLong, is_sentence, limited
 from tests.thorough import THOROUGH
 
-PIECE = {name: (0, 1 if THOROUGH or name == "calls" else 3) for name in command.PARTS}  # calls is compared as a whole
+PIECE = {name: (0, 1 if THOROUGH or name == "calls" else 6) for name in command.PARTS}  # calls is compared as a whole
 
 
 @cache
 def short(name: str) -> Tally:
-    """What the short form of a part, or a third of it, counts and finds."""
+    """What the short form of a part, or a sixth of it, counts and finds."""
     return command.in_processes(name, "short", limit=600, share=PIECE[name])
 
 

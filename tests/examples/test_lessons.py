@@ -5,14 +5,14 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import jupytext
 import nbclient
 import nbformat
 import pytest
+from forks import forks
 from thorough import THOROUGH, some
 
 from examples.site.building import mathml
@@ -67,34 +67,48 @@ for file, answers, seeds in json.loads(sys.argv[1]):
                 said[file][name].append(sheet["check_" + number](answer))
 print(json.dumps(said))
 """
-SEEDS = 12 if THOROUGH else 4  # of the random numbers with which each check tries each answer
+SEEDS = 12 if THOROUGH else 2  # of the random numbers with which each check tries each answer
+# In the short suite, lessons that train do as few steps as where kernels run as Python: one asks this.
+FEW_STEPS = 'os.environ.get("NUMBA_DISABLE_JIT")'
 
 
-@pytest.fixture
-def clone(tmp_path):
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
     """A fresh clone, of which nothing is on Python's path but the engine, which stands there as if it were installed.
 
     Lessons use `models` and `derivations`, which are not installed, and must find them by themselves.
     """
-    shutil.copytree(ROOT / "examples", tmp_path / "clone" / "examples", ignore=shutil.ignore_patterns("__pycache__"))
-    for folder in ("models", "derivations"):
-        (tmp_path / "clone" / folder).symlink_to(ROOT / folder)
-    (tmp_path / "installed").mkdir()
-    (tmp_path / "installed" / "sitecustomize.py").write_text(INSTALLED)
-    (tmp_path / "here").mkdir()
-    return tmp_path
+    folder = tmp_path_factory.mktemp("course")
+    shutil.copytree(ROOT / "examples", folder / "clone" / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("models", "derivations"):
+        (folder / "clone" / name).symlink_to(ROOT / name)
+    (folder / "installed").mkdir()
+    (folder / "installed" / "sitecustomize.py").write_text(INSTALLED)
+    return folder
 
 
-def in_a_process(*command: str, clone: Path) -> str:
-    """What a Python process prints that runs beside the clone, where warnings are errors."""
+@pytest.fixture(scope="module")
+def started(clone):
+    """The process that forks for each program which runs beside the clone, where warnings are errors."""
     # One thread each: tests run side by side, and threads that wait for each other take longer than one alone.
-    environment = os.environ | {"PYTHONPATH": str(clone / "installed"), "NUMBA_NUM_THREADS": "1"}
-    done = subprocess.run(  # -P: what stands in the folder in which it runs cannot be imported
-        [sys.executable, "-P", "-W", "error", *command],
-        capture_output=True, text=True, cwd=clone / "here", env=environment,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    environment = {"PYTHONPATH": str(clone / "installed"), "NUMBA_NUM_THREADS": "1"}
+    # -P: what stands in the folder in which it runs cannot be imported
+    with forks(
+        "tinytensor", "matplotlib.backends.backend_agg", options=("-P", "-W", "error"), **environment
+    ) as process:
+        yield process
+
+
+@pytest.fixture
+def in_a_process(started, tmp_path):
+    """`in_a_process(file, ...)` or `in_a_process(code=...)`: what a program prints that runs in the test's folder."""
+
+    def run(*arguments: str, code: str | None = None) -> str:
+        done = started.run(*arguments, code=code, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
 
 
 def defects(text: str, name: str) -> list[str]:
@@ -195,9 +209,11 @@ def test_missing_part_of_an_exercise_is_found():
 
 
 @each_lesson
-def test_lesson_runs_and_draws_what_it_says(lesson, clone):
-    said = in_a_process(str(clone / "clone" / "examples" / lesson.name), clone=clone)
-    here = clone / "here"
+def test_lesson_runs_and_draws_what_it_says(lesson, clone, in_a_process, tmp_path):
+    script, here = clone / "clone" / "examples" / lesson.name, tmp_path
+    if not THOROUGH:
+        script.write_text(script.read_text().replace(FEW_STEPS, "True"))
+    said = in_a_process(str(script))
     told = {here / path for path in re.findall(r"^picture: (.+)$", said, re.MULTILINE)}
     assert any(path.name.startswith(lesson.stem) and path.suffix == ".png" for path in told)
     assert {path for path in here.rglob("*") if path.is_file()} == told, "what it says and what it writes differ"
@@ -206,10 +222,10 @@ def test_lesson_runs_and_draws_what_it_says(lesson, clone):
         assert path.read_bytes().startswith((b"\x89PNG", b"<!doctype html", b"<!DOCTYPE html")), path
 
 
-def verdicts(clone: Path, *files: tuple[Path, Path], seeds: int) -> dict[str, dict[str, list[str]]]:
+def verdicts(in_a_process: Callable, *files: tuple[Path, Path], seeds: int) -> dict[str, dict[str, list[str]]]:
     """For each file with exercises: what it prints unsolved, and what its checks say of each answer, for each seed."""
     asked = json.dumps([[str(file), str(answers), seeds] for file, answers in files])
-    said = json.loads(in_a_process("-c", CHECK, asked, clone=clone).splitlines()[-1])
+    said = json.loads(in_a_process("-c", asked, code=CHECK).splitlines()[-1])
     return {Path(file).stem: answers for file, answers in said.items()}
 
 
@@ -230,18 +246,19 @@ def misjudged(said: dict[str, list[str]]) -> list[str]:
     return found
 
 
-def test_checks_tell_right_answers_from_wrong_ones(clone):
+def test_checks_tell_right_answers_from_wrong_ones(clone, in_a_process):
     files = [(clone / "clone" / "examples" / "exercises" / path.name, ANSWERS / path.name) for path in LESSONS]
-    found = verdicts(clone, *files, seeds=SEEDS)
+    found = verdicts(in_a_process, *files, seeds=SEEDS)
     assert {name: wrong for name, said in found.items() if (wrong := misjudged(said))} == {}
 
 
-def test_misjudged_answer_is_found(clone):
-    (clone / "answers.py").write_text(
+def test_misjudged_answer_is_found(in_a_process, tmp_path):
+    (tmp_path / "answers.py").write_text(
         "right_1 = wrong_1_as_the_right_one = lambda x, times: 2 * x * times\n"
         "right_2 = lambda edges, last: dict.fromkeys(edges, 1)\n"
     )
-    said = verdicts(clone, (EXERCISES / "03_chain_rule.py", clone / "answers.py"), seeds=1)["03_chain_rule"]
+    files = EXERCISES / "03_chain_rule.py", tmp_path / "answers.py"
+    said = verdicts(in_a_process, files, seeds=1)["03_chain_rule"]
     first, second, *missing = misjudged(said)
     assert first == "wrong_1_as_the_right_one: right"
     assert second.startswith("right_2: wrong: ")
@@ -253,7 +270,7 @@ def test_misjudged_answer_is_found(clone):
 
 def test_lessons_run_as_notebooks_and_show_their_pictures(clone):
     """One after the other in one kernel, which forgets all names between them: to start one for each takes longest."""
-    lessons = {path.stem: jupytext.read(path) for path in some(LESSONS, one_in=5)}
+    lessons = {path.stem: jupytext.read(path) for path in some(LESSONS, one_in=len(LESSONS))}
     joined = nbformat.v4.new_notebook(metadata=lessons[LESSONS[0].stem].metadata)
     for notebook in lessons.values():
         joined.cells += [*notebook.cells, nbformat.v4.new_code_cell("%reset -f")]
@@ -268,12 +285,14 @@ def test_lessons_run_as_notebooks_and_show_their_pictures(clone):
         assert shown == len(told) >= 1, f"{name}: a picture that is not its cell's last line is written, but not shown"
 
 
-def test_failing_lesson_is_reported(clone):
+def test_failing_lesson_is_reported(in_a_process):
     with pytest.raises(AssertionError, match="RuntimeError: no such luck"):
-        in_a_process("-c", "raise RuntimeError('no such luck')", clone=clone)
+        in_a_process(code="raise RuntimeError('no such luck')")
+    with pytest.raises(AssertionError, match="UserWarning: a warning"):
+        in_a_process(code="import warnings; warnings.warn('a warning')")
 
 
-def test_uninstalled_package_is_not_found(clone):
+def test_uninstalled_package_is_not_found(in_a_process):
     """Else a lesson that cannot find `models` would not be noticed."""
     with pytest.raises(AssertionError, match="No module named 'models'"):
-        in_a_process("-c", "import tinytensor.nn, models", clone=clone)
+        in_a_process(code="import tinytensor.nn, models")

@@ -279,8 +279,10 @@ class Trial:
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Of the table of samples those of modules and of functions beside them are enough."""
-        samples = [(item, item.callspec.params.get("sample") if hasattr(item, "callspec") else None) for item in items]
-        items[:] = [item for item, s in samples if s is None or any(p.startswith(("F.", "nn.")) for p in s.paths)]
+        for item in list(items):
+            cases = getattr(item, "callspec", None) and item.callspec.params.get("cases")
+            if cases and not any(path.startswith(("F.", "nn.")) for sample in cases for path in sample.paths):
+                items.remove(item)
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         self.work(session.items)

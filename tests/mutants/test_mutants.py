@@ -202,7 +202,7 @@ def test_survivor_makes_the_command_fail(monkeypatch, capsys):
     assert "NOT NOTICED: a mistake" in capsys.readouterr().out
 
 
-BY_HAND = [(partial(engine.by_hand, 1 if THOROUGH else 4), 20), (formulas.by_hand, 35)]  # how many at least
+BY_HAND = [(partial(engine.by_hand, 1 if THOROUGH else 8), 10), (formulas.by_hand, 35)]  # how many at least
 
 
 @pytest.mark.parametrize(("make", "least"), BY_HAND, ids=["engine", "formulas"])

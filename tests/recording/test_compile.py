@@ -1690,7 +1690,7 @@ IN_PLACE = {
 NAMES = sorted([*UNARY, *BINARY, *IN_PLACE, "drop"])
 
 
-@settings(max_examples=250 if THOROUGH else 120, deadline=None, derandomize=True)
+@settings(max_examples=250 if THOROUGH else 60, deadline=None, derandomize=True)
 @given(
     st.sampled_from([tt.float32, tt.float64]),
     st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=14),

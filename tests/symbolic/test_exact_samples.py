@@ -6,6 +6,7 @@ as exp stay formulas), and their witnesses must be the results of the float64 ru
 
 import numpy as np
 import pytest
+from grouped import by, grouped
 from samples import SAMPLES, Call
 
 import tinytensor as tt
@@ -66,7 +67,7 @@ def results(call, inputs, wrap):
     return [witnesses(r) for r in found]
 
 
-@pytest.mark.parametrize("sample", chosen(), ids=lambda sample: sample.id)
+@grouped(by(lambda sample: sample.paths[0], chosen()))
 def test_exact_and_float_results_agree(sample):
     call = Call(tt, sample)
     floats = results(call, call.inputs, Tensor.of)

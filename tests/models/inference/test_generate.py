@@ -6,6 +6,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from thorough import THOROUGH
 
 import tinytensor
 from models.decoder import CONFIGS, Config, Decoder
@@ -153,7 +154,7 @@ def test_temperature_0_takes_the_largest():
     assert {choose(logits, 0, None, None).item() for _ in range(5)} == {1}
 
 
-def counts(logits, temperature=1.0, top_k=None, top_p=None, draws=4000):
+def counts(logits, temperature=1.0, top_k=None, top_p=None, draws=4000 if THOROUGH else 2000):
     generator = Generator().manual_seed(3)
     found = Counter(choose(tensor(logits), temperature, top_k, top_p, generator).item() for _ in range(draws))
     return np.array([found[i] for i in range(len(logits))]) / draws

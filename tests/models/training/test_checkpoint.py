@@ -277,7 +277,7 @@ def test_run_survives_sigkill_bit_for_bit(verse, uninterrupted, tmp_path):
     out, chance = tmp_path / "run", random.Random(os.getpid())
     process = start("--text", verse, "--out", out, *OPTIONS.split(), *SIZES.split())
     killed = []
-    for step in some((1, 80, 160, 240, 320), one_in=2):
+    for step in some((1, 80, 160, 240, 320), one_in=4):
         wait_for_step(out, step, process)
         time.sleep(chance.uniform(0, 0.03))
         process.send_signal(signal.SIGKILL)

@@ -35,8 +35,9 @@ def restored(monkeypatch):
 
 
 def said(capsys, *arguments: str, code: int = 0) -> str:
+    """What the command writes, but for the message that kernels are compiled, which comes once on a machine."""
     assert command.main([*map(str, arguments)]) == code
-    return "".join(capsys.readouterr())
+    return re.sub("^tinytensor: compiling the kernels .*\n", "", "".join(capsys.readouterr()), flags=re.MULTILINE)
 
 
 def test_help_lists_each_subcommand(capsys):
@@ -77,6 +78,32 @@ def test_command_starts_from_the_clone():
         [sys.executable, "-m", "tinytensor", "info", "toth-tiny"], cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 0 and "match: True" in done.stdout, done.stderr
+
+
+LOADED = """
+import atexit, sys
+atexit.register(lambda: print("loaded:", *sorted({"numpy", "numba", "tinytensor.core"} & {*sys.modules})))
+"""
+
+
+@pytest.mark.parametrize("how", ["python -m", "script"])
+def test_help_and_refusals_load_no_engine(tmp_path, how):
+    """They take a tenth of a second, no longer than Python itself; what needs the engine loads it (the control)."""
+    (tmp_path / "sitecustomize.py").write_text(LOADED)
+    (tmp_path / "tinytensor").write_text("from tinytensor.tools.command.main import main\nraise SystemExit(main())\n")
+    command = ["-m", "tinytensor"] if how == "python -m" else [tmp_path / "tinytensor"]
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    name = "tinytensor" if how == "script" else "python -m tinytensor"
+    for word, code, first, loaded in (
+        ("--help", 0, f"usage: {name} SUBCOMMAND", ""),
+        ("--version", 0, tt.__version__, ""),
+        ("trian", 2, "tinytensor: there is no subcommand 'trian': did you mean train?", ""),
+        ("cache", 0, "", " numba numpy tinytensor.core"),
+    ):
+        done = subprocess.run([sys.executable, *command, word], env=environment, capture_output=True, text=True)
+        assert done.returncode == code, done.stderr
+        assert (done.stderr if code else done.stdout).startswith(first)
+        assert f"loaded:{loaded}" in done.stdout.splitlines()
 
 
 def test_environment_names_versions_and_cache(capsys, monkeypatch):

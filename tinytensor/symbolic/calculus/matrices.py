@@ -199,7 +199,7 @@ class Matrices:
                 same_row = (
                     len(over) == 1 and columns is not None and factor.base.function.xreplace({over[0]: columns}) == rest
                 )
-                if same_row and columns is not None and isinstance(rest, exp):
+                if same_row and isinstance(rest, exp):
                     inside = self.placed(self.of(rest.args[0], rows, columns), rows, columns)
                     texts = ("softmax({})", r"\operatorname{softmax}\left({}\right)", "softmax({})")
                     return _made(texts, [inside], SUM, ATOM, rows, columns)

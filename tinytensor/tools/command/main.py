@@ -34,7 +34,27 @@ HELP = ("-h", "--help")
 
 def called() -> str:
     """How this command was called: `tinytensor`, or `python -m tinytensor`."""
-    return "python -m tinytensor" if Path(sys.argv[0]).name == "__main__.py" else "tinytensor"
+    return "python -m tinytensor" if Path(sys.argv[0]).name in ("__main__.py", "-m") else "tinytensor"
+
+
+def _is_this_program() -> bool:
+    """Was this process started as `tinytensor ...` or `python -m tinytensor ...`?
+
+    While Python looks for the module of `-m`, sys.argv begins with "-m" instead of the module's file.
+    """
+    if sys.argv[0] == "-m":
+        return sys.orig_argv[-len(sys.argv)] == "tinytensor"
+    return Path(sys.argv[0]).stem == "tinytensor" and Path(sys.argv[0]).suffix in ("", ".exe")
+
+
+def answer_without_engine() -> None:
+    """Answer the command --help, --version or an unknown subcommand, and end it; for all else do nothing.
+
+    Python imports the package before `main`. So the package calls this first: its other imports, of Numba above all,
+    take ten times as long as such an answer.
+    """
+    if _is_this_program() and not {*sys.argv[1:2]} & {*MODELS, *OWN}:
+        raise SystemExit(main())
 
 
 def overview() -> str:
