@@ -80,7 +80,7 @@ class Writer:
 
     def fits(self, one: Construction, u: str) -> bool:
         dims = self.dims[u]
-        if len(dims) != one.rank:
+        if len(dims) != one.rank or (one.family == "diagonal" and dims[0] != dims[-1]):
             return False
         for role in one.operands.values():
             needed = {"like": dims, "last": dims[-1:], "class": dims, "many": dims[:1], "each": dims[:1]}[role]
@@ -153,7 +153,7 @@ def sample(seed: int, number: int) -> Sample:
         writer.write(draw.choice(rows), u)
         u = writer.lines[-1].name
     if not writer.lines or draw.random() < 0.8:
-        ends = sorted({one.family for one in ENDS})
+        ends = [*sorted({one.family for one in ENDS}), "sum", "sum"]
         rows = []
         while not rows:
             wanted = draw.choice(ends)
