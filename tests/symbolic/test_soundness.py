@@ -13,6 +13,7 @@ from tinytensor.nn import functional as F
 from tinytensor.symbolic import Index, check, derive
 from tinytensor.symbolic.any_size import derivation as derivations
 from tinytensor.symbolic.any_size import recording, samples, sizes, tracing
+from tinytensor.symbolic.any_size.checking import Compared
 from tinytensor.symbolic.any_size.conditions import conditions_in
 from tinytensor.symbolic.any_size.meanings import elementwise
 from tinytensor.symbolic.any_size.recording import NotDerivable
@@ -39,6 +40,7 @@ def every_third(x):
     return (h * h).sum()
 
 
+SHARED = "2 * x[:-1] * (x[:-1] ** 2 == (x[:-1] ** 2).max()) / (x[:-1] ** 2 == (x[:-1] ** 2).max()).sum()"
 # function, its arguments, gradients of x by hand that are wrong at some size or value, and right ones
 FAULTS = {
     "arange counts from 0": (
@@ -150,6 +152,34 @@ FAULTS = {
         {"x": N},
         ["where(arange(N) < 4, 1.0, 2.0)", "2.0 * ones(N)"],
         ["where(arange(N) < 3, 1.0, 2.0)"],
+    ),
+    "the largest of all but one": (
+        lambda x: (x[:-1] ** 2).max(),
+        {"x": N},
+        [
+            f"pad({SHARED}, (1, 0))",
+            "pad(2 * x[:-1] * (x[:-1] ** 2 == x[:-1].max()) / (x[:-1] ** 2 == (x[:-1] ** 2).max()).sum(), (0, 1))",
+            "0 * x",
+        ],
+        [f"pad({SHARED}, (0, 1))"],
+    ),
+    "the largest, shared": (
+        lambda x: x.amax(-1).sum(),
+        {"x": ND},
+        ["0 * x", "(x == x.amax(-1, keepdim=True)) / D"],
+        ["(x == x.amax(-1, keepdim=True)) / (x == x.amax(-1, keepdim=True)).sum(-1, keepdim=True)"],
+    ),
+    "clamped on both sides": (
+        lambda x: x.clamp(0, 1).sum(),
+        {"x": N},
+        ["(x > 0) * 1.0", "((x > 0) & (x < 2)) * 1.0", "((x > -1) & (x < 1)) * 1.0"],
+        ["((x > 0) & (x < 1)) * 1.0", "((x >= 0) & (x <= 1)) * 1.0"],
+    ),
+    "Huber's loss": (
+        lambda x, y: F.smooth_l1_loss(x, y),
+        {"x": N, "y": N},
+        ["(x - y).clamp(-1, 2) / N", "(x - y) / N", "(y - x).clamp(-1, 1) / N", "(x - y).sign() / N"],
+        ["(x - y).clamp(-1, 1) / N", "-(y - x).clamp(-1, 1) / N"],
     ),
     "a triangle": (
         lambda x: x.tril(-2).sum(),
@@ -381,7 +411,7 @@ def test_a_derivation_that_is_not_proved_proves_nothing(monkeypatch):
 
 def test_a_normal_form_that_is_wrong_is_noticed(monkeypatch):
     monkeypatch.setattr("tinytensor.symbolic.any_size.checking._equal", lambda *_: {""})
-    monkeypatch.setattr("tinytensor.symbolic.any_size.checking._refutation", lambda *_: ("", set(), True))
+    monkeypatch.setattr("tinytensor.symbolic.any_size.checking._compared", lambda *_: Compared())
     verdict = check(lambda x: (x * x).sum(), {"x": "3 * x"}, x=N)
     assert verdict["x"].verdict == "undecided"
     assert "in exact numbers the difference is" in str(verdict)
@@ -393,7 +423,7 @@ def test_a_comparison_of_whole_numbers_as_of_floats_is_noticed(monkeypatch):
     fn, arguments = lambda x, t: (x * (t > 0)).sum(), {"x": N, "t": T}
     assert check(fn, {"x": wrong}, **arguments)["x"].verdict == "refuted"
     monkeypatch.setattr(elementwise, "_whole", lambda value: False)
-    monkeypatch.setattr("tinytensor.symbolic.any_size.checking._refutation", lambda *_: ("", set(), True))
+    monkeypatch.setattr("tinytensor.symbolic.any_size.checking._compared", lambda *_: Compared())
     assert "in exact numbers the difference is" in str(check(fn, {"x": wrong}, **arguments))  # which alone keeps it out
     monkeypatch.setattr("tinytensor.symbolic.any_size.checking.contradiction", lambda _: "")
     assert check(fn, {"x": wrong}, **arguments)["x"].verdict == "proved"

@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType
+from typing import NamedTuple
 
 import numpy as np
 from sympy import Add, Dummy, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, preorder_traversal
@@ -197,7 +198,7 @@ def _checked(derivation: Derivation, name: str, hand) -> Checked:
     expected = derivation.gradients[name]
     if isinstance(hand, Formula):
         left = dict(zip(getattr(hand.left, "indices", ()), getattr(entry, "indices", ()), strict=True))
-        return _proved(derivation, name, _Hand(hand.right.xreplace(left)), set())
+        return _proved(derivation, name, _Hand(hand.right.xreplace(left)), Compared())
     function = _function(hand)
     try:
         own = _by_hand(derivation, name, function, entry)
@@ -205,14 +206,27 @@ def _checked(derivation: Derivation, name: str, hand) -> Checked:
         own = _Hand(None, why=str(error))
     if isinstance(own, str):
         return Checked(name, "refuted", expected, own)
-    example, needed, tried = _refutation(derivation, name, function, own.sizes)
-    if example:
-        return Checked(name, "refuted", expected, "" if own.entry is None else _term(derivation, name, own), example)
+    compared = _compared(derivation, name, function, own.sizes)
+    if compared.example:
+        term = "" if own.entry is None else _term(derivation, name, own)
+        return Checked(name, "refuted", expected, term, compared.example)
     if own.entry is None:
         return Checked(name, "undecided", expected, own.why)
-    if not tried:
-        return Checked(name, "undecided", expected, "at no point that was tried are all conditions met")
-    return _proved(derivation, name, own, needed)
+    return _proved(derivation, name, own, compared)
+
+
+class Compared(NamedTuple):
+    """A gradient by hand beside backward(), in numbers.
+
+    example: the smallest sizes, and an entry there, at which they differ; empty if they differ nowhere but where a
+    condition on values fails. needed: those conditions, and "equality" for equal numbers in x == y. tried: do they
+    agree at a point at which all conditions are met? plain: at one where no numbers in x == y are equal, either?
+    """
+
+    example: str = ""
+    needed: frozenset[str] = frozenset()
+    tried: bool = True
+    plain: bool = True
 
 
 @dataclass(frozen=True)
@@ -225,19 +239,21 @@ class _Hand:
     why: str = ""
 
 
-def _proved(derivation: Derivation, name: str, own: _Hand, needed: set[str]) -> Checked:
-    """Compare normal forms; `needed` are the conditions that exclude the points at which numbers differ."""
+def _proved(derivation: Derivation, name: str, own: _Hand, compared: Compared) -> Checked:
+    """Compare normal forms, where no number refutes the gradient by hand."""
     expected, found = derivation.gradients[name], derivation.found
     if found.unproved or derivation.differs:
         return Checked(name, "undecided", expected, derivation.verdict)
     derived = _derived(derivation, name)
     if not (keys := _equal(derived, own.entry, found)):
         return Checked(name, "undecided", expected, _term(derivation, name, own))
-    if "equality" in needed and "tie" not in {*keys, *needed}:
+    if "equality" in compared.needed - keys:
         return Checked(name, "undecided", expected, "where numbers that are compared by == are equal, the two differ")
+    if not (compared.plain if "equality" in keys else compared.tried):
+        return Checked(name, "undecided", expected, "at no point that was tried are all conditions met")
     if why := contradiction(expanded(derived - own.entry, found.forward)):
         return Checked(name, "undecided", expected, why)
-    keys = {*keys, *needed, *own.values} | {k for k in VALUES if VALUES[k] in derivation.value_conditions}
+    keys = {*keys, *compared.needed, *own.values} | {k for k in VALUES if VALUES[k] in derivation.value_conditions}
     values = tuple(VALUES[k] for k in VALUES if k in keys)
     sizes = tuple(dict.fromkeys((*derivation.size_conditions, *own.sizes)))
     restricted = restrictions(sizes, derivation.where, derivation.samples)
@@ -257,16 +273,28 @@ def _equal(derived: Expr, own: Expr, found: Derived) -> set[str]:
         rest = normal(_without_held(expanded(derived - own, lines)))
         if rest == 0:
             return {""}
-    whole = normal(of_whole_numbers(normal(_with_chosen(rest, found))))
-    if whole == 0:
-        return {""}
-    if normal_of_quotients(whole) == 0:
-        return {"denominator"} if _divides(whole) else {""}
+    for whole in (rest, _with_chosen(rest, found)):
+        whole = _in_whole_numbers(whole)
+        if whole == 0:
+            return {""}
+        if normal_of_quotients(whole) == 0:
+            return {"denominator"} if _divides(whole) else {""}
+    whole = _in_whole_numbers(rest)
     if whole.has(theta, relu, larger, absolute, sign, same) and (
         normal_of_steps(whole) == 0 or vanishes_in_cells(whole)
     ):
-        return {"tie", "denominator"} if _divides(whole) else {"tie"}
+        found_keys = {"tie"} | ({"denominator"} if _divides(whole) else set())
+        return found_keys | ({"equality"} if whole.has(same) else set())
     return set()
+
+
+def _in_whole_numbers(expr: Expr) -> Expr:
+    """The normal form with one form for comparisons of whole numbers; new numbers of indices may change their order."""
+    for _ in range(4):
+        before, expr = expr, normal(of_whole_numbers(normal(expr)))
+        if expr == before:
+            break
+    return expr
 
 
 def _with_chosen(expr: Expr, found: Derived) -> Expr:
@@ -368,7 +396,9 @@ def _by_hand(derivation: Derivation, name: str, function: Callable, entry: Expr)
         return function(**_arguments(function, sizes, values))
 
     split = found.trace.split
-    other = trace(call, given, needs_gradient=False, where=derivation.size_conditions, split=split)
+    names = [str(getattr(x.name, "label", x.name)) for x in found.forward]
+    taken = {*names, *(f"d{n}" for n in (*names, *found.trace.tensors)), *found.trace.lines.names}
+    other = trace(call, given, needs_gradient=False, where=derivation.size_conditions, split=split, reserved=taken)
     if other.split != split:
         raise NotDerivable("check: the gradient by hand takes sizes apart in another way than the function")
     value = other.result
@@ -529,16 +559,13 @@ def _ratio(one: Expr, other: Expr) -> Expr | None:
     return None if symbols or ratio.atoms(Bound, Indexed) else ratio
 
 
-def _refutation(
+def _compared(
     derivation: Derivation, name: str, function: Callable, sizes_by_hand: Sequence[SizeCondition]
-) -> tuple[str, set[str], bool]:
-    """The smallest sizes, and an entry there, at which the numbers differ; empty if they differ nowhere.
-
-    Besides: the conditions on values that exclude points at which they differ; and whether they agree at a point at
-    which all conditions are met, those on sizes of the gradient by hand, too.
-    """
+) -> Compared:
+    """The gradient by hand beside backward() at the samples that meet the function's conditions on sizes."""
     needed: set[str] = set()
-    tried, tensors = False, derivation.found.trace.tensors
+    tensors = derivation.found.trace.tensors
+    equal, tried, plain = "", False, False  # equal: a point at which they differ, and only an x == y is a tie
     for one in sorted(derivation.samples, key=lambda s: (sum(s.at.values()), max(s.at.values(), default=0))):
         if not derivation.inside(one):
             continue
@@ -557,12 +584,19 @@ def _refutation(
         want = one.gradients[name]
         if not problem:
             problem = _mismatch(want, own)
-        if problem and not edges:
+        if problem:
             inputs = ", ".join(f"{k} = {_short(one.inputs[k])}" for k in tensors)
-            return f"at {told(one.at) or 'one number'}{problem} ({inputs})", needed, True
-        needed |= edges if problem else set()
-        tried = tried or (not problem and not edges - {"equality"} and all(c.holds(one.at) for c in sizes_by_hand))
-    return "", needed, tried
+            problem = f"at {told(one.at) or 'one number'}{problem} ({inputs})"
+            if not edges:
+                return Compared(problem)
+            equal = equal or (problem if edges == {"equality"} else "")
+            needed |= edges
+        elif all(c.holds(one.at) for c in sizes_by_hand):
+            plain = plain or not edges
+            tried = tried or not edges - {"equality"}
+    if equal and not plain:  # the gradient by hand always compares equal numbers, as in x == x.max()
+        return Compared(equal)
+    return Compared("", frozenset(needed), tried, plain)
 
 
 def _mismatch(want: np.ndarray, own: np.ndarray) -> str:

@@ -6,13 +6,13 @@ from functools import cached_property
 from html import escape
 
 import numpy as np
-from sympy import Expr, Indexed, Sum
+from sympy import Expr, Indexed, Pow, Sum
 
 from tinytensor.autograd import grad
 from tinytensor.nn.module import Module
 from tinytensor.symbolic.any_size.arguments import arguments as as_arguments
 from tinytensor.symbolic.any_size.arguments import symbols_of
-from tinytensor.symbolic.any_size.conditions import VALUES, SizeCondition, conditions_in, restrictions, verdict
+from tinytensor.symbolic.any_size.conditions import VALUES, Signs, SizeCondition, conditions_in, restrictions, verdict
 from tinytensor.symbolic.any_size.deriving import Derived, derive_lines
 from tinytensor.symbolic.any_size.modules import as_function
 from tinytensor.symbolic.any_size.samples import Sample, close, refused, samples
@@ -143,7 +143,9 @@ class Derivation:
         plain = 0
         for one in filter(self.inside, self.samples):
             edges = one.edges - {"equality"}
-            if name := self._differs_at(one):
+            name, divided = self._differs_at(one)
+            if name:
+                edges |= {"denominator"} if divided and self._divides else set()
                 if not edges:
                     return _difference(name, one.at), needed
                 needed |= edges
@@ -152,8 +154,18 @@ class Derivation:
             return "at no point that was tried has the function a value and are all conditions met", needed
         return "", needed
 
-    def _differs_at(self, sample: Sample) -> str:
-        """The name of a result in which the formulas and the function differ at a point; empty if in none."""
+    @cached_property
+    def _divides(self) -> bool:
+        """Has a formula of a gradient a denominator that may be 0, such as x in (1 - h)/x?"""
+        signs = Signs(self.found.groups)
+        powers = [p for line in self.adjoints for p in line.right.atoms(Pow) if p.exp.is_negative is not False]
+        return any(not signs.not_zero(p.base) for p in powers)
+
+    def _differs_at(self, sample: Sample) -> tuple[str, bool]:
+        """The name of a result in which the formulas and the function differ at a point, empty if in none.
+
+        Besides: are all entries that differ NaN or infinite by the formulas?
+        """
         trace = self.found.trace
         inputs = {n: sample.inputs[n].detach().numpy() for n in trace.tensors}
         free = {self._program.identifier(s): sample.at[s] for s in self._program.free}
@@ -163,9 +175,14 @@ class Derivation:
             with np.errstate(all="ignore"):
                 found = self.evaluate(**inputs, **free)
         except (ValueError, TypeError, IndexError, ZeroDivisionError):  # another shape, or no number
-            return "value"
+            return "value", False
         wanted = {"value": sample.value, **{n: sample.gradients[n] for n in self.gradients}}
-        return next((name for name, own in wanted.items() if not close(found[name], own)), "")
+        for name, own in wanted.items():
+            if not close(found[name], own):
+                finite = np.isfinite(found[name])
+                same_shape = found[name].shape == own.shape
+                return name, same_shape and close(np.where(finite, found[name], own), own)
+        return "", False
 
     @property
     def differs(self) -> str:

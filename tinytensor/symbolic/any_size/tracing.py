@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -53,15 +53,17 @@ class Trace:
         needs_gradient: bool = True,
         start: int = 0,
         where: Sequence[SizeCondition] = (),
+        reserved: Collection[str] = (),
     ):
         self.fn, self.given, self.split = fn, arguments(given, split), split
         self.sizes = symbols_of(self.given)
         self.tensors = {n: a for n, a in self.given.items() if isinstance(a, Argument)}
         self.runs = _runs(fn, self.given, self.sizes, split, where, start)
         self.at = [run.at for run in self.runs]
-        self.size_conditions = list(dict.fromkeys([*where, *_divisible(split), *self._answers()]))
+        user = symbols_of(arguments(given, {}))
+        self.size_conditions = list(dict.fromkeys([*where, *_divisible(split, user), *self._answers(user)]))
         self.value_conditions: dict[str, None] = {}  # keys of conditions.VALUES
-        self.lines = Lines({str(s) for s in self.sizes} | set(self.tensors))
+        self.lines = Lines({str(s) for s in self.sizes} | set(self.tensors) | set(reserved))
         self.arrays = {}
         self.tables: list[tuple[list[np.ndarray], Value]] = []  # constants of any values
         self.values: list[dict] = [{} for _ in self.runs]  # Stamp.values of a tensor of a run: its formula
@@ -78,9 +80,14 @@ class Trace:
             raise NotDerivable("derive: the result has no gradient: no float argument reaches it on the tape")
         self.result = self._value([run.result for run in self.runs], "the result", None)
 
-    def _answers(self) -> list[SizeCondition]:
+    def _answers(self, user: list[Size]) -> list[SizeCondition]:
         """The conditions under which the code's questions about sizes have the answers that they have in the runs."""
         found = []
+        whole = {}  # a size that the user did not name, N2 of N = 2 N2, by the one that has a name
+        for size, parts in self.split.items():
+            unnamed = [p for p in parts if isinstance(p, Size) and p not in user]
+            if size in user and len(unnamed) == 1:
+                whole[unnamed[0]] = size * unnamed[0] / Mul(*parts)
         for questions in itertools.zip_longest(*(run.questions for run in self.runs)):
             first = next(q for q in questions if q is not None)
             if any(q is None or (q.operation, q.where) != (first.operation, first.where) for q in questions):
@@ -93,6 +100,7 @@ class Trace:
                     f"derive: the code depends on a number that no formula of the sizes explains{first.where}; write "
                     "it for all sizes at once, or prove() it at one"
                 )
+            left, right = left.xreplace(whole), right.xreplace(whole)
             answers = {q.answer for q in questions}
             what = f"{left} {first.operation} {right}"
             if len(answers) > 1:
@@ -520,10 +528,10 @@ def _different(call: Call, runs: list[Run]) -> str:
     )
 
 
-def _divisible(split: dict[Size, tuple[Expr, ...]]) -> list[SizeCondition]:
-    """The conditions that sizes are multiples of numbers, since they were taken apart."""
+def _divisible(split: dict[Size, tuple[Expr, ...]], user: list[Size]) -> list[SizeCondition]:
+    """The conditions that the user's sizes are multiples of numbers, since they were taken apart."""
     found = []
-    for size, parts in split.items():
+    for size, parts in ((s, parts) for s, parts in split.items() if s in user):
         divisor = math.prod(int(p) for p in parts if p.is_Integer)
         if divisor > 1 and (made := remainder(size, Integer(divisor), S.Zero)) is not None:
             found.append(made)
@@ -592,13 +600,17 @@ def trace(
     needs_gradient: bool = True,
     where: Sequence[SizeCondition] = (),
     split: dict[Size, tuple[Expr, ...]] | None = None,
+    reserved: Collection[str] = (),
 ) -> Trace:
-    """The program of a function; sizes that it takes apart, or that `split` does, are taken apart everywhere."""
+    """The program of a function; sizes that it takes apart, or that `split` does, are taken apart everywhere.
+
+    reserved: names that its lines must not have.
+    """
     split = dict(split or {})
     start = 0
     for _ in range(8):
         try:
-            return Trace(fn, given, split, needs_gradient, start, where)
+            return Trace(fn, given, split, needs_gradient, start, where, reserved)
         except Unexplained:  # such as the half of an odd size
             if start:
                 raise

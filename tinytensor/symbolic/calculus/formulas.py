@@ -352,10 +352,10 @@ def _vanishes(expr: Expr, bounds: dict[Expr, tuple[Expr, Expr]], left: list[int]
         return left[0] >= 0 and normal_of_quotients(expr) == 0
     step = min(steps, key=str)
     whole = normal(step.args[0])
+    if whole.is_number:
+        return _vanishes(expr.xreplace({step: S.One if whole.is_positive else S.Zero}), bounds, left)
     number, rest = whole.as_coeff_Add()
     slope, inner = rest.as_coeff_Mul() if not isinstance(rest, Add) else _primitive(rest)
-    if not slope.is_number or slope == 0:
-        return False
     corner = -number / slope
     low, high = bounds.get(inner, (S.NegativeInfinity, S.Infinity))
     for above, inside in ((True, (max(low, corner), high)), (False, (low, min(high, corner)))):
@@ -374,16 +374,36 @@ def _primitive(sum_: Add) -> tuple[Expr, Expr]:
 
 
 def of_whole_numbers(expr: Expr) -> Expr:
-    """The expression with one form for each comparison of whole numbers: m <= i is also not i + 1 <= m."""
+    """The expression with one form for each comparison of whole numbers.
+
+    m <= i is also not i + 1 <= m; and m <= i + 2 is m <= i, or m = i + 1, or m = i + 2.
+    """
 
     def compared(index: Expr, limit: Expr) -> Expr:
         distance = (limit - index).expand()
         symbols = sorted(distance.atoms(Index, Size, Indexed), key=lambda s: (str(s), isinstance(s, Index)))
-        if symbols and distance.coeff(symbols[0]).is_negative:
-            return 1 - upto(S.Zero, (-distance - 1).expand())
+        if not symbols:
+            return upto(index, limit)
+        if distance.coeff(symbols[0]).is_negative:
+            return 1 - compared(S.Zero, -distance - 1)
+        offset, rest = distance.as_coeff_Add()
+        if (
+            offset.is_Integer
+            and abs(offset) <= NEAR
+            and len(symbols) == 2
+            and all(isinstance(s, Index) for s in symbols)
+        ):
+            one, other = symbols
+            if rest == one - other:
+                between = range(1, int(offset) + 1) if offset > 0 else range(int(offset) + 1, 1)
+                steps = Add(*[KroneckerDelta(other, one + k) for k in between])
+                return upto(other, one) + (steps if offset > 0 else -steps)
         return upto(S.Zero, distance)
 
     return expr.replace(upto, compared)
+
+
+NEAR = 4  # offsets of a comparison that are written out
 
 
 def _is_power_of_step(expr: Expr) -> bool:
