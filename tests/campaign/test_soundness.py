@@ -93,7 +93,7 @@ def test_checker_that_decides_nothing_is_reported():
     assert last(2, 10, seed=1, check=all_of("undecided")).share_proved < SHARE
 
 
-def test_checker_that_tries_odd_sizes_and_positive_values_is_reported():
+def test_checker_of_odd_sizes_and_positive_values_is_reported():
     tally = last(6, 20, seed=1, check=by_numbers_at_large_sizes)
     assert tally.unsound
     assert not tally.refuted, shown(tally.refuted)

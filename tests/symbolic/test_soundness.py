@@ -263,7 +263,7 @@ def test_restrictions_of_sizes_need_where(fn, arguments, where, gradient, words)
     assert f"proved only for {words}" in str(verdict)
 
 
-def test_sizes_that_the_function_itself_refuses_are_no_restriction():
+def test_sizes_that_the_function_refuses_are_no_restriction():
     def halves(x):
         if len(x) % 2:
             raise ValueError("an even number of entries is needed")
