@@ -106,6 +106,9 @@ TABLE = {
     "atan": Row(tt.atan, mpmath.atan, lambda x: 1 / (1 + x * x)),
     "rsqrt": Row(tt.rsqrt, lambda x: 1 / sqrt(x), lambda x: -1 / (2 * x * sqrt(x)), 0),
     "log2": Row(tt.log2, lambda x: log(x) / log(2), lambda x: 1 / (x * log(2)), 0),
+    "exp2": Row(tt.exp2, lambda x: mpf(2) ** x, lambda x: log(2) * mpf(2) ** x),
+    "acos": Row(tt.acos, mpmath.acos, lambda x: -1 / sqrt((1 - x) * (1 + x)), -1, 1),
+    "tan": Row(tt.tan, mpmath.tan, lambda x: 1 / mpmath.cos(x) ** 2),
     "sinc": Row(tt.sinc, sinc, sinc_slope),
     "reciprocal": Row(tt.reciprocal, lambda x: 1 / x, lambda x: -1 / (x * x)),
 }
@@ -136,6 +139,8 @@ ABOVE = {
     ("expm1", "slope"): (-86.9, -3.9, 1.0, OF_RESULT),
     ("asinh", "slope"): (-8.6e37, 8.6e37, 1.0, "the square of x is inf from 1.8e19 on, as PyTorch's is"),
     ("acosh", "value"): (1.7e38, 1.8e38, np.inf, "twice x is inf"),
+    ("exp2", "slope"): (127.9, 128.1, np.inf, "2^128 is inf, and the slope a finite share of it"),
+    ("acos", "slope"): (-0.999, 0.999, 1.3e-6, "1 - x^2 near 1, as PyTorch's"),
     ("asin", "slope"): (-0.999, 0.999, 1.3e-6, "1 - x^2 near 1, as PyTorch's"),
 }
 
