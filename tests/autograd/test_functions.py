@@ -278,6 +278,35 @@ def test_grad_skips_nodes_that_reach_no_input():
     assert found.item() == 2.0 and none is None
 
 
+WRITES = {
+    "index_copy": lambda x, v, at: x.index_copy(0, at, v),
+    "index_copy in place": lambda x, v, at: x.clone().index_copy_(0, at, v),
+    "index_put": lambda x, v, at: x.index_put((at,), v),
+    "scatter": lambda x, v, at: x.scatter(0, at, v),
+    "index_add": lambda x, v, at: x.index_add(0, at, v),
+    "scatter_add": lambda x, v, at: x.scatter_add(0, at, v),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_unused_inputs_of_second_derivatives_of_written_elements(name):
+    """As PyTorch's: None where no formula leads from the slope to the input, zeros where one does and moves nothing."""
+    x, v, w = leaf(1.0, 2.0, 3.0), leaf(4.0, 5.0), leaf(6.0)
+    write, at = WRITES[name], tt.tensor([2, 0])
+    for slope in grad((write(x, v, at) * w).sum(), [x, v], create_graph=True):
+        assert slope.requires_grad
+        by_x, by_v, by_w = grad(slope.sum(), [x, v, w], retain_graph=True, allow_unused=True)
+        assert by_x is None and by_v is None
+        assert by_w.item() == (slope != 0).sum().item() > 0
+    by_x, by_v = grad(write(x, v**3, at).sum(), [x, v], create_graph=True)
+    assert not by_x.requires_grad
+    none, curvature = grad(by_v.sum(), [x, v], allow_unused=True)
+    assert none is None and curvature.tolist() == [24.0, 30.0]
+    (slope,) = grad((write(x, v, at) ** 2).sum(), x, create_graph=True)
+    crossed = grad(slope.sum(), v, allow_unused=True)[0]
+    assert crossed.tolist() == ([2.0, 2.0] if "add" in name else [0.0, 0.0])
+
+
 def test_grad_by_an_input_and_its_ancestor():
     x = leaf(2.0)
     y = x * 3 * 5

@@ -4,13 +4,14 @@ The kernels' own functions are compared at every float32 (`tests/float32.py`); t
 of all exponents. Where the right value is a normal float32, the relative error is at most 1e-6, but for ABOVE.
 """
 
+import math
 from functools import cache
 from typing import NamedTuple
 
 import mpmath
 import numpy as np
 import pytest
-from mpmath import cosh, erfc, exp, expm1, log, log1p, mpf, pi, sinh, sqrt, tanh
+from mpmath import cosh, cospi, erfc, exp, expm1, log, log1p, mpf, pi, sinh, sinpi, sqrt, tanh
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
@@ -52,6 +53,14 @@ def gelu_tanh_slope(x):
 
 def mish_slope(x):
     return tanh(softplus(x)) + x * sigmoid(x) / cosh(softplus(x)) ** 2
+
+
+def sinc(x):
+    return sinpi(x) / (pi * x)
+
+
+def sinc_slope(x):
+    return -(pi**2) * x / 3 if abs(x) < 1e-9 else (cospi(x) - sinc(x)) / x  # the next term is (pi x)^2 / 10 of it
 
 
 def beside_0(x):
@@ -97,6 +106,10 @@ TABLE = {
     "atan": Row(tt.atan, mpmath.atan, lambda x: 1 / (1 + x * x)),
     "rsqrt": Row(tt.rsqrt, lambda x: 1 / sqrt(x), lambda x: -1 / (2 * x * sqrt(x)), 0),
     "log2": Row(tt.log2, lambda x: log(x) / log(2), lambda x: 1 / (x * log(2)), 0),
+    "exp2": Row(tt.exp2, lambda x: mpf(2) ** x, lambda x: log(2) * mpf(2) ** x),
+    "acos": Row(tt.acos, mpmath.acos, lambda x: -1 / sqrt((1 - x) * (1 + x)), -1, 1),
+    "tan": Row(tt.tan, mpmath.tan, lambda x: 1 / mpmath.cos(x) ** 2),
+    "sinc": Row(tt.sinc, sinc, sinc_slope),
     "reciprocal": Row(tt.reciprocal, lambda x: 1 / x, lambda x: -1 / (x * x)),
 }
 # The worst that is left: (function, what): between which numbers, the error there, and why.
@@ -126,6 +139,8 @@ ABOVE = {
     ("expm1", "slope"): (-86.9, -3.9, 1.0, OF_RESULT),
     ("asinh", "slope"): (-8.6e37, 8.6e37, 1.0, "the square of x is inf from 1.8e19 on, as PyTorch's is"),
     ("acosh", "value"): (1.7e38, 1.8e38, np.inf, "twice x is inf"),
+    ("exp2", "slope"): (127.9, 128.1, np.inf, "2^128 is inf, and the slope a finite share of it"),
+    ("acos", "slope"): (-0.999, 0.999, 1.3e-6, "1 - x^2 near 1, as PyTorch's"),
     ("asin", "slope"): (-0.999, 0.999, 1.3e-6, "1 - x^2 near 1, as PyTorch's"),
 }
 
@@ -170,10 +185,16 @@ def test_relative_error_is_at_most_a_millionth(name):
 
 
 def test_a_formula_that_cancels_is_noticed(monkeypatch):
-    """The old logsigmoid, and a slope that is too large by a hundred-thousandth."""
+    """The old logsigmoid, the old sinc, and a slope that is too large by a hundred-thousandth."""
     old = Row(lambda x: -(1 + (-x).exp()).log(), lambda x: -softplus(-x), lambda x: sigmoid(-x))
     steep = Row(F.softplus, softplus, lambda x: sigmoid(x) * (1 + mpf(1e-5)))
-    for name, row, what in (("old", old, "value"), ("steep", steep, "slope")):
+    wave = Row(lambda x: (x * math.pi).sin() / (x * math.pi), sinc, sinc_slope)
+    for name, row, what in (
+        ("old", old, "value"),
+        ("wave", wave, "value"),
+        ("wave", wave, "slope"),
+        ("steep", steep, "slope"),
+    ):
         monkeypatch.setitem(TABLE, name, row)
         assert max(error for _, error in errors(name)[what]) > LARGEST
         with pytest.raises(AssertionError):
@@ -184,3 +205,30 @@ def test_slope_of_gelu_at_large_numbers():
     x = tt.tensor([1e19, 1e25, 3e38, -1e19, -3e38], requires_grad=True)
     F.gelu(x, approximate="tanh").sum().backward()
     assert x.grad.tolist() == [1, 1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("dtype", [tt.float32, tt.float64])
+def test_sinc_at_whole_numbers(dtype):
+    n = [1.0, -2.0, 7.0, 1000.0, -65537.0, 2.0**23]
+    x = tt.tensor(n, dtype=dtype, requires_grad=True)
+    y = tt.sinc(x)
+    y.sum().backward()
+    assert y.tolist() == [0] * len(n)
+    assert x.grad.tolist() == pytest.approx([(-1) ** k / k for k in n], rel=1e-7)
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [(tt.float32, 1e-6), (tt.float64, 1e-8)])
+def test_higher_derivatives_of_sinc(dtype, bound):
+    """Beside 60 terms of the power series around 0."""
+    x = tt.tensor(
+        [1e-12, 3e-5, -1e-3, 0.009999, 0.010001, -0.05, 0.3, 0.5, -1.3, 2.75], dtype=dtype, requires_grad=True
+    )
+    derivative = tt.sinc(x)
+    for order in range(4):
+        with mpmath.workdps(60):
+            for point, got in zip(x.tolist(), derivative.tolist(), strict=True):
+                terms = ((-1) ** k * pi ** (2 * k) / mpmath.factorial(2 * k + 1) for k in range(60))
+                powers = (mpmath.ff(2 * k, order) * mpf(point) ** max(2 * k - order, 0) for k in range(60))
+                right = mpmath.fsum(a * b for a, b in zip(terms, powers, strict=True))
+                assert abs(got / right - 1) <= bound, (order, point, got)
+        (derivative,) = tt.autograd.grad(derivative.sum(), x, create_graph=True)

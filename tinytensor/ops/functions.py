@@ -49,6 +49,7 @@ from tinytensor.ops.elementwise import (
     pow,
     reciprocal,
     remainder,
+    round,
     sigmoid,
     sin,
     sqrt,
@@ -305,9 +306,19 @@ def bitwise_right_shift(a: Tensor | int, b: Tensor | int) -> Tensor:
 def sinc(x: Tensor) -> Tensor:
     r"""y = \sin(\pi x) / (\pi x), and 1 at 0."""
     x = _float(x)
-    nothing = x == 0
-    angle = where(nothing, 1, x * math.pi)
-    return where(nothing, 1 - x * x * (math.pi**2 / 6), sin(angle) / angle)  # at 0 the series, for its curvature
+    exact = x.dtype.kind == "O"
+    at = x if exact else x.double()  # rounded to float32, \pi x would miss the zeros, and the slope at 0 would cancel
+    near = at == 0 if exact else absolute(at) < 0.01
+    square = where(near, at, 0) ** 2 * math.pi**2
+    series = 1 - square / 6 * (1 - square / 20 * (1 - square / 42))  # for the slope and the curvature around 0
+    angle = where(near, 1, at * math.pi)
+    return where(near, series, (sin(angle) if exact else _sin_pi(at)) / angle).to(x.dtype)
+
+
+def _sin_pi(x: Tensor) -> Tensor:
+    r"""y = \sin(\pi x) = (-1)^n \sin(\pi (x - n)) with the whole number n next to x: x - n is exact."""
+    n = round(x.detach())
+    return (1 - 2 * remainder(n, 2)) * sin((x - n) * math.pi)
 
 
 @appears("positive Tensor.positive")
