@@ -162,6 +162,7 @@ class softsign_op:
     r"y = x / (1 + |x|)"
 
     dtype = "float"
+    kinds = "ifO"
 
     def kernel(x):
         return x / (type(x)(1) + abs(x))

@@ -245,7 +245,11 @@ def _proved(derivation: Derivation, name: str, own: _Hand, compared: Compared) -
     if found.unproved or derivation.differs:
         return Checked(name, "undecided", expected, derivation.verdict)
     derived = _derived(derivation, name)
-    if not (keys := _equal(derived, own.entry, found)):
+    try:
+        keys = _equal(derived, own.entry, found)
+    except TypeError as error:  # indices of two ranges meet
+        return Checked(name, "undecided", expected, str(error))
+    if not keys:
         return Checked(name, "undecided", expected, _term(derivation, name, own))
     if "equality" in compared.needed - keys:
         return Checked(name, "undecided", expected, "where numbers that are compared by == are equal, the two differ")

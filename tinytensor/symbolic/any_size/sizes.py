@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tinytensor.core.tensor import Tensor
+from tinytensor.cpython.locks import ThreadLock
 from tinytensor.symbolic.advice import is_own, line
 
 
@@ -233,7 +234,7 @@ STEPS: dict[str, Callable] = {  # operation: the distances from its steps
     **dict.fromkeys(("floor_divide", "remainder"), lambda a, b: [a / b]),
 }
 
-_lock, _active, _plain_len = threading.Lock(), [0], builtins.len
+_lock, _active, _plain_len = ThreadLock(), [0], builtins.len
 
 
 def _by_user() -> bool:
@@ -271,7 +272,7 @@ def noting(questions: list[Question]) -> Iterator[None]:
 
     Python's `len` makes a plain number of whatever an object's method returns, so the function itself is replaced.
     """
-    with _lock:
+    with _lock.lock:
         _active[0] += 1
         if _active[0] == 1:
             Tensor.shape, Tensor.size = property(_asked_shape), _asked_size
@@ -282,7 +283,7 @@ def noting(questions: list[Question]) -> Iterator[None]:
         yield
     finally:
         _current.questions = before
-        with _lock:
+        with _lock.lock:
             _active[0] -= 1
             if not _active[0]:
                 builtins.len, Tensor.shape = _plain_len, _shape

@@ -562,7 +562,7 @@ def _one_delta(product: Expr, bound: list[Index]) -> tuple[Expr, list[Index]] | 
                 return S.Zero, []  # x never gets as far as y
             within = fits(y, x.size)
             if within is None:
-                if isinstance(y, Index):
+                if _is_index(y):
                     raise TypeError(f"contract: {x} and {y} run over different ranges")
                 continue  # a number, such as 3, which lies in the range at some sizes only: the delta stays
             if within and x in bound:
@@ -576,6 +576,12 @@ def _one_delta(product: Expr, bound: list[Index]) -> tuple[Expr, list[Index]] | 
             ):
                 return factor * rest.xreplace({x: y}), bound
     return None
+
+
+def _is_index(expr: Expr) -> bool:
+    """Is it an index or an entry of a table of indices, perhaps with a number added?"""
+    moving = [term for term in Add.make_args(expr) if free(term)]
+    return len(moving) == 1 and isinstance(moving[0], Index | Indexed)
 
 
 def _entry_for_number(factors: tuple[Expr, ...]) -> Expr | None:
