@@ -1,9 +1,9 @@
 """check: is a gradient that was derived by hand the derivative? Proved for any size, or refuted at the smallest one.
 
-The gradient by hand is a function of tensors, or a formula; it is read as a program of index formulas, as the function
-itself is. Lines of it that the function has, too, get the function's names. Then the two gradients are compared by
-normal forms. If they differ, both are computed on floats at sizes 1, 2, 3, and the first sizes at which they differ
-are told, with the terms that only one of them has.
+The gradient by hand is a function of tensors, or a formula. Its numbers are compared with backward() at small sizes and
+edge values first: the first sizes at which they differ refute it, and the terms that only one of the two has are named.
+Else it is read as a program of index formulas, as the function itself is. Lines of it that the function has, too, get
+the function's names, and the two gradients are compared by normal forms.
 """
 
 import builtins
@@ -80,6 +80,7 @@ class Checked:
     restricted: bool = False
 
     def __bool__(self) -> bool:
+        """Is it proved, for all sizes that the function takes or `where` names, and all values but the named ones?"""
         return self.verdict == "proved" and not self.restricted
 
     def __str__(self) -> str:
@@ -99,6 +100,10 @@ class Check:
         self.derivation, self.verdicts = derivation, verdicts
 
     def __bool__(self) -> bool:
+        """Are all proved, each under the conditions on values (of the short list) that its line names?
+
+        False where one is proved for some sizes only, and `where` does not say that this is meant.
+        """
         return all(self.verdicts.values())
 
     def __getitem__(self, argument: str) -> Checked:

@@ -189,7 +189,9 @@ class Derivation:
         """Where the formulas and the function itself differ by more than rounding; empty if nowhere."""
         return self._compared[0]
 
-    __bool__ = property(lambda self: self.proved).fget
+    def __bool__(self) -> bool:
+        """Is every line proved, under the conditions on values that the verdict names? See `proved`."""
+        return self.proved
 
     @property
     def value_conditions(self) -> tuple[str, ...]:
