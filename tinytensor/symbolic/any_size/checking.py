@@ -9,7 +9,8 @@ the function's names, and the two gradients are compared by normal forms.
 import builtins
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from types import CodeType
 from typing import NamedTuple
 
@@ -61,10 +62,10 @@ UPSTREAM = "g"  # the argument of a gradient by hand that takes the gradient of 
 class Checked:
     """The verdict on the gradient of one argument.
 
-    verdict: "proved", "refuted" or "undecided". term: what differs, in the names of the function. example: the smallest
-    sizes, and an entry, where the numbers differ. statement: what is proved, with its conditions on sizes and values.
-    conditions: those on values, and those on sizes. restricted: is one of them neither in `where` nor demanded by the
-    function?
+    verdict: "proved", "refuted" or "undecided". term: what differs, in the names of the function, or `why` nothing is
+    decided. example: the smallest sizes, and an entry, where the numbers differ. statement: what is proved, with its
+    conditions on sizes and values. conditions: those on values, and those on sizes. restricted: is one of them neither
+    in `where` nor demanded by the function?
 
     It is true if the gradient is proved and not restricted. The conditions on values do not make it false: they are of
     a short list, denominators, arguments of roots and logarithms, and numbers that are compared.
@@ -73,11 +74,17 @@ class Checked:
     argument: str
     verdict: str
     expected: Formula | None = None
-    term: str = ""
+    why: str = ""
     example: str = ""
     statement: str = ""
     conditions: tuple[str, ...] = ()
     restricted: bool = False
+    find_term: Callable[[], str] | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def term(self) -> str:
+        """What differs; it is looked for when it is read, which takes longer than the numbers that refute."""
+        return self.why or (self.find_term() if self.find_term is not None else "")
 
     def __bool__(self) -> bool:
         """Is it proved, for all sizes that the function takes or `where` names, and all values but the named ones?"""
@@ -205,43 +212,55 @@ def _checked(derivation: Derivation, name: str, hand) -> Checked:
         left = dict(zip(getattr(hand.left, "indices", ()), getattr(entry, "indices", ()), strict=True))
         return _proved(derivation, name, _Hand(hand.right.xreplace(left)), Compared())
     function = _function(hand)
-    try:
-        own = _by_hand(derivation, name, function, entry)
-    except NotDerivable as error:
-        own = _Hand(None, why=str(error))
-    if isinstance(own, str):
-        return Checked(name, "refuted", expected, own)
-    compared = _compared(derivation, name, function, own.sizes)
+
+    def own() -> _Hand:
+        try:
+            return _by_hand(derivation, name, function, entry)
+        except NotDerivable as error:
+            return _Hand(None, why=str(error))
+
+    def term() -> str:
+        read = own()
+        return read.shape if read.entry is None else _term(derivation, name, read)
+
+    compared = _compared(derivation, name, function)
     if compared.example:
-        term = "" if own.entry is None else _term(derivation, name, own)
-        return Checked(name, "refuted", expected, term, compared.example)
-    if own.entry is None:
-        return Checked(name, "undecided", expected, own.why)
-    return _proved(derivation, name, own, compared)
+        return Checked(name, "refuted", expected, "", compared.example, find_term=term)
+    read = own()
+    if read.entry is None:
+        return Checked(name, "refuted" if read.shape else "undecided", expected, read.shape or read.why)
+    return _proved(derivation, name, read, compared)
 
 
 class Compared(NamedTuple):
     """A gradient by hand beside backward(), in numbers.
 
     example: the smallest sizes, and an entry there, at which they differ; empty if they differ nowhere but where a
-    condition on values fails. needed: those conditions, and "equality" for equal numbers in x == y. tried: do they
-    agree at a point at which all conditions are met? plain: at one where no numbers in x == y are equal, either?
+    condition on values fails. needed: those conditions, and "equality" for equal numbers in x == y. agreed: the sizes
+    of the points at which they agree, with the conditions that fail there.
     """
 
     example: str = ""
     needed: frozenset[str] = frozenset()
-    tried: bool = True
-    plain: bool = True
+    agreed: tuple[tuple[dict, frozenset[str]], ...] = (({}, frozenset()),)
+
+    def tried(self, sizes: Sequence[SizeCondition], besides: frozenset[str]) -> bool:
+        """Do they agree at a point at which these conditions on sizes, and all on values but `besides`, are met?"""
+        return any(not edges - besides and all(c.holds(at) for c in sizes) for at, edges in self.agreed)
 
 
 @dataclass(frozen=True)
 class _Hand:
-    """A gradient by hand as an entry in the names of the function (None if it is no formula), and its conditions."""
+    """A gradient by hand as an entry in the names of the function, and its conditions.
+
+    The entry is None if its shape is wrong, as `shape` says, or if it is no formula, as `why` says.
+    """
 
     entry: Expr | None
     sizes: tuple[SizeCondition, ...] = ()
     values: tuple[str, ...] = ()  # keys of VALUES
     why: str = ""
+    shape: str = ""
 
 
 def _proved(derivation: Derivation, name: str, own: _Hand, compared: Compared) -> Checked:
@@ -255,10 +274,10 @@ def _proved(derivation: Derivation, name: str, own: _Hand, compared: Compared) -
     except TypeError as error:  # indices of two ranges meet
         return Checked(name, "undecided", expected, str(error))
     if not keys:
-        return Checked(name, "undecided", expected, _term(derivation, name, own))
+        return Checked(name, "undecided", expected, find_term=lambda: _term(derivation, name, own))
     if "equality" in compared.needed - keys:
         return Checked(name, "undecided", expected, "where numbers that are compared by == are equal, the two differ")
-    if not (compared.plain if "equality" in keys else compared.tried):
+    if not compared.tried(own.sizes, frozenset() if "equality" in keys else frozenset({"equality"})):
         return Checked(name, "undecided", expected, "at no point that was tried are all conditions met")
     if why := contradiction(expanded(derived - own.entry, found.forward)):
         return Checked(name, "undecided", expected, why)
@@ -391,8 +410,8 @@ def _takes(function: Callable, names, sizes) -> set[str]:
     return ({*names, *sizes} & own) | (set(names) if code.co_flags & inspect.CO_VARKEYWORDS else set())
 
 
-def _by_hand(derivation: Derivation, name: str, function: Callable, entry: Expr) -> _Hand | str:
-    """The gradient by hand as an entry, in the names of the function; or a text about its shape."""
+def _by_hand(derivation: Derivation, name: str, function: Callable, entry: Expr) -> _Hand:
+    """The gradient by hand as an entry, in the names of the function."""
     found = derivation.found
     given = dict(derivation.given)
     if isinstance(found.output, Indexed):
@@ -414,7 +433,7 @@ def _by_hand(derivation: Derivation, name: str, function: Callable, entry: Expr)
     want = found.trace.tensors[name].shape
     if tuple(value.shape) != tuple(want):
         came, wanted = (f"({', '.join(map(str, shape))})" for shape in (value.shape, want))
-        return f"the gradient by hand has the shape {came}, but {name} has {wanted}"
+        return _Hand(None, shape=f"the gradient by hand has the shape {came}, but {name} has {wanted}")
     changed = _constants(found.trace, other)
     own = _with(changed, S(as_number(value).entry(*getattr(entry, "indices", ()))))
     own = expanded(own, _renamed(found, other, changed))
@@ -568,44 +587,48 @@ def _ratio(one: Expr, other: Expr) -> Expr | None:
     return None if symbols or ratio.atoms(Bound, Indexed) else ratio
 
 
-def _compared(
-    derivation: Derivation, name: str, function: Callable, sizes_by_hand: Sequence[SizeCondition]
-) -> Compared:
-    """The gradient by hand beside backward() at the samples that meet the function's conditions on sizes."""
+def _compared(derivation: Derivation, name: str, function: Callable) -> Compared:
+    """The gradient by hand beside backward() at the samples that meet the function's conditions on sizes.
+
+    An exception that it raises at every one of them is the caller's mistake, and goes on.
+    """
     needed: set[str] = set()
-    tensors = derivation.found.trace.tensors
-    equal, tried, plain = "", False, False  # equal: a point at which they differ, and only an x == y is a tie
-    for one in sorted(derivation.samples, key=lambda s: (sum(s.at.values()), max(s.at.values(), default=0))):
-        if not derivation.inside(one):
-            continue
+    agreed: list[tuple[dict, frozenset[str]]] = []
+    equal, example = "", ""  # equal: a point at which they differ, and only an x == y is a tie
+    failures: list[Exception] = []
+    ran = False
+    inside = [one for one in derivation.samples if derivation.inside(one)]
+    for one in sorted(inside, key=lambda s: (sum(s.at.values()), max(s.at.values(), default=0))):
         values = dict(one.inputs)
         if one.upstream is not None:
             values[UPSTREAM] = tensor(one.upstream)
-        sizes = {str(s): n for s, n in one.at.items()}
-        problem, edges = "", set(one.edges)
+        edges, problem = set(one.edges), ""
         try:
             with no_grad(), edges_noted(values) as more:
-                own = function(**_arguments(function, sizes, values))
+                own = function(**_arguments(function, {str(s): n for s, n in one.at.items()}, values))
             edges |= more
+            ran = True
             own = own.detach().numpy() if isinstance(own, Tensor) else np.asarray(own)
+            problem = _mismatch(one.gradients[name], own)
         except Exception as error:
+            failures.append(error)
             problem = f": the gradient by hand fails: {type(error).__name__}: {error}".splitlines()[0]
-        want = one.gradients[name]
         if not problem:
-            problem = _mismatch(want, own)
-        if problem:
-            inputs = ", ".join(f"{k} = {_short(one.inputs[k])}" for k in tensors)
-            problem = f"at {told(one.at) or 'one number'}{problem} ({inputs})"
-            if not edges:
-                return Compared(problem)
-            equal = equal or (problem if edges == {"equality"} else "")
-            needed |= edges
-        elif all(c.holds(one.at) for c in sizes_by_hand):
-            plain = plain or not edges
-            tried = tried or not edges - {"equality"}
-    if equal and not plain:  # the gradient by hand always compares equal numbers, as in x == x.max()
-        return Compared(equal)
-    return Compared("", frozenset(needed), tried, plain)
+            agreed.append((one.at, frozenset(edges)))
+            continue
+        inputs = ", ".join(f"{k} = {_short(one.inputs[k])}" for k in derivation.found.trace.tensors)
+        problem = f"at {told(one.at) or 'one number'}{problem} ({inputs})"
+        if not edges:
+            example = example or problem
+            if ran:
+                break
+        equal = equal or (problem if edges == {"equality"} else "")
+        needed |= edges
+    if failures and len(failures) == len(inside):
+        raise failures[0]
+    if equal and not any(not edges for _, edges in agreed):  # it always compares equal numbers, as in x == x.max()
+        example = example or equal
+    return Compared(example, frozenset(needed), tuple(agreed))
 
 
 def _mismatch(want: np.ndarray, own: np.ndarray) -> str:
