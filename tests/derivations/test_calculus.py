@@ -89,6 +89,11 @@ def test_derivatives_match_a_polynomial(rng):
         assert value(found, here) == five_points
 
 
+def test_a_sum_of_zeros_is_zero_and_so_is_its_derivative():
+    assert total(S.Zero, i) == 0
+    assert derivative(total(0 * a[i], i) ** 2 + a[i], a[Index("w", n)]).is_finite is not False
+
+
 @pytest.mark.parametrize(
     ("one", "wrong"),
     [

@@ -561,6 +561,12 @@ def _rows(sizes: list[Size], split: dict, where: Sequence[SizeCondition], factor
             yield at
 
 
+def _values(given: dict[str, object], at: dict[Size, int], seed: int) -> dict[str, object]:
+    """The arguments of a run."""
+    rng = np.random.default_rng(seed)
+    return {k: sample(a, at, rng) if isinstance(a, Argument) else a for k, a in given.items()}
+
+
 def _runs(
     fn: Callable,
     given: dict[str, object],
@@ -581,9 +587,9 @@ def _runs(
                 tensors = [a for a in given.values() if isinstance(a, Argument)]
                 if first is not None and any(Mul(*a.sizes).xreplace(at) > LARGEST for a in tensors):
                     raise first
-                rng = np.random.default_rng(n)
-                values = {k: sample(a, at, rng) if isinstance(a, Argument) else a for k, a in given.items()}
-                runs.append(record(fn, values, at))
+                if n == 0:  # so that each kernel is built before Python's `len` is another function (sizes.py)
+                    record(fn, _values(given, at, n), at, code=False)
+                runs.append(record(fn, _values(given, at, n), at))
             return runs
         except NotDerivable:
             raise

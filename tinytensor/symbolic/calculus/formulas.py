@@ -268,6 +268,8 @@ def total(expr, *indices: Index) -> Expr:
     """The sum of expr over indices; each is bound under a new name, so `expr` may be used again."""
     new = {i: i.fresh() for i in indices}
     expr = S(expr).xreplace(new)
+    if expr == 0:  # SymPy's derivative of Sum(0)**2 is NaN
+        return S.Zero
     return Sum(expr, *[(i, 1, i.size) for i in new.values()]) if new else expr
 
 
@@ -511,6 +513,8 @@ def spread(expr: Expr) -> list[tuple[Expr, list[Index]]]:
     """expr as a sum of products, each with its bound indices, which are new."""
     if isinstance(expr, Add):
         return [term for a in expr.args for term in spread(a)]
+    if isinstance(expr, Sum) and expr.function == 0:
+        return [(S.Zero, [])]
     if isinstance(expr, Sum):
         expr = total(expr.function, *[limit[0] for limit in expr.limits])
         indices = [limit[0] for limit in expr.limits]
