@@ -21,7 +21,13 @@ def shown(ones: list[pairs.Pair]) -> str:
 
 
 def test_no_wrong_gradients_are_proved_and_no_right_ones_refuted():
-    tally = last(50 if THOROUGH else 8, 20 if THOROUGH else 13, seed=1)
+    tally = pairs.Tally()
+    for seed in (0, 1) if THOROUGH else (1,):
+        one = last(25 if THOROUGH else 8, 20 if THOROUGH else 13, seed=seed)
+        tally.counts += one.counts
+        tally.unsound += one.unsound
+        tally.refuted += one.refuted
+        tally.errors += one.errors
     assert not tally.unsound, shown(tally.unsound)
     assert not tally.refuted, shown(tally.refuted)
     assert not tally.errors, "\n".join(tally.errors)

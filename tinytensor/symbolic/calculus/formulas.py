@@ -253,6 +253,8 @@ def not_negative(number: Expr) -> bool | None:
     """Is a number of sizes and indices 0 or more, whatever they are? They are 1 or more each."""
     if (known := number.is_nonnegative) is not None:
         return known
+    if number.has(Sum):  # whose own index is no number
+        return None
     above = {x: 1 + Dummy(nonnegative=True, integer=True) for x in number.atoms(Size, Index)}
     return number.xreplace(above).expand().is_nonnegative
 
