@@ -109,10 +109,7 @@ STYLES: tuple[tuple[Callable, Callable], ...] = (  # floats; whole numbers below
     (lambda rng, shape: rng.uniform(0.1, 0.9, shape), lambda rng, shape, n: np.full(shape, n - 1)),
     (_ties, _upward),
     (lambda rng, shape: rng.uniform(0.5, 1.5, shape), lambda rng, shape, n: np.zeros(shape, int)),
-    (
-        lambda rng, shape: np.zeros(shape),
-        lambda rng, shape, n: n - 1 - np.arange(np.prod(shape, dtype=int)).reshape(shape) % n,
-    ),
+    (lambda rng, shape: np.zeros(shape), _downward),
 )
 
 
