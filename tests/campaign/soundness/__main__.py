@@ -5,7 +5,7 @@
 
 Random functions are derived for any size, and gradients by hand of each are checked: right ones in many words, and
 wrong ones by planted mistakes. Numbers at sizes from 1 to 9 decide which are wrong. Exits with 1 if a wrong one is
-called proved, a right one is refuted, or less than four fifths of the right ones are proved.
+called proved, a right one is refuted, an error ends a check, or less than four fifths of the right ones are proved.
 """
 
 import argparse
@@ -26,17 +26,18 @@ def main() -> int:
     options = parser.parse_args()
     tally, shown, every = Tally(), Counter(), 0
     for every, tally in enumerate(fuzz(options.functions, options.gradients, options.seed), 1):
-        for title, pairs in (("WRONG, AND PROVED", tally.unsound), ("RIGHT, AND REFUTED", tally.refuted)):
-            for pair in pairs[shown[title] :]:
-                print(f"{title}:\n{pair}\n", flush=True)
-            shown[title] = len(pairs)
+        mistakes = {"WRONG, AND PROVED": tally.unsound, "RIGHT, AND REFUTED": tally.refuted, "ERROR": tally.errors}
+        for title, ones in mistakes.items():
+            for one in ones[shown[title] :]:
+                print(f"{title}:\n{one}\n", flush=True)
+            shown[title] = len(ones)
         if every % 25 == 0:
             print(f"... {every} functions\n{tally.report()}\n", file=sys.stderr, flush=True)
-    for title, texts in (("not derived", tally.refusals), ("errors", tally.errors), ("undecided", tally.undecided)):
+    for title, texts in (("not derived", tally.refusals), ("undecided", tally.undecided)):
         for text in texts[: options.show]:
             print(f"{title}: {text}\n")
     print(f"{every} functions, seed {options.seed}:\n{tally.report()}")
-    return 1 if tally.unsound or tally.refuted or tally.share_proved < SHARE else 0
+    return 1 if tally.unsound or tally.refuted or tally.errors or tally.share_proved < SHARE else 0
 
 
 if __name__ == "__main__":
