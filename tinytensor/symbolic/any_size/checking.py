@@ -15,7 +15,7 @@ from types import CodeType
 from typing import NamedTuple
 
 import numpy as np
-from sympy import Add, Dummy, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, preorder_traversal
+from sympy import Add, Dummy, Expr, Indexed, Mul, Pow, S, Symbol
 
 from tinytensor.autograd.function import Context, Function
 from tinytensor.core.modes import no_grad
@@ -354,9 +354,8 @@ def _divides(expr: Expr) -> bool:
 def _term(derivation: Derivation, name: str, own: _Hand) -> str:
     """What differs, in the names of the function."""
     derived = _derived(derivation, name)
-    plain = [line for line in derivation.found.forward if _has_no_functions(line.right)]
     terms = []
-    for lines in ([], plain):
+    for lines in ([], derivation.found.forward):
         one, other = (normal(expanded(e, lines)) for e in (derived, own.entry))
         if one != other:
             terms.append("; ".join(_difference(one, other)))
@@ -571,13 +570,6 @@ def _difference(derived: Expr, own: Expr) -> list[str]:
     parts += [f"the term {text(t)} is missing" for t in missing]
     parts += [f"the term {text(t)} is not in the derivative" for t in extra]
     return parts or [f"the difference is {text(rest)}"]
-
-
-def _has_no_functions(expr: Expr) -> bool:
-    """Is a line made of sums, products and powers of names, so that a reader sees through it?"""
-    return not any(
-        isinstance(e, Function) and not isinstance(e, Sum | KroneckerDelta) for e in preorder_traversal(expr)
-    )
 
 
 def _ratio(one: Expr, other: Expr) -> Expr | None:
