@@ -31,7 +31,8 @@ POINTS = 170
 SOME = 12  # points that tell whether a mistake is seen everywhere
 BLATANT = 0.2  # how many of those that are, are kept
 ERROR = re.compile(r"\w+(Error|Exception): ")  # in place of a difference
-SECONDS = 60  # of one question
+SECONDS_OF_A_DERIVATION = 60
+SECONDS_OF_A_VERDICT = 4  # a gradient by hand that takes longer is undecided
 
 
 class TooLong(BaseException):
@@ -328,7 +329,7 @@ def ask(one: Sample, number: int, seed: int, tally: Tally, check: Callable | Non
     fn = one.function()
     with tally.timed("derivations"):
         try:
-            with limited(SECONDS, TooLong, signal.ITIMER_PROF):
+            with limited(SECONDS_OF_A_DERIVATION, TooLong, signal.ITIMER_PROF):
                 derivation = checking.derive(fn, **one.arguments)
         except TooLong:
             tally.counts["functions: too long"] += 1
@@ -378,11 +379,11 @@ def ask(one: Sample, number: int, seed: int, tally: Tally, check: Callable | Non
         with tally.timed("verdicts"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                with limited(SECONDS, TooLong, signal.ITIMER_PROF):
+                with limited(SECONDS_OF_A_VERDICT, TooLong, signal.ITIMER_PROF):
                     verdict = check(derivation, {argument: hand})[argument]
             except TooLong:
                 tally.counts["pairs: too long"] += 1
-                continue
+                verdict = checking.Checked(argument, "undecided")
             except Exception as error:  # a program that does not run at all
                 tally.counts["pairs: an error"] += 1
                 if made.startswith("right"):

@@ -538,7 +538,8 @@ def spread(expr: Expr) -> list[tuple[Expr, list[Index]]]:
 def _multiplied(factors) -> list[tuple[Expr, list[Index]]]:
     terms = [(S.One, [])]
     for factor in factors:
-        terms = [(p * q, a + b) for p, a in terms for q, b in spread(factor)]
+        parts = spread(factor)
+        terms = [(p * q, a + b) for p, a in terms for q, b in parts]
     return terms
 
 
