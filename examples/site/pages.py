@@ -20,6 +20,7 @@ DOCUMENTS = {  # files of the project, and the pages made from them
     "README.md": "index",
     "examples/README.md": "course/index",
     "derivations/README.md": "proofs/index",
+    "derivations/soundness.md": "library/soundness",
     "models/README.md": "library/models",
     "tests/benchmarks/README.md": "library/speed",
     ".github/CONTRIBUTING.md": "library/contributing",
