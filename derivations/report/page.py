@@ -75,7 +75,7 @@ def overview(claims: Sequence[Claim]) -> str:
                 trusted = "; ".join(dict.fromkeys(t for c in rows for t in c.trusted)) or "nothing"
                 cells = (told, len(rows), kind, sizes[0] + others, ERROR[kind], trusted)
                 lines.append("| " + " | ".join(map(str, cells)) + " |")
-                told = f"{part}, also"
+                told = f"{part}, besides"
     return "\n".join(lines)
 
 
