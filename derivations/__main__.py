@@ -24,7 +24,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"run and print these only: {', '.join(PARTS)}")
     parser.add_argument("--quick", action="store_true", help=f"leave out the parts that take long: {', '.join(LONG)}")
     parser.add_argument("--list", action="store_true", help="list the claims, run nothing")
-    parser.add_argument("--table", action="store_true", help="print the README's table of parts, run nothing")
+    parser.add_argument("--table", action="store_true", help="print the table of derivations/README.md, run nothing")
     parser.add_argument("--out", type=Path, metavar="DIR", help="the folder of the report (default: runs/derivations)")
     options = parser.parse_args(arguments)
     for part in options.parts:

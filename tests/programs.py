@@ -328,7 +328,7 @@ class Hooked:
         self.pool = [self.x * (self.w if self.d.chance(0.3) else 1)]
         self.view_of: dict[int, int] = {}  # of the pool: which views look at which tensors
         # Where hooks of a view meet changes of its memory, PyTorch loses some: such programs are not drawn
-        # (.github/DIFFERENCES.md).
+        # (examples/guide/pytorch.md).
         self.hooked: set = set()
         self.noted_views = False  # does one of the views have hooks, or keep its gradient?
         self.changed_off = False

@@ -1,11 +1,12 @@
-"""What the READMEs say: programs run, links lead somewhere, counts are true, the test command is the whole check's."""
+"""READMEs and guide: programs run and print what is shown, links lead somewhere, figures are true, commands exist."""
 
 import ast
-import io
+import math
 import re
+import shlex
 import subprocess
 import sys
-import tokenize
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -14,12 +15,13 @@ from forks import forks
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-FOLDERS = (".", "models", "derivations", "examples", "tests/benchmarks")
-TEXTS = {folder: (ROOT / folder / "README.md").read_text() for folder in FOLDERS}
-TEXTS["models"] += (ROOT / "models" / "parallel.md").read_text()
-for page in ("documents", "lecturers", "to_pytorch"):
-    TEXTS["examples"] += (ROOT / "examples" / f"{page}.md").read_text()
-PROGRAMS = [program for text in TEXTS.values() for program in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
+FOLDERS = (".", ".github", "models", "derivations", "examples", "examples/guide", "tests/benchmarks")
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path.read_text() for f in FOLDERS for path in sorted((ROOT / f).glob("*.md"))
+}
+GUIDE = {path.stem: path.read_text() for path in sorted((ROOT / "examples" / "guide").glob("*.md"))}
+RUN_HERE = [text for page, text in PAGES.items() if not page.startswith(".github")]  # test_one_place.py runs those
+PROGRAMS = [program for text in RUN_HERE for program in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
 FIRST = next(program for program in PROGRAMS if "w.flatten()" in program)
 
 
@@ -53,14 +55,17 @@ def test_the_first_program_finds_the_weights(printed):
     assert weights == pytest.approx([1.0, -2.0, 0.5], abs=1e-2)
 
 
-def test_pytorch_program_differs_only_in_its_import():
-    other, _ = re.findall(r"```py\n(.*?)```", README, re.DOTALL)
-    assert other.replace("import torch as tt", "import tinytensor as tt") == FIRST
+def test_first_program_runs_on_pytorch_with_its_import_changed():
+    pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tinytensor-autograd[bench]'")
+    program = FIRST.replace("import tinytensor as tt\n", "import torch as tt\n")
+    assert program != FIRST
+    weights = [float(w) for w in run("-", code=program).strip("[]\n").split(",")]
+    assert weights == pytest.approx([1.0, -2.0, 0.5], abs=1e-2)
 
 
 def test_functions_written_for_pytorch_are_proved_as_shown():
-    pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tinytensor[bench]'")
-    _, program = re.findall(r"```py\n(.*?)```", README, re.DOTALL)
+    pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tinytensor-autograd[bench]'")
+    (program,) = re.findall(r"```py\n(.*?)```", GUIDE["pytorch"], re.DOTALL)
     shown = re.findall(r"# (proved|refuted|also)", program)
     verdicts = re.findall(r"^(proved|refuted):", run("-", code=program), re.MULTILINE)
     assert shown == ["proved", "refuted", "also"] and verdicts == ["proved", "refuted", "proved"]
@@ -71,11 +76,51 @@ def shown_with_outputs(text: str) -> list[tuple[str, str]]:
     return re.findall(r"```python\n((?:(?!```).)*)```\n\n(?:(?!```)[^#])*?prints:?\n\n```\n(.*?)```", text, re.DOTALL)
 
 
-def test_programs_print_what_is_shown(printed):
-    shown = shown_with_outputs(README)
-    assert ["print(x.grad)" in program for program, _ in shown] == [True, False, False]
-    for program, output in shown:
+@pytest.mark.parametrize(
+    ("page", "calls"),
+    [
+        ("README.md", ["prove(", "derive("]),
+        ("examples/guide/derive.md", ["check("]),
+        ("examples/guide/proofs.md", ["prove("]),
+    ],
+)
+def test_programs_print_what_is_shown(page, calls, printed):
+    shown = shown_with_outputs(PAGES[page])
+    assert len(shown) == len(calls)
+    for call, (program, output) in zip(calls, shown):
+        assert f"print({call}" in program
         assert printed(program) == output
+
+
+def test_all_outputs_are_compared():
+    pages = [page for page, text in PAGES.items() if shown_with_outputs(text)]
+    assert pages == ["README.md", "examples/guide/derive.md", "examples/guide/proofs.md"]
+
+
+def test_operation_of_the_readme_is_proved(printed):
+    program = next(program for program in PROGRAMS if "tt.gradcheck(" in program)
+    assert program.endswith(").verdict)  # proved\n")
+    assert printed(program) == "proved\n"
+
+
+def test_wrong_rule_is_reported_as_shown(tmp_path):
+    (program,) = re.findall(r"<!-- file: test_softsign.py -->\n```py\n(.*?)```", GUIDE["operations"], re.DOTALL)
+    (shown,) = re.findall(r"<!-- from: pytest test_softsign.py -->\n```\n(.*?)```", GUIDE["operations"], re.DOTALL)
+    (tmp_path / "test_softsign.py").write_text(program)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        tmp_path,
+        "test_softsign.py",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    reported = [line.removeprefix("E").strip() for line in done.stdout.splitlines() if line.startswith("E ")]
+    assert reported == [line.strip() for line in shown.splitlines()]
 
 
 def test_outputs_are_found():
@@ -92,21 +137,43 @@ def headings(text: str) -> set[str]:
 
 def dead_links(folder: str, text: str) -> list[str]:
     """The links and pictures of a text in this folder that lead to no file of the project, or to no heading."""
-    links = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r'<img src="([^"]+)"', text)
-    inside = {f"#{heading}" for heading in headings(text)}
-    links = [link for link in links if not re.match(r"https?:", link) and link not in inside]
-    return [link for link in links if not (ROOT / folder / link).exists()]
+    links = re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    links += re.findall(r'<img src="([^"]+)"', text)
+    return [link for link in links if not re.match(r"https?:", link) and not _leads_somewhere(folder, text, link)]
+
+
+def _leads_somewhere(folder: str, text: str, link: str) -> bool:
+    path, _, heading = link.partition("#")
+    file = ROOT / folder / path
+    if not heading:
+        return file.exists()
+    return file.exists() and heading in headings(file.read_text() if path else text)
 
 
 def test_dead_links_are_found():
     assert dead_links("models", "[a](README.md), [b](../README.md), ![c](nowhere.png)") == ["nowhere.png"]
     assert dead_links(".", '<img src="README.md"> <img src="gone.png">') == ["gone.png"]
     assert dead_links(".", "## Proofs, and more\n[a](#proofs-and-more), [b](#proofs)") == ["#proofs"]
+    assert dead_links("models", "[a](../README.md#speed), [b](../README.md#sped)") == ["../README.md#sped"]
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_links_resolve(folder):
-    assert dead_links(folder, TEXTS[folder]) == []
+@pytest.mark.parametrize("page", PAGES)
+def test_links_resolve(page):
+    assert dead_links(str(Path(page).parent), PAGES[page]) == []
+
+
+def test_readme_is_short():
+    assert len(README.splitlines()) <= 200
+
+
+def listed(text: str) -> list[str]:
+    """The pages that the guide's table lists."""
+    return re.findall(r"^\| \[[^\]]+\]\((\w+)\.md\) \|", text, re.MULTILINE)
+
+
+def test_guide_lists_its_pages():
+    assert sorted([*listed(GUIDE["README"]), "README"]) == sorted(GUIDE)
+    assert listed("| page | what |\n|---|---|\n| [A page](one.md) | x |\n[B](two.md)\n") == ["one"]
 
 
 def rooms_of(table: str) -> list[str]:
@@ -115,25 +182,25 @@ def rooms_of(table: str) -> list[str]:
     return [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
 
 
+def test_rooms_are_read_from_the_first_column():
+    assert rooms_of("| room | what |\n|---|---|\n| `a/`, `b.py` | c `d/` |\n") == ["a/", "b.py"]
+
+
 def test_engine_table_lists_each_room_once():
-    found = rooms_of(README[README.index("## Where things are") : README.index("### An evening's reading")])
     package = ROOT / "tinytensor"
-    rooms = {f"tinytensor/{p.parent.name}/" for p in package.glob("*/__init__.py")}
-    assert sorted(found) == sorted(rooms | {f"tinytensor/{p.name}" for p in package.glob("[a-z]*.py")})
+    rooms = {f"{p.parent.name}/" for p in package.glob("*/__init__.py")}
+    found = rooms_of(GUIDE["engine"][GUIDE["engine"].index("## The rooms of the engine") :])
+    assert sorted(found) == sorted(rooms | {p.name for p in package.glob("[a-z]*.py")})
 
 
 @pytest.mark.parametrize("folder", ["models", "derivations"])
 def test_other_table_lists_each_room_once(folder):
     """And there are about a dozen entries: the rooms, the files beside them, two to start it, the texts."""
-    there = ROOT / folder
-    table = TEXTS[folder][TEXTS[folder].index("## Where things are") :]
+    there, text = ROOT / folder, PAGES[f"{folder}/README.md"]
     rooms = {f"{p.parent.name}/" for p in there.glob("*/__init__.py")}
-    assert sorted(rooms_of(table)) == sorted(rooms | {p.name for p in there.glob("[a-z]*.py")})
+    found = rooms_of(text[text.index("## Where things are") :])
+    assert sorted(found) == sorted(rooms | {p.name for p in there.glob("[a-z]*.py")})
     assert len([p for p in there.iterdir() if p.name != "__pycache__"]) <= 14
-
-
-def test_rooms_are_read_from_the_first_column():
-    assert rooms_of("| room | what |\n|---|---|\n| `a/`, `b.py` | c `d/` |\n") == ["a/", "b.py"]
 
 
 def test_engine_folder_has_at_most_twenty_entries():
@@ -142,36 +209,48 @@ def test_engine_folder_has_at_most_twenty_entries():
     assert len(entries) <= 20
 
 
-def prose(text: str) -> int:
-    """How many lines of a file are docstrings or have a comment."""
-    found = {t.start[0] for t in tokenize.generate_tokens(io.StringIO(text).readline) if t.type == tokenize.COMMENT}
+def imported_from_core(text: str) -> set[Path]:
+    """The files of tinytensor/core/ that a file imports, or from which it imports names."""
+    names = set()
     for node in ast.walk(ast.parse(text)):
-        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
-        if documented and ast.get_docstring(node) is not None:
-            found |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
-    return len(found)
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    files = {ROOT / f"{name.replace('.', '/')}.py" for name in names if name.startswith("tinytensor.core.")}
+    return {file for file in files if file.exists()}
 
 
-def test_prose_is_counted():
-    assert prose('"""Two\nlines."""\nx = "# no comment"\n# a comment\ny = 1  # another\n"""no docstring"""\n') == 4
+def test_imports_from_core_are_found():
+    text = (
+        "from tinytensor.core import op, switches\nimport tinytensor.core.tape\nfrom tinytensor.core.graph import x\n"
+    )
+    names = {"op", "switches", "tape", "graph"}
+    assert imported_from_core(text + "from tinytensor.io import printing\n") == {
+        ROOT / "tinytensor" / "core" / f"{name}.py" for name in names
+    }
 
 
-def test_evening_reading_is_short_and_half_prose():
-    (said,) = re.findall(r"<!-- evening -->\n((?:\d\. .*\n)+)", README)
-    names = re.findall(r"^\d\. `tinytensor/([\w/]+)\.py`", said, re.MULTILINE)
-    core = ["core/tensor", "core/op", "core/tape", "core/dispatch", "core/dtypes", "core/modes"]
-    assert names == [*core, "native/kernel", "recording/recording"]
-    texts = [(ROOT / "tinytensor" / f"{name}.py").read_text() for name in names]
-    total = sum(len(text.splitlines()) for text in texts)
-    assert total <= 1500
-    for name, text in zip(names, texts, strict=True):
-        assert 0.35 <= prose(text) / len(text.splitlines()) <= 0.5, name
+def lines_of(files) -> int:
+    return sum(len(file.read_text().splitlines()) for file in files)
+
+
+def test_evening_reading_has_as_many_lines_as_its_page_says():
+    """The listed files, and those of core that they import: the page says their lines, rounded up to a hundred."""
+    (shown,) = re.findall(r"<!-- evening -->\n((?:\d+\. .*\n)+)", GUIDE["engine"])
+    files = {ROOT / name for name in re.findall(r"^\d+\. `([\w/]+\.py)`", shown, re.MULTILINE)}
+    assert len(files) == len(shown.splitlines())
+    with_imports = files.union(*(imported_from_core(file.read_text()) for file in files))
+    counts = re.search(r"The list has ([\d,]+) lines, or ([\d,]+) with the files", " ".join(GUIDE["engine"].split()))
+    of_list, of_all = (int(count.replace(",", "")) for count in counts.groups())
+    assert 100 * math.ceil(lines_of(files) / 100) == of_list
+    assert 100 * math.ceil(lines_of(with_imports) / 100) == of_all
 
 
 @pytest.mark.parametrize("part", ["program", "eq17"])
 def test_derivations_print_the_shown_output(part):
     excerpt = rf"<!-- from: python -m derivations {part} -->\n```\n(.*?)```"
-    (shown,) = re.findall(excerpt, TEXTS["derivations"], re.DOTALL)
+    (shown,) = re.findall(excerpt, PAGES["derivations/README.md"], re.DOTALL)
     report = run("-m", "derivations", part).splitlines()
     assert len(shown.splitlines()) >= 3
     for line in shown.splitlines():
@@ -180,16 +259,77 @@ def test_derivations_print_the_shown_output(part):
 
 def test_latex_writes_the_shown_formula(printed):
     program = next(program for program in PROGRAMS if "print(latex(" in program)
-    assert f"$${printed(program).strip()}$$\n" in TEXTS["derivations"]
+    assert f"$${printed(program).strip()}$$\n" in GUIDE["proofs"]
 
 
 def test_table_of_proofs_matches_the_claims():
-    (shown,) = re.findall(r"<!-- from: python -m derivations --table -->\n((?:\|.*\n)+)", README)
+    text = PAGES["derivations/README.md"]
+    (shown,) = re.findall(r"<!-- from: python -m derivations --table -->\n((?:\|.*\n)+)", text)
     assert shown == run("-m", "derivations", "--table")
+
+
+def measured_speeds(tables: str) -> list[str]:
+    """The cells of the README's two rows of speed, from the tables of the machine that it names."""
+    (step,) = re.findall(r"^\| toth-tiny, batch 8, 2 threads \| [\d.]+ \(.*$", tables, re.MULTILINE)
+    (small,) = re.findall(r"^\| small calls, 1 thread \|.*$", tables, re.MULTILINE)
+    ours, _, theirs, *_ = (cell.split()[0] for cell in step.split("|")[2:8])
+    ratio = re.search(r"\((.*)\)", step.split("|")[4])[1]
+    backward = re.search(r"([\d.]+×)\*\* at backward", small)[1]
+    return [f"| **{ratio}** PyTorch's | {theirs} ms / {ours} ms |", f"| **{backward}** PyTorch's | ratio only |"]
+
+
+def test_speeds_are_those_of_the_measurements():
+    text = PAGES["tests/benchmarks/README.md"]
+    tables = text[text.index("## Zen 5") : text.index("With AVX2 vectors on the same machine")]
+    assert [cell for cell in measured_speeds(tables) if README.count(cell) != 1] == []
+    other = tables.replace("6.37×", "6.38×").replace("**0.42×** at", "**0.43×** at")
+    assert len([cell for cell in measured_speeds(other) if README.count(cell) != 1]) == 2
+
+
+def test_lines_of_an_own_engine():
+    lines = re.search(r"some (\d+) lines of your own", README)[1]
+    assert f"together some {lines} lines" in run("-m", "examples.build", "--list")
+
+
+def test_version_is_that_of_the_package():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    for text in (README, GUIDE["packaging"]):
+        assert re.findall(r"[Vv]ersion (\d[\d.]*\d)", text) == [version]
+    assert f"tinytensor_autograd-{version}-py3-none-any.whl" in GUIDE["packaging"]
+
+
+def test_extras_are_those_of_the_package():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert sorted(rooms_of(GUIDE["packaging"])) == sorted(extras)
+
+
+def unknown_options(line: str, usage: str) -> list[str]:
+    """The options of a command line that the help of its subcommand does not have."""
+    options = [word.partition("=")[0] for word in shlex.split(line, comments=True) if word.startswith("--")]
+    return [option for option in options if not re.search(rf"{option}\b", usage)]
+
+
+def test_unknown_options_are_found():
+    assert unknown_options("tinytensor train --text FILE --liv  # --no", "--text PATH --live") == ["--liv"]
+
+
+def test_commands_exist():
+    """Each subcommand is on the page of commands, and has the options that are shown there."""
+    lines = re.findall(r"^tinytensor .*$", GUIDE["commands"], re.MULTILINE)
+    overview = run("-m", "tinytensor", "--help")
+    names = re.findall(r"^  (\w+) ", overview, re.MULTILINE)
+    assert len(names) >= 16
+    assert {line.split()[1] for line in lines} == set(names)
+    for name in dict.fromkeys(line.split()[1] for line in lines if " --" in line.partition("#")[0]):
+        usage = run("-m", "tinytensor", name, "--help")
+        for line in lines:
+            if line.split()[1] == name:
+                assert unknown_options(line, usage) == [], line
 
 
 def test_two_commands_stand_where_ci_reads_them():
     for mark, ending in (("main", "python -m models train"), ("test", "python -m pytest -n 2 --dist worksteal")):
+        assert README.count(f"<!-- {mark} command -->") == 1
         found = re.search(rf"<!-- {mark} command -->\n```\n(.*)\n```", README)
         assert found and found.group(1).endswith(ending)
     script = (ROOT / ".ci" / "run").read_text()

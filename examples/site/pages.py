@@ -1,4 +1,4 @@
-"""The sources of the site's pages, in Markdown: lessons, exercises, solutions, READMEs, API, proofs, the front page.
+"""The sources of the site's pages, in Markdown: lessons, exercises, solutions, guide, API, proofs, the front page.
 
 A page's source is made from a file of the project, and the links in it lead to the page of the file that they name
 (`Site.linked`). A file that has no page of its own, such as a module that a README names, gets one with its text.
@@ -16,20 +16,14 @@ from examples.site.running import ROOT, Cell, Lesson, Picture
 
 EXAMPLES = ROOT / "examples"
 ANSWERS = ROOT / "tests" / "examples" / "answers"
-FRONT = (
-    "For whom it is",
-    "What you can do with it",
-    "Ten lines",
-)  # the parts of the README on the front page, in order
 DOCUMENTS = {  # files of the project, and the pages made from them
     "README.md": "index",
     "examples/README.md": "course/index",
     "derivations/README.md": "proofs/index",
+    "derivations/soundness.md": "library/soundness",
     "models/README.md": "library/models",
-    "models/parallel.md": "library/parallel",
     "tests/benchmarks/README.md": "library/speed",
     ".github/CONTRIBUTING.md": "library/contributing",
-    ".github/DIFFERENCES.md": "library/differences",
 }
 MODEL = "19_inside_the_model.html"  # a page of models/show, which the lesson of its name writes
 CODE = re.compile(r"(^```.*?^```[ ]*$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)  # what is code in a text of Markdown
@@ -39,6 +33,15 @@ LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s]+)\)")
 def slug(heading: str) -> str:
     """A heading as links name it, as on GitHub."""
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+def guide_files() -> list[Path]:
+    """The pages of the guide in the order of its list, which comes first."""
+    folder = EXAMPLES / "guide"
+    names = re.findall(
+        r"^\| \[[^\]]*\]\((\w+\.md)\) \|", (folder / "README.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    return [folder / name for name in ("README.md", *names)]
 
 
 def number(name: str) -> int:
@@ -60,15 +63,15 @@ class Site:
     lessons: list[Lesson]
     exercises: list[Lesson] = field(default_factory=list)
     pages: dict[str, str] = field(default_factory=dict)  # name of a page without ending, and its source
-    anchors: dict[str, str] = field(default_factory=dict)  # headings of the README, and their pages
     slides: bool = False
 
     def __post_init__(self):
         self.documents = dict(DOCUMENTS)
-        for path in sorted(EXAMPLES.glob("*.md")) + sorted(EXAMPLES.glob("*/README.md")):
-            name = path.relative_to(ROOT).as_posix()
-            own = path.stem if path.parent == EXAMPLES else path.parent.name
-            self.documents.setdefault(name, f"course/{own}")
+        for path in sorted(EXAMPLES.glob("*.md")):
+            self.documents.setdefault(f"examples/{path.name}", f"course/{path.stem}")
+        for path in guide_files():
+            own = "index" if path.stem == "README" else path.stem
+            self.documents[f"examples/guide/{path.name}"] = f"guide/{own}"
         for lesson in self.lessons:
             self.documents[f"examples/{lesson.name}.py"] = f"lessons/{lesson.name}"
         for lesson in self.exercises:
@@ -99,16 +102,13 @@ class Site:
             return found[0]
         path, _, anchor = target.partition("#")
         if not path:
-            where = self.anchors.get(anchor, page) if source == "README.md" else page
-            return f"[{text}](#{anchor})" if where == page else f"[{text}]({up(page)}{where}.md#{anchor})"
+            return f"[{text}](#{anchor})"
         file = (ROOT / source).parent.joinpath(path).resolve()
         if not file.is_relative_to(ROOT) or not file.exists():
             return found[0]  # made by `linked`, or a link that Sphinx will report
         name = file.relative_to(ROOT).as_posix()
         if mark:
             return self.figure(file, text, page)
-        if name == "README.md" and anchor in self.anchors:
-            return f"[{text}]({up(page)}{self.anchors[anchor]}.md#{anchor})"
         if name in self.documents or f"{name}/README.md" in self.documents:
             doc = self.documents.get(name) or self.documents[f"{name}/README.md"]
             return f"[{text}]({up(page)}{doc}.md{'#' * bool(anchor)}{anchor})"
@@ -286,16 +286,10 @@ class Site:
         self.pages[page] = self.linked((ROOT / source).read_text(encoding="utf-8"), source, page)
 
     def front_page(self) -> None:
-        """The README in two pages: what one wants to know first, and the rest."""
+        """The README, with buttons, and with the page of a lesson in the place of the picture of it."""
         text = (ROOT / "README.md").read_text(encoding="utf-8")
-        head, *sections = re.split(r"^## (.+)\n", text, flags=re.MULTILINE)
-        sections = dict(zip(sections[::2], sections[1::2], strict=True))
-        for title, section in sections.items():
-            page = "index" if title in FRONT else "library/index"
-            for heading in (title, *re.findall(r"^### (.+)$", section, re.MULTILINE)):
-                self.anchors[slug(heading)] = page
-        lead = re.search(r"^\*\*(.+?)\*\*$", head, re.MULTILINE | re.DOTALL)
-        rest = head[lead.end() :]
+        lead = re.search(r"^\*\*(.+?)\*\*$", text, re.MULTILINE | re.DOTALL)
+        rest = text[lead.end() :]
         shown = re.search(r"^!\[([^\]]*)\]\(([^)]+)\)$", rest, re.MULTILINE)
         picture = self.linked(shown[0], "README.md", "index")
         for lesson in self.lessons:
@@ -311,18 +305,13 @@ class Site:
         pages = [each.name for lesson in self.lessons for cell in lesson.cells for each in cell.pictures]
         buttons += [(f"pictures/{MODEL}", "Inside a trained model")] if MODEL in pages else []
         parts = {page.partition("/")[0] for page in (*self.pages, *self.documents.values())}
-        for part, name in {"gradients": "Gradients", "api": "API", "proofs": "Proofs"}.items():
+        for part, name in {"guide": "Guide", "gradients": "Gradients", "api": "API", "proofs": "Proofs"}.items():
             buttons += [(f"{part}/index.html", name)] if part in parts else []  # contents() writes some of the indices
         links = "".join(f'<a class="button" href="{to}">{name}</a>' for to, name in buttons)
         hero = f'<p class="lead">{html.escape(" ".join(lead[1].split()))}</p><p class="actions">{links}</p>'
         parts = ["# tinytensor", fenced("{raw} html", f'<div class="hero">{hero}</div>')]
         parts += [fenced("{raw} html", f'<div class="wide">{picture}</div>'), self.linked(rest, "README.md", "index")]
-        parts += [f"## {title}\n{self.linked(sections[title], 'README.md', 'index')}" for title in FRONT]
         self.pages["index"] = "\n\n".join(parts)
-        others = [
-            f"## {t}\n{self.linked(s, 'README.md', 'library/index')}" for t, s in sections.items() if t not in FRONT
-        ]
-        self.pages["library/index"] = "# The library\n\n" + "\n".join(others)
 
     def report_pages(self, report: str) -> list[str]:
         """The report of the proofs: a page for each of its parts; their names."""
@@ -381,9 +370,10 @@ class Site:
             "solutions/index",
         ]
         course += [p for p in self.pages if p.startswith("course/") and p != "course/index"]
-        library = ["library/index", "gradients/index", "api/index", "proofs/index"]
-        library += [p for p in self.pages if p.startswith("library/") and p != "library/index"]
-        for caption, pages in (("The course", course), ("The library", library)):
+        guide = [self.documents[f"examples/guide/{path.name}"] for path in guide_files()]
+        library = ["gradients/index", "api/index", "proofs/index"]
+        library += [p for p in self.pages if p.startswith("library/")]
+        for caption, pages in (("The course", course), ("The guide", guide), ("The library", library)):
             self.pages["index"] += "\n\n" + tree(
                 [p for p in pages if p in self.pages], ":hidden:", f":caption: {caption}"
             )

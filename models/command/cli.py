@@ -153,7 +153,7 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
         return made
 
     train = command("train", _train, f"Train a model. --task {task.name}: {task.summary}")
-    train.epilog = f"mpiexec -n 2 {called.command} train ... does it on two processes: models/parallel.md"
+    train.epilog = f"mpiexec -n 2 {called.command} train ... does it on two processes: examples/guide/processes.md"
     train.set_defaults(task_class=task)
     run = train.add_argument_group("the run")
     run.add_argument(

@@ -248,7 +248,7 @@ def sums_of_absolute_terms(model, loss) -> dict[str, np.ndarray]:
 def joint_batch(rows: int, drop: bool) -> dict:
     """How far the gradients of all ranks are from those of one process, in units of the bound on rounding.
 
-    The bound is derived in models/parallel.md. With `drop` the last rank's gradient is lost.
+    The bound is derived in examples/guide/processes.md. With `drop` the last rank's gradient is lost.
     """
     rank, size = dist.get_rank(), dist.get_world_size()
     rng = np.random.default_rng(5)

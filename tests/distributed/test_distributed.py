@@ -48,7 +48,7 @@ def apart(one: dict, other: dict) -> np.ndarray:
 
 @pytest.mark.parametrize("n", RANKS[1:])
 def test_loss_curve_matches_one_process(found, n):
-    """The bound is 4 times what rounding does to the run of one process; models/parallel.md says why."""
+    """The bound is 4 times what rounding does to the run of one process; examples/guide/processes.md says why."""
     rounding = apart(found[1]["float32"], found[1]["float64"])  # float64 stands for exact numbers
     for dtype in ("float32", "float64"):
         bound = 4 * rounding * np.finfo(dtype).eps / np.finfo("float32").eps
@@ -65,7 +65,7 @@ def test_ranks_without_data_add_nothing(found, n):
 
 
 def test_documented_program_runs(tmp_path):
-    (code,) = re.findall(r"```py\n(.*?)```", (mpi.ROOT / "models" / "parallel.md").read_text(), re.DOTALL)
+    (code,) = re.findall(r"```py\n(.*?)```", (mpi.ROOT / "examples" / "guide" / "processes.md").read_text(), re.DOTALL)
     path = tmp_path / "program.py"
     path.write_text(code + "print(distributed.is_initialized())\n")
     code, output = mpi.run(2, "-W", "error", path)

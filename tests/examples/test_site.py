@@ -18,6 +18,7 @@ from examples.site.pages import Site, fenced, with_equations
 
 ROOT = Path(__file__).parents[2]
 LESSON = "03_chain_rule"
+GUIDE = sorted((ROOT / "examples" / "guide").glob("*.md"))
 
 
 def build(*arguments: str) -> subprocess.CompletedProcess:
@@ -56,7 +57,7 @@ def opened(driver, page: Path) -> tuple[list[str], list[dict]]:
 
 def test_pages_open_without_a_network(site, tmp_path):
     pages = ["index.html", "course/index.html", "lessons/03_chain_rule.html", "solutions/03_chain_rule.html"]
-    pages += ["slides/03_chain_rule.html"]
+    pages += ["slides/03_chain_rule.html", *(f"guide/{path.stem}.html" for path in GUIDE if path.stem != "README")]
     with chromium(390, 800, dark=True, requests=True) as driver:
         for page in pages:
             requests, console = opened(driver, site / page)
@@ -78,6 +79,14 @@ def test_pages_open_without_a_network(site, tmp_path):
         requests, console = opened(driver, tmp_path / "page.html")
         assert "https://a.example/x.js" in requests
         assert "ERR_NAME_NOT_RESOLVED" in console[0]["message"]
+
+
+def test_guide_is_in_the_site_and_its_menu(site):
+    names = {"index" if path.stem == "README" else path.stem for path in GUIDE}
+    assert {path.stem for path in (site / "guide").glob("*.html")} == names and len(names) >= 9
+    menu = (site / "index.html").read_text().split('class="sidebar-tree"')[1].split("</aside>")[0]
+    assert {name for name in names if f'href="guide/{name}.html"' in menu} == names
+    assert 'href="guide/pytorch.html#where-tinytensor-differs-on-purpose"' in (site / "index.html").read_text()
 
 
 def test_finished_site_has_no_faults(site):
@@ -187,10 +196,10 @@ def test_front_page_has_a_button_for_each_part(tmp_path):
     site = Site(tmp_path / "sources", tmp_path / "extra", [])
     buttons = lambda: re.findall(r'<a class="button" href="([^"]+)">', site.pages["index"])  # noqa: E731
     site.front_page()
-    assert buttons() == ["course/index.html", "proofs/index.html"]
+    assert buttons() == [f"{part}/index.html" for part in ("course", "guide", "proofs")]
     site.pages |= {f"{part}/one": "# One\n" for part in ("api", "gradients")}
     site.front_page()
-    assert buttons() == [f"{part}/index.html" for part in ("course", "gradients", "api", "proofs")]
+    assert buttons() == [f"{part}/index.html" for part in ("course", "guide", "gradients", "api", "proofs")]
 
 
 def test_changed_script_of_a_page_runs_lessons_anew(tmp_path, monkeypatch):

@@ -67,7 +67,8 @@ def test_killed_run_resumes_on_another_number_of_ranks(verse, alone, tmp_path):
     os.kill(process_of(1, out), signal.SIGKILL)
     code, output = mpi.finish(process, limit=120)  # a process that waited for that rank would wait for 30 minutes
     assert code == 9
-    (shown,) = re.findall(r"```\n(=+\n=   BAD.*?)```", (mpi.ROOT / "models" / "parallel.md").read_text(), re.DOTALL)
+    page = (mpi.ROOT / "examples" / "guide" / "processes.md").read_text()
+    (shown,) = re.findall(r"```\n(=+\n=   BAD.*?)```", page, re.DOTALL)
     for line in shown.splitlines():  # what the page shows, but for the machine
         assert line in output or "PID" in line, output
     assert 50 <= checkpoint.load(out).step < 240  # whole
