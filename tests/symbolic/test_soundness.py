@@ -61,6 +61,12 @@ FAULTS = {
         ["N - arange(N)"],
         ["N - 1 - arange(N)"],
     ),
+    "a roll by 0": (
+        lambda x: (tt.roll(x, 0, 1) ** 2).sum(),
+        {"x": (N, "D")},
+        ["2 * roll(x, 1, 1)"],
+        ["2 * roll(x, 0, 1)", "roll(2 * x, -0, 1)"],
+    ),
     "whole numbers in arithmetic": (
         lambda x, t: (x * (t + 1)).sum(),
         {"x": N, "t": T},
@@ -425,7 +431,7 @@ def test_a_comparison_of_whole_numbers_as_of_floats_is_noticed(monkeypatch):
     monkeypatch.setattr(elementwise, "_whole", lambda value: False)
     monkeypatch.setattr("tinytensor.symbolic.any_size.checking._compared", lambda *_: Compared())
     assert "in exact numbers the difference is" in str(check(fn, {"x": wrong}, **arguments))  # which alone keeps it out
-    monkeypatch.setattr("tinytensor.symbolic.any_size.checking.contradiction", lambda _: "")
+    monkeypatch.setattr("tinytensor.symbolic.any_size.checking.contradiction", lambda *_: "")
     assert check(fn, {"x": wrong}, **arguments)["x"].verdict == "proved"
 
 

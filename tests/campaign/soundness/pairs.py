@@ -32,7 +32,7 @@ SOME = 12  # points that tell whether a mistake is seen everywhere
 BLATANT = 0.2  # how many of those that are, are kept
 ERROR = re.compile(r"\w+(Error|Exception): ")  # in place of a difference
 SECONDS_OF_A_DERIVATION = 60
-SECONDS_OF_A_VERDICT = 4  # a gradient by hand that takes longer is undecided
+SECONDS_OF_A_VERDICT = 2  # a gradient by hand that takes longer is undecided
 
 
 class TooLong(BaseException):

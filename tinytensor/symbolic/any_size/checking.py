@@ -26,14 +26,14 @@ from tinytensor.ops.methods import FUNCTIONS
 from tinytensor.symbolic.any_size.arguments import Index
 from tinytensor.symbolic.any_size.conditions import VALUES, Signs, SizeCondition, restrictions, verdict
 from tinytensor.symbolic.any_size.derivation import Derivation, Formula, derive
-from tinytensor.symbolic.any_size.deriving import Derived
+from tinytensor.symbolic.any_size.deriving import LONG, Derived, line_key
 from tinytensor.symbolic.any_size.meanings import as_number
 from tinytensor.symbolic.any_size.recording import NotDerivable
 from tinytensor.symbolic.any_size.samples import close, edges_noted
 from tinytensor.symbolic.any_size.sizes import asked
 from tinytensor.symbolic.any_size.tracing import told, trace
 from tinytensor.symbolic.any_size.values import Chosen, Value, formula_key
-from tinytensor.symbolic.calculus.adjoints import Definition, Name, contradiction, d, expanded, name_of
+from tinytensor.symbolic.calculus.adjoints import Definition, Name, contradiction, d, expanded, lengths, name_of
 from tinytensor.symbolic.calculus.formulas import (
     Array,
     Size,
@@ -279,7 +279,7 @@ def _proved(derivation: Derivation, name: str, own: _Hand, compared: Compared) -
         return Checked(name, "undecided", expected, "where numbers that are compared by == are equal, the two differ")
     if not compared.tried(own.sizes, frozenset() if "equality" in keys else frozenset({"equality"})):
         return Checked(name, "undecided", expected, "at no point that was tried are all conditions met")
-    if why := contradiction(expanded(derived - own.entry, found.forward)):
+    if why := contradiction(derived - own.entry, found.forward):
         return Checked(name, "undecided", expected, why)
     keys = {*keys, *compared.needed, *own.values} | {k for k in VALUES if VALUES[k] in derivation.value_conditions}
     values = tuple(VALUES[k] for k in VALUES if k in keys)
@@ -513,25 +513,28 @@ def _with(changed: dict[Name, Name], expr: Expr) -> Expr:
 
 
 def _renamed(found, other, changed: dict[Name, Name]) -> list[Definition]:
-    """The definitions of the names by hand: a line that the function has, too, is defined as the function's name."""
-    known = {_key(line, found.forward): line for line in found.forward}
+    """The definitions of the names by hand: a line that the function has, too, is defined as the function's name.
+
+    A line is compared in the function's names first. One that is written in other steps is compared in the names of
+    arguments alone, if it is short then: to expand a long one takes long.
+    """
+    known, known_whole = found.line_keys
     lines = [Definition(x.left, _with(changed, x.right)) for group in other.lines.groups for x in group.lines]
     result = []
-    for line in lines:
-        match, power = known.get(_key(line, lines)), 1
-        if match is None:  # √s by hand, and 1/√s in the function
-            match, power = known.get(_key(line._replace(right=1 / line.right), lines)), -1
-        if match is None:
+    for line, length in lengths(lines):
+        right = expanded(line.right, result)
+        whole = expanded(line.right, lines) if length <= LONG else None
+        for power in (1, -1):  # √s by hand, and 1/√s in the function
+            match = known.get(line_key(right**power, line))
+            if match is None and whole is not None:
+                match = known_whole.get(line_key(whole**power, line))
+            if match is not None:
+                change = dict(zip(getattr(match.left, "indices", ()), getattr(line.left, "indices", ()), strict=True))
+                result.append(Definition(line.left, match.left.xreplace(change) ** power))
+                break
+        else:
             result.append(line)
-            continue
-        change = dict(zip(getattr(match.left, "indices", ()), getattr(line.left, "indices", ()), strict=True))
-        result.append(Definition(line.left, match.left.xreplace(change) ** power))
     return result
-
-
-def _key(line: Definition, lines: list[Definition]) -> tuple:
-    """The same for lines that define the same, in whatever names."""
-    return formula_key(expanded(line.right, lines), getattr(line.left, "indices", ()))
 
 
 def entry_of_difference(one: Derivation, other: Derivation) -> Expr:

@@ -8,6 +8,7 @@ for all sizes and values, by putting definitions in and comparing normal forms.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp
 
@@ -15,9 +16,21 @@ from tinytensor.symbolic.any_size.conditions import SizeCondition
 from tinytensor.symbolic.any_size.factors import adjoint_in_factors, canonical, cost, factored, fold, rebuilt
 from tinytensor.symbolic.any_size.recording import NotDerivable
 from tinytensor.symbolic.any_size.tracing import Trace, trace
-from tinytensor.symbolic.any_size.values import Group, Value, named
-from tinytensor.symbolic.calculus.adjoints import Definition, Name, Program, adjoint_of, d, expanded, name_of, names_in
+from tinytensor.symbolic.any_size.values import Group, Value, formula_key, named
+from tinytensor.symbolic.calculus.adjoints import (
+    Definition,
+    Name,
+    Program,
+    adjoint_of,
+    d,
+    expanded,
+    lengths,
+    name_of,
+    names_in,
+)
 from tinytensor.symbolic.calculus.formulas import Array, free, fresh, normal, upto
+
+LONG = 60  # operations of a formula that is not written in the names of arguments alone: to expand it takes long
 
 
 @dataclass
@@ -34,6 +47,18 @@ class Derived:
     @property
     def groups(self) -> list[Group]:
         return self.trace.lines.groups
+
+    @cached_property
+    def line_keys(self) -> tuple[dict[tuple, Definition], dict[tuple, Definition]]:
+        """The forward lines by their formulas, and the short ones by their formulas in the names of arguments alone."""
+        short = [line for line, length in lengths(self.forward) if length <= LONG]
+        as_written = {line_key(line.right, line): line for line in self.forward}
+        return as_written, {line_key(expanded(line.right, self.forward), line): line for line in short}
+
+
+def line_key(right: Expr, line: Definition) -> tuple:
+    """The same for the same right side of a line, in whatever names of the left side's indices."""
+    return formula_key(right, getattr(line.left, "indices", ()))
 
 
 def derive_lines(fn: Callable, given: dict[str, object], where: Sequence[SizeCondition] = ()) -> Derived:

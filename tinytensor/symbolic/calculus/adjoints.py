@@ -14,12 +14,12 @@ one right-hand side, and `prove_form` with it, or with another closed form, rais
 """
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from sympy import Expr, Function, Indexed, KroneckerDelta, Pow, S, Sum, Symbol
+from sympy import Expr, Function, Indexed, KroneckerDelta, Pow, S, Sum, Symbol, preorder_traversal
 
 from tinytensor.symbolic.calculus.formulas import (
     Array,
@@ -106,6 +106,15 @@ def expanded(expr: Expr, lines: Sequence[Definition]) -> Expr:
             entries = {e for e in expr.atoms(Indexed, Symbol) if name_of(e) == line.name}
             expr = expr.xreplace({e: line.at(e) for e in entries})
     return expr
+
+
+def lengths(lines: Sequence[Definition]) -> Iterator[tuple[Definition, int]]:
+    """Each line, with the number of operations that it has with all names before it written out."""
+    known: dict[Name, int] = {}
+    for line in lines:
+        names = (name_of(e) for e in preorder_traversal(line.right) if isinstance(e, Indexed | Symbol))
+        known[line.name] = int(line.right.count_ops()) + sum(known.get(name, 0) for name in names)
+        yield line, known[line.name]
 
 
 class Program:
@@ -260,14 +269,20 @@ def prove_form(program: Program, left: Expr, closed, through: Iterable[Name] = (
 RATIONAL = (KroneckerDelta, Sum, theta, relu, larger, absolute, sign, same, held, upto, floored)
 
 
-def contradiction(difference: Expr) -> str:
+def contradiction(difference: Expr, lines: Sequence[Definition] = ()) -> str:
     """Where a difference whose normal form is 0 is another number, in exact fractions; empty if nowhere.
 
-    This is a check of the normal form. Only differences without roots and exponentials are computed, at sizes 2 and 3.
+    This is a check of the normal form. Only differences without roots and exponentials, in the definitions of their
+    names neither, are computed, at sizes 2 and 3.
     """
-    powers = all(p.exp.is_Integer or p.exp.is_integer for p in difference.atoms(Pow))
-    if not powers or any(not isinstance(f, RATIONAL) for f in difference.atoms(Function)):
+    parts, names = [difference], names_in(difference)
+    for line in reversed(lines):
+        if line.name in names:
+            parts.append(line.right)
+            names |= names_in(line.right)
+    if not all(map(_is_rational, parts)):
         return ""
+    difference = expanded(difference, lines)
     names = sorted(names_in(difference), key=str)
     sizes = {s for a in names if isinstance(a, Array) for s in sizes_of(a)} | difference.atoms(Size)
     at: dict = {size: 2 + n % 2 for n, size in enumerate(sorted(sizes, key=str))}
@@ -282,6 +297,11 @@ def contradiction(difference: Expr) -> str:
     except (ZeroDivisionError, IndexError):  # a denominator of 0, or a table that is longer than these sizes
         return ""
     return ""
+
+
+def _is_rational(expr: Expr) -> bool:
+    """Does the expression have fractions for values, at fractions?"""
+    return all(p.exp.is_integer for p in expr.atoms(Pow)) and all(isinstance(f, RATIONAL) for f in expr.atoms(Function))
 
 
 def _fraction(rng: random.Random) -> Fraction:

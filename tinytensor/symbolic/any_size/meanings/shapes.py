@@ -192,7 +192,9 @@ def joined(step: Step) -> Value:
         place += len(xs[0].dims) + 1 if place < 0 else 0
         xs = [x.like(x.entry, (*x.dims[:place], (), *x.dims[place:])) for x in xs]
     place += len(xs[0].dims) if place < 0 else 0
-    xs = [x for x in xs if S.Zero not in x.sizes]  # pieces with nothing in them
+    xs = [x for x in xs if S.Zero not in x.sizes] or xs[:1]  # pieces with nothing in them are left out
+    if len(xs) == 1:
+        return xs[0]
     before, dims = sum(len(dim) for dim in xs[0].dims[:place]), [x.dims[place] for x in xs]
     if len(set(dims)) == 1:  # pieces of one size: the number of the piece, and the place in it
         new = (*xs[0].dims[:place], (Integer(len(xs)), *dims[0]), *xs[0].dims[place + 1 :])
