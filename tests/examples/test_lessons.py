@@ -94,7 +94,7 @@ def started(clone):
     environment = {"PYTHONPATH": str(clone / "installed"), "NUMBA_NUM_THREADS": "1"}
     # -P: what stands in the folder in which it runs cannot be imported
     with forks(
-        "tinytensor", "matplotlib.backends.backend_agg", options=("-P", "-W", "error"), **environment
+        "tinytensor", "matplotlib.pyplot", "sympy", options=("-P", "-W", "error"), **environment
     ) as process:
         yield process
 

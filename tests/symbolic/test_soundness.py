@@ -63,7 +63,7 @@ FAULTS = {
     ),
     "a roll by 0": (
         lambda x: (tt.roll(x, 0, 1) ** 2).sum(),
-        {"x": (N, "D")},
+        {"x": ND},
         ["2 * roll(x, 1, 1)"],
         ["2 * roll(x, 0, 1)", "roll(2 * x, -0, 1)"],
     ),
