@@ -21,12 +21,12 @@ def shown(ones: list[pairs.Pair]) -> str:
 
 
 def test_no_wrong_gradients_are_proved_and_no_right_ones_refuted():
-    tally = last(50 if THOROUGH else 8, 20 if THOROUGH else 13, seed=1)
+    """Of the first functions of the 20,000 pairs: seed 0."""
+    tally = last(50 if THOROUGH else 8, 20 if THOROUGH else 13, seed=0)
     assert not tally.unsound, shown(tally.unsound)
     assert not tally.refuted, shown(tally.refuted)
     assert not tally.errors, "\n".join(tally.errors)
-    if not THOROUGH:  # of a thousand pairs 79 % are proved; of twenty thousand the command demands its share
-        assert tally.share_proved >= SHARE, tally.report()
+    assert tally.share_proved >= SHARE, tally.report()
     assert tally.counts["pairs: checked"] >= (900 if THOROUGH else 90)
 
 

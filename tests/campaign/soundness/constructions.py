@@ -302,7 +302,7 @@ row("outer", 1, "u[:, None] - u", "d.sum(1) - d.sum(0)", ("A", "A"))
 row("outer", 1, "u[:, None] * y", "d @ y", ("A", "A"), operands={"y": "like"}, slopes={"y": "d.T @ u"})
 row("outer", 1, "tt.diag(u)", "d.diagonal()", ("A", "A"))
 row("mean", 1, "u / (1 + (u * u).sum())", "d / (1 + (u * u).sum()) - 2 * u * (d * u).sum() / (1 + (u * u).sum()) ** 2")
-row("mean", 1, "u * u.var(unbiased=False)", "d * u.var(unbiased=False) + 2 / A * (u - u.mean()) * (d * u).sum()")
+row("mean", 1, "u * u.var(unbiased=False)", "d * u.var(unbiased=False) + 2 * (u - u.mean()) * (d * u).sum() / A")
 row(
     "mean", 1, "u * ((u - u.mean()) ** 2).sum()", "d * ((u - u.mean()) ** 2).sum() + 2 * (u - u.mean()) * (d * u).sum()"
 )
