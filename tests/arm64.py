@@ -28,7 +28,7 @@ from pathlib import Path
 import pytest
 
 from tests.thorough import some
-from tinytensor.cpython.tried import cache_folder
+from tinytensor.platform.tested_versions import cache_folder
 
 ROOT = Path(__file__).parents[1]
 PROCESSOR = "cortex-a72"

@@ -1,8 +1,8 @@
 """For all tests and the processes that they start.
 
-Uninitialized memory holds NaN (native/uninitialized.py), and no warning says that a version was not tried
-(cpython/tried.py): a test run is how it is tried. Python keeps its bytecode, even where a container's settings say that
-it should not: hundreds of processes would each compile all source files anew, for half a second.
+Uninitialized memory holds NaN (native/uninitialized.py), and no warning says that a version was not tested
+(platform/tested_versions.py): a test run is how it is tested. Python keeps its bytecode, even where a container's
+settings forbid it: hundreds of processes would each compile all source files, for half a second.
 
 Without --all, a part of the tests runs (short.py), and of long series of cases (thorough.py).
 """

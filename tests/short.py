@@ -16,7 +16,7 @@ PART = {
     "benchmarks/test_benchmarks.py::test_torch_compile_is_skipped_without_a_warm_cache": WHOLE_SUITE,
     "campaign/test_campaign.py::test_short_campaign_finds_nothing": 2,
     "campaign/test_campaign.py::test_shares_cover_each_case_once": WHOLE_SUITE,
-    "cpython/test_systems.py::test_text_has_an_encoding": 4,
+    "platform/test_operating_system.py::test_text_has_an_encoding": 4,
     "derivations/test_engine_proofs.py::test_a_broken_rule_fails_and_is_named": 3,
     "derivations/test_eq17.py::test_a_wrong_step_is_refuted_in_every_reading": 3,
     "derivations/test_eq17.py::test_adjoints_of_a_block_match_finite_differences": 3,

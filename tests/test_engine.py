@@ -130,7 +130,7 @@ print(module.folder(str(Path(sys.argv[1]) / sys.argv[2])))
 
 def test_changed_kernel_sources_have_another_cache(tmp_path):
     sources = tmp_path / "sources"
-    for room in ("cpython", "kernels", "native"):
+    for room in ("platform", "kernels", "native"):
         shutil.copytree(PACKAGE / room, sources / room, ignore=shutil.ignore_patterns("__pycache__"))
     where = lambda file: run(WHERE, str(sources), file, NUMBA_CACHE_DIR=str(tmp_path / "cache"))  # noqa: E731
     first, other = where("kernels/softmax.py"), where("kernels/scan.py")
@@ -161,7 +161,7 @@ def test_a_cache_that_cannot_be_written(tmp_path):
 # The rooms, the lowest first: a file imports from its own room and from those below it, inside functions as well.
 ROOMS = [
     *(
-        "cpython",
+        "platform",
         "native",
         "kernels",
         "core",
@@ -176,10 +176,10 @@ ROOMS = [
     ),
     *("utils", "torch_names", "tools", "symbolic", "viz", "", "__main__"),
 ]
-BELOW = {"cpython", "native", "kernels", "core"}
+BELOW = {"platform", "native", "kernels", "core"}
 ELSEWHERE = {  # what these may import; proofs draw on what they prove as little as can be, to watch and name draws
-    "cpython": set(),
-    "native": {"cpython"},
+    "platform": set(),
+    "native": {"platform"},
     "kernels": {"native"},  # arrays in, arrays out
     "optim": BELOW | {"ops"},
     "symbolic": BELOW | {"recording", "ops", "tools", "autograd", "nn"},  # these run the user's function and backward()
@@ -327,7 +327,7 @@ def test_call_of_the_tensor_constructor_is_found():
 
 # --------------------------------------------------------------------------------- no arithmetic outside the door
 
-OUTSIDE = [p for p in FILES if room_of(module_of(p)) not in ("cpython", "native", "kernels", "symbolic", "viz")]
+OUTSIDE = [p for p in FILES if room_of(module_of(p)) not in ("platform", "native", "kernels", "symbolic", "viz")]
 
 # NumPy's names that may stand outside kernels/, by the reason why no arithmetic on a tensor's data is done with them
 ALLOWED = {

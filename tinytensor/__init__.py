@@ -6,7 +6,7 @@ from tinytensor.tools.command import main as _command  # isort: skip
 
 _command.answer_without_engine()
 
-from tinytensor.cpython import tried as _tried  # isort: skip  # warns before a part is missed
+from tinytensor.platform import tested_versions as _versions  # isort: skip  # warns before a part is missed
 from tinytensor import fast  # isort: skip  # before any operation is declared, whose call it makes short
 from tinytensor import autograd, distributed, nn, optim, utils
 from tinytensor.autograd import detect_anomaly, gradcheck, gradgradcheck
@@ -20,7 +20,6 @@ from tinytensor.core.dtypes import set_default_dtype
 from tinytensor.core.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from tinytensor.core.op import OPS, op
 from tinytensor.core.tensor import Tensor
-from tinytensor.cpython.distribution import version as _version
 from tinytensor.io import serialization
 from tinytensor.io.printing import set_printoptions
 from tinytensor.io.serialization import load, save
@@ -56,6 +55,7 @@ from tinytensor.ops.creation import (
 )
 from tinytensor.ops.generator import Generator, default_generator, manual_seed
 from tinytensor.ops.methods import FUNCTIONS as _functions
+from tinytensor.platform.distribution import version as _version
 from tinytensor.recording.compiled import compile
 from tinytensor.tools import on_demand as _on_demand
 from tinytensor.tools.profiling import profile
@@ -102,7 +102,7 @@ module_paths.install(
 
 missing_names.install(Tensor)
 _missing = globals()["__getattr__"]
-_tried.remember()
+_versions.remember()
 
 
 def __getattr__(name: str):

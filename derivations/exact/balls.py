@@ -23,7 +23,7 @@ from fractions import Fraction
 import numpy as np
 import sympy
 
-from tinytensor.cpython.distribution import install
+from tinytensor.platform.distribution import install
 from tinytensor.symbolic.scalars import NUMBERS, Exact, Symbolic, Undecided, fraction, number_read_as, numbers_are
 
 try:

@@ -21,7 +21,7 @@ from derivations.claims import BOUND, CLAIMS, KINDS, PARTS, Claim, Result
 from derivations.proofs.eq19 import EQ_19_LATEX
 from derivations.report import documents
 from derivations.report.documents import ROWS, TITLES, Row
-from tinytensor.cpython.distribution import install
+from tinytensor.platform.distribution import install
 from tinytensor.symbolic.calculus.adjoints import d
 from tinytensor.symbolic.calculus.notation import tex
 

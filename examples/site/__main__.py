@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from examples.site.running import ROOT, Lesson, LessonFailed, run, version_of_packages
-from tinytensor.cpython.distribution import install
+from tinytensor.platform.distribution import install
 from tinytensor.tools.output import run_command
 
 LESSONS = sorted((ROOT / "examples").glob("[0-9][0-9]_*.py"))

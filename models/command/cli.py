@@ -34,11 +34,11 @@ from models.tasks.translate import draw_attention, translate_sentences
 from models.training import checkpoint, memory, ranks, snapshots
 from models.training.trainer import Log, NonFiniteLoss, Settings, Trainer, sum_of_losses
 from tinytensor import distributed
-from tinytensor.cpython.distribution import install
-from tinytensor.cpython.systems import HAS_TIMER, lock
 from tinytensor.io.files import writing
 from tinytensor.io.serialization import write_atomically
 from tinytensor.nn import Module
+from tinytensor.platform.distribution import install
+from tinytensor.platform.operating_system import HAS_TIMER, lock
 from tinytensor.tools import environment
 from tinytensor.tools.output import run_command
 

@@ -12,7 +12,7 @@ import pytest
 from thorough import THOROUGH
 
 from tinytensor import distributed as dist
-from tinytensor.cpython.distribution import install
+from tinytensor.platform.distribution import install
 
 RANKS = (1, 2, 3) if THOROUGH else (1, 2)
 

@@ -23,10 +23,10 @@ from tinytensor.core.devices import check_device, device
 from tinytensor.core.dtype_objects import DType, named
 from tinytensor.core.dtypes import bool_, float32, float64, int32, int64, uint8
 from tinytensor.core.tensor import Tensor
-from tinytensor.cpython.systems import sync_directory
 from tinytensor.io import pytorch
 from tinytensor.io.pytorch import WIDER, widened
 from tinytensor.io.values import DEEPEST, check_depth, named_place, unsupported
+from tinytensor.platform.operating_system import sync_directory
 
 # the format's names of the dtypes that tensors have
 STORED = {"F32": float32, "F64": float64, "U8": uint8, "I32": int32, "I64": int64, "BOOL": bool_}

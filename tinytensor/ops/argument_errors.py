@@ -6,6 +6,7 @@ function is wrapped by `public`. The wrapper checks nothing while calls succeed;
 arguments with the parameters' annotations, and names the one that does not fit.
 """
 
+import dis
 import functools
 import inspect
 import types
@@ -21,7 +22,6 @@ from tinytensor.core.keywords import own_names
 from tinytensor.core.op import OPS
 from tinytensor.core.registry import APPEARANCES
 from tinytensor.core.tensor import Tensor
-from tinytensor.cpython.bytecode import stopped_at_raise
 from tinytensor.native.entries import is_ours
 
 _WORDS = {
@@ -128,7 +128,7 @@ def _is_unforeseen(error: Exception) -> bool:
         package = trace.tb_frame.f_globals.get("__name__", "tinytensor").partition(".")[0]  # a lifted kernel has none
         if package not in _INSIDE:
             return False
-    return not (package == "tinytensor" and stopped_at_raise(trace))
+    return not (package == "tinytensor" and _stopped_at_raise(trace))
 
 
 def _reason(function: Callable, args: tuple, kwargs: dict, error: Exception) -> str | None:
@@ -211,3 +211,12 @@ def shown(value) -> str:
         text = " ".join(repr(value).split()) if isinstance(value, list | tuple | dict) else repr(value)
         return text if len(text) <= 60 else f"{text[:57]}..."
     return f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+
+
+def _stopped_at_raise(trace: types.TracebackType) -> bool:
+    """Did the frame stop at a raise statement of its own, and not in a function that it called?
+
+    The line is not enough: one line may call a function of NumPy's and raise. The instruction tells which of the two
+    it was.
+    """
+    return trace.tb_frame.f_code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]

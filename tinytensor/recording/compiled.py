@@ -23,11 +23,11 @@ from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import get_default_dtype
 from tinytensor.core.interchange import Left
 from tinytensor.core.tensor import Tensor
-from tinytensor.cpython.locks import ThreadLock
 from tinytensor.native.driver import Program
 from tinytensor.native.entries import OBJECT
 from tinytensor.native.kernel import Kernel
 from tinytensor.nn.module import Module
+from tinytensor.platform.locks import ThreadLock
 from tinytensor.recording.external import Seen, are_as_they_were
 from tinytensor.recording.guards import PLAIN, Surroundings, ask
 from tinytensor.recording.pool import lease_of
@@ -160,7 +160,7 @@ class Compiled:
         self.dropped: set[tuple] = set()  # the keys of recordings that were dropped
         self.tries: dict[tuple, int] = {}  # runs that were not kept; at TRIES the function is no longer recorded
         self.warned = False
-        self.one_at_a_time = ThreadLock(again=True)  # its buffers serve one call at a time
+        self.one_at_a_time = ThreadLock(reentrant=True)  # its buffers serve one call at a time
 
     def __get__(self, instance, owner=None):
         return self if instance is None else types.MethodType(self, instance)

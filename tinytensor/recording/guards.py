@@ -5,7 +5,7 @@ that it read a rate in a closure, `dropout.p`, `self.k`. So `compile` finds the 
 replay checks that they hold the same values. A missed place is a silent wrong result. A spurious one only records too
 often (a trainer counts its steps: if the counter were a condition, each step would be recorded anew).
 
-Chains of attributes in the code (cpython/bytecode.py) are followed on the actual objects. `self.model.scale` is a chain
+Chains of attributes in the code (bytecode.py) are followed on the actual objects. `self.model.scale` is a chain
 from a variable whose object is known: each of its steps is a place, and a method or property on the way is read
 with the object as its `self`. If the receiver is not known (`for block in self.blocks: block.scale`, the result of a
 call), the name counts on every object that the code can reach: the object at the end of a chain, and its contents. An
@@ -32,9 +32,9 @@ import numpy as np
 
 from tinytensor.core.dtype_objects import DType
 from tinytensor.core.tensor import Tensor
-from tinytensor.cpython.bytecode import chains_of
-from tinytensor.cpython.object_layout import addresses
 from tinytensor.nn.module import Module
+from tinytensor.platform.object_layout import addresses
+from tinytensor.recording.bytecode import chains_of
 
 PLAIN = (int, float, complex, str, bytes, bool, type(None), range, slice, np.generic, np.dtype, DType)
 LARGE = 1000  # entries of a list or dictionary that each replay compares; of a larger one it compares only the length

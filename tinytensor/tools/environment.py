@@ -8,11 +8,11 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 from pathlib import Path
 
-from tinytensor.cpython import tried
-from tinytensor.cpython.distribution import NAME, clone, version
 from tinytensor.native.cache import root
 from tinytensor.native.driver import get_num_threads
 from tinytensor.native.simd import BYTES, SIMD, processor
+from tinytensor.platform import tested_versions
+from tinytensor.platform.distribution import NAME, clone, version
 
 NEEDED = ("numpy", "numba", "llvmlite", "sympy", "safetensors")
 OPTIONAL = (
@@ -36,7 +36,7 @@ def describe() -> str:
         "python": f"{platform.python_version()} ({platform.python_implementation()}), {sys.executable}",
         "system": platform.platform(),
         **{name: _version(name) for name in NEEDED},
-        "not tried": "; ".join(tried.untried()) or "nothing: these versions were tried",
+        "not tried": "; ".join(tested_versions.untested()) or "nothing: these versions were tried",
         "extras": ", ".join(f"{name} {_version(name)}" for name in OPTIONAL if _version(name) != MISSING) or "none",
         "processor": f"{processor()} ({platform.machine()}), {os.cpu_count()} cores",
         "registers": f"{SIMD}, {8 * BYTES} bits",

@@ -2,7 +2,7 @@
 
 from typing import NoReturn
 
-from tinytensor.cpython.distribution import install
+from tinytensor.platform.distribution import install
 
 
 def need(library: str, what: str) -> NoReturn:

@@ -29,8 +29,8 @@ from typing import Any
 from tinytensor.autograd.function import Function
 from tinytensor.core.dispatch import state
 from tinytensor.core.tensor import Tensor
-from tinytensor.cpython.locks import ThreadLock
 from tinytensor.ops.creation import tensor
+from tinytensor.platform.locks import ThreadLock
 from tinytensor.torch_names import missing_names
 from tinytensor.torch_names.typeinfo import Unstored
 

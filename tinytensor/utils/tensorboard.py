@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tinytensor.core.tensor import Tensor
-from tinytensor.cpython.distribution import install
+from tinytensor.platform.distribution import install
 
 try:
     from PIL import Image

@@ -10,7 +10,7 @@ import pytest
 from models.command import cli, watching
 from models.command.cli import main
 from models.training import checkpoint
-from tinytensor.cpython.distribution import install
+from tinytensor.platform.distribution import install
 
 TINY = split("--D 8 --H 2 --F 12 --L 1 --C 10 --batch-size 2 --tokenizer char --evaluate-every 5 --log-every 5")
 

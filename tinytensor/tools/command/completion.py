@@ -9,7 +9,7 @@ import shlex
 import sys
 from collections.abc import Iterable
 
-from tinytensor.cpython.distribution import programs
+from tinytensor.platform.distribution import programs
 
 SHELLS = ("bash", "zsh")
 

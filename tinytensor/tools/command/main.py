@@ -5,7 +5,7 @@ import importlib
 import sys
 from pathlib import Path
 
-from tinytensor.cpython.distribution import programs, version
+from tinytensor.platform.distribution import programs, version
 from tinytensor.tools.output import run_command
 
 # The module of each subcommand, whose function `main` takes the arguments and returns the exit code, and what it does.

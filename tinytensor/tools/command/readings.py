@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from tinytensor.core.tensor import Tensor
-from tinytensor.cpython.distribution import programs
 from tinytensor.io.files import writing
 from tinytensor.nn import Module, functional
 from tinytensor.ops.creation import ones_like, randn
 from tinytensor.ops.generator import manual_seed
+from tinytensor.platform.distribution import programs
 
 ARGUMENTS = "X=N,D (a tensor of these sizes), t=N:K or t=N<K (integers below K), m=, (a tensor of no dimension), "
 ARGUMENTS += "or another Python value, as in eps=0.1"

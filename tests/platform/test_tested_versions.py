@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import tinytensor as tt
-from tinytensor.cpython.tried import ATTRIBUTES, IMPORTED, PUBLIC, TRIED, untried
+from tinytensor.platform.tested_versions import ATTRIBUTES, IMPORTED, PUBLIC, TESTED, untested
 
 ROOT = Path(__file__).parents[2]
 NATIVE = ROOT / "tinytensor" / "native"
@@ -48,7 +48,7 @@ def private(sources: list[str]) -> tuple[set[str], set[str]]:
 def test_list_of_private_attributes_is_complete():
     used, defined = private([path.read_text() for path in NATIVE.glob("*.py")])
     listed = {name for names in ATTRIBUTES.values() for name in names.split()}
-    assert used - defined <= listed, "private attributes that tried.py does not list"
+    assert used - defined <= listed, "private attributes that tested_versions.py does not list"
     assert listed <= used | defined, "listed, but no longer used"
 
 
@@ -69,17 +69,17 @@ def test_private_parts_are_there():
 
 
 def test_untried_versions_are_named():
-    assert untried("3.11", "2.1", "0.70.1") == [f"Numba 0.70.1 (tried: {TRIED['Numba'][0]} to {TRIED['Numba'][1]})"]
-    assert [told.split()[0] for told in untried("3.10", "1.26.4", "0.59.0rc1")] == ["Python", "NumPy", "Numba"]
-    assert untried(*(first for first, _ in TRIED.values())) == []
-    assert untried(*(last for _, last in TRIED.values())) == []
+    assert untested("3.11", "2.1", "0.70.1") == [f"Numba 0.70.1 (tried: {TESTED['Numba'][0]} to {TESTED['Numba'][1]})"]
+    assert [told.split()[0] for told in untested("3.10", "1.26.4", "0.59.0rc1")] == ["Python", "NumPy", "Numba"]
+    assert untested(*(first for first, _ in TESTED.values())) == []
+    assert untested(*(last for _, last in TESTED.values())) == []
 
 
 def test_lowest_versions_are_those_of_pyproject():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     lowest = dict(need.split(">=") for need in project["dependencies"])
-    assert (lowest["numpy"], lowest["numba"]) == (TRIED["NumPy"][0], TRIED["Numba"][0])
-    assert project["requires-python"] == f">={TRIED['Python'][0]}"
+    assert (lowest["numpy"], lowest["numba"]) == (TESTED["NumPy"][0], TESTED["Numba"][0])
+    assert project["requires-python"] == f">={TESTED['Python'][0]}"
 
 
 LATER = """

@@ -1,4 +1,4 @@
-"""The bytecode of functions: chains of attributes that a function reads, its global names, and where it raised.
+"""The chains of attributes that the bytecode of a function reads.
 
 `self.config.rate` is a chain: a variable, and attributes of its value. `compile` has to know them
 (recording/guards.py says why), and reads them from the bytecode:
@@ -19,7 +19,6 @@ Python with other instructions makes the answer longer, not wrong.
 
 import dis
 import functools
-import itertools
 import re
 import sys
 import types
@@ -129,32 +128,3 @@ class Chains:
 
 
 chains_of = functools.cache(Chains)
-
-
-def stopped_at_raise(trace: types.TracebackType) -> bool:
-    """Did the frame stop at a raise statement of its own, and not in a function that it called?
-
-    The line is not enough: one line may call a function of NumPy's and raise. The instruction tells which of the two
-    it was.
-    """
-    return trace.tb_frame.f_code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
-
-
-def global_names(code: types.CodeType) -> dict[str, set[str]]:
-    """The global names that the code uses, each with the attributes that it reads of it."""
-    found: dict[str, set[str]] = {}
-    for this, after in itertools.pairwise(dis.get_instructions(code)):
-        if this.opname == "LOAD_GLOBAL":
-            attributes = found.setdefault(this.argval, set())
-            if after.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-                attributes.add(after.argval)
-    return found
-
-
-def has_comprehension(code: types.CodeType) -> bool:
-    """Does the code hold a function or a comprehension?
-
-    A comprehension is a function of its own until Python 3.11; since 3.12 it is a loop that adds to what it builds.
-    """
-    inner = any(isinstance(constant, types.CodeType) for constant in code.co_consts)
-    return inner or any(i.opname in ("LIST_APPEND", "SET_ADD", "MAP_ADD") for i in dis.get_instructions(code))

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import tinytensor as tt
-from tinytensor.cpython import distribution
-from tinytensor.cpython.distribution import NAME, install, programs, version
+from tinytensor.platform import distribution
+from tinytensor.platform.distribution import NAME, install, programs, version
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

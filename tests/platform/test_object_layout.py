@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tinytensor.cpython import object_layout
-from tinytensor.cpython.object_layout import addresses, differences
+from tinytensor.platform import object_layout
+from tinytensor.platform.object_layout import addresses, differences
 
 ARRAYS = {
     "a view with a base": np.arange(24.0).reshape(2, 3, 4)[:, ::2],

@@ -15,18 +15,18 @@ _LOCKS: "weakref.WeakSet[ThreadLock]" = weakref.WeakSet()
 
 
 class ThreadLock:
-    """A lock between the threads of this process: `with thread_lock.lock:`. With `again` its holder may enter again."""
+    """A lock between threads: `with thread_lock.lock:`. With `reentrant` its holder may enter it twice."""
 
-    __slots__ = ("__weakref__", "again", "lock")
+    __slots__ = ("__weakref__", "lock", "reentrant")
 
-    def __init__(self, again: bool = False):
-        self.again = again
+    def __init__(self, reentrant: bool = False):
+        self.reentrant = reentrant
         self.renew()
         _LOCKS.add(self)
 
     def renew(self) -> None:
         """Make a new lock, which nobody holds."""
-        self.lock = threading.RLock() if self.again else threading.Lock()
+        self.lock = threading.RLock() if self.reentrant else threading.Lock()
 
 
 def renew_all() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tinytensor.cpython import locks
-from tinytensor.cpython.locks import ThreadLock
+from tinytensor.platform import locks
+from tinytensor.platform.locks import ThreadLock
 
 REPOSITORY = Path(__file__).parents[2]
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -54,7 +54,7 @@ FORK = """
 import os, signal, sys, threading, time, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12 on: this process has threads
 import tinytensor as tt
-from tinytensor.cpython import locks
+from tinytensor.platform import locks
 from tinytensor.native.compiler import compiling
 
 x = tt.randn(150, 150)

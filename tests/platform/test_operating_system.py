@@ -11,9 +11,10 @@ from pathlib import Path
 import llvmlite.binding as llvm
 import pytest
 
-from tinytensor.cpython import systems, tried
 from tinytensor.native.cache import LONGEST, short
 from tinytensor.native.driver import get_num_threads  # noqa: F401 (its import makes the pause known to LLVM)
+from tinytensor.platform import operating_system as systems
+from tinytensor.platform import tested_versions as tried
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("tinytensor", "models", "derivations", "examples")
@@ -45,7 +46,7 @@ os.open = open_file
 TRAIN = f"""
 import numba, numpy  # they know themselves what their system is
 {LIKE_WINDOWS}
-import tinytensor.cpython.systems as systems
+import tinytensor.platform.operating_system as systems
 assert systems.fcntl is systems.resource is None and not systems.HAS_TIMER
 systems.WINDOWS = True
 systems.memory = lambda: 8 << 30  # kernel32 is not here
@@ -81,14 +82,17 @@ def test_models_train_without_posix(run):
 def test_the_missing_functions_are_noticed(tmp_path):
     """The negative control: a process without them cannot flush a folder or read its limits as POSIX does."""
     pytest.importorskip("fcntl")
-    for change, error in {"systems.WINDOWS = False": "a folder", "systems.HAS_TIMER = True": "SIGALRM"}.items():
+    for change, error in {
+        "systems.WINDOWS = False": "a folder",
+        "systems.HAS_TIMER = True": "SIGALRM",
+    }.items():
         done = train(tmp_path / error, TRAIN.replace("systems.memory =", f"{change}\nsystems.memory ="))
         assert done.returncode and error in done.stderr, change
 
 
 HOLD = """
 import runpy, sys
-systems = runpy.run_path("tinytensor/cpython/systems.py")
+systems = runpy.run_path("tinytensor/platform/operating_system.py")
 file = open(sys.argv[1], "ab")  # the lock ends with it
 print(systems["lock"](file), flush=True)
 sys.stdin.readline()
@@ -114,7 +118,7 @@ def test_memory_is_that_of_this_machine():
 
 
 class Kernel32:
-    """What systems.py calls in the libraries of Windows."""
+    """What operating_system.py calls in the libraries of Windows."""
 
     SwitchToThread = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 1)
     Check = ctypes.CFUNCTYPE(None)(lambda: None)
@@ -146,10 +150,11 @@ def test_what_compiled_code_calls_is_known_to_it():
     assert ctypes.CFUNCTYPE(ctypes.c_int)(llvm.address_of_symbol("tinytensor_pause"))() in (0, 1)
 
 
-PRINT = "import runpy; systems = runpy.run_path('tinytensor/cpython/systems.py'); {}; print('\\u2202', ascii(input()))"
+PRINT = """import runpy; systems = runpy.run_path("tinytensor/platform/operating_system.py"); {}
+print("\\u2202", ascii(input()))"""
 
 
-@pytest.mark.parametrize("call", ["systems['utf8_pipes']()", "None"])
+@pytest.mark.parametrize("call", ['systems["utf8_pipes"]()', "None"])
 def test_pipes_are_utf8(call):
     """Also where the system has another encoding, here ASCII; the second is the negative control."""
     environment = os.environ | {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
@@ -163,7 +168,7 @@ def test_pipes_are_utf8(call):
 
 
 def test_names_of_files_are_allowed_on_windows(monkeypatch):
-    monkeypatch.setattr(tried, "UNTRIED", tried.untried("3.99", "9.9", "9.9"))
+    monkeypatch.setattr(tried, "UNTESTED", tried.untested("3.99", "9.9", "9.9"))
     assert not set(tried._note().name) & set('<>:"/\\|?*')
     assert short("add_float32") == "add_float32"
     one, other = (short(f"attention_{'float324_' * 20}{kind}") for kind in ("int64", "int32"))
@@ -215,7 +220,7 @@ def test_missing_encodings_are_noticed():
 
 
 def test_only_one_file_names_what_systems_differ_in():
-    """fcntl, resource and the like are imported in systems.py alone."""
+    """fcntl, resource and the like are imported in operating_system.py alone."""
     named = {}
     for package in PACKAGES:
         for path, tree in trees(package).items():
@@ -224,4 +229,4 @@ def test_only_one_file_names_what_systems_differ_in():
                     names = [alias.name for alias in node.names] + [getattr(node, "module", None)]
                     for name in {"fcntl", "msvcrt", "resource", "termios", "pwd", "grp", "pty", "winreg"} & {*names}:
                         named.setdefault(path.relative_to(ROOT).as_posix(), set()).add(name)
-    assert named == {"tinytensor/cpython/systems.py": {"fcntl", "msvcrt", "resource"}}
+    assert named == {"tinytensor/platform/operating_system.py": {"fcntl", "msvcrt", "resource"}}

@@ -1,8 +1,8 @@
 """The private parts of NumPy, Numba and llvmlite that the engine uses, and the versions in which they were tried.
 
 A private part may change in any release, so this file is their only list; a test compares it with the engine's source.
-With another release, the first import that works on a machine has warned once. (What depends on CPython is in the
-files beside this one.)
+With an untested release, the first successful import on a machine warns once. `object_layout.py` and
+`recording/bytecode.py` depend on CPython.
 """
 
 import os
@@ -16,7 +16,7 @@ from numba import __version__ as numba_version
 from numpy import __version__ as numpy_version
 
 # The first and the last release of each with which the tests passed, by two numbers: 0.63 stands for all 0.63.x.
-TRIED = {"Python": ("3.11", "3.14"), "NumPy": ("2.1", "2.5"), "Numba": ("0.63", "0.68")}
+TESTED = {"Python": ("3.11", "3.14"), "NumPy": ("2.1", "2.5"), "Numba": ("0.63", "0.68")}
 
 # The modules that the documentation of NumPy, Numba and llvmlite describes; names from others are private.
 PUBLIC = {
@@ -65,7 +65,7 @@ def _release(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2])
 
 
-def untried(python: str = "", numpy: str = numpy_version, numba: str = numba_version) -> list[str]:
+def untested(python: str = "", numpy: str = numpy_version, numba: str = numba_version) -> list[str]:
     """The versions in use (or those given) that lie outside of the tried ones, each with these."""
     used = {
         "Python": python or f"{sys.version_info[0]}.{sys.version_info[1]}",
@@ -74,7 +74,7 @@ def untried(python: str = "", numpy: str = numpy_version, numba: str = numba_ver
     }
     return [
         f"{name} {version} (tried: {first} to {last})"
-        for (name, version), (first, last) in zip(used.items(), TRIED.values(), strict=True)
+        for (name, version), (first, last) in zip(used.items(), TESTED.values(), strict=True)
         if not _release(first) <= _release(version) <= _release(last)
     ]
 
@@ -85,12 +85,12 @@ def cache_folder() -> Path:
     return Path(parent) / "tinytensor"
 
 
-UNTRIED = untried()
+UNTESTED = untested()
 
 
 def _note() -> Path:
     """The file whose existence says that the warning was shown before."""
-    name = "warned of " + ", ".join(UNTRIED)
+    name = "warned of " + ", ".join(UNTESTED)
     return cache_folder() / re.sub("[/:]", "_", name)  # Windows allows no colon in a name
 
 
@@ -99,17 +99,17 @@ def warn() -> None:
 
     TINYTENSOR_UNTRIED=off leaves the warning out: the tests set it, since they are what tries a version.
     """
-    if not UNTRIED or os.environ.get("TINYTENSOR_UNTRIED") == "off":
+    if not UNTESTED or os.environ.get("TINYTENSOR_UNTRIED") == "off":
         return
     with suppress(OSError, RuntimeError):
         if _note().exists():
             return
-    warnings.warn(f"tinytensor was not tried with {' and '.join(UNTRIED)}", stacklevel=2)
+    warnings.warn(f"tinytensor was not tried with {' and '.join(UNTESTED)}", stacklevel=2)
 
 
 def remember() -> None:
     """Remember, when all is imported, that this was said; without a folder to write to, each process says it again."""
-    if UNTRIED:
+    if UNTESTED:
         with suppress(OSError, RuntimeError):
             _note().parent.mkdir(parents=True, exist_ok=True)
             _note().touch()
