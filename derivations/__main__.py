@@ -7,8 +7,8 @@ from pathlib import Path
 
 from derivations.claims import LONG, PARTS, Claim, Result, claims_of, result_of
 from derivations.report import page as report
+from tinytensor.cli.output import run_command
 from tinytensor.io.files import writing
-from tinytensor.tools.output import run_command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

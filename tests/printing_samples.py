@@ -1,6 +1,6 @@
 """What print() shows: programs for `torch` and `tinytensor` alike, under options of set_printoptions.
 
-`generate_printing.py` runs them in PyTorch and stores the texts; tests/io/test_printing.py compares.
+`generate_printing.py` runs them in PyTorch and stores the texts; tests/test_printing.py compares.
 """
 
 import re

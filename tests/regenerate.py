@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 COMMANDS = (
-    ("-m", "tinytensor.tools.stubs"),
+    ("-m", "tinytensor.docs.stubs"),
     ("tests/oracle/generate.py",),
     ("tests/oracle/generate_dtypes.py",),
     ("tests/oracle/generate_names.py",),

@@ -112,9 +112,9 @@ PART = {
     "test_one_place.py::test_operation_needs_form_sample_and_one_command": WHOLE_SUITE,
     "test_programs.py::test_programs_match_stored_pytorch_results": 4,
     "test_readme.py::test_derivations_print_the_shown_output": 2,
-    "tools/test_types.py::test_mypy_accepts_the_program_and_finds_mistakes": WHOLE_SUITE,
-    "tools/test_types.py::test_pyright_accepts_the_program_and_finds_mistakes": WHOLE_SUITE,
-    "tools/test_wheel.py::test_editable_installation_is_a_path": WHOLE_SUITE,
+    "docs/test_types.py::test_mypy_accepts_the_program_and_finds_mistakes": WHOLE_SUITE,
+    "docs/test_types.py::test_pyright_accepts_the_program_and_finds_mistakes": WHOLE_SUITE,
+    "platform/test_wheel.py::test_editable_installation_is_a_path": WHOLE_SUITE,
     "viz/test_notebook.py::test_html_fits_a_phone_and_the_colours_of_the_page": 2,
     "viz/test_plots.py::test_figures_are_reproducible": 3,
 }

@@ -34,7 +34,7 @@ assert x.grad.tolist() == [1.0, 0.0, 1.0]
 """
 
 BY_THE_TABLES = (
-    "tests/tools/test_stubs.py",
+    "tests/docs/test_stubs.py",
     "tests/test_samples.py::test_stored_tables_match_the_samples",
     "tests/symbolic/test_kernels.py::test_every_kernel_has_a_proof",
     "tests/symbolic/test_ops.py::test_every_op_has_a_proof_or_a_reason",
@@ -85,7 +85,7 @@ def test_operation_needs_form_sample_and_one_command(copies):
     before, after = copies
     assert changed_files(before, after) == {"tinytensor/ops/elementwise.py", "tests/samples.py"}
     has_torch = importlib.util.find_spec("torch") is not None
-    run(after, *(["tests/regenerate.py"] if has_torch else ["-m", "tinytensor.tools.stubs"]))  # the one command
+    run(after, *(["tests/regenerate.py"] if has_torch else ["-m", "tinytensor.docs.stubs"]))  # the one command
     stubs = ("core/tensor.pyi", "__init__.pyi", "nn/__init__.pyi", "nn/functional.pyi")
     generated = {f"tinytensor/{name}" for name in stubs}
     tables = {name for name in changed_files(before, after) if name.startswith("tests/oracle/")}

@@ -136,10 +136,10 @@ def test_rooms_are_read_from_the_first_column():
     assert rooms_of("| room | what |\n|---|---|\n| `a/`, `b.py` | c `d/` |\n") == ["a/", "b.py"]
 
 
-def test_engine_folder_has_at_most_twenty_entries():
-    """At most twenty entries, stubs aside."""
+def test_engine_folder_has_at_most_thirty_two_entries():
+    """Stubs aside: the rooms, and the modules that PyTorch has at this level."""
     entries = [p.name for p in (ROOT / "tinytensor").iterdir() if p.suffix != ".pyi" and p.name != "__pycache__"]
-    assert len(entries) <= 20
+    assert len(entries) <= 32
 
 
 def prose(text: str) -> int:

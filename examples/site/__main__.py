@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from examples.site.running import ROOT, Lesson, LessonFailed, run, version_of_packages
+from tinytensor.cli.output import run_command
 from tinytensor.platform.distribution import install
-from tinytensor.tools.output import run_command
 
 LESSONS = sorted((ROOT / "examples").glob("[0-9][0-9]_*.py"))
 
@@ -100,7 +100,7 @@ def collect(options: argparse.Namespace, cache: Path, scripts: list[Path]):
     site = Site(cache / "sources", extra, lessons, solved, slides=options.slides)
     if not options.only:
         from examples.site import gradients
-        from tinytensor.tools.reference import pages
+        from tinytensor.docs.reference import pages
 
         site.pages |= gradients.pages(cache / "gradients", options.new)
         site.pages |= {f"api/{name}": text for name, text in pages().items()}

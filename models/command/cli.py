@@ -34,13 +34,13 @@ from models.tasks.translate import draw_attention, translate_sentences
 from models.training import checkpoint, memory, ranks, snapshots
 from models.training.trainer import Log, NonFiniteLoss, Settings, Trainer, sum_of_losses
 from tinytensor import distributed
+from tinytensor.cli import environment
+from tinytensor.cli.output import run_command
 from tinytensor.io.files import writing
 from tinytensor.io.serialization import write_atomically
 from tinytensor.nn import Module
 from tinytensor.platform.distribution import install
 from tinytensor.platform.operating_system import HAS_TIMER, lock
-from tinytensor.tools import environment
-from tinytensor.tools.output import run_command
 
 RUNS = Path("runs")  # the folder of runs without --out
 SAMPLED = (0, 100, 1000)  # after these steps the log shows what the model writes

@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from tinytensor.tools.profiling import Profile
+from tinytensor.profiler import Profile
 
 SKIPPED, TRACED = 3, 10  # the first steps, which compile and record; the steps after them, which a trace shows
 TENSORBOARD = "tensorboard"  # the folder of the curves in that of the run

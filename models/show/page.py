@@ -21,8 +21,8 @@ from models.show.lines import Table
 from models.show.program import table
 from models.transformer import Transformer
 from tinytensor import Tensor
+from tinytensor.display.typeset import mathml, split
 from tinytensor.io.serialization import write_atomically
-from tinytensor.tools.typeset import mathml, split
 
 LARGEST = 8_000_000  # bytes of a page
 PROGRAM = ("operations.js", "program.js", "worker.js")  # what a worker runs, too

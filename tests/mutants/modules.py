@@ -98,7 +98,7 @@ PARTS = {
     "recordings": Part(
         "recordings of steps",
         ("recording/recording.py",),
-        ("recording/test_compile.py", "tools/test_profiling.py"),
+        ("recording/test_compile.py", "test_profiler.py"),
         unnoticed_in_engine.OF_RECORDINGS,
     ),
 }

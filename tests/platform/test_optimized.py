@@ -18,7 +18,7 @@ for room in ("tinytensor", "models", "derivations"):
 
 import tinytensor as tt
 from tinytensor.symbolic import prove
-from tinytensor.tools.command.main import main as run
+from tinytensor.cli.main import main as run
 
 tt.manual_seed(0)
 model = tt.nn.Sequential(tt.nn.Linear(4, 8), tt.nn.GELU(), tt.nn.Linear(8, 3))

@@ -17,13 +17,12 @@ from hypothesis import strategies as st
 from thorough import THOROUGH
 
 import tinytensor as tt
-from tinytensor import nn
+from tinytensor import nn, profiler
 from tinytensor.nn import functional as F
 from tinytensor.recording import compiled
 from tinytensor.recording.compiled import LIMIT
 from tinytensor.recording.pool import Pool
 from tinytensor.recording.recording import Recording
-from tinytensor.tools import profiling
 
 # ------------------------------------------------------------------------------------------------ the comparison
 
@@ -1788,11 +1787,11 @@ def test_small_product_in_a_program_has_two_tasks(monkeypatch):
     """By itself it has one: to wake a second thread for it would take longer than the product."""
     tasks = []
 
-    def watched(self, kernel, launch, run=profiling.Profile.launch):
+    def watched(self, kernel, launch, run=profiler.Profile.launch):
         tasks.append(launch.tasks)
         run(self, kernel, launch)
 
-    monkeypatch.setattr(profiling.Profile, "launch", watched)
+    monkeypatch.setattr(profiler.Profile, "launch", watched)
     a, b = tt.randn(512, 16), tt.randn(16, 16)
     product = tt.compile(lambda: a @ b)
     product()

@@ -6,7 +6,7 @@ import pytest
 import tinytensor as tt
 from tests.viz.formulas import evaluate
 from tinytensor.core.op import OPS
-from tinytensor.tools.typeset import mathml, split
+from tinytensor.display.typeset import mathml, split
 from tinytensor.viz import explain
 from tinytensor.viz.record import Seen
 from tinytensor.viz.seen import rule_of

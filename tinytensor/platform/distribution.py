@@ -8,6 +8,7 @@ import shlex
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 from pathlib import Path
+from typing import NoReturn
 
 NAME = "tinytensor-autograd"
 PACKAGE = Path(__file__).parents[1]
@@ -45,5 +46,10 @@ def install(extra: str) -> str:
     folder = clone()
     if folder is None:
         return f"pip install '{NAME}[{extra}]'"
-    place = "." if Path.cwd() == folder else folder
-    return f"pip install -e {shlex.quote(f'{place}[{extra}]')}"
+    path = "." if Path.cwd() == folder else folder
+    return f"pip install -e {shlex.quote(f'{path}[{extra}]')}"
+
+
+def missing_package(library: str, what: str) -> NoReturn:
+    """Raise ModuleNotFoundError with the command that installs the library, a package of the extra viz."""
+    raise ModuleNotFoundError(f"{what} needs {library}, which is not installed: {install('viz')}")

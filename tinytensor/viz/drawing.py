@@ -14,7 +14,7 @@ import numpy as np
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
-from tinytensor.tools.extras import need
+from tinytensor.platform.distribution import missing_package
 from tinytensor.viz import plots
 from tinytensor.viz.groups import Use, is_view, local, uses, word_for
 from tinytensor.viz.layout import smooth
@@ -279,7 +279,7 @@ class Drawing:
             from matplotlib.patches import FancyBboxPatch, PathPatch, Rectangle
             from matplotlib.path import Path as Curve
         except ModuleNotFoundError:
-            need("matplotlib", "a PNG")
+            missing_package("matplotlib", "a PNG")
         place = self.whole
         figure = Figure((place.width / 100, place.height / 100))
         FigureCanvasAgg(figure)

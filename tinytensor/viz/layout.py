@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tinytensor.tools.extras import need
+from tinytensor.platform.distribution import missing_package
 
 BETWEEN = 26  # pixels from one box to its neighbour
 LAYER = 48  # pixels from one layer to the next
@@ -98,7 +98,7 @@ def _sugiyama(boxes: dict[Hashable, Box], edges: dict, top: Hashable) -> dict[tu
         from grandalf.graphs import Edge, Graph, Vertex
         from grandalf.layouts import SugiyamaLayout, VertexViewer
     except ModuleNotFoundError:
-        need("grandalf", "a drawing")
+        missing_package("grandalf", "a drawing")
     vertices = {}
     for key, box in boxes.items():
         vertices[key] = Vertex(key)

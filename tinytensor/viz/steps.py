@@ -4,7 +4,7 @@ from html import escape
 
 import numpy as np
 
-from tinytensor.tools.typeset import rule_as_latex
+from tinytensor.display.typeset import rule_as_latex
 from tinytensor.viz.arrays import Axes, Store, tag
 from tinytensor.viz.groups import base, is_view, local, word_for
 from tinytensor.viz.record import UNKNOWN, Argument, Rule, Seen, Step, Value

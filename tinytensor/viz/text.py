@@ -10,9 +10,9 @@ from html import escape
 import numpy as np
 
 from tinytensor.core.tensor import Tensor
+from tinytensor.display.notebook import shown
+from tinytensor.display.typeset import rule_as_latex, with_words
 from tinytensor.nn.module import Module
-from tinytensor.tools.shown import shown
-from tinytensor.tools.typeset import rule_as_latex, with_words
 from tinytensor.viz.groups import local
 from tinytensor.viz.record import UNKNOWN, Argument, Leaf, Rule, Seen, Share, Step, Value
 from tinytensor.viz.seen import look
