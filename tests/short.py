@@ -1,7 +1,7 @@
 """What the short suite leaves to `pytest --all`.
 
 The short suite runs every test file, and each operation, kernel, lesson, command and claim at least once. Long series
-are cut in the files themselves (thorough.py), and the cases of these tests are by tests/conftest.py.
+are cut in the files themselves (tools/sampling_rate.py), and the cases of these tests are by tests/conftest.py.
 """
 
 WHOLE_SUITE = 0  # the test is in the whole suite alone
@@ -14,8 +14,8 @@ PART = {
     "autograd/test_autograd.py::test_memory_is_flat_over_2_000_steps": 2,
     "benchmarks/test_benchmarks.py::test_different_losses_fail": 2,
     "benchmarks/test_benchmarks.py::test_torch_compile_is_skipped_without_a_warm_cache": WHOLE_SUITE,
-    "campaign/test_campaign.py::test_short_campaign_finds_nothing": 2,
-    "campaign/test_campaign.py::test_shares_cover_each_case_once": WHOLE_SUITE,
+    "fuzz/test_fuzz.py::test_short_campaign_finds_nothing": 2,
+    "fuzz/test_fuzz.py::test_shares_cover_each_case_once": WHOLE_SUITE,
     "platform/test_operating_system.py::test_text_has_an_encoding": 4,
     "derivations/test_engine_proofs.py::test_a_broken_rule_fails_and_is_named": 3,
     "derivations/test_eq17.py::test_a_wrong_step_is_refuted_in_every_reading": 3,
@@ -108,8 +108,8 @@ PART = {
     "symbolic/test_sampling.py::test_a_wrong_rule_is_refuted": 3,
     "symbolic/test_work.py::test_estimate_without_the_table_is_wrong": 2,
     "symbolic/test_work.py::test_estimate_is_right_within_a_factor": 5,
-    "test_one_place.py::test_wrong_rule_in_the_copy_is_noticed": WHOLE_SUITE,
-    "test_one_place.py::test_operation_needs_form_sample_and_one_command": WHOLE_SUITE,
+    "test_add_an_operation.py::test_wrong_rule_in_the_copy_is_noticed": WHOLE_SUITE,
+    "test_add_an_operation.py::test_operation_needs_form_sample_and_one_command": WHOLE_SUITE,
     "test_programs.py::test_programs_match_stored_pytorch_results": 4,
     "test_readme.py::test_derivations_print_the_shown_output": 2,
     "docs/test_types.py::test_mypy_accepts_the_program_and_finds_mistakes": WHOLE_SUITE,

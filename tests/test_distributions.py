@@ -93,7 +93,9 @@ def test_values_by_hand():
 def test_values_and_gradients_match_pytorch(name):
     """The table is PyTorch's, written by oracle/generate_distributions.py."""
     ours = facts(tt, name)
-    with safe_open(Path(__file__).parent / "oracle" / "programs" / "distributions.safetensors", "np") as file:
+    with safe_open(
+        Path(__file__).parent / "samples" / "oracle" / "programs" / "distributions.safetensors", "np"
+    ) as file:
         theirs = {n.partition("|")[2]: file.get_tensor(n) for n in file.keys() if n.startswith(f"{name}|")}  # noqa: SIM118
     assert ours.keys() == theirs.keys()
     for key in ours:

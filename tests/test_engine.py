@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from grouped import by, grouped
+
+from tests.tools.grouped import by, grouped
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "tinytensor"

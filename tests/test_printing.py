@@ -5,12 +5,12 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-import printing_samples as samples
 import pytest
 
 import tinytensor as tt
+from tests.samples import printing as samples
 
-STORED = json.loads((Path(__file__).parent / "oracle" / "printing.json").read_text())
+STORED = json.loads((Path(__file__).parent / "samples" / "oracle" / "printing.json").read_text())
 
 
 def wrong(option: str) -> dict[str, list[str]]:

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import numpy as np
-import programs
 import pytest
-from programs import KINDS, REFUSED, answer, checksum
 from safetensors.numpy import load_file
 
 import tinytensor as tt
+from tests.samples import programs
+from tests.samples.programs import KINDS, REFUSED, answer, checksum
 from tinytensor.core import provided
 
 PARTS = 8
@@ -16,7 +16,7 @@ PARTS = 8
 
 def stored(kind: str) -> np.ndarray:
     """PyTorch's answers (number of programs, 2)."""
-    return load_file(Path(__file__).parent / "oracle" / "programs" / f"{kind}.safetensors")["answers"]
+    return load_file(Path(__file__).parent / "samples" / "oracle" / "programs" / f"{kind}.safetensors")["answers"]
 
 
 def differing(kind: str, numbers) -> list[int]:

@@ -10,7 +10,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from forks import forks
+
+from tests.tools.forks import forks
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

@@ -22,9 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.tools.mpi import mpiexec
 from tinytensor.nn.parallel import BUCKET_MB, MEGABYTE
-
-from ..mpi import mpiexec
 
 ROOT = Path(__file__).parents[2]
 STEPS = {  # a configuration, and the rows of its batch that are shared by the ranks

@@ -4,12 +4,12 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from browser import chromium
 
 from derivations import claims
 from derivations.claims import Evidence, Refuted, Result, claim, claims_of, result_of
 from derivations.report import documents
 from derivations.report import page as report
+from tests.tools.browser import chromium
 
 ALL = claims_of(claims.PARTS)  # declared, not run
 

@@ -4,7 +4,7 @@ import pytest
 
 from derivations.claims import Refuted
 from derivations.proofs import rules
-from tests.thorough import some
+from tests.tools.sampling_rate import some
 from tinytensor.core.op import OPS
 
 

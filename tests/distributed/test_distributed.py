@@ -6,11 +6,11 @@ import re
 import subprocess
 import sys
 
-import mpi
 import numpy as np
 import pytest
-from thorough import THOROUGH
 
+from tests.tools import mpi
+from tests.tools.sampling_rate import THOROUGH
 from tinytensor import distributed as dist
 from tinytensor.platform.distribution import install
 

@@ -6,7 +6,7 @@ import pytest
 
 from examples.gradients.__main__ import main
 from examples.gradients.functions import TABLE
-from tests.thorough import some
+from tests.tools.sampling_rate import some
 from tinytensor.symbolic import check
 
 

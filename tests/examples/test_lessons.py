@@ -12,10 +12,10 @@ import jupytext
 import nbclient
 import nbformat
 import pytest
-from forks import forks
-from thorough import THOROUGH, some
 
 from examples.site.building import mathml
+from tests.tools.forks import forks
+from tests.tools.sampling_rate import THOROUGH, some
 
 ROOT = Path(__file__).parents[2]
 LESSONS = sorted((ROOT / "examples").glob("*.py"))

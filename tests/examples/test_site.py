@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from browser import chromium
 
 import tinytensor as tt
 from examples.site import __main__ as command
 from examples.site import building, checking, gradients, pages, running
 from examples.site.pages import Site, fenced, with_equations
+from tests.tools.browser import chromium
 
 ROOT = Path(__file__).parents[2]
 LESSON = "03_chain_rule"

@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import save_file as save_by_safetensors
-from thorough import THOROUGH, some
 
 import tinytensor as tt
+from tests.tools.sampling_rate import THOROUGH, some
 from tinytensor import nn
 from tinytensor.io.serialization import load_file
 

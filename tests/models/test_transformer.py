@@ -11,15 +11,15 @@ import numba
 import numpy as np
 import pytest
 import sympy
-import transformer_samples as samples
 from safetensors.numpy import load_file
 
 import tinytensor as tt
 from models.transformer import BEGIN, CONFIGS, PAD, STOP, Config, Sublayer, Transformer, positional_encoding, shift
 from tests.models.whole_models import assert_near
+from tests.samples import transformer as samples
 from tinytensor import nn, tensor
 
-TABLE = Path(__file__).parents[1] / "oracle" / "nn" / "transformer.safetensors"
+TABLE = Path(__file__).parents[1] / "samples" / "oracle" / "nn" / "transformer.safetensors"
 SMALL = Config(N=2, d_model=6, h=2, d_k=4, d_v=5, d_ff=7, n_vol=11, n_max=12)
 NORMS = ("after", "before")
 LENGTHS = ((3, 5, 1), (2, 4, 3))

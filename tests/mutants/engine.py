@@ -11,7 +11,7 @@ Not every change is a mistake. What a checker passes is left out only for one of
                       values are equal or 0 as well: another way to write the same. (Norms sum over blocks of 32 rows;
                       that there may be several shows at larger sizes only, and tests/symbolic has them.)
     at ties only      it gives other numbers only where compared values are equal or 0: there is no derivative there to
-                      compare with; what the engine gives there is PyTorch's choice, and tests/oracle has it
+                      compare with; what the engine gives there is PyTorch's choice, and tests/samples/oracle has it
 """
 
 import ast

@@ -25,8 +25,8 @@ import numpy as np
 from tqdm import tqdm
 
 import tinytensor
-from tests.limits import limited
 from tests.symbolic.kernel_samples import SAMPLES, SPECIAL, disagreements, float_disagreements
+from tests.tools.timeout import limited
 from tinytensor.kernels import KERNELS
 from tinytensor.symbolic.lifting import lift, rebind
 

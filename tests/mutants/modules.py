@@ -33,7 +33,7 @@ from _pytest.runner import runtestprotocol
 from tqdm import tqdm
 
 import tinytensor
-from tests.limits import limited
+from tests.tools.timeout import limited
 
 from . import unnoticed, unnoticed_in_engine
 from .loops import Endless

@@ -20,7 +20,7 @@ from derivations.proofs.index import a, b, i, j, n
 from tests.mutants import __main__ as command
 from tests.mutants import engine, formulas, loops, modules, options, planting
 from tests.mutants.tally import Tally, by_label
-from tests.thorough import THOROUGH
+from tests.tools.sampling_rate import THOROUGH
 from tinytensor import nn
 from tinytensor.autograd import derivatives
 from tinytensor.core import tape

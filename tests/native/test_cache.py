@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from numba import config
 
-from tests.systems import posix
-from tests.thorough import some
+from tests.tools.platforms import posix
+from tests.tools.sampling_rate import some
 from tinytensor.native import cache
 
 pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")

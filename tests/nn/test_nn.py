@@ -9,19 +9,19 @@ import re
 import weakref
 from pathlib import Path
 
-import nn_samples as samples
 import numpy as np
 import pytest
 import sympy
 from safetensors import safe_open
 
 import tinytensor as tt
+from tests.samples import nn as samples
 from tinytensor import nn
 from tinytensor.nn import functional as F
 from tinytensor.nn.utils import rnn
 from tinytensor.symbolic import symbols
 
-VALUES = Path(__file__).parents[1] / "oracle" / "nn" / "values.safetensors"
+VALUES = Path(__file__).parents[1] / "samples" / "oracle" / "nn" / "values.safetensors"
 
 
 @pytest.fixture(scope="module")

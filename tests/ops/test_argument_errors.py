@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
-from tests.campaign.tally import is_sentence
+from tests.fuzz.tally import is_sentence
 from tinytensor.core.op import Op
 from tinytensor.core.registry import APPEARANCES
 from tinytensor.nn import functional as F

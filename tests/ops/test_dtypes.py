@@ -11,15 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dtype_samples import NOT_NARROWER, NUMBER, ONE, TWO, WALK, WIDER, answer, differs
-from thorough import some
 
 import tinytensor as tt
+from tests.samples.dtypes import NOT_NARROWER, NUMBER, ONE, TWO, WALK, WIDER, answer, differs
+from tests.tools.sampling_rate import some
 from tinytensor import nn
 from tinytensor.core import promotion
 from tinytensor.core.registry import APPEARANCES
 
-STORED = json.loads((Path(__file__).parents[1] / "oracle" / "dtypes.json").read_text())
+STORED = json.loads((Path(__file__).parents[1] / "samples" / "oracle" / "dtypes.json").read_text())
 BY_EXPRESSION = defaultdict(list)
 for _walk in WALK:
     BY_EXPRESSION[_walk[0]].append(_walk)

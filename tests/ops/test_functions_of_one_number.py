@@ -1,7 +1,7 @@
 """Functions of one number that are composed of others, and their slopes, against true values in float32.
 
-The kernels' own functions are compared at every float32 (`tests/float32.py`); these are compared with mpmath at numbers
-of all exponents. Where the right value is a normal float32, the relative error is at most 1e-6, but for ABOVE.
+The kernels' own functions are compared at every float32 (`tests/tools/float32.py`); these are compared with mpmath at
+numbers of all exponents. Where the right value is a normal float32, the relative error is at most 1e-6, but for ABOVE.
 """
 
 import math
@@ -115,7 +115,7 @@ TABLE = {
 # The worst that is left: (function, what): between which numbers, the error there, and why.
 ROOT = "the right value is 0 at a number between: what is left of it is the rounding of terms that cancel"
 OF_RESULT = "the slope is computed from the result, as PyTorch's is, so that the input need not be kept"
-TAIL = "the approximation's bound is an absolute one (tests/float32.py)"
+TAIL = "the approximation's bound is an absolute one (tests/tools/float32.py)"
 TWO = "the logarithm of a sum that is rounded beside 1, as PyTorch's is"
 LAST = "e^-x is inf from 88.8 on, as PyTorch's is"
 ABOVE = {

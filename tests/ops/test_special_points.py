@@ -7,16 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from grouped import by, grouped
-from oracle.tables import read
-from special_points import CASES, evaluate
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
+from tests.samples.oracle.tables import read
+from tests.samples.special_points import CASES, evaluate
+from tests.tools.grouped import by, grouped
 from tinytensor.core.dispatch import state
 from tinytensor.core.op import OPS
 
-STORED = Path(__file__).parents[1] / "oracle" / "points"
+STORED = Path(__file__).parents[1] / "samples" / "oracle" / "points"
 TOLERANCE = {"float64": 1e-9, "float32": 3e-5}
 
 

@@ -5,17 +5,17 @@ import math
 import re
 from pathlib import Path
 
-import nn_samples as samples
 import numpy as np
-import optim_samples as more
 import pytest
 from safetensors import safe_open
 
 import tinytensor as tt
+from tests.samples import nn as samples
+from tests.samples import optim as more
 from tinytensor import nn, optim
 from tinytensor.optim import lr_scheduler
 
-ORACLE = Path(__file__).parents[1] / "oracle"
+ORACLE = Path(__file__).parents[1] / "samples" / "oracle"
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from thorough import THOROUGH
 
 import tinytensor as tt
+from tests.tools.sampling_rate import THOROUGH
 from tinytensor import nn, profiler
 from tinytensor.nn import functional as F
 from tinytensor.recording import compiled

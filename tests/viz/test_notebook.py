@@ -7,11 +7,11 @@ from base64 import b64decode
 
 import numpy as np
 import pytest
-from browser import chromium
 from IPython.core.formatters import DisplayFormatter
 from PIL import Image
 
 import tinytensor as tt
+from tests.tools.browser import chromium
 from tinytensor.symbolic import symbols
 from tinytensor.viz.notebook import CELL
 

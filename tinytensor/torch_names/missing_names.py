@@ -1,8 +1,8 @@
 """Names that PyTorch has and tinytensor lacks: using one raises an error that names the alternative.
 
-PyTorch's names are listed in pytorch_names.txt (`python tests/oracle/generate_names.py` writes it), which is read when
-the first such name is used. An attribute raises AttributeError, so that hasattr() and getattr() with a default work as
-usual; an import raises ImportError.
+PyTorch's names are listed in pytorch_names.txt, which is read when the first such name is used
+(`python -m tests.samples.oracle.generate_names` writes it). An attribute raises AttributeError, so that hasattr() and
+getattr() with a default work as usual; an import raises ImportError.
 """
 
 import importlib

@@ -24,7 +24,7 @@ from models.command.cli import main
 from models.tasks.task import Attempts
 from models.training import checkpoint
 from models.training.trainer import Settings
-from tests.systems import posix
+from tests.tools.platforms import posix
 from tinytensor.platform.distribution import install
 
 ROOT = Path(__file__).parents[3]

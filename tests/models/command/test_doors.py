@@ -17,7 +17,7 @@ from models.command.cli import main
 from models.options import called, data_path, proposed
 from models.training import checkpoint, ranks
 from models.training.trainer import Trainer
-from tests.systems import posix
+from tests.tools.platforms import posix
 
 TINY = split("--tokenizer char --steps 2 --D 8 --H 2 --F 12 --L 1 --C 10 --batch-size 2 --eager")
 TRANSLATOR = split("--steps 1 --d-model 8 --h 2 --d-ff 8 --N 1 --batch-size 4 --eager")

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from browser import chromium
 
 import tinytensor
 from models.command import cli, live
@@ -22,7 +21,8 @@ from models.command.cli import main
 from models.tasks import TASKS
 from models.tasks.task import Glimpse
 from models.training import checkpoint
-from tests.systems import posix
+from tests.tools.browser import chromium
+from tests.tools.platforms import posix
 from tinytensor import tensor
 from tinytensor.nn import functional
 from tinytensor.viz import plots

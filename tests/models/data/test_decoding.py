@@ -21,7 +21,7 @@ from models.data.decoding import encoding_of, kind_of
 from models.data.text import TextError, read_text
 from models.data.tokenizers import KINDS, UNKNOWN
 from models.tasks.recommend import RecommendTask
-from tests.systems import posix
+from tests.tools.platforms import posix
 
 LATIN = "The cat sat on the mat,\nand the dög lay by the door.\n" * 40
 GREEK, CHINESE = "μῆνιν ἄειδε θεὰ Πηληϊάδεω Ἀχιλῆος\n" * 40, "天地玄黃，宇宙洪荒。日月盈昃，辰宿列張。\n" * 40

@@ -6,12 +6,12 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from thorough import THOROUGH
 
 import tinytensor
 from models.decoder import CONFIGS, Config, Decoder
 from models.inference import generate as module
 from models.inference.generate import NonFiniteLogits, Sampler, choose, choosing, generate, window
+from tests.tools.sampling_rate import THOROUGH
 from tinytensor import Generator, compile, nn, no_grad, tensor
 
 SMALL = Config(D=16, H=2, F=24, L=2, V=50, C=12)

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from runs import step_of, wait_for_step
-from thorough import some
 
 from models.training import checkpoint
 from models.training.checkpoint import Checkpoint, CheckpointError
-from tests.systems import posix
+from tests.tools.platforms import posix
+from tests.tools.sampling_rate import some
+from tests.tools.wait_for_step import step_of, wait_for_step
 from tinytensor import tensor
 
 ROOT = Path(__file__).parents[3]

@@ -11,16 +11,16 @@ from contextlib import suppress
 from pathlib import Path
 from shlex import split
 
-import mpi
 import numpy as np
 import pytest
-from runs import step_of, wait_for_step
 
 import tinytensor
 from models.data.text import IGNORE_INDEX
 from models.tasks.text import TextTask
 from models.tasks.translate import TranslateTask
 from models.training import checkpoint, ranks
+from tests.tools import mpi
+from tests.tools.wait_for_step import step_of, wait_for_step
 from tinytensor import tensor
 
 OPTIONS = "--steps 240 --checkpoint-every 10 --log-every 10 --evaluate-every 120 --batch-size 5 --tokenizer char"
