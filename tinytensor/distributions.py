@@ -106,10 +106,10 @@ class Categorical(Distribution):
 
     def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None):
         _one_of("Categorical", probs, logits)
-        given = probs if logits is None else logits
-        if given.ndim < 1:
+        parameter = probs if logits is None else logits
+        if parameter.ndim < 1:
             raise ValueError("Categorical: expected at least one dimension, that of the categories")
-        super().__init__(given.shape[:-1], validate_args)
+        super().__init__(parameter.shape[:-1], validate_args)
         if logits is None:
             self._expect("probs of 0 or more, and not only 0", probs, (probs >= 0) & (probs.sum(-1, keepdim=True) > 0))
             self.probs = probs / probs.sum(-1, keepdim=True)
@@ -145,14 +145,14 @@ class Bernoulli(Distribution):
         validate_args: bool | None = None,
     ):
         _one_of("Bernoulli", probs, logits)
-        (given,) = _together(probs if logits is None else logits)
-        super().__init__(given.shape, validate_args)
+        (parameter,) = _together(probs if logits is None else logits)
+        super().__init__(parameter.shape, validate_args)
         if logits is None:
-            self._expect("probs from 0 to 1", given, (given >= 0) & (given <= 1))
-            safe = _clamped(given)
-            self.probs, self.logits = given, safe.log() - (1 - safe).log()
+            self._expect("probs from 0 to 1", parameter, (parameter >= 0) & (parameter <= 1))
+            safe = _clamped(parameter)
+            self.probs, self.logits = parameter, safe.log() - (1 - safe).log()
         else:
-            self.probs, self.logits = given.sigmoid(), given
+            self.probs, self.logits = parameter.sigmoid(), parameter
         self._of_logits = logits is not None
 
     def _against(self) -> Tensor:
@@ -249,12 +249,13 @@ class MultivariateNormal(Distribution):
         scale_tril: Tensor | None = None,
         validate_args: bool | None = None,
     ):
-        given = [m for m in (covariance_matrix, precision_matrix, scale_tril) if m is not None]
-        if len(given) != 1:
+        matrices = [m for m in (covariance_matrix, precision_matrix, scale_tril) if m is not None]
+        if len(matrices) != 1:
             raise ValueError(
-                f"MultivariateNormal: give one of covariance_matrix, precision_matrix and scale_tril, not {len(given)}"
+                f"MultivariateNormal: give one of covariance_matrix, precision_matrix and scale_tril, "
+                f"not {len(matrices)}"
             )
-        (matrix,) = given
+        (matrix,) = matrices
         if loc.ndim < 1 or matrix.ndim < 2 or matrix.shape[-2:] != loc.shape[-1:] * 2:
             raise ValueError(
                 "MultivariateNormal: expected loc (..., n) and a matrix (..., n, n), "

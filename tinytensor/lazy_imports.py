@@ -54,7 +54,7 @@ def with_our_parameters(fn):
     return import_module("tinytensor.torch_names.pytorch_functions").with_our_parameters(fn)
 
 
-def again(args, kwargs):
+def convert_foreign_tensors(args, kwargs):
     if "torch" not in sys.modules:  # most often: no program of PyTorch is here
         return None
     return import_module("tinytensor.torch_names.pytorch_functions").again(args, kwargs)
@@ -62,7 +62,11 @@ def again(args, kwargs):
 
 provided.lift, provided.carry_over = lift, carry_over
 provided.html, provided.documentation = html, documentation
-provided.pytorch_call, provided.again, provided.pytorch_follows_us = pytorch_call, again, pytorch_follows_us
+provided.pytorch_call, provided.again, provided.pytorch_follows_us = (
+    pytorch_call,
+    convert_foreign_tensors,
+    pytorch_follows_us,
+)
 provided.with_our_parameters = with_our_parameters
 provided.numpy_ufunc, provided.numpy_function = numpy_ufunc, numpy_function
 

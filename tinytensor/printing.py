@@ -34,14 +34,14 @@ def set_printoptions(
     """
     if profile is not None and str(profile).lower() not in PROFILES:
         raise ValueError(f"set_printoptions: profile must be one of {', '.join(PROFILES)}, got {profile!r}")
-    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
-    for name, value in given.items():
+    options = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    for name, value in options.items():
         least = 1 if name == "linewidth" else 0
         whole = isinstance(value, int) or (name == "threshold" and value == math.inf)
         if value is not None and not (whole and value >= least):
             raise ValueError(f"set_printoptions: {name} must be a whole number of {least} or more, got {value!r}")
     _options.update(PROFILES[str(profile).lower()] if profile is not None else {})
-    _options.update({name: value for name, value in given.items() if value is not None})
+    _options.update({name: value for name, value in options.items() if value is not None})
     if sci_mode is not None or profile is not None:
         _options["sci_mode"] = sci_mode
 

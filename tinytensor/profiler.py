@@ -130,8 +130,8 @@ class Profile:
         lines = [f"{'kernel':28} {'calls':>7} {'ms':>10} {'share':>7} {'us a call':>10} {'GFLOP/s':>8}"]
         for name, row in sorted(self.rows.items(), key=lambda item: -item[1].seconds):
             speed = f"{row.flops / row.seconds / 1e9:8.1f}" if row.flops else " " * 8
-            told = f"{row.calls:7} {1e3 * row.seconds:10.3f} {row.seconds / total:7.1%}"
-            lines.append(f"{name:28} {told} {1e6 * row.seconds / row.calls:10.1f} {speed}".rstrip())
+            columns = f"{row.calls:7} {1e3 * row.seconds:10.3f} {row.seconds / total:7.1%}"
+            lines.append(f"{name:28} {columns} {1e6 * row.seconds / row.calls:10.1f} {speed}".rstrip())
         lines.append(f"{'all':28} {sum(row.calls for row in self.rows.values()):7} {1e3 * total:10.3f}")
         return "\n".join(lines)
 

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 import tinytensor
-from models.command import configuration, exchange, watching
+from models.command import configuration, exchange, monitors
 from models.data import pairs
 from models.data.decoding import contents, is_pipe, unpacked
 from models.data.text import TextError
@@ -178,9 +178,9 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
     run.add_argument("--live", action="store_true", help="show the run while it trains, on a page of this machine")
     port = "port of that page (default: 8765, or any that is free if it is taken; 0: any)"
     run.add_argument("--live-port", metavar="N", type=int, help=port)
-    trace = f"write a trace of {watching.TRACED} steps, which https://ui.perfetto.dev shows; no result depends on it"
+    trace = f"write a trace of {monitors.TRACED} steps, which https://ui.perfetto.dev shows; no result depends on it"
     run.add_argument("--profile", metavar="FILE", type=path, help=trace)
-    curves = f"write the curves for TensorBoard into {watching.TENSORBOARD}/ of the run's folder"
+    curves = f"write the curves for TensorBoard into {monitors.TENSORBOARD}/ of the run's folder"
     run.add_argument("--tensorboard", action="store_true", help=curves)
     task.add_options(train.add_argument_group("the data"))
     model = train.add_argument_group("the model")
@@ -312,10 +312,10 @@ def _watching(options, trainer: Trainer, watchers: dict[str, Callable[[dict], No
     given, ended, attempt = vars(options), {}, trainer.task.attempt
     try:
         if ranks.rank() == 0 and "tensorboard" in given:
-            with attempt("TensorBoard's curves"), writing("its files", trainer.folder / watching.TENSORBOARD):
-                ended["TensorBoard's curves"] = watching.Curves(trainer.folder)
+            with attempt("TensorBoard's curves"), writing("its files", trainer.folder / monitors.TENSORBOARD):
+                ended["TensorBoard's curves"] = monitors.Curves(trainer.folder)
         if ranks.rank() == 0 and "profile" in given:
-            ended["the trace"] = watching.Trace(given["profile"], trainer.settings.steps - trainer.step)
+            ended["the trace"] = monitors.Trace(given["profile"], trainer.settings.steps - trainer.step)
         watchers |= {name: each.look for name, each in ended.items()}
         yield
     finally:

@@ -5,7 +5,7 @@ planted in the function in which it stands, in a process that is forked for it: 
 knows nothing of it. Then those tests run that come there (which ones, a run without a mistake says), the quick ones
 first, until one fails.
 
-Left out of `nn` are parallel.py, which runs in several processes, and stateless.py, which makes its classes when it is
+Left out of `nn` are parallel.py, which runs in several processes, and generated.py, which makes its classes when it is
 imported. Left out in each file, beside what the changes leave as it is (longer names, texts, values by default, which
 tests/torch_names/test_constructors compares with PyTorch's), are errors and what leads to nothing else, of which
 tests/ops/test_argument_errors asks what they say, and methods that say how a thing is shown.

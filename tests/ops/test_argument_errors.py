@@ -65,9 +65,9 @@ def test_functions_name_an_argument_that_is_none():
             continue
         needed = [1 for p in others if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
         room, _, name = place.rpartition(".")
-        handed_out = getattr({"": tt, "F": F, "linalg": tt.linalg}[room], name)
+        wrapper = getattr({"": tt, "F": F, "linalg": tt.linalg}[room], name)
         with pytest.raises((TypeError, RuntimeError), match=r"^\w+: "):
-            handed_out({}, *needed)
+            wrapper({}, *needed)
         tried += 1
     assert tried > 80
 

@@ -11,7 +11,7 @@ import pytest
 import tinytensor as tt
 from tests.recording.test_conditions import follows, recordings, set_of
 from tinytensor import nn
-from tinytensor.recording.guards import Surroundings
+from tinytensor.recording.guards import Guards
 
 
 class Trainer:
@@ -418,6 +418,6 @@ def test_random_programs_follow_changes(seed):
 
 
 def test_missed_guard_is_noticed(monkeypatch):
-    monkeypatch.setattr(Surroundings, "hold", lambda self: True)
+    monkeypatch.setattr(Guards, "hold", lambda self: True)
     with pytest.raises(AssertionError, match="class K"):
         any(test_random_programs_follow_changes(seed) for seed in range(5))

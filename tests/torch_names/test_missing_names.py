@@ -112,7 +112,7 @@ def test_advice():
         tt.ones(2).cuda()
     with pytest.raises(AttributeError, match=r"Tensor.lgamma: PyTorch has it"):
         tt.Tensor.lgamma  # noqa: B018
-    for names in missing_names.INSTEAD.values():
+    for names in missing_names.ALTERNATIVES.values():
         assert len(set(names.split())) == len(names.split())
 
 

@@ -13,8 +13,8 @@ from tests.viz.graphs import chain
 from tinytensor import nn
 from tinytensor.platform.distribution import install
 from tinytensor.viz import draw, look, watch
+from tinytensor.viz.expand_fused import expanded
 from tinytensor.viz.layout import Box, layout
-from tinytensor.viz.unfolding import unfolded
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -72,7 +72,7 @@ def test_names_are_escaped(name):
 def test_fused_operations_unfold_to_the_same_gradients():
     net, loss = attention_layer()
     seen = look(loss, net)
-    wide = unfolded(look(loss, net))
+    wide = expanded(look(loss, net))
     fused = {"attention", "layer_norm", "linear"}
     assert fused <= {step.op.name for step in seen.steps}
     assert fused.isdisjoint(step.op.name for step in wide.steps)
@@ -104,7 +104,7 @@ def test_wrong_definition_shows_when_unfolded():
 
     x = tt.tensor(3.0, requires_grad=True)
     assert look(careless(x)).leaves[0].gradient == 6
-    assert sum(share.sent for share in unfolded(look(careless(x))).leaves[0].shares) == 27
+    assert sum(share.sent for share in expanded(look(careless(x))).leaves[0].shares) == 27
 
 
 def test_unfolding_changes_nothing():

@@ -8,10 +8,10 @@ from tests.viz.formulas import evaluate
 from tinytensor.core.op import OPS
 from tinytensor.display.typeset import mathml, split
 from tinytensor.viz import explain
-from tinytensor.viz.record import Seen
-from tinytensor.viz.seen import rule_of
+from tinytensor.viz.record import BackwardTrace
 from tinytensor.viz.steps import Writer
 from tinytensor.viz.text import rule
+from tinytensor.viz.trace import rule_of
 
 N, K, D = 3, 4, 5
 
@@ -86,7 +86,7 @@ def test_a_wrong_formula_is_noticed(name, right, wrong):
 
 def calls_of_kernels(op) -> list[str]:
     """The rules of an operation that the page or the text shows as a call of a kernel."""
-    writer, found = Writer(Seen(None, [], []), None), []
+    writer, found = Writer(BackwardTrace(None, [], []), None), []
     for function in filter(None, (op.backward or op.definition, *(() if op.backward else op.rules.values()))):
         shown = rule_of(function, formulas=op.gradient if function is op.backward else ())
         words = "\n".join([writer.rule(shown), *rule(shown)])

@@ -8,9 +8,9 @@ import tinytensor as tt
 from tests.viz.graphs import chain
 from tinytensor import nn
 from tinytensor.viz import explain, look, watch
+from tinytensor.viz.capture import captured
 from tinytensor.viz.drawing import Drawing
 from tinytensor.viz.groups import chain as chain_of
-from tinytensor.viz.watching import watched
 
 
 class Twice(nn.Module):
@@ -142,13 +142,13 @@ def test_a_watched_tape_is_dropped_with_its_result():
             return self.last
 
     gc.collect()
-    before, net = len(watched), Keeps()
+    before, net = len(captured), Keeps()
     with watch():
         net(tt.ones(2, requires_grad=True))
-    assert len(watched) == before + 1
+    assert len(captured) == before + 1
     del net  # and with it the result, which it holds
     gc.collect()
-    assert len(watched) == before
+    assert len(captured) == before
 
 
 def test_a_view_with_a_variable_is_read_by_its_name():

@@ -32,7 +32,7 @@ def complete(function: Callable, said: str) -> str:
     own = [] if op is None else [each for each in (op.view, op.forward) if each is not None]
     if refused := errors([*own, *([] if isinstance(function, Op) else [function])]):
         parts.append(refused)
-    if names := [_full(place) for place, found in APPEARANCES.items() if found is function]:
+    if names := [_full(appearance) for appearance, declared in APPEARANCES.items() if declared is function]:
         parts.append(f"Names: {', '.join(names)}")
     if op is None:
         parts.append(_source("Definition, whose operations have the rules", function))
@@ -61,8 +61,8 @@ def _rules(op: Op) -> list[Callable]:
 def _named_in(function: Callable) -> list[Op]:
     """The operations that a function's own code names."""
     function = inspect.unwrap(function)
-    found = [function.__globals__.get(name) for name in function.__code__.co_names]
-    return [each for each in found if isinstance(each, Op)]
+    objects = [function.__globals__.get(name) for name in function.__code__.co_names]
+    return [each for each in objects if isinstance(each, Op)]
 
 
 def _shapes(op: Op) -> str:
@@ -72,8 +72,8 @@ def _shapes(op: Op) -> str:
         inputs = op.params[: len(op.params) - len(op.defaults)]
         together = f"{', '.join(inputs)} are broadcast, and y has the shape that they have together"
         shape = together if len(inputs) > 1 else f"y has the shape of {inputs[0]}"
-        kinds = {"f": "floats", "iu": "whole numbers", "b": "bools"}
-        only = [word for letters, word in kinds.items() if set(letters) & set(op.kinds)]
+        names_by_letters = {"f": "floats", "iu": "whole numbers", "b": "bools"}
+        only = [word for letters, word in names_by_letters.items() if set(letters) & set(op.kinds)]
         return f"{shape}; {result}" + (f"; only {' and '.join(only)} are taken" if only else "") + "."
     if op.view is not None:
         return "y shares the memory of x: a change of one in place changes the other."
@@ -82,7 +82,7 @@ def _shapes(op: Op) -> str:
 
 def errors(functions: Iterable[Callable]) -> str:
     """The errors that these functions raise in their own code, with their texts ("…" for inserted values), or ""."""
-    found: dict[str, None] = {}
+    raised: dict[str, None] = {}
     for function in functions:
         try:
             source = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
@@ -91,8 +91,8 @@ def errors(functions: Iterable[Callable]) -> str:
         for node in ast.walk(source):
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and isinstance(node.exc.func, ast.Name):
                 words = _words(node.exc.args[0]) if node.exc.args else ""
-                found[f"{node.exc.func.id}: {words}" if words else node.exc.func.id] = None
-    lines = [textwrap.fill(each, 100, initial_indent="    ", subsequent_indent="        ") for each in found]
+                raised[f"{node.exc.func.id}: {words}" if words else node.exc.func.id] = None
+    lines = [textwrap.fill(each, 100, initial_indent="    ", subsequent_indent="        ") for each in raised]
     return "Errors:\n\n" + "\n".join(lines) if lines else ""
 
 
@@ -105,8 +105,8 @@ def _words(message: ast.expr) -> str:
     return ""
 
 
-def _full(place: str) -> str:
-    room, dot, name = place.rpartition(".")
+def _full(appearance: str) -> str:
+    room, dot, name = appearance.rpartition(".")
     return f"{PLACES[room] if dot else 'tinytensor'}.{name}"
 
 

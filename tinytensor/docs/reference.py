@@ -54,8 +54,8 @@ def public_names(room: ModuleType) -> dict[str, Callable]:
     A package exports the names that its files declare; the imports of a file do not belong to it.
     """
     names = getattr(room, "__all__", None) or [name for name in vars(room) if not name.startswith("_")]
-    found = {name: getattr(room, name) for name in sorted(names)}
-    return {name: what for name, what in found.items() if callable(what) and _belongs(what, name, room)}
+    members = {name: getattr(room, name) for name in sorted(names)}
+    return {name: what for name, what in members.items() if callable(what) and _belongs(what, name, room)}
 
 
 def _belongs(what: Callable, name: str, room: ModuleType) -> bool:
@@ -99,16 +99,16 @@ def description(what: Callable, said: str, short: str = "") -> str:
         said = said.partition("\n\nNames: ")[0]
     first, gap, rest = said.partition("\n\n")
     is_equation = isinstance(what, Op) or EQUATION.match(first)
-    rest = INNER.sub(lambda found: found[1] + with_latex(found[2]), rest)
+    rest = INNER.sub(lambda match: match[1] + with_latex(match[2]), rest)
     text = FOLDED.sub(_folded, (with_latex(first) if is_equation else _plain(first)) + gap + _plain(rest))
     return f"{text}\n\nIts rule and all of its names: {{py:obj}}`{short}`." if short else text
 
 
-def _folded(found: re.Match) -> str:
+def _folded(match: re.Match) -> str:
     """A piece of code under a title that opens it."""
-    title = re.sub(r"`([^`]*)`", r"<code>\1</code>", found[1].replace("\\", ""))
+    title = re.sub(r"`([^`]*)`", r"<code>\1</code>", match[1].replace("\\", ""))
     opened = f"```{{raw}} html\n<details class='source'><summary>{title}</summary>\n```"
-    return f"{opened}\n\n{found[2]}\n\n```{{raw}} html\n</details>\n```"
+    return f"{opened}\n\n{match[2]}\n\n```{{raw}} html\n</details>\n```"
 
 
 def _plain(text: str) -> str:
@@ -120,8 +120,8 @@ def _plain(text: str) -> str:
     for block in re.split(r"(\n{2,})", text):
         if block.startswith("    ") and all(line.startswith("    ") or not line for line in block.splitlines()):
             body = "\n".join(line[4:] for line in block.splitlines())
-            kind = "text" if re.match(r"[\w.]*(Error|Exception|Warning|StopIteration)\b", body) else "python"
-            blocks.append(f"```{kind}\n{body}\n```")
+            language = "text" if re.match(r"[\w.]*(Error|Exception|Warning|StopIteration)\b", body) else "python"
+            blocks.append(f"```{language}\n{body}\n```")
         else:
             pieces = re.split(r"(`[^`]*`|\$[^$\n]+\$)", block)
             blocks.append("".join(p if p[:1] in ("`", "$") else re.sub(r"([*_\[\]<>|{}])", r"\\\1", p) for p in pieces))
@@ -144,13 +144,13 @@ def signature(what: Callable, name: str, method: bool = False) -> str:
         arguments = [f"{p}={defaults[p]!r}" if p in defaults else p for p in what.params[1 if method else 0 :]]
         return f"{name}({', '.join(arguments)})"
     try:
-        found = inspect.signature(what)
+        parameters = inspect.signature(what)
     except (ValueError, TypeError):
         return f"{name}()"
-    arguments = list(found.parameters.values())
+    arguments = list(parameters.parameters.values())
     own = arguments[:1] and arguments[0].kind is not inspect.Parameter.VAR_POSITIONAL
     arguments = arguments[1:] if method and own else arguments  # without self
-    shown = str(found.replace(parameters=arguments))
+    shown = str(parameters.replace(parameters=arguments))
     shown = re.sub(r"<(?:function|class|built-in function) '?([\w.<>]+)'?[^>]*>", r"\1", shown)
     shown = re.sub(r"<[^<>]*>", "...", shown)
     return name + re.sub(r"\b(?:[A-Za-z_]\w*\.)+(\w+)", r"\1", " ".join(shown.split()))  # names without paths
@@ -159,12 +159,12 @@ def signature(what: Callable, name: str, method: bool = False) -> str:
 # --------------------------------------------------------------------------------------------------------- pages
 
 
-def function(what: Callable, name: str, kind: str = "function", declared: Callable | None = None) -> str:
+def function(what: Callable, name: str, directive: str = "function", declared: Callable | None = None) -> str:
     """A directive with signature and docstring. `declared` is the function from which a method was made."""
-    shown = signature(declared or what, name, method=kind == "method")
-    short = f"tinytensor.{name}" if kind == "method" and declared and APPEARANCES.get(name) is declared else ""
+    shown = signature(declared or what, name, method=directive == "method")
+    short = f"tinytensor.{name}" if directive == "method" and declared and APPEARANCES.get(name) is declared else ""
     said = description(what, _with_errors(what, inspect.getdoc(what)), short)
-    return f"{FENCE}{{py:{kind}}} {shown}\n\n{said}\n{FENCE}\n"
+    return f"{FENCE}{{py:{directive}}} {shown}\n\n{said}\n{FENCE}\n"
 
 
 def klass(what: type, name: str) -> str:
@@ -177,26 +177,26 @@ def klass(what: type, name: str) -> str:
     return f"{fence}{{py:class}} {signature(what, name)}\n\n{description(what, said)}\n\n{body}\n{fence}\n"
 
 
-def aliases(names: Iterable[str], place: str = "") -> dict[str, str]:
+def aliases(names: Iterable[str], prefix: str = "") -> dict[str, str]:
     """The names among these that are further names of an operation, each with the first name that it was declared with.
 
     `place` begins their names in the registry: "F.", "Tensor.". Methods are aliases where the functions are.
     """
-    names, first, found = set(names), {}, {}
+    names, first, other_names = set(names), {}, {}
     for appearance, what in APPEARANCES.items():
-        name = appearance.removeprefix(place)
-        if name in names and appearance == place + name and not isinstance(what, property):
-            in_place = place == "Tensor." and name.endswith("_")
-            if place != "Tensor." or name.removesuffix("_") in APPEARANCES:
+        name = appearance.removeprefix(prefix)
+        if name in names and appearance == prefix + name and not isinstance(what, property):
+            in_place = prefix == "Tensor." and name.endswith("_")
+            if prefix != "Tensor." or name.removesuffix("_") in APPEARANCES:
                 main = first.setdefault((what, in_place), name)
-                found |= {name: main} if name != main else {}
-    return found
+                other_names |= {name: main} if name != main else {}
+    return other_names
 
 
-def _alias(what: Callable, name: str, main: str, kind: str = "function") -> str:
+def _alias(what: Callable, name: str, main: str, directive: str = "function") -> str:
     """The entry of a further name, which refers to that of the first one."""
-    entry = signature(what, name, method=kind == "method")
-    return f"{FENCE}{{py:{kind}}} {entry}\n\nAnother name of {{py:obj}}`{main}`.\n{FENCE}\n"
+    entry = signature(what, name, method=directive == "method")
+    return f"{FENCE}{{py:{directive}}} {entry}\n\nAnother name of {{py:obj}}`{main}`.\n{FENCE}\n"
 
 
 def _with_aliases(names: Iterable[str], others: dict[str, str]) -> list[str]:
@@ -233,7 +233,7 @@ def pages() -> dict[str, str]:
 
     Names that exist for programs written for PyTorch, and do little or nothing here, stand at the end of their page.
     """
-    found = {}
+    texts = {}
     for path in ROOMS:
         room = importlib.import_module(path)
         names = public_names(room)
@@ -243,7 +243,7 @@ def pages() -> dict[str, str]:
         if path == "tinytensor":
             tensor = names.pop("Tensor")
             head = "# Tensor\n\n```{py:currentmodule} tinytensor\n```\n"
-            found["tensor"] = f"{head}\n{klass(tensor, 'Tensor')}"
+            texts["tensor"] = f"{head}\n{klass(tensor, 'Tensor')}"
         home = {name: str(getattr(what, "__module__", "")) for name, what in names.items()}
         compatible = [n for n in names if ".torch_names" in home[n] or re.fullmatch(r"[A-Z]\w*Tensor", n)]
         compatible = [] if ".torch_names" in path else compatible
@@ -257,5 +257,5 @@ def pages() -> dict[str, str]:
                 for name in _with_aliases(members, others):
                     first = others.get(name)
                     lines.append(_alias(names[name], name, f"{shown}.{first}") if first else _one(names[name], name))
-        found[shown] = "\n".join(lines)
-    return found
+        texts[shown] = "\n".join(lines)
+    return texts

@@ -54,10 +54,10 @@ class _Types(ast.NodeTransformer):
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        given = [*node.args.posonlyargs, *node.args.args]
+        parameters = [*node.args.posonlyargs, *node.args.args]
         static = any(ast.unparse(d) == "staticmethod" for d in node.decorator_list)
-        is_method = bool(given) and given[0].arg in ("self", "cls") and not static
-        for argument in [*given[is_method:], *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]:
+        is_method = bool(parameters) and parameters[0].arg in ("self", "cls") and not static
+        for argument in [*parameters[is_method:], *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]:
             if argument is not None and argument.annotation is None:
                 argument.annotation = ast.Name("Any")
         if node.returns is None:
@@ -179,24 +179,24 @@ def package_stub() -> str:
 def nn_stub() -> str:
     """nn/__init__.pyi: the imports of the package, and the modules that are made from functions."""
     lines = []
-    for name in sorted(nn.stateless.MODULES):
-        settings = "".join(f", {s}: Any = ..." for s in nn.stateless.settings_of(APPEARANCES[f"nn.{name}"]))
+    for name in sorted(nn.generated.MODULES):
+        settings = "".join(f", {s}: Any = ..." for s in nn.generated.settings_of(APPEARANCES[f"nn.{name}"]))
         lines += [f"class {name}(Module):", f"    def __init__(self{settings}) -> None: ..."]
         lines += ["    def forward(self, *tensors: Tensor) -> Tensor: ..."]
     tensor = "from tinytensor.core.tensor import Tensor"
-    return _stub("\n".join([tensor, *_exports("nn/__init__.py", "tinytensor.nn.stateless"), *lines]))
+    return _stub("\n".join([tensor, *_exports("nn/__init__.py", "tinytensor.nn.generated"), *lines]))
 
 
 def functional_stub() -> str:
     """nn/functional.pyi: the file's own functions, and those that appear there."""
-    functions = {place[2:]: f for place, f in APPEARANCES.items() if place.startswith("F.")}
+    functions = {appearance[2:]: f for appearance, f in APPEARANCES.items() if appearance.startswith("F.")}
     lines = [f"def {name}{_signature(f, method=False)}: ..." for name, f in sorted(functions.items())]
     return _stub("\n".join([_module("nn/functional.py", functions), *lines]), functions.values())
 
 
 def linalg_stub() -> str:
     """linalg.pyi: the functions of matrices."""
-    functions = {place[7:]: f for place, f in APPEARANCES.items() if place.startswith("linalg.")}
+    functions = {appearance[7:]: f for appearance, f in APPEARANCES.items() if appearance.startswith("linalg.")}
     lines = [f"def {name}{_signature(f, method=False)}: ..." for name, f in sorted(functions.items())]
     error = "from tinytensor.ops.matrices import LinAlgError as LinAlgError"
     return _stub("\n".join([error, *lines]), functions.values())

@@ -116,14 +116,14 @@ def _state(what: str, hx, states: int, expected: tuple, like: Tensor) -> tuple[T
     """The state to start from, as a tuple: zeros unless it is given."""
     if hx is None:
         return tuple(zeros(expected, dtype=like.dtype) for _ in range(states))
-    given = tuple(hx) if states > 1 and isinstance(hx, tuple | list) else (hx,)
+    states_passed = tuple(hx) if states > 1 and isinstance(hx, tuple | list) else (hx,)
     names = "a tuple (h, c) of tensors" if states > 1 else "a tensor h"
-    if len(given) != states or not all(isinstance(h, Tensor) for h in given):
+    if len(states_passed) != states or not all(isinstance(h, Tensor) for h in states_passed):
         raise TypeError(f"{what}: the state must be {names}, got {type(hx).__name__}")
-    for h in given:
+    for h in states_passed:
         if h.shape != expected:
             raise RuntimeError(f"{what}: a state of shape {h.shape}, expected {expected} for input {like.shape}")
-    return given
+    return states_passed
 
 
 class RNNCell(_PlainSteps, _Cell):

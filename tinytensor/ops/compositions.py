@@ -29,7 +29,7 @@ from tinytensor.ops.creation import arange, full, linspace, ones, tensor, zeros
 from tinytensor.ops.elementwise import floor, isnan, where
 from tinytensor.ops.in_place import index_copy_, setitem
 from tinytensor.ops.index import check_range, gather, gather_backward, nonzero, put, read, scatter_extreme, scatter_rows
-from tinytensor.ops.keys import understand
+from tinytensor.ops.keys import parse_index
 from tinytensor.ops.order import argsort, sort
 from tinytensor.ops.products import bmm, matmul, outer
 from tinytensor.ops.reduce import cumsum, sum
@@ -209,16 +209,16 @@ def vsplit(x: Tensor, indices_or_sections) -> tuple[Tensor, ...]:
 MOST_PIECES = 10**6  # unless the dimension is larger
 
 
-def _cut(what: str, x: Tensor, places, dim: int, equal: bool = False) -> tuple[Tensor, ...]:
+def _cut(what: str, x: Tensor, sections, dim: int, equal: bool = False) -> tuple[Tensor, ...]:
     if dim < 0:
         raise RuntimeError(f"{what}: shape {x.shape} has too few dimensions")
     n = x.shape[dim]
-    if isinstance(places, Tensor):
-        places = places.tolist()
-    if isinstance(places, Sequence) and not isinstance(places, str):
-        ends = [0, *sizes_of((places,), what), n]
+    if isinstance(sections, Tensor):
+        sections = sections.tolist()
+    if isinstance(sections, Sequence) and not isinstance(sections, str):
+        ends = [0, *sizes_of((sections,), what), n]
     else:
-        pieces = whole_number(places, f"{what}: the number of pieces")
+        pieces = whole_number(sections, f"{what}: the number of pieces")
         if pieces <= 0 or (equal and n % pieces):
             raise RuntimeError(f"{what}: dimension {dim} of shape {x.shape} can't be cut into {pieces} equal pieces")
         if pieces > builtins.max(n, MOST_PIECES):
@@ -439,7 +439,9 @@ def _vector(what: str, x: Tensor, dim: int, index: Tensor) -> Tensor:
     return _atleast_1d(index).to(int64)
 
 
-def _places(what: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None) -> tuple[Tensor, Tensor | None]:
+def _scatter_operands(
+    what: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
     """The index of a scatter, and the part of src to which it gives places; x has at least one dimension."""
     if index.dtype.kind != "i":
         raise RuntimeError(f"{what}: the index must be an integer tensor, got {index.dtype}")
@@ -476,7 +478,7 @@ def scatter(x: Tensor, dim: int, index: Tensor, src=None, *, value=None, reduce:
     if reduce not in (None, "add", "multiply"):
         raise RuntimeError(f"scatter: reduce={reduce!r}: expected 'add' or 'multiply'; scatter_reduce() has others")
     rows, dim = _atleast_1d(x), dimension(x, dim, "scatter")
-    index, part = _places("scatter", rows, dim, index, src if isinstance(src, Tensor) else None)
+    index, part = _scatter_operands("scatter", rows, dim, index, src if isinstance(src, Tensor) else None)
     if not index.numel():
         return clone(x)
     if part is None:
@@ -524,7 +526,7 @@ def scatter_reduce(
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(f"scatter_reduce: reduce={reduce!r}: expected 'sum', 'prod', 'mean', 'amax' or 'amin'")
     rows, dim = _atleast_1d(x), dimension(x, dim, "scatter_reduce")
-    index, part = _places("scatter_reduce", rows, dim, index, src)
+    index, part = _scatter_operands("scatter_reduce", rows, dim, index, src)
     if not index.numel():
         return clone(x)
     at, values = _numbers_at(rows, dim, index), flatten(part)
@@ -563,7 +565,7 @@ def put_at(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """y = x, but y[index[i][j]][j] += src[i][j] (dim 0), y[i][index[i][j]] += src[i][j] (dim 1), and so on."""
     rows, dim = _atleast_1d(x), dimension(x, dim, "scatter_add")
-    index, part = _places("scatter_add", rows, dim, index, src)
+    index, part = _scatter_operands("scatter_add", rows, dim, index, src)
     if not index.numel():
         return clone(x)
     return reshape(rows + gather_backward(part, index, rows.shape, dim), x.shape)
@@ -614,7 +616,7 @@ def index_put(x: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: 
     if not accumulate:
         setitem(y, key, values)
         return y
-    at = read(Tensor.of(np.arange(x.numel()).reshape(x.shape)), understand(x, key))
+    at = read(Tensor.of(np.arange(x.numel()).reshape(x.shape)), parse_index(x, key))
     return _added_at(x, flatten(at), flatten(expand(values, at.shape)))
 
 
@@ -806,19 +808,19 @@ def _check_bins(what: str, bins: int) -> None:
         raise RuntimeError(f"{what}: bins must be between 1 and 2**31 - 1, got {bins}")
 
 
-def _ends(what: str, x: Tensor, low: float, high: float, given: bool, widen: float) -> tuple[float, float]:
+def _ends(what: str, x: Tensor, low: float, high: float, has_range: bool, widen: float) -> tuple[float, float]:
     """The range of the bins: as given, or that of the elements; by `widen` larger at both ends if it is empty."""
-    if not given and x.numel():
+    if not has_range and x.numel():
         low, high = x.min().item(), x.max().item()
     if not (math.isfinite(low) and math.isfinite(high)) or low > high:
         raise RuntimeError(f"{what}: expected a finite range whose max is not below its min, got {low} to {high}")
     return (low - widen, high + widen) if low == high else (low, high)
 
 
-def _counted(place: Tensor, inside: Tensor, weight: Tensor, bins: int) -> Tensor:
+def _counted(bin_index: Tensor, inside: Tensor, weight: Tensor, bins: int) -> Tensor:
     """y_b = the sum of the weights of the elements that are inside the range and in bin b."""
-    place = where(inside, place, 0).to(int64).clamp(0, bins - 1)
-    return scatter_rows(where(inside, weight, 0), place, (bins,))
+    bin_index = where(inside, bin_index, 0).to(int64).clamp(0, bins - 1)
+    return scatter_rows(where(inside, weight, 0), bin_index, (bins,))
 
 
 @appears("histc Tensor.histc")
@@ -831,8 +833,8 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     _check_bins("histc", bins)
     flat = flatten(x.detach())
     low, high = _ends("histc", flat, min, max, min != max or min != 0, 1)
-    place = (flat - low) * bins / (high - low)
-    return _counted(floor(place), (flat >= low) & (flat <= high), ones(flat.shape, dtype=x.dtype), bins)
+    bin_index = (flat - low) * bins / (high - low)
+    return _counted(floor(bin_index), (flat >= low) & (flat <= high), ones(flat.shape, dtype=x.dtype), bins)
 
 
 @appears("histogram Tensor.histogram")
@@ -882,9 +884,9 @@ def isin(
     """y = [the element is among the test elements]."""
     elements, tests = (x.detach() if isinstance(x, Tensor) else tensor(x) for x in (elements, test_elements))
     if not tests.numel():
-        found = zeros(elements.shape, dtype=bool_)
+        is_member = zeros(elements.shape, dtype=bool_)
     else:
         tests = sort(flatten(tests))[0]
         at = searchsorted(tests, elements).clamp(max=tests.numel() - 1)
-        found = tests[at] == elements
-    return ~found if invert else found
+        is_member = tests[at] == elements
+    return ~is_member if invert else is_member

@@ -268,7 +268,7 @@ def float_power(a: Tensor | float, b: Tensor | float) -> Tensor:
     return pow(a, b) if exact else pow(*(tensor_of_dtype(v, float64) for v in (a, b)))
 
 
-def _places(what: str, a: Tensor | int, b: Tensor | int) -> tuple[Tensor, Tensor]:
+def _shift_operands(what: str, a: Tensor | int, b: Tensor | int) -> tuple[Tensor, Tensor]:
     """Whole numbers a in the common dtype, and the numbers of places by which to shift them."""
     dtype = result_type(a, b)
     if dtype.kind not in "iu":
@@ -283,8 +283,8 @@ def _places(what: str, a: Tensor | int, b: Tensor | int) -> tuple[Tensor, Tensor
 )
 def bitwise_left_shift(a: Tensor | int, b: Tensor | int) -> Tensor:
     """y = a 2^b of whole numbers: each bit moves up b places, and is lost where it passes the last (all, if b < 0)."""
-    a, places = _places("bitwise_left_shift", a, b)
-    return a * pow(2, places).to(a.dtype)
+    a, bits = _shift_operands("bitwise_left_shift", a, b)
+    return a * pow(2, bits).to(a.dtype)
 
 
 @appears(
@@ -293,11 +293,11 @@ def bitwise_left_shift(a: Tensor | int, b: Tensor | int) -> Tensor:
 )
 def bitwise_right_shift(a: Tensor | int, b: Tensor | int) -> Tensor:
     """y = floor(a / 2^b) of whole numbers: each bit moves down b places; only the sign is left if b has no meaning."""
-    a, places = _places("bitwise_right_shift", a, b)
+    a, bits = _shift_operands("bitwise_right_shift", a, b)
     last = 8 * a.dtype.itemsize - a.dtype.is_signed
-    places = where((places < 0).logical_or(places > last), last, places)
-    half = floor_divide_op(places, 2)  # 2^b itself is no number of the dtype where b is the last place
-    for part in (half, places - half):
+    bits = where((bits < 0).logical_or(bits > last), last, bits)
+    half = floor_divide_op(bits, 2)  # 2^b itself is no number of the dtype where b is the last place
+    for part in (half, bits - half):
         a = floor_divide_op(a, pow(2, part).to(a.dtype))
     return a
 
@@ -381,12 +381,12 @@ def nan_to_num(x: Tensor, nan: float | None = None, posinf: float | None = None,
     if x.dtype.kind != "f":
         return clone(x)
     info = np.finfo(x.dtype)
-    for places, value, otherwise in (
+    for mask, value, otherwise in (
         (isnan(x), nan, 0.0),
         (x == math.inf, posinf, float(info.max)),
         (x == -math.inf, neginf, float(info.min)),
     ):
-        x = masked_fill(x, places, otherwise if value is None else value)
+        x = masked_fill(x, mask, otherwise if value is None else value)
     return x
 
 
@@ -513,9 +513,9 @@ def quantile(
     rows, shape, kept = _rows(x, dim, "quantile")
     values = sort(rows, -1)[0]
     at = [s * (rows.shape[-1] - 1) for s in (shares if several else [shares])]
-    at = [roundings[interpolation](place) for place in at] if interpolation in roundings else at
-    below, above = [math.floor(place) for place in at], [math.ceil(place) for place in at]
-    between = [place - first for place, first in zip(at, below, strict=True)]
+    at = [roundings[interpolation](rank) for rank in at] if interpolation in roundings else at
+    below, above = [math.floor(rank) for rank in at], [math.ceil(rank) for rank in at]
+    between = [rank - first for rank, first in zip(at, below, strict=True)]
     if interpolation == "midpoint":
         between = [0.5 if share else 0.0 for share in between]
     low, high = (index_select(values, -1, tensor(edge)) for edge in (below, above))
@@ -542,9 +542,9 @@ def _running_extreme(what: str, x: Tensor, dim: int, extreme) -> ValuesIndices:
         return ValuesIndices((x.clone(), tensor(0)))
     constant = x.detach()
     peaks = _scanned(constant, dim, extreme)
-    places = reshape(arange(x.shape[dim]), [-1 if d == dim else 1 for d in range(x.ndim)])
+    positions = reshape(arange(x.shape[dim]), [-1 if d == dim else 1 for d in range(x.ndim)])
     stands = logical_or(constant == peaks, isnan(constant)) if x.dtype.kind == "f" else constant == peaks
-    index = _scanned(where(stands, places, 0), dim, maximum)
+    index = _scanned(where(stands, positions, 0), dim, maximum)
     return ValuesIndices((gather(x, dim, index), index))
 
 
@@ -686,12 +686,12 @@ def _padded(x: Tensor, dim: int, before: int, after: int, mode: str, value: floa
     longest = {"reflect": n - 1, "circular": n, "replicate": math.inf if n else 0}[mode]
     if builtins.max(before, after) > longest:
         raise RuntimeError(f"pad: ({before}, {after}) in mode {mode!r}: dimension {dim} of {x.shape} allows {longest}")
-    place = {  # in the input, of the element at place i of the result, counted from where the input begins
+    source_index = {  # in the input, of the element at place i of the result, counted from where the input begins
         "reflect": lambda i: i if 0 <= i < n else -i if i < 0 else 2 * (n - 1) - i,  # 2 1 | 0 1 2 3 | 2 1
         "replicate": lambda i: builtins.min(builtins.max(i, 0), n - 1),
         "circular": lambda i: i % n,
     }[mode]
-    return index_select(x, dim, tensor([place(i) for i in range(-before, n + after)]))
+    return index_select(x, dim, tensor([source_index(i) for i in range(-before, n + after)]))
 
 
 @appears("F.group_norm")

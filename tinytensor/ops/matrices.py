@@ -379,10 +379,10 @@ def _into(what: str, function: Callable, shapes: Sequence[tuple], x: Tensor) -> 
 def _write(what: str, function: Callable, x: np.ndarray, results: list[np.ndarray]) -> None:
     try:
         with np.errstate(all="ignore"):
-            found = function(x)
+            values = function(x)
     except np.linalg.LinAlgError as error:
         raise LinAlgError(f"{what}: {error}; shape {x.shape}") from None
-    for result, y in zip(results, found if isinstance(found, tuple) else (found,), strict=True):
+    for result, y in zip(results, values if isinstance(values, tuple) else (values,), strict=True):
         result[...] = y
 
 

@@ -32,17 +32,17 @@ def addresses(objects: tuple) -> bytes:
 
 def differences(array: np.ndarray) -> list[str]:
     """The parts of an array's object that lie elsewhere; addresses are followed after the other parts were compared."""
-    found = words_at(id(array) + HEAD, 6)
+    words = words_at(id(array) + HEAD, 6)
     wrong = {
         "type": words_at(id(array) + HEAD - 8, 1) != [id(type(array))],
-        "data": found[DATA] != array.ctypes.data,
-        "ndim": found[NDIM] & 0xFFFFFFFF != array.ndim,
-        "base": found[BASE] != (0 if array.base is None else id(array.base)),
-        "dtype": found[DTYPE] != id(array.dtype),
+        "data": words[DATA] != array.ctypes.data,
+        "ndim": words[NDIM] & 0xFFFFFFFF != array.ndim,
+        "base": words[BASE] != (0 if array.base is None else id(array.base)),
+        "dtype": words[DTYPE] != id(array.dtype),
     }
     if not any(wrong.values()):
-        wrong["sizes"] = words_at(found[SIZES], array.ndim) != list(array.shape)
-        wrong["strides"] = words_at(found[STRIDES], array.ndim) != list(array.strides)
+        wrong["sizes"] = words_at(words[SIZES], array.ndim) != list(array.shape)
+        wrong["strides"] = words_at(words[STRIDES], array.ndim) != list(array.strides)
     return [part for part, is_wrong in wrong.items() if is_wrong]
 
 

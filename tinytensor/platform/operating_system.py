@@ -56,15 +56,15 @@ class _MemoryStatus(ctypes.Structure):
 def memory() -> int:
     """The bytes of memory that this process may have: the machine's, or fewer where a limit is set."""
     if hasattr(os, "sysconf"):
-        found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     else:
         status = _MemoryStatus(length=ctypes.sizeof(_MemoryStatus))
         ctypes.WinDLL("kernel32").GlobalMemoryStatusEx(ctypes.byref(status))
-        found = status.total
+        installed = status.total
     if resource is None:
-        return found
+        return installed
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return found if limit == resource.RLIM_INFINITY else min(found, limit)
+    return installed if limit == resource.RLIM_INFINITY else min(installed, limit)
 
 
 def second_cache() -> int:
@@ -84,10 +84,10 @@ def called_by_compiled_code() -> dict[str, int]:
     """
     if hasattr(ctypes, "WinDLL"):
         kernel, below = ctypes.WinDLL("kernel32"), ctypes.WinDLL("ntdll")
-        found = {"tinytensor_pause": kernel.SwitchToThread, "__chkstk": below["__chkstk"]}
+        functions = {"tinytensor_pause": kernel.SwitchToThread, "__chkstk": below["__chkstk"]}
     else:
-        found = {"tinytensor_pause": ctypes.CDLL(None).sched_yield}
-    return {name: ctypes.cast(function, ctypes.c_void_p).value for name, function in found.items()}
+        functions = {"tinytensor_pause": ctypes.CDLL(None).sched_yield}
+    return {name: ctypes.cast(function, ctypes.c_void_p).value for name, function in functions.items()}
 
 
 def sync_directory(path: str | os.PathLike) -> None:

@@ -289,8 +289,8 @@ def default_collate(batch: Sequence) -> Any:
                 f"default_collate: samples of {sorted({len(b) for b in batch})} elements do not make one batch; pad "
                 "them, or give the DataLoader a collate_fn"
             )
-        places = [default_collate(place) for place in zip(*batch, strict=True)]
-        return first._make(places) if hasattr(first, "_make") else places
+        columns = [default_collate(column) for column in zip(*batch, strict=True)]
+        return first._make(columns) if hasattr(first, "_make") else columns
     raise TypeError(
         f"default_collate: can't make a batch of {type(first).__name__}; samples are tensors, arrays, numbers, text, "
         "tuples, lists and dictionaries of them: give the DataLoader a collate_fn"

@@ -87,8 +87,8 @@ def _side_by_side(boxes: dict[Hashable, Box], edges: Sequence[tuple[Hashable, Ha
     for target, numbers in arriving.items():
         numbers.sort(key=lambda i: boxes[edges[i][0]].x)
         step = min(58.0, boxes[target].width / len(numbers))
-        for place, i in enumerate(numbers):
-            ends[i] = boxes[target].x + (place - (len(numbers) - 1) / 2) * step
+        for rank, i in enumerate(numbers):
+            ends[i] = boxes[target].x + (rank - (len(numbers) - 1) / 2) * step
     return ends
 
 
@@ -169,8 +169,8 @@ def _place(row: list[Box], wanted: list[float]) -> None:
             x1, w1, n1 = blocks.pop()
             x0, w0, n0 = blocks.pop()
             blocks.append([(x0 * w0 + x1 * w1) / (w0 + w1), w0 + w1, n0 + n1])
-    places = [x for x, _, n in blocks for _ in range(int(n))]
-    for box, x, offset in zip(row, places, offsets, strict=True):
+    centers = [x for x, _, n in blocks for _ in range(int(n))]
+    for box, x, offset in zip(row, centers, offsets, strict=True):
         box.x = x + offset
 
 

@@ -7,7 +7,7 @@ from shlex import split
 
 import pytest
 
-from models.command import cli, watching
+from models.command import cli, monitors
 from models.command.cli import main
 from models.training import checkpoint
 from tinytensor.platform.distribution import install
@@ -50,7 +50,7 @@ def test_curves_are_those_of_the_log(verse, tmp_path):
     loader = pytest.importorskip("tensorboard.backend.event_processing.event_file_loader")
     out = tmp_path / "run"
     trained(verse, out, "--tensorboard", "--eager", steps=10)
-    (file,) = (out / watching.TENSORBOARD).iterdir()
+    (file,) = (out / monitors.TENSORBOARD).iterdir()
     found = {}
     for event in loader.EventFileLoader(str(file)).Load():
         for value in event.summary.value:

@@ -47,8 +47,8 @@ def module_of(name: str, function: Callable) -> type[Module]:
 
 
 MODULES = {
-    place.removeprefix("nn."): module_of(place.removeprefix("nn."), function)
-    for place, function in APPEARANCES.items()
-    if place.startswith("nn.")
+    appearance.removeprefix("nn."): module_of(appearance.removeprefix("nn."), function)
+    for appearance, function in APPEARANCES.items()
+    if appearance.startswith("nn.")
 }
 globals().update(MODULES)  # pickle looks for a class in the module that its `__module__` names

@@ -2,22 +2,22 @@
 
 from tinytensor.core.modes import enable_grad
 from tinytensor.core.tensor import Tensor
-from tinytensor.viz.record import Seen, Step, Value
-from tinytensor.viz.seen import look
-from tinytensor.viz.watching import watch
+from tinytensor.viz.capture import watch
+from tinytensor.viz.record import BackwardTrace, Step, Value
+from tinytensor.viz.trace import look
 
 
-def definition(step: Step) -> Seen | None:
+def definition(step: Step) -> BackwardTrace | None:
     """A fused operation in simpler ones: its definition, computed and walked from the gradient that arrived.
 
-    This is another way to its gradients (partial.py takes it for higher derivatives): equal up to rounding. None if
+    This is another way to its gradients (`Op` takes it for higher derivatives): equal up to rounding. None if
     there is no definition, or if no gradient arrived. The leaves of the returned pass are the operation's arguments.
     """
     op = step.op
     if getattr(op, "definition", None) is None or step.gradient is None:
         return None
-    given = [step.node.kept[name] for name in op.params]
-    flat = [a for a, place in zip(given, op.places) for a in (a if place.stop is None else (a,))]
+    args_kept = [step.node.kept[name] for name in op.params]
+    flat = [a for a, slot in zip(args_kept, op.places) for a in (a if slot.stop is None else (a,))]
     needs = [edge is not None for edge in step.node.edges]
     with enable_grad(), watch():
         args = [a.detach().requires_grad_() if n else a for a, n in zip(flat, needs)]
@@ -26,7 +26,7 @@ def definition(step: Step) -> Seen | None:
     return look(y, inner, Tensor.of(step.gradient.copy()), "unfold") if y.requires_grad else None
 
 
-def unfolded(seen: Seen) -> Seen:
+def expanded(seen: BackwardTrace) -> BackwardTrace:
     """The same backward pass, with each fused operation replaced by its definition."""
     steps: list[Step] = []
     stands_for: dict[Value, Value] = {}  # a fused operation: the result of its definition
@@ -62,4 +62,4 @@ def unfolded(seen: Seen) -> Seen:
             a.called = a.called if a.source is None else a.source.name
     for value in (*steps, *seen.leaves):
         value.consumers = [step for step in steps if any(a.source is value for a in step.arguments)]
-    return Seen(stands_for.get(seen.result, seen.result), steps, seen.leaves)
+    return BackwardTrace(stands_for.get(seen.result, seen.result), steps, seen.leaves)

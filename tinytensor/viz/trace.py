@@ -28,9 +28,9 @@ from tinytensor.core.rule_arguments import asked
 from tinytensor.core.tape import walk
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
+from tinytensor.viz.capture import array_of, captured
 from tinytensor.viz.groups import group, paths_of
-from tinytensor.viz.record import UNKNOWN, Argument, Leaf, Rule, Seen, Share, Step
-from tinytensor.viz.watching import array_of, watched
+from tinytensor.viz.record import UNKNOWN, Argument, BackwardTrace, Leaf, Rule, Share, Step
 
 # ------------------------------------------------------------------------------------------------------- looking
 
@@ -40,7 +40,7 @@ def look(
     names: Module | Mapping[str, object] | None = None,
     gradient: Tensor | None = None,
     what: str = "explain",
-) -> Seen:
+) -> BackwardTrace:
     """Walk the tape from `loss` as `backward()` does, and record it; nothing is changed.
 
     `names` is a Module, whose parameters have names, or a dictionary of names to tensors and Modules (other values are
@@ -61,18 +61,18 @@ def look(
 
 def _nodes(loss: Tensor, what: str) -> list[Node]:
     """All nodes that lead to this tensor, the oldest first."""
-    found, todo = set(), [loss.node]
+    nodes, todo = set(), [loss.node]
     while todo:
         node = todo.pop()
-        if isinstance(node, Node) and node not in found:
+        if isinstance(node, Node) and node not in nodes:
             if node.freed:
                 raise RuntimeError(
                     f"{what}: this part of the tape ({node.op.name}) was freed by an earlier backward(), and there is "
                     f"nothing to show; call {what}() before backward(), or backward(retain_graph=True)"
                 )
-            found.add(node)
+            nodes.add(node)
             todo.extend(node.edges)
-    return sorted(found, key=lambda node: node.time)
+    return sorted(nodes, key=lambda node: node.time)
 
 
 def _kept_gradients(nodes: list[Node]) -> list[Callable[[], None]]:
@@ -91,38 +91,38 @@ def named(names: Module | Mapping[str, object] | None, what: str) -> dict[Node |
     """The names of the targets of gradients; if a tensor has two names, the first counts."""
     if names is not None and not isinstance(names, Module | Mapping):
         raise TypeError(f"{what}: names must be a Module or a dict of names to tensors, got {type(names).__name__}")
-    found: dict[Node | Tensor, str] = {}
+    names_by_value: dict[Node | Tensor, str] = {}
     for name, value in {"": names}.items() if isinstance(names, Module) else (names or {}).items():
         if isinstance(value, Module):
             for inner, p in value.named_parameters():
-                found.setdefault(p, f"{name}.{inner}" if name else inner)
+                names_by_value.setdefault(p, f"{name}.{inner}" if name else inner)
         elif isinstance(value, Tensor):
-            found.setdefault(value if value.node is None else value.node, name)
-            found.setdefault(value, name)
-    return found
+            names_by_value.setdefault(value if value.node is None else value.node, name)
+            names_by_value.setdefault(value, name)
+    return names_by_value
 
 
 def _walk(
     loss: Tensor, seed: Tensor, nodes: list[Node], names: dict[Node | Tensor, str], paths: dict[Module, str]
-) -> Seen:
+) -> BackwardTrace:
     steps = {node: _step(node, number, names) for number, node in enumerate(nodes, 1)}
-    places: dict[Node | Tensor, Step | Leaf] = dict(steps)
+    values: dict[Node | Tensor, Step | Leaf] = dict(steps)
     for node, step in steps.items():
         for i, edge in enumerate(node.edges):
-            if isinstance(edge, Tensor) and edge not in places:
-                places[edge] = _leaf(edge, names, len(places) - len(steps) + 1)
-            source = None if edge is None else places[edge]
+            if isinstance(edge, Tensor) and edge not in values:
+                values[edge] = _leaf(edge, names, len(values) - len(steps) + 1)
+            source = None if edge is None else values[edge]
             given, value = _given(node, i)
             called = source.name if source is not None else names.get(given, "") if isinstance(given, Tensor) else ""
             step.arguments.append(Argument(_parameter(node.op, i), source, value, called))
             if source is not None and step not in source.consumers[-1:]:
                 source.consumers.append(step)
-    if loss.node is None and loss not in places:
-        places[loss] = _leaf(loss, names, 1)
+    if loss.node is None and loss not in values:
+        values[loss] = _leaf(loss, names, 1)
     for target in names:  # a tensor with a name has its value at hand
         if isinstance(target, Tensor) and target.node in steps:
             steps[target.node].value = target._data.copy()
-    group(list(steps.values()), [p for p in places.values() if isinstance(p, Leaf)], paths, set(names.values()))
+    group(list(steps.values()), [p for p in values.values() if isinstance(p, Leaf)], paths, set(names.values()))
     for step in steps.values():
         for argument in step.arguments:
             if argument.source is not None:
@@ -131,23 +131,23 @@ def _walk(
         for argument in step.arguments:
             if argument.source is not None and argument.source.value is None and isinstance(argument.value, np.ndarray):
                 argument.source.value = argument.value
-    result = places[loss if loss.node is None else loss.node]
+    result = values[loss if loss.node is None else loss.node]
     result.value, result.seed = loss._data.copy(), seed._data.copy()
 
     turns = count(1)
     waiting = {result} if isinstance(result, Step) else set()
 
     def arrived(target: Node | Tensor, g: Tensor, is_new: bool) -> None:
-        place = places[target]
-        place.gradient = g._data.copy()
-        if isinstance(place, Step):
-            waiting.discard(place)
-            place.turn = next(turns)
-            place.waiting = sorted(waiting, key=lambda step: -step.number)
-            place.road, place.rules = _rules(target)
+        target_value = values[target]
+        target_value.gradient = g._data.copy()
+        if isinstance(target_value, Step):
+            waiting.discard(target_value)
+            target_value.turn = next(turns)
+            target_value.waiting = sorted(waiting, key=lambda step: -step.number)
+            target_value.road, target_value.rules = _rules(target)
 
     def sent(node: Node, i: int, r: Tensor, g: Tensor) -> None:
-        target, sender = places[node.edges[i]], steps[node]
+        target, sender = values[node.edges[i]], steps[node]
         share = Share(sender, i, _parameter(node.op, i), target, r._data.copy(), g._data.copy())
         sender.sends.append(share)
         target.shares.append(share)
@@ -155,11 +155,11 @@ def _walk(
             waiting.add(target)
 
     walk([loss], [seed], True, False, arrived, sent=sent)
-    return Seen(result, list(steps.values()), [p for p in places.values() if isinstance(p, Leaf)])
+    return BackwardTrace(result, list(steps.values()), [p for p in values.values() if isinstance(p, Leaf)])
 
 
 def _step(node: Node, number: int, names: dict[Node | Tensor, str]) -> Step:
-    value = watched[node].y if node in watched else node.kept.get("y")
+    value = captured[node].y if node in captured else node.kept.get("y")
     step = Step(names.get(node, f"#{number}"), node.shape, node.dtype, value)
     step.node, step.number, step.named, step.hooks = node, number, node in names, len(node._hooks or ())
     return step
@@ -175,16 +175,16 @@ def _leaf(tensor: Tensor, names: dict[Node | Tensor, str], number: int) -> Leaf:
 
 def _parameter(op, i: int) -> str:
     """The name of argument i of an operation; the arguments of `*xs` are xs[0], xs[1] ..."""
-    for name, place in zip(op.params, getattr(op, "places", ()), strict=False):
-        if place.start <= i and (place.stop is None or i < place.stop):
-            return name if place.stop is not None else f"{name}[{i - place.start}]"
+    for name, slot in zip(op.params, getattr(op, "places", ()), strict=False):
+        if slot.start <= i and (slot.stop is None or i < slot.stop):
+            return name if slot.stop is not None else f"{name}[{i - slot.start}]"
     return f"{op.params[-1]} {i}"
 
 
 def _given(node: Node, i: int) -> tuple[object, object]:
     """Argument i, if it was watched or kept for the rules: the object, and its value at that time."""
-    if node in watched:
-        return watched[node].given[i], watched[node].values[i]
+    if node in captured:
+        return captured[node].args[i], captured[node].values[i]
     name, _, number = _parameter(node.op, i).partition("[")
     value = node.kept.get(name, UNKNOWN)
     if number and value is not UNKNOWN:

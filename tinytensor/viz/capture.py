@@ -22,10 +22,10 @@ from tinytensor.nn.module import Module
 
 
 @dataclass
-class Watched:
+class Captured:
     """A call of an operation: its arguments as objects and as arrays, its result, and where it was called."""
 
-    given: tuple
+    args: tuple
     values: tuple
     y: np.ndarray
     calls: tuple[ref[Module], ...]  # the modules whose calls it was a part of, the outermost first
@@ -37,7 +37,7 @@ class Watched:
         return tuple([module for call in self.calls if (module := call()) is not None])
 
 
-watched: WeakKeyDictionary[Node, Watched] = WeakKeyDictionary()  # when a tape is dropped, its entries go with it
+captured: WeakKeyDictionary[Node, Captured] = WeakKeyDictionary()  # when a tape is dropped, its entries go with it
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def watch() -> Iterator[None]:
     def note(node: Node, args: tuple, y: np.ndarray) -> None:
         frames = list(_frames(sys._getframe(1)))
         calls = tuple([ref(module) for module in dict.fromkeys(inside for _, inside in frames) if module is not None])
-        watched[node] = Watched(args, tuple(map(array_of, args)), y.copy(), calls)
+        captured[node] = Captured(args, tuple(map(array_of, args)), y.copy(), calls)
         for frame, module in frames:
             _name_variables(frame, module)
         if before is not None:
@@ -86,8 +86,8 @@ def _name_variables(frame: FrameType, module: Module | None) -> None:
         return
     parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     for name, value in frame.f_locals.items():
-        if isinstance(value, Tensor) and value.node in watched and name not in parameters:
-            entry = watched[value.node]
+        if isinstance(value, Tensor) and value.node in captured and name not in parameters:
+            entry = captured[value.node]
             if not entry.variable and entry.calls and entry.calls[-1]() is module:
                 entry.variable = name
 

@@ -10,7 +10,7 @@ from shlex import split
 import numpy as np
 import pytest
 
-from models.command import cli, live, watching
+from models.command import cli, live, monitors
 from models.command.cli import main
 from models.data import pairs
 from models.data.tokenizers import tokenizer_from_dict
@@ -43,11 +43,11 @@ SHOWN = {  # where an error is raised: how it is reported, and with which option
     (live.Page, "show"): ("the live page", LIVE),
     (live.Page, "look"): ("the live page", LIVE),
     (live, "gradient_norms"): ("the live page", LIVE),
-    (watching.Trace, "look"): ("the trace", TRACE),
-    (watching.Trace, "end"): ("the trace", TRACE),
-    (watching.Curves, "__init__"): ("TensorBoard's curves", CURVES),
-    (watching.Curves, "look"): ("TensorBoard's curves", CURVES),
-    (watching.Curves, "end"): ("TensorBoard's curves", CURVES),
+    (monitors.Trace, "look"): ("the trace", TRACE),
+    (monitors.Trace, "end"): ("the trace", TRACE),
+    (monitors.Curves, "__init__"): ("TensorBoard's curves", CURVES),
+    (monitors.Curves, "look"): ("TensorBoard's curves", CURVES),
+    (monitors.Curves, "end"): ("TensorBoard's curves", CURVES),
 }
 
 
