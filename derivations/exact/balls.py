@@ -99,12 +99,12 @@ def _binary(operation: Callable) -> Callable:
     return method
 
 
-def _comparison(certain: Callable, certainly_not: Callable, told: str) -> Callable:
+def _comparison(certain: Callable, certainly_not: Callable, symbol: str) -> Callable:
     """True or False if one of them is certain; `arb > arb` is also False if neither is."""
 
     def method(self, other):
         if self is other:
-            return told in ("==", "<=", ">=")
+            return symbol in ("==", "<=", ">=")
         y = _operand(other)
         if y is None:
             return NotImplemented
@@ -112,7 +112,7 @@ def _comparison(certain: Callable, certainly_not: Callable, told: str) -> Callab
             return True
         if certainly_not(self.arb, y):
             return False
-        raise Undecided(f"{self} {told} {y}: the balls overlap, so this is undecided; compute with more bits")
+        raise Undecided(f"{self} {symbol} {y}: the balls overlap, so this is undecided; compute with more bits")
 
     return method
 
@@ -216,8 +216,8 @@ def _quotient(a: arb, b: arb) -> arb:
 def _product(a, b, term, relu, rows, columns, y, scratch, copy) -> None:
     """The launch of `matmul`, by its definition: y[n] = a[n] b[n] + term, then max(0, y) if relu."""
     for n in range(a.shape[0]):
-        found = _matrix(a[n]) * _matrix(b[n])
-        for i, row in enumerate(found.tolist()):
+        product = _matrix(a[n]) * _matrix(b[n])
+        for i, row in enumerate(product.tolist()):
             for j, value in enumerate(row):
                 if term.size:
                     value = value + Ball.of(term[n, i, j]).arb

@@ -191,10 +191,10 @@ def scattered_bits(n: int) -> int:
     return n ^ n // 2**16
 
 
-def lot(key: int, draw: int, place: int) -> int:
+def lot(key: int, draw: int, position: int) -> int:
     golden, size = 0x9E3779B9, 2**32
-    upper = scattered_bits((place // size + draw * golden) % size)
-    lower, keyed = scattered_bits((place * golden + upper) % size), scattered_bits((key ^ upper) % size)
+    upper = scattered_bits((position // size + draw * golden) % size)
+    lower, keyed = scattered_bits((position * golden + upper) % size), scattered_bits((key ^ upper) % size)
     return scattered_bits((lower + keyed) % size)
 
 

@@ -45,8 +45,8 @@ class FreeHeads(Config):
         return K
 
 
-proof = partial(claim, "eq19", kind="proof", size="any size")
-check = partial(claim, "eq19", kind="check")
+proof = partial(claim, "eq19", category="proof", size="any size")
+check = partial(claim, "eq19", category="check")
 ALIKE = "for more than 5 layers: they are alike, a further one adds as many as each of layers 2 to 5"
 
 

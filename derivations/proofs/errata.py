@@ -39,13 +39,13 @@ def erratum(
     right: str,
     size: str = "small sizes, all different",
     trusted=(NUMBA,),
-    kind: str = "erratum",
+    category: str = "erratum",
 ):
     """`claim` for this part: the place, the error, and as LaTeX the printed and the right form."""
     return claim(
         "errata",
         f"{source}: {statement}",
-        kind=kind,
+        category=category,
         size=size,
         source=source,
         trusted=trusted,
@@ -54,7 +54,7 @@ def erratum(
     )
 
 
-choice = partial(erratum, kind="choice")  # no error, but more than one reading; `right` is ours
+choice = partial(erratum, category="choice")  # no error, but more than one reading; `right` is ours
 
 
 # ------------------------------------------------------------------------------------------------ what "wrong" means
@@ -822,7 +822,7 @@ def first_word():
     begin = tensor(np.array([[BEGIN]]))
     table = positional_encoding(1, SMALL_004.d_model)
     as_printed, as_token = (
-        model(SMALL_004.replace(begin=kind)).embed(begin).detach().numpy()[0] for kind in ("zero", "token")
+        model(SMALL_004.replace(begin=category)).embed(begin).detach().numpy()[0] for category in ("zero", "token")
     )
     agree(as_printed, table, "with y_0 = 0 only the position is left")
     differ(as_token, table, "a token of its own has an embedding")

@@ -46,7 +46,7 @@ from derivations.equations import loss_i, m, nF, nK, num, q, r, s, t, t_, u, v, 
 
 k2, p = Index("k'", nK), Index("p", C)
 
-theorem = partial(claim, "theorems", kind="proof", size="any size", trusted=(SYMPY, INDEX))
+theorem = partial(claim, "theorems", category="proof", size="any size", trusted=(SYMPY, INDEX))
 symmetry = partial(theorem, source="003 eq. (17)")  # of the loss: proved for the lines of the model that it affects
 
 
@@ -402,10 +402,10 @@ def permuted(program: Program, order: Array, moved: set) -> None:
 def _moved(expr: Expr, order: Array, moved: set) -> Expr:
     """Every entry of the names `moved` taken at order[i] in place of i."""
     if isinstance(expr, Indexed):
-        places = [_moved(x, order, moved) for x in expr.indices]
+        indices = [_moved(x, order, moved) for x in expr.indices]
         if expr.base in moved:
-            places = [order[x] if size == C else x for x, size in zip(places, expr.base.sizes, strict=True)]
-        return expr.base[tuple(places)]
+            indices = [order[x] if size == C else x for x, size in zip(indices, expr.base.sizes, strict=True)]
+        return expr.base[tuple(indices)]
     if isinstance(expr, Sum):
         return Sum(_moved(expr.function, order, moved), *expr.limits)
     return expr.func(*[_moved(a, order, moved) for a in expr.args]) if expr.args else expr
@@ -516,14 +516,14 @@ def encoding_is_bounded():
 # ---------------------------------------------------------------------------------------------- symmetries of the loss
 
 
-def fragment(program: Program, *names: Name, given=()) -> Program:
+def fragment(program: Program, *names: Name, known=()) -> Program:
     """These lines of a program, and their adjoints from any adjoint of the last one, for any continuation of the model.
 
     Other inputs of these lines, and the parameters `given`, may be anything. No other line may use the other
     parameters, or the names of these lines before the last one.
     """
     used = set().union(*(names_in(program[x].right) for x in names)) - set(names)
-    own = {*names[:-1], *used.intersection(program.parameters)} - set(given)
+    own = {*names[:-1], *used.intersection(program.parameters)} - set(known)
     for other in program.lines:
         if other.name not in names and names_in(other.right) & own:
             raise Refuted(f"{text(other.left)} = {text(other.right)} uses a name that should have no other use")
@@ -534,7 +534,7 @@ def fragment(program: Program, *names: Name, given=()) -> Program:
 @symmetry("per head Q^T dL/dQ = (K^T dL/dK)^T: Q -> Q B, K -> K B^-T leaves every score as it is")
 def queries_and_keys():
     for residual in RESIDUALS:
-        lines = fragment(equations.block(residual), ZQ, ZK, S, given=[X])
+        lines = fragment(equations.block(residual), ZQ, ZK, S, known=[X])
         along_q = total(Q[h, j, k] * d(Q)[h, j, k2], j)
         along_k = total(K[h, j, k2] * d(K)[h, j, k], j)
         identity(lines, Array("I", (H, nK, nK))[h, k, k2], along_q, along_k, [d(Q), d(K), d(ZQ), d(ZK), ZQ, ZK])
@@ -544,7 +544,7 @@ def queries_and_keys():
 @symmetry("per head V^T dL/dV = (W dL/dW^T)^T: V -> V B, W -> B^-1 W leaves the head's output as it is")
 def values_and_output():
     for residual in RESIDUALS:
-        lines = fragment(equations.block(residual), ZV, Y, A, given=[X])
+        lines = fragment(equations.block(residual), ZV, Y, A, known=[X])
         along_v = total(V[h, j, k] * d(V)[h, j, k2], j)
         along_w = total(W[h, k2, j] * d(W)[h, k, j], j)
         identity(lines, Array("I", (H, nK, nK))[h, k, k2], along_v, along_w, [d(V), d(W), d(ZV), d(Y), Y, ZV])
@@ -628,7 +628,7 @@ CLOSE = 1e-10  # of the largest entry; rounding is some 1e-15 of it, and more af
 
 engine_check = partial(
     theorem,
-    kind="check",
+    category="check",
     size=f"D={SIZES.D} H={SIZES.H} F={SIZES.F} L={SIZES.L} V={SIZES.V} C={SIZES.C}, float64",
     trusted=(NUMBA,),
 )

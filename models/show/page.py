@@ -101,7 +101,7 @@ def check_tokenizer(tokenizer: Tokenizer, name: str, V: int) -> None:
     """Raise ValueError for a tokenizer of another vocabulary (`name` is V), or one that tokenizer.js cannot follow."""
     if tokenizer.vocab_size != V:
         raise ValueError(f"show: the tokenizer knows {tokenizer.vocab_size} tokens, but the model has {name} = {V}")
-    if tokenizer.kind not in KINDS:
+    if tokenizer.scheme not in KINDS:
         raise ValueError("show: the page cannot follow the tokenizer of an imported model")
     pattern = getattr(tokenizer, "pattern", BPETokenizer.PIECES)
     if pattern not in (BPETokenizer.PIECES, pairs.PATTERN):
@@ -122,7 +122,7 @@ def first_text(tokenizer: Tokenizer, model: Decoder, text: str | None) -> str:
     if len(tokens) > C:
         raise ValueError(f"show: the text has {len(tokens)} tokens, but the context holds C = {C}: give a shorter one")
     if tokenizer.unknown_count(tokens):
-        pieces = tokenizer.split(text) if tokenizer.kind == "word" else text
+        pieces = tokenizer.split(text) if tokenizer.scheme == "word" else text
         _refuse_unknown({piece for piece in pieces if piece not in tokenizer.tokens})
     return text
 

@@ -20,15 +20,15 @@ def empty(monkeypatch):
     monkeypatch.setattr(claims, "import_module", lambda name: None)
 
 
-def declare(statement="one and one is two", part="eq19", kind="proof", size="any size", **more):
+def declare(statement="one and one is two", part="eq19", category="proof", size="any size", **more):
     def holds():
         return Evidence(latex=r"1 + 1 = 2", text="1 + 1 = 2")
 
-    return claim(part, statement, kind=kind, size=size, **more)(holds)
+    return claim(part, statement, category=category, size=size, **more)(holds)
 
 
 def planted(error, statement="a planted mistake", part="eq19"):
-    @claim(part, statement, kind="check", size="1")
+    @claim(part, statement, category="check", size="1")
     def false():
         raise error
 
@@ -47,7 +47,7 @@ def test_a_claim_is_declared_and_runs(empty, monkeypatch):
 
 
 def test_evidence_is_optional(empty):
-    claim("eq17", "nothing to show", kind="proof", size="any size")(lambda: None)
+    claim("eq17", "nothing to show", category="proof", size="any size")(lambda: None)
     assert result_of(claims.CLAIMS[0]).evidence == Evidence()
 
 
@@ -55,10 +55,10 @@ def test_evidence_is_optional(empty):
     ("changes", "error", "message"),
     [
         ({"part": "eq18"}, ValueError, "eq18.*index, eq17"),
-        ({"kind": "guess"}, ValueError, "guess.*proof, proof at sizes, sampled, check, erratum"),
+        ({"category": "guess"}, ValueError, "guess.*proof, proof at sizes, sampled, check, erratum"),
         ({"size": "D=4"}, ValueError, 'proof of size .D=4.: a "proof" is for any size'),
-        ({"kind": "proof at sizes"}, ValueError, "proof at sizes of size 'any size'"),
-        ({"kind": "erratum", "printed": "a"}, ValueError, "`printed` and `right` belong to"),
+        ({"category": "proof at sizes"}, ValueError, "proof at sizes of size 'any size'"),
+        ({"category": "erratum", "printed": "a"}, ValueError, "`printed` and `right` belong to"),
         ({"printed": "a", "right": "b"}, ValueError, "belong to an erratum or a choice, which need both"),
         ({"assumptions": "one string"}, TypeError, "tuple of sentences"),
         ({"trusted": "one string"}, TypeError, "tuple of sentences"),
@@ -164,7 +164,7 @@ def test_interrupt_prints_one_sentence(empty, capsys, tmp_path):
 
 def test_quick_leaves_out_the_long_parts(empty, capsys):
     for part in ("eq19", *claims.LONG):
-        claims.claim(part, f"a claim of {part}", kind="check", size="none")(lambda: None)
+        claims.claim(part, f"a claim of {part}", category="check", size="none")(lambda: None)
     assert command.main(["--list", "--quick"]) == 0
     assert capsys.readouterr().out.count("a claim of") == 1
     assert command.main(["--list", "--quick", *claims.LONG]) == 0  # named parts run all the same
@@ -215,5 +215,5 @@ def test_without_latex2mathml_the_markdown_is_written(empty, capsys, tmp_path, m
 def test_summary(empty, kinds, line):
     for n, kind in enumerate(kinds):
         formulas = {"printed": "a", "right": "b"} if kind in ("erratum", "choice") else {}
-        declare(f"claim {n}", kind=kind, size="any size" if kind == "proof" else "1", **formulas)
+        declare(f"claim {n}", category=kind, size="any size" if kind == "proof" else "1", **formulas)
     assert report.summary([result_of(c) for c in claims.CLAIMS]).startswith(line)

@@ -10,7 +10,7 @@ from tinytensor.kernels import KERNELS
 from tinytensor.symbolic import lift
 from tinytensor.symbolic.field import Field
 
-CLAIMS = {claim.statement.partition(":")[0]: claim for claim in claims_of(["kernels"]) if claim.kind == "sampled"}
+CLAIMS = {claim.statement.partition(":")[0]: claim for claim in claims_of(["kernels"]) if claim.category == "sampled"}
 SMALLER = {  # no less than a block and a rest, for the widest registers that there are
     "R": 4,
     "N": 35,
@@ -138,7 +138,7 @@ def test_mistake_beyond_a_block_is_refuted(function, name, right, wrong, planted
 
 def test_every_kernel_is_run_or_has_a_reason(monkeypatch):
     monkeypatch.setitem(KERNELS, "unheard_of", KERNELS["softmax"])
-    (complete,) = (claim for claim in claims_of(["kernels"]) if claim.kind == "check")
+    (complete,) = (claim for claim in claims_of(["kernels"]) if claim.category == "check")
     assert "unheard_of" in result_of(complete).why
     monkeypatch.undo()
     assert result_of(complete).error is None

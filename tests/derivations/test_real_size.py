@@ -25,7 +25,7 @@ def claim(part: str):
 
 def test_every_layout_has_a_claim():
     assert len(CLAIMS) == 2 + len(real_size.LAYOUTS) + len(real_size.STACKS_LAYOUTS)
-    assert {c.kind for c in CLAIMS.values()} == {"sampled"}
+    assert {c.category for c in CLAIMS.values()} == {"sampled"}
     first = next(iter(CLAIMS.values()))
     assert first.size == f"{CONFIGS['toth-tiny'].sizes()}, B = 2"
 

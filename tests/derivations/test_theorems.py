@@ -25,7 +25,7 @@ def test_proofs_are_called_proofs_and_runs_are_called_checks():
     found = claims_of(["theorems"])
     assert len(found) > 20
     for c in found:
-        assert (c.kind == "check") == c.statement.startswith("engine:") == ("float64" in c.size), c.statement
+        assert (c.category == "check") == c.statement.startswith("engine:") == ("float64" in c.size), c.statement
 
 
 # ----------------------------------------------------------------------------- statements that are nearly true: algebra

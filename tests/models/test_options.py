@@ -10,7 +10,7 @@ import pytest
 import sympy
 
 from models import transformer
-from models.options import add_options, check, given_for, option, setting
+from models.options import add_options, check, flags_for, option, setting
 
 
 @dataclass
@@ -88,13 +88,13 @@ def test_every_explained_field_has_an_option():
         "size": 8, "width": 3, "part": 0.5, "rate": 2.0, "kind": "round", "switched": False, "factors": (1.0, 0.5),
     }  # fmt: skip
     assert isinstance(given["rate"], float) and isinstance(given["size"], int)
-    assert given_for(Settings, given | {"out": "runs"}) == given
+    assert flags_for(Settings, given | {"out": "runs"}) == given
     assert Settings(**given).unseen == 1e-5
 
 
 def test_missing_options_keep_the_defaults():
     assert vars(parser().parse_args([])) == {}
-    assert given_for(Settings, {}) == {}
+    assert flags_for(Settings, {}) == {}
 
 
 @pytest.mark.parametrize(
@@ -124,5 +124,5 @@ def test_every_encoder_decoder_setting_has_an_option():
     assert offered.keys() == transformer.Config.__dataclass_fields__.keys() - {"eps"}
     assert len(set(offered.values())) == len(offered)
     given = vars(made.parse_args(shlex.split("--d-model 6 --h 2 --d-k 5 --norm before --no-positions --bias")))
-    config = transformer.Config(**given_for(transformer.Config, given))
+    config = transformer.Config(**flags_for(transformer.Config, given))
     assert config == transformer.Config(d_model=6, h=2, d_k=5, norm="before", positions=False, bias=True)

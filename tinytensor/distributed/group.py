@@ -212,7 +212,7 @@ def init_process_group(
     if (launched := launcher_says()) is not None and launched[1] != actual[1]:
         raise RuntimeError(
             f"init_process_group: the launcher has started {launched[1]} processes, but MPI finds {actual[1]} here: "
-            "mpiexec 
+            "mpiexec "
             f"and mpi4py belong to different MPIs ({_version(MPI)}); {SAME}"
         )
     for name, expected, is_ in (("rank", rank, actual[0]), ("world_size", world_size, actual[1])):

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from models.data import pairs, sources, text
-from models.data.decoding import encoding_of, kind_of
+from models.data.decoding import encoding_of, format_of
 from models.data.text import TextError, read_text
 from models.data.tokenizers import KINDS, UNKNOWN
 from models.tasks.recommend import RecommendTask
@@ -95,7 +95,7 @@ def test_command_that_is_proposed_converts_the_file(packed, encoding, written, t
 def test_other_encodings_are_not_taken_for_utf_16(encoding, written):
     with suppress(UnicodeEncodeError):
         data = written.encode(encoding)
-        assert encoding_of(data) is None and kind_of(data) is None
+        assert encoding_of(data) is None and format_of(data) is None
         assert encoding_of(data[:50] + b"\0" + data[51:]) is None
 
 
