@@ -2,7 +2,7 @@
 
 A part of the derivations is a module of this package that declares claims:
 
-    @claim("eq19", "the parameters of document 003's model are as many as eq. (19) says", category="proof", size="any size")
+    @claim("eq19", "the parameters are as many as eq. (19) says", category="proof", size="any size")
     def eq_19():
         if counted != formula:
             raise Refuted(f"counted {counted}, but eq. (19) gives {formula}")

@@ -60,13 +60,13 @@ def insert(file: Path, before: str, new: str, after: str = "") -> None:
 
 def changed_files(one: Path, other: Path) -> set[str]:
     """The files that differ, or that only one of the two has."""
-    found, todo = set(), [filecmp.dircmp(one, other, ignore=["__pycache__"])]
+    results, todo = set(), [filecmp.dircmp(one, other, ignore=["__pycache__"])]
     while todo:
         both = todo.pop()
-        places = both.diff_files + both.left_only + both.right_only
-        found |= {str((Path(both.left) / name).relative_to(one)) for name in places}
+        indices = both.diff_files + both.left_only + both.right_only
+        results |= {str((Path(both.left) / name).relative_to(one)) for name in indices}
         todo += both.subdirs.values()
-    return found
+    return results
 
 
 @pytest.fixture(scope="module")
@@ -101,11 +101,11 @@ def test_operation_needs_form_sample_and_one_command(copies):
     options = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp", str(after.parent / "inner"))
     run(after, *options, *(test for test in BY_THE_TABLES if has_torch or "test_samples" not in test))
     where = ["tests/symbolic/test_ops.py", *(["tests/test_samples.py"] if has_torch else [])]
-    told = run(after, *options, "-rA", "-k", "tanhshrink", *where)
-    assert told.count("PASSED tests/symbolic/test_ops.py::test_gradients_are_the_derivatives[tanhshrink") == 1
+    output = run(after, *options, "-rA", "-k", "tanhshrink", *where)
+    assert output.count("PASSED tests/symbolic/test_ops.py::test_gradients_are_the_derivatives[tanhshrink") == 1
     if has_torch:
         for test in ("value", "gradient", "float32", "finite_differences", "second_derivative"):
-            assert f"test_{test}[nn.functional.tanhshrink" in told
+            assert f"test_{test}[nn.functional.tanhshrink" in output
 
 
 def test_wrong_rule_in_the_copy_is_noticed(copies):

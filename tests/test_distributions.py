@@ -65,10 +65,10 @@ def facts(lib, name):
     log_prob, entropy = d.log_prob(x), d.entropy()
     finite = lib.where(log_prob > -1e300, log_prob, lib.zeros_like(log_prob))
     (finite.sum() + entropy.sum()).backward()
-    found = {"log_prob": log_prob, "entropy": entropy, "gradient": p.grad}
+    results = {"log_prob": log_prob, "entropy": entropy, "gradient": p.grad}
     for attribute in ("mean", "variance", "stddev") if not whole else ("probs", "logits"):
-        found[attribute] = getattr(d, attribute)
-    return {k: np.array(v.tolist()) for k, v in found.items()} | {
+        results[attribute] = getattr(d, attribute)
+    return {k: np.array(v.tolist()) for k, v in results.items()} | {
         "batch": np.array(tuple(d.batch_shape)),
         "samples": np.array(tuple(d.sample((4, 2)).shape)),
     }
@@ -160,12 +160,12 @@ KL_AT_EDGES = {  # made of, the first, the second: the divergence
 @pytest.mark.parametrize("dtype", [tt.float32, tt.float64])
 def test_kl_divergence_at_the_edges(made_of, dtype):
     """No number is NaN: 0 where both are 0, inf where only the second one is."""
-    for kind, first, second, right in KL_AT_EDGES[made_of]:
+    for category, first, second, right in KL_AT_EDGES[made_of]:
         a, b = (tt.tensor(v, dtype=dtype, requires_grad=True) for v in (first, second))
-        y = kl_divergence(kind(**{made_of: a}), kind(**{made_of: b}))
-        assert y.item() == pytest.approx(right, rel=1e-6, abs=1e-9), (kind, first, second)
+        y = kl_divergence(category(**{made_of: a}), category(**{made_of: b}))
+        assert y.item() == pytest.approx(right, rel=1e-6, abs=1e-9), (category, first, second)
         y.backward()
-        assert all(not x.grad.isnan().any() for x in (a, b)), (kind, first, second)
+        assert all(not x.grad.isnan().any() for x in (a, b)), (category, first, second)
 
 
 def test_entropies_and_probabilities_at_the_edges():

@@ -32,8 +32,8 @@ def same(x: tt.Tensor, expected: np.ndarray, rtol: float = 1e-12) -> None:
 def pulled(y: tt.Tensor, *xs: tt.Tensor, seed: int = 0) -> tuple[np.ndarray, ...]:
     """A random cotangent of y, and what backward makes of it for each x."""
     g = values(seed, *y.shape)
-    found = tt.autograd.grad(y, xs, tt.tensor(g), allow_unused=True)
-    return g, *(np.zeros(x.shape) if r is None else r.numpy() for r, x in zip(found, xs, strict=True))
+    result = tt.autograd.grad(y, xs, tt.tensor(g), allow_unused=True)
+    return g, *(np.zeros(x.shape) if r is None else r.numpy() for r, x in zip(result, xs, strict=True))
 
 
 def unbroadcast(g: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

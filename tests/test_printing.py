@@ -15,8 +15,8 @@ STORED = json.loads((Path(__file__).parent / "samples" / "oracle" / "printing.js
 
 def wrong(option: str) -> dict[str, list[str]]:
     """The values whose text is not PyTorch's."""
-    found = {value: samples.shown(tt, option, value).splitlines() for value in samples.VALUES}
-    return {value: text for value, text in found.items() if text != STORED[option].get(value)}
+    results = {value: samples.shown(tt, option, value).splitlines() for value in samples.VALUES}
+    return {value: text for value, text in results.items() if text != STORED[option].get(value)}
 
 
 @pytest.mark.parametrize("option", samples.OPTIONS)

@@ -87,8 +87,8 @@ def test_outputs_are_found():
 
 def headings(text: str) -> set[str]:
     """The headings of a text, as GitHub writes them in links."""
-    found = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
+    matches = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in matches}
 
 
 def dead_links(folder: str, text: str) -> list[str]:
@@ -117,10 +117,10 @@ def rooms_of(table: str) -> list[str]:
 
 
 def test_engine_table_lists_each_room_once():
-    found = rooms_of(README[README.index("## Where things are") : README.index("### An evening's reading")])
+    result = rooms_of(README[README.index("## Where things are") : README.index("### An evening's reading")])
     package = ROOT / "tinytensor"
     rooms = {f"tinytensor/{p.parent.name}/" for p in package.glob("*/__init__.py")}
-    assert sorted(found) == sorted(rooms | {f"tinytensor/{p.name}" for p in package.glob("[a-z]*.py")})
+    assert sorted(result) == sorted(rooms | {f"tinytensor/{p.name}" for p in package.glob("[a-z]*.py")})
 
 
 @pytest.mark.parametrize("folder", ["models", "derivations"])
@@ -145,12 +145,12 @@ def test_engine_folder_has_at_most_thirty_two_entries():
 
 def prose(text: str) -> int:
     """How many lines of a file are docstrings or have a comment."""
-    found = {t.start[0] for t in tokenize.generate_tokens(io.StringIO(text).readline) if t.type == tokenize.COMMENT}
+    results = {t.start[0] for t in tokenize.generate_tokens(io.StringIO(text).readline) if t.type == tokenize.COMMENT}
     for node in ast.walk(ast.parse(text)):
         documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
         if documented and ast.get_docstring(node) is not None:
-            found |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
-    return len(found)
+            results |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    return len(results)
 
 
 def test_prose_is_counted():
@@ -191,8 +191,8 @@ def test_table_of_proofs_matches_the_claims():
 
 def test_two_commands_stand_where_ci_reads_them():
     for mark, ending in (("main", "python -m models train"), ("test", "python -m pytest -n 2 --dist worksteal")):
-        found = re.search(rf"<!-- {mark} command -->\n```\n(.*)\n```", README)
-        assert found and found.group(1).endswith(ending)
+        match = re.search(rf"<!-- {mark} command -->\n```\n(.*)\n```", README)
+        assert match and match.group(1).endswith(ending)
     script = (ROOT / ".ci" / "run").read_text()
     extract = next(line for line in script.splitlines() if line.startswith("command=$("))
     shown = subprocess.run(["bash", "-c", f'{extract}\necho "$command"'], capture_output=True, text=True, cwd=ROOT)

@@ -81,8 +81,8 @@ def check_values(sample, outputs, expected, facts, real):
     assert [dtype_name(y) for y in outputs] == facts[real]
     for y, e in zip(outputs, expected, strict=True):
         y = to_array(y)
-        told = difference(np.zeros_like(y) if sample.is_random else y, e, tolerance(facts, real))
-        assert not told, told
+        message = difference(np.zeros_like(y) if sample.is_random else y, e, tolerance(facts, real))
+        assert not message, message
 
 
 def numbers(sample) -> int:
@@ -125,10 +125,10 @@ def test_gradient(sample):
     gradients = call.vjp(call())
     for x, g in zip(call.inputs, gradients, strict=True):
         assert g is None or (g.dtype == x.dtype and tuple(g.shape) == tuple(x.shape))
-    told = gradient_difference(
+    message = gradient_difference(
         [None if g is None else to_array(g) for g in gradients], expected, tolerance(facts, ORACLE)
     )
-    assert not told, told
+    assert not message, message
 
 
 @of_each_operation(SAMPLES, one_in=2)
@@ -140,8 +140,8 @@ def test_float32(sample):
     check_values(sample, outputs, expected, facts, "float32")
     if has_gradient(sample):
         got = [None if g is None else to_array(g) for g in call.vjp(outputs)]
-        told = gradient_difference(got, gradients, TOLERANCE["float32"])
-        assert not told, told
+        message = gradient_difference(got, gradients, TOLERANCE["float32"])
+        assert not message, message
 
 
 def gaps(y) -> tuple:

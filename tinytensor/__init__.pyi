@@ -7,8 +7,8 @@ import builtins
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tinytensor.ops.compositions import Histogram
-from tinytensor.ops.functions import MinMax
+from tinytensor.ops.counting import Histogram
+from tinytensor.ops.statistics import MinMax
 from tinytensor.ops.matrices import QR
 from tinytensor.ops.matrices import SignLogabsdet
 from tinytensor.ops.matrices import USV

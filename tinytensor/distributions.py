@@ -17,9 +17,9 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.nn.functional import binary_cross_entropy_with_logits
 from tinytensor.ops.creation import eye, full, rand, randn
 from tinytensor.ops.elementwise import logsigmoid, where
-from tinytensor.ops.functions import bernoulli
 from tinytensor.ops.matrices import cholesky, cholesky_inverse, inverse, solve_triangular
 from tinytensor.ops.order import multinomial
+from tinytensor.ops.random import bernoulli
 from tinytensor.ops.reduce import isclose
 
 

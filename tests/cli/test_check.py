@@ -41,8 +41,8 @@ def run(tmp_path, capsys, monkeypatch):
 
 def test_gradient_by_hand_is_proved_or_refuted(run):
     assert run("check", "loss", *SIZES, "--gradient", "w=right") == "∂𝓛/∂w: proved for any size\n"
-    told = run("check", "loss", *SIZES, "--gradient", "w=X.T @ (X @ w - y) / N", code=1)
-    assert "∂𝓛/∂w: refuted\n    the factor 2 is missing everywhere\n" in told
+    output = run("check", "loss", *SIZES, "--gradient", "w=X.T @ (X @ w - y) / N", code=1)
+    assert "∂𝓛/∂w: refuted\n    the factor 2 is missing everywhere\n" in output
 
 
 def test_restrictions_of_sizes_are_printed_and_need_where(run):
@@ -57,8 +57,8 @@ def test_restrictions_of_sizes_are_printed_and_need_where(run):
 
 
 def test_one_text_of_arguments_is_as_several(run):
-    told = run("derive", "classifier", "--args", "X=N,K t=N<K")
-    assert told.startswith("classifier:\n") and told == run("derive", "classifier", "X=N,K", "t=N:K")
+    output = run("derive", "classifier", "--args", "X=N,K t=N<K")
+    assert output.startswith("classifier:\n") and output == run("derive", "classifier", "X=N,K", "t=N:K")
 
 
 def test_bad_use_gets_a_sentence(run):

@@ -62,14 +62,14 @@ def test_subcommand_has_help(capsys, name):
 
 def test_unknown_subcommand_is_refused(capsys):
     assert said(capsys, "trian", code=2) == "tinytensor: there is no subcommand 'trian': did you mean train?\n"
-    told = "tinytensor: there is no subcommand 'xyz'; tinytensor --help lists them\n"
-    assert said(capsys, "xyz", code=2) == told
+    message = "tinytensor: there is no subcommand 'xyz'; tinytensor --help lists them\n"
+    assert said(capsys, "xyz", code=2) == message
     assert said(capsys, code=2) == "tinytensor: name a subcommand; tinytensor --help lists them\n"
 
 
 def test_models_name_the_command_that_was_called(capsys):
-    told = "tinytensor: unrecognized arguments: --bogus (see tinytensor --help)\n"
-    assert said(capsys, "train", "--bogus", code=2) == told
+    message = "tinytensor: unrecognized arguments: --bogus (see tinytensor --help)\n"
+    assert said(capsys, "train", "--bogus", code=2) == message
     assert cli.main(["train", "--bogus"]) == 2
     assert capsys.readouterr().err == "models: unrecognized arguments: --bogus (see python -m models --help)\n"
 
@@ -197,13 +197,13 @@ def test_operation_of_tinytensor_is_proved(capsys):
 
 
 def test_unusable_places_are_refused(capsys, mine, without_models):
-    for place, why in {
+    for position, why in {
         "nothing": "'nothing' is no function of tinytensor",
         f"{mine}:nothing": "defines no 'nothing'",
         f"{mine}x:f": "there is no file",
         f"{mine}:number": "is neither a tensor nor a function",
     }.items():
-        assert why in said(capsys, "explain", place, code=2)
+        assert why in said(capsys, "explain", position, code=2)
     assert "returned tuple; one tensor is needed" in said(capsys, "explain", f"{mine}:pair", "2,", code=2)
     mine.with_name("text").write_text("no program")
     assert "is not a Python file" in said(capsys, "explain", f"{mine.with_name('text')}:f", code=2)
@@ -228,14 +228,14 @@ def test_course_that_cannot_be_written_is_named(tmp_path, capsys, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     (tmp_path / "file").write_text("")
-    found = said(capsys, "course", tmp_path / "file" / "course", code=1)
-    assert found.endswith(f"/file/course: {tmp_path / 'file'} is a file, where a folder is needed\n")
+    result = said(capsys, "course", tmp_path / "file" / "course", code=1)
+    assert result.endswith(f"/file/course: {tmp_path / 'file'} is a file, where a folder is needed\n")
     monkeypatch.setattr(shutil, "copy2", full)
-    found = said(capsys, "course", tmp_path / "course", code=1)
+    result = said(capsys, "course", tmp_path / "course", code=1)
     sentence = (
         r"tinytensor: course: a file of the course cannot be written to \S+: the disk is full; the folder is .*\n"
     )
-    assert re.fullmatch(sentence, found)
+    assert re.fullmatch(sentence, result)
 
 
 def test_cache_that_cannot_be_cleared_is_named(monkeypatch, capsys):

@@ -204,7 +204,7 @@ def test_without_latex2mathml_the_markdown_is_written(empty, capsys, tmp_path, m
 
 
 @pytest.mark.parametrize(
-    ("kinds", "line"),
+    ("categories", "line"),
     [
         (["proof"], "1 claim holds: 1 proof"),
         (["proof", "check", "erratum", "erratum"], "4 claims hold: 1 proof, 1 check, 2 errata"),
@@ -212,8 +212,8 @@ def test_without_latex2mathml_the_markdown_is_written(empty, capsys, tmp_path, m
         (["proof at sizes", "proof at sizes", "choice"], "3 claims hold: 2 proofs at sizes, 1 choice"),
     ],
 )
-def test_summary(empty, kinds, line):
-    for n, kind in enumerate(kinds):
-        formulas = {"printed": "a", "right": "b"} if kind in ("erratum", "choice") else {}
-        declare(f"claim {n}", category=kind, size="any size" if kind == "proof" else "1", **formulas)
+def test_summary(empty, categories, line):
+    for n, category in enumerate(categories):
+        formulas = {"printed": "a", "right": "b"} if category in ("erratum", "choice") else {}
+        declare(f"claim {n}", category=category, size="any size" if category == "proof" else "1", **formulas)
     assert report.summary([result_of(c) for c in claims.CLAIMS]).startswith(line)

@@ -58,9 +58,9 @@ def claim_of(kernel: str):
 def test_kernels_are_their_definitions(names, smaller):
     result = result_of(CLAIMS[names])
     assert result.error is None, result.why
-    told = result.evidence.text.splitlines()[-1]
-    assert told.startswith("probability that a wrong kernel passes: below 2^")
-    assert int(told.partition("^")[2]) <= BOUND
+    message = result.evidence.text.splitlines()[-1]
+    assert message.startswith("probability that a wrong kernel passes: below 2^")
+    assert int(message.partition("^")[2]) <= BOUND
 
 
 def run(function) -> None:

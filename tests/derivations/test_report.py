@@ -124,7 +124,7 @@ def test_every_link_resolves_and_every_row_is_reachable(whole):
 
 
 def test_equations_of_the_source_have_their_numbers():
-    numbers = {int(n) for place in report.equations_of_003() for n in re.findall(r"\d+", place)}
+    numbers = {int(n) for position in report.equations_of_003() for n in re.findall(r"\d+", position)}
     assert numbers == set(range(1, 20))
     mended = [note for formulas in report.equations_of_003().values() for _, note in formulas if note]
     assert len(mended) >= 8 and all(report.of_erratum(note) is not None for note in mended)

@@ -22,9 +22,9 @@ def test_claim_holds(claim):
 
 
 def test_proofs_are_called_proofs_and_runs_are_called_checks():
-    found = claims_of(["theorems"])
-    assert len(found) > 20
-    for c in found:
+    result = claims_of(["theorems"])
+    assert len(result) > 20
+    for c in result:
         assert (c.category == "check") == c.statement.startswith("engine:") == ("float64" in c.size), c.statement
 
 
@@ -101,9 +101,9 @@ def test_wrong_cross_entropy_is_refuted(wrong):
 def test_feed_forward_mixing_positions_is_refuted(name, mixing):
     names = (*equations.NORM_HAT, equations.Zbar, f, equations.R, Zp)
     block = equations.block().replaced(name, mixing)
-    given = [equations.Zhat[i, j], F[j, l], b[l], G[l, j], equations.c[j]]
+    arguments = [equations.Zhat[i, j], F[j, l], b[l], G[l, j], equations.c[j]]
     with pytest.raises(Refuted, match="stands elsewhere"):
-        theorems.by_itself(block.excerpt(names, given, [equations.ε]))
+        theorems.by_itself(block.excerpt(names, arguments, [equations.ε]))
 
 
 def test_attention_does_not_act_position_by_position():

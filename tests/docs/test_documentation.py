@@ -43,15 +43,15 @@ def said(what) -> str | None:
 
 def undocumented(room) -> list[str]:
     """The public names of a package without a docstring, and those of their classes' methods."""
-    found = []
+    results = []
     for name, what in public_names(room).items():
         if not said(what):
-            found.append(name)
+            results.append(name)
         for method, function in vars(what).items() if isinstance(what, type) else ():
             is_one = isinstance(function, FunctionType | property | staticmethod | classmethod)
             if is_one and not method.startswith("_") and not inspect.getdoc(getattr(what, method)):
-                found.append(f"{name}.{method}")  # forward() of a module may have Module's docstring
-    return found
+                results.append(f"{name}.{method}")  # forward() of a module may have Module's docstring
+    return results
 
 
 @pytest.mark.parametrize("name", ROOMS)
@@ -90,9 +90,9 @@ def test_every_operation_has_its_equation(name):
 
 def test_every_function_of_tensors_has_its_equation():
     first = {}  # one place for each function
-    for place, function in APPEARANCES.items():
-        first.setdefault(id(function), (place, function))
-    without = {place for place, function in first.values() if "=" not in str.__str__(function.__doc__ or "")}
+    for position, function in APPEARANCES.items():
+        first.setdefault(id(function), (position, function))
+    without = {position for position, function in first.values() if "=" not in str.__str__(function.__doc__ or "")}
     assert without == WITHOUT_EQUATION
 
 
@@ -142,14 +142,14 @@ def raised(what) -> set[str]:
 
 
 def test_help_lists_errors():
-    told = 0
+    message = 0
     for function in {id(f): f for f in APPEARANCES.values() if not isinstance(f, property)}.values():
         own = [function] if not hasattr(function, "forward") else [function.forward, function.view]
-        kinds = set().union(*map(raised, own))
+        categories = set().union(*map(raised, own))
         text = inspect.getdoc(function).partition("\nErrors:\n")[2].partition("\nNames: ")[0]
-        assert kinds <= set(re.findall(r"^    (\w+)", text, re.MULTILINE)), function
-        told += bool(kinds)
-    assert told > 60
+        assert categories <= set(re.findall(r"^    (\w+)", text, re.MULTILINE)), function
+        message += bool(categories)
+    assert message > 60
     text = " ".join(shown(tt.permute).split())
     assert "Errors: RuntimeError: permute: … must name each of the … dimensions of shape … once" in text
 
@@ -179,9 +179,9 @@ utils.clip_grad_norm_ autograd.functional.hvp
 
 @pytest.mark.parametrize("name", INVENTED)
 def test_the_source_is_named(name):
-    found = {"F": tt.nn.functional, "nn": tt.nn, "optim": tt.optim, "init": tt.nn.init, "utils": tt.nn.utils}
+    results = {"F": tt.nn.functional, "nn": tt.nn, "optim": tt.optim, "init": tt.nn.init, "utils": tt.nn.utils}
     room, _, rest = name.partition(".")
-    what = functools.reduce(getattr, rest.split("."), found.get(room, getattr(tt, room, None)))
+    what = functools.reduce(getattr, rest.split("."), results.get(room, getattr(tt, room, None)))
     assert re.search(r"\b00[0-4]\b|\b(19|20)\d\d\b", str.__str__(what.__doc__)), what.__doc__
 
 
@@ -226,13 +226,13 @@ def test_only_equations_are_typeset():
 def test_functions_are_called_as_they_are_public():
     rooms = {"": tt, "F.": tt.nn.functional, "linalg.": tt.linalg, "Tensor.": tt.Tensor}
     names = {}
-    for place in APPEARANCES:
-        room, dot, name = place.rpartition(".")
+    for index in APPEARANCES:
+        room, dot, name = index.rpartition(".")
         public = vars(rooms[room + dot]).get(name) if room + dot in rooms else None
-        own = isinstance(APPEARANCES[place], Op) or public is APPEARANCES[place]
+        own = isinstance(APPEARANCES[index], Op) or public is APPEARANCES[index]
         if isinstance(public, FunctionType) and not name.startswith("__") and not own:
-            names[place] = public.__name__
-    assert names == {place: place.rpartition(".")[2] for place in names}
+            names[index] = public.__name__
+    assert names == {index: index.rpartition(".")[2] for index in names}
     assert {"add", "divide", "Tensor.add_", "F.binary_cross_entropy", "linalg.matmul"} <= set(names)
 
 
@@ -242,10 +242,12 @@ def test_signatures_are_true():
     assert signature(APPEARANCES["Tensor.tanh"], "tanh", method=True) == "tanh()"
 
 
-def entry(page: str, kind: str, name: str) -> str:
+def entry(page: str, category: str, name: str) -> str:
     """The part of a page that is about one name."""
-    found = re.search(rf"^(:+)\{{py:{kind}\}} {re.escape(name)}(?:\([^\n]*)?$(.*?)^\1$", page, re.MULTILINE | re.DOTALL)
-    return "" if found is None else found[2]
+    match = re.search(
+        rf"^(:+)\{{py:{category}\}} {re.escape(name)}(?:\([^\n]*)?$(.*?)^\1$", page, re.MULTILINE | re.DOTALL
+    )
+    return "" if match is None else match[2]
 
 
 ABS = {"function": "tinytensor.abs", "method": "tinytensor.Tensor.abs"}
@@ -272,11 +274,11 @@ def test_the_reference_has_every_name_on_its_page():
                 page = entry(page, "class", name)
                 own = {m: f for m, f in vars(what).items() if isinstance(f, FunctionType) and not m.startswith("_")}
                 functions = {"method": own}
-            for kind, members in functions.items():
+            for category, members in functions.items():
                 for member, function in members.items():
-                    there = entry(page, kind, member)
+                    there = entry(page, category, member)
                     if first := re.search(r"\n\nAnother name of \{py:obj\}`[\w.]+\.(\w+)`\.\n$", there):
-                        there = entry(page, kind, first[1])
+                        there = entry(page, category, first[1])
                         assert "Another name" not in there
                     assert all(error in there for error in raised(function)), f"{room}: {name}, {member}"
     softmax = entry(written["tinytensor"], "function", "softmax")
@@ -285,10 +287,10 @@ def test_the_reference_has_every_name_on_its_page():
     assert "<summary>Definition" in softmax
     assert "kwargs" not in entry(written["tensor"], "method", "tanh")
     assert entry(written["tinytensor"], "function", "no_such_name") == ""
-    for page, kind in (("tinytensor", "function"), ("tensor", "method")):
-        names = re.findall(rf"\{{py:{kind}\}} (\w+)", written[page])
+    for page, category in (("tinytensor", "function"), ("tensor", "method")):
+        names = re.findall(rf"\{{py:{category}\}} (\w+)", written[page])
         assert names.index("absolute") == names.index("abs") + 1
-        assert entry(written[page], kind, "absolute") == f"\n\nAnother name of {{py:obj}}`{ABS[kind]}`.\n"
-        assert "$y = |x|$" in entry(written[page], kind, "abs")
+        assert entry(written[page], category, "absolute") == f"\n\nAnother name of {{py:obj}}`{ABS[category]}`.\n"
+        assert "$y = |x|$" in entry(written[page], category, "abs")
     first = re.search(r"\{py:(?:class|function)\} (\w+)", written["tinytensor"])[1]
     assert not tt.__dict__[first].__module__.startswith("tinytensor.torch_names"), "it opens with a name of PyTorch's"

@@ -26,10 +26,10 @@ def run(checker: str, *arguments: str, **environment: str) -> str:
     return result.stdout
 
 
-def errors_of(found: list[tuple[str, int, str]]) -> dict[str, set[int]]:
+def errors_of(result: list[tuple[str, int, str]]) -> dict[str, set[int]]:
     """The lines with errors, by file; an error in a file of the package, in a stub say, is one of ours."""
     by_file: dict[str, set[int]] = {}
-    for path, line, _ in found:
+    for path, line, _ in result:
         by_file.setdefault(path, set()).add(line)
     return by_file
 
@@ -44,8 +44,8 @@ def test_mypy_accepts_the_program_and_finds_mistakes(tmp_path):
     """Errors in the engine's own source are silenced, as those of an installed package are."""
     options = ["--strict", "--follow-imports=silent", "--no-error-summary", f"--cache-dir={tmp_path}"]
     said = run("mypy", *options, str(PROGRAM), str(WRONG), MYPYPATH=str(ROOT))
-    found = re.findall(r"^(.+?):(\d+): error: (.*)$", said, re.MULTILINE)
-    assert errors_of([(Path(p).name, int(line), e) for p, line, e in found]) == {WRONG.name: MISTAKES}, said
+    matches = re.findall(r"^(.+?):(\d+): error: (.*)$", said, re.MULTILINE)
+    assert errors_of([(Path(p).name, int(line), e) for p, line, e in matches]) == {WRONG.name: MISTAKES}, said
 
 
 def test_pyright_accepts_the_program_and_finds_mistakes(tmp_path):
@@ -53,6 +53,6 @@ def test_pyright_accepts_the_program_and_finds_mistakes(tmp_path):
     for path in (PROGRAM, WRONG):
         shutil.copy(path, tmp_path)  # pyright reads the files beside its settings
     said = run("pyright", "-p", str(tmp_path), "--pythonpath", sys.executable, "--outputjson")
-    found = [d for d in json.loads(said)["generalDiagnostics"] if d["severity"] == "error"]
-    places = [(Path(d["file"]).name, d["range"]["start"]["line"] + 1, d["message"]) for d in found]
-    assert errors_of(places) == {WRONG.name: MISTAKES}, places
+    results = [d for d in json.loads(said)["generalDiagnostics"] if d["severity"] == "error"]
+    positions = [(Path(d["file"]).name, d["range"]["start"]["line"] + 1, d["message"]) for d in results]
+    assert errors_of(positions) == {WRONG.name: MISTAKES}, positions

@@ -71,7 +71,7 @@ def main() -> float:
     with tt.no_grad():
         probabilities = F.softmax(model(text[:1, :-1])[0, -1], dim=-1)
         best = int(probabilities.argmax())
-        top, places = probabilities.topk(3)
+        top, positions = probabilities.topk(3)
         model.scale[0] += 0.5 * probabilities[best]
     x = tt.tensor([1.0, 2.0], requires_grad=True)
     (g,) = assert_type(tt.autograd.grad((x * x).sum(), x), tuple[tt.Tensor, ...])
@@ -80,7 +80,7 @@ def main() -> float:
     state = model.state_dict()
     shapes = {name: tuple(value.shape) for name, value in state.items()}
     model.load_state_dict({name: value.clone() for name, value in state.items()})
-    print(f"{losses[-1]:.2f}", shapes["scale"], len(top.tolist()), places.dtype, half.item(), curvature.shape)
+    print(f"{losses[-1]:.2f}", shapes["scale"], len(top.tolist()), positions.dtype, half.item(), curvature.shape)
     return sum(losses) / len(losses)
 
 

@@ -49,8 +49,8 @@ def test_pages_hold_what_a_lesson_prints_and_draws(site):
 def opened(driver, page: Path) -> tuple[list[str], list[dict]]:
     """Open a page; what it requests, and what it says in the console."""
     driver.get(page.as_uri())
-    told = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
-    requests = [m["params"]["request"]["url"] for m in told if m["method"] == "Network.requestWillBeSent"]
+    messages = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    requests = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
     return requests, driver.get_log("browser")
 
 
@@ -67,11 +67,13 @@ def test_pages_open_without_a_network(site, tmp_path):
             assert wide <= 390, f"{page} is {wide} pixels wide"
         driver.get(f"{(site / 'search.html').as_uri()}?q=careless")
         for _ in range(100):
-            found = driver.execute_script("return [...document.querySelectorAll('#search-results a')].map(a => a.href)")
-            if found:
+            result = driver.execute_script(
+                "return [...document.querySelectorAll('#search-results a')].map(a => a.href)"
+            )
+            if result:
                 break
             time.sleep(0.1)
-        assert any("lessons/03_chain_rule.html" in each for each in found), found
+        assert any("lessons/03_chain_rule.html" in each for each in result), result
         assert driver.get_log("browser") == []
 
         (tmp_path / "page.html").write_text('<script src="https://a.example/x.js"></script>')  # the same eyes see this

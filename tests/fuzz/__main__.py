@@ -54,13 +54,13 @@ def in_processes(name: str, size: str, limit: float, jobs: int = 1, share: tuple
             command += ["--diary", str(diary), "--share", mine, "--size", size]
             with open(Path(folder) / f"out-{job}", "w") as out, open(Path(folder) / f"err-{job}", "w") as err:
                 running[job] = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=err, start_new_session=True)
-        begun = told = time.monotonic()
+        begun = message = time.monotonic()
         try:
             while running:
                 time.sleep(0.05)
                 now = time.monotonic()
-                if size == "long" and now - told > 30:
-                    told = now
+                if size == "long" and now - message > 30:
+                    message = now
                     for job in running:
                         print(f"{name}: {now - begun:.0f} s, at {_case(diaries[job])}", file=sys.stderr, flush=True)
                 for job, process in list(running.items()):

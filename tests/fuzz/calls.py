@@ -155,13 +155,13 @@ def fuzz(one_in: int, diary: Diary, peer=None) -> Tally:
     """Try one in so many; `peer` is PyTorch, if its answers are to be compared."""
     tally = Tally()
     for sample, path, where, name in diary.mine(cases(one_in)):
-        told = f"{path} of {sample.id}, with {where} = {name}"
-        diary.enter(told)
+        message = f"{path} of {sample.id}, with {where} = {name}"
+        diary.enter(message)
         try:
             with limited(SECONDS):
                 results, error, kept = run(tinytensor, sample, path, where, name)
         except TooLong:
-            tally.find(f"{told}: no answer in {SECONDS} s")
+            tally.find(f"{message}: no answer in {SECONDS} s")
             continue
         if error is None:
             tally.enter("taken")
@@ -169,11 +169,11 @@ def fuzz(one_in: int, diary: Diary, peer=None) -> Tally:
                 expected, refused, _ = run(peer, sample, path, where, name)
                 drawn = sample.is_random or path in DRAWS
                 if refused is None and (how := differs(results, expected, drawn)) and not is_known(path, name, how):
-                    tally.find(f"{told}: {how}")
+                    tally.find(f"{message}: {how}")
         elif not is_sentence(error):
-            tally.find(f"{told}: {type(error).__name__}: {error}")
+            tally.find(f"{message}: {type(error).__name__}: {error}")
         elif not kept:
-            tally.find(f"{told}: refused, but an argument was changed")
+            tally.find(f"{message}: refused, but an argument was changed")
         else:
             tally.enter("refused")
     return tally

@@ -34,17 +34,17 @@ def damages(path: Path, chance: random.Random, count: int):
     for name in (*checkpoint.FILES, checkpoint.MANIFEST):
         content = (path / name).read_bytes()
         for _ in range(count):
-            at, kind = chance.randrange(len(content)), chance.choice(["bit", "cut", "longer", "gone", "zeros"])
+            at, category = chance.randrange(len(content)), chance.choice(["bit", "cut", "longer", "gone", "zeros"])
             changed = {
                 "bit": content[:at] + bytes([content[at] ^ 1 << chance.randrange(8)]) + content[at + 1 :],
                 "cut": content[:at],
                 "longer": content + content[at:],
                 "zeros": bytes(len(content)),
             }
-            if kind == "gone":
+            if category == "gone":
                 yield f"{name} gone", (path / name).unlink
-            elif changed[kind] != content:
-                yield f"{name}: {kind} at {at}", lambda n=name, c=changed[kind]: (path / n).write_bytes(c)
+            elif changed[category] != content:
+                yield f"{name}: {category} at {at}", lambda n=name, c=changed[category]: (path / n).write_bytes(c)
 
 
 def states(path: Path, chance: random.Random, one_in: int):
@@ -57,17 +57,17 @@ def states(path: Path, chance: random.Random, one_in: int):
 
     for text in ("", "{}", "[]", "null", "[" * 100_000, '{"a":' * 100_000, '{"step": NaN}', '{"step": 1}', "\ufeff{}"):
         yield f"state.json = {text[:20]!r}", lambda t=text: write(t)
-    for place in hostile.places(state):
+    for position in hostile.paths(state):
         for value in [*hostile.VALUES, "gone"]:
-            if chance.randrange(one_in) or (place[-1] == "batch_size" and value == 10**6):
+            if chance.randrange(one_in) or (position[-1] == "batch_size" and value == 10**6):
                 continue  # a step with a million examples can be taken, and takes its minutes
-            changed = hostile.without(state, place) if value == "gone" else hostile.replaced(state, place, value)
-            told = f"state.json: {'.'.join(map(str, place))} = {str(value)[:30]!r}"
+            changed = hostile.without(state, position) if value == "gone" else hostile.replaced(state, position, value)
+            title = f"state.json: {'.'.join(map(str, position))} = {str(value)[:30]!r}"
             try:
                 text = json.dumps(changed)
             except ValueError:  # more digits than Python writes
                 continue
-            yield told, lambda t=text: write(t)
+            yield title, lambda t=text: write(t)
 
 
 def tensors(path: Path):
@@ -121,10 +121,10 @@ def fuzz(size: str, diary: Diary) -> Tally:
                 *states(path, chance, STATES_ONE_IN[size]),
                 *islice(tensors(path), None, None, TENSORS_ONE_IN[size]),
             ]
-            for told, change in diary.mine(changes):
-                diary.enter(f"{task}, {told}")
+            for title, change in diary.mine(changes):
+                diary.enter(f"{task}, {title}")
                 change()
-                _look(tally, f"{task}, {told}", task, broken)
+                _look(tally, f"{task}, {title}", task, broken)
                 shutil.rmtree(broken)
                 shutil.copytree(whole, broken)
             shutil.rmtree(broken)
@@ -132,7 +132,7 @@ def fuzz(size: str, diary: Diary) -> Tally:
     return tally
 
 
-def _look(tally: Tally, told: str, task: str, run_folder: Path) -> None:
+def _look(tally: Tally, title: str, task: str, run_folder: Path) -> None:
     commands = [["info", str(run_folder)]]
     if task == "text":
         commands.append(["sample", str(run_folder), "--tokens", "2"])
@@ -140,4 +140,4 @@ def _look(tally: Tally, told: str, task: str, run_folder: Path) -> None:
         commands.append(["translate", "--checkpoint", str(run_folder), "je suis tu"])
     commands.append(["train", "--resume", str(run_folder)])
     for command in commands:
-        judge(tally, f"{told}; {command[0]}", *run(command))
+        judge(tally, f"{title}; {command[0]}", *run(command))

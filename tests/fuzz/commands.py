@@ -47,10 +47,10 @@ def run(arguments: list[str], seconds: float = SECONDS) -> tuple[int | str, str]
         return f"{type(error).__name__}: {error}", ""
 
 
-def judge(tally: Tally, told: str, code: int | str, err: str) -> None:
+def judge(tally: Tally, title: str, code: int | str, err: str) -> None:
     """Enter an outcome of `run`: done, or refused in one line; a loss that is not finite ends with 1 and a line."""
     if isinstance(code, str):
-        tally.find(f"{told}: {code[:300]}")
+        tally.find(f"{title}: {code[:300]}")
     elif code == 0:
         tally.enter("taken")
     elif (
@@ -61,7 +61,7 @@ def judge(tally: Tally, told: str, code: int | str, err: str) -> None:
     ):
         tally.enter("refused")
     else:
-        tally.find(f"{told}: exit code {code}, {err[:300]!r}")
+        tally.find(f"{title}: exit code {code}, {err[:300]!r}")
 
 
 def prepare(folder: Path, tasks: tuple[str, ...] = ("text", "translate", "recommend")) -> dict[str, Path]:
@@ -106,9 +106,9 @@ def cases(runs: dict, one_in: int):
         for action in _options(task, command):
             for value in VALUES if action.nargs != 0 else [None]:
                 if chance.randrange(one_in) == 0:
-                    given = [value] if value is not None else []
+                    values = [value] if value is not None else []
                     name = action.option_strings[-1] if action.option_strings else None
-                    joined = [f"{name}={value}"] if name and value is not None else [name] if name else given
+                    joined = [f"{name}={value}"] if name and value is not None else [name] if name else values
                     yield arguments + joined
 
 
@@ -131,11 +131,11 @@ def fuzz(size: str, diary: Diary) -> Tally:
     tally = Tally()
     with in_a_folder(prepare) as (folder, runs):
         for number, arguments in diary.mine(enumerate(cases(runs, ONE_IN[size]))):
-            told = " ".join(a if len(a) < 60 else f"{a[:60]}..." for a in map(ascii, arguments))
-            diary.enter(told)
+            message = " ".join(a if len(a) < 60 else f"{a[:60]}..." for a in map(ascii, arguments))
+            diary.enter(message)
             train = arguments[0] == "train" and "--resume" not in arguments
             out = ["--out", str(folder / f"run-{number}")] if train and "--out" not in arguments[-1] else []
-            judge(tally, told, *run([*arguments[:1], *out, *arguments[1:]]))
+            judge(tally, message, *run([*arguments[:1], *out, *arguments[1:]]))
     return tally
 
 

@@ -96,33 +96,33 @@ def fuzz(size: str, diary: Diary) -> Tally:
     tally, chance = Tally(), random.Random(3)
     with in_a_folder(prepare) as (folder, _):  # which compiles what there is to compile, so that no case waits for it
         file = folder / "file"
-        for number, (told, content) in diary.mine(enumerate(texts(chance, TEXTS[size]))):
+        for number, (message, content) in diary.mine(enumerate(texts(chance, TEXTS[size]))):
             file.write_bytes(content)
             for task, option, sizes in (
                 ("text", "--text", TINY),
                 ("translate", "--pairs", PAIRS),
                 ("recommend", "--sequences", TINY.removesuffix(" --tokenizer char")),
             ):
-                diary.enter(f"{option} {told}")
+                diary.enter(f"{option} {message}")
                 arguments = ["train", "--task", task, option, str(file), "--out", f"run-{task}-{number}"]
-                judge(tally, f"{option} {told}", *run(arguments + sizes.split()))
-        for told, content in diary.mine(archives(chance, ARCHIVES[size])):
+                judge(tally, f"{option} {message}", *run(arguments + sizes.split()))
+        for message, content in diary.mine(archives(chance, ARCHIVES[size])):
             file.write_bytes(content)
             for load in (serialization.load_file, serialization.load_metadata, tinytensor.load):
-                diary.enter(f"{load.__name__} {told}")
-                _load(tally, f"{load.__name__} {told}", load, file)
+                diary.enter(f"{load.__name__} {message}")
+                _load(tally, f"{load.__name__} {message}", load, file)
     return tally
 
 
-def _load(tally: Tally, told: str, load, file: Path) -> None:
+def _load(tally: Tally, message: str, load, file: Path) -> None:
     try:
         with limited(20):
             load(file)
         tally.enter("taken")
     except TooLong:
-        tally.find(f"{told}: no end in 20 s")
+        tally.find(f"{message}: no end in 20 s")
     except Exception as error:
         if is_sentence(error):
             tally.enter("refused")
         else:
-            tally.find(f"{told}: {type(error).__name__}: {error}")
+            tally.find(f"{message}: {type(error).__name__}: {error}")

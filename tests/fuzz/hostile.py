@@ -8,13 +8,13 @@ DEEP = json.loads("[" * 900 + "]" * 900)
 VALUES = [None, True, "x", "", -1, 0, 0.5, 10**6, 10**13, 10**400, 1e300, [], [1], {}, {"a": None}, DEEP, "\0", "é" * 9]
 
 
-def places(tree, path=()):
+def paths(tree, path=()):
     """Yield the path of every value in nested dicts and lists; of long lists and large dicts the first two alone."""
     if path:
         yield path
     entries = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
     for key, value in list(entries)[:2] if len(tree_or_empty(tree)) > 40 else entries:
-        yield from places(value, (*path, key))
+        yield from paths(value, (*path, key))
 
 
 def tree_or_empty(tree):

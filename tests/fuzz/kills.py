@@ -62,17 +62,17 @@ def fuzz(size: str, diary: Diary) -> Tally:
                     time.sleep(wait)
                 process.send_signal(by)
                 _, err = process.communicate(timeout=300)
-                told = f"run {number}, {by.name} after {when}"
+                message = f"run {number}, {by.name} after {when}"
                 if "Traceback" in err and by != signal.SIGINT:
-                    tally.find(f"{told}: {err[-300:]}")
+                    tally.find(f"{message}: {err[-300:]}")
                 if checkpoint.latest(out) is None:  # it was killed before it had begun
                     arguments = ["--text", text, "--out", out, *options]
                 else:
-                    found = checkpoint.load(out)
-                    if not all(np.isfinite(w.numpy()).all() for w in found.weights.values()):
-                        tally.find(f"{told}: weights that are not finite")
+                    result = checkpoint.load(out)
+                    if not all(np.isfinite(w.numpy()).all() for w in result.weights.values()):
+                        tally.find(f"{message}: weights that are not finite")
                     arguments = ["--resume", out, "--threads", 1]
-                    if found.step == steps:
+                    if result.step == steps:
                         break
                 tally.enter("whole after a kill")
                 kills += 1

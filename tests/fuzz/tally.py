@@ -42,8 +42,8 @@ class Tally:
 
     def report(self) -> str:
         tried = sum(self.counts.values())
-        told = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(self.counts.items()))
-        return "\n".join([f"{tried:,} cases: {told or 'none'}", *(f"FOUND: {what}" for what in self.findings)])
+        message = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(self.counts.items()))
+        return "\n".join([f"{tried:,} cases: {message or 'none'}", *(f"FOUND: {what}" for what in self.findings)])
 
 
 class TooLong(BaseException):
@@ -70,8 +70,8 @@ def is_sentence(error: BaseException) -> bool:
     """
     message = str(error)
     if isinstance(error, TypeError) and "() " in message and "<" not in message.split("() ")[0]:
-        name, told = message.split("() ", 1)
-        if not re.search(r"(^|\.)_[^_]", name) and told.startswith(("missing ", "got ", "takes ")):
+        name, output = message.split("() ", 1)
+        if not re.search(r"(^|\.)_[^_]", name) and output.startswith(("missing ", "got ", "takes ")):
             return True
     last = traceback.extract_tb(error.__traceback__)[-1]
     inside = Path(last.filename).is_relative_to(ROOT / "tinytensor") or Path(last.filename).is_relative_to(
@@ -98,5 +98,5 @@ class Diary:
     def enter(self, case: str) -> None:
         self.number += 1
         if self.file is not None:
-            told = f"case {self.number:,}, {case}"
-            os.pwrite(self.file, told.encode("utf-8", "replace")[:1000].ljust(1000), 0)
+            message = f"case {self.number:,}, {case}"
+            os.pwrite(self.file, message.encode("utf-8", "replace")[:1000].ljust(1000), 0)

@@ -173,13 +173,13 @@ def errors(name: str) -> dict[str, list[tuple[float, float]]]:
 @pytest.mark.parametrize("name", TABLE)
 def test_relative_error_is_at_most_a_millionth(name):
     """Where ABOVE has an entry, the largest error is the one that it states, and lies where it says."""
-    for what, found in errors(name).items():
-        assert len(found) > 500, "too few right values are normal numbers"
+    for what, entry in errors(name).items():
+        assert len(entry) > 500, "too few right values are normal numbers"
         low, high, bound, _ = ABOVE.get((name, what), (np.inf, -np.inf, 0.0, ""))
-        outside = [(error, x) for x, error in found if not low <= x <= high]
+        outside = [(error, x) for x, error in entry if not low <= x <= high]
         assert max(outside, default=(0,))[0] <= LARGEST, (what, max(outside))
         if low <= high:
-            worst = max(error for x, error in found if low <= x <= high)
+            worst = max(error for x, error in entry if low <= x <= high)
             assert LARGEST < worst <= bound, f"{what}: {worst}, so change ABOVE"
             assert worst > bound / 2 or np.isinf(bound), f"{what}: {worst} is far below {bound}"
 

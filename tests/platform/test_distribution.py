@@ -59,13 +59,13 @@ def test_advice_fits_the_place(monkeypatch, tmp_path):
 def advice(text: str) -> list[str]:
     """What a program's texts tell the user to install by pip, each up to the end of its line."""
     texts = [n.value for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
-    return [found for each in texts for found in re.findall(r"pip install (.*)", each)]
+    return [entry for each in texts for entry in re.findall(r"pip install (.*)", each)]
 
 
 def test_extras_are_advised_by_the_one_function():
     sources = [path for room in ROOMS for path in (ROOT / room).rglob("*.py") if path.name != "distribution.py"]
-    told = {path: [x for x in advice(path.read_text()) if "[" in x or "tinytensor" in x] for path in sources}
-    assert {path: found for path, found in told.items() if found} == {}
+    message = {path: [x for x in advice(path.read_text()) if "[" in x or "tinytensor" in x] for path in sources}
+    assert {path: entry for path, entry in message.items() if entry} == {}
 
 
 def test_advice_is_found():

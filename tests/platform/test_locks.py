@@ -18,22 +18,22 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no f
 
 def is_open(lock) -> bool:
     """Can another thread take the lock?"""
-    found = []
+    results = []
 
     def attempt():
-        found.append(lock.acquire(blocking=False))
-        if found[0]:
+        results.append(lock.acquire(blocking=False))
+        if results[0]:
             lock.release()
 
     thread = threading.Thread(target=attempt)
     thread.start()
     thread.join()
-    return found[0]
+    return results[0]
 
 
-@pytest.mark.parametrize("again", [True, False])
-def test_a_new_lock_is_open_and_the_old_one_is_left(again):
-    held = ThreadLock(again)
+@pytest.mark.parametrize("second", [True, False])
+def test_a_new_lock_is_open_and_the_old_one_is_left(second):
+    held = ThreadLock(second)
     with held.lock:
         assert not is_open(held.lock)
         locks.renew_all()  # as in the child of a fork inside the lock

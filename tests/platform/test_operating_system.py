@@ -171,7 +171,7 @@ def test_names_of_files_are_allowed_on_windows(monkeypatch):
     monkeypatch.setattr(tried, "UNTESTED", tried.untested("3.99", "9.9", "9.9"))
     assert not set(tried._note().name) & set('<>:"/\\|?*')
     assert short("add_float32") == "add_float32"
-    one, other = (short(f"attention_{'float324_' * 20}{kind}") for kind in ("int64", "int32"))
+    one, other = (short(f"attention_{'float324_' * 20}{dtype}") for dtype in ("int64", "int32"))
     assert one != other and len(one) == len(other) == LONGEST
 
 
@@ -186,7 +186,7 @@ def trees(package: str) -> dict[Path, ast.Module]:
 
 def without_encoding(tree: ast.Module) -> list[str]:
     """The calls of a source that read or write text in the encoding of the system, whatever that is."""
-    found = []
+    results = []
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
@@ -196,20 +196,20 @@ def without_encoding(tree: ast.Module) -> list[str]:
         if "encoding" in keywords:
             continue
         if method and name in ("read_text", "write_text"):
-            found.append(ast.unparse(node))
+            results.append(ast.unparse(node))
         elif name == "open" and not (method and ast.unparse(node.func.value) in OTHERS):
             at = 0 if method else 1  # path.open("rb"), open(path, "rb")
             if len(node.args) <= at or "b" not in ast.unparse(node.args[at]):
-                found.append(ast.unparse(node))
+                results.append(ast.unparse(node))
         elif any(keyword.arg == "text" and ast.unparse(keyword.value) == "True" for keyword in node.keywords):
-            found.append(ast.unparse(node))  # of a process that is started
-    return found
+            results.append(ast.unparse(node))  # of a process that is started
+    return results
 
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_text_has_an_encoding(package):
-    found = {str(path): calls for path, tree in trees(package).items() if (calls := without_encoding(tree))}
-    assert trees(package) and not found, 'give encoding="utf-8": Windows has another one'
+    results = {str(path): calls for path, tree in trees(package).items() if (calls := without_encoding(tree))}
+    assert trees(package) and not results, 'give encoding="utf-8": Windows has another one'
 
 
 def test_missing_encodings_are_noticed():

@@ -31,8 +31,8 @@ def imported(text: str) -> set[tuple[str, str]]:
 
 def test_list_of_private_imports_is_complete():
     sources = (ROOT / "tinytensor").rglob("*.py")
-    found = {pair for path in sources for pair in imported(path.read_text()) if pair[0] not in PUBLIC}
-    assert found == {(module, name) for module, names in IMPORTED.items() for name in names.split()}
+    results = {pair for path in sources for pair in imported(path.read_text()) if pair[0] not in PUBLIC}
+    assert results == {(module, name) for module, names in IMPORTED.items() for name in names.split()}
 
 
 def private(sources: list[str]) -> tuple[set[str], set[str]]:
@@ -57,20 +57,20 @@ def test_private_parts_are_there():
         for name in names.split():
             assert hasattr(importlib.import_module(module), name), (module, name)
     (tt.ones(3) @ tt.ones(3)).item()  # compiles with them, or has loaded what was compiled
-    for place, names in ATTRIBUTES.items():
-        module, _, kind = place.rpartition(".")
+    for position, names in ATTRIBUTES.items():
+        module, _, category = position.rpartition(".")
         try:
-            holder = importlib.import_module(place)
+            holder = importlib.import_module(position)
         except ModuleNotFoundError:
-            holder = getattr(importlib.import_module(module), kind)
+            holder = getattr(importlib.import_module(module), category)
         source = Path(sys.modules[module].__file__).read_text() if module in sys.modules else ""
         for name in names.split():
-            assert hasattr(holder, name) or f"self.{name} = " in source or f"self.{name}: " in source, (place, name)
+            assert hasattr(holder, name) or f"self.{name} = " in source or f"self.{name}: " in source, (position, name)
 
 
 def test_untried_versions_are_named():
     assert untested("3.11", "2.1", "0.70.1") == [f"Numba 0.70.1 (tried: {TESTED['Numba'][0]} to {TESTED['Numba'][1]})"]
-    assert [told.split()[0] for told in untested("3.10", "1.26.4", "0.59.0rc1")] == ["Python", "NumPy", "Numba"]
+    assert [message.split()[0] for message in untested("3.10", "1.26.4", "0.59.0rc1")] == ["Python", "NumPy", "Numba"]
     assert untested(*(first for first, _ in TESTED.values())) == []
     assert untested(*(last for _, last in TESTED.values())) == []
 

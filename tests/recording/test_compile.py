@@ -308,9 +308,9 @@ def test_optimizer_state_loaded_between_calls(optimizer):
 
 
 @pytest.mark.parametrize("set_to_none", [False, True])
-@pytest.mark.parametrize("place", ["begin", "end", "before", "after", "never"])
+@pytest.mark.parametrize("position", ["begin", "end", "before", "after", "never"])
 @pytest.mark.parametrize("who", ["optimizer", "module"])
-def test_zero_grad(place, set_to_none, who):
+def test_zero_grad(position, set_to_none, who):
     def program(wrap):
         model = mlp()
         opt = tt.optim.SGD(model.parameters(), lr=0.1)
@@ -318,24 +318,24 @@ def test_zero_grad(place, set_to_none, who):
 
         @wrap
         def step(x, y):
-            if place == "begin":
+            if position == "begin":
                 zero(set_to_none=set_to_none)
             loss = F.cross_entropy(model(x), y)
             loss.backward()
             opt.step()
-            if place == "end":
+            if position == "end":
                 zero(set_to_none=set_to_none)
             return loss
 
         for i in range(6):
-            if place == "before":
+            if position == "before":
                 zero(set_to_none=set_to_none)
             yield step(*batch(i))
             yield model
-            if place == "after":
+            if position == "after":
                 zero(set_to_none=set_to_none)
 
-    same(program, [2 if place == "never" or not set_to_none else 1])
+    same(program, [2 if position == "never" or not set_to_none else 1])
 
 
 @pytest.mark.parametrize("dtype", [tt.float32, tt.float64])
@@ -1078,14 +1078,14 @@ def test_constants_made_inside_are_made_anew():
     def program(wrap):
         @wrap
         def step(x):
-            total, places, unit, row = tt.tensor([0.0, 0.0]), tt.arange(2), tt.eye(2), tt.linspace(0, 1, 2)
+            total, positions, unit, row = tt.tensor([0.0, 0.0]), tt.arange(2), tt.eye(2), tt.linspace(0, 1, 2)
             total += x
-            places += 1
+            positions += 1
             unit[0] = x
             row.mul_(x)
             fresh = tt.zeros(2)
             fresh[1] = 3.0
-            return total, places, unit, row, fresh
+            return total, positions, unit, row, fresh
 
         for i in range(4):
             yield step(tt.tensor([1.0, float(i)]))
@@ -1517,7 +1517,7 @@ def test_step_that_reads_a_value_runs_eagerly_and_warns_once(look, capsys):
     expected = []
     for function in (step, compiled):
         w.grad, w.data = None, tt.tensor([1.0, 2.0])
-        found = []
+        results = []
         for i in range(3):
             w.grad = None
             if function is compiled and i == 0:
@@ -1527,8 +1527,8 @@ def test_step_that_reads_a_value_runs_eagerly_and_warns_once(look, capsys):
                 seen, y = function(tt.tensor([1.0, i]))
             x = tt.ones(2, requires_grad=True)
             (y * x.sum()).backward()  # a graph that is alive, and that leads on to the parameter
-            found.append(frozen([seen, y.detach(), w, x.grad]))
-        expected.append(found)
+            results.append(frozen([seen, y.detach(), w, x.grad]))
+        expected.append(results)
     assert expected[0] == expected[1]
 
 

@@ -373,14 +373,14 @@ def other(k):
 """
 
 
-def everything(root, kind) -> list:
+def everything(root, cls) -> list:
     """All objects of the program, and its class."""
-    found, left = [kind], [root]
+    results, left = [cls], [root]
     while left:
-        found.append(left.pop())
-        left += [v for v in vars(found[-1]).values() if isinstance(v, kind)]
-        left += getattr(found[-1], "many", [])
-    return found
+        results.append(left.pop())
+        left += [v for v in vars(results[-1]).values() if isinstance(v, cls)]
+        left += getattr(results[-1], "many", [])
+    return results
 
 
 @pytest.mark.parametrize("seed", range(25))

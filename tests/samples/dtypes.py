@@ -297,12 +297,12 @@ def _told(value) -> list:
     return [str(value.dtype).rpartition(".")[2], [n if math.isfinite(n) else str(n) for n in numbers]]
 
 
-def differs(found: list | str, stored: list | str) -> str:
+def differs(result: list | str, stored: list | str) -> str:
     """What is wrong about an answer beside PyTorch's; "" if nothing is."""
-    if isinstance(found, str) or isinstance(stored, str):
-        same = isinstance(found, str) and isinstance(stored, str)
-        return "" if same else f"{found}, where PyTorch gives {stored}"
-    for ours, theirs in zip(found, stored, strict=True):
+    if isinstance(result, str) or isinstance(stored, str):
+        same = isinstance(result, str) and isinstance(stored, str)
+        return "" if same else f"{result}, where PyTorch gives {stored}"
+    for ours, theirs in zip(result, stored, strict=True):
         close = len(ours) == 1 or np.allclose(
             np.array(ours[1], float), np.array(theirs[1], float), rtol=1e-5, atol=1e-6, equal_nan=True
         )

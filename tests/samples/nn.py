@@ -161,18 +161,20 @@ def _probabilities(lib):
     return numbers(lib, "probabilities", 3, 4).softmax(-1)
 
 
-def _recurrent(kind, *shape, start=False, **options):
+def _recurrent(category, *shape, start=False, **options):
     """A program for a recurrent layer or cell of width 3 and 4, from zeros or from a given state."""
 
     def program(lib, name):
-        options_here = {"batch_first": False, **options} if not kind.endswith("Cell") else options
-        module = fill(lib, getattr(lib.nn, kind)(3, 4, dtype=lib.float64, **options_here), name)
+        options_here = {"batch_first": False, **options} if not category.endswith("Cell") else options
+        module = fill(lib, getattr(lib.nn, category)(3, 4, dtype=lib.float64, **options_here), name)
         xs = [numbers(lib, name, *shape).requires_grad_()]
         if start:
             many = options.get("num_layers", 1) * (2 if options.get("bidirectional") else 1)
-            state = shape[:-1] if kind.endswith("Cell") else (many, *((shape[1 - options_here["batch_first"]],)))
-            state = state if len(shape) == 3 or kind.endswith("Cell") else (many,)
-            xs += [numbers(lib, f"{name} {s}", *state, 4).requires_grad_() for s in ("hc" if "LSTM" in kind else "h")]
+            state = shape[:-1] if category.endswith("Cell") else (many, *((shape[1 - options_here["batch_first"]],)))
+            state = state if len(shape) == 3 or category.endswith("Cell") else (many,)
+            xs += [
+                numbers(lib, f"{name} {s}", *state, 4).requires_grad_() for s in ("hc" if "LSTM" in category else "h")
+            ]
         result = module(xs[0], *([tuple(xs[1:])] if len(xs) > 2 else xs[1:]))
         flat = []
         for part in result if isinstance(result, tuple) else (result,):
@@ -183,8 +185,8 @@ def _recurrent(kind, *shape, start=False, **options):
 
 
 RECURRENT = {
-    f"{kind}, {what}": _recurrent(kind, *shape, **options)
-    for kind in ("RNN", "LSTM", "GRU")
+    f"{cls}, {what}": _recurrent(cls, *shape, **options)
+    for cls in ("RNN", "LSTM", "GRU")
     for what, shape, options in (
         ("as it is", (5, 2, 3), {}),
         ("batch first", (2, 3, 3), {"batch_first": True, "start": True}),
@@ -194,8 +196,8 @@ RECURRENT = {
     )
 }
 RECURRENT |= {
-    f"{kind} of {what}": _recurrent(kind, *shape, **options)
-    for kind in ("RNNCell", "LSTMCell", "GRUCell")
+    f"{cls} of {what}": _recurrent(cls, *shape, **options)
+    for cls in ("RNNCell", "LSTMCell", "GRUCell")
     for what, shape, options in (
         ("a batch", (2, 3), {"start": True}),
         ("one vector", (3,), {"start": True}),
@@ -206,31 +208,31 @@ RECURRENT["RNN, relu"] = _recurrent("RNN", 4, 2, 3, nonlinearity="relu")
 RECURRENT["RNNCell, relu"] = _recurrent("RNNCell", 2, 3, nonlinearity="relu")
 
 
-def _packed(kind, *lengths, start=False, **options):
+def _packed(category, *lengths, start=False, **options):
     """A program for a recurrent layer of width 3 and 4 on packed sequences: outputs, padded again, and state."""
 
     def program(lib, name):
         rnn, first = lib.nn.utils.rnn, options.get("batch_first", False)
-        module = fill(lib, getattr(lib.nn, kind)(3, 4, dtype=lib.float64, **options), name)
+        module = fill(lib, getattr(lib.nn, category)(3, 4, dtype=lib.float64, **options), name)
         shape = (len(lengths), max(lengths), 3) if first else (max(lengths), len(lengths), 3)
         xs, begin = [numbers(lib, name, *shape).requires_grad_()], ()
         if start:
             many = options.get("num_layers", 1) * (2 if options.get("bidirectional") else 1)
             state = (many, len(lengths), 4)
-            xs += [numbers(lib, f"{name} {s}", *state).requires_grad_() for s in ("hc" if kind == "LSTM" else "h")]
-            begin = ((xs[1], xs[2]),) if kind == "LSTM" else (xs[1],)
+            xs += [numbers(lib, f"{name} {s}", *state).requires_grad_() for s in ("hc" if category == "LSTM" else "h")]
+            begin = ((xs[1], xs[2]),) if category == "LSTM" else (xs[1],)
         falling = list(lengths) == sorted(lengths, reverse=True)
         packed = rnn.pack_padded_sequence(xs[0], list(lengths), first, enforce_sorted=falling)
         y, last = module(packed, *begin)
-        padded, found = rnn.pad_packed_sequence(y, first, padding_value=0.5, total_length=max(lengths) + 1)
-        return module, xs, [y.data, padded, found.double(), *(last if kind == "LSTM" else (last,))]
+        padded, result = rnn.pad_packed_sequence(y, first, padding_value=0.5, total_length=max(lengths) + 1)
+        return module, xs, [y.data, padded, result.double(), *(last if category == "LSTM" else (last,))]
 
     return program
 
 
 PACKED = {
-    f"{kind}, packed, {what}": _packed(kind, *lengths, **options)
-    for kind in ("RNN", "LSTM", "GRU")
+    f"{cls}, packed, {what}": _packed(cls, *lengths, **options)
+    for cls in ("RNN", "LSTM", "GRU")
     for what, lengths, options in (
         ("as it is", (4, 2, 1), {}),
         ("unsorted, batch first", (1, 4, 2, 3), {"batch_first": True, "start": True}),
@@ -474,10 +476,10 @@ def layer(lib, key):
     module, xs, ys = LAYERS[key](lib, key)
     total = sum((y * numbers(lib, f"{key} g{i}", *y.shape)).sum() for i, y in enumerate(ys))
     total.backward()
-    found = {f"y{i}": y for i, y in enumerate(ys)}
-    found |= {f"x{i}.grad": x.grad for i, x in enumerate(xs)}
-    found |= {f"{name}.grad": p.grad for name, p in module.named_parameters()}
-    return {f"{key}|{name}": np.array(t.detach().numpy(), order="C") for name, t in found.items()}
+    results = {f"y{i}": y for i, y in enumerate(ys)}
+    results |= {f"x{i}.grad": x.grad for i, x in enumerate(xs)}
+    results |= {f"{name}.grad": p.grad for name, p in module.named_parameters()}
+    return {f"{key}|{name}": np.array(t.detach().numpy(), order="C") for name, t in results.items()}
 
 
 # ------------------------------------------------------------------------------------------------------ optimizers
@@ -516,16 +518,16 @@ def trajectory(lib, key, dtype="float64"):
     dtype = getattr(lib, dtype)
     a, b = (numbers(lib, f"start {n}", *s, dtype=dtype).requires_grad_() for n, s in (("a", (3, 4)), ("b", (5,))))
     optimizer = OPTIMIZERS[key](lib.optim, [a, b])
-    found = {}
+    results = {}
     for step in range(1, 11):
         optimizer.zero_grad(set_to_none=True)
         objective(lib, a, b.detach() if step == 2 else b).backward()
         optimizer.step()
         if step in KEPT:
-            found |= {
+            results |= {
                 f"{key}|{dtype_name(dtype)}|{step}|{n}": np.array(p.detach().numpy()) for n, p in (("a", a), ("b", b))
             }
-    return found
+    return results
 
 
 def dtype_name(dtype) -> str:
@@ -549,13 +551,13 @@ def rates(lib, key):
     a, b = (numbers(lib, n, 2).requires_grad_() for n in "ab")
     optimizer = lib.optim.SGD([{"params": [a]}, {"params": [b], "lr": 0.4}], lr=0.1)
     scheduler = SCHEDULES[key](lib.optim.lr_scheduler, optimizer)
-    found = [[g["lr"] for g in optimizer.param_groups]]
+    results = [[g["lr"] for g in optimizer.param_groups]]
     for _ in range(11):
         optimizer.step()
         scheduler.step()
         assert scheduler.get_last_lr() == [g["lr"] for g in optimizer.param_groups]
-        found.append([float(r) for r in scheduler.get_last_lr()])
-    return {f"{key}|rates": np.array(found)}
+        results.append([float(r) for r in scheduler.get_last_lr()])
+    return {f"{key}|rates": np.array(results)}
 
 
 CLIPS = {
@@ -575,5 +577,5 @@ def clipped(lib, key):
     for i, p in enumerate(ps[:-1]):
         p.grad = numbers(lib, f"clip {i}", *p.shape)
     total = CLIPS[key](lib.nn.utils, ps)
-    found = {f"{key}|grad{i}": np.array(p.grad.numpy()) for i, p in enumerate(ps[:-1])}
-    return found if total is None else found | {f"{key}|total": np.array(total.detach().numpy())}
+    results = {f"{key}|grad{i}": np.array(p.grad.numpy()) for i, p in enumerate(ps[:-1])}
+    return results if total is None else results | {f"{key}|total": np.array(total.detach().numpy())}

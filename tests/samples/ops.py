@@ -343,9 +343,9 @@ class Call:
 
     def __call__(self, *inputs, path=None):
         """The outputs; `inputs` takes the place of the tensors that require a gradient."""
-        given = iter(inputs or self.inputs)
+        arguments = iter(inputs or self.inputs)
         leaves = iter(
-            [(next(given) if spec.grad else x, spec) for x, spec in zip(self.leaves, self.specs, strict=True)]
+            [(next(arguments) if spec.grad else x, spec) for x, spec in zip(self.leaves, self.specs, strict=True)]
         )
 
         def build(spec):
@@ -416,9 +416,9 @@ def gradient_difference(got: list, expected: list, tolerance: float) -> str:
             continue
         g = np.zeros_like(e) if g is None else g
         e = np.zeros_like(g) if e is None else e
-        told = difference(g, e, tolerance)
-        if told:
-            return f"gradient of input {i}: {told}"
+        message = difference(g, e, tolerance)
+        if message:
+            return f"gradient of input {i}: {message}"
     return ""
 
 
@@ -796,15 +796,15 @@ for name in ("sum", "mean", "var", "std", "amax", "amin", "logsumexp"):
     S(spellings, T(3, dtype="float32"), dim=0)
     S(spellings, C([[nan, 1.0], [inf, 1.0], [-inf, 1.0], [inf, -inf], [1.0, 1.0]]), dim=1)
     S(spellings, C([[nan, 1.0], [1.0, 1.0]], grad=True), dim=1).kink()
-    told = "std|var" if name == "std" else name
-    E(f"Tensor.{name}", T(3, 4), dim=2, raises=IndexError, match=(told, 2))
-    E(f"Tensor.{name}", T(3, 4), dim=-3, raises=IndexError, match=(told, -3))
+    words = "std|var" if name == "std" else name
+    E(f"Tensor.{name}", T(3, 4), dim=2, raises=IndexError, match=(words, 2))
+    E(f"Tensor.{name}", T(3, 4), dim=-3, raises=IndexError, match=(words, -3))
     E(
         f"Tensor.{name}",
         T(3, 4),
         dim=(0, -2),
         raises=RuntimeError,
-        match=(told, "twice|repeated|more than once|multiple"),
+        match=(words, "twice|repeated|more than once|multiple"),
     )
 for name in ("sum", "mean"):
     S(f"Tensor.{name} {name}", T(0))
@@ -1269,12 +1269,12 @@ ADVANCED = [
 for x, index in ADVANCED:
     S("operator.getitem Tensor.__getitem__", x, index)
 S("operator.getitem", T(7, 3), I(20, high=7)).once()  # many repeats: the gradient is a sum
-for index, told in (
+for index, words in (
     (4, (4,)), (-5, (-5, r"\b4\b")), ((0, 5), (5,)), ((0, 0, 0), (r"\b3\b|\(4, 5\)|too many",)), (INT([0, 4]), (4,)),
     ((ROWS, INT([0, 1])), (r"\(2,?\)|broadcast",)), (B(3), (3, 4)), ((slice(None), B(3)), (3, 5)),
     (T(3, grad=False), ("float",)),
 ):  # fmt: skip
-    E("operator.getitem", T(4, 5), index, raises=(IndexError, RuntimeError), match=("index", *told))
+    E("operator.getitem", T(4, 5), index, raises=(IndexError, RuntimeError), match=("index", *words))
 E("operator.getitem", T(4, 5), 1.5, raises=(IndexError, TypeError), match=("index", r"(1\.5|float)"))
 E("operator.getitem", T(4, 5), "a", raises=(IndexError, TypeError, RuntimeError), match=("index", "(a|str)"))
 E("operator.getitem", T(), 0, raises=IndexError, match=("index", r"(0-d|\(\)|too many)"))

@@ -96,16 +96,16 @@ def rates(lib, key, by_hand=False):
         schedulers = [PLATEAUS[key](lib.optim.lr_scheduler, optimizer)]
     else:
         schedulers = SCHEDULES[key](lib.optim.lr_scheduler, optimizer)
-    found = []
+    results = []
     for t in range(STEPS):
-        found.append([float(g[name]) for g in optimizer.param_groups for name in ("lr", "momentum")])
+        results.append([float(g[name]) for g in optimizer.param_groups for name in ("lr", "momentum")])
         optimizer.step()
         if by_hand and t == 9:
             for group in optimizer.param_groups:
                 group["lr"] *= 0.5
         for scheduler in schedulers:
             scheduler.step(*([METRICS[t]] if key in PLATEAUS else []))
-    return {f"{key}{', by hand' if by_hand else ''}|rates": np.array(found)}
+    return {f"{key}{', by hand' if by_hand else ''}|rates": np.array(results)}
 
 
 ALL_RATES = [(key, by_hand) for key in (*SCHEDULES, *PLATEAUS) for by_hand in (False, True)]
@@ -139,8 +139,8 @@ def trajectory(lib, key, wrap=lambda step: step):
 
     step = wrap(step)
     losses = [float(step(lib.tensor(3.0 * math.cos(t) + 1.0, dtype=lib.float64))) for t in range(12)]
-    found = {f"{key}|p{i}": np.array(p.detach().numpy()) for i, p in enumerate(ps)}
-    return found | {f"{key}|losses": np.array(losses)}
+    results = {f"{key}|p{i}": np.array(p.detach().numpy()) for i, p in enumerate(ps)}
+    return results | {f"{key}|losses": np.array(losses)}
 
 
 QUASI_NEWTON = {
@@ -150,7 +150,7 @@ QUASI_NEWTON = {
 }
 
 
-def quasi_newton(lib, key, again=lambda optimizer: optimizer):
+def quasi_newton(lib, key, second=lambda optimizer: optimizer):
     """Three steps in a curved valley; `again` gets the optimizer before each step."""
     x = lib.tensor([-1.2, 1.0], dtype=lib.float64).requires_grad_()
     rest = [numbers(lib, "rest", 2, 3).requires_grad_(), lib.tensor([3.0], dtype=lib.float64).requires_grad_()]
@@ -165,7 +165,7 @@ def quasi_newton(lib, key, again=lambda optimizer: optimizer):
 
     returned = []
     for _ in range(3):
-        optimizer = again(optimizer)
+        optimizer = second(optimizer)
         returned.append(optimizer.step(closure).item())
-    found = {"losses": losses, "returned": returned, "x": x.tolist(), "rest": rest[0].tolist()}
-    return {f"{key}|{what}": np.array(values) for what, values in found.items()}
+    results = {"losses": losses, "returned": returned, "x": x.tolist(), "rest": rest[0].tolist()}
+    return {f"{key}|{what}": np.array(values) for what, values in results.items()}

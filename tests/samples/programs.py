@@ -31,8 +31,8 @@ def checksum(*arrays: np.ndarray) -> int:
 class Drawn:
     """Random choices that depend on the program's number alone (RandomState's stream is frozen by NumPy's policy)."""
 
-    def __init__(self, kind: str, number: int):
-        self.random = np.random.RandomState(zlib.crc32(f"{kind}/{number}".encode()))
+    def __init__(self, category: str, number: int):
+        self.random = np.random.RandomState(zlib.crc32(f"{category}/{number}".encode()))
 
     def below(self, n: int) -> int:
         return int(self.random.randint(n))
@@ -198,8 +198,10 @@ def run_key(lib, number: int) -> tuple[int, int]:
         y[key] *= 0.5
     if action != "read":
         result = y
-        places = of(lib.arange(y.numel()).reshape(y.shape)[key])
-        if len(np.unique(places)) < places.size:  # which of several writes has the gradient PyTorch leaves open, too
+        positions = of(lib.arange(y.numel()).reshape(y.shape)[key])
+        if (
+            len(np.unique(positions)) < positions.size
+        ):  # which of several writes has the gradient PyTorch leaves open, too
             return checksum(of(result)), checksum()
     (result * numbers(lib, tuple(result.shape))).sum().backward()
     return checksum(of(result)), checksum(*(gradient(v) for v in inputs))
@@ -277,7 +279,7 @@ def change(d: Drawn, lib, t, w):
     return what
 
 
-def run_view(lib, number: int, told: Callable[[str], None] = lambda line: None) -> tuple[int, int]:
+def run_view(lib, number: int, log: Callable[[str], None] = lambda line: None) -> tuple[int, int]:
     """Checksums of all tensors in the end, and of the gradients of two leaves."""
     d = Drawn("views", number)
     x, w = numbers(lib, d.shape(1, 3), -3.0, grad=True), numbers(lib, (), 2.0, grad=True)
@@ -289,21 +291,21 @@ def run_view(lib, number: int, told: Callable[[str], None] = lambda line: None) 
         if act < 45:
             what, view = view_of(d, pool[i])
             pool.append(view)
-            told(f"{len(pool) - 1} = {what} of {i}: {tuple(view.shape)}")
+            log(f"{len(pool) - 1} = {what} of {i}: {tuple(view.shape)}")
         elif act < 80:
-            told(f"change {i}: {change(d, lib, pool[i], w)}")
+            log(f"change {i}: {change(d, lib, pool[i], w)}")
         elif act < 86:
             pool[i].mul_(pool[d.below(len(pool))].sum())
-            told(f"{i} times a sum")
+            log(f"{i} times a sum")
         elif act < 90:
             with lib.no_grad():
-                told(f"change {i} under no_grad: {change(d, lib, pool[i], w)}")
+                log(f"change {i} under no_grad: {change(d, lib, pool[i], w)}")
         elif act < 94:
             pool.append(pool[i].detach())
-            told(f"{len(pool) - 1} = {i}, detached")
+            log(f"{len(pool) - 1} = {i}, detached")
         else:
             taken.append(pool[i] * pool[i])
-            told(f"a square of {i}")
+            log(f"a square of {i}")
     loss = w * 0
     for i, t in enumerate([*pool, *taken]):
         loss = loss + (t * numbers(lib, tuple(t.shape), i + 1.0)).sum()
@@ -321,8 +323,8 @@ ENDS = ["backward", "twice", "inputs", "grad", "grad of grad", "grad of grad", "
 class Hooked:
     """A program of views, changes in place, hooks, and derivatives of first and second order, while it runs."""
 
-    def __init__(self, lib, number: int, told: Callable[[str], None]):
-        self.d, self.lib, self.told = Drawn("hooks", number), lib, told
+    def __init__(self, lib, number: int, log: Callable[[str], None]):
+        self.d, self.lib, self.log = Drawn("hooks", number), lib, log
         self.x = numbers(lib, self.d.shape(1, 2), -2.0, grad=True)
         self.w = numbers(lib, (), 2.0, grad=True)
         self.pool = [self.x * (self.w if self.d.chance(0.3) else 1)]
@@ -337,7 +339,7 @@ class Hooked:
     def new(self, t, what: str, view_of: int | None = None) -> None:
         if view_of is not None:
             self.view_of[len(self.pool)] = view_of
-        self.told(f"{len(self.pool)} = {what}: {tuple(t.shape)}")
+        self.log(f"{len(self.pool)} = {what}: {tuple(t.shape)}")
         self.pool.append(t)
 
     def act(self) -> None:
@@ -353,7 +355,7 @@ class Hooked:
                 return
             self.changed_off = self.changed_off or off
             with lib.no_grad() if off else contextlib.nullcontext():
-                self.told(f"change {i}{' under no_grad' * off}: {change(d, lib, t, self.w)}")
+                self.log(f"change {i}{' under no_grad' * off}: {change(d, lib, t, self.w)}")
         elif act < 64:
             self.new(*self.computed(i))
         elif act < 68:
@@ -367,13 +369,13 @@ class Hooked:
             if t.requires_grad and not (self.changed_off and i in self.view_of):
                 self.noted_views = self.noted_views or i in self.view_of
                 t.retain_grad()
-                self.told(f"{i} keeps its gradient")
+                self.log(f"{i} keeps its gradient")
         elif act < 96:
             self.hook_of_accumulation(*d.one(((self.x, "x"), (self.w, "w"))))
         elif self.handles:
             j = d.below(len(self.handles))
             self.handles[j].remove()
-            self.told(f"without hook {j}")
+            self.log(f"without hook {j}")
 
     def is_view_with_hooks(self, i: int) -> bool:
         """Is this a view, and has it or one of the views that it was taken of a hook?"""
@@ -414,7 +416,7 @@ class Hooked:
 
         self.hooked.add(of_what)
         self.noted_views = self.noted_views or of_what in self.view_of
-        self.told(f"hook {k} of {of_what}: {what}")
+        self.log(f"hook {k} of {of_what}: {what}")
         self.handles.append(holder.register_hook(called))
         self.seen.append(seen)
 
@@ -427,7 +429,7 @@ class Hooked:
             if doubles:
                 leaf.grad = leaf.grad * 2
 
-        self.told(f"hook {len(self.handles)} of what {name} accumulates{', doubled' * doubles}")
+        self.log(f"hook {len(self.handles)} of what {name} accumulates{', doubled' * doubles}")
         self.handles.append(leaf.register_post_accumulate_grad_hook(called))
         self.seen.append(seen)
 
@@ -442,7 +444,7 @@ class Hooked:
         others = [(i, t) for i, t in enumerate(self.pool) if t.requires_grad and i not in without]
         i, t = d.one(others or [("x", self.x)])
         inputs, names = ([self.x, self.w], "x, w") if d.chance(0.6) else ([self.x, t], f"x, {i}")
-        self.told(f"{end}, by {names}" if "grad" in end or end == "inputs" else end)
+        self.log(f"{end}, by {names}" if "grad" in end or end == "inputs" else end)
         if end in ("backward", "twice"):
             loss.backward(retain_graph=end == "twice")
             if end == "twice":
@@ -460,15 +462,15 @@ class Hooked:
             first = [g for g in first if g is not None]
         values = [of(g).copy() for g in first]
         square = d.chance(0.3)
-        again = [(g * g if square else g * numbers(lib, tuple(g.shape))).sum() for g in first if g.requires_grad]
-        if again:
-            sum(again).backward()
+        second = [(g * g if square else g * numbers(lib, tuple(g.shape))).sum() for g in first if g.requires_grad]
+        if second:
+            sum(second).backward()
         return values
 
 
-def run_hooks(lib, number: int, told: Callable[[str], None] = lambda line: None) -> tuple[int, int]:
+def run_hooks(lib, number: int, log: Callable[[str], None] = lambda line: None) -> tuple[int, int]:
     """Checksums of all tensors in the end, and of all gradients: of leaves, kept, returned, seen by hooks."""
-    p = Hooked(lib, number, told)
+    p = Hooked(lib, number, log)
     for _ in range(4 + p.d.below(9)):
         p.act()
     gradients = p.end()
@@ -488,10 +490,10 @@ KINDS = {"keys": (run_key, 6000), "views": (run_view, 4000), "hooks": (run_hooks
 REFUSALS = (RuntimeError, IndexError, TypeError, ValueError, OverflowError)
 
 
-def answer(lib, kind: str, number: int) -> tuple[int, int]:
+def answer(lib, category: str, number: int) -> tuple[int, int]:
     """The two checksums of a program, or REFUSED."""
     try:
-        return KINDS[kind][0](lib, number)
+        return KINDS[category][0](lib, number)
     except REFUSALS:
         return REFUSED
 

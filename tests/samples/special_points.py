@@ -96,12 +96,12 @@ def evaluate(lib, F, case: str, real: str) -> dict[str, np.ndarray]:
         if not case.endswith("nothing"):
             raise
         return {"refused": np.array(True)}
-    found = {"value": result}
+    results = {"value": result}
 
     def derive(order: str, of: list, weights: list) -> list:
-        again = order == "first"
-        slopes = lib.autograd.grad(of, list(inputs.values()), weights, create_graph=again, allow_unused=True)
-        found.update({f"{order} {n}": g for n, g in zip(inputs, slopes, strict=True) if g is not None})
+        second = order == "first"
+        slopes = lib.autograd.grad(of, list(inputs.values()), weights, create_graph=second, allow_unused=True)
+        results.update({f"{order} {n}": g for n, g in zip(inputs, slopes, strict=True) if g is not None})
         return [g for g in slopes if g is not None and g.requires_grad]
 
     try:
@@ -113,4 +113,4 @@ def evaluate(lib, F, case: str, real: str) -> dict[str, np.ndarray]:
     except RuntimeError as refusal:  # PyTorch has no derivative of some, or no second one
         if not any(words in str(refusal) for words in ("not implemented", "unsupported")):
             raise
-    return {name: np.array(a.detach().clone().tolist(), str(a.dtype).rpartition(".")[2]) for name, a in found.items()}
+    return {name: np.array(a.detach().clone().tolist(), str(a.dtype).rpartition(".")[2]) for name, a in results.items()}

@@ -75,15 +75,15 @@ def shapes(c: dict) -> dict[str, tuple]:
     if c["bias"]:
         attention |= {f"beta_{x}": (d,) for x in "QKVO"}
     ffn = {"W_1": (d, d_ff), "b_1": (d_ff,), "W_2": (d_ff, d), "b_2": (d,)}
-    found = {"W_Embedding": (n_vol, d), "b_S": (n_vol,)} | ({} if c["tied"] else {"W_S": (d, n_vol)})
+    results = {"W_Embedding": (n_vol, d), "b_S": (n_vol,)} | ({} if c["tied"] else {"W_S": (d, n_vol)})
     for half, attentions in (("encoder", ["attention"]), ("decoder", ["masked", "attention"])):
         parts = dict.fromkeys(attentions, attention) | {"ffn": ffn}
         parts |= {f"add_{name}.norm": norm for name in list(parts)}
         for i in range(c["N"]):
-            found |= {f"{half}.{i}.{part}.{name}": s for part, of in parts.items() for name, s in of.items()}
+            results |= {f"{half}.{i}.{part}.{name}": s for part, of in parts.items() for name, s in of.items()}
         if c["norm"] == "before":
-            found |= {f"{half}_norm.{name}": s for name, s in norm.items()}
-    return found
+            results |= {f"{half}_norm.{name}": s for name, s in norm.items()}
+    return results
 
 
 def value(c: dict, name: str, shape: tuple) -> np.ndarray:
@@ -177,7 +177,7 @@ def in_pytorch(torch, changes: dict, lengths) -> dict[str, np.ndarray]:
         label_smoothing=c["label_smoothing"],
     )  # fmt: skip
     loss.backward()
-    found = {"logits": logits, "loss": loss} | {
+    result = {"logits": logits, "loss": loss} | {
         f"{name}.grad": t.grad for name, t in p.items() if not (c["bare"] and name.endswith(BARE))
     }
-    return {name: np.array(t.detach().numpy(), order="C") for name, t in found.items()}
+    return {name: np.array(t.detach().numpy(), order="C") for name, t in result.items()}

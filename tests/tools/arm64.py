@@ -74,10 +74,10 @@ def emulator() -> str:
             f"this machine is {platform.system()} on {platform.machine()}; the emulation needs Debian on x86_64. "
             "On ARM64 itself run the tests as they are: python -m pytest"
         )
-    found = next(filter(None, map(shutil.which, QEMU)), None)
-    if found is None:
+    result = next(filter(None, map(shutil.which, QEMU)), None)
+    if result is None:
         raise Missing("QEMU is missing: apt-get install qemu-user-static (from Debian 13 on: qemu-user)")
-    return found
+    return result
 
 
 def do(command: list[str], failed: str, **environment: str) -> None:
@@ -244,16 +244,19 @@ def emulated(job: str) -> int:
 
 def run_part(part: str, emulation: Emulation) -> tuple[bool, str]:
     """Run a part: whether it passed, and what to say of it."""
-    well, told = emulation.run(part)
+    well, message = emulation.run(part)
     log = emulation.folder / f"{part}.log"
-    if told is None or (part == TRAINING and not well):
+    if message is None or (part == TRAINING and not well):
         last = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
         return False, f"the emulated process has ended early; {log} ends with\n{last}"
     if part == TRAINING:
-        wrong = compared(losses(), told)
-        return not wrong, wrong or f"{STEPS} losses, from {told[0]:.4f} to {told[-1]:.4f}, are those of this machine"
-    said = f"{told['passed']} tests passed"
-    return well, said if well else f"{said}, {told['others']} failed or were skipped: see {log}"
+        wrong = compared(losses(), message)
+        return (
+            not wrong,
+            wrong or f"{STEPS} losses, from {message[0]:.4f} to {message[-1]:.4f}, are those of this machine",
+        )
+    said = f"{message['passed']} tests passed"
+    return well, said if well else f"{said}, {message['others']} failed or were skipped: see {log}"
 
 
 def main(arguments: list[str] | None = None) -> int:

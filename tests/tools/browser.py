@@ -20,10 +20,10 @@ def chromium(width: int = 1280, height: int = 900, dark: bool = False, requests:
     except ImportError:
         missing.append("selenium")
     if missing:
-        told = f"no {' and no '.join(missing)}: apt-get install chromium chromium-driver, pip install selenium"
+        message = f"no {' and no '.join(missing)}: apt-get install chromium chromium-driver, pip install selenium"
         if os.environ.get("NEEDS_BROWSER") == "1":
-            pytest.fail(told)
-        pytest.skip(told)
+            pytest.fail(message)
+        pytest.skip(message)
     options = webdriver.ChromeOptions()
     quiet = ("quic", "background-networking", "component-update", "sync")  # it shall ask nothing of the network
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage"):

@@ -267,8 +267,8 @@ class Found:
         keep = ~((x > function.largest) | (x < function.smallest))
         x, y = (x, y) if keep.all() else (x[keep], y[keep])
         ends = float(function.low), float(function.high), float(function.least), float(function.most)
-        kind = function.cells, function.read, function.flushes
-        compare(x, y, table(self.name), *ends, *kind, self.worst, self.where, self.counts)
+        category = function.cells, function.read, function.flushes
+        compare(x, y, table(self.name), *ends, *category, self.worst, self.where, self.counts)
 
     @property
     def error(self) -> float:
@@ -280,12 +280,12 @@ class Found:
         return bool(self.error <= BOUNDS[self.name] and self.counts[WRONG] == 0 and small)
 
     def __str__(self):
-        kinds = {RELATIVE: "relative", ULP: "ulp", SMALL: "units of the least number"}
+        categories = {RELATIVE: "relative", ULP: "ulp", SMALL: "units of the least number"}
         if FUNCTIONS[self.name].absolute:
-            kinds = {ABSOLUTE: "absolute"}
-        told = [f"{self.worst[k]:.5g} {kind} at {float(self.where[k])!r}" for k, kind in kinds.items()]
+            categories = {ABSOLUTE: "absolute"}
+        messages = [f"{self.worst[k]:.5g} {category} at {float(self.where[k])!r}" for k, category in categories.items()]
         return (
-            f"{self.name} ({SIMD}): {'; '.join(told)}; {self.counts[NOT_NEAREST]:,} results are not the nearest; "
+            f"{self.name} ({SIMD}): {'; '.join(messages)}; {self.counts[NOT_NEAREST]:,} results are not the nearest; "
             f"{self.counts[WRONG]} special values are wrong; documented bound {BOUNDS[self.name]:.3g} "
             f"{'holds' if self.holds() else 'IS WRONG'}"
         )
@@ -306,11 +306,11 @@ def measured(name: str, piece: int, of: int) -> Found:
     """One of several shares of all 2^32 numbers, counted from 0, with a bar."""
     from tqdm import tqdm
 
-    found = Found.nothing(name)
+    results = Found.nothing(name)
     mine = range(BLOCKS * piece // of, BLOCKS * (piece + 1) // of)
     for block in tqdm(mine, desc=name, unit="block", disable=None):
-        found.add(np.arange(block * BLOCK, (block + 1) * BLOCK, dtype=np.uint64).astype(np.uint32).view(np.float32))
-    return found
+        results.add(np.arange(block * BLOCK, (block + 1) * BLOCK, dtype=np.uint64).astype(np.uint32).view(np.float32))
+    return results
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -327,9 +327,9 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"there are no more than {BLOCKS:,} shares, and not {of:,}")
     right = True
     for name in options.functions or FUNCTIONS:
-        found = measured(name, piece, of)
-        print(found, flush=True)
-        right = right and found.holds()
+        result = measured(name, piece, of)
+        print(result, flush=True)
+        right = right and result.holds()
     return 0 if right else 1
 
 

@@ -13,10 +13,10 @@ LIMIT = 300  # seconds after which a program hangs
 
 def mpiexec() -> str:
     """The path of mpiexec; RuntimeError if it is not installed."""
-    found = shutil.which("mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
-    if found is None:
+    executable = shutil.which("mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    if executable is None:
         raise RuntimeError("mpiexec is not installed: pip install -e '.[mpi]' brings it, with mpi4py")
-    return found
+    return executable
 
 
 def start(ranks: int, *command: object, **environment: str) -> subprocess.Popen:

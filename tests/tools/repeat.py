@@ -34,14 +34,14 @@ OTHERS = frozenset(
 
 def _words_of(node: ast.AST) -> set[str]:
     """The names in a piece of code: variables, attributes, arguments (of a test: its fixtures), what is imported."""
-    found = set()
+    results = set()
     for inner in ast.walk(node):
         match inner:
             case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
-                found.add(name)
+                results.add(name)
             case ast.Import(names=names) | ast.ImportFrom(names=names):
-                found.update(part for alias in names for part in alias.name.split("."))
-    return found
+                results.update(part for alias in names for part in alias.name.split("."))
+    return results
 
 
 @cache

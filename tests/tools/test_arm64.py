@@ -26,8 +26,8 @@ def test_losses_that_differ_in_a_last_bit_agree():
 @pytest.mark.parametrize("step", [0, arm64.STEPS - 1])
 @pytest.mark.parametrize("factor", [1 + 1e-5, 1 - 1e-5, -1, math.nan, math.inf])
 def test_wrong_loss_is_noticed(step, factor):
-    told = arm64.compared(LOSSES, changed(step, LOSSES[step] * factor))
-    assert told.startswith(f"the loss of step {step + 1} is ")
+    message = arm64.compared(LOSSES, changed(step, LOSSES[step] * factor))
+    assert message.startswith(f"the loss of step {step + 1} is ")
 
 
 def test_missing_losses_are_noticed():
@@ -54,15 +54,15 @@ def emulation(folder, code: int, text: str) -> arm64.Emulation:
     ],
 )
 def test_part_passes_only_with_its_tests(tmp_path, code, text, well, said):
-    passed, told = arm64.run_part("samples", emulation(tmp_path, code, text))
-    assert passed is well and said in told
+    passed, message = arm64.run_part("samples", emulation(tmp_path, code, text))
+    assert passed is well and said in message
 
 
 def test_wrong_losses_fail_the_training_part(tmp_path, monkeypatch):
     monkeypatch.setattr(arm64, "losses", lambda: LOSSES)
     for name, there, well in (("right", LOSSES, True), ("wrong", changed(7, 6.0), False)):
-        passed, told = arm64.run_part("training", emulation(tmp_path / name, 0, json.dumps(there)))
-        assert passed is well and ("step 8" in told) is not well
+        passed, message = arm64.run_part("training", emulation(tmp_path / name, 0, json.dumps(there)))
+        assert passed is well and ("step 8" in message) is not well
 
 
 def test_skipped_test_does_not_count_as_passed():
@@ -91,8 +91,8 @@ def test_missing_network_is_told(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(arm64, "emulator", lambda: "qemu")
     monkeypatch.setattr(subprocess, "run", fails)
     assert arm64.main(["--folder", str(tmp_path)]) == 2
-    told = capsys.readouterr().err
-    assert "is there a network?" in told and "Could not resolve the mirror" in told
+    output = capsys.readouterr().err
+    assert "is there a network?" in output and "Could not resolve the mirror" in output
     assert not (tmp_path / "complete").exists()
 
 

@@ -9,9 +9,9 @@ from tests.tools.lowest_versions import PROJECT, lowest
 
 def test_lowest_versions_are_printed_for_each_need():
     project = tomllib.loads(PROJECT.read_text())["project"]
-    found = lowest(project, ["train"])
-    assert len(found) == len(project["dependencies"]) + len(project["optional-dependencies"]["train"])
-    assert all(need.count("==") == 1 and ">" not in need for need in found)
+    result = lowest(project, ["train"])
+    assert len(result) == len(project["dependencies"]) + len(project["optional-dependencies"]["train"])
+    assert all(need.count("==") == 1 and ">" not in need for need in result)
 
 
 def test_need_without_a_bound_is_refused():

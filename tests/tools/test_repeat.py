@@ -60,15 +60,15 @@ def test_threads_option_selects_tests_of_threads(tmp_path):
 
 
 def test_tests_of_threads_processes_and_time_are_found():
-    found = {
+    results = {
         "fast/test_launch_cache.py": THREADS,
         "kernels/test_softmax.py": OTHERS,
         "models/training/test_checkpoint.py": OTHERS,
         "distributed/test_distributed.py": OTHERS,
     }
-    for file, kind in found.items():
+    for file, category in results.items():
         tests = {name: used for name, used in words(ROOT / "tests" / file).items() if name.startswith("test_")}
-        assert any(used & kind for used in tests.values()), file
+        assert any(used & category for used in tests.values()), file
     assert not all(
         used & (THREADS | OTHERS) for used in words(ROOT / "tests" / "fast" / "test_launch_cache.py").values()
     )

@@ -135,8 +135,8 @@ def waves():
 @pytest.mark.parametrize(("dtype", "rtol"), [("float32", 2e-5), ("float64", 1e-10)])
 def test_waves_are_fitted_as_in_pytorch(waves, dtype, rtol):
     losses, length = json.loads((HERE / "waves.json").read_text())[dtype]
-    found, ends_at = waves.fit(getattr(tt, dtype))
-    np.testing.assert_allclose(found, losses, rtol=rtol)
+    actual, ends_at = waves.fit(getattr(tt, dtype))
+    np.testing.assert_allclose(actual, losses, rtol=rtol)
     assert ends_at == pytest.approx(length, rel=rtol)
 
 

@@ -104,5 +104,5 @@ def fit(dtype):
 
 
 if __name__ == "__main__":
-    found = {str(dtype).removeprefix("torch."): fit(dtype) for dtype in (torch.float32, torch.float64)}
-    Path(__file__).with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
+    fits = {str(dtype).removeprefix("torch."): fit(dtype) for dtype in (torch.float32, torch.float64)}
+    Path(__file__).with_suffix(".json").write_text(json.dumps(fits, indent=1) + "\n")

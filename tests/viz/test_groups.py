@@ -42,10 +42,10 @@ def groups_of(seen) -> dict[str, str]:
 
 def test_each_call_of_a_module_is_a_group():
     net, loss = twice()
-    found = groups_of(look(loss, {"net": net}))
-    assert found["net.inner.0"] == "net.inner" and found["net.inner.0₂"] == "net.inner₂"
-    assert found["net.middle"] == "net" and found["net.out"] == "net"
-    assert found[f"#{len(found)}"] == ""  # the sum stands outside
+    result = groups_of(look(loss, {"net": net}))
+    assert result["net.inner.0"] == "net.inner" and result["net.inner.0₂"] == "net.inner₂"
+    assert result["net.middle"] == "net" and result["net.out"] == "net"
+    assert result[f"#{len(result)}"] == ""  # the sum stands outside
 
 
 def test_groups_have_the_names_of_classes_without_the_users():

@@ -23,8 +23,8 @@ def picture(html: str) -> np.ndarray:
     return opacity.reshape(opacity.shape[0] // CELL, CELL, -1, CELL).transpose(0, 2, 1, 3)
 
 
-def cells(html: str, kind: str = "td") -> list[str]:
-    return re.findall(rf"<{kind}[^>]*>([^<]*)</{kind}>", html)
+def cells(html: str, category: str = "td") -> list[str]:
+    return re.findall(rf"<{category}[^>]*>([^<]*)</{category}>", html)
 
 
 def test_notebook_shows_html_beside_the_text():

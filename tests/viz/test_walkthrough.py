@@ -53,9 +53,9 @@ def test_large_arrays_are_pictures_and_small_ones_numbers():
     assert as_json(np.array([[1.5, np.nan]]))["numbers"] == [["1.5", "nan"]]
     array = np.linspace(-2, 1, 200 * 100).reshape(200, 100)
     array[0, 0] = np.nan
-    found = as_json(array)
-    assert (found["rows"], found["columns"]) == (64, 64) and "64 of 200 rows and 64 of 100 columns" in found["text"]
-    picture = np.frombuffer(base64.b64decode(found["heat"]), np.uint8)
+    result = as_json(array)
+    assert (result["rows"], result["columns"]) == (64, 64) and "64 of 200 rows and 64 of 100 columns" in result["text"]
+    picture = np.frombuffer(base64.b64decode(result["heat"]), np.uint8)
     assert picture[0] == 0 and picture[1] == 1 and picture[-1] == 191  # NaN; the lowest; half of the largest
 
 
@@ -136,17 +136,17 @@ def test_words_are_told_from_symbols():
     ],
 )
 def test_rules_as_mathematics(code, latex):
-    found = rule_as_latex(f"def grad_x(g, x):\n    {code}")
-    assert found == (None if latex is None else rf"\frac{{\partial L}}{{\partial x}} = {latex}")
-    assert latex is None or "merror" not in mathml(found)
+    actual = rule_as_latex(f"def grad_x(g, x):\n    {code}")
+    assert actual == (None if latex is None else rf"\frac{{\partial L}}{{\partial x}} = {latex}")
+    assert latex is None or "merror" not in mathml(actual)
 
 
 def test_every_rule_of_the_engine_is_typeset_or_left_as_code():
     typeset = [
-        found
+        result
         for op in OPS.values()
         for rule in op.rules.values()
-        if (found := rule_as_latex(textwrap.dedent(inspect.getsource(rule)))) is not None
+        if (result := rule_as_latex(textwrap.dedent(inspect.getsource(rule)))) is not None
     ]
     assert len(typeset) > 60 and all(mathml(latex) for latex in typeset)
 

@@ -20,9 +20,9 @@ from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import dimension, list_of_tensors, whole_number
 from tinytensor.ops.arrays import apply_formula
-from tinytensor.ops.compositions import diag_embed
 from tinytensor.ops.creation import eye, zeros
 from tinytensor.ops.elementwise import absolute, log
+from tinytensor.ops.manipulation import diag_embed
 from tinytensor.ops.products import matmul
 from tinytensor.ops.reduce import norm, sum
 from tinytensor.ops.shape import (

@@ -728,3 +728,8 @@ def new_tensor(x: Tensor, data, dtype=None, device=None, requires_grad: bool = F
         device=x.device if device is None else device,
         requires_grad=requires_grad,
     )
+
+
+def with_dimension(x: Tensor) -> Tensor:
+    """x, with a dimension of size 1 if it has none."""
+    return x if x.ndim else reshape(x, 1)

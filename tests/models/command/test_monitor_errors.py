@@ -58,11 +58,11 @@ ERRORS = [RuntimeError("out of luck"), FULL, MemoryError("too large")]
 def test_error_while_showing_ends_no_run(number, verse, tmp_path, monkeypatch, capsys):
     where, error = list(SHOWN)[number], ERRORS[number % len(ERRORS)]
 
-    def fail(*given, **options):
+    def fail(*arguments, **options):
         raise error
 
     monkeypatch.setattr(plots, "save", lambda figure, path: None)
-    monkeypatch.setattr(cli, "show", lambda model, path, *given, **options: path)
+    monkeypatch.setattr(cli, "show", lambda model, path, *arguments, **options: path)
     what, options = SHOWN[where]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cli, "SAMPLED", (0, 1, 2))
@@ -102,7 +102,7 @@ def test_sample_that_fails_leaves_the_model_in_training(verse, tmp_path, monkeyp
 
 @pytest.mark.parametrize("task", ["translate", "recommend"])
 def test_pictures_of_other_tasks_may_fail(task, tmp_path, monkeypatch, capsys):
-    def fail(*given, **options):
+    def fail(*arguments, **options):
         raise FULL
 
     monkeypatch.setattr(plots, "save", fail)

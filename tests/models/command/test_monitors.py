@@ -51,14 +51,14 @@ def test_curves_are_those_of_the_log(verse, tmp_path):
     out = tmp_path / "run"
     trained(verse, out, "--tensorboard", "--eager", steps=10)
     (file,) = (out / monitors.TENSORBOARD).iterdir()
-    found = {}
+    results = {}
     for event in loader.EventFileLoader(str(file)).Load():
         for value in event.summary.value:
-            found[value.tag, event.step] = value.tensor.float_val[0]
+            results[value.tag, event.step] = value.tensor.float_val[0]
     rows = checkpoint.load(out).state["log"]
     expected = {(name, row["step"]): row[name] for row in rows for name in row if name != "step"}
-    assert found == pytest.approx(expected, rel=1e-6)
-    assert len(found) == 8  # four curves, at two steps
+    assert results == pytest.approx(expected, rel=1e-6)
+    assert len(results) == 8  # four curves, at two steps
 
 
 def test_files_that_cannot_be_written_are_refused(verse, tmp_path, capsys, monkeypatch):

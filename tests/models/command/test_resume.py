@@ -45,26 +45,35 @@ def weights(folder):
 
 
 def test_new_run_begins_with_the_weights_of_another(run, texts, tmp_path, capsys):
-    out, given = tmp_path / "zebras", ["--text", str(texts / "zebras.txt"), "--init-from", str(run), "--eager"]
-    command = ["train", *given, "--lr", "0", "--steps", "2", "--weight-decay", "0", "--dropout", "0.1"]
+    out, arguments = tmp_path / "zebras", ["--text", str(texts / "zebras.txt"), "--init-from", str(run), "--eager"]
+    command = ["train", *arguments, "--lr", "0", "--steps", "2", "--weight-decay", "0", "--dropout", "0.1"]
     assert main([*command, "--out", str(out)]) == 0
-    told = "characters of these data that the vocabulary of the earlier run lacks: 'z', ';' (40 of 1,020 places)"
-    assert capsys.readouterr().err == f"models: {told}; each becomes the unknown token\n"
+    message = "characters of these data that the vocabulary of the earlier run lacks: 'z', ';' (40 of 1,020 places)"
+    assert capsys.readouterr().err == f"models: {message}; each becomes the unknown token\n"
     assert weights(out) == weights(run)  # with a rate of 0 nothing is learned
     before, after = (checkpoint.load(folder).state["task"] for folder in (run, out))
     assert before["tokenizer"] == after["tokenizer"] and before["file"] != after["file"]
     assert after["config"] == before["config"] | {"dropout": 0.1}
-    again = tmp_path / "again"
-    assert main(["train", "--config", str(out / "config.toml"), "--eager", "--out", str(again)]) == 0
-    assert weights(again) == weights(out)
+    second = tmp_path / "again"
+    assert main(["train", "--config", str(out / "config.toml"), "--eager", "--out", str(second)]) == 0
+    assert weights(second) == weights(out)
     assert tokenizer_from_dict(after["tokenizer"]).knows("cat")
 
 
 def test_resumed_run_with_other_weights_at_its_beginning(run, texts, tmp_path):
-    given = ["train", "--text", str(texts / "zebras.txt"), "--init-from", str(run), "--eager", "--schedule", "constant"]
+    arguments = [
+        "train",
+        "--text",
+        str(texts / "zebras.txt"),
+        "--init-from",
+        str(run),
+        "--eager",
+        "--schedule",
+        "constant",
+    ]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    assert main([*given, "--steps", "4", "--out", str(whole)]) == 0
-    assert main([*given, "--steps", "2", "--out", str(parts)]) == 0
+    assert main([*arguments, "--steps", "4", "--out", str(whole)]) == 0
+    assert main([*arguments, "--steps", "2", "--out", str(parts)]) == 0
     assert main(["train", "--resume", str(parts), "--steps", "4"]) == 0
     assert weights(whole) == weights(parts) != weights(run)
 
@@ -92,11 +101,11 @@ def test_other_tasks_begin_with_a_run_too(tmp_path, capsys):
     pairs, sequences = tmp_path / "pairs.tsv", tmp_path / "items.csv"
     pairs.write_text("".join(f"a {word}\tun {word}\n" for word in ("cat", "dog", "cow", "hen", "fox", "bat")))
     sequences.write_text("user,item,time\n" + "".join(f"u{i % 3},item-{i % 5},{i}\n" for i in range(30)))
-    given = {
+    options = {
         "translate": f"--pairs {pairs} --tokenizer word --d-model 8 --h 2 --d-k 4 --d-v 4 --d-ff 8 --N 1",
         "recommend": f"--sequences {sequences} --D 8 --H 2 --F 8 --L 1 --C 6",
     }
-    for task, data in given.items():
+    for task, data in options.items():
         first, second = tmp_path / task, tmp_path / f"{task}-2"
         usual = ["train", "--task", task, "--steps", "1", "--batch-size", "2", "--eager"]
         assert main([*usual, *split(data), "--out", str(first)]) == 0
@@ -118,8 +127,8 @@ def test_other_tasks_begin_with_a_run_too(tmp_path, capsys):
 def test_patience_ends_the_run_and_the_best_checkpoint_stays(texts, tmp_path, capsys):
     out = tmp_path / "run"
     learning = split("--lr 5 --schedule constant --warmup 0 --steps 60 --evaluate-every 2 --patience 3 --seed 1")
-    given = ["--text", str(texts / "cats.txt"), "--tokenizer", "char", *learning, "--checkpoint-every", "100"]
-    assert main(["train", *given, *TINY, "--out", str(out)]) == 0
+    arguments = ["--text", str(texts / "cats.txt"), "--tokenizer", "char", *learning, "--checkpoint-every", "100"]
+    assert main(["train", *arguments, *TINY, "--out", str(out)]) == 0
     printed = capsys.readouterr().out
     state = checkpoint.load(out).state
     looks = {row["step"]: row["heldout_loss"] for row in state["log"] if "heldout_loss" in row}
@@ -189,8 +198,8 @@ def test_evaluation_of_a_text_counts_all_of_it(run, texts, tmp_path, capsys):
 def test_evaluation_of_a_changed_text_is_refused(texts, tmp_path, capsys):
     text, out = tmp_path / "mine.txt", tmp_path / "run"
     text.write_text((texts / "cats.txt").read_text())
-    given = ["--text", str(text), "--tokenizer", "char", "--steps", "1", *TINY]
-    assert main(["train", *given, "--out", str(out)]) == 0
+    arguments = ["--text", str(text), "--tokenizer", "char", "--steps", "1", *TINY]
+    assert main(["train", *arguments, "--out", str(out)]) == 0
     text.write_text((texts / "cats.txt").read_text().replace("dog", "god"))
     assert main(["evaluate", str(out)]) == 2
     assert capsys.readouterr().err == (
@@ -231,11 +240,11 @@ def test_several_samples_from_a_prompt_in_a_file(run, tmp_path, capsys):
 def test_sample_ends_before_the_text_to_stop_at(run, capsys):
     whole = sampled(capsys, run, "--prompt", "The", "--tokens", "80", "--temperature", "1")[3:-1]
     stop = whole[30:33]
-    found = sampled(capsys, run, "--prompt", "The", "--tokens", "80", "--temperature", "1", "--stop", stop)
-    assert found == f"The{whole[: whole.index(stop)]}\n"
+    actual = sampled(capsys, run, "--prompt", "The", "--tokens", "80", "--temperature", "1", "--stop", stop)
+    assert actual == f"The{whole[: whole.index(stop)]}\n"
     both = ["--stop", stop, "--stop", whole[10:12]]
-    found = sampled(capsys, run, "--prompt", "The", "--tokens", "80", "--temperature", "1", *both)
-    assert found == f"The{whole[: min(whole.index(stop), whole.index(whole[10:12]))]}\n"
+    actual = sampled(capsys, run, "--prompt", "The", "--tokens", "80", "--temperature", "1", *both)
+    assert actual == f"The{whole[: min(whole.index(stop), whole.index(whole[10:12]))]}\n"
 
 
 def test_pieces_up_to_a_stop_are_yielded_early():

@@ -46,13 +46,13 @@ def sources(tmp_path_factory):
     return made
 
 
-def text_of(sources, kind):
+def text_of(sources, category):
     """The options that name a source."""
     return {
         "folder": ["--text", str(sources / "folder")],
         "jsonl": ["--text", str(sources / "x.jsonl"), "--field", "body"],
         "tokens": ["--text", str(sources / "tokens")],
-    }[kind]
+    }[category]
 
 
 def run(*arguments, capsys) -> tuple[int, str, str]:
@@ -69,36 +69,44 @@ def weights(folder):
 def runs(sources, tmp_path_factory):
     """A run of three steps on each source."""
     made = tmp_path_factory.mktemp("runs")
-    for kind in ("folder", "jsonl", "tokens"):
-        given = [*text_of(sources, kind), *([] if kind == "tokens" else ["--tokenizer", "char"]), "--steps", "3", *TINY]
-        assert cli.main(["train", *given, "--out", str(made / kind)]) == 0
+    for category in ("folder", "jsonl", "tokens"):
+        arguments = [
+            *text_of(sources, category),
+            *([] if category == "tokens" else ["--tokenizer", "char"]),
+            "--steps",
+            "3",
+            *TINY,
+        ]
+        assert cli.main(["train", *arguments, "--out", str(made / category)]) == 0
     return made
 
 
-@pytest.mark.parametrize("kind", ["folder", "jsonl", "tokens"])
-def test_written_file_repeats_a_run_of_each_source(kind, runs, tmp_path, capsys):
-    again, file = tmp_path / "again", runs / kind / "config.toml"
-    assert run("train", "--config", file, "--eager", "--out", again, capsys=capsys)[0] == 0
-    assert weights(again) == weights(runs / kind) and (again / "config.toml").read_text() == file.read_text()
+@pytest.mark.parametrize("category", ["folder", "jsonl", "tokens"])
+def test_written_file_repeats_a_run_of_each_source(category, runs, tmp_path, capsys):
+    second, file = tmp_path / "again", runs / category / "config.toml"
+    assert run("train", "--config", file, "--eager", "--out", second, capsys=capsys)[0] == 0
+    assert weights(second) == weights(runs / category) and (second / "config.toml").read_text() == file.read_text()
     entries = tomllib.loads(file.read_text())
-    assert entries.get("field") == ("body" if kind == "jsonl" else None)
-    assert entries.get("tokenizer") == (None if kind == "tokens" else "char")  # the vocabulary lies beside the tokens
+    assert entries.get("field") == ("body" if category == "jsonl" else None)
+    assert entries.get("tokenizer") == (
+        None if category == "tokens" else "char"
+    )  # the vocabulary lies beside the tokens
 
 
-@pytest.mark.parametrize("kind", ["folder", "jsonl", "tokens"])
-def test_runs_of_each_source_are_evaluated_and_begun_with(kind, runs, sources, tmp_path, capsys):
-    last = checkpoint.load(runs / kind).state["log"][-1]["heldout_loss"]
-    code, said, _ = run("evaluate", runs / kind, capsys=capsys)
+@pytest.mark.parametrize("category", ["folder", "jsonl", "tokens"])
+def test_runs_of_each_source_are_evaluated_and_begun_with(category, runs, sources, tmp_path, capsys):
+    last = checkpoint.load(runs / category).state["log"][-1]["heldout_loss"]
+    code, said, _ = run("evaluate", runs / category, capsys=capsys)
     assert code == 0 and f"loss        {last:.4f} nats per token" in said
-    assert ("bits per character" in said) == (kind != "tokens")
-    code, said, _ = run("evaluate", runs / kind, *text_of(sources, "jsonl"), "--best", capsys=capsys)
+    assert ("bits per character" in said) == (category != "tokens")
+    code, said, _ = run("evaluate", runs / category, *text_of(sources, "jsonl"), "--best", capsys=capsys)
     assert code == 0 and f"x.jsonl: {20 * len(LINES) - 1:,} targets" in said
-    to_go_on = {"folder": "jsonl", "jsonl": "folder", "tokens": "folder"}[kind]
-    new = ["train", "--init-from", runs / kind, *text_of(sources, to_go_on), "--lr", "0", "--steps", "1", "--eager"]
+    to_go_on = {"folder": "jsonl", "jsonl": "folder", "tokens": "folder"}[category]
+    new = ["train", "--init-from", runs / category, *text_of(sources, to_go_on), "--lr", "0", "--steps", "1", "--eager"]
     assert run(*new, "--out", tmp_path / "new", capsys=capsys)[0] == 0
-    assert weights(tmp_path / "new") == weights(runs / kind)
+    assert weights(tmp_path / "new") == weights(runs / category)
     assert run("train", "--config", tmp_path / "new" / "config.toml", "--out", tmp_path / "2", capsys=capsys)[0] == 0
-    assert weights(tmp_path / "2") == weights(runs / kind)
+    assert weights(tmp_path / "2") == weights(runs / category)
 
 
 def test_run_of_tokens_goes_on_with_tokens_of_its_vocabulary(runs, sources, tmp_path, capsys):
@@ -123,8 +131,8 @@ REFUSED = {
 @pytest.mark.parametrize("command", ["train --steps 1 --out new --init-from", "evaluate"])
 def test_sources_that_do_not_fit_the_run_are_refused(command, case, runs, sources, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(sources)
-    kind, arguments, message = REFUSED[case]
-    code, _, error = run(*command.split(), runs / kind, *arguments, capsys=capsys)
+    category, arguments, message = REFUSED[case]
+    code, _, error = run(*command.split(), runs / category, *arguments, capsys=capsys)
     assert code == 2 and error.count("\n") == 1 and re.search(message, error), error
     assert not (sources / "new").exists()
 
@@ -181,8 +189,8 @@ def test_imported_run_is_trained_on_another_text(imported, tmp_path, capsys):
     assert rows[-1]["loss"] < rows[0]["loss"]
     assert run("sample", tmp_path / "new", "--stop", ".", "--tokens", "30", capsys=capsys)[0] == 0
     assert run("export", tmp_path / "new", tmp_path / "back", capsys=capsys)[0] == 0
-    again = ["train", "--config", tmp_path / "new" / "config.toml", "--steps", "1", "--eager", "--out", tmp_path / "2"]
-    assert run(*again, capsys=capsys)[0] == 0
+    second = ["train", "--config", tmp_path / "new" / "config.toml", "--steps", "1", "--eager", "--out", tmp_path / "2"]
+    assert run(*second, capsys=capsys)[0] == 0
     code, _, error = run(*new, "--D", "48", "--out", tmp_path / "wide", capsys=capsys)
     assert code == 2 and "leave out --D" in error
 
@@ -193,6 +201,6 @@ def test_pieces_of_a_stream_keep_the_spaces_between_words():
     words = Tokenizer(models.WordLevel({"▁the": 0, "▁cat": 1, "s": 2, "é": 3}, unk_token="s"))
     words.pre_tokenizer, words.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
     tokenizer, tokens = LibraryTokenizer(words.to_str()), [0, 1, 2, 0, 3, 1]
-    found = list(stream(lambda *given: iter(tokens), tokenizer, "the", 6, tt.Generator()))
-    assert "".join(found) == tokenizer.decode(tokens) == "the cats theé cat" and found[1] == " cat"
+    result = list(stream(lambda *arguments: iter(tokens), tokenizer, "the", 6, tt.Generator()))
+    assert "".join(result) == tokenizer.decode(tokens) == "the cats theé cat" and result[1] == " cat"
     assert not GivenTokenizer(["a", "b"]).knows("abc") and GivenTokenizer(["a", "b"]).knows("ba")

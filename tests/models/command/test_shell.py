@@ -83,8 +83,8 @@ def test_text_of_a_pipe_is_kept_in_the_run(pack, verse, tmp_path, capsys):
 )
 def test_other_data_of_a_pipe_are_kept(option, content, kept, options, tmp_path, monkeypatch):
     for task in cli.TASKS.values():
-        monkeypatch.setattr(task, "finish", lambda *given: None)
-    monkeypatch.setattr(cli, "_offer_page", lambda *given: None)
+        monkeypatch.setattr(task, "finish", lambda *arguments: None)
+    monkeypatch.setattr(cli, "_offer_page", lambda *arguments: None)
     with piped(content.encode()) as pipe:
         assert main(["train", option, pipe, "--out", str(tmp_path / "run"), *options]) == 0
     assert (tmp_path / "run" / kept).read_text() == content
@@ -154,8 +154,8 @@ def test_proposed_command_is_quoted_for_a_shell(name, named):
 
 def commands(printed: str) -> list[list[str]]:
     """The arguments of the commands that a text proposes."""
-    found = re.findall(r"(?:: |use )((?:python -m models|--resume) .+?)(?: to go on.*)?$", printed, re.MULTILINE)
-    return [split(command.removeprefix("python -m models")) for command in found]
+    matches = re.findall(r"(?:: |use )((?:python -m models|--resume) .+?)(?: to go on.*)?$", printed, re.MULTILINE)
+    return [split(command.removeprefix("python -m models")) for command in matches]
 
 
 def test_every_proposed_command_works_as_it_stands(verse, tmp_path, monkeypatch, capsys):

@@ -177,9 +177,9 @@ def test_default_corpus_is_prose():
 
 def test_without_copies_drops_repeated_texts():
     a, b, c = ("\n\n".join(f"{name} says that this is its paragraph number {i}." for i in range(6)) for name in "abc")
-    again = a[: len(a) // 2].replace(" ", "\n  ")  # a section of a, indented
+    second = a[: len(a) // 2].replace(" ", "\n  ")  # a section of a, indented
     half_new = b.partition("number 2")[0] + c
-    assert without_copies([again, a, half_new, b + b, "short"]) == [a, half_new, b + b, "short"]
+    assert without_copies([second, a, half_new, b + b, "short"]) == [a, half_new, b + b, "short"]
     assert without_copies([a, b, a]) == [a, b]
     assert without_copies([]) == []
 
@@ -226,8 +226,8 @@ def test_default_corpus_at_300_tokens():
     _, heldout = split(default_corpus())
     assert corpus.tokenizer.decode(corpus.heldout) == "".join(heldout)
     assert 1.4 < corpus.train_characters / len(corpus.train) < 2.5
-    again = prepare(default_corpus(), corpus.tokenizer)
-    np.testing.assert_array_equal(again.train, corpus.train)
+    second = prepare(default_corpus(), corpus.tokenizer)
+    np.testing.assert_array_equal(second.train, corpus.train)
 
 
 def test_too_long_context_is_refused():

@@ -203,8 +203,8 @@ def test_a_worker_gives_the_numbers_of_the_page(works, opened, tokenizer):
     """Without a worker the page does the jobs itself."""
     driver = opened(built(tokenizer))
     script = driver.execute_script("return byId('program').textContent") if works else "throw new Error('none')"
-    kind, still_there, *same = driver.execute_async_script(SAME, script)
-    assert kind == "Worker" and still_there == works and same == [True] * 6
+    category, still_there, *same = driver.execute_async_script(SAME, script)
+    assert category == "Worker" and still_there == works and same == [True] * 6
 
 
 def test_a_page_with_a_worker_learns_and_goes_back(opened, tokenizer):
@@ -275,20 +275,20 @@ HARD = (
 )
 
 
-@pytest.mark.parametrize("kind", ["char", "word", "bpe"])
-def test_texts_become_the_tokens_of_the_tokenizer(kind, opened):
+@pytest.mark.parametrize("category", ["char", "word", "bpe"])
+def test_texts_become_the_tokens_of_the_tokenizer(category, opened):
     corpus = [TEXT, "Grüße aus 東京, the theme: this, that; don't... naïve e\u0301a x² ½ a\x85c " * 3]
     tokenizer = {
         "char": lambda: CharTokenizer.train(corpus),
         "word": lambda: WordTokenizer.train(corpus),
         "bpe": lambda: BPETokenizer.train(corpus, 70),
-    }[kind]()
+    }[category]()
     driver = opened(built(tokenizer), "the cat", tokenizer=tokenizer)
     texts = [TEXT, HARD, "", " ", "the\ufffdcat", *corpus, "a" * 250, "." * 150]
     for text in texts:
-        found = driver.execute_script("return tokenizer.encode(arguments[0])", text)
-        assert found == tokenizer.encode(text), text
-        assert driver.execute_script("return tokenizer.decode(arguments[0])", found) == tokenizer.decode(found)
+        actual = driver.execute_script("return tokenizer.encode(arguments[0])", text)
+        assert actual == tokenizer.encode(text), text
+        assert driver.execute_script("return tokenizer.decode(arguments[0])", actual) == tokenizer.decode(actual)
 
 
 # ------------------------------------------------------------------------------------------------- through training
@@ -302,17 +302,17 @@ def test_the_slider_goes_from_the_first_to_the_last_weights(opened, tokenizer):
     names = {v.key: v.weight for v in table(model).variables if v.weight is not None}
     snapshots = {0: first.state_dict(), 10: model.state_dict(), 999: first.state_dict()}
     driver = opened(model, step=20, snapshots=snapshots, losses=[(5, 3.0), (10, 2.5)])
-    for step, place, kept, within in ((20, 2, model, 0), (0, 0, first, 2**-11)):
+    for step, position, kept, within in ((20, 2, model, 0), (0, 0, first, 2**-11)):
         driver.execute_script(
             "const s = document.getElementById('step'); s.value = arguments[0]; s.dispatchEvent(new Event('input'))",
-            place,
-            place,
+            position,
+            position,
         )
         assert driver.find_element("id", "step-said").text == str(step)
-        found = weights_of(driver)
+        actual = weights_of(driver)
         for key, name in names.items():
             p = dict(kept.named_parameters())[name].detach().numpy().reshape(-1)
-            np.testing.assert_allclose(found[key], p, rtol=within, atol=within and 2**-24)
+            np.testing.assert_allclose(actual[key], p, rtol=within, atol=within and 2**-24)
     assert driver.find_element("id", "step").get_attribute("max") == "2"  # 999 is after the last step
 
 

@@ -158,11 +158,11 @@ def test_a_step_on_a_pair_is_that_of_the_engine(opened, tokenizer):
     for _ in range(2):
         step(tensor([source]), tensor([target]))
     press(driver, "learn", 2)
-    parameters, found = dict(model.named_parameters()), weights_of(driver)
+    parameters, result = dict(model.named_parameters()), weights_of(driver)
     for v in table(model).variables:
         if v.weight is not None:
-            near(found[v.key], parameters[v.weight].detach().numpy(), v.key)
-            assert np.abs(found[v.key] - before[v.key]).max() > 1e-3, v.key
+            near(result[v.key], parameters[v.weight].detach().numpy(), v.key)
+            assert np.abs(result[v.key] - before[v.key]).max() > 1e-3, v.key
     press(driver, "undo", 2)
     after = weights_of(driver)
     assert all(np.array_equal(after[key], before[key]) for key in before)
@@ -261,8 +261,8 @@ def test_a_pair_that_does_not_fit_gets_a_sentence(opened, tokenizer):
 def test_sentences_become_the_tokens_of_the_translator(opened):
     corpus = [*PAIRS, Pair("l'été à Paris, c'est  beau !", "summer in Paris is beautiful !")]
     sentences = ["  le\tchat\u00a0dort ", "e\u0301tudiant", "", "zèbre étudiant?", *(p.source for p in corpus)]
-    for kind, size in ((WordTokenizer, None), (BPETokenizer, 60)):
-        tokenizer = pairs.train_tokenizer(kind, corpus, size)
+    for category, size in ((WordTokenizer, None), (BPETokenizer, 60)):
+        tokenizer = pairs.train_tokenizer(category, corpus, size)
         driver = opened(built(tokenizer, n_max=64), tokenizer=tokenizer)
         for text in filter(None, sentences):
             assert driver.execute_script("return sentence(arguments[0])", text) == pairs.encode(tokenizer, text), text

@@ -94,9 +94,9 @@ def test_row_holds_the_mean_loss_since_the_last_row(begin):
     trainer, plain = begin(), begin("plain")
     trainer.train()
     losses = [plain.advance() for _ in range(10)]
-    found = {row["step"]: row["loss"] for row in trainer.log.rows}
-    assert found[4] == pytest.approx(np.mean(losses[:4]), rel=1e-12)
-    assert found[10] == pytest.approx(np.mean(losses[8:10]), rel=1e-12)
+    results = {row["step"]: row["loss"] for row in trainer.log.rows}
+    assert results[4] == pytest.approx(np.mean(losses[:4]), rel=1e-12)
+    assert results[10] == pytest.approx(np.mean(losses[8:10]), rel=1e-12)
 
 
 def test_the_rate_rises_and_falls():
@@ -186,8 +186,8 @@ def test_rate_for_each_head():
 def test_groups_hold_every_parameter_once():
     for tied in (False, True):
         model = Decoder(Config(D=8, H=2, F=12, L=2, V=11, C=6, tied=tied))
-        found = [id(p) for group in parameter_groups(model) for p in group["params"]]
-        assert sorted(found) == sorted(id(p) for p in model.parameters())
+        results = [id(p) for group in parameter_groups(model) for p in group["params"]]
+        assert sorted(results) == sorted(id(p) for p in model.parameters())
 
 
 @pytest.mark.parametrize(
@@ -305,9 +305,9 @@ def test_first_nonfinite_tensor_is_named(begin, name, expected):
     assert first_nonfinite(trainer.model, x, y) is None
     parameters = dict(trainer.model.named_parameters())
     parameters[name].data.fill_(3e38)  # finite, but a sum of two of them is not
-    found = first_nonfinite(trainer.model, x, y)
-    assert found.startswith(expected + " ("), found
-    assert "arose" in found
+    result = first_nonfinite(trainer.model, x, y)
+    assert result.startswith(expected + " ("), result
+    assert "arose" in result
 
 
 def test_overflowing_gradient_is_named(begin):
@@ -318,8 +318,8 @@ def test_overflowing_gradient_is_named(begin):
     model.blocks[1].W.data.fill_(1e38)  # but what flows back through W is not
     model.O.data.mul_(1e3)
     assert math.isfinite(model(x, y)[1].item())
-    found = first_nonfinite(model, x, y)
-    assert found.startswith("the gradient of blocks.1.V (backward of linear: the first inf arose"), found
+    result = first_nonfinite(model, x, y)
+    assert result.startswith("the gradient of blocks.1.V (backward of linear: the first inf arose"), result
 
 
 # ---------------------------------------------------------------------------------------------------- settings
@@ -382,9 +382,9 @@ def test_replayed_and_resumed_parts_keep_their_bits(begin):
     for _ in range(3):
         stopped.advance()
     stopped.save()
-    again = begin("stopped", **changes).restore(checkpoint.load(stopped.folder))
-    assert again.step == 3 and again.train()
-    assert_same_bits(weights(whole), weights(again))
+    second = begin("stopped", **changes).restore(checkpoint.load(stopped.folder))
+    assert second.step == 3 and second.train()
+    assert_same_bits(weights(whole), weights(second))
 
 
 def test_more_parts_than_rows_are_refused():

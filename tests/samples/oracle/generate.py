@@ -63,18 +63,18 @@ def all_groups() -> dict[str, tuple[dict, dict]]:
 
 def check_errors() -> list[str]:
     """Error inputs that PyTorch takes, or refuses with another exception."""
-    told = []
+    messages = []
     for error in ERRORS:
         try:
             Call(torch, error)()
         except error.raises:
             continue
         except Exception as raised:
-            told.append(f"{error.id}: PyTorch raises {type(raised).__name__}, not {error.raises}: {raised}")
+            messages.append(f"{error.id}: PyTorch raises {type(raised).__name__}, not {error.raises}: {raised}")
         else:
             if not error.torch_accepts:
-                told.append(f"{error.id}: PyTorch raises nothing")
-    return told
+                messages.append(f"{error.id}: PyTorch raises nothing")
+    return messages
 
 
 def closely(name: str, dtype: np.dtype) -> float:
@@ -89,21 +89,21 @@ def main() -> int:
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    groups, told = all_groups(), check_errors()
+    groups, message = all_groups(), check_errors()
     gone = [path for path in HERE.glob("*.safetensors") if path.stem not in groups]
     take = tables.differences if arguments.check else tables.keep
     for group, (arrays, facts) in groups.items():
         differ = take(HERE / f"{group}.safetensors", arrays, {"samples": json.dumps(facts)}, closely)
-        told += [f"group {group}: {name}: {how}" for name, how in differ.items() if arguments.check]
+        message += [f"group {group}: {name}: {how}" for name, how in differ.items() if arguments.check]
     for path in gone:
         if arguments.check:
-            told.append(f"group {path.stem}: stored, but not in the table")
+            message.append(f"group {path.stem}: stored, but not in the table")
         else:
             path.unlink()
-    print(*told, sep="\n")
+    print(*message, sep="\n")
     size = sum(path.stat().st_size for path in HERE.glob("*.safetensors"))
     print(f"PyTorch {torch.__version__}: {len(SAMPLES)} samples, {len(ERRORS)} error inputs, {size / 1e6:.2f} MB")
-    return bool(told)
+    return bool(message)
 
 
 if __name__ == "__main__":

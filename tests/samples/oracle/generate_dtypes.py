@@ -14,8 +14,8 @@ HERE = Path(__file__).parent
 
 if __name__ == "__main__":
     torch.manual_seed(0)
-    told = {" | ".join(walk): answer(torch, *walk) for walk in WALK}
-    lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in told.items())
+    answers = {" | ".join(walk): answer(torch, *walk) for walk in WALK}
+    lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in answers.items())
     (HERE / "dtypes.json").write_text(f"{{\n{lines}\n}}\n")
-    refused = sum(value == "refused" for value in told.values())
-    print(f"PyTorch {torch.__version__}: {len(told)} answers, {refused} of them refusals")
+    refused = sum(value == "refused" for value in answers.values())
+    print(f"PyTorch {torch.__version__}: {len(answers)} answers, {refused} of them refusals")

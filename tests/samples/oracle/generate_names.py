@@ -41,11 +41,11 @@ def is_pytorchs(value) -> bool:
 def main() -> None:
     warnings.simplefilter("ignore")
     lines = []
-    for place, holder in PLACES.items():
+    for position, holder in PLACES.items():
         names = [n for n in dir(holder) if not n.startswith("_")]
         if inspect.ismodule(holder):
             names = [n for n in names if is_pytorchs(getattr(holder, n))]
-        lines.append(f"{place}: {' '.join(names)}\n")
+        lines.append(f"{position}: {' '.join(names)}\n")
     path = Path(__file__).parents[2] / "tinytensor" / "torch_names" / "pytorch_names.txt"
     path.write_text("".join(lines))
     print(f"PyTorch {torch.__version__}: {sum(len(line.split()) for line in lines)} names")

@@ -17,10 +17,10 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     for real in ("float64", "float32"):
-        found = {
+        arrays = {
             f"{case}|{what}": array
             for case in CASES
             for what, array in evaluate(torch, torch.nn.functional, case, real).items()
         }
-        tables.keep(HERE / "points" / f"{real}.safetensors", found)
+        tables.keep(HERE / "points" / f"{real}.safetensors", arrays)
         print(f"PyTorch {torch.__version__}: {len(CASES)} cases in {real}")

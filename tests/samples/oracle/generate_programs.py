@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    for kind, (_, count) in KINDS.items():
-        answers = np.array([answer(torch, kind, number) for number in range(count)], np.uint32)
-        tables.keep(HERE / "programs" / f"{kind}.safetensors", {"answers": answers})
-        print(f"PyTorch {torch.__version__}: {count} programs with {kind}, {(answers == REFUSED).all(1).sum()} refused")
+    for group, (_, count) in KINDS.items():
+        answers = np.array([answer(torch, group, number) for number in range(count)], np.uint32)
+        tables.keep(HERE / "programs" / f"{group}.safetensors", {"answers": answers})
+        print(f"PyTorch {torch.__version__}: {count} of {group}, {(answers == REFUSED).all(1).sum()} refused")

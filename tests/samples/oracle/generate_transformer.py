@@ -31,11 +31,11 @@ def main() -> int:
         arrays |= {f"{case}|{name}": a for name, a in samples.in_pytorch(torch, changes, lengths).items()}
     take = tables.differences if arguments.check else tables.keep
     differ = take(TABLE, arrays, {"pytorch": torch.__version__})
-    told = [f"{name}: {how}" for name, how in differ.items() if arguments.check]
-    print(*told, sep="\n")
+    messages = [f"{name}: {how}" for name, how in differ.items() if arguments.check]
+    print(*messages, sep="\n")
     size = TABLE.stat().st_size
     print(f"PyTorch {torch.__version__}: {len(samples.CASES)} cases, {len(arrays)} arrays, {size / 1e3:.0f} kB")
-    return bool(told)
+    return bool(messages)
 
 
 if __name__ == "__main__":

@@ -33,15 +33,15 @@ def differences(
 ) -> dict[str, str]:
     """Where a fresh run differs from a stored table by more than last bits: what, and how."""
     stored, facts = read(path)
-    told = {} if facts == (metadata or {}) else {"metadata": "other facts are stored"}
+    message = {} if facts == (metadata or {}) else {"metadata": "other facts are stored"}
     for name in stored.keys() ^ arrays.keys():
-        told[name] = "only stored" if name in stored else "only fresh"
+        message[name] = "only stored" if name in stored else "only fresh"
     for name in stored.keys() & arrays.keys():
         old, new = stored[name], arrays[name]
         differs = difference(new, old, tolerance(name, old.dtype))
         if old.dtype != new.dtype or differs:
-            told[name] = differs or f"{new.dtype}, stored {old.dtype}"
-    return told
+            message[name] = differs or f"{new.dtype}, stored {old.dtype}"
+    return message
 
 
 def keep(
@@ -49,10 +49,10 @@ def keep(
 ) -> dict[str, str]:
     """Store a fresh run where it differs from what is stored; the arrays that do not differ keep their bits."""
     arrays = {name: np.array(a, order="C") for name, a in arrays.items()}
-    told = differences(path, arrays, metadata, tolerance)
-    if told:
+    message = differences(path, arrays, metadata, tolerance)
+    if message:
         stored, _ = read(path)
-        same = {name: stored[name] for name in stored.keys() & arrays.keys() - told.keys()}
+        same = {name: stored[name] for name in stored.keys() & arrays.keys() - message.keys()}
         path.parent.mkdir(exist_ok=True)
         save_file(arrays | same, path, metadata)
-    return told
+    return message

@@ -24,7 +24,7 @@ def test_last_bits_do_not_change_the_table(table):
 
 
 @pytest.mark.parametrize(
-    ("changes", "facts", "told"),
+    ("changes", "facts", "message"),
     [
         ({"a": np.array([1.0, 2.0 + 1e-10])}, "x", {"a"}),
         ({"a": np.array([1.0, np.nan])}, "x", {"a"}),
@@ -34,10 +34,10 @@ def test_last_bits_do_not_change_the_table(table):
         ({}, "y", {"metadata"}),
     ],
 )
-def test_changed_answer_is_stored_alone(table, changes, facts, told):
+def test_changed_answer_is_stored_alone(table, changes, facts, message):
     path, arrays = table
     beside = np.nextafter(arrays["b"], np.float32(9))
-    assert tables.keep(path, arrays | {"b": beside} | changes, {"facts": facts}).keys() == told
+    assert tables.keep(path, arrays | {"b": beside} | changes, {"facts": facts}).keys() == message
     stored, metadata = tables.read(path)
     assert stored["b"].tobytes() == arrays["b"].tobytes() != beside.tobytes()
     assert metadata == {"facts": facts}
