@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -494,3 +495,88 @@ assert list(shadowed(models)) == ["models.tasks.task"]
 def test_no_name_in_a_package_hides_a_module():
     """`import tinytensor.core.op as o` gives the module, whatever packages export; so in models and derivations."""
     run(SHADOWED)
+
+
+# ------------------------------------------------------------------------------------------------ names of the field
+
+# Each of these words had several meanings, so a reader could not look one up. CONTRIBUTING has a glossary.
+BANNED = frozenset(("place", "places", "found", "told", "again", "given", "kind", "kinds", "thing", "much"))
+# The rooms that still use some of them, and which: "*" stands for any. An entry that is not needed fails.
+UNCLEAN = {
+    **dict.fromkeys(("tinytensor/autograd", "tinytensor/core", "tinytensor/fast", "tinytensor/kernels"), "*"),
+    **dict.fromkeys(("tinytensor/native", "tinytensor/symbolic", "tests/autograd", "tests/fast"), "*"),
+    **dict.fromkeys(("tests/kernels", "tests/native", "tests/symbolic"), "*"),
+    # attributes of those rooms, and arguments that they take by name
+    "tinytensor/docs": "kinds",
+    "tinytensor/lazy_imports.py": "again",
+    "tinytensor/ops": "again kinds",
+    "tinytensor/viz": "places",
+    "derivations/equations.py": "places",
+    "derivations/exact": "kind",
+    "derivations/proofs": "kinds places",
+    "tests/fuzz": "given",
+}
+
+
+def is_of_a_library(attribute: ast.Attribute) -> bool:
+    """Is it NumPy's `dtype.kind`, or the `kind` of a parameter in `inspect`?"""
+    holder = ast.unparse(attribute.value)
+    return attribute.attr == "kind" and re.search(r"dtype$|type\(.*\)$|dtype\(.*\)$|^p$|parameter|argument", holder)
+
+
+def banned_identifiers(tree: ast.AST) -> set[str]:
+    """The banned words among the variables, arguments, attributes, functions, classes and imported names of a file.
+
+    A keyword of a call is the callee's: NumPy's sort(kind="stable"). `given` may be Hypothesis's.
+    """
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(attr=name) if not is_of_a_library(node):
+                names.add(name)
+            case ast.Name(id=name) | ast.arg(arg=name) | ast.ExceptHandler(name=str(name)):
+                names.add(name)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                names.add(name)
+            case ast.Import(names=imported) | ast.ImportFrom(names=imported):
+                names |= {alias.asname or alias.name for alias in imported}
+    is_hypothesis = any(isinstance(n, ast.ImportFrom) and n.module == "hypothesis" for n in ast.walk(tree))
+    return (names & BANNED) - ({"given"} if is_hypothesis else set())
+
+
+def banned_by_room() -> dict[str, dict[str, set[str]]]:
+    """The banned words by room and name, with the files that use them."""
+    rooms: dict[str, dict[str, set[str]]] = {}
+    for top in ("tinytensor", "models", "derivations", "tests"):
+        for path in sorted((ROOT / top).rglob("*.py")):
+            file = path.relative_to(ROOT)
+            for name in banned_identifiers(ast.parse(path.read_text(encoding="utf-8"))):
+                rooms.setdefault("/".join(file.parts[:2]), {}).setdefault(name, set()).add(str(file))
+    return rooms
+
+
+def test_identifiers_are_terms_of_the_field():
+    rooms = banned_by_room()
+    for room, names in rooms.items():
+        allowed = UNCLEAN.get(room, "")
+        assert allowed == "*" or set(names) <= set(allowed.split()), f"{room}: {names}"
+    for room, allowed in UNCLEAN.items():
+        assert room in rooms and (allowed == "*" or set(allowed.split()) == set(rooms[room])), f"{room} is clean"
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("place = 1\nfor thing in x:\n    pass", {"place", "thing"}),
+        ("def again(given, *, much=1):\n    return f'{given} {self.told}'", {"again", "given", "much", "told"}),
+        ("from a import b as found\nimport places", {"found", "places"}),
+        ("class kinds:\n    pass\nmatch x:\n    case [*found]:\n        pass", {"kinds", "found"}),
+        ("x.dtype.kind in 'f' and result_type(a, b).kind == 'i' and sort(x, kind='stable')", set()),
+        ("claim.kind == 'proof'", {"kind"}),
+        ("from hypothesis import given\n@given(x)\ndef test():\n    place.found", {"place", "found"}),
+    ],
+)
+def test_banned_identifiers_are_found(code, names):
+    assert banned_identifiers(ast.parse(code)) == names

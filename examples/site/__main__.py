@@ -123,12 +123,12 @@ def collect(options: argparse.Namespace, cache: Path, scripts: list[Path]):
     return site
 
 
-def say(run, script: Path, cache: Path, number: int, total: int, again: bool) -> Lesson:
+def say(run, script: Path, cache: Path, number: int, total: int, rerun: bool) -> Lesson:
     """Run a lesson, with a line that says so."""
     kind = "exercises of " if script.parent.name == "exercises" else ""
     print(f"[{number:>2}/{total}] {kind}{script.stem} ... ", end="", flush=True)
-    lesson = run(script, cache, again)
-    print(f"{lesson.seconds:.1f} s" if lesson.again else f"unchanged (it took {lesson.seconds:.1f} s)", flush=True)
+    lesson = run(script, cache, rerun)
+    print(f"{lesson.seconds:.1f} s" if lesson.was_run else f"unchanged (it took {lesson.seconds:.1f} s)", flush=True)
     return lesson
 
 

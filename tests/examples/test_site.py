@@ -118,9 +118,9 @@ def test_second_run_takes_a_lesson_from_the_cache(tmp_path):
     script = tmp_path / "98_quick.py"
     script.write_text("# %% [markdown]\n# # A title\n\n# %%\nprint('one')\n1 + 1\n")
     first = running.run(script, tmp_path / "cache")
-    assert (first.title, first.again, first.cells[1].printed) == ("A title", True, "one\n2\n")
+    assert (first.title, first.was_run, first.cells[1].printed) == ("A title", True, "one\n2\n")
     second = running.run(script, tmp_path / "cache")
-    assert (second.cells, second.again) == (first.cells, False)
+    assert (second.cells, second.was_run) == (first.cells, False)
 
 
 @pytest.mark.parametrize(

@@ -112,8 +112,9 @@ def _walk(
             if isinstance(edge, Tensor) and edge not in values:
                 values[edge] = _leaf(edge, names, len(values) - len(steps) + 1)
             source = None if edge is None else values[edge]
-            given, value = _given(node, i)
-            called = source.name if source is not None else names.get(given, "") if isinstance(given, Tensor) else ""
+            operand, value = _given(node, i)
+            label = names.get(operand, "") if isinstance(operand, Tensor) else ""
+            called = source.name if source is not None else label
             step.arguments.append(Argument(_parameter(node.op, i), source, value, called))
             if source is not None and step not in source.consumers[-1:]:
                 source.consumers.append(step)
