@@ -1,17 +1,18 @@
 """The values that a function reads beyond its arguments: its closure, globals, attributes of objects and modules.
 
 A replay runs launches, and no Python. But Python chose these launches and their numbers when it was recorded, and for
-that it read a rate in a closure, `dropout.p`, `self.k`. So `compile` finds the places that the function reads, and a
-replay checks that they hold the same values. A missed place is a silent wrong result. A spurious one only records too
-often (a trainer counts its steps: if the counter were a condition, each step would be recorded anew).
+that it read a rate in a closure, `dropout.p`, `self.k`. So `compile` lists the variables that the function reads, and a
+replay checks that they hold the same values. Missing a variable gives a silently wrong replay. Guarding one too many
+only causes re-recording: a guard on a step counter would re-record every step.
 
 Chains of attributes in the code (bytecode.py) are followed on the actual objects. `self.model.scale` is a chain
-from a variable whose object is known: each of its steps is a place, and a method or property on the way is read
+from a variable whose object is known: each of its steps is guarded, and a method or property on the way is read
 with the object as its `self`. If the receiver is not known (`for block in self.blocks: block.scale`, the result of a
 call), the name counts on every object that the code can reach: the object at the end of a chain, and its contents. An
-object that chains only pass through does not count as reached: a trainer, with all its counters, is mostly such a one.
+object that chains only pass through does not count as reached: a trainer, with all its counters, is mostly one of
+these.
 
-Two things are not followed: the code of libraries (this one included; all attributes of its modules are places
+Two things are not followed: the code of libraries (this one included; all attributes of its modules are guarded
 instead), and the contents of C objects.
 """
 
@@ -57,10 +58,10 @@ class _Made:
 
 
 class Guards:
-    """The places that a function may read, and the values there before it ran."""
+    """The variables that a function may read, and their values before it ran."""
 
     def __init__(self, function: Callable, arguments: Iterable = (), objects: Iterable = ()):
-        """`given` are the positional arguments, `objects` all arguments that the function can read parts of."""
+        """`arguments` are the positional ones, `objects` all arguments that the function can read parts of."""
         self.names: set[str] = set()  # attributes that the code reads or sets on receivers that are not known
         self.called: set[str] = set()  # attributes that it calls: block.step() does not read a number block.step
         self.asked: set[str] = set()  # names in strings, for getattr() and hasattr(): they may be absent
@@ -76,15 +77,15 @@ class Guards:
                 values = [function, *objects]
             for value in values:
                 self._visit(value, ask(value, "__name__", type(value).__name__))
-        self.then = self._now()
-        self._prepare_glance()
-        self.chances = [(state, state()) for state in self.generators]
+        self.recorded_values = self._current_values()
+        self._sort_by_access()
+        self.rng_states = [(state, state()) for state in self.generators]
 
     def _begin(self) -> None:
         self.cells: dict[int, tuple[types.CellType, str]] = {}  # by identity, with the names of the variables
         # by the identity of their holder: get(name, default), the names with their labels, the holder
-        self.addresses: dict[int, tuple[Callable, dict[str, str], Any]] = {}
-        self.wholes: list[Any] = []  # lists, and the keys and values of dictionaries
+        self.holders: dict[int, tuple[Callable, dict[str, str], Any]] = {}
+        self.containers: list[Any] = []  # lists, and the keys and values of dictionaries
         self.visited: dict[int, Any] = {}  # by identity; it keeps the objects alive, so that their ids stay theirs
         self.followed: dict[tuple[int, ...], tuple] = {}  # functions, with their known arguments
         self.made: dict[type, _Made] = {}
@@ -94,64 +95,64 @@ class Guards:
     # ----------------------------------------------------------------------------------------------------- at a replay
 
     def hold(self) -> bool:
-        """Do all places hold what they held: the same objects, or numbers and texts of the same value?"""
+        """Do all variables hold what they held: the same objects, or numbers and texts of the same value?"""
         try:
-            glance = self._glance()
-            same = addresses(glance) == self.there and [*map(len, self.full)] == self.lengths
+            glance = self._read_fast()
+            same = addresses(glance) == self.addresses and [*map(len, self.full)] == self.lengths
             if same and not any(self.empty) and not any(map(contains, *self.absent)):
                 return True
-            now = self._now()
+            now = self._current_values()
         except (KeyError, ValueError):  # a name or a variable that was deleted
             return False
-        if len(now) != len(self.then) or not all(map(_same, now, self.then)):
+        if len(now) != len(self.recorded_values) or not all(map(_same, now, self.recorded_values)):
             return False
-        self.then = now
+        self.recorded_values = now
         self._remember(glance)  # so that the next look is short
         return True
 
-    def _now(self) -> list:
-        """The values of all places, in one list."""
+    def _current_values(self) -> list:
+        """The values of all variables, in one list."""
         values = [cell.cell_contents for cell, _ in self.cells.values()]
-        for get, names, _ in self.addresses.values():
+        for get, names, _ in self.holders.values():
             values += map(get, names, repeat(_MISSING))
-        values += chain.from_iterable(self.wholes)
+        values += chain.from_iterable(self.containers)
         values += map(
-            len, self.wholes
+            len, self.containers
         )  # else a value that moves from the end of one to the start of the next is missed
         return values
 
-    def _prepare_glance(self) -> None:
-        """Sort the places by the fastest way to read them, since every replay reads all of them."""
+    def _sort_by_access(self) -> None:
+        """Sort the variables by the fastest way to read them, since every replay reads all of them."""
         self.variables = [cell for cell, _ in self.cells.values()]
-        self.empty = [whole for whole in self.wholes if not len(whole) and not hasattr(type(whole), "__bool__")]
-        self.full = [whole for whole in self.wholes if len(whole) or hasattr(type(whole), "__bool__")]
+        self.empty = [whole for whole in self.containers if not len(whole) and not hasattr(type(whole), "__bool__")]
+        self.full = [whole for whole in self.containers if len(whole) or hasattr(type(whole), "__bool__")]
         self.lengths = [*map(len, self.full)]
-        self.asked_at_once: list[tuple[Callable, Any]] = []  # a function that reads all names of a dictionary, and that
+        self.read_together: list[tuple[Callable, Any]] = []  # a function that reads all names of a dictionary, and that
         self.absent: tuple[list, list[str]] = [], []  # dictionaries, and a name that each of them lacks
-        self.asked_one_by_one: list[tuple[Callable, dict[str, str]]] = []  # slots, say
-        for get, names, _ in self.addresses.values():
+        self.read_singly: list[tuple[Callable, dict[str, str]]] = []  # slots, say
+        for get, names, _ in self.holders.values():
             held = getattr(get, "__self__", None)
             if type(held) not in (dict, types.MappingProxyType):
-                self.asked_one_by_one.append((get, names))
+                self.read_singly.append((get, names))
                 continue
             there = [n for n in names if n in held]
             if there:  # the first name is repeated: for a single name itemgetter() would return no tuple
-                self.asked_at_once.append((itemgetter(*there, there[0]), held))
+                self.read_together.append((itemgetter(*there, there[0]), held))
             for name in names.keys() - there:
                 self.absent[0].append(held)
                 self.absent[1].append(name)
-        self._remember(self._glance())
+        self._remember(self._read_fast())
 
     def _remember(self, glance: tuple) -> None:
-        self.glance = glance  # kept alive, so that no other object gets an address of these
-        self.there = addresses(glance)
+        self.current = glance  # kept alive, so that no other object gets an address of these
+        self.addresses = addresses(glance)
 
-    def _glance(self) -> tuple:
-        """The values of all places, read in the fastest way; KeyError if a name is gone."""
+    def _read_fast(self) -> tuple:
+        """The values of all variables, read in the fastest way; KeyError if a name is gone."""
         values = [cell.cell_contents for cell in self.variables]
-        for take, held in self.asked_at_once:
+        for take, held in self.read_together:
             values += take(held)
-        for get, names in self.asked_one_by_one:
+        for get, names in self.read_singly:
             values += map(get, names, repeat(_MISSING))
         for whole in self.full:
             values += whole
@@ -160,20 +161,20 @@ class Guards:
     # -------------------------------------------------------------------------------------------- after the recording
 
     def changed(self) -> str | None:
-        """The name of a place that the function itself has changed; a replay would not change it."""
+        """The name of a variable that the function itself has changed; a replay would not change it."""
         if self.hold():
             return None
         labels = [name for _, name in self.cells.values()]
-        labels += [label for _, names, _ in self.addresses.values() for label in names.values()]
-        values_now = zip(labels, self._now(), self.then)
+        labels += [label for _, names, _ in self.holders.values() for label in names.values()]
+        values_now = zip(labels, self._current_values(), self.recorded_values)
         return next((name for name, now, then in values_now if not _same(now, then)), "the contents of a container")
 
     def drew(self) -> bool:
         """Did the function draw numbers from Python's or NumPy's generators?"""
-        return any(repr(state()) != repr(before) for state, before in self.chances)
+        return any(repr(state()) != repr(before) for state, before in self.rng_states)
 
     def knows(self, array: np.ndarray) -> bool:
-        """Is this array, or an array that it is a view of, in one of the places?"""
+        """Is this array, or an array that it is a view of, the value of one of them?"""
         while isinstance(array, np.ndarray):
             if id(array) in self.visited:
                 return True
@@ -266,7 +267,7 @@ class Guards:
         return _UNKNOWN
 
     def _attribute(self, value: Any, name: str, how: str, label: str) -> Any:
-        """value.name, if it can be found without running code; each place that decides it is noted."""
+        """value.name, if it can be found without running code; each variable that decides it is noted."""
         if how == "set" and not isinstance(value, _Made):
             self.set.add(name)
         if value is _UNKNOWN:
@@ -336,13 +337,13 @@ class Guards:
     # ------------------------------------------------------------------------------- objects that the code can reach
 
     def _visit(self, value, label: str) -> None:
-        """Note the places that the function may read within a value that it can reach."""
+        """Note the variables that the function may read within a value that it can reach."""
         if isinstance(value, PLAIN) or value is _UNKNOWN or value is _MISSING or id(value) in self.visited:
             return
         self.visited[id(value)] = value
         if isinstance(value, dict | list | set | deque | tuple) and not _of_a_library(type(value).__module__):
             self._object(value, label)  # its class is the user's, with attributes and methods besides
-        if isinstance(value, Tensor):  # a replay reads its numbers anew; attributes that the user set on it are places
+        if isinstance(value, Tensor):  # a replay reads its numbers anew; attributes that the user set on it are guarded
             self._attributes(vars(value), label)
         elif isinstance(value, _Made):
             self._class(value.cls, value, frozenset())
@@ -365,11 +366,11 @@ class Guards:
         elif isinstance(value, Module):
             self._module(value, label)
         elif isinstance(value, dict):
-            self._whole(value, label)
+            self._container(value, label)
             if len(value) <= LARGE:
-                self._whole(value.values(), label)
+                self._container(value.values(), label)
         elif isinstance(value, list | set | deque):
-            self._whole(value, label)
+            self._container(value, label)
         elif isinstance(value, tuple | frozenset):  # these can't change, but the objects in them can
             for v in value:
                 self._visit(v, label)
@@ -392,13 +393,13 @@ class Guards:
             self._visit(get(name, None), label + name)
 
     def _note(self, get: Callable, holder: Any, name: str, label: str) -> None:
-        """Make this name a place, unless it names an imported module: programs don't rebind these."""
+        """Guard this name, unless it names an imported module: programs don't rebind these."""
         if not isinstance(get(name, None), types.ModuleType):
-            self.addresses.setdefault(id(holder), (get, {}, holder))[1].setdefault(name, label)
+            self.holders.setdefault(id(holder), (get, {}, holder))[1].setdefault(name, label)
 
-    def _whole(self, value, label: str) -> None:
+    def _container(self, value, label: str) -> None:
         if len(value) <= LARGE:
-            self.wholes.append(value)
+            self.containers.append(value)
             for v in value:
                 self._visit(v, label)
         else:
@@ -456,7 +457,7 @@ class Guards:
         """Note the parts of a module. Of this library's modules all attributes count: their code is not followed."""
         attributes = vars(module)
         if any(c is not Module and c is not object and _of_a_library(c.__module__) for c in type(module).__mro__):
-            self._whole(attributes.values(), label)
+            self._container(attributes.values(), label)
         else:
             self._part(attributes.get, attributes, ["training"], f"{label}.")
         self._object(module, label)
@@ -465,7 +466,7 @@ class Guards:
             held = attributes.get(field)
             if isinstance(held, dict | list) and id(held) not in self.visited:
                 self.visited[id(held)] = held
-                self._whole(held.values() if isinstance(held, dict) else held, label)
+                self._container(held.values() if isinstance(held, dict) else held, label)
 
 
 def ask(value: Any, name: str, otherwise: Any = None) -> Any:
