@@ -34,7 +34,7 @@ def run(code: str, *args: str, **environment: str) -> str:
     return result.stdout.strip()
 
 
-# ------------------------------------------------------------------------------------------------------- threads
+# --- Threads
 
 TRAINING = """
 import sys
@@ -118,7 +118,7 @@ def test_set_num_threads_refuses_nonsense():
         tt.set_num_threads(0)
 
 
-# -------------------------------------------------------------------------------------------------- kernel cache
+# --- Kernel cache
 
 WHERE = """
 import importlib.util, sys
@@ -158,7 +158,7 @@ def test_a_cache_that_cannot_be_written(tmp_path):
     assert not list(temporary.iterdir())  # and it cleans up behind itself
 
 
-# ------------------------------------------------------------------------------------------------------- imports
+# --- Imports
 
 # The rooms, the lowest first: a file imports from its own room and from those below it, inside functions as well.
 ROOMS = [
@@ -317,7 +317,7 @@ def test_call_of_the_tensor_constructor_is_found():
     assert constructor_calls(ast.parse("y = Tensor.of(a)\nreturn_ = [Tensor(r) for r in y]")) == [2]
 
 
-# --------------------------------------------------------------------------------- no arithmetic outside the door
+# --- No arithmetic outside the door
 
 OUTSIDE = [p for p in FILES if room_of(module_of(p)) not in ("platform", "native", "kernels", "symbolic", "viz")]
 
@@ -467,7 +467,7 @@ def test_numpy_name_is_found():
     assert sorted(names) == ["add.reduce", "exp", "ndarray"]
 
 
-# --------------------------------------------------------------------------------------------------------- one name
+# --- One name
 
 SHADOWED = """
 import importlib, pkgutil
@@ -497,7 +497,7 @@ def test_no_name_in_a_package_hides_a_module():
     run(SHADOWED)
 
 
-# ------------------------------------------------------------------------------------------------ names of the field
+# --- Names of the field
 
 # Each of these words had several meanings, so a reader could not look one up. CONTRIBUTING has a glossary.
 BANNED = frozenset(("place", "places", "found", "told", "again", "given", "kind", "kinds", "thing", "much"))

@@ -46,7 +46,7 @@ def test_wrong_keys_are_refused():
     assert [int(n) for n in refused if answer(tt, "keys", int(n)) != REFUSED] == []
 
 
-# ------------------------------------------------------------------------------------------- the comparison tested
+# --- The comparison tested
 
 
 def test_numpys_reading_of_a_key_is_noticed(monkeypatch):

@@ -150,7 +150,7 @@ class Ball(Exact):
         mantissa, exponent = map(int, self.arb.man_exp())
         return Fraction(mantissa) * Fraction(2) ** exponent
 
-    # ------------------------------------------------------------------------------------- arithmetic
+    # --- Arithmetic
 
     __add__ = __radd__ = _binary(lambda a, b: a + b)
     __sub__, __rsub__ = _binary(lambda a, b: a - b if a is not b else arb(0)), _binary(lambda a, b: b - a)
@@ -173,7 +173,7 @@ class Ball(Exact):
     def _power(self, n: int):
         return _ball(self.arb**n) if n >= 0 else _ball(_quotient(arb(1), self.arb**-n))
 
-    # ------------------------------------------------------------------------- comparisons: certain, or refused
+    # --- Comparisons: certain, or refused
 
     __gt__ = _comparison(lambda a, b: a > b, lambda a, b: a <= b, ">")
     __ge__ = _comparison(lambda a, b: a >= b, lambda a, b: a < b, ">=")
@@ -186,7 +186,7 @@ class Ball(Exact):
     def isfinite(self) -> bool:
         return self.arb.is_finite()
 
-    # --------------------------------------------------------------------------------------- functions
+    # --- Functions
 
     def _apply(self, name: str):
         y = getattr(self.arb, name)()

@@ -31,7 +31,7 @@ from tinytensor.symbolic import Proof, Symbolic, Undecided, latex, prove, symbol
 
 proof_of = partial(claim, "engine", category="proof at sizes", trusted=(SYMPY, "the chain rule", NUMBA))
 
-# -------------------------------------------------------------------------------------------------- the calls to prove
+# --- The calls to prove
 
 x, y, z = symbols("x", 2, 3), symbols("y", 3), symbols("z", 2, 3)
 SHAPES = (("x", (2, 3)), ("z", (2, 3)), ("y", (3,)))
@@ -159,7 +159,7 @@ NO_DERIVATIVE = {op.name: reason(op) for op in OPS.values() if not op.differenti
     "floor_divide": "the result is a whole number, and PyTorch gives it no gradient either",
 }
 
-# ------------------------------------------------------------------------------------------------------ the proofs
+# --- The proofs
 
 
 def prove_op(name: str, args: tuple, around: Callable = Op.__call__) -> Proof:
@@ -328,7 +328,7 @@ def second_derivatives():
     return Evidence(text="\n".join(lines))
 
 
-# -------------------------------------------------------------------------------------------------------- the mask
+# --- The mask
 
 
 def lower(i: int, m: int) -> bool:
@@ -436,7 +436,7 @@ def masked_models():
     return Evidence(text="\n".join(OPTIONS))
 
 
-# ------------------------------------------------------------------------------------------------------ the models
+# --- The models
 
 
 class Loss(nn.Module):

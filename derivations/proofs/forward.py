@@ -36,7 +36,7 @@ def compared(pairs: dict[str, tuple]) -> Evidence:
     return Evidence(text="\n".join(lines))
 
 
-# --------------------------------------------------------------------------------------------- document 004, with 000's
+# --- Document 004, with 000's
 
 
 def softmax(x):
@@ -151,7 +151,7 @@ def encoder_decoder():
     return compared(both_translations())
 
 
-# -------------------------------------------------------------------------------------------------- documents 001, 002
+# --- Documents 001, 002
 
 
 def entries(X, W_q, W_k, W_v) -> np.ndarray:
@@ -192,7 +192,7 @@ def simple_attention():
     return compared({"y": (simple_self_attention(tensor(x)).numpy(), y)})
 
 
-# ---------------------------------------------------------------------------------------------------- document 003 (18)
+# --- Document 003 (18)
 
 
 @check(

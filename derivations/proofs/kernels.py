@@ -165,7 +165,7 @@ RUN: dict[str, None] = {}  # the kernels that the claims below run
 VALUES = "the source computes the definition"
 BOTH = f"{VALUES}, and backward computes the adjoint of the definition's derivative"
 
-# ------------------------------------------------------------------------------------------------ softmax and losses
+# --- Softmax and losses
 
 R, N = 37, 83  # rows, numbers of a row
 
@@ -210,7 +210,7 @@ def losses(trial: Trial) -> None:
     trial.forward("mean_of_counted", definitions.mean_of_counted, trial.draw(ROWS), many, IGNORED, blank(1), blank(1))
 
 
-# ------------------------------------------------------------------------------------------------------------- norms
+# --- Norms
 
 D, NORMED = 37, 203
 LONG = TERMS + 37
@@ -239,7 +239,7 @@ def norms(trial: Trial) -> None:
     trial.forward("layer_norm", definitions.layer_norm, x, NONE, NONE, trial.setting(), blank(1, LONG), *saved)
 
 
-# ---------------------------------------------------------------------------------------------- reductions and scans
+# --- Reductions and scans
 
 
 def rows_of(x: np.ndarray) -> np.ndarray:
@@ -287,7 +287,7 @@ def reductions(trial: Trial) -> None:
     trial.equal("sumsq: the sum of the parts", parts.sum(), (squares**2).sum())
 
 
-# ------------------------------------------------------------------------------------------------ rows by their number
+# --- Rows by their number
 
 V, TOKENS = 131, 203  # rows of the table, and the number of reads: some rows twice, some never
 
@@ -315,7 +315,7 @@ def rows_by_number(trial: Trial) -> None:
     trial.forward("write_rows", definitions.written, source, index, table, fine())
 
 
-# --------------------------------------------------------------------------------------------------- matrix products
+# --- Matrix products
 
 # Rows, products of a sum, columns: each beyond its block once, with the others small, and all three together.
 HIGH, DEEP, WIDE, ALL = (2, 203, 11, 21), (2, 11, 530, 19), (1, 67, 19, 275), (1, 195, 259, 35)
@@ -396,7 +396,7 @@ def products(trial: Trial) -> None:
     product(trial, PLANNED, "transposed", "as it is")
 
 
-# --------------------------------------------------------------------------------------------------------- attention
+# --- Attention
 
 QUERIES, KEYS, WIDTHS = 35, 53, (19, 18)  # of a head: queries, keys, columns of q and k, and of v
 KEYS_OF_ONE = 149
@@ -465,7 +465,7 @@ def attention(trial: Trial) -> None:
         trial.forward("attention_of_one", definition, q, k, v, mask, trial.setting(), 0, *outputs)
 
 
-# --------------------------------------------------------------------------------------------- optimizers and chance
+# --- Optimizers and chance
 
 ELEMENTS = 203
 
@@ -496,7 +496,7 @@ def chance(trial: Trial) -> None:
     trial.forward("drop", definitions.dropped, trial.draw(ELEMENTS), at, 1 << 31, trial.setting(), blank(ELEMENTS))
 
 
-# ---------------------------------------------------------------------------------------------------------- formulas
+# --- Formulas
 
 SLOPES = [name for name, kernel in KERNELS.items() if isinstance(kernel, Elementwise) and name.endswith("_backward")]
 
@@ -517,7 +517,7 @@ def formulas(trial: Trial) -> None:
         trial.adjoint(name, [(g, y)], [(dx, x)])
 
 
-# ---------------------------------------------------------------------------------------------------------- all of them
+# --- All of them
 
 
 def left_out() -> set[str]:

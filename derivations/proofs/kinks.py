@@ -26,7 +26,7 @@ from tinytensor.symbolic import Symbolic, prove, symbols
 from tinytensor.symbolic.scalars import path
 from tinytensor.symbolic.tensors import exact
 
-# ------------------------------------------------------------------------------------------------- repeated places
+# --- Repeated places
 
 INDEX = tt.tensor([1, 1, 2, 1])  # place 1 gets three of four values: the last of them is row 3
 LAST = {1: 3, 2: 2}  # place: the row that remains there
@@ -115,7 +115,7 @@ def copies():
     return Evidence(text="\n".join(proved(n, fn, [x._data[i] for i in at], x) for n, (fn, at) in COPIES.items()))
 
 
-# ------------------------------------------------------------------------------------------------ one-sided slopes
+# --- One-sided slopes
 
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
 TIE = [[2, 1, 2], [3, 3, 3]]

@@ -160,7 +160,7 @@ for layout, switches in STACKS_LAYOUTS.items():
     declare_stacks(layout, switches)
 
 
-# ------------------------------------------------------------------------------------------------ the recorded step
+# --- The recorded step
 
 RECORDED = SMALLER
 SETTINGS = Settings(clip=1.0)

@@ -86,7 +86,7 @@ def tolerance(dtype: str, document: str = "003") -> float:
     return 2 * LIMITS[document][dtype] * float(np.finfo(dtype).eps)
 
 
-# ------------------------------------------------------------------------------------------------------ the steps
+# --- The steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +133,7 @@ def case_of_stacks(config: Stacks = STACKS, seed: int = SEED) -> Case:
     return Case(model, *sentences(config))
 
 
-# -------------------------------------------------------------------------------------------------- the true values
+# --- The true values
 
 
 def over_balls(case: Case, shift: dict[str, np.ndarray] | None = None, factor: float = 0.0) -> Decoder | Transformer:
@@ -240,7 +240,7 @@ def table(rows: list[Error]) -> str:
     return "\n".join(lines)
 
 
-# --------------------------------------------------------------------------------------------------------- the claims
+# --- The claims
 
 RULES = "the rules of the engine are derivatives: the part engine proves it, and the difference quotient here checks it"
 READ = (

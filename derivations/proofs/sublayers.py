@@ -136,7 +136,7 @@ def ends_closed() -> tuple[dict, dict]:
     return end, start
 
 
-# --------------------------------------------------------------------------------------------------------- the claims
+# --- The claims
 
 proof = partial(claim, "sublayers", category="proof", size="any size", trusted=(SYMPY, INDEX))
 

@@ -64,7 +64,7 @@ def identity(program: Program, new: Expr, one: Expr, other: Expr, through) -> No
     prove_form(program, new, other, through)
 
 
-# ------------------------------------------------------------------------------------------------ softmax and attention
+# --- Softmax and attention
 
 
 @theorem(
@@ -230,7 +230,7 @@ def variance_of_dot_product(d_k: Size) -> Expr:
     return normal(square - total(mq * mk, a) ** 2)
 
 
-# --------------------------------------------------------------------------------------------------------------- norms
+# --- Norms
 
 
 @theorem(
@@ -247,7 +247,7 @@ def norm_statistics():
     return Evidence(latex=r"\frac1D\sum_j Z_i^j=0,\qquad\frac1D\sum_j (Z_i^j)^2=\frac{s_i}{s_i+\epsilon}")
 
 
-# --------------------------------------------------------------------------------------------- the stream and the loss
+# --- The stream and the loss
 
 
 def streamed(block: Program) -> Evidence:
@@ -293,7 +293,7 @@ def loss_is_cross_entropy():
     return Evidence(latex=r"-\sum_j\delta_{jt}\log q^j=-\log q^t=-\log\frac{\exp L_i^t}{\sum_k\exp L_i^k}")
 
 
-# ----------------------------------------------------------------------------------------- properties of whole programs
+# --- Properties of whole programs
 
 
 def positions(entry: Indexed) -> list[Expr]:
@@ -441,7 +441,7 @@ def equivariance():
     return Evidence(latex=r"Z'_i(X_{\pi(1)},\ldots,X_{\pi(C)})=Z'_{\pi(i)}(X_1,\ldots,X_C)")
 
 
-# ------------------------------------------------------------------------------------------------ positional encoding
+# --- Positional encoding
 
 POSITION, SHIFT = symbols("n k", integer=True)
 OMEGA = Symbol("omega", real=True)  # 1 / 10000^(i/D) of a pair of components i, i + 1
@@ -513,7 +513,7 @@ def encoding_is_bounded():
     return Evidence(latex=r"|r_n|^2=\sum_{\omega}\left(\sin^2\omega n+\cos^2\omega n\right)=\frac{D}{2}")
 
 
-# ---------------------------------------------------------------------------------------------- symmetries of the loss
+# --- Symmetries of the loss
 
 
 def fragment(program: Program, *names: Name, known=()) -> Program:
@@ -620,7 +620,7 @@ def embeddings():
     return Evidence(latex=f"{tex(over_E)}={tex(over_P)}")
 
 
-# ---------------------------------------------------------------------------------- the same of the engine, in float64
+# --- The same of the engine, in float64
 
 SIZES = Config(D=12, H=3, F=10, L=2, V=11, C=9)
 CLOSE = 1e-10  # of the largest entry; rounding is some 1e-15 of it, and more after some hundred operations

@@ -248,7 +248,7 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
     return top
 
 
-# ------------------------------------------------------------------------------------------------------- train
+# --- Train
 
 
 def _train(options) -> int:
@@ -683,7 +683,7 @@ def _beside(label: str, text: str, lines: int = 2) -> str:
     return label + f"\n{' ' * len(label)}".join(pieces[:lines]) + ("…" if len(pieces) > lines else "")
 
 
-# ---------------------------------------------------------------------------------------------- sample and info
+# --- Sample and info
 
 
 def _sample(options) -> int:

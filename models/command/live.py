@@ -99,7 +99,7 @@ class Page:
         self.server.shutdown()
         self.server.server_close()
 
-    # ------------------------------------------------------------------------------------- in the training thread
+    # --- In the training thread
 
     def show(self, trainer: Trainer) -> None:
         """Show this run from here on: the rows of its log so far, and a sample of the model as it is now."""
@@ -152,7 +152,7 @@ class Page:
             self.version += 1
             self.news.notify_all()
 
-    # ------------------------------------------------------------------------------------- in the server's threads
+    # --- In the server's threads
 
     def answer(self, run: str, version: int, rows: int) -> dict:
         """The news for a page that has `rows` rows and `version` of this run; waits a while if there are none."""

@@ -27,7 +27,7 @@ class Sentence(Pair):
     combinations: frozenset[tuple[str, str]]
 
 
-# ------------------------------------------------------------------------------------------------------------ lexicon
+# --- Lexicon
 
 # French, gender, English, kinds, lemma if another. Kinds say what goes with what: p person, a animal, f food, t text,
 # o object, l place; w can have a profession; s can be small (an ami cannot: mon petit ami is my
@@ -152,7 +152,7 @@ pronouns = [
     for gender, number in agreements
 ]
 
-# -------------------------------------------------------------------------------------------------------------- rules
+# --- Rules
 
 
 VOWELS = "aeéêiouh"  # first letters of French words that begin with a vowel sound: every h here is mute
@@ -253,7 +253,7 @@ def clause(
     )
 
 
-# ---------------------------------------------------------------------------------------------------------- sentences
+# --- Sentences
 
 MOODS = list(product((False, True), repeat=2))  # (negative, question)
 NUMBERS = (False, True)  # plural?
@@ -344,7 +344,7 @@ def pairs() -> list[Sentence]:
     return list(dict.fromkeys(productions()))
 
 
-# -------------------------------------------------------------------------------------------------------------- split
+# --- Split
 
 
 def words(*texts: str) -> set[str]:

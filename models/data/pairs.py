@@ -102,7 +102,7 @@ def split_pairs(pairs: list[Pair]) -> tuple[list[Pair], list[Pair]]:
     return train, rest
 
 
-# ------------------------------------------------------------------------------------------------------------- tokens
+# --- Tokens
 
 
 def train_tokenizer(cls: type[Tokenizer], pairs: list[Pair], vocab_size: int | None) -> Tokenizer:
@@ -137,7 +137,7 @@ def labels(tokenizer: Tokenizer, tokens: list[int]) -> list[str]:
     return [tokenizer.tokens[i] if i < tokenizer.unknown else tokenizer.decode([i]).strip() for i in tokens]
 
 
-# ------------------------------------------------------------------------------------------------------------ batches
+# --- Batches
 
 Example = tuple[list[int], list[int]]  # tokens of the source, and of the target with STOP at its end
 

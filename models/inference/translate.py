@@ -145,7 +145,7 @@ def beam_search(
     return finished
 
 
-# ------------------------------------------------------------------------------------------------- looking inside
+# --- Looking inside
 
 
 def cross_attention(model: Transformer, source: list[int], output: list[int]) -> np.ndarray:

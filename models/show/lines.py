@@ -88,7 +88,7 @@ class Table:
         }
 
 
-# ------------------------------------------------------------------------------------------- the lines of equation (17)
+# --- The lines of equation (17)
 
 # For each input, the adjoint that an operation sends it: 0, 1, 2 are the inputs, y is the output, d(...) the adjoint.
 SENT = {
@@ -137,7 +137,7 @@ def backward(op: str, inputs: list[str], output: str, options: dict) -> tuple[st
     return tuple(lines)
 
 
-# --------------------------------------------------------------------------------------------------------- the modules
+# --- The modules
 
 # What a document calls a variable: LaTeX, read aloud, shape, equation, formula. In a formula <0> is the first input,
 # and what stands in [ ] belongs to a bias that the module may lack.

@@ -94,7 +94,7 @@ def show(
     return path
 
 
-# ------------------------------------------------------------------------------------------------------------ checks
+# --- Checks
 
 
 def check_tokenizer(tokenizer: Tokenizer, name: str, V: int) -> None:
@@ -182,7 +182,7 @@ def _fitting(tokenizer: Tokenizer, C: int, text: str) -> str:
     return "".join(pieces)
 
 
-# ---------------------------------------------------------------------------------------------------------- the data
+# --- The data
 
 
 def _as_cube(shape: tuple[int, ...]) -> list[int]:
@@ -224,7 +224,7 @@ def _formula(latex: str) -> str:
     return " ".join(escape(text) if words else mathml(text) for text, words in split(latex))
 
 
-# ---------------------------------------------------------------------------------------------------------- the file
+# --- The file
 
 
 def _page(data: dict) -> str:

@@ -54,7 +54,7 @@ def table(model: Module) -> Table:
     return make(model)
 
 
-# --------------------------------------------------------------------------------------------------- the decoder of 003
+# --- The decoder of 003
 
 
 def _decoder(model: Decoder) -> Table:
@@ -163,7 +163,7 @@ def _head(made: Table, w: Decoder, Z: str) -> None:
     loss(lines, L, mean=True)
 
 
-# ----------------------------------------------------------------------------------------- the encoder-decoder of 004
+# --- The encoder-decoder of 004
 
 ATTENTIONS = {  # by half and attribute: the letters over its weights in 004, the part, and what goes before its keys
     ("encoder", "attention"): ("E", "", ""),

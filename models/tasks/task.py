@@ -54,7 +54,7 @@ class Task:
         self.config, self.tokenizer, self.file = config, tokenizer, file
         self.attempt = Attempts()
 
-    # --------------------------------------------------------------------------------------------- how it is made
+    # --- How it is made
 
     @classmethod
     def add_options(cls, group) -> None:
@@ -107,7 +107,7 @@ class Task:
         """A fingerprint by which a resumed run recognises its data: {"tokens", "sha256"}."""
         raise NotImplementedError
 
-    # ------------------------------------------------------------------------------------------------ for the Trainer
+    # --- For the Trainer
 
     def build(self) -> nn.Module:
         return self.Model(self.config)
@@ -132,7 +132,7 @@ class Task:
         logits, _ = model(x)
         return functional.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=IGNORE_INDEX, reduction="sum")
 
-    # ----------------------------------------------------------------------------------------------------- for people
+    # --- For people
 
     def describe(self) -> list[str]:
         """Lines about the data."""

@@ -57,7 +57,7 @@ def import_folder(folder: Path) -> checkpoint.Checkpoint:
     return checkpoint.Checkpoint(0, weights, {}, state)
 
 
-# --------------------------------------------------------------------------------------------------------- Hugging Face
+# --- Hugging Face
 
 
 def _hugging_face(folder: Path) -> tuple[Config, Tokenizer, dict[str, Tensor]]:
@@ -161,7 +161,7 @@ def _named_tensors(value: Any, what: str) -> dict[str, Tensor]:
     return value
 
 
-# -------------------------------------------------------------------------------------------------------------- nanoGPT
+# --- NanoGPT
 
 
 def _nanogpt(folder: Path) -> tuple[Config, Tokenizer, dict[str, Tensor]]:
@@ -183,7 +183,7 @@ def _nanogpt(folder: Path) -> tuple[Config, Tokenizer, dict[str, Tensor]]:
     return config, vocabulary(folder, config.V, CHECKPOINT), weights_from(config, tensors, read)
 
 
-# --------------------------------------------------------------------------------------------------------------- export
+# --- Export
 
 
 def export_run(run: Path, folder: Path) -> Config:

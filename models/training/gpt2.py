@@ -32,7 +32,7 @@ class ExchangeError(CheckpointError):
     """A folder does not hold a model that can be read, or a run cannot be written in the other layout."""
 
 
-# ------------------------------------------------------------------------------------------------------ configurations
+# --- Configurations
 
 
 def config_from(described: dict, tied: bool) -> Config:
@@ -127,7 +127,7 @@ def described(config: Config) -> dict:
     }
 
 
-# -------------------------------------------------------------------------------------------------------------- weights
+# --- Weights
 
 
 def weights_from(config: Config, names: Iterable[str], read: Callable[[str], np.ndarray]) -> dict[str, Tensor]:

@@ -212,7 +212,7 @@ class Trainer:
     def _tensors(self, batch) -> list[Tensor]:
         return [tensor(array) for array in batch]
 
-    # ------------------------------------------------------------------------------------------ steps
+    # --- Steps
 
     def join(self) -> None:
         """Take the weights of rank 0, and each step together with the others from now on. All ranks call it."""
@@ -312,7 +312,7 @@ class Trainer:
         ends = 0 < patience <= self.log.looks_since_best()
         return any(x for (x,) in ranks.numbers(ends)) if patience and self.ranks > 1 else ends
 
-    # ------------------------------------------------------------------------------------- evaluation
+    # --- Evaluation
 
     def evaluate(self) -> float:
         """Eq. (16) over the held-out data, every target counted once."""
@@ -325,7 +325,7 @@ class Trainer:
             )
         return total / count
 
-    # ------------------------------------------------------------------------------------ checkpoints
+    # --- Checkpoints
 
     def save(self) -> Path | None:
         """Write a checkpoint; if a parameter is not finite, raise NonFiniteLoss instead and keep the last checkpoint.
@@ -392,7 +392,7 @@ class Trainer:
             self.over = 0 < self.settings.patience <= self.log.looks_since_best()
         return self
 
-    # ------------------------------------------------------------------------ numbers not finite
+    # --- Numbers not finite
 
     def _first_nonfinite_parameter(self) -> str | None:
         return next(

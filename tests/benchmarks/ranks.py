@@ -74,7 +74,7 @@ def scaled(costs: Costs, name: str, like: str, tokens: int) -> Costs:
     return Costs(costs.fixed * n, costs.row * n * tokens / CONFIGS[like].C, round(costs.size * n))
 
 
-# ------------------------------------------------------------------------------------------------------ on the ranks
+# --- On the ranks
 
 
 def ping_pong(comm, size: int, repeat: int) -> float:
@@ -183,7 +183,7 @@ def worker(options) -> None:
     distributed.destroy_process_group()
 
 
-# ------------------------------------------------------------------------------------------------------- the report
+# --- The report
 
 
 def measured(ranks: int, options) -> dict:

@@ -319,7 +319,7 @@ def test_curves_are_drawn(tmp_path):
     assert "| 8 | 0.5 | 0.5 |" in "\n".join(report.curves_table([measured]))
 
 
-# ----------------------------------------------------------------------------------------------- ranks, on paper
+# --- Ranks, on paper
 
 
 def test_predicted_time_of_a_step_on_ranks():

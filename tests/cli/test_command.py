@@ -133,7 +133,7 @@ def test_cache_is_measured_and_cleared(capsys, monkeypatch, tmp_path):
     assert said(capsys, "cache") == f"{tmp_path}: 0.0 MB\n"
 
 
-# ---------------------------------------------------------------------------------------------- prove and explain
+# --- Prove and explain
 
 
 @pytest.fixture
@@ -257,7 +257,7 @@ def test_page_that_cannot_be_written_is_named(tmp_path, capsys):
     )
 
 
-# ------------------------------------------------------------------------------- the reader of the output has ended
+# --- The reader of the output has ended
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def planted(error, statement="a planted mistake", part="eq19"):
         raise error
 
 
-# ------------------------------------------------------------------------------------------------------ the registry
+# --- The registry
 
 
 def test_a_claim_is_declared_and_runs(empty, monkeypatch):
@@ -90,7 +90,7 @@ def test_failed_claim_says_why(empty, error, why):
     assert result_of(claims.CLAIMS[0]).why == why
 
 
-# ------------------------------------------------------------------------------------------------------- the command
+# --- The command
 
 
 def test_command_reports_claims_that_hold(empty, capsys, tmp_path):
@@ -200,7 +200,7 @@ def test_without_latex2mathml_the_markdown_is_written(empty, capsys, tmp_path, m
     assert [p.name for p in tmp_path.iterdir()] == ["report.md"]
 
 
-# -------------------------------------------------------------------------------------------------------- the summary
+# --- The summary
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_sample_point_of_equal_signs_fails_for_relu(monkeypatch):
     assert "one sign only" in result_of(claim("the same if eq. (9)")).why
 
 
-# ----------------------------------------------------------------------------------------------------------- the mask
+# --- The mask
 
 
 def test_mask_claim_holds():

@@ -20,7 +20,7 @@ def test_each_erratum_names_its_place():
     assert all(c.printed != c.right for c in result)
 
 
-# -------------------------------------------------------------------------------------------------- negative controls
+# --- Negative controls
 
 
 def test_computable_printed_form_is_no_clash():

@@ -97,7 +97,7 @@ def test_unsafe_or_undecided_proof_is_refused():
         real_size.accept(replace(proof, verdict="undecided"))
 
 
-# ------------------------------------------------------------------------------------------------ the recorded step
+# --- The recorded step
 
 
 @pytest.fixture

@@ -104,7 +104,7 @@ def test_untypeset_latex_is_named(empty):
         report.html([result_of(claims.CLAIMS[0])])
 
 
-# ---------------------------------------------------------------------------------------------- equations and documents
+# --- Equations and documents
 
 
 def test_the_page_opens_with_equation_17(whole):
@@ -166,7 +166,7 @@ def test_rows_have_addresses_of_their_own():
     assert len(set(anchors)) == len(anchors)
 
 
-# ---------------------------------------------------------------------------------------------------------- a browser
+# --- A browser
 
 
 @pytest.mark.parametrize("dark", [False, True])

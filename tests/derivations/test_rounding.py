@@ -30,7 +30,7 @@ def test_claim_runs(claim):
     claim.run()
 
 
-# ------------------------------------------------------------------------------------------------------------- balls
+# --- Balls
 
 
 def wide(middle: float, radius: float) -> Ball:
@@ -118,7 +118,7 @@ def test_definitions_match_kernel_sources(monkeypatch):
             assert a.arb.overlaps(b.arb) and max(a.radius, b.radius) < 1e-40, name
 
 
-# ------------------------------------------------------------------------------------------------------------- errors
+# --- Errors
 
 
 def parts():

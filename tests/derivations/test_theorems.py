@@ -28,7 +28,7 @@ def test_proofs_are_called_proofs_and_runs_are_called_checks():
         assert (c.category == "check") == c.statement.startswith("engine:") == ("float64" in c.size), c.statement
 
 
-# ----------------------------------------------------------------------------- statements that are nearly true: algebra
+# --- Statements that are nearly true: algebra
 
 
 @pytest.mark.parametrize("condition", [None, False, 1, 0, "yes", Symbol("x") > 0, np.False_])
@@ -128,7 +128,7 @@ def test_the_variance_after_a_norm_is_not_1():
         identity(equations.block(), Array("B", (C,))[i], total(Z[i, j] ** 2, j) / D, 1, [Z, *NORM])
 
 
-# ------------------------------------------------------------------------- statements that are nearly true: programs
+# --- Statements that are nearly true: programs
 
 
 def unmasked(residual="literal"):
@@ -201,7 +201,7 @@ def test_unpermuted_input_is_refuted():
         permuted(program, ORDER, set())  # y is the same in every order, not y in this order
 
 
-# ------------------------------------------------------------------------- statements that are nearly true: gradients
+# --- Statements that are nearly true: gradients
 
 
 def nearly(lines, left, right, closed, through):
@@ -249,7 +249,7 @@ def test_a_shift_of_positions_is_not_the_identity():
     assert not rotation.expand(trig=True).is_zero_matrix
 
 
-# ------------------------------------------------------------------------------------------------------ on the engine
+# --- On the engine
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def bits(tensors) -> str:
     return hashlib.sha256(b"".join(t.detach().numpy().tobytes() for t in tensors)).hexdigest()
 
 
-# ---------------------------------------------------------------------------------------------------- collectives
+# --- Collectives
 
 
 def collectives():
@@ -127,7 +127,7 @@ def collectives():
     return everyones(rank)
 
 
-# ---------------------------------------------------------------------------------------- DistributedDataParallel
+# --- DistributedDataParallel
 
 
 def data_parallel():
@@ -201,7 +201,7 @@ def data_parallel():
     return seen[0]
 
 
-# ------------------------------------------------------------------------------------------------ the joint batch
+# --- The joint batch
 
 SMALL = Config(D=16, H=2, F=24, L=2, V=20, C=12)
 
@@ -335,7 +335,7 @@ def everything() -> dict:
     }
 
 
-# ---------------------------------------------------------------------------------------------------- what goes wrong
+# --- What goes wrong
 
 
 def fails(how, at="1"):

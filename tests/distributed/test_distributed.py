@@ -72,7 +72,7 @@ def test_documented_program_runs(tmp_path):
     assert code == 0 and output.count("False") == 2, output
 
 
-# ---------------------------------------------------------------------------------------------------------- the end
+# --- The end
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_slow_ranks_are_ended_with_an_error():
         mpi.run(2, "-c", "import time; time.sleep(600)", limit=3)
 
 
-# ------------------------------------------------------------------------------------------------------ without MPI
+# --- Without MPI
 
 
 def alone(code: str, **environment: str) -> str:

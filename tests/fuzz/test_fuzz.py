@@ -38,7 +38,7 @@ def test_shares_cover_each_case_once():
             command.share(wrong)
 
 
-# --------------------------------------------------------------------------------------------- negative controls
+# --- Negative controls
 
 
 def test_raw_error_messages_are_recognised():

@@ -52,7 +52,7 @@ def test_functions_and_gradients_are_those_of_the_seed():
     assert texts(5) != texts(6)
 
 
-# --------------------------------------------------------------------------------------------- negative controls
+# --- Negative controls
 
 
 def all_of(verdict: str):
@@ -100,7 +100,7 @@ def test_checker_of_odd_sizes_and_positive_values_is_reported():
     assert not tally.refuted, shown(tally.refuted)
 
 
-# --------------------------------------------------------------------------------------------- its parts
+# --- Its parts
 
 
 def point(at=None, ties=False, any=True, **indices):

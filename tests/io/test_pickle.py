@@ -198,7 +198,7 @@ def test_a_spawned_process_gets_a_model():
     assert y.tolist() == values == module(x).tolist() and y.requires_grad and y.is_leaf
 
 
-# ------------------------------------------------------------------------------------------------------- deepcopy
+# --- Deepcopy
 
 VIEWS = {
     "itself": lambda b: b,

@@ -65,7 +65,7 @@ def in_words(value) -> str:
     return repr(value)
 
 
-# -------------------------------------------------------------------------------------------------------------- reading
+# --- Reading
 
 
 @pytest.mark.parametrize("name", ["values.pt", "values4.pt"])
@@ -149,7 +149,7 @@ def test_training_of_pytorch_goes_on_here():
         np.testing.assert_allclose(p.tolist(), expected, rtol=1e-6, atol=1e-7)
 
 
-# -------------------------------------------------------------------------------------------------------------- writing
+# --- Writing
 
 
 def test_written_file_is_read_again(tmp_path):
@@ -268,7 +268,7 @@ def test_pytorch_goes_on_with_training_from_here(tmp_path):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
 
 
-# ----------------------------------------------------------------------------------------------------- what is refused
+# --- What is refused
 
 
 def archive(content: bytes, compress=zipfile.ZIP_STORED, **entries: bytes) -> bytes:

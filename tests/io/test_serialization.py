@@ -137,7 +137,7 @@ def test_the_bytes_reach_the_disk_before_the_name(path, monkeypatch):
     assert done == ["fsync", "replace", "fsync"]  # the file, the rename, the directory
 
 
-# -------------------------------------------------------------------------------------------------------- no pickle
+# --- No pickle
 
 EXECUTES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 
@@ -177,7 +177,7 @@ def test_no_pickle_anywhere():
     }
 
 
-# ------------------------------------------------------------------------------------------------ save and load
+# --- Save and load
 
 
 def same(a, b):

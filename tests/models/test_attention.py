@@ -56,7 +56,7 @@ def heads_of(module):
     return W, tensor(module.W_O.detach().numpy().copy(), requires_grad=True), betas
 
 
-# ------------------------------------------------------------------------------------------------- the definitions
+# --- The definitions
 
 
 def by_sums(Q, K, V, allowed=None):
@@ -170,7 +170,7 @@ def test_feed_forward(activation):
     near(without.numpy(), zeros.numpy())
 
 
-# ---------------------------------------------------------------------------------------------- masks, self and cross
+# --- Masks, self and cross
 
 B, N, M = 2, 5, 7
 
@@ -286,7 +286,7 @@ def test_masked_keys_and_values_do_not_matter():
     assert (a[1] != c[1]).all() and (a[0] == c[0]).all()
 
 
-# ------------------------------------------------------------------------------------------------------------ caches
+# --- Caches
 
 
 def test_cached_rows_equal_causal_attention():
@@ -307,7 +307,7 @@ def test_keys_and_values_of_the_memory_are_computed_once():
     np.testing.assert_array_equal(first.detach().numpy(), second.detach().numpy())
 
 
-# ------------------------------------------------------------------------------------------------------------ errors
+# --- Errors
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_input_of_wrong_shape_is_refused():
         module(tensor(draw(2, 5, D)), tensor(draw(3, 5, D)))
 
 
-# ----------------------------------------------------------------------------------------- dropout beside the mask
+# --- Dropout beside the mask
 
 
 def with_dropout(C: int):

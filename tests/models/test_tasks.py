@@ -84,7 +84,7 @@ def translated(capsys, folder, *arguments):
     return run(capsys, "translate", "--checkpoint", folder, *arguments)[0].splitlines()
 
 
-# ------------------------------------------------------------------------------------------- pairs of a user's own
+# --- Pairs of a user's own
 
 
 def test_tatoeba_file_is_learnt(trained, file):
@@ -171,7 +171,7 @@ def test_resumed_run_needs_the_same_file(capsys, file, tmp_path):
     assert "was trained on another text" in error.splitlines()[-1]
 
 
-# ------------------------------------------------------------------------------------------------------ the data
+# --- The data
 
 
 SOME = "je suis\ti am\ntu es ici\tyou are here\nil est là et elle ici\the is there and she here\nelle est\tshe is\n"
@@ -279,7 +279,7 @@ def test_the_default_configuration_begins_to_learn_the_grammar(french):
     assert exact() > 0.9
 
 
-# ------------------------------------------------------------------------------------- python -m models translate
+# --- Python -m models translate
 
 
 def test_command_translates(capsys, trained):
@@ -367,7 +367,7 @@ def test_checkpoint_of_another_task_is_refused(capsys, monkeypatch, trained, tmp
     assert run(capsys, "translate", "Je suis à Paris.")[0] == "I am in Paris.\n"  # the newest that translates
 
 
-# -------------------------------------------------------------------------------------------------- info and help
+# --- Info and help
 
 
 def test_info_of_a_translator(capsys, trained):
@@ -397,7 +397,7 @@ def test_help_shows_the_options_of_the_task(capsys, task, there, absent):
     assert not matches & set(absent.split())
 
 
-# ------------------------------------------------------------------------------------------------- the recommender
+# --- The recommender
 
 
 def test_ranks_by_hand():

@@ -43,7 +43,7 @@ def logits_of(model, inputs, outputs):
     return model(tensor(inputs), tensor(outputs))[0].detach().numpy()
 
 
-# ------------------------------------------------------------------------------------------------ 004, once more
+# --- 004, once more
 
 
 def by_the_document(model, x, y):
@@ -142,7 +142,7 @@ def test_changed_parameter_is_noticed():
         assert moved > 1e-8, name  # far more than rounding
 
 
-# ---------------------------------------------------------------------------------------- embeddings and positions
+# --- Embeddings and positions
 
 
 def test_embedding_is_one_hot_times_the_matrix():
@@ -220,7 +220,7 @@ def test_encoder_without_positions_ignores_word_order(norm):
             near(one, other[where])
 
 
-# ------------------------------------------------------------------------------------------------ PyTorch's modules
+# --- PyTorch's modules
 
 
 def with_weights(changes):
@@ -327,7 +327,7 @@ def test_a_difference_in_the_ninth_digit_is_noticed(name, stored):
         compare(result, stored[case], lengths, samples.SIZES["n_vol"])
 
 
-# ---------------------------------------------------------------------------------------------- finite differences
+# --- Finite differences
 
 TINY = Config(N=1, d_model=3, h=2, d_k=1, d_v=2, d_ff=3, n_vol=5, n_max=5, bias=True)
 
@@ -352,7 +352,7 @@ def test_lost_gradient_is_noticed():
         tt.gradcheck(without_the_way_through_the_encoder, [model.W_Embedding], atol=1e-7, rtol=1e-6)
 
 
-# -------------------------------------------------------------------------- what must not change a sentence's result
+# --- What must not change a sentence's result
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -414,7 +414,7 @@ def test_thread_count_changes_no_bit():
     np.testing.assert_array_equal(*result)
 
 
-# ---------------------------------------------------------------------------------------------------- inference
+# --- Inference
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -469,7 +469,7 @@ def test_the_encoder_is_read_once():
     assert all(stack[1][0] is K for stack, K in zip(cache, first, strict=True))
 
 
-# ------------------------------------------------------------------------------------------------ the stream of 002
+# --- The stream of 002
 
 
 def read_stream(model, x, y):
@@ -524,7 +524,7 @@ def test_norm_after_the_sum_normalises_every_row():
         np.testing.assert_allclose(left.detach().numpy().var(-1), 1, rtol=1e-3)
 
 
-# ---------------------------------------------------------------------------------------------- loss and training
+# --- Loss and training
 
 
 def by_hand(logits, y, smoothing=0.0):
@@ -630,7 +630,7 @@ def test_model_memorises_a_few_sentences(norm):
     assert (words == y.numpy())[y.numpy() != PAD].all()
 
 
-# ---------------------------------------------------------------------------------------------- counting parameters
+# --- Counting parameters
 
 
 def parameters(N, d_model, h, d_k, d_v, d_ff, n_vol, norm="after", affine=True, bias=False, tied=False):
@@ -698,7 +698,7 @@ def test_a_configuration_survives_json():
         assert Config(**json.loads(json.dumps(config.to_dict()))) == config
 
 
-# ------------------------------------------------------------------------------------------------------------ errors
+# --- Errors
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ from .tally import Check, Tally, notices
 
 Plant = Callable[[], AbstractContextManager]
 
-# ------------------------------------------------------------------------------------------ mistakes in the engine
+# --- Mistakes in the engine
 
 
 def passes(op: str) -> bool:
@@ -323,7 +323,7 @@ def by_hand(one_in: int = 1) -> Tally:
     return tally
 
 
-# ------------------------------------------------------------------------------------- mistakes made mechanically
+# --- Mistakes made mechanically
 
 
 def float_results(op: str, ties: bool) -> list:

@@ -120,7 +120,7 @@ def files(part: str) -> list[str]:
     return [str(FOLDER / file) for file in PARTS[part].files]
 
 
-# ------------------------------------------------------------------------------------------------------ the changes
+# --- The changes
 
 
 @cache
@@ -173,7 +173,7 @@ def mutants(part: str) -> list[tuple[Key, str, ast.AST, ast.AST]]:
     return results
 
 
-# -------------------------------------------------------------------------------------------------- planted and tested
+# --- Planted and tested
 
 
 @cache

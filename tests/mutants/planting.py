@@ -20,7 +20,7 @@ from tinytensor.native.entries import NoBuild, exact
 from tinytensor.native.kernel import KERNELS, Elementwise, Kernel, Loop
 from tinytensor.symbolic.lifting import lift, rebind
 
-# --------------------------------------------------------------------------------------------- mistakes in code
+# --- Mistakes in code
 
 OPERATORS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult}
 COMPARED = {ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE}
@@ -233,7 +233,7 @@ class _Replacing(ast.NodeTransformer):
         return self.new if hasattr(node, "is_the_place") else self.generic_visit(node)
 
 
-# --------------------------------------------------------------------------------------- planting them in the engine
+# --- Planting them in the engine
 
 
 def module_of(what: Op | Kernel):

@@ -37,7 +37,7 @@ def changed(source: str, values_only: bool = False) -> list[str]:
     return [ast.unparse(new.body[-1]) for _, _, new in planting.code_mistakes(function, values_only)]
 
 
-# ------------------------------------------------------------------------------------------------ how they are made
+# --- How they are made
 
 
 def test_changes_of_code():
@@ -93,7 +93,7 @@ def test_symmetric_swaps_are_no_mistakes():
     assert not any("swapped" in what for what, _ in formulas.mistakes(total(B[i, j], i, j)))
 
 
-# -------------------------------------------------------------------------------------------- how they are planted
+# --- How they are planted
 
 
 def test_a_rule_is_planted_and_taken_out():
@@ -150,7 +150,7 @@ def test_mistake_without_a_place_is_refused():
         planting.rule_with("exp", "grad_x", "not there", "")
 
 
-# -------------------------------------------------------------------------------------- what becomes of them
+# --- What becomes of them
 
 
 def attempted(name: str, function: str, change: str) -> Tally:
@@ -256,7 +256,7 @@ def test_unchecked_derivation_leaves_survivors(monkeypatch):
     assert len(formulas.by_hand().survivors) == len(formulas.WRONG_FORMS) + len(formulas.WRONG_EQUATIONS)
 
 
-# --------------------------------------------------------------------------------------------- lines of kernels
+# --- Lines of kernels
 
 
 def about(name: str) -> list[int]:
@@ -337,7 +337,7 @@ def test_explanations_of_kernel_mutants_are_checked(monkeypatch):
     assert set(tally.survivors) >= {loops.label("first_nan", what) for what in whats[1:]}
 
 
-# ------------------------------------------------------------------------------------------------ lines of modules
+# --- Lines of modules
 
 
 def change(function: str, what: str) -> tuple:

@@ -45,7 +45,7 @@ def all_pairs(options: Options, allowed: Callable[[dict], bool] = lambda case: T
     return chosen
 
 
-# ------------------------------------------------------------------------------------------------- the formulas
+# --- The formulas
 
 
 class Draws:
@@ -103,7 +103,7 @@ def mean_loss(logits: np.ndarray, targets: np.ndarray, ignored: int, smoothing: 
     return np.sum(losses) / (len(losses) if mean else 1)
 
 
-# ---------------------------------------------------------------------------------------------------- comparison
+# --- Comparison
 
 
 def wrong(module, call: Callable, formulas: Callable, inputs: Values, p: float, way: str = "eager") -> list[str]:
@@ -153,7 +153,7 @@ def wrong(module, call: Callable, formulas: Callable, inputs: Values, p: float, 
     return result
 
 
-# ------------------------------------------------------------------------------------------- masks, as PyTorch has them
+# --- Masks, as PyTorch has them
 
 FORMS = (None, "bool", "float")
 
@@ -332,7 +332,7 @@ def transformer_wrong(c: dict) -> list[str]:
     return wrong(module, lambda src, tgt: (module(laid(src), laid(tgt), **arguments),), formulas, inputs, p, c["way"])
 
 
-# ----------------------------------------------------------------------------------------- the models of the documents
+# --- The models of the documents
 
 WAYS = ("eager", "compiled", "cache")  # in eager mode, as a replay, or token by token
 

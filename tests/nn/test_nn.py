@@ -44,7 +44,7 @@ def compare(result, stored, key, rtol=1e-12, atol=1e-13):
         np.testing.assert_allclose(array, stored[name], rtol=rtol, atol=atol, err_msg=name)
 
 
-# ---------------------------------------------------------------------------------------------- PyTorch's results
+# --- PyTorch's results
 
 
 @pytest.mark.parametrize("key", samples.MODULES)
@@ -434,7 +434,7 @@ def test_a_recurrent_step_is_compiled():
         assert (copied(x)[0] == m(x)[0]).all()
 
 
-# ------------------------------------------------------------------------------------------------ the tree itself
+# --- The tree itself
 
 
 class Tied(nn.Module):
@@ -827,7 +827,7 @@ def test_containers():
         m[9]
 
 
-# ------------------------------------------------------------------------------------------------------- dropout
+# --- Dropout
 
 
 def test_dropout_is_drawn_from_the_seed():
@@ -1088,7 +1088,7 @@ def test_init_of_shapes_without_values(category):
     assert nn.init.kaiming_uniform_(w) is w and nn.init.kaiming_normal_(w) is w
 
 
-# ---------------------------------------------------------------------------------------------- shapes without data
+# --- Shapes without data
 
 
 class Small(nn.Module):
@@ -1164,7 +1164,7 @@ def _derivatives(y, x, w) -> list[float]:
     return [value for part in (y, gx, gw, second) for value in part.flatten().tolist()]
 
 
-# ------------------------------------------------------------------------------- before forward; normalised weights
+# --- Before forward; normalised weights
 
 
 def test_hooks_before_forward():
@@ -1338,7 +1338,7 @@ def test_size_average_and_reduce(older, reduction):
         F.relu(x, size_average=False)
 
 
-# ------------------------------------------------------------------------------------------------------- extra state
+# --- Extra state
 
 
 class Counting(nn.Module):

@@ -78,7 +78,7 @@ def test_missing_memory_is_reported():
             call()
 
 
-# ------------------------------------------------------------------------------------- what is left as it was
+# --- What is left as it was
 
 
 def test_error_names_the_called_function():
@@ -140,7 +140,7 @@ def test_public_functions_keep_signature_and_docstring():
     assert inspect.signature(tt.einsum).parameters["operands"].annotation == tt.Tensor | Sequence
 
 
-# ------------------------------------------------------------------------------------------------- constructors
+# --- Constructors
 
 # What a class must be given, by the names of the parameters.
 GIVEN = {

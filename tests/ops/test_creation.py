@@ -217,7 +217,7 @@ def test_values():
     assert tt.ones(0).shape == (0,)
 
 
-# ---------------------------------------------------------------------------------------------------------- chance
+# --- Chance
 
 DRAWS = {
     "rand": lambda g: tt.rand(50, generator=g),

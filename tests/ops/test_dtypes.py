@@ -164,7 +164,7 @@ def test_cache_of_numbers_is_bounded():
     assert len(promotion._numbers) <= promotion.REMEMBERED
 
 
-# -------------------------------------------------------------------------------------------------- what a dtype says
+# --- What a dtype says
 
 # what PyTorch 2.13 says of its own: is_floating_point, is_signed, itemsize
 SAYS = {

@@ -34,7 +34,7 @@ def compare(result, stored, rtol, atol):
         np.testing.assert_allclose(array, stored[name], rtol=rtol, atol=atol, err_msg=name)
 
 
-# ------------------------------------------------------------------------------------------------- trajectories
+# --- Trajectories
 
 
 @pytest.mark.parametrize("key", samples.OPTIMIZERS)
@@ -153,7 +153,7 @@ def test_clipping_of_nonfinite_gradients():
     assert nn.utils.clip_grad_norm_([tt.ones(2)], 1.0).item() == 0  # no gradient at all
 
 
-# ------------------------------------------------------------------------------------------- rates of one's own
+# --- Rates of one's own
 
 
 def one_step(multiplier, make=optim.SGD):
@@ -191,7 +191,7 @@ def test_lr_multiplier_can_be_changed_between_steps():
         assert p.tolist() == [expected] * 2
 
 
-# ------------------------------------------------------------------------------------------ how a parameter lies
+# --- How a parameter lies
 
 
 def lying(how: str, values: tt.Tensor) -> tt.Tensor:
@@ -260,7 +260,7 @@ def test_gradient_has_the_layout_of_its_parameter():
     assert optimizer.state[p]["exp_avg"].stride() == p.stride()
 
 
-# ------------------------------------------------------------------------------------------------------- groups
+# --- Groups
 
 
 def test_groups():
@@ -456,7 +456,7 @@ def test_a_gradient_of_another_dtype_is_refused():
         optim.SGD([p]).step()
 
 
-# ------------------------------------------------------------------------------------------------------- states
+# --- States
 
 STATEFUL = {
     "sgd": lambda p: optim.SGD([{"params": p[:1]}, {"params": p[1:], "lr": 0.3}], lr=0.1, momentum=0.9, dampening=0.2),
@@ -543,7 +543,7 @@ def test_wrong_state_is_refused_as_a_whole(wrong):
     assert all(after["state"][i][k] is v for i, entry in before["state"].items() for k, v in entry.items())
 
 
-# ---------------------------------------------------------------------------------------------------- schedules
+# --- Schedules
 
 
 @pytest.mark.parametrize("key", samples.SCHEDULES)

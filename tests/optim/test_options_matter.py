@@ -220,7 +220,7 @@ def test_lr_decay_never_stops():
         before = w.item()
 
 
-# ------------------------------------------------------------------------------------------------ gradients without end
+# --- Gradients without end
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -246,7 +246,7 @@ def test_infinite_parameter_stays_infinite(category):
     assert w.tolist() == [math.inf, -math.inf]
 
 
-# ---------------------------------------------------------------------------------------------------------------- data
+# --- Data
 
 NUMBERS = list(range(10))
 

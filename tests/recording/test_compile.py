@@ -24,7 +24,7 @@ from tinytensor.recording.compiled import LIMIT
 from tinytensor.recording.pool import Pool
 from tinytensor.recording.recording import Recording
 
-# ------------------------------------------------------------------------------------------------ the comparison
+# --- The comparison
 
 
 def frozen(value):
@@ -117,7 +117,7 @@ OPTIMIZERS = {
 }
 
 
-# ---------------------------------------------------------------------------------------------------- training
+# --- Training
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -766,7 +766,7 @@ def test_moving_average_of_weights():
     same(program, [1])
 
 
-# -------------------------------------------------------------------------------------- results and arguments
+# --- Results and arguments
 
 
 @pytest.mark.parametrize("set_to_none", [False, True])
@@ -1019,7 +1019,7 @@ def test_argument_with_a_graph_runs_eagerly():
     same(program, [0])
 
 
-# ------------------------------------------------------------------------------------------- what happens inside
+# --- What happens inside
 
 
 def test_random_numbers_inside_the_step():
@@ -1466,7 +1466,7 @@ def test_step_without_arguments_or_result():
     same(program, [1])
 
 
-# --------------------------------------------------------------------------------------------------- sentences
+# --- Sentences
 
 LOOKS = {
     "item": lambda x: x.sum().item(),
@@ -1591,7 +1591,7 @@ def test_too_many_recordings_raise():
     assert step(tt.ones(1), LIMIT + 1).item() == LIMIT + 1
 
 
-# ----------------------------------------------------------------------------------------------- what a replay costs
+# --- What a replay costs
 
 
 def big_step():
@@ -1649,7 +1649,7 @@ def test_buffers_are_reused(monkeypatch):
     assert roots and sum(roots.values()) < 0.6 * sum(asked)
 
 
-# ----------------------------------------------------------------------------------------------- random programs
+# --- Random programs
 
 UNARY = {
     "tanh": lambda a: a.tanh(),
@@ -1733,7 +1733,7 @@ def test_random_programs(dtype, instructions, keep_gradients):
     same(program)
 
 
-# ------------------------------------------------------------------------------------------ replays that come to no end
+# --- Replays that come to no end
 
 
 @pytest.mark.parametrize("profiled", [False, True])
@@ -1801,7 +1801,7 @@ def test_small_product_in_a_program_has_two_tasks(monkeypatch):
     assert (together == alone).all()
 
 
-# ------------------------------------------------------------------------------------------ the memory of recordings
+# --- The memory of recordings
 
 
 def recordings_of(step) -> list:

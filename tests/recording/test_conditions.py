@@ -254,7 +254,7 @@ def test_unread_values_are_not_guarded():
     assert recordings(train) == 1
 
 
-# -------------------------------------------------------------------------------------------------- arrays and chance
+# --- Arrays and chance
 
 
 def test_arrays_are_read_at_every_call():
@@ -358,7 +358,7 @@ def test_step_that_prepares_is_recorded_at_its_second_call():
     assert recordings(compiled) == 1
 
 
-# ---------------------------------------------------------------------- what the docstring says that can't be seen
+# --- What the docstring says that can't be seen
 
 
 def test_documented_blind_spots_stay(tmp_path):
@@ -385,7 +385,7 @@ def test_documented_blind_spots_stay(tmp_path):
         assert compiled(x).item() == before, said
 
 
-# ------------------------------------------------------------------------------------------------ modules and keywords
+# --- Modules and keywords
 
 
 def net() -> Own:

@@ -323,7 +323,7 @@ def test_indirect_calls_are_guarded():
         assert recordings(counted) == 1
 
 
-# ----------------------------------------------------------------------- any program, and any attribute of it changed
+# --- Any program, and any attribute of it changed
 
 PATHS = ("self.a", "self.b", "self.one.a", "self.one.b", "self.two.a", "self.one.two.a", "self.many[0].a", "K.a", "K.c")
 STATEMENTS = (

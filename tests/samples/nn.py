@@ -24,7 +24,7 @@ def fill(lib, module, name=""):
     return module
 
 
-# --------------------------------------------------------------------------------------- names, order and shapes
+# --- Names, order and shapes
 
 MODULES = {
     "linear": lambda nn: nn.Linear(3, 4),
@@ -85,7 +85,7 @@ def names(lib, key):
     }
 
 
-# -------------------------------------------------------------------------------------- layers: values, gradients
+# --- Layers: values, gradients
 
 
 def _attention(batched=True, C=3, M=4, batch_first=True, init=None, masks=None, B=2, **call):
@@ -482,7 +482,7 @@ def layer(lib, key):
     return {f"{key}|{name}": np.array(t.detach().numpy(), order="C") for name, t in results.items()}
 
 
-# ------------------------------------------------------------------------------------------------------ optimizers
+# --- Optimizers
 
 OPTIMIZERS = {
     "sgd": lambda o, p: o.SGD(p, lr=0.1),

@@ -61,7 +61,7 @@ def gradient(x) -> np.ndarray:
     return np.zeros(0) if x.grad is None else of(x.grad)
 
 
-# ------------------------------------------------------------------------------------------------------------- keys
+# --- Keys
 
 
 class Index:
@@ -207,7 +207,7 @@ def run_key(lib, number: int) -> tuple[int, int]:
     return checksum(of(result)), checksum(*(gradient(v) for v in inputs))
 
 
-# ------------------------------------------------------------------------------------------------------------ views
+# --- Views
 
 VIEWS = [
     *("flat", "transpose", "slice", "row", "unsqueeze", "squeeze"),
@@ -313,7 +313,7 @@ def run_view(lib, number: int, log: Callable[[str], None] = lambda line: None) -
     return _exact([of(t) for t in (*pool, *taken)], [gradient(x), gradient(w)])
 
 
-# ------------------------------------------------------------------------------------------------------------ hooks
+# --- Hooks
 
 HOOKS = ["looks", "looks", "doubles", "negates", "squares", "times w", "once"]
 COMPUTED = ["square", "times w", "times a sum", "relu", "cube", "sum of a product", "without the tape"]

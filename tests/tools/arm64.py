@@ -64,7 +64,7 @@ class Missing(Exception):
     """Something that this machine lacks; the message says what to do."""
 
 
-# ------------------------------------------------------------------------------------------- what is downloaded
+# --- What is downloaded
 
 
 def emulator() -> str:
@@ -134,7 +134,7 @@ def prepare(folder: Path) -> bool:
     return True
 
 
-# ------------------------------------------------------------------------------------ what runs in the emulation
+# --- What runs in the emulation
 
 
 class Counted:
@@ -193,7 +193,7 @@ def describe() -> None:
     print(json.dumps({"machine": platform.machine(), "registers": SIMD, "bytes": BYTES}))
 
 
-# ------------------------------------------------------------------------------------------------------ the parts
+# --- The parts
 
 
 class Emulation:

@@ -49,7 +49,7 @@ BLOCKS = (1 << 32) // BLOCK
 HALF, ROOT_HALF, DENSITY = (np.float32(c) for c in (0.5, math.sqrt(0.5), 1 / math.sqrt(2 * math.pi)))
 
 
-# ------------------------------------------------------------------------------------------- what is measured
+# --- What is measured
 
 
 @njit
@@ -166,7 +166,7 @@ BOUNDS = {
 }
 
 
-# --------------------------------------------------------------------------------------------- the comparison
+# --- The comparison
 
 
 @cache

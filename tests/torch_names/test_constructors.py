@@ -12,7 +12,7 @@ from tinytensor import nn
 
 F32, F64, I32, I64, B = tt.float32, tt.float64, tt.int32, tt.int64, tt.bool
 
-# ------------------------------------------------------------------------------------- Tensor(...), FloatTensor(...)
+# --- Tensor(...), FloatTensor(...)
 
 # what PyTorch 2.13 makes of these
 MADE = {
@@ -125,7 +125,7 @@ def test_tensors_in_format_strings():
         format(tt.ones(2), ".2f")
 
 
-# ------------------------------------------------------------------------------------------------------------ dtypes
+# --- Dtypes
 
 USES = {
     "zeros": lambda d: tt.zeros(2, dtype=d),
@@ -195,7 +195,7 @@ def test_limits_of_dtypes():
     assert tt.is_tensor(tt.ones(1)) and not tt.is_tensor(1)
 
 
-# ----------------------------------------------------------------------------------------------------------- devices
+# --- Devices
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def test_python_protocols_are_intact():
     assert importlib.import_module("tinytensor.nn.functional") is nn.functional
 
 
-# ---------------------------------------------------------------------------------------------------------- devices
+# --- Devices
 
 
 def test_programs_that_choose_a_device_run():

@@ -30,7 +30,7 @@ def leaf(*values):
     return tt.tensor(values, dtype=tt.float64, requires_grad=True)
 
 
-# -------------------------------------------------------------------------------------------------------- functions
+# --- Functions
 
 CALLS = {
     "a function": (lambda torch, x: torch.exp(x), lambda x: x.exp()),
@@ -140,7 +140,7 @@ def test_import_and_proof_load_neither_pytorch_nor_this():
     assert not [name for name in modules if name.startswith("tinytensor.torch_names.") and "_functions" in name]
 
 
-# ----------------------------------------------------------- Functions of autograd: a right backward, and a wrong one
+# --- Functions of autograd: a right backward, and a wrong one
 
 
 def function(torch, forward, backward):
@@ -368,7 +368,7 @@ def test_a_module_of_pytorch(torch):
     assert result.verdict == "refuted" and "the rule of MadeBackward for its input" in repr(result)
 
 
-# ------------------------------------------------------------------------------------------------- PyTorch itself alone
+# --- PyTorch itself alone
 
 
 def test_values_and_gradients_are_those_of_pytorch():

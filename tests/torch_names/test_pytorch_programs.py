@@ -120,7 +120,7 @@ def test_hooks_are_removed_by_their_handles():
     assert x.grad.tolist() == [4.0, 4.0]
 
 
-# ------------------------------------------------------------------------------------------------------------ waves
+# --- Waves
 
 
 @pytest.fixture

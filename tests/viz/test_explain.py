@@ -46,7 +46,7 @@ def model():
     return net, lambda: F.cross_entropy(net(x), target)
 
 
-# ---------------------------------------------------------------------------------------------- what the text says
+# --- What the text says
 
 
 def test_the_text_has_the_numbers_of_backward():
@@ -182,7 +182,7 @@ def test_a_wrong_rule_is_shown_with_its_wrong_number():
     assert "= 10" in right and "15" not in right
 
 
-# ------------------------------------------------------------------------------------------------ nothing is changed
+# --- Nothing is changed
 
 
 def test_explain_changes_nothing():
@@ -245,7 +245,7 @@ def test_value_changed_in_place_is_shown_as_it_was():
     assert step.value == 6
 
 
-# --------------------------------------------------------------------------------------------------------- refusals
+# --- Refusals
 
 
 def test_exact_scalars():

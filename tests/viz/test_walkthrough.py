@@ -20,7 +20,7 @@ from tinytensor.platform.distribution import install
 from tinytensor.viz import walkthrough, watch
 from tinytensor.viz.arrays import as_json
 
-# --------------------------------------------------------------------------------------------- what stands in the file
+# --- What stands in the file
 
 
 def test_page_has_a_step_for_each_node_and_an_end(tmp_path):
@@ -100,7 +100,7 @@ def test_missing_library_is_named(tmp_path, monkeypatch):
         walkthrough(watched_chain()["y"], tmp_path / "page.html")
 
 
-# ------------------------------------------------------------------------------------------------------- typesetting
+# --- Typesetting
 
 
 @pytest.mark.parametrize("name", OPS)
@@ -151,7 +151,7 @@ def test_every_rule_of_the_engine_is_typeset_or_left_as_code():
     assert len(typeset) > 60 and all(mathml(latex) for latex in typeset)
 
 
-# ----------------------------------------------------------------------------------------------------- in a browser
+# --- In a browser
 
 
 def shown_are(shown: dict[str, np.ndarray], parameters: dict[str, np.ndarray]) -> bool:

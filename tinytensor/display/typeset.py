@@ -12,7 +12,7 @@ from html import escape
 
 from tinytensor.platform.distribution import missing_package
 
-# ------------------------------------------------------------------------------------------------------ equations
+# --- Equations
 
 
 _WORD = re.compile(r"[(\[]?[A-Za-z]{2,}([_'-][A-Za-z]+)*[.,;:)\]]*")
@@ -60,7 +60,7 @@ def mathml(latex: str, display: str = "inline") -> str:
     return convert(latex, display=display)
 
 
-# ---------------------------------------------------------------------------------------------------------- rules
+# --- Rules
 
 GREEK = {"gamma", "delta", "epsilon", "eps", "mu", "sigma", "alpha", "beta", "pi", "lambda", "theta"}
 FUNCTIONS = {"exp", "log", "sin", "cos", "tan", "tanh", "sinh", "cosh", "arcsin", "arccos", "arctan", "min", "max"}

@@ -63,7 +63,7 @@ class Group:
         here.Free()
         return cores, neighbours
 
-    # ------------------------------------------------------------------------------------------------------- messages
+    # --- Messages
 
     def start(self, call: Callable, *buffers: np.ndarray) -> Any:
         """Begin one of MPI's non-blocking calls on contiguous arrays; returns the request that `wait` completes.
@@ -114,7 +114,7 @@ class Group:
         self.wait(self.gather(np.array(own, np.float64), received), "numbers")
         return received.tolist()
 
-    # ------------------------------------------------------------------------------------------------------ the end
+    # --- The end
 
     def watch(self) -> None:
         """From now on an uncaught exception, or an end without `destroy_process_group()`, ends all ranks."""
@@ -156,7 +156,7 @@ def group(what: str) -> Group:
     return _group
 
 
-# ------------------------------------------------------------------------------------------------ for the user
+# --- For the user
 
 
 def is_available() -> bool:

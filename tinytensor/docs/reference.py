@@ -72,7 +72,7 @@ def path_of(room: str) -> str:
     return room.replace(".torch_names", "")
 
 
-# ------------------------------------------------------------------------------------------------------- one name
+# --- One name
 
 
 def with_latex(text: str) -> str:
@@ -156,7 +156,7 @@ def signature(what: Callable, name: str, method: bool = False) -> str:
     return name + re.sub(r"\b(?:[A-Za-z_]\w*\.)+(\w+)", r"\1", " ".join(shown.split()))  # names without paths
 
 
-# --------------------------------------------------------------------------------------------------------- pages
+# --- Pages
 
 
 def function(what: Callable, name: str, directive: str = "function", declared: Callable | None = None) -> str:

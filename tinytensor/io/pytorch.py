@@ -66,7 +66,7 @@ def widened(raw: np.ndarray, dtype: object) -> np.ndarray:
     return raw.astype(WIDER[str(dtype)]) if str(dtype) in WIDER else raw
 
 
-# ------------------------------------------------------------------------------------------------------------- reading
+# --- Reading
 
 
 def read(file: BinaryIO, size: int, where: str, widen: bool, mapped: str | os.PathLike | None = None) -> Any:
@@ -257,7 +257,7 @@ NAMES: Mapping[str, Any] = {  # those that a file may use; all else is refused
 }
 
 
-# ------------------------------------------------------------------------------------------------------------- writing
+# --- Writing
 
 
 def write(value: Any, file: BinaryIO) -> None:
@@ -355,7 +355,7 @@ class _Pickler:
         self.locations[known] = len(self.storages), 0, array
         self.storages.append(array.reshape(-1))
 
-    # --------------------------------------------------------------------------------------------- the instructions
+    # --- The instructions
 
     def write(self, value: Any) -> None:
         """Add the instructions that make a value."""

@@ -160,7 +160,7 @@ def opened(path: str | os.PathLike, what: str) -> Iterator[Any]:
         raise ValueError(f"{what}: {path} is not a safetensors file ({error})") from None
 
 
-# ------------------------------------------------------------------------------------------------ save and load
+# --- Save and load
 
 FORM = "tinytensor.form"  # the entry of the metadata that describes the lists and values around the tensors
 PYTORCH = (".pt", ".pth")  # files of these names get PyTorch's format

@@ -56,7 +56,7 @@ class _Machine:
         _check_result(value)
         return value
 
-    # --------------------------------------------------------------------------------------------- reading and stack
+    # --- Reading and stack
 
     def take(self, count: int) -> bytes:
         """The next bytes."""
@@ -103,7 +103,7 @@ class _Machine:
         del self.stack[mark:]
         return values
 
-    # -------------------------------------------------------------------------------------------------- instructions
+    # --- Instructions
 
     def protocol(self) -> None:
         if (number := self.number("<B")) not in (2, 3, 4, 5):

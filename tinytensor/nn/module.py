@@ -126,7 +126,7 @@ class Module:
         set_attribute(self, "_backward_hooks", [])
         set_attribute(self, "training", True)
 
-    # ------------------------------------------------------------------------------------------- attributes
+    # --- Attributes
 
     def __setattr__(self, name: str, value: Any) -> None:
         registries = self.__dict__.get("_parameters"), self.__dict__.get("_buffers"), self.__dict__.get("_modules")
@@ -233,7 +233,7 @@ class Module:
         self._backward_hooks.append(hook)
         return HookHandle(self._backward_hooks, hook)
 
-    # ---------------------------------------------------------------------------------------- calling
+    # --- Calling
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the module's result; a subclass defines it, otherwise NotImplementedError."""
@@ -266,7 +266,7 @@ class Module:
             *self._backward_hooks,
         )
 
-    # ------------------------------------------------------------------------------ walking the tree
+    # --- Walking the tree
 
     def named_modules(self, memo: set | None = None, prefix: str = "") -> Iterator[tuple[str, "Module"]]:
         """This module and all below it, each once, with their dotted names."""
@@ -332,7 +332,7 @@ class Module:
         """The number of trained numbers (a SymPy expression if sizes are symbols)."""
         return sum(p.numel() for p in self.parameters())
 
-    # ------------------------------------------------------------------------------------------- state
+    # --- State
 
     def train(self, mode: bool = True) -> Self:
         """Switch to training (dropout acts); returns the module."""
@@ -454,7 +454,7 @@ class Module:
     def _on_meta(self) -> bool:
         return any(t.device == "meta" for t in (*self.parameters(), *self.buffers()))
 
-    # ------------------------------------------------------------------------------------------- printing
+    # --- Printing
 
     def extra_repr(self) -> str:
         """The settings between the parentheses of the module's repr."""

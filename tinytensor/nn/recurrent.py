@@ -17,7 +17,7 @@ from tinytensor.ops.fused import linear
 from tinytensor.ops.index import index_select
 from tinytensor.ops.shape import cat, chunk, stack, transpose
 
-# --------------------------------------------------------------------------------------------- one step of each kind
+# --- One step of each kind
 
 
 class _Steps:
@@ -78,7 +78,7 @@ def _uniform(module: Module) -> None:
         init.uniform_(p, -bound, bound)
 
 
-# -------------------------------------------------------------------------------------------------------------- cells
+# --- Cells
 
 
 class _Cell(_Steps, Module):
@@ -150,7 +150,7 @@ class GRUCell(_GRUSteps, _Cell):
     """h' between h and a new state n; the gates are in the order r, z, n."""
 
 
-# ------------------------------------------------------------------------------------------------------------- layers
+# --- Layers
 
 
 class _Recurrent(_Steps, Module):

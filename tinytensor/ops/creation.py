@@ -378,7 +378,7 @@ def logspace(
     return tensor(values, dtype=_or(dtype, get_default_dtype()), requires_grad=requires_grad, device=device)
 
 
-# ------------------------------------------------------------------------------------------------------ chance
+# --- Chance
 
 
 def _uniform(array: np.ndarray, generator: Generator) -> None:

@@ -32,7 +32,7 @@ from tinytensor.ops.index import no_index_is_bad, part_at_once, put, read, refus
 from tinytensor.ops.keys import parse_index
 from tinytensor.ops.shape import cast, clone, expand, flatten, reshape, reshape_view, slice_op, squeeze
 
-# --------------------------------------------------------------------------------------------- how a change is made
+# --- How a change is made
 
 
 def become(x: Tensor, y: Tensor) -> Tensor:
@@ -208,7 +208,7 @@ def _as_it_was(x: Tensor) -> Tensor:
     return copy
 
 
-# ------------------------------------------------------------------------------------------ new values for a tensor
+# --- New values for a tensor
 
 
 @op
@@ -295,7 +295,7 @@ def index_copy_(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     return x
 
 
-# ------------------------------------------------------------------------------------------------------ x[key] = value
+# --- X[key] = value
 
 
 @appears("Tensor.__setitem__")

@@ -128,7 +128,7 @@ def _exact_cholesky(a: np.ndarray) -> np.ndarray:
     return np.array(y, object)
 
 
-# ------------------------------------------------------------------------------------------------------ solving
+# --- Solving
 
 
 @op
@@ -214,7 +214,7 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
     return clone(x) if n == 1 else matmul(matmul(half, half), x) if n % 2 else matmul(half, half)
 
 
-# ------------------------------------------------------------------------------------------------- determinants
+# --- Determinants
 
 
 @op
@@ -304,7 +304,7 @@ def logdet(A: Tensor) -> Tensor:
     return log(sign) + y  # ln 1 = 0, ln 0 = -inf, ln -1 = NaN
 
 
-# ------------------------------------------------------------------------------------------------ factorizations
+# --- Factorizations
 
 
 @op
@@ -615,7 +615,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     return LeastSquares(squeeze(X, -1) if vectors else X, residuals, rank, values)
 
 
-# ------------------------------------------------------------------------------------------------------- products
+# --- Products
 
 
 @appears("linalg.multi_dot")
@@ -699,7 +699,7 @@ def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -
     return diagonal(A, offset, dim1, dim2)
 
 
-# ---------------------------------------------------------------------------------------------------------- norms
+# --- Norms
 
 
 @appears("linalg.vector_norm")

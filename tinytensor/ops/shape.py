@@ -657,7 +657,7 @@ def broadcast_to(x: Tensor, size: Sequence[int]) -> Tensor:
     return expand(x, size)
 
 
-# ------------------------------------------------------------------------- ---------------- short forms of the above
+# --- ---------------- short forms of the above
 
 
 @appears("Tensor.T")

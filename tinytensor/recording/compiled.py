@@ -308,7 +308,7 @@ class CapturedStep:
         """The bytes of memory that it keeps."""
         return sum([memory.nbytes for memory in self.recording.pool.all])
 
-    # ------------------------------------------------------------------------------------------------------- recording
+    # --- Recording
 
     def record(self, function: Callable, args, kwargs, tensors: list[Tensor]):
         """Run the function while its launches are noted, on stand-ins for its arguments."""
@@ -438,7 +438,7 @@ class CapturedStep:
             "write into a tensor from outside with copy_()"
         )
 
-    # --------------------------------------------------------------------------------------------------------- replays
+    # --- Replays
 
     def fits(self, tensors: list[Tensor]) -> bool:
         """Can a call with these arguments be a replay: do all conditions of the recording hold?"""

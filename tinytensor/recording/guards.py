@@ -92,7 +92,7 @@ class Guards:
         self.generators: list[Callable] = [random.getstate, np.random.get_state]
         self.iterators: list[str] = []
 
-    # ----------------------------------------------------------------------------------------------------- at a replay
+    # --- At a replay
 
     def hold(self) -> bool:
         """Do all variables hold what they held: the same objects, or numbers and texts of the same value?"""
@@ -158,7 +158,7 @@ class Guards:
             values += whole
         return tuple(values)
 
-    # -------------------------------------------------------------------------------------------- after the recording
+    # --- After the recording
 
     def changed(self) -> str | None:
         """The name of a variable that the function itself has changed; a replay would not change it."""
@@ -185,7 +185,7 @@ class Guards:
     def has_arrays(self) -> bool:
         return any(isinstance(value, np.ndarray) for value in self.visited.values())
 
-    # --------------------------------------------------------------------------- chains that the code spells out
+    # --- Chains that the code spells out
 
     def _function(self, function: Callable, *arguments) -> None:
         """Read a function's code with the arguments that are known: a method's `self`."""
@@ -334,7 +334,7 @@ class Guards:
         else:
             self._function(member.func if isinstance(member, functools.cached_property) else member, receiver)
 
-    # ------------------------------------------------------------------------------- objects that the code can reach
+    # --- Objects that the code can reach
 
     def _visit(self, value, label: str) -> None:
         """Note the variables that the function may read within a value that it can reach."""

@@ -47,7 +47,7 @@ class Recording(Recorder):
         self.parts: list[tuple[int, Program | Callable, tuple]] = []  # the place after it, what to run, its arguments
         self.reached = 0  # the place up to which the last replay has run
 
-    # ------------------------------------------------------------------------------------------------ while it is open
+    # --- While it is open
 
     def launch(self, kernel: Kernel, args: tuple) -> None:
         """Run a launch, and note it.
@@ -105,7 +105,7 @@ class Recording(Recorder):
             if replaced:
                 seen.stand_in = None
 
-    # ------------------------------------------------------------------------------------------------ when it is closed
+    # --- When it is closed
 
     def close(self) -> None:
         """Make programs of the noted launches."""

@@ -83,7 +83,7 @@ def _all(a: Tensor, axis) -> Any:
     return tuple(range(a.ndim)) if axis is None else axis
 
 
-# ------------------------------------------------------------------------------------------------------------- calls
+# --- Calls
 
 
 def ufunc_call(ufunc: Callable, method: str, inputs: tuple, keywords: dict) -> Any:

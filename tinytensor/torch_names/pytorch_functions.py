@@ -44,7 +44,7 @@ def pytorch() -> ModuleType | None:
     return module if hasattr(module, "Tensor") else None  # else it is being imported just now
 
 
-# ------------------------------------------------------------------------------------------------------------- a call
+# --- A call
 
 
 def call(function: Callable, args: tuple, kwargs: dict) -> Any:
@@ -127,7 +127,7 @@ def _without_defaults(function: Callable, kwargs: dict | None) -> dict:
     return {name: value for name, value in passed.items() if not (name in usual and value is usual[name])}
 
 
-# ------------------------------------------------------------------------------------------------------------- values
+# --- Values
 
 
 def translated(value: Any) -> Any:
@@ -180,7 +180,7 @@ def _constant(x: Any) -> Tensor:
         ) from None
 
 
-# ------------------------------------------------------------------------------- what passes by __torch_function__
+# --- What passes by __torch_function__
 
 
 class _Following(threading.local):

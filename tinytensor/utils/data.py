@@ -19,7 +19,7 @@ from tinytensor.ops.generator import Generator
 from tinytensor.ops.order import multinomial
 from tinytensor.ops.shape import stack
 
-# ---------------------------------------------------------------------------------------------------------- datasets
+# --- Datasets
 
 
 class _ByType:
@@ -125,7 +125,7 @@ def random_split(dataset: Dataset, lengths: Sequence[int | float], generator: Ge
     return [Subset(dataset, order[end - size : end]) for size, end in zip(lengths, accumulate(lengths), strict=True)]
 
 
-# ---------------------------------------------------------------------------------------------------------- samplers
+# --- Samplers
 
 
 class Sampler(_ByType):
@@ -246,7 +246,7 @@ def _count(n: int, size: int, drop_last: bool) -> int:
     return n // size if drop_last else -(-n // size)
 
 
-# ----------------------------------------------------------------------------------------------------------- batches
+# --- Batches
 
 
 def default_convert(data: Any) -> Any:

@@ -147,7 +147,7 @@ class Drawing:
             raise ValueError(f"save: expected a name that ends in .svg, .png or .dot, got {path.name!r}")
         return path
 
-    # ----------------------------------------------------------------------------------------- what is drawn
+    # --- What is drawn
 
     def hidden(self, value: Value, views: bool | None = None) -> bool:
         """Is it a view that is drawn as a mark on a line?"""
@@ -201,7 +201,7 @@ class Drawing:
         """The gradient that comes back on a line, if it is one number."""
         return number_back(line.uses[0]) if len(line.uses) == 1 else ""
 
-    # ---------------------------------------------------------------------------------------------- pictures
+    # --- Pictures
 
     @property
     def dot(self) -> str:

@@ -127,7 +127,7 @@ def _dissolve(one: Group, inside: list[Group], groups: list[Group], names: dict[
         one.parent.steps += one.steps
 
 
-# --------------------------------------------------------------------------------------------------------- views
+# --- Views
 
 
 def is_view(value: Value) -> bool:

@@ -20,7 +20,7 @@ from tinytensor.viz.trace import look
 FEW = 12  # up to so many numbers are written out; more are summarized
 LINES = 14  # the most lines of a rule that are shown
 
-# ------------------------------------------------------------------------------------------------------- numbers
+# --- Numbers
 
 
 def number(x) -> str:
@@ -74,7 +74,7 @@ def setting(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-# ----------------------------------------------------------------------------------------------------- equations
+# --- Equations
 
 _LETTERS = """odot ⊙ oplus ⊕ cdot · times × le ≤ ge ≥ neq ≠ approx ≈ in ∈ sum Σ prod Π int ∫ partial ∂ infty ∞
 lfloor ⌊ rfloor ⌋ ell ℓ alpha α beta β gamma γ delta δ epsilon ε eta η theta θ lambda λ mu μ pi π rho ρ sigma σ
@@ -109,7 +109,7 @@ def first_line(text: str) -> str:
     return text.partition("\n")[0]
 
 
-# --------------------------------------------------------------------------------------------------------- words
+# --- Words
 
 
 def visit(step: Step) -> str:
@@ -200,7 +200,7 @@ def rule(applied: Rule) -> list[str]:
     return lines + ([f"reads {'; '.join(read)}"] if read else [])
 
 
-# ---------------------------------------------------------------------------------------------------- explanation
+# --- Explanation
 
 
 class Explanation:

@@ -32,7 +32,7 @@ from tinytensor.viz.capture import array_of, captured
 from tinytensor.viz.groups import group, paths_of
 from tinytensor.viz.record import UNKNOWN, Argument, BackwardTrace, Leaf, Rule, Share, Step
 
-# ------------------------------------------------------------------------------------------------------- looking
+# --- Looking
 
 
 def look(
@@ -193,7 +193,7 @@ def _given(node: Node, i: int) -> tuple[object, object]:
     return value, array_of(value)
 
 
-# --------------------------------------------------------------------------------------------------------- rules
+# --- Rules
 
 
 def _rules(node: Node) -> tuple[str, list[Rule]]:

@@ -247,7 +247,7 @@ def _gradient(writer: Writer, result: str, argument: str, code: list[str], sizes
     return "\n    ".join([f"def gradient({', '.join(parameters)}):", *reversed(kept), f"return {final}"]) + "\n"
 
 
-# ------------------------------------------------------------------------------------------------ values
+# --- Values
 
 
 def values(one: Sample, at: dict[str, int], how: int, draw: np.random.Generator) -> dict[str, tt.Tensor]:

@@ -134,7 +134,7 @@ def differs(hand, argument: str, point: Point) -> str:
     return f"{own[where]:.6g} for {want[where]:.6g} at {list(where)}"
 
 
-# ------------------------------------------------------------------------------------------------ conditions
+# --- Conditions
 
 
 def conditions(verdict) -> tuple[str, ...]:
@@ -193,7 +193,7 @@ def _number(size: str, point: Point):
     return eval(size, {"floor": math.floor, "ceiling": math.ceil, "sqrt": math.sqrt, **point.at})
 
 
-# ------------------------------------------------------------------------------------------------ pairs
+# --- Pairs
 
 
 @dataclass

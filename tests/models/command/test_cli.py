@@ -75,7 +75,7 @@ def refused(capsys, *arguments):
     return err.removeprefix("models: ")
 
 
-# ------------------------------------------------------------------------------------------------------- train
+# --- Train
 
 
 def test_run_writes_all_its_files(run):
@@ -267,7 +267,7 @@ def test_resumed_run_needs_the_same_text(capsys, tmp_path):
     assert "there is no such file" in refused(capsys, "train", "--resume", tmp_path / "r")
 
 
-# ------------------------------------------------------------------------------------------------------ refusals
+# --- Refusals
 
 
 @pytest.mark.parametrize(
@@ -454,7 +454,7 @@ def test_help(capsys, command):
     assert "usage: python -m models" in capsys.readouterr().out
 
 
-# ---------------------------------------------------------------------------------------------- sample and info
+# --- Sample and info
 
 
 def sampled(capsys, *arguments):
@@ -555,7 +555,7 @@ def test_ctrl_c_inside_a_callback_ends_the_run(handler, monkeypatch):
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0) and signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
 
 
-# --------------------------------------------------------------------------------------------------------------- show
+# --- Show
 
 
 def test_show_writes_a_page_of_a_run(run, tmp_path, capsys):

@@ -71,7 +71,7 @@ def weights(trainer):
     return {name: p.detach().numpy().tobytes() for name, p in trainer.model.named_parameters()}
 
 
-# ------------------------------------------------------------------------------------------------- what it shows
+# --- What it shows
 
 
 def test_page_shows_the_rows_of_the_log(begin):
@@ -169,7 +169,7 @@ def test_glimpse_of_every_task_draws_no_random_number(name, verse, tmp_path):
     assert result.maps.sum(-1) == pytest.approx(np.ones((layers, heads, rows)), abs=1e-5)
 
 
-# ---------------------------------------------------------------------------------------- what it must not change
+# --- What it must not change
 
 
 @pytest.mark.parametrize("eager", [False, True])
@@ -277,7 +277,7 @@ def test_hanging_browser_does_not_stop_the_run(begin, monkeypatch):
                 connection.recv(1)
 
 
-# ------------------------------------------------------------------------------------------------- who may look
+# --- Who may look
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_page_has_the_colours_of_the_plots():
     assert len(ours) == 10 and sorted(ours) == sorted(theirs)
 
 
-# ------------------------------------------------------------------------------------------------- the command
+# --- The command
 
 
 @contextlib.contextmanager
@@ -438,7 +438,7 @@ def test_live_page_is_loaded_only_with_its_flag(verse, tmp_path):
     assert "live: " not in done.stdout  # the folder of this test has "live" in its name
 
 
-# ------------------------------------------------------------------------------------------------- in a browser
+# --- In a browser
 
 
 def test_browser_follows_the_run(begin):

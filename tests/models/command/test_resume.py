@@ -41,7 +41,7 @@ def weights(folder):
     return {name: w.numpy().tobytes() for name, w in checkpoint.load(folder).weights.items()}
 
 
-# ---------------------------------------------------------------------------------------------------- --init-from
+# --- --init-from
 
 
 def test_new_run_begins_with_the_weights_of_another(run, texts, tmp_path, capsys):
@@ -121,7 +121,7 @@ def test_other_tasks_begin_with_a_run_too(tmp_path, capsys):
         assert lacking in error and {"translate": "' wug'", "recommend": "'new-for-recommend'"}[task] in error, error
 
 
-# --------------------------------------------------------------------------------------------- --patience, --best
+# --- --patience, --best
 
 
 def test_patience_ends_the_run_and_the_best_checkpoint_stays(texts, tmp_path, capsys):
@@ -163,7 +163,7 @@ def test_best_without_a_look_is_refused(run, tmp_path, capsys):
     assert "has not looked at its held-out data yet" in capsys.readouterr().err
 
 
-# ------------------------------------------------------------------------------------------------------ evaluate
+# --- Evaluate
 
 
 def test_evaluation_repeats_the_held_out_loss_of_the_log(run, capsys):
@@ -218,7 +218,7 @@ def test_evaluation_that_cannot_be_is_refused(run, texts, tmp_path, capsys):
         assert sentence in error and error.count("\n") == 1
 
 
-# -------------------------------------------------------------------------------------------------------- sample
+# --- Sample
 
 
 def sampled(capsys, *arguments):

@@ -137,7 +137,7 @@ def test_sources_that_do_not_fit_the_run_are_refused(command, case, runs, source
     assert not (sources / "new").exists()
 
 
-# ------------------------------------------------------------------------------------------------------- imported runs
+# --- Imported runs
 
 
 @pytest.fixture(scope="module")

@@ -47,7 +47,7 @@ def weights(folder):
     return {name: w.numpy().tobytes() for name, w in checkpoint.load(folder).weights.items()}
 
 
-# ------------------------------------------------------------------------------------------------------------- pipes
+# --- Pipes
 
 
 @posix
@@ -132,7 +132,7 @@ def test_run_without_a_checkpoint_may_begin_again(tmp_path):
         cli._new_folder(tmp_path, "x")
 
 
-# ------------------------------------------------------------------------------------------------- proposed commands
+# --- Proposed commands
 
 
 @pytest.fixture
@@ -194,7 +194,7 @@ def test_translator_proposes_a_sentence_that_a_shell_takes(tmp_path, capsys):
     assert main(translate) == 0
 
 
-# ------------------------------------------------------------------------------------------------- names not in UTF-8
+# --- Names not in UTF-8
 
 
 @posix

@@ -158,7 +158,7 @@ def test_empty_file_of_a_folder_is_skipped(tmp_path):
         sources.documents(tmp_path, None, notes.append)
 
 
-# ---------------------------------------------------------------- half a UTF-16 pair in JSON
+# --- Half a UTF-16 pair in JSON
 
 HALVES = r'{"text": "a \ud800 b \uDFFF c \ud83d\ude00 \\ud800"}'
 READ = f"a {UNKNOWN} b {UNKNOWN} c 😀 \\ud800\n"
@@ -180,7 +180,7 @@ def test_half_a_pair_in_pairs(tmp_path):
     assert [(p.source, p.target) for p in result] == [(f"{UNKNOWN} a", "b"), ("c", UNKNOWN)]
 
 
-# ---------------------------------------------------------------- pipes
+# --- Pipes
 
 
 @posix

@@ -231,7 +231,7 @@ def test_combinations_are_of_words_in_the_lexicon(sentences):
     assert made[KNOWN] == {("je", "être")}
 
 
-# -------------------------------------------------------------------------------------------------------------- split
+# --- Split
 
 
 def test_split_keeps_every_sentence(sentences, parts):

@@ -13,7 +13,7 @@ from models.data.text import SHOWN, TextError
 from models.data.tokenizers import BPETokenizer, WordTokenizer
 from models.transformer import BEGIN, PAD, SPECIAL, STOP
 
-# ---------------------------------------------------------------------------------------------------------- files
+# --- Files
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_decomposed_letters_are_composed(read):
     assert "1 lines repeat" in notes[0]
 
 
-# ---------------------------------------------------------------------------------------------------------- split
+# --- Split
 
 
 def many(n=2000):
@@ -213,7 +213,7 @@ def test_few_pairs_are_split_too():
         split_pairs([Pair("one", "a"), Pair("one", "b")])
 
 
-# --------------------------------------------------------------------------------------------------------- tokens
+# --- Tokens
 
 SENTENCES = [
     Pair("je suis étudiant", "i am a student"),
@@ -266,7 +266,7 @@ def test_the_target_ends_with_the_stop_token():
     assert y[-1] == STOP and STOP not in x + y[:-1]
 
 
-# -------------------------------------------------------------------------------------------------------- batches
+# --- Batches
 
 
 def examples(n=157, seed=0):

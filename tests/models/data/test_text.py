@@ -23,7 +23,7 @@ from models.data.text import (
 )
 from models.data.tokenizers import BPETokenizer, CharTokenizer
 
-# ---------------------------------------------------------------- files
+# --- Files
 
 
 def file(tmp_path, data: bytes):
@@ -80,7 +80,7 @@ def test_missing_file_and_folder(tmp_path):
         read_text(file(tmp_path, b"text") / "below")
 
 
-# ---------------------------------------------------------------- corpus and split
+# --- Corpus and split
 
 
 def paragraphs(texts):
@@ -244,7 +244,7 @@ def test_too_long_context_is_refused():
             check_context(range(12), heldout, 1)
 
 
-# ---------------------------------------------------------------- batches
+# --- Batches
 
 
 def batches(n=103, context=8, batch_size=3, seed=0):
@@ -338,7 +338,7 @@ def test_batches_errors():
         Batches(range(20), 8, 1, np.random.Generator(np.random.MT19937(0)))
 
 
-# ---------------------------------------------------------------- evaluation
+# --- Evaluation
 
 
 @settings(max_examples=300, deadline=None)

@@ -51,7 +51,7 @@ def greedy(model, source, limit):
     return words
 
 
-# ---------------------------------------------------------------------------------------------------- word by word
+# --- Word by word
 
 
 @pytest.mark.parametrize("config", LAYOUTS)
@@ -121,7 +121,7 @@ def test_translate_leaves_the_model_unchanged():
         assert all(p.grad is None for p in model.parameters())
 
 
-# ---------------------------------------------------------------------------------------------------------- by chance
+# --- By chance
 
 
 def test_a_seed_repeats_a_translation():
@@ -153,7 +153,7 @@ def test_words_are_drawn_from_the_softmax():
     np.testing.assert_allclose(seen, p, atol=4 * 0.5 / math.sqrt(count))  # four standard deviations
 
 
-# -------------------------------------------------------------------------------------------------------- beam search
+# --- Beam search
 
 TINY = Config(N=2, d_model=6, h=2, d_ff=8, n_vol=6, n_max=8)
 
@@ -243,7 +243,7 @@ def test_batched_beams_equal_single_beams():
     assert together == [beam_search(model, source, 3, 0.6, 7)[0][0] for source in SOURCES]
 
 
-# ------------------------------------------------------------------------------------------------- 004 as it stands
+# --- 004 as it stands
 
 
 def literally(model, source, limit):
@@ -285,7 +285,7 @@ def test_without_the_mask_earlier_predictions_change(N):
     assert (np.abs(masked - free).max(1) > 1e-3).tolist() == [True] * 3 + [N > 1]
 
 
-# ------------------------------------------------------------------------------------------------------------- inside
+# --- Inside
 
 
 @pytest.mark.parametrize("config", LAYOUTS)
@@ -333,7 +333,7 @@ def test_hooks_are_removed_afterwards():
     assert not any(module._hooks for module in model.modules())
 
 
-# ------------------------------------------------------------------------------------------------------------- errors
+# --- Errors
 
 
 @pytest.mark.parametrize(
@@ -365,7 +365,7 @@ def test_weights_of_another_vocabulary_are_refused():
         exact().load_state_dict(exact(SMALL.replace(n_vol=10)).state_dict())
 
 
-# --------------------------------------------------------------------------------------------------------- it learns
+# --- It learns
 
 
 @pytest.mark.parametrize("norm", ["after", "before"])

@@ -11,7 +11,7 @@ from tinytensor import nn
 
 NEAR = 1e-5  # of the largest entry
 
-# ------------------------------------------------------------------------------------------------------- the numbers
+# --- The numbers
 
 STATE = """
 const plain = (arrays) => Object.fromEntries(Object.entries(arrays).map(([key, a]) => [key, [...a.data].map(String)]));
@@ -57,7 +57,7 @@ def assert_equal_to_the_engine(driver, model, text):
     return expected
 
 
-# ------------------------------------------------------------------------------------------------------ explanations
+# --- Explanations
 
 # For some cells of every variable, the terms of a cell: for each the factor, how, the shift and the cells' places; and
 # what the map shows. The test multiplies and adds by itself, with the numbers of the maps.
@@ -119,7 +119,7 @@ def wrong_explanations(driver) -> list[str]:
     return wrong
 
 
-# ---------------------------------------------------------------------------------------------------------- learning
+# --- Learning
 
 
 def press(driver, name, times=1):

@@ -69,7 +69,7 @@ def opened(browser, tokenizer, tmp_path_factory):
     return open_
 
 
-# ------------------------------------------------------------------------------------------------------- the numbers
+# --- The numbers
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -115,7 +115,7 @@ def test_a_wrong_number_is_noticed(opened, tokenizer):
         assert_equal_to_the_engine(driver, model, Text.of(tokenizer.encode("the cat sat")))
 
 
-# ------------------------------------------------------------------------------------------------------ explanations
+# --- Explanations
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -133,7 +133,7 @@ def test_terms_that_do_not_add_up_are_noticed(opened, tokenizer):
     assert {line.split(":")[0] for line in wrong_explanations(driver)} == {"the gradient of 1.v", "the gradient of 2.v"}
 
 
-# ---------------------------------------------------------------------------------------------------------- learning
+# --- Learning
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
@@ -173,7 +173,7 @@ def test_ten_presses_learn_a_sentence(opened, tokenizer):
         time.sleep(0.1)
 
 
-# --------------------------------------------------------------------------------------------------------- the worker
+# --- The worker
 
 SAME = """
 const done = arguments[arguments.length - 1], same = (a, b) => Object.keys(a).length === Object.keys(b).length
@@ -231,7 +231,7 @@ def wait(driver, condition):
         time.sleep(0.02)
 
 
-# ----------------------------------------------------------------------------------------------------------- the plan
+# --- The plan
 
 
 def test_the_plan_shows_every_array_and_goes_to_its_map(opened, tokenizer):
@@ -267,7 +267,7 @@ return [all('.plan button', (b) => [b.offsetLeft, b.offsetTop, b.offsetWidth, b.
 """
 
 
-# -------------------------------------------------------------------------------------------------------- tokenizers
+# --- Tokenizers
 
 HARD = (
     "Grüße aus 東京, ½ Ⅷ x² naïve e\u0301a _under_score\u203ftie \u00a0\u2003 a\x1cb\x85c\ufeffd "
@@ -291,7 +291,7 @@ def test_texts_become_the_tokens_of_the_tokenizer(category, opened):
         assert driver.execute_script("return tokenizer.decode(arguments[0])", actual) == tokenizer.decode(actual)
 
 
-# ------------------------------------------------------------------------------------------------- through training
+# --- Through training
 
 
 def test_the_slider_goes_from_the_first_to_the_last_weights(opened, tokenizer):
@@ -316,7 +316,7 @@ def test_the_slider_goes_from_the_first_to_the_last_weights(opened, tokenizer):
     assert driver.find_element("id", "step").get_attribute("max") == "2"  # 999 is after the last step
 
 
-# ------------------------------------------------------------------------------------------------------- the reader
+# --- The reader
 
 
 def test_what_the_address_names_is_shown(opened, tokenizer):
@@ -417,7 +417,7 @@ def test_the_page_asks_for_nothing_and_says_nothing(opened, tokenizer):
     assert driver.get_log("browser") == []
 
 
-# ------------------------------------------------------------------------------------------------------------- refusals
+# --- Refusals
 
 
 def test_unknown_modules_are_refused(tokenizer, tmp_path):

@@ -97,7 +97,7 @@ def tokens_of(driver) -> list[int]:
     return driver.execute_script("return page.tokens")
 
 
-# ------------------------------------------------------------------------------------------------------- the numbers
+# --- The numbers
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -146,7 +146,7 @@ def test_wrong_terms_of_a_translator_are_noticed(opened, tokenizer):
     assert {line.split(":")[0] for line in wrong_explanations(driver)} == {"the gradient of L"}
 
 
-# ---------------------------------------------------------------------------------------------------------- learning
+# --- Learning
 
 
 def test_a_step_on_a_pair_is_that_of_the_engine(opened, tokenizer):
@@ -181,7 +181,7 @@ def test_ten_presses_learn_a_translation(opened, tokenizer):
         time.sleep(0.05)
 
 
-# ----------------------------------------------------------------------------------------------------------- writing
+# --- Writing
 
 
 def test_the_page_translates_as_the_model_does(opened, tokenizer):
@@ -213,7 +213,7 @@ def test_a_word_goes_before_the_end_of_the_target(opened, tokenizer):
     assert driver.find_element("id", "text").get_attribute("value") == "i am a student cat"
 
 
-# -------------------------------------------------------------------------------------------------------- the reader
+# --- The reader
 
 
 def test_the_address_names_both_sentences(opened, tokenizer):
@@ -283,7 +283,7 @@ def test_the_page_of_a_translator_is_silent(opened, tokenizer):
     assert driver.get_log("browser") == []
 
 
-# ---------------------------------------------------------------------------------------------------------- refusals
+# --- Refusals
 
 
 def test_unknown_modules_of_a_translator_are_refused(tokenizer, tmp_path):

@@ -32,7 +32,7 @@ def a_checkpoint(step, value=1.0):
     return Checkpoint(step, {"w": tensor([value, 2.0])}, {"0.exp_avg": tensor([3.0, value])}, {"log": [{"step": step}]})
 
 
-# ------------------------------------------------------------------------------------------- one checkpoint
+# --- One checkpoint
 
 
 def test_saved_checkpoint_is_loaded(tmp_path):
@@ -188,7 +188,7 @@ def test_next_save_removes_leftovers_of_killed_saves(tmp_path):
     assert names == ["step-00000001", "step-00000003"]
 
 
-# ---------------------------------------------------------------------------------------------------- resuming
+# --- Resuming
 
 
 def columns(trainer):
@@ -245,7 +245,7 @@ def test_resumed_log_has_no_row_twice(begin):
     assert steps == [4, 8, 10, 12, 16, 20, 24, 28, 30]
 
 
-# ------------------------------------------------------------------------------------------------- real signals
+# --- Real signals
 
 
 OPTIONS = (

@@ -162,7 +162,7 @@ def test_an_imported_run_samples_and_is_exported(folder, vocabulary, tmp_path, c
     assert code == 2 and "is a file, or not empty" in said
 
 
-# -------------------------------------------------------------------------------------------------------------- nanoGPT
+# --- NanoGPT
 
 
 def nanogpt(folder, bias: bool, prefix: str = "", **arguments):
@@ -222,7 +222,7 @@ def test_nanogpt_without_a_vocabulary(tmp_path):
         import_folder(tmp_path)
 
 
-# ---------------------------------------------------------------------------------------------------- runs of this kind
+# --- Runs of this kind
 
 
 @pytest.mark.parametrize("options", [{}, {"bias": True, "norm": "affine", "attention_bias": True, "tied": False}])
@@ -270,7 +270,7 @@ def test_tokenizers_are_exported(make):
         assert written.decode(tokenizer.encode(text)) == tokenizer.decode(tokenizer.encode(text))
 
 
-# ----------------------------------------------------------------------------------------------------- what is refused
+# --- What is refused
 
 
 def edit(name, change):
@@ -381,7 +381,7 @@ def test_bad_vocabularies_of_two_files(folder, vocabulary):
         assert "\n" not in str(raised.value)
 
 
-# -------------------------------------------------------------------------------------------------------- transformers
+# --- Transformers
 
 
 def test_transformers_gives_the_same_logits(tmp_path, vocabulary):

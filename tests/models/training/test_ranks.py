@@ -172,7 +172,7 @@ def test_missing_extra_is_named_by_one_rank(verse, tmp_path, path, content, sent
     assert "pip install" in output
 
 
-# ---------------------------------------------------------------------------------------------- who has which rows
+# --- Who has which rows
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 5, 8])

@@ -32,7 +32,7 @@ def rows_of(folder):
         return list(csv.DictReader(file))
 
 
-# -------------------------------------------------------------------------------------------------- the loop
+# --- The loop
 
 
 def test_training_lowers_the_held_out_loss(begin):
@@ -141,7 +141,7 @@ def test_gradients_are_clipped(begin):
     assert steps[1e-3] == pytest.approx(1e-3, rel=1e-2)
 
 
-# ------------------------------------------------------------------------------------- rates of layers and heads
+# --- Rates of layers and heads
 
 
 def moved(**rates):
@@ -202,7 +202,7 @@ def test_wrong_number_of_rates_is_refused(rates, sentence):
         moved(**rates)
 
 
-# --------------------------------------------------------------------------------------------------- evaluation
+# --- Evaluation
 
 
 def test_evaluation_is_the_mean_over_every_held_out_token(begin):
@@ -238,7 +238,7 @@ def test_padding_adds_nothing_to_loss_and_gradients(begin):
         assert_near(grads[name], p.grad.numpy(), name)
 
 
-# ------------------------------------------------------------------------------------------------- stop and NaN
+# --- Stop and NaN
 
 
 def test_stopped_run_saves_and_returns(begin):
@@ -322,7 +322,7 @@ def test_overflowing_gradient_is_named(begin):
     assert result.startswith("the gradient of blocks.1.V (backward of linear: the first inf arose"), result
 
 
-# ---------------------------------------------------------------------------------------------------- settings
+# --- Settings
 
 
 @pytest.mark.parametrize(
@@ -350,7 +350,7 @@ def test_resumed_run_needs_the_same_text(begin, corpus):
         trainer.restore(saved)
 
 
-# ------------------------------------------------------------------------------------------- batches in parts
+# --- Batches in parts
 
 
 @pytest.mark.parametrize("parts", [2, 3, 7])  # 3 does not divide the batch; 7: each row is a part
