@@ -192,7 +192,7 @@ def near(values, mean, variance):
     return abs(values.mean() - mean) < 5 * math.sqrt(variance / values.size)
 
 
-def test_samples():
+def test_samples_follow_their_distribution():
     tt.manual_seed(0)
     c = Categorical(tt.tensor([P[0], [0.2, 0.8, 0.0]])).sample((N,)).numpy()
     assert c.shape == (N, 2) and c.dtype == np.int64
@@ -307,7 +307,7 @@ def test_distributions_in_a_recording():
         (lambda: tt.normal(0.0, -1.0, (2,)), "normal: expected std of 0 or more"),
     ],
 )
-def test_refusals(make, sentence):
+def test_wrong_parameters_raise(make, sentence):
     with pytest.raises(ValueError, match=sentence):
         make()
 

@@ -48,7 +48,7 @@ def test_help_lists_each_subcommand(capsys):
     assert sorted(models.choices) == sorted(command.MODELS)
 
 
-def test_version(capsys):
+def test_version_is_printed(capsys):
     assert said(capsys, "--version") == f"{tt.__version__}\n"
 
 

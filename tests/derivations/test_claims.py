@@ -212,7 +212,7 @@ def test_without_latex2mathml_the_markdown_is_written(empty, capsys, tmp_path, m
         (["proof at sizes", "proof at sizes", "choice"], "3 claims hold: 2 proofs at sizes, 1 choice"),
     ],
 )
-def test_summary(empty, categories, line):
+def test_summary_counts_the_claims(empty, categories, line):
     for n, category in enumerate(categories):
         formulas = {"printed": "a", "right": "b"} if category in ("erratum", "choice") else {}
         declare(f"claim {n}", category=category, size="any size" if category == "proof" else "1", **formulas)

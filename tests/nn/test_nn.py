@@ -644,7 +644,7 @@ def test_registering_refuses_wrong_names_and_values(change, error, sentence):
         change(Tied())
 
 
-def test_buffers():
+def test_buffers_are_listed():
     m = Tied()
     assert [n for n, _ in m.named_buffers()] == ["kept", "scratch"] and len(list(m.buffers())) == 2
     m.register_buffer("scratch", tt.ones(2))  # persistent now
@@ -778,7 +778,7 @@ def test_forward_hooks():
     assert m(x).tolist() == plain and len(seen) == 1
 
 
-def test_repr():
+def test_repr_shows_the_tree():
     text = repr(nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.Dropout(0.1), nn.LayerNorm(3))))
     assert text.splitlines() == [
         "Sequential(",
@@ -802,7 +802,7 @@ def test_activations_in_place():
         assert in_place.tolist() == tt.autograd.grad(function(x).sum(), x)[0].tolist()
 
 
-def test_containers():
+def test_containers_hold_modules():
     layers = [nn.Linear(1, 1) for _ in range(4)]
     m = nn.ModuleList(layers[:2])
     m.append(layers[2]).extend([layers[3]])
@@ -1049,7 +1049,7 @@ def test_losses_of_probabilities_and_of_two_dtypes():
         (nn.init.zeros_, 0.0),
     ],
 )
-def test_init(fill, variance):
+def test_init_has_its_variance(fill, variance):
     tt.manual_seed(0)
     w = nn.Parameter(tt.empty(50, 100, dtype=tt.float64))
     assert fill(w) is w and w.is_leaf and w.requires_grad
@@ -1074,7 +1074,7 @@ def test_init_of_kernels():
         assert (w * w).mean().item() == pytest.approx(2 / fan, rel=5 * math.sqrt(2 / 6000))
 
 
-def test_gains():
+def test_gains_are_pytorchs():
     said = {"linear": 1, "sigmoid": 1, "tanh": 1.6667, "relu": 1.4142, "selu": 0.75, "leaky_relu": 1.41414}
     assert {name: nn.init.calculate_gain(name) for name in said} == pytest.approx(said, rel=5e-5)
     assert nn.init.calculate_gain("leaky_relu", 1) == 1

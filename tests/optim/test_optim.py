@@ -134,7 +134,7 @@ def test_custom_rate_in_composed_optimizers(make):
 
 
 @pytest.mark.parametrize("key", samples.CLIPS)
-def test_clipping(key, stored):
+def test_clipping_matches_pytorch(key, stored):
     compare(samples.clipped(tt, key), stored, rtol=1e-12, atol=1e-15)
 
 
@@ -263,7 +263,7 @@ def test_gradient_has_the_layout_of_its_parameter():
 # --- Groups
 
 
-def test_groups():
+def test_groups_have_options_of_their_own():
     a, b, c = (tt.zeros(1).requires_grad_() for _ in range(3))
     optimizer = optim.SGD([{"params": a, "lr": 1.0, "name": "first"}, {"params": [b]}], lr=0.5, momentum=0.5)
     optimizer.add_param_group({"params": (x for x in [c]), "lr": 0.25, "fused": True})
@@ -360,7 +360,7 @@ def test_named_parameters_and_closure():
         ),
     ],
 )
-def test_refusals(make, error, sentence):
+def test_wrong_options_raise(make, error, sentence):
     with pytest.raises(error, match=sentence):
         make(tt.ones(1).requires_grad_())
 
@@ -547,7 +547,7 @@ def test_wrong_state_is_refused_as_a_whole(wrong):
 
 
 @pytest.mark.parametrize("key", samples.SCHEDULES)
-def test_rates(key, stored):
+def test_rates_match_pytorch(key, stored):
     compare(samples.rates(tt, key), stored, rtol=1e-13, atol=1e-16)
 
 
@@ -665,7 +665,7 @@ def rates(make, steps=30, lr=2.0):
     return results
 
 
-def test_noam():
+def test_noam_follows_its_formula():
     actual = rates(lambda o: lr_scheduler.NoamLR(o, d_model=16, warmup=10))
     assert actual == pytest.approx([2 * 16**-0.5 * min(t**-0.5, t * 10**-1.5) for t in range(1, 31)], rel=1e-14)
     assert max(actual) == actual[9]

@@ -174,7 +174,7 @@ def test_dropout_draws_anew_at_each_replay():
         lambda opt: tt.optim.lr_scheduler.NoamLR(opt, 16, 4),
     ],
 )
-def test_schedules(schedule, inside):
+def test_schedules_are_followed(schedule, inside):
     def program(wrap):
         model = mlp()
         opt = tt.optim.AdamW(model.parameters(), lr=0.1)
@@ -384,7 +384,7 @@ def test_gradient_accumulation_inside_one_step():
 
 
 @pytest.mark.parametrize("norm_type", [2.0, 1.0, float("inf")])
-def test_clipping(norm_type):
+def test_clipping_is_recorded(norm_type):
     def program(wrap):
         model = mlp()
         opt = tt.optim.SGD(model.parameters(), lr=1.0)
@@ -1209,7 +1209,7 @@ def test_exception_inside_leaves_the_state_of_eager():
     same(program)
 
 
-def test_hooks():
+def test_hooks_take_part_in_replays():
     def program(wrap):
         w = nn.Parameter(tt.tensor([1.0, 2.0]))
         layer = nn.Linear(2, 2)

@@ -110,7 +110,7 @@ def test_tensor_types():
         (lambda: tt.ones(2).type("torch.cuda.FloatTensor"), TypeError, "tensors are float32.*not torch.cuda.Float"),
     ],
 )
-def test_refusals(make, error, sentence):
+def test_wrong_arguments_raise(make, error, sentence):
     with pytest.raises(error, match=sentence):
         make()
 
@@ -212,7 +212,7 @@ def test_limits_of_dtypes():
         ((tt.device("cuda", 1),), "cuda", 1, "cuda:1"),
     ],
 )
-def test_devices(arguments, type, index, text):
+def test_devices_are_parsed(arguments, type, index, text):
     device = tt.device(*arguments)
     assert (device.type, device.index, str(device)) == (type, index, text)
     assert eval(repr(device), {"device": tt.device}) == device == text

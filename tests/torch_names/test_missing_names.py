@@ -98,7 +98,7 @@ def test_every_place_is_tested():
     assert set(missing_names._pytorchs()) == set(PLACES)
 
 
-def test_advice():
+def test_advice_names_the_alternative():
     for name, serves in (
         ("Conv2d", "the only convolution"),
         ("BatchNorm2d", "LayerNorm"),

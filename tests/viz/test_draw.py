@@ -140,7 +140,7 @@ def test_missing_graphviz_is_named(monkeypatch):
         draw(t["y"]).svg  # noqa: B018
 
 
-def test_refusals():
+def test_wrong_tensors_raise():
     t = chain()
     t["y"].backward()
     with pytest.raises(RuntimeError, match=r"draw: this part of the tape \(exp\) was freed"):

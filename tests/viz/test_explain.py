@@ -256,7 +256,7 @@ def test_exact_scalars():
     assert "= [2*x_0, 2*x_1]" in text
 
 
-def test_refusals():
+def test_wrong_tensors_raise():
     t = chain()
     t["y"].backward()
     with pytest.raises(RuntimeError, match=r"explain: this part of the tape \(exp\) was freed by an earlier backward"):
@@ -275,6 +275,6 @@ def test_equations_read_without_latex(name):
     assert not re.search(r"[\\{}]|frac|sqrt", text) and text.count("(") == text.count(")")
 
 
-def test_equations():
+def test_equations_become_text():
     assert plain(r"y = \tfrac12 x \sqrt{2/\pi} \frac{a_i}{b + 1}") == "y = 1/2 x √(2/π) (a_i)/(b + 1)"
     assert plain(r"y_{ij} = e^{x_i}") == "y_ij = e^(x_i)"

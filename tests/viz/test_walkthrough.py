@@ -76,7 +76,7 @@ def test_a_wrong_rule_is_shown_with_its_wrong_number(tmp_path):
     assert [["10"]] not in [array["numbers"] for array in data["arrays"]]
 
 
-def test_refusals(tmp_path):
+def test_wrong_tensors_raise(tmp_path):
     t = watched_chain()
     t["y"].backward()
     with pytest.raises(RuntimeError, match=r"walkthrough: this part of the tape \(exp\) was freed"):

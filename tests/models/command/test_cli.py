@@ -447,7 +447,7 @@ def test_nonfinite_loss_ends_with_a_sentence(capsys, verse, tmp_path):
 
 
 @pytest.mark.parametrize("command", [[], ["train"], ["sample"], ["info"]])
-def test_help(capsys, command):
+def test_help_is_printed(capsys, command):
     with pytest.raises(SystemExit) as exit:
         main([*command, "--help"])
     assert exit.value.code == 0
