@@ -1,6 +1,6 @@
 """A program for PyTorch that fits waves: convolutions with normalised weights, L-BFGS, and an optimizer of its own.
 
-`python tests/compat/waves.py` runs it in PyTorch and writes what comes out to waves.json.
+`python -m tests.torch_names.waves` runs it in PyTorch and writes what comes out to waves.json.
 """
 
 import json

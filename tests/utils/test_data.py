@@ -270,7 +270,7 @@ def test_training_on_batches():
         (lambda: next(iter(DataLoader([tt.ones(1), tt.ones(2)], 2))), RuntimeError, "stack"),
     ],
 )
-def test_refusals(make, error, sentence):
+def test_wrong_arguments_raise(make, error, sentence):
     with pytest.raises(error, match=sentence):
         make()
 

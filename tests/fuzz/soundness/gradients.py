@@ -24,10 +24,6 @@ def _with(text: str, **parts: ast.expr) -> ast.expr:
     return Put().visit(_parse(text))
 
 
-def _is_call(node, *names: str) -> bool:
-    return isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in names
-
-
 def _sizes_only(node) -> bool:
     names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
     return names <= SIZES | {"min", "max", "abs", "int", "float", "round", "math"}
