@@ -184,8 +184,8 @@ HAND: dict[str, tuple[str, str, str, str]] = {  # what is wrong: (subject, modul
     "the cache shows places that are still empty": (
         DECODER,
         "models.decoder.cache",
-        "self.places <= self.at",
-        "self.places <= self.at + 1",
+        "self.positions <= self.at",
+        "self.positions <= self.at + 1",
     ),
     "the cache counts its first tokens as one": (DECODER, SWITCHES, "cache.at += C", "cache.at += 1"),
     "the position of a token in a cache is 0": (
