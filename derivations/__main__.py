@@ -7,8 +7,8 @@ from pathlib import Path
 
 from derivations.claims import LONG, PARTS, Claim, Result, claims_of, result_of
 from derivations.report import page as report
+from tinytensor.cli.output import run_command
 from tinytensor.io.files import writing
-from tinytensor.tools.output import run_command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,7 +35,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     claims = claims_of([p for p in PARTS if p in options.parts or (not options.parts and p not in left_out)])
     if options.list:
         for claim in claims:
-            print(f"{claim.part:<9} {claim.kind:<14} {claim.statement} ({claim.extent})")
+            print(f"{claim.part:<9} {claim.category:<14} {claim.statement} ({claim.extent})")
         return 0
     if options.table:
         print(report.overview(claims))
@@ -65,7 +65,7 @@ def run(claims: Sequence[Claim], mathematics: bool) -> list[Result]:
     """Run them one after the other, a line for each; with `mathematics` the formulas of each are printed, too."""
     results = []
     for n, claim in enumerate(claims, start=1):
-        print(f"[{n:>3}/{len(claims)}] {claim.part:<8} {claim.kind:<14} {claim.statement} ... ", end="", flush=True)
+        print(f"[{n:>3}/{len(claims)}] {claim.part:<8} {claim.category:<14} {claim.statement} ... ", end="", flush=True)
         results.append(r := result_of(claim))
         print(f"{'FAILED' if r.error else f'holds: {claim.extent}'} ({r.seconds:.2f} s)", flush=True)
         formulas = "\n".join(f"{name}: {formula}" for name, formula in report.compared(r))

@@ -2,7 +2,7 @@
 
 A part of the derivations is a module of this package that declares claims:
 
-    @claim("eq19", "the parameters of document 003's model are as many as eq. (19) says", kind="proof", size="any size")
+    @claim("eq19", "the parameters are as many as eq. (19) says", category="proof", size="any size")
     def eq_19():
         if counted != formula:
             raise Refuted(f"counted {counted}, but eq. (19) gives {formula}")
@@ -80,7 +80,7 @@ class Claim:
 
     part: str
     statement: str
-    kind: str
+    category: str
     size: str
     assumptions: tuple[str, ...]
     source: str
@@ -109,9 +109,9 @@ class Result:
         """Why the claim failed: the exception's message, after its kind and the name of the rule, if any."""
         if self.error is None:
             return ""
-        kind = "" if isinstance(self.error, Refuted) else f"{type(self.error).__name__}: "
+        prefix = "" if isinstance(self.error, Refuted) else f"{type(self.error).__name__}: "
         rule = getattr(self.error, "rule", "")
-        return kind + (f"rule {rule}: " if rule else "") + (str(self.error) or "no message")
+        return prefix + (f"rule {rule}: " if rule else "") + (str(self.error) or "no message")
 
 
 CLAIMS: list[Claim] = []  # in the order of declaration
@@ -121,7 +121,7 @@ def claim(
     part: str,
     statement: str,
     *,
-    kind: str,
+    category: str,
     size: str,
     assumptions=(),
     source: str = "",
@@ -131,16 +131,21 @@ def claim(
 ):
     """Declare the decorated function to be the evidence for `statement`; the function itself is unchanged.
 
-    part: one of PARTS; kind: one of KINDS; size: "any size", or the sizes at which it was run; assumptions and trusted:
-    tuples of sentences; source: "003 eq. (17)"; printed and right: LaTeX, for errata and choices, which need both.
+    part: one of PARTS; category: one of KINDS; size: "any size", or the sizes at which it was run; assumptions and
+    trusted: tuples of sentences; source: "003 eq. (17)"; printed and right: LaTeX, for errata and choices, which need
+    both.
     """
     if part not in PARTS:
         raise ValueError(f"claim: part {part!r}: choose one of {', '.join(PARTS)}")
-    if kind not in KINDS:
-        raise ValueError(f"claim: kind {kind!r}: choose one of {', '.join(KINDS)}")
-    if (kind == "proof" and not size.startswith("any")) or (kind == "proof at sizes" and size.startswith("any size")):
-        raise ValueError(f'claim: a {kind} of size {size!r}: a "proof" is for any size, others are "proof at sizes"')
-    if (kind in ("erratum", "choice")) != bool(printed and right):
+    if category not in KINDS:
+        raise ValueError(f"claim: category {category!r}: choose one of {', '.join(KINDS)}")
+    if (category == "proof" and not size.startswith("any")) or (
+        category == "proof at sizes" and size.startswith("any size")
+    ):
+        raise ValueError(
+            f'claim: a {category} of size {size!r}: a "proof" is for any size, others are "proof at sizes"'
+        )
+    if (category in ("erratum", "choice")) != bool(printed and right):
         raise ValueError(
             "claim: `printed` and `right` belong to an erratum or a choice, which need both; other kinds take none"
         )
@@ -152,7 +157,7 @@ def claim(
         if any(c.part == part and c.statement == statement for c in CLAIMS):
             raise ValueError(f"claim: {part} already has a claim with this statement: {statement}")
         CLAIMS.append(
-            Claim(part, statement, kind, size, tuple(assumptions), source, tuple(trusted), function, printed, right)
+            Claim(part, statement, category, size, tuple(assumptions), source, tuple(trusted), function, printed, right)
         )
         return function
 

@@ -19,7 +19,7 @@ from tinytensor import Tensor, cat, empty, empty_permuted, linear, nn, softmax, 
 from tinytensor.nn import Parameter, functional, init
 from tinytensor.nn.functional import attention_weights
 
-# ---------------------------------------------------------------------------------------- the definitions, to be read
+# --- The definitions, to be read
 
 
 def simple_self_attention(X: Tensor) -> Tensor:
@@ -64,7 +64,7 @@ def algorithm_2(X: Tensor, W_q, W_k, W_v, W_o: Tensor, beta_q=None, beta_k=None,
     return H @ W_o
 
 
-# --------------------------------------------------------------------------------------- all heads at once, in batches
+# --- All heads at once, in batches
 
 
 def project(X: Tensor, W: Tensor, beta: Tensor | None = None) -> Tensor:

@@ -60,8 +60,8 @@ def check(settings) -> None:
             _check_list(name, value, entry.type, about.get("below"))
 
 
-def _check_number(name: str, value, kind, about) -> None:
-    if value is None and kind == int | None:
+def _check_number(name: str, value, annotation, about) -> None:
+    if value is None and annotation == int | None:
         return
     if value is None or isinstance(value, bool | str | list | tuple | dict):
         what = "text" if isinstance(value, str) else repr(value)
@@ -69,7 +69,7 @@ def _check_number(name: str, value, kind, about) -> None:
     least, below, most = (about.get(limit) for limit in ("least", "below", "most"))
     if not isinstance(value, int | float):
         return
-    whole = kind in (int, int | None)
+    whole = annotation in (int, int | None)
     if least is None:
         least = -LARGEST
     high = value >= below if below is not None else value > (LARGEST if most is None else most)
@@ -79,11 +79,11 @@ def _check_number(name: str, value, kind, about) -> None:
         raise ValueError(f"{name} = {value}: {wanted}{limit} is needed")
 
 
-def _check_list(name: str, value, kind, below) -> None:
+def _check_list(name: str, value, annotation, below) -> None:
     """The type says how many numbers there are: tuple[float, float] two, tuple[float, ...] any number."""
     if not isinstance(value, tuple | list):
         raise ValueError(f"{name} = {value!r}: a list of numbers is needed")
-    count = get_args(kind)
+    count = get_args(annotation)
     if Ellipsis not in count and len(value) != len(count):
         raise ValueError(f"{name} = {value!r}: {len(count)} numbers are needed")
     for x in value:
@@ -102,24 +102,24 @@ def add_options(group, cls, leave_out: tuple[str, ...] = (), instead: dict | Non
         about = entry.metadata
         if "help" not in about or entry.name in leave_out:
             continue
-        name, kind = "--" + entry.name.replace("_", "-"), entry.type
+        name, annotation = "--" + entry.name.replace("_", "-"), entry.type
         default = about["default_text"] or (instead or {}).get(entry.name, entry.default)
         text = about["help"] + ("" if default == () else f" (default: {default})")
         if about["choices"]:
             group.add_argument(name, choices=about["choices"], help=text)
-        elif kind is bool:
+        elif annotation is bool:
             group.add_argument(name, action=argparse.BooleanOptionalAction, help=text)
-        elif kind is float:
+        elif annotation is float:
             group.add_argument(name, metavar="X", type=float, help=text)
-        elif kind in (int, int | None):
+        elif annotation in (int, int | None):
             group.add_argument(name, metavar="N", type=int, help=text)
         else:
             group.add_argument(name, metavar="X,X", type=_numbers, help=text)
 
 
-def given_for(cls, given: dict) -> dict:
+def flags_for(cls, flags: dict) -> dict:
     """Those of the given options that are fields of the dataclass."""
-    return {entry.name: given[entry.name] for entry in fields(cls) if entry.name in given}
+    return {entry.name: flags[entry.name] for entry in fields(cls) if entry.name in flags}
 
 
 def path(value: str) -> Path:
@@ -135,26 +135,26 @@ def path(value: str) -> Path:
 
 def data_path(value: str) -> Path:
     """The path of a run's data, which files of the run are to hold: they are UTF-8."""
-    found = path(value)
+    location = path(value)
     try:
-        str(found.absolute()).encode()
+        str(location.absolute()).encode()
     except UnicodeEncodeError:
         raise argparse.ArgumentTypeError(
             f"{value[:100]!r}: the name of this file, or of a folder above it, is not UTF-8, and the files of a run "
             "cannot hold it: rename it"
         ) from None
-    return found
+    return location
 
 
 def columns(count: int):
     """Reads the value of --columns: so many numbers of columns, from 1, or so many names."""
 
     def read(value: str) -> tuple[int, ...] | tuple[str, ...]:
-        found = [x.strip() for x in value.split(",")]
-        if len(found) == count and all(x.isdecimal() and int(x) for x in found):
-            return tuple(map(int, found))
-        if len(found) == count and all(found) and not any(x.isdecimal() or x[0] == "-" for x in found):
-            return tuple(found)
+        names = [x.strip() for x in value.split(",")]
+        if len(names) == count and all(x.isdecimal() and int(x) for x in names):
+            return tuple(map(int, names))
+        if len(names) == count and all(names) and not any(x.isdecimal() or x[0] == "-" for x in names):
+            return tuple(names)
         raise argparse.ArgumentTypeError(
             f"{value!r} is not {count} columns with commas between them: numbers, counted from 1, or names"
         )

@@ -1,10 +1,10 @@
 """For all tests and the processes that they start.
 
-Uninitialized memory holds NaN (native/uninitialized.py), and no warning says that a version was not tried
-(cpython/tried.py): a test run is how it is tried. Python keeps its bytecode, even where a container's settings say that
-it should not: hundreds of processes would each compile all source files anew, for half a second.
+Uninitialized memory holds NaN (native/uninitialized.py), and no warning says that a version was not tested
+(platform/tested_versions.py): a test run is how it is tested. Python keeps its bytecode, even where a container's
+settings forbid it: hundreds of processes would each compile all source files, for half a second.
 
-Without --all, a part of the tests runs (short.py), and of long series of cases (thorough.py).
+Without --all, a part of the tests runs (short.py), and of long series of cases (tools/sampling_rate.py).
 """
 
 import gc
@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.short import PART
-from tests.systems import POSIX
+from tests.tools.platforms import POSIX
 
 EVERYTHING = "python -m pytest -n 2 --dist worksteal --all"
 
@@ -30,7 +30,7 @@ sys.dont_write_bytecode = False
 gc.set_threshold(20_000, 20, 20)
 
 # Timers end what takes too long there, or mpiexec starts ranks, which pip does not install on Windows.
-collect_ignore = [] if POSIX else ["campaign", "distributed", "mutants", "models/training/test_ranks.py"]
+collect_ignore = [] if POSIX else ["fuzz", "distributed", "mutants", "models/training/test_ranks.py"]
 
 HERE = Path(__file__).parent
 

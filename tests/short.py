@@ -1,7 +1,7 @@
 """What the short suite leaves to `pytest --all`.
 
 The short suite runs every test file, and each operation, kernel, lesson, command and claim at least once. Long series
-are cut in the files themselves (thorough.py), and the cases of these tests are by tests/conftest.py.
+are cut in the files themselves (tools/sampling_rate.py), and the cases of these tests are by tests/conftest.py.
 """
 
 WHOLE_SUITE = 0  # the test is in the whole suite alone
@@ -14,9 +14,9 @@ PART = {
     "autograd/test_autograd.py::test_memory_is_flat_over_2_000_steps": 2,
     "benchmarks/test_benchmarks.py::test_different_losses_fail": 2,
     "benchmarks/test_benchmarks.py::test_torch_compile_is_skipped_without_a_warm_cache": WHOLE_SUITE,
-    "campaign/test_campaign.py::test_short_campaign_finds_nothing": 2,
-    "campaign/test_campaign.py::test_shares_cover_each_case_once": WHOLE_SUITE,
-    "cpython/test_systems.py::test_text_has_an_encoding": 4,
+    "fuzz/test_fuzz.py::test_short_campaign_finds_nothing": 2,
+    "fuzz/test_fuzz.py::test_shares_cover_each_case_once": WHOLE_SUITE,
+    "platform/test_operating_system.py::test_text_has_an_encoding": 4,
     "derivations/test_engine_proofs.py::test_a_broken_rule_fails_and_is_named": 3,
     "derivations/test_eq17.py::test_a_wrong_step_is_refuted_in_every_reading": 3,
     "derivations/test_eq17.py::test_adjoints_of_a_block_match_finite_differences": 3,
@@ -39,16 +39,16 @@ PART = {
     "models/command/test_cli.py::test_file_with_crlf_trains_with_a_note": WHOLE_SUITE,
     "models/command/test_configuration.py::test_named_configuration_replaces_the_sizes_of_the_file": WHOLE_SUITE,
     "models/command/test_configuration.py::test_written_file_repeats_other_tasks": WHOLE_SUITE,
-    "models/command/test_going_on.py::test_other_tasks_begin_with_a_run_too": WHOLE_SUITE,
-    "models/command/test_going_on.py::test_resumed_run_with_other_weights_at_its_beginning": WHOLE_SUITE,
+    "models/command/test_resume.py::test_other_tasks_begin_with_a_run_too": WHOLE_SUITE,
+    "models/command/test_resume.py::test_resumed_run_with_other_weights_at_its_beginning": WHOLE_SUITE,
     "models/command/test_live.py::test_glimpse_of_every_task_draws_no_random_number": 3,
     "models/command/test_live.py::test_live_page_changes_no_bit": 2,
     "models/command/test_live.py::test_live_page_is_loaded_only_with_its_flag": WHOLE_SUITE,
     "models/command/test_live.py::test_watched_run_ends_by_a_signal": 2,
     "models/command/test_small_texts.py::test_small_text_gets_a_smaller_vocabulary": 3,
-    "models/command/test_sources_again.py::test_imported_run_is_trained_on_another_text": WHOLE_SUITE,
-    "models/command/test_sources_again.py::test_runs_of_each_source_are_evaluated_and_begun_with": 3,
-    "models/command/test_sources_again.py::test_written_file_repeats_a_run_of_each_source": 3,
+    "models/command/test_resume_sources.py::test_imported_run_is_trained_on_another_text": WHOLE_SUITE,
+    "models/command/test_resume_sources.py::test_runs_of_each_source_are_evaluated_and_begun_with": 3,
+    "models/command/test_resume_sources.py::test_written_file_repeats_a_run_of_each_source": 3,
     "models/data/test_grammar.py::test_pairs_are_the_same_in_every_process": WHOLE_SUITE,
     "models/data/test_sources.py::test_a_run_learns_from_each_source_and_goes_on": 3,
     "models/data/test_tokenizers.py::test_bpe_is_the_same_in_another_process": WHOLE_SUITE,
@@ -108,13 +108,13 @@ PART = {
     "symbolic/test_sampling.py::test_a_wrong_rule_is_refuted": 3,
     "symbolic/test_work.py::test_estimate_without_the_table_is_wrong": 2,
     "symbolic/test_work.py::test_estimate_is_right_within_a_factor": 5,
-    "test_one_place.py::test_wrong_rule_in_the_copy_is_noticed": WHOLE_SUITE,
-    "test_one_place.py::test_operation_needs_form_sample_and_one_command": WHOLE_SUITE,
+    "test_add_an_operation.py::test_wrong_rule_in_the_copy_is_noticed": WHOLE_SUITE,
+    "test_add_an_operation.py::test_operation_needs_form_sample_and_one_command": WHOLE_SUITE,
     "test_programs.py::test_programs_match_stored_pytorch_results": 4,
     "test_readme.py::test_derivations_print_the_shown_output": 2,
-    "tools/test_types.py::test_mypy_accepts_the_program_and_finds_mistakes": WHOLE_SUITE,
-    "tools/test_types.py::test_pyright_accepts_the_program_and_finds_mistakes": WHOLE_SUITE,
-    "tools/test_wheel.py::test_editable_installation_is_a_path": WHOLE_SUITE,
+    "docs/test_types.py::test_mypy_accepts_the_program_and_finds_mistakes": WHOLE_SUITE,
+    "docs/test_types.py::test_pyright_accepts_the_program_and_finds_mistakes": WHOLE_SUITE,
+    "platform/test_wheel.py::test_editable_installation_is_a_path": WHOLE_SUITE,
     "viz/test_notebook.py::test_html_fits_a_phone_and_the_colours_of_the_page": 2,
     "viz/test_plots.py::test_figures_are_reproducible": 3,
 }

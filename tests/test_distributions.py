@@ -65,10 +65,10 @@ def facts(lib, name):
     log_prob, entropy = d.log_prob(x), d.entropy()
     finite = lib.where(log_prob > -1e300, log_prob, lib.zeros_like(log_prob))
     (finite.sum() + entropy.sum()).backward()
-    found = {"log_prob": log_prob, "entropy": entropy, "gradient": p.grad}
+    results = {"log_prob": log_prob, "entropy": entropy, "gradient": p.grad}
     for attribute in ("mean", "variance", "stddev") if not whole else ("probs", "logits"):
-        found[attribute] = getattr(d, attribute)
-    return {k: np.array(v.tolist()) for k, v in found.items()} | {
+        results[attribute] = getattr(d, attribute)
+    return {k: np.array(v.tolist()) for k, v in results.items()} | {
         "batch": np.array(tuple(d.batch_shape)),
         "samples": np.array(tuple(d.sample((4, 2)).shape)),
     }
@@ -93,7 +93,9 @@ def test_values_by_hand():
 def test_values_and_gradients_match_pytorch(name):
     """The table is PyTorch's, written by oracle/generate_distributions.py."""
     ours = facts(tt, name)
-    with safe_open(Path(__file__).parent / "oracle" / "programs" / "distributions.safetensors", "np") as file:
+    with safe_open(
+        Path(__file__).parent / "samples" / "oracle" / "programs" / "distributions.safetensors", "np"
+    ) as file:
         theirs = {n.partition("|")[2]: file.get_tensor(n) for n in file.keys() if n.startswith(f"{name}|")}  # noqa: SIM118
     assert ours.keys() == theirs.keys()
     for key in ours:
@@ -158,12 +160,12 @@ KL_AT_EDGES = {  # made of, the first, the second: the divergence
 @pytest.mark.parametrize("dtype", [tt.float32, tt.float64])
 def test_kl_divergence_at_the_edges(made_of, dtype):
     """No number is NaN: 0 where both are 0, inf where only the second one is."""
-    for kind, first, second, right in KL_AT_EDGES[made_of]:
+    for category, first, second, right in KL_AT_EDGES[made_of]:
         a, b = (tt.tensor(v, dtype=dtype, requires_grad=True) for v in (first, second))
-        y = kl_divergence(kind(**{made_of: a}), kind(**{made_of: b}))
-        assert y.item() == pytest.approx(right, rel=1e-6, abs=1e-9), (kind, first, second)
+        y = kl_divergence(category(**{made_of: a}), category(**{made_of: b}))
+        assert y.item() == pytest.approx(right, rel=1e-6, abs=1e-9), (category, first, second)
         y.backward()
-        assert all(not x.grad.isnan().any() for x in (a, b)), (kind, first, second)
+        assert all(not x.grad.isnan().any() for x in (a, b)), (category, first, second)
 
 
 def test_entropies_and_probabilities_at_the_edges():
@@ -190,7 +192,7 @@ def near(values, mean, variance):
     return abs(values.mean() - mean) < 5 * math.sqrt(variance / values.size)
 
 
-def test_samples():
+def test_samples_follow_their_distribution():
     tt.manual_seed(0)
     c = Categorical(tt.tensor([P[0], [0.2, 0.8, 0.0]])).sample((N,)).numpy()
     assert c.shape == (N, 2) and c.dtype == np.int64
@@ -305,7 +307,7 @@ def test_distributions_in_a_recording():
         (lambda: tt.normal(0.0, -1.0, (2,)), "normal: expected std of 0 or more"),
     ],
 )
-def test_refusals(make, sentence):
+def test_wrong_parameters_raise(make, sentence):
     with pytest.raises(ValueError, match=sentence):
         make()
 

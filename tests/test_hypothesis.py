@@ -32,8 +32,8 @@ def same(x: tt.Tensor, expected: np.ndarray, rtol: float = 1e-12) -> None:
 def pulled(y: tt.Tensor, *xs: tt.Tensor, seed: int = 0) -> tuple[np.ndarray, ...]:
     """A random cotangent of y, and what backward makes of it for each x."""
     g = values(seed, *y.shape)
-    found = tt.autograd.grad(y, xs, tt.tensor(g), allow_unused=True)
-    return g, *(np.zeros(x.shape) if r is None else r.numpy() for r, x in zip(found, xs, strict=True))
+    result = tt.autograd.grad(y, xs, tt.tensor(g), allow_unused=True)
+    return g, *(np.zeros(x.shape) if r is None else r.numpy() for r, x in zip(result, xs, strict=True))
 
 
 def unbroadcast(g: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -58,7 +58,7 @@ def test_gradient_without_one_path_is_noticed():
     np.testing.assert_allclose(gx, g * 2, rtol=1e-11)
 
 
-# ---------------------------------------------------------------------------------------------------- broadcasting
+# --- Broadcasting
 
 BINARY = {
     "add": (np.add, lambda a, b: (1, 1)),
@@ -98,7 +98,7 @@ def test_shapes_that_do_not_broadcast_are_refused(one, other, seed):
         assert (a + b).shape == expected == (a < b).shape == tt.where(a < b, a, b).shape
 
 
-# ------------------------------------------------------------------------------------------------------ reductions
+# --- Reductions
 
 REDUCTIONS = {
     "sum": (np.sum, 0),
@@ -159,7 +159,7 @@ def test_softmax_rows_sum_to_1(data, shape, seed):
     np.testing.assert_allclose(gx.sum(dim), 0, atol=1e-12)  # adding a number to a row changes nothing
 
 
-# ---------------------------------------------------------------------------------------------------------- shapes
+# --- Shapes
 
 
 @quick
@@ -253,7 +253,7 @@ def test_cat_undoes_split(data, seed):
     same(x.flip(dim).flip(dim), a)
 
 
-# -------------------------------------------------------------------------------------------------------- products
+# --- Products
 
 
 @quick

@@ -3,38 +3,38 @@
 from pathlib import Path
 
 import numpy as np
-import programs
 import pytest
-from programs import KINDS, REFUSED, answer, checksum
 from safetensors.numpy import load_file
 
 import tinytensor as tt
+from tests.samples import programs
+from tests.samples.programs import KINDS, REFUSED, answer, checksum
 from tinytensor.core import provided
 
 PARTS = 8
 
 
-def stored(kind: str) -> np.ndarray:
+def stored(category: str) -> np.ndarray:
     """PyTorch's answers (number of programs, 2)."""
-    return load_file(Path(__file__).parent / "oracle" / "programs" / f"{kind}.safetensors")["answers"]
+    return load_file(Path(__file__).parent / "samples" / "oracle" / "programs" / f"{category}.safetensors")["answers"]
 
 
-def differing(kind: str, numbers) -> list[int]:
+def differing(category: str, numbers) -> list[int]:
     """The programs to which PyTorch has another answer; where it has none, ours may have one (it keeps more copies)."""
-    answers = [tuple(int(a) for a in row) for row in stored(kind)]
-    return [n for n in numbers if answers[n] != REFUSED and answer(tt, kind, n) != answers[n]]
+    answers = [tuple(int(a) for a in row) for row in stored(category)]
+    return [n for n in numbers if answers[n] != REFUSED and answer(tt, category, n) != answers[n]]
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("kind", KINDS)
-def test_programs_match_stored_pytorch_results(kind, part):
-    assert differing(kind, range(part, KINDS[kind][1], PARTS)) == []
+@pytest.mark.parametrize("category", KINDS)
+def test_programs_match_stored_pytorch_results(category, part):
+    assert differing(category, range(part, KINDS[category][1], PARTS)) == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_stored_answers_vary(kind):
-    answers = stored(kind)
-    assert answers.shape == (KINDS[kind][1], 2)
+@pytest.mark.parametrize("category", KINDS)
+def test_stored_answers_vary(category):
+    answers = stored(category)
+    assert answers.shape == (KINDS[category][1], 2)
     refused = (answers == 0).all(1)
     assert 0.02 < refused.mean() < 0.3  # some keys are wrong, most are right
     assert len({tuple(row) for row in answers[~refused]}) > 0.5 * (~refused).sum()  # empty results are all alike
@@ -46,7 +46,7 @@ def test_wrong_keys_are_refused():
     assert [int(n) for n in refused if answer(tt, "keys", int(n)) != REFUSED] == []
 
 
-# ------------------------------------------------------------------------------------------- the comparison tested
+# --- The comparison tested
 
 
 def test_numpys_reading_of_a_key_is_noticed(monkeypatch):

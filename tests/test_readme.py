@@ -11,7 +11,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from forks import forks
+
+from tests.tools.forks import forks
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -20,7 +21,7 @@ PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text() for f in FOLDERS for path in sorted((ROOT / f).glob("*.md"))
 }
 GUIDE = {path.stem: path.read_text() for path in sorted((ROOT / "examples" / "guide").glob("*.md"))}
-RUN_HERE = [text for page, text in PAGES.items() if not page.startswith(".github")]  # test_one_place.py runs those
+RUN_HERE = [text for page, text in PAGES.items() if not page.startswith(".github")]  # test_add_an_operation.py runs those
 PROGRAMS = [program for text in RUN_HERE for program in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
 FIRST = next(program for program in PROGRAMS if "w.flatten()" in program)
 
@@ -131,8 +132,8 @@ def test_outputs_are_found():
 
 def headings(text: str) -> set[str]:
     """The headings of a text, as GitHub writes them in links."""
-    found = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
+    matches = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in matches}
 
 
 def dead_links(folder: str, text: str) -> list[str]:
@@ -189,8 +190,8 @@ def test_rooms_are_read_from_the_first_column():
 def test_engine_table_lists_each_room_once():
     package = ROOT / "tinytensor"
     rooms = {f"{p.parent.name}/" for p in package.glob("*/__init__.py")}
-    found = rooms_of(GUIDE["engine"][GUIDE["engine"].index("## The rooms of the engine") :])
-    assert sorted(found) == sorted(rooms | {p.name for p in package.glob("[a-z]*.py")})
+    listed = rooms_of(GUIDE["engine"][GUIDE["engine"].index("## The rooms of the engine") :])
+    assert sorted(listed) == sorted(rooms | {p.name for p in package.glob("[a-z]*.py")})
 
 
 @pytest.mark.parametrize("folder", ["models", "derivations"])
@@ -198,15 +199,15 @@ def test_other_table_lists_each_room_once(folder):
     """And there are about a dozen entries: the rooms, the files beside them, two to start it, the texts."""
     there, text = ROOT / folder, PAGES[f"{folder}/README.md"]
     rooms = {f"{p.parent.name}/" for p in there.glob("*/__init__.py")}
-    found = rooms_of(text[text.index("## Where things are") :])
-    assert sorted(found) == sorted(rooms | {p.name for p in there.glob("[a-z]*.py")})
+    listed = rooms_of(text[text.index("## Where things are") :])
+    assert sorted(listed) == sorted(rooms | {p.name for p in there.glob("[a-z]*.py")})
     assert len([p for p in there.iterdir() if p.name != "__pycache__"]) <= 14
 
 
-def test_engine_folder_has_at_most_twenty_entries():
-    """At most twenty entries, stubs aside."""
+def test_engine_folder_has_at_most_thirty_two_entries():
+    """Stubs aside: the rooms, and the modules that PyTorch has at this level."""
     entries = [p.name for p in (ROOT / "tinytensor").iterdir() if p.suffix != ".pyi" and p.name != "__pycache__"]
-    assert len(entries) <= 20
+    assert len(entries) <= 32
 
 
 def imported_from_core(text: str) -> set[Path]:
@@ -330,8 +331,8 @@ def test_commands_exist():
 def test_two_commands_stand_where_ci_reads_them():
     for mark, ending in (("main", "python -m models train"), ("test", "python -m pytest -n 2 --dist worksteal")):
         assert README.count(f"<!-- {mark} command -->") == 1
-        found = re.search(rf"<!-- {mark} command -->\n```\n(.*)\n```", README)
-        assert found and found.group(1).endswith(ending)
+        match = re.search(rf"<!-- {mark} command -->\n```\n(.*)\n```", README)
+        assert match and match.group(1).endswith(ending)
     script = (ROOT / ".ci" / "run").read_text()
     extract = next(line for line in script.splitlines() if line.startswith("command=$("))
     shown = subprocess.run(["bash", "-c", f'{extract}\necho "$command"'], capture_output=True, text=True, cwd=ROOT)

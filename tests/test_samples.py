@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from grouped import by, grouped
 from safetensors import safe_open
-from samples import (
+
+from tests.samples.ops import (
     ERRORS,
     ORACLE,
     SAMPLES,
@@ -28,7 +28,8 @@ from samples import (
     message_matches,
     to_array,
 )
-from thorough import some
+from tests.tools.grouped import by, grouped
+from tests.tools.sampling_rate import some
 
 LIBRARY = os.environ.get("SAMPLES_LIBRARY", "tinytensor")
 lib = importlib.import_module(LIBRARY)
@@ -38,7 +39,7 @@ ours = pytest.mark.skipif(LIBRARY != "tinytensor", reason="PyTorch has sentences
 @cache
 def table(group: str) -> tuple[dict, dict]:
     """PyTorch's arrays by name, and facts (dtypes, requires_grad) by sample id."""
-    with safe_open(Path(__file__).parent / "oracle" / f"{group}.safetensors", "numpy") as file:
+    with safe_open(Path(__file__).parent / "samples" / "oracle" / f"{group}.safetensors", "numpy") as file:
         return {name: file.get_tensor(name) for name in file.keys()}, json.loads(file.metadata()["samples"])  # noqa: SIM118
 
 
@@ -80,8 +81,8 @@ def check_values(sample, outputs, expected, facts, real):
     assert [dtype_name(y) for y in outputs] == facts[real]
     for y, e in zip(outputs, expected, strict=True):
         y = to_array(y)
-        told = difference(np.zeros_like(y) if sample.is_random else y, e, tolerance(facts, real))
-        assert not told, told
+        message = difference(np.zeros_like(y) if sample.is_random else y, e, tolerance(facts, real))
+        assert not message, message
 
 
 def numbers(sample) -> int:
@@ -124,10 +125,10 @@ def test_gradient(sample):
     gradients = call.vjp(call())
     for x, g in zip(call.inputs, gradients, strict=True):
         assert g is None or (g.dtype == x.dtype and tuple(g.shape) == tuple(x.shape))
-    told = gradient_difference(
+    message = gradient_difference(
         [None if g is None else to_array(g) for g in gradients], expected, tolerance(facts, ORACLE)
     )
-    assert not told, told
+    assert not message, message
 
 
 @of_each_operation(SAMPLES, one_in=2)
@@ -139,8 +140,8 @@ def test_float32(sample):
     check_values(sample, outputs, expected, facts, "float32")
     if has_gradient(sample):
         got = [None if g is None else to_array(g) for g in call.vjp(outputs)]
-        told = gradient_difference(got, gradients, TOLERANCE["float32"])
-        assert not told, told
+        message = gradient_difference(got, gradients, TOLERANCE["float32"])
+        assert not message, message
 
 
 def gaps(y) -> tuple:
@@ -226,7 +227,7 @@ def test_stored_tables_match_the_samples():
     assert len(ids) == len(set(ids))
     for group in {sample.group for sample in SAMPLES}:
         assert table(group)[1].keys() == {sample.id for sample in SAMPLES if sample.group == group}
-    files = {path.stem for path in (Path(__file__).parent / "oracle").glob("*.safetensors")}
+    files = {path.stem for path in (Path(__file__).parent / "samples" / "oracle").glob("*.safetensors")}
     assert files == {sample.group for sample in SAMPLES}
 
 

@@ -2,13 +2,15 @@
 
 from math import e, inf, nan, pi
 
-from tinytensor.tools.command import main as _command  # isort: skip
+from tinytensor.cli import main as _command  # isort: skip
 
 _command.answer_without_engine()
 
-from tinytensor.cpython import tried as _tried  # isort: skip  # warns before a part is missed
+from tinytensor.platform import tested_versions as _versions  # isort: skip  # warns before a part is missed
 from tinytensor import fast  # isort: skip  # before any operation is declared, whose call it makes short
-from tinytensor import autograd, distributed, nn, optim, utils
+from tinytensor import amp, autograd, distributed, distributions, func, linalg, nn, optim, utils
+from tinytensor import lazy_imports as _lazy_imports
+from tinytensor.amp import GradScaler, autocast
 from tinytensor.autograd import detect_anomaly, gradcheck, gradgradcheck
 from tinytensor.autograd.func import vmap
 from tinytensor.core.devices import device
@@ -20,9 +22,8 @@ from tinytensor.core.dtypes import set_default_dtype
 from tinytensor.core.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from tinytensor.core.op import OPS, op
 from tinytensor.core.tensor import Tensor
-from tinytensor.cpython.distribution import version as _version
+from tinytensor.distributions import normal
 from tinytensor.io import serialization
-from tinytensor.io.printing import set_printoptions
 from tinytensor.io.serialization import load, save
 from tinytensor.native.driver import get_num_threads, set_num_threads
 from tinytensor.native.kernel import cut, elementwise, helper, kernel, share
@@ -56,23 +57,12 @@ from tinytensor.ops.creation import (
 )
 from tinytensor.ops.generator import Generator, default_generator, manual_seed
 from tinytensor.ops.methods import FUNCTIONS as _functions
+from tinytensor.platform.distribution import version as _version
+from tinytensor.printing import set_printoptions
+from tinytensor.profiler import profile
 from tinytensor.recording.compiled import compile
-from tinytensor.tools import on_demand as _on_demand
-from tinytensor.tools.profiling import profile
-from tinytensor.torch_names import (
-    accelerator,
-    amp,
-    backends,
-    cuda,
-    distributions,
-    func,
-    linalg,
-    missing_names,
-    module_paths,
-)
-from tinytensor.torch_names.amp import GradScaler, autocast
+from tinytensor.torch_names import accelerator, backends, cuda, missing_names, module_paths
 from tinytensor.torch_names.cuda import mps, xpu
-from tinytensor.torch_names.distributions import normal
 from tinytensor.torch_names.typeinfo import UNSTORED as _UNSTORED
 from tinytensor.torch_names.typeinfo import (
     can_cast,
@@ -96,13 +86,11 @@ for _name, _made in list(globals().items()):
 globals().update(_functions)
 globals().update(_TYPES)
 globals().update(_UNSTORED)
-module_paths.install(
-    [accelerator, amp, backends, backends.cudnn, cuda, cuda.amp, distributions, func, linalg, serialization]
-)
+module_paths.install([accelerator, backends, backends.cudnn, cuda, cuda.amp, serialization])
 
 missing_names.install(Tensor)
 _missing = globals()["__getattr__"]
-_tried.remember()
+_versions.remember()
 
 
 def __getattr__(name: str):

@@ -1,8 +1,8 @@
-"""`python -m tinytensor`: see command/main.py."""
+"""`python -m tinytensor`: see cli/main.py."""
 
 import sys
 
-from tinytensor.tools.command.main import main
+from tinytensor.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

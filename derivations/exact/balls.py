@@ -23,7 +23,7 @@ from fractions import Fraction
 import numpy as np
 import sympy
 
-from tinytensor.cpython.distribution import install
+from tinytensor.platform.distribution import install
 from tinytensor.symbolic.scalars import NUMBERS, Exact, Symbolic, Undecided, fraction, number_read_as, numbers_are
 
 try:
@@ -99,12 +99,12 @@ def _binary(operation: Callable) -> Callable:
     return method
 
 
-def _comparison(certain: Callable, certainly_not: Callable, told: str) -> Callable:
+def _comparison(certain: Callable, certainly_not: Callable, symbol: str) -> Callable:
     """True or False if one of them is certain; `arb > arb` is also False if neither is."""
 
     def method(self, other):
         if self is other:
-            return told in ("==", "<=", ">=")
+            return symbol in ("==", "<=", ">=")
         y = _operand(other)
         if y is None:
             return NotImplemented
@@ -112,7 +112,7 @@ def _comparison(certain: Callable, certainly_not: Callable, told: str) -> Callab
             return True
         if certainly_not(self.arb, y):
             return False
-        raise Undecided(f"{self} {told} {y}: the balls overlap, so this is undecided; compute with more bits")
+        raise Undecided(f"{self} {symbol} {y}: the balls overlap, so this is undecided; compute with more bits")
 
     return method
 
@@ -150,7 +150,7 @@ class Ball(Exact):
         mantissa, exponent = map(int, self.arb.man_exp())
         return Fraction(mantissa) * Fraction(2) ** exponent
 
-    # ------------------------------------------------------------------------------------- arithmetic
+    # --- Arithmetic
 
     __add__ = __radd__ = _binary(lambda a, b: a + b)
     __sub__, __rsub__ = _binary(lambda a, b: a - b if a is not b else arb(0)), _binary(lambda a, b: b - a)
@@ -173,7 +173,7 @@ class Ball(Exact):
     def _power(self, n: int):
         return _ball(self.arb**n) if n >= 0 else _ball(_quotient(arb(1), self.arb**-n))
 
-    # ------------------------------------------------------------------------- comparisons: certain, or refused
+    # --- Comparisons: certain, or refused
 
     __gt__ = _comparison(lambda a, b: a > b, lambda a, b: a <= b, ">")
     __ge__ = _comparison(lambda a, b: a >= b, lambda a, b: a < b, ">=")
@@ -186,7 +186,7 @@ class Ball(Exact):
     def isfinite(self) -> bool:
         return self.arb.is_finite()
 
-    # --------------------------------------------------------------------------------------- functions
+    # --- Functions
 
     def _apply(self, name: str):
         y = getattr(self.arb, name)()
@@ -216,8 +216,8 @@ def _quotient(a: arb, b: arb) -> arb:
 def _product(a, b, term, relu, rows, columns, y, scratch, copy) -> None:
     """The launch of `matmul`, by its definition: y[n] = a[n] b[n] + term, then max(0, y) if relu."""
     for n in range(a.shape[0]):
-        found = _matrix(a[n]) * _matrix(b[n])
-        for i, row in enumerate(found.tolist()):
+        product = _matrix(a[n]) * _matrix(b[n])
+        for i, row in enumerate(product.tolist()):
             for j, value in enumerate(row):
                 if term.size:
                     value = value + Ball.of(term[n, i, j]).arb

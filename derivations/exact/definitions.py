@@ -14,7 +14,7 @@ import numpy as np
 
 from tinytensor.symbolic.scalars import Exact, kind_of_numbers
 
-# ---------------------------------------------------------------------------------------------------- sums and rows
+# --- Sums and rows
 
 
 def zero() -> Exact:
@@ -66,7 +66,7 @@ def gathered(x, index, y, bad):
     return read_at(x, index, 1)
 
 
-# -------------------------------------------------------------------------------------------------- softmax and loss
+# --- Softmax and loss
 
 
 def unshifted(x: np.ndarray) -> int:
@@ -110,7 +110,7 @@ def mean_of_counted(losses, target, ignore_index, *_):
     return {"y": [losses.sum() / n], "count": [n]}
 
 
-# ------------------------------------------------------------------------------------------------------------- norms
+# --- Norms
 
 
 def normed(x, eps, centre=True):
@@ -132,7 +132,7 @@ def rms_norm(x, weight, eps, *_):
     return {"y": y * weight if weight.size else y, "rstd": rstd}
 
 
-# ---------------------------------------------------------------------------------------------- products, attention
+# --- Products, attention
 
 
 def matmul(a, b, term, relu, *_):
@@ -157,7 +157,7 @@ def attention(q, k, v, mask, scale, is_causal, *_, shift: Callable = unshifted):
     return {"y": y, "lse": lse}
 
 
-# -------------------------------------------------------------------------------------------------------- optimizers
+# --- Optimizers
 
 
 def sgd(p, g, buf, scale, hyper):
@@ -180,7 +180,7 @@ def adam(p, g, m, v, scale, hyper):
     return {"p": p - factor * step, "m": m, "v": v}
 
 
-# ------------------------------------------------------------------------------------------------------------ chance
+# --- Chance
 # Whole numbers are exact as they are. The draw for a place is written in remainders, where kernels use bits.
 
 
@@ -191,10 +191,10 @@ def scattered_bits(n: int) -> int:
     return n ^ n // 2**16
 
 
-def lot(key: int, draw: int, place: int) -> int:
+def lot(key: int, draw: int, position: int) -> int:
     golden, size = 0x9E3779B9, 2**32
-    upper = scattered_bits((place // size + draw * golden) % size)
-    lower, keyed = scattered_bits((place * golden + upper) % size), scattered_bits((key ^ upper) % size)
+    upper = scattered_bits((position // size + draw * golden) % size)
+    lower, keyed = scattered_bits((position * golden + upper) % size), scattered_bits((key ^ upper) % size)
     return scattered_bits((lower + keyed) % size)
 
 

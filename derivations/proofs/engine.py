@@ -29,9 +29,9 @@ from tinytensor.core.op import OPS, Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic import Proof, Symbolic, Undecided, latex, prove, symbols
 
-proof_of = partial(claim, "engine", kind="proof at sizes", trusted=(SYMPY, "the chain rule", NUMBA))
+proof_of = partial(claim, "engine", category="proof at sizes", trusted=(SYMPY, "the chain rule", NUMBA))
 
-# -------------------------------------------------------------------------------------------------- the calls to prove
+# --- The calls to prove
 
 x, y, z = symbols("x", 2, 3), symbols("y", 3), symbols("z", 2, 3)
 SHAPES = (("x", (2, 3)), ("z", (2, 3)), ("y", (3,)))
@@ -159,7 +159,7 @@ NO_DERIVATIVE = {op.name: reason(op) for op in OPS.values() if not op.differenti
     "floor_divide": "the result is a whole number, and PyTorch gives it no gradient either",
 }
 
-# ------------------------------------------------------------------------------------------------------ the proofs
+# --- The proofs
 
 
 def prove_op(name: str, args: tuple, around: Callable = Op.__call__) -> Proof:
@@ -168,20 +168,20 @@ def prove_op(name: str, args: tuple, around: Callable = Op.__call__) -> Proof:
     `around(op, *args)` calls it, and may do more, so that its rules are tested in the middle of a function.
     """
     op = OPS[name]
-    places = [i for i, a in enumerate(args) if isinstance(a, Tensor) and a.dtype is OBJECT]
+    positions = [i for i, a in enumerate(args) if isinstance(a, Tensor) and a.dtype is OBJECT]
 
     def call(*tensors):
-        given = list(args)
+        arguments = list(args)
         if not any(isinstance(v, Symbolic) for v in tensors[0].detach().numpy().flat):  # the same on floats
-            given = [a.witness if isinstance(a, Symbolic) else a for a in given]
-        for place, tensor in zip(places, tensors, strict=True):
-            given[place] = tensor
-        return around(op, *given)
+            arguments = [a.witness if isinstance(a, Symbolic) else a for a in arguments]
+        for position, tensor in zip(positions, tensors, strict=True):
+            arguments[position] = tensor
+        return around(op, *arguments)
 
-    names = [op.params[i] if i < len(op.params) else f"{op.params[-1]}{i}" for i in places]
+    names = [op.params[i] if i < len(op.params) else f"{op.params[-1]}{i}" for i in positions]
     call.__name__ = name
     call.__signature__ = inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY) for n in names])
-    return prove(call, *(args[i] for i in places))
+    return prove(call, *(args[i] for i in positions))
 
 
 def accept(proof: Proof) -> Proof:
@@ -239,7 +239,7 @@ for file, what in FILES.items():
 @claim(
     "engine",
     "no operation ships without one of these proofs, or a reason why it has no derivative",
-    kind="check",
+    category="check",
     size="all operations",
     trusted=(),
 )
@@ -287,21 +287,21 @@ def gradients_of(name: str, args: tuple) -> Proof:
     The differentiated function takes the call's inputs and the gradient g that arrives.
     """
     op = OPS[name]
-    places = [i for i, a in enumerate(args) if isinstance(a, Tensor) and a.dtype is OBJECT]
-    wanted = [n for n, i in enumerate(places) if op.params[i] not in CONSTANTS]
+    positions = [i for i, a in enumerate(args) if isinstance(a, Tensor) and a.dtype is OBJECT]
+    wanted = [n for n, i in enumerate(positions) if op.params[i] not in CONSTANTS]
 
     def call(*tensors):
         *inputs, g = tensors
-        given = list(args)
-        for place, tensor in zip(places, inputs, strict=True):
-            given[place] = tensor
-        return grad(op(*given), [inputs[n] for n in wanted], g, create_graph=True)
+        arguments = list(args)
+        for position, tensor in zip(positions, inputs, strict=True):
+            arguments[position] = tensor
+        return grad(op(*arguments), [inputs[n] for n in wanted], g, create_graph=True)
 
-    names = [*(op.params[i] for i in places), "g"]
+    names = [*(op.params[i] for i in positions), "g"]
     call.__name__ = f"the gradients of {name}"
     call.__signature__ = inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY) for n in names])
     held = PEAK if name in PEAKED else ()
-    return prove(call, *(args[i] for i in places), symbols("g", *op(*args).shape), constant=held)
+    return prove(call, *(args[i] for i in positions), symbols("g", *op(*args).shape), constant=held)
 
 
 PEAKED = ("softmax", "log_softmax", "attention", "cross_entropy_rows", "cross_entropy_mean")
@@ -328,7 +328,7 @@ def second_derivatives():
     return Evidence(text="\n".join(lines))
 
 
-# -------------------------------------------------------------------------------------------------------- the mask
+# --- The mask
 
 
 def lower(i: int, m: int) -> bool:
@@ -339,19 +339,19 @@ def lower(i: int, m: int) -> bool:
 def masked_attention(q: Tensor, k: Tensor, v: Tensor, allowed: Callable[[int, int], bool]) -> dict[tuple, Symbolic]:
     """Equations (3) to (6), entry by entry: Y_i over the positions that i may attend to, in exact scalars."""
     q, k, v = (x._data[0, 0] for x in (q, k, v))
-    found = {}
+    entries = {}
     for i in range(len(q)):
         e = {m: (sum(q[i] * k[m]) * SCALE).exp() for m in range(len(k)) if allowed(i, m)}
         for c in range(v.shape[1]):
-            found[0, 0, i, c] = sum(e[m] * v[m, c] for m in e) / sum(e.values()) if e else Symbolic(0)
-    return found
+            entries[0, 0, i, c] = sum(e[m] * v[m, c] for m in e) / sum(e.values()) if e else Symbolic(0)
+    return entries
 
 
 def prove_mask(shape: tuple[int, int], mask, is_causal: bool, allowed: Callable[[int, int], bool]) -> str:
     """Prove that the engine's attention is that of the positions `allowed`, or raise Refuted."""
-    given = qkv(*shape, 2, 2)
-    y = tt.ops.fused.attention(*given, mask, SCALE, is_causal)._data
-    for at, expected in masked_attention(*given, allowed).items():
+    inputs = qkv(*shape, 2, 2)
+    y = tt.ops.fused.attention(*inputs, mask, SCALE, is_causal)._data
+    for at, expected in masked_attention(*inputs, allowed).items():
         if not Symbolic.of(y[at]).equals(expected):
             raise Refuted(f"attention of {shape}, mask {mask is not None}, causal {is_causal}: entry {at}", "attention")
     return f"{shape[0]} rows, {shape[1]} keys{', a mask' * (mask is not None)}{', causal' * is_causal}"
@@ -408,7 +408,7 @@ def rows_seen(**options) -> np.ndarray:
 @claim(
     "engine",
     "in every layout of the models an output at i depends on position m if and only if m <= i, and on no padding",
-    kind="check",
+    category="check",
     size=f"C={PLACES} ({len(LOOKED_AT)} of them) D=4 H=2 L=1 V=6, {len(OPTIONS)} layouts; 004: 7 words; float64",
     source="003 eqs. (4), (5); 004 Functions, Training",
     trusted=(NUMBA,),
@@ -436,7 +436,7 @@ def masked_models():
     return Evidence(text="\n".join(OPTIONS))
 
 
-# ------------------------------------------------------------------------------------------------------ the models
+# --- The models
 
 
 class Loss(nn.Module):

@@ -121,17 +121,17 @@ def prove_layers(derivation: Derivation, lines: list[Definition]) -> None:
     for program in (derivation.head, derivation.block, derivation.embedding):
         layers = layers_of(program)
         for line in (line for line in program.lines if line.is_adjoint):
-            found = adjoint_of(placed(line.name.of[line.left.indices], layers), lines, loss)
+            adjoint = adjoint_of(placed(line.name.of[line.left.indices], layers), lines, loss)
             expected = placed(fresh(line.right), layers)
-            if normal(found - expected) != 0:
+            if normal(adjoint - expected) != 0:
                 raise Refuted(
-                    f"{text(line.left)} in L layers is {text(found)}, but the derivation says {text(expected)}"
+                    f"{text(line.left)} in L layers is {text(adjoint)}, but the derivation says {text(expected)}"
                 )
 
 
 # ---- the claims -----------------------------------------------------------------------------------------------------
 
-proof = partial(claim, "eq17", kind="proof", size="any size", source="003 eq. (17)", trusted=(SYMPY, INDEX))
+proof = partial(claim, "eq17", category="proof", size="any size", source="003 eq. (17)", trusted=(SYMPY, INDEX))
 
 
 def shown(lines, numbers=()) -> Evidence:
@@ -153,7 +153,7 @@ def proved(program: Program, closed: dict[Expr, Closed], *arrays: Array) -> Evid
 
 @proof(
     "equations (1) to (16) as definitions: every index in its range, every name defined once and before it is used",
-    kind="display",
+    category="display",
     source="003 eqs. (1)-(16)",
     trusted=(INDEX,),
 )
@@ -169,11 +169,11 @@ def definitions():
 
 @proof(
     "the adjoints of all names, line by line backward, in cached interim results: reverse mode in symbols",
-    kind="display",
+    category="display",
 )
 def adjoints():
-    found = derivation()
-    lines = [line for p in (found.head, found.block, found.embedding) for line in p.lines if line.is_adjoint]
+    derived = derivation()
+    lines = [line for p in (derived.head, derived.block, derived.embedding) for line in p.lines if line.is_adjoint]
     if missing := {logits, O, G, c, F, b, W, V, Q, K, E, P} - {line.name.of for line in lines}:
         raise Refuted(f"eq. (17) needs the gradient of {missing.pop().label}, which was not derived")
     return shown((line.left, line.right) for line in lines)
@@ -233,15 +233,15 @@ def embedding_gradients():
     ),
 )
 def layers():
-    found = derivation()
-    prove_layers(found, stack(equations.embedding(), equations.block(), equations.head()))
-    top, in_block = placed(d(Zp)[i, j], {Zp: nL + 1}), layers_of(found.block)
-    steps = [line for line in found.block.lines if d(Zp) in names_in(line.right) or line.name == d(X)]
+    derived = derivation()
+    prove_layers(derived, stack(equations.embedding(), equations.block(), equations.head()))
+    top, in_block = placed(d(Zp)[i, j], {Zp: nL + 1}), layers_of(derived.block)
+    steps = [line for line in derived.block.lines if d(Zp) in names_in(line.right) or line.name == d(X)]
     return shown(
         [
-            (top, placed(found.head[d(Zp)].right, layers_of(found.head))),
+            (top, placed(derived.head[d(Zp)].right, layers_of(derived.head))),
             *((placed(line.left, in_block), placed(line.right, in_block)) for line in steps),
-            (d(P)[i, j], placed(found.embedding[d(P)].right, layers_of(found.embedding))),
+            (d(P)[i, j], placed(derived.embedding[d(P)].right, layers_of(derived.embedding))),
         ]
     )
 
@@ -254,10 +254,10 @@ def declare_layers(residual: str, what: str) -> None:
         source="003 eqs. (1), (9), (10), (17)",
     )
     def layers_too():
-        found = derivation(residual)
-        prove_layers(found, stack(equations.embedding(residual), equations.block(residual), equations.head()))
-        line, places = found.block[d(X)], layers_of(found.block)
-        return shown([(placed(line.left, places), placed(line.right, places))])
+        derived = derivation(residual)
+        prove_layers(derived, stack(equations.embedding(residual), equations.block(residual), equations.head()))
+        line, layer_of = derived.block[d(X)], layers_of(derived.block)
+        return shown([(placed(line.left, layer_of), placed(line.right, layer_of))])
 
 
 declare_layers("pre-norm", '"pre-norm", in which (9) adds to the input of the norm')
@@ -271,9 +271,9 @@ declare_layers("once", '"once", in which the embedding alone is normalised befor
 )
 def other_readings():
     for residual in RESIDUALS[1:]:
-        found = derivation(residual)
-        prove_forms(found.embedding, equations.embedding_closed(residual))
-        prove_forms(found.block, equations.block_closed(residual))
+        derived = derivation(residual)
+        prove_forms(derived.embedding, equations.embedding_closed(residual))
+        prove_forms(derived.block, equations.block_closed(residual))
 
 
 @proof(
@@ -304,7 +304,7 @@ def at_once():
 
 @proof(
     "(7), the concatenation: row (h - 1) K + k of W stands for head h and component k, each row once",
-    kind="check",
+    category="check",
     size="H, K = 1..8",
     assumptions=(
         "any size by division with remainder: (h - 1) K + k - 1 has the quotient h - 1 and the remainder k - 1",

@@ -45,8 +45,8 @@ class FreeHeads(Config):
         return K
 
 
-proof = partial(claim, "eq19", kind="proof", size="any size")
-check = partial(claim, "eq19", kind="check")
+proof = partial(claim, "eq19", category="proof", size="any size")
+check = partial(claim, "eq19", category="check")
 ALIKE = "for more than 5 layers: they are alike, a further one adds as many as each of layers 2 to 5"
 
 
@@ -97,7 +97,7 @@ def shapes(module) -> str:
     return "\n".join("  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths)).rstrip() for row in rows)
 
 
-# ------------------------------------------------------------------------------------------------------- document 003
+# --- Document 003
 
 
 @of_layers(
@@ -212,7 +212,7 @@ def published_decoders():
         require(Decoder(CONFIGS[name], device="meta").num_parameters(), published, name)
 
 
-# ------------------------------------------------------------------------------------------- documents 000, 001, 004
+# --- Documents 000, 001, 004
 
 
 @of_layers(

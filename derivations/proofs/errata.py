@@ -39,13 +39,13 @@ def erratum(
     right: str,
     size: str = "small sizes, all different",
     trusted=(NUMBA,),
-    kind: str = "erratum",
+    category: str = "erratum",
 ):
     """`claim` for this part: the place, the error, and as LaTeX the printed and the right form."""
     return claim(
         "errata",
         f"{source}: {statement}",
-        kind=kind,
+        category=category,
         size=size,
         source=source,
         trusted=trusted,
@@ -54,10 +54,10 @@ def erratum(
     )
 
 
-choice = partial(erratum, kind="choice")  # no error, but more than one reading; `right` is ours
+choice = partial(erratum, category="choice")  # no error, but more than one reading; `right` is ours
 
 
-# ------------------------------------------------------------------------------------------------ what "wrong" means
+# --- What "wrong" means
 
 
 def clashes(printed: Callable, error: type[Exception] = ValueError) -> str:
@@ -109,7 +109,7 @@ def tokens(*shape: int, V: int = SMALL.V, seed: int = 0) -> Tensor:
     return tensor(np.random.default_rng(seed).integers(3, V, shape))
 
 
-# --------------------------------------------------------------------------------------------- document 003, forward
+# --- Document 003, forward
 
 
 @erratum(
@@ -309,7 +309,7 @@ def mean_over_counted():
     return Evidence(latex=r"\frac{\partial\mathcal{L}}{\partial L_i^m}=\frac{w_i}{N}\,(p_i^m-\delta_{m t_i})")
 
 
-# -------------------------------------------------------------------------------------- document 003, training, counts
+# --- Document 003, training, counts
 
 
 @erratum(
@@ -392,7 +392,7 @@ LETTERS = {  # of 003: their meanings and places
 }
 
 
-# -------------------------------------------------------------------------------------------------------- document 000
+# --- Document 000
 
 
 @erratum(
@@ -575,7 +575,7 @@ def encoding_letters():
     differ(r[n, i], exchanged, "with the letters exchanged")
 
 
-# -------------------------------------------------------------------------------------------------- documents 001, 002
+# --- Documents 001, 002
 
 
 @erratum(
@@ -695,7 +695,7 @@ def equivariant():
     agree(f(X[order]), f(X)[order], "equivariant it is")
 
 
-# -------------------------------------------------------------------------------------------------------- document 004
+# --- Document 004
 
 
 def decoded(made: Transformer, inputs: Tensor, shifted: Tensor, is_causal: bool = True) -> np.ndarray:
@@ -822,7 +822,7 @@ def first_word():
     begin = tensor(np.array([[BEGIN]]))
     table = positional_encoding(1, SMALL_004.d_model)
     as_printed, as_token = (
-        model(SMALL_004.replace(begin=kind)).embed(begin).detach().numpy()[0] for kind in ("zero", "token")
+        model(SMALL_004.replace(begin=category)).embed(begin).detach().numpy()[0] for category in ("zero", "token")
     )
     agree(as_printed, table, "with y_0 = 0 only the position is left")
     differ(as_token, table, "a token of its own has an embedding")

@@ -19,7 +19,7 @@ from tinytensor import nn, optim, tensor
 
 CLOSE = 1e-12
 
-check = partial(claim, "forward", kind="check", trusted=(NUMBA, NUMPY))
+check = partial(claim, "forward", category="check", trusted=(NUMBA, NUMPY))
 
 
 def compared(pairs: dict[str, tuple]) -> Evidence:
@@ -36,7 +36,7 @@ def compared(pairs: dict[str, tuple]) -> Evidence:
     return Evidence(text="\n".join(lines))
 
 
-# --------------------------------------------------------------------------------------------- document 004, with 000's
+# --- Document 004, with 000's
 
 
 def softmax(x):
@@ -151,7 +151,7 @@ def encoder_decoder():
     return compared(both_translations())
 
 
-# -------------------------------------------------------------------------------------------------- documents 001, 002
+# --- Documents 001, 002
 
 
 def entries(X, W_q, W_k, W_v) -> np.ndarray:
@@ -174,8 +174,8 @@ def entries(X, W_q, W_k, W_v) -> np.ndarray:
 )
 def entry_by_entry():
     rng = np.random.default_rng(0)
-    given = [rng.normal(size=shape) for shape in ((6, 5), (5, 3), (5, 3), (5, 4))]
-    return compared({"Algorithm 1": (algorithm_1(*map(tensor, given)).numpy(), entries(*given))})
+    arrays = [rng.normal(size=shape) for shape in ((6, 5), (5, 3), (5, 3), (5, 4))]
+    return compared({"Algorithm 1": (algorithm_1(*map(tensor, arrays)).numpy(), entries(*arrays))})
 
 
 @check(
@@ -192,7 +192,7 @@ def simple_attention():
     return compared({"y": (simple_self_attention(tensor(x)).numpy(), y)})
 
 
-# ---------------------------------------------------------------------------------------------------- document 003 (18)
+# --- Document 003 (18)
 
 
 @check(

@@ -78,18 +78,18 @@ def random_expression(rng: random.Random, indices: list[Index], depth: int = 3) 
     if depth == 0 or rng.random() < 0.15:
         x, y, z = (rng.choice([index for index in indices if index.size == size]) for size in (n, n, m))
         return rng.choice([a[x], X[x, z], X[y, t[x]], delta(x, y), delta(z, t[x]), S(rng.randint(-3, 3))])
-    kind = rng.choice(["+", "*", "*", "square", "sum", "sum"])
-    if kind == "sum":
+    operator = rng.choice(["+", "*", "*", "square", "sum", "sum"])
+    if operator == "sum":
         bound = Index("b", rng.choice((n, m)))
         return total(random_expression(rng, [*indices, bound], depth - 1), bound)
     one, other = (random_expression(rng, indices, depth - 1) for _ in range(2))
-    return one + other if kind == "+" else one * other if kind == "*" else one**2
+    return one + other if operator == "+" else one * other if operator == "*" else one**2
 
 
 @claim(
     "index",
     "each rewriting rule keeps the value, and the normal form applies it",
-    kind="check",
+    category="check",
     size="all sizes 1 to 3, all values of indices, in exact fractions",
     trusted=("the plain loops of `value`",),
 )
@@ -107,7 +107,7 @@ def each_rule():
 @claim(
     "index",
     "the normal form keeps the value, and is its own normal form",
-    kind="check",
+    category="check",
     size="200 random expressions at all sizes 1 and 2, in exact fractions",
     trusted=("the plain loops of `value`",),
 )

@@ -60,7 +60,7 @@ class Trial:
     """The kernels of one claim over one field: their arguments, and the equations that their results must satisfy."""
 
     def __init__(self, scalars: Field):
-        self.field, self.found = scalars, Equations(scalars)
+        self.field, self.equations = scalars, Equations(scalars)
         self.floats = np.random.default_rng(0)  # the results of comparisons are no secret
         self.ran: dict[str, list[str]] = {}  # kernels, with the sizes of their first argument
         self.blocks: list[str] = []
@@ -97,19 +97,19 @@ class Trial:
     def forward(self, name: str, definition: Callable[..., dict], *args) -> dict:
         """Run a kernel and compare all of its outputs with the definition's; returns the latter."""
         expected = definition(*(a.copy() if isinstance(a, np.ndarray) else a for a in args))
-        given = self.run(name, *args)
+        outputs = self.run(name, *args)
         for what, values in expected.items():
             values = np.asarray(values)
-            holds(values.shape == given[what].shape, f"{name}: {what} has the shape {values.shape}")
+            holds(values.shape == outputs[what].shape, f"{name}: {what} has the shape {values.shape}")
             for at in np.ndindex(values.shape):
-                self.equal(f"{name}: {what}{list(at)}", given[what][at], values[at])
+                self.equal(f"{name}: {what}{list(at)}", outputs[what][at], values[at])
         return expected
 
     def equal(self, what: str, got, expected) -> None:
         if got is None:
             raise Refuted(f"{what} was not written", rule=what)
         if isinstance(expected, Residue | int) and isinstance(got, Residue):
-            self.found.equal(what, got, Residue.of(expected))
+            self.equations.equal(what, got, Residue.of(expected))
         elif got != expected:
             raise Refuted(f"{what} is {got}, not {expected}", rule=what)
 
@@ -121,7 +121,7 @@ class Trial:
                 along, size = along + a.value * b.tangent, size + a.size + b.slope_size
         for d, x in gradients:
             holds(d.shape == x.shape and all(e is not None for e in d.flat), f"{name} writes all of a gradient")
-        self.found.adjoint(name, (along, size), [(d, tangents(x)) for d, x in gradients])
+        self.equations.adjoint(name, (along, size), [(d, tangents(x)) for d, x in gradients])
 
 
 def blank(*shape: int, dtype=object) -> np.ndarray:
@@ -140,7 +140,7 @@ def declare(names: Sequence[str], what: str, size: str) -> Callable:
         @claim(
             "kernels",
             f"{', '.join(names)}: {what}",
-            kind="sampled",
+            category="sampled",
             size=size,
             assumptions=("comparisons come out as those of the floats beside the residues", HASHED),
             trusted=(CHANCE, NUMBA),
@@ -150,8 +150,10 @@ def declare(names: Sequence[str], what: str, size: str) -> Callable:
                 trial = Trial(scalars)
                 function(trial)
                 holds(set(trial.ran) == set(names), f"all of {names} were run, and no others")
-                told = [f"{name}: {', '.join(dict.fromkeys(sizes))}" for name, sizes in trial.ran.items()]
-                return Evidence(text="\n".join([*told, *dict.fromkeys(trial.blocks), *trial.found.figures("kernel")]))
+                sizes_run = [f"{name}: {', '.join(dict.fromkeys(sizes))}" for name, sizes in trial.ran.items()]
+                return Evidence(
+                    text="\n".join([*sizes_run, *dict.fromkeys(trial.blocks), *trial.equations.figures("kernel")])
+                )
 
         RUN.update(dict.fromkeys(names))
         return function
@@ -163,7 +165,7 @@ RUN: dict[str, None] = {}  # the kernels that the claims below run
 VALUES = "the source computes the definition"
 BOTH = f"{VALUES}, and backward computes the adjoint of the definition's derivative"
 
-# ------------------------------------------------------------------------------------------------ softmax and losses
+# --- Softmax and losses
 
 R, N = 37, 83  # rows, numbers of a row
 
@@ -208,7 +210,7 @@ def losses(trial: Trial) -> None:
     trial.forward("mean_of_counted", definitions.mean_of_counted, trial.draw(ROWS), many, IGNORED, blank(1), blank(1))
 
 
-# ------------------------------------------------------------------------------------------------------------- norms
+# --- Norms
 
 D, NORMED = 37, 203
 LONG = TERMS + 37
@@ -237,7 +239,7 @@ def norms(trial: Trial) -> None:
     trial.forward("layer_norm", definitions.layer_norm, x, NONE, NONE, trial.setting(), blank(1, LONG), *saved)
 
 
-# ---------------------------------------------------------------------------------------------- reductions and scans
+# --- Reductions and scans
 
 
 def rows_of(x: np.ndarray) -> np.ndarray:
@@ -255,8 +257,8 @@ def log_sum_exp(x, y, peak):
 
 def extreme(x, y, index, sign: int):
     at = np.array([[sign * e.witness for e in row] for row in rows_of(x)]).argmax(1)
-    found = np.take_along_axis(rows_of(x), at[:, None], 1)
-    return {"y": of_rows(x, found), "index": of_rows(x, at)}
+    extremes = np.take_along_axis(rows_of(x), at[:, None], 1)
+    return {"y": of_rows(x, extremes), "index": of_rows(x, at)}
 
 
 @declare(
@@ -285,7 +287,7 @@ def reductions(trial: Trial) -> None:
     trial.equal("sumsq: the sum of the parts", parts.sum(), (squares**2).sum())
 
 
-# ------------------------------------------------------------------------------------------------ rows by their number
+# --- Rows by their number
 
 V, TOKENS = 131, 203  # rows of the table, and the number of reads: some rows twice, some never
 
@@ -304,16 +306,16 @@ def rows_by_number(trial: Trial) -> None:
     expected = trial.forward("take", definitions.taken, x, index, blank(TOKENS, 19), fine())
     trial.forward("scatter_add", definitions.scattered, g, index, dx)
     trial.adjoint("scatter_add", [(g, expected["y"])], [(dx, x)])
-    places = trial.floats.integers(0, V, (5, 83, 3))
+    numbers = trial.floats.integers(0, V, (5, 83, 3))
     x, g, dx = trial.draw(5, V, 3), trial.draw(5, 83, 3), blank(5, V, 3)
-    expected = trial.forward("gather", definitions.gathered, x, places, blank(5, 83, 3), fine())
-    trial.run("gather_backward", g, places, dx)
+    expected = trial.forward("gather", definitions.gathered, x, numbers, blank(5, 83, 3), fine())
+    trial.run("gather_backward", g, numbers, dx)
     trial.adjoint("gather_backward", [(g, expected["y"])], [(dx, x)])
     source, table = trial.draw(3, TOKENS, 5), trial.draw(3, V, 5)
     trial.forward("write_rows", definitions.written, source, index, table, fine())
 
 
-# --------------------------------------------------------------------------------------------------- matrix products
+# --- Matrix products
 
 # Rows, products of a sum, columns: each beyond its block once, with the others small, and all three together.
 HIGH, DEEP, WIDE, ALL = (2, 203, 11, 21), (2, 11, 530, 19), (1, 67, 19, 275), (1, 195, 259, 35)
@@ -394,7 +396,7 @@ def products(trial: Trial) -> None:
     product(trial, PLANNED, "transposed", "as it is")
 
 
-# --------------------------------------------------------------------------------------------------------- attention
+# --- Attention
 
 QUERIES, KEYS, WIDTHS = 35, 53, (19, 18)  # of a head: queries, keys, columns of q and k, and of v
 KEYS_OF_ONE = 149
@@ -463,7 +465,7 @@ def attention(trial: Trial) -> None:
         trial.forward("attention_of_one", definition, q, k, v, mask, trial.setting(), 0, *outputs)
 
 
-# --------------------------------------------------------------------------------------------- optimizers and chance
+# --- Optimizers and chance
 
 ELEMENTS = 203
 
@@ -494,7 +496,7 @@ def chance(trial: Trial) -> None:
     trial.forward("drop", definitions.dropped, trial.draw(ELEMENTS), at, 1 << 31, trial.setting(), blank(ELEMENTS))
 
 
-# ---------------------------------------------------------------------------------------------------------- formulas
+# --- Formulas
 
 SLOPES = [name for name, kernel in KERNELS.items() if isinstance(kernel, Elementwise) and name.endswith("_backward")]
 
@@ -508,14 +510,14 @@ def formulas(trial: Trial) -> None:
     for name in SLOPES:
         kernel, back = KERNELS[name.removesuffix("_backward")], KERNELS[name]
         with reading(ROUNDED):
-            given, needed = (list(map(Residue, k.py_func.__defaults__ or ())) for k in (kernel, back))
+            defaults, needed = (list(map(Residue, k.py_func.__defaults__ or ())) for k in (kernel, back))
         x, g = trial.draw(12), trial.draw(12)
-        y = trial.run(kernel.name, x, *given, blank(12))["y"]
+        y = trial.run(kernel.name, x, *defaults, blank(12))["y"]
         dx = trial.run(name, g, y if back.names[1] == "z" else x, *needed, blank(12))["y"]
         trial.adjoint(name, [(g, y)], [(dx, x)])
 
 
-# ---------------------------------------------------------------------------------------------------------- all of them
+# --- All of them
 
 
 def left_out() -> set[str]:
@@ -527,7 +529,7 @@ def left_out() -> set[str]:
 @claim(
     "kernels",
     "every kernel that ships is run by one of these claims, or computes no residues",
-    kind="check",
+    category="check",
     size="all kernels",
     trusted=(),
 )

@@ -26,7 +26,7 @@ from tinytensor.symbolic import Symbolic, prove, symbols
 from tinytensor.symbolic.scalars import path
 from tinytensor.symbolic.tensors import exact
 
-# ------------------------------------------------------------------------------------------------- repeated places
+# --- Repeated places
 
 INDEX = tt.tensor([1, 1, 2, 1])  # place 1 gets three of four values: the last of them is row 3
 LAST = {1: 3, 2: 2}  # place: the row that remains there
@@ -61,8 +61,8 @@ COPIES: dict[str, tuple[Callable[[Tensor], Tensor], list[int]]] = {  # and the e
 
 def proved(name: str, fn: Callable, expected: list, *inputs: Tensor) -> str:
     """Check that the values are the expected ones, and the gradients their derivatives."""
-    for found, right in zip(fn(*inputs).flatten()._data, expected, strict=True):
-        holds(Symbolic.of(found).equals(right), f"{name} gives {right} and not {found}")
+    for value, right in zip(fn(*inputs).flatten()._data, expected, strict=True):
+        holds(Symbolic.of(value).equals(right), f"{name} gives {right} and not {value}")
     fn.__name__ = name
     return f"{name}: {accept(prove(fn, *inputs)).entries} entries"
 
@@ -70,7 +70,7 @@ def proved(name: str, fn: Callable, expected: list, *inputs: Tensor) -> str:
 def part(statement: str, size: str, assumptions: tuple = ()) -> Callable:
     """A claim of this file that is a proof at sizes."""
     trusted = (SYMPY, "the chain rule", NUMBA)
-    return claim("kinks", statement, kind="proof at sizes", size=size, assumptions=assumptions, trusted=trusted)
+    return claim("kinks", statement, category="proof at sizes", size=size, assumptions=assumptions, trusted=trusted)
 
 
 @part(
@@ -115,7 +115,7 @@ def copies():
     return Evidence(text="\n".join(proved(n, fn, [x._data[i] for i in at], x) for n, (fn, at) in COPIES.items()))
 
 
-# ------------------------------------------------------------------------------------------------ one-sided slopes
+# --- One-sided slopes
 
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
 TIE = [[2, 1, 2], [3, 3, 3]]
@@ -178,13 +178,13 @@ KINKS: dict[str, list[tuple[tuple, dict]]] = {
 }
 
 
-def one_sided(name: str, args: list, place: int, at: tuple, side: int, g: np.ndarray) -> sympy.Expr:
+def one_sided(name: str, args: list, index: int, at: tuple, side: int, g: np.ndarray) -> sympy.Expr:
     """The derivative of sum g y along one entry from one side, from the engine's own forward beside the point."""
     h = symbols("h", witness=Fraction(1, 1000)).item()
-    moved = args[place]._data.copy()
+    moved = args[index]._data.copy()
     moved[at] = moved[at] + h * side
     with path() as conditions:
-        y = OPS[name](*args[:place], Tensor.of(moved), *args[place + 1 :])
+        y = OPS[name](*args[:index], Tensor.of(moved), *args[index + 1 :])
     y = (y[0] if isinstance(y, tuple) else y)._data
     for condition in conditions:  # the path is the same for every h from there down to 0
         gap = condition.difference.formula()
@@ -212,20 +212,20 @@ def at_the_edge(name: str, args: tuple, shares: dict) -> Iterator[str]:
     """Compare entry by entry; returns a line for each input."""
     args = [exact(tt.tensor(a, dtype=tt.float64)) if isinstance(a, list) else a for a in args]
     leaves, g = rule(name, args)
-    for place, leaf in enumerate(leaves):
+    for index, leaf in enumerate(leaves):
         if not is_variable(leaf):
             continue
-        what, edges = OPS[name].params[place], 0
+        what, edges = OPS[name].params[index], 0
         share = np.broadcast_to(np.array(shares.get(what), object), leaf.shape)
         for at in np.ndindex(leaf.shape):
-            left, right = (one_sided(name, args, place, at, side, g) for side in (-1, 1))
-            found = (Symbolic(0) if leaf.grad is None else Symbolic.of(leaf.grad._data[at])).formula()
+            left, right = (one_sided(name, args, index, at, side, g) for side in (-1, 1))
+            gradient = (Symbolic(0) if leaf.grad is None else Symbolic.of(leaf.grad._data[at])).formula()
             edge, w = sympy.simplify(right - left) != 0, share[at]
-            told = f"{name}, {what} at {list(at)}: {left} from the left, {right} from the right"
+            slopes = f"{name}, {what} at {list(at)}: {left} from the left, {right} from the right"
             if edge and w is None:
-                raise Refuted(f"{told}: KINKS does not list this edge", rule=name)
-            if sympy.simplify(found - (w * right + (1 - w) * left if edge else right)) != 0:
-                raise Refuted(f"{told}, and the rule gives {found}", rule=f"{name}, input {what}")
+                raise Refuted(f"{slopes}: KINKS does not list this edge", rule=name)
+            if sympy.simplify(gradient - (w * right + (1 - w) * left if edge else right)) != 0:
+                raise Refuted(f"{slopes}, and the rule gives {gradient}", rule=f"{name}, input {what}")
             edges += bool(edge)
         yield f"{name}, {what}: {leaf.numel()} entries, {edges} of them at an edge"
 
@@ -251,7 +251,7 @@ def compares(name: str) -> bool:
 @claim(
     "kinks",
     "every operation whose forward compares has a point in the table at which it compares equal numbers",
-    kind="check",
+    category="check",
     size="all operations that have a derivative",
     trusted=(),
 )

@@ -65,13 +65,13 @@ def gradients(*, E, P, layers, O, t, y, w, N, M, epsilon, size):
 '''
 
 
-def source(found: Derivation | None = None) -> str:
+def source(derived: Derivation | None = None) -> str:
     """The derived program as Python text; the default derivation is that of eq17."""
-    found = found or derivation()
+    derived = derived or derivation()
     parts = (
-        functions("embedding", found.embedding, [equations.E, equations.P]),
-        functions("block", found.block, [*found.block.parameters]),
-        functions("head", found.head, [equations.logits, equations.O, equations.Zp]),
+        functions("embedding", derived.embedding, [equations.E, equations.P]),
+        functions("block", derived.block, [*derived.block.parameters]),
+        functions("head", derived.head, [equations.logits, equations.O, equations.Zp]),
     )
     return HEADER + "".join(parts) + FOOTER
 
@@ -81,12 +81,12 @@ def functions(name: str, program: Program, wanted: list[Array]) -> str:
     forward = [one for one in program.lines if not one.is_adjoint]
     backward = [one for one in program.lines if one.is_adjoint]
     constants = [x for x in program.constants if not (isinstance(x, Array) and x.of)]  # an adjoint comes from outside
-    given = ", ".join([*map(label, program.parameters), *map(label, constants), "size"])
+    parameters = ", ".join([*map(label, program.parameters), *map(label, constants), "size"])
     made = {label(one.name) for one in backward}
     needed = ", ".join([*sorted({label(x) for one in backward for x in names_in(one.right)} - made), "size"])
     results = ", ".join(f"{label(x)}={label(d(x))}" for x in wanted)
     return (
-        f"\n\ndef {name}(*, {given}):\n{_body(forward)}    return locals()  # the interim results are kept\n"
+        f"\n\ndef {name}(*, {parameters}):\n{_body(forward)}    return locals()  # the interim results are kept\n"
         f"\n\ndef {name}_backward(*, {needed}, **_):\n{_body(backward)}    return dict({results})\n"
     )
 
@@ -127,9 +127,9 @@ def engine(model: Decoder, tokens: np.ndarray, targets: np.ndarray) -> dict[str,
     logits, loss = model(tinytensor.tensor(tokens[None]), tinytensor.tensor(targets[None]))
     logits.retain_grad()
     loss.backward()
-    found = {name: weight.grad.numpy() for name, weight in model.named_parameters()}
+    gradients = {name: weight.grad.numpy() for name, weight in model.named_parameters()}
     values = {"loss": loss.detach().numpy(), "logits": logits.detach().numpy()[0]}
-    return found | values | {"L": logits.grad.numpy()[0]}
+    return gradients | values | {"L": logits.grad.numpy()[0]}
 
 
 def derived(model: Decoder, tokens: np.ndarray, targets: np.ndarray, text: str) -> dict[str, np.ndarray]:
@@ -142,7 +142,7 @@ def derived(model: Decoder, tokens: np.ndarray, targets: np.ndarray, text: str) 
     for weights in layers:
         weights["W"] = weights["W"].reshape(H, K, D)  # row (h - 1) K + k: head h, component k
     counted = targets != -100
-    loss, values, found, blocks = space["gradients"](
+    loss, values, results, blocks = space["gradients"](
         **{name: getattr(model, name).detach().numpy() for name in "EPO"},
         layers=layers,
         t=tokens,
@@ -155,8 +155,8 @@ def derived(model: Decoder, tokens: np.ndarray, targets: np.ndarray, text: str) 
     )
     for index, gradients in enumerate(blocks):
         gradients["W"] = gradients["W"].reshape(H * K, D)
-        found |= {f"blocks.{index}.{name}": gradient for name, gradient in gradients.items()}
-    return found | {"loss": np.asarray(loss), "logits": values}
+        results |= {f"blocks.{index}.{name}": gradient for name, gradient in gradients.items()}
+    return results | {"loss": np.asarray(loss), "logits": values}
 
 
 def difference(sizes: dict[str, int], seed: int = 0, residual: str = "literal", text: str | None = None) -> float:
@@ -196,7 +196,7 @@ def random_sizes(seed: int) -> dict[str, int]:
 check = partial(
     claim,
     "program",
-    kind="check",
+    category="check",
     assumptions=("float64; largest difference below 1e-12 of the largest entry of each gradient",),
     source="003 eqs. (1)-(17)",
     trusted=(SYMPY, INDEX, NUMBA, "NumPy"),

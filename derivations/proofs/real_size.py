@@ -31,7 +31,7 @@ from tinytensor.symbolic.sampling import Sampled
 sampled = partial(
     claim,
     "real_size",
-    kind="sampled",
+    category="sampled",
     assumptions=(
         "comparisons (the signs before a ReLU, the places of maxima) come out as those of the floats beside the "
         "residues, which are near the values with which training begins",
@@ -160,7 +160,7 @@ for layout, switches in STACKS_LAYOUTS.items():
     declare_stacks(layout, switches)
 
 
-# ------------------------------------------------------------------------------------------------ the recorded step
+# --- The recorded step
 
 RECORDED = SMALLER
 SETTINGS = Settings(clip=1.0)
@@ -174,7 +174,7 @@ def recorded_step(settings: Settings):
     step = tt.compile(training_step(model, optimizer, settings.clip), fullgraph=True)
     for _ in range(2):  # the first call makes the optimizer's state
         step(*text(RECORDED))
-    return next(recorded for found in step.recordings.values() for recorded in found), model, optimizer
+    return next(recorded for steps in step.recordings.values() for recorded in steps), model, optimizer
 
 
 def adamw(p, g, m, v, t: int, settings: Settings):
@@ -212,20 +212,20 @@ def replayed():
                 before.append([[Residue.of(x) for x in a.flat] for a in args[:4]])
         loss, norm = (replay.scalars(y._data)[()] for y in recorded.result)
 
-        found = Equations(scalars)
-        found.adjoint("gradient", (loss.tangent, loss.slope_size), list(zip(gradients, directions, strict=True)))
+        equations = Equations(scalars)
+        equations.adjoint("gradient", (loss.tangent, loss.slope_size), list(zip(gradients, directions, strict=True)))
         squares = sum((g * g for gs in gradients for g in gs.flat), Residue(0))
-        found.equal("the norm of all gradients", norm, squares.sqrt())
+        equations.equal("the norm of all gradients", norm, squares.sqrt())
         factor = SETTINGS.clip / (norm + float(np.float32(1e-6)))
         if factor > 1:
             raise Refuted("the gradients of this step are too small to be clipped, so clipping was not tested")
         for name, (p, m, v), (p0, g0, m0, v0), gs in zip(names, state, before, gradients, strict=True):
             t = optimizer.state[dict(model.named_parameters())[name]]["step"]
             for i, g in enumerate(gs):
-                found.equal(f"the clipped gradient of {name}", g0[i], g * factor)
+                equations.equal(f"the clipped gradient of {name}", g0[i], g * factor)
                 new, mean, square = adamw(p0[i], g0[i], m0[i], v0[i], t, SETTINGS)
-                found.equal(f"the mean of {name} after the step", m.flat[i], mean)
-                found.equal(f"the square of {name} after the step", v.flat[i], square)
-                found.equal(f"{name} after the step", p.flat[i], new)
+                equations.equal(f"the mean of {name} after the step", m.flat[i], mean)
+                equations.equal(f"the square of {name} after the step", v.flat[i], square)
+                equations.equal(f"{name} after the step", p.flat[i], new)
         launches = f"{len(recorded.recording.noted)} launches and host calls; {sum(map(len, gradients)):,} gradients"
-        return Evidence(text="\n".join([launches, *found.figures("step")]))
+        return Evidence(text="\n".join([launches, *equations.figures("step")]))

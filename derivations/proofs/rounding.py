@@ -86,7 +86,7 @@ def tolerance(dtype: str, document: str = "003") -> float:
     return 2 * LIMITS[document][dtype] * float(np.finfo(dtype).eps)
 
 
-# ------------------------------------------------------------------------------------------------------ the steps
+# --- The steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +133,7 @@ def case_of_stacks(config: Stacks = STACKS, seed: int = SEED) -> Case:
     return Case(model, *sentences(config))
 
 
-# -------------------------------------------------------------------------------------------------- the true values
+# --- The true values
 
 
 def over_balls(case: Case, shift: dict[str, np.ndarray] | None = None, factor: float = 0.0) -> Decoder | Transformer:
@@ -152,10 +152,10 @@ def over_balls(case: Case, shift: dict[str, np.ndarray] | None = None, factor: f
 def meanings(model: Decoder | Transformer) -> dict[float, sympy.Expr]:
     """The exact numbers that the floats among the constants of the model round."""
     config = model.config
-    width, found = config.head_widths()[0] if isinstance(model, Transformer) else config.K, {}
+    width, constants = config.head_widths()[0] if isinstance(model, Transformer) else config.K, {}
     if isinstance(model, Transformer):
-        found[math.sqrt(config.d_model)] = sympy.sqrt(config.d_model)
-    return found | {config.eps: sympy.Rational(str(config.eps)), 1 / math.sqrt(width): 1 / sympy.sqrt(width)}
+        constants[math.sqrt(config.d_model)] = sympy.sqrt(config.d_model)
+    return constants | {config.eps: sympy.Rational(str(config.eps)), 1 / math.sqrt(width): 1 / sympy.sqrt(width)}
 
 
 @cache
@@ -165,10 +165,10 @@ def enclosed(case: Case) -> dict[str, np.ndarray]:
 
     model = over_balls(case)
     with reading(meanings(model)), enclosing() as constants:
-        found = case.step(model)
+        gradients = case.step(model)
     if constants:
         raise Refuted(f"rounded constants came into an exact computation: {sorted(constants)}; give their exact values")
-    return found
+    return gradients
 
 
 def slopes(case: Case) -> tuple:
@@ -222,11 +222,11 @@ class Error:
         return self.distance / self.largest
 
 
-def errors(case: Case, found: dict[str, np.ndarray]) -> list[Error]:
+def errors(case: Case, gradients: dict[str, np.ndarray]) -> list[Error]:
     """The error of each tensor of a step."""
     rows = []
     for name, balls in enclosed(case).items():
-        truth, values = Truth(balls), found[name]
+        truth, values = Truth(balls), gradients[name]
         distance, unit = truth.distance(values), float(np.spacing(values.dtype.type(truth.largest)))
         rows.append(Error(name, truth.largest, distance, distance / unit))
     return rows
@@ -240,7 +240,7 @@ def table(rows: list[Error]) -> str:
     return "\n".join(lines)
 
 
-# --------------------------------------------------------------------------------------------------------- the claims
+# --- The claims
 
 RULES = "the rules of the engine are derivatives: the part engine proves it, and the difference quotient here checks it"
 READ = (
@@ -252,7 +252,7 @@ ARB = "Arb's balls (python-flint)"
 
 def declare(what: str, document: str, make: Callable[[], Case], size: str, source: str) -> None:
     """The claims about a step of one model."""
-    enclosure = partial(claim, "rounding", kind="enclosure", size=size, source=source)
+    enclosure = partial(claim, "rounding", category="enclosure", size=size, source=source)
 
     @enclosure(
         f"{what}: the true loss of this step and its true gradients by all weights lie in balls that the engine's own "
@@ -273,7 +273,7 @@ def declare(what: str, document: str, make: Callable[[], Case], size: str, sourc
         "rounding",
         f"{what}: these gradients are the derivative of this loss: along a random direction, in which every weight "
         "changes, a difference quotient is <gradient, direction>, to 25 digits",
-        kind="check",
+        category="check",
         size=size,
         assumptions=("the error of the difference quotient, some 1e-33 of it, is not bounded by a proof",),
         trusted=(ARB,),
@@ -302,11 +302,11 @@ def distance(make: Callable[[], Case], document: str, dtype: str) -> Evidence:
     """The distance of the shipped step in this dtype from the truth; Refuted beyond the limit."""
     here, limit = make(), LIMITS[document][dtype]
     model = copy.deepcopy(here.model).to(dtype=getattr(tt, dtype))
-    found, again = here.step(model), here.step(copy.deepcopy(model), replayed=True)
-    for name, values in found.items():
+    gradients, replayed_gradients = here.step(model), here.step(copy.deepcopy(model), replayed=True)
+    for name, values in gradients.items():
         holds(values.dtype == dtype, f"{name} is computed in {dtype}")
-        holds(np.array_equal(values, again[name]), f"{name} has the same bits when replayed")
-    rows = errors(here, found)
+        holds(np.array_equal(values, replayed_gradients[name]), f"{name} has the same bits when replayed")
+    rows = errors(here, gradients)
     for r in rows:
         if not r.ulp <= limit:
             raise Refuted(f"{r.name} is {r.ulp:.1f} units in the last place from the truth, not {limit}")

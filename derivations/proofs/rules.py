@@ -87,18 +87,18 @@ def call_of(op: Op) -> tuple[dict, dict]:
 
 def values_of(op: Op, tensors: dict, settings: dict) -> list:
     """The operation's arguments in order; `xs0`, `xs1` are those of a parameter `*xs`."""
-    found = []
-    for name, place in zip(op.params, op.places, strict=True):
-        if place.stop is None:
-            found += [tensors[f"{name}{n}"] for n in range(2)]
+    values = []
+    for name, slot in zip(op.params, op.places, strict=True):
+        if slot.stop is None:
+            values += [tensors[f"{name}{n}"] for n in range(2)]
         elif name == "condition":
-            found.append(tensors[name] > 1)  # the sample points lie on both sides
+            values.append(tensors[name] > 1)  # the sample points lie on both sides
         elif name in tensors:
-            found.append(tensors[name])
+            values.append(tensors[name])
         else:
             value = settings[name]
-            found.append(value(*tensors.values()) if callable(value) else value)
-    return found
+            values.append(value(*tensors.values()) if callable(value) else value)
+    return values
 
 
 def by_hand(op: Op, name: str, settings: dict) -> Callable:
@@ -112,13 +112,13 @@ def by_hand(op: Op, name: str, settings: dict) -> Callable:
         known = dict(zip(op.params, values, strict=False)) | {"g": g, "y": op(*values)}
         known |= {f"{n}_shape": getattr(known[n], "shape", None) for n in op.params}
         known["xs_shape"] = tuple(x.shape for x in tensors.values())
-        found, shape = rule(**{n: known[n] for n in takes}), tensors[name].shape
-        found = found if number is None else found[number]
-        while found.ndim > len(shape):
-            found = found.sum(0)
+        adjoint, shape = rule(**{n: known[n] for n in takes}), tensors[name].shape
+        adjoint = adjoint if number is None else adjoint[number]
+        while adjoint.ndim > len(shape):
+            adjoint = adjoint.sum(0)
         for dim, size in enumerate(sizes[name]):
-            found = found.sum(dim, keepdim=True) if size == 1 else found
-        return found
+            adjoint = adjoint.sum(dim, keepdim=True) if size == 1 else adjoint
+        return adjoint
 
     return gradient
 
@@ -132,7 +132,7 @@ def check_rules(name: str, change: Callable = lambda gradient: gradient) -> Chec
         return op(*values_of(op, values, settings))
 
     operation.__name__ = name
-    ruled = {op.params[place] for place in op.rules}
+    ruled = {op.params[index] for index in op.rules}
     wanted = [n for n, t in tensors.items() if not isinstance(t, Index) and (n in ruled or n[:-1] in ruled)]
     return check(operation, {n: change(by_hand(op, n, settings)) for n in wanted}, **tensors)
 
@@ -144,7 +144,7 @@ def covered() -> list[str]:
     return [n for n in dict.fromkeys(names) if n not in AT_SIZES]
 
 
-proof = partial(claim, "rules", kind="proof", size="any size", trusted=(SYMPY, INDEX))
+proof = partial(claim, "rules", category="proof", size="any size", trusted=(SYMPY, INDEX))
 
 
 @proof(

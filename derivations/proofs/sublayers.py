@@ -136,9 +136,9 @@ def ends_closed() -> tuple[dict, dict]:
     return end, start
 
 
-# --------------------------------------------------------------------------------------------------------- the claims
+# --- The claims
 
-proof = partial(claim, "sublayers", kind="proof", size="any size", trusted=(SYMPY, INDEX))
+proof = partial(claim, "sublayers", category="proof", size="any size", trusted=(SYMPY, INDEX))
 
 
 def forms(closed: dict, *arrays: Array) -> Evidence:
@@ -167,9 +167,9 @@ def prove_stacks(closed) -> None:
         return expr.xreplace({x: deep[x.base][λ, *x.indices] for x in expr.atoms(Indexed) if x.base in deep})
 
     lines = [Definition(placed(line.left), placed(line.right)) for line in cross_attention().lines]
-    found, expected = adjoint_of(U[p, j], lines), total(placed(fresh(closed)), λ)
-    if normal(found - expected) != 0:
-        raise Refuted(f"{text(d(U)[p, j])} with n stacks is {text(found)}, not {text(expected)}")
+    adjoint, expected = adjoint_of(U[p, j], lines), total(placed(fresh(closed)), λ)
+    if normal(adjoint - expected) != 0:
+        raise Refuted(f"{text(d(U)[p, j])} with n stacks is {text(adjoint)}, not {text(expected)}")
 
 
 @proof(
@@ -207,7 +207,7 @@ def ends():
 @claim(
     "sublayers",
     "the engine's multi-head attention and its LayerNorm have these gradients",
-    kind="check",
+    category="check",
     size="C=3 B=4 D=5 H=2 K=2 J=3, a padded position, float64",
     source="000; 004",
     trusted=(NUMBA, "the plain loops of `value`"),

@@ -46,7 +46,7 @@ from derivations.equations import loss_i, m, nF, nK, num, q, r, s, t, t_, u, v, 
 
 k2, p = Index("k'", nK), Index("p", C)
 
-theorem = partial(claim, "theorems", kind="proof", size="any size", trusted=(SYMPY, INDEX))
+theorem = partial(claim, "theorems", category="proof", size="any size", trusted=(SYMPY, INDEX))
 symmetry = partial(theorem, source="003 eq. (17)")  # of the loss: proved for the lines of the model that it affects
 
 
@@ -64,7 +64,7 @@ def identity(program: Program, new: Expr, one: Expr, other: Expr, through) -> No
     prove_form(program, new, other, through)
 
 
-# ------------------------------------------------------------------------------------------------ softmax and attention
+# --- Softmax and attention
 
 
 @theorem(
@@ -230,7 +230,7 @@ def variance_of_dot_product(d_k: Size) -> Expr:
     return normal(square - total(mq * mk, a) ** 2)
 
 
-# --------------------------------------------------------------------------------------------------------------- norms
+# --- Norms
 
 
 @theorem(
@@ -247,7 +247,7 @@ def norm_statistics():
     return Evidence(latex=r"\frac1D\sum_j Z_i^j=0,\qquad\frac1D\sum_j (Z_i^j)^2=\frac{s_i}{s_i+\epsilon}")
 
 
-# --------------------------------------------------------------------------------------------- the stream and the loss
+# --- The stream and the loss
 
 
 def streamed(block: Program) -> Evidence:
@@ -293,7 +293,7 @@ def loss_is_cross_entropy():
     return Evidence(latex=r"-\sum_j\delta_{jt}\log q^j=-\log q^t=-\log\frac{\exp L_i^t}{\sum_k\exp L_i^k}")
 
 
-# ----------------------------------------------------------------------------------------- properties of whole programs
+# --- Properties of whole programs
 
 
 def positions(entry: Indexed) -> list[Expr]:
@@ -402,10 +402,10 @@ def permuted(program: Program, order: Array, moved: set) -> None:
 def _moved(expr: Expr, order: Array, moved: set) -> Expr:
     """Every entry of the names `moved` taken at order[i] in place of i."""
     if isinstance(expr, Indexed):
-        places = [_moved(x, order, moved) for x in expr.indices]
+        indices = [_moved(x, order, moved) for x in expr.indices]
         if expr.base in moved:
-            places = [order[x] if size == C else x for x, size in zip(places, expr.base.sizes, strict=True)]
-        return expr.base[tuple(places)]
+            indices = [order[x] if size == C else x for x, size in zip(indices, expr.base.sizes, strict=True)]
+        return expr.base[tuple(indices)]
     if isinstance(expr, Sum):
         return Sum(_moved(expr.function, order, moved), *expr.limits)
     return expr.func(*[_moved(a, order, moved) for a in expr.args]) if expr.args else expr
@@ -441,7 +441,7 @@ def equivariance():
     return Evidence(latex=r"Z'_i(X_{\pi(1)},\ldots,X_{\pi(C)})=Z'_{\pi(i)}(X_1,\ldots,X_C)")
 
 
-# ------------------------------------------------------------------------------------------------ positional encoding
+# --- Positional encoding
 
 POSITION, SHIFT = symbols("n k", integer=True)
 OMEGA = Symbol("omega", real=True)  # 1 / 10000^(i/D) of a pair of components i, i + 1
@@ -513,17 +513,17 @@ def encoding_is_bounded():
     return Evidence(latex=r"|r_n|^2=\sum_{\omega}\left(\sin^2\omega n+\cos^2\omega n\right)=\frac{D}{2}")
 
 
-# ---------------------------------------------------------------------------------------------- symmetries of the loss
+# --- Symmetries of the loss
 
 
-def fragment(program: Program, *names: Name, given=()) -> Program:
+def fragment(program: Program, *names: Name, known=()) -> Program:
     """These lines of a program, and their adjoints from any adjoint of the last one, for any continuation of the model.
 
     Other inputs of these lines, and the parameters `given`, may be anything. No other line may use the other
     parameters, or the names of these lines before the last one.
     """
     used = set().union(*(names_in(program[x].right) for x in names)) - set(names)
-    own = {*names[:-1], *used.intersection(program.parameters)} - set(given)
+    own = {*names[:-1], *used.intersection(program.parameters)} - set(known)
     for other in program.lines:
         if other.name not in names and names_in(other.right) & own:
             raise Refuted(f"{text(other.left)} = {text(other.right)} uses a name that should have no other use")
@@ -534,7 +534,7 @@ def fragment(program: Program, *names: Name, given=()) -> Program:
 @symmetry("per head Q^T dL/dQ = (K^T dL/dK)^T: Q -> Q B, K -> K B^-T leaves every score as it is")
 def queries_and_keys():
     for residual in RESIDUALS:
-        lines = fragment(equations.block(residual), ZQ, ZK, S, given=[X])
+        lines = fragment(equations.block(residual), ZQ, ZK, S, known=[X])
         along_q = total(Q[h, j, k] * d(Q)[h, j, k2], j)
         along_k = total(K[h, j, k2] * d(K)[h, j, k], j)
         identity(lines, Array("I", (H, nK, nK))[h, k, k2], along_q, along_k, [d(Q), d(K), d(ZQ), d(ZK), ZQ, ZK])
@@ -544,7 +544,7 @@ def queries_and_keys():
 @symmetry("per head V^T dL/dV = (W dL/dW^T)^T: V -> V B, W -> B^-1 W leaves the head's output as it is")
 def values_and_output():
     for residual in RESIDUALS:
-        lines = fragment(equations.block(residual), ZV, Y, A, given=[X])
+        lines = fragment(equations.block(residual), ZV, Y, A, known=[X])
         along_v = total(V[h, j, k] * d(V)[h, j, k2], j)
         along_w = total(W[h, k2, j] * d(W)[h, k, j], j)
         identity(lines, Array("I", (H, nK, nK))[h, k, k2], along_v, along_w, [d(V), d(W), d(ZV), d(Y), Y, ZV])
@@ -620,7 +620,7 @@ def embeddings():
     return Evidence(latex=f"{tex(over_E)}={tex(over_P)}")
 
 
-# ---------------------------------------------------------------------------------- the same of the engine, in float64
+# --- The same of the engine, in float64
 
 SIZES = Config(D=12, H=3, F=10, L=2, V=11, C=9)
 CLOSE = 1e-10  # of the largest entry; rounding is some 1e-15 of it, and more after some hundred operations
@@ -628,7 +628,7 @@ CLOSE = 1e-10  # of the largest entry; rounding is some 1e-15 of it, and more af
 
 engine_check = partial(
     theorem,
-    kind="check",
+    category="check",
     size=f"D={SIZES.D} H={SIZES.H} F={SIZES.F} L={SIZES.L} V={SIZES.V} C={SIZES.C}, float64",
     trusted=(NUMBA,),
 )

@@ -15,7 +15,7 @@ class Row(NamedTuple):
     """A statement: its place in a document, its text, and the claims that cover it, or the reason for none."""
 
     document: str
-    place: str
+    passage: str
     says: str
     claims: tuple[str, ...]
     why: str
@@ -360,10 +360,10 @@ def _rows() -> list[Row]:
     for document, table in TABLES.items():
         for entry in re.split(r"\n(?! )", table.strip()):
             first, claims = entry.split("\n", 1)
-            place, says = first.split(" | ")
+            passage, says = first.split(" | ")
             claims = " ".join(claims.split())
             why = claims.removeprefix("- ").format(**reasons) if claims.startswith("- ") else ""
-            rows.append(Row(document, place, says, () if why else tuple(claims.split()), why))
+            rows.append(Row(document, passage, says, () if why else tuple(claims.split()), why))
     return rows
 
 

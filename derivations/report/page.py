@@ -21,7 +21,7 @@ from derivations.claims import BOUND, CLAIMS, KINDS, PARTS, Claim, Result
 from derivations.proofs.eq19 import EQ_19_LATEX
 from derivations.report import documents
 from derivations.report.documents import ROWS, TITLES, Row
-from tinytensor.cpython.distribution import install
+from tinytensor.platform.distribution import install
 from tinytensor.symbolic.calculus.adjoints import d
 from tinytensor.symbolic.calculus.notation import tex
 
@@ -35,11 +35,11 @@ TRUST = (
 def summary(results: Sequence[Result]) -> str:
     """One line: the number of claims of each kind that hold, and the time."""
     seconds = f"({sum(r.seconds for r in results):.1f} s)"
-    counts = {kind: sum(r.claim.kind == kind and r.error is None for r in results) for kind in KINDS}
-    kinds = ", ".join(_counted(n, kind) for kind, n in counts.items() if n)
+    counts = {category: sum(r.claim.category == category and r.error is None for r in results) for category in KINDS}
+    counts_text = ", ".join(_counted(n, category) for category, n in counts.items() if n)
     if failed := sum(r.error is not None for r in results):
-        return f"{failed} of {len(results)} claims FAILED; held: {kinds or 'none'} {seconds}"
-    return f"{_counted(len(results), 'claim')} hold{'s' * (len(results) == 1)}: {kinds} {seconds}"
+        return f"{failed} of {len(results)} claims FAILED; held: {counts_text or 'none'} {seconds}"
+    return f"{_counted(len(results), 'claim')} hold{'s' * (len(results) == 1)}: {counts_text} {seconds}"
 
 
 def _counted(n: int, word: str) -> str:
@@ -66,16 +66,16 @@ def overview(claims: Sequence[Claim]) -> str:
         "|---|---:|---|---|---|---|",
     ]
     for part, what in PARTS.items():
-        told = f"{part}: {what}"
-        for kind in KINDS:
-            rows = [c for c in claims if (c.part, c.kind) == (part, kind)]
+        heading = f"{part}: {what}"
+        for category in KINDS:
+            rows = [c for c in claims if (c.part, c.category) == (part, category)]
             if rows:
                 sizes = list(dict.fromkeys(c.size for c in rows))
                 others = f", and {len(sizes) - 1} more" if len(sizes) > 1 else ""
                 trusted = "; ".join(dict.fromkeys(t for c in rows for t in c.trusted)) or "nothing"
-                cells = (told, len(rows), kind, sizes[0] + others, ERROR[kind], trusted)
+                cells = (heading, len(rows), category, sizes[0] + others, ERROR[category], trusted)
                 lines.append("| " + " | ".join(map(str, cells)) + " |")
-                told = f"{part}, besides"
+                heading = f"{part}, besides"
     return "\n".join(lines)
 
 
@@ -90,8 +90,8 @@ def displayed(latex: str) -> list[str]:
 
 def numbered(equation: str) -> tuple[str, str]:
     r"""An equation and its number, from its end: \tag{3}; the number is empty if there is no tag."""
-    found = re.fullmatch(r"(.*?)\\tag\{([^{}]*)\}", equation, re.DOTALL)
-    return (found[1].strip(), f"({found[2]})") if found else (equation, "")
+    match = re.fullmatch(r"(.*?)\\tag\{([^{}]*)\}", equation, re.DOTALL)
+    return (match[1].strip(), f"({match[2]})") if match else (equation, "")
 
 
 def _by_part(results: Sequence[Result]) -> dict[str, list[Result]]:
@@ -125,31 +125,31 @@ def equation_17() -> list[tuple[str, str]]:
 @cache
 def equations_of_003() -> dict[str, list[tuple[str, str]]]:
     """The equations by their place in the source, "(3)" or "after (1)": (LaTeX, the erratum if it is mended)."""
-    found: dict[str, list[tuple[str, str]]] = {}
+    formulas: dict[str, list[tuple[str, str]]] = {}
     for program in (equations.embedding(), equations.block(), equations.head()):
         for line in program.lines:
-            found.setdefault(line.source, []).append((f"{tex(line.left)}={tex(line.right)}", line.erratum))
+            formulas.setdefault(line.source, []).append((f"{tex(line.left)}={tex(line.right)}", line.erratum))
     for number, latex in OUTSIDE.items():
-        found[f"({number})"] = [(latex, "")]
+        formulas[f"({number})"] = [(latex, "")]
     adjoint = tex(d(equations.O)[equations.j, equations.u])
-    found["(17)"] = [(rf"{adjoint},\ldots,\ \text{{as this report begins}}", "")]
+    formulas["(17)"] = [(rf"{adjoint},\ldots,\ \text{{as this report begins}}", "")]
 
-    def order(place: str) -> tuple[int, bool]:
-        return int(re.search(r"\d+", place)[0]), place.startswith("after")
+    def order(passage: str) -> tuple[int, bool]:
+        return int(re.search(r"\d+", passage)[0]), passage.startswith("after")
 
-    return dict(sorted(found.items(), key=lambda item: order(item[0])))
+    return dict(sorted(formulas.items(), key=lambda item: order(item[0])))
 
 
-def place_of(row: Row) -> str:
+def passage_of(row: Row) -> str:
     """The place in equations_of_003() that a row of 003 is about; empty if none."""
     if row.document != "003":
         return ""
-    return next((place for place in equations_of_003() if row.place in (place, *place.split(", "))), "")
+    return next((passage for passage in equations_of_003() if row.passage in (passage, *passage.split(", "))), "")
 
 
-def of_erratum(place: str) -> Claim | None:
+def of_erratum(passage: str) -> Claim | None:
     """The claim about the correction of an equation: its source is the part of the note before the colon."""
-    return next((c for c in CLAIMS if c.part == "errata" and place and c.source == place.split(": ")[0]), None)
+    return next((c for c in CLAIMS if c.part == "errata" and passage and c.source == passage.split(": ")[0]), None)
 
 
 def uncovered() -> list[Row]:
@@ -163,7 +163,7 @@ def uncovered() -> list[Row]:
 def markdown(results: Sequence[Result]) -> str:
     """The report as Markdown."""
     lines = ["# What is proved about tinytensor, and how", "", f"{summary(results)}. {versions()}.", ""]
-    lines += [f"- **{kind}**: {meaning}" for kind, meaning in KINDS.items()]
+    lines += [f"- **{category}**: {meaning}" for category, meaning in KINDS.items()]
     lines += ["", f"**Trusted.** {TRUST}", ""]
     lines += ["## Equation (17)", "", OPENING, ""]
     for number, latex in equation_17():
@@ -178,7 +178,7 @@ def markdown(results: Sequence[Result]) -> str:
             "|---|---|---|---:|---|",
         ]
         lines += [
-            f"| {_plain(r.claim.statement)} | {r.claim.kind} | {_plain(r.claim.extent)} | {r.seconds:.2f} "
+            f"| {_plain(r.claim.statement)} | {r.claim.category} | {_plain(r.claim.extent)} | {r.seconds:.2f} "
             f"| {'**FAILED**' if r.error else 'holds'} |"
             for r in rows
         ]
@@ -199,7 +199,7 @@ def markdown(results: Sequence[Result]) -> str:
         lines += [f"### {document}: {_plain(title)}", "", "| place | statement | covered by |", "|---|---|---|"]
         for row in (row for row in ROWS if row.document == document):
             by = ", ".join(f"{names[c.run]}" for c in _covering(row, results)) or row.why or "not run"
-            lines.append(f"| {_plain(row.place)} | {_plain(row.says)} | {_plain(by)} |")
+            lines.append(f"| {_plain(row.passage)} | {_plain(row.says)} | {_plain(by)} |")
         lines.append("")
     return "\n".join(lines)
 
@@ -215,7 +215,7 @@ def _covering(row: Row, results: Sequence[Result]) -> list[Claim]:
 
 def compared(r: Result) -> list[tuple[str, str]]:
     """(label, LaTeX) of the two formulas of an erratum or a choice."""
-    right = "taken here" if r.claim.kind == "choice" else "right"
+    right = "taken here" if r.claim.category == "choice" else "right"
     return [(name, formula) for name, formula in (("printed", r.claim.printed), (right, r.claim.right)) if formula]
 
 
@@ -224,13 +224,13 @@ def details(r: Result) -> list[tuple[str, str]]:
     c = r.claim
     rows = [
         ("result", f"FAILED: {r.why}" if r.error else "holds"),
-        ("evidence", c.kind),
+        ("evidence", c.category),
         ("size", c.size),
         ("seconds", f"{r.seconds:.2f}"),
         ("assumptions", "; ".join(c.assumptions) or "none"),
         ("trusted", "; ".join(("CPython", *c.trusted))),
         ("source", c.source),
-        ("covers", "; ".join(f"{row.document} {row.place}" for row in dict.fromkeys(documents.rows_of(c)))),
+        ("covers", "; ".join(f"{row.document} {row.passage}" for row in dict.fromkeys(documents.rows_of(c)))),
     ]
     return [(name, value) for name, value in rows if value]
 
@@ -287,7 +287,7 @@ def html(results: Sequence[Result]) -> str:
     contents = ['<a href="#equation-17">Equation (17)</a>']
     sections = [f'<h2 id="equation-17">Equation (17)</h2>\n<p class="lead">{escape(OPENING)}</p>']
     sections += [_formula(latex, f"({number})" if number else "") for number, latex in equation_17()]
-    proofs = [r for r in results if any(row.place == "(17)" for row in documents.rows_of(r.claim))]
+    proofs = [r for r in results if any(row.passage == "(17)" for row in documents.rows_of(r.claim))]
     if proofs:
         sections.append(f'<p class="meta">Established by {_links([r.claim for r in proofs], names)}</p>')
     for part, rows in _by_part(results).items():
@@ -307,7 +307,7 @@ def html(results: Sequence[Result]) -> str:
     ]
     contents += ["</div></details>", '<a href="#kinds">Kinds of claims</a>']
     sections += _documents(results, names)
-    kinds = "".join(f'<dt class="{_class(k)}">{k}</dt><dd>{escape(meaning)}</dd>' for k, meaning in KINDS.items())
+    legend = "".join(f'<dt class="{_class(k)}">{k}</dt><dd>{escape(meaning)}</dd>' for k, meaning in KINDS.items())
     contents_html, sections_html = "\n".join(contents), "\n".join(sections)
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -328,7 +328,7 @@ def html(results: Sequence[Result]) -> str:
 <main>
 {sections_html}
 <h2 id="kinds">The kinds of claims, and what they trust</h2>
-<dl>{kinds}<dt>trusted</dt><dd>{escape(TRUST)}</dd></dl>
+<dl>{legend}<dt>trusted</dt><dd>{escape(TRUST)}</dd></dl>
 </main>
 </div>
 </body>
@@ -336,14 +336,14 @@ def html(results: Sequence[Result]) -> str:
 """
 
 
-def _class(kind: str) -> str:
-    return kind.replace(" ", "-")
+def _class(category: str) -> str:
+    return category.replace(" ", "-")
 
 
 def _links(claims: Sequence[Claim], names: dict) -> str:
     """Links to claims by their short names; the statement is the tooltip."""
     return ", ".join(
-        f'<a href="#{names[c.run]}" title="{escape(c.statement)}">{names[c.run]}</a> ({c.kind})' for c in claims
+        f'<a href="#{names[c.run]}" title="{escape(c.statement)}">{names[c.run]}</a> ({c.category})' for c in claims
     )
 
 
@@ -358,8 +358,8 @@ def _documents(results: Sequence[Result], names: dict) -> list[str]:
             parts += _equations_of_003(names)
         parts.append('<div class="rows" role="table">')
         for row in (row for row in ROWS if row.document == document):
-            place = place_of(row)
-            shown = f'<a href="#{_anchor(place)}">{escape(row.place)}</a>' if place else escape(row.place)
+            passage = passage_of(row)
+            shown = f'<a href="#{_anchor(passage)}">{escape(row.passage)}</a>' if passage else escape(row.passage)
             covering = _links(_covering(row, results), names)
             by = covering or f"<em>{'not covered: ' if row.why else ''}{escape(row.why or 'not run this time')}</em>"
             parts.append(
@@ -370,23 +370,23 @@ def _documents(results: Sequence[Result], names: dict) -> list[str]:
     return parts
 
 
-def _anchor(place: str) -> str:
-    return "eq-" + "-".join(re.findall(r"after|\d+", place))
+def _anchor(passage: str) -> str:
+    return "eq-" + "-".join(re.findall(r"after|\d+", passage))
 
 
 def _equations_of_003(names: dict) -> list[str]:
     """Each equation, numbered, with a link to its correction."""
     lines = []
-    for place, formulas in equations_of_003().items():
+    for passage, formulas in equations_of_003().items():
         for n, (latex, note) in enumerate(formulas):
             mended = of_erratum(note)
             text = f"mended: {note.split(': ', 1)[1]}" if note else ""
-            if mended is not None and mended.kind == "choice":
+            if mended is not None and mended.category == "choice":
                 text = text.replace("mended", "read so")
             if mended is not None and mended.run in names:
                 text = f'<a href="#{names[mended.run]}">{escape(text)}</a>'
             mark = f'<p class="mended">{text}</p>' if note else ""
-            lines.append(_formula(latex, place, "" if n else _anchor(place), mark))
+            lines.append(_formula(latex, passage, "" if n else _anchor(passage), mark))
     return lines
 
 
@@ -396,7 +396,7 @@ def _article(anchor: str, r: Result) -> str:
     lines = [
         f'<article id="{anchor}"{" class=failed" if r.error else ""}>',
         f"<h3>{escape(c.statement)}</h3>",
-        f'<p class="meta"><span class="badge {_class(c.kind)}">{c.kind}</span>{" · ".join(m for m in meta if m)}'
+        f'<p class="meta"><span class="badge {_class(c.category)}">{c.category}</span>{" · ".join(filter(None, meta))}'
         f" · {'<strong class=bad>FAILED</strong>' if r.error else 'holds'}</p>",
     ]
     if r.error:
@@ -420,11 +420,11 @@ def _article(anchor: str, r: Result) -> str:
     shown = [(name, escape(value)) for name, value in details(r) if name in ("assumptions", "trusted")]
     about = []
     for row in documents.rows_of(c):
-        target = _anchor(place) if (place := place_of(row)) else row.anchor
-        about.append(f'<a href="#{target}">{row.document} {escape(row.place)}</a>')
+        target = _anchor(passage) if (passage := passage_of(row)) else row.anchor
+        about.append(f'<a href="#{target}">{row.document} {escape(row.passage)}</a>')
     if not about and c.source.startswith("003"):  # a claim about equations, not about a statement
-        place = next((place for place in equations_of_003() if place in c.source), "")
-        about = [f'<a href="#{_anchor(place)}">{escape(c.source)}</a>'] if place else []
+        passage = next((passage for passage in equations_of_003() if passage in c.source), "")
+        about = [f'<a href="#{_anchor(passage)}">{escape(c.source)}</a>'] if passage else []
     if about or c.source:
         shown.insert(0, ("about", ", ".join(dict.fromkeys(about)) or escape(c.source)))
     lines.append("<dl>" + "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in shown) + "</dl>")

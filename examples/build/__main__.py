@@ -225,6 +225,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    from tinytensor.tools.output import run_command  # which loads tinytensor
+    from tinytensor.cli.output import run_command  # which loads tinytensor
 
     sys.exit(run_command(main))

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tinytensor.tools.output import run_command
+from tinytensor.cli.output import run_command
 
 HERE = Path(__file__).parent
 SHOWN = ("03_chain_rule", "07_two_moons", "13_transformer", "14_equation_17", "17_translation")

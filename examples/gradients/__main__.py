@@ -5,8 +5,8 @@ import sys
 from collections.abc import Sequence
 
 from examples.gradients.functions import TABLE
+from tinytensor.cli.output import run_command
 from tinytensor.symbolic import derive
-from tinytensor.tools.output import run_command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

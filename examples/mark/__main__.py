@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from examples.mark.child import ROOT, STARTING, run_python
+from tinytensor.cli.output import run_command
 from tinytensor.io.files import writing
-from tinytensor.tools.output import run_command
 
 SHEETS = ROOT / "examples" / "exercises"
 KEY = ROOT / "tests" / "examples" / "answers"

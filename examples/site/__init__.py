@@ -19,6 +19,6 @@ the files that a cell writes (`running.py`, some hundred lines with nbclient).
 **Formulas are MathML**, by latex2mathml, as in the walkthroughs: browsers typeset it by themselves, without scripts.
 
 `running.py` runs lessons and keeps what they give; `pages.py` writes the pages' sources in Markdown, `gradients.py`
-those of the derived gradients, and `reference.py` of `tinytensor.tools` those of the API; `building.py` calls Sphinx;
+those of the derived gradients, and `reference.py` of `tinytensor.docs` those of the API; `building.py` calls Sphinx;
 `checking.py` looks at the result; `slides.py` and `printing.py` make slides and PDF from the finished pages.
 """

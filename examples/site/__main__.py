@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from examples.site.running import ROOT, Lesson, LessonFailed, run, version_of_packages
-from tinytensor.cpython.distribution import install
-from tinytensor.tools.output import run_command
+from tinytensor.cli.output import run_command
+from tinytensor.platform.distribution import install
 
 LESSONS = sorted((ROOT / "examples").glob("[0-9][0-9]_*.py"))
 
@@ -100,7 +100,7 @@ def collect(options: argparse.Namespace, cache: Path, scripts: list[Path]):
     site = Site(cache / "sources", extra, lessons, solved, slides=options.slides)
     if not options.only:
         from examples.site import gradients
-        from tinytensor.tools.reference import pages
+        from tinytensor.docs.reference import pages
 
         site.pages |= gradients.pages(cache / "gradients", options.new)
         site.pages |= {f"api/{name}": text for name, text in pages().items()}
@@ -123,12 +123,12 @@ def collect(options: argparse.Namespace, cache: Path, scripts: list[Path]):
     return site
 
 
-def say(run, script: Path, cache: Path, number: int, total: int, again: bool) -> Lesson:
+def say(run, script: Path, cache: Path, number: int, total: int, rerun: bool) -> Lesson:
     """Run a lesson, with a line that says so."""
     kind = "exercises of " if script.parent.name == "exercises" else ""
     print(f"[{number:>2}/{total}] {kind}{script.stem} ... ", end="", flush=True)
-    lesson = run(script, cache, again)
-    print(f"{lesson.seconds:.1f} s" if lesson.again else f"unchanged (it took {lesson.seconds:.1f} s)", flush=True)
+    lesson = run(script, cache, rerun)
+    print(f"{lesson.seconds:.1f} s" if lesson.was_run else f"unchanged (it took {lesson.seconds:.1f} s)", flush=True)
     return lesson
 
 

@@ -28,7 +28,7 @@ TRUSTED = (
 )
 
 
-def pages(cache: Path, again: bool = False, names: Sequence[str] = tuple(TABLE)) -> dict[str, str]:
+def pages(cache: Path, rerun: bool = False, names: Sequence[str] = tuple(TABLE)) -> dict[str, str]:
     """The pages in Markdown by their names, those of the functions `names` and the index.
 
     LessonFailed if a gradient is not proved, or a wrong one not refuted.
@@ -37,7 +37,7 @@ def pages(cache: Path, again: bool = False, names: Sequence[str] = tuple(TABLE))
     found = {"gradients/index": index(names)}
     for number, name in enumerate(names, 1):
         kept, key = cache / f"{name}.json", _key()
-        told = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() and not again else {}
+        told = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() and not rerun else {}
         if told.get("key") != key:
             print(f"[{number:>2}/{len(names)}] gradient of {name} ... ", end="", flush=True)
             start = time.perf_counter()

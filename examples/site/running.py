@@ -54,7 +54,7 @@ class Lesson:
     cells: list[Cell]
     folder: Path
     seconds: float
-    again: bool = True  # was it run now, or did it come from the cache?
+    was_run: bool = True  # was it run now, or did it come from the cache?
 
     @property
     def title(self) -> str:
@@ -73,7 +73,7 @@ def version_of_packages() -> str:
     return digest.hexdigest()
 
 
-def run(script: Path, cache: Path, again: bool = False) -> Lesson:
+def run(script: Path, cache: Path, rerun: bool = False) -> Lesson:
     """Run the lesson `script`, or take what it gave before from `cache` if nothing that it depends on has changed.
 
     LessonFailed if a cell raises an error or writes a warning.
@@ -81,11 +81,11 @@ def run(script: Path, cache: Path, again: bool = False) -> Lesson:
     folder = cache / script.stem
     key = hashlib.sha256((script.read_text(encoding="utf-8") + version_of_packages()).encode()).hexdigest()
     kept = folder / "cells.json"
-    if kept.exists() and not again:
+    if kept.exists() and not rerun:
         told = json.loads(kept.read_text(encoding="utf-8"))
         if told["key"] == key:
             cells = [Cell(**c | {"pictures": [Picture(**p) for p in c["pictures"]]}) for c in told["cells"]]
-            return Lesson(script.stem, cells, folder / PICTURES, told["seconds"], again=False)
+            return Lesson(script.stem, cells, folder / PICTURES, told["seconds"], was_run=False)
     shutil.rmtree(folder, ignore_errors=True)
     (folder / PICTURES).mkdir(parents=True)
     start = time.perf_counter()

@@ -3,6 +3,6 @@
 cli.py            the commands train, evaluate, sample, translate, show, info, import and export
 configuration.py  the options of a run in a TOML file
 exchange.py       `import` and `export` of them
-watching.py       a trace of some steps, and curves for TensorBoard
+monitors.py       a trace of some steps, and curves for TensorBoard
 live.py           a server on this machine for the page live.html
 """

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 import tinytensor
-from models.command import configuration, exchange, watching
+from models.command import configuration, exchange, monitors
 from models.data import pairs
 from models.data.decoding import contents, is_pipe, unpacked
 from models.data.text import TextError
@@ -26,7 +26,7 @@ from models.data.tokenizers import Tokenizer
 from models.decoder import Decoder
 from models.inference import report
 from models.inference.generate import TEMPERATURE, NonFiniteLogits, Sampler, check_sampling, stream, until
-from models.options import add_options, called, data_path, given_for, path, proposed
+from models.options import add_options, called, data_path, flags_for, path, proposed
 from models.show import show
 from models.tasks import TASKS
 from models.tasks.task import Task
@@ -34,13 +34,13 @@ from models.tasks.translate import draw_attention, translate_sentences
 from models.training import checkpoint, memory, ranks, snapshots
 from models.training.trainer import Log, NonFiniteLoss, Settings, Trainer, sum_of_losses
 from tinytensor import distributed
-from tinytensor.cpython.distribution import install
-from tinytensor.cpython.systems import HAS_TIMER, lock
+from tinytensor.cli import environment
+from tinytensor.cli.output import run_command
 from tinytensor.io.files import writing
 from tinytensor.io.serialization import write_atomically
 from tinytensor.nn import Module
-from tinytensor.tools import environment
-from tinytensor.tools.output import run_command
+from tinytensor.platform.distribution import install
+from tinytensor.platform.operating_system import HAS_TIMER, lock
 
 RUNS = Path("runs")  # the folder of runs without --out
 SAMPLED = (0, 100, 1000)  # after these steps the log shows what the model writes
@@ -109,9 +109,9 @@ def _run(arguments: list[str] | None) -> int:
 
 def _parsed(arguments: list[str] | None) -> argparse.Namespace:
     arguments = sys.argv[1:] if arguments is None else arguments
-    for given in arguments:
-        if given.startswith("--") and given.endswith("=--"):  # argparse before Python 3.12 makes a list of it
-            raise UsageError(f"{given}: -- is no value; leave the option out, or give it another one")
+    for argument in arguments:
+        if argument.startswith("--") and argument.endswith("=--"):  # argparse before Python 3.12 makes a list of it
+            raise UsageError(f"{argument}: -- is no value; leave the option out, or give it another one")
     if arguments[:1] != ["train"]:
         return parser().parse_args(arguments)
     with _refusing():
@@ -178,9 +178,9 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
     run.add_argument("--live", action="store_true", help="show the run while it trains, on a page of this machine")
     port = "port of that page (default: 8765, or any that is free if it is taken; 0: any)"
     run.add_argument("--live-port", metavar="N", type=int, help=port)
-    trace = f"write a trace of {watching.TRACED} steps, which https://ui.perfetto.dev shows; no result depends on it"
+    trace = f"write a trace of {monitors.TRACED} steps, which https://ui.perfetto.dev shows; no result depends on it"
     run.add_argument("--profile", metavar="FILE", type=path, help=trace)
-    curves = f"write the curves for TensorBoard into {watching.TENSORBOARD}/ of the run's folder"
+    curves = f"write the curves for TensorBoard into {monitors.TENSORBOARD}/ of the run's folder"
     run.add_argument("--tensorboard", action="store_true", help=curves)
     task.add_options(train.add_argument_group("the data"))
     model = train.add_argument_group("the model")
@@ -248,7 +248,7 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
     return top
 
 
-# ------------------------------------------------------------------------------------------------------- train
+# --- Train
 
 
 def _train(options) -> int:
@@ -309,21 +309,21 @@ def _check_written(option: str, file: Path) -> None:
 @contextmanager
 def _watching(options, trainer: Trainer, watchers: dict[str, Callable[[dict], None]]):
     """Add the trace of --profile and the curves of --tensorboard to those that see each row, on rank 0."""
-    given, ended, attempt = vars(options), {}, trainer.task.attempt
+    flags, ended, attempt = vars(options), {}, trainer.task.attempt
     try:
-        if ranks.rank() == 0 and "tensorboard" in given:
-            with attempt("TensorBoard's curves"), writing("its files", trainer.folder / watching.TENSORBOARD):
-                ended["TensorBoard's curves"] = watching.Curves(trainer.folder)
-        if ranks.rank() == 0 and "profile" in given:
-            ended["the trace"] = watching.Trace(given["profile"], trainer.settings.steps - trainer.step)
+        if ranks.rank() == 0 and "tensorboard" in flags:
+            with attempt("TensorBoard's curves"), writing("its files", trainer.folder / monitors.TENSORBOARD):
+                ended["TensorBoard's curves"] = monitors.Curves(trainer.folder)
+        if ranks.rank() == 0 and "profile" in flags:
+            ended["the trace"] = monitors.Trace(flags["profile"], trainer.settings.steps - trainer.step)
         watchers |= {name: each.look for name, each in ended.items()}
         yield
     finally:
         for name, each in ended.items():
             with attempt(name):
                 each.end()
-    if "profile" in given and "the trace" not in attempt.failed:
-        print(f"to see the trace, open {given['profile']} at https://ui.perfetto.dev")
+    if "profile" in flags and "the trace" not in attempt.failed:
+        print(f"to see the trace, open {flags['profile']} at https://ui.perfetto.dev")
 
 
 def _say_best(trainer: Trainer) -> None:
@@ -365,11 +365,11 @@ def _prepared(options, stack: ExitStack):
 
 def _write_configuration(options, trainer: Trainer) -> None:
     """Write the file that repeats a new run."""
-    given, task = vars(options), trainer.task
-    values = {"task": task.name, "config": task.configuration(given)} | trainer.options()
-    if "init_from" in given:
-        values["init_from"] = given["init_from"].resolve()
-    for name in set(task.sized_by_data) - set(given):
+    flags, task = vars(options), trainer.task
+    values = {"task": task.name, "config": task.configuration(flags)} | trainer.options()
+    if "init_from" in flags:
+        values["init_from"] = flags["init_from"].resolve()
+    for name in set(task.sized_by_data) - set(flags):
         values.pop(name, None)
     text = configuration.text(parser(type(task)).commands["train"], values, called.command)
     with writing("the file that repeats this run", trainer.folder / configuration.NAME):
@@ -383,17 +383,17 @@ def _on_ranks() -> str:
     return f", on {ranks.count()} ranks with {threads} thread{'s' if threads > 1 else ''} each"
 
 
-def _page(given: dict):
+def _page(flags: dict):
     """The page of --live, or None without it; entered before the run begins, since the port may be taken."""
-    if not given.get("live"):
-        if "live_port" in given:
+    if not flags.get("live"):
+        if "live_port" in flags:
             raise UsageError("--live-port says where the page of --live is: give --live too")
         return nullcontext()
     if ranks.rank() > 0:  # rank 0 alone shows the run, and reports an error of the port
         return nullcontext()
     from models.command import live  # a run without --live loads no server
 
-    port = given.get("live_port")
+    port = flags.get("live_port")
     if port is not None and not 0 <= port < 65536:
         raise UsageError(f"--live-port {port}: 0 (any) to 65535 is needed")
     try:
@@ -405,21 +405,21 @@ def _page(given: dict):
 
 def _begun(options) -> Trainer:
     """A new run."""
-    given, task = vars(options), options.task_class
-    source = _source(given, task) if "init_from" in given else None
-    name = task.configuration(given)
+    flags, task = vars(options), options.task_class
+    source = _source(flags, task) if "init_from" in flags else None
+    name = task.configuration(flags)
     begin_with = task.CONFIGS[name] if source is None else source.config
-    config = begin_with.replace(**given_for(task.Config, given))
-    settings = Settings(**task.recipe(config, given) | given_for(Settings, given))
+    config = begin_with.replace(**flags_for(task.Config, flags))
+    settings = Settings(**task.recipe(config, flags) | flags_for(Settings, flags))
     # Before long data are read; Trainer checks again, with the V of the data.
     memory.check_training(config, ranks.share(settings.batch_size, ranks.count() * settings.accumulate))
     rank0 = ranks.rank() == 0  # it alone makes the folder and writes to it
-    folder = _new_folder(given.get("out"), name if source is None else source.name) if rank0 else RUNS / name
-    with _pipe_kept(given, task.source, folder):
-        begun = task.begin(config, given, name, None if source is None else source.tokenizer)
-        trainer = Trainer(begun, settings, folder, eager=given.get("eager", False))
+    folder = _new_folder(flags.get("out"), name if source is None else source.name) if rank0 else RUNS / name
+    with _pipe_kept(flags, task.source, folder):
+        begun = task.begin(config, flags, name, None if source is None else source.tokenizer)
+        trainer = Trainer(begun, settings, folder, eager=flags.get("eager", False))
         if source is not None:
-            with checkpoint.reading(given["init_from"]):
+            with checkpoint.reading(flags["init_from"]):
                 checkpoint.load_weights(trainer.model, source.weights)
         if rank0:
             with writing("the run", folder):
@@ -431,19 +431,19 @@ PIPED = {"text": "text.txt", "pairs": "pairs.tsv", "sequences": "sequences.csv"}
 
 
 @contextmanager
-def _pipe_kept(given: dict, option: str, folder: Path):
+def _pipe_kept(flags: dict, option: str, folder: Path):
     """Read a pipe that an option names into the run's folder, and name that file in its place.
 
     So a resumed run has its data. If the block fails, there is no run, and the file goes.
     """
-    if option not in given or not is_pipe(given[option]):
+    if option not in flags or not is_pipe(flags[option]):
         yield
         return
     if ranks.count() > 1:
-        told = f"it can be read once, but {ranks.count()} processes need the data; write them to a file"
-        raise UsageError(f"--{option} {given[option]} is a pipe: {told}")
-    name = PIPED[option] if "field" not in given else Path(PIPED[option]).with_suffix(".jsonl").name
-    pipe, new = given[option], not folder.exists()
+        advice = f"it can be read once, but {ranks.count()} processes need the data; write them to a file"
+        raise UsageError(f"--{option} {flags[option]} is a pipe: {advice}")
+    name = PIPED[option] if "field" not in flags else Path(PIPED[option]).with_suffix(".jsonl").name
+    pipe, new = flags[option], not folder.exists()
     try:
         kept = data_path(str(folder / name))
     except argparse.ArgumentTypeError as error:
@@ -453,7 +453,7 @@ def _pipe_kept(given: dict, option: str, folder: Path):
         with writing(f"the contents of the pipe {pipe}", kept):
             folder.mkdir(parents=True, exist_ok=True)
             write_atomically(kept, data)
-        given[option] = kept
+        flags[option] = kept
         yield
     except BaseException as error:
         kept.unlink(missing_ok=True)
@@ -487,20 +487,20 @@ class Source:
 CHANGEABLE = {"dropout", "label_smoothing", "reduction"}  # entries of a configuration that no weight depends on
 
 
-def _source(given: dict, kind: type[Task]) -> Source:
+def _source(flags: dict, task_class: type[Task]) -> Source:
     """The run that --init-from names; UsageError where an option does not fit it."""
-    folder = given["init_from"]
+    folder = flags["init_from"]
     saved = checkpoint.load(folder, ("weights",))
     with checkpoint.reading(folder):
         own, state = _task_of(saved), saved.state["task"]
-    if own is not kind:
+    if own is not task_class:
         raise UsageError(f"--init-from {folder} was trained with --task {own.name}: give --task {own.name}")
     with checkpoint.reading(folder):
-        config, tokenizer = kind.described(state)
-        begun = kind.options(state)
-    fixed = {entry.name for entry in fields(kind.Config)} - CHANGEABLE | {"config", "tokenizer"}
-    for name in sorted(fixed & set(given)):
-        if not _as_begun(name, given, begun, kind):
+        config, tokenizer = task_class.described(state)
+        begun = task_class.options(state)
+    fixed = {entry.name for entry in fields(task_class.Config)} - CHANGEABLE | {"config", "tokenizer"}
+    for name in sorted(fixed & set(flags)):
+        if not _as_begun(name, flags, begun, task_class):
             raise UsageError(
                 f"--init-from {folder} decides the sizes, the layout and the vocabulary: leave out "
                 f"--{name.replace('_', '-')}"
@@ -515,44 +515,44 @@ FREE |= {"command", "name", "task_class"}
 
 def _resumed(options) -> Trainer:
     """A run that was stopped, or a finished one that takes more steps."""
-    given = vars(options)
-    folder = given["resume"]
+    flags = vars(options)
+    folder = flags["resume"]
     saved = checkpoint.load(folder)
     if "imported" in saved.state:
-        told = "it has weights, but no training to go on with; --init-from begins a new run with them"
-        raise UsageError(f"{folder} was imported: {told}")
+        reason = "it has weights, but no training to go on with; --init-from begins a new run with them"
+        raise UsageError(f"{folder} was imported: {reason}")
     with checkpoint.reading(folder):
-        kind, settings = _task_of(saved), Settings(**saved.state["settings"])
+        task_class, settings = _task_of(saved), Settings(**saved.state["settings"])
         saved.state["task"] = _with_kept_data(folder, saved.state["task"])
-        begun = kind.options(saved.state["task"]) | vars(settings) | {"out": folder}
-    if given.get("task", kind.name) != kind.name:
-        raise UsageError(f"{folder} was trained with --task {kind.name}, not {given['task']}")
-    for name in sorted(set(given) - FREE):
-        if not _as_begun(name, given, begun, kind):
+        begun = task_class.options(saved.state["task"]) | vars(settings) | {"out": folder}
+    if flags.get("task", task_class.name) != task_class.name:
+        raise UsageError(f"{folder} was trained with --task {task_class.name}, not {flags['task']}")
+    for name in sorted(set(flags) - FREE):
+        if not _as_begun(name, flags, begun, task_class):
             raise UsageError(
                 f"--resume goes on with a run as it was begun: --{name.replace('_', '-')} cannot be changed "
                 "(--threads, --eager and --live can: no result depends on them; --steps and --patience too)"
             )
-    settings = replace(settings, **{name: given[name] for name in ("steps", "patience") if name in given})
+    settings = replace(settings, **{name: flags[name] for name in ("steps", "patience") if name in flags})
     if settings.steps < saved.step:
         raise UsageError(
             f"--steps {settings.steps}: {folder} has taken {saved.step} steps already; give as many or more"
         )
     with checkpoint.reading(folder):
-        task = kind.restore(saved.state["task"])
-        trainer = Trainer(task, settings, folder, eager=given.get("eager", False)).restore(saved)
+        task = task_class.restore(saved.state["task"])
+        trainer = Trainer(task, settings, folder, eager=flags.get("eager", False)).restore(saved)
     print(f"going on after step {trainer.step} of {settings.steps}")
     if settings.steps != begun["steps"]:
         print(f"the learning rate is from here on that of a run of {settings.steps} steps ({settings.schedule})")
     return trainer
 
 
-def _as_begun(name: str, given: dict, begun: dict, kind: type[Task]) -> bool:
+def _as_begun(name: str, flags: dict, begun: dict, task_class: type[Task]) -> bool:
     """Does an option have the value that the run has already?"""
-    value = given[name]
+    value = flags[name]
     if name == "config":  # its sizes and switches, except those that options or the data set
-        other = set(given) | set(kind.sized_by_data)
-        return all(x == begun[size] for size, x in kind.CONFIGS[value].to_dict().items() if size not in other)
+        other = set(flags) | set(task_class.sized_by_data)
+        return all(x == begun[size] for size, x in task_class.CONFIGS[value].to_dict().items() if size not in other)
     if isinstance(value, Path):
         return begun.get(name) is not None and value.resolve() == Path(begun[name]).resolve()
     before = begun.get(name)
@@ -683,29 +683,29 @@ def _beside(label: str, text: str, lines: int = 2) -> str:
     return label + f"\n{' ' * len(label)}".join(pieces[:lines]) + ("…" if len(pieces) > lines else "")
 
 
-# ---------------------------------------------------------------------------------------------- sample and info
+# --- Sample and info
 
 
 def _sample(options) -> int:
-    given = vars(options)
-    settings = _sampling(given, temperature=TEMPERATURE)
-    count = given.get("tokens", 200)
+    flags = vars(options)
+    settings = _sampling(flags, temperature=TEMPERATURE)
+    count = flags.get("tokens", 200)
     if not 1 <= count <= MOST_TOKENS:
         raise UsageError(f"--tokens {count}: 1 to {MOST_TOKENS:,} is needed")
     _set_threads(options)
-    samples, stops = given.get("num_samples", 1), given.get("stop", [])
+    samples, stops = flags.get("num_samples", 1), flags.get("stop", [])
     if not 1 <= samples <= MOST_SAMPLES:
         raise UsageError(f"--num-samples {samples}: 1 to {MOST_SAMPLES:,} is needed")
     if "" in stops:
         raise UsageError("--stop '': an empty text stands everywhere; name the text before which a sample ends")
-    prompt = _prompt(given)
-    model, tokenizer, _ = _loaded(given["run"], "text", best=given.get("best", False))
+    prompt = _prompt(flags)
+    model, tokenizer, _ = _loaded(flags["run"], "text", best=flags.get("best", False))
     prompt = tokenizer.opening if prompt is None else prompt
     unknown = tokenizer.unknown_count(tokenizer.encode(prompt))
     if unknown:
         print(f"{called.name}: {unknown} tokens of the prompt are not in the vocabulary", file=sys.stderr)
-    sampler = Sampler(model, cache=given.get("cache", True), **settings)
-    generator = tinytensor.Generator().manual_seed(given.get("seed", 0))
+    sampler = Sampler(model, cache=flags.get("cache", True), **settings)
+    generator = tinytensor.Generator().manual_seed(flags.get("seed", 0))
     for number in range(samples):
         if number:
             print(SEPARATOR)
@@ -716,42 +716,44 @@ def _sample(options) -> int:
     return 0
 
 
-def _prompt(given: dict) -> str | None:
+def _prompt(flags: dict) -> str | None:
     """The text of --prompt or of --prompt-file, or None."""
-    if "prompt_file" not in given:
-        return given.get("prompt")
-    if "prompt" in given:
+    if "prompt_file" not in flags:
+        return flags.get("prompt")
+    if "prompt" in flags:
         raise UsageError("--prompt and --prompt-file both give the text to go on from: give one of them")
     try:
-        return given["prompt_file"].read_text(encoding="utf-8")
+        return flags["prompt_file"].read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise UsageError(
-            f"--prompt-file {given['prompt_file']} is not UTF-8 ({error.reason}): save it as UTF-8"
+            f"--prompt-file {flags['prompt_file']} is not UTF-8 ({error.reason}): save it as UTF-8"
         ) from None
     except OSError as error:
-        raise UsageError(f"--prompt-file {given['prompt_file']} cannot be read: {error.strerror}") from None
+        raise UsageError(f"--prompt-file {flags['prompt_file']} cannot be read: {error.strerror}") from None
 
 
 def _evaluate(options) -> int:
-    given = vars(options)
-    folder = given["run"] or _newest_run("text")
+    flags = vars(options)
+    folder = flags["run"] or _newest_run("text")
     _set_threads(options)
-    model, tokenizer, saved = _loaded(folder, *TASKS, best=given.get("best", False))
-    kind, imported = _task_of(saved), "imported" in saved.state
-    if "text" in given and kind is not TASKS["text"]:
-        raise UsageError(f"--text: {folder} was trained with --task {kind.name}; only one of --task text reads a text")
-    if "field" in given and "text" not in given:
-        raise UsageError(f"--field {given['field']}: name a .jsonl file with --text")
-    if imported and "text" not in given:
+    model, tokenizer, saved = _loaded(folder, *TASKS, best=flags.get("best", False))
+    task_class, imported = _task_of(saved), "imported" in saved.state
+    if "text" in flags and task_class is not TASKS["text"]:
+        raise UsageError(
+            f"--text: {folder} was trained with --task {task_class.name}; only one of --task text reads a text"
+        )
+    if "field" in flags and "text" not in flags:
+        raise UsageError(f"--field {flags['field']}: name a .jsonl file with --text")
+    if imported and "text" not in flags:
         raise UsageError(f"{folder} was imported, and has no held-out data: name a text with --text")
     with checkpoint.reading(folder):
         settings = Settings(**saved.state["settings"])
         batch_size = 1 if imported else ranks.share(settings.batch_size, settings.accumulate)  # GPT-2's rows are long
-        if "text" in given:
-            task = kind.of_file(model.config, tokenizer, given["text"], given.get("field"))
+        if "text" in flags:
+            task = task_class.of_file(model.config, tokenizer, flags["text"], flags.get("field"))
         else:
-            task = kind.restore(_with_kept_data(folder, saved.state["task"]))
-        changed = "text" not in given and task.fingerprint() != saved.state["data"]
+            task = task_class.restore(_with_kept_data(folder, saved.state["task"]))
+        changed = "text" not in flags and task.fingerprint() != saved.state["data"]
     if changed:
         raise UsageError(f"{folder}: its data have changed since its training: name a text with --text")
     batches = task.heldout_batches(batch_size)
@@ -759,29 +761,29 @@ def _evaluate(options) -> int:
     loss = total / count
     if not math.isfinite(loss):
         raise NonFiniteLoss(f"the loss is {loss}: the weights of {folder} are too large to compute with")
-    print(f"{given.get('text', 'held-out data')}: {count:,} targets, {folder} after step {saved.step:,}")
-    print(f"  loss        {loss:.4f} nats per {kind.predicted}")
+    print(f"{flags.get('text', 'held-out data')}: {count:,} targets, {folder} after step {saved.step:,}")
+    print(f"  loss        {loss:.4f} nats per {task_class.predicted}")
     print(f"  perplexity  {math.exp(min(loss, 700)):.4g}")
-    if kind is TASKS["text"] and task.corpus.heldout_characters:
+    if task_class is TASKS["text"] and task.corpus.heldout_characters:
         print(f"              {total / math.log(2) / task.corpus.heldout_characters:.4f} bits per character")
     return 0
 
 
 def _translate(options) -> int:
-    given = vars(options)
-    how = _sampling(given, temperature=0.0)
-    how |= {name: given[name] for name in ("beam", "length_penalty", "literal", "cache") if name in given}
-    how["generator"] = tinytensor.Generator().manual_seed(given.get("seed", 0))
+    flags = vars(options)
+    how = _sampling(flags, temperature=0.0)
+    how |= {name: flags[name] for name in ("beam", "length_penalty", "literal", "cache") if name in flags}
+    how["generator"] = tinytensor.Generator().manual_seed(flags.get("seed", 0))
     with _refusing():  # the standard input may not be text
-        sentences = [pairs.tidy(s) for s in given.get("sentences") or sys.stdin.read().splitlines()]
+        sentences = [pairs.tidy(s) for s in flags.get("sentences") or sys.stdin.read().splitlines()]
     if not sentences:
         raise UsageError("no sentence was given, and the standard input is empty: there is nothing to translate")
-    if "attention" in given and len(sentences) != 1:
+    if "attention" in flags and len(sentences) != 1:
         raise UsageError(f"--attention draws one sentence, but {len(sentences)} were given")
-    if "attention" in given and given["attention"].is_dir():
-        raise UsageError(f"--attention {given['attention']} is a folder; name a file for the picture")
+    if "attention" in flags and flags["attention"].is_dir():
+        raise UsageError(f"--attention {flags['attention']} is a folder; name a file for the picture")
     _set_threads(options)
-    model, tokenizer, _ = _loaded(given.get("checkpoint"), "translate", best=given.get("best", False))
+    model, tokenizer, _ = _loaded(flags.get("checkpoint"), "translate", best=flags.get("best", False))
     for sentence in sentences:
         if not sentence:
             raise UsageError("a sentence is empty: there is nothing to translate")
@@ -792,13 +794,13 @@ def _translate(options) -> int:
                 f"{_cut(repr(sentence))}: the model's vocabulary does not have {words}; nothing was translated"
             )
     with _refusing():
-        if "attention" in given:
-            with writing("the picture", given["attention"]):
-                translated = draw_attention(model, tokenizer, sentences[0], given["attention"], **how)
+        if "attention" in flags:
+            with writing("the picture", flags["attention"]):
+                translated = draw_attention(model, tokenizer, sentences[0], flags["attention"], **how)
             print(translated)
         else:
-            for found in translate_sentences(model, tokenizer, sentences, **how):
-                print(found)
+            for translation in translate_sentences(model, tokenizer, sentences, **how):
+                print(translation)
     return 0
 
 
@@ -806,24 +808,24 @@ def _cut(text: str) -> str:
     return text if len(text) <= 200 else f"{text[:197]}..."  # a sentence that fits on a screen
 
 
-def _sampling(given: dict, temperature: float) -> dict:
+def _sampling(flags: dict, temperature: float) -> dict:
     """The options about sampling, checked."""
-    told = {"temperature": given.get("temperature", temperature), "top_k": given.get("top_k")}
-    told["top_p"] = given.get("top_p")
+    settings = {"temperature": flags.get("temperature", temperature), "top_k": flags.get("top_k")}
+    settings["top_p"] = flags.get("top_p")
     with _refusing():
-        check_sampling(**told)
-    return told
+        check_sampling(**settings)
+    return settings
 
 
 def _show(options) -> int:
-    given = vars(options)
-    folder = given["run"] or _newest_run(*SHOWN)
-    out = given.get("out", folder / PAGE)
+    flags = vars(options)
+    folder = flags["run"] or _newest_run(*SHOWN)
+    out = flags.get("out", folder / PAGE)
     if out.is_dir():
         raise UsageError(f"--out {out} is a folder; name a file for the page")
     with _refusing():
         with writing("the page", out):
-            written = _write_page(folder, out, given.get("text"), given.get("target"))
+            written = _write_page(folder, out, flags.get("text"), flags.get("target"))
         print(f"written to {written}: open it in a browser")
     return 0
 
@@ -837,16 +839,16 @@ def _write_page(folder: Path, out: Path, text: str | None = None, target: str | 
     earlier = snapshots.read(folder, saved.step, model)
     name = folder.resolve().name.encode(errors="backslashreplace").decode()  # it may not be UTF-8, but the page is
     title = f"{name} after {saved.step:,} steps"
-    told = {"step": saved.step, "settings": settings, "snapshots": earlier, "losses": losses, "title": title}
-    return show(model, out, tokenizer, text, target=target, **told)
+    details = {"step": saved.step, "settings": settings, "snapshots": earlier, "losses": losses, "title": title}
+    return show(model, out, tokenizer, text, target=target, **details)
 
 
 def _info(options) -> int:
-    given = vars(options)
-    if given.get("environment"):
+    flags = vars(options)
+    if flags.get("environment"):
         print(environment.describe())
         return 0
-    if given.get("what") is None:
+    if flags.get("what") is None:
         raise UsageError("info needs a configuration or the folder of a run, or --environment")
     what, named = options.what, {name: task for task in TASKS.values() for name in task.CONFIGS}
     if what in named:
@@ -916,8 +918,8 @@ def _loaded(folder: Path | None, *names: str, best: bool = False) -> tuple[Modul
 
 
 def _newest_run(*names: str) -> Path:
-    found = [(latest.stat().st_mtime, run) for run in RUNS.glob("*") if (latest := checkpoint.latest(run))]
-    of_task = [run for _, run in sorted(found) if _task_of(checkpoint.load(run, ())).name in names]
+    runs = [(latest.stat().st_mtime, run) for run in RUNS.glob("*") if (latest := checkpoint.latest(run))]
+    of_task = [run for _, run in sorted(runs) if _task_of(checkpoint.load(run, ())).name in names]
     if not of_task:
         train = "train" if "text" in names else f"train --task {names[0]}"
         raise UsageError(f"there is no run of {called.command} {train} in {RUNS}/: train first, or name a run's folder")

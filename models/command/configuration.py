@@ -25,17 +25,17 @@ LEFT_OUT = {"help", "out", "resume", "threads", "eager", "live", "live_port", "p
 
 def taken_out(arguments: list[str]) -> tuple[list[str], Path | None]:
     """The arguments without `--config FILE.toml`, and the file; ValueError if two files are named."""
-    left, files, place = [], [], 0
-    while place < len(arguments):
-        name, equals, value = arguments[place].partition("=")
-        following = arguments[place + 1] if place + 1 < len(arguments) else ""
+    left, files, position = [], [], 0
+    while position < len(arguments):
+        name, equals, value = arguments[position].partition("=")
+        following = arguments[position + 1] if position + 1 < len(arguments) else ""
         taken = 1 if equals else 2
         if name == "--config" and (value if equals else following).endswith(".toml"):
             files.append(value if equals else following)
-            place += taken
+            position += taken
         else:
-            left.append(arguments[place])
-            place += 1
+            left.append(arguments[position])
+            position += 1
     if len(files) > 1:
         raise ValueError(f"--config {files[1]}: {files[0]} is given already, and one file is read; put them together")
     return left, Path(files[0]) if files else None
@@ -44,13 +44,13 @@ def taken_out(arguments: list[str]) -> tuple[list[str], Path | None]:
 def read(file: Path) -> dict:
     """The entries of a file by the names of options; ValueError if it is no TOML file, or has sections."""
     try:
-        found = tomllib.loads(read_text(file, lambda note: None))
+        options = tomllib.loads(read_text(file, lambda note: None))
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{file} is not a TOML file: {error}") from None
-    for name, value in found.items():
+    for name, value in options.items():
         if isinstance(value, dict):
             raise ValueError(f"{file}: [{name}] begins a section; write its entries without one, as batch-size = 16")
-    return {name.replace("_", "-"): value for name, value in found.items()}
+    return {name.replace("_", "-"): value for name, value in options.items()}
 
 
 def arguments(file: Path, entries: dict, parser: argparse.ArgumentParser) -> list[str]:
@@ -58,7 +58,7 @@ def arguments(file: Path, entries: dict, parser: argparse.ArgumentParser) -> lis
     switches = {name: action for action in parser._actions for name in action.option_strings}
     names = [name.removeprefix("--") for name, action in switches.items() if name.startswith("--")]
     names = [name for name in names if name != "help" and not name.startswith("no-")]
-    found = []
+    words = []
     for name, value in entries.items():
         if name not in names:
             near = difflib.get_close_matches(name, names, 1)
@@ -70,13 +70,13 @@ def arguments(file: Path, entries: dict, parser: argparse.ArgumentParser) -> lis
             if not isinstance(value, bool):
                 raise ValueError(f"{file}: {name} = {value!r}: true or false is needed")
             if value or f"--no-{name}" in switches:
-                found.append(f"--{name}" if value else f"--no-{name}")
+                words.append(f"--{name}" if value else f"--no-{name}")
             continue
         text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
         if text == "--":
             raise ValueError(f"{file}: {name} = '--': -- is no value; leave the entry out, or give another one")
-        found.append(f"--{name}={text}")
-    return found
+        words.append(f"--{name}={text}")
+    return words
 
 
 def text(parser: argparse.ArgumentParser, values: dict, command: str) -> str:

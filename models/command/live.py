@@ -23,8 +23,8 @@ import numpy as np
 
 from models.tasks.task import Glimpse
 from models.training.trainer import NonFiniteLoss, Trainer
-from tinytensor.cpython.systems import WINDOWS
 from tinytensor.nn import Module
+from tinytensor.platform.operating_system import WINDOWS
 
 HOST, PORT = "127.0.0.1", 8765
 PAGE = Path(__file__).with_suffix(".html")
@@ -80,7 +80,7 @@ class Page:
         self.glimpse: dict | None = None
         self.news = threading.Condition()
         self.version = 0  # counts the changes
-        self.asked, self.told = -math.inf, -1  # when a browser was last here, and which version it got
+        self.asked, self.sent_version = -math.inf, -1  # when a browser was last here, and which version it got
         self.trainer: Trainer | None = None
         self.paces: deque[tuple[int, float]] = deque(maxlen=20)  # steps and when: how fast it goes of late
 
@@ -88,18 +88,18 @@ class Page:
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
         return self
 
-    def __exit__(self, kind, error, trace) -> None:
+    def __exit__(self, error_type, error, trace) -> None:
         if error is not None:
-            why = str(error) if isinstance(error, NonFiniteLoss | OSError | MemoryError) else kind.__name__
+            why = str(error) if isinstance(error, NonFiniteLoss | OSError | MemoryError) else error_type.__name__
             self._tell(state="failed", why=why)
         with self.news:
             watched = time.monotonic() - self.asked < PATIENCE
             if watched:  # without a browser there is no wait
-                self.news.wait_for(lambda: self.told >= self.version, FAREWELL)
+                self.news.wait_for(lambda: self.sent_version >= self.version, FAREWELL)
         self.server.shutdown()
         self.server.server_close()
 
-    # ------------------------------------------------------------------------------------- in the training thread
+    # --- In the training thread
 
     def show(self, trainer: Trainer) -> None:
         """Show this run from here on: the rows of its log so far, and a sample of the model as it is now."""
@@ -139,12 +139,12 @@ class Page:
         """A sample and an attention map. An error here must not end the run: the page shows it instead."""
         trainer, training = self.trainer, self.trainer.model.training
         try:
-            found = _shown(trainer.task.glimpse(trainer.model, trainer.settings.seed))
+            glimpse = _shown(trainer.task.glimpse(trainer.model, trainer.settings.seed))
         except Exception as error:
-            found = {"why": f"{type(error).__name__}: {error}"}
+            glimpse = {"why": f"{type(error).__name__}: {error}"}
         finally:
             trainer.model.train(training)
-        self.glimpse = {"step": step, "version": self.version + 1} | found
+        self.glimpse = {"step": step, "version": self.version + 1} | glimpse
 
     def _tell(self, **news) -> None:
         with self.news:
@@ -152,7 +152,7 @@ class Page:
             self.version += 1
             self.news.notify_all()
 
-    # ------------------------------------------------------------------------------------- in the server's threads
+    # --- In the server's threads
 
     def answer(self, run: str, version: int, rows: int) -> dict:
         """The news for a page that has `rows` rows and `version` of this run; waits a while if there are none."""
@@ -172,10 +172,10 @@ class Page:
                 "glimpse": self.glimpse if new else None,
             }
 
-    def was_told(self, version: int) -> None:
+    def mark_sent(self, version: int) -> None:
         """A browser has received the news of `version`."""
         with self.news:
-            self.told = version
+            self.sent_version = version
             self.news.notify_all()
 
 
@@ -229,16 +229,16 @@ class _Handler(BaseHTTPRequestHandler):
             except ValueError:
                 self._send(400, "text/plain", b"/data?run=ID&version=N&rows=N takes whole numbers N.\n")
                 return
-            found = page.answer(known.get("run", [""])[0], version, max(0, rows))
-            self._send(200, "application/json", json.dumps(_finite(found), allow_nan=False).encode())
-            page.was_told(found["version"])
+            answer = page.answer(known.get("run", [""])[0], version, max(0, rows))
+            self._send(200, "application/json", json.dumps(_finite(answer), allow_nan=False).encode())
+            page.mark_sent(answer["version"])
         else:
             self._send(404, "text/plain", b"There is / and there is /data.\n")
 
-    def _send(self, code: int, kind: str, body: bytes) -> None:
+    def _send(self, code: int, media_type: str, body: bytes) -> None:
         self.send_response(code)
         for name, value in {
-            "Content-Type": f"{kind}; charset=utf-8",
+            "Content-Type": f"{media_type}; charset=utf-8",
             "Content-Length": str(len(body)),
             "Cache-Control": "no-store",
             "Content-Security-Policy": POLICY,

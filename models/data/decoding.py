@@ -86,8 +86,8 @@ def text_of(path: str | os.PathLike) -> str:
         text, at = None, error.start
     if text is not None and "\0" not in text:
         return text.removeprefix("\ufeff")
-    if kind := kind_of(data):
-        raise TextError(f"{path} is no text but {kind}: name a file with its text")
+    if format_name := format_of(data):
+        raise TextError(f"{path} is no text but {format_name}: name a file with its text")
     encoding = encoding_of(data)
     if text is not None and encoding is None:
         count, at = data.count(0), data.index(0)
@@ -100,10 +100,10 @@ def text_of(path: str | os.PathLike) -> str:
     raise TextError(f"{path} is not UTF-8: {fault}. Save the file as UTF-8, for example: {command} > utf8.txt")
 
 
-def kind_of(data: bytes) -> str | None:
+def format_of(data: bytes) -> str | None:
     """What bytes that are no text seem to be; None if that is not known."""
-    found = [kind for beginning, kind in BEGINNINGS.items() if data.startswith(beginning)]
-    return found[0] if found else "a tar archive" if data[TAR] == b"ustar" else None
+    formats = [format_name for beginning, format_name in BEGINNINGS.items() if data.startswith(beginning)]
+    return formats[0] if formats else "a tar archive" if data[TAR] == b"ustar" else None
 
 
 def encoding_of(data: bytes) -> str | None:

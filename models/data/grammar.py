@@ -27,7 +27,7 @@ class Sentence(Pair):
     combinations: frozenset[tuple[str, str]]
 
 
-# ------------------------------------------------------------------------------------------------------------ lexicon
+# --- Lexicon
 
 # French, gender, English, kinds, lemma if another. Kinds say what goes with what: p person, a animal, f food, t text,
 # o object, l place; w can have a profession; s can be small (an ami cannot: mon petit ami is my
@@ -81,7 +81,7 @@ class Noun:
     fr: str
     gender: str
     en: str
-    kinds: str
+    classes: str
     lemma: str
 
 
@@ -89,7 +89,7 @@ class Noun:
 class Adjective:
     fr: dict[str, str]  # gender: form
     en: str
-    kinds: str
+    classes: str
     before: bool
 
     @property
@@ -136,9 +136,9 @@ nouns, professions = (
     for table in (NOUNS, PROFESSIONS)
 )
 adjectives = [
-    Adjective({"m": m, "f": f}, en, kinds, before)
+    Adjective({"m": m, "f": f}, en, classes, before)
     for table, before in ((BEFORE, True), (AFTER, False))
-    for m, f, en, kinds in rows(table)
+    for m, f, en, classes in rows(table)
 ]
 verbs = [
     Verb(fr, en.replace("_", " "), subjects, objects, tuple(forms) or conjugate(fr))
@@ -152,7 +152,7 @@ pronouns = [
     for gender, number in agreements
 ]
 
-# -------------------------------------------------------------------------------------------------------------- rules
+# --- Rules
 
 
 VOWELS = "aeéêiouh"  # first letters of French words that begin with a vowel sound: every h here is mute
@@ -253,7 +253,7 @@ def clause(
     )
 
 
-# ---------------------------------------------------------------------------------------------------------- sentences
+# --- Sentences
 
 MOODS = list(product((False, True), repeat=2))  # (negative, question)
 NUMBERS = (False, True)  # plural?
@@ -271,18 +271,18 @@ def common(a: str, b: str) -> bool:
 
 
 def fitting(noun: Noun) -> list[Adjective]:
-    return [adjective for adjective in adjectives if common(adjective.kinds, noun.kinds)]
+    return [adjective for adjective in adjectives if common(adjective.classes, noun.classes)]
 
 
 def determined(noun: Noun, indefinite: bool) -> list[tuple[str, bool]]:
     """The (determiner, plural) that a noun can have."""
-    without = ("mon", "notre") * ("s" in noun.kinds) + ("un",) * (not indefinite)
+    without = ("mon", "notre") * ("s" in noun.classes) + ("un",) * (not indefinite)
     return [(name, plural) for name in determiners for plural in NUMBERS if name not in without]
 
 
 def with_profession() -> Iterator[Sentence]:
     """je suis étudiant: French professions have no article, English ones have."""
-    subjects = [noun_phrase(d, noun, p) for noun in nouns if "w" in noun.kinds for d, p in determined(noun, False)]
+    subjects = [noun_phrase(d, noun, p) for noun in nouns if "w" in noun.classes for d, p in determined(noun, False)]
     for subject, work, mood in product(pronouns + subjects, professions, MOODS):
         if work.gender == subject.gender:
             one = noun_phrase("un", work, subject.plural)
@@ -291,7 +291,7 @@ def with_profession() -> Iterator[Sentence]:
 
 def with_adjective() -> Iterator[Sentence]:
     """la pomme est rouge: the adjective agrees across the verb. All of pronouns, for nouns half of the determiners."""
-    people = [adjective for adjective in adjectives if common(adjective.kinds, "ps")]
+    people = [adjective for adjective in adjectives if common(adjective.classes, "ps")]
     for subject, adjective, mood in product(pronouns, people, MOODS):
         yield clause(subject, ETRE, [agree(adjective, subject.gender, subject.plural)], [adjective.en], *mood)
     for noun, mood in product(nouns + professions, MOODS):
@@ -305,7 +305,7 @@ def subjects_of(verb: Verb, negative: bool, draws: int, *key) -> Iterator[Phrase
     """All pronouns, and nouns with `draws` determiners and often an adjective; un chat ne dort pas is hardly said."""
     yield from {pronoun.lemma: pronoun for pronoun in pronouns}.values()
     for noun, draw in product(nouns + professions, range(draws)):
-        if common(noun.kinds, verb.subjects):
+        if common(noun.classes, verb.subjects):
             this = (noun.fr, noun.gender, verb.lemma, negative, draw, *key)
             name, plural = pick(determined(noun, indefinite=not negative), "determiner", *this)
             yield noun_phrase(name, noun, plural, pick([None, None, *fitting(noun)], "adjective", *this))
@@ -322,7 +322,7 @@ def without_object() -> Iterator[Sentence]:
 def with_object() -> Iterator[Sentence]:
     """la fille ne mange pas de pommes: of subjects, verbs and nouns half if a pronoun is the subject, else a fifth."""
     for verb, (negative, question), noun in product(verbs, MOODS, nouns + professions):
-        if common(verb.objects, noun.kinds) and verb is not ETRE:
+        if common(verb.objects, noun.classes) and verb is not ETRE:
             indefinite = verb.lemma != "aimer"  # one does not "like a cat"
             for subject in subjects_of(verb, negative, 1, question, noun.fr, noun.gender):
                 key = (*subject.fr, verb.lemma, negative, question, noun.fr, noun.gender)
@@ -330,8 +330,8 @@ def with_object() -> Iterator[Sentence]:
                 if subject.lemma != noun.lemma and pick([True] + [False] * (one_of - 1), *key):
                     name, plural = pick(determined(noun, indefinite), "determiner", *key)
                     adjective = pick([None] * len(fitting(noun)) + fitting(noun), "adjective", *key)
-                    thing = noun_phrase(name, noun, plural, adjective, verb, negative)
-                    yield clause(subject, verb, thing.fr, thing.en, negative, question, *thing.combinations)
+                    phrase = noun_phrase(name, noun, plural, adjective, verb, negative)
+                    yield clause(subject, verb, phrase.fr, phrase.en, negative, question, *phrase.combinations)
 
 
 def productions() -> Iterator[Sentence]:
@@ -344,7 +344,7 @@ def pairs() -> list[Sentence]:
     return list(dict.fromkeys(productions()))
 
 
-# -------------------------------------------------------------------------------------------------------------- split
+# --- Split
 
 
 def words(*texts: str) -> set[str]:

@@ -40,15 +40,15 @@ def read_pairs(path, columns: tables.Columns | None = None, strict: bool = False
     with the numbers of the sentences). Further columns are not read. Lines that cannot be used are reported to `note`
     with their numbers and skipped; with `strict` they raise TextError.
     """
-    text, kind = read_text(path, note), ending(path).lower()
-    if kind == ".jsonl":
+    text, suffix = read_text(path, note), ending(path).lower()
+    if suffix == ".jsonl":
         rows = tables.objects(path, text, columns or NAMES)
     else:
-        between = "," if kind == ".csv" else "\t"
+        between = "," if suffix == ".csv" else "\t"
         rows = tables.rows(path, text, between, columns or _usual_columns(path, text, between, note))
     pairs: dict[Pair, None] = {}  # in the order of the file
     bad, repeated = [], 0
-    if kind != ".csv":  # there an empty line may stand between quotation marks
+    if suffix != ".csv":  # there an empty line may stand between quotation marks
         bad = [(number, "it is empty") for number, line in enumerate(text.split("\n")[:-1], 1) if not line.strip()]
     for number, cells in rows:
         if isinstance(cells, str):
@@ -102,15 +102,15 @@ def split_pairs(pairs: list[Pair]) -> tuple[list[Pair], list[Pair]]:
     return train, rest
 
 
-# ------------------------------------------------------------------------------------------------------------- tokens
+# --- Tokens
 
 
-def train_tokenizer(kind: type[Tokenizer], pairs: list[Pair], vocab_size: int | None) -> Tokenizer:
+def train_tokenizer(cls: type[Tokenizer], pairs: list[Pair], vocab_size: int | None) -> Tokenizer:
     """One vocabulary for both languages, since 004 has one W_Embedding for both."""
     texts = [" " + sentence for pair in pairs for sentence in (pair.source, pair.target)]
-    if kind.kind == "bpe":
-        return kind.train(texts, vocab_size, SPECIAL, pattern=PATTERN, exact=False)
-    return kind.train(texts, vocab_size, SPECIAL)
+    if cls.scheme == "bpe":
+        return cls.train(texts, vocab_size, SPECIAL, pattern=PATTERN, exact=False)
+    return cls.train(texts, vocab_size, SPECIAL)
 
 
 def encode(tokenizer: Tokenizer, sentence: str) -> list[int]:
@@ -137,7 +137,7 @@ def labels(tokenizer: Tokenizer, tokens: list[int]) -> list[str]:
     return [tokenizer.tokens[i] if i < tokenizer.unknown else tokenizer.decode([i]).strip() for i in tokens]
 
 
-# ------------------------------------------------------------------------------------------------------------ batches
+# --- Batches
 
 Example = tuple[list[int], list[int]]  # tokens of the source, and of the target with STOP at its end
 

@@ -123,9 +123,9 @@ def _mapped(path: Path) -> np.ndarray:
 
 def fingerprint(corpus: Corpus) -> dict:
     """The fingerprint of files of tokens, which are not copied for it: {"tokens", "sha256"}."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in (corpus.train, corpus.heldout):
         for i in range(0, len(part), CHUNK):
-            found.update(part[i : i + CHUNK].tobytes())
-        found.update(b"|")
-    return {"tokens": len(corpus.train) + len(corpus.heldout), "sha256": found.hexdigest()}
+            digest.update(part[i : i + CHUNK].tobytes())
+        digest.update(b"|")
+    return {"tokens": len(corpus.train) + len(corpus.heldout), "sha256": digest.hexdigest()}

@@ -33,14 +33,14 @@ def lines(path, text: str, between: str) -> Iterator[tuple[int, list[str]]]:
 
 def rows(path, text: str, between: str, columns: Columns) -> Iterator[Row]:
     """The cells of some columns, line by line; TextError if the first line does not have the names asked for."""
-    found = lines(path, text, between)
+    cells_by_line = lines(path, text, between)
     if isinstance(columns[0], str):
-        header = [cell.strip() for cell in next(found, (0, []))[1]]
+        header = [cell.strip() for cell in next(cells_by_line, (0, []))[1]]
         if missing := [name for name in columns if name not in header]:
             raise TextError(f"{path}: the first line names the columns {', '.join(header)}; not there: {missing[0]}")
         columns = tuple(header.index(name) + 1 for name in columns)
     marks = {"\t": "tabs", ",": "commas"}.get(between, between)
-    for number, cells in found:
+    for number, cells in cells_by_line:
         if len(cells) < max(columns):
             yield number, f"{len(cells)} columns (separated by {marks}), but column {max(columns)} is needed"
         else:
@@ -50,17 +50,17 @@ def rows(path, text: str, between: str, columns: Columns) -> Iterator[Row]:
 def objects(path, text: str, columns: Columns) -> Iterator[Row]:
     """The values of some keys, from a JSON object on each line; they must be texts."""
     if not isinstance(columns[0], str):
-        told = ",".join(map(str, columns))
-        raise TextError(f"{path}: --columns {told}: columns of a .jsonl file have names, not numbers")
+        names = ",".join(map(str, columns))
+        raise TextError(f"{path}: --columns {names}: columns of a .jsonl file have names, not numbers")
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
-            found = read_json(line)
+            entry = read_json(line)
         except (ValueError, RecursionError) as error:
             yield number, f"it is no JSON ({error})"
             continue
-        values = [found.get(name) for name in columns] if isinstance(found, dict) else []
+        values = [entry.get(name) for name in columns] if isinstance(entry, dict) else []
         if values and all(isinstance(value, str) for value in values):
             yield number, values
         else:

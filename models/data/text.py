@@ -124,12 +124,12 @@ def split(documents: list[str], fraction: float = 0.1) -> tuple[list[str], list[
 
 
 def _cut(document, fraction):
-    place = round(len(document) * (1 - fraction))
+    limit = round(len(document) * (1 - fraction))
     for boundary in ("\n", ". ", " "):
-        found = document.rfind(boundary, 0, place)
-        if found > len(document) * (1 - 2 * fraction):
-            return found + len(boundary)
-    return place
+        boundary_at = document.rfind(boundary, 0, limit)
+        if boundary_at > len(document) * (1 - 2 * fraction):
+            return boundary_at + len(boundary)
+    return limit
 
 
 @dataclass
@@ -235,13 +235,13 @@ class Batches:
         go_to(self, state, lambda: len(self._starts))
 
 
-def go_to(batches, state: dict, places) -> None:
+def go_to(batches, state: dict, positions) -> None:
     """Move batches to the place that `state` names; ValueError unless it is one of the epoch's places()."""
     batches.generator.bit_generator.state = state["generator"]
     batches.epoch = state["epoch"] - 1
     batches._begin_epoch()
-    if state["position"] not in range(places() + 1):
-        raise ValueError(f"place {state['position']!r} in an epoch of {places()}")
+    if state["position"] not in range(positions() + 1):
+        raise ValueError(f"place {state['position']!r} in an epoch of {positions()}")
     batches.position = state["position"]
 
 

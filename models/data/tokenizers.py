@@ -15,7 +15,7 @@ import json
 import re
 from collections import Counter
 
-from tinytensor.cpython.distribution import install
+from tinytensor.platform.distribution import install
 
 UNKNOWN = "\ufffd"  # the Unicode replacement character: an unknown decodes to it
 
@@ -30,7 +30,7 @@ class Tokenizer:
     `special` maps the name of each special token to its id; `unknown` is the id of the unknown token.
     """
 
-    kind = ""
+    scheme = ""
 
     def __init__(self, pieces, special=()):
         for named, held in (("pieces", pieces), ("special", special)):  # a checkpoint may hold anything
@@ -97,7 +97,7 @@ class Tokenizer:
 
     def to_dict(self) -> dict:
         """Everything needed to build the tokenizer again, as JSON can hold it; see `tokenizer_from_dict`."""
-        return {"kind": self.kind, "special": list(self.special), "pieces": self.tokens[self.unknown + 1 :]}
+        return {"kind": self.scheme, "special": list(self.special), "pieces": self.tokens[self.unknown + 1 :]}
 
     @classmethod
     def from_dict(cls, d: dict):
@@ -122,7 +122,7 @@ class Tokenizer:
 class CharTokenizer(Tokenizer):
     """One token per character."""
 
-    kind = "char"
+    scheme = "char"
 
     @staticmethod
     def split(text):
@@ -135,7 +135,7 @@ class WordTokenizer(Tokenizer):
     "The cat  sat." is "The", " cat", " ", " sat", "." : with the spaces kept, joining the pieces gives the text back.
     """
 
-    kind = "word"
+    scheme = "word"
     PIECES = r" ?\w+| ?[^\w\s]|\s"
 
     @staticmethod
@@ -159,7 +159,7 @@ class BPETokenizer(Tokenizer):
     100. Merges stay inside the pieces that `pattern` cuts a text into. The `tokenizers` library does the work.
     """
 
-    kind = "bpe"
+    scheme = "bpe"
 
     # A word, a run of punctuation, or one character of white space. Measured with toth-tiny on the default corpus
     # (3,000 steps of 16 windows), held-out nats per character: 1.25 so, and if white space merges too; 1.26 if words
@@ -232,7 +232,7 @@ class GivenTokenizer(Tokenizer):
     `encode` raises TextError for a character outside the vocabulary.
     """
 
-    kind = "given"
+    scheme = "given"
 
     def __init__(self, pieces):
         super().__init__(pieces)
@@ -251,7 +251,7 @@ class GivenTokenizer(Tokenizer):
         return set(piece) <= self._ids.keys()
 
     def to_dict(self):
-        return {"kind": self.kind, "pieces": self.tokens}
+        return {"kind": self.scheme, "pieces": self.tokens}
 
     @classmethod
     def from_dict(cls, d):
@@ -265,7 +265,7 @@ class LibraryTokenizer(Tokenizer):
     leaves out the ids between them. Its special tokens (<|endoftext|>) may stand in a text; `decode` drops them.
     """
 
-    kind, unknown, special = "library", -1, {}
+    scheme, unknown, special = "library", -1, {}
 
     def __init__(self, described: str, vocab_size: int | None = None):
         self.described = described
@@ -303,7 +303,7 @@ class LibraryTokenizer(Tokenizer):
         return "\n" if self.encode("\n") else next((t for i in sorted(self._known) if (t := self.decode([i]))), "")
 
     def to_dict(self):
-        return {"kind": self.kind, "described": self.described, "vocab_size": self._size}
+        return {"kind": self.scheme, "described": self.described, "vocab_size": self._size}
 
     @classmethod
     def from_dict(cls, d):
@@ -315,8 +315,8 @@ class LibraryTokenizer(Tokenizer):
         return f"LibraryTokenizer(vocab_size={self.vocab_size})"
 
 
-KINDS = {cls.kind: cls for cls in (CharTokenizer, WordTokenizer, BPETokenizer)}  # those that a text trains
-ALL_KINDS = KINDS | {cls.kind: cls for cls in (GivenTokenizer, LibraryTokenizer)}  # the others come with a model
+KINDS = {cls.scheme: cls for cls in (CharTokenizer, WordTokenizer, BPETokenizer)}  # those that a text trains
+ALL_KINDS = KINDS | {cls.scheme: cls for cls in (GivenTokenizer, LibraryTokenizer)}  # the others come with a model
 
 
 def tokenizer_from_dict(d: dict) -> Tokenizer:

@@ -16,7 +16,7 @@ class Cache:
         shape = batch, config.H, config.C, config.K
         self.at = zeros(1, dtype=int64)  # how many tokens are known, in a tensor: a recorded step counts too
         self.layers = [(zeros(shape, dtype=dtype), zeros(shape, dtype=dtype)) for _ in range(config.L)]  # K and V
-        self.places = arange(config.C)
+        self.positions = arange(config.C)
 
     def clear(self) -> None:
         """Forget all tokens; the memory stays where it is."""
@@ -25,7 +25,7 @@ class Cache:
     @property
     def filled(self) -> Tensor:
         """Which places hold a token, including the one that is being added: (C,)."""
-        return self.places <= self.at
+        return self.positions <= self.at
 
     def remember(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Store keys and values of new tokens, (B, H, n, K) each; return them with those of earlier tokens."""

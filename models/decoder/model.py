@@ -110,7 +110,7 @@ class Decoder(nn.Module):
         if self.O is not None:
             scaled_normal(self.O, self.config.D)
 
-    # ------------------------------------------------------------------------------------------------- the switches
+    # --- The switches
 
     @property
     def output(self) -> Tensor:
@@ -135,7 +135,7 @@ class Decoder(nn.Module):
         """Dropout of the embedding."""
         return functional.dropout(Z, self.config.dropout, self.training)
 
-    # ----------------------------------------------------------------------------------------------------- the forward
+    # --- The forward
 
     def embed(self, tokens: Tensor, at: Tensor | None = None) -> Tensor:
         """Z (B, C, D) of tokens (B, C) that stand at the positions 0, 1, ..., or of one that stands at `at` (1,)."""

@@ -167,9 +167,9 @@ def until(pieces: Iterable[str], stops: list[str]) -> Iterator[str]:
     text = ""
     for piece in pieces:
         text += piece
-        found = [place for stop in stops if (place := text.find(stop)) >= 0]
-        if found:
-            yield text[: min(found)]
+        ends = [end for stop in stops if (end := text.find(stop)) >= 0]
+        if ends:
+            yield text[: min(ends)]
             return
         kept = max((n for stop in stops for n in range(len(stop)) if text.endswith(stop[:n])), default=0)
         yield text[: len(text) - kept]

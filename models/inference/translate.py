@@ -133,7 +133,7 @@ def beam_search(
                 finished.append((rows[parent], normalised(scores[parent, word], n)))
             elif len(kept) < beam:
                 kept.append((parent, word))
-        finished = sorted(finished, key=lambda found: -found[1])[:beam]
+        finished = sorted(finished, key=lambda hypothesis: -hypothesis[1])[:beam]
         log_p = np.array([scores[parent, word] for parent, word in kept])
         if not kept or (len(finished) == beam and finished[-1][1] >= normalised(log_p.max(), limit)):
             break
@@ -145,15 +145,15 @@ def beam_search(
     return finished
 
 
-# ------------------------------------------------------------------------------------------------- looking inside
+# --- Looking inside
 
 
 def cross_attention(model: Transformer, source: list[int], output: list[int]) -> np.ndarray:
     """How each word of an output, STOP included, attends to the source: (N, h, n_output + 1, n_input)."""
     seen = []
 
-    def look(module, given, _):
-        seen.append(module.weights(*given[:3]))
+    def look(module, inputs, _):
+        seen.append(module.weights(*inputs[:3]))
 
     _run(model, source, output, [(stack.attention, look) for stack in model.decoder])
     return np.concatenate([weights.numpy() for weights in seen])
@@ -165,8 +165,8 @@ def residual_stream(model: Transformer, source: list[int], output: list[int]) ->
     for name, module in model.named_modules():
         if name.rpartition(".")[2].startswith("add_"):
 
-            def look(module, given, after, name=name):
-                seen.append((name.replace("add_", ""), given[0][0], after[0]))
+            def look(module, inputs, after, name=name):
+                seen.append((name.replace("add_", ""), inputs[0][0], after[0]))
 
             looks.append((module, look))
     _run(model, source, output, looks)

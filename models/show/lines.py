@@ -63,10 +63,10 @@ class Table:
 
     def value(self, op, inputs, key, tex, said, letters, equation, formula, **options) -> str:
         """Add a value and the operation that computes it from `inputs`, of which None are left out."""
-        given = tuple(name for name in inputs if name is not None)
-        lines = backward(op, [self.tex(name) for name in given], tex, options)
+        used = tuple(name for name in inputs if name is not None)
+        lines = backward(op, [self.tex(name) for name in used], tex, options)
         key = self._add(key, tex, said, letters, equation, formula)
-        self.operations.append(Operation(op, given, key, options, lines))
+        self.operations.append(Operation(op, used, key, options, lines))
         return key
 
     def _add(self, key, tex, said, letters, equation, formula, weight=None) -> str:
@@ -88,7 +88,7 @@ class Table:
         }
 
 
-# ------------------------------------------------------------------------------------------- the lines of equation (17)
+# --- The lines of equation (17)
 
 # For each input, the adjoint that an operation sends it: 0, 1, 2 are the inputs, y is the output, d(...) the adjoint.
 SENT = {
@@ -126,18 +126,18 @@ SENT = {
 def backward(op: str, inputs: list[str], output: str, options: dict) -> tuple[str, ...]:
     """The line of (17) for each input of an operation, in LaTeX, with the names of the variables."""
     special = ("rms", "transposed", "scaled", "smoothing")
-    kind = next((name for name in special if options.get(name) not in (None, False)), op)
+    rule = next((name for name in special if options.get(name) not in (None, False)), op)
     lines = []
-    for line in SENT[kind][: len(inputs)]:
+    for line in SENT[rule][: len(inputs)]:
         line = line.replace(r"\gamma ", "") if len(inputs) == 1 else line  # this norm has no gamma
-        for place, name in [*enumerate(inputs), ("y", output)]:
+        for index, name in [*enumerate(inputs), ("y", output)]:
             adjoint = rf"\frac{{\partial \mathcal{{L}}}}{{\partial {name}}}"
-            line = line.replace(f"d({place})", adjoint).replace(f"{{{place}}}", f"{{{name}}}")
+            line = line.replace(f"d({index})", adjoint).replace(f"{{{index}}}", f"{{{name}}}")
         lines.append(line)
     return tuple(lines)
 
 
-# --------------------------------------------------------------------------------------------------------- the modules
+# --- The modules
 
 # What a document calls a variable: LaTeX, read aloud, shape, equation, formula. In a formula <0> is the first input,
 # and what stands in [ ] belongs to a bias that the module may lack.
@@ -169,9 +169,9 @@ class Lines:
     def value(self, op: str, inputs: list[str | None], key: str, **options) -> str:
         """Add a value and its operation; the last input is None if the module has no bias."""
         tex, said, letters, equation, formula = self.names[key]
-        for place, name in enumerate(inputs):
+        for index, name in enumerate(inputs):
             if name is not None:
-                formula = formula.replace(f"<{place}>", self.made.tex(name))
+                formula = formula.replace(f"<{index}>", self.made.tex(name))
         formula = re.sub(r" ?\[(.*?)\]", "" if inputs[-1] is None else r" \1", formula)
         return self.made.value(op, inputs, self.at + key, tex, said, letters, equation, formula, **options)
 

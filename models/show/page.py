@@ -21,8 +21,8 @@ from models.show.lines import Table
 from models.show.program import table
 from models.transformer import Transformer
 from tinytensor import Tensor
+from tinytensor.display.typeset import mathml, split
 from tinytensor.io.serialization import write_atomically
-from tinytensor.tools.typeset import mathml, split
 
 LARGEST = 8_000_000  # bytes of a page
 PROGRAM = ("operations.js", "program.js", "worker.js")  # what a worker runs, too
@@ -94,14 +94,14 @@ def show(
     return path
 
 
-# ------------------------------------------------------------------------------------------------------------ checks
+# --- Checks
 
 
 def check_tokenizer(tokenizer: Tokenizer, name: str, V: int) -> None:
     """Raise ValueError for a tokenizer of another vocabulary (`name` is V), or one that tokenizer.js cannot follow."""
     if tokenizer.vocab_size != V:
         raise ValueError(f"show: the tokenizer knows {tokenizer.vocab_size} tokens, but the model has {name} = {V}")
-    if tokenizer.kind not in KINDS:
+    if tokenizer.scheme not in KINDS:
         raise ValueError("show: the page cannot follow the tokenizer of an imported model")
     pattern = getattr(tokenizer, "pattern", BPETokenizer.PIECES)
     if pattern not in (BPETokenizer.PIECES, pairs.PATTERN):
@@ -122,7 +122,7 @@ def first_text(tokenizer: Tokenizer, model: Decoder, text: str | None) -> str:
     if len(tokens) > C:
         raise ValueError(f"show: the text has {len(tokens)} tokens, but the context holds C = {C}: give a shorter one")
     if tokenizer.unknown_count(tokens):
-        pieces = tokenizer.split(text) if tokenizer.kind == "word" else text
+        pieces = tokenizer.split(text) if tokenizer.scheme == "word" else text
         _refuse_unknown({piece for piece in pieces if piece not in tokenizer.tokens})
     return text
 
@@ -182,7 +182,7 @@ def _fitting(tokenizer: Tokenizer, C: int, text: str) -> str:
     return "".join(pieces)
 
 
-# ---------------------------------------------------------------------------------------------------------- the data
+# --- The data
 
 
 def _as_cube(shape: tuple[int, ...]) -> list[int]:
@@ -224,7 +224,7 @@ def _formula(latex: str) -> str:
     return " ".join(escape(text) if words else mathml(text) for text, words in split(latex))
 
 
-# ---------------------------------------------------------------------------------------------------------- the file
+# --- The file
 
 
 def _page(data: dict) -> str:

@@ -38,23 +38,23 @@ class UnknownModule(ValueError):
 
 def table(model: Module) -> Table:
     """The table of a decoder or an encoder-decoder; UnknownModule if a part of it is none of its document's."""
-    kinds = {Decoder: (OF_DECODERS, _decoder), Transformer: (OF_TRANSFORMERS, _transformer)}
-    if type(model) not in kinds:
+    known_models = {Decoder: (OF_DECODERS, _decoder), Transformer: (OF_TRANSFORMERS, _transformer)}
+    if type(model) not in known_models:
         raise UnknownModule(
             f"show: a {type(model).__name__} was given; expected a Decoder of models.decoder or a Transformer of "
             "models.transformer, and no subclass of them"
         )
-    known, make = kinds[type(model)]
+    known, make = known_models[type(model)]
     for name, module in model.named_modules():
         if type(module) not in known:
-            names = ", ".join(kind.__name__ for kind in known)
+            names = ", ".join(cls.__name__ for cls in known)
             raise UnknownModule(
                 f"show: {name} is a {type(module).__name__}, and there are no equations for it; known are {names}"
             )
     return make(model)
 
 
-# --------------------------------------------------------------------------------------------------- the decoder of 003
+# --- The decoder of 003
 
 
 def _decoder(model: Decoder) -> Table:
@@ -163,7 +163,7 @@ def _head(made: Table, w: Decoder, Z: str) -> None:
     loss(lines, L, mean=True)
 
 
-# ----------------------------------------------------------------------------------------- the encoder-decoder of 004
+# --- The encoder-decoder of 004
 
 ATTENTIONS = {  # by half and attribute: the letters over its weights in 004, the part, and what goes before its keys
     ("encoder", "attention"): ("E", "", ""),
@@ -243,12 +243,12 @@ class Stack:
         if first:
             made.begin(f"Normalize before Z {self.i},{k}")
             rows = norm(made, *gain, X, f"N{k}", self.called("N", k, "002"), about)
-        found = self.feed_forward(rows, k) if name == "ffn" else self.attention(name, k, rows, source)
+        sublayer = self.feed_forward(rows, k) if name == "ffn" else self.attention(name, k, rows, source)
         made.begin("Add" if first else "Add and normalize")
         letter, equation = ("Z", "002") if first else ("R", "004 Training")
         names = self.called(letter, k + 1, equation)
-        formula = f"{names[0]} = {made.tex(X)} + {made.tex(found)}"
-        total = made.value("add", [X, found], f"{letter}{k + 1}", *names, formula)
+        formula = f"{names[0]} = {made.tex(X)} + {made.tex(sublayer)}"
+        total = made.value("add", [X, sublayer], f"{letter}{k + 1}", *names, formula)
         return total if first else norm(made, *gain, total, f"Z{k + 1}", self.called("Z", k + 1, "004 Training"), about)
 
     def feed_forward(self, rows: str, k: int) -> str:

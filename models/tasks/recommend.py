@@ -53,9 +53,9 @@ class RecommendTask(Task):
         group.add_argument("--columns", metavar="NAME,NAME,NAME", type=columns(3), help=which)
 
     @classmethod
-    def begin(cls, config, given, name, known=None):
-        file = str(given["sequences"].resolve()) if "sequences" in given else None
-        chosen = given.get("columns")
+    def begin(cls, config, flags, name, known=None):
+        file = str(flags["sequences"].resolve()) if "sequences" in flags else None
+        chosen = flags.get("columns")
         sequences = _sequences(file, chosen, say)
         if known is not None:
             check_known(
@@ -82,7 +82,7 @@ class RecommendTask(Task):
         return super().options(state) | {"columns": state.get("columns")}
 
     @classmethod
-    def recipe(cls, config, given):
+    def recipe(cls, config, flags):
         return {"steps": 3000, "batch_size": 64, "lr": 0.2 / config.D, "evaluate_every": 500}
 
     def fingerprint(self):
@@ -143,7 +143,7 @@ class RecommendTask(Task):
             for before, item in zip([None, *row[:-3]], row[:-2]):
                 popular[item] += 1
                 follows[before][item] += 1
-        found = defaultdict(list)
+        ranks_by_name = defaultdict(list)
         model.eval()
         for first, (x, y) in zip(range(0, len(self.rows), 256), self._last(self.rows, 256)):
             rows = self.rows[first : first + 256]
@@ -154,8 +154,8 @@ class RecommendTask(Task):
             with no_grad():
                 logits = model(tensor(x))[0].numpy()[y != IGNORE_INDEX]  # (users, V)
             for name, scores in ("popularity", popular[None]), ("Markov chain", chain), ("this model", logits):
-                found[name].append(rank(np.broadcast_to(scores, logits.shape), [row[-1] for row in rows]))
-        return {name: np.concatenate(ranks) for name, ranks in found.items()}
+                ranks_by_name[name].append(rank(np.broadcast_to(scores, logits.shape), [row[-1] for row in rows]))
+        return {name: np.concatenate(ranks) for name, ranks in ranks_by_name.items()}
 
 
 class _Batches(PairBatches):
@@ -207,10 +207,10 @@ def _sequences(file: str | None, chosen: Columns | None, note) -> dict[str, list
         else:
             bad.append((number, "a user, an item and a time (a number or an ISO date) are needed"))
     report_lines(file, bad, False, note)
-    found = defaultdict(list)
+    items_by_user = defaultdict(list)
     for _, user, item in sorted(rows, key=lambda row: row[0]):
-        found[user].append(item)
-    return found
+        items_by_user[user].append(item)
+    return items_by_user
 
 
 def _usual_columns(file: str, table: str, between: str) -> Columns:
@@ -221,9 +221,9 @@ def _usual_columns(file: str, table: str, between: str) -> Columns:
     header = [cell.strip() for cell in next(tables.lines(file, table, between), (0, []))[1]]
     names = {what: [name for name in header if name.lower() in usual] for what, usual in USUAL.items()}
     if all(names.values()):
-        return tuple(found[0] for found in names.values())
+        return tuple(candidates[0] for candidates in names.values())
     if between == "," or any(names.values()):
-        missing = ", ".join(what for what, found in names.items() if not found)
+        missing = ", ".join(what for what, candidates in names.items() if not candidates)
         raise TextError(
             f"{file}: the first line must name the columns user, item and time; not there: {missing}. "
             "Say with --columns which they are"
@@ -249,14 +249,14 @@ def generated(generator: np.random.Generator, users: int = 2000, genres: int = 1
     chosen = {}
     for user in range(users):
         interests = generator.choice(genres, 2, replace=False)
-        places, now = generator.integers(size, size=2), 0
+        positions, now = generator.integers(size, size=2), 0
         chosen[f"user-{user}"] = items = []
         for _ in range(generator.integers(12, 30)):
             if generator.random() < 0.1:
-                genre, place = generator.integers(genres), generator.integers(size)
+                genre, position = generator.integers(genres), generator.integers(size)
             else:
                 now = 1 - now if generator.random() < 0.8 else now
-                places[now] = (places[now] + 1) % size
-                genre, place = interests[now], places[now]
-            items.append(f"genre-{genre}-{place}")
+                positions[now] = (positions[now] + 1) % size
+                genre, position = interests[now], positions[now]
+            items.append(f"genre-{genre}-{position}")
     return chosen

@@ -54,7 +54,7 @@ class Task:
         self.config, self.tokenizer, self.file = config, tokenizer, file
         self.attempt = Attempts()
 
-    # --------------------------------------------------------------------------------------------- how it is made
+    # --- How it is made
 
     @classmethod
     def add_options(cls, group) -> None:
@@ -62,7 +62,7 @@ class Task:
         raise NotImplementedError
 
     @classmethod
-    def begin(cls, config, given: dict, name: str, known: Tokenizer | None = None) -> "Task":
+    def begin(cls, config, flags: dict, name: str, known: Tokenizer | None = None) -> "Task":
         """The task from the given options, with the configuration called `name`, which they change.
 
         With `known`, the tokenizer of an earlier run, the vocabulary is that of this run, and V that of `config`.
@@ -85,12 +85,12 @@ class Task:
         raise NotImplementedError
 
     @classmethod
-    def configuration(cls, given: dict) -> str:
+    def configuration(cls, flags: dict) -> str:
         """The name of the configuration to begin with."""
-        return given.get("config", cls.default)
+        return flags.get("config", cls.default)
 
     @classmethod
-    def recipe(cls, config, given: dict) -> dict:
+    def recipe(cls, config, flags: dict) -> dict:
         """Settings that this task uses in place of the defaults, if no option sets them."""
         return {}
 
@@ -107,7 +107,7 @@ class Task:
         """A fingerprint by which a resumed run recognises its data: {"tokens", "sha256"}."""
         raise NotImplementedError
 
-    # ------------------------------------------------------------------------------------------------ for the Trainer
+    # --- For the Trainer
 
     def build(self) -> nn.Module:
         return self.Model(self.config)
@@ -132,7 +132,7 @@ class Task:
         logits, _ = model(x)
         return functional.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=IGNORE_INDEX, reduction="sum")
 
-    # ----------------------------------------------------------------------------------------------------- for people
+    # --- For people
 
     def describe(self) -> list[str]:
         """Lines about the data."""
@@ -160,13 +160,15 @@ def check_known(counts: Counter[str], known: Callable[[str], bool], what: str, r
     lacking = [piece for piece, _ in counts.most_common() if not known(piece)]
     times, total = sum(counts[piece] for piece in lacking), counts.total()
     shown = ", ".join(map(repr, lacking[:10])) + (f" and {len(lacking) - 10} more" if len(lacking) > 10 else "")
-    told = f"{what} of these data that the vocabulary of the earlier run lacks: {shown} ({times:,} of {total:,} places)"
+    problem = (
+        f"{what} of these data that the vocabulary of the earlier run lacks: {shown} ({times:,} of {total:,} places)"
+    )
     if lacking and not replaced:
-        raise TextError(f"{told}; it has no unknown token for them: take them out, or train without --init-from")
+        raise TextError(f"{problem}; it has no unknown token for them: take them out, or train without --init-from")
     if 2 * times > total:
-        raise TextError(f"{told}; there is too little to learn from: train a new model, without --init-from")
+        raise TextError(f"{problem}; there is too little to learn from: train a new model, without --init-from")
     if lacking:
-        say(f"{told}; each becomes the unknown token")
+        say(f"{problem}; each becomes the unknown token")
 
 
 def fingerprint(rows: Iterable[Iterable[int]]) -> dict:

@@ -42,53 +42,55 @@ class TextTask(Task):
         inputs += "(models/README.md)"
         group.add_argument("--text", metavar="FILE", type=data_path, help=inputs)
         group.add_argument("--field", metavar="NAME", help=f"field of a .jsonl file (default: {sources.FIELD})")
-        kinds = "kind of the tokens (default: bpe; char for nano and micro)"
-        group.add_argument("--tokenizer", choices=list(KINDS), help=kinds)
+        about = "kind of the tokens (default: bpe; char for nano and micro)"
+        group.add_argument("--tokenizer", choices=list(KINDS), help=about)
 
     @classmethod
-    def begin(cls, config, given, name, known=None):
+    def begin(cls, config, flags, name, known=None):
         if known is not None:
-            return cls._beginning_with(config, given, known)
-        if "text" in given and sources.holds_tokens(given["text"]):
-            return cls._of_tokens(config, given)
-        kind = given.get("tokenizer", "char" if name in MADE_FOR_CHARACTERS else "bpe")
-        vocabulary = config.V if kind == "bpe" else given.get("V")  # without --V all characters or words
-        file = str(given["text"].resolve()) if "text" in given else None
-        options = {"exact": "V" in given} if kind == "bpe" else {}  # without --V a text may yield a smaller vocabulary
-        field = given.get("field")
-        corpus = text.prepare(_documents(file, field), KINDS[kind], vocabulary, **options)
+            return cls._beginning_with(config, flags, known)
+        if "text" in flags and sources.holds_tokens(flags["text"]):
+            return cls._of_tokens(config, flags)
+        scheme = flags.get("tokenizer", "char" if name in MADE_FOR_CHARACTERS else "bpe")
+        vocabulary = config.V if scheme == "bpe" else flags.get("V")  # without --V all characters or words
+        file = str(flags["text"].resolve()) if "text" in flags else None
+        options = (
+            {"exact": "V" in flags} if scheme == "bpe" else {}
+        )  # without --V a text may yield a smaller vocabulary
+        field = flags.get("field")
+        corpus = text.prepare(_documents(file, field), KINDS[scheme], vocabulary, **options)
         V = corpus.tokenizer.vocab_size
-        if kind == "bpe" and vocabulary > V:
+        if scheme == "bpe" and vocabulary > V:
             say(f"the vocabulary has {V} tokens instead of {vocabulary}: this text yields no more")
-        if "V" in given and given["V"] != V:
-            raise TextError(f"--V {given['V']}: this text has only {V} different tokens ({kind}); leave --V out")
+        if "V" in flags and flags["V"] != V:
+            raise TextError(f"--V {flags['V']}: this text has only {V} different tokens ({scheme}); leave --V out")
         text.check_context(corpus.train, corpus.heldout, config.C)
         return cls(config.replace(V=V), corpus, file, field)
 
     @classmethod
-    def _of_tokens(cls, config, given, known=None):
+    def _of_tokens(cls, config, flags, known=None):
         """The task of files of tokens, whose vocabulary lies beside them; with `known` it must be an earlier run's."""
         for option in ("tokenizer", "field") if known is None else ("field",):
-            if option in given:
-                raise TextError(f"--{option}: {given['text']} holds tokens already; leave --{option} out")
-        corpus = sources.tokens(given["text"])
+            if option in flags:
+                raise TextError(f"--{option}: {flags['text']} holds tokens already; leave --{option} out")
+        corpus = sources.tokens(flags["text"])
         if known is not None:
-            sources.check_vocabulary(given["text"], corpus.tokenizer, known)
+            sources.check_vocabulary(flags["text"], corpus.tokenizer, known)
             corpus.tokenizer = known
         V = corpus.tokenizer.vocab_size
-        if given.get("V", V) != V:
-            raise TextError(f"--V {given['V']}: the vocabulary of {given['text']} has {V} tokens; leave --V out")
+        if flags.get("V", V) != V:
+            raise TextError(f"--V {flags['V']}: the vocabulary of {flags['text']} has {V} tokens; leave --V out")
         text.check_context(corpus.train, corpus.heldout, config.C)
-        return cls(config.replace(V=V), corpus, str(given["text"].resolve()))
+        return cls(config.replace(V=V), corpus, str(flags["text"].resolve()))
 
     @classmethod
-    def _beginning_with(cls, config, given, known):
+    def _beginning_with(cls, config, flags, known):
         """The task with the vocabulary of an earlier run."""
-        if "text" in given and sources.holds_tokens(given["text"]):
-            return cls._of_tokens(config, given, known)
-        file, field = str(given["text"].resolve()) if "text" in given else None, given.get("field")
+        if "text" in flags and sources.holds_tokens(flags["text"]):
+            return cls._of_tokens(config, flags, known)
+        file, field = str(flags["text"].resolve()) if "text" in flags else None, flags.get("field")
         documents = _documents(file, field)
-        words = known.kind == WordTokenizer.kind
+        words = known.scheme == WordTokenizer.scheme
         pieces = Counter(piece for document in documents for piece in (known.split(document) if words else document))
         check_known(pieces, known.knows, "words" if words else "characters", replaced=known.unknown >= 0)
         corpus = text.prepare(documents, known)
@@ -137,12 +139,12 @@ class TextTask(Task):
         return cls(config.replace(C=min(config.C, len(tokens) - 1)), corpus, str(file), field)
 
     @classmethod
-    def recipe(cls, config, given):
+    def recipe(cls, config, flags):
         """AdamW needs smaller steps for a wider model, eq. (18) as it stands large ones and no decay.
 
         The rate and the decay of 0.1 are the best of six runs of toth-tiny on the default corpus, of 4,000 steps each.
         """
-        sgd = given.get("optimizer") == "sgd"
+        sgd = flags.get("optimizer") == "sgd"
         return {"lr": 1.5, "weight_decay": 0.0} if sgd else {"lr": 0.48 / config.D}
 
     def fingerprint(self):

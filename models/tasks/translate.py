@@ -14,7 +14,7 @@ from models.transformer import CONFIGS, PAD, Config, Transformer
 from tinytensor.nn import functional
 from tinytensor.viz import plots
 
-KINDS = {kind.kind: kind for kind in (WordTokenizer, BPETokenizer)}
+KINDS = {cls.scheme: cls for cls in (WordTokenizer, BPETokenizer)}
 PIECES = 2000  # size of the vocabulary of a user's own pairs, if no option gives it
 
 Data = tuple[list[Pair], dict[str, list[Pair]]]  # training pairs; held-out pairs by the name of the part
@@ -70,22 +70,24 @@ class TranslateTask(Task):
         which = "which columns, from 1, or their names (default: source,target; else 1,2, or 2,4 beside numbers)"
         group.add_argument("--columns", metavar="N,N", type=columns(2), help=which)
         group.add_argument("--strict", action="store_true", help="refuse a file with bad lines (default: skip them)")
-        kinds = "kind of the tokens (default: word; bpe for your own pairs)"
-        group.add_argument("--tokenizer", choices=list(KINDS), help=kinds)
+        about = "kind of the tokens (default: word; bpe for your own pairs)"
+        group.add_argument("--tokenizer", choices=list(KINDS), help=about)
 
     @classmethod
-    def begin(cls, config, given, name, known=None):
-        file = str(given["pairs"].resolve()) if "pairs" in given else None
-        reading = {"columns": given.get("columns"), "strict": given.get("strict", False)}
+    def begin(cls, config, flags, name, known=None):
+        file = str(flags["pairs"].resolve()) if "pairs" in flags else None
+        reading = {"columns": flags.get("columns"), "strict": flags.get("strict", False)}
         data = read(file, reading, say)
         if known is not None:
-            found = [pair for part in (data[0], *data[1].values()) for pair in part]
-            words = Counter(word for pair in found for side in (pair.source, pair.target) for word in pairs.words(side))
+            all_pairs = [pair for part in (data[0], *data[1].values()) for pair in part]
+            words = Counter(
+                word for pair in all_pairs for side in (pair.source, pair.target) for word in pairs.words(side)
+            )
             check_known(words, known.knows, "words")
             return cls(config, known, file, reading, data)
-        kind = KINDS[given.get("tokenizer", "word" if file is None else "bpe")]
-        size = given.get("n_vol", PIECES if kind is BPETokenizer else None)
-        tokenizer = pairs.train_tokenizer(kind, data[0], size)
+        tokenizer_class = KINDS[flags.get("tokenizer", "word" if file is None else "bpe")]
+        size = flags.get("n_vol", PIECES if tokenizer_class is BPETokenizer else None)
+        tokenizer = pairs.train_tokenizer(tokenizer_class, data[0], size)
         return cls(config.replace(n_vol=tokenizer.vocab_size), tokenizer, file, reading, data)
 
     @classmethod
@@ -95,11 +97,11 @@ class TranslateTask(Task):
         return cls(config, tokenizer, file, reading, read(file, reading, say))
 
     @classmethod
-    def configuration(cls, given):
-        return given.get("config", "pairs" if "pairs" in given else cls.default)
+    def configuration(cls, flags):
+        return flags.get("config", "pairs" if "pairs" in flags else cls.default)
 
     @classmethod
-    def recipe(cls, config, given):
+    def recipe(cls, config, flags):
         return {
             "steps": 3000,
             "batch_size": 64,
@@ -150,10 +152,10 @@ class TranslateTask(Task):
         for name, part in self.heldout.items():
             with self.attempt(f"the translations of the part {name!r}"):
                 sources, references = _references(part)
-                found = translate_sentences(model, self.tokenizer, sources)
-                exact, bleu, chrf = scores(found, references)
+                translations = translate_sentences(model, self.tokenizer, sources)
+                exact, bleu, chrf = scores(translations, references)
                 print(f"{name}, {len(sources):,} sentences: exact {exact:.2%}, BLEU {bleu:.2f}, chrF {chrf:.2f}")
-                lines = [f"{s}\t{t}\t{' | '.join(r)}\n" for s, t, r in zip(sources, found, references)]
+                lines = [f"{s}\t{t}\t{' | '.join(r)}\n" for s, t, r in zip(sources, translations, references)]
                 table = "source\tfound\texpected\n" + "".join(lines)
                 (folder / tables[name]).write_text(table, encoding="utf-8")
         shown = self._shown_sentence()
@@ -178,12 +180,12 @@ class TranslateTask(Task):
         part = dict(zip(*_references(self.heldout["held out"])))
         sources = [first, *[source for source in list(part)[:5] if source != first]]
         tokens = [pairs.encode(self.tokenizer, source) for source in sources]
-        found = translate(model, tokens, limit=limit)
-        lines = [f"{s} → {pairs.decode(self.tokenizer, words)}" for s, words in zip(sources, found)]
+        translations = translate(model, tokens, limit=limit)
+        lines = [f"{s} → {pairs.decode(self.tokenizer, words)}" for s, words in zip(sources, translations)]
         lines[1:] = [f"{line}   (right: {' | '.join(part[s])})" for line, s in zip(lines[1:], sources[1:])]
         about = "Translations, likeliest word by likeliest word; attention is that of the first one to its source."
-        rows = [*pairs.labels(self.tokenizer, found[0]), "<stop>" if len(found[0]) < limit else "…"]
-        maps = cross_attention(model, tokens[0], found[0])
+        rows = [*pairs.labels(self.tokenizer, translations[0]), "<stop>" if len(translations[0]) < limit else "…"]
+        maps = cross_attention(model, tokens[0], translations[0])
         return Glimpse(about, "\n".join(lines), maps, rows, pairs.labels(self.tokenizer, tokens[0]))
 
     def example(self):
@@ -209,32 +211,32 @@ def read(file: str | None, reading: dict, note) -> Data:
 
 def _references(part: list[Pair]) -> tuple[list[str], list[list[str]]]:
     """Each source sentence once, with all its translations."""
-    found: dict[str, list[str]] = {}
+    targets: dict[str, list[str]] = {}
     for pair in part:
-        found.setdefault(pair.source, []).append(pair.target)
-    return list(found), list(found.values())
+        targets.setdefault(pair.source, []).append(pair.target)
+    return list(targets), list(targets.values())
 
 
 def translate_sentences(model: Transformer, tokenizer: Tokenizer, sentences: list[str], **how) -> list[str]:
     """The translations, computed side by side, sentences of about one length together."""
     tokens = [pairs.encode(tokenizer, sentence) for sentence in sentences]
     order = sorted(range(len(tokens)), key=lambda i: len(tokens[i]))
-    found = [""] * len(tokens)
+    translations = [""] * len(tokens)
     for first in range(0, len(order), 256):
         chosen = order[first : first + 256]
         for i, words in zip(chosen, translate(model, [tokens[i] for i in chosen], **how)):
-            found[i] = pairs.decode(tokenizer, words)
-    return found
+            translations[i] = pairs.decode(tokenizer, words)
+    return translations
 
 
-def scores(found: list[str], references: list[list[str]]) -> tuple[float, float, float]:
+def scores(translations: list[str], references: list[list[str]]) -> tuple[float, float, float]:
     """(part that equals a reference, BLEU, chrF); the last two by sacrebleu, from 0 to 100."""
     from sacrebleu.metrics import BLEU, CHRF
 
     most = max(map(len, references))
     columns = [[r[i] if i < len(r) else None for r in references] for i in range(most)]  # as sacrebleu wants them
-    exact = sum(sentence in r for sentence, r in zip(found, references)) / len(found)
-    return exact, BLEU().corpus_score(found, columns).score, CHRF().corpus_score(found, columns).score
+    exact = sum(sentence in r for sentence, r in zip(translations, references)) / len(translations)
+    return exact, BLEU().corpus_score(translations, columns).score, CHRF().corpus_score(translations, columns).score
 
 
 def draw_attention(model: Transformer, tokenizer: Tokenizer, sentence: str, path: Path, **how) -> str:

@@ -29,10 +29,10 @@ from models.attention import lying_side_by_side
 from models.data.tokenizers import TextError
 from models.options import proposed
 from tinytensor import Tensor
-from tinytensor.cpython.systems import sync_directory
 from tinytensor.io.files import writing
 from tinytensor.io.serialization import load_file, save_file, write_atomically
 from tinytensor.nn import Module
+from tinytensor.platform.operating_system import sync_directory
 
 FOLDER = "checkpoints"
 FILES = ("weights.safetensors", "optimizer.safetensors", "state.json")
@@ -98,10 +98,10 @@ def _write(checkpoint: Checkpoint, unfinished: Path, final: Path) -> None:
 
 def still_there(run: Path) -> str:
     """What is there of a run of which something could not be written, and how to go on, for the user."""
-    found = steps(run)
-    if not found:
+    saved = steps(run)
+    if not saved:
         return "the run has no checkpoint yet"
-    return f"the checkpoint of step {found[-1]:,} is there, to go on with: {proposed('train', '--resume', run)}"
+    return f"the checkpoint of step {saved[-1]:,} is there, to go on with: {proposed('train', '--resume', run)}"
 
 
 def _hashes(path: Path) -> dict[str, str]:
@@ -118,7 +118,7 @@ def _steps(folder: Path) -> list[int]:
         names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
     except OSError as error:
         raise CheckpointError(f"{folder} cannot be read: {error.strerror}") from None
-    return sorted(int(found[1]) for name in names if (found := _NAME.fullmatch(name)))
+    return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
 
 
 def steps(run: Path) -> list[int]:
@@ -128,8 +128,8 @@ def steps(run: Path) -> list[int]:
 
 def latest(run: Path) -> Path | None:
     """The last checkpoint of the run in the folder `run`, or None."""
-    found = steps(run)
-    return run / FOLDER / f"step-{found[-1]:08d}" if found else None
+    saved = steps(run)
+    return run / FOLDER / f"step-{saved[-1]:08d}" if saved else None
 
 
 @contextmanager
@@ -168,7 +168,7 @@ def load(run: Path, tensors: tuple[str, ...] = ("weights", "optimizer"), *, step
     with reading(path):
         try:
             manifest = json.loads((path / MANIFEST).read_bytes())
-            changed = [name for name, found in _hashes(path).items() if manifest[name] != found]
+            changed = [name for name, digest in _hashes(path).items() if manifest[name] != digest]
             if changed:
                 raise ValueError(f"{changed[0]} is not the file that was written: its SHA-256 is another")
             state = json.loads((path / "state.json").read_bytes(), parse_int=_whole)

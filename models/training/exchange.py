@@ -57,7 +57,7 @@ def import_folder(folder: Path) -> checkpoint.Checkpoint:
     return checkpoint.Checkpoint(0, weights, {}, state)
 
 
-# --------------------------------------------------------------------------------------------------------- Hugging Face
+# --- Hugging Face
 
 
 def _hugging_face(folder: Path) -> tuple[Config, Tokenizer, dict[str, Tensor]]:
@@ -95,16 +95,16 @@ def _checked(make: Callable[[], Config]) -> Config:
 def _arrays(folder: Path) -> tuple[Iterable[str], Callable[[str], np.ndarray]]:
     """(the names of the weights, a function that reads one of them)."""
     if (folder / INDEX).is_file():
-        places = json_object(folder / INDEX).get("weight_map")
-        if not isinstance(places, dict) or not all(
-            isinstance(file, str) and file == Path(file).name for file in places.values()
+        files_by_name = json_object(folder / INDEX).get("weight_map")
+        if not isinstance(files_by_name, dict) or not all(
+            isinstance(file, str) and file == Path(file).name for file in files_by_name.values()
         ):
             raise ExchangeError(f"{INDEX} has no weight_map from names to files of this folder")
-        files = {file: _stored(folder / file) for file in sorted(set(places.values()))}
-        for name, file in places.items():
+        files = {file: _stored(folder / file) for file in sorted(set(files_by_name.values()))}
+        for name, file in files_by_name.items():
             if name not in files[file].shapes:
                 raise ExchangeError(f"{INDEX} says that {name} is in {file}, where it is not")
-        return places, lambda name: _read(files[places[name]], name)
+        return files_by_name, lambda name: _read(files[files_by_name[name]], name)
     if (folder / WEIGHTS).is_file():
         stored = _stored(folder / WEIGHTS)
         return stored.shapes, lambda name: _read(stored, name)
@@ -161,7 +161,7 @@ def _named_tensors(value: Any, what: str) -> dict[str, Tensor]:
     return value
 
 
-# -------------------------------------------------------------------------------------------------------------- nanoGPT
+# --- NanoGPT
 
 
 def _nanogpt(folder: Path) -> tuple[Config, Tokenizer, dict[str, Tensor]]:
@@ -183,7 +183,7 @@ def _nanogpt(folder: Path) -> tuple[Config, Tokenizer, dict[str, Tensor]]:
     return config, vocabulary(folder, config.V, CHECKPOINT), weights_from(config, tensors, read)
 
 
-# --------------------------------------------------------------------------------------------------------------- export
+# --- Export
 
 
 def export_run(run: Path, folder: Path) -> Config:
@@ -206,8 +206,8 @@ def export_run(run: Path, folder: Path) -> Config:
         folder.mkdir(parents=True, exist_ok=True)
         save_file(weights_for(config, saved.weights), folder / WEIGHTS, {"format": "pt"})
         write_atomically(folder / "tokenizer.json", words.encode())
-        kind = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": config.C}
-        write_atomically(folder / "tokenizer_config.json", json.dumps(kind, indent=2).encode())
+        details = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": config.C}
+        write_atomically(folder / "tokenizer_config.json", json.dumps(details, indent=2).encode())
         write_atomically(folder / "config.json", json.dumps(about, indent=2).encode())
     return config
 

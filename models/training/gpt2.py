@@ -32,7 +32,7 @@ class ExchangeError(CheckpointError):
     """A folder does not hold a model that can be read, or a run cannot be written in the other layout."""
 
 
-# ------------------------------------------------------------------------------------------------------ configurations
+# --- Configurations
 
 
 def config_from(described: dict, tied: bool) -> Config:
@@ -120,14 +120,14 @@ def described(config: Config) -> dict:
         "vocab_size": config.V,
         "layer_norm_epsilon": config.eps,
         "tie_word_embeddings": config.tied,
-        **{f"{place}_pdrop": config.dropout for place in ("attn", "embd", "resid")},
+        **{f"{layer}_pdrop": config.dropout for layer in ("attn", "embd", "resid")},
         "bos_token_id": None,
         "eos_token_id": None,
         "torch_dtype": "float32",
     }
 
 
-# -------------------------------------------------------------------------------------------------------------- weights
+# --- Weights
 
 
 def weights_from(config: Config, names: Iterable[str], read: Callable[[str], np.ndarray]) -> dict[str, Tensor]:
@@ -188,28 +188,28 @@ def weights_for(config: Config, weights: dict[str, Tensor]) -> dict[str, Tensor]
 
     The dictionary is empty afterwards, so that no second copy is held.
     """
-    D, found = config.D, {}
+    D, arrays = config.D, {}
 
     def take(name: str, size: int = 0, value: float = 0.0) -> np.ndarray:
         return weights.pop(name).numpy() if name in weights else np.full(size, value, np.float32)
 
     def norm(here: str, there: str) -> None:
-        found[f"{there}.weight"], found[f"{there}.bias"] = take(f"{here}.weight", D, 1.0), take(f"{here}.bias", D)
+        arrays[f"{there}.weight"], arrays[f"{there}.bias"] = take(f"{here}.weight", D, 1.0), take(f"{here}.bias", D)
 
-    found["wte.weight"], found["wpe.weight"] = take("E"), take("P")
+    arrays["wte.weight"], arrays["wpe.weight"] = take("E"), take("P")
     for i in range(config.L):
         here, there = f"blocks.{i}", f"h.{i}"
         norm(f"{here}.enter", f"{there}.ln_1")
         heads = [take(f"{here}.{letter}").transpose(1, 0, 2).reshape(D, D) for letter in "QKV"]
-        found[f"{there}.attn.c_attn.weight"] = np.concatenate(heads, axis=1)
-        found[f"{there}.attn.c_attn.bias"] = np.concatenate([take(f"{here}.{letter}", D) for letter in "qkv"])
+        arrays[f"{there}.attn.c_attn.weight"] = np.concatenate(heads, axis=1)
+        arrays[f"{there}.attn.c_attn.bias"] = np.concatenate([take(f"{here}.{letter}", D) for letter in "qkv"])
         matrices = (("W", "w", "attn.c_proj", D), ("F", "b", "mlp.c_fc", config.F), ("G", "c", "mlp.c_proj", D))
         for letter, bias, name, out in matrices:
-            found[f"{there}.{name}.weight"] = take(f"{here}.{letter}")
-            found[f"{there}.{name}.bias"] = take(f"{here}.{bias}", out)
+            arrays[f"{there}.{name}.weight"] = take(f"{here}.{letter}")
+            arrays[f"{there}.{name}.bias"] = take(f"{here}.{bias}", out)
         norm(f"{here}.middle", f"{there}.ln_2")
     norm("final", "ln_f")
-    found = {f"transformer.{name}": array for name, array in found.items()}
+    arrays = {f"transformer.{name}": array for name, array in arrays.items()}
     if not config.tied:
-        found["lm_head.weight"] = take("O").T
-    return {name: Tensor.of(array) for name, array in found.items()}
+        arrays["lm_head.weight"] = take("O").T
+    return {name: Tensor.of(array) for name, array in arrays.items()}

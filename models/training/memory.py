@@ -6,7 +6,7 @@ not fit is refused before anything is lost. The figures are lower bounds: a run 
 
 from pathlib import Path
 
-from tinytensor.cpython.systems import memory
+from tinytensor.platform.operating_system import memory
 
 NUMBER = 4  # bytes of a float32
 OF_A_WEIGHT = 4  # the weight, its gradient, and AdamW's two averages
@@ -14,11 +14,11 @@ OF_A_WEIGHT = 4  # the weight, its gradient, and AdamW's two averages
 
 def limit() -> int:
     """The bytes that this process can have: the machine's, or fewer where a limit is set."""
-    found = [memory()]
+    limits = [memory()]
     container = Path("/sys/fs/cgroup/memory.max")  # Linux's limit for a group of processes
     if container.is_file() and (text := container.read_text(encoding="utf-8").strip()).isdecimal():
-        found.append(int(text))
-    return min(found)
+        limits.append(int(text))
+    return min(limits)
 
 
 def check_fits(what: str, numbers: int) -> None:

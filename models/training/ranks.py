@@ -117,9 +117,9 @@ def rows_of(batch: tuple[np.ndarray, ...], nothing: tuple[int, ...], part: int, 
     If rows are missing, rows of `nothing` (a number for each array) stand in their place, which no loss counts.
     """
     rows = share(len(batch[0]), parts)
-    found = []
+    gathered = []
     for array, number in zip(batch, nothing, strict=True):
         own = array[part * rows : (part + 1) * rows]
         missing = np.full((rows - len(own), *array.shape[1:]), number, array.dtype)
-        found.append(np.concatenate([own, missing]))
-    return found
+        gathered.append(np.concatenate([own, missing]))
+    return gathered

@@ -50,7 +50,7 @@ def keep(run: Path, step: int, model: Module) -> Path | None:
 def read(run: Path, until: int, model: Module) -> dict[int, dict[str, Tensor]]:
     """The snapshots of a run of this model before step `until`, by their steps; CheckpointError if one is damaged."""
     shapes = {name: p.shape for name, p in model.state_dict().items()}
-    found = {}
+    snapshots = {}
     for path in sorted((run / FOLDER).glob("step-*.safetensors")):
         named = _NAME.fullmatch(path.name)
         if named is None or int(named[1]) >= until:
@@ -63,5 +63,5 @@ def read(run: Path, until: int, model: Module) -> dict[int, dict[str, Tensor]]:
             np.isfinite(a).all() for a in arrays.values()
         ):
             raise CheckpointError(f"{path} does not hold the weights of this model: remove it")
-        found[int(named[1])] = {name: tensor(a.astype(np.float32)) for name, a in arrays.items()}
-    return found
+        snapshots[int(named[1])] = {name: tensor(a.astype(np.float32)) for name, a in arrays.items()}
+    return snapshots

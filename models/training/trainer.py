@@ -212,7 +212,7 @@ class Trainer:
     def _tensors(self, batch) -> list[Tensor]:
         return [tensor(array) for array in batch]
 
-    # ------------------------------------------------------------------------------------------ steps
+    # --- Steps
 
     def join(self) -> None:
         """Take the weights of rank 0, and each step together with the others from now on. All ranks call it."""
@@ -239,8 +239,8 @@ class Trainer:
             part, self.norm = self._step(*self._tensors(own), **total)
             loss = part.item()
             if self.ranks > 1:
-                told = ranks.numbers(loss, self.stop)
-                loss, self._stop_together = sum(x for x, _ in told), any(stop for _, stop in told)
+                reports = ranks.numbers(loss, self.stop)
+                loss, self._stop_together = sum(x for x, _ in reports), any(stop for _, stop in reports)
         self.schedule.step()
         self.step += 1
         self.seen += targets
@@ -312,7 +312,7 @@ class Trainer:
         ends = 0 < patience <= self.log.looks_since_best()
         return any(x for (x,) in ranks.numbers(ends)) if patience and self.ranks > 1 else ends
 
-    # ------------------------------------------------------------------------------------- evaluation
+    # --- Evaluation
 
     def evaluate(self) -> float:
         """Eq. (16) over the held-out data, every target counted once."""
@@ -325,7 +325,7 @@ class Trainer:
             )
         return total / count
 
-    # ------------------------------------------------------------------------------------ checkpoints
+    # --- Checkpoints
 
     def save(self) -> Path | None:
         """Write a checkpoint; if a parameter is not finite, raise NonFiniteLoss instead and keep the last checkpoint.
@@ -392,7 +392,7 @@ class Trainer:
             self.over = 0 < self.settings.patience <= self.log.looks_since_best()
         return self
 
-    # ------------------------------------------------------------------------ numbers not finite
+    # --- Numbers not finite
 
     def _first_nonfinite_parameter(self) -> str | None:
         return next(
@@ -408,22 +408,22 @@ class Trainer:
         if self.rank > 0:
             distributed.barrier()
         path = checkpoint.latest(self.folder)
-        again = Trainer(self.task, self.settings, self.folder, eager=True, alone=True)
-        again.restore(checkpoint.load(self.folder))
-        while again.step < self.settings.steps:
-            weights = {name: p.clone() for name, p in again.model.state_dict().items()}
-            generator, batches = tinytensor.default_generator.get_state(), again.batches.state_dict()
-            loss = again.advance()
-            changed = again._first_nonfinite_parameter()
+        twin = Trainer(self.task, self.settings, self.folder, eager=True, alone=True)
+        twin.restore(checkpoint.load(self.folder))
+        while twin.step < self.settings.steps:
+            weights = {name: p.clone() for name, p in twin.model.state_dict().items()}
+            generator, batches = tinytensor.default_generator.get_state(), twin.batches.state_dict()
+            loss = twin.advance()
+            changed = twin._first_nonfinite_parameter()
             if not math.isfinite(loss) or changed:
-                again.model.load_state_dict(weights)
-                again.optimizer.zero_grad()
+                twin.model.load_state_dict(weights)
+                twin.optimizer.zero_grad()
                 tinytensor.default_generator.set_state(generator)
-                again.batches.load_state_dict(batches)
-                batch = again._tensors(again.batches.next())
-                found = first_nonfinite(again.model, *batch) or f"the parameter {changed} after its update"
+                twin.batches.load_state_dict(batches)
+                batch = twin._tensors(twin.batches.next())
+                culprit = first_nonfinite(twin.model, *batch) or f"the parameter {changed} after its update"
                 raise NonFiniteLoss(
-                    f"step {again.step} gave a loss of {loss}; the first tensor that is not finite is {found}. "
+                    f"step {twin.step} gave a loss of {loss}; the first tensor that is not finite is {culprit}. "
                     f"{path} is the last good checkpoint: try a smaller --lr or --clip"
                 )
         raise NonFiniteLoss(f"a parameter became NaN or inf, but not when the steps since {path} were repeated")
@@ -444,13 +444,13 @@ def sum_of_losses(task: Task, model: Module, batches, total_loss: Callable[..., 
 def first_nonfinite(model: Module, *batch: Tensor) -> str | None:
     """The name and operation of the first tensor that becomes NaN or inf in a forward and backward pass."""
     generator = tinytensor.default_generator.get_state()  # both passes below draw the same dropout masks
-    found: list[str] = []
+    names: list[str] = []
 
     def look(name):
         def hook(module, args, output):
             values = output[0] if isinstance(output, tuple) else output
             if not np.isfinite(values.detach().numpy()).all():
-                found.append(f"the output of {name}" if name else "the logits")
+                names.append(f"the output of {name}" if name else "the logits")
 
         return hook
 
@@ -459,17 +459,17 @@ def first_nonfinite(model: Module, *batch: Tensor) -> str | None:
     for remove in removers:
         remove()
     if not math.isfinite(loss.item()):
-        found.append("the loss")
-    if not found:
+        names.append("the loss")
+    if not names:
         loss.backward()
         parameters = list(model.named_parameters())[::-1]  # backward() reaches the last ones first
-        found = [f"the gradient of {name}" for name, p in parameters if not np.isfinite(p.grad.numpy()).all()]
-    if not found:
+        names = [f"the gradient of {name}" for name, p in parameters if not np.isfinite(p.grad.numpy()).all()]
+    if not names:
         return None
     tinytensor.default_generator.set_state(generator)
     try:
         with tinytensor.detect_anomaly():
             model(*batch)[1].backward()
     except FloatingPointError as error:
-        return f"{found[0]} ({error})"
-    return found[0]
+        return f"{names[0]} ({error})"
+    return names[0]

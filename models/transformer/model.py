@@ -153,7 +153,7 @@ class Transformer(nn.Module):
             scaled_normal(self.W_S, d_model)
         init.zeros_(self.b_S)
 
-    # ------------------------------------------------------------------------------------------------------ the parts
+    # --- The parts
 
     def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
         """X' = X + PE, X = sqrt(d_model) X_input W_Embedding, (B, n, d_model), for tokens (B, n) from position `first`.
@@ -206,7 +206,7 @@ class Transformer(nn.Module):
         """An empty cache for `decode`: for each stack the keys and values of the output, and of the input."""
         return [([], []) for _ in self.decoder]
 
-    # ------------------------------------------------------------------------------------------------------- training
+    # --- Training
 
     def forward(self, inputs: Tensor, outputs: Tensor, total: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """(logits (B, n_output, n_vol), loss ()) of tokens (B, n_input) and (B, n_output), int64, PAD at their ends.

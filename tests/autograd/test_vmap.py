@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from samples import SAMPLES, Call, difference, is_in_place, is_tensor, to_array
-from thorough import some
 
 import tinytensor as tt
+from tests.samples.ops import SAMPLES, Call, difference, is_in_place, is_tensor, to_array
+from tests.tools.sampling_rate import some
 from tinytensor import nn
 from tinytensor.autograd import Function
 from tinytensor.autograd.func import batches

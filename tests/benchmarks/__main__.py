@@ -46,11 +46,13 @@ def main(arguments: list[str] | None = None) -> int:
         print("\n".join(f"{row.group:8} {with_threads(row, args.threads).title}" for row in rows))
         return 0
     defaults = {"passes": 2, "seconds": 0.3, "patience": 0.5} if args.quick else {}
-    given = {name: getattr(args, name) for name in ("passes", "seconds", "patience") if getattr(args, name) is not None}
+    values = {
+        name: getattr(args, name) for name in ("passes", "seconds", "patience") if getattr(args, name) is not None
+    }
     options = Options(
         args.out.resolve(), threads=args.threads, simd=args.simd, peers_simd=args.peers_simd,
         compile_anew=not args.quick, lock=args.lock, tell=lambda line: print(line, file=sys.stderr, flush=True),
-        **(defaults | given),
+        **(defaults | values),
     )  # fmt: skip
     return run(rows, options)
 
@@ -59,24 +61,24 @@ def run(rows: list[Row], options: Options) -> int:
     """Measure and report; 1 if something of ours failed or peers computed something else, however fast."""
     runner = Runner(options)
     peaks = {threads: runner.peak(threads) for threads in sorted({1, options.threads})}
-    found: list[Measured] = []
+    results: list[Measured] = []
     for row in rows:
         options.tell(f"... {with_threads(row, options.threads).title}")
-        found.append(runner.measure(row))
+        results.append(runner.measure(row))
         # After each row, so that a run that is broken off leaves what it found.
-        write(found, options, peaks, runner.round_trips)
-    print(report.markdown(found, options, peaks, runner.round_trips))
-    failed = any(not measured.ours.figures for measured in found)
-    return 1 if failed or not report.agreement(found)[1] else 0
+        write(results, options, peaks, runner.round_trips)
+    print(report.markdown(results, options, peaks, runner.round_trips))
+    failed = any(not measured.ours.figures for measured in results)
+    return 1 if failed or not report.agreement(results)[1] else 0
 
 
-def write(found: list[Measured], options: Options, peaks: dict[int, float], round_trips: list[float]) -> None:
+def write(result: list[Measured], options: Options, peaks: dict[int, float], round_trips: list[float]) -> None:
     """The report, the figures of each pass, and the curves as far as there are any."""
-    text = report.markdown(found, options, peaks, round_trips)
+    text = report.markdown(result, options, peaks, round_trips)
     (options.out / "report.md").write_text(text, encoding="utf-8")
-    results = json.dumps(report.as_json(found, options, peaks), indent=1, ensure_ascii=False)
+    results = json.dumps(report.as_json(result, options, peaks), indent=1, ensure_ascii=False)
     (options.out / "results.json").write_text(results, encoding="utf-8")
-    curves = [measured for measured in found if measured.row.axis and measured.ours.figures]
+    curves = [measured for measured in result if measured.row.axis and measured.ours.figures]
     if curves:
         try:
             plots.draw(options.out / "curves.png", curves)

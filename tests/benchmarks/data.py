@@ -54,23 +54,23 @@ def _translator(settings: dict) -> Case:
 
     task = TranslateTask.begin(TranslateTask.CONFIGS[settings["config"]], {}, "benchmark")
     source, wanted = task.batches(settings["batch"], np.random.default_rng(1)), 12
-    found: list[tuple[np.ndarray, np.ndarray]] = []
-    while len(found) < BATCHES:
+    results: list[tuple[np.ndarray, np.ndarray]] = []
+    while len(results) < BATCHES:
         x, y = source.next()
         if x.shape[1] == wanted and (x != PAD).any(1).all():
-            found.append((x, y))
+            results.append((x, y))
     config = task.config
     d, F, N, V, n = config.d_model, config.d_ff, config.N, config.n_vol, wanted
     encoder = 2 * (4 * d * d + 2 * d * F) + 4 * n * d
     decoder = 2 * (8 * d * d + 2 * d * F) + 2 * d * (n + 1) + 4 * n * d
     flops = 3 * (N * (encoder + decoder) + 2 * d * V) * settings["batch"] * n
-    return _case("transformer", Transformer(config), d, flops, *map(np.stack, zip(*found)))
+    return _case("transformer", Transformer(config), d, flops, *map(np.stack, zip(*results)))
 
 
-def _case(kind: str, model, width: int, flops: float, x: np.ndarray, y: np.ndarray) -> Case:
+def _case(category: str, model, width: int, flops: float, x: np.ndarray, y: np.ndarray) -> Case:
     lr = 0.032 / width  # small: where one ReLU rounds to the other side, AdamW makes whole steps of what is nearly 0
     weights = {name: np.array(p.detach().numpy()) for name, p in model.state_dict().items()}
-    return Case(kind, model.config.to_dict(), lr, 0.01, float(flops), int(y[0].size), weights, x, y)
+    return Case(category, model.config.to_dict(), lr, 0.01, float(flops), int(y[0].size), weights, x, y)
 
 
 def write(path: Path, cases: Iterable[Case]) -> None:

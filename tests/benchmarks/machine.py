@@ -65,9 +65,9 @@ def wait_until_calm(most: float, patience: float) -> float | None:
     while True:
         others = Others()
         time.sleep(0.2)
-        found = others.processors()
-        if found is None or found < most or time.monotonic() >= end:
-            return found
+        result = others.processors()
+        if result is None or result < most or time.monotonic() >= end:
+            return result
 
 
 def resident() -> int:

@@ -139,7 +139,7 @@ class Measured:
 
     def missed(self, peaks: dict[int, float]) -> list[str]:
         """The goals that were not reached, in words, and which part of the peak they would take."""
-        found = []
+        results = []
         for line in self.lines():
             for other in self.results[1:]:
                 goal, ratios = other.side.goal_of(line), self.ratios(other, line)
@@ -149,17 +149,17 @@ class Measured:
                 if (reached := mean(ratios.values())) < goal:
                     part = self.share(self.ours, line, peaks)
                     takes = "" if part is None else f" (which takes {part * goal / reached:.0%} of the FMA peak)"
-                    found.append(f"{name}: {reached:.2f} of {goal:.3g}{takes}")
+                    results.append(f"{name}: {reached:.2f} of {goal:.3g}{takes}")
                 worst = min(ratios, key=ratios.get)
                 if self.row.least is not None and ratios[worst] < self.row.least:
-                    found.append(f"{name}: {worst.split(': ')[-1]} has {ratios[worst]:.2f} of {self.row.least:.3g}")
+                    results.append(f"{name}: {worst.split(': ')[-1]} has {ratios[worst]:.2f} of {self.row.least:.3g}")
             if self.row.limit is not None and self.ours.figures:
                 taken = max(self.ours.median(label) for label in self.labels(line))
                 if taken > self.row.limit:
-                    found.append(
+                    results.append(
                         f"{title(self.row, line)}: {taken:.3g} of at most {self.row.limit:.3g} {self.row.unit}"
                     )
-        return found
+        return results
 
     def differences(self) -> dict[str, float]:
         """By how much the losses of each other side differ from those of PyTorch, or of ours if it is not there."""
@@ -195,7 +195,7 @@ class Runner:
 
     def __init__(self, options: Options):
         self.options = options
-        self.told: set[str] = set()
+        self.reported: set[str] = set()
         self.round_trips: list[float] = []
         options.out.mkdir(parents=True, exist_ok=True)
 
@@ -227,13 +227,13 @@ class Runner:
 
         settings = {"lanes": lanes(self.options.simd)}
         job = {"work": "peak", "settings": settings, "place": None, "threads": threads}
-        found = [self._process(job, {}, patience=True)["figures"] for _ in range(2)]
-        self.round_trips += [figures["round trip"] for figures in found]
-        return max(figures["rate"] for figures in found)
+        results = [self._process(job, {}, patience=True)["figures"] for _ in range(2)]
+        self.round_trips += [figures["round trip"] for figures in results]
+        return max(figures["rate"] for figures in results)
 
     def _tell(self, line: str) -> None:
-        if line not in self.told:
-            self.told.add(line)
+        if line not in self.reported:
+            self.reported.add(line)
             self.options.tell(line)
 
     def _missing(self, row: Row, side: Side) -> str | None:
@@ -282,7 +282,7 @@ class Runner:
         """One process of one side."""
         options, environment = self.options, {}
         threads = row.threads if side.threads is None else side.threads
-        job |= {"place": None if job["work"] == "prepare" else options.peers[side.peer].place, "threads": threads}
+        job |= {"place": None if job["work"] == "prepare" else options.peers[side.peer].path, "threads": threads}
         job["seconds"] = options.seconds / {"matmul": 30, "ops": 10, "calls": 10}.get(row.work, 1)
         if options.peers[side.peer].package == "numba":  # tinytensor, or what bounds it
             environment |= {"TINYTENSOR_SIMD": options.simd} if options.simd else {}

@@ -22,9 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.tools.mpi import mpiexec
 from tinytensor.nn.parallel import BUCKET_MB, MEGABYTE
-
-from ..mpi import mpiexec
 
 ROOT = Path(__file__).parents[2]
 STEPS = {  # a configuration, and the rows of its batch that are shared by the ranks
@@ -75,7 +74,7 @@ def scaled(costs: Costs, name: str, like: str, tokens: int) -> Costs:
     return Costs(costs.fixed * n, costs.row * n * tokens / CONFIGS[like].C, round(costs.size * n))
 
 
-# ------------------------------------------------------------------------------------------------------ on the ranks
+# --- On the ranks
 
 
 def ping_pong(comm, size: int, repeat: int) -> float:
@@ -171,20 +170,20 @@ def worker(options) -> None:
 
     distributed.init_process_group()
     tt.set_num_threads(1)
-    here, found = group("benchmark"), {}
+    here, result = group("benchmark"), {}
     if here.size == 2:
         sizes = [8, *(1 << n for n in range(10, 23, 2))]
-        found["ping-pong"] = {n: ping_pong(here.comm, n, 400 if n < 1e5 else 60) for n in sizes}
+        result["ping-pong"] = {n: ping_pong(here.comm, n, 400 if n < 1e5 else 60) for n in sizes}
     steps = {}
     for name, batches in STEPS.items():
         for rows in batches:
             steps[f"{name} {rows}"] = training(name, rows, options.seconds, options.passes)
     if here.rank == 0:
-        print(json.dumps(found | {"steps": steps}))
+        print(json.dumps(result | {"steps": steps}))
     distributed.destroy_process_group()
 
 
-# ------------------------------------------------------------------------------------------------------- the report
+# --- The report
 
 
 def measured(ranks: int, options) -> dict:
@@ -217,7 +216,7 @@ def report(one: dict, two: dict) -> str:
         first = one["steps"][f"{name} {batches[0]}"]
         costs[name] = Costs(first["update"], (first["seconds"] - first["update"]) / batches[0], first["size"])
         for rows in batches:
-            a, b = (found["steps"][f"{name} {rows}"] for found in (one, two))
+            a, b = (entry["steps"][f"{name} {rows}"] for entry in (one, two))
             paper = predicted(costs[name], rows, 1, alpha, beta) / predicted(costs[name], rows, 2, alpha, beta)
             lines.append(
                 f"| {name}, {rows} rows | {a['seconds'] * 1e3:.2f} ms | {b['seconds'] * 1e3:.2f} ms "

@@ -25,17 +25,17 @@ def ratio(value: float) -> str:
 
 def time(result: Result, label: str, unit: str, spread: bool = True) -> str:
     """A median with the least and the largest pass; * if the machine was busy in all of them."""
-    found = [value * UNITS[unit] for value in result.of(label)]
+    results = [value * UNITS[unit] for value in result.of(label)]
     text = number(result.median(label) * UNITS[unit])
-    if spread and len(found) > 1:
-        text += f" ({number(min(found))}–{number(max(found))})"
+    if spread and len(results) > 1:
+        text += f" ({number(min(results))}–{number(max(results))})"
     return text + ("*" if result.disturbed else "")
 
 
 def goals(measured: Measured, line: str) -> str:
     """The ratios that were to be reached, and what else."""
-    found = [result.side.goal_of(line) for result in measured.results[1:]]
-    text = " / ".join(f"{goal:.3g}×" for goal in found if goal is not None)
+    results = [result.side.goal_of(line) for result in measured.results[1:]]
+    text = " / ".join(f"{goal:.3g}×" for goal in results if goal is not None)
     if measured.row.least is not None:
         text += f", each {measured.row.least}×"
     if measured.row.limit is not None:
@@ -56,10 +56,10 @@ def training_table(rows: Iterable[Measured], peaks: dict[int, float]) -> list[st
             cells = [title(measured.row, line), mine, "" if part is None else f"{part:.0%}"]
             for column in COLUMNS:
                 result = next((r for r in measured.results[1:] if r.side.peer == column), None)
-                found = measured.ratios(result, line) if result is not None else {}
+                results = measured.ratios(result, line) if result is not None else {}
                 there = result is not None and result.figures
                 text = time(result, line, measured.row.unit, spread=False) if there else "–"
-                cells.append(f"{text} ({ratio(mean(found.values()))})" if found else text)
+                cells.append(f"{text} ({ratio(mean(results.values()))})" if results else text)
             lines.append(row_of(*cells, goals(measured, line)))
     return lines
 
@@ -83,17 +83,17 @@ def other_table(rows: Iterable[Measured], peaks: dict[int, float]) -> list[str]:
 
 def comparison(measured: Measured, other: Result, line: str, peaks: dict[int, float]) -> list[str]:
     """The cells of one comparison: both sides, the ratio with its spread over the passes, the least of several."""
-    found = measured.ratios(other, line)
+    result = measured.ratios(other, line)
     least, most = measured.spread(other, line)
-    worst = min(found, key=found.get)
+    worst = min(result, key=result.get)
     goal = other.side.goal_of(line)
     return [
         title(measured.row, line),
         amount(measured, measured.ours, line, peaks),
         measured.who(other),
         amount(measured, other, line, peaks),
-        f"{ratio(mean(found.values()))} ({least:.2f}–{most:.2f})",
-        f"{ratio(found[worst])} at {worst.split(': ')[-1]}" if len(found) > 1 else "",
+        f"{ratio(mean(result.values()))} ({least:.2f}–{most:.2f})",
+        f"{ratio(result[worst])} at {worst.split(': ')[-1]}" if len(result) > 1 else "",
         goals(measured, line) if goal is not None or measured.row.limit is not None else "",
     ]
 
@@ -128,13 +128,13 @@ def curves_table(rows: Iterable[Measured]) -> list[str]:
 
 
 def versions() -> str:
-    found = [f"Python {platform.python_version()}"]
+    results = [f"Python {platform.python_version()}"]
     for package in ("numpy", "numba", "torch", "jax"):
         try:
-            found.append(f"{package} {version(package)}")
+            results.append(f"{package} {version(package)}")
         except PackageNotFoundError:
-            found.append(f"no {package}")
-    return ", ".join(found)
+            results.append(f"no {package}")
+    return ", ".join(results)
 
 
 def header(options: Options, peaks: dict[int, float], round_trips: Sequence[float] = ()) -> list[str]:

@@ -60,10 +60,10 @@ def options(tmp_path, monkeypatch):
     (tmp_path / "fakes.py").write_text(FAKES)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("DIARY", str(tmp_path / "diary"))
-    told: list[str] = []
+    reported: list[str] = []
     peers = {"tinytensor": Peer("ours", "numpy", "fakes:Sleeper"), "torch": Peer("theirs", "numpy", "fakes:Other")}
-    made = Options(tmp_path / "out", passes=1, seconds=0.02, patience=0.0, tell=told.append, peers=peers)
-    made.told = told
+    made = Options(tmp_path / "out", passes=1, seconds=0.02, patience=0.0, tell=reported.append, peers=peers)
+    made.reported = reported
     return made
 
 
@@ -71,7 +71,7 @@ def test_row_is_measured_and_reported(options, tmp_path):
     options.passes = 2
     measured = Runner(options).measure(ROW)
     assert (tmp_path / "diary").read_text() == "Sleeper Other Sleeper Other "
-    assert not options.told
+    assert not options.reported
     ours, theirs = measured.results
     assert len(ours.figures) == len(theirs.figures) == 2 and all(f["step"] >= 0.001 for f in ours.figures)
     assert ours.flops["step"] > 0
@@ -85,7 +85,7 @@ def test_row_is_measured_and_reported(options, tmp_path):
 def test_a_missing_peer_has_its_line(options):
     options.peers["torch"] = Peer("theirs", "no-such-package", "fakes:Other")
     measured = Runner(options).measure(ROW)
-    (line,) = options.told
+    (line,) = options.reported
     assert "no-such-package is not installed" in line
     assert "| – |" in report.markdown([measured], options, {})
     assert command.parse([]).rows == []
@@ -94,7 +94,7 @@ def test_a_missing_peer_has_its_line(options):
 def test_a_peer_that_fails_has_its_line(options):
     options.peers["torch"] = Peer("theirs", "numpy", "fakes:Broken")
     measured = Runner(options).measure(ROW)
-    (line,) = options.told
+    (line,) = options.reported
     assert "no such kernel" in line
     assert measured.ours.figures and not measured.results[1].figures
 
@@ -103,7 +103,7 @@ def test_torch_compile_is_skipped_without_a_warm_cache(options):
     options.peers["torch.compile"] = options.peers["torch"]
     options.compile_anew, row = False, Row(**{**vars(ROW), "others": (Side("torch.compile"),)})
     assert not Runner(options).measure(row).results[1].figures
-    assert "compiling takes long" in options.told[0]
+    assert "compiling takes long" in options.reported[0]
     options.compile_anew = True
     assert Runner(options).measure(row).results[1].figures
     options.compile_anew = False
@@ -202,7 +202,7 @@ def test_rows_name_peers_that_exist():
     assert {side.peer for row in ROWS for side in row.sides} <= set(PEERS)
     folder = Path(command.__file__).parent
     for peer in PEERS.values():
-        module, name = peer.place.rsplit(".", 1)[1].split(":")
+        module, name = peer.path.rsplit(".", 1)[1].split(":")
         assert f"class {name}" in (folder / "peers" / f"{module}.py").read_text()
 
 
@@ -270,9 +270,9 @@ def test_pytorch_continues_a_prompt_in_the_same_way(ours):
 
 
 def test_products_and_operations_have_the_models_shapes():
-    found = set(products())
-    assert ("A·B", 768, 32, 300) in found and ("Aᵀ·B", 32, 768, 300) in found and ("A·Bᵀ", 768, 300, 32) in found
-    assert ("A·B", 1024, 1024, 1024) in found and len(found) == len(list(products()))
+    result = set(products())
+    assert ("A·B", 768, 32, 300) in result and ("Aᵀ·B", 32, 768, 300) in result and ("A·Bᵀ", 768, 300, 32) in result
+    assert ("A·B", 1024, 1024, 1024) in result and len(result) == len(list(products()))
     assert set(OPERATIONS) == {"softmax", "layer_norm", "cross_entropy", "GELU", "attention"}
 
 
@@ -319,7 +319,7 @@ def test_curves_are_drawn(tmp_path):
     assert "| 8 | 0.5 | 0.5 |" in "\n".join(report.curves_table([measured]))
 
 
-# ----------------------------------------------------------------------------------------------- ranks, on paper
+# --- Ranks, on paper
 
 
 def test_predicted_time_of_a_step_on_ranks():

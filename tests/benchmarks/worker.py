@@ -72,10 +72,10 @@ def sample(peer, job: dict) -> dict:
         return (time.perf_counter() - start) / count
 
     a_token()
-    others, found, end = Others(), [], time.perf_counter() + job["seconds"]
-    while len(found) < 7 or time.perf_counter() < end:
-        found.append(a_token())
-    figures = {"token": statistics.median(found)}
+    others, results, end = Others(), [], time.perf_counter() + job["seconds"]
+    while len(results) < 7 or time.perf_counter() < end:
+        results.append(a_token())
+    figures = {"token": statistics.median(results)}
     return {"figures": figures, "same": {"tokens": likeliest}, "others": others.processors()}
 
 

@@ -73,7 +73,7 @@ def test_derivatives_match_a_polynomial(rng):
     # an entry of `a` occurs to the power of at most 4 here: differences at five points know the derivative exactly
     expr = random_expression(rng, [i, j, k], depth=2)
     where = Index("w", n)
-    found = normal(derivative(expr, a[where]))
+    result = normal(derivative(expr, a[where]))
     sizes = {n: 2, m: 2}
     at = sizes | {x: random_entries(x, sizes, rng, lambda r: Fraction(r.randint(1, 5))) for x in (a, X, t)}
     for numbers in itertools.product([1, 2], repeat=4):
@@ -86,7 +86,7 @@ def test_derivatives_match_a_polynomial(rng):
             return value(expr, here | {a: other})
 
         five_points = Fraction(-moved(2) + 8 * moved(1) - 8 * moved(-1) + moved(-2), 12)
-        assert value(found, here) == five_points
+        assert value(result, here) == five_points
 
 
 def test_a_sum_of_zeros_is_zero_and_so_is_its_derivative():
@@ -245,14 +245,14 @@ def test_adjoints_match_finite_differences():
     program, loss = small()
     backward = with_adjoints(program, loss)
     at = program.point(seed=4)
-    found = backward.run(at)
+    result = backward.run(at)
     for array in (a, X):
         for where in itertools.product(*[range(length) for length in at[array].shape]):
             up, down = at[array].copy(), at[array].copy()
             up[where] += 1e-5
             down[where] -= 1e-5
             slope = (program.run(at | {array: up})[loss] - program.run(at | {array: down})[loss]) / 2e-5
-            assert found[d(array)][where] == pytest.approx(slope, rel=1e-7, abs=1e-9)
+            assert result[d(array)][where] == pytest.approx(slope, rel=1e-7, abs=1e-9)
 
 
 def test_adjoints_use_computed_arrays():
@@ -311,8 +311,8 @@ def test_an_adjoint_adds_up_all_lines():
     program = Program([a[i]])
     program.let(b[i], a[i] ** 2)
     program.let(c[i], 3 * a[i] + b[i])
-    found = adjoint_of(a[j], program.lines)
-    assert normal(found - 2 * a[j] * d(b)[j] - 3 * d(c)[j]) == 0
+    result = adjoint_of(a[j], program.lines)
+    assert normal(result - 2 * a[j] * d(b)[j] - 3 * d(c)[j]) == 0
 
 
 # ---- printing -------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from derivations import __main__ as command
 from derivations import claims
 from derivations.claims import Evidence, Refuted, claim, result_of
 from derivations.report import page as report
-from tinytensor.cpython.distribution import install
+from tinytensor.platform.distribution import install
 
 
 @pytest.fixture
@@ -20,20 +20,20 @@ def empty(monkeypatch):
     monkeypatch.setattr(claims, "import_module", lambda name: None)
 
 
-def declare(statement="one and one is two", part="eq19", kind="proof", size="any size", **more):
+def declare(statement="one and one is two", part="eq19", category="proof", size="any size", **more):
     def holds():
         return Evidence(latex=r"1 + 1 = 2", text="1 + 1 = 2")
 
-    return claim(part, statement, kind=kind, size=size, **more)(holds)
+    return claim(part, statement, category=category, size=size, **more)(holds)
 
 
 def planted(error, statement="a planted mistake", part="eq19"):
-    @claim(part, statement, kind="check", size="1")
+    @claim(part, statement, category="check", size="1")
     def false():
         raise error
 
 
-# ------------------------------------------------------------------------------------------------------ the registry
+# --- The registry
 
 
 def test_a_claim_is_declared_and_runs(empty, monkeypatch):
@@ -47,7 +47,7 @@ def test_a_claim_is_declared_and_runs(empty, monkeypatch):
 
 
 def test_evidence_is_optional(empty):
-    claim("eq17", "nothing to show", kind="proof", size="any size")(lambda: None)
+    claim("eq17", "nothing to show", category="proof", size="any size")(lambda: None)
     assert result_of(claims.CLAIMS[0]).evidence == Evidence()
 
 
@@ -55,10 +55,10 @@ def test_evidence_is_optional(empty):
     ("changes", "error", "message"),
     [
         ({"part": "eq18"}, ValueError, "eq18.*index, eq17"),
-        ({"kind": "guess"}, ValueError, "guess.*proof, proof at sizes, sampled, check, erratum"),
+        ({"category": "guess"}, ValueError, "guess.*proof, proof at sizes, sampled, check, erratum"),
         ({"size": "D=4"}, ValueError, 'proof of size .D=4.: a "proof" is for any size'),
-        ({"kind": "proof at sizes"}, ValueError, "proof at sizes of size 'any size'"),
-        ({"kind": "erratum", "printed": "a"}, ValueError, "`printed` and `right` belong to"),
+        ({"category": "proof at sizes"}, ValueError, "proof at sizes of size 'any size'"),
+        ({"category": "erratum", "printed": "a"}, ValueError, "`printed` and `right` belong to"),
         ({"printed": "a", "right": "b"}, ValueError, "belong to an erratum or a choice, which need both"),
         ({"assumptions": "one string"}, TypeError, "tuple of sentences"),
         ({"trusted": "one string"}, TypeError, "tuple of sentences"),
@@ -90,7 +90,7 @@ def test_failed_claim_says_why(empty, error, why):
     assert result_of(claims.CLAIMS[0]).why == why
 
 
-# ------------------------------------------------------------------------------------------------------- the command
+# --- The command
 
 
 def test_command_reports_claims_that_hold(empty, capsys, tmp_path):
@@ -164,7 +164,7 @@ def test_interrupt_prints_one_sentence(empty, capsys, tmp_path):
 
 def test_quick_leaves_out_the_long_parts(empty, capsys):
     for part in ("eq19", *claims.LONG):
-        claims.claim(part, f"a claim of {part}", kind="check", size="none")(lambda: None)
+        claims.claim(part, f"a claim of {part}", category="check", size="none")(lambda: None)
     assert command.main(["--list", "--quick"]) == 0
     assert capsys.readouterr().out.count("a claim of") == 1
     assert command.main(["--list", "--quick", *claims.LONG]) == 0  # named parts run all the same
@@ -200,11 +200,11 @@ def test_without_latex2mathml_the_markdown_is_written(empty, capsys, tmp_path, m
     assert [p.name for p in tmp_path.iterdir()] == ["report.md"]
 
 
-# -------------------------------------------------------------------------------------------------------- the summary
+# --- The summary
 
 
 @pytest.mark.parametrize(
-    ("kinds", "line"),
+    ("categories", "line"),
     [
         (["proof"], "1 claim holds: 1 proof"),
         (["proof", "check", "erratum", "erratum"], "4 claims hold: 1 proof, 1 check, 2 errata"),
@@ -212,8 +212,8 @@ def test_without_latex2mathml_the_markdown_is_written(empty, capsys, tmp_path, m
         (["proof at sizes", "proof at sizes", "choice"], "3 claims hold: 2 proofs at sizes, 1 choice"),
     ],
 )
-def test_summary(empty, kinds, line):
-    for n, kind in enumerate(kinds):
-        formulas = {"printed": "a", "right": "b"} if kind in ("erratum", "choice") else {}
-        declare(f"claim {n}", kind=kind, size="any size" if kind == "proof" else "1", **formulas)
+def test_summary_counts_the_claims(empty, categories, line):
+    for n, category in enumerate(categories):
+        formulas = {"printed": "a", "right": "b"} if category in ("erratum", "choice") else {}
+        declare(f"claim {n}", category=category, size="any size" if category == "proof" else "1", **formulas)
     assert report.summary([result_of(c) for c in claims.CLAIMS]).startswith(line)

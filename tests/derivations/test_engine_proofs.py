@@ -17,7 +17,7 @@ def claim(start: str):
 def test_every_file_of_operations_has_claims():
     assert len(CLAIMS) == len(engine.FILES) + 9
     assert set(engine.FILE_OF.values()) == set(engine.FILES)
-    assert sum(c.kind == "proof at sizes" for c in CLAIMS.values()) == len(CLAIMS) - 2
+    assert sum(c.category == "proof at sizes" for c in CLAIMS.values()) == len(CLAIMS) - 2
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_sample_point_of_equal_signs_fails_for_relu(monkeypatch):
     assert "one sign only" in result_of(claim("the same if eq. (9)")).why
 
 
-# ----------------------------------------------------------------------------------------------------------- the mask
+# --- The mask
 
 
 def test_mask_claim_holds():

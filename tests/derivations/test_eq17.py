@@ -27,11 +27,11 @@ def test_every_gradient_of_17_and_p_has_a_closed_form():
 
 @pytest.mark.parametrize("residual", ["literal", "once"])
 def test_every_adjoint_is_in_a_proof(residual):
-    found = derivation(residual)
+    result = derivation(residual)
     parts = [
-        (found.embedding, equations.embedding_closed(residual)),
-        (found.block, equations.block_closed(residual)),
-        (found.head, equations.head_closed()),
+        (result.embedding, equations.embedding_closed(residual)),
+        (result.block, equations.block_closed(residual)),
+        (result.head, equations.head_closed()),
     ]
     for program, closed in parts:
         proved = {name_of(left) for left in closed} | {x for one in closed.values() for x in one.through}
@@ -46,9 +46,9 @@ def test_every_equation_has_a_line():
 
 
 def test_every_named_erratum_is_proved():
-    places = {claim.source for claim in claims_of(["errata"])}
+    positions = {claim.source for claim in claims_of(["errata"])}
     lines = [line for p in (equations.embedding(), equations.block(), equations.head()) for line in p.lines]
-    assert {line.erratum.split(": ")[0] for line in lines if line.erratum} <= places
+    assert {line.erratum.split(": ")[0] for line in lines if line.erratum} <= positions
 
 
 def test_unknown_residual_reading_is_refused():
@@ -100,9 +100,9 @@ def test_the_layers_of_another_reading_are_refuted(residual, other):
 
 @pytest.mark.parametrize("residual", RESIDUALS)
 def test_a_wrong_step_is_refuted_in_every_reading(residual):
-    found = derivation(residual)
+    result = derivation(residual)
     programs = equations.embedding(residual), equations.block(residual), equations.head()
-    wrong = eq17.Derivation(found.embedding, found.block.replaced(d(X), lambda right: 2 * right), found.head)
+    wrong = eq17.Derivation(result.embedding, result.block.replaced(d(X), lambda right: 2 * right), result.head)
     with pytest.raises(Refuted, match=r"∂𝓛/∂X_i.j in L layers is"):
         eq17.prove_layers(wrong, eq17.stack(*programs))
 
@@ -126,7 +126,7 @@ def test_adjoints_of_a_block_match_finite_differences(residual):
     program = equations.block(residual)
     at = program.point(seed=1)
     sent = at[X]  # some adjoint of Z'
-    found = with_adjoints(program, Zp).run(at | {d(Zp): sent})
+    result = with_adjoints(program, Zp).run(at | {d(Zp): sent})
 
     def loss(here):
         return (program.run(here)[Zp] * sent).sum()
@@ -137,7 +137,7 @@ def test_adjoints_of_a_block_match_finite_differences(residual):
             up[where] += 1e-5
             down[where] -= 1e-5
             slope = (loss(at | {array: up}) - loss(at | {array: down})) / 2e-5
-            assert found[d(array)][where] == pytest.approx(slope, rel=1e-6, abs=1e-8), array
+            assert result[d(array)][where] == pytest.approx(slope, rel=1e-6, abs=1e-8), array
 
 
 def test_closed_forms_do_not_contain_the_mask():

@@ -22,7 +22,7 @@ def test_eq19_has_claims():
     assert len(claims_of(["eq19"])) > 10
 
 
-# -------------------------------------------------------------------------------------------------- negative controls
+# --- Negative controls
 
 
 def planted(monkeypatch, change):

@@ -14,13 +14,13 @@ def test_claim_holds(claim):
 
 
 def test_each_erratum_names_its_place():
-    found = claims_of(["errata"])
-    assert {c.kind for c in found} == {"erratum", "choice"}
-    assert all(c.source[:3] in ("000", "001", "002", "003", "004") for c in found)
-    assert all(c.printed != c.right for c in found)
+    result = claims_of(["errata"])
+    assert {c.category for c in result} == {"erratum", "choice"}
+    assert all(c.source[:3] in ("000", "001", "002", "003", "004") for c in result)
+    assert all(c.printed != c.right for c in result)
 
 
-# -------------------------------------------------------------------------------------------------- negative controls
+# --- Negative controls
 
 
 def test_computable_printed_form_is_no_clash():

@@ -10,7 +10,7 @@ from tinytensor.kernels import KERNELS
 from tinytensor.symbolic import lift
 from tinytensor.symbolic.field import Field
 
-CLAIMS = {claim.statement.partition(":")[0]: claim for claim in claims_of(["kernels"]) if claim.kind == "sampled"}
+CLAIMS = {claim.statement.partition(":")[0]: claim for claim in claims_of(["kernels"]) if claim.category == "sampled"}
 SMALLER = {  # no less than a block and a rest, for the widest registers that there are
     "R": 4,
     "N": 35,
@@ -58,9 +58,9 @@ def claim_of(kernel: str):
 def test_kernels_are_their_definitions(names, smaller):
     result = result_of(CLAIMS[names])
     assert result.error is None, result.why
-    told = result.evidence.text.splitlines()[-1]
-    assert told.startswith("probability that a wrong kernel passes: below 2^")
-    assert int(told.partition("^")[2]) <= BOUND
+    message = result.evidence.text.splitlines()[-1]
+    assert message.startswith("probability that a wrong kernel passes: below 2^")
+    assert int(message.partition("^")[2]) <= BOUND
 
 
 def run(function) -> None:
@@ -138,7 +138,7 @@ def test_mistake_beyond_a_block_is_refuted(function, name, right, wrong, planted
 
 def test_every_kernel_is_run_or_has_a_reason(monkeypatch):
     monkeypatch.setitem(KERNELS, "unheard_of", KERNELS["softmax"])
-    (complete,) = (claim for claim in claims_of(["kernels"]) if claim.kind == "check")
+    (complete,) = (claim for claim in claims_of(["kernels"]) if claim.category == "check")
     assert "unheard_of" in result_of(complete).why
     monkeypatch.undo()
     assert result_of(complete).error is None

@@ -56,8 +56,8 @@ def test_rule_wrong_only_at_a_kink_is_refuted(name, monkeypatch):
 
 def test_gradient_of_overwritten_values_is_refuted(monkeypatch):
     swap(monkeypatch, "put", {2: lambda g, positions: g.flatten()[positions]})
-    once, again = CALLS["put"]
-    assert prove_op("put", once) and not prove_op("put", again)
+    once, second = CALLS["put"]
+    assert prove_op("put", once) and not prove_op("put", second)
     assert isinstance(result_of(claim("writes")).error, Refuted)
 
 

@@ -25,7 +25,7 @@ def claim(part: str):
 
 def test_every_layout_has_a_claim():
     assert len(CLAIMS) == 2 + len(real_size.LAYOUTS) + len(real_size.STACKS_LAYOUTS)
-    assert {c.kind for c in CLAIMS.values()} == {"sampled"}
+    assert {c.category for c in CLAIMS.values()} == {"sampled"}
     first = next(iter(CLAIMS.values()))
     assert first.size == f"{CONFIGS['toth-tiny'].sizes()}, B = 2"
 
@@ -69,8 +69,8 @@ def test_layout_holds_with_a_stated_probability():
     assert result.error is None, result.why
     lines = result.evidence.text.splitlines()
     assert lines[0].endswith("entries of gradients, all at once: <gradient, v> = D_v loss")
-    (told,) = (line for line in lines if line.startswith("probability that a wrong gradient passes: below 2^"))
-    assert int(told.partition("^")[2]) <= real_size.BOUND
+    (message,) = (line for line in lines if line.startswith("probability that a wrong gradient passes: below 2^"))
+    assert int(message.partition("^")[2]) <= real_size.BOUND
 
 
 def test_a_wrong_kernel_fails(monkeypatch):
@@ -97,7 +97,7 @@ def test_unsafe_or_undecided_proof_is_refused():
         real_size.accept(replace(proof, verdict="undecided"))
 
 
-# ------------------------------------------------------------------------------------------------ the recorded step
+# --- The recorded step
 
 
 @pytest.fixture
@@ -147,9 +147,9 @@ def test_buffer_reused_too_early_is_noticed(small_step):
     def change(recording):
         one, other = launches(recording, "layer_norm")[:2]
         kernel, launch = recording.noted[other]
-        place = kernel.names.index("y")
+        index = kernel.names.index("y")
         args = list(launch.args)
-        args[place] = recording.noted[one][1].args[place]
+        args[index] = recording.noted[one][1].args[index]
         recording.noted[other] = kernel, launch._replace(args=tuple(args))
 
     result = small_step(change)
@@ -158,7 +158,7 @@ def test_buffer_reused_too_early_is_noticed(small_step):
 
 
 @pytest.mark.parametrize(
-    ("name", "right", "wrong", "told"),
+    ("name", "right", "wrong", "message"),
     [
         ("adam", "new2 * d * d", "new2 * d * d * d * d", "the square of"),
         ("adam", "* grow + eps", "+ eps", "after the step"),
@@ -167,13 +167,13 @@ def test_buffer_reused_too_early_is_noticed(small_step):
         ("scatter_add", "target[d] += row[d]", "target[d] = row[d]", "<gradient, v>"),
     ],
 )
-def test_a_wrong_kernel_in_a_recording_is_named(name, right, wrong, told, small_step, monkeypatch):
+def test_a_wrong_kernel_in_a_recording_is_named(name, right, wrong, message, small_step, monkeypatch):
     kernel, scope = KERNELS[name], {"__name__": "planted"}
     exec(compile(kernel_with(name, right, wrong), module_of(kernel).__file__, "exec"), scope)
     monkeypatch.setattr(replaying, "lift", lambda k, **constants: lift(scope[name] if k is kernel else k, **constants))
     result = small_step()
     assert isinstance(result.error, Refuted), result.why
-    assert told in result.why
+    assert message in result.why
 
 
 def test_unwritten_memory_of_a_recording_is_named(small_step):

@@ -4,12 +4,12 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from browser import chromium
 
 from derivations import claims
 from derivations.claims import Evidence, Refuted, Result, claim, claims_of, result_of
 from derivations.report import documents
 from derivations.report import page as report
+from tests.tools.browser import chromium
 
 ALL = claims_of(claims.PARTS)  # declared, not run
 
@@ -21,12 +21,12 @@ def empty(monkeypatch):
     monkeypatch.setattr(claims, "import_module", lambda name: None)
 
 
-def declare(statement, part="eq19", kind="proof", size="any size", **more):
-    claim(part, statement, kind=kind, size=size, **more)(lambda: Evidence(latex=r"1 + 1 = 2", text="1 + 1 = 2"))
+def declare(statement, part="eq19", category="proof", size="any size", **more):
+    claim(part, statement, category=category, size=size, **more)(lambda: Evidence(latex=r"1 + 1 = 2", text="1 + 1 = 2"))
 
 
 def planted(error, statement="a planted mistake", part="eq19"):
-    @claim(part, statement, kind="check", size="1")
+    @claim(part, statement, category="check", size="1")
     def false():
         raise error
 
@@ -66,7 +66,7 @@ class Page(HTMLParser):
 
 def results():
     declare("1 < 2 & 2 > 1", assumptions=("a | b",), source="003")
-    declare("a *starred* claim", kind="erratum", part="errata", printed="1 + 1 = 3", right="1 + 1 = 2")
+    declare("a *starred* claim", category="erratum", part="errata", printed="1 + 1 = 3", right="1 + 1 = 2")
     planted(Refuted("<b> is | not _c_"))
     return [result_of(c) for c in claims.claims_of(claims.PARTS)]
 
@@ -93,18 +93,18 @@ def test_markdown_holds_every_claim(empty):
 
 
 def test_several_equations_are_typeset_one_by_one(empty):
-    claim("eq17", "two", kind="proof", size="any size")(lambda: Evidence(latex="a = b\n\nc = d"))
+    claim("eq17", "two", category="proof", size="any size")(lambda: Evidence(latex="a = b\n\nc = d"))
     none, two = (Page(report.html(one)).tags.count("math") for one in ([], [result_of(claims.CLAIMS[0])]))
     assert two == none + 2
 
 
 def test_untypeset_latex_is_named(empty):
-    claim("eq17", "a brace too few", kind="proof", size="any size")(lambda: Evidence(latex=r"\frac{a}{"))
+    claim("eq17", "a brace too few", category="proof", size="any size")(lambda: Evidence(latex=r"\frac{a}{"))
     with pytest.raises(ValueError, match="'a brace too few', cannot be typeset"):
         report.html([result_of(claims.CLAIMS[0])])
 
 
-# ---------------------------------------------------------------------------------------------- equations and documents
+# --- Equations and documents
 
 
 def test_the_page_opens_with_equation_17(whole):
@@ -124,7 +124,7 @@ def test_every_link_resolves_and_every_row_is_reachable(whole):
 
 
 def test_equations_of_the_source_have_their_numbers():
-    numbers = {int(n) for place in report.equations_of_003() for n in re.findall(r"\d+", place)}
+    numbers = {int(n) for position in report.equations_of_003() for n in re.findall(r"\d+", position)}
     assert numbers == set(range(1, 20))
     mended = [note for formulas in report.equations_of_003().values() for _, note in formulas if note]
     assert len(mended) >= 8 and all(report.of_erratum(note) is not None for note in mended)
@@ -166,7 +166,7 @@ def test_rows_have_addresses_of_their_own():
     assert len(set(anchors)) == len(anchors)
 
 
-# ---------------------------------------------------------------------------------------------------------- a browser
+# --- A browser
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -30,7 +30,7 @@ def test_claim_runs(claim):
     claim.run()
 
 
-# ------------------------------------------------------------------------------------------------------------- balls
+# --- Balls
 
 
 def wide(middle: float, radius: float) -> Ball:
@@ -118,7 +118,7 @@ def test_definitions_match_kernel_sources(monkeypatch):
             assert a.arb.overlaps(b.arb) and max(a.radius, b.radius) < 1e-40, name
 
 
-# ------------------------------------------------------------------------------------------------------------- errors
+# --- Errors
 
 
 def parts():
@@ -157,10 +157,10 @@ def test_errors_are_measured_in_units_of_the_largest_entry(dtype):
     values = nearest[name].copy()
     smallest, largest = (at(np.abs(values)) for at in (np.argmin, np.argmax))
     values.flat[smallest] += units * np.spacing(np.abs(values.flat[largest]))
-    (found,) = (e for e in rounding.errors(case, nearest | {name: values}) if e.name == name)
-    assert found.ulp == pytest.approx(units, abs=0.51)
-    assert found.relative == found.distance / found.largest
-    assert found.largest == pytest.approx(abs(float(values.flat[largest])), rel=1e-6)
+    (actual,) = (e for e in rounding.errors(case, nearest | {name: values}) if e.name == name)
+    assert actual.ulp == pytest.approx(units, abs=0.51)
+    assert actual.relative == actual.distance / actual.largest
+    assert actual.largest == pytest.approx(abs(float(values.flat[largest])), rel=1e-6)
 
 
 def test_larger_error_fails_the_claim(monkeypatch):

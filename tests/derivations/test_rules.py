@@ -4,7 +4,7 @@ import pytest
 
 from derivations.claims import Refuted
 from derivations.proofs import rules
-from tests.thorough import some
+from tests.tools.sampling_rate import some
 from tinytensor.core.op import OPS
 
 
@@ -16,7 +16,7 @@ def test_rule_is_the_derivative(name):
 
 @pytest.mark.parametrize("name", ["matmul", "softmax", "reduce_mean", "tanh", "cat"])
 def test_planted_mistakes_in_rules_are_refuted(name):
-    verdict = rules.check_rules(name, lambda gradient: lambda g, **given: 2 * gradient(g=g, **given))
+    verdict = rules.check_rules(name, lambda gradient: lambda g, **arguments: 2 * gradient(g=g, **arguments))
     assert not any(verdict.verdicts.values())
     assert "the factor 1/2 is missing" in str(verdict)
 

@@ -22,13 +22,13 @@ def test_claim_holds(claim):
 
 
 def test_proofs_are_called_proofs_and_runs_are_called_checks():
-    found = claims_of(["theorems"])
-    assert len(found) > 20
-    for c in found:
-        assert (c.kind == "check") == c.statement.startswith("engine:") == ("float64" in c.size), c.statement
+    result = claims_of(["theorems"])
+    assert len(result) > 20
+    for c in result:
+        assert (c.category == "check") == c.statement.startswith("engine:") == ("float64" in c.size), c.statement
 
 
-# ----------------------------------------------------------------------------- statements that are nearly true: algebra
+# --- Statements that are nearly true: algebra
 
 
 @pytest.mark.parametrize("condition", [None, False, 1, 0, "yes", Symbol("x") > 0, np.False_])
@@ -101,9 +101,9 @@ def test_wrong_cross_entropy_is_refuted(wrong):
 def test_feed_forward_mixing_positions_is_refuted(name, mixing):
     names = (*equations.NORM_HAT, equations.Zbar, f, equations.R, Zp)
     block = equations.block().replaced(name, mixing)
-    given = [equations.Zhat[i, j], F[j, l], b[l], G[l, j], equations.c[j]]
+    arguments = [equations.Zhat[i, j], F[j, l], b[l], G[l, j], equations.c[j]]
     with pytest.raises(Refuted, match="stands elsewhere"):
-        theorems.by_itself(block.excerpt(names, given, [equations.ε]))
+        theorems.by_itself(block.excerpt(names, arguments, [equations.ε]))
 
 
 def test_attention_does_not_act_position_by_position():
@@ -128,7 +128,7 @@ def test_the_variance_after_a_norm_is_not_1():
         identity(equations.block(), Array("B", (C,))[i], total(Z[i, j] ** 2, j) / D, 1, [Z, *NORM])
 
 
-# ------------------------------------------------------------------------- statements that are nearly true: programs
+# --- Statements that are nearly true: programs
 
 
 def unmasked(residual="literal"):
@@ -201,7 +201,7 @@ def test_unpermuted_input_is_refuted():
         permuted(program, ORDER, set())  # y is the same in every order, not y in this order
 
 
-# ------------------------------------------------------------------------- statements that are nearly true: gradients
+# --- Statements that are nearly true: gradients
 
 
 def nearly(lines, left, right, closed, through):
@@ -249,7 +249,7 @@ def test_a_shift_of_positions_is_not_the_identity():
     assert not rotation.expand(trig=True).is_zero_matrix
 
 
-# ------------------------------------------------------------------------------------------------------ on the engine
+# --- On the engine
 
 
 @pytest.mark.parametrize(

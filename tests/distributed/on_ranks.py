@@ -39,13 +39,13 @@ U = np.finfo(np.float32).eps / 2
 
 
 def everyones(value) -> list:
-    found = [None] * dist.get_world_size()
-    dist.all_gather_object(found, value)
-    return found
+    result = [None] * dist.get_world_size()
+    dist.all_gather_object(result, value)
+    return result
 
 
-def refused(kind: type[Exception], words: str, call) -> None:
-    with pytest.raises(kind, match=re.escape(words)):
+def refused(cls: type[Exception], words: str, call) -> None:
+    with pytest.raises(cls, match=re.escape(words)):
         call()
 
 
@@ -53,7 +53,7 @@ def bits(tensors) -> str:
     return hashlib.sha256(b"".join(t.detach().numpy().tobytes() for t in tensors)).hexdigest()
 
 
-# ---------------------------------------------------------------------------------------------------- collectives
+# --- Collectives
 
 
 def collectives():
@@ -127,7 +127,7 @@ def collectives():
     return everyones(rank)
 
 
-# ---------------------------------------------------------------------------------------- DistributedDataParallel
+# --- DistributedDataParallel
 
 
 def data_parallel():
@@ -156,7 +156,7 @@ def data_parallel():
                 time.sleep(0.05)  # ranks of unequal speed
             run(tt.tensor(rng.normal(size=(5, 4)).astype(np.float32)), tt.tensor(rng.integers(0, 3, 5)))
             every.append(bits([*model.parameters(), *(p.grad for p in model.parameters())]))
-        assert all(len(set(found)) == 1 for found in zip(*everyones(every)))  # at every step
+        assert all(len(set(entry)) == 1 for entry in zip(*everyones(every)))  # at every step
         if compiled:
             assert sum(map(len, run.recordings.values())) == 1
         seen.append(every)
@@ -201,7 +201,7 @@ def data_parallel():
     return seen[0]
 
 
-# ------------------------------------------------------------------------------------------------ the joint batch
+# --- The joint batch
 
 SMALL = Config(D=16, H=2, F=24, L=2, V=20, C=12)
 
@@ -228,14 +228,14 @@ def sums_of_absolute_terms(model, loss) -> dict[str, np.ndarray]:
     plain = tape._gradients
 
     def gradients(node, g, *how):
-        found = plain(node, g, *how)
+        result = plain(node, g, *how)
         ends = [edge is not None and leads_to_a_leaf(edge) for edge in node.edges]
         if not any(ends) or leads_to_a_leaf(node):
-            return found
+            return result
         twin = copy.copy(node)
         twin.kept = {name: absolute(value) for name, value in node.kept.items()}
         positive = plain(twin, g.abs(), *how)
-        return [a if end else r for a, r, end in zip(positive, found, ends)]
+        return [a if end else r for a, r, end in zip(positive, result, ends)]
 
     tape._gradients = gradients
     try:
@@ -264,8 +264,8 @@ def joint_batch(rows: int, drop: bool) -> dict:
     whole, loss = one(tt.tensor(x), tt.tensor(y))
     loss.backward()
     expected = {name: p.grad.numpy() for name, p in one.named_parameters()}
-    again = made()
-    terms = sums_of_absolute_terms(again, again(tt.tensor(x), tt.tensor(y))[1])
+    second = made()
+    terms = sums_of_absolute_terms(second, second(tt.tensor(x), tt.tensor(y))[1])
 
     model = made()
     own = ranks.rows_of((x, y), (0, IGNORE_INDEX), rank, size)
@@ -312,8 +312,8 @@ def curve(rows: int, dtype=tt.float32, dropout: float = 0.0, eager: bool = False
             losses.append(trainer.advance())
             norms.append(trainer.norm.item())
             every.append(bits([*trainer.model.parameters(), trainer.norm]))
-    found = everyones(every)
-    assert all(len(set(step)) == 1 for step in zip(*found))
+    result = everyones(every)
+    assert all(len(set(step)) == 1 for step in zip(*result))
     assert len(set(every)) == settings.steps
     tt.set_default_dtype(tt.float32)
     last = np.concatenate([p.detach().numpy().ravel() for p in trainer.model.parameters()])
@@ -335,7 +335,7 @@ def everything() -> dict:
     }
 
 
-# ---------------------------------------------------------------------------------------------------- what goes wrong
+# --- What goes wrong
 
 
 def fails(how, at="1"):
@@ -360,9 +360,9 @@ def main():
     name, *arguments = sys.argv[1:]
     waits = timedelta(seconds=2) if "makes another call" in arguments else None
     dist.init_process_group(timeout=waits)
-    found = globals()[name](*arguments)
+    result = globals()[name](*arguments)
     if dist.get_rank() == 0:
-        print(json.dumps(found))
+        print(json.dumps(result))
     dist.destroy_process_group()
 
 

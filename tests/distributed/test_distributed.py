@@ -6,36 +6,36 @@ import re
 import subprocess
 import sys
 
-import mpi
 import numpy as np
 import pytest
-from thorough import THOROUGH
 
+from tests.tools import mpi
+from tests.tools.sampling_rate import THOROUGH
 from tinytensor import distributed as dist
-from tinytensor.cpython.distribution import install
+from tinytensor.platform.distribution import install
 
 RANKS = (1, 2, 3) if THOROUGH else (1, 2)
 
 
 @pytest.fixture(scope="module")
-def found():
+def outcome():
     """What on_ranks.py finds on each number of ranks; one rank goes first, so that kernels are compiled only once."""
     return {n: json.loads(mpi.program("everything", n).splitlines()[-1]) for n in RANKS}
 
 
 @pytest.mark.parametrize("n", RANKS)
-def test_ranks_agree_bit_for_bit_at_every_step(found, n):
+def test_ranks_agree_bit_for_bit_at_every_step(outcome, n):
     """on_ranks.py asserts it, in eager mode and recorded, beside what collectives give and refuse."""
-    assert len(found[n]["data parallel"]) == 6
-    assert found[n]["float32"]["bits"] == found[n]["eager"]["bits"]
+    assert len(outcome[n]["data parallel"]) == 6
+    assert outcome[n]["float32"]["bits"] == outcome[n]["eager"]["bits"]
 
 
 @pytest.mark.parametrize("n", RANKS[1:])
-def test_gradients_match_the_joint_batch(found, n):
-    for joint in found[n]["joint"]:
+def test_gradients_match_the_joint_batch(outcome, n):
+    for joint in outcome[n]["joint"]:
         assert joint["worst"] < 1
         assert joint["different"] > joint["entries"] / 10  # otherwise nothing was compared
-    assert found[n]["dropped"]["worst"] > 1000  # a rank whose gradient is lost is seen
+    assert outcome[n]["dropped"]["worst"] > 1000  # a rank whose gradient is lost is seen
 
 
 CURVE = ("losses", "norms", "weights")
@@ -47,32 +47,32 @@ def apart(one: dict, other: dict) -> np.ndarray:
 
 
 @pytest.mark.parametrize("n", RANKS[1:])
-def test_loss_curve_matches_one_process(found, n):
+def test_loss_curve_matches_one_process(outcome, n):
     """The bound is 4 times what rounding does to the run of one process; examples/guide/processes.md says why."""
-    rounding = apart(found[1]["float32"], found[1]["float64"])  # float64 stands for exact numbers
+    rounding = apart(outcome[1]["float32"], outcome[1]["float64"])  # float64 stands for exact numbers
     for dtype in ("float32", "float64"):
         bound = 4 * rounding * np.finfo(dtype).eps / np.finfo("float32").eps
-        difference = apart(found[n][dtype], found[1][dtype])
+        difference = apart(outcome[n][dtype], outcome[1][dtype])
         assert (difference > 0).any() and (difference < bound).all(), (dtype, difference / bound)
     # the negative control: rank 0 forgets its part of the gradient of one bias, of 8 numbers
-    assert (apart(found[n]["lost"], found[1]["float32"]) > 100 * 4 * rounding).all()
+    assert (apart(outcome[n]["lost"], outcome[1]["float32"]) > 100 * 4 * rounding).all()
 
 
 @pytest.mark.parametrize("n", RANKS[1:])
-def test_ranks_without_data_add_nothing(found, n):
+def test_ranks_without_data_add_nothing(outcome, n):
     """With one row in a batch all but one rank have none, and every bit is that of one process."""
-    assert found[n]["one row"] == found[1]["one row"]
+    assert outcome[n]["one row"] == outcome[1]["one row"]
 
 
 def test_documented_program_runs(tmp_path):
-    (code,) = re.findall(r"```py\n(.*?)```", (mpi.ROOT / "examples" / "guide" / "processes.md").read_text(), re.DOTALL)
+    (code,) = re.findall(r"```py\n(.*?)```", (mpi.ROOT / "models" / "parallel.md").read_text(), re.DOTALL)
     path = tmp_path / "program.py"
     path.write_text(code + "print(distributed.is_initialized())\n")
     code, output = mpi.run(2, "-W", "error", path)
     assert code == 0 and output.count("False") == 2, output
 
 
-# ---------------------------------------------------------------------------------------------------------- the end
+# --- The end
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_documented_program_runs(tmp_path):
 )
 def test_failing_rank_ends_all_ranks(how, code, sentence):
     """It takes seconds. A rank that is not ended would wait, or sleep, beyond the limit."""
-    given, output = mpi.run(2, mpi.PROGRAMS, "fails", how, 3, limit=120)
-    assert given == code, output
+    arguments, output = mpi.run(2, mpi.PROGRAMS, "fails", how, 3, limit=120)
+    assert arguments == code, output
     assert sentence in output
 
 
@@ -96,7 +96,7 @@ def test_slow_ranks_are_ended_with_an_error():
         mpi.run(2, "-c", "import time; time.sleep(600)", limit=3)
 
 
-# ------------------------------------------------------------------------------------------------------ without MPI
+# --- Without MPI
 
 
 def alone(code: str, **environment: str) -> str:

@@ -63,9 +63,9 @@ def main() -> None:
     faults = []
     for path in chosen:
         start = time.monotonic()
-        found = fault([path], SECONDS)
-        print(f"{path.stem:<24} {time.monotonic() - start:6.1f} s  {'runs' if found is None else found}", flush=True)
-        faults += [found] if found else []
+        result = fault([path], SECONDS)
+        print(f"{path.stem:<24} {time.monotonic() - start:6.1f} s  {'runs' if result is None else result}", flush=True)
+        faults += [result] if result else []
     sys.exit(1 if faults else 0)
 
 

@@ -120,9 +120,9 @@ def test_other_right_answers_are_right(tmp_path):
     engine_with(tmp_path)
     for file, others in OTHERS.items():
         lines = steps.solution_text(file).splitlines()
-        places = steps.functions(steps.solution_text(file))
-        for name in sorted(others, key=lambda name: -places[name].lineno):  # from the end on: lines before it stay
-            function = places[name]
+        positions = steps.functions(steps.solution_text(file))
+        for name in sorted(others, key=lambda name: -positions[name].lineno):  # from the end on: lines before it stay
+            function = positions[name]
             first = function.body[ast.get_docstring(function) is not None].lineno
             indent = " " * (function.col_offset + 4)
             lines[first - 1 : function.end_lineno] = [indent + line for line in others[name].strip().splitlines()]
@@ -150,9 +150,9 @@ def test_holes_hold_nothing_of_the_solution():
         cut, solved = steps.functions(steps.hole_text(file)), steps.functions(steps.solution_text(file))
         assert cut.keys() == solved.keys()
         for name, hole in steps.holes_of(file).items():
-            *given, left = hole.splitlines()
+            *arguments, left = hole.splitlines()
             assert left == ("return g" if name == "unbroadcast" else "..."), name
-            assert steps.body(solved[name]).splitlines()[: len(given)] == given
+            assert steps.body(solved[name]).splitlines()[: len(arguments)] == arguments
             assert steps.body(solved[name]) != hole
             assert ast.get_docstring(cut[name]) == ast.get_docstring(solved[name])
             assert ast.unparse(cut[name].args) == ast.unparse(solved[name].args)
@@ -290,10 +290,10 @@ def test_broken_file_gets_a_sentence(run, tmp_path, text, said):
     else:
         solved = steps.solution_text("slopes.py")
         (folder / "slopes.py").write_text(text if isinstance(text, str) else solved.replace(*text))
-    code, told = run(folder, "--check")
+    code, message = run(folder, "--check")
     assert code == 1
-    assert said in told
-    assert "Traceback" not in told
+    assert said in message
+    assert "Traceback" not in message
     assert not (folder / "tape.py").exists()
 
 
@@ -315,9 +315,9 @@ def test_proposed_commands_are_quoted(run, tmp_path):
 
 def test_folder_that_cannot_be_written_is_named(run, tmp_path):
     (tmp_path / "file").write_text("")
-    code, told = run(tmp_path / "file" / "mine")
+    code, message = run(tmp_path / "file" / "mine")
     assert code == 1
-    assert "/file/mine cannot be read or written: Not a directory. What is there stays." in told
+    assert "/file/mine cannot be read or written: Not a directory. What is there stays." in message
 
 
 def test_foreign_folder_is_refused(run, tmp_path):
@@ -326,11 +326,11 @@ def test_foreign_folder_is_refused(run, tmp_path):
     (tmp_path / "file").write_text("x")
     for name, said in (("notes", "a folder that this command did not write"), ("file", "is a file")):
         for arguments in ([], ["--check"], ["--milestone", 3]):
-            code, told = run(tmp_path / name, *arguments)
-            assert (code, said in told) == (1, True)
+            code, message = run(tmp_path / name, *arguments)
+            assert (code, said in message) == (1, True)
     assert contents(tmp_path / "notes") == {"slopes.py": b"mine = 1\n"}
-    code, told = run(tmp_path / "nothing", "--check")
-    assert (code, "There is no folder" in told) == (1, True)
+    code, message = run(tmp_path / "nothing", "--check")
+    assert (code, "There is no folder" in message) == (1, True)
     assert not (tmp_path / "nothing").exists()
     run(tmp_path / "mine")
     assert "takes a step from 1 to 10, not 11" in run(tmp_path / "mine", "--solution", 11)[1]

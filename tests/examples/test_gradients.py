@@ -6,7 +6,7 @@ import pytest
 
 from examples.gradients.__main__ import main
 from examples.gradients.functions import TABLE
-from tests.thorough import some
+from tests.tools.sampling_rate import some
 from tinytensor.symbolic import check
 
 
@@ -21,15 +21,15 @@ def test_entries_fit_their_functions(name):
 @pytest.mark.parametrize("name", list(some(TABLE, 4)))
 def test_gradient_with_a_mistake_is_refuted(name):
     entry = TABLE[name]
-    found = check(entry.function, {entry.argument: entry.wrong}, **entry.arguments)
-    assert found.derivation.proved
-    assert found[entry.argument].verdict == "refuted"
+    result = check(entry.function, {entry.argument: entry.wrong}, **entry.arguments)
+    assert result.derivation.proved
+    assert result[entry.argument].verdict == "refuted"
 
 
 def test_command_prints_one_derivation(capsys):
     assert main(["dpo"]) == 0
-    told = capsys.readouterr().out
-    assert told.startswith("DPO. ") and "arXiv:2305.18290" in told and "proved for any size" in told
+    output = capsys.readouterr().out
+    assert output.startswith("DPO. ") and "arXiv:2305.18290" in output and "proved for any size" in output
     with pytest.raises(SystemExit):
         main(["nothing"])
 

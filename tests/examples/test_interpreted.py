@@ -6,7 +6,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
-from thorough import some
+
+from tests.tools.sampling_rate import some
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -19,11 +19,11 @@ def weeks(text: str) -> list[int]:
 def on_sheets(text: str) -> list[tuple[int, int]]:
     """The exercises of the problem sheets as (lesson, number): "3.1 to 3.3, 3.4" are four."""
     sheets = text.partition("## Problem sheets")[2].partition("\n## ")[0]
-    found = []
+    results = []
     for row in re.findall(r"^\| \d+ (\|.*\|)$", sheets, re.MULTILINE):
         for lesson, first, last in re.findall(r"(\d+)\.(\d)(?: to \d+\.(\d))?", row):
-            found += [(int(lesson), number) for number in range(int(first), int(last or first) + 1)]
-    return found
+            results += [(int(lesson), number) for number in range(int(first), int(last or first) + 1)]
+    return results
 
 
 def test_each_lesson_has_one_week():
@@ -32,10 +32,10 @@ def test_each_lesson_has_one_week():
 
 
 def test_each_exercise_stands_on_one_sheet():
-    found = on_sheets(PAGE)
-    assert sorted(found) == [(lesson, number) for lesson in range(20) for number in (1, 2, 3, 4)]
+    result = on_sheets(PAGE)
+    assert sorted(result) == [(lesson, number) for lesson in range(20) for number in (1, 2, 3, 4)]
     for sheet in SHEETS.glob("*.py"):
-        assert {(int(e.lesson[:2]), e.number) for e in exercises(sheet)} <= set(found)
+        assert {(int(e.lesson[:2]), e.number) for e in exercises(sheet)} <= set(result)
 
 
 def test_missing_lesson_or_exercise_is_found():

@@ -12,10 +12,10 @@ import jupytext
 import nbclient
 import nbformat
 import pytest
-from forks import forks
-from thorough import THOROUGH, some
 
 from examples.site.building import mathml
+from tests.tools.forks import forks
+from tests.tools.sampling_rate import THOROUGH, some
 
 ROOT = Path(__file__).parents[2]
 LESSONS = sorted((ROOT / "examples").glob("*.py"))
@@ -113,20 +113,20 @@ def in_a_process(started, tmp_path):
 
 def defects(text: str, name: str) -> list[str]:
     """What a lesson lacks, read from its text."""
-    found = []
+    results = []
     if not 40 <= len(text.splitlines()) <= 120:
-        found.append(f"{len(text.splitlines())} lines, not 40 to 120")
+        results.append(f"{len(text.splitlines())} lines, not 40 to 120")
     if not re.match(r"# %% \[markdown\]\n# # \w", text):
-        found.append("it does not begin with a title")
+        results.append("it does not begin with a title")
     if f'FIGURES = Path("{PICTURES}")' not in text:
-        found.append("it does not say where its pictures are")
+        results.append("it does not say where its pictures are")
     if len(re.findall(r"plots\.(show|Picture)\(", text)) != len(re.findall(r"\balt=", text)):
-        found.append("a picture without alternative text")
+        results.append("a picture without alternative text")
     if f"`exercises/{name}.py`" not in text.partition("\n# ## Exercises\n")[2]:
-        found.append("its end does not name its exercises")
+        results.append("its end does not name its exercises")
     if not re.search(r"\b00[0-4]\b", text):
-        found.append("no equation with its source: none of the documents 000 to 004 is named")
-    return found
+        results.append("no equation with its source: none of the documents 000 to 004 is named")
+    return results
 
 
 def formulas(text: str) -> list[str]:
@@ -141,23 +141,23 @@ KINDS = {"Predict", "Find the bug", "Derive", "Extend"}
 
 def defects_of_exercises(text: str) -> list[str]:
     """What a file with exercises lacks, read from its text."""
-    found = []
+    results = []
     if not re.match(r"# %% \[markdown\]\n# # Exercises: \w", text):
-        found.append("it does not begin with a title")
+        results.append("it does not begin with a title")
     titles = re.findall(r"^# ## (\d) (★{1,3}) ([\w ]+): \w", text, re.MULTILINE)
     if [number for number, _, _ in titles] != ["1", "2", "3", "4"]:
-        found.append("not four exercises with a number, stars, a kind and a title")
-    if {kind for _, _, kind in titles} != KINDS:
-        found.append(f"not one exercise of each kind: {sorted(KINDS)}")
+        results.append("not four exercises with a number, stars, a kind and a title")
+    if {category for _, _, category in titles} != KINDS:
+        results.append(f"not one exercise of each kind: {sorted(KINDS)}")
     if [len(stars) for _, stars, _ in titles] != sorted(len(stars) for _, stars, _ in titles):
-        found.append("an easier exercise behind a harder one")
+        results.append("an easier exercise behind a harder one")
     functions = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
-    for number, _, kind in titles:
+    for number, _, category in titles:
         if f'\nprint("exercise {number}:", check_{number}(answer_{number}))\n' not in text:
-            found.append(f"exercise {number} does not print what its check says")
-        elif kind != "Find the bug" and not is_open(functions[f"answer_{number}"]):
-            found.append(f"answer_{number} is not left open")
-    return found
+            results.append(f"exercise {number} does not print what its check says")
+        elif category != "Find the bug" and not is_open(functions[f"answer_{number}"]):
+            results.append(f"answer_{number} is not left open")
+    return results
 
 
 def is_open(function: ast.FunctionDef) -> bool:
@@ -174,9 +174,9 @@ def test_lesson_has_all_its_parts(lesson):
 
 @each_lesson
 def test_each_formula_can_be_typeset(lesson):
-    found = formulas(lesson.read_text()) + formulas((EXERCISES / lesson.name).read_text())
-    assert all("<math" in mathml(formula) for formula in found)
-    assert found or lesson.stem != "06_softmax"  # which has some
+    result = formulas(lesson.read_text()) + formulas((EXERCISES / lesson.name).read_text())
+    assert all("<math" in mathml(formula) for formula in result)
+    assert result or lesson.stem != "06_softmax"  # which has some
 
 
 def test_formula_that_cannot_be_typeset_is_found():
@@ -214,10 +214,10 @@ def test_lesson_runs_and_draws_what_it_says(lesson, clone, in_a_process, tmp_pat
     if not THOROUGH:
         script.write_text(script.read_text().replace(FEW_STEPS, "True"))
     said = in_a_process(str(script))
-    told = {here / path for path in re.findall(r"^picture: (.+)$", said, re.MULTILINE)}
-    assert any(path.name.startswith(lesson.stem) and path.suffix == ".png" for path in told)
-    assert {path for path in here.rglob("*") if path.is_file()} == told, "what it says and what it writes differ"
-    for path in told:
+    message = {here / path for path in re.findall(r"^picture: (.+)$", said, re.MULTILINE)}
+    assert any(path.name.startswith(lesson.stem) and path.suffix == ".png" for path in message)
+    assert {path for path in here.rglob("*") if path.is_file()} == message, "what it says and what it writes differ"
+    for path in message:
         assert path.parent == here / PICTURES
         assert path.read_bytes().startswith((b"\x89PNG", b"<!doctype html", b"<!DOCTYPE html")), path
 
@@ -231,25 +231,25 @@ def verdicts(in_a_process: Callable, *files: tuple[Path, Path], seeds: int) -> d
 
 def misjudged(said: dict[str, list[str]]) -> list[str]:
     """Answers that a check takes for what they are not, and exercises that have no right or no wrong answer."""
-    found = []
+    results = []
     for printed in said["open"]:
         for number, sentence in re.findall(r"^exercise (\d): (.*)$", printed, re.MULTILINE):
             if not re.match(r"not solved yet\. Hint: .{20,}|wrong: .{20,}", sentence):
-                found.append(f"exercise {number}, not solved: {sentence}")
+                results.append(f"exercise {number}, not solved: {sentence}")
     for name, sentences in said.items():
         form = {"right": "right", "wrong": "wrong: .{20,}"}.get(name.partition("_")[0])
-        found += [f"{name}: {sentence}" for sentence in sentences if form and not re.fullmatch(form, sentence)]
+        results += [f"{name}: {sentence}" for sentence in sentences if form and not re.fullmatch(form, sentence)]
     for number in "1234":
-        for kind in ("right", "wrong"):
-            if not any(re.match(f"{kind}_{number}(_|$)", name) for name in said):
-                found.append(f"no {kind} answer to exercise {number}")
-    return found
+        for category in ("right", "wrong"):
+            if not any(re.match(f"{category}_{number}(_|$)", name) for name in said):
+                results.append(f"no {category} answer to exercise {number}")
+    return results
 
 
 def test_checks_tell_right_answers_from_wrong_ones(clone, in_a_process):
     files = [(clone / "clone" / "examples" / "exercises" / path.name, ANSWERS / path.name) for path in LESSONS]
-    found = verdicts(in_a_process, *files, seeds=SEEDS)
-    assert {name: wrong for name, said in found.items() if (wrong := misjudged(said))} == {}
+    result = verdicts(in_a_process, *files, seeds=SEEDS)
+    assert {name: wrong for name, said in result.items() if (wrong := misjudged(said))} == {}
 
 
 def test_misjudged_answer_is_found(in_a_process, tmp_path):
@@ -262,8 +262,14 @@ def test_misjudged_answer_is_found(in_a_process, tmp_path):
     first, second, *missing = misjudged(said)
     assert first == "wrong_1_as_the_right_one: right"
     assert second.startswith("right_2: wrong: ")
-    kinds = [f"no {kind} answer to exercise" for kind in ("right", "wrong")]
-    assert missing == [f"{kinds[1]} 2", f"{kinds[0]} 3", f"{kinds[1]} 3", f"{kinds[0]} 4", f"{kinds[1]} 4"]
+    categories = [f"no {category} answer to exercise" for category in ("right", "wrong")]
+    assert missing == [
+        f"{categories[1]} 2",
+        f"{categories[0]} 3",
+        f"{categories[1]} 3",
+        f"{categories[0]} 4",
+        f"{categories[1]} 4",
+    ]
     solved = said | {"open": ["exercise 1: right\n"]}
     assert misjudged(solved)[0] == "exercise 1, not solved: right"
 
@@ -281,8 +287,10 @@ def test_lessons_run_as_notebooks_and_show_their_pictures(clone):
         outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
         shown = sum("image/png" in output.get("data", {}) for output in outputs)
         text = "".join(output.get("text", "") for output in outputs)  # of which a line may come in two outputs
-        told = re.findall(r"^picture: .+\.png$", text, re.MULTILINE)
-        assert shown == len(told) >= 1, f"{name}: a picture that is not its cell's last line is written, but not shown"
+        message = re.findall(r"^picture: .+\.png$", text, re.MULTILINE)
+        assert shown == len(message) >= 1, (
+            f"{name}: a picture that is not its cell's last line is written, but not shown"
+        )
 
 
 def test_failing_lesson_is_reported(in_a_process):

@@ -120,6 +120,6 @@ def test_every_exercise_has_points(capsys):
     marking.show_points()
     printed = capsys.readouterr().out
     for sheet in marking.SHEETS.glob("*.py"):
-        found = marking.exercises(sheet)
-        assert [e.number for e in found] == [1, 2, 3, 4] and all(1 <= e.points <= 3 for e in found)
-        assert f"{sheet.stem}: {sum(e.points for e in found)} points" in printed
+        result = marking.exercises(sheet)
+        assert [e.number for e in result] == [1, 2, 3, 4] and all(1 <= e.points <= 3 for e in result)
+        assert f"{sheet.stem}: {sum(e.points for e in result)} points" in printed

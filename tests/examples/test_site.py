@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from browser import chromium
 
 import tinytensor as tt
 from examples.site import __main__ as command
 from examples.site import building, checking, gradients, pages, running
 from examples.site.pages import Site, fenced, with_equations
+from tests.tools.browser import chromium
 
 ROOT = Path(__file__).parents[2]
 LESSON = "03_chain_rule"
@@ -50,8 +50,8 @@ def test_pages_hold_what_a_lesson_prints_and_draws(site):
 def opened(driver, page: Path) -> tuple[list[str], list[dict]]:
     """Open a page; what it requests, and what it says in the console."""
     driver.get(page.as_uri())
-    told = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
-    requests = [m["params"]["request"]["url"] for m in told if m["method"] == "Network.requestWillBeSent"]
+    messages = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    requests = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
     return requests, driver.get_log("browser")
 
 
@@ -68,11 +68,13 @@ def test_pages_open_without_a_network(site, tmp_path):
             assert wide <= 390, f"{page} is {wide} pixels wide"
         driver.get(f"{(site / 'search.html').as_uri()}?q=careless")
         for _ in range(100):
-            found = driver.execute_script("return [...document.querySelectorAll('#search-results a')].map(a => a.href)")
-            if found:
+            result = driver.execute_script(
+                "return [...document.querySelectorAll('#search-results a')].map(a => a.href)"
+            )
+            if result:
                 break
             time.sleep(0.1)
-        assert any("lessons/03_chain_rule.html" in each for each in found), found
+        assert any("lessons/03_chain_rule.html" in each for each in result), result
         assert driver.get_log("browser") == []
 
         (tmp_path / "page.html").write_text('<script src="https://a.example/x.js"></script>')  # the same eyes see this
@@ -125,9 +127,9 @@ def test_second_run_takes_a_lesson_from_the_cache(tmp_path):
     script = tmp_path / "98_quick.py"
     script.write_text("# %% [markdown]\n# # A title\n\n# %%\nprint('one')\n1 + 1\n")
     first = running.run(script, tmp_path / "cache")
-    assert (first.title, first.again, first.cells[1].printed) == ("A title", True, "one\n2\n")
+    assert (first.title, first.was_run, first.cells[1].printed) == ("A title", True, "one\n2\n")
     second = running.run(script, tmp_path / "cache")
-    assert (second.cells, second.again) == (first.cells, False)
+    assert (second.cells, second.was_run) == (first.cells, False)
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from numba import config
-from samples import SAMPLES, Call, is_tensor
-from thorough import THOROUGH
 
 import tinytensor as tt
+from tests.samples.ops import SAMPLES, Call, is_tensor
+from tests.tools.sampling_rate import THOROUGH
 from tinytensor import kernels
 from tinytensor.core.dispatch import WATCHERS, empty, host, launch, state
 from tinytensor.core.op import OPS

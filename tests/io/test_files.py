@@ -49,9 +49,9 @@ def test_file_in_the_place_of_a_folder_is_named(tmp_path):
 
 
 def test_other_errors_and_broken_pipes_pass():
-    for kind in (BrokenPipeError, ValueError, KeyboardInterrupt):
-        with pytest.raises(kind), writing("the page", "x"):
-            raise kind
+    for error_type in (BrokenPipeError, ValueError, KeyboardInterrupt):
+        with pytest.raises(error_type), writing("the page", "x"):
+            raise error_type
 
 
 def test_inner_sentence_is_kept():

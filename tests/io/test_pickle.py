@@ -21,13 +21,13 @@ ROOMS += ["distributed", "utils.data", "symbolic", "viz"]
 
 def public_functions() -> dict:
     """Every public function, class and operation, by its path; modules and plain values are left out."""
-    found = {f"Tensor.{name}": f for name, f in vars(tt.Tensor).items() if isinstance(f, types.FunctionType)}
+    results = {f"Tensor.{name}": f for name, f in vars(tt.Tensor).items() if isinstance(f, types.FunctionType)}
     for room in ["tinytensor", *(f"tinytensor.{name}" for name in ROOMS)]:
         for name, value in vars(importlib.import_module(room)).items():
             named = isinstance(value, type | types.FunctionType | tt.core.op.Op | tt.native.kernel.Kernel)
             if named and not name.startswith("_") and type(value) is not types.GenericAlias:
-                found[f"{room}.{name}"] = value
-    return found
+                results[f"{room}.{name}"] = value
+    return results
 
 
 @pytest.mark.parametrize("protocol", [2, pickle.HIGHEST_PROTOCOL])
@@ -101,9 +101,11 @@ def test_declarations_of_a_program_are_pickled_by_name():
 
 def test_compiled_functions_and_modules_are_compiled_again():
     x = tt.tensor([1.0, -3.0])
-    again = pickle.loads(pickle.dumps(tt.compile(F.relu, fullgraph=True)))
-    assert [again(x).tolist() for _ in range(3)] == [[1.0, 0.0]] * 3
-    assert type(again) is type(halved) and again.fullgraph and again.replays == 2 and again.function is F.relu
+    reloaded = pickle.loads(pickle.dumps(tt.compile(F.relu, fullgraph=True)))
+    assert [reloaded(x).tolist() for _ in range(3)] == [[1.0, 0.0]] * 3
+    assert (
+        type(reloaded) is type(halved) and reloaded.fullgraph and reloaded.replays == 2 and reloaded.function is F.relu
+    )
     module = tt.compile(nn.Linear(2, 1))
     twin = pickle.loads(pickle.dumps(module))
     assert twin._orig_mod is not module._orig_mod and type(twin._orig_mod) is nn.Linear
@@ -196,7 +198,7 @@ def test_a_spawned_process_gets_a_model():
     assert y.tolist() == values == module(x).tolist() and y.requires_grad and y.is_leaf
 
 
-# ------------------------------------------------------------------------------------------------------- deepcopy
+# --- Deepcopy
 
 VIEWS = {
     "itself": lambda b: b,

@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import save_file as save_by_safetensors
-from thorough import THOROUGH, some
 
 import tinytensor as tt
+from tests.tools.sampling_rate import THOROUGH, some
 from tinytensor import nn
 from tinytensor.io.serialization import load_file
 
@@ -65,44 +65,44 @@ def in_words(value) -> str:
     return repr(value)
 
 
-# -------------------------------------------------------------------------------------------------------------- reading
+# --- Reading
 
 
 @pytest.mark.parametrize("name", ["values.pt", "values4.pt"])
 def test_stored_file_is_read(name):
-    found = tt.load(HERE / name)
-    assert list(found) == [*TENSORS, *OTHERS]
+    result = tt.load(HERE / name)
+    assert list(result) == [*TENSORS, *OTHERS]
     for key, value in TENSORS.items():
-        assert found[key].tolist() == value and found[key].dtype == DTYPES.get(key, tt.float32)
-        assert found[key].requires_grad is (key in ("parameter", "leaf"))
-    assert in_words({key: found[key] for key in OTHERS}) == in_words(OTHERS)
-    assert found["empty"].shape == (0, 3) and found["expanded"].stride() == (0,)
+        assert result[key].tolist() == value and result[key].dtype == DTYPES.get(key, tt.float32)
+        assert result[key].requires_grad is (key in ("parameter", "leaf"))
+    assert in_words({key: result[key] for key in OTHERS}) == in_words(OTHERS)
+    assert result["empty"].shape == (0, 3) and result["expanded"].stride() == (0,)
     with (HERE / name).open("rb") as file:
-        assert in_words(tt.load(file, weights_only=True, map_location="cpu")) == in_words(found)
+        assert in_words(tt.load(file, weights_only=True, map_location="cpu")) == in_words(result)
 
 
 def test_views_share_memory_after_reading():
-    found = tt.load(HERE / "values.pt")
-    assert found["again"] is found["base"] and found["transposed"].stride() == (1, 4)
-    found["base"][1, 1] = 50.0
-    assert found["row"].tolist() == [50.0, 6.0, 7.0] and found["transposed"][1, 1].item() == 50.0
+    result = tt.load(HERE / "values.pt")
+    assert result["again"] is result["base"] and result["transposed"].stride() == (1, 4)
+    result["base"][1, 1] = 50.0
+    assert result["row"].tolist() == [50.0, 6.0, 7.0] and result["transposed"][1, 1].item() == 50.0
     w = tt.ones(3, requires_grad=True)
-    y = (found["row"] * w).sum()
-    found["base"].zero_()  # backward reads the row, and notices that its memory was changed
+    y = (result["row"] * w).sum()
+    result["base"].zero_()  # backward reads the row, and notices that its memory was changed
     with pytest.raises(RuntimeError, match="in place"):
         y.backward()
 
 
 def test_mapped_file_has_the_same_values(tmp_path):
-    path, found = tmp_path / "x.pt", tt.load(HERE / "values.pt")
+    path, result = tmp_path / "x.pt", tt.load(HERE / "values.pt")
     path.write_bytes((HERE / "values.pt").read_bytes())
     mapped = tt.load(path, mmap=True)
-    assert in_words(mapped) == in_words(found)
+    assert in_words(mapped) == in_words(result)
     holder = mapped["base"].numpy()
     while not isinstance(holder, mmap.mmap):  # it fails at None, where an array has memory of its own
         holder = holder.base
     mapped["base"].zero_()  # in memory; the file keeps its values
-    assert mapped["row"].tolist() == [0.0] * 3 and in_words(tt.load(path)) == in_words(found)
+    assert mapped["row"].tolist() == [0.0] * 3 and in_words(tt.load(path)) == in_words(result)
     path.write_bytes(path.read_bytes().replace(struct.pack("<3f", 5, 6, 7), struct.pack("<3f", 5, 6, 8)))
     with pytest.raises(ValueError, match="Bad CRC-32"):
         tt.load(path, mmap=True)
@@ -111,24 +111,26 @@ def test_mapped_file_has_the_same_values(tmp_path):
 def test_narrow_dtypes_are_widened_on_request():
     with pytest.raises(TypeError, match=r"narrow.pt: a tensor is stored as float16; load\(path, widen=True\) reads it"):
         tt.load(HERE / "narrow.pt")
-    found = tt.load(HERE / "narrow.pt", widen=True)
-    assert found["half"].tolist() == [1.0, -0.5, 65504.0] and found["half"].dtype == tt.float32
-    assert found["bfloat16"].tolist() == [1.0, -0.5, pytest.approx(3.0e38, rel=2**-8)]
-    assert found["char"].tolist() == [-128, 127] and found["short"].tolist() == [-300, 300]
-    assert found["bfloat16"].dtype == tt.float32 and found["char"].dtype == found["short"].dtype == tt.int32
+    actual = tt.load(HERE / "narrow.pt", widen=True)
+    assert actual["half"].tolist() == [1.0, -0.5, 65504.0] and actual["half"].dtype == tt.float32
+    assert actual["bfloat16"].tolist() == [1.0, -0.5, pytest.approx(3.0e38, rel=2**-8)]
+    assert actual["char"].tolist() == [-128, 127] and actual["short"].tolist() == [-300, 300]
+    assert actual["bfloat16"].dtype == tt.float32 and actual["char"].dtype == actual["short"].dtype == tt.int32
 
 
 def test_safetensors_are_widened_on_request(tmp_path):
     path = tmp_path / "x.safetensors"
     save_by_safetensors({"h": np.array([[0.5, 2.0]], np.float16), "c": np.array([-3], np.int8)}, path)
-    kinds = {"b": {"dtype": "BF16", "shape": [2, 1], "data_offsets": [0, 4]}}
-    header = json.dumps(kinds | {"e": {"dtype": "BF16", "shape": [0], "data_offsets": [4, 4]}}).encode()
+    categories = {"b": {"dtype": "BF16", "shape": [2, 1], "data_offsets": [0, 4]}}
+    header = json.dumps(categories | {"e": {"dtype": "BF16", "shape": [0], "data_offsets": [4, 4]}}).encode()
     (tmp_path / "b.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes([0x80, 0x3F, 0, 0xC0]))
     for read in (tt.load, load_file):
-        found = read(path, widen=True)
-        assert found["h"].tolist() == [[0.5, 2.0]] and found["h"].dtype == tt.float32 and found["c"].dtype == tt.int32
-        found = read(tmp_path / "b.safetensors", widen=True)
-        assert found["b"].tolist() == [[1.0], [-2.0]] and found["e"].shape == (0,)
+        result = read(path, widen=True)
+        assert (
+            result["h"].tolist() == [[0.5, 2.0]] and result["h"].dtype == tt.float32 and result["c"].dtype == tt.int32
+        )
+        result = read(tmp_path / "b.safetensors", widen=True)
+        assert result["b"].tolist() == [[1.0], [-2.0]] and result["e"].shape == (0,)
         with pytest.raises(TypeError, match=r"[be] in .* is stored as BF16; .* with widen=True it is read as float32"):
             read(tmp_path / "b.safetensors")
 
@@ -147,17 +149,17 @@ def test_training_of_pytorch_goes_on_here():
         np.testing.assert_allclose(p.tolist(), expected, rtol=1e-6, atol=1e-7)
 
 
-# -------------------------------------------------------------------------------------------------------------- writing
+# --- Writing
 
 
 def test_written_file_is_read_again(tmp_path):
-    found = tt.load(HERE / "values.pt")
+    result = tt.load(HERE / "values.pt")
     for name in ("x.pt", "x.pth"):
-        tt.save(found, tmp_path / name)
-        again = tt.load(str(tmp_path / name))
-        assert in_words(again) == in_words(found) and again["again"] is again["base"]
-        again["base"][1, 1] = 50.0
-        assert again["row"].tolist() == [50.0, 6.0, 7.0]
+        tt.save(result, tmp_path / name)
+        reloaded = tt.load(str(tmp_path / name))
+        assert in_words(reloaded) == in_words(result) and reloaded["again"] is reloaded["base"]
+        reloaded["base"][1, 1] = 50.0
+        assert reloaded["row"].tolist() == [50.0, 6.0, 7.0]
     with zipfile.ZipFile(tmp_path / "x.pt") as archive:
         assert archive.testzip() is None
         for entry in archive.infolist():
@@ -224,19 +226,19 @@ def test_circles_and_huge_numbers_are_not_written(tmp_path):
 
 def test_pytorch_reads_and_writes_the_same(tmp_path):
     torch = pytest.importorskip("torch")
-    found = tt.load(HERE / "values.pt")
-    tt.save(found, tmp_path / "ours.pt")
+    actual = tt.load(HERE / "values.pt")
+    tt.save(actual, tmp_path / "ours.pt")
     for options in ({}, {"mmap": True}):
         theirs = torch.load(tmp_path / "ours.pt", weights_only=True, **options)
         for key, value in TENSORS.items():
-            assert theirs[key].tolist() == value and theirs[key].stride() == found[key].stride()
-            assert str(theirs[key].dtype) == f"torch.{found[key].dtype:}"
-            assert theirs[key].requires_grad is found[key].requires_grad
+            assert theirs[key].tolist() == value and theirs[key].stride() == actual[key].stride()
+            assert str(theirs[key].dtype) == f"torch.{actual[key].dtype:}"
+            assert theirs[key].requires_grad is actual[key].requires_grad
         assert theirs["plain"] == OTHERS["plain"] and theirs["counter"] == OTHERS["counter"]
         assert theirs["dtype"] is torch.float32 and theirs["device"] == torch.device("cpu")
         assert theirs["row"].data_ptr() == theirs["base"].data_ptr() + 5 * 4 and theirs["again"] is theirs["base"]
     torch.save(theirs, tmp_path / "theirs.pt")
-    assert in_words(tt.load(tmp_path / "theirs.pt")) == in_words(found)
+    assert in_words(tt.load(tmp_path / "theirs.pt")) == in_words(actual)
 
 
 def test_pytorch_goes_on_with_training_from_here(tmp_path):
@@ -266,7 +268,7 @@ def test_pytorch_goes_on_with_training_from_here(tmp_path):
         np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
 
 
-# ----------------------------------------------------------------------------------------------------- what is refused
+# --- What is refused
 
 
 def archive(content: bytes, compress=zipfile.ZIP_STORED, **entries: bytes) -> bytes:
@@ -291,7 +293,7 @@ def tensor(offset=b"K\0", size=b"K\x02\x85", stride=b"K\x01\x85", grad=b"\x89", 
     return b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n(" + body + b"tR."
 
 
-def told(content: bytes) -> str:
+def refusal(content: bytes) -> str:
     """The sentence with which a file is refused."""
     with pytest.raises((ValueError, TypeError)) as raised:
         tt.load(io.BytesIO(content), widen=True)
@@ -301,14 +303,14 @@ def told(content: bytes) -> str:
 
 
 def test_a_tensor_made_by_hand_is_read():
-    found = tt.load(io.BytesIO(archive(tensor(), s0=struct.pack("<2f", 1, 2))))
-    assert found.tolist() == [1.0, 2.0]
-    found = tt.load(io.BytesIO(archive(tensor(), s0=struct.pack(">2f", 1, 2), byteorder=b"big")))
-    assert found.tolist() == [1.0, 2.0]
-    found = tt.load(
+    result = tt.load(io.BytesIO(archive(tensor(), s0=struct.pack("<2f", 1, 2))))
+    assert result.tolist() == [1.0, 2.0]
+    result = tt.load(io.BytesIO(archive(tensor(), s0=struct.pack(">2f", 1, 2), byteorder=b"big")))
+    assert result.tolist() == [1.0, 2.0]
+    result = tt.load(
         io.BytesIO(archive(tensor(storage=STORAGE.replace(b"Float", b"Bool").replace(b"%c", b"\x02")), s0=b"\x02\x00"))
     )
-    assert found.numpy().view(np.uint8).tolist() == [1, 0]  # a bool of another byte than 0 and 1 is True
+    assert result.numpy().view(np.uint8).tolist() == [1, 0]  # a bool of another byte than 0 and 1 is True
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
@@ -330,7 +332,7 @@ def test_names_to_call_are_refused(function, arguments, name, protocol, tmp_path
         def __reduce__(self):
             return function, arguments if function is not getattr else ("x", "upper")
 
-    asked = told(archive(pickle.dumps({"a": [Trap()]}, protocol)))
+    asked = refusal(archive(pickle.dumps({"a": [Trap()]}, protocol)))
     spelled = name if protocol > 2 else name.replace("builtins", "__builtin__")
     assert f"it asks for {spelled}, which no file of tensors needs; nothing of it was run" in asked
     assert os.listdir(tmp_path) == []
@@ -341,7 +343,7 @@ def test_modules_and_old_files_get_a_sentence():
         tt.load(HERE / "module.pt")
     with pytest.raises(ValueError, match=r"legacy.pt is a bare pickle, as PyTorch before 1.6 wrote them.* torch.save"):
         tt.load(HERE / "legacy.pt")
-    assert "it asks for x.Y" in told(archive(b"\x80\x02cx\nY\n."))
+    assert "it asks for x.Y" in refusal(archive(b"\x80\x02cx\nY\n."))
 
 
 def push(*values) -> bytes:
@@ -415,20 +417,20 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_hostile_pickles_are_refused(case):
     content, message = REFUSED[case]
-    said = told(archive(content, s0=FLOATS))
+    said = refusal(archive(content, s0=FLOATS))
     assert re.search(message, said), said
 
 
 def test_hostile_archives_are_refused(tmp_path):
     good = archive(tensor(), s0=FLOATS)
-    assert "cannot be read as a file of PyTorch" in told(good[:-10])
-    assert "holds no data.pkl" in told(good.replace(b"data.pkl", b"data.pkX"))
-    assert "Bad CRC-32" in told(good.replace(FLOATS, struct.pack("<2f", 1, 3)))
+    assert "cannot be read as a file of PyTorch" in refusal(good[:-10])
+    assert "holds no data.pkl" in refusal(good.replace(b"data.pkl", b"data.pkX"))
+    assert "Bad CRC-32" in refusal(good.replace(FLOATS, struct.pack("<2f", 1, 3)))
     bomb = archive(pickle.dumps("x" * 10**8, 2), zipfile.ZIP_DEFLATED)
-    assert len(bomb) < 200_000 and "data.pkl is compressed, which PyTorch's files never are" in told(bomb)
+    assert len(bomb) < 200_000 and "data.pkl is compressed, which PyTorch's files never are" in refusal(bomb)
     with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(twice := io.BytesIO(good), "a") as made:
         made.writestr("x/data/0", FLOATS)
-    assert "its entries overlap" in told(twice.getvalue())
+    assert "its entries overlap" in refusal(twice.getvalue())
     with zipfile.ZipFile(file := io.BytesIO(), "w") as made:
         made.writestr("../../x/data.pkl", tensor())
         made.writestr("../../x/data/0", FLOATS)
@@ -437,7 +439,7 @@ def test_hostile_archives_are_refused(tmp_path):
     with zipfile.ZipFile(file := io.BytesIO(), "w") as made:
         made.writestr("x/data.pkl", b"")
         made.writestr("x/code/__torch__.py", b"")
-    assert "it is a TorchScript program" in told(file.getvalue())
+    assert "it is a TorchScript program" in refusal(file.getvalue())
 
 
 def test_entries_that_share_bytes_are_refused():
@@ -454,7 +456,7 @@ def test_entries_that_share_bytes_are_refused():
         entry[28:30] = struct.pack("<H", len(b"x/data/%d" % i))
         directory, count = directory + bytes(entry), count + 1
     tail = struct.pack("<4s4H2IH", b"PK\x05\x06", 0, 0, count, count, len(directory), start, 0)
-    assert "its entries overlap: together they are longer" in told(bytes(good[:start]) + directory + tail)
+    assert "its entries overlap: together they are longer" in refusal(bytes(good[:start]) + directory + tail)
 
 
 MANY = tensor()[2:-2]  # the pickle of a tensor up to its call: the function and its arguments
@@ -515,8 +517,8 @@ def test_changed_files_are_refused_or_the_same():
     whole = (HERE / "values.pt").read_bytes()
     right, refused = in_words(tt.load(io.BytesIO(whole))), 0
     for seed in some(range(10_000), 10):
-        found, said = outcome(changed(whole, random.Random(seed)))
-        assert in_words(found) == right if said is None else said.startswith("load: the file "), seed
+        result, said = outcome(changed(whole, random.Random(seed)))
+        assert in_words(result) == right if said is None else said.startswith("load: the file "), seed
         refused += said is not None
     assert refused > (5000 if THOROUGH else 500)
 

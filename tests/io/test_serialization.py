@@ -137,14 +137,14 @@ def test_the_bytes_reach_the_disk_before_the_name(path, monkeypatch):
     assert done == ["fsync", "replace", "fsync"]  # the file, the rename, the directory
 
 
-# -------------------------------------------------------------------------------------------------------- no pickle
+# --- No pickle
 
 EXECUTES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 
 
 def unpicklers(source: str) -> list[str]:
     """What in a source could run code that stands in a file of data."""
-    found = []
+    results = []
     for node in ast.walk(ast.parse(source)):
         names = []
         if isinstance(node, ast.Import):
@@ -155,8 +155,8 @@ def unpicklers(source: str) -> list[str]:
             names = [ast.literal_eval(node.args[0])] if isinstance(node.args[0], ast.Constant) else []
         elif isinstance(node, ast.keyword) and node.arg == "allow_pickle":
             names = ["pickle"]
-        found += [name for name in names if name.partition(".")[0] in EXECUTES]
-    return found
+        results += [name for name in names if name.partition(".")[0] in EXECUTES]
+    return results
 
 
 @pytest.mark.parametrize(
@@ -170,14 +170,14 @@ def test_use_of_pickle_is_found(source):
 def test_no_pickle_anywhere():
     files = [p for folder in ("tinytensor", "models", "examples") for p in (ROOT / folder).rglob("*.py")]
     assert len(files) > 30
-    found = {str(p.relative_to(ROOT)): found for p in files if (found := unpicklers(p.read_text()))}
-    assert found == {
+    results = {str(p.relative_to(ROOT)): results for p in files if (results := unpicklers(p.read_text()))}
+    assert results == {
         "tinytensor/native/cache.py": ["pickle"],  # Numba keeps machine code so
         "tinytensor/distributed/collectives.py": ["pickle"],  # what ranks of one run say to each other, never a file
     }
 
 
-# ------------------------------------------------------------------------------------------------ save and load
+# --- Save and load
 
 
 def same(a, b):
@@ -243,11 +243,11 @@ def test_shared_memory_stays_shared(path):
     tt.save({"a": x, "b": [x, x.clone()], "p": p, "d": p.detach()}, path)
     with safe_open(path, "np") as file:
         assert sorted(file.keys()) == ["a", "b.1", "p"]
-    found = tt.load(path)
-    assert found["b"][0] is found["a"] is not found["b"][1]
-    assert found["p"].requires_grad and not found["d"].requires_grad
-    found["d"].zero_()
-    assert found["p"].tolist() == [0.0, 0.0]
+    result = tt.load(path)
+    assert result["b"][0] is result["a"] is not result["b"][1]
+    assert result["p"].requires_grad and not result["d"].requires_grad
+    result["d"].zero_()
+    assert result["p"].tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("make", [lambda p: tt.optim.AdamW(p, amsgrad=True), lambda p: tt.optim.SGD(p, momentum=0.9)])
@@ -279,8 +279,8 @@ def test_a_run_goes_on_from_a_checkpoint(make, path):
 def test_load_reads_plain_safetensors_files(path):
     x = tt.ones(2)
     save_file({"w": x, "v": x}, path)
-    found = tt.load(path)
-    assert found["w"].tolist() == [1.0, 1.0] and found["v"] is found["w"]
+    result = tt.load(path)
+    assert result["w"].tolist() == [1.0, 1.0] and result["v"] is result["w"]
     save_by_safetensors({"w": np.ones(2, np.float16)}, path)
     with pytest.raises(TypeError, match=r"load: w in .* is stored as F16; expected F32"):
         tt.load(path)
@@ -334,11 +334,11 @@ def test_pickled_files_are_not_read(path):
 
 def test_map_location(path):
     tt.save([tt.ones(1)], path)
-    for place in (None, "cpu", tt.device("cpu", 0), lambda storage, location: storage, {"cuda:0": "cpu"}):
-        assert tt.load(path, map_location=place)[0].device == "cpu"
-    for place in ("cuda", tt.device("cuda", 0), {"cpu": "cuda:0"}, "meta"):
+    for position in (None, "cpu", tt.device("cpu", 0), lambda storage, location: storage, {"cuda:0": "cpu"}):
+        assert tt.load(path, map_location=position)[0].device == "cpu"
+    for position in ("cuda", tt.device("cuda", 0), {"cpu": "cuda:0"}, "meta"):
         with pytest.raises(RuntimeError, match=r"load: device '.*' is not available"):
-            tt.load(path, map_location=place)
+            tt.load(path, map_location=position)
 
 
 FORMS = [

@@ -22,11 +22,11 @@ import pytest
 from numba import config
 
 TESTS = Path(__file__).parents[1]
-sys.path.insert(0, str(TESTS))  # this file is run as a program, too
+sys.path[:0] = [str(TESTS.parent), str(TESTS)]  # this file is run as a program, too
 
 from symbolic.test_compiled import calls, interpreted  # noqa: E402
-from thorough import some  # noqa: E402
 
+from tests.tools.sampling_rate import some  # noqa: E402
 from tinytensor.kernels import KERNELS  # noqa: E402
 from tinytensor.kernels.matmul import BESIDE, DEPTH, GROUP, HEIGHT, copy_shape, panel_shape  # noqa: E402
 from tinytensor.native.kernel import Loop, kernel  # noqa: E402

@@ -56,7 +56,7 @@ def heads_of(module):
     return W, tensor(module.W_O.detach().numpy().copy(), requires_grad=True), betas
 
 
-# ------------------------------------------------------------------------------------------------- the definitions
+# --- The definitions
 
 
 def by_sums(Q, K, V, allowed=None):
@@ -170,7 +170,7 @@ def test_feed_forward(activation):
     near(without.numpy(), zeros.numpy())
 
 
-# ---------------------------------------------------------------------------------------------- masks, self and cross
+# --- Masks, self and cross
 
 B, N, M = 2, 5, 7
 
@@ -206,7 +206,7 @@ def run(module, X, memory, mask, is_causal, of="__call__"):
 def test_every_combination_of_masks_equals_its_sums(cross, is_causal, padding):
     module = multi_head(bias=True)
     X, memory, mask, allowed = masked_case(cross, is_causal, padding)
-    found = run(module, X, memory, mask, is_causal).detach().numpy()
+    result = run(module, X, memory, mask, is_causal).detach().numpy()
     weights = run(module, X, memory, mask, is_causal, "weights").detach().numpy()
     (W, W_o, betas), source = heads_of(module), X if memory is None else memory
     W, betas = ([[t.detach().numpy() for t in single] for single in group] for group in (W, betas))
@@ -218,7 +218,7 @@ def test_every_combination_of_masks_equals_its_sums(cross, is_causal, padding):
             near(weights[b, h], A)
             heads.append(O)
         Y = np.concatenate(heads, 1) @ W_o.detach().numpy() + module.beta_O.detach().numpy()
-        near(found[b], Y)
+        near(result[b], Y)
 
 
 @pytest.mark.parametrize(("cross", "is_causal", "padding"), MASKS)
@@ -286,7 +286,7 @@ def test_masked_keys_and_values_do_not_matter():
     assert (a[1] != c[1]).all() and (a[0] == c[0]).all()
 
 
-# ------------------------------------------------------------------------------------------------------------ caches
+# --- Caches
 
 
 def test_cached_rows_equal_causal_attention():
@@ -302,12 +302,12 @@ def test_keys_and_values_of_the_memory_are_computed_once():
     cache = []
     first = module(X, memory, cache=cache)
     K, V = cache
-    again = module(X, memory * 0, cache=cache)  # it is not looked at any more
+    second = module(X, memory * 0, cache=cache)  # it is not looked at any more
     assert cache[0] is K and cache[1] is V
-    np.testing.assert_array_equal(first.detach().numpy(), again.detach().numpy())
+    np.testing.assert_array_equal(first.detach().numpy(), second.detach().numpy())
 
 
-# ------------------------------------------------------------------------------------------------------------ errors
+# --- Errors
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_input_of_wrong_shape_is_refused():
         module(tensor(draw(2, 5, D)), tensor(draw(3, 5, D)))
 
 
-# ----------------------------------------------------------------------------------------- dropout beside the mask
+# --- Dropout beside the mask
 
 
 def with_dropout(C: int):
@@ -368,15 +368,15 @@ def with_dropout(C: int):
 @pytest.mark.parametrize("which", range(4), ids=["function", "mask", "MultiheadAttention", "TransformerEncoderLayer"])
 def test_dropout_keeps_the_mask_causal(which):
     """At a size above the registers; without the mask the same test sees a difference."""
-    C, place = 43, 30
+    C, position = 43, 30
     call = with_dropout(C)[which]
     x = draw(1, C, D)
     other = x.copy()
-    other[:, place:] += 1
+    other[:, position:] += 1
 
     def outputs(values, masked):
         tt.manual_seed(7)  # the same places are dropped
-        return call(tensor(values), masked).detach().numpy()[:, :place]
+        return call(tensor(values), masked).detach().numpy()[:, :position]
 
     assert np.array_equal(outputs(x, True), outputs(other, True))
     assert not np.array_equal(outputs(x, False), outputs(other, False))
@@ -385,18 +385,18 @@ def test_dropout_keeps_the_mask_causal(which):
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 def test_later_tokens_change_no_earlier_logits(dropout):
     tt.manual_seed(1)
-    C, place = 43, 30
+    C, position = 43, 30
     decoder = Decoder(Config(D=8, H=2, F=8, L=2, V=11, C=C, dropout=dropout)).double()
     both = Transformer(
         TransformerConfig(N=2, d_model=8, h=2, d_ff=8, n_vol=11, n_max=C, dropout=dropout)
     ).double()  # in training
     tokens = np.random.default_rng(0).integers(3, 11, (1, C))
     other = tokens.copy()
-    other[:, place:] = 3 + (other[:, place:] - 2) % 8
+    other[:, position:] = 3 + (other[:, position:] - 2) % 8
     for run in (lambda t: decoder(t)[0], lambda t: both(tensor(tokens), t)[0]):
         results = []
         for values in (tokens, other):
             tt.manual_seed(7)
             results.append(run(tensor(values)).detach().numpy())
-        assert np.array_equal(results[0][:, :place], results[1][:, :place])
-        assert not np.array_equal(results[0][:, place:], results[1][:, place:])
+        assert np.array_equal(results[0][:, :position], results[1][:, :position])
+        assert not np.array_equal(results[0][:, position:], results[1][:, position:])

@@ -31,7 +31,7 @@ def exact(config, seed=1):
     return model
 
 
-# --------------------------------------------------------------------------------------- equations (1) to (16)
+# --- Equations (1) to (16)
 
 
 def numbers(page):
@@ -227,7 +227,7 @@ def test_attention_pictures_show_the_weights_of_eq_6():
     assert (maps[..., np.tri(7, dtype=bool)] > 0).all()
 
 
-# ---------------------------------------------------------------------------------------------------- eq. (19)
+# --- Eq. (19)
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_eq_19_from_the_module_with_symbols_for_sizes(L):
     assert matches(parameter_table(model))
 
 
-# ------------------------------------------------------------------------------------------------------ errors
+# --- Errors
 
 
 @pytest.mark.parametrize(

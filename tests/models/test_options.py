@@ -10,7 +10,7 @@ import pytest
 import sympy
 
 from models import transformer
-from models.options import add_options, check, given_for, option, setting
+from models.options import add_options, check, flags_for, option, setting
 
 
 @dataclass
@@ -19,7 +19,7 @@ class Settings:
     width: int | None = option(None, "a width", least=1, default_text="size / 2")
     part: float = option(0.0, "a part", least=0.0, below=1)
     rate: float = option(0.1, "a rate", least=0.0)
-    kind: str = option("plain", "a kind", ("plain", "round"))
+    style: str = option("plain", "a style", ("plain", "round"))
     switched: bool = option(True, "a switch")
     factors: tuple[float, ...] = option((), "factors, one each")
     unseen: float = 1e-5  # nothing explains it: no option
@@ -29,7 +29,7 @@ class Settings:
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"size": 1}, {"width": 3}, {"part": 0.999}, {"rate": 1e9}, {"kind": "round"}, {"unseen": -1}],
+    [{}, {"size": 1}, {"width": 3}, {"part": 0.999}, {"rate": 1e9}, {"style": "round"}, {"unseen": -1}],
 )
 def test_valid_settings_are_accepted(changes):
     check(Settings(**changes))
@@ -58,7 +58,7 @@ def test_valid_settings_are_accepted(changes):
         ({"part": math.nan}, "part = nan: 0 or more, below 1, is needed"),
         ({"rate": -1}, "rate = -1: 0 or more is needed"),
         ({"rate": math.inf}, "rate = inf: 0 or more is needed"),
-        ({"kind": "square"}, "kind = 'square': choose one of plain, round"),
+        ({"style": "square"}, "style = 'square': choose one of plain, round"),
     ],
 )
 def test_invalid_settings_are_refused(changes, sentence):
@@ -68,7 +68,7 @@ def test_invalid_settings_are_refused(changes, sentence):
 
 def test_first_wrong_field_is_named():
     with pytest.raises(ValueError, match=r"^size = 0"):
-        check(Settings(kind="square", size=0))
+        check(Settings(style="square", size=0))
 
 
 def test_symbols_are_not_checked():
@@ -82,26 +82,26 @@ def parser(**settings):
 
 
 def test_every_explained_field_has_an_option():
-    words = shlex.split("--size 8 --width 3 --part 0.5 --rate 2 --kind round --no-switched --factors 1,0.5")
-    given = vars(parser().parse_args(words))
-    assert given == {
-        "size": 8, "width": 3, "part": 0.5, "rate": 2.0, "kind": "round", "switched": False, "factors": (1.0, 0.5),
+    words = shlex.split("--size 8 --width 3 --part 0.5 --rate 2 --style round --no-switched --factors 1,0.5")
+    arguments = vars(parser().parse_args(words))
+    assert arguments == {
+        "size": 8, "width": 3, "part": 0.5, "rate": 2.0, "style": "round", "switched": False, "factors": (1.0, 0.5),
     }  # fmt: skip
-    assert isinstance(given["rate"], float) and isinstance(given["size"], int)
-    assert given_for(Settings, given | {"out": "runs"}) == given
-    assert Settings(**given).unseen == 1e-5
+    assert isinstance(arguments["rate"], float) and isinstance(arguments["size"], int)
+    assert flags_for(Settings, arguments | {"out": "runs"}) == arguments
+    assert Settings(**arguments).unseen == 1e-5
 
 
 def test_missing_options_keep_the_defaults():
     assert vars(parser().parse_args([])) == {}
-    assert given_for(Settings, {}) == {}
+    assert flags_for(Settings, {}) == {}
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["--size", "2.5"], "invalid int value: '2.5'"),
-        (["--kind", "square"], "invalid choice: 'square'"),
+        (["--style", "square"], "invalid choice: 'square'"),
         (["--factors", "1;2"], "'1;2' is not a list of numbers with commas between them"),
     ],
 )
@@ -123,6 +123,6 @@ def test_every_encoder_decoder_setting_has_an_option():
     offered = {action.dest: action.help for action in made._actions if action.dest != "help"}
     assert offered.keys() == transformer.Config.__dataclass_fields__.keys() - {"eps"}
     assert len(set(offered.values())) == len(offered)
-    given = vars(made.parse_args(shlex.split("--d-model 6 --h 2 --d-k 5 --norm before --no-positions --bias")))
-    config = transformer.Config(**given_for(transformer.Config, given))
+    arguments = vars(made.parse_args(shlex.split("--d-model 6 --h 2 --d-k 5 --norm before --no-positions --bias")))
+    config = transformer.Config(**flags_for(transformer.Config, arguments))
     assert config == transformer.Config(d_model=6, h=2, d_k=5, norm="before", positions=False, bias=True)

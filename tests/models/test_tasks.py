@@ -25,7 +25,7 @@ from models.tasks.translate import TranslateTask, read, scores, translate_senten
 from models.training import checkpoint
 from models.transformer import CONFIGS, PAD, SPECIAL, Transformer
 from tinytensor import tensor
-from tinytensor.cpython.distribution import install
+from tinytensor.platform.distribution import install
 from tinytensor.viz import plots
 
 WHO = {"I am": "Je suis", "You are": "Tu es", "He is": "Il est", "She is": "Elle est", "We are": "Nous sommes"}
@@ -46,9 +46,9 @@ TINY = split(
 
 def run(capsys, *arguments, code=0):
     """What a command prints: (to the standard output, for errors and notes)."""
-    found = main([str(a) for a in arguments])
+    actual = main([str(a) for a in arguments])
     out, err = capsys.readouterr()
-    assert found == code, err
+    assert actual == code, err
     return out, err
 
 
@@ -84,7 +84,7 @@ def translated(capsys, folder, *arguments):
     return run(capsys, "translate", "--checkpoint", folder, *arguments)[0].splitlines()
 
 
-# ------------------------------------------------------------------------------------------- pairs of a user's own
+# --- Pairs of a user's own
 
 
 def test_tatoeba_file_is_learnt(trained, file):
@@ -133,11 +133,11 @@ def test_scores_match_the_written_translations(trained, file):
     _, heldout = split_pairs(read_pairs(file, (2, 1), note=lambda note: None))
     assert [(row["source"], row["expected"]) for row in rows] == [(p.source, p.target) for p in heldout]
     exact = np.mean([row["found"] == row["expected"] for row in rows])
-    found = re.search(r"held out, (\d+) sentences: exact ([\d.]+)%, BLEU ([\d.]+), chrF ([\d.]+)", printed)
-    assert int(found[1]) == len(rows)
-    assert float(found[2]) == pytest.approx(100 * exact, abs=0.006)
+    match = re.search(r"held out, (\d+) sentences: exact ([\d.]+)%, BLEU ([\d.]+), chrF ([\d.]+)", printed)
+    assert int(match[1]) == len(rows)
+    assert float(match[2]) == pytest.approx(100 * exact, abs=0.006)
     assert exact > 0.5  # the sentences are new, their parts are not
-    bleu, chrf = float(found[3]), float(found[4])
+    bleu, chrf = float(match[3]), float(match[4])
     expected = scores([row["found"] for row in rows], [[row["expected"]] for row in rows])
     assert (bleu, chrf) == (pytest.approx(expected[1], abs=0.006), pytest.approx(expected[2], abs=0.006))
     assert bleu > 50 and chrf > 50
@@ -145,12 +145,12 @@ def test_scores_match_the_written_translations(trained, file):
 
 @pytest.mark.parametrize("how", [[], ["--eager"]])
 def test_resumed_run_equals_an_unbroken_run(capsys, trained, tmp_path, how):
-    out, again = trained[0], tmp_path / "again"
-    shutil.copytree(out, again)
-    shutil.rmtree(checkpoint.latest(again))  # as if it had been killed after step 160
-    printed, _ = run(capsys, "train", "--resume", again, "--threads", "1", *how)
+    out, repeated = trained[0], tmp_path / "again"
+    shutil.copytree(out, repeated)
+    shutil.rmtree(checkpoint.latest(repeated))  # as if it had been killed after step 160
+    printed, _ = run(capsys, "train", "--resume", repeated, "--threads", "1", *how)
     assert "going on after step 160 of 240" in printed
-    first, second = checkpoint.load(out), checkpoint.load(again)
+    first, second = checkpoint.load(out), checkpoint.load(repeated)
     assert first.weights.keys() == second.weights.keys() and first.step == second.step
     for one, other in ((first.weights, second.weights), (first.optimizer, second.optimizer)):
         assert {k: v.numpy().tobytes() for k, v in one.items()} == {k: v.numpy().tobytes() for k, v in other.items()}
@@ -171,7 +171,7 @@ def test_resumed_run_needs_the_same_file(capsys, file, tmp_path):
     assert "was trained on another text" in error.splitlines()[-1]
 
 
-# ------------------------------------------------------------------------------------------------------ the data
+# --- The data
 
 
 SOME = "je suis\ti am\ntu es ici\tyou are here\nil est là et elle ici\the is there and she here\nelle est\tshe is\n"
@@ -214,8 +214,8 @@ def french():
 
 def test_grammar_sentences_beyond_n_max_are_refused(capsys, monkeypatch, french, tmp_path):
     monkeypatch.setattr(grammar, "pairs", lambda: french[::9])
-    found = refused(capsys, "train", "--task", "translate", "--n-max", "5", "--out", tmp_path / "run")
-    assert found.startswith("the French learnt here has sentences of ")
+    result = refused(capsys, "train", "--task", "translate", "--n-max", "5", "--out", tmp_path / "run")
+    assert result.startswith("the French learnt here has sentences of ")
     assert not (tmp_path / "run").exists()
 
 
@@ -245,14 +245,14 @@ def test_invalid_runs_are_refused(capsys, file, tmp_path, arguments, sentence):
 def test_missing_sacrebleu_is_named_before_training(capsys, monkeypatch, file):
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "sacrebleu" else real(name))
-    found = refused(capsys, "train", "--task", "translate", "--pairs", file)
-    assert found == f"train needs sacrebleu: {install('train')}"
+    actual = refused(capsys, "train", "--task", "translate", "--pairs", file)
+    assert actual == f"train needs sacrebleu: {install('train')}"
 
 
 def test_scores_with_several_references():
-    found = ["i am a student", "you are here"]
+    results = ["i am a student", "you are here"]
     references = [["i am one", "i am a student"], ["you are there"]]
-    exact, bleu, chrf = scores(found, references)
+    exact, bleu, chrf = scores(results, references)
     assert exact == 0.5 and 30 < bleu < 100 and 50 < chrf < 100
     assert scores(["i am a student now"], [["i am a student now"]]) == pytest.approx((1, 100, 100))
     assert scores(["x"], [["i am a student now"]])[0] == 0
@@ -268,8 +268,8 @@ def test_the_default_configuration_begins_to_learn_the_grammar(french):
     x, y = (tensor(a) for a in batch([example(words, s) for s in sentences], 8, 40))
 
     def exact():
-        found = translate_sentences(model, words, [s.source for s in sentences])
-        return scores(found, [[s.target] for s in sentences])[0]
+        result = translate_sentences(model, words, [s.source for s in sentences])
+        return scores(result, [[s.target] for s in sentences])[0]
 
     assert exact() < 0.1
     for _ in range(60):
@@ -279,7 +279,7 @@ def test_the_default_configuration_begins_to_learn_the_grammar(french):
     assert exact() > 0.9
 
 
-# ------------------------------------------------------------------------------------- python -m models translate
+# --- Python -m models translate
 
 
 def test_command_translates(capsys, trained):
@@ -355,10 +355,10 @@ def test_checkpoint_of_another_task_is_refused(capsys, monkeypatch, trained, tmp
     verse.write_text("the cat sat on the mat\n" * 20)
     sizes = split("--D 8 --H 2 --F 12 --L 1 --C 10 --tokenizer char --steps 1 --eager --threads 1")
     run(capsys, "train", "--text", verse, "--out", tmp_path / "text", *sizes)
-    found = refused(capsys, "translate", "--checkpoint", tmp_path / "text", "Je")
-    assert found.endswith("was trained with --task text, this command needs a run of --task translate")
-    found = refused(capsys, "sample", trained[0])
-    assert found.endswith("was trained with --task translate, this command needs a run of --task text")
+    result = refused(capsys, "translate", "--checkpoint", tmp_path / "text", "Je")
+    assert result.endswith("was trained with --task text, this command needs a run of --task translate")
+    result = refused(capsys, "sample", trained[0])
+    assert result.endswith("was trained with --task translate, this command needs a run of --task text")
     assert "holds no checkpoint" in refused(capsys, "translate", "--checkpoint", tmp_path, "Je")
     monkeypatch.chdir(tmp_path)
     assert "there is no run of python -m models train --task translate" in refused(capsys, "translate", "Je")
@@ -367,7 +367,7 @@ def test_checkpoint_of_another_task_is_refused(capsys, monkeypatch, trained, tmp
     assert run(capsys, "translate", "Je suis à Paris.")[0] == "I am in Paris.\n"  # the newest that translates
 
 
-# -------------------------------------------------------------------------------------------------- info and help
+# --- Info and help
 
 
 def test_info_of_a_translator(capsys, trained):
@@ -392,12 +392,12 @@ def test_help_shows_the_options_of_the_task(capsys, task, there, absent):
     with pytest.raises(SystemExit) as exit:
         main(["train", "--task", task, "--help"])
     assert exit.value.code == 0
-    found = set(re.findall(r"--[\w-]+", capsys.readouterr().out))
-    assert found >= set(there.split())
-    assert not found & set(absent.split())
+    matches = set(re.findall(r"--[\w-]+", capsys.readouterr().out))
+    assert matches >= set(there.split())
+    assert not matches & set(absent.split())
 
 
-# ------------------------------------------------------------------------------------------------- the recommender
+# --- The recommender
 
 
 def test_ranks_by_hand():
@@ -441,12 +441,12 @@ def test_popularity_and_the_markov_chain_by_hand(tmp_path):
     assert task.describe()[0].endswith("4 users, 5 items, 20 choices; users left out, with fewer than four: 1")
     tinytensor.manual_seed(0)
     model = Decoder(task.config)
-    found = task.ranks(model)
-    assert found["popularity"].tolist() == [5, 3, 1.5, 5]
-    assert found["Markov chain"].tolist() == [5, 3, 2, 5]
-    for row, place in zip(task.rows, found["this model"], strict=True):  # each user alone
+    result = task.ranks(model)
+    assert result["popularity"].tolist() == [5, 3, 1.5, 5]
+    assert result["Markov chain"].tolist() == [5, 3, 2, 5]
+    for row, position in zip(task.rows, result["this model"], strict=True):  # each user alone
         logits = model.eval()(tensor([row[:-1]]))[0].detach().numpy()[0, -1:]
-        assert place == rank(logits, [row[-1]])[0]
+        assert position == rank(logits, [row[-1]])[0]
 
 
 def test_held_out_items_are_not_trained_on(tmp_path):
@@ -564,15 +564,15 @@ def test_recommender_trains_from_end_to_end(capsys, tmp_path):
     printed, _ = run(capsys, "train", "--task", "recommend", "--sequences", file, "--out", out, *sizes)
     assert "150 users, 20 items" in printed
     lines = re.findall(r"^(\D+?) +(0\.\d+) +(0\.\d+)$", printed, re.MULTILINE)
-    found = {name: (float(hits), float(gain)) for name, hits, gain in lines}
-    assert found.keys() == {"popularity", "Markov chain", "this model"}
+    results = {name: (float(hits), float(gain)) for name, hits, gain in lines}
+    assert results.keys() == {"popularity", "Markov chain", "this model"}
     saved = checkpoint.load(out)
     task = RecommendTask.restore(saved.state["task"])
     model = Decoder(task.config)
     model.load_state_dict(saved.weights)
     for name, ranks in task.ranks(model).items():
-        assert found[name] == (pytest.approx(hit_ratio(ranks), abs=6e-4), pytest.approx(ndcg(ranks), abs=6e-4))
-    assert found["this model"][1] > 1.5 * found["popularity"][1]
+        assert results[name] == (pytest.approx(hit_ratio(ranks), abs=6e-4), pytest.approx(ndcg(ranks), abs=6e-4))
+    assert results["this model"][1] > 1.5 * results["popularity"][1]
     assert (out / "loss.png").read_bytes().startswith(b"\x89PNG")
     held = [row["heldout_loss"] for row in saved.state["log"] if row.get("heldout_loss")]
     assert held[-1] < math.log(20)
@@ -589,12 +589,12 @@ def test_generated_sequences_have_the_documented_structure():
         assert 12 <= len(items) < 30
         pairs = [tuple(map(int, item.split("-")[1:])) for item in items]
         last = {}
-        for (genre, place), (before, _) in zip(pairs[1:], pairs, strict=False):
+        for (genre, position), (before, _) in zip(pairs[1:], pairs, strict=False):
             other += genre != before
             if genre in last:
                 total += 1
-                follows += place == (last[genre] + 1) % 20
-            last[genre] = place
+                follows += position == (last[genre] + 1) % 20
+            last[genre] = position
     assert follows / total > 0.8
     assert 0.65 < other / sum(len(items) - 1 for items in choices.values()) < 0.85
     assert choices == generated(np.random.default_rng(0), users=300)
@@ -603,8 +603,8 @@ def test_generated_sequences_have_the_documented_structure():
 def test_tokenizer_of_another_vocabulary_is_refused():
     tokenizer = WordTokenizer(["a", "b"])
     state = {"config": Config(D=8, H=2, V=3).to_dict(), "tokenizer": tokenizer.to_dict()}
-    config, found = RecommendTask.described(state)
-    assert (config.V, found.tokens) == (3, tokenizer.tokens)
+    config, result = RecommendTask.described(state)
+    assert (config.V, result.tokens) == (3, tokenizer.tokens)
     state["tokenizer"]["pieces"].append("c")
     with pytest.raises(ValueError, match="the tokenizer knows 4 tokens, but the model was made for V = 3"):
         RecommendTask.described(state)

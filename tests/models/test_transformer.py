@@ -11,15 +11,15 @@ import numba
 import numpy as np
 import pytest
 import sympy
-import transformer_samples as samples
 from safetensors.numpy import load_file
 
 import tinytensor as tt
 from models.transformer import BEGIN, CONFIGS, PAD, STOP, Config, Sublayer, Transformer, positional_encoding, shift
 from tests.models.whole_models import assert_near
+from tests.samples import transformer as samples
 from tinytensor import nn, tensor
 
-TABLE = Path(__file__).parents[1] / "oracle" / "nn" / "transformer.safetensors"
+TABLE = Path(__file__).parents[1] / "samples" / "oracle" / "nn" / "transformer.safetensors"
 SMALL = Config(N=2, d_model=6, h=2, d_k=4, d_v=5, d_ff=7, n_vol=11, n_max=12)
 NORMS = ("after", "before")
 LENGTHS = ((3, 5, 1), (2, 4, 3))
@@ -43,7 +43,7 @@ def logits_of(model, inputs, outputs):
     return model(tensor(inputs), tensor(outputs))[0].detach().numpy()
 
 
-# ------------------------------------------------------------------------------------------------ 004, once more
+# --- 004, once more
 
 
 def by_the_document(model, x, y):
@@ -125,8 +125,8 @@ LAYOUTS = {
 def test_logits_are_those_of_the_equations(layout):
     """Each sentence of a padded batch against the equations for it alone."""
     model, (x, y) = exact(LAYOUTS[layout]), sentences()
-    found = logits_of(model, x, y)
-    for logits, row, out in zip(found, x, y, strict=True):
+    result = logits_of(model, x, y)
+    for logits, row, out in zip(result, x, y, strict=True):
         expected = by_the_document(model, row[row != PAD], out[out != PAD])
         near(logits[out != PAD], expected, "logits")
 
@@ -142,7 +142,7 @@ def test_changed_parameter_is_noticed():
         assert moved > 1e-8, name  # far more than rounding
 
 
-# ---------------------------------------------------------------------------------------- embeddings and positions
+# --- Embeddings and positions
 
 
 def test_embedding_is_one_hot_times_the_matrix():
@@ -160,10 +160,10 @@ def test_embedding_is_one_hot_times_the_matrix():
 
 @pytest.mark.parametrize("d_model", [1, 2, 5, 8])
 def test_the_positional_encoding_by_its_cases(d_model):
-    found = positional_encoding(50, d_model)
-    assert found.shape == (50, d_model) and found.dtype == np.float64
-    np.testing.assert_allclose(found, samples.encoding(50, d_model), rtol=1e-13, atol=1e-15)
-    np.testing.assert_array_equal(found[0], [float(j % 2) for j in range(d_model)])  # sin 0, cos 0
+    actual = positional_encoding(50, d_model)
+    assert actual.shape == (50, d_model) and actual.dtype == np.float64
+    np.testing.assert_allclose(actual, samples.encoding(50, d_model), rtol=1e-13, atol=1e-15)
+    np.testing.assert_array_equal(actual[0], [float(j % 2) for j in range(d_model)])  # sin 0, cos 0
 
 
 def test_a_shift_of_positions_is_a_rotation():
@@ -220,7 +220,7 @@ def test_encoder_without_positions_ignores_word_order(norm):
             near(one, other[where])
 
 
-# ------------------------------------------------------------------------------------------------ PyTorch's modules
+# --- PyTorch's modules
 
 
 def with_weights(changes):
@@ -238,22 +238,22 @@ def results(changes, lengths):
     c, model = samples.settings(changes), with_weights(changes)
     logits, loss = model(*(tensor(t) for t in sentences(model.config, lengths)))
     loss.backward()
-    found = {"logits": logits, "loss": loss} | {f"{name}.grad": p.grad for name, p in model.named_parameters()}
+    result = {"logits": logits, "loss": loss} | {f"{name}.grad": p.grad for name, p in model.named_parameters()}
     if c["bare"]:
-        found = {name: t for name, t in found.items() if not name.removesuffix(".grad").endswith(samples.BARE)}
-    return {name: t.detach().numpy() for name, t in found.items()}
+        result = {name: t for name, t in result.items() if not name.removesuffix(".grad").endswith(samples.BARE)}
+    return {name: t.detach().numpy() for name, t in result.items()}
 
 
-def compare(found, expected, lengths, n_vol=SMALL.n_vol, N=SMALL.N):
+def compare(result, expected, lengths, n_vol=SMALL.n_vol, N=SMALL.N):
     """All arrays, as near as rounding allows; the logits of words after PAD, where masks differ, are not read.
 
     What rounding allows was measured with two stacks; each one more adds as much as one of these.
     """
-    assert found.keys() == expected.keys()
+    assert result.keys() == expected.keys()
     _, outputs = sentences(SMALL.replace(n_vol=n_vol), lengths)
     read = shift(tensor(outputs)).numpy() != PAD
     largest = N / SMALL.N * max(np.abs(b).max() for name, b in expected.items() if name.endswith(".grad"))
-    for name, a in found.items():
+    for name, a in result.items():
         b = expected[name]
         assert a.shape == b.shape and a.dtype == b.dtype, name
         a, b = (a[read], b[read]) if name == "logits" else (a, b)
@@ -263,11 +263,11 @@ def compare(found, expected, lengths, n_vol=SMALL.n_vol, N=SMALL.N):
 @pytest.fixture(scope="module")
 def stored():
     """case -> name -> array"""
-    found = {}
+    result = {}
     for name, array in load_file(TABLE).items():
         case, name = name.split("|")
-        found.setdefault(case, {})[name] = array
-    return found
+        result.setdefault(case, {})[name] = array
+    return result
 
 
 def test_every_case_has_stored_results(stored):
@@ -294,9 +294,9 @@ def test_model_matches_stored_pytorch_results(case, stored):
 
 @pytest.fixture(scope="module")
 def torch():
-    found = pytest.importorskip("torch")
-    found.set_num_threads(1)
-    return found
+    result = pytest.importorskip("torch")
+    result.set_num_threads(1)
+    return result
 
 
 @pytest.mark.parametrize("case", samples.CASES)
@@ -316,18 +316,18 @@ def test_larger_model_matches_installed_pytorch(changes, torch):
 def test_a_difference_in_the_ninth_digit_is_noticed(name, stored):
     case = "before, bias True, both padded"
     lengths = samples.CASES[case][1]
-    found = {key: a.copy() for key, a in stored[case].items()}
-    compare(found, stored[case], lengths, samples.SIZES["n_vol"])
-    at = (0, 0) if name == "logits" else (4 if found[name].ndim == 2 else ...)
-    found[name][at] = found[name][at] * (1 + 1e-8) + 1e-9
+    result = {key: a.copy() for key, a in stored[case].items()}
+    compare(result, stored[case], lengths, samples.SIZES["n_vol"])
+    at = (0, 0) if name == "logits" else (4 if result[name].ndim == 2 else ...)
+    result[name][at] = result[name][at] * (1 + 1e-8) + 1e-9
     with pytest.raises(AssertionError, match=name):
-        compare(found, stored[case], lengths, samples.SIZES["n_vol"])
-    del found[name]
+        compare(result, stored[case], lengths, samples.SIZES["n_vol"])
+    del result[name]
     with pytest.raises(AssertionError):
-        compare(found, stored[case], lengths, samples.SIZES["n_vol"])
+        compare(result, stored[case], lengths, samples.SIZES["n_vol"])
 
 
-# ---------------------------------------------------------------------------------------------- finite differences
+# --- Finite differences
 
 TINY = Config(N=1, d_model=3, h=2, d_k=1, d_v=2, d_ff=3, n_vol=5, n_max=5, bias=True)
 
@@ -352,7 +352,7 @@ def test_lost_gradient_is_noticed():
         tt.gradcheck(without_the_way_through_the_encoder, [model.W_Embedding], atol=1e-7, rtol=1e-6)
 
 
-# -------------------------------------------------------------------------- what must not change a sentence's result
+# --- What must not change a sentence's result
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -363,16 +363,16 @@ def test_padding_changes_no_bit(norm):
     the weight 0 times NaN is NaN, here as in PyTorch.)
     """
     model, (x, y) = exact(SMALL.replace(norm=norm)), map(tensor, sentences())
-    found = []
+    result = []
     for value in (0.3, -7, 1e30):
         model.W_Embedding.detach().numpy()[PAD] = value
         model.zero_grad()
         logits, loss = model(x, y)
         loss.backward()
-        found.append([logits.detach().numpy()[y.numpy() != PAD], loss.item()])
-        found[-1] += [p.grad.numpy().copy() for p in model.parameters()]
-    for other in found[1:]:
-        for a, b in zip(found[0], other, strict=True):
+        result.append([logits.detach().numpy()[y.numpy() != PAD], loss.item()])
+        result[-1] += [p.grad.numpy().copy() for p in model.parameters()]
+    for other in result[1:]:
+        for a, b in zip(result[0], other, strict=True):
             np.testing.assert_array_equal(a, b)
     changed = x.numpy().copy()
     changed[0, 2] = 3 + changed[0, 2] % 8  # a word that is no padding: that must be seen
@@ -404,17 +404,17 @@ def test_thread_count_changes_no_bit():
     tt.manual_seed(0)
     model = Transformer(CONFIGS["translate"]).eval()
     x, y = sentences(model.config, (tuple(range(1, 33)), tuple(range(32, 0, -1))))
-    before, found = tt.get_num_threads(), []
+    before, result = tt.get_num_threads(), []
     try:
         for threads in (1, 2):
             tt.set_num_threads(threads)
-            found.append(logits_of(model, x, y))
+            result.append(logits_of(model, x, y))
     finally:
         tt.set_num_threads(before)
-    np.testing.assert_array_equal(*found)
+    np.testing.assert_array_equal(*result)
 
 
-# ---------------------------------------------------------------------------------------------------- inference
+# --- Inference
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -469,7 +469,7 @@ def test_the_encoder_is_read_once():
     assert all(stack[1][0] is K for stack, K in zip(cache, first, strict=True))
 
 
-# ------------------------------------------------------------------------------------------------ the stream of 002
+# --- The stream of 002
 
 
 def read_stream(model, x, y):
@@ -492,8 +492,10 @@ def test_sublayers_write_into_the_stream(half):
     model, (x, y) = exact(SMALL.replace(norm="before")), sentences()
     read = [entry for entry in read_stream(model, x, y) if entry[0].startswith(half)]
     *sublayers, (last, stream, normalised) = read
-    kinds = ("attention", "ffn") if half == "encoder" else ("masked", "attention", "ffn")
-    assert [name for name, *_ in sublayers] == [f"{half}.{i}.add_{kind}" for i in range(2) for kind in kinds]
+    categories = ("attention", "ffn") if half == "encoder" else ("masked", "attention", "ffn")
+    assert [name for name, *_ in sublayers] == [
+        f"{half}.{i}.add_{category}" for i in range(2) for category in categories
+    ]
     assert last == f"{half}_norm"
     total = model.embed(tensor(x) if half == "encoder" else shift(tensor(y))).detach().numpy()
     np.testing.assert_array_equal(sublayers[0][1].detach().numpy(), total)  # X'
@@ -522,7 +524,7 @@ def test_norm_after_the_sum_normalises_every_row():
         np.testing.assert_allclose(left.detach().numpy().var(-1), 1, rtol=1e-3)
 
 
-# ---------------------------------------------------------------------------------------------- loss and training
+# --- Loss and training
 
 
 def by_hand(logits, y, smoothing=0.0):
@@ -563,9 +565,9 @@ def test_a_sentence_of_padding_alone_gives_finite_logits():
     model, (x, y) = exact(SMALL), sentences()
     blank = x.copy()
     blank[0] = PAD
-    found, expected = logits_of(model, blank, y), logits_of(model, x, y)
-    assert np.isfinite(found).all()
-    np.testing.assert_array_equal(found[1:], expected[1:])
+    actual, expected = logits_of(model, blank, y), logits_of(model, x, y)
+    assert np.isfinite(actual).all()
+    np.testing.assert_array_equal(actual[1:], expected[1:])
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -600,9 +602,9 @@ def test_dropout_acts_on_embeddings_and_sublayers():
 def test_float32_is_float64_with_fewer_digits():
     model, (x, y) = exact(SMALL), sentences()
     expected = logits_of(model, x, y)
-    found = logits_of(model.float(), x, y)
-    assert found.dtype == np.float32
-    near(found, expected)
+    result = logits_of(model.float(), x, y)
+    assert result.dtype == np.float32
+    near(result, expected)
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -628,7 +630,7 @@ def test_model_memorises_a_few_sentences(norm):
     assert (words == y.numpy())[y.numpy() != PAD].all()
 
 
-# ---------------------------------------------------------------------------------------------- counting parameters
+# --- Counting parameters
 
 
 def parameters(N, d_model, h, d_k, d_v, d_ff, n_vol, norm="after", affine=True, bias=False, tied=False):
@@ -696,7 +698,7 @@ def test_a_configuration_survives_json():
         assert Config(**json.loads(json.dumps(config.to_dict()))) == config
 
 
-# ------------------------------------------------------------------------------------------------------------ errors
+# --- Errors
 
 
 @pytest.mark.parametrize(

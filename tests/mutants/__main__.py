@@ -15,7 +15,7 @@ import sys
 from functools import partial
 
 from tests import conftest  # noqa: F401 (before the engine is imported: new memory holds NaN, as in all tests)
-from tests.shares import share
+from tests.tools.sharding import share
 
 from . import engine, formulas, loops, modules, options
 

@@ -11,7 +11,7 @@ Not every change is a mistake. What a checker passes is left out only for one of
                       values are equal or 0 as well: another way to write the same. (Norms sum over blocks of 32 rows;
                       that there may be several shows at larger sizes only, and tests/symbolic has them.)
     at ties only      it gives other numbers only where compared values are equal or 0: there is no derivative there to
-                      compare with; what the engine gives there is PyTorch's choice, and tests/oracle has it
+                      compare with; what the engine gives there is PyTorch's choice, and tests/samples/oracle has it
 """
 
 import ast
@@ -50,7 +50,7 @@ from .tally import Check, Tally, notices
 
 Plant = Callable[[], AbstractContextManager]
 
-# ------------------------------------------------------------------------------------------ mistakes in the engine
+# --- Mistakes in the engine
 
 
 def passes(op: str) -> bool:
@@ -63,8 +63,8 @@ def passes_in_the_middle(op: str) -> bool:
     return all(prove_op(op, args, between_others) for args in CALLS[op])
 
 
-def between_others(op: Op, *given) -> Tensor:
-    y = op(*(-a.neg() if isinstance(a, Tensor) and a.dtype is OBJECT else a for a in given))
+def between_others(op: Op, *arguments) -> Tensor:
+    y = op(*(-a.neg() if isinstance(a, Tensor) and a.dtype is OBJECT else a for a in arguments))
     return (y[0] if isinstance(y, tuple) else y).sum()
 
 
@@ -289,11 +289,11 @@ def passes_larger(op: str, number: int, second: bool) -> bool:
         return not mistakes(op, LARGER[op][number], second)
 
 
-def planted_larger(op: str, place: str, right: str, wrong: str) -> AbstractContextManager:
+def planted_larger(op: str, path: str, right: str, wrong: str) -> AbstractContextManager:
     """A mistake in a kernel, or in one of the operation's functions."""
-    if place in KERNELS and place not in ("backward", "definition"):
-        return planted_kernel(place, kernel_with(place, right, wrong))
-    return planted_rule(*rule_with(op, place, right, wrong))
+    if path in KERNELS and path not in ("backward", "definition"):
+        return planted_kernel(path, kernel_with(path, right, wrong))
+    return planted_rule(*rule_with(op, path, right, wrong))
 
 
 def by_hand(one_in: int = 1) -> Tally:
@@ -323,30 +323,30 @@ def by_hand(one_in: int = 1) -> Tally:
     return tally
 
 
-# ------------------------------------------------------------------------------------- mistakes made mechanically
+# --- Mistakes made mechanically
 
 
 def float_results(op: str, ties: bool) -> list:
     """What an operation gives in floats: values, gradients, and both through the definition; at ties, if so asked."""
-    rng, found = np.random.default_rng(0), []
+    rng, results = np.random.default_rng(0), []
     for args in CALLS[op] * (1 if ties else 2):
-        given = [_floats(a, rng, ties) for a in args]
-        leaves = [a for a in given if isinstance(a, Tensor) and a.requires_grad]
+        arguments = [_floats(a, rng, ties) for a in args]
+        leaves = [a for a in arguments if isinstance(a, Tensor) and a.requires_grad]
         for road in (False, True):
             try:
-                y = OPS[op](*given)
+                y = OPS[op](*arguments)
                 y = y[0] if isinstance(y, tuple) else y
                 g = tt.tensor(rng.standard_normal(y.shape), dtype=tt.float64)
-                found.append(y._data.copy())
+                results.append(y._data.copy())
                 y.backward(g, create_graph=road)
-                found += [leaf.grad._data.copy() for leaf in leaves if leaf.grad is not None]
+                results += [leaf.grad._data.copy() for leaf in leaves if leaf.grad is not None]
                 if OPS[op].definition is not None:
-                    found.append(OPS[op].definition(*given)._data.copy())
+                    results.append(OPS[op].definition(*arguments)._data.copy())
             except Exception as error:
-                found.append(type(error))
+                results.append(type(error))
             for leaf in leaves:
                 leaf.grad = None
-    return found
+    return results
 
 
 def _floats(a, rng, ties: bool):
@@ -418,8 +418,8 @@ def rules(one_in: int) -> Tally:
                 else:
                     yield from ((name, function, *change) for change in code_mistakes(function))
 
-    for name, function, what, place, changed in islice(changes(), one_in - 1, None, one_in):
-        plants = (partial(planted_rule, OPS[name], f) for f in (function, changed, unreached(function, place)))
+    for name, function, what, position, changed in islice(changes(), one_in - 1, None, one_in):
+        plants = (partial(planted_rule, OPS[name], f) for f in (function, changed, unreached(function, position)))
         attempt(tally, f"{name}.{function.name}", what, name, *plants)
     return tally
 
@@ -437,13 +437,13 @@ def kernels(one_in: int) -> Tally:
         for kernel in [name for name, op in CHECKED_BY.items() if op != "attention"]:
             file, functions = kernel_source(kernel)
             for function in functions:
-                if (place := (KERNELS[kernel].py_func.__module__, function.lineno)) not in seen:
-                    seen.add(place)
-                    found = code_mistakes(function, values_only=True)
-                    yield from ((kernel, file, function, *change) for change in found)
+                if (position := (KERNELS[kernel].py_func.__module__, function.lineno)) not in seen:
+                    seen.add(position)
+                    result = code_mistakes(function, values_only=True)
+                    yield from ((kernel, file, function, *change) for change in result)
 
-    for kernel, file, function, what, place, changed in islice(changes(), one_in - 1, None, one_in):
-        files = (with_node(file, function, f) for f in (function, changed, unreached(function, place)))
+    for kernel, file, function, what, position, changed in islice(changes(), one_in - 1, None, one_in):
+        files = (with_node(file, function, f) for f in (function, changed, unreached(function, position)))
         label = kernel if function.name in (kernel, "kernel") else f"{kernel}, {function.name}"
         attempt(tally, label, what, CHECKED_BY[kernel], *(partial(planted_kernel, kernel, f) for f in files))
     return tally

@@ -77,10 +77,10 @@ def _changes(expr: Expr) -> Iterator[tuple[str, Expr]]:
         yield f"without {expr.func.__name__}", expr.args[0]
     if isinstance(expr, Size | KroneckerDelta):
         return
-    for place, inner in enumerate(expr.args):
+    for index, inner in enumerate(expr.args):
         if not isinstance(inner, Rational):
             for what, changed in _changes(inner):
-                yield what, expr.func(*expr.args[:place], changed, *expr.args[place + 1 :])
+                yield what, expr.func(*expr.args[:index], changed, *expr.args[index + 1 :])
 
 
 # ---- the checker that they go through -------------------------------------------------------------------------------
@@ -116,8 +116,8 @@ class Stage:
         """The same with another equation. What shows in no gradient shows when it is run beside the engine."""
         derived, changed = self.derived_from(name, right)
         self.passes(derived, self.closed, changed)
-        found = replace(eq17.derivation(), **{self.name: derived})
-        program.difference(program.random_sizes(0), text=program.source(found))
+        result = replace(eq17.derivation(), **{self.name: derived})
+        program.difference(program.random_sizes(0), text=program.source(result))
         return True
 
     def derived_from(self, name: Name, right: Expr) -> tuple[Program, set[Name]]:
@@ -143,11 +143,11 @@ class Stage:
 
 def stages() -> list[Stage]:
     """The three, without a mistake."""
-    found = eq17.derivation()
+    result = eq17.derivation()
     return [
-        Stage("embedding", equations.embedding(), found.embedding, equations.embedding_closed(), X),
-        Stage("block", equations.block(), found.block, equations.block_closed(), Zp),
-        Stage("head", equations.head(), found.head, equations.head_closed(), loss),
+        Stage("embedding", equations.embedding(), result.embedding, equations.embedding_closed(), X),
+        Stage("block", equations.block(), result.block, equations.block_closed(), Zp),
+        Stage("head", equations.head(), result.head, equations.head_closed(), loss),
     ]
 
 
@@ -252,13 +252,15 @@ def mechanically(one_in: int) -> Tally:
             tries = [("closed form", left, one.form, stage.passes_closed, left) for left, one in stage.closed.items()]
             for line in stage.derived.lines:
                 is_equation = line.name in stage.forward.definitions
-                kind, passes = (
+                category, passes = (
                     ("equation", stage.passes_equation) if is_equation else ("derived line", stage.passes_line)
                 )
-                tries.append((kind, line.left, line.right, passes, line.name))
-            for kind, left, right, passes, name in tries:
-                reason = partial(stage.same_numbers, name) if kind == "equation" else lambda changed: ""
-                yield from ((f"{kind} of {text(left)}", *change, passes, name, reason) for change in mistakes(right))
+                tries.append((category, line.left, line.right, passes, line.name))
+            for category, left, right, passes, name in tries:
+                reason = partial(stage.same_numbers, name) if category == "equation" else lambda changed: ""
+                yield from (
+                    (f"{category} of {text(left)}", *change, passes, name, reason) for change in mistakes(right)
+                )
 
     for where, what, changed, passes, name, reason in islice(changes(), one_in - 1, None, one_in):
         tally.enter(f"{where}: {what}", notices(partial(passes, name, changed)), partial(reason, changed))

@@ -25,8 +25,8 @@ import numpy as np
 from tqdm import tqdm
 
 import tinytensor
-from tests.limits import limited
 from tests.symbolic.kernel_samples import SAMPLES, SPECIAL, disagreements, float_disagreements
+from tests.tools.timeout import limited
 from tinytensor.kernels import KERNELS
 from tinytensor.symbolic.lifting import lift, rebind
 
@@ -45,7 +45,7 @@ class Endless(Exception):
 @cache
 def functions() -> dict[types.FunctionType, list[str]]:
     """Each function of the kernels' sources, with the kernels that call it."""
-    found: dict[types.FunctionType, list[str]] = {}
+    results: dict[types.FunctionType, list[str]] = {}
     for name in SAMPLES:
         mine = [KERNELS[name].py_func]
 
@@ -58,8 +58,8 @@ def functions() -> dict[types.FunctionType, list[str]]:
 
         rebind(KERNELS[name].py_func, meaning)
         for function in mine:
-            found.setdefault(function, []).append(name)
-    return found
+            results.setdefault(function, []).append(name)
+    return results
 
 
 def definition(function: types.FunctionType) -> ast.FunctionDef:
@@ -72,13 +72,13 @@ def definition(function: types.FunctionType) -> ast.FunctionDef:
 @cache
 def mutants() -> list[tuple]:
     """(function, its tree, what is changed, the place, what stands there instead) for every change there is."""
-    found = []
+    results = []
     for function in functions():
         tree, seen = definition(function), Counter()
-        for what, place, new in changes_of_a_line(tree):
+        for what, position, new in changes_of_a_line(tree):
             seen[what] += 1
-            found.append((function, tree, what + f" ({seen[what]})" * (seen[what] > 1), place, new))
-    return found
+            results.append((function, tree, what + f" ({seen[what]})" * (seen[what] > 1), position, new))
+    return results
 
 
 @contextmanager
@@ -111,12 +111,12 @@ def passes(function: types.FunctionType) -> bool:
 
 def attempt(mutant: tuple) -> tuple[str, str]:
     """(label, how it was noticed) of one change; "" if it was not."""
-    function, tree, what, place, new = mutant
+    function, tree, what, position, new = mutant
     for name in functions()[function]:  # before it is changed, for some of these answers use kernels themselves
         for sample in SAMPLES[name]:
             sample.answer  # noqa: B018
     try:
-        changed = with_node(tree, place, new)
+        changed = with_node(tree, position, new)
         with planted(function, changed):
             return label(function.__name__, what), notices(lambda: passes(function))
     except SyntaxError:  # what can't even be read is noticed

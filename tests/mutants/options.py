@@ -184,8 +184,8 @@ HAND: dict[str, tuple[str, str, str, str]] = {  # what is wrong: (subject, modul
     "the cache shows places that are still empty": (
         DECODER,
         "models.decoder.cache",
-        "self.places <= self.at",
-        "self.places <= self.at + 1",
+        "self.positions <= self.at",
+        "self.positions <= self.at + 1",
     ),
     "the cache counts its first tokens as one": (DECODER, SWITCHES, "cache.at += C", "cache.at += 1"),
     "the position of a token in a cache is 0": (
@@ -294,9 +294,9 @@ def planted(module: str, right: str, wrong: str) -> Iterator[None]:
     made = {n: v for n, v in copy.items() if getattr(v, "__module__", None) == module and hasattr(v, "__name__")}
     before = dict(vars(there))
     with ExitStack() as stack:
-        for place, name in product(WHO_HAS_THEM, made):
-            if getattr(place, name, None) is before[name]:
-                stack.enter_context(patch.object(place, name, made[name]))
+        for index, name in product(WHO_HAS_THEM, made):
+            if getattr(index, name, None) is before[name]:
+                stack.enter_context(patch.object(index, name, made[name]))
         yield
 
 

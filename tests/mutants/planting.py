@@ -20,7 +20,7 @@ from tinytensor.native.entries import NoBuild, exact
 from tinytensor.native.kernel import KERNELS, Elementwise, Kernel, Loop
 from tinytensor.symbolic.lifting import lift, rebind
 
-# --------------------------------------------------------------------------------------------- mistakes in code
+# --- Mistakes in code
 
 OPERATORS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult}
 COMPARED = {ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE}
@@ -47,11 +47,11 @@ def code_mistakes(
     missing gradient, and `=` for `+=`. values_only: leave indices, tests of their range and loop bounds as they are.
     """
     inputs = [a.arg for a in function.args.args if a.arg not in ("needs", "eps", "scratch")]
-    for place in _places(function, values_only):
-        for new in _changes(place, inputs):
-            before, after = ast.unparse(place), ast.unparse(ast.fix_missing_locations(new))
+    for position in _places(function, values_only):
+        for new in _changes(position, inputs):
+            before, after = ast.unparse(position), ast.unparse(ast.fix_missing_locations(new))
             if before != after:
-                yield f"{before}  ->  {after}", place, with_node(function, place, new)
+                yield f"{before}  ->  {after}", position, with_node(function, position, new)
 
 
 def _places(function: ast.FunctionDef, values_only: bool) -> Iterator[ast.AST]:
@@ -123,15 +123,15 @@ def changes_of_a_line(function: ast.FunctionDef) -> Iterator[tuple[str, ast.AST,
     statements = {}  # of each place: the statement around it, the innermost one, which comes last
     for statement in (node for node in ast.walk(function) if isinstance(node, ast.stmt)):
         statements |= {id(node): statement for node in ast.walk(statement)}
-    for place in (node for statement in function.body for node in ast.walk(statement)):
-        if id(place) in alike:
+    for position in (node for statement in function.body for node in ast.walk(statement)):
+        if id(position) in alike:
             continue
-        told, bare = {_head(place)}, isinstance(place, ast.Name | ast.Constant | ast.UnaryOp)
-        where = f"  in  {_head(statements[id(place)])}" if bare else ""
-        for new in _changes_of_a_place(place, neighbours):
-            if (after := _head(ast.fix_missing_locations(new))) not in told:
-                told.add(after)
-                yield f"{_head(place)}  ->  {after}{where}", place, new
+        message, bare = {_head(position)}, isinstance(position, ast.Name | ast.Constant | ast.UnaryOp)
+        where = f"  in  {_head(statements[id(position)])}" if bare else ""
+        for new in _changes_of_a_place(position, neighbours):
+            if (after := _head(ast.fix_missing_locations(new))) not in message:
+                message.add(after)
+                yield f"{_head(position)}  ->  {after}{where}", position, new
 
 
 def _head(node: ast.AST) -> str:
@@ -211,17 +211,17 @@ def _off(bound: ast.expr, sign: type, step: ast.expr | None = None) -> ast.expr:
     return ast.BinOp(bound, sign(), step or ast.Constant(1))
 
 
-def unreached(function: ast.FunctionDef, place: ast.AST) -> ast.FunctionDef:
+def unreached(function: ast.FunctionDef, position: ast.AST) -> ast.FunctionDef:
     """The function with an error in that place: a checker that does not notice it never comes there."""
     error = ast.parse("this_place_is_reached()").body[0]
-    return with_node(function, place, error.value if isinstance(place, ast.expr) else error)
+    return with_node(function, position, error.value if isinstance(position, ast.expr) else error)
 
 
-def with_node(tree: ast.AST, place: ast.AST, new: ast.AST) -> ast.AST:
+def with_node(tree: ast.AST, position: ast.AST, new: ast.AST) -> ast.AST:
     """A copy of a tree in which another node stands in one place."""
-    place.is_the_place = True
+    position.is_the_place = True
     result = copy.deepcopy(tree)
-    del place.is_the_place
+    del position.is_the_place
     return ast.fix_missing_locations(_Replacing(new).visit(result))
 
 
@@ -233,7 +233,7 @@ class _Replacing(ast.NodeTransformer):
         return self.new if hasattr(node, "is_the_place") else self.generic_visit(node)
 
 
-# --------------------------------------------------------------------------------------- planting them in the engine
+# --- Planting them in the engine
 
 
 def module_of(what: Op | Kernel):
@@ -316,8 +316,8 @@ def interpreted() -> Iterator[None]:
 
     sources: dict[Kernel, Callable] = {}
     with ExitStack() as stack:
-        for kind in (Kernel, Loop, Elementwise):  # the door calls this
-            stack.enter_context(patch.object(kind, "run_now", run_now))
+        for category in (Kernel, Loop, Elementwise):  # the door calls this
+            stack.enter_context(patch.object(category, "run_now", run_now))
         # and what was done before is done step by step again, with the kernel that stands there now
         stack.enter_context(patch.object(Again, "run", lambda self, args, short: self.function(*args)))
         yield
@@ -333,11 +333,11 @@ def kernel_source(name: str) -> tuple[ast.Module, list[ast.FunctionDef]]:
     }
     if isinstance(said[name], ast.ClassDef):
         return file, [node for node in said[name].body if getattr(node, "name", "") == "kernel"]
-    found = [said[name]]
-    for function in found:  # it grows
+    results = [said[name]]
+    for function in results:  # it grows
         called = [said[node.id] for node in ast.walk(function) if isinstance(node, ast.Name) and node.id in said]
-        found += [other for other in dict.fromkeys(called) if other not in found]
-    return file, found
+        results += [other for other in dict.fromkeys(called) if other not in results]
+    return file, results
 
 
 @contextmanager

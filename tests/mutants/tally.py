@@ -30,15 +30,15 @@ def by_label(reasons: dict[str, dict[str, list[str]]], changes: Iterable[str]) -
 
     An entry is about all changes that it fits. One that fits none stands for itself, and so for no change.
     """
-    changes, found = list(changes), {}
-    for why, places in reasons.items():
-        for entry in (label(name, what) for name in places for what in places[name]):
+    changes, result = list(changes), {}
+    for why, indices in reasons.items():
+        for entry in (label(name, what) for name in indices for what in indices[name]):
             fits = re.compile(".*".join(map(re.escape, entry.split("...")))).fullmatch
             for what in list(filter(fits, changes)) or [entry]:
-                if what in found:
-                    raise ValueError(f"{what} is explained twice: {found[what]!r} and {why!r}")
-                found[what] = why
-    return found
+                if what in result:
+                    raise ValueError(f"{what} is explained twice: {result[what]!r} and {why!r}")
+                result[what] = why
+    return result
 
 
 @dataclass
@@ -63,8 +63,8 @@ class Tally:
         """One more; a change that has an explanation and was noticed (`by` this test) survives, too."""
         self.enter(what, how, lambda: explained.get(what, ""))
         if how and what in explained:
-            told = f"it has an explanation, and was noticed ({by or how})"
-            self.survivors.append(f"{what}: {told}")
+            message = f"it has an explanation, and was noticed ({by or how})"
+            self.survivors.append(f"{what}: {message}")
 
     def enter_gone(self, explained: dict[str, str], changes: Iterable[str]) -> None:
         """Explanations that fit no change survive."""

@@ -20,7 +20,7 @@ from derivations.proofs.index import a, b, i, j, n
 from tests.mutants import __main__ as command
 from tests.mutants import engine, formulas, loops, modules, options, planting
 from tests.mutants.tally import Tally, by_label
-from tests.thorough import THOROUGH
+from tests.tools.sampling_rate import THOROUGH
 from tinytensor import nn
 from tinytensor.autograd import derivatives
 from tinytensor.core import tape
@@ -37,7 +37,7 @@ def changed(source: str, values_only: bool = False) -> list[str]:
     return [ast.unparse(new.body[-1]) for _, _, new in planting.code_mistakes(function, values_only)]
 
 
-# ------------------------------------------------------------------------------------------------ how they are made
+# --- How they are made
 
 
 def test_changes_of_code():
@@ -67,11 +67,13 @@ def lines(source: str) -> list[str]:
 
 
 def test_changes_of_lines_of_loops():
-    told = lines("def f(x, y):\n    for j in range(0, y.size - 1, 2):\n        if j < n:\n            y[j] += x[j + 1]")
-    assert "range(0, y.size - 1, 2)  ->  range(0, y.size - 1 - 2, 2)" in told
-    assert {"if j < n:  ->  if True:", "j < n  ->  j > n", "j < n  ->  j <= n", "j + 1  ->  j - 1"} <= set(told)
-    assert {"y[j] += x[j + 1]  ->  y[j] = x[j + 1]", "y[j] += x[j + 1]  ->  pass"} <= set(told)
-    assert {"x  ->  y  in  y[j] += x[j + 1]", "1  ->  2  in  for j in range(0, y.size - 1, 2):"} <= set(told)
+    message = lines(
+        "def f(x, y):\n    for j in range(0, y.size - 1, 2):\n        if j < n:\n            y[j] += x[j + 1]"
+    )
+    assert "range(0, y.size - 1, 2)  ->  range(0, y.size - 1 - 2, 2)" in message
+    assert {"if j < n:  ->  if True:", "j < n  ->  j > n", "j < n  ->  j <= n", "j + 1  ->  j - 1"} <= set(message)
+    assert {"y[j] += x[j + 1]  ->  y[j] = x[j + 1]", "y[j] += x[j + 1]  ->  pass"} <= set(message)
+    assert {"x  ->  y  in  y[j] += x[j + 1]", "1  ->  2  in  for j in range(0, y.size - 1, 2):"} <= set(message)
     assert lines("def f(x, y):\n    return lanes(x), x.dtype") == []  # of these only the kind of numbers counts
 
 
@@ -79,10 +81,10 @@ B = Array("B", (n, n))
 
 
 def test_changes_of_formulas():
-    told = dict(formulas.mistakes(a[i] + Rational(1, 2) * total(B[i, j] * b[j], j)))
-    assert "without a[i:n]" in told
-    assert "the mean for the sum" in told
-    assert any("indices swapped" in what for what in told)
+    message = dict(formulas.mistakes(a[i] + Rational(1, 2) * total(B[i, j] * b[j], j)))
+    assert "without a[i:n]" in message
+    assert "the mean for the sum" in message
+    assert any("indices swapped" in what for what in message)
     assert not dict(formulas.mistakes(a[i]))
 
 
@@ -91,7 +93,7 @@ def test_symmetric_swaps_are_no_mistakes():
     assert not any("swapped" in what for what, _ in formulas.mistakes(total(B[i, j], i, j)))
 
 
-# -------------------------------------------------------------------------------------------- how they are planted
+# --- How they are planted
 
 
 def test_a_rule_is_planted_and_taken_out():
@@ -135,12 +137,12 @@ def test_a_walk_is_planted_and_taken_out():
 @pytest.mark.parametrize("name", ["maximum", "softmax"])
 def test_interpreted_kernels_give_what_compiled_ones_give(name, monkeypatch):
     compiled = engine.float_results(name, ties=True)
-    for kind in (Elementwise, Loop):
-        monkeypatch.setattr(kind, "_found", lambda *args: pytest.fail("a build was asked for"))
+    for category in (Elementwise, Loop):
+        monkeypatch.setattr(category, "_found", lambda *args: pytest.fail("a build was asked for"))
     with planting.interpreted():
         assert engine.alike(engine.float_results(name, ties=True), compiled)
         assert not engine.alike(engine.float_results(name, ties=False), compiled)
-    assert any(isinstance(found, np.ndarray) for found in compiled)
+    assert any(isinstance(entry, np.ndarray) for entry in compiled)
 
 
 def test_mistake_without_a_place_is_refused():
@@ -148,14 +150,14 @@ def test_mistake_without_a_place_is_refused():
         planting.rule_with("exp", "grad_x", "not there", "")
 
 
-# -------------------------------------------------------------------------------------- what becomes of them
+# --- What becomes of them
 
 
 def attempted(name: str, function: str, change: str) -> Tally:
     tally, op = Tally(), OPS[name]
     rule = next(f for f in planting.rules_of(planting.declaration(op)) if f.name == function)
-    place, new = next((place, new) for what, place, new in planting.code_mistakes(rule) if what == change)
-    plants = (partial(planting.planted_rule, op, f) for f in (rule, new, planting.unreached(rule, place)))
+    position, new = next((position, new) for what, position, new in planting.code_mistakes(rule) if what == change)
+    plants = (partial(planting.planted_rule, op, f) for f in (rule, new, planting.unreached(rule, position)))
     engine.attempt(tally, function, change, name, *plants)
     return tally
 
@@ -254,7 +256,7 @@ def test_unchecked_derivation_leaves_survivors(monkeypatch):
     assert len(formulas.by_hand().survivors) == len(formulas.WRONG_FORMS) + len(formulas.WRONG_EQUATIONS)
 
 
-# --------------------------------------------------------------------------------------------- lines of kernels
+# --- Lines of kernels
 
 
 def about(name: str) -> list[int]:
@@ -326,23 +328,23 @@ def test_explanations_of_kernel_mutants_are_checked(monkeypatch):
     monkeypatch.setattr(loops, "mutants", lambda all=loops.mutants(): [all[i] for i in numbers])  # noqa: B008
     whats = [what for _, _, what, _, _ in loops.mutants()]
     monkeypatch.setattr(loops, "EXPLAINED", {"it was": {"first_nan": [whats[0], "gone"]}})
-    told = "\n".join(loops.mechanically().survivors)
-    assert f"{whats[0]}: it has an explanation, and was noticed" in told
-    assert "gone: its explanation fits no change" in told
+    message = "\n".join(loops.mechanically().survivors)
+    assert f"{whats[0]}: it has an explanation, and was noticed" in message
+    assert "gone: its explanation fits no change" in message
     monkeypatch.setattr(loops, "passes", lambda function: True)
     tally = loops.mechanically()
     assert tally.left_out == [(loops.label("first_nan", whats[0]), "it was")]
     assert set(tally.survivors) >= {loops.label("first_nan", what) for what in whats[1:]}
 
 
-# ------------------------------------------------------------------------------------------------ lines of modules
+# --- Lines of modules
 
 
 def change(function: str, what: str) -> tuple:
     """(key, place, what stands there instead) of a change to a function."""
     every = chain.from_iterable(map(modules.mutants, modules.PARTS))
-    key, _, place, new = next(m for m in every if modules.label(m[0][1], m[1]) == f"{function}: {what}")
-    return key, place, new
+    key, _, position, new = next(m for m in every if modules.label(m[0][1], m[1]) == f"{function}: {what}")
+    return key, position, new
 
 
 def test_a_change_to_a_module_is_planted_and_taken_out():
@@ -362,15 +364,15 @@ def test_change_may_remove_super_from_a_method():
 
 def test_a_change_is_tried_in_a_process_of_its_own(monkeypatch):
     monkeypatch.setattr(modules, "failure", lambda tests: tests[0]())
-    key, place, new = change("pairwise_distance", "x1 - x2 + eps  ->  x1 - x2 - eps")
+    key, position, new = change("pairwise_distance", "x1 - x2 + eps  ->  x1 - x2 - eps")
     x, z, left = Tensor.of(np.array([[1.0]])), Tensor.of(np.array([[3.0]])), []
     near = nn.functional.pairwise_distance(x, z).item()
 
     def test() -> str:
         return "wrong" if nn.functional.pairwise_distance(x, z).item() > near else ""
 
-    assert modules.noticed_by([test], modules.planted(key, place, new)) == "wrong"
-    assert modules.noticed_by([test], modules.planted(key, place, place)) == ""
+    assert modules.noticed_by([test], modules.planted(key, position, new)) == "wrong"
+    assert modules.noticed_by([test], modules.planted(key, position, position)) == ""
     assert modules.noticed_by([lambda: left.append(1) or ""], nullcontext()) == "" and not left
     assert modules.noticed_by([lambda: os._exit(3)], nullcontext()) == "exit code 3"
     monkeypatch.setattr(modules, "PATIENCE", 0.1)
@@ -384,16 +386,16 @@ def test_errors_are_no_place_for_changes():
     )
     function = ast.parse(source).body[0]
     left = modules.refusals(function)
-    told = [what for what, place, _ in planting.changes_of_a_line(function) if id(place) not in left]
-    assert "n < 2  ->  n > 2" in told
-    assert not any("n < 1" in what or "n + 1" in what for what in told)
+    messages = [what for what, position, _ in planting.changes_of_a_line(function) if id(position) not in left]
+    assert "n < 2  ->  n > 2" in messages
+    assert not any("n < 1" in what or "n + 1" in what for what in messages)
 
 
 def test_tests_are_found_by_the_functions_they_call(monkeypatch):
     monkeypatch.setattr(modules, "failure", lambda tests, _=0: "" if tests[0]() else "wrong")
     makes, leaves = lambda: nn.Linear(1, 1), lambda: True
-    found = {key[1]: tests for key, tests in modules.who_comes_where("modules", [makes, leaves]).items()}
-    assert found["Linear.__init__"] == [makes]
+    results = {key[1]: tests for key, tests in modules.who_comes_where("modules", [makes, leaves]).items()}
+    assert results["Linear.__init__"] == [makes]
     with pytest.raises(AssertionError, match="fails without a mistake"):
         modules.who_comes_where("modules", [lambda: False])
     with pytest.raises(AssertionError, match="wrong when the tests run again"):
@@ -412,8 +414,10 @@ def test_explanations_of_module_mutants_are_checked(monkeypatch):
         monkeypatch.setattr(modules, "failure", lambda tests: "")
         monkeypatch.setattr(modules, "noticed_by", lambda *_, n=noticed: "a test" if n else "")
         tally = modules.mechanically("modules")
-        assert any("gone: its explanation fits no change" in told for told in tally.survivors)
-        assert any(f"{one}: it has an explanation, and was noticed" in told for told in tally.survivors) == noticed
+        assert any("gone: its explanation fits no change" in message for message in tally.survivors)
+        assert (
+            any(f"{one}: it has an explanation, and was noticed" in message for message in tally.survivors) == noticed
+        )
         assert (other in tally.survivors) != noticed
         assert ((one, "it was") in tally.left_out) != noticed
 

@@ -58,8 +58,8 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
     "a number that is drawn is hardly ever the bound itself": {
         "trunc_normal_": ["tensor > b  ->  tensor >= b", "tensor < a  ->  tensor <= a"],
     },
-    "a module has all of these places, or none": {
-        "Module.__setattr__": ["0  ->  1  in  ...places[0]..."],
+    "a module has all of these dictionaries, or none": {
+        "Module.__setattr__": ["0  ->  1  in  ...registries[0]..."],
     },
     "what is copied is the same, copied once or twice": {
         "Module.load_state_dict": ["value if ...  ->  tensor(value)"],

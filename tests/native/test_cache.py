@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from numba import config
 
-from tests.systems import posix
-from tests.thorough import some
+from tests.tools.platforms import posix
+from tests.tools.sampling_rate import some
 from tinytensor.native import cache
 
 pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
@@ -102,7 +102,7 @@ def test_warm_start_compiles_nothing(tmp_path):
 
 def parsed(text: str) -> set[str]:
     """What `cache.imported` should find, by Python's own parser."""
-    names, rooms = set(), ("tinytensor.cpython", "tinytensor.kernels", "tinytensor.native")
+    names, rooms = set(), ("tinytensor.kernels", "tinytensor.native", "tinytensor.platform")
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom):
             assert not node.level, "a relative import, which the cache does not know"

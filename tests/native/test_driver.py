@@ -18,7 +18,7 @@ import pytest
 from llvmlite import ir
 from numba import config, types
 
-from tests.systems import posix
+from tests.tools.platforms import posix
 from tinytensor.kernels import KERNELS
 from tinytensor.native import driver
 from tinytensor.native.cache import _Builds

@@ -1,6 +1,6 @@
 """The float32 exp, log, tanh and erf of the kernels against float64.
 
-`python -m tests.float32` has the bounds from all 2^32 arguments, and test_float32.py a denser look at a sample.
+`python -m tests.tools.float32` has the bounds from all 2^32 arguments, and test_float32.py a denser look at a sample.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""A dense sample of what `python -m tests.float32` runs through: the documented bounds, and mistakes are noticed."""
+"""A dense sample of what `python -m tests.tools.float32` computes: the documented bounds; mistakes are noticed."""
 
 import types
 from functools import cache
@@ -10,9 +10,9 @@ from numba import njit
 
 pytest.importorskip("flint", reason="the reference needs the extra proofs")
 
-from tests import float32
-from tests.float32 import BOUNDS, FUNCTIONS, NOT_NEAREST, RELATIVE, ULP, WRONG, Found
-from tests.thorough import some
+from tests.tools import float32
+from tests.tools.float32 import BOUNDS, FUNCTIONS, NOT_NEAREST, RELATIVE, ULP, WRONG, Found
+from tests.tools.sampling_rate import some
 from tinytensor.kernels import KERNELS
 from tinytensor.native import fastmath
 

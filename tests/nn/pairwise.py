@@ -45,7 +45,7 @@ def all_pairs(options: Options, allowed: Callable[[dict], bool] = lambda case: T
     return chosen
 
 
-# ------------------------------------------------------------------------------------------------- the formulas
+# --- The formulas
 
 
 class Draws:
@@ -103,7 +103,7 @@ def mean_loss(logits: np.ndarray, targets: np.ndarray, ignored: int, smoothing: 
     return np.sum(losses) / (len(losses) if mean else 1)
 
 
-# ---------------------------------------------------------------------------------------------------- comparison
+# --- Comparison
 
 
 def wrong(module, call: Callable, formulas: Callable, inputs: Values, p: float, way: str = "eager") -> list[str]:
@@ -137,7 +137,7 @@ def wrong(module, call: Callable, formulas: Callable, inputs: Values, p: float, 
         tt.manual_seed(SEED)
         results, gradients = run()
     pairs = zip(results, expected, strict=True)
-    found = [f"result {i}" for i, (r, e) in enumerate(pairs) if not np.allclose(r.detach().numpy(), e, 1e-9, 1e-9)]
+    result = [f"result {i}" for i, (r, e) in enumerate(pairs) if not np.allclose(r.detach().numpy(), e, 1e-9, 1e-9)]
     if gradients:
         directions = [rng.standard_normal(x.shape) for x in values.values()]
 
@@ -149,11 +149,11 @@ def wrong(module, call: Callable, formulas: Callable, inputs: Values, p: float, 
         slope = sum((g.numpy() * d).sum() for g, d in zip(gradients, directions, strict=True))
         about = (along(STEP) - along(-STEP)) / (2 * STEP)
         if not abs(slope - about) <= WITHIN * max(1, abs(about), math.sqrt(sum(x.size for x in values.values()))):
-            found.append(f"gradient: {slope} along a direction in which the slope is {about}")
-    return found
+            result.append(f"gradient: {slope} along a direction in which the slope is {about}")
+    return result
 
 
-# ------------------------------------------------------------------------------------------- masks, as PyTorch has them
+# --- Masks, as PyTorch has them
 
 FORMS = (None, "bool", "float")
 
@@ -276,14 +276,14 @@ def transformer_wrong(c: dict) -> list[str]:
     rng = np.random.default_rng(1)
     inputs = {"src": rng.standard_normal((B, S, E)), "tgt": rng.standard_normal((B, T, E))}
     shapes = {"src": (S, S), "tgt": (T, T), "memory": (T, S)}
-    given, added = {}, {}
+    arguments, added = {}, {}
     for seed, (name, shape) in enumerate(shapes.items()):
-        given[f"{name}_mask"], added[name] = mask(c[f"{name}_mask"], *shape, seed=seed)
-        given[f"{name}_is_causal"] = c[f"{name}_is_causal"]
+        arguments[f"{name}_mask"], added[name] = mask(c[f"{name}_mask"], *shape, seed=seed)
+        arguments[f"{name}_is_causal"] = c[f"{name}_is_causal"]
         if c[f"{name}_is_causal"] and c[f"{name}_mask"] is None:
             added[name] = added[name] + np.where(np.tri(*shape), 0, -np.inf)
         padding, hidden = mask(c[f"{name}_key_padding_mask"], B, shape[1], seed=9 + seed)
-        given[f"{name}_key_padding_mask"] = padding if padding is None or c["batched"] else padding[0]
+        arguments[f"{name}_key_padding_mask"] = padding if padding is None or c["batched"] else padding[0]
         added[name] = added[name] + hidden[:, None, None, :]
     first = c["batch_first"] or not c["batched"]  # are sentences the first dimension of what is dropped?
 
@@ -329,10 +329,10 @@ def transformer_wrong(c: dict) -> list[str]:
         y = end("decoder", y)
         return ((y if c["batch_first"] else y.transpose(1, 0, 2)) if c["batched"] else y[0],)
 
-    return wrong(module, lambda src, tgt: (module(laid(src), laid(tgt), **given),), formulas, inputs, p, c["way"])
+    return wrong(module, lambda src, tgt: (module(laid(src), laid(tgt), **arguments),), formulas, inputs, p, c["way"])
 
 
-# ----------------------------------------------------------------------------------------- the models of the documents
+# --- The models of the documents
 
 WAYS = ("eager", "compiled", "cache")  # in eager mode, as a replay, or token by token
 

@@ -38,13 +38,13 @@ def by_hand(q, k, v, mask):
     rows = []
     for i in range(3):
         row = mask[min(i, len(mask) - 1)]
-        places = [m for m in range(4) if row[m].item() != (False if mask.dtype == tt.bool else -math.inf)]
-        scores = [(q[i] * k[m]).sum() / math.sqrt(2) + (0 if mask.dtype == tt.bool else row[m]) for m in places]
-        if not places:
+        indices = [m for m in range(4) if row[m].item() != (False if mask.dtype == tt.bool else -math.inf)]
+        scores = [(q[i] * k[m]).sum() / math.sqrt(2) + (0 if mask.dtype == tt.bool else row[m]) for m in indices]
+        if not indices:
             rows.append(0 * (q[i] + k[0] + v[0]))
             continue
         weights = tt.stack(scores).softmax(0)
-        rows.append(sum(weights[n] * v[m] for n, m in enumerate(places)))
+        rows.append(sum(weights[n] * v[m] for n, m in enumerate(indices)))
     return tt.stack(rows)
 
 
@@ -52,7 +52,7 @@ WAYS = {
     "scaled_dot_product_attention": lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, mask),
     "its weights": lambda q, k, v, mask: F.attention_weights(q, k, mask) @ v,
     "with dropout of nothing": lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, mask, dropout_p=1e-12),
-    "heads": lambda *given: F.scaled_dot_product_attention(*(x[None, None] for x in given[:3]), given[3])[0, 0],
+    "heads": lambda *args: F.scaled_dot_product_attention(*(x[None, None] for x in args[:3]), args[3])[0, 0],
 }
 
 
@@ -60,13 +60,15 @@ WAYS = {
 @pytest.mark.parametrize("mask", MASKS)
 def test_value_and_derivatives(way, mask):
     attend, mask = WAYS[way], MASKS[mask]
-    given = parts()
-    y, expected = attend(*given, mask), by_hand(*given, mask)
+    arguments = parts()
+    y, expected = attend(*arguments, mask), by_hand(*arguments, mask)
     assert tt.allclose(y, expected, rtol=1e-12, atol=1e-12)
-    for g, e in zip(tt.autograd.grad((y**3).sum(), given), tt.autograd.grad((expected**3).sum(), given), strict=True):
+    for g, e in zip(
+        tt.autograd.grad((y**3).sum(), arguments), tt.autograd.grad((expected**3).sum(), arguments), strict=True
+    ):
         assert tt.allclose(g, e, rtol=1e-10, atol=1e-12)
-    assert tt.gradcheck(lambda *given: attend(*given, mask), tuple(given))
-    assert tt.autograd.gradgradcheck(lambda *given: attend(*given, mask), tuple(given))
+    assert tt.gradcheck(lambda *arguments: attend(*arguments, mask), tuple(arguments))
+    assert tt.autograd.gradgradcheck(lambda *arguments: attend(*arguments, mask), tuple(arguments))
 
 
 def test_gradient_of_an_added_bias():
@@ -85,10 +87,10 @@ def test_compiled_attention_has_the_same_bits():
         (F.scaled_dot_product_attention(q, k, v, mask) ** 2).sum().backward()
         return [x.grad for x in (q, k, v)]
 
-    given, replayed = parts(), tt.compile(step)
+    arguments, replayed = parts(), tt.compile(step)
     for name in ("float", "float, with biases", "float"):
-        expected = [g.tolist() for g in step(*given, MASKS[name])]
-        assert [g.tolist() for g in replayed(*given, MASKS[name])] == expected
+        expected = [g.tolist() for g in step(*arguments, MASKS[name])]
+        assert [g.tolist() for g in replayed(*arguments, MASKS[name])] == expected
 
 
 def test_more_queries_than_keys_and_causal():
@@ -110,15 +112,15 @@ KINDS = {
 }
 
 
-def made(kind):
+def made(category):
     tt.manual_seed(1)
-    return kind.double().eval()
+    return category.double().eval()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("category", KINDS)
 @pytest.mark.parametrize("weights", [True, False])
-def test_multihead_attention_padded_on_the_left(kind, weights):
-    causal, padding = KINDS[kind]
+def test_multihead_attention_padded_on_the_left(category, weights):
+    causal, padding = KINDS[category]
     attention, x = made(nn.MultiheadAttention(6, 2, batch_first=True)), tt.randn(3, 4, 6, dtype=tt.float64)
     with tt.no_grad():
         attention.out_proj.bias.fill_(0.25)
@@ -133,9 +135,9 @@ def test_multihead_attention_padded_on_the_left(kind, weights):
     assert tt.allclose(y[0, 2:], alone[0])  # what is open is as if the padding were not there
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_layers_padded_on_the_left(kind):
-    causal, padding = KINDS[kind]
+@pytest.mark.parametrize("category", KINDS)
+def test_layers_padded_on_the_left(category):
+    causal, padding = KINDS[category]
     x = tt.randn(3, 4, 6, dtype=tt.float64)
     encoder = made(nn.TransformerEncoderLayer(6, 2, 8, batch_first=True))
     decoder = made(nn.TransformerDecoderLayer(6, 2, 8, batch_first=True))

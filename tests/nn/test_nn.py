@@ -9,19 +9,19 @@ import re
 import weakref
 from pathlib import Path
 
-import nn_samples as samples
 import numpy as np
 import pytest
 import sympy
 from safetensors import safe_open
 
 import tinytensor as tt
+from tests.samples import nn as samples
 from tinytensor import nn
 from tinytensor.nn import functional as F
 from tinytensor.nn.utils import rnn
 from tinytensor.symbolic import symbols
 
-VALUES = Path(__file__).parents[1] / "oracle" / "nn" / "values.safetensors"
+VALUES = Path(__file__).parents[1] / "samples" / "oracle" / "nn" / "values.safetensors"
 
 
 @pytest.fixture(scope="module")
@@ -36,15 +36,15 @@ def facts():
         return json.loads(file.metadata()["facts"])
 
 
-def compare(found, stored, key, rtol=1e-12, atol=1e-13):
+def compare(result, stored, key, rtol=1e-12, atol=1e-13):
     """Every array that PyTorch has under `key`, and no other."""
-    assert found.keys() == {name for name in stored if name.startswith(f"{key}|")}
-    for name, array in found.items():
+    assert result.keys() == {name for name in stored if name.startswith(f"{key}|")}
+    for name, array in result.items():
         assert array.shape == stored[name].shape, name
         np.testing.assert_allclose(array, stored[name], rtol=rtol, atol=atol, err_msg=name)
 
 
-# ---------------------------------------------------------------------------------------------- PyTorch's results
+# --- PyTorch's results
 
 
 @pytest.mark.parametrize("key", samples.MODULES)
@@ -54,9 +54,9 @@ def test_names_order_and_shapes(key, facts):
 
 def test_names_in_another_order_are_noticed(facts):
     expected = facts["modules"]["attention with kdim"]
-    found = samples.names(tt, "attention with kdim")
-    found["state"].insert(0, found["state"].pop())
-    assert found != expected
+    result = samples.names(tt, "attention with kdim")
+    result["state"].insert(0, result["state"].pop())
+    assert result != expected
 
 
 @pytest.mark.parametrize("key", samples.LAYERS)
@@ -67,18 +67,18 @@ def test_values_and_gradients(key, stored):
 
 @pytest.mark.parametrize("change", [lambda a: a * (1 + 1e-9) + 1e-11, lambda a: a[..., :-1]])
 def test_a_perturbed_value_is_noticed(change, stored):
-    found = samples.layer(tt, "attention, both masks")
+    result = samples.layer(tt, "attention, both masks")
     name = "attention, both masks|x1.grad"
-    found[name] = change(found[name])
+    result[name] = change(result[name])
     with pytest.raises(AssertionError, match=r"x1\.grad"):
-        compare(found, stored, "attention, both masks")
+        compare(result, stored, "attention, both masks")
 
 
 def test_a_missing_gradient_is_noticed(stored):
-    found = samples.layer(tt, "linear")
-    del found["linear|bias.grad"]
+    result = samples.layer(tt, "linear")
+    del result["linear|bias.grad"]
     with pytest.raises(AssertionError):
-        compare(found, stored, "linear")
+        compare(result, stored, "linear")
 
 
 def test_fully_masked_rows_of_attention_are_zero():
@@ -221,9 +221,9 @@ def test_packed_batch_equals_single_sequences():
     m = samples.fill(tt, nn.LSTM(3, 4, num_layers=2, bidirectional=True, batch_first=True, dtype=tt.float64))
     sequences = [samples.numbers(tt, f"s{n}", n, 3) for n in (2, 5, 1, 5)]
     y, (h, c) = m(rnn.pack_sequence(sequences, enforce_sorted=False))
-    for i, (x, found) in enumerate(zip(sequences, rnn.unpack_sequence(y), strict=True)):
+    for i, (x, entry) in enumerate(zip(sequences, rnn.unpack_sequence(y), strict=True)):
         expected, state = m(x)
-        np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), rtol=1e-12)
+        np.testing.assert_allclose(entry.detach().numpy(), expected.detach().numpy(), rtol=1e-12)
         for whole, alone in zip((h, c), state, strict=True):
             np.testing.assert_allclose(whole[:, i].detach().numpy(), alone.detach().numpy(), rtol=1e-12)
 
@@ -236,8 +236,8 @@ def test_packed_sequence_survives_conversions_and_copies():
     for copied in (copy.deepcopy(p), pickle.loads(pickle.dumps(p))):
         assert isinstance(copied, rnn.PackedSequence)
         assert [part.tolist() for part in copied] == [part.tolist() for part in p]
-    again = rnn.PackedSequence((p.data, p.batch_sizes), sorted_indices=p.sorted_indices)
-    assert again.unsorted_indices.tolist() == p.unsorted_indices.tolist() == [1, 0]
+    second = rnn.PackedSequence((p.data, p.batch_sizes), sorted_indices=p.sorted_indices)
+    assert second.unsorted_indices.tolist() == p.unsorted_indices.tolist() == [1, 0]
     assert nn.utils.rnn is rnn and nn.GRU(2, 3)(p)[0].sorted_indices is p.sorted_indices
 
 
@@ -268,10 +268,10 @@ def test_batch_norm_is_compiled():
         np.testing.assert_allclose(recorded.state_dict()[name].numpy(), value.numpy(), rtol=1e-15)
 
 
-@pytest.mark.parametrize("kind", [nn.ModuleList, lambda ms: nn.Sequential(*ms)])
-def test_a_list_of_modules_can_be_changed(kind):
+@pytest.mark.parametrize("category", [nn.ModuleList, lambda ms: nn.Sequential(*ms)])
+def test_a_list_of_modules_can_be_changed(category):
     a, b, c, d = (nn.Linear(1, n) for n in range(1, 5))
-    m = kind([a, b])
+    m = category([a, b])
     assert m.insert(1, c) is m and m.append(d) is m and list(m) == [a, c, b, d]
     assert list(m.state_dict()) == [f"{i}.{n}" for i in range(4) for n in ("weight", "bias")]
     del m[1]
@@ -280,7 +280,7 @@ def test_a_list_of_modules_can_be_changed(kind):
     assert list(m) == [a, b, c] and m.pop(0) is a and list(m) == [b, c] and list(m[:1]) == [b]
     assert m.extend([d, a]) is m and list(m[1:3]) == [c, d]
     del m[1:3]
-    assert list(m) == [b, a] and list(m + kind([c])) == [b, a, c] and len(m) == 2
+    assert list(m) == [b, a] and list(m + category([c])) == [b, a, c] and len(m) == 2
     m += [d]
     assert list(m) == [b, a, d] and d in m
 
@@ -434,7 +434,7 @@ def test_a_recurrent_step_is_compiled():
         assert (copied(x)[0] == m(x)[0]).all()
 
 
-# ------------------------------------------------------------------------------------------------ the tree itself
+# --- The tree itself
 
 
 class Tied(nn.Module):
@@ -602,8 +602,8 @@ def test_layer_constructors_name_wrong_arguments():
 
 def test_weakly_referenced_module_is_guarded():
     m = nn.Sequential(nn.Linear(2, 2), nn.Dropout(1.0))
-    found = weakref.ref(m)
-    step = tt.compile(lambda x: found()(x).detach())
+    result = weakref.ref(m)
+    step = tt.compile(lambda x: result()(x).detach())
     x = tt.ones(1, 2)
     assert not any(step(x).any() for _ in range(3))
     m.eval()
@@ -644,7 +644,7 @@ def test_registering_refuses_wrong_names_and_values(change, error, sentence):
         change(Tied())
 
 
-def test_buffers():
+def test_buffers_are_listed():
     m = Tied()
     assert [n for n, _ in m.named_buffers()] == ["kept", "scratch"] and len(list(m.buffers())) == 2
     m.register_buffer("scratch", tt.ones(2))  # persistent now
@@ -778,7 +778,7 @@ def test_forward_hooks():
     assert m(x).tolist() == plain and len(seen) == 1
 
 
-def test_repr():
+def test_repr_shows_the_tree():
     text = repr(nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.Dropout(0.1), nn.LayerNorm(3))))
     assert text.splitlines() == [
         "Sequential(",
@@ -802,7 +802,7 @@ def test_activations_in_place():
         assert in_place.tolist() == tt.autograd.grad(function(x).sum(), x)[0].tolist()
 
 
-def test_containers():
+def test_containers_hold_modules():
     layers = [nn.Linear(1, 1) for _ in range(4)]
     m = nn.ModuleList(layers[:2])
     m.append(layers[2]).extend([layers[3]])
@@ -827,7 +827,7 @@ def test_containers():
         m[9]
 
 
-# ------------------------------------------------------------------------------------------------------- dropout
+# --- Dropout
 
 
 def test_dropout_is_drawn_from_the_seed():
@@ -949,10 +949,10 @@ def test_norms_reset_parameters():
 
 def test_embedding_from_pretrained():
     rows = tt.tensor([[1.0, 2.0], [3.0, 4.0]])
-    given, trained = nn.Embedding.from_pretrained(rows), nn.Embedding.from_pretrained(rows, False, padding_idx=-1)
-    assert given(tt.tensor([1])).tolist() == [[3, 4]]
-    assert not given.weight.requires_grad and trained.weight.requires_grad
-    assert (given.padding_idx, trained.padding_idx) == (None, 1)
+    arguments, trained = nn.Embedding.from_pretrained(rows), nn.Embedding.from_pretrained(rows, False, padding_idx=-1)
+    assert arguments(tt.tensor([1])).tolist() == [[3, 4]]
+    assert not arguments.weight.requires_grad and trained.weight.requires_grad
+    assert (arguments.padding_idx, trained.padding_idx) == (None, 1)
     assert nn.Embedding(5, 4, padding_idx=1, device="meta").weight.shape == (5, 4)
 
 
@@ -973,9 +973,9 @@ def test_settings_of_layers():
 
 
 def test_recurrent_and_transformer_shapes():
-    for kind in (nn.RNN, nn.GRU):
-        assert kind(3, 4)(tt.ones(2, 3))[1].shape == (1, 4)
-        assert kind(3, 4, batch_first=True)(tt.ones(2, 3))[0].shape == (2, 4)
+    for category in (nn.RNN, nn.GRU):
+        assert category(3, 4)(tt.ones(2, 3))[1].shape == (1, 4)
+        assert category(3, 4, batch_first=True)(tt.ones(2, 3))[0].shape == (2, 4)
     assert nn.GRUCell(3, 4)(tt.ones(3)).shape == (4,) and nn.RNNCell(3, 0)(tt.ones(2, 3)).shape == (2, 0)
     assert [h.shape for h in nn.LSTM(3, 5)(tt.ones(2, 3))[1]] == [(1, 5), (1, 5)]
     layer = nn.TransformerEncoderLayer(4, 2, 8, 0.0, activation=F.silu)
@@ -1049,7 +1049,7 @@ def test_losses_of_probabilities_and_of_two_dtypes():
         (nn.init.zeros_, 0.0),
     ],
 )
-def test_init(fill, variance):
+def test_init_has_its_variance(fill, variance):
     tt.manual_seed(0)
     w = nn.Parameter(tt.empty(50, 100, dtype=tt.float64))
     assert fill(w) is w and w.is_leaf and w.requires_grad
@@ -1074,34 +1074,34 @@ def test_init_of_kernels():
         assert (w * w).mean().item() == pytest.approx(2 / fan, rel=5 * math.sqrt(2 / 6000))
 
 
-def test_gains():
+def test_gains_are_pytorchs():
     said = {"linear": 1, "sigmoid": 1, "tanh": 1.6667, "relu": 1.4142, "selu": 0.75, "leaky_relu": 1.41414}
     assert {name: nn.init.calculate_gain(name) for name in said} == pytest.approx(said, rel=5e-5)
     assert nn.init.calculate_gain("leaky_relu", 1) == 1
 
 
-@pytest.mark.parametrize("kind", ["normal", "uniform", "trunc_normal", "xavier_uniform", "xavier_normal"])
-def test_init_of_shapes_without_values(kind):
+@pytest.mark.parametrize("category", ["normal", "uniform", "trunc_normal", "xavier_uniform", "xavier_normal"])
+def test_init_of_shapes_without_values(category):
     V, D = sympy.symbols("V D", positive=True, integer=True)
     w = tt.empty(V, D, device="meta")
-    assert getattr(nn.init, f"{kind}_")(w) is w
+    assert getattr(nn.init, f"{category}_")(w) is w
     assert nn.init.kaiming_uniform_(w) is w and nn.init.kaiming_normal_(w) is w
 
 
-# ---------------------------------------------------------------------------------------------- shapes without data
+# --- Shapes without data
 
 
 class Small(nn.Module):
     def __init__(self, V, D, F_, H, C, **where):
         super().__init__()
-        self.tokens, self.places = nn.Embedding(V, D, **where), nn.Embedding(C, D, **where)
+        self.tokens, self.positions = nn.Embedding(V, D, **where), nn.Embedding(C, D, **where)
         self.attention = nn.MultiheadAttention(D, H, batch_first=True, **where)
         self.norm = nn.LayerNorm(D, **where)
         self.ff = nn.Sequential(nn.Linear(D, F_, **where), nn.GELU(), nn.Linear(F_, D, **where))
         self.out = nn.Linear(D, V, bias=False, **where)
 
     def forward(self, x):
-        y = self.tokens(x) + self.places(tt.arange(x.shape[1], device=x.device))
+        y = self.tokens(x) + self.positions(tt.arange(x.shape[1], device=x.device))
         y = y + self.attention(y, y, y, need_weights=False)[0]
         return self.out(y + self.ff(self.norm(y))).log_softmax(-1)
 
@@ -1160,11 +1160,11 @@ def test_linear_with_relu():
 def _derivatives(y, x, w) -> list[float]:
     """y, and its square's gradients, first and second, in one list."""
     gx, gw = tt.autograd.grad((y * y).sum(), (x, w), create_graph=True)
-    (again,) = tt.autograd.grad((gx * gx).sum(), w)
-    return [value for part in (y, gx, gw, again) for value in part.flatten().tolist()]
+    (second,) = tt.autograd.grad((gx * gx).sum(), w)
+    return [value for part in (y, gx, gw, second) for value in part.flatten().tolist()]
 
 
-# ------------------------------------------------------------------------------- before forward; normalised weights
+# --- Before forward; normalised weights
 
 
 def test_hooks_before_forward():
@@ -1257,8 +1257,8 @@ def test_softmax_without_dim_follows_pytorch(name):
     for shape, dim in (((3,), 0), ((3, 2), 1), ((3, 2, 4), 0), ((3, 2, 4, 2), 1)):
         x = tt.arange(math.prod(shape), dtype=tt.float32).reshape(shape).sin()
         with pytest.warns(UserWarning, match=f"say along which dimension; without dim it is {dim} of {len(shape)}"):
-            found = getattr(F, name)(x)
-        assert found.tolist() == getattr(F, name)(x, dim).tolist()
+            result = getattr(F, name)(x)
+        assert result.tolist() == getattr(F, name)(x, dim).tolist()
 
 
 def test_threshold_of_nan():
@@ -1338,7 +1338,7 @@ def test_size_average_and_reduce(older, reduction):
         F.relu(x, size_average=False)
 
 
-# ------------------------------------------------------------------------------------------------------- extra state
+# --- Extra state
 
 
 class Counting(nn.Module):

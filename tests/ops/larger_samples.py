@@ -135,23 +135,23 @@ def unwritten_is_nan() -> Iterator[None]:
 def mistakes(name: str, args: tuple, second: bool = True) -> list[str]:
     """What is wrong with one call of an operation: its value, its gradient, its second derivative."""
     op, rng = OPS[name], np.random.default_rng(1)
-    places = [i for i, a in enumerate(args) if isinstance(a, Tensor) and a.requires_grad]
-    here = [args[i].detach().numpy() for i in places]
+    indices = [i for i, a in enumerate(args) if isinstance(a, Tensor) and a.requires_grad]
+    here = [args[i].detach().numpy() for i in indices]
     directions = [rng.standard_normal((2, *a.shape)) for a in here]
 
     def at(step: float, which: int) -> tuple[list[Tensor], Tensor]:
         """Inputs that were moved along a direction, and the result."""
-        given = list(args)
+        arguments = list(args)
         leaves = [tt.tensor(a + step * d[which], requires_grad=True) for a, d in zip(here, directions, strict=True)]
-        for i, leaf in zip(places, leaves, strict=True):
-            given[i] = leaf
-        y = op(*given)
+        for i, leaf in zip(indices, leaves, strict=True):
+            arguments[i] = leaf
+        y = op(*arguments)
         return leaves, y[0] if isinstance(y, tuple) else y
 
     def along_first(gradients) -> Tensor:
         return sum((h * tt.tensor(d[0])).sum() for h, d in zip(gradients, directions, strict=True))
 
-    found = []
+    results = []
     with unwritten_is_nan():
         leaves, y = at(0, 0)
         g = tt.tensor(rng.standard_normal(y.shape))
@@ -159,7 +159,7 @@ def mistakes(name: str, args: tuple, second: bool = True) -> list[str]:
             plain = [a.detach().numpy() if isinstance(a, Tensor) else a for a in args]
             expected = op.definition(*args).numpy() if op.definition is not None else IN_NUMPY[name](*plain)
         if not np.allclose(y.detach().numpy(), expected, rtol=1e-11, atol=1e-11):
-            found.append("value")
+            results.append("value")
 
         def value(step: float) -> float:
             return (at(step, 0)[1].detach() * g).sum().item()
@@ -170,17 +170,17 @@ def mistakes(name: str, args: tuple, second: bool = True) -> list[str]:
 
         slope = along_first(grad(y, leaves, g, retain_graph=True)).item()
         if not near(slope, (value(STEP) - value(-STEP)) / (2 * STEP), here):
-            found.append("gradient")
+            results.append("gradient")
         if second:
-            again = along_first(grad(y, leaves, g, create_graph=True))
-            if not near(again.item(), slope, here):
-                found.append("gradient by the second road")
-            curves = grad(again, leaves, allow_unused=True) if again.requires_grad else [None] * len(leaves)
+            repeated = along_first(grad(y, leaves, g, create_graph=True))
+            if not near(repeated.item(), slope, here):
+                results.append("gradient by the second road")
+            curves = grad(repeated, leaves, allow_unused=True) if repeated.requires_grad else [None] * len(leaves)
             pairs = zip(curves, directions, strict=True)
             curve = sum((c.numpy() * d[1]).sum() for c, d in pairs if c is not None)
             if not near(curve, (gradient(STEP) - gradient(-STEP)) / (2 * STEP), here):
-                found.append("second derivative")
-    return found
+                results.append("second derivative")
+    return results
 
 
 def near(a: float, b: float, inputs: list[np.ndarray]) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
-from tests.campaign.tally import is_sentence
+from tests.fuzz.tally import is_sentence
 from tinytensor.core.op import Op
 from tinytensor.core.registry import APPEARANCES
 from tinytensor.nn import functional as F
@@ -57,17 +57,17 @@ def test_errors_say_what_was_expected(what):
 def test_functions_name_an_argument_that_is_none():
     """All public functions except formulas, which check their arguments themselves."""
     tried = 0
-    for place, function in APPEARANCES.items():
-        if place.startswith(("Tensor.", "nn.")) or isinstance(function, Op | property):
+    for position, function in APPEARANCES.items():
+        if position.startswith(("Tensor.", "nn.")) or isinstance(function, Op | property):
             continue
         first, *others = inspect.signature(function).parameters.values()
         if first.annotation is not tt.Tensor:
             continue
         needed = [1 for p in others if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
-        room, _, name = place.rpartition(".")
-        handed_out = getattr({"": tt, "F": F, "linalg": tt.linalg}[room], name)
+        room, _, name = position.rpartition(".")
+        wrapper = getattr({"": tt, "F": F, "linalg": tt.linalg}[room], name)
         with pytest.raises((TypeError, RuntimeError), match=r"^\w+: "):
-            handed_out({}, *needed)
+            wrapper({}, *needed)
         tried += 1
     assert tried > 80
 
@@ -78,30 +78,30 @@ def test_missing_memory_is_reported():
             call()
 
 
-# ------------------------------------------------------------------------------------- what is left as it was
+# --- What is left as it was
 
 
 def test_error_names_the_called_function():
     """Not an operation that it is made of; every function and method gets whole numbers and truth values."""
-    places = {f"F.{n}": f for n, f in vars(F).items()} | vars(tt)
-    places |= {f"Tensor.{n}": f for n, f in vars(tt.Tensor).items()}
+    positions = {f"F.{n}": f for n, f in vars(F).items()} | vars(tt)
+    positions |= {f"Tensor.{n}": f for n, f in vars(tt.Tensor).items()}
     refused = {}
-    for place, function in places.items():
-        name = place.rpartition(".")[2]
+    for index, function in positions.items():
+        name = index.rpartition(".")[2]
         if not isinstance(function, types.FunctionType) or name.startswith("_"):
             continue
         for value in (tt.tensor([[1, 2], [3, 4]]), tt.tensor([[1, 2], [3, 4]]).bool()):
             try:
                 function(value)
             except Exception as error:
-                refused[place] = str(error).partition(": ")[0]
+                refused[index] = str(error).partition(": ")[0]
     assert len(refused) > 100
-    told = {place: name for place, name in refused.items() if name in refusals._names()}
-    assert {"F.gelu", "F.leaky_relu", "Tensor.std", "F.mish"} <= told.keys()
-    for place, name in told.items():
-        function = APPEARANCES.get(place.rstrip("_"))
+    message = {index: name for index, name in refused.items() if name in refusals._names()}
+    assert {"F.gelu", "F.leaky_relu", "Tensor.std", "F.mish"} <= message.keys()
+    for index, name in message.items():
+        function = APPEARANCES.get(index.rstrip("_"))
         aliases = set() if function is None else refusals._names(function)
-        assert name in {place.rpartition(".")[2].rstrip("_"), *aliases}, place
+        assert name in {index.rpartition(".")[2].rstrip("_"), *aliases}, index
 
 
 def test_engine_errors_pass_unchanged():
@@ -140,7 +140,7 @@ def test_public_functions_keep_signature_and_docstring():
     assert inspect.signature(tt.einsum).parameters["operands"].annotation == tt.Tensor | Sequence
 
 
-# ------------------------------------------------------------------------------------------------- constructors
+# --- Constructors
 
 # What a class must be given, by the names of the parameters.
 GIVEN = {
@@ -175,45 +175,45 @@ SMALL = {"d_model": 4, "nhead": 2, "num_encoder_layers": 1, "num_decoder_layers"
 WRONG = ["a", b"a", {}, None, object, [1, "a"], [[]], 1j, -1, 10**30, 2.5, float("nan"), np.ones((2, 2)), X, lambda: 0]
 BASES = (tt.nn.Module, tt.optim.Optimizer, tt.optim.lr_scheduler.LRScheduler)
 CLASSES = {
-    f"{place.__name__}.{name}": kind
-    for place in (tt.nn, tt.optim, tt.optim.lr_scheduler)
-    for name, kind in vars(place).items()
-    if isinstance(kind, type)
-    and issubclass(kind, BASES)
-    and kind not in BASES
+    f"{module.__name__}.{name}": cls
+    for module in (tt.nn, tt.optim, tt.optim.lr_scheduler)
+    for name, cls in vars(module).items()
+    if isinstance(cls, type)
+    and issubclass(cls, BASES)
+    and cls not in BASES
     and name not in ("Shape", "SequentialLR", "ChainedScheduler", "_Several")
 }
 
 
-def parameters_of(kind: type) -> list[inspect.Parameter]:
-    return [p for p in inspect.signature(kind).parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+def parameters_of(cls: type) -> list[inspect.Parameter]:
+    return [p for p in inspect.signature(cls).parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
 
 
-def given_to(kind: type) -> dict:
-    given = {p.name: GIVEN.get(p.name) for p in parameters_of(kind) if p.default is p.empty}
-    given |= {"OneCycleLR": {"total_steps": 10}, "Transformer": SMALL}.get(kind.__name__, {})
-    return {name: value() if callable(value) else value for name, value in given.items()}
+def given_to(cls: type) -> dict:
+    options = {p.name: GIVEN.get(p.name) for p in parameters_of(cls) if p.default is p.empty}
+    options |= {"OneCycleLR": {"total_steps": 10}, "Transformer": SMALL}.get(cls.__name__, {})
+    return {name: value() if callable(value) else value for name, value in options.items()}
 
 
-def wrong_calls(kind: type):
+def wrong_calls(cls: type):
     """Every parameter made wrong in every way, an unknown one, and none at all."""
-    yield from (given_to(kind) | {p.name: wrong} for p in parameters_of(kind) for wrong in WRONG)
-    yield given_to(kind) | {"unknown_option": 1}
+    yield from (given_to(cls) | {p.name: wrong} for p in parameters_of(cls) for wrong in WRONG)
+    yield given_to(cls) | {"unknown_option": 1}
     yield {}
 
 
-def refused_badly(kind: type) -> list[str]:
+def refused_badly(cls: type) -> list[str]:
     """What is said of wrong arguments in Python's words or NumPy's; what a given function raises is its own."""
-    found = []
+    results = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for call in wrong_calls(kind):
+        for call in wrong_calls(cls):
             try:
-                kind(**call)
+                cls(**call)
             except Exception as error:
                 if not is_sentence(error) and "lr_lambda" not in call:
-                    found.append(f"{call}: {type(error).__name__}: {error}")
-    return found
+                    results.append(f"{call}: {type(error).__name__}: {error}")
+    return results
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -252,8 +252,8 @@ def test_unchecked_constructor_is_noticed():
             super().__init__()
             self.size = size / 2
 
-    found = refused_badly(Half)
-    assert any("unsupported operand" in told for told in found) and len(CLASSES) > 60
+    result = refused_badly(Half)
+    assert any("unsupported operand" in message for message in result) and len(CLASSES) > 60
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ import tinytensor as tt
         (np.ones((2, 0)), tt.float64, (2, 0)),
     ],
 )
-def test_tensor(data, dtype, shape):
+def test_tensor_holds_the_data(data, dtype, shape):
     x = tt.tensor(data)
     assert x.dtype == dtype and x.shape == shape and np.array_equal(x.numpy(), np.array(data))
 
@@ -114,7 +114,7 @@ def test_default_dtype():
         (lambda: tt.multinomial(tt.tensor([0.0, 0.0]), 1), RuntimeError, "too few"),
     ],
 )
-def test_refusals(make, error, sentence):
+def test_wrong_arguments_raise(make, error, sentence):
     with pytest.raises(error, match=sentence):
         make()
 
@@ -161,7 +161,7 @@ MAKERS = {  # name: (a call that takes the keywords, shape, default dtype, may i
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_keywords(name):
+def test_creation_functions_take_keywords(name):
     make, shape, dtype = MAKERS[name]
     x = make()
     assert (x.shape, x.dtype, x.requires_grad, x.device) == (shape, dtype, False, "cpu")
@@ -206,7 +206,7 @@ def test_empty_permuted_has_the_given_layout():
             tt.empty_permuted((2, 3, 4), layout)
 
 
-def test_values():
+def test_created_values_are_right():
     assert tt.eye(2, 3).tolist() == [[1, 0, 0], [0, 1, 0]]
     assert tt.full((2,), 7).tolist() == [7, 7]
     assert tt.arange(5, 1, -2).tolist() == [5, 3]
@@ -217,7 +217,7 @@ def test_values():
     assert tt.ones(0).shape == (0,)
 
 
-# ---------------------------------------------------------------------------------------------------------- chance
+# --- Chance
 
 DRAWS = {
     "rand": lambda g: tt.rand(50, generator=g),

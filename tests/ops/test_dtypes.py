@@ -11,15 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dtype_samples import NOT_NARROWER, NUMBER, ONE, TWO, WALK, WIDER, answer, differs
-from thorough import some
 
 import tinytensor as tt
+from tests.samples.dtypes import NOT_NARROWER, NUMBER, ONE, TWO, WALK, WIDER, answer, differs
+from tests.tools.sampling_rate import some
 from tinytensor import nn
 from tinytensor.core import promotion
 from tinytensor.core.registry import APPEARANCES
 
-STORED = json.loads((Path(__file__).parents[1] / "oracle" / "dtypes.json").read_text())
+STORED = json.loads((Path(__file__).parents[1] / "samples" / "oracle" / "dtypes.json").read_text())
 BY_EXPRESSION = defaultdict(list)
 for _walk in WALK:
     BY_EXPRESSION[_walk[0]].append(_walk)
@@ -39,18 +39,18 @@ RARE = {"uint8", "int32"}
 ALL_DTYPES = set(some(BY_EXPRESSION, one_in=12))
 
 
-def told(expression: str) -> list[str]:
+def differences(expression: str) -> list[str]:
     """Where an expression's answers are not PyTorch's."""
     walks = BY_EXPRESSION[expression]
     if expression not in DEPART:  # where ours depart, all are needed: one of them does
         walks = some([walk for walk in walks if expression in ALL_DTYPES or RARE.isdisjoint(walk)], one_in=5)
-    found = ((walk, differs(answer(tt, *walk), STORED[" | ".join(walk)])) for walk in walks)
-    return [f"{expression} with {' '.join(dtypes)}: {what}" for (_, *dtypes), what in found if what]
+    result = ((walk, differs(answer(tt, *walk), STORED[" | ".join(walk)])) for walk in walks)
+    return [f"{expression} with {' '.join(dtypes)}: {what}" for (_, *dtypes), what in result if what]
 
 
 @pytest.mark.parametrize("expression", BY_EXPRESSION)
 def test_dtype_is_pytorchs_or_refused(expression):
-    wrong = told(expression)
+    wrong = differences(expression)
     if expression in DEPART:  # listed with a reason; and it must still depart
         assert wrong
         assert not any("refused:" in line for line in wrong)
@@ -66,9 +66,9 @@ def test_the_stored_answers_are_those_of_the_table():
 def test_every_operation_is_in_the_table():
     """Every operation stands in an expression, under one of its names."""
     spoken = {word.rstrip("_") for word in re.findall(r"\w+", " ".join([*ONE, *TWO, *NUMBER]))}
-    names = {place: place.rpartition(".")[2].rstrip("_") for place in APPEARANCES if not ELSEWHERE.fullmatch(place)}
-    walked = {APPEARANCES[place] for place, name in names.items() if name in spoken}
-    assert not {place for place in names if APPEARANCES[place] not in walked}
+    names = {index: index.rpartition(".")[2].rstrip("_") for index in APPEARANCES if not ELSEWHERE.fullmatch(index)}
+    walked = {APPEARANCES[index] for index, name in names.items() if name in spoken}
+    assert not {index for index in names if APPEARANCES[index] not in walked}
 
 
 def test_uint8_tensors_from_and_to_arrays(tmp_path):
@@ -131,7 +131,7 @@ def test_integers_beyond_64_bits_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("found", "noticed"),
+    ("actual", "noticed"),
     [
         ([["float32", [1.0, 2.5]]], False),
         ([["float32", [1.0, 2.0]]], True),  # cut down on the way
@@ -140,9 +140,9 @@ def test_integers_beyond_64_bits_are_refused():
         ("refused: a sentence", True),
     ],
 )
-def test_a_wrong_answer_is_noticed(found, noticed):
-    assert bool(differs(found, [["float32", [1.0, 2.5]]])) == noticed
-    assert bool(differs(found, "refused")) != (found == "refused: a sentence")
+def test_a_wrong_answer_is_noticed(actual, noticed):
+    assert bool(differs(actual, [["float32", [1.0, 2.5]]])) == noticed
+    assert bool(differs(actual, "refused")) != (actual == "refused: a sentence")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
@@ -164,7 +164,7 @@ def test_cache_of_numbers_is_bounded():
     assert len(promotion._numbers) <= promotion.REMEMBERED
 
 
-# -------------------------------------------------------------------------------------------------- what a dtype says
+# --- What a dtype says
 
 # what PyTorch 2.13 says of its own: is_floating_point, is_signed, itemsize
 SAYS = {
@@ -228,7 +228,8 @@ def test_a_dtype_is_numpys_to_numpy(dtype):
     others = [d for d in SAYS if d is not dtype]
     assert len(others) == 5 and all(d != own and own != d and d != dtype for d in others) and dtype != "float16"
     assert hash(dtype) == hash(own) and {own: 1}[dtype] and dtype in {own} and {own, dtype} == {own}
-    assert np.dtype(dtype) is own and (dtype.kind, dtype.type, dtype.str) == (own.kind, own.type, own.str)
+    assert np.dtype(dtype) is own and dtype.kind == np.dtype(own).kind
+    assert (dtype.type, dtype.str) == (own.type, own.str)
     assert np.issubdtype(dtype, np.floating) == dtype.is_floating_point and np.promote_types(dtype, dtype) is own
     for made in (np.ones(3).astype(dtype), np.asarray([1, 0], dtype=dtype), np.frombuffer(bytes(8), dtype)):
         assert made.dtype is own and tt.from_numpy(made.copy()).dtype is dtype
@@ -236,8 +237,8 @@ def test_a_dtype_is_numpys_to_numpy(dtype):
 
 def test_dtype_functions_return_our_dtypes():
     x = tt.ones(2)
-    given = [tt.get_default_dtype(), tt.result_type(x, 2), tt.promote_types(tt.int64, x.dtype)]
-    assert all(d is tt.float32 for d in given)
+    arguments = [tt.get_default_dtype(), tt.result_type(x, 2), tt.promote_types(tt.int64, x.dtype)]
+    assert all(d is tt.float32 for d in arguments)
     tt.set_default_dtype(tt.float64)
     try:
         assert tt.get_default_dtype() is tt.ones(1).dtype is tt.float64

@@ -1,7 +1,7 @@
 """Functions of one number that are composed of others, and their slopes, against true values in float32.
 
-The kernels' own functions are compared at every float32 (`tests/float32.py`); these are compared with mpmath at numbers
-of all exponents. Where the right value is a normal float32, the relative error is at most 1e-6, but for ABOVE.
+The kernels' own functions are compared at every float32 (`tests/tools/float32.py`); these are compared with mpmath at
+numbers of all exponents. Where the right value is a normal float32, the relative error is at most 1e-6, but for ABOVE.
 """
 
 import math
@@ -115,7 +115,7 @@ TABLE = {
 # The worst that is left: (function, what): between which numbers, the error there, and why.
 ROOT = "the right value is 0 at a number between: what is left of it is the rounding of terms that cancel"
 OF_RESULT = "the slope is computed from the result, as PyTorch's is, so that the input need not be kept"
-TAIL = "the approximation's bound is an absolute one (tests/float32.py)"
+TAIL = "the approximation's bound is an absolute one (tests/tools/float32.py)"
 TWO = "the logarithm of a sum that is rounded beside 1, as PyTorch's is"
 LAST = "e^-x is inf from 88.8 on, as PyTorch's is"
 ABOVE = {
@@ -173,13 +173,13 @@ def errors(name: str) -> dict[str, list[tuple[float, float]]]:
 @pytest.mark.parametrize("name", TABLE)
 def test_relative_error_is_at_most_a_millionth(name):
     """Where ABOVE has an entry, the largest error is the one that it states, and lies where it says."""
-    for what, found in errors(name).items():
-        assert len(found) > 500, "too few right values are normal numbers"
+    for what, entry in errors(name).items():
+        assert len(entry) > 500, "too few right values are normal numbers"
         low, high, bound, _ = ABOVE.get((name, what), (np.inf, -np.inf, 0.0, ""))
-        outside = [(error, x) for x, error in found if not low <= x <= high]
+        outside = [(error, x) for x, error in entry if not low <= x <= high]
         assert max(outside, default=(0,))[0] <= LARGEST, (what, max(outside))
         if low <= high:
-            worst = max(error for x, error in found if low <= x <= high)
+            worst = max(error for x, error in entry if low <= x <= high)
             assert LARGEST < worst <= bound, f"{what}: {worst}, so change ABOVE"
             assert worst > bound / 2 or np.isinf(bound), f"{what}: {worst} is far below {bound}"
 

@@ -55,16 +55,16 @@ def test_write_rows_beyond_every_block():
     assert not bad.any()
 
 
-@pytest.mark.parametrize("kind", ["SGD", "Adam"])
-def test_optimizer_updates_beyond_every_block(kind):
+@pytest.mark.parametrize("category", ["SGD", "Adam"])
+def test_optimizer_updates_beyond_every_block(category):
     """1,100 numbers together take the steps that each of them takes alone; and so with their norm clipped."""
     rng = np.random.default_rng(0)
     start, gradients = rng.standard_normal(1100), rng.standard_normal((3, 1100))
-    options = {"momentum": 0.9} if kind == "SGD" else {}
+    options = {"momentum": 0.9} if category == "SGD" else {}
 
     def moved(values: np.ndarray, steps: np.ndarray, clipped: float | None = None) -> np.ndarray:
         p = tt.tensor(values, requires_grad=True)
-        optimizer = getattr(tt.optim, kind)([p], lr=0.1, **options)
+        optimizer = getattr(tt.optim, category)([p], lr=0.1, **options)
         for g in steps:
             p.grad = tt.tensor(g)
             if clipped is not None:

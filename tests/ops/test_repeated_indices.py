@@ -84,10 +84,10 @@ def test_indices_that_change_between_replays():
 
 
 @pytest.mark.parametrize("index", [[1, 1, 3], [0], [3, 3, 3], []], ids=str)
-@pytest.mark.parametrize("place", [tt.Tensor.index_fill, lambda x, *args: x.clone().index_fill_(*args)])
-def test_index_fill_counts_an_index_once(index, place):
+@pytest.mark.parametrize("position", [tt.Tensor.index_fill, lambda x, *args: x.clone().index_fill_(*args)])
+def test_index_fill_counts_an_index_once(index, position):
     x, v = tt.zeros(2, 4, dtype=tt.float64), tt.tensor(2.0, dtype=tt.float64, requires_grad=True)
-    write = lambda v: place(x, 1, tt.tensor(index, dtype=tt.int64), v)  # noqa: E731
+    write = lambda v: position(x, 1, tt.tensor(index, dtype=tt.int64), v)  # noqa: E731
     write(v).sum().backward()
     assert v.grad.item() == 2 * len(set(index))
     assert tt.gradcheck(write, (v,))

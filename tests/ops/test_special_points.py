@@ -7,16 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from grouped import by, grouped
-from oracle.tables import read
-from special_points import CASES, evaluate
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
+from tests.samples.oracle.tables import read
+from tests.samples.special_points import CASES, evaluate
+from tests.tools.grouped import by, grouped
 from tinytensor.core.dispatch import state
 from tinytensor.core.op import OPS
 
-STORED = Path(__file__).parents[1] / "oracle" / "points"
+STORED = Path(__file__).parents[1] / "samples" / "oracle" / "points"
 TOLERANCE = {"float64": 1e-9, "float32": 3e-5}
 
 
@@ -128,11 +128,11 @@ OURS = {
 
 def excused(name: str, ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     """At which elements a reason stands for a difference."""
-    found = np.zeros(ours.shape, bool)
+    actual = np.zeros(ours.shape, bool)
     for at, *cases in OURS.values():
         if any(re.fullmatch(case, name) for case in cases):
-            found |= at(ours, theirs)
-    return found
+            actual |= at(ours, theirs)
+    return actual
 
 
 @cache
@@ -148,31 +148,31 @@ def differences(case: str, real: str) -> dict[str, tuple[np.ndarray, np.ndarray]
     ours = {f"{case}|{what}": value for what, value in evaluate(tt, F, case, real).items()}
     theirs = {name: value for name, value in stored(real).items() if name.startswith(f"{case}|")}
     assert {n for n in ours if n.endswith("|refused")} == {n for n in theirs if n.endswith("|refused")}
-    told = {}
+    message = {}
     for name in ours.keys() | theirs.keys():
-        there = [found[name] for found in (ours, theirs) if name in found]
+        there = [entry[name] for entry in (ours, theirs) if name in entry]
         a, b = there if len(there) == 2 else (there[0], np.zeros_like(there[0]))
         a, b = (a, b) if name in ours else (b, a)
         assert a.shape == b.shape, name
         apart = ~np.isclose(a, b, rtol=TOLERANCE[real], atol=TOLERANCE[real], equal_nan=True)
         if apart.any():
-            told[name] = a[apart], b[apart]
-    return told
+            message[name] = a[apart], b[apart]
+    return message
 
 
 @grouped(by(lambda case: case.partition("(")[0], CASES))
 def test_special_points(case):
     for real in TOLERANCE:
-        found = differences(case, real).items()
-        wrong = {name: (a.tolist(), b.tolist()) for name, (a, b) in found if not excused(name, a, b).all()}
+        result = differences(case, real).items()
+        wrong = {name: (a.tolist(), b.tolist()) for name, (a, b) in result if not excused(name, a, b).all()}
         assert wrong == {}, real
 
 
 def test_each_exception_is_needed():
-    told = [pair for real in TOLERANCE for case in CASES for pair in differences(case, real).items()]
+    messages = [pair for real in TOLERANCE for case in CASES for pair in differences(case, real).items()]
     for why, (at, *cases) in OURS.items():
         for case in cases:
-            assert any(re.fullmatch(case, name) and at(*pair).any() for name, pair in told), (why, case)
+            assert any(re.fullmatch(case, name) and at(*pair).any() for name, pair in messages), (why, case)
 
 
 def test_planted_value_is_noticed(monkeypatch):
@@ -245,8 +245,8 @@ def test_values_and_slopes_by_hand(name, real):
     x, y = (tt.tensor(n, dtype=getattr(tt, real), requires_grad=True) for n in numbers)
     result = eval(expression, {"tt": tt, "F": F, "x": x, "y": y})
     result.backward()
-    found = [result.item(), x.grad.item(), y.grad.item()]
-    assert found == pytest.approx([value, *slopes], rel=1e-6, abs=0)
+    results = [result.item(), x.grad.item(), y.grad.item()]
+    assert results == pytest.approx([value, *slopes], rel=1e-6, abs=0)
 
 
 def test_second_derivative_of_sinc_at_zero():

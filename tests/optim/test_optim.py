@@ -5,36 +5,36 @@ import math
 import re
 from pathlib import Path
 
-import nn_samples as samples
 import numpy as np
-import optim_samples as more
 import pytest
 from safetensors import safe_open
 
 import tinytensor as tt
+from tests.samples import nn as samples
+from tests.samples import optim as more
 from tinytensor import nn, optim
 from tinytensor.optim import lr_scheduler
 
-ORACLE = Path(__file__).parents[1] / "oracle"
+ORACLE = Path(__file__).parents[1] / "samples" / "oracle"
 
 
 @pytest.fixture(scope="module")
 def stored():
-    found = {}
+    results = {}
     for path in (ORACLE / "nn" / "values.safetensors", ORACLE / "programs" / "optim.safetensors"):
         with safe_open(path, "np") as file:
-            found |= {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    return found
+            results |= {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    return results
 
 
-def compare(found, stored, rtol, atol):
-    assert found
-    for name, array in found.items():
+def compare(result, stored, rtol, atol):
+    assert result
+    for name, array in result.items():
         assert array.dtype == stored[name].dtype and array.shape == stored[name].shape, name
         np.testing.assert_allclose(array, stored[name], rtol=rtol, atol=atol, err_msg=name)
 
 
-# ------------------------------------------------------------------------------------------------- trajectories
+# --- Trajectories
 
 
 @pytest.mark.parametrize("key", samples.OPTIMIZERS)
@@ -54,19 +54,19 @@ def test_ten_steps_in_float32(key, stored):
 @pytest.mark.parametrize("key", more.QUASI_NEWTON)
 @pytest.mark.parametrize("reload", [False, True])
 def test_quasi_newton(key, reload, stored):
-    def again(optimizer):
+    def reload_state(optimizer):
         if reload:
             optimizer.load_state_dict(optimizer.state_dict())
         return optimizer
 
-    compare(more.quasi_newton(tt, key, again), stored, rtol=1e-7, atol=1e-12)
+    compare(more.quasi_newton(tt, key, reload_state), stored, rtol=1e-7, atol=1e-12)
 
 
 def test_wrong_rate_of_quasi_newton_is_noticed(stored, monkeypatch):
     other = {"lbfgs": lambda o, p: o.LBFGS(p, lr=0.500001)}
     monkeypatch.setattr(more, "QUASI_NEWTON", other)
-    found = more.quasi_newton(tt, "lbfgs")["lbfgs|losses"]
-    assert not np.allclose(found, stored["lbfgs|losses"][: len(found)], rtol=1e-7)
+    result = more.quasi_newton(tt, "lbfgs")["lbfgs|losses"]
+    assert not np.allclose(result, stored["lbfgs|losses"][: len(result)], rtol=1e-7)
 
 
 def test_lbfgs_refuses_wrong_arguments():
@@ -134,7 +134,7 @@ def test_custom_rate_in_composed_optimizers(make):
 
 
 @pytest.mark.parametrize("key", samples.CLIPS)
-def test_clipping(key, stored):
+def test_clipping_matches_pytorch(key, stored):
     compare(samples.clipped(tt, key), stored, rtol=1e-12, atol=1e-15)
 
 
@@ -153,7 +153,7 @@ def test_clipping_of_nonfinite_gradients():
     assert nn.utils.clip_grad_norm_([tt.ones(2)], 1.0).item() == 0  # no gradient at all
 
 
-# ------------------------------------------------------------------------------------------- rates of one's own
+# --- Rates of one's own
 
 
 def one_step(multiplier, make=optim.SGD):
@@ -191,7 +191,7 @@ def test_lr_multiplier_can_be_changed_between_steps():
         assert p.tolist() == [expected] * 2
 
 
-# ------------------------------------------------------------------------------------------ how a parameter lies
+# --- How a parameter lies
 
 
 def lying(how: str, values: tt.Tensor) -> tt.Tensor:
@@ -260,10 +260,10 @@ def test_gradient_has_the_layout_of_its_parameter():
     assert optimizer.state[p]["exp_avg"].stride() == p.stride()
 
 
-# ------------------------------------------------------------------------------------------------------- groups
+# --- Groups
 
 
-def test_groups():
+def test_groups_have_options_of_their_own():
     a, b, c = (tt.zeros(1).requires_grad_() for _ in range(3))
     optimizer = optim.SGD([{"params": a, "lr": 1.0, "name": "first"}, {"params": [b]}], lr=0.5, momentum=0.5)
     optimizer.add_param_group({"params": (x for x in [c]), "lr": 0.25, "fused": True})
@@ -290,9 +290,9 @@ def test_groups_keep_unknown_settings():
     optimizer.step()
     assert p.item() == -1
     saved = optimizer.state_dict()
-    again = optim.SGD([p])
-    again.load_state_dict(saved)
-    assert again.param_groups[0]["step_counter"] == 1 and again.param_groups[0]["rho"] == 0.05
+    reload_state = optim.SGD([p])
+    reload_state.load_state_dict(saved)
+    assert reload_state.param_groups[0]["step_counter"] == 1 and reload_state.param_groups[0]["rho"] == 0.05
 
 
 def test_named_parameters_and_closure():
@@ -360,7 +360,7 @@ def test_named_parameters_and_closure():
         ),
     ],
 )
-def test_refusals(make, error, sentence):
+def test_wrong_options_raise(make, error, sentence):
     with pytest.raises(error, match=sentence):
         make(tt.ones(1).requires_grad_())
 
@@ -410,13 +410,13 @@ NO_LISTS = {  # what stands in place of a list of parameters, and the sentence
 
 
 @pytest.mark.parametrize("name", NO_LISTS)
-@pytest.mark.parametrize("kind", OPTIMIZERS, ids=lambda kind: kind.__name__)
-def test_what_is_no_list_of_parameters_is_described(kind, name):
+@pytest.mark.parametrize("cls", OPTIMIZERS, ids=lambda cls: cls.__name__)
+def test_what_is_no_list_of_parameters_is_described(cls, name):
     model = nn.Linear(2, 3)
     model.scale = nn.Parameter(tt.tensor(1.0))
     make, sentence = NO_LISTS[name]
-    with pytest.raises(TypeError, match=f"^{kind.__name__}: .*{re.escape(sentence)}"):
-        kind(make(model))
+    with pytest.raises(TypeError, match=f"^{cls.__name__}: .*{re.escape(sentence)}"):
+        cls(make(model))
 
 
 @pytest.mark.parametrize("group", [[], tt.ones(2), None, "params"])
@@ -456,7 +456,7 @@ def test_a_gradient_of_another_dtype_is_refused():
         optim.SGD([p]).step()
 
 
-# ------------------------------------------------------------------------------------------------------- states
+# --- States
 
 STATEFUL = {
     "sgd": lambda p: optim.SGD([{"params": p[:1]}, {"params": p[1:], "lr": 0.3}], lr=0.1, momentum=0.9, dampening=0.2),
@@ -529,25 +529,25 @@ WRONG_STATES = {
 
 @pytest.mark.parametrize("wrong", WRONG_STATES)
 def test_wrong_state_is_refused_as_a_whole(wrong):
-    change, told = WRONG_STATES[wrong]
+    change, message = WRONG_STATES[wrong]
     ps = start()
     optimizer = optim.AdamW(ps)
     walk(ps, optimizer, 2)
     before = optimizer.state_dict()
     state = optimizer.state_dict()
     change(state)
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         optimizer.load_state_dict(state)
     after = optimizer.state_dict()
     assert after["param_groups"] == before["param_groups"]
     assert all(after["state"][i][k] is v for i, entry in before["state"].items() for k, v in entry.items())
 
 
-# ---------------------------------------------------------------------------------------------------- schedules
+# --- Schedules
 
 
 @pytest.mark.parametrize("key", samples.SCHEDULES)
-def test_rates(key, stored):
+def test_rates_match_pytorch(key, stored):
     compare(samples.rates(tt, key), stored, rtol=1e-13, atol=1e-16)
 
 
@@ -606,16 +606,16 @@ def test_unreached_scheduler_step_is_undone(key):
 def test_saved_schedule_resumes(key):
     def made():
         optimizer = more.groups(tt)
-        found = (more.PLATEAUS | more.SCHEDULES)[key](lr_scheduler, optimizer)
-        return optimizer, found if isinstance(found, list) else [found]
+        results = (more.PLATEAUS | more.SCHEDULES)[key](lr_scheduler, optimizer)
+        return optimizer, results if isinstance(results, list) else [results]
 
     def go(optimizer, schedulers, times):
-        found = []
+        results = []
         for t in times:
             for s in schedulers:
                 s.step(*([more.METRICS[t]] if key in more.PLATEAUS else []))
-            found.append([g["lr"] for g in optimizer.param_groups])
-        return found
+            results.append([g["lr"] for g in optimizer.param_groups])
+        return results
 
     optimizer, schedulers = made()
     go(optimizer, schedulers, range(9))
@@ -658,31 +658,31 @@ def test_schedule_one_step_late_is_noticed(stored, monkeypatch):
 def rates(make, steps=30, lr=2.0):
     optimizer = optim.SGD([tt.zeros(1).requires_grad_()], lr=lr)
     scheduler = make(optimizer)
-    found = []
+    results = []
     for _ in range(steps):
-        found.append(optimizer.param_groups[0]["lr"])
+        results.append(optimizer.param_groups[0]["lr"])
         scheduler.step()
-    return found
+    return results
 
 
-def test_noam():
-    found = rates(lambda o: lr_scheduler.NoamLR(o, d_model=16, warmup=10))
-    assert found == pytest.approx([2 * 16**-0.5 * min(t**-0.5, t * 10**-1.5) for t in range(1, 31)], rel=1e-14)
-    assert max(found) == found[9]
+def test_noam_follows_its_formula():
+    actual = rates(lambda o: lr_scheduler.NoamLR(o, d_model=16, warmup=10))
+    assert actual == pytest.approx([2 * 16**-0.5 * min(t**-0.5, t * 10**-1.5) for t in range(1, 31)], rel=1e-14)
+    assert max(actual) == actual[9]
 
 
 def test_warmup_cosine():
-    found = rates(lambda o: lr_scheduler.WarmupCosineLR(o, warmup=5, total=25, floor=0.1))
-    assert found[:5] == pytest.approx([0.4, 0.8, 1.2, 1.6, 2.0])
+    result = rates(lambda o: lr_scheduler.WarmupCosineLR(o, warmup=5, total=25, floor=0.1))
+    assert result[:5] == pytest.approx([0.4, 0.8, 1.2, 1.6, 2.0])
     cosine = [0.2 + 1.8 * (1 + math.cos(math.pi * k / 20)) / 2 for k in range(21)]
-    assert found[5:26] == pytest.approx(cosine, rel=1e-14)
-    assert found[25:] == pytest.approx([0.2] * 5)
+    assert result[5:26] == pytest.approx(cosine, rel=1e-14)
+    assert result[25:] == pytest.approx([0.2] * 5)
     assert rates(lambda o: lr_scheduler.WarmupCosineLR(o, warmup=0, total=0), steps=2) == pytest.approx([2.0, 0.2])
 
 
 def test_cosine_annealing_from_zero():
-    found = rates(lambda o: lr_scheduler.CosineAnnealingLR(o, T_max=4, eta_min=0.5), steps=5, lr=0.0)
-    assert found == pytest.approx([0.5 - 0.5 * (1 + math.cos(math.pi * t / 4)) / 2 for t in range(5)])
+    actual = rates(lambda o: lr_scheduler.CosineAnnealingLR(o, T_max=4, eta_min=0.5), steps=5, lr=0.0)
+    assert actual == pytest.approx([0.5 - 0.5 * (1 + math.cos(math.pi * t / 4)) / 2 for t in range(5)])
 
 
 def test_schedules_resume_from_last_epoch():

@@ -123,10 +123,10 @@ def options_of(made, beside: set[str]) -> set[str]:
     return {p.name for p in parameters if p.default is not p.empty} - beside
 
 
-def trajectory(kind, **options) -> list:
+def trajectory(category, **options) -> list:
     """Four steps down a curved valley, with gradients that change their sign."""
     w = tt.tensor([2.0, -1.0, 0.5], dtype=tt.float64, requires_grad=True)
-    optimizer, seen = kind([w], **options), []
+    optimizer, seen = category([w], **options), []
 
     def closure():
         optimizer.zero_grad()
@@ -135,75 +135,77 @@ def trajectory(kind, **options) -> list:
         return loss
 
     for _ in range(4):
-        if kind is not optim.LBFGS:
+        if category is not optim.LBFGS:
             closure()
-        optimizer.step(*([closure] if kind is optim.LBFGS else []))
+        optimizer.step(*([closure] if category is optim.LBFGS else []))
         seen.append(w.tolist())
     return seen
 
 
-CASES = [(kind, option) for kind, table in OPTIMIZERS.items() for option in table]
+CASES = [(cls, option) for cls, table in OPTIMIZERS.items() for option in table]
 
 
-@pytest.mark.parametrize(("kind", "option"), CASES, ids=lambda case: getattr(case, "__name__", case))
-def test_every_optimizer_option_matters(kind, option):
-    value, beside = OPTIMIZERS[kind][option]
-    assert trajectory(kind, **beside, **{option: value}) != trajectory(kind, **beside)
+@pytest.mark.parametrize(("category", "option"), CASES, ids=lambda case: getattr(case, "__name__", case))
+def test_every_optimizer_option_matters(category, option):
+    value, beside = OPTIMIZERS[category][option]
+    assert trajectory(category, **beside, **{option: value}) != trajectory(category, **beside)
 
 
 def test_every_option_of_an_optimizer_is_in_the_table():
-    kinds = {k for k in vars(optim).values() if inspect.isclass(k) and issubclass(k, optim.Optimizer)}
-    assert kinds - {optim.Optimizer} == set(OPTIMIZERS)
-    for kind, table in OPTIMIZERS.items():
-        assert options_of(kind, {o for k, o in REFUSED if k is kind}) == set(table), kind.__name__
+    categories = {k for k in vars(optim).values() if inspect.isclass(k) and issubclass(k, optim.Optimizer)}
+    assert categories - {optim.Optimizer} == set(OPTIMIZERS)
+    for cls, table in OPTIMIZERS.items():
+        assert options_of(cls, {o for k, o in REFUSED if k is cls}) == set(table), cls.__name__
 
 
 def test_unsupported_options_are_refused():
-    for kind, option in REFUSED:
+    for category, option in REFUSED:
         with pytest.raises((NotImplementedError, ValueError)):
-            kind([tt.zeros(1, requires_grad=True)], **{option: "strong_wolfe"})
+            category([tt.zeros(1, requires_grad=True)], **{option: "strong_wolfe"})
 
 
-def rates(kind, **options) -> list:
+def rates(category, **options) -> list:
     w = tt.zeros(1, requires_grad=True)
     optimizer = optim.SGD([w], lr=0.1, momentum=0.9)
     optimizer.param_groups[0]["initial_lr"] = 0.04
-    schedule, seen = kind(optimizer, **options), []
+    schedule, seen = category(optimizer, **options), []
     for metric in METRICS:
         seen.append([optimizer.param_groups[0][name] for name in ("lr", "momentum")])
         optimizer.step()
-        schedule.step(*([metric] if kind is lr_scheduler.ReduceLROnPlateau else []))
+        schedule.step(*([metric] if category is lr_scheduler.ReduceLROnPlateau else []))
     return seen
 
 
-SCHEDULED = [(kind, option) for kind, (_, table) in SCHEDULES.items() for option in table]
-SCHEDULED += [(kind, "last_epoch") for kind in SCHEDULES if kind is not lr_scheduler.ReduceLROnPlateau]
+SCHEDULED = [(cls, option) for cls, (_, table) in SCHEDULES.items() for option in table]
+SCHEDULED += [(cls, "last_epoch") for cls in SCHEDULES if cls is not lr_scheduler.ReduceLROnPlateau]
 
 
-@pytest.mark.parametrize(("kind", "option"), SCHEDULED, ids=lambda case: getattr(case, "__name__", case))
-def test_every_schedule_option_matters(kind, option):
-    needed, table = SCHEDULES[kind]
+@pytest.mark.parametrize(("category", "option"), SCHEDULED, ids=lambda case: getattr(case, "__name__", case))
+def test_every_schedule_option_matters(category, option):
+    needed, table = SCHEDULES[category]
     value, beside = table.get(option, (3, {}))
     beside = needed | beside
-    assert rates(kind, **beside, **{option: value}) != rates(kind, **beside)
+    assert rates(category, **beside, **{option: value}) != rates(category, **beside)
 
 
-@pytest.mark.parametrize("kind", SCHEDULES, ids=lambda kind: kind.__name__)
-def test_every_required_schedule_argument_matters(kind):
-    needed, _ = SCHEDULES[kind]
+@pytest.mark.parametrize("category", SCHEDULES, ids=lambda category: category.__name__)
+def test_every_required_schedule_argument_matters(category):
+    needed, _ = SCHEDULES[category]
     for name, value in needed.items():
         other = (lambda t: 0.5) if callable(value) else [1, 3] if isinstance(value, list) else value * 1.5
         other = int(other) if isinstance(value, int) else other
-        assert rates(kind, **needed) != rates(kind, **needed | {name: other}), name
+        assert rates(category, **needed) != rates(category, **needed | {name: other}), name
 
 
 def test_every_option_of_a_schedule_is_in_the_table():
     several = {lr_scheduler.SequentialLR, lr_scheduler.ChainedScheduler}
     base = {lr_scheduler.LRScheduler, lr_scheduler.Shape, lr_scheduler._Several}
-    kinds = {k for k in vars(lr_scheduler).values() if inspect.isclass(k) and issubclass(k, lr_scheduler.LRScheduler)}
-    assert kinds - base - several == set(SCHEDULES)
-    for kind, (needed, table) in SCHEDULES.items():
-        assert options_of(kind, {"last_epoch", *needed, *OTHERWISE_SAID}) == set(table), kind.__name__
+    categories = {
+        k for k in vars(lr_scheduler).values() if inspect.isclass(k) and issubclass(k, lr_scheduler.LRScheduler)
+    }
+    assert categories - base - several == set(SCHEDULES)
+    for cls, (needed, table) in SCHEDULES.items():
+        assert options_of(cls, {"last_epoch", *needed, *OTHERWISE_SAID}) == set(table), cls.__name__
 
 
 def test_lr_decay_never_stops():
@@ -218,7 +220,7 @@ def test_lr_decay_never_stops():
         before = w.item()
 
 
-# ------------------------------------------------------------------------------------------------ gradients without end
+# --- Gradients without end
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -235,16 +237,16 @@ def test_sgd_of_an_infinite_gradient(options, dtype):
         assert w.tolist() == [-math.inf, math.inf]
 
 
-@pytest.mark.parametrize("kind", [optim.Adam, optim.AdamW])
-def test_infinite_parameter_stays_infinite(kind):
+@pytest.mark.parametrize("category", [optim.Adam, optim.AdamW])
+def test_infinite_parameter_stays_infinite(category):
     w = tt.tensor([math.inf, -math.inf], requires_grad=True)
-    optimizer = kind([w], weight_decay=0.0)
+    optimizer = category([w], weight_decay=0.0)
     w.grad = tt.ones(2)
     optimizer.step()
     assert w.tolist() == [math.inf, -math.inf]
 
 
-# ---------------------------------------------------------------------------------------------------------------- data
+# --- Data
 
 NUMBERS = list(range(10))
 
@@ -289,10 +291,10 @@ def test_every_option_of_the_loader_is_in_a_table():
 @pytest.mark.parametrize("drop_last", [True, False])
 def test_loader_length_matches_its_batches(n, size, drop_last):
     loader = data.DataLoader(list(range(n)), size, drop_last=drop_last)
-    found = [np.asarray(batch).tolist() for batch in loader]
-    assert len(loader) == len(found) == len(data.BatchSampler(range(n), size, drop_last))
-    assert len(found) == (n // size if drop_last else math.ceil(n / size))
-    assert [i for batch in found for i in batch] == list(range(n // size * size if drop_last else n))
+    results = [np.asarray(batch).tolist() for batch in loader]
+    assert len(loader) == len(results) == len(data.BatchSampler(range(n), size, drop_last))
+    assert len(results) == (n // size if drop_last else math.ceil(n / size))
+    assert [i for batch in results for i in batch] == list(range(n // size * size if drop_last else n))
 
 
 SAMPLERS = {  # (sampler, option): (a value, what must be set beside it)
@@ -305,35 +307,37 @@ SAMPLERS = {  # (sampler, option): (a value, what must be set beside it)
 }
 
 
-@pytest.mark.parametrize(("kind", "option"), SAMPLERS, ids=lambda case: getattr(case, "__name__", case))
-def test_every_sampler_option_matters(kind, option):
-    value, beside = SAMPLERS[kind, option]
+@pytest.mark.parametrize(("category", "option"), SAMPLERS, ids=lambda case: getattr(case, "__name__", case))
+def test_every_sampler_option_matters(category, option):
+    value, beside = SAMPLERS[category, option]
 
     def drawn(**options) -> list:
         tt.manual_seed(0)
-        return list(kind(**beside, **options))
+        return list(category(**beside, **options))
 
     assert drawn(**{option: value() if value is seeded else value}) != drawn()
 
 
 def test_every_option_of_a_sampler_is_in_the_table():
-    kinds = {k for k in vars(data).values() if inspect.isclass(k) and issubclass(k, data.Sampler)}
-    found = {(kind, option) for kind in kinds for option in options_of(kind, {"data_source"})}
-    assert found == set(SAMPLERS)
+    categories = {k for k in vars(data).values() if inspect.isclass(k) and issubclass(k, data.Sampler)}
+    results = {(cls, option) for cls in categories for option in options_of(cls, {"data_source"})}
+    assert results == set(SAMPLERS)
 
 
 @pytest.mark.parametrize("n", [1, 7, 10, 11, 23])
 @pytest.mark.parametrize("parts", [1, 3, 4, 6])
 def test_random_split_shares_the_rest_in_turn(n, parts):
     """Each part has its fraction, rounded down, and the first parts one more each (PyTorch's rule)."""
-    found = [len(part) for part in data.random_split(list(range(n)), [1 / parts] * parts, seeded())]
+    results = [len(part) for part in data.random_split(list(range(n)), [1 / parts] * parts, seeded())]
     least = math.floor(n * (1 / parts))
     left = n - least * parts
-    assert found == [least + (i < left) for i in range(parts)]
+    assert results == [least + (i < left) for i in range(parts)]
 
 
 def test_random_split_with_a_large_rest():
-    found = data.random_split(list(range(19)), [0.05] * 20, seeded())
-    assert [len(part) for part in found] == [1] * 19 + [0]
-    assert sorted(i for part in found for i in part.indices) == list(range(19))
-    assert [p.indices for p in found] != [p.indices for p in data.random_split(list(range(19)), [0.05] * 20, seeded(8))]
+    result = data.random_split(list(range(19)), [0.05] * 20, seeded())
+    assert [len(part) for part in result] == [1] * 19 + [0]
+    assert sorted(i for part in result for i in part.indices) == list(range(19))
+    assert [p.indices for p in result] != [
+        p.indices for p in data.random_split(list(range(19)), [0.05] * 20, seeded(8))
+    ]

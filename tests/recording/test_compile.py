@@ -14,18 +14,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from thorough import THOROUGH
 
 import tinytensor as tt
-from tinytensor import nn
+from tests.tools.sampling_rate import THOROUGH
+from tinytensor import nn, profiler
 from tinytensor.nn import functional as F
 from tinytensor.recording import compiled
 from tinytensor.recording.compiled import LIMIT
 from tinytensor.recording.pool import Pool
 from tinytensor.recording.recording import Recording
-from tinytensor.tools import profiling
 
-# ------------------------------------------------------------------------------------------------ the comparison
+# --- The comparison
 
 
 def frozen(value):
@@ -118,7 +117,7 @@ OPTIMIZERS = {
 }
 
 
-# ---------------------------------------------------------------------------------------------------- training
+# --- Training
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -175,7 +174,7 @@ def test_dropout_draws_anew_at_each_replay():
         lambda opt: tt.optim.lr_scheduler.NoamLR(opt, 16, 4),
     ],
 )
-def test_schedules(schedule, inside):
+def test_schedules_are_followed(schedule, inside):
     def program(wrap):
         model = mlp()
         opt = tt.optim.AdamW(model.parameters(), lr=0.1)
@@ -309,9 +308,9 @@ def test_optimizer_state_loaded_between_calls(optimizer):
 
 
 @pytest.mark.parametrize("set_to_none", [False, True])
-@pytest.mark.parametrize("place", ["begin", "end", "before", "after", "never"])
+@pytest.mark.parametrize("position", ["begin", "end", "before", "after", "never"])
 @pytest.mark.parametrize("who", ["optimizer", "module"])
-def test_zero_grad(place, set_to_none, who):
+def test_zero_grad(position, set_to_none, who):
     def program(wrap):
         model = mlp()
         opt = tt.optim.SGD(model.parameters(), lr=0.1)
@@ -319,24 +318,24 @@ def test_zero_grad(place, set_to_none, who):
 
         @wrap
         def step(x, y):
-            if place == "begin":
+            if position == "begin":
                 zero(set_to_none=set_to_none)
             loss = F.cross_entropy(model(x), y)
             loss.backward()
             opt.step()
-            if place == "end":
+            if position == "end":
                 zero(set_to_none=set_to_none)
             return loss
 
         for i in range(6):
-            if place == "before":
+            if position == "before":
                 zero(set_to_none=set_to_none)
             yield step(*batch(i))
             yield model
-            if place == "after":
+            if position == "after":
                 zero(set_to_none=set_to_none)
 
-    same(program, [2 if place == "never" or not set_to_none else 1])
+    same(program, [2 if position == "never" or not set_to_none else 1])
 
 
 @pytest.mark.parametrize("dtype", [tt.float32, tt.float64])
@@ -385,7 +384,7 @@ def test_gradient_accumulation_inside_one_step():
 
 
 @pytest.mark.parametrize("norm_type", [2.0, 1.0, float("inf")])
-def test_clipping(norm_type):
+def test_clipping_is_recorded(norm_type):
     def program(wrap):
         model = mlp()
         opt = tt.optim.SGD(model.parameters(), lr=1.0)
@@ -767,7 +766,7 @@ def test_moving_average_of_weights():
     same(program, [1])
 
 
-# -------------------------------------------------------------------------------------- results and arguments
+# --- Results and arguments
 
 
 @pytest.mark.parametrize("set_to_none", [False, True])
@@ -1020,7 +1019,7 @@ def test_argument_with_a_graph_runs_eagerly():
     same(program, [0])
 
 
-# ------------------------------------------------------------------------------------------- what happens inside
+# --- What happens inside
 
 
 def test_random_numbers_inside_the_step():
@@ -1079,14 +1078,14 @@ def test_constants_made_inside_are_made_anew():
     def program(wrap):
         @wrap
         def step(x):
-            total, places, unit, row = tt.tensor([0.0, 0.0]), tt.arange(2), tt.eye(2), tt.linspace(0, 1, 2)
+            total, positions, unit, row = tt.tensor([0.0, 0.0]), tt.arange(2), tt.eye(2), tt.linspace(0, 1, 2)
             total += x
-            places += 1
+            positions += 1
             unit[0] = x
             row.mul_(x)
             fresh = tt.zeros(2)
             fresh[1] = 3.0
-            return total, places, unit, row, fresh
+            return total, positions, unit, row, fresh
 
         for i in range(4):
             yield step(tt.tensor([1.0, float(i)]))
@@ -1210,7 +1209,7 @@ def test_exception_inside_leaves_the_state_of_eager():
     same(program)
 
 
-def test_hooks():
+def test_hooks_take_part_in_replays():
     def program(wrap):
         w = nn.Parameter(tt.tensor([1.0, 2.0]))
         layer = nn.Linear(2, 2)
@@ -1467,7 +1466,7 @@ def test_step_without_arguments_or_result():
     same(program, [1])
 
 
-# --------------------------------------------------------------------------------------------------- sentences
+# --- Sentences
 
 LOOKS = {
     "item": lambda x: x.sum().item(),
@@ -1518,7 +1517,7 @@ def test_step_that_reads_a_value_runs_eagerly_and_warns_once(look, capsys):
     expected = []
     for function in (step, compiled):
         w.grad, w.data = None, tt.tensor([1.0, 2.0])
-        found = []
+        results = []
         for i in range(3):
             w.grad = None
             if function is compiled and i == 0:
@@ -1528,8 +1527,8 @@ def test_step_that_reads_a_value_runs_eagerly_and_warns_once(look, capsys):
                 seen, y = function(tt.tensor([1.0, i]))
             x = tt.ones(2, requires_grad=True)
             (y * x.sum()).backward()  # a graph that is alive, and that leads on to the parameter
-            found.append(frozen([seen, y.detach(), w, x.grad]))
-        expected.append(found)
+            results.append(frozen([seen, y.detach(), w, x.grad]))
+        expected.append(results)
     assert expected[0] == expected[1]
 
 
@@ -1592,7 +1591,7 @@ def test_too_many_recordings_raise():
     assert step(tt.ones(1), LIMIT + 1).item() == LIMIT + 1
 
 
-# ----------------------------------------------------------------------------------------------- what a replay costs
+# --- What a replay costs
 
 
 def big_step():
@@ -1650,7 +1649,7 @@ def test_buffers_are_reused(monkeypatch):
     assert roots and sum(roots.values()) < 0.6 * sum(asked)
 
 
-# ----------------------------------------------------------------------------------------------- random programs
+# --- Random programs
 
 UNARY = {
     "tanh": lambda a: a.tanh(),
@@ -1734,7 +1733,7 @@ def test_random_programs(dtype, instructions, keep_gradients):
     same(program)
 
 
-# ------------------------------------------------------------------------------------------ replays that come to no end
+# --- Replays that come to no end
 
 
 @pytest.mark.parametrize("profiled", [False, True])
@@ -1788,11 +1787,11 @@ def test_small_product_in_a_program_has_two_tasks(monkeypatch):
     """By itself it has one: to wake a second thread for it would take longer than the product."""
     tasks = []
 
-    def watched(self, kernel, launch, run=profiling.Profile.launch):
+    def watched(self, kernel, launch, run=profiler.Profile.launch):
         tasks.append(launch.tasks)
         run(self, kernel, launch)
 
-    monkeypatch.setattr(profiling.Profile, "launch", watched)
+    monkeypatch.setattr(profiler.Profile, "launch", watched)
     a, b = tt.randn(512, 16), tt.randn(16, 16)
     product = tt.compile(lambda: a @ b)
     product()
@@ -1802,7 +1801,7 @@ def test_small_product_in_a_program_has_two_tasks(monkeypatch):
     assert (together == alone).all()
 
 
-# ------------------------------------------------------------------------------------------ the memory of recordings
+# --- The memory of recordings
 
 
 def recordings_of(step) -> list:

@@ -14,8 +14,8 @@ import pytest
 
 import tinytensor as tt
 from tinytensor import nn
-from tinytensor.cpython.object_layout import addresses
 from tinytensor.nn import functional as F
+from tinytensor.platform.object_layout import addresses
 
 scale, weight, table = 2.0, tt.ones(2), {"deep": [1.0, {"rate": 3.0}]}
 settings = types.SimpleNamespace(rate=2.0)
@@ -33,16 +33,16 @@ def recordings(compiled) -> int:
 def follows(step, change, x, times=3) -> int:
     """Compiled and plain, the step gives the same before and after each change; how often it was recorded."""
     compiled = tt.compile(step, fullgraph=True)
-    found = []
+    results = []
     for i in range(times):
         for _ in range(3):
             tt.manual_seed(i)
             expected = step(x)
             tt.manual_seed(i)
             assert compiled(x).tolist() == expected.tolist()
-        found.append(expected.tolist())
+        results.append(expected.tolist())
         change(i)
-    assert any(f != found[0] for f in found)  # else nothing was tested
+    assert any(f != results[0] for f in results)  # else nothing was tested
     return recordings(compiled)
 
 
@@ -254,7 +254,7 @@ def test_unread_values_are_not_guarded():
     assert recordings(train) == 1
 
 
-# -------------------------------------------------------------------------------------------------- arrays and chance
+# --- Arrays and chance
 
 
 def test_arrays_are_read_at_every_call():
@@ -284,17 +284,17 @@ def test_array_computed_from_an_outer_array_is_refused(made):
 def runs_as_it_is(step, sentence, between=lambda i: None):
     """Without a recording it gives what it gives plainly; it says why once, and with fullgraph it raises."""
     compiled, x = tt.compile(step), tt.tensor([1.0, 2.0])
-    expected, found = [], []
-    for function, results in ((step, expected), (compiled, found)):
+    expected, actual = [], []
+    for function, results in ((step, expected), (compiled, actual)):
         random.seed(0)
         np.random.seed(0)  # noqa: NPY002 (it is what programs do)
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as message:
             warnings.simplefilter("always")
             for i in range(4):
                 between(i)
                 results.append(function(x).tolist())
-    assert found == expected
-    assert len(told) == 1 and re.search(sentence, str(told[0].message))
+    assert actual == expected
+    assert len(message) == 1 and re.search(sentence, str(message[0].message))
     assert recordings(compiled) == 0
     with pytest.raises(RuntimeError, match=sentence):
         tt.compile(step, fullgraph=True)(x)
@@ -358,7 +358,7 @@ def test_step_that_prepares_is_recorded_at_its_second_call():
     assert recordings(compiled) == 1
 
 
-# ---------------------------------------------------------------------- what the docstring says that can't be seen
+# --- What the docstring says that can't be seen
 
 
 def test_documented_blind_spots_stay(tmp_path):
@@ -385,7 +385,7 @@ def test_documented_blind_spots_stay(tmp_path):
         assert compiled(x).item() == before, said
 
 
-# ------------------------------------------------------------------------------------------------ modules and keywords
+# --- Modules and keywords
 
 
 def net() -> Own:
@@ -432,9 +432,9 @@ def test_compiled_module_trains_with_backward_outside():
 
     with pytest.warns(
         UserWarning, match="Own runs without a recording: the step returned a tensor whose graph"
-    ) as told:
+    ) as message:
         compiled = trained(tt.compile)
-    assert len(told) == 1
+    assert len(message) == 1
     assert compiled == trained(lambda model: model)
 
 
@@ -513,10 +513,12 @@ def test_gradient_with_a_graph_is_kept():
     compiled = tt.compile(step)
     for times in range(2):
         w.grad = None
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as message:
             warnings.simplefilter("always")
             compiled(tt.ones(1))
-        assert [str(t.message).endswith("has a graph, but a replay makes none") for t in told] == [True] * (1 - times)
+        assert [str(t.message).endswith("has a graph, but a replay makes none") for t in message] == [True] * (
+            1 - times
+        )
         (second,) = tt.autograd.grad(w.grad, w)
         assert second.item() == 12.0
 
@@ -546,30 +548,36 @@ class Places:
 
 def counted(edits) -> list[int]:
     """How many recordings there are after each edit of the places that a step reads."""
-    places, local = Places(), 3.0
+    positions, local = Places(), 3.0
 
     @functools.partial(tt.compile, fullgraph=True)
     def step(x):
-        x = x * places.one * places.two + local + places.three[1] + places.slotted.rate + places.kept_by_class
-        x = x + getattr(places, "extra", 0) + getattr(places, "other", 0)
-        for held in (places.first, places.second, places.empty, places.table, places.none):
+        x = (
+            x * positions.one * positions.two
+            + local
+            + positions.three[1]
+            + positions.slotted.rate
+            + positions.kept_by_class
+        )
+        x = x + getattr(positions, "extra", 0) + getattr(positions, "other", 0)
+        for held in (positions.first, positions.second, positions.empty, positions.table, positions.none):
             for i, value in enumerate(held):
                 x = x + i + (value if isinstance(value, int) else 0)
         return x
 
     def change(edit):
         nonlocal local
-        local = edit(places) or local
+        local = edit(positions) or local
 
     try:
         step(tt.ones(1))
-        found = []
+        results = []
         for edit in edits:
             change(edit)
             step(tt.ones(1))
             step(tt.ones(1))
-            found.append(recordings(step))
-        return found
+            results.append(recordings(step))
+        return results
     finally:
         Places.kept_by_class = 1.0
 
@@ -590,9 +598,9 @@ def test_equal_but_different_values_are_told_apart():
         lambda p: 3,  # the variable of the closure
         lambda p: p.empty.clear(),
     ]
-    found = counted(edits)
+    actual = counted(edits)
     # without "extra" and with "other", as with one more in `empty`, nothing was seen before: each edit is one recording
-    assert found == [*range(2, len(edits) + 2)], found
+    assert actual == [*range(2, len(edits) + 2)], actual
 
 
 def test_same_values_made_anew_replay():

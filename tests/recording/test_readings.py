@@ -56,20 +56,20 @@ def by_code(x):
 
 
 def method_replaced():
-    kind = type("Model", (Model,), {"factor": lambda self: 2.0})
-    model = kind()
-    return lambda x: x * model.factor(), lambda: setattr(kind, "factor", lambda self: 5.0)
+    cls = type("Model", (Model,), {"factor": lambda self: 2.0})
+    model = cls()
+    return lambda x: x * model.factor(), lambda: setattr(cls, "factor", lambda self: 5.0)
 
 
 def method_of_unknown_receivers():
-    kind = type("Model", (Model,), {"factor": lambda self: 2.0})
-    models = [kind(), kind()]
-    return lambda x: sum(x * m.factor() for m in models), lambda: setattr(kind, "factor", lambda self: 5.0)
+    cls = type("Model", (Model,), {"factor": lambda self: 2.0})
+    models = [cls(), cls()]
+    return lambda x: sum(x * m.factor() for m in models), lambda: setattr(cls, "factor", lambda self: 5.0)
 
 
 def entry_of_a_defaultdict():
-    found = collections.defaultdict(lambda: 2.0)
-    return lambda x: x * found["rate"], lambda: found.update(rate=5.0)
+    results = collections.defaultdict(lambda: 2.0)
+    return lambda x: x * results["rate"], lambda: results.update(rate=5.0)
 
 
 def setting():
@@ -83,9 +83,9 @@ def callable_setting():
 
 
 def all_attributes():
-    place = Place()
-    place.a, place.b = 1.0, 1.0
-    return lambda x: x * sum(vars(place).values()), lambda: setattr(place, "a", 4.0)
+    position = Place()
+    position.a, position.b = 1.0, 1.0
+    return lambda x: x * sum(vars(position).values()), lambda: setattr(position, "a", 4.0)
 
 
 def context_variable():
@@ -94,9 +94,9 @@ def context_variable():
 
 
 def weak_reference():
-    place = Place()
-    reference = weakref.ref(place)
-    return lambda x: x * reference().rate, lambda: setattr(place, "rate", 5.0)
+    position = Place()
+    reference = weakref.ref(position)
+    return lambda x: x * reference().rate, lambda: setattr(position, "rate", 5.0)
 
 
 def property_of_a_metaclass():

@@ -11,7 +11,7 @@ import pytest
 import tinytensor as tt
 from tests.recording.test_conditions import follows, recordings, set_of
 from tinytensor import nn
-from tinytensor.recording.guards import Surroundings
+from tinytensor.recording.guards import Guards
 
 
 class Trainer:
@@ -323,7 +323,7 @@ def test_indirect_calls_are_guarded():
         assert recordings(counted) == 1
 
 
-# ----------------------------------------------------------------------- any program, and any attribute of it changed
+# --- Any program, and any attribute of it changed
 
 PATHS = ("self.a", "self.b", "self.one.a", "self.one.b", "self.two.a", "self.one.two.a", "self.many[0].a", "K.a", "K.c")
 STATEMENTS = (
@@ -373,14 +373,14 @@ def other(k):
 """
 
 
-def everything(root, kind) -> list:
+def everything(root, cls) -> list:
     """All objects of the program, and its class."""
-    found, left = [kind], [root]
+    results, left = [cls], [root]
     while left:
-        found.append(left.pop())
-        left += [v for v in vars(found[-1]).values() if isinstance(v, kind)]
-        left += getattr(found[-1], "many", [])
-    return found
+        results.append(left.pop())
+        left += [v for v in vars(results[-1]).values() if isinstance(v, cls)]
+        left += getattr(results[-1], "many", [])
+    return results
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -418,6 +418,6 @@ def test_random_programs_follow_changes(seed):
 
 
 def test_missed_guard_is_noticed(monkeypatch):
-    monkeypatch.setattr(Surroundings, "hold", lambda self: True)
+    monkeypatch.setattr(Guards, "hold", lambda self: True)
     with pytest.raises(AssertionError, match="class K"):
         any(test_random_programs_follow_changes(seed) for seed in range(5))

@@ -3,7 +3,7 @@
 import pytest
 
 import tinytensor as tt
-from tests.thorough import some
+from tests.tools.sampling_rate import some
 from tinytensor.autograd import Function
 from tinytensor.nn import functional as F
 from tinytensor.symbolic import Index, check

@@ -17,7 +17,7 @@ from sympy import Expr, Indexed, S, Sum, Symbol
 import tinytensor as tt
 from derivations import equations
 from tests.symbolic.derived import PAPERS, Paper, focal
-from tests.thorough import some
+from tests.tools.sampling_rate import some
 from tinytensor import nn
 from tinytensor.autograd import Function
 from tinytensor.nn import functional as F

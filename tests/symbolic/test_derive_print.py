@@ -5,6 +5,7 @@ import pytest
 from sympy import Integer, Rational, Symbol, exp, log, pi, sqrt
 
 from tests.symbolic.derived_functions import FUNCTIONS, arrays, derived
+from tinytensor.display.typeset import mathml
 from tinytensor.symbolic import Index as IndexArgument
 from tinytensor.symbolic import derive
 from tinytensor.symbolic.calculus.adjoints import d
@@ -22,7 +23,6 @@ from tinytensor.symbolic.calculus.formulas import (
     upto,
 )
 from tinytensor.symbolic.calculus.notation import equation, equation_tex, name_tex, tex, text
-from tinytensor.tools.typeset import mathml
 
 N, D = Size("Ω", "n i"), Size("Ψ", "d j")  # no other test has these
 n, i, j = Index("n", N), Index("i", N), Index("j", D)

@@ -6,10 +6,10 @@ as exp stay formulas), and their witnesses must be the results of the float64 ru
 
 import numpy as np
 import pytest
-from grouped import by, grouped
-from samples import SAMPLES, Call
 
 import tinytensor as tt
+from tests.samples.ops import SAMPLES, Call
+from tests.tools.grouped import by, grouped
 from tinytensor import autograd
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic import Symbolic

@@ -9,8 +9,8 @@ import inspect
 import numpy as np
 import pytest
 from symbolic.kernel_samples import SAMPLES, Sample, blank, disagreements, sym
-from thorough import some
 
+from tests.tools.sampling_rate import some
 from tinytensor.kernels import KERNELS
 from tinytensor.native.kernel import Elementwise, elementwise, helper, kernel
 from tinytensor.symbolic import NotLiftable, lift

@@ -10,8 +10,9 @@ from IPython.core.formatters import DisplayFormatter
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
+from tinytensor.display import notebook as shown
+from tinytensor.display import typeset
 from tinytensor.symbolic import latex, prove, symbols
-from tinytensor.tools import shown, typeset
 from tinytensor.viz import explain
 
 

@@ -16,10 +16,10 @@ def dispatched(name: str, module: str, owner: str = ""):
 
     def function(*args, **kwargs):
         nested = [x for a in (*args, *kwargs.values()) for x in (a if isinstance(a, list | tuple) else (a,))]
-        kinds = [type(x) for x in nested if hasattr(x, "__torch_function__") and not isinstance(x, Tensor)]
-        if not kinds:
+        categories = [type(x) for x in nested if hasattr(x, "__torch_function__") and not isinstance(x, Tensor)]
+        if not categories:
             raise NotImplementedError(f"{name}: the stand-in computes nothing")
-        return kinds[0].__torch_function__(function, tuple(kinds), args, kwargs)
+        return categories[0].__torch_function__(function, tuple(categories), args, kwargs)
 
     function.__name__, function.__module__, function.__qualname__ = name, module, f"{owner}{name}"
     return function
@@ -33,7 +33,7 @@ class Tensor:
         self.shape, self.dtype = self.array.shape, dtype(str(self.array.dtype))
 
     @classmethod
-    def __torch_function__(cls, function, kinds, args=(), kwargs=None):
+    def __torch_function__(cls, function, categories, args=(), kwargs=None):
         raise NotImplementedError
 
     def detach(self):

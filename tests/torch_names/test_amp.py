@@ -211,7 +211,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refusals(name):
+def test_wrong_use_of_the_scaler_raises(name):
     call, error, sentence = REFUSED[name]
     with pytest.raises(error, match=sentence):
         call()

@@ -12,7 +12,7 @@ from tinytensor import nn
 
 F32, F64, I32, I64, B = tt.float32, tt.float64, tt.int32, tt.int64, tt.bool
 
-# ------------------------------------------------------------------------------------- Tensor(...), FloatTensor(...)
+# --- Tensor(...), FloatTensor(...)
 
 # what PyTorch 2.13 makes of these
 MADE = {
@@ -110,7 +110,7 @@ def test_tensor_types():
         (lambda: tt.ones(2).type("torch.cuda.FloatTensor"), TypeError, "tensors are float32.*not torch.cuda.Float"),
     ],
 )
-def test_refusals(make, error, sentence):
+def test_wrong_arguments_raise(make, error, sentence):
     with pytest.raises(error, match=sentence):
         make()
 
@@ -125,7 +125,7 @@ def test_tensors_in_format_strings():
         format(tt.ones(2), ".2f")
 
 
-# ------------------------------------------------------------------------------------------------------------ dtypes
+# --- Dtypes
 
 USES = {
     "zeros": lambda d: tt.zeros(2, dtype=d),
@@ -195,7 +195,7 @@ def test_limits_of_dtypes():
     assert tt.is_tensor(tt.ones(1)) and not tt.is_tensor(1)
 
 
-# ----------------------------------------------------------------------------------------------------------- devices
+# --- Devices
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_limits_of_dtypes():
         ((tt.device("cuda", 1),), "cuda", 1, "cuda:1"),
     ],
 )
-def test_devices(arguments, type, index, text):
+def test_devices_are_parsed(arguments, type, index, text):
     device = tt.device(*arguments)
     assert (device.type, device.index, str(device)) == (type, index, text)
     assert eval(repr(device), {"device": tt.device}) == device == text

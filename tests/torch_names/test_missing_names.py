@@ -34,41 +34,41 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_every_missing_name_has_an_error(place):
-    holder, missing = PLACES[place], 0
-    for name in sorted(missing_names._pytorchs()[place]):
+@pytest.mark.parametrize("index", PLACES)
+def test_every_missing_name_has_an_error(index):
+    holder, missing = PLACES[index], 0
+    for name in sorted(missing_names._pytorchs()[index]):
         if not hasattr(holder, name):
             missing += 1
             with pytest.raises(AttributeError) as raised:
                 getattr(holder, name)
             said = str(raised.value)
-            assert said.startswith(f"{place}.{name}: PyTorch has it" if place else f"{name}: PyTorch has it"), said
+            assert said.startswith(f"{index}.{name}: PyTorch has it" if index else f"{name}: PyTorch has it"), said
             assert "tinytensor does not; " in said and raised.value.name == name
     assert missing > 0
 
 
-MODULES = {place: holder.__name__ for place, holder in PLACES.items() if isinstance(holder, types.ModuleType)}
+MODULES = {path: holder.__name__ for path, holder in PLACES.items() if isinstance(holder, types.ModuleType)}
 
 
-@pytest.mark.parametrize("place", MODULES)
-def test_import_of_a_missing_name_has_the_same_error(place):
+@pytest.mark.parametrize("index", MODULES)
+def test_import_of_a_missing_name_has_the_same_error(index):
     """Except of a module path that can be imported, whose contents say it."""
-    room = MODULES[place]
-    before, missing = set(vars(PLACES[place])), 0
-    for name in sorted(missing_names._pytorchs()[place]):
-        path = f"{place}.{name}".strip(".")
-        if not hasattr(PLACES[place], name) and path not in (*module_paths.PATHS, *module_paths.ADVICE):
+    room = MODULES[index]
+    before, missing = set(vars(PLACES[index])), 0
+    for name in sorted(missing_names._pytorchs()[index]):
+        path = f"{index}.{name}".strip(".")
+        if not hasattr(PLACES[index], name) and path not in (*module_paths.PATHS, *module_paths.ADVICE):
             missing += 1
             with pytest.raises(ImportError) as raised:
                 exec(f"from {room} import {name}")
-            assert str(raised.value) == missing_names.sentence(place, name) and raised.value.name == f"{room}.{name}"
-    assert missing > 0 and set(vars(PLACES[place])) == before
+            assert str(raised.value) == missing_names.sentence(index, name) and raised.value.name == f"{room}.{name}"
+    assert missing > 0 and set(vars(PLACES[index])) == before
 
 
-@pytest.mark.parametrize("place", MODULES)
-def test_import_of_an_unknown_name_has_the_ordinary_error(place):
-    room = MODULES[place]
+@pytest.mark.parametrize("index", MODULES)
+def test_import_of_an_unknown_name_has_the_ordinary_error(index):
+    room = MODULES[index]
     with pytest.raises(ImportError, match=f"cannot import name 'no_such_name' from '{room}'"):
         exec(f"from {room} import no_such_name")
     with pytest.raises(ModuleNotFoundError, match=f"No module named '{room}.no_such_name'"):
@@ -86,9 +86,9 @@ def test_import_error_gives_advice():
     )
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_unknown_names_have_the_ordinary_error(place):
-    holder = PLACES[place]
+@pytest.mark.parametrize("index", PLACES)
+def test_unknown_names_have_the_ordinary_error(index):
+    holder = PLACES[index]
     assert getattr(holder, "no_such_name", 5) == 5 and not hasattr(holder, "no_such_name")
     with pytest.raises(AttributeError, match=r"has no attribute 'no_such_name'$"):
         holder.no_such_name  # noqa: B018
@@ -98,7 +98,7 @@ def test_every_place_is_tested():
     assert set(missing_names._pytorchs()) == set(PLACES)
 
 
-def test_advice():
+def test_advice_names_the_alternative():
     for name, serves in (
         ("Conv2d", "the only convolution"),
         ("BatchNorm2d", "LayerNorm"),
@@ -112,7 +112,7 @@ def test_advice():
         tt.ones(2).cuda()
     with pytest.raises(AttributeError, match=r"Tensor.lgamma: PyTorch has it"):
         tt.Tensor.lgamma  # noqa: B018
-    for names in missing_names.INSTEAD.values():
+    for names in missing_names.ALTERNATIVES.values():
         assert len(set(names.split())) == len(names.split())
 
 
@@ -130,7 +130,7 @@ def test_python_protocols_are_intact():
     assert importlib.import_module("tinytensor.nn.functional") is nn.functional
 
 
-# ---------------------------------------------------------------------------------------------------------- devices
+# --- Devices
 
 
 def test_programs_that_choose_a_device_run():
@@ -155,10 +155,10 @@ def test_programs_that_choose_a_device_run():
     assert cudnn is tt.backends.cudnn
 
 
-@pytest.mark.parametrize("place", [tt.mps, tt.xpu])
-def test_other_devices_are_unavailable(place):
-    assert not place.is_available() and place.device_count() == 0
-    assert place.manual_seed(1) is place.empty_cache() is place.synchronize() is None
+@pytest.mark.parametrize("position", [tt.mps, tt.xpu])
+def test_other_devices_are_unavailable(position):
+    assert not position.is_available() and position.device_count() == 0
+    assert position.manual_seed(1) is position.empty_cache() is position.synchronize() is None
 
 
 @pytest.mark.parametrize("name", ["CharTensor", "ShortTensor", "HalfTensor", "BFloat16Tensor"])

@@ -73,13 +73,13 @@ USED = [
 @pytest.mark.parametrize(("path", "name"), USED)
 def test_common_paths_import(path, name):
     module = importlib.import_module(f"tinytensor.{path}")
-    found = getattr(module, name)
+    result = getattr(module, name)
     assert importlib.import_module(f"tinytensor.{path}") is module
-    if not isinstance(found, Missing):
-        place = PATHS.get(path, path)
-        assert found is getattr(importlib.import_module(f"tinytensor.{place}".rstrip(".")), name)
+    if not isinstance(result, Missing):
+        position = PATHS.get(path, path)
+        assert result is getattr(importlib.import_module(f"tinytensor.{position}".rstrip(".")), name)
         return
-    for use in (found, lambda: found.anything, lambda: inherit(found)):
+    for use in (result, lambda: result.anything, lambda: inherit(result)):
         with pytest.raises(NotImplementedError, match=rf"{path}.{name}: PyTorch has it, tinytensor does not; \w+"):
             use()
 
@@ -129,8 +129,8 @@ def test_unknown_path_is_refused(path):
 
 def test_tables_list_each_path_once():
     assert not PATHS.keys() & ADVICE.keys()
-    for path, place in PATHS.items():
-        importlib.import_module(f"tinytensor.{place}".rstrip("."))
+    for path, position in PATHS.items():
+        importlib.import_module(f"tinytensor.{position}".rstrip("."))
         assert importlib.import_module(f"tinytensor.{path}").__name__ == f"tinytensor.{path}"
 
 

@@ -147,10 +147,10 @@ np.linalg.cholesky(x @ x.T)
 def test_values_are_those_of_numpy():
     for text in CALLS:
         program = eval(f"lambda np, x, a, v: {text}")
-        found = program(np, tt.tensor(NUMBERS, requires_grad=True), OTHERS, V)
+        result = program(np, tt.tensor(NUMBERS, requires_grad=True), OTHERS, V)
         expected = program(np, NUMBERS, OTHERS, V)
         several = isinstance(expected, tuple | list)
-        for one, other in zip(found if several else [found], expected if several else [expected], strict=True):
+        for one, other in zip(result if several else [result], expected if several else [expected], strict=True):
             assert type(one) is tt.Tensor and one.shape == np.shape(other), text
             np.testing.assert_allclose(one.detach().numpy(), other, rtol=1e-12, err_msg=text)
 

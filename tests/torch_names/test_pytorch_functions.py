@@ -30,7 +30,7 @@ def leaf(*values):
     return tt.tensor(values, dtype=tt.float64, requires_grad=True)
 
 
-# -------------------------------------------------------------------------------------------------------- functions
+# --- Functions
 
 CALLS = {
     "a function": (lambda torch, x: torch.exp(x), lambda x: x.exp()),
@@ -80,9 +80,9 @@ CALLS["a change in place"] = (
 def test_a_call_reaches_our_function(torch, name):
     theirs, ours = CALLS[name]
     x, y = leaf(0.5, -1.0, 2.0), leaf(0.5, -1.0, 2.0)
-    found, expected = theirs(torch, x), ours(y)
-    assert type(found) is tt.Tensor and found.dtype == expected.dtype and found.tolist() == expected.tolist()
-    (found * found).sum().backward()
+    result, expected = theirs(torch, x), ours(y)
+    assert type(result) is tt.Tensor and result.dtype == expected.dtype and result.tolist() == expected.tolist()
+    (result * result).sum().backward()
     (expected * expected).sum().backward()
     assert x.grad.tolist() == y.grad.tolist()
 
@@ -140,7 +140,7 @@ def test_import_and_proof_load_neither_pytorch_nor_this():
     assert not [name for name in modules if name.startswith("tinytensor.torch_names.") and "_functions" in name]
 
 
-# ----------------------------------------------------------- Functions of autograd: a right backward, and a wrong one
+# --- Functions of autograd: a right backward, and a wrong one
 
 
 def function(torch, forward, backward):
@@ -250,11 +250,11 @@ TWINS = {
 @pytest.mark.parametrize("name", TWINS)
 def test_a_right_backward_is_proved_a_wrong_one_refuted(torch, name):
     forward, right, wrong, shapes = TWINS[name]
-    found = prove(function(torch, forward, right), *shapes)
-    assert found, found
-    assert found.operations == ("MadeBackward",) or "MadeBackward" in found.operations
-    found = prove(function(torch, forward, wrong), *shapes)
-    assert found.verdict == "refuted" and "the rule of MadeBackward for its input" in repr(found)
+    result = prove(function(torch, forward, right), *shapes)
+    assert result, result
+    assert result.operations == ("MadeBackward",) or "MadeBackward" in result.operations
+    result = prove(function(torch, forward, wrong), *shapes)
+    assert result.verdict == "refuted" and "the rule of MadeBackward for its input" in repr(result)
 
 
 @pytest.mark.parametrize("name", ["softmax: without the sum", "matmul: a transpose"])
@@ -278,8 +278,8 @@ WRONG_FUNCTIONS = {
 def test_a_function_that_leaves_the_tape_is_not_proved(torch, name):
     right, wrong, shape = WRONG_FUNCTIONS[name]
     assert prove(lambda x: right(torch, x), shape)
-    found = prove(lambda x: wrong(torch, x), shape)
-    assert not found and found.held
+    result = prove(lambda x: wrong(torch, x), shape)
+    assert not result and result.held
 
 
 def test_setup_context_and_a_setting(torch):
@@ -330,8 +330,8 @@ def test_no_grad_of_pytorch_stops_our_tape(torch):
             shift = x * x
         return x - shift
 
-    found = prove(shifted, (2,))
-    assert not found and found.held == ("b of sub",) and prove(shifted, (2,), constant=["b of sub"])
+    result = prove(shifted, (2,))
+    assert not result and result.held == ("b of sub",) and prove(shifted, (2,), constant=["b of sub"])
     with pytorch_follows_us():
         with torch.no_grad():
             with torch.no_grad():
@@ -345,8 +345,8 @@ def test_no_grad_of_pytorch_stops_our_tape(torch):
 
 
 def test_random_numbers_of_pytorch_are_repeated(torch):
-    found = prove(lambda x: x * torch.rand(3), (3,))
-    assert found and found.assumptions == ("the random numbers of PyTorch are those of this run",)
+    result = prove(lambda x: x * torch.rand(3), (3,))
+    assert result and result.assumptions == ("the random numbers of PyTorch are those of this run",)
 
 
 def test_a_module_of_pytorch(torch):
@@ -362,13 +362,13 @@ def test_a_module_of_pytorch(torch):
 
     module = Scaled(2)
     w = module.w
-    found = prove(module, (2,))
-    assert found and found.size == "x (2,), w (2,)" and module.w is w
-    found = prove(Scaled(1), (2,))
-    assert found.verdict == "refuted" and "the rule of MadeBackward for its input" in repr(found)
+    result = prove(module, (2,))
+    assert result and result.size == "x (2,), w (2,)" and module.w is w
+    result = prove(Scaled(1), (2,))
+    assert result.verdict == "refuted" and "the rule of MadeBackward for its input" in repr(result)
 
 
-# ------------------------------------------------------------------------------------------------- PyTorch itself alone
+# --- PyTorch itself alone
 
 
 def test_values_and_gradients_are_those_of_pytorch():
@@ -383,15 +383,15 @@ def test_values_and_gradients_are_those_of_pytorch():
         program = eval(f"lambda torch, F, x, t, m, i: {text}")
         t, m = torch.tensor(numbers[::-1] + 0.1), torch.tensor([[True, False, True], [False, True, True]])
         i = torch.tensor([[0, 1], [2, 0]])
-        found, expected = (program(torch, torch.nn.functional, z, t, m, i) for z in (x, y))
-        found, expected = (r if isinstance(r, tuple | list) else (r,) for r in (found, expected))
-        for a, b in zip(found, expected, strict=True):
+        result, expected = (program(torch, torch.nn.functional, z, t, m, i) for z in (x, y))
+        result, expected = (r if isinstance(r, tuple | list) else (r,) for r in (result, expected))
+        for a, b in zip(result, expected, strict=True):
             assert type(a) is tt.Tensor, text
             assert a.shape == tuple(b.shape) and str(a.dtype).endswith(str(b.dtype).partition(".")[2]), text
             np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-6, err_msg=text)
         if expected[0].requires_grad:
             expected[0].sum().backward()
-            found[0].sum().backward()
+            result[0].sum().backward()
             np.testing.assert_allclose(x.grad.numpy(), y.grad.numpy(), rtol=1e-6, atol=1e-12, err_msg=text)
 
 
@@ -399,8 +399,8 @@ def test_a_function_in_python_runs_from_its_own_source():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tinytensor[bench]'")
     assert not hasattr(tt.nn.functional, "multi_head_attention_forward")
     attention = torch.nn.MultiheadAttention(2, 1, batch_first=True)
-    found = prove(attention, *[(1, 2, 2)] * 3)
-    assert found and "softmax" in found.operations
+    result = prove(attention, *[(1, 2, 2)] * 3)
+    assert result and "softmax" in result.operations
     with pytest.raises(NotImplementedError, match="batch_norm: PyTorch has it"):  # it calls a missing one
         prove(torch.nn.BatchNorm1d(2), (2, 2))
 

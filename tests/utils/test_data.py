@@ -174,8 +174,8 @@ def test_shuffling_follows_the_generator():
     loader = DataLoader(Squares(50), 8, shuffle=True, generator=tt.Generator().manual_seed(3))
     first, second = epoch(loader), epoch(loader)
     assert sorted(first) == sorted(second) == [i * i for i in range(50)] and first != second != sorted(second)
-    again = DataLoader(Squares(50), 8, shuffle=True, generator=tt.Generator().manual_seed(3))
-    assert epoch(again) == first
+    repeated = DataLoader(Squares(50), 8, shuffle=True, generator=tt.Generator().manual_seed(3))
+    assert epoch(repeated) == first
     tt.manual_seed(5)
     third = epoch(DataLoader(Squares(50), shuffle=True))
     tt.manual_seed(5)
@@ -203,8 +203,8 @@ def test_random_split(lengths, sizes):
     parts = data.random_split(Squares(), lengths, generator=tt.Generator().manual_seed(1))
     assert [len(p) for p in parts] == sizes
     assert sorted(itertools.chain(*parts)) == [i * i for i in range(7)]
-    again = data.random_split(Squares(), lengths, generator=tt.Generator().manual_seed(1))
-    assert [list(p) for p in again] == [list(p) for p in parts]
+    second = data.random_split(Squares(), lengths, generator=tt.Generator().manual_seed(1))
+    assert [list(p) for p in second] == [list(p) for p in parts]
 
 
 def test_random_split_sizes_are_pytorchs():
@@ -270,7 +270,7 @@ def test_training_on_batches():
         (lambda: next(iter(DataLoader([tt.ones(1), tt.ones(2)], 2))), RuntimeError, "stack"),
     ],
 )
-def test_refusals(make, error, sentence):
+def test_wrong_arguments_raise(make, error, sentence):
     with pytest.raises(error, match=sentence):
         make()
 

@@ -86,12 +86,12 @@ def test_layers_stand_in_a_sequential(what):
     """A layer gives what the function gives, with gradients, and stays itself in a recording, a copy and a pickle."""
     layer = LAYERS[what]()
     model = nn.Sequential(nn.Identity(), layer).double()
-    found = model(tt.tensor(x))
-    np.testing.assert_allclose(found.detach().numpy(), expected_of(layer), rtol=1e-12)
+    actual = model(tt.tensor(x))
+    np.testing.assert_allclose(actual.detach().numpy(), expected_of(layer), rtol=1e-12)
     assert tt.gradcheck(model, (tt.tensor(x, requires_grad=True),)) and isinstance(model[1], nn.Module)
     compiled = tt.compile(lambda x: model(x).detach())
     others = model, copy.deepcopy(model), pickle.loads(pickle.dumps(model)), compiled, compiled
-    assert {str(other(tt.tensor(x)).tolist()) for other in others} == {str(found.tolist())}
+    assert {str(other(tt.tensor(x)).tolist()) for other in others} == {str(actual.tolist())}
     assert repr(copy.deepcopy(layer)) == repr(layer) and repr(layer).startswith(f"{type(layer).__name__}('b ")
 
 

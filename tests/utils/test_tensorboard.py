@@ -17,18 +17,18 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
 from tensorboard.compat.proto.event_pb2 import Event
 
-from tinytensor.cpython.distribution import install
+from tinytensor.platform.distribution import install
 from tinytensor.utils.tensorboard import SummaryWriter
 
 
 def records(folder) -> list:
     """(step, time, value) of every record in the files of a folder, in their order."""
-    found = []
+    results = []
     for file in sorted(folder.iterdir()):
         if file.is_file():
             events = map(Event.FromString, RawEventFileLoader(str(file)).Load())
-            found += [(event.step, event.wall_time, value) for event in events for value in event.summary.value]
-    return found
+            results += [(event.step, event.wall_time, value) for event in events for value in event.summary.value]
+    return results
 
 
 @pytest.fixture
@@ -60,12 +60,12 @@ def test_scalars(writer, tmp_path):
     writer.add_scalar("loss/train", tt.ones(1, requires_grad=True) * 3, tt.tensor(9))
     writer.add_scalar("no step", 1.0)
     writer.flush()
-    found = records(tmp_path / "run")
+    result = records(tmp_path / "run")
     values = [1.5, 2.0, 1.0, 1.5, 3.0, 0.5, 4.0, 1.0]
-    assert [(step, at, v.tag, v.simple_value) for step, at, v in found[:-2]] == [
+    assert [(step, at, v.tag, v.simple_value) for step, at, v in result[:-2]] == [
         (step, 7.0 + step, "loss/train", value) for step, value in enumerate(values)
     ]
-    assert (found[-2][0], found[-2][2].simple_value, found[-1][0]) == (9, 3.0, 0) and found[-1][1] > 1e9
+    assert (result[-2][0], result[-2][2].simple_value, result[-1][0]) == (9, 3.0, 0) and result[-1][1] > 1e9
     for wrong in (tt.ones(2), [], "loss", None, 1j):
         with pytest.raises(TypeError, match="add_scalar: expected one number, got"):
             writer.add_scalar("loss", wrong)
@@ -89,7 +89,7 @@ def test_curves_of_one_plot_are_runs_beside_each_other(writer, tmp_path):
     writer.add_scalars("loss/both", {"train": 1, "test": tt.tensor(2.0)}, 4)
     writer.flush()
     folders = {folder.name: records(folder) for folder in (tmp_path / "run").iterdir() if folder.is_dir()}
-    assert {name: [(step, v.tag, v.simple_value) for step, _, v in found] for name, found in folders.items()} == {
+    assert {name: [(step, v.tag, v.simple_value) for step, _, v in entry] for name, entry in folders.items()} == {
         "loss_both_train": [(4, "loss/both", 1.0)],
         "loss_both_test": [(4, "loss/both", 2.0)],
     }
@@ -155,12 +155,12 @@ COLOURS = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3) * 14  # height, 
 @pytest.mark.parametrize("formats", ["CHW", "HWC", "WHC", "hwc"])
 def test_images_of_every_order_of_dimensions(writer, formats):
     image = np.transpose(COLOURS, ["HWC".index(letter) for letter in formats.upper()])
-    for given in (image, tt.tensor(image), image / 255, tt.tensor(image / 255, requires_grad=True)):
-        writer.add_image("i", given, 7, dataformats=formats)
-    found = written(writer)
-    assert len(found) == 4
-    for value in found:
-        assert np.abs(pixels(value).astype(int) - COLOURS).max() <= (0 if value in found[:2] else 1)
+    for argument in (image, tt.tensor(image), image / 255, tt.tensor(image / 255, requires_grad=True)):
+        writer.add_image("i", argument, 7, dataformats=formats)
+    result = written(writer)
+    assert len(result) == 4
+    for value in result:
+        assert np.abs(pixels(value).astype(int) - COLOURS).max() <= (0 if value in result[:2] else 1)
 
 
 def test_grey_and_transparent_images(writer):

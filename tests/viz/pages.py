@@ -5,9 +5,9 @@ import re
 
 import numpy as np
 import pytest
-from browser import chromium
 
 import tinytensor as tt
+from tests.tools.browser import chromium
 from tests.viz.graphs import chain
 from tinytensor import nn
 from tinytensor.viz import watch

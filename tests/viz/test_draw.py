@@ -11,10 +11,10 @@ import tinytensor as tt
 import tinytensor.nn.functional as F
 from tests.viz.graphs import chain
 from tinytensor import nn
-from tinytensor.cpython.distribution import install
+from tinytensor.platform.distribution import install
 from tinytensor.viz import draw, look, watch
+from tinytensor.viz.expand_fused import expanded
 from tinytensor.viz.layout import Box, layout
-from tinytensor.viz.unfolding import unfolded
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -38,11 +38,11 @@ def boxes(svg: str) -> dict[str, list[str]]:
 def test_boxes_have_names_values_shapes_and_gradients():
     t = chain()
     drawing = draw(t["y"], t)
-    found = boxes(drawing.svg)
+    result = boxes(drawing.svg)
     t["y"].backward()
-    assert found["a"] == ["leaf", "a", "() 2", f"∂ = {t['a'].grad.item():.4g}"]
-    assert found["d = add(c, a)"] == ["op", "d = add(c, a)", "() -4", "∂ = 0.01832"]
-    assert found["y = exp(d)"][0] == "op result" and len(found) == 5
+    assert result["a"] == ["leaf", "a", "() 2", f"∂ = {t['a'].grad.item():.4g}"]
+    assert result["d = add(c, a)"] == ["op", "d = add(c, a)", "() -4", "∂ = 0.01832"]
+    assert result["y = exp(d)"][0] == "op result" and len(result) == 5
     assert "add(c, a)" in drawing.dot and 'n3 -> n0 [label="↑ -0.05495"]' in drawing.dot
     assert drawing._repr_svg_() == drawing.svg
 
@@ -57,8 +57,8 @@ def test_every_use_is_a_line():
 
 def test_parameters_have_their_names():
     net = nn.Linear(3, 2)
-    found = boxes(draw(net(tt.ones(4, 3)).sum(), {"net": net, "other": 3}).svg)
-    assert {"net.weight", "net.bias"} <= set(found)
+    result = boxes(draw(net(tt.ones(4, 3)).sum(), {"net": net, "other": 3}).svg)
+    assert {"net.weight", "net.bias"} <= set(result)
 
 
 @pytest.mark.parametrize("name", ["<b>&", 'say "x"', "back\\slash", "</script>"])
@@ -72,7 +72,7 @@ def test_names_are_escaped(name):
 def test_fused_operations_unfold_to_the_same_gradients():
     net, loss = attention_layer()
     seen = look(loss, net)
-    wide = unfolded(look(loss, net))
+    wide = expanded(look(loss, net))
     fused = {"attention", "layer_norm", "linear"}
     assert fused <= {step.op.name for step in seen.steps}
     assert fused.isdisjoint(step.op.name for step in wide.steps)
@@ -82,8 +82,10 @@ def test_fused_operations_unfold_to_the_same_gradients():
         total = sum(share.sent.astype(float) for share in leaf.shares)
         assert total == pytest.approx(leaf.tensor.grad.numpy(), rel=1e-4, abs=1e-6)
     assert len({step.name for step in wide.steps}) == len(wide.steps)
-    place = {step: i for i, step in enumerate(wide.walked)}  # each after all that read its result
-    assert all(place[reader] < place[step] for step in wide.walked for reader in step.consumers if reader in place)
+    position = {step: i for i, step in enumerate(wide.walked)}  # each after all that read its result
+    assert all(
+        position[reader] < position[step] for step in wide.walked for reader in step.consumers if reader in position
+    )
     sources = {a.source for step in wide.steps for a in step.arguments if a.source is not None}
     assert sources <= {*wide.steps, *wide.leaves}  # nothing hangs in the air
 
@@ -104,7 +106,7 @@ def test_wrong_definition_shows_when_unfolded():
 
     x = tt.tensor(3.0, requires_grad=True)
     assert look(careless(x)).leaves[0].gradient == 6
-    assert sum(share.sent for share in unfolded(look(careless(x))).leaves[0].shares) == 27
+    assert sum(share.sent for share in expanded(look(careless(x))).leaves[0].shares) == 27
 
 
 def test_unfolding_changes_nothing():
@@ -138,7 +140,7 @@ def test_missing_graphviz_is_named(monkeypatch):
         draw(t["y"]).svg  # noqa: B018
 
 
-def test_refusals():
+def test_wrong_tensors_raise():
     t = chain()
     t["y"].backward()
     with pytest.raises(RuntimeError, match=r"draw: this part of the tape \(exp\) was freed"):
@@ -150,11 +152,11 @@ def test_boxes_do_not_overlap_and_lines_lead_down():
     keys = list(range(60))
     edges = [(i, int(rng.integers(i + 1, min(i + 6, 60)))) for i in keys[:-1] for _ in range(2)]
     edges += [(i, 59) for i in keys[:-1] if not any(a == i for a, _ in edges)]
-    place = layout({i: Box(float(rng.integers(60, 200)), 50.0) for i in keys}, edges, 59)
-    found = list(place.boxes.values())
-    for i, one in enumerate(found):
-        for other in found[:i]:
+    position = layout({i: Box(float(rng.integers(60, 200)), 50.0) for i in keys}, edges, 59)
+    result = list(position.boxes.values())
+    for i, one in enumerate(result):
+        for other in result[:i]:
             apart = abs(one.x - other.x) >= (one.width + other.width) / 2 - 1e-6
             assert apart or abs(one.y - other.y) >= (one.height + other.height) / 2
-    for (a, b), line in zip(edges, place.lines, strict=True):
-        assert place.boxes[a].y < place.boxes[b].y and line[0][1] < line[-1][1]
+    for (a, b), line in zip(edges, position.lines, strict=True):
+        assert position.boxes[a].y < position.boxes[b].y and line[0][1] < line[-1][1]

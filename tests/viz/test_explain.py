@@ -46,7 +46,7 @@ def model():
     return net, lambda: F.cross_entropy(net(x), target)
 
 
-# ---------------------------------------------------------------------------------------------- what the text says
+# --- What the text says
 
 
 def test_the_text_has_the_numbers_of_backward():
@@ -182,7 +182,7 @@ def test_a_wrong_rule_is_shown_with_its_wrong_number():
     assert "= 10" in right and "15" not in right
 
 
-# ------------------------------------------------------------------------------------------------ nothing is changed
+# --- Nothing is changed
 
 
 def test_explain_changes_nothing():
@@ -245,7 +245,7 @@ def test_value_changed_in_place_is_shown_as_it_was():
     assert step.value == 6
 
 
-# --------------------------------------------------------------------------------------------------------- refusals
+# --- Refusals
 
 
 def test_exact_scalars():
@@ -256,7 +256,7 @@ def test_exact_scalars():
     assert "= [2*x_0, 2*x_1]" in text
 
 
-def test_refusals():
+def test_wrong_tensors_raise():
     t = chain()
     t["y"].backward()
     with pytest.raises(RuntimeError, match=r"explain: this part of the tape \(exp\) was freed by an earlier backward"):
@@ -275,6 +275,6 @@ def test_equations_read_without_latex(name):
     assert not re.search(r"[\\{}]|frac|sqrt", text) and text.count("(") == text.count(")")
 
 
-def test_equations():
+def test_equations_become_text():
     assert plain(r"y = \tfrac12 x \sqrt{2/\pi} \frac{a_i}{b + 1}") == "y = 1/2 x √(2/π) (a_i)/(b + 1)"
     assert plain(r"y_{ij} = e^{x_i}") == "y_ij = e^(x_i)"

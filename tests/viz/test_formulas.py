@@ -6,12 +6,12 @@ import pytest
 import tinytensor as tt
 from tests.viz.formulas import evaluate
 from tinytensor.core.op import OPS
-from tinytensor.tools.typeset import mathml, split
+from tinytensor.display.typeset import mathml, split
 from tinytensor.viz import explain
-from tinytensor.viz.record import Seen
-from tinytensor.viz.seen import rule_of
+from tinytensor.viz.record import BackwardTrace
 from tinytensor.viz.steps import Writer
 from tinytensor.viz.text import rule
+from tinytensor.viz.trace import rule_of
 
 N, K, D = 3, 4, 5
 
@@ -58,8 +58,8 @@ def both(name: str, lines: tuple[str, ...]) -> list[tuple[np.ndarray, np.ndarray
         values["s"] = settings[1]
     elif name.startswith("cross"):
         values |= {"t": settings[0], "s": settings[2], "V": D}
-    found = evaluate(lines, values | (more(values["x"], values["y"]) if more else {}))
-    return [(found[f"d{n}"], x.grad.numpy().squeeze()) for n, x in zip(tensors, inputs, strict=True)]
+    result = evaluate(lines, values | (more(values["x"], values["y"]) if more else {}))
+    return [(result[f"d{n}"], x.grad.numpy().squeeze()) for n, x in zip(tensors, inputs, strict=True)]
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -86,16 +86,16 @@ def test_a_wrong_formula_is_noticed(name, right, wrong):
 
 def calls_of_kernels(op) -> list[str]:
     """The rules of an operation that the page or the text shows as a call of a kernel."""
-    writer, found = Writer(Seen(None, [], []), None), []
+    writer, results = Writer(BackwardTrace(None, [], []), None), []
     for function in filter(None, (op.backward or op.definition, *(() if op.backward else op.rules.values()))):
         shown = rule_of(function, formulas=op.gradient if function is op.backward else ())
         words = "\n".join([writer.rule(shown), *rule(shown)])
-        found += [function.__name__] * any(sign in words for sign in ("launch", "kernels.", "kernel("))
-    return found
+        results += [function.__name__] * any(sign in words for sign in ("launch", "kernels.", "kernel("))
+    return results
 
 
 def test_no_visit_shows_a_call_of_a_kernel():
-    assert {name: found for name, op in OPS.items() if (found := calls_of_kernels(op))} == {}
+    assert {name: result for name, op in OPS.items() if (result := calls_of_kernels(op))} == {}
     assert {name for name, op in OPS.items() if op.backward} == set(CALLS)  # and each has a formula that is evaluated
 
 

@@ -8,9 +8,9 @@ import tinytensor as tt
 from tests.viz.graphs import chain
 from tinytensor import nn
 from tinytensor.viz import explain, look, watch
+from tinytensor.viz.capture import captured
 from tinytensor.viz.drawing import Drawing
 from tinytensor.viz.groups import chain as chain_of
-from tinytensor.viz.watching import watched
 
 
 class Twice(nn.Module):
@@ -42,10 +42,10 @@ def groups_of(seen) -> dict[str, str]:
 
 def test_each_call_of_a_module_is_a_group():
     net, loss = twice()
-    found = groups_of(look(loss, {"net": net}))
-    assert found["net.inner.0"] == "net.inner" and found["net.inner.0₂"] == "net.inner₂"
-    assert found["net.middle"] == "net" and found["net.out"] == "net"
-    assert found[f"#{len(found)}"] == ""  # the sum stands outside
+    result = groups_of(look(loss, {"net": net}))
+    assert result["net.inner.0"] == "net.inner" and result["net.inner.0₂"] == "net.inner₂"
+    assert result["net.middle"] == "net" and result["net.out"] == "net"
+    assert result[f"#{len(result)}"] == ""  # the sum stands outside
 
 
 def test_groups_have_the_names_of_classes_without_the_users():
@@ -142,13 +142,13 @@ def test_a_watched_tape_is_dropped_with_its_result():
             return self.last
 
     gc.collect()
-    before, net = len(watched), Keeps()
+    before, net = len(captured), Keeps()
     with watch():
         net(tt.ones(2, requires_grad=True))
-    assert len(watched) == before + 1
+    assert len(captured) == before + 1
     del net  # and with it the result, which it holds
     gc.collect()
-    assert len(watched) == before
+    assert len(captured) == before
 
 
 def test_a_view_with_a_variable_is_read_by_its_name():

@@ -7,11 +7,11 @@ from base64 import b64decode
 
 import numpy as np
 import pytest
-from browser import chromium
 from IPython.core.formatters import DisplayFormatter
 from PIL import Image
 
 import tinytensor as tt
+from tests.tools.browser import chromium
 from tinytensor.symbolic import symbols
 from tinytensor.viz.notebook import CELL
 
@@ -23,8 +23,8 @@ def picture(html: str) -> np.ndarray:
     return opacity.reshape(opacity.shape[0] // CELL, CELL, -1, CELL).transpose(0, 2, 1, 3)
 
 
-def cells(html: str, kind: str = "td") -> list[str]:
-    return re.findall(rf"<{kind}[^>]*>([^<]*)</{kind}>", html)
+def cells(html: str, category: str = "td") -> list[str]:
+    return re.findall(rf"<{category}[^>]*>([^<]*)</{category}>", html)
 
 
 def test_notebook_shows_html_beside_the_text():

@@ -10,7 +10,7 @@ from matplotlib.colors import to_rgb
 from PIL import Image
 
 import tinytensor as tt
-from tinytensor.cpython.distribution import install
+from tinytensor.platform.distribution import install
 from tinytensor.viz import plots
 
 ROWS = [{"step": i, "loss": 3 / (i + 1), "heldout_loss": 1.0 if i % 2 else None} for i in range(6)]
@@ -98,22 +98,22 @@ BLIND = {
 }
 
 
-def seen(colour: str, kind: str) -> np.ndarray:
+def seen(colour: str, category: str) -> np.ndarray:
     rgb = np.array(to_rgb(colour))
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-    return np.clip(np.array(BLIND[kind]) @ linear, 0, 1) ** (1 / 2.2)
+    return np.clip(np.array(BLIND[category]) @ linear, 0, 1) ** (1 / 2.2)
 
 
-def nearest(colours, kind: str) -> float:
+def nearest(colours, category: str) -> float:
     """How far apart the two most similar colours are, from 0 (the same) to the root of 3 (black and white)."""
-    each = [seen(colour, kind) for colour in colours]
+    each = [seen(colour, category) for colour in colours]
     return min(float(np.linalg.norm(a - b)) for i, a in enumerate(each) for b in each[:i])
 
 
-@pytest.mark.parametrize("kind", BLIND)
-def test_colours_can_be_told_apart(kind):
-    assert nearest(plots.COLOURS, kind) > 0.1
-    assert nearest([f"C{i}" for i in range(7)], kind) < 0.1  # what matplotlib takes otherwise
+@pytest.mark.parametrize("category", BLIND)
+def test_colours_can_be_told_apart(category):
+    assert nearest(plots.COLOURS, category) > 0.1
+    assert nearest([f"C{i}" for i in range(7)], category) < 0.1  # what matplotlib takes otherwise
 
 
 def test_lines_differ_without_colours():

@@ -15,12 +15,12 @@ import tinytensor.nn.functional as F
 from tests.viz.pages import WORDS, Page, _browser, attention_layer, data_of, watched_chain  # noqa: F401
 from tinytensor import nn
 from tinytensor.core.op import OPS
-from tinytensor.cpython.distribution import install
-from tinytensor.tools.typeset import mathml, rule_as_latex, split
+from tinytensor.display.typeset import mathml, rule_as_latex, split
+from tinytensor.platform.distribution import install
 from tinytensor.viz import walkthrough, watch
 from tinytensor.viz.arrays import as_json
 
-# --------------------------------------------------------------------------------------------- what stands in the file
+# --- What stands in the file
 
 
 def test_page_has_a_step_for_each_node_and_an_end(tmp_path):
@@ -53,9 +53,9 @@ def test_large_arrays_are_pictures_and_small_ones_numbers():
     assert as_json(np.array([[1.5, np.nan]]))["numbers"] == [["1.5", "nan"]]
     array = np.linspace(-2, 1, 200 * 100).reshape(200, 100)
     array[0, 0] = np.nan
-    found = as_json(array)
-    assert (found["rows"], found["columns"]) == (64, 64) and "64 of 200 rows and 64 of 100 columns" in found["text"]
-    picture = np.frombuffer(base64.b64decode(found["heat"]), np.uint8)
+    result = as_json(array)
+    assert (result["rows"], result["columns"]) == (64, 64) and "64 of 200 rows and 64 of 100 columns" in result["text"]
+    picture = np.frombuffer(base64.b64decode(result["heat"]), np.uint8)
     assert picture[0] == 0 and picture[1] == 1 and picture[-1] == 191  # NaN; the lowest; half of the largest
 
 
@@ -76,7 +76,7 @@ def test_a_wrong_rule_is_shown_with_its_wrong_number(tmp_path):
     assert [["10"]] not in [array["numbers"] for array in data["arrays"]]
 
 
-def test_refusals(tmp_path):
+def test_wrong_tensors_raise(tmp_path):
     t = watched_chain()
     t["y"].backward()
     with pytest.raises(RuntimeError, match=r"walkthrough: this part of the tape \(exp\) was freed"):
@@ -100,7 +100,7 @@ def test_missing_library_is_named(tmp_path, monkeypatch):
         walkthrough(watched_chain()["y"], tmp_path / "page.html")
 
 
-# ------------------------------------------------------------------------------------------------------- typesetting
+# --- Typesetting
 
 
 @pytest.mark.parametrize("name", OPS)
@@ -136,22 +136,22 @@ def test_words_are_told_from_symbols():
     ],
 )
 def test_rules_as_mathematics(code, latex):
-    found = rule_as_latex(f"def grad_x(g, x):\n    {code}")
-    assert found == (None if latex is None else rf"\frac{{\partial L}}{{\partial x}} = {latex}")
-    assert latex is None or "merror" not in mathml(found)
+    actual = rule_as_latex(f"def grad_x(g, x):\n    {code}")
+    assert actual == (None if latex is None else rf"\frac{{\partial L}}{{\partial x}} = {latex}")
+    assert latex is None or "merror" not in mathml(actual)
 
 
 def test_every_rule_of_the_engine_is_typeset_or_left_as_code():
     typeset = [
-        found
+        result
         for op in OPS.values()
         for rule in op.rules.values()
-        if (found := rule_as_latex(textwrap.dedent(inspect.getsource(rule)))) is not None
+        if (result := rule_as_latex(textwrap.dedent(inspect.getsource(rule)))) is not None
     ]
     assert len(typeset) > 60 and all(mathml(latex) for latex in typeset)
 
 
-# ----------------------------------------------------------------------------------------------------- in a browser
+# --- In a browser
 
 
 def shown_are(shown: dict[str, np.ndarray], parameters: dict[str, np.ndarray]) -> bool:

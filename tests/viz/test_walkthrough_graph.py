@@ -44,9 +44,9 @@ def test_words_stand_where_a_view_turns_rows_and_columns(tmp_path):
         loss = net(x, x, x)[0].square().sum()
     arrays = data_of(walkthrough(loss, tmp_path / "page.html", net, WORDS[:4]))["arrays"]
     words = [(a["words"].get("rows"), a["words"].get("columns")) for a in arrays if "(1, 2, 2, 4)" in a["text"]]
-    assert words and all(found == (None, WORDS) for found in words)  # the keys, turned for the product
+    assert words and all(entry == (None, WORDS) for entry in words)  # the keys, turned for the product
     words = [(a["words"].get("rows"), a["words"].get("columns")) for a in arrays if "(1, 2, 4, 2)" in a["text"]]
-    assert words and all(found == (WORDS, None) for found in words)
+    assert words and all(entry == (WORDS, None) for entry in words)
 
 
 def test_a_group_opens_by_click_and_by_key(browser, tmp_path):

@@ -1,16 +1,16 @@
 """Functions that the core calls and higher rooms provide.
 
 No file of the core imports a higher room. A higher room sets its function here when it is imported. The file
-`tools/on_demand.py` does so for rooms that are loaded at their first use. Without these functions the engine computes,
+`lazy_imports.py` does so for rooms that are loaded at their first use. Without these functions the engine computes,
 but it prints no tensors and proves nothing.
 """
 
 from collections.abc import Callable
 from contextlib import nullcontext
 
-text: Callable  # text(tensor): the text that print() shows (io/printing.py)
+text: Callable  # text(tensor): the text that print() shows (printing.py)
 html: Callable  # html(tensor): the table or picture that a notebook shows (viz/notebook.py)
-documentation: Callable  # documentation(function, docstring): the completed docstring (tools/documentation.py)
+documentation: Callable  # documentation(function, docstring): the completed docstring (docs/documentation.py)
 lift: Callable  # lift(kernel): the kernel's Python source, on exact scalars (symbolic/lifting.py)
 carry_over: Callable  # carry_over(truths, objects): truths whose conditions a proof remembers (symbolic/given.py)
 follow_base: Callable  # follow_base(view): a view's place on the tape after its base was changed (ops/in_place.py)

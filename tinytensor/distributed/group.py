@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.cpython.distribution import install
 from tinytensor.native.driver import set_num_threads, threads
 from tinytensor.ops.generator import default_generator
+from tinytensor.platform.distribution import install
 
 TIMEOUT = timedelta(minutes=30)  # PyTorch's
 PATIENCE = 200  # tests of a request before a waiting rank offers its processor to others
@@ -63,7 +63,7 @@ class Group:
         here.Free()
         return cores, neighbours
 
-    # ------------------------------------------------------------------------------------------------------- messages
+    # --- Messages
 
     def start(self, call: Callable, *buffers: np.ndarray) -> Any:
         """Begin one of MPI's non-blocking calls on contiguous arrays; returns the request that `wait` completes.
@@ -114,7 +114,7 @@ class Group:
         self.wait(self.gather(np.array(own, np.float64), received), "numbers")
         return received.tolist()
 
-    # ------------------------------------------------------------------------------------------------------ the end
+    # --- The end
 
     def watch(self) -> None:
         """From now on an uncaught exception, or an end without `destroy_process_group()`, ends all ranks."""
@@ -125,10 +125,10 @@ class Group:
         sys.excepthook = self.hook
         atexit.unregister(self._left)
 
-    def _failed(self, kind: type[BaseException], error: BaseException, trace) -> None:
-        self.hook(kind, error, trace)
-        why = "was interrupted" if kind is KeyboardInterrupt else f"failed ({kind.__name__})"
-        self.abort(130 if kind is KeyboardInterrupt else 1, f"rank {self.rank} {why}: all ranks are ended")
+    def _failed(self, error_type: type[BaseException], error: BaseException, trace) -> None:
+        self.hook(error_type, error, trace)
+        why = "was interrupted" if error_type is KeyboardInterrupt else f"failed ({error_type.__name__})"
+        self.abort(130 if error_type is KeyboardInterrupt else 1, f"rank {self.rank} {why}: all ranks are ended")
 
     def _left(self) -> None:
         self.abort(
@@ -156,7 +156,7 @@ def group(what: str) -> Group:
     return _group
 
 
-# ------------------------------------------------------------------------------------------------ for the user
+# --- For the user
 
 
 def is_available() -> bool:
@@ -208,17 +208,18 @@ def init_process_group(
         )
     seconds = (TIMEOUT if timeout is None else timeout).total_seconds()
     MPI = _mpi()
-    found = MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size()
-    if (told := launcher_says()) is not None and told[1] != found[1]:
+    actual = MPI.COMM_WORLD.Get_rank(), MPI.COMM_WORLD.Get_size()
+    if (launched := launcher_says()) is not None and launched[1] != actual[1]:
         raise RuntimeError(
-            f"init_process_group: the launcher has started {told[1]} processes, but MPI finds {found[1]} here: mpiexec "
+            f"init_process_group: the launcher has started {launched[1]} processes, but MPI finds {actual[1]} here: "
+            "mpiexec "
             f"and mpi4py belong to different MPIs ({_version(MPI)}); {SAME}"
         )
-    for name, given, is_ in (("rank", rank, found[0]), ("world_size", world_size, found[1])):
-        if given not in (-1, is_):
+    for name, expected, is_ in (("rank", rank, actual[0]), ("world_size", world_size, actual[1])):
+        if expected not in (-1, is_):
             ranks = f"mpiexec -n {world_size if world_size > 0 else 2} python program.py starts ranks"
             advice = "leave it out" if is_mpi_launched() else f"this process was started alone, and {ranks}"
-            raise ValueError(f"init_process_group: {name}={given}, but MPI says {is_}; {advice}")
+            raise ValueError(f"init_process_group: {name}={expected}, but MPI says {is_}; {advice}")
     _group = Group(MPI, seconds)
     _group.watch()
     default_generator.part = _group.rank

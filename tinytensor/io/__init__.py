@@ -1,6 +1,5 @@
-"""Tensors outside the engine: as text, and in files.
+"""Tensors in files.
 
-printing.py       tensors as text
 serialization.py  `save` and `load`, and safetensors files
 pytorch.py        files of PyTorch (.pt, .pth), without PyTorch
 unpickling.py     the few instructions of a pickle that such files need; no code of a file is run

@@ -66,7 +66,7 @@ def widened(raw: np.ndarray, dtype: object) -> np.ndarray:
     return raw.astype(WIDER[str(dtype)]) if str(dtype) in WIDER else raw
 
 
-# ------------------------------------------------------------------------------------------------------------- reading
+# --- Reading
 
 
 def read(file: BinaryIO, size: int, where: str, widen: bool, mapped: str | os.PathLike | None = None) -> Any:
@@ -93,8 +93,8 @@ def _damaged(where: str, error: Exception) -> ValueError:
 class _Storage(Inner):
     """The memory that one or more tensors of a file share."""
 
-    def __init__(self, array: np.ndarray, told: tuple):
-        self.owner, self.told = Tensor.of(array), told
+    def __init__(self, array: np.ndarray, reference: tuple):
+        self.owner, self.reference = Tensor.of(array), reference
 
 
 class _Kind(Inner):
@@ -147,15 +147,20 @@ class _Archive:
         if at != self.entries[name].file_size:
             raise ValueError(f"{name} ends after {at} bytes of {self.entries[name].file_size}")
 
-    def _storage(self, told: Any) -> _Storage:
+    def _storage(self, reference: Any) -> _Storage:
         """The storage that a persistent number ("storage", class, key, place, count of elements) describes."""
-        fits = type(told) is tuple and len(told) == 5 and told[0] == "storage" and isinstance(told[1], _Kind)
-        if not fits or [type(part) for part in told[2:]] != [str, str, int]:
+        fits = (
+            type(reference) is tuple
+            and len(reference) == 5
+            and reference[0] == "storage"
+            and isinstance(reference[1], _Kind)
+        )
+        if not fits or [type(part) for part in reference[2:]] != [str, str, int]:
             raise ValueError("its description of a storage is none of PyTorch's")
-        _, kind, key, _, count = told
+        _, storage_type, key, _, count = reference
         if key not in self.storages:
-            self.storages[key] = _Storage(self._array(kind.dtype, key, count), (kind, count))
-        if self.storages[key].told != (kind, count):
+            self.storages[key] = _Storage(self._array(storage_type.dtype, key, count), (storage_type, count))
+        if self.storages[key].reference != (storage_type, count):
             raise ValueError(f"the storage {key[:100]} is described twice, in different ways")
         return self.storages[key]
 
@@ -226,11 +231,11 @@ def _size(numbers) -> tuple:
     return numbers
 
 
-def _device(kind, index=None) -> device:
+def _device(name, index=None) -> device:
     """`torch.device`, by its name."""
-    if type(kind) is not str or type(index) not in (int, type(None)):
+    if type(name) is not str or type(index) not in (int, type(None)):
         raise ValueError("a device has no name")
-    return device(kind, index)
+    return device(name, index)
 
 
 def _counter(held) -> Counter:
@@ -252,7 +257,7 @@ NAMES: Mapping[str, Any] = {  # those that a file may use; all else is refused
 }
 
 
-# ------------------------------------------------------------------------------------------------------------- writing
+# --- Writing
 
 
 def write(value: Any, file: BinaryIO) -> None:
@@ -263,7 +268,7 @@ def write(value: Any, file: BinaryIO) -> None:
     """
     pickler = _Pickler()
     pickler.collect(value, ())
-    pickler.place()
+    pickler.locate()
     pickler.write(value)
     with zipfile.ZipFile(file, "w") as archive:
         _add(archive, "data.pkl", b"\x80\x02" + bytes(pickler.out) + b".")
@@ -296,7 +301,7 @@ class _Pickler:
         self.out = bytearray()
         self.arrays: dict[int, np.ndarray] = {}  # by the id of the tensor
         self.storages: list[np.ndarray] = []
-        self.places: dict[int, tuple[int, int, np.ndarray]] = {}  # storage, offset in it, the array itself
+        self.locations: dict[int, tuple[int, int, np.ndarray]] = {}  # storage, offset in it, the array itself
         self.memo: dict[int, int] = {}  # tensors that are written already
 
     def collect(self, value: Any, path: tuple) -> None:
@@ -322,7 +327,7 @@ class _Pickler:
         elif value is not None and not isinstance(value, PLAIN):
             raise unsupported(path, value)
 
-    def place(self) -> None:
+    def locate(self) -> None:
         """Give tensors storages: one for those that overlap in memory, else one for each."""
         shared = []  # (address, end, id, array) of arrays that can be described as a part of a storage
         for known, array in self.arrays.items():
@@ -342,15 +347,15 @@ class _Pickler:
                 self._place_alone(group[0][2], first)
                 continue
             for address, _, known, array in group:
-                self.places[known] = len(self.storages), (address - low) // array.itemsize, array
+                self.locations[known] = len(self.storages), (address - low) // array.itemsize, array
             self.storages.append(as_strided(first, ((high - low) // first.itemsize,), (first.itemsize,)))
 
     def _place_alone(self, known: int, array: np.ndarray) -> None:
         array = np.ascontiguousarray(array).reshape(array.shape)
-        self.places[known] = len(self.storages), 0, array
+        self.locations[known] = len(self.storages), 0, array
         self.storages.append(array.reshape(-1))
 
-    # --------------------------------------------------------------------------------------------- the instructions
+    # --- The instructions
 
     def write(self, value: Any) -> None:
         """Add the instructions that make a value."""
@@ -413,7 +418,7 @@ class _Pickler:
         if id(value) in self.memo:
             self.out += struct.pack("<cI", b"j", self.memo[id(value)])
             return
-        number, offset, array = self.places[id(value)]
+        number, offset, array = self.locations[id(value)]
         self._name("torch._utils _rebuild_tensor_v2")
         self.out += b"(("
         self.write("storage")

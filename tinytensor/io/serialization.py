@@ -23,10 +23,10 @@ from tinytensor.core.devices import check_device, device
 from tinytensor.core.dtype_objects import DType, named
 from tinytensor.core.dtypes import bool_, float32, float64, int32, int64, uint8
 from tinytensor.core.tensor import Tensor
-from tinytensor.cpython.systems import sync_directory
 from tinytensor.io import pytorch
 from tinytensor.io.pytorch import WIDER, widened
 from tinytensor.io.values import DEEPEST, check_depth, named_place, unsupported
+from tinytensor.platform.operating_system import sync_directory
 
 # the format's names of the dtypes that tensors have
 STORED = {"F32": float32, "F64": float64, "U8": uint8, "I32": int32, "I64": int64, "BOOL": bool_}
@@ -48,11 +48,11 @@ def save_file(
         array = value.detach()._values("save_file")
         if array.dtype == object:
             raise TypeError(f"save_file: {name} holds exact scalars; only numbers can be stored")
-        place = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype)
-        if array.size and place in owner:
-            tied[name] = owner[place]
+        memory = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype)
+        if array.size and memory in owner:
+            tied[name] = owner[memory]
         else:
-            owner[place] = name
+            owner[memory] = name
             arrays[name] = array
     extra = dict(metadata or {}) | ({TIED: json.dumps(tied)} if tied else {})
     with atomically(Path(path)) as file:
@@ -68,8 +68,8 @@ def _write(file: BinaryIO, arrays: Mapping[str, np.ndarray], metadata: Mapping[s
     names, at = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name)), 0
     for name in names:
         array = arrays[name]
-        places = [at, at := at + array.nbytes]
-        header[name] = {"dtype": LETTERS[array.dtype], "shape": list(array.shape), "data_offsets": places}
+        offsets = [at, at := at + array.nbytes]
+        header[name] = {"dtype": LETTERS[array.dtype], "shape": list(array.shape), "data_offsets": offsets}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     file.write(len(text).to_bytes(8, "little") + text)
@@ -110,8 +110,8 @@ class Stored:
         entry = self.entries[name]
         stored, (begin, end) = entry["dtype"], entry["data_offsets"]
         check_stored(f"{self.what}: {name} in {self.path}", stored, widen)
-        kind = _numpy_dtype(stored)
-        array = np.fromfile(self.path, kind, (end - begin) // kind.itemsize, offset=self.begin + begin)
+        dtype = _numpy_dtype(stored)
+        array = np.fromfile(self.path, dtype, (end - begin) // dtype.itemsize, offset=self.begin + begin)
         return widened(array.reshape(entry["shape"]), NARROW.get(stored))
 
 
@@ -129,14 +129,14 @@ def check_stored(where: str, stored: str, widen: bool) -> None:
         raise TypeError(f"{where} is stored as {stored}; expected {', '.join(STORED)}")
 
 
-def _with_tied(tensors: dict[str, Tensor], told: str, where: str) -> dict[str, Tensor]:
+def _with_tied(tensors: dict[str, Tensor], text: str, where: str) -> dict[str, Tensor]:
     """The tensors, with the names that share one of them added: `told` is the JSON that lists these."""
     try:
-        tied = json.loads(told)
+        tied = json.loads(text)
     except (ValueError, RecursionError):
-        tied = told
+        tied = text
     if not isinstance(tied, dict):
-        raise ValueError(f"{where} says that {told[:100]!r} is tied; expected names and their owners' names")
+        raise ValueError(f"{where} says that {text[:100]!r} is tied; expected names and their owners' names")
     for name, owner in tied.items():
         if name in tensors or owner not in tensors:
             raise ValueError(f"{where} ties {name} to {owner}: expected a name without a value, and one with")
@@ -160,7 +160,7 @@ def opened(path: str | os.PathLike, what: str) -> Iterator[Any]:
         raise ValueError(f"{what}: {path} is not a safetensors file ({error})") from None
 
 
-# ------------------------------------------------------------------------------------------------ save and load
+# --- Save and load
 
 FORM = "tinytensor.form"  # the entry of the metadata that describes the lists and values around the tensors
 PYTORCH = (".pt", ".pth")  # files of these names get PyTorch's format
@@ -193,20 +193,20 @@ def _form(value: Any, path: tuple, arrays: dict[str, np.ndarray], owner: dict) -
         array = value.detach()._values("save") if isinstance(value, Tensor) else value
         if array.dtype not in STORED.values():
             raise TypeError(f"save: {where} holds {array.dtype}; expected {', '.join(map(str, STORED.values()))}")
-        place = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype)
-        name = owner.get(place) if array.size else None
+        memory = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype)
+        name = owner.get(memory) if array.size else None
         if name is None:
             name = where
             while name in arrays:  # {"a.b": x, "a": {"b": y}}
                 name += "_"
             arrays[name] = np.ascontiguousarray(array).reshape(array.shape)
-            owner[place] = name
-        kind = "array" if isinstance(value, np.ndarray) else "leaf" if value.requires_grad else "tensor"
-        return {kind: name}
+            owner[memory] = name
+        tag = "array" if isinstance(value, np.ndarray) else "leaf" if value.requires_grad else "tensor"
+        return {tag: name}
     if isinstance(value, Mapping):
-        kind = "OrderedDict" if isinstance(value, OrderedDict) else "dict"
+        tag = "OrderedDict" if isinstance(value, OrderedDict) else "dict"
         pairs = [(_form(k, (*path, k), {}, {}), _form(v, (*path, k), arrays, owner)) for k, v in value.items()]
-        return {kind: pairs}
+        return {tag: pairs}
     if isinstance(value, list | tuple):
         return {type(value).__name__: [_form(v, (*path, i), arrays, owner) for i, v in enumerate(value)]}
     if isinstance(value, device | DType | np.dtype):
@@ -236,10 +236,10 @@ def load(
     With `mmap` the tensors of PyTorch's file at a path stay in it, and take memory only where they are read.
     Everything is on the CPU; a `map_location` that names another device raises RuntimeError.
     """
-    places = map_location.values() if isinstance(map_location, Mapping) else [map_location]
-    for place in places:
-        if not callable(place) or isinstance(place, str):
-            check_device(place, "load", "cpu")
+    locations = map_location.values() if isinstance(map_location, Mapping) else [map_location]
+    for location in locations:
+        if not callable(location) or isinstance(location, str):
+            check_device(location, "load", "cpu")
     where = getattr(f, "name", "the file") if hasattr(f, "read") else os.fspath(f)
     with nullcontext(f) if hasattr(f, "read") else Path(f).open("rb") as file:
         begun = file.read(9)
@@ -257,12 +257,12 @@ def load(
             )
         content = begun + file.read()
     try:
-        found = dict(deserialize(content))
+        tensors_by_name = dict(deserialize(content))
         metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__", {})
     except (SafetensorError, ValueError) as error:
         raise ValueError(f"load: {where} is not a safetensors file ({error})") from None
     arrays = {}
-    for name, entry in found.items():
+    for name, entry in tensors_by_name.items():
         stored = entry["dtype"]
         check_stored(f"load: {name} in {where}", stored, widen)
         raw = np.frombuffer(entry["data"], _numpy_dtype(stored)).reshape(entry["shape"])
@@ -284,20 +284,20 @@ def _value(form: Any, tensors: dict, depth: int) -> Any:
         if isinstance(form, list):
             raise ValueError("a list stands where a kind is expected")
         return form
-    ((kind, held),) = form.items()
-    if kind in ("tensor", "array"):
-        return tensors[held] if kind == "tensor" else tensors[held].numpy()
-    if kind == "leaf":  # the same memory may also be stored as a tensor that does not require grad
-        return tensors.setdefault((kind, held), tensors[held].detach().requires_grad_())
-    if kind in ("dict", "OrderedDict", "list", "tuple") and not isinstance(held, list):
-        raise ValueError(f"a {kind} is a list there, not {type(held).__name__}")
-    if kind in ("dict", "OrderedDict"):
+    ((tag, held),) = form.items()
+    if tag in ("tensor", "array"):
+        return tensors[held] if tag == "tensor" else tensors[held].numpy()
+    if tag == "leaf":  # the same memory may also be stored as a tensor that does not require grad
+        return tensors.setdefault((tag, held), tensors[held].detach().requires_grad_())
+    if tag in ("dict", "OrderedDict", "list", "tuple") and not isinstance(held, list):
+        raise ValueError(f"a {tag} is a list there, not {type(held).__name__}")
+    if tag in ("dict", "OrderedDict"):
         pairs = [(_value(k, tensors, depth + 1), _value(v, tensors, depth + 1)) for k, v in held]
-        return dict(pairs) if kind == "dict" else OrderedDict(pairs)
-    if kind in ("list", "tuple"):
+        return dict(pairs) if tag == "dict" else OrderedDict(pairs)
+    if tag in ("list", "tuple"):
         values = [_value(v, tensors, depth + 1) for v in held]
-        return values if kind == "list" else tuple(values)
-    return {"device": device, "dtype": lambda name: named(np.dtype(name))}[kind](held)
+        return values if tag == "list" else tuple(values)
+    return {"device": device, "dtype": lambda name: named(np.dtype(name))}[tag](held)
 
 
 def write_atomically(path: Path, content: bytes) -> None:

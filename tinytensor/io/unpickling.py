@@ -56,7 +56,7 @@ class _Machine:
         _check_result(value)
         return value
 
-    # --------------------------------------------------------------------------------------------- reading and stack
+    # --- Reading and stack
 
     def take(self, count: int) -> bytes:
         """The next bytes."""
@@ -88,22 +88,22 @@ class _Machine:
             raise ValueError(f"an instruction before byte {self.at} lacks its value")
         return self.stack.pop()
 
-    def top(self, *kinds: type) -> Any:
+    def top(self, *types: type) -> Any:
         """The value on top, which must be of one of these kinds."""
-        if not self.stack or type(self.stack[-1]) not in kinds:
+        if not self.stack or type(self.stack[-1]) not in types:
             raise ValueError(f"an instruction before byte {self.at} has a value of another kind than it needs")
         return self.stack[-1]
 
     def marked(self) -> list:
         """Pop the values above the last mark, and the mark."""
-        place = next((i for i in range(len(self.stack) - 1, -1, -1) if self.stack[i] is MARK), None)
-        if place is None:
+        mark = next((i for i in range(len(self.stack) - 1, -1, -1) if self.stack[i] is MARK), None)
+        if mark is None:
             raise ValueError(f"an instruction before byte {self.at} lacks its mark")
-        values = self.stack[place + 1 :]
-        del self.stack[place:]
+        values = self.stack[mark + 1 :]
+        del self.stack[mark:]
         return values
 
-    # -------------------------------------------------------------------------------------------------- instructions
+    # --- Instructions
 
     def protocol(self) -> None:
         if (number := self.number("<B")) not in (2, 3, 4, 5):
@@ -122,18 +122,18 @@ class _Machine:
         values = [self.pop() for _ in range(count)]
         self.make(tuple(reversed(values)))
 
-    def put(self, place: int) -> None:
+    def put(self, index: int) -> None:
         """Remember the value on top; pickles number their values in order."""
-        if place > len(self.memo):
-            raise ValueError(f"value {place} is remembered before value {len(self.memo)}")
+        if index > len(self.memo):
+            raise ValueError(f"value {index} is remembered before value {len(self.memo)}")
         value = self.pop()
-        self.memo[place : place + 1] = [value]
+        self.memo[index : index + 1] = [value]
         self.stack.append(value)
 
-    def get(self, place: int) -> None:
-        if place >= len(self.memo):
-            raise ValueError(f"value {place} is used, but only {len(self.memo)} are remembered")
-        self.stack.append(self.memo[place])
+    def get(self, index: int) -> None:
+        if index >= len(self.memo):
+            raise ValueError(f"value {index} is used, but only {len(self.memo)} are remembered")
+        self.stack.append(self.memo[index])
 
     def named(self, module: str, name: str) -> None:
         """A name of a module, which only the table resolves; nothing is imported."""

@@ -21,14 +21,15 @@ def check_depth(path: tuple) -> None:
 
 def unsupported(path: tuple, value: Any) -> TypeError:
     """The error for a value that no file without code holds."""
-    kind = type(value).__name__
-    advice = f"save the vars() of a {kind}"
+    type_name = type(value).__name__
+    advice = f"save the vars() of a {type_name}"
     if hasattr(value, "state_dict"):
         advice = (
-            f"save the state_dict() of this {kind}, and later give it to one that the program has built anew: "
+            f"save the state_dict() of this {type_name}, and later give it to one that the program has built anew: "
             "save(x.state_dict(), path), x.load_state_dict(load(path))"
         )
     return TypeError(
-        f"save: {named_place(path)} is a {kind}; a file without code holds tensors, numbers, text, None, lists, tuples "
+        f"save: {named_place(path)} is a {type_name}; "
+        "a file without code holds tensors, numbers, text, None, lists, tuples "
         f"and dictionaries of them: {advice}"
     )

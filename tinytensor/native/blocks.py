@@ -2,7 +2,7 @@
 
 Python writes one word for each argument: the bits of a number, or the address of an array's object. The rest is native
 code, because every launch needs it, and Python would take longer than a small kernel takes for its work. The layout of
-an array's object is in cpython/object_layout.py.
+an array's object is in platform/object_layout.py.
 """
 
 import struct
@@ -14,9 +14,9 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from tinytensor.cpython.object_layout import DATA, DTYPE, HEAD, NDIM, SIZES, STRIDES, words_at
 from tinytensor.native.compiler import array_at, inlined
 from tinytensor.native.driver import WORD, call, native
+from tinytensor.platform.object_layout import DATA, DTYPE, HEAD, NDIM, SIZES, STRIDES, words_at
 
 SMALL_FORMULA = 8000  # elements of a formula that is one task: 8 microseconds of work
 # The bits of a number, as `struct` names them; a number smaller than a word stands at the word's beginning.

@@ -20,7 +20,7 @@ from numba.core.typed_passes import NativeLowering
 from numba.extending import register_jitable
 from numba.np.arrayobj import make_array, populate_array
 
-from tinytensor.cpython.locks import waits_for
+from tinytensor.platform.locks import waits_for
 
 compiling = threading.RLock()  # held by the thread that compiles: Numba's compiler is not made for two
 for _lock in (global_compiler_lock, compiling):  # a child would inherit Numba's compiler in the middle of its work

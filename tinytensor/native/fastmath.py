@@ -53,7 +53,7 @@ def exp(x):
     r"""Return y = e^x.
 
     float32: relative error at most 8.51e-8 for normal results, 1.01 units in the last place; of denormal results 0.76
-    units (every float32 was checked: `python -m tests.float32`); exp(-inf) = 0, exp(inf) = inf, exp(nan) = nan.
+    units (every float32 was checked: `python -m tests.tools.float32`); exp(-inf) = 0, exp(inf) = inf, exp(nan) = nan.
     """
     return np.exp(x)
 

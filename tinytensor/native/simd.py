@@ -9,7 +9,7 @@ import os
 import llvmlite.binding as llvm
 from numba import config
 
-from tinytensor.cpython.systems import second_cache
+from tinytensor.platform.operating_system import second_cache
 
 _REGISTER = {"avx512": 64, "avx2": 32, "neon": 16, "none": 16}  # bytes ("none": LLVM makes them of smaller ones)
 

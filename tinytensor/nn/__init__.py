@@ -3,6 +3,7 @@
 from tinytensor.nn import functional, init, parallel, utils
 from tinytensor.nn.attention import MultiheadAttention
 from tinytensor.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+from tinytensor.nn.generated import MODULES
 from tinytensor.nn.layers import (
     BatchNorm1d,
     Bilinear,
@@ -24,7 +25,6 @@ from tinytensor.nn.layers import (
 )
 from tinytensor.nn.module import Buffer, Module, Parameter
 from tinytensor.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
-from tinytensor.nn.stateless import MODULES
 from tinytensor.nn.transformer import (
     Transformer,
     TransformerDecoder,

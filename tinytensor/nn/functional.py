@@ -28,7 +28,9 @@ from tinytensor.ops.order import drop
 from tinytensor.ops.shape import cat, stack
 
 # functions that are declared elsewhere: operations (tanh, gelu, softmax, linear ...), activations, losses
-globals().update({place[2:]: function for place, function in APPEARANCES.items() if place.startswith("F.")})
+globals().update(
+    {appearance[2:]: function for appearance, function in APPEARANCES.items() if appearance.startswith("F.")}
+)
 
 
 @appears("nn.ReLU")

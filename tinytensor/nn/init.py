@@ -61,8 +61,8 @@ def trunc_normal_(
         return tensor
     with no_grad():
         while bool((outside := (tensor < a).logical_or(tensor > b)).any()):
-            again = randn(tensor.shape, dtype=tensor.dtype, generator=generator) * std + mean
-            tensor.copy_(again.where(outside, tensor))
+            redrawn = randn(tensor.shape, dtype=tensor.dtype, generator=generator) * std + mean
+            tensor.copy_(redrawn.where(outside, tensor))
     return tensor
 
 

@@ -83,8 +83,8 @@ def cross_entropy(
         input, weight = only_floats(what, input, weight)
         if weight.shape != (V,):
             raise RuntimeError(f"{what}: weight of shape {weight.shape}, but there are {V} classes")
-    kind = target.dtype.kind
-    if kind in "fO":
+    target_kind = target.dtype.kind
+    if target_kind in "fO":
         if ignore_index >= 0:
             raise RuntimeError(
                 f"{what}: ignore_index = {ignore_index} has no meaning where the targets are probabilities"
@@ -96,7 +96,7 @@ def cross_entropy(
             f"{what}: input of shape {shape} needs targets of shape {expected} (class indices), or class "
             f"probabilities of shape {shape}; got {target.shape}"
         )
-    if kind not in "iu":
+    if target_kind not in "iu":
         raise RuntimeError(f"{what}: expected integer class indices or probabilities, got {target.dtype}")
     rows, flat = _classes_last(input), (target if len(shape) == 2 else target.reshape((-1,))).to(int64)
     if weight is None and reduction == "mean":

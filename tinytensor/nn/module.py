@@ -62,9 +62,9 @@ _TAKES = (  # the values that may be assigned to the name of a parameter, a buff
 )
 
 
-def _told(value: Any) -> str:
+def _refusal(value: Any) -> str:
     """The type of a value that came in the place of a module or a parameter, with advice."""
-    theirs = any(str(kind.__module__).startswith("torch.nn.") for kind in type(value).__mro__)
+    theirs = any(str(base.__module__).startswith("torch.nn.") for base in type(value).__mro__)
     advice = ", a module of PyTorch; import it from tinytensor, layers of einops from tinytensor.utils.einops"
     return type(value).__name__ + advice * theirs
 
@@ -116,26 +116,26 @@ class Module:
         construction(cls)
 
     def __init__(self) -> None:
-        place = object.__setattr__
-        place(self, "_parameters", {})
-        place(self, "_buffers", {})
-        place(self, "_transient", set())
-        place(self, "_modules", {})
-        place(self, "_hooks", [])
-        place(self, "_pre_hooks", [])
-        place(self, "_backward_hooks", [])
-        place(self, "training", True)
+        set_attribute = object.__setattr__
+        set_attribute(self, "_parameters", {})
+        set_attribute(self, "_buffers", {})
+        set_attribute(self, "_transient", set())
+        set_attribute(self, "_modules", {})
+        set_attribute(self, "_hooks", [])
+        set_attribute(self, "_pre_hooks", [])
+        set_attribute(self, "_backward_hooks", [])
+        set_attribute(self, "training", True)
 
-    # ------------------------------------------------------------------------------------------- attributes
+    # --- Attributes
 
     def __setattr__(self, name: str, value: Any) -> None:
-        places = self.__dict__.get("_parameters"), self.__dict__.get("_buffers"), self.__dict__.get("_modules")
-        if places[0] is None and isinstance(value, Tensor | Module):
+        registries = self.__dict__.get("_parameters"), self.__dict__.get("_buffers"), self.__dict__.get("_modules")
+        if registries[0] is None and isinstance(value, Tensor | Module):
             raise AttributeError(f"{type(self).__name__}.{name}: call super().__init__() before setting parameters")
-        if places[0] is None:
+        if registries[0] is None:
             return object.__setattr__(self, name, value)
-        parameters, buffers, modules = places
-        kind = (
+        parameters, buffers, modules = registries
+        registry = (
             parameters
             if isinstance(value, Parameter)
             else modules
@@ -144,34 +144,34 @@ class Module:
             if isinstance(value, Buffer) or (isinstance(value, Tensor) and name in buffers)
             else None
         )
-        if kind is None:
-            for place, told in zip(places, _TAKES, strict=True):
-                if name in place:
+        if registry is None:
+            for other, expected in zip(registries, _TAKES, strict=True):
+                if name in other:
                     if value is not None:
-                        raise TypeError(f"{name} is {told}, got {type(value).__name__}")
-                    place[name] = None
+                        raise TypeError(f"{name} is {expected}, got {type(value).__name__}")
+                    other[name] = None
                     return None
             return object.__setattr__(self, name, value)
-        for place in places:
-            if place is not kind:
-                place.pop(name, None)
+        for other in registries:
+            if other is not registry:
+                other.pop(name, None)
         self.__dict__.pop(name, None)
-        kind[name] = value
+        registry[name] = value
         if isinstance(value, Buffer | Parameter | Module):  # a tensor that replaces a buffer is as persistent as that
             (self._transient.discard if getattr(value, "persistent", True) else self._transient.add)(name)
         return None
 
     def __getattr__(self, name: str) -> Any:
-        for place in ("_parameters", "_buffers", "_modules"):
-            found = self.__dict__.get(place, {})
-            if name in found:
-                return found[name]
+        for registry in ("_parameters", "_buffers", "_modules"):
+            entries = self.__dict__.get(registry, {})
+            if name in entries:
+                return entries[name]
         raise provided.missing_name("nn.Module", name, self, f"{type(self).__name__} has no attribute {name!r}")
 
     def __delattr__(self, name: str) -> None:
-        for place in (self._parameters, self._buffers, self._modules):
-            if name in place:
-                del place[name]
+        for registry in (self._parameters, self._buffers, self._modules):
+            if name in registry:
+                del registry[name]
                 self._transient.discard(name)
                 return
         object.__delattr__(self, name)
@@ -179,17 +179,17 @@ class Module:
     def __dir__(self):
         return [*super().__dir__(), *self._parameters, *self._buffers, *self._modules]
 
-    def _check_name(self, name: str, place: str, value: Any, expected: type) -> None:
+    def _check_name(self, name: str, registry: str, value: Any, expected: type) -> None:
         """Raise for a name or a value that can't be registered."""
         what = f"{type(self).__name__}: {name!r}"
-        if place not in self.__dict__:
+        if registry not in self.__dict__:
             raise AttributeError(f"{what}: call super().__init__() before registering anything")
         if not name or "." in name:
             raise KeyError(f"{what} can't be a name in a module: it must not be empty, and dots separate modules")
-        if name not in self.__dict__[place] and hasattr(self, name):
+        if name not in self.__dict__[registry] and hasattr(self, name):
             raise KeyError(f"{what} is an attribute already; choose another name")
         if value is not None and not isinstance(value, expected):
-            raise TypeError(f"{what}: expected a {expected.__name__} or None, got {_told(value)}")
+            raise TypeError(f"{what}: expected a {expected.__name__} or None, got {_refusal(value)}")
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Like setting an attribute; None keeps the name for a parameter that is left out."""
@@ -233,7 +233,7 @@ class Module:
         self._backward_hooks.append(hook)
         return HookHandle(self._backward_hooks, hook)
 
-    # ---------------------------------------------------------------------------------------- calling
+    # --- Calling
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the module's result; a subclass defines it, otherwise NotImplementedError."""
@@ -257,16 +257,16 @@ class Module:
 
     def _makeup(self) -> tuple:
         """The attributes that decide which launches a call makes, apart from the values of tensors."""
-        places = self._parameters, self._buffers, self._modules
+        registries = self._parameters, self._buffers, self._modules
         return (
             self.training,
-            *(value for place in places for value in place.values()),
+            *(value for registry in registries for value in registry.values()),
             *self._pre_hooks,
             *self._hooks,
             *self._backward_hooks,
         )
 
-    # ------------------------------------------------------------------------------ walking the tree
+    # --- Walking the tree
 
     def named_modules(self, memo: set | None = None, prefix: str = "") -> Iterator[tuple[str, "Module"]]:
         """This module and all below it, each once, with their dotted names."""
@@ -292,10 +292,10 @@ class Module:
         """The modules directly below this one."""
         return (m for _, m in self.named_children())
 
-    def _named(self, place: str, recurse: bool, prefix: str, remove_duplicate: bool):
+    def _named(self, registry: str, recurse: bool, prefix: str, remove_duplicate: bool):
         seen = set()
         for module_name, module in self.named_modules(prefix=prefix) if recurse else [(prefix, self)]:
-            for name, value in module.__dict__[place].items():
+            for name, value in module.__dict__[registry].items():
                 if value is None or (remove_duplicate and id(value) in seen):
                     continue
                 seen.add(id(value))
@@ -332,7 +332,7 @@ class Module:
         """The number of trained numbers (a SymPy expression if sizes are symbols)."""
         return sum(p.numel() for p in self.parameters())
 
-    # ------------------------------------------------------------------------------------------- state
+    # --- State
 
     def train(self, mode: bool = True) -> Self:
         """Switch to training (dropout acts); returns the module."""
@@ -367,8 +367,8 @@ class Module:
 
     def _convert(self, change: Callable[[Tensor], Tensor]) -> Self:
         for module in self.modules():
-            for place in (module._parameters, module._buffers):
-                for value in place.values():
+            for registry in (module._parameters, module._buffers):
+                for value in registry.values():
                     if value is not None:
                         value.data = change(value.data)
                         if value.grad is not None:
@@ -409,8 +409,8 @@ class Module:
         """Parameters and persistent buffers under their dotted names, sharing memory, and extra state."""
         entries = OrderedDict()
         for name, module in self._named_modules_with_duplicates(prefix):
-            for place in (module._parameters, module._buffers):
-                for key, value in place.items():
+            for registry in (module._parameters, module._buffers):
+                for key, value in registry.items():
                     if value is not None and key not in module._transient:
                         entries[f"{name}.{key}" if name else key] = value.detach()
         return entries | {key: module.get_extra_state() for key, module in self._with_extra_state(prefix)}
@@ -454,7 +454,7 @@ class Module:
     def _on_meta(self) -> bool:
         return any(t.device == "meta" for t in (*self.parameters(), *self.buffers()))
 
-    # ------------------------------------------------------------------------------------------- printing
+    # --- Printing
 
     def extra_repr(self) -> str:
         """The settings between the parentheses of the module's repr."""

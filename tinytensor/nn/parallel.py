@@ -87,10 +87,10 @@ class _Reducer:
             self.walking = True
             at_end(self._finish)
         bucket = self.bucket_of[p]
-        grad, found = bucket.grads[p], p.held_grad()
-        if found is not grad:
+        grad, current = bucket.grads[p], p.held_grad()
+        if current is not grad:
             notice(grad)
-            move(found._data, grad._data)
+            move(current._data, grad._data)
             grad._version.count += 1
             p.grad = grad
         elif self.op is not ReduceOp.AVG:  # a mean is right: the old gradient is equal on all ranks, so it stays

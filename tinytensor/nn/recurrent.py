@@ -17,7 +17,7 @@ from tinytensor.ops.fused import linear
 from tinytensor.ops.index import index_select
 from tinytensor.ops.shape import cat, chunk, stack, transpose
 
-# --------------------------------------------------------------------------------------------- one step of each kind
+# --- One step of each kind
 
 
 class _Steps:
@@ -78,7 +78,7 @@ def _uniform(module: Module) -> None:
         init.uniform_(p, -bound, bound)
 
 
-# -------------------------------------------------------------------------------------------------------------- cells
+# --- Cells
 
 
 class _Cell(_Steps, Module):
@@ -116,14 +116,14 @@ def _state(what: str, hx, states: int, expected: tuple, like: Tensor) -> tuple[T
     """The state to start from, as a tuple: zeros unless it is given."""
     if hx is None:
         return tuple(zeros(expected, dtype=like.dtype) for _ in range(states))
-    given = tuple(hx) if states > 1 and isinstance(hx, tuple | list) else (hx,)
+    states_passed = tuple(hx) if states > 1 and isinstance(hx, tuple | list) else (hx,)
     names = "a tuple (h, c) of tensors" if states > 1 else "a tensor h"
-    if len(given) != states or not all(isinstance(h, Tensor) for h in given):
+    if len(states_passed) != states or not all(isinstance(h, Tensor) for h in states_passed):
         raise TypeError(f"{what}: the state must be {names}, got {type(hx).__name__}")
-    for h in given:
+    for h in states_passed:
         if h.shape != expected:
             raise RuntimeError(f"{what}: a state of shape {h.shape}, expected {expected} for input {like.shape}")
-    return given
+    return states_passed
 
 
 class RNNCell(_PlainSteps, _Cell):
@@ -150,7 +150,7 @@ class GRUCell(_GRUSteps, _Cell):
     """h' between h and a new state n; the gates are in the order r, z, n."""
 
 
-# ------------------------------------------------------------------------------------------------------------- layers
+# --- Layers
 
 
 class _Recurrent(_Steps, Module):

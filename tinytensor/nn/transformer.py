@@ -206,8 +206,8 @@ class Transformer(Module):
         where = {"device": device, "dtype": dtype}
         settings = d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias
 
-        def stack(kind: type, layer: type, n: int) -> Module:
-            return kind(layer(*settings, **where), n, LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **where))
+        def stack(cls: type, layer: type, n: int) -> Module:
+            return cls(layer(*settings, **where), n, LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **where))
 
         self.encoder = custom_encoder or stack(TransformerEncoder, TransformerEncoderLayer, num_encoder_layers)
         self.decoder = custom_decoder or stack(TransformerDecoder, TransformerDecoderLayer, num_decoder_layers)

@@ -7,11 +7,26 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.native.fastmath import exp as fast_exp
 from tinytensor.native.fastmath import expm1 as fast_expm1
 from tinytensor.native.fastmath import log1p as fast_log1p
-from tinytensor.ops.arguments import dimension
-from tinytensor.ops.elementwise import absolute, clamp, exp, logical_or, sigmoid, tanh, where
+from tinytensor.ops.arguments import (
+    dimension,
+    refuse_only_bools,
+    tensor_of_dtype,
+)
+from tinytensor.ops.elementwise import (
+    absolute,
+    clamp,
+    exp,
+    logical_or,
+    sigmoid,
+    tanh,
+    where,
+)
 from tinytensor.ops.fused import softmax
-from tinytensor.ops.in_place import in_place
-from tinytensor.ops.shape import chunk, reshape
+from tinytensor.ops.in_place import copy_, in_place
+from tinytensor.ops.shape import (
+    chunk,
+    reshape,
+)
 
 
 @op
@@ -186,3 +201,26 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
         raise RuntimeError(f"glu: dimension {dim} of shape {input.shape} must have an even size, to be halved")
     a, b = chunk(input, 2, dim)
     return a * sigmoid(b)
+
+
+@appears("threshold F.threshold")
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """y = the value where x <= threshold, else x, which may be NaN."""
+    refuse_only_bools("threshold", input.dtype)
+    y = where(input <= threshold, tensor_of_dtype(value, input.dtype), input)
+    return copy_(input, y) if inplace else y
+
+
+@appears("F.hardshrink nn.Hardshrink")
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    r"""y = x where |x| > \lambda, else 0."""
+    only_floats("hardshrink", input)
+    return where((input >= -lambd).logical_and(input <= lambd), 0, input)
+
+
+@appears("F.softshrink nn.Softshrink")
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    r"""y = x - \lambda where x > \lambda, x + \lambda where x < -\lambda, else 0."""
+    only_floats("softshrink", input)
+    nothing = (input >= -lambd).logical_and(input <= lambd)
+    return where(nothing, 0, where(input > 0, input - lambd, input + lambd))

@@ -6,6 +6,7 @@ function is wrapped by `public`. The wrapper checks nothing while calls succeed;
 arguments with the parameters' annotations, and names the one that does not fit.
 """
 
+import dis
 import functools
 import inspect
 import types
@@ -21,7 +22,6 @@ from tinytensor.core.keywords import own_names
 from tinytensor.core.op import OPS
 from tinytensor.core.registry import APPEARANCES
 from tinytensor.core.tensor import Tensor
-from tinytensor.cpython.bytecode import stopped_at_raise
 from tinytensor.native.entries import is_ours
 
 _WORDS = {
@@ -50,71 +50,76 @@ def public(function: Callable, name: str = "", always: bool = False) -> Callable
     name = name or function.__name__
 
     @functools.wraps(function, updated=())
-    def handed_out(*args, **kwargs):
+    def wrapper(*args, **kwargs):
         try:
             return function(*args, **kwargs)
         except Exception as error:
             if isinstance(error, provided.NeedsValues):  # inside vmap: for each example it has values
-                return provided.for_each_example(handed_out, args, kwargs, name)
-            again = own_names(function, name, args, kwargs) if isinstance(error, TypeError) else None
-            again = again or provided.again(args, kwargs)
-            if again is None:
+                return provided.for_each_example(wrapper, args, kwargs, name)
+            converted = own_names(function, name, args, kwargs) if isinstance(error, TypeError) else None
+            converted = converted or provided.again(args, kwargs)
+            if converted is None:
                 # a base class's constructor, whose error begins with the class of the object, raised what it meant
                 others = always and str(error).partition(": ")[0] not in (name, *(type(a).__name__ for a in args[:1]))
                 reason = _reason(function, args, kwargs, error) if others or _is_unforeseen(error) else None
                 if reason is None:
-                    _tell_of(function, name, error)
+                    _prefix_error(function, name, error)
                     raise
-                refusal = next((kind for kind in (MemoryError, OverflowError) if isinstance(error, kind)), TypeError)
+                refusal = next(
+                    (error_type for error_type in (MemoryError, OverflowError) if isinstance(error, error_type)),
+                    TypeError,
+                )
                 raise refusal(f"{name}: {reason}") from None
-        return handed_out(*again[0], **again[1])
+        return wrapper(*converted[0], **converted[1])
 
-    return handed_out
+    return wrapper
 
 
-def public_as(place: str, function: Callable, told: str = "") -> Callable:
+def public_as(path: str, function: Callable, name: str = "") -> Callable:
     """The function as it is public at a place, "tinytensor.nn.functional.gelu" say; errors say `told`, or "gelu"."""
-    return named(place, public(function, told or place.rpartition(".")[2]))
+    return named(path, public(function, name or path.rpartition(".")[2]))
 
 
-def named(place: str, function: Callable) -> Callable:
+def named(path: str, function: Callable) -> Callable:
     """The function, with the names of the place where it is public: pickle writes them, and looks there for it."""
-    function.__module__, _, function.__name__ = place.rpartition(".")
+    function.__module__, _, function.__name__ = path.rpartition(".")
     function.__qualname__ = function.__name__
     if function.__module__ == "Tensor":
-        function.__module__, function.__qualname__ = Tensor.__module__, place
+        function.__module__, function.__qualname__ = Tensor.__module__, path
     return function
 
 
 @functools.cache
 def _names(function: Callable | None = None) -> frozenset[str]:
     """The public names of a function of the engine; without a function, those of all operations."""
-    places = [place for place, found in APPEARANCES.items() if function is None or found is function]
-    places += OPS if function is None else ()
-    return frozenset({place.rpartition(".")[2].rstrip("_") for place in places})
+    appearances = [
+        appearance for appearance, declared in APPEARANCES.items() if function is None or declared is function
+    ]
+    appearances += OPS if function is None else ()
+    return frozenset({appearance.rpartition(".")[2].rstrip("_") for appearance in appearances})
 
 
-def _tell_of(function: Callable, name: str, error: Exception) -> None:
+def _prefix_error(function: Callable, name: str, error: Exception) -> None:
     """Make an error begin with the function that was called, not with an operation inside it.
 
     A caller of leaky_relu knows no operation "sloped". Exceptions of a user's own code stay as they are.
     """
-    told, colon, rest = str(error).partition(": ")
+    prefix, colon, rest = str(error).partition(": ")
     name = name.rstrip("_")
     if f"Tensor.__{name}__" in APPEARANCES:  # an operator, which has no name in the caller's code
         return
-    if colon and told in _names() - _names(function) - {name} and not _is_unforeseen(error):
+    if colon and prefix in _names() - _names(function) - {name} and not _is_unforeseen(error):
         error.args = (f"{name}: {rest}", *error.args[1:])
 
 
-def construction(kind: type) -> None:
+def construction(cls: type) -> None:
     """Make the constructor of one of our classes name wrong arguments as functions do, under the name of the class.
 
     A layer is made of other layers, whose errors would name arguments that the caller does not know. Base classes call
     this for classes derived from them; a user's class stays as it was written.
     """
-    if is_ours(kind) and not kind.__name__.startswith("_"):
-        kind.__init__ = public(inspect.unwrap(kind.__init__), kind.__name__, always=True)
+    if is_ours(cls) and not cls.__name__.startswith("_"):
+        cls.__init__ = public(inspect.unwrap(cls.__init__), cls.__name__, always=True)
 
 
 def _is_unforeseen(error: Exception) -> bool:
@@ -128,7 +133,7 @@ def _is_unforeseen(error: Exception) -> bool:
         package = trace.tb_frame.f_globals.get("__name__", "tinytensor").partition(".")[0]  # a lifted kernel has none
         if package not in _INSIDE:
             return False
-    return not (package == "tinytensor" and stopped_at_raise(trace))
+    return not (package == "tinytensor" and _stopped_at_raise(trace))
 
 
 def _reason(function: Callable, args: tuple, kwargs: dict, error: Exception) -> str | None:
@@ -140,17 +145,17 @@ def _reason(function: Callable, args: tuple, kwargs: dict, error: Exception) -> 
         own = [p for p in signature.parameters.values() if p.name != "self"]
         taken = [p.replace(annotation=inspect.Parameter.empty) for p in own]
         return f"{unbound}; expected {inspect.Signature(taken)}"
-    given = []
+    passed = []
     for name, value in bound.arguments.items():
         several = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
-        given += [(name, v, signature.parameters[name].annotation) for v in (value if several else (value,))]
+        passed += [(name, v, signature.parameters[name].annotation) for v in (value if several else (value,))]
     foreseen = not _is_unforeseen(error)
-    for name, value, annotation in given:
+    for name, value, annotation in passed:
         if foreseen and hasattr(value, "free_symbols"):  # a SymPy size of "meta": its error has said so
             continue
         if not _fits(value, annotation):
             return f"{name} is {shown(value)}; expected {_words(annotation)}{_advice(value, annotation)}"
-    for name, value, _ in given:
+    for name, value, _ in passed:
         too_large = isinstance(error, OverflowError) or str(error).startswith("Maximum allowed")  # NumPy's, of a size
         if too_large and _is_huge(value):
             return f"{name} is {shown(value)}, which is too large"
@@ -164,14 +169,16 @@ def _fits(value, annotation) -> bool:
         return True
     if origin in (typing.Union, types.UnionType):
         return any(_fits(value, a) for a in inner)
-    kind = origin or annotation
-    if kind is None or not isinstance(kind, type):
-        return value is kind or not isinstance(kind, type | None)
-    if kind is Sequence and isinstance(value, str | bytes):
+    expected_type = origin or annotation
+    if expected_type is None or not isinstance(expected_type, type):
+        return value is expected_type or not isinstance(expected_type, type | None)
+    if expected_type is Sequence and isinstance(value, str | bytes):
         return False
-    if not isinstance(value, _NUMBERS.get(kind, kind)) or (isinstance(value, bool) and kind is int):
+    if not isinstance(value, _NUMBERS.get(expected_type, expected_type)) or (
+        isinstance(value, bool) and expected_type is int
+    ):
         return False
-    return not inner or kind is Callable or all(_fits(v, inner[0]) for v in value)
+    return not inner or expected_type is Callable or all(_fits(v, inner[0]) for v in value)
 
 
 def _words(annotation) -> str:
@@ -181,10 +188,10 @@ def _words(annotation) -> str:
         return " or ".join(dict.fromkeys(_words(a) for a in inner))
     if origin is Sequence or annotation is Sequence:
         return "a list or tuple" + (f" (each element {_words(inner[0])})" if inner else "")
-    kind = origin or annotation
-    if not isinstance(kind, type):
-        return str(kind)
-    return _WORDS.get(kind, f"{'an' if kind.__name__[0] in 'AEIO' else 'a'} {kind.__name__}")
+    expected_type = origin or annotation
+    if not isinstance(expected_type, type):
+        return str(expected_type)
+    return _WORDS.get(expected_type, f"{'an' if expected_type.__name__[0] in 'AEIO' else 'a'} {expected_type.__name__}")
 
 
 def _advice(value, annotation) -> str:
@@ -205,9 +212,18 @@ def _is_huge(value) -> bool:
 def shown(value) -> str:
     """A value as a message shows it: short, and with its type if the value does not show it."""
     if isinstance(value, Tensor | np.ndarray):
-        kind = "tensor" if isinstance(value, Tensor) else "NumPy array"
-        return f"a {kind} of shape {value.shape} ({value.dtype})"
+        noun = "tensor" if isinstance(value, Tensor) else "NumPy array"
+        return f"a {noun} of shape {value.shape} ({value.dtype})"
     if value is None or isinstance(value, str | bytes | bool | int | float | complex | list | tuple | dict):
         text = " ".join(repr(value).split()) if isinstance(value, list | tuple | dict) else repr(value)
         return text if len(text) <= 60 else f"{text[:57]}..."
     return f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
+
+
+def _stopped_at_raise(trace: types.TracebackType) -> bool:
+    """Did the frame stop at a raise statement of its own, and not in a function that it called?
+
+    The line is not enough: one line may call a function of NumPy's and raise. The instruction tells which of the two
+    it was.
+    """
+    return trace.tb_frame.f_code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]

@@ -13,7 +13,7 @@ from tinytensor.core.dtypes import CATEGORY, bool_, category, result_type
 from tinytensor.core.promotion import only_floats, stored
 from tinytensor.core.tensor import Tensor
 
-# ------------------------------------------------------------------------------------------------- dimensions and sizes
+# --- Dimensions and sizes
 
 
 def dimension(x: Tensor, dim: int, what: str, extra: int = 0) -> int:
@@ -81,7 +81,7 @@ def sizes_of(args: tuple, what: str) -> tuple[int, ...]:
     return tuple([n if n.__class__ is int else whole_number(n, f"{what}: a number in {tuple(args)}") for n in args])
 
 
-# --------------------------------------------------------------------------------------------------------------- values
+# --- Values
 
 
 def tensor_of_dtype(value: Tensor | float, dtype: np.dtype, what: str = "tensor") -> Tensor:
@@ -127,7 +127,7 @@ def scaled(what: str, value, alpha, dtype: np.dtype):
     return y.to(dtype) if isinstance(y, Tensor) else y
 
 
-# --------------------------------------------------------------------------------------------------------------- dtypes
+# --- Dtypes
 
 
 def refuse_only_bools(what: str, dtype: np.dtype) -> None:

@@ -65,9 +65,9 @@ def _array(data: Any, dtype: np.dtype | None) -> np.ndarray:
 def _copy(data: Any, dtype: np.dtype | None) -> np.ndarray:
     """np.array(); a large array begins at a cache line, which makes some kernels a tenth faster."""
     if isinstance(data, np.ndarray) and data.nbytes >= ALIGNED_FROM:
-        kind = data.dtype if dtype is None else dtype
-        if data.dtype in DTYPES and data.dtype.kind != "O" and kind.kind != "O":
-            array = aligned(data.shape, kind)
+        target_dtype = data.dtype if dtype is None else dtype
+        if data.dtype in DTYPES and data.dtype.kind != "O" and target_dtype.kind != "O":
+            array = aligned(data.shape, target_dtype)
             np.copyto(array, data, casting="unsafe")
             return array
     return np.array(data, dtype)
@@ -91,9 +91,9 @@ def tensor(data: Any, *, dtype=None, requires_grad: bool = False, device=None) -
     except (TypeError, ValueError, OverflowError) as error:
         array = None if dtype is None else _one_by_one(data, dtype)
         if array is None:
-            kind = "" if dtype is None else f" of {dtype}"
+            suffix = "" if dtype is None else f" of {dtype}"
             raise error.__class__(
-                f"tensor: expected numbers{kind}, or lists of them whose rows have equal lengths ({error})"
+                f"tensor: expected numbers{suffix}, or lists of them whose rows have equal lengths ({error})"
             ) from None
     if dtype is None and not from_array and array.dtype.kind in "uO" and array.dtype is not uint8:
         _one_by_one(data, int64)  # refuses by name a whole number that takes more than 64 bits
@@ -127,8 +127,8 @@ def _one_by_one(data: Any, dtype: np.dtype) -> np.ndarray | None:
     if any(isinstance(x, list | tuple) or not isinstance(x, int | float | np.generic) for x in numbers.flat):
         return None
     array = np.empty(numbers.shape, dtype)
-    for place in np.ndindex(numbers.shape):
-        array[place] = stored("tensor", numbers[place], array.dtype)
+    for index in np.ndindex(numbers.shape):
+        array[index] = stored("tensor", numbers[index], array.dtype)
     return array
 
 
@@ -378,7 +378,7 @@ def logspace(
     return tensor(values, dtype=_or(dtype, get_default_dtype()), requires_grad=requires_grad, device=device)
 
 
-# ------------------------------------------------------------------------------------------------------ chance
+# --- Chance
 
 
 def _uniform(array: np.ndarray, generator: Generator) -> None:

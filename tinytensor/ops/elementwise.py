@@ -27,7 +27,7 @@ from tinytensor.ops.arguments import only_floats_together, refuse_only_bools, sc
 from tinytensor.ops.arrays import apply_formula
 from tinytensor.ops.creation import zeros
 
-# ------------------------------------------------------------------------------------------------------- arithmetic
+# --- Arithmetic
 
 
 @appears("Tensor.__add__ Tensor.__radd__ Tensor.__iadd__")

@@ -29,10 +29,10 @@ from tinytensor.native.blocks import same_place
 from tinytensor.ops.arguments import dimension, tensor_of_dtype
 from tinytensor.ops.creation import rand, randn, tensor, zeros
 from tinytensor.ops.index import no_index_is_bad, part_at_once, put, read, refuse_index, take
-from tinytensor.ops.keys import understand
+from tinytensor.ops.keys import parse_index
 from tinytensor.ops.shape import cast, clone, expand, flatten, reshape, reshape_view, slice_op, squeeze
 
-# --------------------------------------------------------------------------------------------- how a change is made
+# --- How a change is made
 
 
 def become(x: Tensor, y: Tensor) -> Tensor:
@@ -191,10 +191,10 @@ def in_place(operation: Callable, name: str = "") -> Callable:
                 return y if y is x else become(x, y)
             return become(x, operation(x, *args, **kwargs))
         except TypeError:  # of an operand that is none of ours; nothing has changed
-            again = provided.again(args, kwargs)
-            if again is None:
+            converted = provided.again(args, kwargs)
+            if converted is None:
                 raise
-        return changed(x, *again[0], **again[1])
+        return changed(x, *converted[0], **converted[1])
 
     changed.__doc__ = f"Like {name or operation.__name__}, in place."
     return changed
@@ -208,7 +208,7 @@ def _as_it_was(x: Tensor) -> Tensor:
     return copy
 
 
-# ------------------------------------------------------------------------------------------ new values for a tensor
+# --- New values for a tensor
 
 
 @op
@@ -295,7 +295,7 @@ def index_copy_(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     return x
 
 
-# ------------------------------------------------------------------------------------------------------ x[key] = value
+# --- X[key] = value
 
 
 @appears("Tensor.__setitem__")
@@ -308,7 +308,7 @@ def setitem(x: Tensor, key, value) -> None:
         value = tensor_of_dtype(value, x.dtype, "setitem") if value.__class__ is float else tensor(value, dtype=x.dtype)
     part = part_at_once(x, key)
     if part is None:
-        key = understand(x, key)
+        key = parse_index(x, key)
     if part is not None or not key.arrays:  # slices and whole numbers: a view, and a change of it
         part = slice_op(x, key.view) if part is None else part
         if value._version is part._version and _is_there_already(part, value):

@@ -14,7 +14,7 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import dimension
 from tinytensor.ops.creation import ones, zeros
 from tinytensor.ops.elementwise import logical_and, where
-from tinytensor.ops.keys import Key, understand
+from tinytensor.ops.keys import Key, parse_index
 from tinytensor.ops.shape import broadcast_tensors, clone, flatten, make_contiguous, permute, reshape, slice_op
 
 
@@ -148,11 +148,11 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
 def nonzero(x: Tensor, as_tuple: bool = False):
     """The indices of the elements that are not zero: (n, ndim), or one tensor a dimension."""
     values = x._values("nonzero()")
-    found = np.nonzero(values if x.ndim else values.reshape(1))
+    indices = np.nonzero(values if x.ndim else values.reshape(1))
     return (
-        tuple(Tensor.of(np.ascontiguousarray(i)) for i in found)
+        tuple(Tensor.of(np.ascontiguousarray(i)) for i in indices)
         if as_tuple
-        else Tensor.of(np.stack(found, 1)[:, : x.ndim])
+        else Tensor.of(np.stack(indices, 1)[:, : x.ndim])
     )
 
 
@@ -169,11 +169,11 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
 def getitem(x: Tensor, key) -> Tensor:
     """y = x[key]: a view for slices and whole numbers, a copy where index tensors or masks are among them."""
     y = part_at_once(x, key)
-    return read(x, understand(x, key)) if y is None else y
+    return read(x, parse_index(x, key)) if y is None else y
 
 
 def part_at_once(x: Tensor, key) -> Tensor | None:
-    """The view x[key] for a key of whole numbers and slices, as most are; None for others, for `understand`."""
+    """The view x[key] for a key of whole numbers and slices, as most are; None for others, for `parse_index`."""
     if key.__class__ is int:
         key = (key,)
     elif key.__class__ is not tuple or not all(map(_means_the_same, key)):
@@ -181,7 +181,7 @@ def part_at_once(x: Tensor, key) -> Tensor | None:
     if x._data.__class__ is np.ndarray:
         try:
             return slice_op.quick(x, key)
-        except IndexError:  # `understand` raises it with its reason
+        except IndexError:  # `parse_index` raises it with its reason
             pass
     return None
 
@@ -197,7 +197,7 @@ def _means_the_same(part) -> bool:
 
 
 def read(x: Tensor, key: Key) -> Tensor:
-    """x at a key that `understand` has read."""
+    """x at a key that `parse_index` has read."""
     if not key.arrays:
         return slice_op(x, key.view)
     rows, index, finish = _advanced(x, key)
@@ -270,9 +270,9 @@ def _stays(positions: Tensor, n: int) -> Tensor:
 
 def _mark_last(positions: np.ndarray, n: int, y: np.ndarray) -> None:
     """y[r] = is r the last place where positions[r] stands? (NumPy assigns in order, so the last one is kept.)"""
-    last, places = np.empty(n, int64), np.arange(positions.size)
-    last[positions] = places
-    y[...] = last[positions] == places
+    last, order = np.empty(n, int64), np.arange(positions.size)
+    last[positions] = order
+    y[...] = last[positions] == order
 
 
 def _advanced(x: Tensor, key: Key):
@@ -280,22 +280,22 @@ def _advanced(x: Tensor, key: Key):
 
     First the view is taken, then the dimensions that index arrays address are brought to the front and made one.
     """
-    x, (_, arrays, places) = slice_op(x, key.view), key
+    x, (_, arrays, dims) = slice_op(x, key.view), key
     try:
         shape = np.broadcast_shapes(*(a.shape for a in arrays))
     except ValueError:
         shapes = ", ".join(str(a.shape) for a in arrays)
         raise IndexError(f"indexing: index tensors of shapes {shapes} do not broadcast") from None
-    sizes = tuple(x.shape[p] for p in places)
+    sizes = tuple(x.shape[p] for p in dims)
     index = empty(shape, int64)
     host(_flat_index, list(arrays), sizes, index)
-    rest = [d for d in range(x.ndim) if d not in places]
-    rows = permute(x, [*places, *rest])
-    rows = reshape(rows, (math.prod(sizes), *rows.shape[len(places) :]))
+    rest = [d for d in range(x.ndim) if d not in dims]
+    rows = permute(x, [*dims, *rest])
+    rows = reshape(rows, (math.prod(sizes), *rows.shape[len(dims) :]))
 
     # A 0-d index (in a recording, which does not know its value) is a whole number, and its dimension goes first.
-    gone = [p for p, a in zip(places, arrays, strict=True) if a.ndim == 0]
-    stand = [p - builtins.sum(q < p for q in gone) for p in places if p not in gone]
+    gone = [p for p, a in zip(dims, arrays, strict=True) if a.ndim == 0]
+    stand = [p - builtins.sum(q < p for q in gone) for p in dims if p not in gone]
     together = stand == list(range(stand[0], stand[0] + len(stand))) if stand else False
 
     def finish(taken: Tensor) -> Tensor:

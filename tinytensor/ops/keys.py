@@ -2,7 +2,7 @@
 
 NumPy's rules for keys are nearly the same: NumPy counts a whole number beside an index array as another index array,
 and the difference shows in the result's shape only. So no key goes to NumPy unread. Reading, writing and the gradients
-of both call `understand` for its meaning: first a view (slices, whole numbers, None), then index arrays at some
+of both call `parse_index` for its meaning: first a view (slices, whole numbers, None), then index arrays at some
 dimensions of that view.
 """
 
@@ -21,21 +21,21 @@ _WHOLE = slice(None)
 
 
 class Key(NamedTuple):
-    """x[view], and then `arrays` of whole numbers (masks have become such arrays) at its dimensions `places`."""
+    """x[view], and then `arrays` of whole numbers (masks have become such arrays) at its dimensions `dims`."""
 
     view: tuple
     arrays: tuple[np.ndarray, ...]
-    places: tuple[int, ...]
+    dims: tuple[int, ...]
 
 
-def understand(x: Tensor, key) -> Key:
+def parse_index(x: Tensor, key) -> Key:
     """The meaning of x[key] for a tensor of x's shape. Raises IndexError (or PyTorch's error) if it has none."""
     parts = [_part(p) for p in _parts(key)]
     shape, used = x.shape, sum([_width(p) for p in parts])
     if used > len(shape):
         raise IndexError(f"indexing: {used} indices for a tensor of shape {shape} with {len(shape)} dimensions")
-    view, arrays, places = [], [], []
-    dim = place = 0  # of x, and of the view
+    view, arrays, dims = [], [], []
+    dim = view_dim = 0  # of x, and of the view
     for part in parts:
         if part.__class__ is int:
             n = shape[dim]
@@ -46,13 +46,13 @@ def understand(x: Tensor, key) -> Key:
             continue
         if part is None:
             view.append(None)
-            place += 1
+            view_dim += 1
             continue
         if part.__class__ is bool:  # a new dimension, with its one element or without
             view.append(None)
             arrays.append(np.zeros(int(part), int64))
-            places.append(place)
-            place += 1
+            dims.append(view_dim)
+            view_dim += 1
             continue
         width = len(shape) - used if part is ... else _width(part)
         if part.__class__ is np.ndarray:
@@ -64,11 +64,11 @@ def understand(x: Tensor, key) -> Key:
                 arrays += np.nonzero(part)
             else:
                 arrays.append(part)
-            places += range(place, place + width)
+            dims += range(view_dim, view_dim + width)
         view += [part if part.__class__ is slice else _WHOLE] * width
         dim += width
-        place += width
-    return Key(tuple(view), tuple(arrays), tuple(places))
+        view_dim += width
+    return Key(tuple(view), tuple(arrays), tuple(dims))
 
 
 def _parts(key) -> tuple:

@@ -20,9 +20,9 @@ from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import dimension, list_of_tensors, whole_number
 from tinytensor.ops.arrays import apply_formula
-from tinytensor.ops.compositions import diag_embed
 from tinytensor.ops.creation import eye, zeros
 from tinytensor.ops.elementwise import absolute, log
+from tinytensor.ops.manipulation import diag_embed
 from tinytensor.ops.products import matmul
 from tinytensor.ops.reduce import norm, sum
 from tinytensor.ops.shape import (
@@ -128,7 +128,7 @@ def _exact_cholesky(a: np.ndarray) -> np.ndarray:
     return np.array(y, object)
 
 
-# ------------------------------------------------------------------------------------------------------ solving
+# --- Solving
 
 
 @op
@@ -214,7 +214,7 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
     return clone(x) if n == 1 else matmul(matmul(half, half), x) if n % 2 else matmul(half, half)
 
 
-# ------------------------------------------------------------------------------------------------- determinants
+# --- Determinants
 
 
 @op
@@ -304,7 +304,7 @@ def logdet(A: Tensor) -> Tensor:
     return log(sign) + y  # ln 1 = 0, ln 0 = -inf, ln -1 = NaN
 
 
-# ------------------------------------------------------------------------------------------------ factorizations
+# --- Factorizations
 
 
 @op
@@ -379,10 +379,10 @@ def _into(what: str, function: Callable, shapes: Sequence[tuple], x: Tensor) -> 
 def _write(what: str, function: Callable, x: np.ndarray, results: list[np.ndarray]) -> None:
     try:
         with np.errstate(all="ignore"):
-            found = function(x)
+            values = function(x)
     except np.linalg.LinAlgError as error:
         raise LinAlgError(f"{what}: {error}; shape {x.shape}") from None
-    for result, y in zip(results, found if isinstance(found, tuple) else (found,), strict=True):
+    for result, y in zip(results, values if isinstance(values, tuple) else (values,), strict=True):
         result[...] = y
 
 
@@ -615,7 +615,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     return LeastSquares(squeeze(X, -1) if vectors else X, residuals, rank, values)
 
 
-# ------------------------------------------------------------------------------------------------------- products
+# --- Products
 
 
 @appears("linalg.multi_dot")
@@ -699,7 +699,7 @@ def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -
     return diagonal(A, offset, dim1, dim2)
 
 
-# ---------------------------------------------------------------------------------------------------------- norms
+# --- Norms
 
 
 @appears("linalg.vector_norm")

@@ -65,10 +65,10 @@ def with_pytorchs_tensors(function: Op) -> Callable:
         try:
             return function(*args, **kwargs)
         except Exception:
-            again = provided.again(args, kwargs)
-            if again is None:
+            converted = provided.again(args, kwargs)
+            if converted is None:
                 raise
-        return function(*again[0], **again[1])
+        return function(*converted[0], **converted[1])
 
     return call
 
@@ -86,8 +86,8 @@ def _operand(other):
     if other.__class__ is np.ndarray:
         return as_tensor(other)
     if hasattr(other, "__torch_function__") and not isinstance(other, Tensor):
-        again = provided.again((other,), {})
-        return other if again is None else again[0][0]
+        converted = provided.again((other,), {})
+        return other if converted is None else converted[0][0]
     return other
 
 
@@ -99,26 +99,28 @@ def _is_comparable(x: Tensor, other) -> bool:
 WALKS = ("tinytensor.autograd.derivatives", "tinytensor.core.awaited")
 
 
-def _handed_out(place: str, function: Callable, what: Callable | property) -> Callable | property:
+def _public_member(path: str, function: Callable, what: Callable | property) -> Callable | property:
     """The object at a place. A formula checks its own arguments; functions composed of formulas are wrapped.
 
     Functions that walk the tape are not wrapped: they run code of the user, whose errors must stay as they are.
     """
-    name = place.removeprefix("Tensor.")
+    name = path.removeprefix("Tensor.")
     if isinstance(function, Op | property) or function.__module__ in WALKS:
-        return named(place, what) if name != place and isinstance(what, FunctionType) else what
-    place = place if name != place else f"tinytensor.{name}"
-    return public_as(place, what, name[2:-2] if name.startswith("__") else name)
+        return named(path, what) if name != path and isinstance(what, FunctionType) else what
+    path = path if name != path else f"tinytensor.{name}"
+    return public_as(path, what, name[2:-2] if name.startswith("__") else name)
 
 
 METHODS = {
-    name: _handed_out(place, function, _method(name, function))
-    for place, function in APPEARANCES.items()
-    if (name := place.removeprefix("Tensor.")) != place
+    name: _public_member(appearance, function, _method(name, function))
+    for appearance, function in APPEARANCES.items()
+    if (name := appearance.removeprefix("Tensor.")) != appearance
 }
 for _name, _function in METHODS.items():
     setattr(Tensor, _name, _function)
 
 FUNCTIONS = {
-    place: _handed_out(place, function, function) for place, function in APPEARANCES.items() if "." not in place
+    appearance: _public_member(appearance, function, function)
+    for appearance, function in APPEARANCES.items()
+    if "." not in appearance
 }

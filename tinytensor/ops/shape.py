@@ -87,9 +87,9 @@ def to(x: Tensor, *args, dtype=None, device=None, copy: bool = False, non_blocki
             device = arg
         elif arg is not None:
             dtype = arg
-    place = x.device if device is None else check_device(device, "to")
+    target = x.device if device is None else check_device(device, "to")
     dtype = x._data.dtype if dtype is None else as_dtype(dtype)
-    if place != x.device:
+    if target != x.device:
         if x.is_meta:
             raise RuntimeError("to: a meta tensor has a shape, but no values to copy; build it without device='meta'")
         return Tensor.of(Meta(x.shape, dtype))
@@ -289,10 +289,10 @@ def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 def _unflattened(x: Tensor, dim: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
     n = x.shape[dim] if x.ndim else 1
     known = math.prod([m for m in sizes if m != -1])
-    found = tuple([n // builtins.max(known, 1) if m == -1 else m for m in sizes])
-    if builtins.min(found, default=0) < 0 or sizes.count(-1) > 1 or math.prod(found) != n:
+    inferred = tuple([n // builtins.max(known, 1) if m == -1 else m for m in sizes])
+    if builtins.min(inferred, default=0) < 0 or sizes.count(-1) > 1 or math.prod(inferred) != n:
         raise RuntimeError(f"unflatten: {n} elements along dimension {dim} of shape {x.shape} do not fill {sizes}")
-    return found
+    return inferred
 
 
 @appears("permute Tensor.permute")
@@ -343,8 +343,8 @@ def movedim(x: Tensor, source, destination) -> Tensor:
     if x.ndim == 0:
         return x
     order = [d for d in range(x.ndim) if d not in source]
-    for place, dim in sorted(zip(destination, source, strict=True)):
-        order.insert(place, dim)
+    for position, dim in sorted(zip(destination, source, strict=True)):
+        order.insert(position, dim)
     return permute_op(x, tuple(order))
 
 
@@ -657,7 +657,7 @@ def broadcast_to(x: Tensor, size: Sequence[int]) -> Tensor:
     return expand(x, size)
 
 
-# ------------------------------------------------------------------------- ---------------- short forms of the above
+# --- ---------------- short forms of the above
 
 
 @appears("Tensor.T")
@@ -728,3 +728,8 @@ def new_tensor(x: Tensor, data, dtype=None, device=None, requires_grad: bool = F
         device=x.device if device is None else device,
         requires_grad=requires_grad,
     )
+
+
+def with_dimension(x: Tensor) -> Tensor:
+    """x, with a dimension of size 1 if it has none."""
+    return x if x.ndim else reshape(x, 1)

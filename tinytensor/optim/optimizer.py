@@ -154,12 +154,12 @@ class Optimizer:
 
     def _makeup(self) -> tuple:
         """The values that decide which launches a step makes, and on which memory; numbers in tables do not."""
-        found: list[Any] = []
+        parts: list[Any] = []
         for group in self.param_groups:
-            found += [group["lr_multiplier"], *[self._needs(slot, group) for slot in self.slots]]
-            found += group["params"]
-            found += map(self.state.get, group["params"])
-        return tuple(found)
+            parts += [group["lr_multiplier"], *[self._needs(slot, group) for slot in self.slots]]
+            parts += group["params"]
+            parts += map(self.state.get, group["params"])
+        return tuple(parts)
 
     def _prepare(self, group: dict[str, Any], p: Tensor) -> None:
         """Make the state that a step of p needs and that does not exist yet."""

@@ -23,13 +23,13 @@ from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import get_default_dtype
 from tinytensor.core.interchange import Left
 from tinytensor.core.tensor import Tensor
-from tinytensor.cpython.locks import ThreadLock
 from tinytensor.native.driver import Program
 from tinytensor.native.entries import OBJECT
 from tinytensor.native.kernel import Kernel
 from tinytensor.nn.module import Module
-from tinytensor.recording.external import Seen, are_as_they_were
-from tinytensor.recording.guards import PLAIN, Surroundings, ask
+from tinytensor.platform.locks import ThreadLock
+from tinytensor.recording.external import TensorSnapshot, are_as_they_were
+from tinytensor.recording.guards import PLAIN, Guards, ask
 from tinytensor.recording.pool import lease_of
 from tinytensor.recording.recording import Recording
 
@@ -119,13 +119,13 @@ def compile(
         return model
     if isinstance(model, Module):
         return _compiled_module(model, fullgraph, memory)
-    told = [name for name in functools.WRAPPER_ASSIGNMENTS if ask(model, name) is not None]
-    return functools.update_wrapper(Compiled(model, fullgraph, memory), model, told, updated=())
+    assigned = [name for name in functools.WRAPPER_ASSIGNMENTS if ask(model, name) is not None]
+    return functools.update_wrapper(CompiledFunction(model, fullgraph, memory), model, assigned, updated=())
 
 
 def _compiled_module(module: Module, fullgraph: bool, memory: int) -> Module:
     """A module that shares the attributes of another one, and runs from recordings when it is called."""
-    call = Compiled(module, fullgraph, memory)
+    call = CompiledFunction(module, fullgraph, memory)
 
     def __call__(self, *args, **kwargs):
         return call(*args, **kwargs)
@@ -143,24 +143,24 @@ def _compiled_module(module: Module, fullgraph: bool, memory: int) -> Module:
         "_orig_mod": module,
         "__module__": type(module).__module__,
     }
-    kind = type(type(module).__name__, (type(module),), body)
-    twin = kind.__new__(kind)
+    cls = type(type(module).__name__, (type(module),), body)
+    twin = cls.__new__(cls)
     twin.__dict__ = module.__dict__  # one dictionary for both: an attribute that is set on either appears on the other
     return twin
 
 
-class Compiled:
+class CompiledFunction:
     """A function with its recordings, one for each set of conditions that it has met."""
 
     def __init__(self, function: Callable, fullgraph: bool = False, memory: int = MEMORY):
         self.function, self.fullgraph, self.memory = function, fullgraph, memory
         self.name = ask(function, "__name__", type(function).__name__)
-        self.recordings: dict[tuple, list[Recorded]] = {}
+        self.recordings: dict[tuple, list[CapturedStep]] = {}
         self.made = self.replays = 0  # recordings, those included that were dropped; and calls that were replays
         self.dropped: set[tuple] = set()  # the keys of recordings that were dropped
         self.tries: dict[tuple, int] = {}  # runs that were not kept; at TRIES the function is no longer recorded
         self.warned = False
-        self.one_at_a_time = ThreadLock(again=True)  # its buffers serve one call at a time
+        self.one_at_a_time = ThreadLock(reentrant=True)  # its buffers serve one call at a time
 
     def __get__(self, instance, owner=None):
         return self if instance is None else types.MethodType(self, instance)
@@ -197,8 +197,8 @@ class Compiled:
                     return recorded.replay(tensors)
             kept = sum(map(len, self.recordings.values()))
             # A recording that was dropped is made again, unless too few calls are replays for this to pay.
-            again = key in self.dropped and self.replays >= self.made - LIMIT
-            if kept < LIMIT and (self.made < LIMIT or again):
+            can_rerecord = key in self.dropped and self.replays >= self.made - LIMIT
+            if kept < LIMIT and (self.made < LIMIT or can_rerecord):
                 return self._record(key, tensors, args, kwargs)
         dropped = self.made - kept
         bound = f" ({dropped} of them were dropped, beyond {self.memory:,} bytes: options={{'recording_memory': ...}})"
@@ -227,7 +227,7 @@ class Compiled:
     def _record(self, key: tuple, tensors: list[Tensor], args: tuple, kwargs: dict):
         """The first call under new conditions: an ordinary run, which is kept if a replay could follow it."""
         # The values that it may read are noted before it runs: afterwards its own changes would be among them.
-        recorded = Recorded(Run(self.fullgraph, Surroundings(self.function, args, _objects((args, kwargs)))))
+        recorded = CapturedStep(Run(self.fullgraph, Guards(self.function, args, _objects((args, kwargs)))))
         result = recorded.record(self.function, args, kwargs, tensors)
         if recorded.recording.problem is not None:
             self.tries[key] = TRIES
@@ -246,7 +246,7 @@ class Compiled:
             self._drop_oldest(recorded)
         return result
 
-    def _drop_oldest(self, newest: "Recorded") -> None:
+    def _drop_oldest(self, newest: "CapturedStep") -> None:
         """Drop recordings, those that were used longest ago first, while they keep too much memory together."""
         kept = sorted((r for same in self.recordings.values() for r in same if r is not newest), key=lambda r: r.used)
         size = newest.size + sum([r.size for r in kept])
@@ -258,11 +258,11 @@ class Compiled:
             self.recordings[key].remove(old)
             self.dropped.add(key)
 
-    def _eager_because(self, why: str, kind: type[Exception] = RuntimeError) -> None:
+    def _eager_because(self, why: str, error_type: type[Exception] = RuntimeError) -> None:
         """Warn once why the function runs without a recording; with `fullgraph`, raise."""
         why = why.removeprefix("compile: ")
         if self.fullgraph:
-            raise kind(f"compile: {self.name} can't be recorded whole: {why}")
+            raise error_type(f"compile: {self.name} can't be recorded whole: {why}")
         if not self.warned:
             self.warned = True
             warnings.warn(f"compile: {self.name} runs without a recording: {why}", stacklevel=4)
@@ -271,7 +271,7 @@ class Compiled:
 class Run(Recording):
     """A recording that also notes why no replay could follow the run, if the run turns out so."""
 
-    def __init__(self, whole: bool, surroundings: Surroundings):
+    def __init__(self, whole: bool, surroundings: Guards):
         super().__init__()
         self.whole, self.surroundings = whole, surroundings
         self.problem: str | None = None
@@ -284,15 +284,15 @@ class Run(Recording):
 
     def arrays(self) -> list[np.ndarray]:
         """Every array among the arguments of launches, host calls and checks."""
-        found = []
+        arrays_used = []
         for what, how in self.noted:
             args = how.args if isinstance(what, Kernel) else (how,) if what is None else how
             for group in args:
-                found += [a for a in (group if isinstance(group, list) else [group]) if isinstance(a, np.ndarray)]
-        return found
+                arrays_used += [a for a in (group if isinstance(group, list) else [group]) if isinstance(a, np.ndarray)]
+        return arrays_used
 
 
-class Recorded:
+class CapturedStep:
     """A function recorded under one set of conditions: its recording, and how values enter and leave it."""
 
     def __init__(self, recording: Run):
@@ -308,7 +308,7 @@ class Recorded:
         """The bytes of memory that it keeps."""
         return sum([memory.nbytes for memory in self.recording.pool.all])
 
-    # ------------------------------------------------------------------------------------------------------- recording
+    # --- Recording
 
     def record(self, function: Callable, args, kwargs, tensors: list[Tensor]):
         """Run the function while its launches are noted, on stand-ins for its arguments."""
@@ -345,7 +345,7 @@ class Recorded:
 
     def _settle(self) -> None:
         """List the tensors and gradients that the run changed: a replay changes the same ones."""
-        self.seen: list[Seen] = list(self.recording.seen.values())
+        self.seen: list[TensorSnapshot] = list(self.recording.seen.values())
         # A replay writes to memory directly, and no tensor notices. So it increments the versions itself, by which
         # backward() detects that a value it needs has been overwritten.
         self.changed = [s.tensor for s in self.seen if s.tensor._version.count != s.version]
@@ -438,7 +438,7 @@ class Recorded:
             "write into a tensor from outside with copy_()"
         )
 
-    # --------------------------------------------------------------------------------------------------------- replays
+    # --- Replays
 
     def fits(self, tensors: list[Tensor]) -> bool:
         """Can a call with these arguments be a replay: do all conditions of the recording hold?"""

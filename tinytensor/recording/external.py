@@ -1,11 +1,12 @@
 """Tensors from outside a recording: their state before the run, and the gradients that a replay leaves at them.
 
 A step reads and changes tensors that it did not make: parameters and their gradients. Their state before the run is a
-condition of the replay (`Seen`). Each replay must leave the gradients that the run left (`Left`, core/interchange.py).
+condition of the replay (`TensorSnapshot`). Each replay must leave the gradients that the run left (`Left`,
+core/interchange.py).
 """
 
 
-class Seen:
+class TensorSnapshot:
     """A tensor from outside a recording, as it was before its first use there.
 
     If it had a gradient, the gradient is an input of the run: the recording works on its own copy, the stand-in. But
@@ -46,7 +47,7 @@ def _hooks(tensor) -> list:
     return [*(tensor._hooks or ()), *tensor._awaited_by]
 
 
-def are_as_they_were(all_seen: list[Seen]) -> bool:
+def are_as_they_were(all_seen: list[TensorSnapshot]) -> bool:
     """Is each of these tensors as it was? Tensors without hooks and without a relevant gradient are checked inline."""
     for seen in all_seen:
         tensor = seen.tensor

@@ -23,10 +23,10 @@ import numpy as np
 
 from tinytensor.core.dispatch import outside_recording, state
 from tinytensor.core.recorder import Recorder
-from tinytensor.cpython.object_layout import addresses
 from tinytensor.native.driver import STOPPED, Program
 from tinytensor.native.kernel import Kernel
-from tinytensor.recording.external import Seen
+from tinytensor.platform.object_layout import addresses
+from tinytensor.recording.external import TensorSnapshot
 from tinytensor.recording.pool import Pool, owned
 
 
@@ -39,15 +39,15 @@ class Recording(Recorder):
         self.noted: list[tuple[Kernel | Callable | None, Any]] = []
         self.early: list[tuple[int, Callable, tuple, Callable]] = []  # host calls that run first: place ... and undo
         self.checks: list[tuple[int, np.ndarray, Callable]] = []  # place, flag, and the function that raises the error
-        # By id, since tensors have no order and `==` makes a tensor of two; Seen holds the tensor, so that no other
+        # By id, since tensors have no order and `==` makes a tensor of two; TensorSnapshot holds it, so that no other
         # object can get its id.
-        self.seen: dict[int, Seen] = {}
+        self.seen: dict[int, TensorSnapshot] = {}
         self.guards: list[tuple[Callable, tuple, bytes]] = []  # a question, its answer, and the answer's addresses
         self.pool = Pool()
         self.parts: list[tuple[int, Program | Callable, tuple]] = []  # the place after it, what to run, its arguments
         self.reached = 0  # the place up to which the last replay has run
 
-    # ------------------------------------------------------------------------------------------------ while it is open
+    # --- While it is open
 
     def launch(self, kernel: Kernel, args: tuple) -> None:
         """Run a launch, and note it.
@@ -91,7 +91,7 @@ class Recording(Recorder):
     def notice(self, tensor) -> None:
         """Note a tensor from outside as it is before its first use: its gradient may be a condition."""
         if id(tensor) not in self.seen and not self.pool.owns(tensor._data):
-            self.seen[id(tensor)] = Seen(tensor)
+            self.seen[id(tensor)] = TensorSnapshot(tensor)
 
     def notice_gradient(self, tensor, replaced: bool) -> None:
         """Note that this tensor's `.grad` was read, or overwritten (`replaced`) by another one or by None.
@@ -105,7 +105,7 @@ class Recording(Recorder):
             if replaced:
                 seen.stand_in = None
 
-    # ------------------------------------------------------------------------------------------------ when it is closed
+    # --- When it is closed
 
     def close(self) -> None:
         """Make programs of the noted launches."""
@@ -123,24 +123,24 @@ class Recording(Recorder):
         are undone, the last one first, since it may depend on the others.
         """
         failure, made, noted, parts, self.reached = None, 0, self.noted, self.parts, 0
-        for place, function, args, _ in self.early:
+        for position, function, args, _ in self.early:
             made += 1
             try:
                 function(*args)
             except BaseException as error:
-                failure, noted = error, self.noted[:place]
+                failure, noted = error, self.noted[:position]
                 parts = _parts(noted)
                 break
         try:
-            for place, run, args in parts if state.profile is None else state.profile.parts(noted):
+            for position, run, args in parts if state.profile is None else state.profile.parts(noted):
                 if run(*args) is STOPPED:
                     self.reached, flag, tell = next(check for check in self.checks if check[1][0])
                     flag[0] = 0  # the next replay begins without an error
                     tell(flag)
-                self.reached = place
+                self.reached = position
         except BaseException:  # Ctrl-C between two parts included
-            for place, _, args, undo in reversed(self.early[:made]):
-                if place > self.reached:
+            for position, _, args, undo in reversed(self.early[:made]):
+                if position > self.reached:
                     undo(*args)
             raise
         if failure is not None:
@@ -152,18 +152,18 @@ def _parts(noted: list) -> list[tuple[int, Program | Callable, tuple]]:
     parts: list[tuple[int, Program | Callable, tuple]] = []
     rows: list[tuple[int, int, int]] = []
 
-    def end_program(place: int) -> None:
+    def end_program(position: int) -> None:
         if rows:
-            parts.append((place, Program(rows), ()))
+            parts.append((position, Program(rows), ()))
             rows.clear()
 
-    for place, (what, how) in enumerate(noted):
+    for position, (what, how) in enumerate(noted):
         if isinstance(what, Kernel):
             rows.append((how.entry, how.block.ctypes.data, how.tasks))
         elif what is None:  # an entry without tasks: the driver reads the flag instead, and stops if it is set
             rows.append((0, how.ctypes.data, 0))
         else:
-            end_program(place)
-            parts.append((place + 1, what, how))
+            end_program(position)
+            parts.append((position + 1, what, how))
     end_program(len(noted))
     return parts

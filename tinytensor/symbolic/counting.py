@@ -26,11 +26,11 @@ from tinytensor.core.switches import watching
 from tinytensor.core.tensor import Tensor
 from tinytensor.native.kernel import Kernel, Launch
 from tinytensor.ops.creation import ones_like
+from tinytensor.profiler import FLOPS
 from tinytensor.symbolic.advice import results_of
 from tinytensor.symbolic.passes import hooks_kept
 from tinytensor.symbolic.scalars import NUMBERS, Exact, binary, fraction, numbers_are
 from tinytensor.symbolic.work import Estimate
-from tinytensor.tools.profiling import FLOPS
 
 # Measured on one core: seconds and bytes for an operation, a pair, or an entry of a result.
 SECONDS_A_PAIR, SECONDS_AN_OPERATION, BYTES_A_PAIR, BYTES_AN_ENTRY = 2.5e-4, 2e-5, 1000, 3000

@@ -10,13 +10,14 @@ touches an element that another task writes; the cells check that, too.
 """
 
 import builtins
+import dis
+import itertools
 import types
 from collections.abc import Callable
 from functools import cache, partial
 
 import numpy as np
 
-from tinytensor.cpython.bytecode import global_names, has_comprehension
 from tinytensor.native.entries import OBJECT
 from tinytensor.native.kernel import Elementwise, Kernel
 from tinytensor.symbolic.given import following
@@ -115,7 +116,7 @@ def rebind(function: Callable, meaning: Callable, check: Callable = lambda code:
             check(code)
             scope: dict[str, object] = {"__builtins__": {}}
             bound[code] = types.FunctionType(code, scope, code.co_name, function.__defaults__, function.__closure__)
-            for name, attributes in global_names(code).items():
+            for name, attributes in _global_names(code).items():
                 value = function.__globals__.get(name, getattr(builtins, name, None))
                 if isinstance(value, types.ModuleType):
                     parts = {a: resolve(code, f"{value.__name__}.{a}", getattr(value, a, None)) for a in attributes}
@@ -154,7 +155,7 @@ def _check_constants(where: str, code: types.CodeType) -> None:
     for constant in code.co_consts:
         if isinstance(constant, float):
             raise NotLiftable(f"{where}: the literal {constant!r} is a float; make it a parameter of the kernel")
-    if has_comprehension(code):
+    if _has_comprehension(code):
         raise NotLiftable(f"{where}: functions and comprehensions inside it allocate; write the loop out")
 
 
@@ -311,3 +312,23 @@ class Cells:
     )
     __eq__ = __ne__ = __bool__ = __array__ = _expression
     __hash__ = None
+
+
+def _global_names(code: types.CodeType) -> dict[str, set[str]]:
+    """The global names that the code uses, each with the attributes that it reads of it."""
+    names: dict[str, set[str]] = {}
+    for this, after in itertools.pairwise(dis.get_instructions(code)):
+        if this.opname == "LOAD_GLOBAL":
+            attributes = names.setdefault(this.argval, set())
+            if after.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+                attributes.add(after.argval)
+    return names
+
+
+def _has_comprehension(code: types.CodeType) -> bool:
+    """Does the code hold a function or a comprehension?
+
+    A comprehension is a function of its own until Python 3.11; since 3.12 it is a loop that adds to what it builds.
+    """
+    inner = any(isinstance(constant, types.CodeType) for constant in code.co_consts)
+    return inner or any(i.opname in ("LIST_APPEND", "SET_ADD", "MAP_ADD") for i in dis.get_instructions(code))

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import sympy
 
+from tinytensor.display.notebook import formula, sentence, shown
 from tinytensor.symbolic.scalars import Symbolic
 from tinytensor.symbolic.writing import Entry, entries
-from tinytensor.tools.shown import formula, sentence, shown
 
 LONG = 60  # a formula of more operations is shown by its value
 

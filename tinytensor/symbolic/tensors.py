@@ -9,12 +9,12 @@ import numpy as np
 import sympy
 
 from tinytensor.core.tensor import Tensor
+from tinytensor.display.notebook import Latex
 from tinytensor.symbolic.chain import Slopes
 from tinytensor.symbolic.given import remembered
 from tinytensor.symbolic.normal import ROUNDED
 from tinytensor.symbolic.scalars import Condition, Symbolic
 from tinytensor.symbolic.writing import entries, folded, length, named, one_for_all, unshifted
-from tinytensor.tools.shown import Latex
 
 _STEPS = 509  # witnesses are multiples of 1/509 (finer for larger tensors): a prime, so that sums are rarely equal
 

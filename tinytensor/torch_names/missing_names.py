@@ -1,8 +1,8 @@
 """Names that PyTorch has and tinytensor lacks: using one raises an error that names the alternative.
 
-PyTorch's names are listed in pytorch_names.txt (`python tests/oracle/generate_names.py` writes it), which is read when
-the first such name is used. An attribute raises AttributeError, so that hasattr() and getattr() with a default work as
-usual; an import raises ImportError.
+PyTorch's names are listed in pytorch_names.txt, which is read when the first such name is used
+(`python -m tests.samples.oracle.generate_names` writes it). An attribute raises AttributeError, so that hasattr() and
+getattr() with a default work as usual; an import raises ImportError.
 """
 
 import importlib
@@ -15,7 +15,7 @@ from typing import Any
 from tinytensor.core import provided
 
 # The alternatives, each with the names that it replaces; * at an end of a name stands for any text.
-INSTEAD = {
+ALTERNATIVES = {
     "everything is on the CPU here: leave it out, or use .to('cpu')": "cuda xpu ipu mps hpu mtia pin_memory "
     "set_default_device get_default_device Stream Event",
     "tensors are float32, float64, uint8, int32, int64 or bool: .float() for short floats, .int() for short "
@@ -68,7 +68,7 @@ PLACES += ("optim", "optim.lr_scheduler", "utils.data")
 def _pytorchs() -> dict[str, frozenset[str]]:
     """PyTorch's names, by the module or class that has them."""
     lines = (Path(__file__).parent / "pytorch_names.txt").read_text(encoding="utf-8").splitlines()
-    return {place: frozenset(names.split()) for place, _, names in (line.partition(":") for line in lines)}
+    return {path: frozenset(names.split()) for path, _, names in (line.partition(":") for line in lines)}
 
 
 def _is(name: str, pattern: str) -> bool:
@@ -77,35 +77,35 @@ def _is(name: str, pattern: str) -> bool:
     return name.endswith(pattern[1:]) if pattern.startswith("*") else name == pattern
 
 
-def sentence(place: str, name: str) -> str | None:
+def sentence(path: str, name: str) -> str | None:
     """The error text for a missing name; None if PyTorch has no such name either."""
-    if name.startswith("_") or name not in _pytorchs()[place]:
+    if name.startswith("_") or name not in _pytorchs()[path]:
         return None
-    serves = [advice for advice, names in INSTEAD.items() if any(_is(name, p) for p in names.split())]
+    serves = [advice for advice, names in ALTERNATIVES.items() if any(_is(name, p) for p in names.split())]
     advice = serves[0] if serves else "write it with the operations that are here, which dir() lists"
-    full = f"{place}.{name}" if place else name
+    full = f"{path}.{name}" if path else name
     return f"{full}: PyTorch has it, tinytensor does not; {advice}"
 
 
-def error(place: str, name: str, holder: Any, otherwise: str) -> AttributeError:
+def error(path: str, name: str, holder: Any, otherwise: str) -> AttributeError:
     """The AttributeError with that text, or with `otherwise` if PyTorch has no such name."""
-    return AttributeError(sentence(place, name) or otherwise, name=name, obj=holder)
+    return AttributeError(sentence(path, name) or otherwise, name=name, obj=holder)
 
 
 ROOMS: dict[str, str] = {}  # the names of our modules, with their places in PyTorch
 
 
-def of_module(place: str, name: str) -> Callable[[str], Any]:
+def of_module(path: str, name: str) -> Callable[[str], Any]:
     """The `__getattr__` of the module `name`, whose place in PyTorch is `place`.
 
     `from tinytensor.nn import Conv2d` drops the text of an AttributeError. But if the module has a `__path__`, Python
     next looks for a submodule Conv2d, and the finder of module_paths.py calls `refuse`, which raises with this text.
     """
-    ROOMS[name] = place
+    ROOMS[name] = path
     vars(sys.modules[name]).setdefault("__path__", [])
 
     def __getattr__(attribute: str):
-        raise error(place, attribute, None, f"module {name!r} has no attribute {attribute!r}")
+        raise error(path, attribute, None, f"module {name!r} has no attribute {attribute!r}")
 
     return __getattr__
 
@@ -114,9 +114,9 @@ def refuse(fullname: str) -> None:
     """Raise ImportError for a name that is imported from one of these modules and that only PyTorch has."""
     room, _, name = fullname.rpartition(".")
     if room in ROOMS and name not in vars(sys.modules[room]):
-        told = sentence(ROOMS[room], name)
-        if told is not None:
-            raise ImportError(told, name=fullname)
+        message = sentence(ROOMS[room], name)
+        if message is not None:
+            raise ImportError(message, name=fullname)
 
 
 class Absent:
@@ -139,6 +139,6 @@ def install(tensor_class: type) -> None:
         if not hasattr(tensor_class, name):
             setattr(tensor_class, name, Absent(name))
     provided.missing_name = error
-    for place in PLACES:
-        found = importlib.import_module(f"tinytensor.{place}".rstrip("."))
-        found.__getattr__ = of_module(place, found.__name__)
+    for path in PLACES:
+        module = importlib.import_module(f"tinytensor.{path}".rstrip("."))
+        module.__getattr__ = of_module(path, module.__name__)

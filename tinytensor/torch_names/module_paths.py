@@ -10,6 +10,7 @@ import importlib.abc
 import importlib.machinery
 import sys
 import types
+from functools import partial
 from typing import Any, NoReturn
 
 from tinytensor.torch_names import missing_names
@@ -108,7 +109,7 @@ class _Path(types.ModuleType):
             except AttributeError as error:
                 advice = str(error).partition("; ")[2]
                 return Missing(f"{path}.{name}", advice or f"dir(tinytensor.{PATHS[path]}) lists the names here")
-        return Missing(f"{path}.{name}", ADVICE[path])
+        return _missing(path, name)
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -132,11 +133,21 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Do nothing: the module has no code."""
 
 
+def _missing(path: str, name: str) -> Missing:
+    """The `__getattr__` of the module at a path of ADVICE."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return Missing(f"{path}.{name}", ADVICE[path])
+
+
 def install(elsewhere: list[types.ModuleType]) -> None:
-    """Make these paths importable, and the modules of torch_names under PyTorch's paths for them."""
+    """Make these paths importable, and the modules of `torch_names` (and of `io`) under PyTorch's paths for them."""
     for module in elsewhere:
         sys.modules[f"tinytensor.{module.__name__.split('.', 2)[2]}"] = module
     for path in (*PATHS, *ADVICE):
+        module = sys.modules.get(f"tinytensor.{path}")
+        if path in ADVICE and module is not None:  # a module of our own, which lacks most of PyTorch's names
+            module.__getattr__ = partial(_missing, path)
         parent = sys.modules.get(f"tinytensor.{path.rpartition('.')[0]}")
         if parent is None:
             continue

@@ -83,7 +83,7 @@ def _all(a: Tensor, axis) -> Any:
     return tuple(range(a.ndim)) if axis is None else axis
 
 
-# ------------------------------------------------------------------------------------------------------------- calls
+# --- Calls
 
 
 def ufunc_call(ufunc: Callable, method: str, inputs: tuple, keywords: dict) -> Any:
@@ -106,8 +106,8 @@ def ufunc_call(ufunc: Callable, method: str, inputs: tuple, keywords: dict) -> A
     function = _find(table.get(name, ""), what)
     x, axis, *more = (*inputs, keywords.pop("axis", 0)) if len(inputs) == 1 else inputs
     if method == "accumulate":
-        found = _result(what, function, (x, axis), keywords)
-        return found[0] if isinstance(found, tuple) else found
+        result = _result(what, function, (x, axis), keywords)
+        return result[0] if isinstance(result, tuple) else result
     if keywords.pop("keepdims", False):
         keywords["keepdim"] = True
     return _result(what, function, (x, _all(x, axis), *more), keywords)
@@ -134,8 +134,8 @@ def _arguments(function: Callable, args: tuple, kwargs: dict) -> tuple[dict, dic
     usual = {name: p.default for name, p in signature.parameters.items()}
     settings = {name for name, default in usual.items() if default is not inspect.Parameter.empty}
     needed = {key: value for key, value in bound.items() if key not in settings or key in ("x", "y")}
-    given = {key: value for key, value in bound.items() if key not in needed and not _is_usual(key, value)}
-    return needed, {key: value for key, value in given.items() if value is not usual.get(key, needed)}
+    passed = {key: value for key, value in bound.items() if key not in needed and not _is_usual(key, value)}
+    return needed, {key: value for key, value in passed.items() if value is not usual.get(key, needed)}
 
 
 def _is_usual(key: str, value: Any) -> bool:
@@ -158,11 +158,11 @@ def _ours(value: Any) -> Any:
     return type(value)(map(_ours, value)) if value.__class__ in (list, tuple) else value
 
 
-def _find(name: str, numpys: str, place: str = "") -> Callable:
-    found = getattr(importlib.import_module(f"tinytensor.{place}".rstrip(".")), name, None) if name else None
-    if not callable(found):
-        raise NotImplementedError(_refusal(f"linalg.{numpys}" if place else numpys))
-    return found
+def _find(name: str, numpys: str, room: str = "") -> Callable:
+    member = getattr(importlib.import_module(f"tinytensor.{room}".rstrip(".")), name, None) if name else None
+    if not callable(member):
+        raise NotImplementedError(_refusal(f"linalg.{numpys}" if room else numpys))
+    return member
 
 
 def _result(name: str, function: Callable, args: tuple, keywords: dict) -> Any:

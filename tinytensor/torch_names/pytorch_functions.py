@@ -29,8 +29,8 @@ from typing import Any
 from tinytensor.autograd.function import Function
 from tinytensor.core.dispatch import state
 from tinytensor.core.tensor import Tensor
-from tinytensor.cpython.locks import ThreadLock
 from tinytensor.ops.creation import tensor
+from tinytensor.platform.locks import ThreadLock
 from tinytensor.torch_names import missing_names
 from tinytensor.torch_names.typeinfo import Unstored
 
@@ -40,11 +40,11 @@ OTHER_NAMES = {"log_sigmoid": "logsigmoid", "expit": "sigmoid"}
 
 def pytorch() -> ModuleType | None:
     """PyTorch, if the program has imported it."""
-    found = sys.modules.get("torch")
-    return found if hasattr(found, "Tensor") else None  # else it is being imported just now
+    module = sys.modules.get("torch")
+    return module if hasattr(module, "Tensor") else None  # else it is being imported just now
 
 
-# ------------------------------------------------------------------------------------------------------------- a call
+# --- A call
 
 
 def call(function: Callable, args: tuple, kwargs: dict) -> Any:
@@ -53,12 +53,12 @@ def call(function: Callable, args: tuple, kwargs: dict) -> Any:
     NotImplementedError if there is none. TypeError for a PyTorch tensor that requires grad, and for one that would be
     changed in place: neither can go on our tape.
     """
-    place, name = _place(function)
-    ours = _find(place, name)
+    path, name = _place(function)
+    ours = _find(path, name)
     if ours is None:
         theirs = _in_python(function)
         if theirs is None:
-            raise NotImplementedError(_missing(place, name))
+            raise NotImplementedError(_missing(path, name))
         return theirs(*args, **(kwargs or {}))
     changes = name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))
     if changes and args and not isinstance(args[0], Tensor):
@@ -90,27 +90,27 @@ def _place(function: Callable) -> tuple[str, str]:
     owner = getattr(function, "__qualname__", name).rpartition(".")[0]
     if hasattr(function, "__objclass__") or owner in ("Tensor", "TensorBase"):
         return "Tensor", name
-    for place in ("special", "linalg", "fft"):  # linalg_norm is the name in C++ of torch.linalg.norm
-        if name.startswith(f"{place}_"):
-            return place, name.removeprefix(f"{place}_")
-    place = "nn.functional" if module == "torch._C._nn" else module.removeprefix("torch").strip(".")
-    return (place if place in PLACES else ""), name
+    for path in ("special", "linalg", "fft"):  # linalg_norm is the name in C++ of torch.linalg.norm
+        if name.startswith(f"{path}_"):
+            return path, name.removeprefix(f"{path}_")
+    path = "nn.functional" if module == "torch._C._nn" else module.removeprefix("torch").strip(".")
+    return (path if path in PLACES else ""), name
 
 
-def _find(place: str, name: str) -> Callable | None:
+def _find(path: str, name: str) -> Callable | None:
     """Our function for PyTorch's, at its own place or elsewhere."""
-    for where in dict.fromkeys((place if place in ("Tensor", *PLACES) else "", *PLACES)):
+    for where in dict.fromkeys((path if path in ("Tensor", *PLACES) else "", *PLACES)):
         holder = Tensor if where == "Tensor" else importlib.import_module(f"tinytensor.{where}".rstrip("."))
-        found = getattr(holder, OTHER_NAMES.get(name, name), None)
-        if callable(found) and not isinstance(found, Unstored):
-            return found
+        member = getattr(holder, OTHER_NAMES.get(name, name), None)
+        if callable(member) and not isinstance(member, Unstored):
+            return member
     return None
 
 
-def _missing(place: str, name: str) -> str:
-    told = missing_names.sentence(place, name) if place in ("Tensor", *missing_names.PLACES) else None
-    full = f"{place}.{name}" if place else name
-    return told or f"{full}: PyTorch has it, tinytensor does not; write it with the operations that are here"
+def _missing(path: str, name: str) -> str:
+    message = missing_names.sentence(path, name) if path in ("Tensor", *missing_names.PLACES) else None
+    full = f"{path}.{name}" if path else name
+    return message or f"{full}: PyTorch has it, tinytensor does not; write it with the operations that are here"
 
 
 def _without_defaults(function: Callable, kwargs: dict | None) -> dict:
@@ -122,12 +122,12 @@ def _without_defaults(function: Callable, kwargs: dict | None) -> dict:
         usual = {name: p.default for name, p in inspect.signature(function).parameters.items()}
     except (TypeError, ValueError):  # a function in C++ hands on what it got
         usual = {}
-    given = {name: value for name, value in (kwargs or {}).items() if not name.startswith("_")}
-    given = {name: value for name, value in given.items() if type(value).__name__ not in ("memory_format", "layout")}
-    return {name: value for name, value in given.items() if not (name in usual and value is usual[name])}
+    passed = {name: value for name, value in (kwargs or {}).items() if not name.startswith("_")}
+    passed = {name: value for name, value in passed.items() if type(value).__name__ not in ("memory_format", "layout")}
+    return {name: value for name, value in passed.items() if not (name in usual and value is usual[name])}
 
 
-# ------------------------------------------------------------------------------------------------------------- values
+# --- Values
 
 
 def translated(value: Any) -> Any:
@@ -145,22 +145,22 @@ def translated(value: Any) -> Any:
         ends = (value.start, value.stop, value.step)
         return slice(*translated(ends)) if translated(ends) is not ends else value
     if isinstance(value, dict):
-        found = {key: translated(v) for key, v in value.items()}
-        return found if any(found[key] is not v for key, v in value.items()) else value
+        entries = {key: translated(v) for key, v in value.items()}
+        return entries if any(entries[key] is not v for key, v in value.items()) else value
     if isinstance(value, list | tuple):
-        found = [translated(v) for v in value]
-        if all(a is b for a, b in zip(found, value, strict=True)):
+        entries = [translated(v) for v in value]
+        if all(a is b for a, b in zip(entries, value, strict=True)):
             return value
-        return found if isinstance(value, list) else tuple(found)
+        return entries if isinstance(value, list) else tuple(entries)
     return value
 
 
-def again(args: tuple, kwargs: dict) -> tuple[tuple, dict] | None:
+def convert_foreign_tensors(args: tuple, kwargs: dict) -> tuple[tuple, dict] | None:
     """The arguments of a call of ours that has failed, translated; None if PyTorch has no part in them."""
     if pytorch() is None:
         return None
-    found = translated(args), translated(kwargs)
-    return None if found[0] is args and found[1] is kwargs else found
+    converted = translated(args), translated(kwargs)
+    return None if converted[0] is args and converted[1] is kwargs else converted
 
 
 def _constant(x: Any) -> Tensor:
@@ -180,7 +180,7 @@ def _constant(x: Any) -> Tensor:
         ) from None
 
 
-# ------------------------------------------------------------------------------- what passes by __torch_function__
+# --- What passes by __torch_function__
 
 
 class _Following(threading.local):

@@ -19,7 +19,7 @@ from tinytensor.ops.generator import Generator
 from tinytensor.ops.order import multinomial
 from tinytensor.ops.shape import stack
 
-# ---------------------------------------------------------------------------------------------------------- datasets
+# --- Datasets
 
 
 class _ByType:
@@ -125,7 +125,7 @@ def random_split(dataset: Dataset, lengths: Sequence[int | float], generator: Ge
     return [Subset(dataset, order[end - size : end]) for size, end in zip(lengths, accumulate(lengths), strict=True)]
 
 
-# ---------------------------------------------------------------------------------------------------------- samplers
+# --- Samplers
 
 
 class Sampler(_ByType):
@@ -246,7 +246,7 @@ def _count(n: int, size: int, drop_last: bool) -> int:
     return n // size if drop_last else -(-n // size)
 
 
-# ----------------------------------------------------------------------------------------------------------- batches
+# --- Batches
 
 
 def default_convert(data: Any) -> Any:
@@ -289,8 +289,8 @@ def default_collate(batch: Sequence) -> Any:
                 f"default_collate: samples of {sorted({len(b) for b in batch})} elements do not make one batch; pad "
                 "them, or give the DataLoader a collate_fn"
             )
-        places = [default_collate(place) for place in zip(*batch, strict=True)]
-        return first._make(places) if hasattr(first, "_make") else places
+        columns = [default_collate(column) for column in zip(*batch, strict=True)]
+        return first._make(columns) if hasattr(first, "_make") else columns
     raise TypeError(
         f"default_collate: can't make a batch of {type(first).__name__}; samples are tensors, arrays, numbers, text, "
         "tuples, lists and dictionaries of them: give the DataLoader a collate_fn"

@@ -1,6 +1,6 @@
 """einops for tensors: with this file its functions (rearrange, reduce, repeat, pack ...) take tensors.
 
-A program that imports einops and tinytensor needs no import of this file: on_demand.py sees to it.
+A program that imports einops and tinytensor needs no import of this file: lazy_imports.py sees to it.
 
 einops asks each subclass of its AbstractBackend whether it handles the given array; this file has the subclass for
 tensors, written with operations that have gradients. einops is loaded here and nowhere else.

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tinytensor.core.tensor import Tensor
-from tinytensor.cpython.distribution import install
+from tinytensor.platform.distribution import install
 
 try:
     from PIL import Image
@@ -123,10 +123,10 @@ class SummaryWriter:
         self, tag: str, text_string: str, global_step: int | None = None, walltime: float | None = None
     ) -> None:
         """A text in Markdown."""
-        kind = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text"))
+        metadata = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text"))
         shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)])
         text = TensorProto(dtype="DT_STRING", string_val=[text_string.encode("utf-8", "replace")], tensor_shape=shape)
-        self._write(Summary.Value(tag=f"{tag}/text_summary", metadata=kind, tensor=text), global_step, walltime)
+        self._write(Summary.Value(tag=f"{tag}/text_summary", metadata=metadata, tensor=text), global_step, walltime)
 
     def add_image(
         self,

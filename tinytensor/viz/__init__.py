@@ -10,11 +10,23 @@ Nothing here computes a gradient: all numbers come from the tape itself, which i
 `import tinytensor` does not load this package; the extra `viz` has the libraries for pictures.
 """
 
+from tinytensor.viz.capture import watch
 from tinytensor.viz.drawing import Drawing, draw
 from tinytensor.viz.page import walkthrough
-from tinytensor.viz.record import Leaf, Seen, Share, Step
-from tinytensor.viz.seen import look
+from tinytensor.viz.record import BackwardTrace, Leaf, Share, Step
 from tinytensor.viz.text import Explanation, explain
-from tinytensor.viz.watching import watch
+from tinytensor.viz.trace import look
 
-__all__ = ["Drawing", "Explanation", "Leaf", "Seen", "Share", "Step", "draw", "explain", "look", "walkthrough", "watch"]
+__all__ = [
+    "BackwardTrace",
+    "Drawing",
+    "Explanation",
+    "Leaf",
+    "Share",
+    "Step",
+    "draw",
+    "explain",
+    "look",
+    "walkthrough",
+    "watch",
+]

@@ -6,7 +6,7 @@ from html import escape
 
 import numpy as np
 
-from tinytensor.tools.typeset import with_words
+from tinytensor.display.typeset import with_words
 from tinytensor.viz.text import number, summary
 
 NUMBERS = 48  # up to so many numbers are written; more are a heat map
@@ -15,9 +15,9 @@ SUMMED = 1 << 20  # with more numbers, only those shown are summarized: adding u
 APART = 16  # the most matrices of one array that are shown one by one
 
 
-def tag(name: str, text: str, kind: str = "") -> str:
+def tag(name: str, text: str, css_class: str = "") -> str:
     """An element with text in it."""
-    attribute = f' class="{kind}"' if kind else ""
+    attribute = f' class="{css_class}"' if css_class else ""
     return f"<{name}{attribute}>{escape(text)}</{name}>"
 
 
@@ -66,8 +66,8 @@ def sample(array: np.ndarray) -> tuple[np.ndarray, str]:
     shape = array.shape if array.ndim > 1 else (1, array.size)
     rows, columns = int(np.prod(shape[:-1])), shape[-1]
     down, right = (np.unique(np.linspace(0, n - 1, min(n, SIDE)).round().astype(int)) for n in (rows, columns))
-    places = np.unravel_index(down, shape[:-1])
-    shown = array.reshape(shape)[(*(place[:, None] for place in places), right)].astype(np.float64)
+    indices = np.unravel_index(down, shape[:-1])
+    shown = array.reshape(shape)[(*(index[:, None] for index in indices), right)].astype(np.float64)
     part = f"{len(down)} of {rows} rows and {len(right)} of {columns} columns are shown"
     if array.size > SUMMED:
         return shown, f"{part}: {summary(shown)}"
@@ -80,10 +80,10 @@ def as_json(array: np.ndarray, axes: Axes = Axes()) -> dict:
     An array of more than two dimensions is several matrices, which are shown apart; `apart` has their names.
     """
     shape = "" if array.ndim == 0 else f"shape {array.shape}"
-    words = {name: list(found) for name in ("rows", "columns") if (found := getattr(axes, name))}
-    places = list(np.ndindex(array.shape[:-2]))
-    if 1 < len(places) <= APART:
-        words["apart"] = list(axes.apart) or [f"[{', '.join(map(str, place))}]" for place in places]
+    words = {name: list(labels) for name in ("rows", "columns") if (labels := getattr(axes, name))}
+    indices = list(np.ndindex(array.shape[:-2]))
+    if 1 < len(indices) <= APART:
+        words["apart"] = list(axes.apart) or [f"[{', '.join(map(str, index))}]" for index in indices]
     if array.size <= NUMBERS or array.dtype.kind not in "fiub":
         rows = array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(1, 1)
         return {"text": shape, "numbers": [[number(x) for x in row] for row in rows], "words": words}

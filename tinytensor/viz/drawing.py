@@ -14,15 +14,15 @@ import numpy as np
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
-from tinytensor.tools.extras import need
+from tinytensor.platform.distribution import missing_package
 from tinytensor.viz import plots
+from tinytensor.viz.expand_fused import expanded
 from tinytensor.viz.groups import Use, is_view, local, uses, word_for
 from tinytensor.viz.layout import smooth
-from tinytensor.viz.record import Group, Leaf, Seen, Step, Value, chain
+from tinytensor.viz.record import BackwardTrace, Group, Leaf, Step, Value, chain
 from tinytensor.viz.scene import Line, Scene, all_groups, arrange
-from tinytensor.viz.seen import look
 from tinytensor.viz.text import argument, numbers
-from tinytensor.viz.unfolding import unfolded
+from tinytensor.viz.trace import look
 
 LETTER = 7.3  # the width of a letter of the font, in pixels
 LINE_HEIGHT = 17  # pixels from one line to the next
@@ -67,7 +67,7 @@ def brief(array: np.ndarray | None) -> str:
     return next((w for w in words if w.startswith(("norm", "each")) or "NaN" in w), "")
 
 
-def cut(text: str) -> str:
+def truncate(text: str) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
@@ -90,21 +90,21 @@ def lines_of(value: Value) -> list[tuple[str, str]]:
     rows += [] if value.gradient is None else [("gradient", f"∂ = {brief(value.gradient)}")]
     if isinstance(value, Step) and value.part_of is not None:
         rows.append(("soft", f"in {value.part_of.op.name}"))
-    return [(kind, cut(row)) for kind, row in rows]
+    return [(css_class, truncate(row)) for css_class, row in rows]
 
 
-def kind_of(value: Value | Group, seen: Seen) -> str:
+def classes_of(value: Value | Group, seen: BackwardTrace) -> str:
     """The classes of a box."""
     if isinstance(value, Group):
         return "op fold"
-    kinds = ["leaf" if isinstance(value, Leaf) else "op"]
-    kinds += ["inner"] if isinstance(value, Step) and value.part_of is not None else []
-    return " ".join(kinds + (["result"] if value is seen.result else []))
+    classes = ["leaf" if isinstance(value, Leaf) else "op"]
+    classes += ["inner"] if isinstance(value, Step) and value.part_of is not None else []
+    return " ".join(classes + (["result"] if value is seen.result else []))
 
 
 def so_far(gradient: np.ndarray) -> str:
     """The text for a gradient to which more may be added."""
-    return cut(f"∂ so far {brief(gradient)}")
+    return truncate(f"∂ so far {brief(gradient)}")
 
 
 def number_back(use: Use) -> str:
@@ -118,7 +118,7 @@ class Drawing:
     With `views` all views are boxes; else only the result and those with a name of the user's are.
     """
 
-    def __init__(self, seen: Seen, views: bool = False, grows: bool = False):
+    def __init__(self, seen: BackwardTrace, views: bool = False, grows: bool = False):
         self.seen, self.grows = seen, grows
         self.values: list[Value] = [*seen.steps, *seen.leaves]
         self.key = {value: f"n{i}" for i, value in enumerate(self.values)}  # the boxes' names in DOT and SVG
@@ -147,7 +147,7 @@ class Drawing:
             raise ValueError(f"save: expected a name that ends in .svg, .png or .dot, got {path.name!r}")
         return path
 
-    # ----------------------------------------------------------------------------------------- what is drawn
+    # --- What is drawn
 
     def hidden(self, value: Value, views: bool | None = None) -> bool:
         """Is it a view that is drawn as a mark on a line?"""
@@ -201,7 +201,7 @@ class Drawing:
         """The gradient that comes back on a line, if it is one number."""
         return number_back(line.uses[0]) if len(line.uses) == 1 else ""
 
-    # ---------------------------------------------------------------------------------------------- pictures
+    # --- Pictures
 
     @property
     def dot(self) -> str:
@@ -211,10 +211,10 @@ class Drawing:
             if self.hidden(value):
                 continue
             label = "\\n".join(quoted(line) for _, line in lines_of(value))
-            kinds = kind_of(value, self.seen).split()
-            fill, line = COLOURS[kinds[0]]
-            style = "filled,rounded" if "leaf" in kinds else "filled,dashed" if "inner" in kinds else "filled"
-            thick = ", penwidth=3" if "result" in kinds else ""
+            classes = classes_of(value, self.seen).split()
+            fill, line = COLOURS[classes[0]]
+            style = "filled,rounded" if "leaf" in classes else "filled,dashed" if "inner" in classes else "filled"
+            thick = ", penwidth=3" if "result" in classes else ""
             box = f'{self.key[value]} [label="{label}", style="{style}", fillcolor="{fill}", color="{line}"{thick}];'
             groups = value.group.chain[::-1] if value.group else ()
             frames = [f'subgraph cluster_{self.key[g]} {{ label="{quoted(local(g.path, g.parent))}"; ' for g in groups]
@@ -229,22 +229,22 @@ class Drawing:
     @property
     def svg(self) -> str:
         """The graph as SVG, with its style inside: light or dark, as the reader's screen."""
-        place = self.whole
-        w, h = place.width, place.height
+        scene = self.whole
+        w, h = scene.width, scene.height
         label = f"{len(self.seen.steps)} operations and {len(self.seen.leaves)} leaves, the result lowest"
         parts = [
             f'<svg class="tt-graph" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w:.0f} {h:.0f}" width="{w:.0f}" '
             f'height="{h:.0f}" role="img" aria-label="{label}">',
             f'<style>{STYLE}</style><rect class="paper" width="100%" height="100%"/>',
         ]
-        for group, box in place.frames.items():
+        for group, box in scene.frames.items():
             left, top = box.x - box.width / 2, box.y - box.height / 2
             parts.append(
                 f'<g class="frame" id="{self.key[group]}" transform="translate({left:.0f} {top:.0f})">'
                 f'<rect width="{box.width:.0f}" height="{box.height:.0f}" rx="8"/>'
                 f'<text x="10" y="17">{escape(local(group.path, group.parent))}</text></g>'
             )
-        for line in place.lines:
+        for line in scene.lines:
             path, tips, text = line_marks(line.points)
             share, mark = self.share(line), line.uses[0].mark
             x, y = text
@@ -252,7 +252,7 @@ class Drawing:
             words = f'<text class="mark" x="{x:.0f}" y="{y - 13:.0f}">{escape(mark)}{names}</text>' if mark else ""
             words += f'<text class="share" x="{x:.0f}" y="{y:.0f}">↑ {escape(share)}</text>' if share else ""
             parts.append(f'<g class="edge"><path d="{path}"/><path class="tip" d="{tips[0]}"/>{words}</g>')
-        for value, box in place.boxes.items():
+        for value, box in scene.boxes.items():
             left, top = box.x - box.width / 2, box.y - box.height / 2
             parts.append(self.box(value).replace("<g ", f'<g transform="translate({left:.1f} {top:.1f})" ', 1))
         return "\n".join([*parts, "</svg>"])
@@ -263,11 +263,11 @@ class Drawing:
         radius = min(14, height / 2) if isinstance(value, Leaf) else 8 if isinstance(value, Group) else 2
         rows = self.rows(value)
         text = "".join(
-            f'<text class="{kind}" x="{width / 2:.1f}" y="{19 + i * LINE_HEIGHT}">{escape(row)}</text>'
-            for i, (kind, row) in enumerate(rows)
+            f'<text class="{css_class}" x="{width / 2:.1f}" y="{19 + i * LINE_HEIGHT}">{escape(row)}</text>'
+            for i, (css_class, row) in enumerate(rows)
         )
         return (
-            f'<g class="{kind_of(value, self.seen)}" id="{self.key[value]}">'
+            f'<g class="{classes_of(value, self.seen)}" id="{self.key[value]}">'
             f"<title>{escape('; '.join(row for _, row in rows))}</title>"
             f'<rect width="{width:.1f}" height="{height:.1f}" rx="{radius}"/>{text}</g>'
         )
@@ -279,20 +279,20 @@ class Drawing:
             from matplotlib.patches import FancyBboxPatch, PathPatch, Rectangle
             from matplotlib.path import Path as Curve
         except ModuleNotFoundError:
-            need("matplotlib", "a PNG")
-        place = self.whole
-        figure = Figure((place.width / 100, place.height / 100))
+            missing_package("matplotlib", "a PNG")
+        scene = self.whole
+        figure = Figure((scene.width / 100, scene.height / 100))
         FigureCanvasAgg(figure)
-        axes = figure.add_axes((0, 0, 1, 1), xlim=(0, place.width), ylim=(place.height, 0))
+        axes = figure.add_axes((0, 0, 1, 1), xlim=(0, scene.width), ylim=(scene.height, 0))
         axes.set_axis_off()
         words = {"family": "monospace", "parse_math": False}
-        for group, box in place.frames.items():
+        for group, box in scene.frames.items():
             corner = box.x - box.width / 2, box.y - box.height / 2
             frame = Rectangle(corner, box.width, box.height, fill=False, edgecolor=SOFT, linestyle=":", linewidth=1)
             axes.add_patch(frame)
             title = local(group.path, group.parent)
             axes.text(corner[0] + 10, corner[1] + 15, title, size=8, color=SOFT, weight="bold", **words)
-        for line in place.lines:
+        for line in scene.lines:
             curves = [point for curve in smooth(line.points) for point in curve]
             codes = [Curve.MOVETO, *[Curve.CURVE4] * len(curves)]
             axes.add_patch(PathPatch(Curve([line.points[0], *curves], codes), fill=False, color=SOFT, lw=1))
@@ -301,25 +301,25 @@ class Drawing:
             share = self.share(line)
             axes.text(x + 5, y - 9, share and f"↑ {share}", size=6.5, color=BACK, **words)
             axes.text(x + 5, y - 22, line.uses[0].mark, size=6.5, color=SOFT, style="italic", **words)
-        for value, box in place.boxes.items():
-            kinds = kind_of(value, self.seen).split()
-            fill, line = COLOURS[kinds[0]]
+        for value, box in scene.boxes.items():
+            classes = classes_of(value, self.seen).split()
+            fill, line = COLOURS[classes[0]]
             corner = (box.x - box.width / 2 + 4, box.y - box.height / 2 + 4)
-            rounding = 12 if "leaf" in kinds else 2
+            rounding = 12 if "leaf" in classes else 2
             axes.add_patch(
                 FancyBboxPatch(
                     *(corner, box.width - 8, box.height - 8),
                     boxstyle=f"round,pad=4,rounding_size={rounding}",
                     facecolor=fill,
                     edgecolor=line,
-                    linewidth=2.5 if "result" in kinds else 1,
-                    linestyle="--" if "inner" in kinds else "-",
+                    linewidth=2.5 if "result" in classes else 1,
+                    linestyle="--" if "inner" in classes else "-",
                 )
             )
-            for i, (kind, row) in enumerate(lines_of(value)):
+            for i, (css_class, row) in enumerate(lines_of(value)):
                 weight = "bold" if i == 0 else "normal"
                 y = box.y - box.height / 2 + 15 + i * LINE_HEIGHT
-                style = {"size": 8.4, "weight": weight, "color": BACK if kind == "gradient" else "#1d1f23"} | words
+                style = {"size": 8.4, "weight": weight, "color": BACK if css_class == "gradient" else "#1d1f23"} | words
                 axes.text(box.x, y, row, ha="center", va="center", **style)
         boxes = "; ".join(lines_of(value)[0][1] for value in self.values)
         plots.save(figure, path, f"The graph of a backward pass, with the boxes: {boxes}", dpi=150)
@@ -356,4 +356,4 @@ def draw(
     none).
     """
     seen = look(loss, names, gradient, "draw")
-    return Drawing(unfolded(seen) if unfold else seen, views)
+    return Drawing(expanded(seen) if unfold else seen, views)

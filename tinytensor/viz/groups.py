@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tinytensor.nn.module import Module, Parameter
-from tinytensor.viz.record import Group, Leaf, Seen, Share, Step, Value, chain
-from tinytensor.viz.watching import watched
+from tinytensor.viz.capture import captured
+from tinytensor.viz.record import BackwardTrace, Group, Leaf, Share, Step, Value, chain
 
 SMALL = "₀₁₂₃₄₅₆₇₈₉"
 
@@ -39,12 +39,12 @@ def local(name: str, group: Group | None) -> str:
 
 def paths_of(names: Module | Mapping[str, object] | None) -> dict[Module, str]:
     """The paths of the modules in a dictionary of names, as `named_parameters` has them."""
-    found: dict[Module, str] = {}
+    paths: dict[Module, str] = {}
     for name, value in {"": names}.items() if isinstance(names, Module) else (names or {}).items():
         if isinstance(value, Module):
             for path, module in value.named_modules(prefix=name):
-                found.setdefault(module, path)
-    return found
+                paths.setdefault(module, path)
+    return paths
 
 
 def group(steps: list[Step], leaves: list[Leaf], paths: dict[Module, str], taken: set[str]) -> None:
@@ -53,7 +53,7 @@ def group(steps: list[Step], leaves: list[Leaf], paths: dict[Module, str], taken
     named_by_module: dict[Step, str] = {}
     for one in reversed(groups):  # what is inside comes before what is around it
         _dissolve(one, [g for g in groups if g.parent is one], groups, named_by_module)
-    variables = {step: watched[step.node].variable for step in steps if step.node in watched}
+    variables = {step: captured[step.node].variable for step in steps if step.node in captured}
     for step in steps:  # a view of a result that has no name: it is the result's
         if variables.get(step) and is_view(step):
             viewed = base(step)
@@ -84,7 +84,7 @@ def _runs(steps: list[Step], paths: dict[Module, str]) -> list[Group]:
     stack: list[tuple[Module, Group]] = []
     times: Counter = Counter()
     for step in steps:
-        modules = watched[step.node].modules if step.node in watched else ()
+        modules = captured[step.node].modules if step.node in captured else ()
         same = 0
         while same < min(len(stack), len(modules)) and stack[same][0] is modules[same]:
             same += 1
@@ -127,7 +127,7 @@ def _dissolve(one: Group, inside: list[Group], groups: list[Group], names: dict[
         one.parent.steps += one.steps
 
 
-# --------------------------------------------------------------------------------------------------------- views
+# --- Views
 
 
 def is_view(value: Value) -> bool:
@@ -148,7 +148,7 @@ class Use:
 
     source: Value
     step: Step
-    place: int  # which argument
+    position: int  # which argument
     through: tuple[Step, ...]
     share: Share | None  # the gradient that comes back to the source
 
@@ -174,19 +174,19 @@ def base(value: Value, hidden: Callable[[Value], bool] = is_view) -> Value:
     return value
 
 
-def uses(seen: Seen, hidden: Callable[[Value], bool]) -> Iterator[Use]:
+def uses(seen: BackwardTrace, hidden: Callable[[Value], bool]) -> Iterator[Use]:
     """The lines between the values that are not hidden."""
-    shares = {(share.sender, share.place): share for step in seen.steps for share in step.sends}
+    shares = {(share.sender, share.position): share for step in seen.steps for share in step.sends}
     for step in seen.steps:
         if hidden(step):
             continue
         for i, a in enumerate(step.arguments):
             if a.source is None:
                 continue
-            source, sender, place, through = a.source, step, i, []
+            source, sender, position, through = a.source, step, i, []
             while hidden(source):
                 through.append(source)
                 sender = source
-                place = next(j for j, b in enumerate(source.arguments) if b.source is not None)
-                source = source.arguments[place].source
-            yield Use(source, step, i, tuple(through), shares.get((sender, place)))
+                position = next(j for j, b in enumerate(source.arguments) if b.source is not None)
+                source = source.arguments[position].source
+            yield Use(source, step, i, tuple(through), shares.get((sender, position)))

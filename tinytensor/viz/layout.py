@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tinytensor.tools.extras import need
+from tinytensor.platform.distribution import missing_package
 
 BETWEEN = 26  # pixels from one box to its neighbour
 LAYER = 48  # pixels from one layer to the next
@@ -87,8 +87,8 @@ def _side_by_side(boxes: dict[Hashable, Box], edges: Sequence[tuple[Hashable, Ha
     for target, numbers in arriving.items():
         numbers.sort(key=lambda i: boxes[edges[i][0]].x)
         step = min(58.0, boxes[target].width / len(numbers))
-        for place, i in enumerate(numbers):
-            ends[i] = boxes[target].x + (place - (len(numbers) - 1) / 2) * step
+        for rank, i in enumerate(numbers):
+            ends[i] = boxes[target].x + (rank - (len(numbers) - 1) / 2) * step
     return ends
 
 
@@ -98,7 +98,7 @@ def _sugiyama(boxes: dict[Hashable, Box], edges: dict, top: Hashable) -> dict[tu
         from grandalf.graphs import Edge, Graph, Vertex
         from grandalf.layouts import SugiyamaLayout, VertexViewer
     except ModuleNotFoundError:
-        need("grandalf", "a drawing")
+        missing_package("grandalf", "a drawing")
     vertices = {}
     for key, box in boxes.items():
         vertices[key] = Vertex(key)
@@ -169,8 +169,8 @@ def _place(row: list[Box], wanted: list[float]) -> None:
             x1, w1, n1 = blocks.pop()
             x0, w0, n0 = blocks.pop()
             blocks.append([(x0 * w0 + x1 * w1) / (w0 + w1), w0 + w1, n0 + n1])
-    places = [x for x, _, n in blocks for _ in range(int(n))]
-    for box, x, offset in zip(row, places, offsets, strict=True):
+    centers = [x for x, _, n in blocks for _ in range(int(n))]
+    for box, x, offset in zip(row, centers, offsets, strict=True):
         box.x = x + offset
 
 

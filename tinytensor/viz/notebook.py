@@ -68,15 +68,15 @@ def _values(array: np.ndarray) -> str:
     shown, words = sample(array)
     if (shown == shown[0, 0]).all():
         return tag("p", words)
-    told = [words, "the stronger a cell, the larger its number"]
-    told += ["a row for each place of the dimensions before the last"] if array.ndim > 2 else []
-    told += ["blue cells with a bar are below 0, orange ones above"] if (shown < 0).any() else []
-    told += ["checkered cells are not finite"] if not np.isfinite(shown).all() else []
+    captions = [words, "the stronger a cell, the larger its number"]
+    captions += ["a row for each place of the dimensions before the last"] if array.ndim > 2 else []
+    captions += ["blue cells with a bar are below 0, orange ones above"] if (shown < 0).any() else []
+    captions += ["checkered cells are not finite"] if not np.isfinite(shown).all() else []
     picture, columns = b64encode(_png(_cells(shown))).decode(), shown.shape[1]
     width = CELL * columns * max(1, min(3, SIDE // columns))  # few cells are drawn larger
     return (
         f'<div class="wide"><img width="{width}" alt="{escape(words)}" src="data:image/png;base64,{picture}"></div>'
-        + tag("p", "; ".join(told) + ".")
+        + tag("p", "; ".join(captions) + ".")
     )
 
 
@@ -85,8 +85,8 @@ def _table(array: np.ndarray) -> str:
     rows = array.reshape(-1, array.shape[-1] if array.ndim else 1)
     top = "".join(f'<th scope="col">{j}</th>' for j in range(rows.shape[1])) if array.ndim else ""
     body = []
-    for place, row in zip(np.ndindex(array.shape[:-1]), rows, strict=True):
-        name = f'<th scope="row">{", ".join(map(str, place))}</th>' if array.ndim > 1 else ""
+    for index, row in zip(np.ndindex(array.shape[:-1]), rows, strict=True):
+        name = f'<th scope="row">{", ".join(map(str, index))}</th>' if array.ndim > 1 else ""
         cells = (x if len(x := number(value)) <= 60 else x[:57] + "..." for value in row)
         body.append(f"<tr>{name}{''.join(f'<td>{escape(x)}</td>' for x in cells)}</tr>")
     head = f"<tr>{'<th></th>' if array.ndim > 1 else ''}{top}</tr>" if top else ""

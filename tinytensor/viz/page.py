@@ -19,13 +19,13 @@ from string import Template
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
 from tinytensor.viz.drawing import STYLE, Drawing, brief, call, line_marks, number_back, so_far
+from tinytensor.viz.expand_fused import expanded
 from tinytensor.viz.groups import is_view, local
 from tinytensor.viz.record import Step, chain
 from tinytensor.viz.scene import Scene
-from tinytensor.viz.seen import look
 from tinytensor.viz.steps import Writer
 from tinytensor.viz.text import numbers
-from tinytensor.viz.unfolding import unfolded
+from tinytensor.viz.trace import look
 
 FEW = 40  # so many boxes are shown with all groups open; of more, the reader opens one group after the other
 
@@ -97,10 +97,10 @@ def graph(drawing: Drawing) -> dict:
             for use, when in zip(shown, sent, strict=True)
         ]
         number = {use: i for i, use in enumerate(shown)}
-        scenes[views] = {"all": _places(drawing.scene(views=bool(views)), drawing, number)}
+        scenes[views] = {"all": _bounds(drawing.scene(views=bool(views)), drawing, number)}
         for group in (None, *groups) if groups else ():
             scene = drawing.scene(chain(group).__contains__, bool(views))
-            scenes[views][key[group] if group else ""] = _places(scene, drawing, number)
+            scenes[views][key[group] if group else ""] = _bounds(scene, drawing, number)
     outer = [group for group in groups if group.parent is None]
     first = key[outer[0]] if len(outer) == 1 else ""
     titles = {
@@ -121,12 +121,12 @@ def graph(drawing: Drawing) -> dict:
     }
 
 
-def _places(scene: Scene, drawing: Drawing, number: dict) -> dict:
+def _bounds(scene: Scene, drawing: Drawing, number: dict) -> dict:
     """A scene as numbers."""
 
     def rows(boxes: dict) -> list[list]:
-        places = {k: (b.x - b.width / 2, b.y - b.height / 2, b.width, b.height) for k, b in boxes.items()}
-        return [[drawing.key[k], *map(round, place)] for k, place in places.items()]
+        bounds = {k: (b.x - b.width / 2, b.y - b.height / 2, b.width, b.height) for k, b in boxes.items()}
+        return [[drawing.key[k], *map(round, box)] for k, box in bounds.items()]
 
     lines = []
     for line in scene.lines:
@@ -178,7 +178,7 @@ def walkthrough(
     if not isinstance(title, str):
         raise TypeError(f"walkthrough: title must be a string, got {type(title).__name__}")
     seen = look(loss, names, gradient, "walkthrough")
-    text = page(Drawing(unfolded(seen) if unfold else seen, grows=True), pair, title)
+    text = page(Drawing(expanded(seen) if unfold else seen, grows=True), pair, title)
     path = Written(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from tinytensor.core.tensor import Tensor
-from tinytensor.cpython.distribution import install
+from tinytensor.platform.distribution import install
 
 # Okabe and Ito's colours (2008), without yellow, which is too pale for lines; neighbours differ in lightness.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -99,8 +99,8 @@ def _words(panel) -> str:
     if panel.get_label() == "<colorbar>":
         return ""
     names = [name for name in panel.get_legend_handles_labels()[1] if name]
-    kind = "heat map" if panel.images else "plot"
-    parts = [f"{kind}: {panel.get_title()}" if panel.get_title() else kind]
+    noun = "heat map" if panel.images else "plot"
+    parts = [f"{noun}: {panel.get_title()}" if panel.get_title() else noun]
     parts += [f"{axis} axis: {name}" for axis in "xy" if (name := getattr(panel, f"get_{axis}label")())]
     if panel.images:
         for side, labels in (("rows", panel.get_yticklabels()), ("columns", panel.get_xticklabels())):
@@ -119,18 +119,18 @@ def _recoloured(figure) -> Iterator[None]:
     kept = {each for panel in ground for each in (*panel.texts, *panel.lines, *panel.collections)}
     before = []
     for artist in set(figure.findobj()) - kept:
-        for kind in ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor"):
-            if not hasattr(artist, f"set_{kind}") or not hasattr(artist, f"get_{kind}"):
+        for property_name in ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor"):
+            if not hasattr(artist, f"set_{property_name}") or not hasattr(artist, f"get_{property_name}"):
                 continue
-            old = getattr(artist, f"get_{kind}")()
+            old = getattr(artist, f"get_{property_name}")()
             try:
                 colour = to_rgba(np.squeeze(old) if isinstance(old, np.ndarray) else old)
             except (ValueError, TypeError):  # several colours, or none
                 continue
             new = ON_DARK.get(to_hex(colour).lower())
             if new is not None and colour[3] > 0:  # what is transparent, as the frame of a scale, stays so
-                before.append((getattr(artist, f"set_{kind}"), old))
-                getattr(artist, f"set_{kind}")(new)
+                before.append((getattr(artist, f"set_{property_name}"), old))
+                getattr(artist, f"set_{property_name}")(new)
     try:
         yield
     finally:
@@ -263,11 +263,11 @@ def stream(entries: Sequence[tuple[str, Numbers, Numbers]], words: Mapping[str, 
     figure, grid = panels(len(words), 2, size=(11, (1.4 + 0.45 * most) * len(words)))
     titles = ("length of the addition / length of the stream", "cosine of the stream with its embedding")
     for row, (part, labels) in zip(grid, words.items()):
-        found = [(name, array(before), array(after)) for name, before, after in entries if name.startswith(part)]
-        first = found[0][1]  # (words, d_model)
-        called = [_sublayer(name[len(part) :].lstrip(".")) for name, *_ in found]
-        written = [_length(after - before) / _length(after) for _, before, after in found]
-        kept = [(after * first).sum(-1) / (_length(after) * _length(first)) for _, _, after in found]
+        sublayers = [(name, array(before), array(after)) for name, before, after in entries if name.startswith(part)]
+        first = sublayers[0][1]  # (words, d_model)
+        called = [_sublayer(name[len(part) :].lstrip(".")) for name, *_ in sublayers]
+        written = [_length(after - before) / _length(after) for _, before, after in sublayers]
+        kept = [(after * first).sum(-1) / (_length(after) * _length(first)) for _, _, after in sublayers]
         for panel, values, title, signed in zip(row, (written, kept), titles, (False, True)):
             bounds = (-1.0, 1.0) if signed else (0.0, max(1.0, float(np.max(values))))
             shown = heat(panel, np.stack(values), called, labels, signed=signed, numbers=True, bounds=bounds)

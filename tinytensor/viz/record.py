@@ -1,4 +1,4 @@
-"""The record of one backward pass, in plain objects: `look` (seen.py) makes it, and all pictures and texts read it."""
+"""The record of one backward pass, in plain objects: `look` (trace.py) makes it, and all pictures and texts read it."""
 
 from dataclasses import dataclass, field
 
@@ -48,10 +48,10 @@ class Share:
     """The gradient that a node sends to one of its arguments: that of the result by one use of a value."""
 
     sender: "Step"
-    place: int  # which argument
+    position: int  # which argument
     argument: str  # its name in the operation
     target: "Step | Leaf"
-    given: np.ndarray  # as the rule gave it
+    raw: np.ndarray  # as the rule gave it
     sent: np.ndarray  # in the argument's shape and dtype
 
 
@@ -73,10 +73,10 @@ class Value:
 
     def sums(self) -> list[tuple["Share | None", np.ndarray]]:
         """The gradient as it grows: the sum after the seed (which has no share) and after each share."""
-        found: list[tuple[Share | None, np.ndarray]] = [] if self.seed is None else [(None, self.seed)]
+        partial_sums: list[tuple[Share | None, np.ndarray]] = [] if self.seed is None else [(None, self.seed)]
         for share in self.shares:
-            found.append((share, share.sent if not found else found[-1][1] + share.sent))
-        return found
+            partial_sums.append((share, share.sent if not partial_sums else partial_sums[-1][1] + share.sent))
+        return partial_sums
 
 
 @dataclass(eq=False)
@@ -128,7 +128,7 @@ class Step(Value):
 
 
 @dataclass(eq=False)
-class Seen:
+class BackwardTrace:
     """A backward pass: its nodes from the oldest to the youngest, and the leaves in the order of their first use."""
 
     result: Value

@@ -96,8 +96,8 @@ class _Plan:
 
     def inside(self, group: Group | None, depth: int) -> _Part:
         """The layout inside a group (`depth` counts it and those around it), or of the whole (None, 0)."""
-        found = (self.stands_for(value, group, depth) for value in self.around)
-        members = dict.fromkeys(box for box in found if box is not None)
+        drawn = (self.stands_for(value, group, depth) for value in self.around)
+        members = dict.fromkeys(box for box in drawn if box is not None)
         parts = {g: self.inside(g, depth + 1) for g in members if isinstance(g, Group) and self.is_open(g)}
         boxes = {}
         for box in members:
@@ -108,13 +108,13 @@ class _Plan:
 
         whole = _Part({}, {}, {}, width, bottom - top)
         for box in members:
-            place = replace(boxes[box], y=boxes[box].y - top)
+            frame = replace(boxes[box], y=boxes[box].y - top)
             if box not in parts:
-                whole.boxes[box] = place
+                whole.boxes[box] = frame
                 continue
-            left = place.x - parts[box].width / 2
-            parts[box] = part = parts[box].moved(left, place.y - place.height / 2 + TITLE)
-            whole.frames |= {box: place} | part.frames
+            left = frame.x - parts[box].width / 2
+            parts[box] = part = parts[box].moved(left, frame.y - frame.height / 2 + TITLE)
+            whole.frames |= {box: frame} | part.frames
             whole.boxes |= part.boxes
             whole.paths |= part.paths
         for use, key in keys.items():

@@ -4,12 +4,12 @@ from html import escape
 
 import numpy as np
 
-from tinytensor.tools.typeset import rule_as_latex
+from tinytensor.display.typeset import rule_as_latex
 from tinytensor.viz.arrays import Axes, Store, tag
+from tinytensor.viz.expand_fused import definition
 from tinytensor.viz.groups import base, is_view, local, word_for
-from tinytensor.viz.record import UNKNOWN, Argument, Rule, Seen, Step, Value
+from tinytensor.viz.record import UNKNOWN, Argument, BackwardTrace, Rule, Step, Value
 from tinytensor.viz.text import first_line, numbers, setting, shapes, why_now
-from tinytensor.viz.unfolding import definition
 
 HEADS, TOKENS = 8, 24  # the most heads and tokens of attention that are shown as tables
 
@@ -17,7 +17,7 @@ HEADS, TOKENS = 8, 24  # the most heads and tokens of attention that are shown a
 class Writer:
     """Writes the steps of a walkthrough as HTML."""
 
-    def __init__(self, seen: Seen, tokens: tuple[list[str], list[str]] | None):
+    def __init__(self, seen: BackwardTrace, tokens: tuple[list[str], list[str]] | None):
         self.seen, self.tokens, self.store = seen, tokens, Store()
         self.visits = {step: number for number, step in enumerate(seen.walked, 1)}
         self.scores = scores(seen, tokens)
@@ -49,10 +49,8 @@ class Writer:
             before = [s for s in others if self.visits[s.sender] < self.visits[step]]
             parts.append(tag("p", f"to {through(share.target, step)}, for {share.argument}", "from"))
             parts.append(self.array(share.sent, share.target))
-            if share.given.shape != share.sent.shape:
-                parts.append(
-                    tag("p", f"The rule gave {share.given.shape}: summed over what broadcasting had repeated.")
-                )
+            if share.raw.shape != share.sent.shape:
+                parts.append(tag("p", f"The rule gave {share.raw.shape}: summed over what broadcasting had repeated."))
             if before:
                 there = " and ".join(f"{numbers(s.sent, 4)} from {named(s.sender)}" for s in before)
                 parts.append(tag("p", f"It is added to the gradient there: {there}."))
@@ -200,19 +198,19 @@ def attends(step: Step) -> bool:
     return "attention" in (step.op.name, step.part_of.op.name if step.part_of else "")
 
 
-def scores(seen: Seen, tokens: tuple[list[str], list[str]] | None) -> set[Value]:
+def scores(seen: BackwardTrace, tokens: tuple[list[str], list[str]] | None) -> set[Value]:
     """The values with a row for each query and a column for each key: softmax's, and those beside it of its shape."""
     if tokens is None:
         return set()
     sizes = len(tokens[0]), len(tokens[1])
     todo: list[Value] = [s for s in seen.steps if s.shape[-2:] == sizes and ("softmax" in s.op.name or attends(s))]
-    found: set[Value] = set()
+    scored: set[Value] = set()
     while todo:
         value = todo.pop()
-        found.add(value)
+        scored.add(value)
         beside = [a.source for a in getattr(value, "arguments", ()) if isinstance(a.source, Step)] + value.consumers
-        todo += [other for other in beside if other.shape == value.shape and other not in found]
-    return found
+        todo += [other for other in beside if other.shape == value.shape and other not in scored]
+    return scored
 
 
 def attention_weights(step: Step, tokens: tuple[list[str], list[str]] | None) -> np.ndarray | None:

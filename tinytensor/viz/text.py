@@ -10,17 +10,17 @@ from html import escape
 import numpy as np
 
 from tinytensor.core.tensor import Tensor
+from tinytensor.display.notebook import shown
+from tinytensor.display.typeset import rule_as_latex, with_words
 from tinytensor.nn.module import Module
-from tinytensor.tools.shown import shown
-from tinytensor.tools.typeset import rule_as_latex, with_words
 from tinytensor.viz.groups import local
-from tinytensor.viz.record import UNKNOWN, Argument, Leaf, Rule, Seen, Share, Step, Value
-from tinytensor.viz.seen import look
+from tinytensor.viz.record import UNKNOWN, Argument, BackwardTrace, Leaf, Rule, Share, Step, Value
+from tinytensor.viz.trace import look
 
 FEW = 12  # up to so many numbers are written out; more are summarized
 LINES = 14  # the most lines of a rule that are shown
 
-# ------------------------------------------------------------------------------------------------------- numbers
+# --- Numbers
 
 
 def number(x) -> str:
@@ -74,7 +74,7 @@ def setting(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-# ----------------------------------------------------------------------------------------------------- equations
+# --- Equations
 
 _LETTERS = """odot ⊙ oplus ⊕ cdot · times × le ≤ ge ≥ neq ≠ approx ≈ in ∈ sum Σ prod Π int ∫ partial ∂ infty ∞
 lfloor ⌊ rfloor ⌋ ell ℓ alpha α beta β gamma γ delta δ epsilon ε eta η theta θ lambda λ mu μ pi π rho ρ sigma σ
@@ -109,7 +109,7 @@ def first_line(text: str) -> str:
     return text.partition("\n")[0]
 
 
-# --------------------------------------------------------------------------------------------------------- words
+# --- Words
 
 
 def visit(step: Step) -> str:
@@ -147,7 +147,10 @@ def equation(step: Step) -> str:
 
 
 def why_now(
-    step: Step, seen: Seen, visit: Callable[[Step], str] = visit, waits: Callable[[Step, Step], str] | None = None
+    step: Step,
+    seen: BackwardTrace,
+    visit: Callable[[Step], str] = visit,
+    waits: Callable[[Step, Step], str] | None = None,
 ) -> str:
     """The reason why the walk takes this node now: the youngest of those that wait, with its consumers done.
 
@@ -179,31 +182,31 @@ def sum_of(value: Value) -> str:
 def sends(share: Share) -> str:
     """A share on its way out, with changes of its shape or dtype."""
     fitted = ""
-    if share.given.shape != share.sent.shape:
-        fitted = f" (the rule gave {share.given.shape}; summed over what broadcasting had repeated)"
-    elif share.given.dtype != share.sent.dtype:
-        fitted = f" (the rule gave {share.given.dtype})"
+    if share.raw.shape != share.sent.shape:
+        fitted = f" (the rule gave {share.raw.shape}; summed over what broadcasting had repeated)"
+    elif share.raw.dtype != share.sent.dtype:
+        fitted = f" (the rule gave {share.raw.dtype})"
     return f"{numbers(share.sent)} to {share.target.name}, for {share.argument}{fitted}"
 
 
-def rule(found: Rule) -> list[str]:
+def rule(applied: Rule) -> list[str]:
     """The source of a rule (or its formulas, if a kernel computes them), its place, and the values that it read."""
-    code = found.source.split("\n") if found.source else [f"{found.name}, whose source is in no file"]
-    lines = [plain(line) for line in found.formulas] or code
+    code = applied.source.split("\n") if applied.source else [f"{applied.name}, whose source is in no file"]
+    lines = [plain(line) for line in applied.formulas] or code
     if len(lines) > LINES:
         lines = [*lines[: LINES - 1], f"    ... ({len(lines) - LINES + 1} more lines)"]
-    lines[0] += f"    # {found.where}" if found.where else ""
-    read = [f"{name} = {setting(value)}" for name, value in found.reads.items()]
+    lines[0] += f"    # {applied.where}" if applied.where else ""
+    read = [f"{name} = {setting(value)}" for name, value in applied.reads.items()]
     return lines + ([f"reads {'; '.join(read)}"] if read else [])
 
 
-# ---------------------------------------------------------------------------------------------------- explanation
+# --- Explanation
 
 
 class Explanation:
     """A backward pass in words: print it. `seen` holds the record that the words come from."""
 
-    def __init__(self, seen: Seen):
+    def __init__(self, seen: BackwardTrace):
         self.seen = seen
 
     def __str__(self) -> str:
@@ -248,8 +251,8 @@ class Explanation:
         rows = [("equation", [equation(step)]), ("shapes", [shapes(step)])]
         rows += [("value", [numbers(step.value)])] if step.value is not None else []
         rows += [("why now", [why_now(step, self.seen)]), ("arrives", [sum_of(step)])]
-        for i, found in enumerate(step.rules):
-            rows.append(("rule" if i == 0 else "", [*([f"({step.road})"] if i == 0 else []), *rule(found)]))
+        for i, applied in enumerate(step.rules):
+            rows.append(("rule" if i == 0 else "", [*([f"({step.road})"] if i == 0 else []), *rule(applied)]))
         rows += [("sends" if i == 0 else "", [sends(share)]) for i, share in enumerate(step.sends)]
         return rows if step.sends else [*rows, ("sends", ["nothing"])]
 
@@ -262,9 +265,11 @@ class Explanation:
                 if name == "equation" and step.op.equation and not hasattr(step.node, "function"):
                     cell = with_words(first_line(step.op.equation))
                 elif name == "rule" or (name == "" and rows[-1][0] == "rule"):
-                    found, name = next(rules), "rule"
-                    latex = found.formulas or filter(None, [rule_as_latex(found.source) if found.source else None])
-                    before, code = ("", part) if found is not step.rules[0] else (f"<p>{part[0]}</p>", part[1:])
+                    applied, name = next(rules), "rule"
+                    latex = applied.formulas or filter(
+                        None, [rule_as_latex(applied.source) if applied.source else None]
+                    )
+                    before, code = ("", part) if applied is not step.rules[0] else (f"<p>{part[0]}</p>", part[1:])
                     cell = before + "".join(f"<p>{with_words(line)}</p>" for line in latex)
                     cell += f"<pre>{escape(chr(10).join(code))}</pre>"
                 rows.append((name, cell))

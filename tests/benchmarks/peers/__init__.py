@@ -19,7 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 class Peer:
     title: str
     package: str
-    place: str  # module:class
+    path: str  # module:class
 
     def version(self) -> str | None:
         """The version that is installed, if any."""

@@ -16,30 +16,30 @@ def wrong_1_difference_of_logarithms(V, never):
 
 def right_2(tokens, starts, C):
     """The right token of each place is the next one. Without the shift the model only had to copy what it saw."""
-    places = starts.unsqueeze(1) + tt.arange(C)
-    return tokens[places], tokens[places + 1]
+    indices = starts.unsqueeze(1) + tt.arange(C)
+    return tokens[indices], tokens[indices + 1]
 
 
 def wrong_2_one_before(tokens, starts, C):
-    places = starts.unsqueeze(1) + tt.arange(C)
-    return tokens[places + 1], tokens[places]
+    indices = starts.unsqueeze(1) + tt.arange(C)
+    return tokens[indices + 1], tokens[indices]
 
 
 def wrong_2_a_context_later(tokens, starts, C):
-    places = starts.unsqueeze(1) + tt.arange(C)
-    return tokens[places], tokens[places + C]
+    indices = starts.unsqueeze(1) + tt.arange(C)
+    return tokens[indices], tokens[indices + C]
 
 
 def wrong_2_one_too_few(tokens, starts, C):
-    places = starts.unsqueeze(1) + tt.arange(C)
-    return tokens[places[:, :-1]], tokens[places[:, 1:]]
+    positions = starts.unsqueeze(1) + tt.arange(C)
+    return tokens[positions[:, :-1]], tokens[positions[:, 1:]]
 
 
 def right_3(t, dZ, V):
     """Row v of E is used once for each place that holds token v: these gradients add up."""
     dE = tt.zeros(V, dZ.shape[1])
-    for place, token in enumerate(t):
-        dE[token] += dZ[place]
+    for index, token in enumerate(t):
+        dE[token] += dZ[index]
     return dE
 
 
@@ -50,8 +50,8 @@ def right_3_as_a_product(t, dZ, V):
 
 def wrong_3_the_last_one_stays(t, dZ, V):
     dE = tt.zeros(V, dZ.shape[1])
-    for place, token in enumerate(t):
-        dE[token] = dZ[place]
+    for index, token in enumerate(t):
+        dE[token] = dZ[index]
     return dE
 
 
@@ -61,8 +61,8 @@ def wrong_3_rows_of_places(t, dZ, V):
 
 def wrong_3_mean(t, dZ, V):
     dE = tt.zeros(V, dZ.shape[1])
-    for place, token in enumerate(t):
-        dE[token] += dZ[place] / t.count(token)
+    for index, token in enumerate(t):
+        dE[token] += dZ[index] / t.count(token)
     return dE
 
 

@@ -24,8 +24,8 @@ from models.command.cli import main
 from models.tasks.task import Attempts
 from models.training import checkpoint
 from models.training.trainer import Settings
-from tests.systems import posix
-from tinytensor.cpython.distribution import install
+from tests.tools.platforms import posix
+from tinytensor.platform.distribution import install
 
 ROOT = Path(__file__).parents[3]
 TINY = split("--D 8 --H 2 --F 12 --L 2 --C 10 --batch-size 2 --log-every 5 --evaluate-every 10 --checkpoint-every 10")
@@ -75,7 +75,7 @@ def refused(capsys, *arguments):
     return err.removeprefix("models: ")
 
 
-# ------------------------------------------------------------------------------------------------------- train
+# --- Train
 
 
 def test_run_writes_all_its_files(run):
@@ -152,12 +152,12 @@ def test_log_shows_early_samples_and_keeps_the_bar_whole(verse, tmp_path):
     assert process.wait() == 0
     lines = screen(typed.decode().replace("\r\n", "\n"))
     assert torn(lines) == []
-    found = [i for i, line in enumerate(lines) if re.match(r"step +[\d,]+: (?!loss)", line)]
-    assert [lines[i].split(":")[0].split()[1] for i in found] == ["0", "100"]
-    assert all(line.startswith("step") or len(line) <= 79 for i in found for line in lines[i : i + 2])
-    first, last = (lines[i].partition(": ")[2] for i in found)
+    results = [i for i, line in enumerate(lines) if re.match(r"step +[\d,]+: (?!loss)", line)]
+    assert [lines[i].split(":")[0].split()[1] for i in results] == ["0", "100"]
+    assert all(line.startswith("step") or len(line) <= 79 for i in results for line in lines[i : i + 2])
+    first, last = (lines[i].partition(": ")[2] for i in results)
     assert first[:3] == last[:3] == "The" and first != last
-    assert lines.index("a sample:") > found[1]
+    assert lines.index("a sample:") > results[1]
 
 
 def test_resumed_run_shows_no_earlier_sample(run, tmp_path, capsys, monkeypatch):
@@ -267,7 +267,7 @@ def test_resumed_run_needs_the_same_text(capsys, tmp_path):
     assert "there is no such file" in refused(capsys, "train", "--resume", tmp_path / "r")
 
 
-# ------------------------------------------------------------------------------------------------------ refusals
+# --- Refusals
 
 
 @pytest.mark.parametrize(
@@ -308,8 +308,8 @@ def test_resumed_run_needs_the_same_text(capsys, tmp_path):
 )
 def test_wrong_option_prints_one_sentence(capsys, verse, tmp_path, arguments, sentence):
     usual = ["--text", verse, "--tokenizer", "char", "--out", tmp_path / "run"]
-    found = refused(capsys, "train", *TINY, *usual, *arguments)
-    assert found.startswith(sentence), found
+    result = refused(capsys, "train", *TINY, *usual, *arguments)
+    assert result.startswith(sentence), result
     assert not (tmp_path / "run").exists()
 
 
@@ -340,8 +340,8 @@ def test_file_with_crlf_trains_with_a_note(capsys, tmp_path):
 def test_folder_of_another_run_is_refused(capsys, run, verse):
     out, _ = run
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
-    found = refused(capsys, "train", "--text", verse, "--out", out)
-    assert found == f"{out} holds a run already: use --resume {out} to go on with it, or another --out\n"
+    actual = refused(capsys, "train", "--text", verse, "--out", out)
+    assert actual == f"{out} holds a run already: use --resume {out} to go on with it, or another --out\n"
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
 
 
@@ -380,27 +380,27 @@ def test_circular_symlink_is_refused(capsys, tmp_path):
     ],
 )
 def test_resumed_run_refuses_other_settings(capsys, run, arguments):
-    found = refused(capsys, "train", "--resume", run[0], *arguments)
-    assert found.startswith("--resume goes on with a run as it was begun: ")
+    result = refused(capsys, "train", "--resume", run[0], *arguments)
+    assert result.startswith("--resume goes on with a run as it was begun: ")
 
 
 def test_resumed_run_accepts_its_own_settings(run, verse, tmp_path, capsys):
-    again = shutil.copytree(run[0], tmp_path / "again")
-    same = ["--text", str(verse), "--tokenizer", "bpe", "--V", "50", "--steps", "25", "--out", str(again), *TINY]
-    assert main(["train", "--resume", str(again), *same, "--config", "toth-tiny", "--task", "text"]) == 0
+    second = shutil.copytree(run[0], tmp_path / "again")
+    same = ["--text", str(verse), "--tokenizer", "bpe", "--V", "50", "--steps", "25", "--out", str(second), *TINY]
+    assert main(["train", "--resume", str(second), *same, "--config", "toth-tiny", "--task", "text"]) == 0
     assert "going on after step 25 of 25\n" in capsys.readouterr().out
-    ours, theirs = (checkpoint.load(folder).weights for folder in (again, run[0]))
+    ours, theirs = (checkpoint.load(folder).weights for folder in (second, run[0]))
     assert {name: w.tolist() for name, w in ours.items()} == {name: w.tolist() for name, w in theirs.items()}
 
 
 def test_finished_run_can_be_extended(run, tmp_path, capsys):
-    again = shutil.copytree(run[0], tmp_path / "again")
-    assert "has taken 25 steps already" in refused(capsys, "train", "--resume", again, "--steps", "24")
-    assert main(["train", "--resume", str(again), "--steps", "35"]) == 0
+    second = shutil.copytree(run[0], tmp_path / "again")
+    assert "has taken 25 steps already" in refused(capsys, "train", "--resume", second, "--steps", "24")
+    assert main(["train", "--resume", str(second), "--steps", "35"]) == 0
     assert "the learning rate is from here on that of a run of 35 steps (cosine)" in capsys.readouterr().out
-    with (again / "log.csv").open() as file:
+    with (second / "log.csv").open() as file:
         rates = {int(row["step"]): float(row["lr"]) for row in csv.DictReader(file)}
-    settings = Settings(**checkpoint.load(again).state["settings"])
+    settings = Settings(**checkpoint.load(second).state["settings"])
     assert (settings.steps, set(rates)) == (35, {5, 10, 15, 20, 25, 30, 35})
     assert rates[25] == pytest.approx(settings.lr * replace(settings, steps=25).rate(24), rel=1e-4)
     assert rates[30] == pytest.approx(settings.lr * settings.rate(29), rel=1e-4)
@@ -447,14 +447,14 @@ def test_nonfinite_loss_ends_with_a_sentence(capsys, verse, tmp_path):
 
 
 @pytest.mark.parametrize("command", [[], ["train"], ["sample"], ["info"]])
-def test_help(capsys, command):
+def test_help_is_printed(capsys, command):
     with pytest.raises(SystemExit) as exit:
         main([*command, "--help"])
     assert exit.value.code == 0
     assert "usage: python -m models" in capsys.readouterr().out
 
 
-# ---------------------------------------------------------------------------------------------- sample and info
+# --- Sample and info
 
 
 def sampled(capsys, *arguments):
@@ -555,7 +555,7 @@ def test_ctrl_c_inside_a_callback_ends_the_run(handler, monkeypatch):
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0) and signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
 
 
-# --------------------------------------------------------------------------------------------------------------- show
+# --- Show
 
 
 def test_show_writes_a_page_of_a_run(run, tmp_path, capsys):

@@ -31,10 +31,10 @@ def test_written_file_repeats_the_run(verse, tmp_path):
     assert weights(first) == weights(second)
     lines = [(folder / "config.toml").read_text() for folder in (first, second)]
     assert lines[0] == lines[1]
-    found = tomllib.loads(lines[0])
+    result = tomllib.loads(lines[0])
     expected = {"config": "toth-tiny", "causal": False, "tied": True, "layer-lr": [0.5], "lr": 0.0123456789, "D": 8}
-    assert {name: found[name] for name in expected} == expected
-    assert not {"out", "eager", "V", "head-lr"} & set(found)  # V: the text decides it, as in the first run
+    assert {name: result[name] for name in expected} == expected
+    assert not {"out", "eager", "V", "head-lr"} & set(result)  # V: the text decides it, as in the first run
 
 
 @pytest.mark.parametrize("task", ["translate", "recommend"])
@@ -42,11 +42,11 @@ def test_written_file_repeats_other_tasks(task, tmp_path):
     pairs, sequences = tmp_path / "pairs.tsv", tmp_path / "items.csv"
     pairs.write_text("".join(f"a {word}\tx\tun {word}\n" for word in ("cat", "dog", "cow", "hen", "fox", "bat")))
     sequences.write_text("user,item,time\n" + "".join(f"u{i % 3},i{i % 5},{i}\n" for i in range(30)))
-    given = {
+    arguments = {
         "translate": f"--pairs {pairs} --columns 1,3 --tokenizer word --d-model 8 --h 2 --d-k 4 --d-v 4 --d-ff 8 --N 1",
         "recommend": f"--sequences {sequences} --D 8 --H 2 --F 8 --L 1 --C 6",
     }
-    options = split(given[task]) + split("--steps 2 --batch-size 2 --eager")
+    options = split(arguments[task]) + split("--steps 2 --batch-size 2 --eager")
     first, second = tmp_path / "first", tmp_path / "second"
     assert main(["train", "--task", task, *options, "--out", str(first)]) == 0
     assert main(["train", "--config", str(first / "config.toml"), "--out", str(second)]) == 0
@@ -72,8 +72,8 @@ def test_named_configuration_replaces_the_sizes_of_the_file(verse, tmp_path):
     config = Config(**state["task"]["config"])
     assert config == CONFIGS["micro"].replace(L=2, V=config.V)
     assert (state["settings"]["lr"], state["settings"]["steps"]) == (0.5, 1)  # no part of a configuration
-    found = tomllib.loads((second / "config.toml").read_text())
-    assert {name: found[name] for name in ("config", "D", "L", "causal", "norm")} == {
+    result = tomllib.loads((second / "config.toml").read_text())
+    assert {name: result[name] for name in ("config", "D", "L", "causal", "norm")} == {
         "config": "micro",
         "D": 16,
         "L": 2,

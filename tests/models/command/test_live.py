@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from browser import chromium
 
 import tinytensor
 from models.command import cli, live
@@ -22,7 +21,8 @@ from models.command.cli import main
 from models.tasks import TASKS
 from models.tasks.task import Glimpse
 from models.training import checkpoint
-from tests.systems import posix
+from tests.tools.browser import chromium
+from tests.tools.platforms import posix
 from tinytensor import tensor
 from tinytensor.nn import functional
 from tinytensor.viz import plots
@@ -71,25 +71,25 @@ def weights(trainer):
     return {name: p.detach().numpy().tobytes() for name, p in trainer.model.named_parameters()}
 
 
-# ------------------------------------------------------------------------------------------------- what it shows
+# --- What it shows
 
 
 def test_page_shows_the_rows_of_the_log(begin):
     trainer = begin()
-    found = trained(trainer, live.Page(0))
-    assert [{k: v for k, v in row.items() if k != "norms"} for row in found["rows"]] == trainer.log.rows
-    assert [row["step"] for row in found["rows"]] == [4, 8, 10, 12, 16, 20, 24, 28, 30]
-    assert (found["run"]["state"], found["run"]["step"], found["run"]["steps"]) == ("finished", 30, 30)
-    assert found["run"]["folder"] == str(trainer.folder)
+    result = trained(trainer, live.Page(0))
+    assert [{k: v for k, v in row.items() if k != "norms"} for row in result["rows"]] == trainer.log.rows
+    assert [row["step"] for row in result["rows"]] == [4, 8, 10, 12, 16, 20, 24, 28, 30]
+    assert (result["run"]["state"], result["run"]["step"], result["run"]["steps"]) == ("finished", 30, 30)
+    assert result["run"]["folder"] == str(trainer.folder)
 
 
 def test_norms_are_those_before_clipping(begin):
     """Those of a run that is not clipped, up to its first step; and together what clip_grad_norm_ has measured."""
     clipped, free = (begin(f"clip {clip}", steps=1, clip=clip) for clip in (0.05, 0.0))
-    found, expected = (trained(trainer, live.Page(0))["rows"][-1]["norms"] for trainer in (clipped, free))
-    assert list(found) == ["E", "P", "O", "block 1", "block 2"]
-    assert found == pytest.approx(expected, rel=1e-5)
-    assert np.linalg.norm(list(found.values())) == pytest.approx(clipped.norm.item(), rel=1e-5)
+    actual, expected = (trained(trainer, live.Page(0))["rows"][-1]["norms"] for trainer in (clipped, free))
+    assert list(actual) == ["E", "P", "O", "block 1", "block 2"]
+    assert actual == pytest.approx(expected, rel=1e-5)
+    assert np.linalg.norm(list(actual.values())) == pytest.approx(clipped.norm.item(), rel=1e-5)
     assert clipped.norm.item() > 0.1 and free.norm is None
     read = [p.grad.numpy().ravel() for p in clipped.model.parameters()]  # what the optimizer has read is shorter
     assert np.linalg.norm(np.concatenate(read).astype(float)) == pytest.approx(0.05, rel=1e-4)
@@ -103,26 +103,26 @@ def test_norms_are_those_before_clipping(begin):
 
 def test_unclipped_gradient_norms_are_shown(begin):
     trainer = begin(steps=3, clip=1e6)
-    found = trained(trainer, live.Page(0))["rows"][-1]["norms"]
-    assert found == live.gradient_norms(trainer.model)
+    actual = trained(trainer, live.Page(0))["rows"][-1]["norms"]
+    assert actual == live.gradient_norms(trainer.model)
 
 
 def test_glimpse_shows_the_model_after_its_step(begin):
     trainer = begin()
-    found = trained(trainer, live.Page(0))["glimpse"]
-    assert found["step"] == 30
+    result = trained(trainer, live.Page(0))["glimpse"]
+    assert result["step"] == 30
     now = trainer.task.glimpse(trainer.model, trainer.settings.seed)
-    assert found["text"] == now.text
-    assert np.abs(np.array(found["maps"]) / 1000 - now.maps).max() <= 0.0005
-    assert now.maps.shape == (2, 2, 10, 10) and found["rows"] == list(now.rows)
+    assert result["text"] == now.text
+    assert np.abs(np.array(result["maps"]) / 1000 - now.maps).max() <= 0.0005
+    assert now.maps.shape == (2, 2, 10, 10) and result["rows"] == list(now.rows)
 
 
 def test_page_has_data_before_the_first_step(begin):
     with live.Page(0) as page:
         assert data(page)["run"]["state"] == "preparing"
         page.show(begin())
-        found = data(page)
-        assert (found["run"]["state"], found["rows"], found["glimpse"]["step"]) == ("training", [], 0)
+        result = data(page)
+        assert (result["run"]["state"], result["rows"], result["glimpse"]["step"]) == ("training", [], 0)
 
 
 def test_page_sends_only_new_data(begin):
@@ -147,8 +147,8 @@ def test_page_sends_news_at_once(begin, monkeypatch):
         page.show(begin())
         known = data(page)
         threading.Timer(0.1, page.end, (False,)).start()
-        found = data(page, run=known["run"]["id"], version=known["version"])
-        assert found["run"]["state"] == "stopped"
+        result = data(page, run=known["run"]["id"], version=known["version"])
+        assert result["run"]["state"] == "stopped"
 
 
 @pytest.mark.parametrize("name", list(TASKS))
@@ -160,16 +160,16 @@ def test_glimpse_of_every_task_draws_no_random_number(name, verse, tmp_path):
     before = tinytensor.default_generator.get_state()
     for training in (True, False):
         trainer.model.train(training)
-        found = trainer.task.glimpse(trainer.model, 0)
+        result = trainer.task.glimpse(trainer.model, 0)
         assert trainer.model.training is training
     assert before == tinytensor.default_generator.get_state()
-    assert found.text and found.about.endswith(".")
-    layers, heads, rows, columns = found.maps.shape
-    assert (rows, columns) == (len(found.rows), len(found.columns)) and layers * heads >= 1
-    assert found.maps.sum(-1) == pytest.approx(np.ones((layers, heads, rows)), abs=1e-5)
+    assert result.text and result.about.endswith(".")
+    layers, heads, rows, columns = result.maps.shape
+    assert (rows, columns) == (len(result.rows), len(result.columns)) and layers * heads >= 1
+    assert result.maps.sum(-1) == pytest.approx(np.ones((layers, heads, rows)), abs=1e-5)
 
 
-# ---------------------------------------------------------------------------------------- what it must not change
+# --- What it must not change
 
 
 @pytest.mark.parametrize("eager", [False, True])
@@ -197,11 +197,11 @@ def test_resumed_live_run_has_the_same_bits(begin):
     with page:
         page.show(stopped)
         assert not stopped.train(look)
-    again = begin("shown", model={"dropout": 0.3}).restore(checkpoint.load(stopped.folder))
-    found = trained(again, live.Page(0))
-    assert weights(plain) == weights(again)
-    assert [row["step"] for row in found["rows"]] == [4, 8, 10, 12, 16, 20, 24, 28, 30]
-    assert [row["step"] for row in found["rows"] if "norms" in row] == [16, 20, 24, 28, 30]
+    second = begin("shown", model={"dropout": 0.3}).restore(checkpoint.load(stopped.folder))
+    result = trained(second, live.Page(0))
+    assert weights(plain) == weights(second)
+    assert [row["step"] for row in result["rows"]] == [4, 8, 10, 12, 16, 20, 24, 28, 30]
+    assert [row["step"] for row in result["rows"] if "norms" in row] == [16, 20, 24, 28, 30]
 
 
 def test_glimpse_that_draws_a_random_number_is_noticed(begin, monkeypatch):
@@ -232,8 +232,8 @@ def test_error_in_a_glimpse_ends_no_run(begin, monkeypatch):
         raise ZeroDivisionError("of no use")
 
     monkeypatch.setattr(trainer.task, "glimpse", broken)
-    found = trained(trainer, live.Page(0))
-    assert trainer.step == 30 and found["glimpse"]["why"] == "ZeroDivisionError: of no use"
+    result = trained(trainer, live.Page(0))
+    assert trainer.step == 30 and result["glimpse"]["why"] == "ZeroDivisionError: of no use"
     plain = begin("plain", model={"dropout": 0.3})
     assert plain.train()
     assert weights(plain) == weights(trainer)
@@ -277,7 +277,7 @@ def test_hanging_browser_does_not_stop_the_run(begin, monkeypatch):
                 connection.recv(1)
 
 
-# ------------------------------------------------------------------------------------------------- who may look
+# --- Who may look
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_page_has_the_colours_of_the_plots():
     assert len(ours) == 10 and sorted(ours) == sorted(theirs)
 
 
-# ------------------------------------------------------------------------------------------------- the command
+# --- The command
 
 
 @contextlib.contextmanager
@@ -366,9 +366,9 @@ def test_invalid_live_options_are_refused(verse, tmp_path, capsys):
     def refused(*arguments):
         out = tmp_path / "never"
         assert main(["train", "--text", str(verse), "--out", str(out), *TINY.split(), *arguments]) == 2
-        printed, told = capsys.readouterr()
-        assert not out.exists() and not printed and told.count("\n") == 1
-        return told
+        printed, message = capsys.readouterr()
+        assert not out.exists() and not printed and message.count("\n") == 1
+        return message
 
     with taken() as port:
         assert f"--live-port {port}: this port cannot be had: Address already in use" in refused(
@@ -389,8 +389,8 @@ def address_of(process):
     before = []
     for line in process.stdout:
         before.append(line)
-        if found := re.fullmatch(r"live: http://127\.0\.0\.1:(\d+)/ shows this run, on this machine alone\n", line):
-            return int(found[1])
+        if match := re.fullmatch(r"live: http://127\.0\.0\.1:(\d+)/ shows this run, on this machine alone\n", line):
+            return int(match[1])
     raise AssertionError("".join(before))
 
 
@@ -405,14 +405,16 @@ def test_watched_run_ends_by_a_signal(verse, tmp_path, number):
     process = start("--text", verse, "--out", tmp_path / "run", "--steps", 1_000_000, "--live", "--live-port", 0)
     try:
         page = Address(address_of(process))
-        while not (found := data(page))["rows"]:
+        while not (result := data(page))["rows"]:
             time.sleep(0.05)
         connection = http.client.HTTPConnection(live.HOST, page.port, timeout=60)  # a browser that waits for news
         host = {"Host": f"{live.HOST}:{page.port}"}
         process.send_signal(number)
-        state, version = "training", found["version"]
+        state, version = "training", result["version"]
         while state == "training":
-            connection.request("GET", f"/data?run={found['run']['id']}&version={version}&rows=1000000000", headers=host)
+            connection.request(
+                "GET", f"/data?run={result['run']['id']}&version={version}&rows=1000000000", headers=host
+            )
             news = json.loads(connection.getresponse().read())
             state, version = news["run"]["state"], news["version"]
         assert state == "stopped"
@@ -436,7 +438,7 @@ def test_live_page_is_loaded_only_with_its_flag(verse, tmp_path):
     assert "live: " not in done.stdout  # the folder of this test has "live" in its name
 
 
-# ------------------------------------------------------------------------------------------------- in a browser
+# --- In a browser
 
 
 def test_browser_follows_the_run(begin):
@@ -461,8 +463,8 @@ def test_browser_follows_the_run(begin):
         assert text("now-loss") == f"{last['loss']:.4f}"
         assert text("now-heldout") == f"{last['heldout_loss']:.4f}"
         picture = browser.find_element(By.CSS_SELECTOR, "#loss svg[role=img]")
-        told = picture.get_attribute("aria-label")
-        assert f"held out: {trainer.log.rows[2]['heldout_loss']:.4g} at step 10" in told
+        message = picture.get_attribute("aria-label")
+        assert f"held out: {trainer.log.rows[2]['heldout_loss']:.4g} at step 10" in message
         assert len(browser.find_elements(By.CSS_SELECTOR, "#norms .legend li")) == 7  # five, all together, the limit
         written = browser.find_element(By.ID, "text").get_property("textContent")
         assert written == trainer.task.glimpse(trainer.model, 0).text

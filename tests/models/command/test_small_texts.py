@@ -55,16 +55,16 @@ def test_short_text_is_refused_in_a_sentence(text, tmp_path, capsys):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_unreadable_text_is_refused_in_a_sentence(kind, tmp_path, capsys):
-    assert train(tmp_path, "\ufffd" * 300, "--tokenizer", kind) != 0
+@pytest.mark.parametrize("category", KINDS)
+def test_unreadable_text_is_refused_in_a_sentence(category, tmp_path, capsys):
+    assert train(tmp_path, "\ufffd" * 300, "--tokenizer", category) != 0
     assert "nothing but U+FFFD" in capsys.readouterr().err
 
 
 def test_opening_is_in_the_vocabulary():
-    for kind in (KINDS["char"], KINDS["word"]):
-        assert kind.train(["one two\n"]).opening == "\n"
-        without = kind.train(["one two"])
+    for category in (KINDS["char"], KINDS["word"]):
+        assert category.train(["one two\n"]).opening == "\n"
+        without = category.train(["one two"])
         assert without.unknown_count(without.encode(without.opening)) == 0 and without.opening
     assert CharTokenizer([]).opening == ""
 
@@ -73,4 +73,4 @@ def test_unknown_token_is_never_sampled():
     """A model that is not trained gives it as often as any other; a reader would take it for a broken character."""
     tokenizer = CharTokenizer(["a", "b"])
     made = [tokenizer.unknown, 1, tokenizer.unknown, 2]
-    assert "".join(stream(lambda *given: iter(made), tokenizer, "a", 4, Generator())) == "ab"
+    assert "".join(stream(lambda *arguments: iter(made), tokenizer, "a", 4, Generator())) == "ab"

@@ -17,26 +17,26 @@ import numpy as np
 import pytest
 
 from models.data import pairs, sources, text
-from models.data.decoding import encoding_of, kind_of
+from models.data.decoding import encoding_of, format_of
 from models.data.text import TextError, read_text
 from models.data.tokenizers import KINDS, UNKNOWN
 from models.tasks.recommend import RecommendTask
-from tests.systems import posix
+from tests.tools.platforms import posix
 
 LATIN = "The cat sat on the mat,\nand the dög lay by the door.\n" * 40
 GREEK, CHINESE = "μῆνιν ἄειδε θεὰ Πηληϊάδεω Ἀχιλῆος\n" * 40, "天地玄黃，宇宙洪荒。日月盈昃，辰宿列張。\n" * 40
 EMOJI = "a 🚪 opens\n" * 40
 
 
-def archive(kind: str) -> bytes:
+def archive(category: str) -> bytes:
     held = io.BytesIO()
-    if kind == "zip":
+    if category == "zip":
         with zipfile.ZipFile(held, "w") as file:
             file.writestr("word/document.xml", LATIN)
-    elif kind == "tar":
+    elif category == "tar":
         with tarfile.open(fileobj=held, mode="w") as file:
             file.addfile(tarfile.TarInfo("a.txt"))
-    elif kind == "npy":
+    elif category == "npy":
         np.save(held, np.zeros(3))
     return held.getvalue()
 
@@ -95,7 +95,7 @@ def test_command_that_is_proposed_converts_the_file(packed, encoding, written, t
 def test_other_encodings_are_not_taken_for_utf_16(encoding, written):
     with suppress(UnicodeEncodeError):
         data = written.encode(encoding)
-        assert encoding_of(data) is None and kind_of(data) is None
+        assert encoding_of(data) is None and format_of(data) is None
         assert encoding_of(data[:50] + b"\0" + data[51:]) is None
 
 
@@ -130,13 +130,13 @@ def test_every_reader_takes_files_of_gzip(tmp_path):
     assert sources.documents(lines, None, print) == ["one\ntwo\n"]
     assert sources.documents(packed("a.txt.gz", "first"), None, print) == ["first"]
     assert sources.documents(tmp_path, None, print) == ["first"]
-    found = [("a", "b"), ("c", "d")]
+    results = [("a", "b"), ("c", "d")]
     for name, content in (
         ("p.csv.gz", "source,target\na,b\nc,d\n"),
         ("p.TSV.gz", "a\tb\nc\td\n"),
         ("p.jsonl.gz", '{"source": "a", "target": "b"}\n{"source": "c", "target": "d"}\n'),
     ):
-        assert [(p.source, p.target) for p in pairs.read_pairs(packed(name, content))] == found
+        assert [(p.source, p.target) for p in pairs.read_pairs(packed(name, content))] == results
     table = packed("t.csv.gz", "user,item,time\n" + "".join(f"u,i{n},{n}\n" for n in range(5)))
     task = RecommendTask.begin(RecommendTask.CONFIGS["recommend"], {"sequences": table}, "recommend")
     assert len(task.rows) == 1
@@ -158,37 +158,37 @@ def test_empty_file_of_a_folder_is_skipped(tmp_path):
         sources.documents(tmp_path, None, notes.append)
 
 
-# ---------------------------------------------------------------- half a UTF-16 pair in JSON
+# --- Half a UTF-16 pair in JSON
 
 HALVES = r'{"text": "a \ud800 b \uDFFF c \ud83d\ude00 \\ud800"}'
 READ = f"a {UNKNOWN} b {UNKNOWN} c 😀 \\ud800\n"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_half_a_pair_in_lines_of_json_is_the_unknown(kind, tmp_path):
+@pytest.mark.parametrize("category", KINDS)
+def test_half_a_pair_in_lines_of_json_is_the_unknown(category, tmp_path):
     (tmp_path / "x.jsonl").write_text(HALVES + "\n" + json.dumps({"text": LATIN}) + "\n")
     documents = sources.documents(tmp_path / "x.jsonl", None, print)
     assert documents == [READ + LATIN + "\n"]
-    corpus = text.prepare(documents, KINDS[kind], 40)
+    corpus = text.prepare(documents, KINDS[category], 40)
     assert UNKNOWN in corpus.tokenizer.decode(corpus.train[:20])
     assert json.loads(json.dumps(corpus.tokenizer.to_dict()).encode()) == corpus.tokenizer.to_dict()
 
 
 def test_half_a_pair_in_pairs(tmp_path):
     (tmp_path / "x.jsonl").write_text('{"source": "\\ud800 a", "target": "b"}\n{"source": "c", "target": "\\uDC00"}\n')
-    found = pairs.read_pairs(tmp_path / "x.jsonl")
-    assert [(p.source, p.target) for p in found] == [(f"{UNKNOWN} a", "b"), ("c", UNKNOWN)]
+    result = pairs.read_pairs(tmp_path / "x.jsonl")
+    assert [(p.source, p.target) for p in result] == [(f"{UNKNOWN} a", "b"), ("c", UNKNOWN)]
 
 
-# ---------------------------------------------------------------- pipes
+# --- Pipes
 
 
 @posix
 def test_pipe_is_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    for data, field, found in ((LATIN.encode(), None, LATIN), (b'{"x": "one"}\n', "x", "one\n")):
+    for data, field, entry in ((LATIN.encode(), None, LATIN), (b'{"x": "one"}\n', "x", "one\n")):
         for content in (data, gzip.compress(data)):
             writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(content,))
             writer.start()
-            assert sources.documents(tmp_path / "pipe", field, print) == [found]
+            assert sources.documents(tmp_path / "pipe", field, print) == [entry]
             writer.join()

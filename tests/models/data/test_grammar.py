@@ -130,9 +130,9 @@ def by_rules(source: str) -> set[str]:
                 for name, plural in grammar.determined(noun, indefinite=True):
                     for adjective in [None, *adjectives]:
                         subject = grammar.noun_phrase(name, noun, plural, adjective)
-                        thing = grammar.noun_phrase(name, noun, plural, adjective, verb, mood[0])
-                        phrases.setdefault(verb, []).append((subject, thing))
-    found = set()
+                        obj = grammar.noun_phrase(name, noun, plural, adjective, verb, mood[0])
+                        phrases.setdefault(verb, []).append((subject, obj))
+    results = set()
     for verb in (v for v in grammar.verbs if set(v.forms) & seen):
         known = phrases.get(verb, [])
         for subject in people + [subject for subject, _ in known]:
@@ -144,11 +144,11 @@ def by_rules(source: str) -> set[str]:
                 ]
                 rest += [(one.fr[1:], one.en) for one in ones]
             else:
-                rest = [([], [])] if verb.objects == "-" else [(thing.fr, thing.en) for _, thing in known]
+                rest = [([], [])] if verb.objects == "-" else [(obj.fr, obj.en) for _, obj in known]
             for fr, en in rest:
                 sentence = grammar.clause(subject, verb, fr, en, *mood)
-                found |= {sentence.target} if sentence.source == source else set()
-    return found
+                results |= {sentence.target} if sentence.source == source else set()
+    return results
 
 
 HAND = [tuple(line.split(" -> ")) for line in BY_HAND.strip().splitlines()]
@@ -190,7 +190,7 @@ def test_each_french_sentence_has_one_english_one(sentences):
     targets: dict[str, set[str]] = {}
     for s in grammar.productions():  # before repeated ones are dropped
         targets.setdefault(s.source, set()).add(s.target)
-    assert all(len(found) == 1 for found in targets.values())
+    assert all(len(entry) == 1 for entry in targets.values())
 
 
 def test_words_are_separated_by_single_spaces(sentences):
@@ -200,8 +200,8 @@ def test_words_are_separated_by_single_spaces(sentences):
 
 
 def test_generated_sentences_have_no_fault(sentences):
-    shown = [(s.source, found) for s in sentences if (found := faults(WRONG_FRENCH, s.source))]
-    shown += [(s.target, found) for s in sentences if (found := faults(WRONG_ENGLISH, s.target))]
+    shown = [(s.source, result) for s in sentences if (result := faults(WRONG_FRENCH, s.source))]
+    shown += [(s.target, result) for s in sentences if (result := faults(WRONG_ENGLISH, s.target))]
     assert shown == []
 
 
@@ -231,7 +231,7 @@ def test_combinations_are_of_words_in_the_lexicon(sentences):
     assert made[KNOWN] == {("je", "être")}
 
 
-# -------------------------------------------------------------------------------------------------------------- split
+# --- Split
 
 
 def test_split_keeps_every_sentence(sentences, parts):

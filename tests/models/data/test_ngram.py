@@ -142,7 +142,7 @@ def test_smallest_texts_have_finite_losses(tokens):
         np.testing.assert_allclose(model.probability(all_grams(order)).reshape(-1, V).sum(-1), 1, rtol=0, atol=1e-12)
 
 
-def test_errors():
+def test_wrong_tokens_raise():
     with pytest.raises(ValueError, match="tokens from 0 to 7 do not fit a vocabulary of 7: 0 to 6"):
         NGram([0, 7], V, 1)
     with pytest.raises(ValueError, match="tokens from -1 to 0"):

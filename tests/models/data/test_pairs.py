@@ -13,7 +13,7 @@ from models.data.text import SHOWN, TextError
 from models.data.tokenizers import BPETokenizer, WordTokenizer
 from models.transformer import BEGIN, PAD, SPECIAL, STOP
 
-# ---------------------------------------------------------------------------------------------------------- files
+# --- Files
 
 
 @pytest.fixture
@@ -23,8 +23,8 @@ def read(tmp_path):
     def make(content, *arguments, **how):
         path, notes = tmp_path / "pairs.tsv", []
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        found = read_pairs(path, *arguments, note=notes.append, **how)
-        return [(p.source, p.target) for p in found], notes, found
+        result = read_pairs(path, *arguments, note=notes.append, **how)
+        return [(p.source, p.target) for p in result], notes, result
 
     return make
 
@@ -43,8 +43,8 @@ TWO = [("je suis", "i am"), ("tu es", "you are")]
     ],
 )
 def test_two_columns(read, content):
-    found, notes, _ = read(content)
-    assert found == TWO
+    actual, notes, _ = read(content)
+    assert actual == TWO
     assert notes == []
 
 
@@ -52,17 +52,17 @@ def test_columns_are_chosen_by_number(read):
     content = "i am\tje suis\tx\nyou are\ttu es\ty\n"
     assert read(content, (2, 1))[0] == TWO
     assert read(content, (3, 1))[0] == [("x", "i am"), ("y", "you are")]
-    found, notes, _ = read("1\tje suis\t2\ti am\n3\ttu es\t4\tyou are\n", (1, 2))  # as told, whatever it looks like
-    assert found == [("1", "je suis"), ("3", "tu es")] and notes == []
+    actual, notes, _ = read("1\tje suis\t2\ti am\n3\ttu es\t4\tyou are\n", (1, 2))  # as told, whatever it looks like
+    assert actual == [("1", "je suis"), ("3", "tu es")] and notes == []
 
 
 def test_tatoeba_export_with_numbers(read):
     content = "77\tje suis\t12\ti am\n78\ttu es\t13\tyou are\n"
-    found, notes, _ = read(content)
-    assert found == TWO
+    actual, notes, _ = read(content)
+    assert actual == TWO
     assert len(notes) == 1 and "columns 2 and 4" in notes[0]
-    found, notes, _ = read(content + "79\til est\n80\telle est\t14\tshe is\n")
-    assert found == [*TWO, ("elle est", "she is")]  # a bad line does not make sentences of the numbers
+    actual, notes, _ = read(content + "79\til est\n80\telle est\t14\tshe is\n")
+    assert actual == [*TWO, ("elle est", "she is")]  # a bad line does not make sentences of the numbers
     assert "line 3: 2 columns" in notes[1]
     some = "5\tcinq\t6\tsix\nje suis\ti am\ntu es\tyou are\n"
     assert read(some)[0] == [("5", "cinq"), *TWO]  # numbers may be sentences
@@ -72,8 +72,8 @@ BAD = "je suis\ti am\n\nno tab here\n\ti am\nje suis\t \ntu es\tyou are\n"
 
 
 def test_unusable_lines_are_named_by_number(read):
-    found, notes, whole = read(BAD)
-    assert found == TWO
+    actual, notes, whole = read(BAD)
+    assert actual == TWO
     assert [note.rpartition("pairs.tsv, ")[2] for note in notes] == [
         "line 2: it is empty; skipped",
         "line 3: 1 columns (separated by tabs), but column 2 is needed; skipped",
@@ -103,8 +103,8 @@ def test_missing_column_is_refused(read):
 
 def test_line_ends_of_other_systems(read):
     for end in ("\r\n", "\r"):
-        found, notes, whole = read(f"je suis\ti am{end}tu es\tyou are{end}")
-        assert found == TWO
+        actual, notes, whole = read(f"je suis\ti am{end}tu es\tyou are{end}")
+        assert actual == TWO
         assert [pair.line for pair in whole] == [1, 2]
         assert len(notes) == 1 and "CRLF" in notes[0]
 
@@ -128,8 +128,8 @@ def written(tmp_path, name, content, *arguments):
     """The pairs of a file with this name, and the notes."""
     notes = []
     (tmp_path / name).write_text(content)
-    found = read_pairs(tmp_path / name, *arguments, note=notes.append)
-    return [(p.source, p.target) for p in found], notes
+    result = read_pairs(tmp_path / name, *arguments, note=notes.append)
+    return [(p.source, p.target) for p in result], notes
 
 
 def test_pairs_in_a_csv_file(tmp_path):
@@ -138,10 +138,10 @@ def test_pairs_in_a_csv_file(tmp_path):
     assert written(tmp_path, "c.csv", "fr,en\nje suis,i am\ntu es,you are\n", ("fr", "en"))[0] == TWO
     assert written(tmp_path, "c.tsv", "fr\ten\nje suis\ti am\ntu es\tyou are\n", ("fr", "en"))[0] == TWO
     quoted = 'source,target\n"oui, je suis","yes, ""I"" am\n\nhere"\ntu es,you are\n'
-    found, notes = written(tmp_path, "d.csv", quoted)
-    assert found == [("oui, je suis", 'yes, "I" am here'), TWO[1]] and notes == []
-    found, notes = written(tmp_path, "e.csv", "je suis,i am\nalone\ntu es,you are\n")
-    assert found == TWO and "line 2: 1 columns (separated by commas), but column 2 is needed" in notes[0]
+    actual, notes = written(tmp_path, "d.csv", quoted)
+    assert actual == [("oui, je suis", 'yes, "I" am here'), TWO[1]] and notes == []
+    actual, notes = written(tmp_path, "e.csv", "je suis,i am\nalone\ntu es,you are\n")
+    assert actual == TWO and "line 2: 1 columns (separated by commas), but column 2 is needed" in notes[0]
     with pytest.raises(TextError, match=r"f\.csv, line \d+: unexpected end of data"):
         written(tmp_path, "f.csv", 'je suis,i am\n"tu es,you are\n')
     with pytest.raises(TextError, match="the first line names the columns fr, en; not there: de"):
@@ -154,8 +154,8 @@ def test_pairs_in_a_jsonl_file(tmp_path):
     named = good.replace("source", "fr").replace("target", "en")
     assert written(tmp_path, "b.jsonl", named, ("en", "fr"))[0] == [pair[::-1] for pair in TWO]
     bad = '{"source": "x"\n[1, 2]\n{"source": "x", "target": 5}\n\n'
-    found, notes = written(tmp_path, "c.jsonl", bad + good)
-    assert found == TWO
+    actual, notes = written(tmp_path, "c.jsonl", bad + good)
+    assert actual == TWO
     reasons = ["it is no JSON", *["an object with texts under source and target is needed"] * 2, "it is empty"]
     assert all(f"line {i}: {reason}" in note for i, (reason, note) in enumerate(zip(reasons, notes, strict=True), 1))
     with pytest.raises(TextError, match=r"--columns 1,2: columns of a \.jsonl file have names"):
@@ -169,8 +169,8 @@ def test_missing_file_is_refused(tmp_path):
 
 def test_repeated_pair_counts_once(read):
     content = "je suis\ti am\ntu es\tyou are\nje  suis\ti am\nje suis\tit is me that i am\n"
-    found, notes, whole = read(content)
-    assert found == [*TWO, ("je suis", "it is me that i am")]  # another translation is another pair
+    actual, notes, whole = read(content)
+    assert actual == [*TWO, ("je suis", "it is me that i am")]  # another translation is another pair
     assert [pair.line for pair in whole] == [1, 2, 4]
     assert len(notes) == 1 and "1 lines repeat a pair" in notes[0]
 
@@ -178,12 +178,12 @@ def test_repeated_pair_counts_once(read):
 def test_decomposed_letters_are_composed(read):
     apart = unicodedata.normalize("NFD", "étudiant")
     assert len(apart) == 9
-    found, notes, _ = read(f"{apart}\tstudent\nétudiant\tstudent\nélève\tpupil\n")
-    assert found == [("étudiant", "student"), ("élève", "pupil")]
+    actual, notes, _ = read(f"{apart}\tstudent\nétudiant\tstudent\nélève\tpupil\n")
+    assert actual == [("étudiant", "student"), ("élève", "pupil")]
     assert "1 lines repeat" in notes[0]
 
 
-# ---------------------------------------------------------------------------------------------------------- split
+# --- Split
 
 
 def many(n=2000):
@@ -199,8 +199,8 @@ def test_translations_of_a_sentence_stay_on_one_side():
 
 def test_side_depends_on_the_sentence_alone():
     train, rest = split_pairs(many())
-    again, other = split_pairs(many()[::-1][:700])
-    assert set(again) <= set(train) and set(other) <= set(rest)
+    second, other = split_pairs(many()[::-1][:700])
+    assert set(second) <= set(train) and set(other) <= set(rest)
 
 
 def test_few_pairs_are_split_too():
@@ -213,7 +213,7 @@ def test_few_pairs_are_split_too():
         split_pairs([Pair("one", "a"), Pair("one", "b")])
 
 
-# --------------------------------------------------------------------------------------------------------- tokens
+# --- Tokens
 
 SENTENCES = [
     Pair("je suis étudiant", "i am a student"),
@@ -222,9 +222,9 @@ SENTENCES = [
 ]
 
 
-@pytest.mark.parametrize("kind", [WordTokenizer, BPETokenizer])
-def test_one_vocabulary_for_both_languages(kind):
-    tokenizer = pairs.train_tokenizer(kind, SENTENCES, 80 if kind is BPETokenizer else None)
+@pytest.mark.parametrize("category", [WordTokenizer, BPETokenizer])
+def test_one_vocabulary_for_both_languages(category):
+    tokenizer = pairs.train_tokenizer(category, SENTENCES, 80 if category is BPETokenizer else None)
     assert tokenizer.special == {name: i for i, name in enumerate(SPECIAL)}
     assert (PAD, BEGIN, STOP) == (0, 1, 2)
     for sentence in (s for pair in SENTENCES for s in (pair.source, pair.target)):
@@ -266,7 +266,7 @@ def test_the_target_ends_with_the_stop_token():
     assert y[-1] == STOP and STOP not in x + y[:-1]
 
 
-# -------------------------------------------------------------------------------------------------------- batches
+# --- Batches
 
 
 def examples(n=157, seed=0):
@@ -278,39 +278,39 @@ def examples(n=157, seed=0):
 
 def rows_of(x, y):
     """The pairs of a batch; all after a sentence's end is PAD, and empty rows come last and are empty on both sides."""
-    found = []
+    results = []
     for a, b in zip(x.tolist(), y.tolist(), strict=True):
         n, m = (len(row) - row.count(PAD) for row in (a, b))
         assert a[n:] == [PAD] * (len(a) - n) and b[m:] == [PAD] * (len(b) - m)
         assert (n > 0) == (m > 0)
-        found.append((a[:n], b[:m]))
-    full = [row for row in found if row[0]]
-    assert found[: len(full)] == full
+        results.append((a[:n], b[:m]))
+    full = [row for row in results if row[0]]
+    assert results[: len(full)] == full
     return full
 
 
 def test_every_pair_once_in_an_epoch():
-    given = examples()
-    batches = PairBatches(given, 32, 16, np.random.default_rng(1))
+    arguments = examples()
+    batches = PairBatches(arguments, 32, 16, np.random.default_rng(1))
     orders = []
     for epoch in range(3):
         seen = []
-        while len(seen) < len(given):
+        while len(seen) < len(arguments):
             x, y = batches.next()
             assert batches.epoch == epoch
             assert x.shape == y.shape and x.shape[0] == 16 and x.shape[1] in pairs.WIDTHS
             assert x.dtype == y.dtype == np.int64
             seen += rows_of(x, y)
-        assert sorted(seen) == sorted(given)
+        assert sorted(seen) == sorted(arguments)
         orders.append(seen)
     assert orders[0] != orders[1] != orders[2]
 
 
 def test_batches_have_few_widths():
-    given = examples(1000)
-    batches = PairBatches(given, 32, 16, np.random.default_rng(1))
+    arguments = examples(1000)
+    batches = PairBatches(arguments, 32, 16, np.random.default_rng(1))
     widths, spare, empty, count = set(), 0, 0, 0
-    while count < len(given):
+    while count < len(arguments):
         x, y = batches.next()
         rows = rows_of(x, y)
         widths.add(x.shape[1])
@@ -319,7 +319,7 @@ def test_batches_have_few_widths():
         count += len(rows)
     assert widths == {8, 12, 16, 24, 32}
     assert spare < 16 * len(widths)  # what is left over from a width goes into a wider batch
-    assert empty == -len(given) % 16
+    assert empty == -len(arguments) % 16
 
 
 def test_width_for_rounds_up_to_a_width():
@@ -336,12 +336,12 @@ def test_batches_resume_where_they_stopped(stop):
         batches.next()
     state = json.loads(json.dumps(batches.state_dict()))
     expected = [batches.next() for _ in range(25)]  # over the end of an epoch
-    again = PairBatches(examples(), 32, 16, np.random.default_rng(77))
-    again.load_state_dict(state)
-    for (x, y), (a, b) in zip(expected, (again.next() for _ in range(25)), strict=True):
+    second = PairBatches(examples(), 32, 16, np.random.default_rng(77))
+    second.load_state_dict(state)
+    for (x, y), (a, b) in zip(expected, (second.next() for _ in range(25)), strict=True):
         np.testing.assert_array_equal(x, a)
         np.testing.assert_array_equal(y, b)
-    assert again.state_dict() == batches.state_dict()
+    assert second.state_dict() == batches.state_dict()
 
 
 def test_fewer_pairs_than_a_batch_holds():

@@ -87,16 +87,16 @@ def test_fingerprint_sees_every_token(binary):
         before = after
 
 
-@pytest.mark.parametrize("kind", ["tokens", "folder", "jsonl"])
-def test_a_run_learns_from_each_source_and_goes_on(kind, binary, tmp_path, capsys):
+@pytest.mark.parametrize("category", ["tokens", "folder", "jsonl"])
+def test_a_run_learns_from_each_source_and_goes_on(category, binary, tmp_path, capsys):
     source, options = binary, []
-    if kind == "folder":
+    if category == "folder":
         source = tmp_path / "texts"
         source.mkdir()
         for name in "ab":
             (source / f"{name}.txt").write_text(LINES * 10)
         options = ["--tokenizer", "char"]
-    if kind == "jsonl":
+    if category == "jsonl":
         source = tmp_path / "x.jsonl"
         source.write_text("".join(json.dumps({"body": line}) + "\n" for line in LINES.splitlines() * 10))
         options = ["--tokenizer", "char", "--field", "body"]
@@ -104,10 +104,10 @@ def test_a_run_learns_from_each_source_and_goes_on(kind, binary, tmp_path, capsy
     assert main(["train", "--text", str(source), *options, "--steps", "5", "--out", str(out), *TINY]) == 0
     assert main(["train", "--resume", str(out), "--steps", "10"]) == 0
     said = capsys.readouterr().out
-    assert "going on after step 5 of 10" in said and ("per character" in said) == (kind != "tokens")
+    assert "going on after step 5 of 10" in said and ("per character" in said) == (category != "tokens")
     assert checkpoint.load(out).step == 10
     assert main(["sample", str(out), "--prompt", "the", "--tokens", "5"]) == 0
-    if kind == "tokens":
+    if category == "tokens":
         assert f"tokens: {binary}, GivenTokenizer" in said
         assert main(["train", "--resume", str(out), "--steps", "12", "--field", "x"]) == 2
         (binary / "train.bin").write_bytes((binary / "val.bin").read_bytes())
@@ -151,6 +151,6 @@ def test_bad_sources_get_a_sentence(case, binary, tmp_path, capsys):
 
 def test_a_field_needs_lines_of_json(tmp_path, capsys):
     (tmp_path / "a.txt").write_text(LINES)
-    for given in (["--text", str(tmp_path / "a.txt")], ["--text", str(tmp_path)], []):
-        assert main(["train", *given, "--field", "x", "--out", str(tmp_path / "run"), *TINY]) == 2
+    for argument in (["--text", str(tmp_path / "a.txt")], ["--text", str(tmp_path)], []):
+        assert main(["train", *argument, "--field", "x", "--out", str(tmp_path / "run"), *TINY]) == 2
         assert "--field x: " in capsys.readouterr().err

@@ -23,7 +23,7 @@ from models.data.text import (
 )
 from models.data.tokenizers import BPETokenizer, CharTokenizer
 
-# ---------------------------------------------------------------- files
+# --- Files
 
 
 def file(tmp_path, data: bytes):
@@ -80,7 +80,7 @@ def test_missing_file_and_folder(tmp_path):
         read_text(file(tmp_path, b"text") / "below")
 
 
-# ---------------------------------------------------------------- corpus and split
+# --- Corpus and split
 
 
 def paragraphs(texts):
@@ -177,9 +177,9 @@ def test_default_corpus_is_prose():
 
 def test_without_copies_drops_repeated_texts():
     a, b, c = ("\n\n".join(f"{name} says that this is its paragraph number {i}." for i in range(6)) for name in "abc")
-    again = a[: len(a) // 2].replace(" ", "\n  ")  # a section of a, indented
+    second = a[: len(a) // 2].replace(" ", "\n  ")  # a section of a, indented
     half_new = b.partition("number 2")[0] + c
-    assert without_copies([again, a, half_new, b + b, "short"]) == [a, half_new, b + b, "short"]
+    assert without_copies([second, a, half_new, b + b, "short"]) == [a, half_new, b + b, "short"]
     assert without_copies([a, b, a]) == [a, b]
     assert without_copies([]) == []
 
@@ -226,8 +226,8 @@ def test_default_corpus_at_300_tokens():
     _, heldout = split(default_corpus())
     assert corpus.tokenizer.decode(corpus.heldout) == "".join(heldout)
     assert 1.4 < corpus.train_characters / len(corpus.train) < 2.5
-    again = prepare(default_corpus(), corpus.tokenizer)
-    np.testing.assert_array_equal(again.train, corpus.train)
+    second = prepare(default_corpus(), corpus.tokenizer)
+    np.testing.assert_array_equal(second.train, corpus.train)
 
 
 def test_too_long_context_is_refused():
@@ -244,7 +244,7 @@ def test_too_long_context_is_refused():
             check_context(range(12), heldout, 1)
 
 
-# ---------------------------------------------------------------- batches
+# --- Batches
 
 
 def batches(n=103, context=8, batch_size=3, seed=0):
@@ -338,7 +338,7 @@ def test_batches_errors():
         Batches(range(20), 8, 1, np.random.Generator(np.random.MT19937(0)))
 
 
-# ---------------------------------------------------------------- evaluation
+# --- Evaluation
 
 
 @settings(max_examples=300, deadline=None)

@@ -19,7 +19,7 @@ from models.data.tokenizers import (
     WordTokenizer,
     tokenizer_from_dict,
 )
-from tinytensor.cpython.distribution import install
+from tinytensor.platform.distribution import install
 
 TEXT = (
     'The cat sat on the mat.\n\n   def f(x):\n      return f(x)  + "x"   \n\n\n'
@@ -156,11 +156,11 @@ def test_bpe_is_the_same_in_another_process():
 @pytest.mark.parametrize("special", [(), SPECIAL])
 def test_a_tokenizer_survives_json(cls, special):
     tokenizer = trained(cls, special)
-    again = tokenizer_from_dict(json.loads(json.dumps(tokenizer.to_dict())))
-    assert type(again) is cls
-    assert again.tokens == tokenizer.tokens and again.special == tokenizer.special
-    assert again.encode(TEXT + "Ω") == tokenizer.encode(TEXT + "Ω")
-    assert again.to_dict() == tokenizer.to_dict()
+    second = tokenizer_from_dict(json.loads(json.dumps(tokenizer.to_dict())))
+    assert type(second) is cls
+    assert second.tokens == tokenizer.tokens and second.special == tokenizer.special
+    assert second.encode(TEXT + "Ω") == tokenizer.encode(TEXT + "Ω")
+    assert second.to_dict() == tokenizer.to_dict()
 
 
 @pytest.mark.parametrize("cls", KINDS)

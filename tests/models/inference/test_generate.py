@@ -6,12 +6,12 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from thorough import THOROUGH
 
 import tinytensor
 from models.decoder import CONFIGS, Config, Decoder
 from models.inference import generate as module
 from models.inference.generate import NonFiniteLogits, Sampler, choose, choosing, generate, window
+from tests.tools.sampling_rate import THOROUGH
 from tinytensor import Generator, compile, nn, no_grad, tensor
 
 SMALL = Config(D=16, H=2, F=24, L=2, V=50, C=12)
@@ -156,8 +156,8 @@ def test_temperature_0_takes_the_largest():
 
 def counts(logits, temperature=1.0, top_k=None, top_p=None, draws=4000 if THOROUGH else 2000):
     generator = Generator().manual_seed(3)
-    found = Counter(choose(tensor(logits), temperature, top_k, top_p, generator).item() for _ in range(draws))
-    return np.array([found[i] for i in range(len(logits))]) / draws
+    result = Counter(choose(tensor(logits), temperature, top_k, top_p, generator).item() for _ in range(draws))
+    return np.array([result[i] for i in range(len(logits))]) / draws
 
 
 def softmax(x):
@@ -175,9 +175,9 @@ def test_frequencies_are_those_of_the_softmax(temperature):
 
 
 def test_top_k_leaves_the_k_likeliest():
-    found = counts(LOGITS, top_k=2)
-    assert set(np.nonzero(found)[0]) == {1, 4}
-    np.testing.assert_allclose(found[[1, 4]], softmax([2.0, 1.5]), atol=0.04)
+    actual = counts(LOGITS, top_k=2)
+    assert set(np.nonzero(actual)[0]) == {1, 4}
+    np.testing.assert_allclose(actual[[1, 4]], softmax([2.0, 1.5]), atol=0.04)
     assert (counts(LOGITS, top_k=99) > 0).all()
 
 

@@ -51,7 +51,7 @@ def greedy(model, source, limit):
     return words
 
 
-# ---------------------------------------------------------------------------------------------------- word by word
+# --- Word by word
 
 
 @pytest.mark.parametrize("config", LAYOUTS)
@@ -121,7 +121,7 @@ def test_translate_leaves_the_model_unchanged():
         assert all(p.grad is None for p in model.parameters())
 
 
-# ---------------------------------------------------------------------------------------------------------- by chance
+# --- By chance
 
 
 def test_a_seed_repeats_a_translation():
@@ -146,29 +146,29 @@ def test_words_are_drawn_from_the_softmax():
     model, temperature, count = exact(stop=-30.0), 1.3, 500
     p = np.exp(log_p(model, SOURCES[0], [])[0] / temperature)
     p /= p.sum()
-    found = translate(
+    result = translate(
         model, [SOURCES[0]] * count, temperature=temperature, limit=1, generator=Generator().manual_seed(0)
     )
-    seen = np.bincount([words[0] for words in found], minlength=9) / count
+    seen = np.bincount([words[0] for words in result], minlength=9) / count
     np.testing.assert_allclose(seen, p, atol=4 * 0.5 / math.sqrt(count))  # four standard deviations
 
 
-# -------------------------------------------------------------------------------------------------------- beam search
+# --- Beam search
 
 TINY = Config(N=2, d_model=6, h=2, d_ff=8, n_vol=6, n_max=8)
 
 
 def scores(model, source, outputs, penalty, stops=True):
     """ln P(words, STOP) / ((5 + n) / 6)^penalty of each output, by the full forward pass (Wu et al. 2016, eq. 14)."""
-    width, found = max(map(len, outputs)), []
+    width, results = max(map(len, outputs)), []
     shifted = tensor([[BEGIN, *words] + [PAD] * (width - len(words)) for words in outputs])
     with no_grad():
         logits = model.decode(shifted, *model.encode(tensor([source] * len(outputs))))
         rows = log_softmax(logits, -1).numpy()
     for row, words in zip(rows, outputs, strict=True):
         tokens = [*words, STOP] if stops else words
-        found.append(sum(row[i, word] for i, word in enumerate(tokens)) / ((5 + len(tokens)) / 6) ** penalty)
-    return found
+        results.append(sum(row[i, word] for i, word in enumerate(tokens)) / ((5 + len(tokens)) / 6) ** penalty)
+    return results
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 2.0])
@@ -181,9 +181,9 @@ def test_wide_beam_finds_the_best_output(norm, penalty):
     for seed in range(2):
         model = exact(TINY.replace(norm=norm), seed)
         best = sorted(((s, o) for s, o in zip(scores(model, source, outputs, penalty), outputs)), reverse=True)
-        found = beam_search(model, source, 400, penalty, limit)
-        assert [words for words, _ in found] == [words for _, words in best]
-        np.testing.assert_allclose([s for _, s in found], [s for s, _ in best], rtol=1e-11)
+        result = beam_search(model, source, 400, penalty, limit)
+        assert [words for words, _ in result] == [words for _, words in best]
+        np.testing.assert_allclose([s for _, s in result], [s for s, _ in best], rtol=1e-11)
         assert translate(model, [source], beam=400, length_penalty=penalty, limit=limit) == [best[0][1]]
 
 
@@ -194,11 +194,11 @@ def test_narrow_beam_misses_the_best_output():
         model, source = exact(TINY, seed, stop=-2.0), [3, 5, 4]
         best = {}
         for beam in (2, 40):
-            found = beam_search(model, source, beam, 2.0, 7)
-            assert len(found) <= beam and found == sorted(found, key=lambda f: -f[1])
-            expected = scores(model, source, [words for words, _ in found], 2.0)
-            np.testing.assert_allclose([s for _, s in found], expected, rtol=1e-11)
-            best[beam] = found[0][1]
+            actual = beam_search(model, source, beam, 2.0, 7)
+            assert len(actual) <= beam and actual == sorted(actual, key=lambda f: -f[1])
+            expected = scores(model, source, [words for words, _ in actual], 2.0)
+            np.testing.assert_allclose([s for _, s in actual], expected, rtol=1e-11)
+            best[beam] = actual[0][1]
         missed += best[2] < best[40] - 1e-9
     assert missed > 0
 
@@ -223,18 +223,18 @@ def test_early_end_of_the_search_loses_nothing():
         return decode(*arguments)
 
     object.__setattr__(model, "decode", watching)
-    found = beam_search(model, source, 2, 0.0, 7)
+    result = beam_search(model, source, 2, 0.0, 7)
     assert len(steps) < 7
     object.__setattr__(model, "decode", decode)
-    assert found[0][0] == beam_search(model, source, 40, 0.0, 7)[0][0]
+    assert result[0][0] == beam_search(model, source, 40, 0.0, 7)[0][0]
 
 
 def test_unfinished_sentences_are_returned():
     model, source = exact(TINY, stop=-500.0), [3, 5, 4]
-    found = beam_search(model, source, 2, 0.6, 4)
-    assert [len(words) for words, _ in found] == [4, 4] and found[0][1] > found[1][1]
-    expected = scores(model, source, [words for words, _ in found], 0.6, stops=False)
-    np.testing.assert_allclose([s for _, s in found], expected, rtol=1e-11)
+    result = beam_search(model, source, 2, 0.6, 4)
+    assert [len(words) for words, _ in result] == [4, 4] and result[0][1] > result[1][1]
+    expected = scores(model, source, [words for words, _ in result], 0.6, stops=False)
+    np.testing.assert_allclose([s for _, s in result], expected, rtol=1e-11)
 
 
 def test_batched_beams_equal_single_beams():
@@ -243,7 +243,7 @@ def test_batched_beams_equal_single_beams():
     assert together == [beam_search(model, source, 3, 0.6, 7)[0][0] for source in SOURCES]
 
 
-# ------------------------------------------------------------------------------------------------- 004 as it stands
+# --- 004 as it stands
 
 
 def literally(model, source, limit):
@@ -285,7 +285,7 @@ def test_without_the_mask_earlier_predictions_change(N):
     assert (np.abs(masked - free).max(1) > 1e-3).tolist() == [True] * 3 + [N > 1]
 
 
-# ------------------------------------------------------------------------------------------------------------- inside
+# --- Inside
 
 
 @pytest.mark.parametrize("config", LAYOUTS)
@@ -297,7 +297,7 @@ def test_cross_attention_weights_are_convex(config):
     np.testing.assert_allclose(maps.sum(-1), 1, rtol=1e-12)
     # and they are what the second stack really uses: its values, weighted by them, are what its attention gives
     stack, seen = model.decoder[1], []
-    hook = stack.attention.register_forward_hook(lambda module, given, out: seen.append((given[1], out)))
+    hook = stack.attention.register_forward_hook(lambda module, arguments, out: seen.append((arguments[1], out)))
     log_p(model, source, output)
     hook.remove()
     (encoded, out), a = seen[0], stack.attention
@@ -310,8 +310,8 @@ def test_cross_attention_weights_are_convex(config):
 def test_residual_stream_is_the_sum_of_its_writes():
     model, source, output = exact(SMALL.replace(norm="before")), SOURCES[2], [5, 4, 7]
     stream = residual_stream(model, source, output)
-    names = [f"encoder.{i}.{kind}" for i in range(2) for kind in ("attention", "ffn")]
-    names += [f"decoder.{i}.{kind}" for i in range(2) for kind in ("masked", "attention", "ffn")]
+    names = [f"encoder.{i}.{category}" for i in range(2) for category in ("attention", "ffn")]
+    names += [f"decoder.{i}.{category}" for i in range(2) for category in ("masked", "attention", "ffn")]
     assert [name for name, _, _ in stream] == names
     for half, n in (("encoder", 7), ("decoder", 4)):
         entries = [(b.numpy(), a.numpy()) for name, b, a in stream if name.startswith(half)]
@@ -333,7 +333,7 @@ def test_hooks_are_removed_afterwards():
     assert not any(module._hooks for module in model.modules())
 
 
-# ------------------------------------------------------------------------------------------------------------- errors
+# --- Errors
 
 
 @pytest.mark.parametrize(
@@ -365,7 +365,7 @@ def test_weights_of_another_vocabulary_are_refused():
         exact().load_state_dict(exact(SMALL.replace(n_vol=10)).state_dict())
 
 
-# --------------------------------------------------------------------------------------------------------- it learns
+# --- It learns
 
 
 @pytest.mark.parametrize("norm", ["after", "before"])

@@ -1,7 +1,8 @@
 """One browser for all tests of pages."""
 
 import pytest
-from browser import chromium
+
+from tests.tools.browser import chromium
 
 
 @pytest.fixture(scope="package")

@@ -11,7 +11,7 @@ from tinytensor import nn
 
 NEAR = 1e-5  # of the largest entry
 
-# ------------------------------------------------------------------------------------------------------- the numbers
+# --- The numbers
 
 STATE = """
 const plain = (arrays) => Object.fromEntries(Object.entries(arrays).map(([key, a]) => [key, [...a.data].map(String)]));
@@ -21,8 +21,8 @@ return JSON.stringify({values: plain(page.state.values), gradients: plain(page.s
 
 def state(driver) -> tuple[dict, dict]:
     """(values, gradients) that the page holds, as flat arrays by key."""
-    found = json.loads(driver.execute_script(STATE))
-    read = [{k: np.array(v, dtype=np.float64) for k, v in part.items()} for part in found.values()]
+    result = json.loads(driver.execute_script(STATE))
+    read = [{k: np.array(v, dtype=np.float64) for k, v in part.items()} for part in result.values()]
     return read[0], read[1]
 
 
@@ -36,12 +36,12 @@ def size_of(key, values) -> float:
     return float(np.abs(terms.grad.numpy()).max())
 
 
-def near(found, expected, name, largest=None):
+def near(result, expected, name, largest=None):
     expected = np.asarray(expected, dtype=np.float64).reshape(-1)
-    found = found[: expected.size] if name.endswith("losses") else found  # the page's last token has no loss
+    result = result[: expected.size] if name.endswith("losses") else result  # the page's last token has no loss
     masked = np.isinf(expected)
-    assert np.array_equal(np.isneginf(found), masked), name
-    apart = np.abs(found[~masked] - expected[~masked]).max(initial=0.0)
+    assert np.array_equal(np.isneginf(result), masked), name
+    apart = np.abs(result[~masked] - expected[~masked]).max(initial=0.0)
     assert apart <= NEAR * (largest or np.abs(expected[~masked]).max()), (name, apart)
 
 
@@ -57,7 +57,7 @@ def assert_equal_to_the_engine(driver, model, text):
     return expected
 
 
-# ------------------------------------------------------------------------------------------------------ explanations
+# --- Explanations
 
 # For some cells of every variable, the terms of a cell: for each the factor, how, the shift and the cells' places; and
 # what the map shows. The test multiplies and adds by itself, with the numbers of the maps.
@@ -112,14 +112,14 @@ def wrong_explanations(driver) -> list[str]:
     for cell in cells:
         value = arrays[cell["gradient"]][cell["key"]][cell["at"]]
         terms = [worked(term, arrays) for term in cell["terms"]]
-        found = finished(math.fsum(terms), cell["finish"])
+        actual = finished(math.fsum(terms), cell["finish"])
         largest = max([abs(value), *map(abs, terms)]) if math.isfinite(value) else 1
-        if not (found == value or (math.isnan(found) and math.isnan(value)) or abs(found - value) <= NEAR * largest):
-            wrong.append(f"{'the gradient of ' * cell['gradient']}{cell['key']}: {found} is not {value}")
+        if not (actual == value or (math.isnan(actual) and math.isnan(value)) or abs(actual - value) <= NEAR * largest):
+            wrong.append(f"{'the gradient of ' * cell['gradient']}{cell['key']}: {actual} is not {value}")
     return wrong
 
 
-# ---------------------------------------------------------------------------------------------------------- learning
+# --- Learning
 
 
 def press(driver, name, times=1):

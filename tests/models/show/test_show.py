@@ -69,7 +69,7 @@ def opened(browser, tokenizer, tmp_path_factory):
     return open_
 
 
-# ------------------------------------------------------------------------------------------------------- the numbers
+# --- The numbers
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -115,7 +115,7 @@ def test_a_wrong_number_is_noticed(opened, tokenizer):
         assert_equal_to_the_engine(driver, model, Text.of(tokenizer.encode("the cat sat")))
 
 
-# ------------------------------------------------------------------------------------------------------ explanations
+# --- Explanations
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -133,7 +133,7 @@ def test_terms_that_do_not_add_up_are_noticed(opened, tokenizer):
     assert {line.split(":")[0] for line in wrong_explanations(driver)} == {"the gradient of 1.v", "the gradient of 2.v"}
 
 
-# ---------------------------------------------------------------------------------------------------------- learning
+# --- Learning
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
@@ -173,7 +173,7 @@ def test_ten_presses_learn_a_sentence(opened, tokenizer):
         time.sleep(0.1)
 
 
-# --------------------------------------------------------------------------------------------------------- the worker
+# --- The worker
 
 SAME = """
 const done = arguments[arguments.length - 1], same = (a, b) => Object.keys(a).length === Object.keys(b).length
@@ -203,8 +203,8 @@ def test_a_worker_gives_the_numbers_of_the_page(works, opened, tokenizer):
     """Without a worker the page does the jobs itself."""
     driver = opened(built(tokenizer))
     script = driver.execute_script("return byId('program').textContent") if works else "throw new Error('none')"
-    kind, still_there, *same = driver.execute_async_script(SAME, script)
-    assert kind == "Worker" and still_there == works and same == [True] * 6
+    category, still_there, *same = driver.execute_async_script(SAME, script)
+    assert category == "Worker" and still_there == works and same == [True] * 6
 
 
 def test_a_page_with_a_worker_learns_and_goes_back(opened, tokenizer):
@@ -231,7 +231,7 @@ def wait(driver, condition):
         time.sleep(0.02)
 
 
-# ----------------------------------------------------------------------------------------------------------- the plan
+# --- The plan
 
 
 def test_the_plan_shows_every_array_and_goes_to_its_map(opened, tokenizer):
@@ -267,7 +267,7 @@ return [all('.plan button', (b) => [b.offsetLeft, b.offsetTop, b.offsetWidth, b.
 """
 
 
-# -------------------------------------------------------------------------------------------------------- tokenizers
+# --- Tokenizers
 
 HARD = (
     "Grüße aus 東京, ½ Ⅷ x² naïve e\u0301a _under_score\u203ftie \u00a0\u2003 a\x1cb\x85c\ufeffd "
@@ -275,23 +275,23 @@ HARD = (
 )
 
 
-@pytest.mark.parametrize("kind", ["char", "word", "bpe"])
-def test_texts_become_the_tokens_of_the_tokenizer(kind, opened):
+@pytest.mark.parametrize("category", ["char", "word", "bpe"])
+def test_texts_become_the_tokens_of_the_tokenizer(category, opened):
     corpus = [TEXT, "Grüße aus 東京, the theme: this, that; don't... naïve e\u0301a x² ½ a\x85c " * 3]
     tokenizer = {
         "char": lambda: CharTokenizer.train(corpus),
         "word": lambda: WordTokenizer.train(corpus),
         "bpe": lambda: BPETokenizer.train(corpus, 70),
-    }[kind]()
+    }[category]()
     driver = opened(built(tokenizer), "the cat", tokenizer=tokenizer)
     texts = [TEXT, HARD, "", " ", "the\ufffdcat", *corpus, "a" * 250, "." * 150]
     for text in texts:
-        found = driver.execute_script("return tokenizer.encode(arguments[0])", text)
-        assert found == tokenizer.encode(text), text
-        assert driver.execute_script("return tokenizer.decode(arguments[0])", found) == tokenizer.decode(found)
+        actual = driver.execute_script("return tokenizer.encode(arguments[0])", text)
+        assert actual == tokenizer.encode(text), text
+        assert driver.execute_script("return tokenizer.decode(arguments[0])", actual) == tokenizer.decode(actual)
 
 
-# ------------------------------------------------------------------------------------------------- through training
+# --- Through training
 
 
 def test_the_slider_goes_from_the_first_to_the_last_weights(opened, tokenizer):
@@ -302,21 +302,21 @@ def test_the_slider_goes_from_the_first_to_the_last_weights(opened, tokenizer):
     names = {v.key: v.weight for v in table(model).variables if v.weight is not None}
     snapshots = {0: first.state_dict(), 10: model.state_dict(), 999: first.state_dict()}
     driver = opened(model, step=20, snapshots=snapshots, losses=[(5, 3.0), (10, 2.5)])
-    for step, place, kept, within in ((20, 2, model, 0), (0, 0, first, 2**-11)):
+    for step, position, kept, within in ((20, 2, model, 0), (0, 0, first, 2**-11)):
         driver.execute_script(
             "const s = document.getElementById('step'); s.value = arguments[0]; s.dispatchEvent(new Event('input'))",
-            place,
-            place,
+            position,
+            position,
         )
         assert driver.find_element("id", "step-said").text == str(step)
-        found = weights_of(driver)
+        actual = weights_of(driver)
         for key, name in names.items():
             p = dict(kept.named_parameters())[name].detach().numpy().reshape(-1)
-            np.testing.assert_allclose(found[key], p, rtol=within, atol=within and 2**-24)
+            np.testing.assert_allclose(actual[key], p, rtol=within, atol=within and 2**-24)
     assert driver.find_element("id", "step").get_attribute("max") == "2"  # 999 is after the last step
 
 
-# ------------------------------------------------------------------------------------------------------- the reader
+# --- The reader
 
 
 def test_what_the_address_names_is_shown(opened, tokenizer):
@@ -417,7 +417,7 @@ def test_the_page_asks_for_nothing_and_says_nothing(opened, tokenizer):
     assert driver.get_log("browser") == []
 
 
-# ------------------------------------------------------------------------------------------------------------- refusals
+# --- Refusals
 
 
 def test_unknown_modules_are_refused(tokenizer, tmp_path):

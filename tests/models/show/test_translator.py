@@ -97,7 +97,7 @@ def tokens_of(driver) -> list[int]:
     return driver.execute_script("return page.tokens")
 
 
-# ------------------------------------------------------------------------------------------------------- the numbers
+# --- The numbers
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -146,7 +146,7 @@ def test_wrong_terms_of_a_translator_are_noticed(opened, tokenizer):
     assert {line.split(":")[0] for line in wrong_explanations(driver)} == {"the gradient of L"}
 
 
-# ---------------------------------------------------------------------------------------------------------- learning
+# --- Learning
 
 
 def test_a_step_on_a_pair_is_that_of_the_engine(opened, tokenizer):
@@ -158,11 +158,11 @@ def test_a_step_on_a_pair_is_that_of_the_engine(opened, tokenizer):
     for _ in range(2):
         step(tensor([source]), tensor([target]))
     press(driver, "learn", 2)
-    parameters, found = dict(model.named_parameters()), weights_of(driver)
+    parameters, result = dict(model.named_parameters()), weights_of(driver)
     for v in table(model).variables:
         if v.weight is not None:
-            near(found[v.key], parameters[v.weight].detach().numpy(), v.key)
-            assert np.abs(found[v.key] - before[v.key]).max() > 1e-3, v.key
+            near(result[v.key], parameters[v.weight].detach().numpy(), v.key)
+            assert np.abs(result[v.key] - before[v.key]).max() > 1e-3, v.key
     press(driver, "undo", 2)
     after = weights_of(driver)
     assert all(np.array_equal(after[key], before[key]) for key in before)
@@ -181,7 +181,7 @@ def test_ten_presses_learn_a_translation(opened, tokenizer):
         time.sleep(0.05)
 
 
-# ----------------------------------------------------------------------------------------------------------- writing
+# --- Writing
 
 
 def test_the_page_translates_as_the_model_does(opened, tokenizer):
@@ -213,7 +213,7 @@ def test_a_word_goes_before_the_end_of_the_target(opened, tokenizer):
     assert driver.find_element("id", "text").get_attribute("value") == "i am a student cat"
 
 
-# -------------------------------------------------------------------------------------------------------- the reader
+# --- The reader
 
 
 def test_the_address_names_both_sentences(opened, tokenizer):
@@ -261,8 +261,8 @@ def test_a_pair_that_does_not_fit_gets_a_sentence(opened, tokenizer):
 def test_sentences_become_the_tokens_of_the_translator(opened):
     corpus = [*PAIRS, Pair("l'été à Paris, c'est  beau !", "summer in Paris is beautiful !")]
     sentences = ["  le\tchat\u00a0dort ", "e\u0301tudiant", "", "zèbre étudiant?", *(p.source for p in corpus)]
-    for kind, size in ((WordTokenizer, None), (BPETokenizer, 60)):
-        tokenizer = pairs.train_tokenizer(kind, corpus, size)
+    for category, size in ((WordTokenizer, None), (BPETokenizer, 60)):
+        tokenizer = pairs.train_tokenizer(category, corpus, size)
         driver = opened(built(tokenizer, n_max=64), tokenizer=tokenizer)
         for text in filter(None, sentences):
             assert driver.execute_script("return sentence(arguments[0])", text) == pairs.encode(tokenizer, text), text
@@ -283,7 +283,7 @@ def test_the_page_of_a_translator_is_silent(opened, tokenizer):
     assert driver.get_log("browser") == []
 
 
-# ---------------------------------------------------------------------------------------------------------- refusals
+# --- Refusals
 
 
 def test_unknown_modules_of_a_translator_are_refused(tokenizer, tmp_path):

@@ -54,14 +54,14 @@ def gpt2_logits(weights, tokens, activation="gelu_new", eps=1e-5, scale=None, ca
     x = w["wte.weight"][tokens] + w["wpe.weight"][:n]
     for i in range(sum(name.endswith("c_fc.weight") for name in w)):
         q, k, v = np.split(affine(norm(x, f"h.{i}.ln_1"), f"h.{i}.attn.c_attn"), 3, axis=-1)
-        found = []
+        results = []
         for h in range(heads):
             part = slice(h * D // heads, (h + 1) * D // heads)
             scores = q[:, part] @ k[:, part].T / math.sqrt(D // heads if scale is None else scale)
             scores = np.where(np.tri(n), scores, -np.inf) if causal else scores
             attention = np.exp(scores - scores.max(-1, keepdims=True))
-            found.append(attention / attention.sum(-1, keepdims=True) @ v[:, part])
-        x = x + affine(np.concatenate(found, -1), f"h.{i}.attn.c_proj")
+            results.append(attention / attention.sum(-1, keepdims=True) @ v[:, part])
+        x = x + affine(np.concatenate(results, -1), f"h.{i}.attn.c_proj")
         inner = ACTIVATIONS[activation](affine(norm(x, f"h.{i}.ln_2"), f"h.{i}.mlp.c_fc"))
         x = x + affine(inner, f"h.{i}.mlp.c_proj")
     return norm(x, "ln_f") @ w.get("lm_head.weight", w["wte.weight"]).T

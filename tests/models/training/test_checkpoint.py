@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from runs import step_of, wait_for_step
-from thorough import some
 
 from models.training import checkpoint
 from models.training.checkpoint import Checkpoint, CheckpointError
-from tests.systems import posix
+from tests.tools.platforms import posix
+from tests.tools.sampling_rate import some
+from tests.tools.wait_for_step import step_of, wait_for_step
 from tinytensor import tensor
 
 ROOT = Path(__file__).parents[3]
@@ -32,7 +32,7 @@ def a_checkpoint(step, value=1.0):
     return Checkpoint(step, {"w": tensor([value, 2.0])}, {"0.exp_avg": tensor([3.0, value])}, {"log": [{"step": step}]})
 
 
-# ------------------------------------------------------------------------------------------- one checkpoint
+# --- One checkpoint
 
 
 def test_saved_checkpoint_is_loaded(tmp_path):
@@ -148,7 +148,7 @@ def test_bytes_reach_the_disk_before_the_name(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "replace", watched_replace)
     final = checkpoint.save(tmp_path, a_checkpoint(1))
     committed = events.index(("replace", str(final)))
-    synced = [Path(name) for kind, name in events[:committed] if kind == "fsync"]
+    synced = [Path(name) for category, name in events[:committed] if category == "fsync"]
     assert sum(path.parent.name == ".unfinished-step-00000001" for path in synced) == 4  # each file,
     assert synced[-1].name == ".unfinished-step-00000001"  # then the folder that names them,
     assert ("fsync", str(final.parent)) in events[committed:]  # and then the folder above
@@ -188,7 +188,7 @@ def test_next_save_removes_leftovers_of_killed_saves(tmp_path):
     assert names == ["step-00000001", "step-00000003"]
 
 
-# ---------------------------------------------------------------------------------------------------- resuming
+# --- Resuming
 
 
 def columns(trainer):
@@ -238,14 +238,14 @@ def test_resumed_log_has_no_row_twice(begin):
     with pytest.raises(Killed):
         trainer.train(progress)
     assert len((trainer.folder / "log.csv").read_text().splitlines()) == 1 + 5  # 4, 8, 10, 12, 16
-    again = begin(checkpoint_every=10).restore(checkpoint.load(trainer.folder))
-    assert again.step == 10
-    assert again.train()
+    second = begin(checkpoint_every=10).restore(checkpoint.load(trainer.folder))
+    assert second.step == 10
+    assert second.train()
     steps = [int(line.split(",")[0]) for line in (trainer.folder / "log.csv").read_text().splitlines()[1:]]
     assert steps == [4, 8, 10, 12, 16, 20, 24, 28, 30]
 
 
-# ------------------------------------------------------------------------------------------------- real signals
+# --- Real signals
 
 
 OPTIONS = (
@@ -282,9 +282,9 @@ def test_run_survives_sigkill_bit_for_bit(verse, uninterrupted, tmp_path):
         time.sleep(chance.uniform(0, 0.03))
         process.send_signal(signal.SIGKILL)
         finish(process)
-        found = checkpoint.load(out)  # whole
-        assert all(np.isfinite(w.numpy()).all() for w in found.weights.values())
-        killed.append(found.step)
+        result = checkpoint.load(out)  # whole
+        assert all(np.isfinite(w.numpy()).all() for w in result.weights.values())
+        killed.append(result.step)
         process = start("--resume", out, "--threads", 1)
     code, output = finish(process)
     assert code == 0, output

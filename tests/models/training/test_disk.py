@@ -19,8 +19,8 @@ TINY += split("--checkpoint-every 2 --evaluate-every 4")
 @pytest.fixture
 def quick(monkeypatch):
     """Runs that end without pictures and a page."""
-    monkeypatch.setattr(TextTask, "finish", lambda *given: None)
-    monkeypatch.setattr(cli, "_offer_page", lambda *given: None)
+    monkeypatch.setattr(TextTask, "finish", lambda *arguments: None)
+    monkeypatch.setattr(cli, "_offer_page", lambda *arguments: None)
 
 
 @pytest.fixture

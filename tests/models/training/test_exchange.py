@@ -58,10 +58,10 @@ def test_logits_are_those_of_the_definition(activation, folder):
 
 
 def test_a_wrong_definition_is_noticed(folder):
-    found = logits(import_folder(folder), TOKENS)
+    result = logits(import_folder(folder), TOKENS)
     for wrong in ({"activation": "gelu"}, {"eps": 1e-2}, {"scale": 1.0}, {"causal": False}):
         with pytest.raises(AssertionError, match="Mismatched elements"):
-            near(found, gpt2_logits(random_weights(), TOKENS, **wrong))
+            near(result, gpt2_logits(random_weights(), TOKENS, **wrong))
 
 
 def test_shards_and_prefixes_and_masks(folder):
@@ -73,10 +73,10 @@ def test_shards_and_prefixes_and_masks(folder):
     weights["transformer.h.0.attn.bias"] = np.tri(32, dtype=bool)[None, None]
     weights["transformer.h.1.attn.masked_bias"] = np.array(-1e4, np.float32)
     names = sorted(weights)
-    places = {name: f"model-0000{1 + i % 3}-of-00003.safetensors" for i, name in enumerate(names)}
-    for file in set(places.values()):
-        save_file({name: weights[name] for name in names if places[name] == file}, folder / file)
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    positions = {name: f"model-0000{1 + i % 3}-of-00003.safetensors" for i, name in enumerate(names)}
+    for file in set(positions.values()):
+        save_file({name: weights[name] for name in names if positions[name] == file}, folder / file)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": positions}))
     near(logits(import_folder(folder), TOKENS), expected)
 
 
@@ -162,7 +162,7 @@ def test_an_imported_run_samples_and_is_exported(folder, vocabulary, tmp_path, c
     assert code == 2 and "is a file, or not empty" in said
 
 
-# -------------------------------------------------------------------------------------------------------------- nanoGPT
+# --- NanoGPT
 
 
 def nanogpt(folder, bias: bool, prefix: str = "", **arguments):
@@ -222,7 +222,7 @@ def test_nanogpt_without_a_vocabulary(tmp_path):
         import_folder(tmp_path)
 
 
-# ---------------------------------------------------------------------------------------------------- runs of this kind
+# --- Runs of this kind
 
 
 @pytest.mark.parametrize("options", [{}, {"bias": True, "norm": "affine", "attention_bias": True, "tied": False}])
@@ -270,7 +270,7 @@ def test_tokenizers_are_exported(make):
         assert written.decode(tokenizer.encode(text)) == tokenizer.decode(tokenizer.encode(text))
 
 
-# ----------------------------------------------------------------------------------------------------- what is refused
+# --- What is refused
 
 
 def edit(name, change):
@@ -299,8 +299,8 @@ def write(name, content):
     return lambda folder: (folder / name).write_bytes(content)
 
 
-def index(**places):
-    return write("model.safetensors.index.json", json.dumps({"weight_map": places}).encode())
+def index(**positions):
+    return write("model.safetensors.index.json", json.dumps({"weight_map": positions}).encode())
 
 
 TURNED = random_weights()["h.0.mlp.c_fc.weight"].T.copy()
@@ -381,7 +381,7 @@ def test_bad_vocabularies_of_two_files(folder, vocabulary):
         assert "\n" not in str(raised.value)
 
 
-# -------------------------------------------------------------------------------------------------------- transformers
+# --- Transformers
 
 
 def test_transformers_gives_the_same_logits(tmp_path, vocabulary):
@@ -404,9 +404,9 @@ def test_transformers_gives_the_same_logits(tmp_path, vocabulary):
         np.testing.assert_allclose(logits(saved, TOKENS), expected, rtol=0, atol=1e-4)
         checkpoint.save(run_folder, saved)
         assert cli.main(["export", str(run_folder), str(back)]) == 0
-        again = transformers.GPT2LMHeadModel.from_pretrained(back).eval()
+        reloaded = transformers.GPT2LMHeadModel.from_pretrained(back).eval()
         with torch.no_grad():
-            np.testing.assert_array_equal(again(torch.tensor([TOKENS])).logits[0].numpy(), expected)
+            np.testing.assert_array_equal(reloaded(torch.tensor([TOKENS])).logits[0].numpy(), expected)
         ids = transformers.AutoTokenizer.from_pretrained(back)("the cat\n")["input_ids"]
         assert ids == vocabulary.encode("the cat\n").ids
 

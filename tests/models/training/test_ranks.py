@@ -11,16 +11,16 @@ from contextlib import suppress
 from pathlib import Path
 from shlex import split
 
-import mpi
 import numpy as np
 import pytest
-from runs import step_of, wait_for_step
 
 import tinytensor
 from models.data.text import IGNORE_INDEX
 from models.tasks.text import TextTask
 from models.tasks.translate import TranslateTask
 from models.training import checkpoint, ranks
+from tests.tools import mpi
+from tests.tools.wait_for_step import step_of, wait_for_step
 from tinytensor import tensor
 
 OPTIONS = "--steps 240 --checkpoint-every 10 --log-every 10 --evaluate-every 120 --batch-size 5 --tokenizer char"
@@ -28,8 +28,8 @@ SIZES = "--D 8 --H 2 --F 8 --L 1 --C 8 --dropout 0.1"
 
 
 def begin(verse, out, n, *options):
-    given = ["--text", verse, "--out", out, *OPTIONS.split(), *SIZES.split(), *options]
-    return mpi.start(n, "-m", "models", "train", *given)
+    arguments = ["--text", verse, "--out", out, *OPTIONS.split(), *SIZES.split(), *options]
+    return mpi.start(n, "-m", "models", "train", *arguments)
 
 
 def process_of(rank: int, out: Path) -> int:
@@ -86,8 +86,8 @@ def test_killed_run_resumes_on_another_number_of_ranks(verse, alone, tmp_path):
 
 def test_rank_0_draws_the_progress_bar_in_a_terminal(verse, tmp_path):
     ours, theirs = pty.openpty()
-    given = ["--text", verse, "--out", tmp_path / "run", *OPTIONS.split(), *SIZES.split(), "--steps", 20]
-    command = [mpi.mpiexec(), "-n", "2", sys.executable, "-m", "models", "train", *map(str, given)]
+    arguments = ["--text", verse, "--out", tmp_path / "run", *OPTIONS.split(), *SIZES.split(), "--steps", 20]
+    command = [mpi.mpiexec(), "-n", "2", sys.executable, "-m", "models", "train", *map(str, arguments)]
     process = subprocess.Popen(command, cwd=mpi.ROOT, stdout=subprocess.DEVNULL, stderr=theirs)
     os.close(theirs)
     shown = b""
@@ -117,13 +117,13 @@ def test_ctrl_c_saves_once_and_ends_all_ranks(verse, tmp_path, whom):
 
 
 def test_a_run_with_the_same_ranks_repeats_bit_for_bit(verse, tmp_path):
-    found = []
+    results = []
     for name in ("first", "second"):
         code, output = mpi.finish(begin(verse, tmp_path / name, 2, "--steps", 20, "--batch-size", 1))
         assert code == 0, output  # one of the two has no data
         saved = checkpoint.load(tmp_path / name)
-        found.append({key: value.numpy().tobytes() for key, value in saved.weights.items()})
-    assert found[0] == found[1]
+        results.append({key: value.numpy().tobytes() for key, value in saved.weights.items()})
+    assert results[0] == results[1]
 
 
 @pytest.mark.parametrize(
@@ -173,16 +173,18 @@ def test_missing_extra_is_named_by_one_rank(verse, tmp_path, path, content, sent
     assert "pip install" in output
 
 
-# ---------------------------------------------------------------------------------------------- who has which rows
+# --- Who has which rows
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 5, 8])
 def test_parts_hold_each_row_once_and_padding(parts):
     x = np.arange(1, 16).reshape(5, 3)
     y = x + 100
-    found = [ranks.rows_of((x, y), (0, IGNORE_INDEX), part, parts) for part in range(parts)]
-    assert {a.shape for part in found for a in part} == {(ranks.share(5, parts), 3)}  # all take the same recorded step
-    for whole, own, nothing in ((x, [p[0] for p in found], 0), (y, [p[1] for p in found], IGNORE_INDEX)):
+    results = [ranks.rows_of((x, y), (0, IGNORE_INDEX), part, parts) for part in range(parts)]
+    assert {a.shape for part in results for a in part} == {
+        (ranks.share(5, parts), 3)
+    }  # all take the same recorded step
+    for whole, own, nothing in ((x, [p[0] for p in results], 0), (y, [p[1] for p in results], IGNORE_INDEX)):
         together = np.concatenate(own)
         assert together[:5].tolist() == whole.tolist()
         assert (together[5:] == nothing).all()
@@ -213,7 +215,7 @@ def test_losses_of_parts_add_up_to_the_batch(task):
 
 def test_parts_of_one_process_have_the_bits_of_ranks(verse, tmp_path):
     """Both add the same parts in the same order; without dropout, whose masks each rank draws for its own part."""
-    given = [
+    arguments = [
         "--text",
         verse,
         *split("--tokenizer char --steps 4 --batch-size 5 --eager"),
@@ -221,10 +223,10 @@ def test_parts_of_one_process_have_the_bits_of_ranks(verse, tmp_path):
         "--dropout",
         "0",
     ]
-    found = []
+    results = []
     for n, parts in ((3, 1), (1, 3)):
         out = tmp_path / f"on-{n}"
-        code, output = mpi.run(n, "-m", "models", "train", *given, "--accumulate", parts, "--out", out)
+        code, output = mpi.run(n, "-m", "models", "train", *arguments, "--accumulate", parts, "--out", out)
         assert code == 0, output
-        found.append({name: w.numpy().tobytes() for name, w in checkpoint.load(out).weights.items()})
-    assert found[0] == found[1]
+        results.append({name: w.numpy().tobytes() for name, w in checkpoint.load(out).weights.items()})
+    assert results[0] == results[1]

@@ -21,11 +21,11 @@ def test_snapshots_are_the_weights_of_the_checkpoints(begin):
     trainer = begin(steps=30, checkpoint_every=10)
     kept = {}
     trainer.train(lambda row: kept.update({row["step"]: checkpoint.load(trainer.folder).weights}))
-    found = snapshots.read(trainer.folder, 10**8, trainer.model)
-    assert list(found) == [0, 10, 20, 30]
+    result = snapshots.read(trainer.folder, 10**8, trainer.model)
+    assert list(result) == [0, 10, 20, 30]
     for step in (10, 20, 30):
         for name, value in kept[step].items():
-            near = found[step][name].numpy()
+            near = result[step][name].numpy()
             np.testing.assert_allclose(near, value.numpy(), rtol=2**-11, atol=2**-24)
             assert near.flags.c_contiguous
     assert list(snapshots.read(trainer.folder, 20, trainer.model)) == [0, 10]
@@ -42,10 +42,10 @@ def test_stopped_run_writes_the_same_snapshots(begin):
     first.train(stop)
     assert set(bytes_of(first.folder)) == {"step-00000000.safetensors", "step-00000010.safetensors"}
     (first.folder / snapshots.FOLDER / ".step-00000020.safetensors.x").write_bytes(b"half")  # a process was killed
-    again = begin("stopped", steps=30, checkpoint_every=7).restore(checkpoint.load(first.folder))
-    again.train()
+    second = begin("stopped", steps=30, checkpoint_every=7).restore(checkpoint.load(first.folder))
+    second.train()
     assert bytes_of(first.folder) == bytes_of(whole.folder)
-    ends = [checkpoint.load(trainer.folder).weights for trainer in (whole, again)]
+    ends = [checkpoint.load(trainer.folder).weights for trainer in (whole, second)]
     assert all(np.array_equal(ends[0][name].numpy(), ends[1][name].numpy()) for name in ends[0])
 
 

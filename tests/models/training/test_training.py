@@ -32,7 +32,7 @@ def rows_of(folder):
         return list(csv.DictReader(file))
 
 
-# -------------------------------------------------------------------------------------------------- the loop
+# --- The loop
 
 
 def test_training_lowers_the_held_out_loss(begin):
@@ -94,9 +94,9 @@ def test_row_holds_the_mean_loss_since_the_last_row(begin):
     trainer, plain = begin(), begin("plain")
     trainer.train()
     losses = [plain.advance() for _ in range(10)]
-    found = {row["step"]: row["loss"] for row in trainer.log.rows}
-    assert found[4] == pytest.approx(np.mean(losses[:4]), rel=1e-12)
-    assert found[10] == pytest.approx(np.mean(losses[8:10]), rel=1e-12)
+    results = {row["step"]: row["loss"] for row in trainer.log.rows}
+    assert results[4] == pytest.approx(np.mean(losses[:4]), rel=1e-12)
+    assert results[10] == pytest.approx(np.mean(losses[8:10]), rel=1e-12)
 
 
 def test_the_rate_rises_and_falls():
@@ -141,7 +141,7 @@ def test_gradients_are_clipped(begin):
     assert steps[1e-3] == pytest.approx(1e-3, rel=1e-2)
 
 
-# ------------------------------------------------------------------------------------- rates of layers and heads
+# --- Rates of layers and heads
 
 
 def moved(**rates):
@@ -186,8 +186,8 @@ def test_rate_for_each_head():
 def test_groups_hold_every_parameter_once():
     for tied in (False, True):
         model = Decoder(Config(D=8, H=2, F=12, L=2, V=11, C=6, tied=tied))
-        found = [id(p) for group in parameter_groups(model) for p in group["params"]]
-        assert sorted(found) == sorted(id(p) for p in model.parameters())
+        results = [id(p) for group in parameter_groups(model) for p in group["params"]]
+        assert sorted(results) == sorted(id(p) for p in model.parameters())
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_wrong_number_of_rates_is_refused(rates, sentence):
         moved(**rates)
 
 
-# --------------------------------------------------------------------------------------------------- evaluation
+# --- Evaluation
 
 
 def test_evaluation_is_the_mean_over_every_held_out_token(begin):
@@ -238,7 +238,7 @@ def test_padding_adds_nothing_to_loss_and_gradients(begin):
         assert_near(grads[name], p.grad.numpy(), name)
 
 
-# ------------------------------------------------------------------------------------------------- stop and NaN
+# --- Stop and NaN
 
 
 def test_stopped_run_saves_and_returns(begin):
@@ -305,9 +305,9 @@ def test_first_nonfinite_tensor_is_named(begin, name, expected):
     assert first_nonfinite(trainer.model, x, y) is None
     parameters = dict(trainer.model.named_parameters())
     parameters[name].data.fill_(3e38)  # finite, but a sum of two of them is not
-    found = first_nonfinite(trainer.model, x, y)
-    assert found.startswith(expected + " ("), found
-    assert "arose" in found
+    result = first_nonfinite(trainer.model, x, y)
+    assert result.startswith(expected + " ("), result
+    assert "arose" in result
 
 
 def test_overflowing_gradient_is_named(begin):
@@ -318,11 +318,11 @@ def test_overflowing_gradient_is_named(begin):
     model.blocks[1].W.data.fill_(1e38)  # but what flows back through W is not
     model.O.data.mul_(1e3)
     assert math.isfinite(model(x, y)[1].item())
-    found = first_nonfinite(model, x, y)
-    assert found.startswith("the gradient of blocks.1.V (backward of linear: the first inf arose"), found
+    result = first_nonfinite(model, x, y)
+    assert result.startswith("the gradient of blocks.1.V (backward of linear: the first inf arose"), result
 
 
-# ---------------------------------------------------------------------------------------------------- settings
+# --- Settings
 
 
 @pytest.mark.parametrize(
@@ -350,7 +350,7 @@ def test_resumed_run_needs_the_same_text(begin, corpus):
         trainer.restore(saved)
 
 
-# ------------------------------------------------------------------------------------------- batches in parts
+# --- Batches in parts
 
 
 @pytest.mark.parametrize("parts", [2, 3, 7])  # 3 does not divide the batch; 7: each row is a part
@@ -382,9 +382,9 @@ def test_replayed_and_resumed_parts_keep_their_bits(begin):
     for _ in range(3):
         stopped.advance()
     stopped.save()
-    again = begin("stopped", **changes).restore(checkpoint.load(stopped.folder))
-    assert again.step == 3 and again.train()
-    assert_same_bits(weights(whole), weights(again))
+    second = begin("stopped", **changes).restore(checkpoint.load(stopped.folder))
+    assert second.step == 3 and second.train()
+    assert_same_bits(weights(whole), weights(second))
 
 
 def test_more_parts_than_rows_are_refused():

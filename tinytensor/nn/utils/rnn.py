@@ -104,12 +104,12 @@ def sizes_of(what: str, packed: PackedSequence) -> list[int]:
 
 def _lengths(what: str, lengths, rows: int, most: int) -> list[int]:
     """The lengths of `rows` sequences, after a check that each is from 1 to `most`."""
-    found = as_tensor(lengths, dtype=int64).tolist()
-    if not isinstance(found, list) or len(found) != rows:
-        raise RuntimeError(f"{what}: expected one length for each of {rows} sequences, got lengths {found}")
-    if not all(0 < n <= most for n in found):
-        raise RuntimeError(f"{what}: each length must be from 1 to {most}, the steps that the input has, got {found}")
-    return found
+    numbers = as_tensor(lengths, dtype=int64).tolist()
+    if not isinstance(numbers, list) or len(numbers) != rows:
+        raise RuntimeError(f"{what}: expected one length for each of {rows} sequences, got lengths {numbers}")
+    if not all(0 < n <= most for n in numbers):
+        raise RuntimeError(f"{what}: each length must be from 1 to {most}, the steps that the input has, got {numbers}")
+    return numbers
 
 
 def pack_padded_sequence(

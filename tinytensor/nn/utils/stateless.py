@@ -30,8 +30,8 @@ def functional_call(
     the module is as before afterwards. Names that the module does not have are passed over, as in PyTorch; with
     `strict` they raise RuntimeError, and so do names that are missing. `args` that are no tuple are one argument.
     """
-    given, state = parameter_and_buffer_dicts, {}
-    for part in [given] if isinstance(given, Mapping) else given:
+    parts, state = parameter_and_buffer_dicts, {}
+    for part in [parts] if isinstance(parts, Mapping) else parts:
         twice = state.keys() & part.keys()
         if twice:
             raise ValueError(f"functional_call: {', '.join(sorted(twice))}: more than one of the dicts has this name")
@@ -41,13 +41,13 @@ def functional_call(
         return module(*args, **(kwargs or {}))
 
 
-def _places(module: Module) -> dict[str, tuple[dict, str]]:
+def _registries(module: Module) -> dict[str, tuple[dict, str]]:
     """Where each parameter and buffer is kept: a dict and the name in it, by the dotted name."""
     return {
-        f"{prefix}.{name}" if prefix else name: (place, name)
+        f"{prefix}.{name}" if prefix else name: (registry, name)
         for prefix, part in module._named_modules_with_duplicates("")
-        for place in (part._parameters, part._buffers)
-        for name, value in place.items()
+        for registry in (part._parameters, part._buffers)
+        for name, value in registry.items()
         if value is not None
     }
 
@@ -55,27 +55,31 @@ def _places(module: Module) -> dict[str, tuple[dict, str]]:
 @contextmanager
 def _replaced(module: Module, state: dict[str, Tensor], tie_weights: bool, strict: bool) -> Iterator[None]:
     """A context in which the module has these tensors."""
-    places = _places(module)
-    unknown = [name for name in state if name not in places]
-    missing = [name for name in places if name not in state]
+    registries = _registries(module)
+    unknown = [name for name in state if name not in registries]
+    missing = [name for name in registries if name not in state]
     if strict and (unknown or missing):
-        told = [f"{what}: {', '.join(names)}" for what, names in (("unknown", unknown), ("missing", missing)) if names]
-        raise RuntimeError(f"functional_call of {type(module).__name__}: {'; '.join(told)}")
-    values = {name: value for name, value in state.items() if name in places}
+        problems = [
+            f"{what}: {', '.join(names)}" for what, names in (("unknown", unknown), ("missing", missing)) if names
+        ]
+        raise RuntimeError(f"functional_call of {type(module).__name__}: {'; '.join(problems)}")
+    values = {name: value for name, value in state.items() if name in registries}
     if tie_weights:
-        by_tensor = {id(place[name]): values[dotted] for dotted, (place, name) in places.items() if dotted in state}
-        for dotted, (place, name) in places.items():
-            if id(place[name]) in by_tensor:
-                values.setdefault(dotted, by_tensor[id(place[name])])
-    before = [(*places[dotted], places[dotted][0][places[dotted][1]]) for dotted in values]
+        by_tensor = {
+            id(registry[name]): values[dotted] for dotted, (registry, name) in registries.items() if dotted in state
+        }
+        for dotted, (registry, name) in registries.items():
+            if id(registry[name]) in by_tensor:
+                values.setdefault(dotted, by_tensor[id(registry[name])])
+    before = [(*registries[dotted], registries[dotted][0][registries[dotted][1]]) for dotted in values]
     try:
         for dotted, value in values.items():
-            place, name = places[dotted]
-            place[name] = value
+            registry, name = registries[dotted]
+            registry[name] = value
         yield
     finally:
-        for place, name, value in before:
-            place[name] = value
+        for registry, name, value in before:
+            registry[name] = value
 
 
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -94,11 +98,11 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dic
         )
 
     def stacked(named: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-        found = {}
+        states = {}
         for name, first in named[0].items():
-            found[name] = stack([tensors[name].detach() for tensors in named])
+            states[name] = stack([tensors[name].detach() for tensors in named])
             if first.requires_grad:
-                found[name].requires_grad_()
-        return found
+                states[name].requires_grad_()
+        return states
 
     return stacked([dict(m.named_parameters()) for m in models]), stacked([dict(m.named_buffers()) for m in models])

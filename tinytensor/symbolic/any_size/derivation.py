@@ -9,6 +9,7 @@ import numpy as np
 from sympy import Expr, Indexed, Pow, Sum
 
 from tinytensor.autograd import grad
+from tinytensor.display.notebook import Latex, formula, sentence, shown
 from tinytensor.nn.module import Module
 from tinytensor.symbolic.any_size.arguments import arguments as as_arguments
 from tinytensor.symbolic.any_size.arguments import symbols_of
@@ -22,7 +23,6 @@ from tinytensor.symbolic.calculus.adjoints import Definition, Name, d, name_of
 from tinytensor.symbolic.calculus.formulas import Array
 from tinytensor.symbolic.calculus.matrices import Matrices, Matrix
 from tinytensor.symbolic.calculus.notation import equation, equation_tex, tex, text
-from tinytensor.tools.shown import Latex, formula, sentence, shown
 
 
 class Formula:

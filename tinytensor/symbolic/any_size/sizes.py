@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tinytensor.core.tensor import Tensor
-from tinytensor.cpython.locks import ThreadLock
+from tinytensor.platform.locks import ThreadLock
 from tinytensor.symbolic.advice import is_own, line
 
 

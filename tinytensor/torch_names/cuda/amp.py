@@ -1,7 +1,7 @@
 """tinytensor.cuda.amp: older names of the classes of tinytensor.amp."""
 
-from tinytensor.torch_names.amp import GradScaler as _GradScaler
-from tinytensor.torch_names.amp import autocast as _autocast
+from tinytensor.amp import GradScaler as _GradScaler
+from tinytensor.amp import autocast as _autocast
 
 __all__ = ["GradScaler", "autocast"]
 

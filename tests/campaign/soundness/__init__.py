@@ -1,1 +1,0 @@
-"""A fuzzer of soundness: is a wrong gradient by hand ever called proved? `python -m tests.campaign.soundness`."""

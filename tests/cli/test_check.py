@@ -1,0 +1,71 @@
+"""`tinytensor check`: its verdicts, its exit codes, and what it refuses."""
+
+import sys
+
+import pytest
+
+from tinytensor.cli import main as command
+
+FILE = """
+from tinytensor.nn import functional as F
+
+def loss(X, w, y):
+    return ((X @ w - y) ** 2).mean()
+
+def right(X, w, y):
+    return 2 / len(X) * (X.T @ (X @ w - y))
+
+def classifier(X, t):
+    return F.cross_entropy(X, t)
+
+def branch(x):
+    return (x**2).sum() if len(x) > 3 else (x**3).sum()
+
+"""
+SIZES = ("X=N,D", "w=D", "y=N")
+
+
+@pytest.fixture
+def run(tmp_path, capsys, monkeypatch):
+    """Run the command on a file of these functions; what it printed, after its exit code was looked at."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "argv", ["tinytensor"])
+    (tmp_path / "mine.py").write_text(FILE)
+
+    def run(subcommand: str, name: str, *words: str, code: int = 0) -> str:
+        assert command.main([subcommand, f"{tmp_path / 'mine.py'}:{name}", *words]) == code
+        return "".join(capsys.readouterr())
+
+    return run
+
+
+def test_gradient_by_hand_is_proved_or_refuted(run):
+    assert run("check", "loss", *SIZES, "--gradient", "w=right") == "∂𝓛/∂w: proved for any size\n"
+    output = run("check", "loss", *SIZES, "--gradient", "w=X.T @ (X @ w - y) / N", code=1)
+    assert "∂𝓛/∂w: refuted\n    the factor 2 is missing everywhere\n" in output
+
+
+def test_restrictions_of_sizes_are_printed_and_need_where(run):
+    words = ("x=N", "--gradient", "x=2 * x")
+    shown = run("check", "branch", *words, code=1)
+    assert shown.startswith('∂𝓛/∂x: proved only for N > 3; if that is what you mean, say where="N > 3"\n')
+    assert "--where accepts that" in shown
+    assert run("check", "branch", *words, "--where", "N > 3") == "∂𝓛/∂x: proved for N > 3\n"
+    assert run("derive", "branch", "x=N", "--where", "N < 4").endswith("proved for N < 4\n")
+    assert "proved only for N > 3" in run("derive", "branch", "x=N", code=1)
+    assert "is no condition on the sizes N" in run("derive", "branch", "x=N", "--where", "M > 3", code=2)
+
+
+def test_one_text_of_arguments_is_as_several(run):
+    output = run("derive", "classifier", "--args", "X=N,K t=N<K")
+    assert output.startswith("classifier:\n") and output == run("derive", "classifier", "X=N,K", "t=N:K")
+
+
+def test_bad_use_gets_a_sentence(run):
+    assert run("check", "gone", *SIZES, code=2).endswith("defines no 'gone'\n")
+    assert "the argument 'X' is not understood" in run("check", "loss", "X", code=2)
+    assert "by_hand is a dictionary" in run("check", "loss", *SIZES, code=2)
+    assert "tinytensor: check: " in run("check", "loss", *SIZES, "--gradient", "w=X.T @@ w", code=2)
+    assert "arguments that have one are X, w, y" in run("check", "loss", *SIZES, "--gradient", "v=X", code=2)
+    assert "the gradient 'w' is not understood" in run("check", "loss", *SIZES, "--gradient", "w", code=2)
+    assert "two gradients of w" in run("check", "loss", *SIZES, "--gradient", "w=w", "--gradient", "w=w", code=2)

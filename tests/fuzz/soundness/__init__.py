@@ -1,0 +1,1 @@
+"""A fuzzer of soundness: is a wrong gradient by hand ever called proved? `python -m tests.fuzz.soundness`."""

@@ -1,0 +1,28 @@
+"""Ends what takes too long, by an error that is raised in it."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.tools.platforms import POSIX
+
+# The clock of a timer says which signal it sends: time that passes, or time that this process has the processor.
+# Windows has neither.
+SIGNALS = {signal.ITIMER_REAL: signal.SIGALRM, signal.ITIMER_PROF: signal.SIGPROF} if POSIX else {}
+PASSING = signal.ITIMER_REAL if POSIX else 0
+
+
+@contextmanager
+def limited(seconds: float, error: type[BaseException], clock: int = PASSING) -> Iterator[None]:
+    """Inside, `error` is raised when the seconds of that clock are over."""
+
+    def over(number, frame):
+        raise error
+
+    before = signal.signal(SIGNALS[clock], over)
+    signal.setitimer(clock, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(clock, 0)
+        signal.signal(SIGNALS[clock], before)

@@ -1,0 +1,50 @@
+"""`tinytensor check`: is a gradient by hand right, for any size? The arguments are those of `derive`."""
+
+import argparse
+import sys
+from typing import Any
+
+from tinytensor.cli.arguments import ERRORS, InvalidArgument, load_function
+from tinytensor.cli.derive import ARGUMENTS, WHERE, parse_argument
+from tinytensor.symbolic import check
+
+GRADIENT = "W=EXPRESSION, or W=NAME for a function of the file; g is the gradient of the result. Once for each argument"
+
+
+def gradients(words: list[str], names: dict[str, Any]) -> dict[str, Any] | None:
+    """The gradients by hand: texts, or functions of the file; None if there is none."""
+    by_hand: dict[str, Any] = {}
+    for word in words:
+        name, equals, hand = (part.strip() for part in word.partition("="))
+        if not name.isidentifier() or not equals or not hand:
+            raise InvalidArgument(f"the gradient {word!r} is not understood; a gradient is 'W=X.T @ g'")
+        if name in by_hand:
+            raise InvalidArgument(f"there are two gradients of {name}: give one")
+        by_hand[name] = names[hand] if callable(names.get(hand)) else hand
+    return by_hand or None
+
+
+def main(arguments: list[str], program: str) -> int:
+    """Print the verdict; 0 if all gradients are proved, 1 if not, 2 if the arguments cannot be used.
+
+    A gradient that is proved for some sizes only is not proved, unless --where says so; its line names the conditions.
+    """
+    parser = argparse.ArgumentParser(program)
+    parser.description = "Prove gradients that were derived by hand for any size, or say which term is wrong."
+    parser.add_argument("function", metavar="FILE.py:NAME", help="a function of tensors, or an autograd.Function")
+    parser.add_argument("inputs", metavar="ARGUMENT", nargs="*", help=ARGUMENTS)
+    parser.add_argument("--args", metavar="TEXT", default="", help="the same arguments, as one text: 'X=N,D t=N<K'")
+    parser.add_argument("--where", metavar="CONDITION", action="append", default=[], help=WHERE)
+    parser.add_argument("--gradient", metavar="W=...", action="append", default=[], help=GRADIENT)
+    options = parser.parse_args(arguments)
+    try:
+        function, names = load_function(options.function)
+        inputs = dict(parse_argument(text) for text in (*options.inputs, *options.args.split()))
+        result = check(function, gradients(options.gradient, names), options.where, **inputs)
+    except (*ERRORS, NameError, SyntaxError) as error:
+        print(f"tinytensor: check: {error}", file=sys.stderr)
+        return 2
+    print(result)
+    if not result and all(one.verdict == "proved" for one in result.verdicts.values()):
+        print("tinytensor: check: proved for some sizes only; --where accepts that", file=sys.stderr)
+    return 0 if result else 1

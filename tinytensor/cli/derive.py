@@ -1,0 +1,51 @@
+"""`tinytensor derive`: the gradients of a function, for sizes that are symbols."""
+
+import argparse
+import ast
+from typing import Any
+
+from tinytensor.cli.arguments import InvalidArgument, command, load_function, run
+from tinytensor.symbolic import Index, derive
+
+ARGUMENTS = "X=N,D (a tensor of these sizes), t=N:K or t=N<K (integers below K), m=, (a tensor of no dimension), "
+ARGUMENTS += "or another Python value, as in eps=0.1"
+WHERE = "a condition on the sizes, such as 'N > 3' or 'N %% 2 == 0': one case of a function that asks about its sizes"
+
+
+def parse_argument(text: str) -> tuple[str, Any]:
+    """An argument of `derive` as it was typed: X=N,D is a tensor of these sizes, t=N:K holds integers below K."""
+    name, equals, description = text.partition("=")
+    if not name.isidentifier() or not equals:
+        raise InvalidArgument(f"the argument {text!r} is not understood; an argument is {ARGUMENTS}")
+    if ":" in description or "<" in description:
+        shape, _, below = description.replace("<", ":").rpartition(":")
+        return name, Index(_sizes(shape), below)
+    try:
+        literal = ast.literal_eval(description)
+    except (ValueError, SyntaxError):
+        return name, _sizes(description)
+    return name, literal if not isinstance(literal, tuple) else _sizes(description)
+
+
+def _sizes(text: str) -> tuple[str | int, ...]:
+    parts = [part.strip() for part in text.split(",")]
+    return tuple(int(part) if part.isdigit() else part for part in parts if part)
+
+
+def _derive(options: argparse.Namespace) -> int:
+    """Print the gradients for any size; 0 if they are proved, 1 if not."""
+    function, _ = load_function(options.function)
+    arguments = dict(parse_argument(text) for text in (*options.inputs, *options.args.split()))
+    derivation = derive(function, options.where, **arguments)
+    print(derivation.latex() if options.latex else derivation)
+    return 0 if derivation.proved else 1
+
+
+def main(arguments: list[str], program: str) -> int:
+    """Print the gradients; 2 if the arguments cannot be used."""
+    about = "Derive the gradients of a function for sizes that are symbols, and prove them."
+    parser = command(program, "ARGUMENT", ARGUMENTS, about)
+    parser.add_argument("--args", metavar="TEXT", default="", help="the same arguments, as one text: 'X=N,D t=N<K'")
+    parser.add_argument("--where", metavar="CONDITION", action="append", default=[], help=WHERE)
+    parser.add_argument("--latex", action="store_true", help="print LaTeX")
+    return run(program, _derive, parser.parse_args(arguments))

@@ -1,0 +1,93 @@
+"""`tinytensor SUBCOMMAND ...`: the subcommands, and how one is started."""
+
+import difflib
+import importlib
+import sys
+from pathlib import Path
+
+from tinytensor.cli.output import run_command
+from tinytensor.platform.distribution import programs, version
+
+# The module of each subcommand, whose function `main` takes the arguments and returns the exit code, and what it does.
+MODELS = {
+    "train": "train a transformer of the documents on text, on pairs of sentences, or on items that users chose",
+    "evaluate": "the loss of a trained model on its held-out data, or on a text",
+    "sample": "let a trained model write",
+    "translate": "translate sentences with a trained encoder-decoder",
+    "show": "write a page that shows a trained model at work, forward and backward",
+    "import": "make a run of GPT-2's weights in Hugging Face's layout, or of a checkpoint of nanoGPT",
+    "export": "write a run in Hugging Face's layout",
+    "info": "the parameters of a model; with --environment what a bug report needs",
+}
+OWN = {
+    "derive": ("tinytensor.cli.derive", "the gradients of FILE.py:NAME for any size, proved"),
+    "check": ("tinytensor.cli.check", "is a gradient by hand of FILE.py:NAME right, for any size?"),
+    "prove": ("tinytensor.cli.prove", "prove that the gradients of FILE.py:NAME are its derivatives"),
+    "explain": ("tinytensor.cli.explain", "the backward pass of FILE.py:NAME in words, or as a page"),
+    "report": ("derivations.__main__", "run the proofs and checks of the documents, and write a report"),
+    "course": ("tinytensor.cli.course", "write the lessons of the course into a folder"),
+    "cache": ("tinytensor.cli.cache", "the kept builds of kernels: where they are, and --clear"),
+    "completion": ("tinytensor.cli.completion", "a script that completes this command in bash or zsh"),
+}
+HELP = ("-h", "--help")
+
+
+def called() -> str:
+    """How this command was called: `tinytensor`, or `python -m tinytensor`."""
+    return "python -m tinytensor" if Path(sys.argv[0]).name in ("__main__.py", "-m") else "tinytensor"
+
+
+def _is_this_program() -> bool:
+    """Was this process started as `tinytensor ...` or `python -m tinytensor ...`?
+
+    While Python looks for the module of `-m`, sys.argv begins with "-m" instead of the module's file.
+    """
+    if sys.argv[0] == "-m":
+        return sys.orig_argv[-len(sys.argv)] == "tinytensor"
+    return Path(sys.argv[0]).stem == "tinytensor" and Path(sys.argv[0]).suffix in ("", ".exe")
+
+
+def answer_without_engine() -> None:
+    """Answer the command --help, --version or an unknown subcommand, and end it; for all else do nothing.
+
+    Python imports the package before `main`. So the package calls this first: its other imports, of Numba above all,
+    take ten times as long as such an answer.
+    """
+    if _is_this_program() and not {*sys.argv[1:2]} & {*MODELS, *OWN}:
+        raise SystemExit(main())
+
+
+def overview() -> str:
+    """The subcommands, a line for each."""
+    rows = MODELS | {name: about for name, (_, about) in OWN.items()}
+    lines = [f"  {name:<10} {about}" for name, about in rows.items()]
+    end = f"{called()} SUBCOMMAND --help says more; {called()} --version prints the version."
+    return "\n".join([f"usage: {called()} SUBCOMMAND ...", "", *lines, "", end])
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a subcommand; return the exit code: 2 if it cannot be understood."""
+    return run_command(lambda: _run(sys.argv[1:] if arguments is None else arguments))
+
+
+def _run(arguments: list[str]) -> int:
+    name, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
+    if name in HELP:
+        print(overview())
+        return 0
+    if name == "--version":
+        print(version())
+        return 0
+    if name in MODELS:
+        sys.path.insert(0, str(programs()))  # before a package of the same name that lies in the working folder
+        return importlib.import_module("models.command.cli").main(arguments, "tinytensor", called())
+    if name == "report":
+        sys.path.insert(0, str(programs()))
+    if name in OWN:
+        module = importlib.import_module(OWN[name][0])
+        return module.main(rest) if name == "report" else module.main(rest, f"{called()} {name}")
+    near = difflib.get_close_matches(name, [*MODELS, *OWN], 1)
+    hint = f": did you mean {near[0]}?" if near else f"; {called()} --help lists them"
+    message = f"there is no subcommand {name!r}{hint}" if name else f"name a subcommand; {called()} --help lists them"
+    print(f"tinytensor: {message}", file=sys.stderr)
+    return 2

@@ -1,0 +1,1 @@
+"""Formulas as MathML (`typeset.py`), and as a notebook shows them (`notebook.py`)."""

@@ -1,0 +1,32 @@
+"""Tensors of random numbers that are drawn from given probabilities, and in place."""
+
+from tinytensor.core.dtypes import float64
+from tinytensor.core.promotion import only_floats
+from tinytensor.core.registry import appears
+from tinytensor.core.tensor import Tensor
+from tinytensor.ops.creation import rand
+from tinytensor.ops.elementwise import (
+    log1p,
+)
+from tinytensor.ops.generator import Generator
+from tinytensor.ops.in_place import copy_
+
+
+@appears("bernoulli Tensor.bernoulli")
+def bernoulli(p: Tensor, *, generator: Generator | None = None) -> Tensor:
+    """P(y = 1) = p: 1 with probability p, else 0, elementwise."""
+    only_floats("bernoulli", p)
+    return (rand(p.shape, dtype=p.dtype, generator=generator) < p).to(p.dtype)
+
+
+@appears("Tensor.bernoulli_")
+def bernoulli_(x: Tensor, p: Tensor | float = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """1 with probability p, else 0, for every element, in place."""
+    return copy_(x, (rand(x.shape, dtype=float64, generator=generator) < p).to(x.dtype))
+
+
+@appears("Tensor.exponential_")
+def exponential_(x: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    r"""Draw every element with the density \lambda e^{-\lambda x}, in place."""
+    only_floats("exponential_", x)
+    return copy_(x, log1p(-rand(x.shape, dtype=x.dtype, generator=generator)) / -lambd)
