@@ -21,7 +21,8 @@ PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text() for f in FOLDERS for path in sorted((ROOT / f).glob("*.md"))
 }
 GUIDE = {path.stem: path.read_text() for path in sorted((ROOT / "examples" / "guide").glob("*.md"))}
-RUN_HERE = [text for page, text in PAGES.items() if not page.startswith(".github")]  # test_add_an_operation.py runs those
+# Those of CONTRIBUTING run in test_add_an_operation.py.
+RUN_HERE = [text for page, text in PAGES.items() if not page.startswith(".github")]
 PROGRAMS = [program for text in RUN_HERE for program in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
 FIRST = next(program for program in PROGRAMS if "w.flatten()" in program)
 
