@@ -9,7 +9,7 @@ from programs import KINDS, REFUSED, answer, checksum
 from safetensors.numpy import load_file
 
 import tinytensor as tt
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 
 PARTS = 8
 
@@ -64,7 +64,7 @@ def test_numpys_reading_of_a_key_is_noticed(monkeypatch):
 
 def test_view_left_at_its_old_node_is_noticed(monkeypatch):
     """The fault that the programs are for: a view whose place on the tape is still the one it was taken at."""
-    monkeypatch.setattr(provided, "follow_base", lambda view: None)
+    monkeypatch.setattr(late_bound, "follow_base", lambda view: None)
     monkeypatch.setattr(tt.ops.in_place, "follow_base", lambda view: None)
     assert len(differing("views", range(500))) > 20
 
@@ -89,7 +89,7 @@ def test_gradient_counted_twice_by_a_view_is_noticed(monkeypatch):
             view._tracked = view._version.tracked
         follow(view)
 
-    monkeypatch.setattr(provided, "follow_base", stays)
+    monkeypatch.setattr(late_bound, "follow_base", stays)
     monkeypatch.setattr(tt.ops.in_place, "follow_base", stays)
     assert len(differing("hooks", range(300))) > 5
 

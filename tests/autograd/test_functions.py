@@ -10,7 +10,7 @@ import tinytensor as tt
 from tinytensor import nn
 from tinytensor.autograd import Function, Variable, functional, grad
 from tinytensor.autograd.function import once_differentiable
-from tinytensor.core import awaited
+from tinytensor.core import post_accumulate_hooks
 from tinytensor.core.tensor import Version
 
 
@@ -564,7 +564,7 @@ def test_derivatives_of_independent_outputs():
 
 
 def test_post_accumulate_hook_runs_once_the_gradient_is_complete(monkeypatch):
-    monkeypatch.setattr(awaited, "_ever", [])  # as in a program that has had no such hook
+    monkeypatch.setattr(post_accumulate_hooks, "_ever", [])  # as in a program that has had no such hook
     first, middle, last = (tt.ones(2, requires_grad=True) for _ in range(3))
     unused, told = tt.ones(2, requires_grad=True), []
     y = (first * middle) * middle
@@ -607,7 +607,7 @@ def test_every_post_accumulate_hook_of_a_leaf_is_called():
 
 def test_at_end_runs_after_the_whole_walk():
     x, y, told = tt.ones(1, requires_grad=True), tt.ones(1, requires_grad=True), []
-    x.register_post_accumulate_grad_hook(lambda x: awaited.at_end(lambda: told.append((x.grad, y.grad))))
+    x.register_post_accumulate_grad_hook(lambda x: post_accumulate_hooks.at_end(lambda: told.append((x.grad, y.grad))))
     first = y * 1
     failing = first.register_hook(lambda g: 1 / 0)
     with pytest.raises(ZeroDivisionError):

@@ -11,7 +11,7 @@ import tinytensor as tt
 from tinytensor import nn
 from tinytensor.autograd import Function
 from tinytensor.autograd.func import batches
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 from tinytensor.core.op import OPS
 from tinytensor.func import functional_call, grad, vmap
 from tinytensor.nn import functional as F
@@ -141,7 +141,7 @@ def no_loop(monkeypatch):
     def refuse(function, args, kwargs, name):
         raise AssertionError(f"{name} was called for each example")
 
-    monkeypatch.setattr(provided, "for_each_example", refuse)
+    monkeypatch.setattr(late_bound, "for_each_example", refuse)
     ways = batches._otherwise
 
     def only_definitions(op, *rest):

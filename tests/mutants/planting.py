@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-from tinytensor.autograd import derivatives
-from tinytensor.core import provided, tape
+from tinytensor.core import late_bound, tape
 from tinytensor.core.op import OPS, Op
 from tinytensor.fast.launch_cache import Again
 from tinytensor.native.entries import NoBuild, exact
 from tinytensor.native.kernel import KERNELS, Elementwise, Kernel, Loop
 from tinytensor.symbolic.lifting import lift, rebind
+
+BACKWARD = sys.modules["tinytensor.autograd.backward"]  # the module; autograd's attribute is the function
 
 # --------------------------------------------------------------------------------------------- mistakes in code
 
@@ -298,7 +299,7 @@ def planted_kernel(name: str, source: str | ast.Module) -> Iterator[None]:
         kernel, change = scope[name], patch.object(module, name, scope[name])
     # What was done before in this process is known as machine code of the kernel that stood there.
     by_step = patch.object(Again, "run", lambda self, args, short: self.function(*args))
-    with change, by_step, patch.object(kernel, "_build", _without_a_build), patch.object(provided, "lift", lifted):
+    with change, by_step, patch.object(kernel, "_build", _without_a_build), patch.object(late_bound, "lift", lifted):
         yield
 
 
@@ -345,7 +346,7 @@ def planted_walk(right: str, wrong: str) -> Iterator[None]:
     """backward() walks by a copy of core/tape.py in which `wrong` stands for `right`."""
     scope = {"__name__": "planted"}
     exec(compile(_replaced(inspect.getsource(tape), right, wrong), tape.__file__, "exec"), scope)
-    with patch.object(derivatives, "walk", scope["walk"]):
+    with patch.object(BACKWARD, "walk", scope["walk"]):
         yield
 
 

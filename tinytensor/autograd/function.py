@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 from tinytensor.core.meta import Example
 from tinytensor.core.modes import is_grad_enabled, no_grad
 from tinytensor.core.op import Node
@@ -189,7 +189,7 @@ class Function:
     def apply(cls, *args):
         """Run forward, and record it on the tape as one operation."""
         if any(isinstance(a, Tensor) and isinstance(a._data, Example) for a in args):  # inside vmap
-            return provided.for_each_example(cls.apply, args, {}, cls.__name__)
+            return late_bound.for_each_example(cls.apply, args, {}, cls.__name__)
         needs = tuple([isinstance(a, Tensor) and a._requires_grad for a in args])
         ctx = Context(needs)
         with no_grad():

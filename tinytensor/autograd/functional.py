@@ -6,7 +6,7 @@ does not depend on raises, instead of having zeros as its derivative.
 
 from collections.abc import Callable, Sequence
 
-from tinytensor.autograd.derivatives import grad
+from tinytensor.autograd.backward import grad
 from tinytensor.core.modes import enable_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import eye, ones_like, zeros_like

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 from tinytensor.kernels.copy import copy as _copy
 from tinytensor.native.entries import OBJECT, NoBuild, exact
 from tinytensor.native.kernel import Kernel
@@ -81,13 +81,13 @@ def launch(kernel: Kernel, *args) -> None:
         return
     except NoBuild:
         pass
-    host(provided.lift(kernel) if exact(args) else kernel.interpret, *args)
+    host(late_bound.lift(kernel) if exact(args) else kernel.interpret, *args)
 
 
 def _move_objects(x: np.ndarray, y: np.ndarray) -> None:
     np.copyto(y, x, "unsafe")
     if x.dtype.kind == "b":
-        provided.carry_over(x, y)
+        late_bound.carry_over(x, y)
 
 
 def host(function: Callable, *args, undo: Callable | None = None) -> None:

@@ -5,7 +5,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 
 INSTEAD = "use where() instead of if, or a loop over the examples instead of vmap"
 
@@ -36,7 +36,7 @@ class Example(Meta):
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise provided.NeedsValues(f"inside vmap an operation needs the values ({name}) of each example; {INSTEAD}")
+        raise late_bound.NeedsValues(f"inside vmap an operation needs the values ({name}) of each example; {INSTEAD}")
 
     def __array__(self, *args, **kwargs) -> NoReturn:
-        raise provided.NeedsValues(f"inside vmap a tensor has no array of its own; {INSTEAD}")
+        raise late_bound.NeedsValues(f"inside vmap a tensor has no array of its own; {INSTEAD}")

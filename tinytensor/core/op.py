@@ -18,7 +18,7 @@ parameters, and no other values are kept for it. The classes `Op` and `Node` say
 
 import inspect
 
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 from tinytensor.core.dispatch import state
 from tinytensor.core.graph import Linked
 from tinytensor.core.keywords import by_position
@@ -179,7 +179,7 @@ class Op:
         self.rules = {i: named[name] for i, name in enumerate(self.params) if name in named}
         check_inputs(self)
         self.differentiable = bool(self.rules or self.backward or self.definition)
-        self.quick = provided.shortcut(self)  # the call with an argument for each parameter
+        self.quick = late_bound.shortcut(self)  # the call with an argument for each parameter
         self._reads: dict[tuple[bool, ...], Reads] = {}
         for function in filter(None, (*self.rules.values(), self.backward)):
             check_names(self, function)
@@ -221,11 +221,11 @@ class Op:
                 arrays.append(a)
                 continue
             if isinstance(a._data, Meta):
-                return provided.on_shapes(self, args, into)
+                return late_bound.on_shapes(self, args, into)
             if now["watched"]:
                 notice(a)
             if grad and a._base is not None and a._tracked != a._version.tracked:
-                provided.follow_base(a)  # a is a view whose base was changed after the view was taken
+                late_bound.follow_base(a)  # a is a view whose base was changed after the view was taken
             on_tape = on_tape or (grad and a._requires_grad)
             arrays.append(a._data)
 

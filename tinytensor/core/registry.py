@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 from tinytensor.native.entries import is_ours
 
 APPEARANCES: dict[str, Callable] = {}  # by public name: "Tensor.tanh", "tanh", "F.tanh", "nn.Tanh"
@@ -18,7 +18,7 @@ class Docstring(str):
     __slots__ = ("function",)
 
     def expandtabs(self, tabsize: int = 8) -> str:
-        return provided.documentation(self.function, str.__str__(self)).expandtabs(tabsize)
+        return late_bound.documentation(self.function, str.__str__(self)).expandtabs(tabsize)
 
 
 def _documented(function: Callable) -> None:

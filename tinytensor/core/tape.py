@@ -1,4 +1,4 @@
-"""The walk back along the tape that `backward` and `grad` (autograd/derivatives.py) make.
+"""The walk back along the tape that `backward` and `grad` (autograd/backward.py) make.
 
 The youngest node goes first. A node is younger than its arguments and older than all values computed from it: so when
 the walk takes the youngest node left, every gradient that flows into it has arrived, and one visit is enough. (A walk
@@ -21,12 +21,12 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from tinytensor.core import provided
-from tinytensor.core.awaited import complete_after, edges_to_awaited
+from tinytensor.core import late_bound
 from tinytensor.core.dispatch import state
 from tinytensor.core.graph import between
 from tinytensor.core.modes import set_grad_enabled
 from tinytensor.core.op import Node
+from tinytensor.core.post_accumulate_hooks import complete_after, edges_to_awaited
 from tinytensor.core.rule_arguments import asked
 from tinytensor.core.tensor import Tensor
 
@@ -44,7 +44,7 @@ def _gradients(node: Node, g: Tensor, create_graph: bool, onto: Tensor | None = 
     needs = tuple([edge is not None for edge in node.edges])
     if op.backward is not None and not create_graph:
         read = [getattr(v, "_data", v) for v in _read(node, op.backward, g, needs, onto)]
-        results = provided.on_arrays(op.backward)(*read)
+        results = late_bound.on_arrays(op.backward)(*read)
         return [None if r is None or not n else Tensor.of(r) for r, n in zip(results, needs)]
     if node.gradients is not None:
         return node.gradients(g, needs, create_graph)
@@ -52,12 +52,12 @@ def _gradients(node: Node, g: Tensor, create_graph: bool, onto: Tensor | None = 
         return _through_definition(node, g, needs, create_graph)
 
     # A rule is tensor code. With create_graph its operations go on the tape, so each of them must run; otherwise only
-    # its launches count, and a fast path (core/provided.py) may repeat these without the rule.
+    # its launches count, and a fast path (core/late_bound.py) may repeat these without the rule.
     results: list[Tensor | None] = [None] * len(needs)
     for i, rule in op.rules.items():
         place = op.places[i]
         if any(needs[place]):  # the gradients of the other arguments are not wanted, so not computed
-            r = (rule if create_graph else provided.on_tensors(rule))(*_read(node, rule, g, needs))
+            r = (rule if create_graph else late_bound.on_tensors(rule))(*_read(node, rule, g, needs))
             results[place] = (r,) if isinstance(r, Tensor) else r
     return [r if n else None for r, n in zip(results, needs)]
 

@@ -5,7 +5,7 @@ tensor was computed from tensors whose gradient is wanted. Neither is fixed: sev
 (views, and the results of detach()), and a change in place moves a tensor to another place on the tape.
 
 This file holds a tensor's state and its relation to the tape, but no operations: the files in `ops/` declare those,
-`x + y` or `x.sum()`, and attach them here. The ways to get its values out are in `interchange.py`.
+`x + y` or `x.sum()`, and attach them here. The ways to get its values out are in `tensor_base.py`.
 """
 
 import itertools
@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 from tinytensor.core.dispatch import move, state
 from tinytensor.core.dtype_objects import NAMED, DType
-from tinytensor.core.interchange import HookHandle, Interchange, Left, copied
 from tinytensor.core.meta import Meta
+from tinytensor.core.tensor_base import HookHandle, Interchange, Left, copied
 
 _new_object = object.__new__
 
@@ -52,14 +52,14 @@ class Tensor(Interchange):
         "_data",  # the array, or a Meta
         "_grad",  # a tensor, None, or a Left, which a replay leaves (see held_grad)
         "_hooks",  # of a leaf; a computed tensor's hooks are at its node
-        "_requires_grad",  # behind the property requires_grad (interchange.py), which checks assigned values
+        "_requires_grad",  # behind the property requires_grad (tensor_base.py), which checks assigned values
         "_tracked",  # of a view: the count Version.tracked when the view took its place on the tape; -1 once the view
         # itself was changed
         "_version",  # shared by all tensors on one memory
         "node",
     )
 
-    _awaited_by: Sequence[Callable] = ()  # hooks of a leaf for its complete gradient (awaited.py)
+    _awaited_by: Sequence[Callable] = ()  # hooks of a leaf for its complete gradient (post_accumulate_hooks.py)
 
     @staticmethod
     def of(data: np.ndarray | Meta, requires_grad: bool = False, tensor: "Tensor | None" = None) -> "Tensor":
@@ -111,7 +111,7 @@ class Tensor(Interchange):
 
         backward() keeps the gradients of leaves only: all others would fill the memory (retain_grad() keeps one).
         """
-        provided.follow_base(self)  # a view takes its new place if its base has moved
+        late_bound.follow_base(self)  # a view takes its new place if its base has moved
         return self.node is None
 
     @property
@@ -189,7 +189,7 @@ class Tensor(Interchange):
         hooks are kept at its node, since the tensor itself may be gone by then. Returns a handle that removes the
         hook.
         """
-        provided.follow_base(self)  # as above
+        late_bound.follow_base(self)  # as above
         if not self._requires_grad:
             raise RuntimeError("register_hook: this tensor does not require grad")
         holder = self if self.node is None else self.node
@@ -199,7 +199,7 @@ class Tensor(Interchange):
 
     def retain_grad(self) -> None:
         """Keep the gradient of this computed tensor in `.grad` too."""
-        provided.follow_base(self)  # as above
+        late_bound.follow_base(self)  # as above
         if self.node is not None:
             # A weak reference: the tensor holds the node, and if the node held the tensor, neither would be freed.
             self.node.retained = weakref.ref(self)

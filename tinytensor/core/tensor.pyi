@@ -18,11 +18,11 @@ import itertools
 import weakref
 from collections.abc import Callable, Sequence
 import numpy as np
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 from tinytensor.core.dispatch import move, state
 from tinytensor.core.dtype_objects import NAMED, DType
-from tinytensor.core.interchange import HookHandle, Interchange, Left, copied
 from tinytensor.core.meta import Meta
+from tinytensor.core.tensor_base import HookHandle, Interchange, Left, copied
 _new_object: Any
 
 class Version:

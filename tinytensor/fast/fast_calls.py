@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import bool_
 from tinytensor.core.op import Node, Op
@@ -149,4 +149,4 @@ def shortcut(op: Op) -> Callable:
     """The quick call of an operation, chosen by the kind of its forward function."""
     if op.kernel is None:
         return quick_view(op) if op.view else quick_forward(op)
-    return provided.plain(op) if op.defaults or len(op.params) > 2 else quick_formula(op)
+    return late_bound.plain(op) if op.defaults or len(op.params) > 2 else quick_formula(op)

@@ -5,11 +5,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, ParamSpec, Protocol, Self, TypeVar
 
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 from tinytensor.core.dispatch import state
-from tinytensor.core.interchange import HookHandle
 from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
+from tinytensor.core.tensor_base import HookHandle
 from tinytensor.nn.hooks import call_with_backward_hooks
 from tinytensor.ops.argument_errors import construction
 from tinytensor.ops.creation import empty, tensor
@@ -166,7 +166,7 @@ class Module:
             found = self.__dict__.get(place, {})
             if name in found:
                 return found[name]
-        raise provided.missing_name("nn.Module", name, self, f"{type(self).__name__} has no attribute {name!r}")
+        raise late_bound.missing_name("nn.Module", name, self, f"{type(self).__name__} has no attribute {name!r}")
 
     def __delattr__(self, name: str) -> None:
         for place in (self._parameters, self._buffers, self._modules):

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tinytensor import kernels
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 from tinytensor.core.dispatch import check, contiguous, empty, launch, move, state
 from tinytensor.core.dtypes import CATEGORY, int64
 from tinytensor.core.meta import Example
@@ -42,7 +42,7 @@ def become(x: Tensor, y: Tensor) -> Tensor:
     if CATEGORY[y.dtype.kind] > CATEGORY[x.dtype.kind]:
         raise RuntimeError(f"in place: a result of dtype {y.dtype} can't be stored in a tensor of {x.dtype}")
     if x._data.__class__ is Example or y._data.__class__ is Example:
-        return provided.change_batch(x, y)
+        return late_bound.change_batch(x, y)
     check_in_place(x)
     if state.grad and x._requires_grad and not y._requires_grad:
         y = overwrite(x, y.to(x.dtype))  # the new values do not depend on the old ones, to which no gradient goes
@@ -139,7 +139,7 @@ def follow_base(view: Tensor) -> None:
             _stand_at(view, Node(take, (elements, _window(view)), after, ()))
 
 
-provided.follow_base = follow_base
+late_bound.follow_base = follow_base
 
 
 def _at_its_place(x: Tensor) -> Tensor:
@@ -191,7 +191,7 @@ def in_place(operation: Callable, name: str = "") -> Callable:
                 return y if y is x else become(x, y)
             return become(x, operation(x, *args, **kwargs))
         except TypeError:  # of an operand that is none of ours; nothing has changed
-            again = provided.again(args, kwargs)
+            again = late_bound.again(args, kwargs)
             if again is None:
                 raise
         return changed(x, *again[0], **again[1])

@@ -9,7 +9,7 @@ from types import FunctionType
 
 import numpy as np
 
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 from tinytensor.core.op import Op
 from tinytensor.core.registry import APPEARANCES
 from tinytensor.core.tensor import Tensor
@@ -65,7 +65,7 @@ def with_pytorchs_tensors(function: Op) -> Callable:
         try:
             return function(*args, **kwargs)
         except Exception:
-            again = provided.again(args, kwargs)
+            again = late_bound.again(args, kwargs)
             if again is None:
                 raise
         return function(*again[0], **again[1])
@@ -86,7 +86,7 @@ def _operand(other):
     if other.__class__ is np.ndarray:
         return as_tensor(other)
     if hasattr(other, "__torch_function__") and not isinstance(other, Tensor):
-        again = provided.again((other,), {})
+        again = late_bound.again((other,), {})
         return other if again is None else again[0][0]
     return other
 
@@ -96,7 +96,7 @@ def _is_comparable(x: Tensor, other) -> bool:
     return known or hasattr(other, "__torch_function__")
 
 
-WALKS = ("tinytensor.autograd.derivatives", "tinytensor.core.awaited")
+WALKS = ("tinytensor.autograd.backward", "tinytensor.core.post_accumulate_hooks")
 
 
 def _handed_out(place: str, function: Callable, what: Callable | property) -> Callable | property:

@@ -18,11 +18,11 @@ from typing import Any, TypeVar, overload
 import numpy as np
 from numba import config
 
-from tinytensor.autograd.derivatives import accumulate
+from tinytensor.autograd.backward import accumulate
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import get_default_dtype
-from tinytensor.core.interchange import Left
 from tinytensor.core.tensor import Tensor
+from tinytensor.core.tensor_base import Left
 from tinytensor.cpython.locks import ThreadLock
 from tinytensor.native.driver import Program
 from tinytensor.native.entries import OBJECT

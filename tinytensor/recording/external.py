@@ -1,7 +1,7 @@
 """Tensors from outside a recording: their state before the run, and the gradients that a replay leaves at them.
 
 A step reads and changes tensors that it did not make: parameters and their gradients. Their state before the run is a
-condition of the replay (`Seen`). Each replay must leave the gradients that the run left (`Left`, core/interchange.py).
+condition of the replay (`Seen`). Each replay must leave the gradients that the run left (`Left`, core/tensor_base.py).
 """
 
 

@@ -3,7 +3,7 @@
     one = batched(x, level)      # x has shape (B, 3), `one` has shape (3,)
 
 The function computes with `one` as with any tensor of shape (3,). Each operation is done for all examples at once by a
-rule (rules.py), which names the operation on the tensors of all examples. Where there is no rule, there are three other
+rule (batching_rules.py), which names the operation on the tensors of all examples. Without a rule there are three other
 ways, each with the right result, and each slower than the one before: the operation's definition in simpler operations;
 the operation, called for each example in turn; and the public function that looked at values, called for each example.
 
@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn
 
-from tinytensor.autograd.func import trees
-from tinytensor.core import provided
+from tinytensor.autograd.func import pytree
+from tinytensor.core import late_bound
 from tinytensor.core.meta import INSTEAD, Example
 from tinytensor.core.op import OPS, Op
 from tinytensor.core.tensor import Tensor
@@ -64,7 +64,7 @@ class Batched(Tensor):
     __slots__ = ("level", "value")
 
     def _values(self, what: str) -> NoReturn:
-        raise provided.NeedsValues(
+        raise late_bound.NeedsValues(
             f"{what} inside vmap: the tensor stands for all {self.level.size} examples, whose values differ; {INSTEAD}"
         )
 
@@ -130,7 +130,7 @@ def on_top(x: Tensor, levels: tuple[Level, ...]) -> Tensor:
 # ------------------------------------------------------------------------------------- operations on such tensors
 
 FORMULA = "a formula"  # the place of the rule of all formulas
-RULES: dict[str, Callable] = {}  # by the operation's name: rule(op, size, args, which), see rules.py
+RULES: dict[str, Callable] = {}  # by the operation's name: rule(op, size, args, which), see batching_rules.py
 
 
 def innermost(values: Iterable) -> Level:
@@ -176,17 +176,17 @@ def joined(rows: list, what: str) -> Any:
     """The results for each example, stacked; RuntimeError if they differ in shape, or if there are no examples."""
     if not rows:
         raise RuntimeError(f"{what}: vmap has no example, and this operation shows its result's shape only by running")
-    firsts = trees.leaves(rows[0])
+    firsts = pytree.leaves(rows[0])
     if all(leaf is None for leaf in firsts):
         return rows[0]
     if not all(isinstance(leaf, Tensor) for leaf in firsts):
-        raise provided.NeedsValues(f"{what} inside vmap: its result is no tensor, and differs by example; {INSTEAD}")
-    columns = list(zip(*map(trees.leaves, rows), strict=True))
+        raise late_bound.NeedsValues(f"{what} inside vmap: its result is no tensor, and differs by example; {INSTEAD}")
+    columns = list(zip(*map(pytree.leaves, rows), strict=True))
     for column in columns:
         if len({y.shape for y in column}) > 1:
             shapes = " and ".join(map(str, sorted({y.shape for y in column})))
             raise RuntimeError(f"{what} inside vmap: the examples have results of shapes {shapes}, which make no batch")
-    return trees.refilled(rows[0], [stack(column) for column in columns])
+    return pytree.refilled(rows[0], [stack(column) for column in columns])
 
 
 def for_each_example(function: Callable, args: tuple, kwargs: dict, name: str) -> Any:
@@ -194,29 +194,29 @@ def for_each_example(function: Callable, args: tuple, kwargs: dict, name: str) -
 
     `name` is the function's public one: add_ and iadd change their first argument, which must have the examples then.
     """
-    given = trees.leaves((args, kwargs))
+    given = pytree.leaves((args, kwargs))
     level = innermost(given)
     changes = name.endswith("_") or name == "setitem" or (name[0] == "i" and hasattr(operator, f"__{name[1:]}__"))
     if changes and not (isinstance(args[0], Batched) and args[0].level is level):
-        raise provided.NeedsValues(_of_another_batch(level))
+        raise late_bound.NeedsValues(_of_another_batch(level))
     rows, before = [], running.levels
     running.levels = tuple([one for one in before if one is not level])
     try:
         for i in range(level.size):
             example = [slice_op(v.value, (i,)) if isinstance(v, Batched) and v.level is level else v for v in given]
-            my_args, my_kwargs = trees.refilled((args, kwargs), example)
+            my_args, my_kwargs = pytree.refilled((args, kwargs), example)
             rows.append(function(*my_args, **my_kwargs))
         y = joined(rows, name)
     finally:
         running.levels = before
-    return trees.mapped(lambda leaf: batched(leaf, level) if isinstance(leaf, Tensor) else leaf, y)
+    return pytree.mapped(lambda leaf: batched(leaf, level) if isinstance(leaf, Tensor) else leaf, y)
 
 
 def change(x: Tensor, y: Tensor) -> Tensor:
     """A change in place where x or y is a batch: the examples of x take over the values of those of y."""
     level = innermost((x, y))
     if not (isinstance(x, Batched) and x.level is level):
-        raise provided.NeedsValues(_of_another_batch(level))
+        raise late_bound.NeedsValues(_of_another_batch(level))
     copy_(x.value, all_examples(y, level) if y.shape == x.shape else y)
     x._requires_grad = x.value._requires_grad
     return x
@@ -229,4 +229,4 @@ def _of_another_batch(level: Level) -> str:
     )
 
 
-provided.on_shapes, provided.change_batch, provided.for_each_example = run, change, for_each_example
+late_bound.on_shapes, late_bound.change_batch, late_bound.for_each_example = run, change, for_each_example

@@ -15,7 +15,7 @@ import numpy as np
 from sympy import Mul
 
 from tinytensor.autograd import grad
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import float64
 from tinytensor.core.tensor import Tensor
@@ -189,7 +189,7 @@ def sample(
     found = Sample(at, inputs)
     wanted = [n for n, a in given.items() if isinstance(a, Argument) and a.below is None]
     try:
-        with edges_noted(inputs) as edges, provided.pytorch_follows_us():
+        with edges_noted(inputs) as edges, late_bound.pytorch_follows_us():
             result = fn(**inputs)
         found.edges = frozenset(edges)
         if result.ndim:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tinytensor.autograd.derivatives import grad
-from tinytensor.core import provided
+from tinytensor.autograd.backward import grad
+from tinytensor.core import late_bound
 from tinytensor.core.modes import enable_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import randn
@@ -26,7 +26,7 @@ def _with_pytorchs_functions(check: Callable) -> Callable:
 
     @functools.wraps(check)
     def run(*args, **kwargs):
-        with provided.pytorch_follows_us():
+        with late_bound.pytorch_follows_us():
             return check(*args, **kwargs)
 
     return run

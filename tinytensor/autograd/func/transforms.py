@@ -12,10 +12,10 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tinytensor.autograd import derivatives
-from tinytensor.autograd.func import trees
+from tinytensor.autograd.backward import grad as grad_of_tensors
+from tinytensor.autograd.func import pytree
 from tinytensor.autograd.func.batches import Batched, at_the_bottom, for_each_example, on_top, running
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 from tinytensor.core.modes import enable_grad, is_grad_enabled
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import eye, ones_like, zeros_like
@@ -32,8 +32,8 @@ class Traced:
         self.inputs = _chosen(args, argnums, what)  # a tree
         self.leaves: list[Tensor] = []  # ordinary tensors, which the walks reach
         self.hidden: set[int] = set()  # ids of the leaves that only this call knows
-        seen = iter([self._leaf(x) for x in trees.tensors_of(self.inputs, what)])
-        fresh = trees.mapped(lambda _: next(seen), self.inputs)
+        seen = iter([self._leaf(x) for x in pytree.tensors_of(self.inputs, what)])
+        fresh = pytree.mapped(lambda _: next(seen), self.inputs)
         places = (argnums,) if isinstance(argnums, int) else argnums
         given = list(args)
         for place, value in zip(places, (fresh,) if isinstance(argnums, int) else fresh, strict=True):
@@ -65,7 +65,7 @@ class Traced:
         if not self.outside:
             return False
         for t in tensors:
-            provided.follow_base(t)
+            late_bound.follow_base(t)
         todo = [t if t.node is None else t.node for t in tensors if t.requires_grad]
         seen = set()
         while todo:
@@ -86,7 +86,7 @@ class Traced:
                 return y
             return y if self.leads_outside([at_the_bottom(y, self.levels)]) else y.detach()
 
-        return trees.mapped(cut, tree)
+        return pytree.mapped(cut, tree)
 
     def gradients(
         self, outputs: list[Tensor], weights: list[Tensor | None], create_graph: bool, keep: bool = False
@@ -108,7 +108,7 @@ def walked(ys: list[Tensor], xs: list[Tensor], weights: list, create_graph: bool
     if pairs:
         starts = [ones_like(y.detach()) if w is None else w for y, w in pairs]
         with enable_grad():
-            found = derivatives.grad(
+            found = grad_of_tensors(
                 [y for y, _ in pairs], xs, starts, retain_graph=keep or create_graph, create_graph=create_graph,
                 allow_unused=True,
             )  # fmt: skip
@@ -143,7 +143,7 @@ def grad_and_value(func: Callable, argnums: Argnums = 0, has_aux: bool = False) 
             raise RuntimeError(f"grad: the function must return one number, a tensor of shape (); it returned {came}")
         create_graph = call.leads_outside([at_the_bottom(y, call.levels)])
         found = call.on_top(call.gradients([y], [None], create_graph))
-        gradient, value = trees.refilled(call.inputs, found), call.handed_out(y)
+        gradient, value = pytree.refilled(call.inputs, found), call.handed_out(y)
         return (gradient, (value, call.handed_out(call.aux))) if has_aux else (gradient, value)
 
     return derivative
@@ -176,7 +176,7 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     times.
     """
     call = Traced(func, primals, {}, tuple(range(len(primals))), has_aux, "vjp")
-    outputs = trees.tensors_of(call.outputs, "vjp: the function's result")
+    outputs = pytree.tensors_of(call.outputs, "vjp: the function's result")
 
     def product(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> tuple:
         """v^T J, with an entry for each of the primals."""
@@ -187,7 +187,7 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         starts = [at_the_bottom(v, call.levels) for v in vs]
         create = create and (call.leads_outside([at_the_bottom(y, call.levels) for y in outputs]) or _on_tape(starts))
         found = call.gradients(outputs, vs, create, keep=retain_graph)
-        return trees.refilled(call.inputs, call.on_top(found))
+        return pytree.refilled(call.inputs, call.on_top(found))
 
     value = call.handed_out(call.outputs)
     return (value, product, call.handed_out(call.aux)) if has_aux else (value, product)
@@ -199,7 +199,7 @@ def _on_tape(tensors: list[Tensor]) -> bool:
 
 def _like_outputs(given: Any, expected: Any, what: str) -> list[Tensor]:
     """The leaves of a tree that must have the structure and the shapes of another one."""
-    vs, ys = trees.tensors_of(given, what), trees.tensors_of(expected, what)
+    vs, ys = pytree.tensors_of(given, what), pytree.tensors_of(expected, what)
     if [v.shape for v in vs] != [y.shape for y in ys]:
         raise RuntimeError(f"{what}: the vectors have shapes {[v.shape for v in vs]}, expected {[y.shape for y in ys]}")
     return vs
@@ -220,9 +220,9 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False
         raise RuntimeError("jvp: primals and tangents must be tuples of one length, with an entry for each argument")
     call = Traced(func, primals, {}, tuple(range(len(primals))), has_aux, "jvp")
     ts = _like_outputs(tangents, primals, "jvp")
-    outputs = trees.tensors_of(call.outputs, "jvp: the function's result")
+    outputs = pytree.tensors_of(call.outputs, "jvp: the function's result")
     results = [_pushed(call, y, [ts], strict)[0] for y in outputs]
-    value, product = call.handed_out(call.outputs), trees.refilled(call.outputs, results)
+    value, product = call.handed_out(call.outputs), pytree.refilled(call.outputs, results)
     return (value, product, call.handed_out(call.aux)) if has_aux else (value, product)
 
 
@@ -269,7 +269,7 @@ def _jacobian(name: str, parts: Callable, func: Callable, argnums: Argnums, has_
     @functools.wraps(func)
     def derivative(*args, **kwargs):
         call = Traced(func, args, kwargs, argnums, has_aux, name)
-        outputs = trees.tensors_of(call.outputs, f"{name}: the function's result")
+        outputs = pytree.tensors_of(call.outputs, f"{name}: the function's result")
         return _with_aux(call, [parts(call, y) for y in outputs], has_aux)
 
     return derivative
@@ -281,11 +281,11 @@ def _rows(call: Traced, y: Tensor) -> Any:
     create, units = call.leads_outside([bottom]), _units(y)
     rows = [call.gradients([y], [unit], create, keep=True) for unit in units] if bottom.requires_grad else []
     found = []
-    for i, x in enumerate(trees.leaves(call.inputs)):
+    for i, x in enumerate(pytree.leaves(call.inputs)):
         with enable_grad():
             column = stack([on_top(row[i], call.levels) for row in rows]) if rows else None
             found.append(_blank(y, x) if column is None else column.reshape(y.shape + x.shape))
-    return trees.refilled(call.inputs, found)
+    return pytree.refilled(call.inputs, found)
 
 
 def _blank(y: Tensor, x: Tensor) -> Tensor:
@@ -304,19 +304,19 @@ def jacfwd(func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, rando
 
 def _columns(call: Traced, y: Tensor) -> Any:
     """The same by columns."""
-    inputs = trees.leaves(call.inputs)
+    inputs = pytree.leaves(call.inputs)
     none = [zeros_like(x.detach()) for x in inputs]
     found = []
     for i, x in enumerate(inputs):
         columns = _pushed(call, y, [[*none[:i], unit, *none[i + 1 :]] for unit in _units(x)])
         with enable_grad():
             found.append(stack(columns, -1).reshape(y.shape + x.shape) if columns else _blank(y, x))
-    return trees.refilled(call.inputs, found)
+    return pytree.refilled(call.inputs, found)
 
 
 def _with_aux(call: Traced, found: list, has_aux: bool) -> Any:
     """The Jacobians of all results, in their structure, and aux."""
-    jacobians = trees.refilled(call.outputs, found)
+    jacobians = pytree.refilled(call.outputs, found)
     return (jacobians, call.handed_out(call.aux)) if has_aux else jacobians
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
 
-from tinytensor.autograd.func import trees
+from tinytensor.autograd.func import pytree
 from tinytensor.autograd.func.batches import Batched, all_examples, batched, joined, level_of
 from tinytensor.core.dispatch import state
 from tinytensor.core.tensor import Tensor
@@ -48,9 +48,9 @@ def vmap(
 
     @functools.wraps(func)
     def mapped(*args, **kwargs):
-        given = [*trees.leaves(args), *trees.leaves(kwargs)]
-        dims = trees.spread(in_dims, args, _is_dim, "vmap: in_dims")
-        dims += [0 if isinstance(v, Tensor) else None for v in trees.leaves(kwargs)]
+        given = [*pytree.leaves(args), *pytree.leaves(kwargs)]
+        dims = pytree.spread(in_dims, args, _is_dim, "vmap: in_dims")
+        dims += [0 if isinstance(v, Tensor) else None for v in pytree.leaves(kwargs)]
         values = [_examples_in_front(v, dim) for v, dim in zip(given, dims, strict=True)]
         sizes = {v.shape[0] for v, dim in zip(values, dims, strict=True) if dim is not None}
         if len(sizes) != 1:
@@ -73,7 +73,7 @@ def vmap(
                 parts.append(run(func, (args, kwargs), part, which, n, out_dims))
         results = [p[0] if len(parts) == 1 else cat(p) for p in zip(*(found for _, found, _ in parts), strict=True)]
         structure, _, places = parts[0]
-        return trees.refilled(structure, map(_moved, results, places))
+        return pytree.refilled(structure, map(_moved, results, places))
 
     return mapped
 
@@ -104,7 +104,7 @@ def _moved(y: Tensor, place: int | None) -> Tensor:
 def _at_once(func: Callable, given: tuple, values: list, which: list[bool], size: int, out_dims: Any) -> tuple:
     """The structure of the results, the results of all examples, and where their examples belong."""
     with level_of(size) as level:
-        args, kwargs = trees.refilled(
+        args, kwargs = pytree.refilled(
             given, [batched(v, level) if here else v for v, here in zip(values, which, strict=True)]
         )
         result = func(*args, **kwargs)
@@ -120,7 +120,7 @@ def _each(func: Callable, given: tuple, values: list, which: list[bool], size: i
     rows = []
     for i in range(size):
         example = [slice_op(v, (i,)) if here else v for v, here in zip(values, which, strict=True)]
-        args, kwargs = trees.refilled(given, example)
+        args, kwargs = pytree.refilled(given, example)
         rows.append(func(*args, **kwargs))
         _results(rows[-1], out_dims)
     result = joined(rows, getattr(func, "__name__", "vmap"))
@@ -128,11 +128,11 @@ def _each(func: Callable, given: tuple, values: list, which: list[bool], size: i
 
 
 def _results(result: Any, out_dims: Any) -> tuple[list[Tensor], list]:
-    ys = trees.leaves(result)
+    ys = pytree.leaves(result)
     for y in ys:
         if not isinstance(y, Tensor):
             raise ValueError(f"vmap: the function must return tensors, or tuples, lists and dicts of them, got {y!r}")
-    return ys, trees.spread(out_dims, result, _is_dim, "vmap: out_dims")
+    return ys, pytree.spread(out_dims, result, _is_dim, "vmap: out_dims")
 
 
 @contextmanager

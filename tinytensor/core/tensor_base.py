@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 from tinytensor.core.devices import CPU, META, device
 from tinytensor.core.dispatch import state
 
@@ -210,18 +210,18 @@ class Interchange:
         if method == "__call__" and isinstance(inputs[0], np.generic) and ufunc.__name__ in _REFLECTED and not kwargs:
             return getattr(self, _REFLECTED[ufunc.__name__])(inputs[0].item())  # np.sqrt(2.0) * x is a number times x
         if _is_tracked(inputs) or _is_tracked(kwargs):
-            return provided.numpy_ufunc(ufunc, method, inputs, kwargs)
+            return late_bound.numpy_ufunc(ufunc, method, inputs, kwargs)
         return getattr(ufunc, method)(*_as_arrays(inputs, ufunc.__name__), **_as_arrays(kwargs, ufunc.__name__))
 
     def __array_function__(self, function, types, args, kwargs):
         if _is_tracked(args) or _is_tracked(kwargs):
-            return provided.numpy_function(function, args, kwargs)
+            return late_bound.numpy_function(function, args, kwargs)
         return function(*_as_arrays(args, function.__name__), **_as_arrays(kwargs, function.__name__))
 
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
         """PyTorch's functions, called with tensors of ours, are our functions of the same names."""
-        return provided.pytorch_call(function, args, kwargs)
+        return late_bound.pytorch_call(function, args, kwargs)
 
     def __dlpack__(self, **kwargs):
         return self.numpy().__dlpack__(**kwargs)
@@ -235,7 +235,7 @@ class Interchange:
         A computed tensor comes back as a leaf that requires grad, as PyTorch's does. Hooks are left out, and so is the
         relation of a view to its base: in a pickle, as in one of NumPy's, each tensor has memory of its own.
         """
-        provided.follow_base(self)  # so that requires_grad is right
+        late_bound.follow_base(self)  # so that requires_grad is right
         written, slots = object.__getstate__(self)
         slots = {name: value for name, value in slots.items() if name != "_tracked"}
         return written, slots | dict.fromkeys(("node", "_base", "_hooks"))
@@ -260,11 +260,11 @@ class Interchange:
         return str(self)
 
     def __repr__(self) -> str:
-        return provided.text(self)
+        return late_bound.text(self)
 
     def _repr_html_(self) -> str | None:
         """The value of a notebook's cell as HTML: a table, or a picture of many numbers."""
-        return provided.html(self)
+        return late_bound.html(self)
 
 
 def copied(tensor: Any, memo: dict) -> np.ndarray:
