@@ -607,7 +607,9 @@ def test_every_post_accumulate_hook_of_a_leaf_is_called():
 
 def test_at_end_runs_after_the_whole_walk():
     x, y, told = tt.ones(1, requires_grad=True), tt.ones(1, requires_grad=True), []
-    x.register_post_accumulate_grad_hook(lambda x: post_accumulate_hooks.at_end(lambda: told.append((x.grad, y.grad))))
+    x.register_post_accumulate_grad_hook(
+        lambda x: post_accumulate_hooks.queue_callback(lambda: told.append((x.grad, y.grad)))
+    )
     first = y * 1
     failing = first.register_hook(lambda g: 1 / 0)
     with pytest.raises(ZeroDivisionError):

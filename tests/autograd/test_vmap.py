@@ -142,13 +142,13 @@ def no_loop(monkeypatch):
         raise AssertionError(f"{name} was called for each example")
 
     monkeypatch.setattr(late_bound, "for_each_example", refuse)
-    ways = batches._otherwise
+    ways = batches._fallback
 
     def only_definitions(op, *rest):
         assert op.definition is not None, f"{op.name} was called for each example"
         return ways(op, *rest)
 
-    monkeypatch.setattr(batches, "_otherwise", only_definitions)
+    monkeypatch.setattr(batches, "_fallback", only_definitions)
 
 
 @pytest.mark.usefixtures("no_loop")

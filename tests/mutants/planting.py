@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 from tinytensor.core import late_bound, tape
 from tinytensor.core.op import OPS, Op
-from tinytensor.fast.launch_cache import Again
+from tinytensor.fast.launch_cache import LaunchCache
 from tinytensor.native.entries import NoBuild, exact
 from tinytensor.native.kernel import KERNELS, Elementwise, Kernel, Loop
 from tinytensor.symbolic.lifting import lift, rebind
@@ -298,7 +298,7 @@ def planted_kernel(name: str, source: str | ast.Module) -> Iterator[None]:
     else:
         kernel, change = scope[name], patch.object(module, name, scope[name])
     # What was done before in this process is known as machine code of the kernel that stood there.
-    by_step = patch.object(Again, "run", lambda self, args, short: self.function(*args))
+    by_step = patch.object(LaunchCache, "run", lambda self, args, short: self.function(*args))
     with change, by_step, patch.object(kernel, "_build", _without_a_build), patch.object(late_bound, "lift", lifted):
         yield
 
@@ -320,7 +320,7 @@ def interpreted() -> Iterator[None]:
         for kind in (Kernel, Loop, Elementwise):  # the door calls this
             stack.enter_context(patch.object(kind, "run_now", run_now))
         # and what was done before is done step by step again, with the kernel that stands there now
-        stack.enter_context(patch.object(Again, "run", lambda self, args, short: self.function(*args)))
+        stack.enter_context(patch.object(LaunchCache, "run", lambda self, args, short: self.function(*args)))
         yield
 
 

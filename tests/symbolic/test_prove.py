@@ -502,14 +502,14 @@ def test_symbols_survive_pickle():
 
 def test_prove_leaves_the_engine_unchanged():
     def fails(x):
-        assert state.told_of_nodes is not None
+        assert state.on_node is not None
         raise RuntimeError("my own error")
 
     with pytest.raises(RuntimeError, match="my own error"):
         prove(fails, (2,))
-    assert state.told_of_nodes is None
+    assert state.on_node is None
     assert prove(tt.exp, (2,))
-    assert state.told_of_nodes is None
+    assert state.on_node is None
 
 
 # ----------------------------------------------------------------------------------------------------------- latex

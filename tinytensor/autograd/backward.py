@@ -11,7 +11,7 @@ from tinytensor.core import late_bound
 from tinytensor.core.graph import between
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import Node
-from tinytensor.core.post_accumulate_hooks import ending, tell
+from tinytensor.core.post_accumulate_hooks import callbacks_at_end, run_hooks
 from tinytensor.core.registry import appears
 from tinytensor.core.tape import walk
 from tinytensor.core.tensor import Tensor
@@ -56,7 +56,7 @@ def accumulate(create_graph: bool) -> Callable[[Tensor, Tensor, bool], None]:
         else:
             with no_grad():
                 old.add_(g)
-        tell(leaf)  # call the functions that wait for this gradient
+        run_hooks(leaf)  # call the functions that wait for this gradient
 
     return into
 
@@ -78,7 +78,7 @@ def backward_of(
     retain = create_graph if retain_graph is None else retain_graph
     seed = seed_of(self, gradient, "backward")
     useful = None if inputs is None else _on_the_way([self], inputs)
-    with ending():  # calls the functions that hooks have queued for the end
+    with callbacks_at_end():  # calls the functions that hooks have queued for the end
         walk([self], [seed], retain, create_graph, accumulate(create_graph), useful)
 
 
@@ -99,7 +99,7 @@ def backward(
     seeds = [seed_of(y, g, "backward") for y, g in zip(tensors, starts, strict=True)]
     retain = create_graph if retain_graph is None else retain_graph
     useful = None if inputs is None else _on_the_way(tensors, inputs)
-    with ending():
+    with callbacks_at_end():
         walk(tensors, seeds, retain, create_graph, accumulate(create_graph), useful)
 
 
@@ -164,29 +164,29 @@ def grad(
     starts = [None] * len(outputs) if starts is None else list(starts)
     # An input is found where its gradient arrives: at itself if it is a leaf, else at the node that made it.
     seeds = [seed_of(y, g, "grad") for y, g in zip(outputs, starts, strict=True)]
-    found: list[Tensor | None] = [None] * len(inputs)
+    gradients: list[Tensor | None] = [None] * len(inputs)
     wanted: dict[Node | Tensor, list[int]] = {}  # an input may be given twice
     for i, x in enumerate(inputs):
         wanted.setdefault(x if x.node is None else x.node, []).append(i)
 
     def keep(target: Node | Tensor, g: Tensor, is_new: bool) -> None:
         for i in wanted.get(target, ()):
-            found[i] = g
+            gradients[i] = g
 
     retain = create_graph if retain_graph is None else retain_graph
     freed: list[Node] = []
     useful = between(outputs, inputs, freed)
     walk(outputs, seeds, retain, create_graph, keep, useful)
-    if freed and any(g is None for g in found):  # the freed nodes may have led to the inputs
+    if freed and any(g is None for g in gradients):  # the freed nodes may have led to the inputs
         raise RuntimeError(
             f"grad: a part of the tape ({freed[0].op.name}) was freed by an earlier backward() or grad(); call that "
             "one with retain_graph=True to walk it twice"
         )
     if materialize_grads:
-        return tuple(zeros_like(x) if g is None else g for g, x in zip(found, inputs))
-    if not allow_unused and any(g is None for g in found):
-        unused = [i for i, g in enumerate(found) if g is None]
+        return tuple(zeros_like(x) if g is None else g for g, x in zip(gradients, inputs))
+    if not allow_unused and any(g is None for g in gradients):
+        unused = [i for i, g in enumerate(gradients) if g is None]
         raise RuntimeError(
             f"grad: the outputs do not depend on the inputs number {unused}; allow_unused=True gives None"
         )
-    return tuple(found)
+    return tuple(gradients)

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from tinytensor.core import late_bound
-from tinytensor.core.meta import Example
+from tinytensor.core.meta import BatchedData
 from tinytensor.core.modes import is_grad_enabled, no_grad
 from tinytensor.core.op import Node
 from tinytensor.core.tensor import Tensor
@@ -82,15 +82,15 @@ class FunctionOp:
 
     view = backward = definition = None
     rules, saved, outputs = {}, (), 1
-    _reads = SimpleNamespace(inputs=(), shapes=(), saved=(), output=False)
+    _saved_values = SimpleNamespace(inputs=(), shapes=(), saved=(), output=False)
 
     def __init__(self, function: type["Function"], wanted: list[int], n: int):
         self.function, self.wanted, self.name = function, wanted, f"{function.__name__}Backward"
         names = list(inspect.signature(function.forward).parameters)[function.setup_context is None :]
         self.params = tuple((names + [f"argument{i}" for i in range(len(names), n)])[:n])
 
-    def reads_for(self, needs: tuple[bool, ...]) -> SimpleNamespace:
-        return self._reads
+    def saved_values_for(self, needs: tuple[bool, ...]) -> SimpleNamespace:
+        return self._saved_values
 
     def __call__(self, *args) -> Tensor:
         """The results that have gradients: the only one, or all of them in a row."""
@@ -188,7 +188,7 @@ class Function:
     @classmethod
     def apply(cls, *args):
         """Run forward, and record it on the tape as one operation."""
-        if any(isinstance(a, Tensor) and isinstance(a._data, Example) for a in args):  # inside vmap
+        if any(isinstance(a, Tensor) and isinstance(a._data, BatchedData) for a in args):  # inside vmap
             return late_bound.for_each_example(cls.apply, args, {}, cls.__name__)
         needs = tuple([isinstance(a, Tensor) and a._requires_grad for a in args])
         ctx = Context(needs)

@@ -1,7 +1,7 @@
 """The seed: the gradient from which a walk of the tape starts."""
 
 from tinytensor.core import late_bound
-from tinytensor.core.meta import Example
+from tinytensor.core.meta import BatchedData
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import ones_like
 
@@ -14,7 +14,7 @@ def seed_of(y: Tensor, gradient: Tensor | None, what: str) -> Tensor:
     that a mean was forgotten.
     """
     late_bound.follow_base(y)
-    if isinstance(y._data, Example):
+    if isinstance(y._data, BatchedData):
         raise RuntimeError(f"{what}: inside vmap a tensor has no tape of its own; use tinytensor.func.grad")
     if not y._requires_grad:
         raise RuntimeError(

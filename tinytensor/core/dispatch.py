@@ -28,7 +28,7 @@ from tinytensor.native.kernel import Kernel
 from tinytensor.native.uninitialized import fresh
 
 SMALL_COPY = 1 << 15  # elements of a copy that is not worth a launch
-WATCHERS = frozenset({"recording", "profile", "anomaly", "calls"})  # switches of State
+WATCHERS = frozenset({"recording", "profile", "anomaly", "on_op"})  # switches of State
 
 
 class State(threading.local):
@@ -40,8 +40,10 @@ class State(threading.local):
         self.recording = None  # the Recording that notes launches, if any
         self.anomaly = None  # anomaly mode's Search for NaN and inf (autograd/anomaly_mode.py), if any
         self.profile = None  # the Profile that times launches, if any
-        self.calls = self.reads = None  # called by each operation (op, args, y), whose y it returns; by reads of values
-        self.told_of_nodes = self.draws = None  # called by each node (node, args, y), each draw (what, generator)
+        self.on_op = None  # called by each operation (op, args, y), whose y it returns
+        self.on_read = None  # called by each read of values outside of kernels (what, tensor)
+        self.on_node = None  # called by each node (node, args, y)
+        self.on_random = None  # called by each draw of random numbers (what, generator)
 
     def __setattr__(self, name: str, value) -> None:
         """Set a switch, and update `watched`: does one of WATCHERS look at each operation or launch?"""

@@ -17,7 +17,7 @@ class AccumulateGrad:
         return "AccumulateGrad"
 
 
-class Linked:
+class NodeBase:
     """The part of a Node with PyTorch's attributes: its name, and the nodes that its edges lead to."""
 
     __slots__ = ()
@@ -27,14 +27,14 @@ class Linked:
         return self.op.name
 
     @property
-    def next_functions(self) -> tuple[tuple["Linked | AccumulateGrad | None", int], ...]:
+    def next_functions(self) -> tuple[tuple["NodeBase | AccumulateGrad | None", int], ...]:
         """The nodes that gradients go to from here, each with the number 0 of its one result."""
         return tuple((AccumulateGrad(e) if isinstance(e, Tensor) else e, 0) for e in self.edges)
 
 
 def between(
-    outputs: Sequence[Tensor], inputs: Sequence[Tensor], freed: list[Linked] | None = None
-) -> set[Linked | Tensor]:
+    outputs: Sequence[Tensor], inputs: Sequence[Tensor], freed: list[NodeBase] | None = None
+) -> set[NodeBase | Tensor]:
     """The nodes from which the inputs can be reached, and the inputs: only these need a gradient.
 
     `freed` collects the nodes on the way that an earlier walk has freed.
@@ -52,7 +52,7 @@ def between(
             reached.add(node)
             if freed is not None and node.freed and node not in useful:
                 freed.append(node)
-            todo.extend(edge for edge in node.edges if isinstance(edge, Linked))
+            todo.extend(edge for edge in node.edges if isinstance(edge, NodeBase))
     for node in sorted(reached, key=lambda n: n.time):
         if any(edge in useful for edge in node.edges if edge is not None):
             useful.add(node)

@@ -40,12 +40,12 @@ def with_our_parameters(fn: Callable) -> Callable:
     return fn
 
 
-def again(args: tuple, kwargs: dict) -> tuple[tuple, dict] | None:
+def convert_foreign_tensors(args: tuple, kwargs: dict) -> tuple[tuple, dict] | None:
     """The arguments of a failed call with tensors of ours for PyTorch's (as above); None if there are none."""
     return None
 
 
-def missing_name(place: str, name: str, holder: object, otherwise: str) -> AttributeError:
+def missing_name(owner: str, name: str, holder: object, otherwise: str) -> AttributeError:
     """The error for a missing name; torch_names/missing_names.py has another for PyTorch's names."""
     return AttributeError(otherwise, name=name, obj=holder)
 

@@ -20,11 +20,11 @@ import inspect
 
 from tinytensor.core import late_bound
 from tinytensor.core.dispatch import state
-from tinytensor.core.graph import Linked
+from tinytensor.core.graph import NodeBase
 from tinytensor.core.keywords import by_position
 from tinytensor.core.meta import Meta
 from tinytensor.core.promotion import by_formula
-from tinytensor.core.rule_arguments import Reads, check_inputs, check_names, reads
+from tinytensor.core.rule_arguments import SavedValues, check_inputs, check_names, values_to_save
 from tinytensor.core.tensor import Tensor, Version, notice
 from tinytensor.native.entries import by_name, is_ours
 from tinytensor.native.kernel import Kernel, elementwise
@@ -32,7 +32,7 @@ from tinytensor.native.kernel import Kernel, elementwise
 # ----------------------------------------------------------------------------------------------------- the tape
 
 
-class Node(Linked):
+class Node(NodeBase):
     """One call of an operation on the tape: the operation, the edges to its arguments, and the values its rules read.
 
     `edges[i]` is the receiver of argument i's gradient: the node that made the argument, or the argument itself if it
@@ -58,23 +58,23 @@ class Node(Linked):
         self.edges = tuple([(a.node or a) if isinstance(a, Tensor) and a._requires_grad else None for a in args])
         # The kept values depend on the wanted gradients: for a * b with a constant b, the rule for a reads b, and the
         # rule for b, which would read a, never runs.
-        wanted = op.reads_for(tuple([edge is not None for edge in self.edges]))
+        wanted = op.saved_values_for(tuple([edge is not None for edge in self.edges]))
         self.kept, self.versions = {}, []
-        for name, place in wanted.inputs:
-            value = self.kept[name] = args[place]
+        for name, position in wanted.inputs:
+            value = self.kept[name] = args[position]
             for x in value if value.__class__ is tuple else (value,):
                 if isinstance(x, Tensor):
                     self.versions.append((name, x._version, x._version.count))
-        for name, place in wanted.shapes:
-            xs = args[place]
+        for name, position in wanted.shapes:
+            xs = args[position]
             self.kept[name] = tuple([x.shape for x in xs]) if xs.__class__ is tuple else getattr(xs, "shape", None)
-        for name, place in wanted.saved:
-            self.kept[name] = saved[place]
+        for name, position in wanted.saved:
+            self.kept[name] = saved[position]
         if wanted.output:
             self.kept["y"] = y._data
             self.versions.append(("y", y._version, y._version.count))
-        if state.told_of_nodes is not None:
-            state.told_of_nodes(self, args, y._data)
+        if state.on_node is not None:
+            state.on_node(self, args, y._data)
 
     def refuse_changed(self, names: tuple[str, ...]) -> None:
         """Raise an error if a value among `names` was changed in place after the forward pass.
@@ -161,7 +161,7 @@ class Op:
             self.kernel = elementwise(self.kernel)
         self.dtype, self.kinds = getattr(form, "dtype", "same"), getattr(form, "kinds", "").replace("i", "iu")
         # The kinds of numbers whose arrays the kernel takes as they are (fast/fast_calls.py).
-        self.at_once = "".join([k for k in ("f" if self.dtype == "float" else "fi") if k in (self.kinds or "fi")])
+        self.fast_kinds = "".join([k for k in ("f" if self.dtype == "float" else "fi") if k in (self.kinds or "fi")])
         self.saved, self.outputs = getattr(form, "saved", ()), getattr(form, "outputs", 1)
         self.gradient: tuple[str, ...] = getattr(form, "gradient", ())
 
@@ -169,8 +169,9 @@ class Op:
         parameters = inspect.signature(self.on_arrays or self.kernel.py_func).parameters.values()
         self.params = tuple(p.name for p in parameters)
         self.defaults = tuple(p.default for p in parameters if p.default is not p.empty)
-        # The places of the arguments for each parameter; the last parameter may take any number of them, as `*xs`.
-        self.places = tuple([slice(i, None if p.kind is p.VAR_POSITIONAL else i + 1) for i, p in enumerate(parameters)])
+        # The arguments of each parameter; the last parameter may take any number of them, as `*xs`.
+        ends = [None if p.kind is p.VAR_POSITIONAL else i + 1 for i, p in enumerate(parameters)]
+        self.arg_slices = tuple([slice(i, end) for i, end in enumerate(ends)])
 
         named = {n.removeprefix("grad_"): rule for n, rule in vars(form).items() if n.startswith("grad_")}
         if not named.keys() <= set(self.params):
@@ -180,22 +181,22 @@ class Op:
         check_inputs(self)
         self.differentiable = bool(self.rules or self.backward or self.definition)
         self.quick = late_bound.shortcut(self)  # the call with an argument for each parameter
-        self._reads: dict[tuple[bool, ...], Reads] = {}
+        self._saved_values: dict[tuple[bool, ...], SavedValues] = {}
         for function in filter(None, (*self.rules.values(), self.backward)):
             check_names(self, function)
 
     def __repr__(self):
         return f"<op {self.name}({', '.join(self.params)}): {self.equation.partition(chr(10))[0]}>"
 
-    def reads_for(self, needs: tuple[bool, ...]) -> Reads:
+    def saved_values_for(self, needs: tuple[bool, ...]) -> SavedValues:
         """The values to keep if gradients of these arguments are needed.
 
         They are worked out once for each pattern of needs (an operation sees few patterns) and looked up after that,
         since every operation that goes on the tape calls this. A definition may read all arguments.
         """
-        if needs not in self._reads:
-            self._reads[needs] = reads(self, needs)
-        return self._reads[needs]
+        if needs not in self._saved_values:
+            self._saved_values[needs] = values_to_save(self, needs)
+        return self._saved_values[needs]
 
     # --------------------------------------------------------------------------------------------------- a call
 
@@ -236,11 +237,11 @@ class Op:
         if now["anomaly"]:
             now["anomaly"].result(self.name, [a._data for a in args if isinstance(a, Tensor)], results[0])
         y = self.finish(args, results, on_tape)
-        return now["calls"](self, args, y) if now["calls"] else y
+        return now["on_op"](self, args, y) if now["on_op"] else y
 
     def finish(self, args: tuple, results: tuple, on_tape: bool):
         """Make tensors of the results, and put the first one on the tape."""
-        y = Tensor.of(results[0]) if self.view is None else args[0]._seen_as(results[0])
+        y = Tensor.of(results[0]) if self.view is None else args[0]._make_view(results[0])
         if on_tape and y._data.dtype.kind in "fO":  # the index of a maximum, a whole number, has no gradient
             y.node = Node(self, args, y, results[1:])
             y._requires_grad = True

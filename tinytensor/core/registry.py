@@ -27,7 +27,7 @@ def _documented(function: Callable) -> None:
         said.function, function.__doc__ = function, said
 
 
-def appears(places: str) -> Callable:
+def appears(names: str) -> Callable:
     """State the public names of an operation or a function of tensors: `@appears("relu Tensor.relu nn.ReLU")`.
 
     A name alone is a function of the package, tinytensor.relu. `Tensor.relu` is a method, `Tensor.relu_` one that
@@ -37,10 +37,10 @@ def appears(places: str) -> Callable:
     """
 
     def note(function: Callable | property) -> Callable | property:
-        for place in places.split() if is_ours(getattr(function, "fget", function)) else ():
-            if place in APPEARANCES:
-                raise ValueError(f"{place} is taken by {APPEARANCES[place]}")
-            APPEARANCES[place] = function
+        for name in names.split() if is_ours(getattr(function, "fget", function)) else ():
+            if name in APPEARANCES:
+                raise ValueError(f"{name} is taken by {APPEARANCES[name]}")
+            APPEARANCES[name] = function
         _documented(function)
         return function
 

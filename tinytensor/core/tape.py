@@ -26,8 +26,8 @@ from tinytensor.core.dispatch import state
 from tinytensor.core.graph import between
 from tinytensor.core.modes import set_grad_enabled
 from tinytensor.core.op import Node
-from tinytensor.core.post_accumulate_hooks import complete_after, edges_to_awaited
-from tinytensor.core.rule_arguments import asked
+from tinytensor.core.post_accumulate_hooks import edges_to_hooked_leaves, leaves_done_after
+from tinytensor.core.rule_arguments import parameter_names
 from tinytensor.core.tensor import Tensor
 
 # ------------------------------------------------------------------------------------------------------ at one node
@@ -55,7 +55,7 @@ def _gradients(node: Node, g: Tensor, create_graph: bool, onto: Tensor | None = 
     # its launches count, and a fast path (core/late_bound.py) may repeat these without the rule.
     results: list[Tensor | None] = [None] * len(needs)
     for i, rule in op.rules.items():
-        place = op.places[i]
+        place = op.arg_slices[i]
         if any(needs[place]):  # the gradients of the other arguments are not wanted, so not computed
             r = (rule if create_graph else late_bound.on_tensors(rule))(*_read(node, rule, g, needs))
             results[place] = (r,) if isinstance(r, Tensor) else r
@@ -71,7 +71,7 @@ def _through_definition(node: Node, g: Tensor, needs: tuple[bool, ...], create_g
     """
     op = node.op
     node.refuse_changed(op.params)
-    values = [(node.kept[name], place.stop is None) for name, place in zip(op.params, op.places, strict=True)]
+    values = [(node.kept[name], place.stop is None) for name, place in zip(op.params, op.arg_slices, strict=True)]
     args = [a for value, several in values for a in (value if several else (value,))]
     with set_grad_enabled(True):
         args = [
@@ -94,7 +94,7 @@ def _read(node: Node, rule: Callable, g: Tensor, needs: tuple[bool, ...], onto: 
 
     The check is here and not where a value is changed: a change does no harm to a gradient that is not wanted.
     """
-    names, values = asked(rule), []
+    names, values = parameter_names(rule), []
     node.refuse_changed(names)
     given = {"g": g, "needs": needs, "onto": onto}  # these come with the call; all other values were kept
     for name in names:
@@ -175,7 +175,7 @@ def walk(
     heap: list[tuple[int, Node]] = []  # the youngest on top
     leaves: list[Tensor] = []
     shares = create_graph or state.anomaly or sent  # must each share be seen before they add up?
-    awaited = edges_to_awaited(outputs)  # the number of edges to each leaf with a hook for its complete gradient
+    awaited = edges_to_hooked_leaves(outputs)  # the number of edges to each leaf with a hook for its complete gradient
 
     def send(target: Node | Tensor, g: Tensor, is_new: bool) -> None:
         """Add a gradient to those that have arrived at the target."""
@@ -200,7 +200,7 @@ def walk(
     def onto(node: Node) -> Tensor | None:
         """The sum so far at a node's first argument, taken from there for a rule that adds its share itself."""
         target, rule = node.edges[0], node.op.backward
-        if shares or target not in pending or rule is None or "onto" not in asked(rule):
+        if shares or target not in pending or rule is None or "onto" not in parameter_names(rule):
             return None
         # The bits are the same as of a sum made here, but each number is read and written once less.
         before, pending[target] = pending[target][0], (None, True)
@@ -238,7 +238,7 @@ def walk(
                 )
             pass_on(node, g, is_new and not node._hooks)  # a hook may have kept g
             del g  # its memory can serve at the next node already
-            for leaf in complete_after(node, awaited) if awaited else ():  # leaves to which no edge is left
+            for leaf in leaves_done_after(node, awaited) if awaited else ():  # leaves to which no edge is left
                 if leaf in pending:
                     deliver(leaf)
             if not retain_graph:

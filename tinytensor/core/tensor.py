@@ -18,7 +18,7 @@ from tinytensor.core import late_bound
 from tinytensor.core.dispatch import move, state
 from tinytensor.core.dtype_objects import NAMED, DType
 from tinytensor.core.meta import Meta
-from tinytensor.core.tensor_base import HookHandle, Interchange, Left, copied
+from tinytensor.core.tensor_base import BorrowedGrad, RemovableHandle, TensorBase, deepcopy_array
 
 _new_object = object.__new__
 
@@ -36,7 +36,7 @@ class Version:
     tracked = 0  # the changes that are on the tape: a view that was taken before one of them is stale
 
 
-class Tensor(Interchange):
+class Tensor(TensorBase):
     """A NumPy array with a gradient. Names, defaults and meaning are PyTorch's.
 
     The dtype is float32 (by default), float64, uint8, int32, int64, bool, or object (exact scalars, which proofs use).
@@ -50,7 +50,7 @@ class Tensor(Interchange):
         "__weakref__",
         "_base",  # of a view: the tensor whose memory it shares
         "_data",  # the array, or a Meta
-        "_grad",  # a tensor, None, or a Left, which a replay leaves (see held_grad)
+        "_grad",  # a tensor, None, or a BorrowedGrad, which a replay leaves (see held_grad)
         "_hooks",  # of a leaf; a computed tensor's hooks are at its node
         "_requires_grad",  # behind the property requires_grad (tensor_base.py), which checks assigned values
         "_tracked",  # of a view: the count Version.tracked when the view took its place on the tape; -1 once the view
@@ -59,7 +59,7 @@ class Tensor(Interchange):
         "node",
     )
 
-    _awaited_by: Sequence[Callable] = ()  # hooks of a leaf for its complete gradient (post_accumulate_hooks.py)
+    _post_accumulate_grad_hooks: Sequence[Callable] = ()  # of a leaf (post_accumulate_hooks.py)
 
     @staticmethod
     def of(data: np.ndarray | Meta, requires_grad: bool = False, tensor: "Tensor | None" = None) -> "Tensor":
@@ -70,7 +70,7 @@ class Tensor(Interchange):
         tensor._version = Version()
         return tensor
 
-    def _seen_as(self, data: np.ndarray) -> "Tensor":
+    def _make_view(self, data: np.ndarray) -> "Tensor":
         """A view: a tensor on an array that shares this tensor's memory, and with it the count of its changes."""
         view = _new_object(Tensor)
         view._data, view._requires_grad = data, False
@@ -132,7 +132,7 @@ class Tensor(Interchange):
 
     def held_grad(self) -> "Tensor | None":
         """The gradient, as a tensor; if a replay has left it in the recording's memory, it is copied from there now."""
-        if self._grad.__class__ is Left:
+        if self._grad.__class__ is BorrowedGrad:
             self._grad = Tensor.of(self._grad._data.copy())
         return self._grad
 
@@ -182,7 +182,7 @@ class Tensor(Interchange):
         self._requires_grad = requires_grad
         return self
 
-    def register_hook(self, hook: Callable) -> HookHandle:
+    def register_hook(self, hook: Callable) -> RemovableHandle:
         """Call `hook(grad)` when this tensor's gradient is complete; a gradient that the hook returns replaces it.
 
         A gradient is complete when all its shares have arrived, so a hook sees each gradient once. A computed tensor's
@@ -195,7 +195,7 @@ class Tensor(Interchange):
         holder = self if self.node is None else self.node
         holder._hooks = holder._hooks or []
         holder._hooks.append(hook)
-        return HookHandle(holder._hooks, hook)
+        return RemovableHandle(holder._hooks, hook)
 
     def retain_grad(self) -> None:
         """Keep the gradient of this computed tensor in `.grad` too."""
@@ -208,7 +208,7 @@ class Tensor(Interchange):
         if self.node is not None:
             raise RuntimeError("deepcopy: only tensors made by the user can be copied; .detach() this one first")
         result = self.__class__.__new__(self.__class__)  # no __init__: a subclass's may have other arguments
-        Tensor.of(self._data if self.is_meta else copied(self, memo), self.requires_grad, result)
+        Tensor.of(self._data if self.is_meta else deepcopy_array(self, memo), self.requires_grad, result)
         result._version = memo.setdefault(id(self._version), result._version)
         if self._grad is not None:
             result._grad = Tensor.of(self.held_grad()._data.copy())

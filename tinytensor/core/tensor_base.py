@@ -1,4 +1,4 @@
-"""Interchange: a tensor's sizes, and its values as Python numbers, text, NumPy arrays, and through DLPack.
+"""TensorBase: a tensor's sizes, and its values as Python numbers, text, NumPy arrays, and through DLPack.
 
 Tensor inherits all of this. It plays no part in gradients.
 """
@@ -18,7 +18,7 @@ _REFLECTED = {"add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__",
 _REFLECTED |= {"floor_divide": "__rfloordiv__", "remainder": "__rmod__", "power": "__rpow__"}
 
 
-class HookHandle:
+class RemovableHandle:
     """Removes a hook: `handle.remove()`, as PyTorch has it, or `handle()`; a second time nothing happens."""
 
     def __init__(self, hooks: list, hook: Callable):
@@ -31,7 +31,7 @@ class HookHandle:
     __call__ = remove
 
 
-class Left:
+class BorrowedGrad:
     """A gradient that a replay has left in the recording's own memory, until it is read.
 
     The next replay will write over that memory, and most gradients are never read from outside the step. So the first
@@ -54,7 +54,7 @@ def with_own_dtype(array: np.ndarray) -> np.ndarray:
     return array if array.dtype is own else array.view(own)
 
 
-class Interchange:
+class TensorBase:
     """The part of a Tensor that returns its sizes and values."""
 
     __slots__ = ()
@@ -64,8 +64,8 @@ class Interchange:
         """The array, for code that leaves the tape; RuntimeError if there is none, or if a recording is open."""
         if self._data.__class__ is not np.ndarray and self.is_meta:
             raise RuntimeError(f"{what}: a meta tensor has a shape {self.shape}, but no values")
-        if state.reads is not None:
-            state.reads(what, self)
+        if state.on_read is not None:
+            state.on_read(what, self)
         if state.recording is not None:
             state.recording.refuse(
                 f"{what} inside a compiled step: a replay runs kernels only and would not see the value again; "
@@ -182,7 +182,7 @@ class Interchange:
         return int(self.item())
 
     def __contains__(self, value) -> bool:
-        if isinstance(value, Interchange):
+        if isinstance(value, TensorBase):
             value = value.item()
         elif not isinstance(value, Number | np.generic) and self.dtype.kind != "O":
             raise TypeError(f"in: expected a number or a tensor of one element, got {value!r}")
@@ -247,7 +247,7 @@ class Interchange:
         for name, value in slots.items():
             setattr(self, name, value)
         for holder in (self, self._grad):  # a gradient that is a tensor has its own __setstate__
-            if (holder is self and not self.is_meta) or holder.__class__ is Left:
+            if (holder is self and not self.is_meta) or holder.__class__ is BorrowedGrad:
                 holder._data = with_own_dtype(holder._data)
 
     # ---------------------------------------------------------------------------------------------------- text
@@ -267,7 +267,7 @@ class Interchange:
         return late_bound.html(self)
 
 
-def copied(tensor: Any, memo: dict) -> np.ndarray:
+def deepcopy_array(tensor: Any, memo: dict) -> np.ndarray:
     """The copy of a tensor's array in a deepcopy, in which tensors that share memory have copies that do, too.
 
     So all of the memory is copied in which the array lies, once, as PyTorch copies a storage. `memo` is deepcopy's,
@@ -292,7 +292,7 @@ def copied(tensor: Any, memo: dict) -> np.ndarray:
 
 def _is_tracked(value) -> bool:
     """Does NumPy have no array for one of these values: a tensor with a gradient, without values, or of formulas?"""
-    if isinstance(value, Interchange):
+    if isinstance(value, TensorBase):
         return value.requires_grad or value._data.__class__ is not np.ndarray or value._data.dtype.kind == "O"
     values = value.values() if isinstance(value, dict) else value if isinstance(value, tuple | list) else ()
     return any(map(_is_tracked, values))
@@ -300,7 +300,7 @@ def _is_tracked(value) -> bool:
 
 def _as_arrays(value, name: str):
     """The arguments of a NumPy function with arrays for tensors; the function's results are then arrays, too."""
-    if isinstance(value, Interchange):
+    if isinstance(value, TensorBase):
         return value._values(f"numpy.{name}")
     if isinstance(value, tuple | list):
         return type(value)(_as_arrays(v, name) for v in value)

@@ -4,7 +4,7 @@ Forward and backward functions look at shapes, make views, allocate memory, and 
 tensors spends its time in this Python code, not in kernels. But all of it follows from the shapes, strides and dtypes
 of the arrays, and from the settings: a recording could not be replayed otherwise. So when a function is called with
 such arguments a second time, it is rehearsed: it runs on stand-ins, arrays of the same layout on memory of their own. A
-`Rehearsal` takes the place of a recording, and notes the launches without making them. From then on the same call is
+`DryRun` takes the place of a recording, and notes the launches without making them. From then on the same call is
 new memory for the results and one native call, which compares the arrays with the stand-ins, and makes the launches.
 
 This is done for small calls only, whose memory is worth keeping, and for the engine's own functions only: the tests
@@ -34,7 +34,7 @@ LARGE = 1 << 20  # bytes: a larger array is not remembered, since notes keep the
 _ndarray = np.ndarray
 
 
-class Rehearsal(Recorder):
+class DryRun(Recorder):
     """Notes the launches of a function that runs on stand-ins, without making them."""
 
     in_program = False
@@ -67,7 +67,7 @@ class Rehearsal(Recorder):
         raise NotRecordable
 
 
-class Notes:
+class LaunchPlan:
     """The launches of a call, found by a rehearsal; `again(args)` repeats them on the arrays of another call."""
 
     def __init__(self, function: Callable, args: tuple):
@@ -77,7 +77,7 @@ class Notes:
         if any(isinstance(a, np.generic) for a in numbers.values()):  # notes compare the sign of Python floats only
             raise NotRecordable
         stand_ins = {i: _stand_in(a) for i, a in enumerate(args) if a.__class__ is _ndarray}
-        rehearsal = Rehearsal()
+        rehearsal = DryRun()
         state.recording = rehearsal
         try:
             results = function(*[stand_ins.get(i, a) for i, a in enumerate(args)])
@@ -268,7 +268,7 @@ def _addresses(kernel: Kernel, args: tuple) -> list[tuple[int, np.ndarray]]:
     return found
 
 
-class Again:
+class LaunchCache:
     """A function on arrays and settings whose repeated calls are short."""
 
     __slots__ = ("function", "known", "latest")
@@ -314,15 +314,15 @@ class Again:
     def _way(self, args: tuple) -> Callable[[tuple], Any]:
         """The function that makes such calls from now on: notes if possible, else the function itself."""
         try:
-            return Notes(self.function, args).again
+            return LaunchPlan(self.function, args).again
         except NotRecordable:
             return lambda args: self.function(*args)
 
 
 @functools.cache
-def again(function: Callable) -> Again:
+def with_launch_cache(function: Callable) -> LaunchCache:
     """The function, with short repeated calls."""
-    return Again(function)
+    return LaunchCache(function)
 
 
 @functools.cache
@@ -334,7 +334,7 @@ def on_tensors(rule: Callable) -> Callable:
         r = rule(*[Tensor.of(a) if a.__class__ is _ndarray else a for a in args])
         return r._data if isinstance(r, Tensor) else tuple([x._data for x in r])
 
-    quick = Again(on_arrays)
+    quick = LaunchCache(on_arrays)
 
     def call(*args):
         if state.recording is not None:  # a recording must notice the tensors themselves

@@ -9,7 +9,7 @@ from tinytensor.core import late_bound
 from tinytensor.core.dispatch import state
 from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
-from tinytensor.core.tensor_base import HookHandle
+from tinytensor.core.tensor_base import RemovableHandle
 from tinytensor.nn.hooks import call_with_backward_hooks
 from tinytensor.ops.argument_errors import construction
 from tinytensor.ops.creation import empty, tensor
@@ -209,29 +209,29 @@ class Module:
 
     add_module = register_module
 
-    def register_forward_pre_hook(self, hook: Callable) -> HookHandle:
+    def register_forward_pre_hook(self, hook: Callable) -> RemovableHandle:
         """Call `hook(module, args)` before forward; a result other than None replaces the positional arguments.
 
         Returns a handle that removes the hook.
         """
         self._pre_hooks.append(hook)
-        return HookHandle(self._pre_hooks, hook)
+        return RemovableHandle(self._pre_hooks, hook)
 
-    def register_forward_hook(self, hook: Callable) -> HookHandle:
+    def register_forward_hook(self, hook: Callable) -> RemovableHandle:
         """Call `hook(module, args, output)` after forward; a result other than None replaces the output.
 
         Returns a handle that removes the hook.
         """
         self._hooks.append(hook)
-        return HookHandle(self._hooks, hook)
+        return RemovableHandle(self._hooks, hook)
 
-    def register_full_backward_hook(self, hook: Callable) -> HookHandle:
+    def register_full_backward_hook(self, hook: Callable) -> RemovableHandle:
         """Call `hook(module, grad_input, grad_output)` when the gradients of the inputs are known.
 
         Both are tuples; a result other than None replaces grad_input. Returns a handle that removes the hook.
         """
         self._backward_hooks.append(hook)
-        return HookHandle(self._backward_hooks, hook)
+        return RemovableHandle(self._backward_hooks, hook)
 
     # ---------------------------------------------------------------------------------------- calling
 

@@ -57,7 +57,7 @@ def public(function: Callable, name: str = "", always: bool = False) -> Callable
             if isinstance(error, late_bound.NeedsValues):  # inside vmap: for each example it has values
                 return late_bound.for_each_example(handed_out, args, kwargs, name)
             again = own_names(function, name, args, kwargs) if isinstance(error, TypeError) else None
-            again = again or late_bound.again(args, kwargs)
+            again = again or late_bound.convert_foreign_tensors(args, kwargs)
             if again is None:
                 # a base class's constructor, whose error begins with the class of the object, raised what it meant
                 others = always and str(error).partition(": ")[0] not in (name, *(type(a).__name__ for a in args[:1]))

@@ -19,7 +19,7 @@ from tinytensor import kernels
 from tinytensor.core import late_bound
 from tinytensor.core.dispatch import check, contiguous, empty, launch, move, state
 from tinytensor.core.dtypes import CATEGORY, int64
-from tinytensor.core.meta import Example
+from tinytensor.core.meta import BatchedData
 from tinytensor.core.modes import no_grad, set_grad_enabled
 from tinytensor.core.op import Node, Op, op
 from tinytensor.core.promotion import only_floats
@@ -41,7 +41,7 @@ def become(x: Tensor, y: Tensor) -> Tensor:
         raise RuntimeError(f"in place: a result of shape {y.shape} does not fit a tensor of shape {x.shape}")
     if CATEGORY[y.dtype.kind] > CATEGORY[x.dtype.kind]:
         raise RuntimeError(f"in place: a result of dtype {y.dtype} can't be stored in a tensor of {x.dtype}")
-    if x._data.__class__ is Example or y._data.__class__ is Example:
+    if x._data.__class__ is BatchedData or y._data.__class__ is BatchedData:
         return late_bound.change_batch(x, y)
     check_in_place(x)
     if state.grad and x._requires_grad and not y._requires_grad:
@@ -65,7 +65,7 @@ def become(x: Tensor, y: Tensor) -> Tensor:
 
 def check_in_place(x: Tensor) -> None:
     """Refuse a change that would lose gradients, or that the memory does not allow."""
-    if x._data.__class__ is Example:  # inside vmap: the change comes here again, with the tensors of all examples
+    if x._data.__class__ is BatchedData:  # inside vmap: the change comes here again, with the tensors of all examples
         return
     if (
         0 in x._data.strides
@@ -179,7 +179,7 @@ def in_place(operation: Callable, name: str = "") -> Callable:
         for a in others if state.grad else ():
             follow_base(a)
         check_in_place(x)
-        if x._data.__class__ is Example or (others and any(a._data.__class__ is Example for a in others)):
+        if x._data.__class__ is BatchedData or (others and any(a._data.__class__ is BatchedData for a in others)):
             return become(x, operation(clone(x), *args, **kwargs))
         try:
             if state.grad and any(a._requires_grad for a in (x, *others)):
@@ -191,7 +191,7 @@ def in_place(operation: Callable, name: str = "") -> Callable:
                 return y if y is x else become(x, y)
             return become(x, operation(x, *args, **kwargs))
         except TypeError:  # of an operand that is none of ours; nothing has changed
-            again = late_bound.again(args, kwargs)
+            again = late_bound.convert_foreign_tensors(args, kwargs)
             if again is None:
                 raise
         return changed(x, *again[0], **again[1])
@@ -332,7 +332,7 @@ def _is_there_already(part: Tensor, value: Tensor) -> bool:
     if state.grad and (part._requires_grad or value._requires_grad):
         return False
     check_in_place(part)
-    return part._data.__class__ is not Example and same_place(part._data, value._data)
+    return part._data.__class__ is not BatchedData and same_place(part._data, value._data)
 
 
 def _fits(value: Tensor, shape: tuple, what: str) -> None:

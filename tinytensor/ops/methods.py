@@ -65,7 +65,7 @@ def with_pytorchs_tensors(function: Op) -> Callable:
         try:
             return function(*args, **kwargs)
         except Exception:
-            again = late_bound.again(args, kwargs)
+            again = late_bound.convert_foreign_tensors(args, kwargs)
             if again is None:
                 raise
         return function(*again[0], **again[1])
@@ -86,7 +86,7 @@ def _operand(other):
     if other.__class__ is np.ndarray:
         return as_tensor(other)
     if hasattr(other, "__torch_function__") and not isinstance(other, Tensor):
-        again = late_bound.again((other,), {})
+        again = late_bound.convert_foreign_tensors((other,), {})
         return other if again is None else again[0][0]
     return other
 

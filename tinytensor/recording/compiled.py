@@ -22,7 +22,7 @@ from tinytensor.autograd.backward import accumulate
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import get_default_dtype
 from tinytensor.core.tensor import Tensor
-from tinytensor.core.tensor_base import Left
+from tinytensor.core.tensor_base import BorrowedGrad
 from tinytensor.cpython.locks import ThreadLock
 from tinytensor.native.driver import Program
 from tinytensor.native.entries import OBJECT
@@ -363,15 +363,16 @@ class Recorded:
         self.leaving = []
         for s in self.seen:
             left = s.tensor.held_grad()
-            # A gradient that the run made lies in the recording's memory, which the next replay overwrites. `Left`
-            # copies it when it is read, mostly never. A gradient that existed before and only changed stays as it is.
+            # A gradient that the run made lies in the recording's memory, which the next replay overwrites. A
+            # BorrowedGrad copies it when it is read, mostly never. A gradient that existed before and only changed
+            # stays as it is.
             new = left is not None and self.recording.pool.owns(left._data)
             if new and left.node is not None and not left.node.walked:
                 new = False
                 self.recording.refuse("a gradient that the step leaves has a graph, but a replay makes none")
             elif new:
                 left.node, left._requires_grad = None, False
-            self.leaving.append((s.tensor, left, Left(left._data) if new else None))
+            self.leaving.append((s.tensor, left, BorrowedGrad(left._data) if new else None))
         self._set_gradients([s.grad for s in self.seen if s.stand_in is not None])
 
     def _check_surroundings(self) -> None:

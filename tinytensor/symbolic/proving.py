@@ -403,11 +403,11 @@ class Draws:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        before, state.draws = state.draws, self
+        before, state.on_random = state.draws, self
         try:
             yield
         finally:
-            state.draws = before
+            state.on_random = before
             self.rewind()
 
 

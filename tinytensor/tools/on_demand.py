@@ -62,7 +62,8 @@ def again(args, kwargs):
 
 late_bound.lift, late_bound.carry_over = lift, carry_over
 late_bound.html, late_bound.documentation = html, documentation
-late_bound.pytorch_call, late_bound.again, late_bound.pytorch_follows_us = pytorch_call, again, pytorch_follows_us
+late_bound.pytorch_call, late_bound.convert_foreign_tensors = pytorch_call, again
+late_bound.pytorch_follows_us = pytorch_follows_us
 late_bound.with_our_parameters = with_our_parameters
 late_bound.numpy_ufunc, late_bound.numpy_function = numpy_ufunc, numpy_function
 

@@ -164,7 +164,7 @@ def tensor_stub() -> str:
             original = APPEARANCES.get(f"Tensor.{name}", function)
             reflected = function.__name__ == "<lambda>" and not isinstance(original, Op)
             lines.append(f"    def {name}{_signature(function if reflected else original, method=True)}: ...")
-    declared = "class Tensor(Interchange):"
+    declared = "class Tensor(TensorBase):"
     return _stub(_module("core/tensor.py").replace(declared, "\n".join([declared, *lines]), 1), METHODS.values())
 
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from tinytensor.autograd.seed import seed_of
 from tinytensor.core.op import Node
-from tinytensor.core.rule_arguments import asked
+from tinytensor.core.rule_arguments import parameter_names
 from tinytensor.core.tape import walk
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
@@ -212,7 +212,7 @@ def _rules(node: Node) -> tuple[str, list[Rule]]:
 def rule_of(function: Callable, node: Node | None = None, formulas: tuple[str, ...] = ()) -> Rule:
     """A rule as it is shown, with the values that it reads at a node."""
     kept = {} if node is None else node.kept
-    reads = {name: array_of(kept[name]) for name in asked(function) if name in kept} if kept else {}
+    reads = {name: array_of(kept[name]) for name in parameter_names(function) if name in kept} if kept else {}
     try:
         lines, first = inspect.getsourcelines(function)
         file = Path(inspect.getsourcefile(function) or "")

@@ -68,11 +68,11 @@ class Run:
 
 @contextmanager
 def _noted(note: Callable, read: Callable) -> Iterator[None]:
-    before, state.calls, state.reads = (state.calls, state.reads), note, read
+    before, state.on_op, state.on_read = (state.on_op, state.on_read), note, read
     try:
         yield
     finally:
-        state.calls, state.reads = before
+        state.on_op, state.on_read = before
 
 
 @contextmanager

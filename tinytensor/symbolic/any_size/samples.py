@@ -165,11 +165,11 @@ def edges_noted(inputs: dict[str, object]) -> Iterator[set[str]]:
 @contextmanager
 def _each_call(note: Callable) -> Iterator[None]:
     """Have `note` look at each call; the engine then keeps no plan of it, which pays only where shapes repeat."""
-    before, state.calls = state.calls, note
+    before, state.on_op = state.on_op, note
     try:
         yield
     finally:
-        state.calls = before
+        state.on_op = before
 
 
 def _address(x: Tensor) -> int:
