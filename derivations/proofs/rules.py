@@ -88,7 +88,7 @@ def call_of(op: Op) -> tuple[dict, dict]:
 def values_of(op: Op, tensors: dict, settings: dict) -> list:
     """The operation's arguments in order; `xs0`, `xs1` are those of a parameter `*xs`."""
     found = []
-    for name, place in zip(op.params, op.places, strict=True):
+    for name, place in zip(op.params, op.arg_slices, strict=True):
         if place.stop is None:
             found += [tensors[f"{name}{n}"] for n in range(2)]
         elif name == "condition":

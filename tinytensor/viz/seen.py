@@ -175,7 +175,7 @@ def _leaf(tensor: Tensor, names: dict[Node | Tensor, str], number: int) -> Leaf:
 
 def _parameter(op, i: int) -> str:
     """The name of argument i of an operation; the arguments of `*xs` are xs[0], xs[1] ..."""
-    for name, place in zip(op.params, getattr(op, "places", ()), strict=False):
+    for name, place in zip(op.params, getattr(op, "arg_slices", ()), strict=False):
         if place.start <= i and (place.stop is None or i < place.stop):
             return name if place.stop is not None else f"{name}[{i - place.start}]"
     return f"{op.params[-1]} {i}"
@@ -205,7 +205,7 @@ def _rules(node: Node) -> tuple[str, list[Rule]]:
     if not op.rules:
         return "through its definition in simpler operations", [rule_of(op.definition, node)]
     needs = [edge is not None for edge in node.edges]
-    asked_for = [rule for i, rule in op.rules.items() if any(needs[op.places[i]])]
+    asked_for = [rule for i, rule in op.rules.items() if any(needs[op.arg_slices[i]])]
     return "one for each argument", [rule_of(rule, node) for rule in asked_for]
 
 

@@ -17,7 +17,7 @@ def definition(step: Step) -> Seen | None:
     if getattr(op, "definition", None) is None or step.gradient is None:
         return None
     given = [step.node.kept[name] for name in op.params]
-    flat = [a for a, place in zip(given, op.places) for a in (a if place.stop is None else (a,))]
+    flat = [a for a, place in zip(given, op.arg_slices) for a in (a if place.stop is None else (a,))]
     needs = [edge is not None for edge in step.node.edges]
     with enable_grad(), watch():
         args = [a.detach().requires_grad_() if n else a for a, n in zip(flat, needs)]
