@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Literal, overload
 
 from tinytensor.autograd.seed import seed_of
-from tinytensor.core import late_bound
 from tinytensor.core.graph import between
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import Node
@@ -15,6 +14,7 @@ from tinytensor.core.post_accumulate_hooks import callbacks_at_end, run_hooks
 from tinytensor.core.registry import appears
 from tinytensor.core.tape import walk
 from tinytensor.core.tensor import Tensor
+from tinytensor.core.views import regenerate_grad_fn
 from tinytensor.ops.creation import zeros_like
 
 
@@ -24,7 +24,7 @@ def _wanted(inputs: Tensor | Sequence[Tensor], what: str) -> list[Tensor]:
     if not inputs:
         raise ValueError(f"{what}: the list of inputs is empty; give the tensors whose gradients are wanted")
     for x in inputs:
-        late_bound.follow_base(x)
+        regenerate_grad_fn(x)
     if any(not x.requires_grad for x in inputs):
         raise RuntimeError(f"{what}: an input does not require grad; call requires_grad_() before it is used")
     return inputs

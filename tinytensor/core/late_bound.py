@@ -13,7 +13,6 @@ html: Callable  # html(tensor): the table or picture that a notebook shows (viz/
 documentation: Callable  # documentation(function, docstring): the completed docstring (tools/documentation.py)
 lift: Callable  # lift(kernel): the kernel's Python source, on exact scalars (symbolic/lifting.py)
 carry_over: Callable  # carry_over(truths, objects): truths whose conditions a proof remembers (symbolic/given.py)
-follow_base: Callable  # follow_base(view): a view's place on the tape after its base was changed (ops/in_place.py)
 for_each_example: Callable  # (function, args, kwargs, name): a function, called for each example of a batch (func/)
 change_batch: Callable  # change_batch(x, y): a change in place inside vmap (func/batches.py)
 

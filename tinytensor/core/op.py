@@ -1,4 +1,4 @@
-"""Op: the one form in which every operation is declared. Node: the mark that an operation leaves on the tape.
+"""Op: the one form in which every operation is declared.
 
     @appears("softsign Tensor.softsign F.softsign")
     @op
@@ -13,100 +13,23 @@
 
 The whole declaration of an operation stands in this one place. `@op` turns the class into an object that is called with
 tensors. Forward is a formula, a view, or a function on arrays. A backward rule names the values that it reads as its
-parameters, and no other values are kept for it. The classes `Op` and `Node` say the rest.
+parameters, and no other values are kept for it. The class `Op` says the rest.
 """
 
 import inspect
 
 from tinytensor.core import late_bound
 from tinytensor.core.dispatch import state
-from tinytensor.core.graph import NodeBase
+from tinytensor.core.graph import Node
 from tinytensor.core.keywords import by_position
 from tinytensor.core.meta import Meta
 from tinytensor.core.promotion import by_formula
+from tinytensor.core.registry import OPS
 from tinytensor.core.rule_arguments import SavedValues, check_inputs, check_names, values_to_save
-from tinytensor.core.tensor import Tensor, Version, notice
+from tinytensor.core.tensor import Tensor, notice
+from tinytensor.core.views import regenerate_grad_fn
 from tinytensor.native.entries import by_name, is_ours
 from tinytensor.native.kernel import Kernel, elementwise
-
-# ----------------------------------------------------------------------------------------------------- the tape
-
-
-class Node(NodeBase):
-    """One call of an operation on the tape: the operation, the edges to its arguments, and the values its rules read.
-
-    `edges[i]` is the receiver of argument i's gradient: the node that made the argument, or the argument itself if it
-    is a leaf, or None if its gradient is not wanted. Edges point only to older nodes and leaves, so the tape has no
-    circle, and dropping the last result drops the whole tape.
-
-    `kept` has values by the names that rules use for them, and only those that a needed rule names: the input of a ReLU
-    can be forgotten at once, since its rule reads y alone. The node keeps the array of y, never the tensor: the tensor
-    holds the node, and two objects that hold each other live until the garbage collector runs.
-    """
-
-    gradients = None  # of an autograd.Function: calls the user's own backward (autograd/function.py)
-
-    __slots__ = ["__weakref__", "_hooks", "dtype", "edges", "kept", "op"]
-    __slots__ += ["retained", "shape", "time", "versions", "walked"]
-
-    def __init__(self, op: "Op", args: tuple, y: Tensor, saved: tuple):
-        self.op = op
-        self.time = next(Version.clock)  # no two nodes have the same time, so there is always one youngest node
-        self.shape, self.dtype = y._data.shape, y._data.dtype
-        self._hooks, self.walked = None, False
-        self.retained = None  # a weak reference to a tensor that keeps its gradient (retain_grad)
-        self.edges = tuple([(a.node or a) if isinstance(a, Tensor) and a._requires_grad else None for a in args])
-        # The kept values depend on the wanted gradients: for a * b with a constant b, the rule for a reads b, and the
-        # rule for b, which would read a, never runs.
-        wanted = op.saved_values_for(tuple([edge is not None for edge in self.edges]))
-        self.kept, self.versions = {}, []
-        for name, position in wanted.inputs:
-            value = self.kept[name] = args[position]
-            for x in value if value.__class__ is tuple else (value,):
-                if isinstance(x, Tensor):
-                    self.versions.append((name, x._version, x._version.count))
-        for name, position in wanted.shapes:
-            xs = args[position]
-            self.kept[name] = tuple([x.shape for x in xs]) if xs.__class__ is tuple else getattr(xs, "shape", None)
-        for name, position in wanted.saved:
-            self.kept[name] = saved[position]
-        if wanted.output:
-            self.kept["y"] = y._data
-            self.versions.append(("y", y._version, y._version.count))
-        if state.on_node is not None:
-            state.on_node(self, args, y._data)
-
-    def refuse_changed(self, names: tuple[str, ...]) -> None:
-        """Raise an error if a value among `names` was changed in place after the forward pass.
-
-        Values are kept without a copy, so a change in place reaches them. A gradient computed from new values would be
-        silently wrong; a change of a value that no rule reads does no harm, and is allowed.
-        """
-        for name, version, seen in self.versions:
-            if version.count != seen and name in names:
-                what = "output" if name == "y" else "result" if name in self.op.saved else "input"
-                raise RuntimeError(
-                    f"backward: the {what} {name} of {self.op.name} was changed in place after it was used, and its "
-                    "gradient needs the old values; change a clone() instead"
-                )
-
-    def free(self) -> None:
-        """Drop all kept values and the edges; a node that keeps no values stays as it is, and can be walked again.
-
-        backward() does so after each node: the memory of the last layers can then hold the gradients of the first.
-        """
-        self.walked = True
-        if self.versions or self.op.saved:
-            self.kept, self.edges, self.versions = None, (), ()
-
-    @property
-    def freed(self) -> bool:
-        """Has backward() dropped values that a second walk would read?"""
-        return self.kept is None
-
-    def __repr__(self):
-        return f"<{self.op.name} on the tape>"
-
 
 # --------------------------------------------------------------------------------------------------- operations
 
@@ -226,7 +149,7 @@ class Op:
             if now["watched"]:
                 notice(a)
             if grad and a._base is not None and a._tracked != a._version.tracked:
-                late_bound.follow_base(a)  # a is a view whose base was changed after the view was taken
+                regenerate_grad_fn(a)  # a is a view whose base was changed after the view was taken
             on_tape = on_tape or (grad and a._requires_grad)
             arrays.append(a._data)
 
@@ -254,8 +177,6 @@ class Op:
 
 
 # --------------------------------------------------------------------------------------------------- declarations
-
-OPS: dict[str, Op] = {}  # all operations of the engine, by name
 
 
 def op(form: type) -> Op:

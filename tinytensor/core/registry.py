@@ -1,10 +1,12 @@
 """The registry of public names: `@appears` states the names of an operation where the operation is declared."""
 
 from collections.abc import Callable
+from typing import Any
 
 from tinytensor.core import late_bound
 from tinytensor.native.entries import is_ours
 
+OPS: dict[str, Any] = {}  # all operations of the engine, by name
 APPEARANCES: dict[str, Callable] = {}  # by public name: "Tensor.tanh", "tanh", "F.tanh", "nn.Tanh"
 
 

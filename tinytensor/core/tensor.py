@@ -9,16 +9,14 @@ This file holds a tensor's state and its relation to the tape, but no operations
 """
 
 import itertools
-import weakref
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tinytensor.core import late_bound
 from tinytensor.core.dispatch import move, state
 from tinytensor.core.dtype_objects import NAMED, DType
 from tinytensor.core.meta import Meta
-from tinytensor.core.tensor_base import BorrowedGrad, RemovableHandle, TensorBase, deepcopy_array
+from tinytensor.core.tensor_base import BorrowedGrad, TensorBase, deepcopy_array
 
 _new_object = object.__new__
 
@@ -111,8 +109,12 @@ class Tensor(TensorBase):
 
         backward() keeps the gradients of leaves only: all others would fill the memory (retain_grad() keeps one).
         """
-        late_bound.follow_base(self)  # a view takes its new place if its base has moved
-        return self.node is None
+        return self.node is None and not (self._is_stale_view and self._base._requires_grad)
+
+    @property
+    def _is_stale_view(self) -> bool:
+        """Was the base of this view changed on the tape since the view got its node (views.py)?"""
+        return self._base is not None and self._tracked != self._version.tracked
 
     @property
     def grad(self) -> "Tensor | None":
@@ -181,28 +183,6 @@ class Tensor(TensorBase):
             raise RuntimeError("requires_grad_(False): this tensor was computed from others; use detach()")
         self._requires_grad = requires_grad
         return self
-
-    def register_hook(self, hook: Callable) -> RemovableHandle:
-        """Call `hook(grad)` when this tensor's gradient is complete; a gradient that the hook returns replaces it.
-
-        A gradient is complete when all its shares have arrived, so a hook sees each gradient once. A computed tensor's
-        hooks are kept at its node, since the tensor itself may be gone by then. Returns a handle that removes the
-        hook.
-        """
-        late_bound.follow_base(self)  # as above
-        if not self._requires_grad:
-            raise RuntimeError("register_hook: this tensor does not require grad")
-        holder = self if self.node is None else self.node
-        holder._hooks = holder._hooks or []
-        holder._hooks.append(hook)
-        return RemovableHandle(holder._hooks, hook)
-
-    def retain_grad(self) -> None:
-        """Keep the gradient of this computed tensor in `.grad` too."""
-        late_bound.follow_base(self)  # as above
-        if self.node is not None:
-            # A weak reference: the tensor holds the node, and if the node held the tensor, neither would be freed.
-            self.node.retained = weakref.ref(self)
 
     def __deepcopy__(self, memo):
         if self.node is not None:

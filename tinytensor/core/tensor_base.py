@@ -83,8 +83,7 @@ class TensorBase:
     @property
     def requires_grad(self) -> bool:
         """Is the gradient of this tensor wanted? Assigning sets it, as requires_grad_() does."""
-        stale = self._base is not None and self._tracked != self._version.tracked  # the base was changed since
-        return self._requires_grad or (stale and self._base._requires_grad)
+        return self._requires_grad or (self._is_stale_view and self._base._requires_grad)
 
     @requires_grad.setter
     def requires_grad(self, requires_grad: bool):
@@ -235,10 +234,9 @@ class TensorBase:
         A computed tensor comes back as a leaf that requires grad, as PyTorch's does. Hooks are left out, and so is the
         relation of a view to its base: in a pickle, as in one of NumPy's, each tensor has memory of its own.
         """
-        late_bound.follow_base(self)  # so that requires_grad is right
         written, slots = object.__getstate__(self)
         slots = {name: value for name, value in slots.items() if name != "_tracked"}
-        return written, slots | dict.fromkeys(("node", "_base", "_hooks"))
+        return written, slots | dict.fromkeys(("node", "_base", "_hooks")) | {"_requires_grad": self.requires_grad}
 
     def __setstate__(self, state: tuple) -> None:
         """Restore a pickled tensor: the attributes that the program has added, and the slots."""

@@ -19,6 +19,7 @@ from tinytensor.core.op import Op
 from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import APPEARANCES, appears
 from tinytensor.core.tensor import Tensor
+from tinytensor.core.views import assign_result
 from tinytensor.nn import losses
 from tinytensor.ops.argument_errors import public_as
 from tinytensor.ops.creation import arange, ones, tensor, zeros
@@ -26,7 +27,7 @@ from tinytensor.ops.elementwise import silu as silu_op
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.fused import attention, layer_norm_op, rms_norm_op
 from tinytensor.ops.generator import Generator
-from tinytensor.ops.in_place import become, in_place
+from tinytensor.ops.in_place import in_place
 from tinytensor.ops.index import check_range, scatter_rows
 from tinytensor.ops.index import embedding as rows_of
 from tinytensor.ops.order import drop

@@ -96,7 +96,7 @@ def _is_comparable(x: Tensor, other) -> bool:
     return known or hasattr(other, "__torch_function__")
 
 
-WALKS = ("tinytensor.autograd.backward", "tinytensor.core.post_accumulate_hooks")
+WALKS = ("tinytensor.autograd.backward", "tinytensor.core.post_accumulate_hooks", "tinytensor.core.views")
 
 
 def _handed_out(place: str, function: Callable, what: Callable | property) -> Callable | property:

@@ -15,9 +15,9 @@ from typing import Any
 from tinytensor.autograd.backward import grad as grad_of_tensors
 from tinytensor.autograd.func import pytree
 from tinytensor.autograd.func.batches import Batched, active, for_each_example, unwrap_levels, wrap_levels
-from tinytensor.core import late_bound
 from tinytensor.core.modes import enable_grad, is_grad_enabled
 from tinytensor.core.tensor import Tensor
+from tinytensor.core.views import regenerate_grad_fn
 from tinytensor.ops.creation import eye, ones_like, zeros_like
 from tinytensor.ops.shape import stack
 
@@ -65,7 +65,7 @@ class Traced:
         if not self.outside:
             return False
         for t in tensors:
-            late_bound.follow_base(t)
+            regenerate_grad_fn(t)
         todo = [t if t.node is None else t.node for t in tensors if t.requires_grad]
         seen = set()
         while todo:
