@@ -77,13 +77,13 @@ def test_view_left_at_its_old_node_is_noticed(monkeypatch):
 
 
 def test_hook_ignored_under_create_graph_is_noticed(monkeypatch):
-    hooked = tt.core.tape._hooked
+    hooked = tt.core.tape._after_hooks
 
     def forgetful(holder, g):
         replaced = hooked(holder, g)
         return g if tt.is_grad_enabled() else replaced
 
-    monkeypatch.setattr(tt.core.tape, "_hooked", forgetful)
+    monkeypatch.setattr(tt.core.tape, "_after_hooks", forgetful)
     assert len(differing("hooks", range(300))) > 10
 
 

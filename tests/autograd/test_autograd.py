@@ -17,7 +17,7 @@ import tinytensor as tt
 from tinytensor import nn
 from tinytensor.autograd import functional, grad
 from tinytensor.core.dispatch import contiguous, empty, launch
-from tinytensor.core.tape import walk
+from tinytensor.core.tape import Observer, walk
 from tinytensor.kernels import KERNELS
 from tinytensor.nn import functional as F
 
@@ -104,7 +104,7 @@ def test_gradients_of_two_uses_and_two_backwards_add_up():
 def test_accumulating_product_has_the_bits_of_a_sum():
     """With a listener the walk adds the shares up; without one the product does, and fewer sums are launched."""
 
-    def note(gradients, target, g, is_new):
+    def note(gradients, target, g, owned):
         gradients[target] = g
 
     tt.manual_seed(0)
@@ -117,7 +117,7 @@ def test_accumulating_product_has_the_bits_of_a_sum():
             y = y + tt.linear(y, w[3]) * tt.linear(y, y[0])[..., :1]  # y itself as the weight: two shares of one node
             gradients = {}
             with tt.profile() as seen:
-                walk([y.sum()], [tt.ones(())], False, False, partial(note, gradients), None, listener)
+                walk([y.sum()], [tt.ones(())], False, False, Observer(partial(note, gradients), listener))
             found.append([gradients[leaf].tolist() for leaf in (x, *w)])
             sums.append(seen.rows["add"].calls)
     assert found[:3] == found[3:]
@@ -355,9 +355,9 @@ def test_grad_attribute():
 
 def test_walk_reports_each_gradient():
     a, b = leaf(2.0), tt.tensor(3.0, requires_grad=True)
-    y, told = a * b, []
-    walk([y], [tt.ones(1)], False, False, lambda *_: None, sent=lambda *share: told.append(share))
-    assert [(node, i, r.tolist(), g.tolist()) for node, i, r, g in told] == [
+    y, shares = a * b, []
+    walk([y], [tt.ones(1)], False, False, Observer(lambda *_: None, lambda *share: shares.append(share)))
+    assert [(node, i, r.tolist(), g.tolist()) for node, i, r, g in shares] == [
         (y.node, 0, [3.0], [3.0]),
         (y.node, 1, [2.0], 2.0),
     ]

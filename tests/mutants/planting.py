@@ -265,7 +265,7 @@ def planted_rule(op: Op, function: ast.FunctionDef) -> Iterator[None]:
         change = patch.object(op, "rules", op.rules | {number: new})
     else:
         change = patch.object(op, function.name, new)
-    with change, patch.object(op, "_reads", {}):
+    with change, patch.object(op, "_saved_values", {}):
         yield
 
 

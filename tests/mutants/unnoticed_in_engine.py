@@ -8,11 +8,9 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
     "the other way gives the same, but takes longer": {
         "_gradients": ["rule if create_graph else ...  ->  rule"],
         "_fitted": ["if late or r.shape != edge.shape:  ->  if True:", "r if ...  ->  r.sum(dims)"],
-        "walk": [
-            "matters and ...  ->  _is_new...",
-            "leaves_done_after(node, awaited) if ...  ->  leaves_done_after(node, awaited)",
-            "g._data.flags.c_contiguous or ...  ->  ...",
-        ],
+        "walk": ["leaves_done_after(node, hooked) if ...  ->  leaves_done_after(node, hooked)"],
+        "_Shares.send": ["matters and ...  ->  _is_owned..."],
+        "accumulate": ["g._data.flags.c_contiguous or ...  ->  ..."],
         "Op.__init__": ["'f' if self.dtype == 'float' else 'fi'  ->  'f'", "self.kinds or 'fi'  ->  self.kinds"],
         "Op.saved_values_for": ["if needs not in self._saved_values:  ->  if True:"],
         "Op.__call__": [

@@ -12,7 +12,7 @@ from tinytensor.core.modes import no_grad
 from tinytensor.core.op import Node
 from tinytensor.core.post_accumulate_hooks import callbacks_at_end, run_hooks
 from tinytensor.core.registry import appears
-from tinytensor.core.tape import walk
+from tinytensor.core.tape import Observer, walk
 from tinytensor.core.tensor import Tensor
 from tinytensor.core.views import regenerate_grad_fn
 from tinytensor.ops.creation import zeros_like
@@ -45,14 +45,15 @@ def accumulate(create_graph: bool) -> Callable[[Tensor, Tensor, bool], None]:
     that code which holds the `.grad` tensor (an optimizer, a clipping of norms) sees the sum.
     """
 
-    def into(leaf: Node | Tensor, g: Tensor, is_new: bool) -> None:
+    def into(leaf: Node | Tensor, g: Tensor, owned: bool) -> None:
         if isinstance(leaf, Node) or not leaf._requires_grad:  # requires_grad was switched off after its use
             return
         old = leaf.grad
         if create_graph:
             leaf.grad = g.clone() if old is None else old + g
         elif old is None:  # the user may change .grad in place, so it must not share memory with another tensor
-            leaf.grad = Tensor.of(g._data) if is_new else g.detach().clone()
+            lies_well = g._data.flags.c_contiguous or g._data.strides == leaf._data.strides  # loops over it are fast
+            leaf.grad = Tensor.of(g._data) if owned and lies_well else g.detach().clone()
         else:
             with no_grad():
                 old.add_(g)
@@ -79,7 +80,7 @@ def backward_of(
     seed = seed_of(self, gradient, "backward")
     useful = None if inputs is None else _on_the_way([self], inputs)
     with callbacks_at_end():  # calls the functions that hooks have queued for the end
-        walk([self], [seed], retain, create_graph, accumulate(create_graph), useful)
+        walk([self], [seed], retain, create_graph, Observer(accumulate(create_graph)), useful)
 
 
 def backward(
@@ -100,7 +101,7 @@ def backward(
     retain = create_graph if retain_graph is None else retain_graph
     useful = None if inputs is None else _on_the_way(tensors, inputs)
     with callbacks_at_end():
-        walk(tensors, seeds, retain, create_graph, accumulate(create_graph), useful)
+        walk(tensors, seeds, retain, create_graph, Observer(accumulate(create_graph)), useful)
 
 
 @overload
@@ -169,14 +170,14 @@ def grad(
     for i, x in enumerate(inputs):
         wanted.setdefault(x if x.node is None else x.node, []).append(i)
 
-    def keep(target: Node | Tensor, g: Tensor, is_new: bool) -> None:
+    def keep(target: Node | Tensor, g: Tensor, owned: bool) -> None:
         for i in wanted.get(target, ()):
             gradients[i] = g
 
     retain = create_graph if retain_graph is None else retain_graph
     freed: list[Node] = []
     useful = between(outputs, inputs, freed)
-    walk(outputs, seeds, retain, create_graph, keep, useful)
+    walk(outputs, seeds, retain, create_graph, Observer(keep), useful)
     if freed and any(g is None for g in gradients):  # the freed nodes may have led to the inputs
         raise RuntimeError(
             f"grad: a part of the tape ({freed[0].op.name}) was freed by an earlier backward() or grad(); call that "

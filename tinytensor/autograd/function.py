@@ -134,7 +134,7 @@ class FunctionNode(Node):
     def _part(self, row: Tensor, shape: tuple[int, ...], size: int, begin: int | None) -> Tensor | None:
         return None if begin is None else row[begin : begin + size].reshape(shape)
 
-    def gradients(self, g: Tensor, needs: tuple[bool, ...], create_graph: bool) -> list[Tensor | None]:
+    def gradients(self, g: Tensor) -> list[Tensor | None]:
         """The gradients of the arguments, from the user's backward."""
         ctx, name = self.ctx, self.function.__name__
         gradients = [g]
@@ -147,8 +147,9 @@ class FunctionNode(Node):
         finally:
             ctx._result = None
         found = found if isinstance(found, tuple | list) else (found,)
-        if len(found) < len(needs) or any(more is not None for more in found[len(needs) :]):
-            raise RuntimeError(f"{name}.backward returned {len(found)} gradients for {len(needs)} arguments of forward")
+        n = len(self.edges)
+        if len(found) < n or any(more is not None for more in found[n:]):
+            raise RuntimeError(f"{name}.backward returned {len(found)} gradients for {n} arguments of forward")
         return [
             None if edge is None else self._checked(r, edge, i) for i, (r, edge) in enumerate(zip(found, self.edges))
         ]

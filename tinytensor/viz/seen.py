@@ -25,7 +25,7 @@ import numpy as np
 from tinytensor.autograd.seed import seed_of
 from tinytensor.core.op import Node
 from tinytensor.core.rule_arguments import parameter_names
-from tinytensor.core.tape import walk
+from tinytensor.core.tape import Observer, walk
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
 from tinytensor.viz.groups import group, paths_of
@@ -137,7 +137,7 @@ def _walk(
     turns = count(1)
     waiting = {result} if isinstance(result, Step) else set()
 
-    def arrived(target: Node | Tensor, g: Tensor, is_new: bool) -> None:
+    def arrived(target: Node | Tensor, g: Tensor, owned: bool) -> None:
         place = places[target]
         place.gradient = g._data.copy()
         if isinstance(place, Step):
@@ -154,7 +154,7 @@ def _walk(
         if isinstance(target, Step):
             waiting.add(target)
 
-    walk([loss], [seed], True, False, arrived, sent=sent)
+    walk([loss], [seed], True, False, Observer(arrived, sent))
     return Seen(result, list(steps.values()), [p for p in places.values() if isinstance(p, Leaf)])
 
 
