@@ -324,24 +324,24 @@ def test_flag_of_a_launch_with_tasks_is_looked_at_in_every_call(two_threads, pro
 
 def test_second_thread_in_a_noted_call_takes_the_usual_way():
     """The blocks of the launches belong to the first thread until its program has ended, or has failed."""
-    running, may_end, filled, found = threading.Event(), threading.Event(), [], []
+    running, may_end, filled, results = threading.Event(), threading.Event(), [], []
 
     def program():
         running.set()
         assert may_end.wait(60)
         raise KeyboardInterrupt
 
-    def again(args):
+    def replay(args):
         filled.append(args)
         return args
 
-    call = LaunchPlan._on_threads(again, program)
+    call = LaunchPlan._on_threads(replay, program)
 
     def first():
         try:
             call(("first",))
         except KeyboardInterrupt:
-            found.append("interrupted")
+            results.append("interrupted")
 
     thread = threading.Thread(target=first)
     thread.start()
@@ -349,7 +349,7 @@ def test_second_thread_in_a_noted_call_takes_the_usual_way():
     assert call(("second",)) is OTHER and filled == [("first",)]
     may_end.set()
     thread.join()
-    assert found == ["interrupted"]
+    assert results == ["interrupted"]
     with pytest.raises(KeyboardInterrupt):
         call(("third",))
     assert filled == [("first",), ("third",)]

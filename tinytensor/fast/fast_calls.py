@@ -34,9 +34,9 @@ def quick_formula(op: Op) -> Callable:
     def at_first(args: tuple, dtype: np.dtype, into: Tensor | None):
         """Run the operation by `Op.run`, and keep the build that it found."""
         y, result = op.run(args, into), bool_ if op.dtype == "bool" else dtype
-        found = op.kernel.entries.get((dtype,) * len(args) + (result,))
-        if found is not None and dtype.kind in op.fast_kinds:
-            entry, layout = found
+        build = op.kernel.entries.get((dtype,) * len(args) + (result,))
+        if build is not None and dtype.kind in op.fast_kinds:
+            entry, layout = build
             builds[dtype] = layout.call, entry, layout.sizes_at, result
         return y
 
