@@ -10,10 +10,10 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from tinytensor.core.hooks import RemovableHandle
 from tinytensor.core.op import Node
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.core.tensor_base import RemovableHandle
 
 
 class _Callbacks(threading.local):

@@ -13,8 +13,8 @@ APPEARANCES: dict[str, Callable] = {}  # by public name: "Tensor.tanh", "tanh", 
 class Docstring(str):
     """The docstring of a public function; it is completed when it is first read.
 
-    `inspect.getdoc`, which help() and notebooks call, begins with `expandtabs`, so the docstring is completed there.
-    Shapes, rule and definition are then read from the source; at every import that would take longer than the import.
+    `inspect.getdoc`, which help() and notebooks call, begins with `expandtabs`, so the docstring is completed there:
+    shapes, rule and definition are read from the source.
     """
 
     __slots__ = ("function",)

@@ -51,10 +51,7 @@ def check_inputs(op) -> None:
 
 
 def check_names(op, rule: Callable) -> None:
-    """Raise an error for a misspelt name where the operation is declared, not at the first backward().
-
-    There the error would come from the middle of a walk, far from the faulty form.
-    """
+    """Raise an error for a misspelt name where the operation is declared, not at the first backward()."""
     known = {*RESERVED, *op.params, *op.saved, *(f"{name}_shape" for name in op.params)}
     for name in parameter_names(rule):
         if name not in known:

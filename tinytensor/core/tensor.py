@@ -5,7 +5,7 @@ tensor was computed from tensors whose gradient is wanted. Neither is fixed: sev
 (views, and the results of detach()), and a change in place moves a tensor to another place on the tape.
 
 This file holds a tensor's state and its relation to the tape, but no operations: the files in `ops/` declare those,
-`x + y` or `x.sum()`, and attach them here. The ways to get its values out are in `tensor_base.py`.
+`x + y` or `x.sum()`, and attach them here. The ways to get its values out are in `tensor_values.py`.
 """
 
 import itertools
@@ -16,7 +16,7 @@ import numpy as np
 from tinytensor.core.dispatch import move, state
 from tinytensor.core.dtype_objects import NAMED, DType
 from tinytensor.core.meta import Meta
-from tinytensor.core.tensor_base import BorrowedGrad, TensorBase, deepcopy_array
+from tinytensor.core.tensor_base import BorrowedGrad, TensorBase
 
 _new_object = object.__new__
 
@@ -79,8 +79,7 @@ class Tensor(TensorBase):
 
     # ------------------------------------------------------------------------------------------------------ properties
 
-    # Properties, not copies of the array's attributes: a change in place may put another array behind the tensor
-    # (`x.data = y`), and copies would then describe the old one.
+    # Properties, since a change in place may put another array behind the tensor (`x.data = y`).
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -183,16 +182,6 @@ class Tensor(TensorBase):
             raise RuntimeError("requires_grad_(False): this tensor was computed from others; use detach()")
         self._requires_grad = requires_grad
         return self
-
-    def __deepcopy__(self, memo):
-        if self.node is not None:
-            raise RuntimeError("deepcopy: only tensors made by the user can be copied; .detach() this one first")
-        result = self.__class__.__new__(self.__class__)  # no __init__: a subclass's may have other arguments
-        Tensor.of(self._data if self.is_meta else deepcopy_array(self, memo), self.requires_grad, result)
-        result._version = memo.setdefault(id(self._version), result._version)
-        if self._grad is not None:
-            result._grad = Tensor.of(self.held_grad()._data.copy())
-        return result
 
 
 def notice(tensor: Tensor) -> None:

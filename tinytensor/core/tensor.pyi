@@ -11,24 +11,25 @@ from tinytensor.ops.generator import Generator
 from tinytensor.ops.compositions import Histogram
 from tinytensor.ops.functions import MinMax
 from tinytensor.ops.matrices import QR
-from tinytensor.core.tensor_base import RemovableHandle
+from tinytensor.core.hooks import RemovableHandle
 from tinytensor.ops.matrices import SignLogabsdet
 from tinytensor.ops.matrices import USV
 from tinytensor.ops.reduce import ValuesIndices
+from tinytensor.core.tensor_values import TensorValues
 import itertools
 from collections.abc import Callable, Sequence
 import numpy as np
 from tinytensor.core.dispatch import move, state
 from tinytensor.core.dtype_objects import NAMED, DType
 from tinytensor.core.meta import Meta
-from tinytensor.core.tensor_base import BorrowedGrad, TensorBase, deepcopy_array
+from tinytensor.core.tensor_base import BorrowedGrad, TensorBase
 _new_object: Any
 
 class Version:
     count: Any
     tracked: Any
 
-class Tensor(TensorBase):
+class Tensor(TensorBase, TensorValues):
     node: Any
     @property
     def T(self) -> Tensor: ...
@@ -508,9 +509,6 @@ class Tensor(TensorBase):
         ...
 
     def requires_grad_(self, requires_grad: builtins.bool=True) -> 'Tensor':
-        ...
-
-    def __deepcopy__(self, memo: Any) -> Any:
         ...
 
 def notice(tensor: Tensor) -> None:

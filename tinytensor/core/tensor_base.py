@@ -1,34 +1,10 @@
-"""TensorBase: a tensor's sizes, and its values as Python numbers, text, NumPy arrays, and through DLPack.
+"""TensorBase: what a tensor says of itself: its sizes, its device, whether its gradient is wanted."""
 
-Tensor inherits all of this. It plays no part in gradients.
-"""
-
-from collections.abc import Callable
-from numbers import Number
 from typing import Any
 
 import numpy as np
 
-from tinytensor.core import late_bound
 from tinytensor.core.devices import CPU, META, device
-from tinytensor.core.dispatch import state
-
-# The functions that NumPy calls for `scalar * tensor`, and the tensor's methods for them.
-_REFLECTED = {"add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "divide": "__rtruediv__"}
-_REFLECTED |= {"floor_divide": "__rfloordiv__", "remainder": "__rmod__", "power": "__rpow__"}
-
-
-class RemovableHandle:
-    """Removes a hook: `handle.remove()`, as PyTorch has it, or `handle()`; a second time nothing happens."""
-
-    def __init__(self, hooks: list, hook: Callable):
-        self.hooks, self.hook = hooks, [hook]
-
-    def remove(self) -> None:
-        while self.hook:
-            self.hooks.remove(self.hook.pop())
-
-    __call__ = remove
 
 
 class BorrowedGrad:
@@ -55,25 +31,9 @@ def with_own_dtype(array: np.ndarray) -> np.ndarray:
 
 
 class TensorBase:
-    """The part of a Tensor that returns its sizes and values."""
+    """The part of a Tensor that needs neither its values nor the tape."""
 
     __slots__ = ()
-    __array_priority__ = 1000  # array * tensor calls the tensor's method, not NumPy's
-
-    def _values(self, what: str) -> np.ndarray:
-        """The array, for code that leaves the tape; RuntimeError if there is none, or if a recording is open."""
-        if self._data.__class__ is not np.ndarray and self.is_meta:
-            raise RuntimeError(f"{what}: a meta tensor has a shape {self.shape}, but no values")
-        if state.on_read is not None:
-            state.on_read(what, self)
-        if state.recording is not None:
-            state.recording.refuse(
-                f"{what} inside a compiled step: a replay runs kernels only and would not see the value again; "
-                "return the tensor from the step and look at it outside"
-            )
-        return self._data
-
-    # --------------------------------------------------------------------------------------------------- sizes
 
     @property
     def device(self) -> device:
@@ -147,161 +107,3 @@ class TensorBase:
 
     def __delitem__(self, key):
         raise TypeError("del: elements of a tensor can't be deleted; x[mask] or cat([...]) is a tensor without them")
-
-    # ------------------------------------------------------------------------------------------ Python's numbers
-
-    def item(self) -> float:
-        """The value of a one-element tensor as a Python number."""
-        values = self._values("item()")
-        if values.size != 1:
-            raise RuntimeError(f"item(): expected one element, but this tensor has shape {self.shape}")
-        return values.item()
-
-    def tolist(self) -> Any:
-        """The values as nested Python lists."""
-        return self._values("tolist()").tolist()
-
-    def __bool__(self) -> bool:
-        values = self._values("bool()")
-        if values.size != 1:
-            raise RuntimeError(
-                f"bool(): the truth of a tensor of shape {self.shape} is ambiguous; use .any() or .all()"
-            )
-        return bool(values.item())
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __index__(self) -> int:
-        if self.dtype.kind not in "iub":
-            raise TypeError(f"only integer tensors can be an index, this one is {self.dtype}")
-        return int(self.item())
-
-    def __contains__(self, value) -> bool:
-        if isinstance(value, TensorBase):
-            value = value.item()
-        elif not isinstance(value, Number | np.generic) and self.dtype.kind != "O":
-            raise TypeError(f"in: expected a number or a tensor of one element, got {value!r}")
-        return bool((self._values("in") == value).any())
-
-    # -------------------------------------------------------------------------------------------------- arrays
-
-    def numpy(self) -> np.ndarray:
-        """The values as a NumPy array, sharing memory."""
-        if self.requires_grad:
-            raise RuntimeError(
-                "numpy(): this tensor requires grad, and NumPy would lose the tape: use .detach().numpy()"
-            )
-        return self._values("numpy()")
-
-    def __array__(self, dtype=None, copy=None) -> np.ndarray:
-        if self.requires_grad:
-            raise RuntimeError(
-                "a NumPy function was called on a tensor that requires grad; call the tensor's own (tensor.exp(), "
-                "tinytensor.exp(tensor)), or .detach() it first"
-            )
-        return np.array(self._values("a NumPy function"), dtype=dtype, copy=copy)
-
-    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        if method == "__call__" and isinstance(inputs[0], np.generic) and ufunc.__name__ in _REFLECTED and not kwargs:
-            return getattr(self, _REFLECTED[ufunc.__name__])(inputs[0].item())  # np.sqrt(2.0) * x is a number times x
-        if _is_tracked(inputs) or _is_tracked(kwargs):
-            return late_bound.numpy_ufunc(ufunc, method, inputs, kwargs)
-        return getattr(ufunc, method)(*_as_arrays(inputs, ufunc.__name__), **_as_arrays(kwargs, ufunc.__name__))
-
-    def __array_function__(self, function, types, args, kwargs):
-        if _is_tracked(args) or _is_tracked(kwargs):
-            return late_bound.numpy_function(function, args, kwargs)
-        return function(*_as_arrays(args, function.__name__), **_as_arrays(kwargs, function.__name__))
-
-    @classmethod
-    def __torch_function__(cls, function, types, args=(), kwargs=None):
-        """PyTorch's functions, called with tensors of ours, are our functions of the same names."""
-        return late_bound.pytorch_call(function, args, kwargs)
-
-    def __dlpack__(self, **kwargs):
-        return self.numpy().__dlpack__(**kwargs)
-
-    def __dlpack_device__(self):
-        return (1, 0)  # the CPU
-
-    def __getstate__(self) -> tuple:
-        """What pickle writes, and what copy.copy() takes: the values, without the place on the tape.
-
-        A computed tensor comes back as a leaf that requires grad, as PyTorch's does. Hooks are left out, and so is the
-        relation of a view to its base: in a pickle, as in one of NumPy's, each tensor has memory of its own.
-        """
-        written, slots = object.__getstate__(self)
-        slots = {name: value for name, value in slots.items() if name != "_tracked"}
-        return written, slots | dict.fromkeys(("node", "_base", "_hooks")) | {"_requires_grad": self.requires_grad}
-
-    def __setstate__(self, state: tuple) -> None:
-        """Restore a pickled tensor: the attributes that the program has added, and the slots."""
-        written, slots = state
-        self.__dict__.update(written or {})
-        for name, value in slots.items():
-            setattr(self, name, value)
-        for holder in (self, self._grad):  # a gradient that is a tensor has its own __setstate__
-            if (holder is self and not self.is_meta) or holder.__class__ is BorrowedGrad:
-                holder._data = with_own_dtype(holder._data)
-
-    # ---------------------------------------------------------------------------------------------------- text
-
-    def __format__(self, spec: str) -> str:
-        if self.ndim == 0 and not self.is_meta:
-            return format(self.item(), spec)
-        if spec:
-            raise TypeError(f"format: {spec!r} is for one number, and this tensor has shape {self.shape}")
-        return str(self)
-
-    def __repr__(self) -> str:
-        return late_bound.text(self)
-
-    def _repr_html_(self) -> str | None:
-        """The value of a notebook's cell as HTML: a table, or a picture of many numbers."""
-        return late_bound.html(self)
-
-
-def deepcopy_array(tensor: Any, memo: dict) -> np.ndarray:
-    """The copy of a tensor's array in a deepcopy, in which tensors that share memory have copies that do, too.
-
-    So all of the memory is copied in which the array lies, once, as PyTorch copies a storage. `memo` is deepcopy's,
-    in which an array's copy stands under the array's id.
-    """
-    array = whole = tensor._data
-    if array.base is not None or tensor._base is not None:
-        whole = array if tensor._base is None else tensor._base._data
-        while whole.base.__class__ is np.ndarray and whole.base.dtype == array.dtype:
-            whole = whole.base
-        if not (whole.flags.owndata or whole.flags.forc):  # it has gaps
-            return array.copy()
-    # The memory is packed, in some order of the dimensions, which the copy keeps.
-    memory = memo.get(id(whole))
-    if memory is None:
-        memory = memo[id(whole)] = whole.copy("K")
-    if array is whole:
-        return memory
-    start = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
-    return np.ndarray(array.shape, array.dtype, memory.ravel(order="K"), start, array.strides)
-
-
-def _is_tracked(value) -> bool:
-    """Does NumPy have no array for one of these values: a tensor with a gradient, without values, or of formulas?"""
-    if isinstance(value, TensorBase):
-        return value.requires_grad or value._data.__class__ is not np.ndarray or value._data.dtype.kind == "O"
-    values = value.values() if isinstance(value, dict) else value if isinstance(value, tuple | list) else ()
-    return any(map(_is_tracked, values))
-
-
-def _as_arrays(value, name: str):
-    """The arguments of a NumPy function with arrays for tensors; the function's results are then arrays, too."""
-    if isinstance(value, TensorBase):
-        return value._values(f"numpy.{name}")
-    if isinstance(value, tuple | list):
-        return type(value)(_as_arrays(v, name) for v in value)
-    if isinstance(value, dict):
-        return {key: _as_arrays(v, name) for key, v in value.items()}
-    return value

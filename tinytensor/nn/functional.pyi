@@ -14,12 +14,12 @@ import numpy as np
 from tinytensor.autograd.function import Function
 from tinytensor.core.dispatch import host
 from tinytensor.core.dtypes import bool_, int64
+from tinytensor.core.in_place import assign_result
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import Op
 from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import APPEARANCES, appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.core.views import assign_result
 from tinytensor.nn import losses
 from tinytensor.ops.argument_errors import public_as
 from tinytensor.ops.creation import arange, ones, tensor, zeros

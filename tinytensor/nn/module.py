@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, ParamSpec, Protocol, Self, TypeVar
 
 from tinytensor.core import late_bound
 from tinytensor.core.dispatch import state
+from tinytensor.core.hooks import RemovableHandle
 from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
-from tinytensor.core.tensor_base import RemovableHandle
 from tinytensor.nn.hooks import call_with_backward_hooks
 from tinytensor.ops.argument_errors import construction
 from tinytensor.ops.creation import empty, tensor

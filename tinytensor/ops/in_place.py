@@ -10,13 +10,14 @@ from tinytensor import kernels
 from tinytensor.core import late_bound
 from tinytensor.core.dispatch import check, contiguous, launch, state
 from tinytensor.core.dtypes import int64
+from tinytensor.core.in_place import assign_result, check_in_place
 from tinytensor.core.meta import BatchedData
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import Op, op
 from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor, notice
-from tinytensor.core.views import assign_result, check_in_place, regenerate_grad_fn
+from tinytensor.core.views import regenerate_grad_fn
 from tinytensor.native.blocks import same_place
 from tinytensor.ops.arguments import dimension, tensor_of_dtype
 from tinytensor.ops.creation import rand, randn, tensor, zeros

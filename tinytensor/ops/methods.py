@@ -13,6 +13,7 @@ from tinytensor.core import late_bound
 from tinytensor.core.op import Op
 from tinytensor.core.registry import APPEARANCES
 from tinytensor.core.tensor import Tensor
+from tinytensor.core.tensor_values import TensorValues
 from tinytensor.ops import in_place
 from tinytensor.ops.argument_errors import named, public_as
 from tinytensor.ops.creation import as_tensor
@@ -96,7 +97,7 @@ def _is_comparable(x: Tensor, other) -> bool:
     return known or hasattr(other, "__torch_function__")
 
 
-WALKS = ("tinytensor.autograd.backward", "tinytensor.core.post_accumulate_hooks", "tinytensor.core.views")
+WALKS = ("tinytensor.autograd.backward", "tinytensor.core.post_accumulate_hooks", "tinytensor.core.hooks")
 
 
 def _handed_out(place: str, function: Callable, what: Callable | property) -> Callable | property:
@@ -116,8 +117,19 @@ METHODS = {
     for place, function in APPEARANCES.items()
     if (name := place.removeprefix("Tensor.")) != place
 }
-for _name, _function in METHODS.items():
-    setattr(Tensor, _name, _function)
+
+
+class _Empty:
+    """What every class has: a docstring, a module ..."""
+
+
+VALUES = {
+    name: named(f"Tensor.{name}", member) if isinstance(member, FunctionType) else member
+    for name, member in vars(TensorValues).items()
+    if name not in vars(_Empty)
+}
+for _name, _member in (VALUES | METHODS).items():
+    setattr(Tensor, _name, _member)
 
 FUNCTIONS = {
     place: _handed_out(place, function, function) for place, function in APPEARANCES.items() if "." not in place

@@ -403,7 +403,7 @@ class Draws:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        before, state.on_random = state.draws, self
+        before, state.on_random = state.on_random, self
         try:
             yield
         finally:
