@@ -222,7 +222,7 @@ def _on_tape(function: type[Function], ctx: Context, args: tuple, results: tuple
             row = Tensor.of(row._data)
             row._version = results[0]._version
             seen = [a for a in args if isinstance(a, Tensor) and np.may_share_memory(a._data, row._data)]
-            if seen:  # a view of an argument: a change of the argument must be noticed (in_place.py)
+            if seen:  # a view of an argument: a change of the argument must be noticed (views.py)
                 row._base, row._tracked = seen[0] if seen[0]._base is None else seen[0]._base, row._version.tracked
         elif row.node is None and row.requires_grad:
             raise RuntimeError(f"{function.__name__}: a leaf that requires grad was changed in place; change a clone()")
