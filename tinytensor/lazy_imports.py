@@ -11,7 +11,7 @@ import sys
 from contextlib import nullcontext
 from importlib import import_module
 
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 
 
 def lift(kernel):
@@ -60,15 +60,15 @@ def convert_foreign_tensors(args, kwargs):
     return import_module("tinytensor.torch_names.pytorch_functions").again(args, kwargs)
 
 
-provided.lift, provided.carry_over = lift, carry_over
-provided.html, provided.documentation = html, documentation
-provided.pytorch_call, provided.again, provided.pytorch_follows_us = (
+late_bound.lift, late_bound.carry_over = lift, carry_over
+late_bound.html, late_bound.documentation = html, documentation
+late_bound.pytorch_call, late_bound.convert_foreign_tensors, late_bound.pytorch_follows_us = (
     pytorch_call,
     convert_foreign_tensors,
     pytorch_follows_us,
 )
-provided.with_our_parameters = with_our_parameters
-provided.numpy_ufunc, provided.numpy_function = numpy_ufunc, numpy_function
+late_bound.with_our_parameters = with_our_parameters
+late_bound.numpy_ufunc, late_bound.numpy_function = numpy_ufunc, numpy_function
 
 
 def _support_einops() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 from tinytensor.core.dtypes import bool_, get_default_dtype, int64
 
 # `sci_mode` None: numbers have exponents if they would be too long without
@@ -150,4 +150,4 @@ def _behind(body: str, suffixes: list[str]) -> str:
     return f"{body})"
 
 
-provided.text = text
+late_bound.text = text

@@ -88,7 +88,7 @@ def call_of(op: Op) -> tuple[dict, dict]:
 def values_of(op: Op, tensors: dict, settings: dict) -> list:
     """The operation's arguments in order; `xs0`, `xs1` are those of a parameter `*xs`."""
     values = []
-    for name, slot in zip(op.params, op.places, strict=True):
+    for name, slot in zip(op.params, op.arg_slices, strict=True):
         if slot.stop is None:
             values += [tensors[f"{name}{n}"] for n in range(2)]
         elif name == "condition":

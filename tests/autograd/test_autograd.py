@@ -17,7 +17,7 @@ import tinytensor as tt
 from tinytensor import nn
 from tinytensor.autograd import functional, grad
 from tinytensor.core.dispatch import contiguous, empty, launch
-from tinytensor.core.tape import walk
+from tinytensor.core.tape import Observer, walk
 from tinytensor.kernels import KERNELS
 from tinytensor.nn import functional as F
 
@@ -104,12 +104,12 @@ def test_gradients_of_two_uses_and_two_backwards_add_up():
 def test_accumulating_product_has_the_bits_of_a_sum():
     """With a listener the walk adds the shares up; without one the product does, and fewer sums are launched."""
 
-    def note(gradients, target, g, is_new):
+    def note(gradients, target, g, owned):
         gradients[target] = g
 
     tt.manual_seed(0)
     x, w = tt.randn(2, 5, 8, requires_grad=True), [tt.randn(8, 8, requires_grad=True) for _ in range(4)]
-    found, sums = [], []
+    results, sums = [], []
     for listener in (None, lambda *_: None):
         for residual in (lambda z: z, lambda z: z.transpose(0, 2).exp().transpose(0, 2), lambda z: z.sum(0)[0] * 0.1):
             z = x.sin()
@@ -117,10 +117,10 @@ def test_accumulating_product_has_the_bits_of_a_sum():
             y = y + tt.linear(y, w[3]) * tt.linear(y, y[0])[..., :1]  # y itself as the weight: two shares of one node
             gradients = {}
             with tt.profile() as seen:
-                walk([y.sum()], [tt.ones(())], False, False, partial(note, gradients), None, listener)
-            found.append([gradients[leaf].tolist() for leaf in (x, *w)])
+                walk([y.sum()], [tt.ones(())], False, False, Observer(partial(note, gradients), listener))
+            results.append([gradients[leaf].tolist() for leaf in (x, *w)])
             sums.append(seen.rows["add"].calls)
-    assert found[:3] == found[3:]
+    assert results[:3] == results[3:]
     assert all(few < many for few, many in zip(sums[:3], sums[3:]))
 
 
@@ -280,9 +280,9 @@ def test_grad_by_leaves_and_by_computed_tensors():
     x = leaf(1.0, 2.0)
     y = x * x
     z = (y * y).sum()
-    by_y, by_x, again = grad(z, [y, x, x])
+    by_y, by_x, repeated = grad(z, [y, x, x])
     assert by_y.tolist() == [2.0, 8.0]
-    assert by_x.tolist() == again.tolist() == [4.0, 32.0]
+    assert by_x.tolist() == repeated.tolist() == [4.0, 32.0]
     assert x.grad is None
     (itself,) = grad(x, x, tt.tensor([1.0, 2.0]))
     assert itself.tolist() == [1.0, 2.0]
@@ -355,9 +355,9 @@ def test_grad_attribute():
 
 def test_walk_reports_each_gradient():
     a, b = leaf(2.0), tt.tensor(3.0, requires_grad=True)
-    y, told = a * b, []
-    walk([y], [tt.ones(1)], False, False, lambda *_: None, sent=lambda *share: told.append(share))
-    assert [(node, i, r.tolist(), g.tolist()) for node, i, r, g in told] == [
+    y, shares = a * b, []
+    walk([y], [tt.ones(1)], False, False, Observer(lambda *_: None, lambda *share: shares.append(share)))
+    assert [(node, i, r.tolist(), g.tolist()) for node, i, r, g in shares] == [
         (y.node, 0, [3.0], [3.0]),
         (y.node, 1, [2.0], 2.0),
     ]
@@ -874,7 +874,7 @@ def test_backward_frees_the_graph_at_once(built, without_collector):
     z = F.layer_norm(h, (2,))
     loss = (z.exp() * F.softmax(h, 0)).sum()
     product = loss.node.edges[0]
-    dead = [weakref.ref(thing) for thing in (h.node, z.node, h._data, *product.kept.values())]
+    dead = [weakref.ref(obj) for obj in (h.node, z.node, h._data, *product.kept.values())]
     del h, z, product
     assert all(ref() is not None for ref in dead)
     loss.backward()
@@ -915,7 +915,7 @@ def test_dropped_graph_is_freed_at_once(built, without_collector):
     y = (x * 2).softmax(0)
     y[0] = x[1] * 2
     loss = y.sum()
-    dead = [weakref.ref(thing) for thing in (y.node, y._data, loss.node)]
+    dead = [weakref.ref(obj) for obj in (y.node, y._data, loss.node)]
     del y, loss
     assert all(ref() is None for ref in dead)
 
@@ -1331,7 +1331,7 @@ def test_operation_takes_positional_and_keyword_arguments():
     class scaled:
         r"y = c s x"
 
-        kinds = "f"
+        letters = "f"
 
         def kernel(x, s, c=2.0):
             return c * s * x
@@ -1434,13 +1434,13 @@ def test_changed_input_of_a_variadic_operation_raises():
     assert y.node is more.node is None
     for changed in (0, 1, None):
         x, z = leaf(1.0, 2.0), leaf(3.0, 4.0)
-        given = [x * 1, z * 1]
-        y, _ = product(*given)
+        inputs = [x * 1, z * 1]
+        y, _ = product(*inputs)
         if changed is None:
             y.sum().backward()
             assert (x.grad.tolist(), z.grad.tolist()) == ([3.0, 4.0], [1.0, 2.0])
         else:
-            given[changed].mul_(2)
+            inputs[changed].mul_(2)
             with pytest.raises(RuntimeError, match="the input xs of product was changed in place"):
                 y.sum().backward()
 
@@ -1489,11 +1489,11 @@ def test_rule_may_return_none_for_an_input():
         def backward(g):
             return g, None
 
-    a, b, told = leaf(1.0), leaf(2.0), []
-    b.register_post_accumulate_grad_hook(told.append)
+    a, b, calls = leaf(1.0), leaf(2.0), []
+    b.register_post_accumulate_grad_hook(calls.append)
     (first(a, b) * 3).backward()
     assert a.grad.tolist() == [3.0]
-    assert b.grad is None and not told
+    assert b.grad is None and not calls
 
 
 def test_gradients_of_leaves_have_their_own_memory():

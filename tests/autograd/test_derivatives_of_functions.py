@@ -133,8 +133,8 @@ def test_jacobian_is_that_of_finite_differences(jacobian):
     assert not same(jacobian(lambda x: 1.001 * wave(x))(X), slopes(wave, X), 1e-8)  # the comparison can fail
     (by_w, by_x), aux = jacobian(lambda w, x: (w * wave(x), x), argnums=(0, 1), has_aux=True)(number(2.0), X)
     assert same(by_w, wave(X)) and same(by_x, 2 * slopes(wave, X), 1e-8) and same(aux, X)
-    found = jacobian(lambda x: {"y": wave(x), "c": vector(1.0)})(X)
-    assert same(found["y"], slopes(wave, X), 1e-8) and same(found["c"], np.zeros((1, 3)))
+    derivatives = jacobian(lambda x: {"y": wave(x), "c": vector(1.0)})(X)
+    assert same(derivatives["y"], slopes(wave, X), 1e-8) and same(derivatives["c"], np.zeros((1, 3)))
     assert jacobian(lambda x: x[:0])(X).shape == (0, 3) and jacobian(lambda x: x.sum())(X[:0]).shape == (0,)
 
 
@@ -176,10 +176,10 @@ def test_functional_call_replaces_parameters_for_the_call():
     with pytest.raises(RuntimeError, match="linear: x"):
         functional_call(model, zeros, (tt.ones(7),))
     assert same(model(X), before) and isinstance(model[0].weight, nn.Parameter)
-    given = {name: p.detach() for name, p in model.named_parameters()}
-    found = grad(lambda p: functional_call(model, p, (X,)).sum())(given)
+    parameters = {name: p.detach() for name, p in model.named_parameters()}
+    gradients = grad(lambda p: functional_call(model, p, (X,)).sum())(parameters)
     model(X).sum().backward()
-    assert all(same(found[name], p.grad) for name, p in model.named_parameters())
+    assert all(same(gradients[name], p.grad) for name, p in model.named_parameters())
 
 
 def test_functional_call_and_tied_weights():
@@ -210,8 +210,8 @@ def test_ensemble_of_modules():
     models = [nn.Linear(3, 2).double() for _ in range(4)]
     parameters, buffers = stack_module_state(models)
     assert parameters["weight"].shape == (4, 2, 3) and parameters["weight"].requires_grad and buffers == {}
-    found = vmap(lambda p: functional_call(models[0], p, (X,)))(parameters)
-    assert same(found, np.stack([np.asarray(m(X).detach()) for m in models]))
+    derivatives = vmap(lambda p: functional_call(models[0], p, (X,)))(parameters)
+    assert same(derivatives, np.stack([np.asarray(m(X).detach()) for m in models]))
 
 
 def test_compiled_grad_replays():
@@ -220,8 +220,8 @@ def test_compiled_grad_replays():
     plain = grad(lambda p, x: functional_call(model, p, (x,)).sum() ** 2)
     step = tt.compile(plain, fullgraph=True)
     for x in (X, 2 * X, 3 * X):
-        found, expected = step(p, x), plain(p, x)
-        assert all(np.array_equal(np.asarray(found[name]), np.asarray(expected[name])) for name in p)
+        derivatives, expected = step(p, x), plain(p, x)
+        assert all(np.array_equal(np.asarray(derivatives[name]), np.asarray(expected[name])) for name in p)
     assert sum(map(len, step.recordings.values())) == 1
 
 
@@ -295,9 +295,9 @@ def test_program_gives_what_pytorch_gives(name):
     torch = pytest.importorskip("torch")
     values = [0.3, -1.2, 2.0]
     expected = leaves_of(PROGRAMS[name](torch.func, torch, torch.tensor(values, dtype=torch.float64)))
-    found = leaves_of(PROGRAMS[name](tt.func, tt, tt.tensor(values, dtype=tt.float64)))
-    assert len(found) == len(expected)
-    for f, e in zip(found, expected, strict=True):
+    derivatives = leaves_of(PROGRAMS[name](tt.func, tt, tt.tensor(values, dtype=tt.float64)))
+    assert len(derivatives) == len(expected)
+    for f, e in zip(derivatives, expected, strict=True):
         assert f == e if isinstance(e, tuple) else f.shape == e.shape and np.allclose(f, e, rtol=1e-10, atol=1e-12)
 
 

@@ -10,7 +10,7 @@ import tinytensor as tt
 from tinytensor import nn
 from tinytensor.autograd import Function, Variable, functional, grad
 from tinytensor.autograd.function import once_differentiable
-from tinytensor.core import awaited
+from tinytensor.core import post_accumulate_hooks
 from tinytensor.core.tensor import Version
 
 
@@ -267,15 +267,15 @@ def test_backward_of_several_and_to_some():
 
 
 def test_grad_skips_nodes_that_reach_no_input():
-    x, other, told = leaf(1.0), leaf(2.0), []
+    x, other, calls = leaf(1.0), leaf(2.0), []
     h = x.exp().exp()
-    h.register_hook(told.append)
+    h.register_hook(calls.append)
     assert grad(h * other, other)[0].item() == pytest.approx(np.exp(np.e))
-    assert not told
+    assert not calls
     h.backward()
     (h * other).backward(inputs=other)  # what was freed is no hindrance, nor is it that an input was
-    found, none = grad(h * other, [h, leaf(1.0)], allow_unused=True)
-    assert found.item() == 2.0 and none is None
+    gradients, none = grad(h * other, [h, leaf(1.0)], allow_unused=True)
+    assert gradients.item() == 2.0 and none is None
 
 
 WRITES = {
@@ -457,7 +457,7 @@ class Sums(nn.Module):
 
 def test_full_backward_hooks():
     seen, module, x, y = [], Sums(), leaf(2.0), leaf(3.0)
-    handle = module.register_full_backward_hook(lambda m, given, arrived: seen.append((m, given, arrived)))
+    handle = module.register_full_backward_hook(lambda m, grad_input, arrived: seen.append((m, grad_input, arrived)))
     product, total = module(x, y, 2, times=2)
     (product * 5 + total).sum().backward()
     ((m, (gx, gy, none), (gp, gs)),) = seen
@@ -466,8 +466,8 @@ def test_full_backward_hooks():
     assert (x.grad.item(), y.grad.item()) == (61.0, 41.0)
     handle.remove()
 
-    def halves(module, given, arrived):
-        return tuple(g if g is None else g / 2 for g in given)
+    def halves(module, grad_input, arrived):
+        return tuple(g if g is None else g / 2 for g in grad_input)
 
     module.register_full_backward_hook(halves)
     module.register_full_backward_hook(halves)
@@ -475,13 +475,15 @@ def test_full_backward_hooks():
     module(x, y, 2)[0].backward()
     assert x.grad.item() == 1.5  # 6, halved by each of two
     linear, x = nn.Linear(2, 1), tt.ones(1, 2)
-    linear.register_full_backward_hook(lambda m, given, arrived: seen.append((given, arrived[0].item())))
+    linear.register_full_backward_hook(lambda m, grad_input, arrived: seen.append((grad_input, arrived[0].item())))
     linear(x).sum().backward()
     assert seen[-1] == ((None,), 1.0) and linear.weight.grad.tolist() == [[1.0, 1.0]]
     with tt.no_grad():
         assert not linear(x).requires_grad
     linear = nn.Linear(2, 1)
-    linear.register_full_backward_hook(lambda m, given, arrived: given[0] * 3)  # a tensor stands for a tuple of one
+    linear.register_full_backward_hook(
+        lambda m, grad_input, arrived: grad_input[0] * 3
+    )  # a tensor stands for a tuple of one
     x = tt.ones(2, 2, requires_grad=True)
     linear(x).sum().backward()
     np.testing.assert_array_equal(x.grad.numpy(), 3 * np.repeat(linear.weight.detach().numpy(), 2, 0))
@@ -498,9 +500,9 @@ def test_a_full_backward_hook_in_a_second_derivative():
         with tt.no_grad():
             linear.weight.copy_(tt.tensor([[1.0, 2.0], [3.0, 4.0]]))
 
-        def hook(module, given, arrived, seen=seen, factor=factor):
-            seen.append((given[0].tolist(), arrived[0].tolist()))
-            return (given[0] * factor,)
+        def hook(module, grad_input, arrived, seen=seen, factor=factor):
+            seen.append((grad_input[0].tolist(), arrived[0].tolist()))
+            return (grad_input[0] * factor,)
 
         linear.register_full_backward_hook(hook)
         x = tt.tensor([[1.0, 2.0]], dtype=tt.float64, requires_grad=True)
@@ -530,8 +532,8 @@ def test_derivatives_lead_to_their_inputs():
         ("vhp", lambda: functional.vhp(cubes, x, v, create_graph=True)[1], [6.0, 18.0]),
         ("hvp", lambda: functional.hvp(cubes, (x,), (v,), create_graph=True)[1][0], [6.0, 18.0]),
     ):
-        (found,) = grad(result().sum(), x)
-        assert found.tolist() == expected, what
+        (gradients,) = grad(result().sum(), x)
+        assert gradients.tolist() == expected, what
     constant = tt.tensor([1.0, 2.0], dtype=tt.float64)
     assert functional.vjp(lambda x: x**3, constant, v, create_graph=True)[1].requires_grad
     assert not constant.requires_grad
@@ -564,18 +566,18 @@ def test_derivatives_of_independent_outputs():
 
 
 def test_post_accumulate_hook_runs_once_the_gradient_is_complete(monkeypatch):
-    monkeypatch.setattr(awaited, "_ever", [])  # as in a program that has had no such hook
+    monkeypatch.setattr(post_accumulate_hooks, "_ever", [])  # as in a program that has had no such hook
     first, middle, last = (tt.ones(2, requires_grad=True) for _ in range(3))
-    unused, told = tt.ones(2, requires_grad=True), []
+    unused, calls = tt.ones(2, requires_grad=True), []
     y = (first * middle) * middle
     z = y * last + unused.detach()
-    y.register_hook(lambda g: told.append("y"))
-    (first * 1).register_hook(lambda g: told.append("never"))
+    y.register_hook(lambda g: calls.append("y"))
+    (first * 1).register_hook(lambda g: calls.append("never"))
     for name, leaf in (("first", first), ("middle", middle), ("last", last), ("unused", unused)):
-        leaf.register_post_accumulate_grad_hook(lambda p, name=name: told.append((name, p.grad.tolist())))
+        leaf.register_post_accumulate_grad_hook(lambda p, name=name: calls.append((name, p.grad.tolist())))
     z.sum().backward()
-    assert told[:2] == [("last", [1.0, 1.0]), "y"]  # the last one is complete before the first is reached
-    assert dict(told[:1] + told[2:]) == {"first": [1.0, 1.0], "middle": [2.0, 2.0], "last": [1.0, 1.0]}
+    assert calls[:2] == [("last", [1.0, 1.0]), "y"]  # the last one is complete before the first is reached
+    assert dict(calls[:1] + calls[2:]) == {"first": [1.0, 1.0], "middle": [2.0, 2.0], "last": [1.0, 1.0]}
 
 
 def test_post_accumulate_hooks_change_no_gradient():
@@ -592,31 +594,33 @@ def test_post_accumulate_hooks_change_no_gradient():
 
 
 def test_every_post_accumulate_hook_of_a_leaf_is_called():
-    x, told = tt.ones(1, requires_grad=True), []
+    x, calls = tt.ones(1, requires_grad=True), []
     x.register_hook(lambda g: g * 2)
     for name in ("first", "second"):
-        x.register_post_accumulate_grad_hook(lambda x, name=name: told.append((name, x.grad.item())))
+        x.register_post_accumulate_grad_hook(lambda x, name=name: calls.append((name, x.grad.item())))
     (x * 3).backward()
-    assert told == [("first", 6.0), ("second", 6.0)]
-    x.grad, told[:] = None, []
+    assert calls == [("first", 6.0), ("second", 6.0)]
+    x.grad, calls[:] = None, []
     y = x * 3
-    y.register_hook(lambda g: told.append("y"))
+    y.register_hook(lambda g: calls.append("y"))
     (y * x).backward()  # the sum of two shares, after the last node that leads to it
-    assert told == ["y", ("first", 12.0), ("second", 12.0)]
+    assert calls == ["y", ("first", 12.0), ("second", 12.0)]
 
 
 def test_at_end_runs_after_the_whole_walk():
-    x, y, told = tt.ones(1, requires_grad=True), tt.ones(1, requires_grad=True), []
-    x.register_post_accumulate_grad_hook(lambda x: awaited.at_end(lambda: told.append((x.grad, y.grad))))
+    x, y, calls = tt.ones(1, requires_grad=True), tt.ones(1, requires_grad=True), []
+    x.register_post_accumulate_grad_hook(
+        lambda x: post_accumulate_hooks.queue_callback(lambda: calls.append((x.grad, y.grad)))
+    )
     first = y * 1
     failing = first.register_hook(lambda g: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         (first + x).backward()
-    assert not told  # a walk that fails has no end
+    assert not calls  # a walk that fails has no end
     failing.remove()
     x.grad = None
     (y * 1 + x).backward()
-    assert [(a.item(), b.item()) for a, b in told] == [(1.0, 1.0)]
+    assert [(a.item(), b.item()) for a, b in calls] == [(1.0, 1.0)]
 
 
 def test_post_accumulate_hook_needs_a_leaf():
@@ -627,7 +631,7 @@ def test_post_accumulate_hook_needs_a_leaf():
 
 
 def test_new_post_accumulate_hook_records_anew():
-    w, told = tt.ones(3, requires_grad=True), []
+    w, calls = tt.ones(3, requires_grad=True), []
 
     @tt.compile
     def step(x):
@@ -636,9 +640,9 @@ def test_new_post_accumulate_hook_records_anew():
 
     for _ in range(3):
         step(tt.ones(3))
-    handle = w.register_post_accumulate_grad_hook(lambda p: told.append(1))
+    handle = w.register_post_accumulate_grad_hook(lambda p: calls.append(1))
     step(tt.ones(3))
-    assert told == [1]
+    assert calls == [1]
     handle.remove()
     step(tt.ones(3))
-    assert told == [1]
+    assert calls == [1]

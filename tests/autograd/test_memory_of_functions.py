@@ -112,5 +112,5 @@ def test_hook_result_replaces_the_gradient(leaf, create_graph):
     assert x.grad.tolist() == [20, 40]
     if create_graph:
         first, x.grad = x.grad, None
-        again = 10 if leaf else 1  # the leaf's hook sees the second derivative, too
-        assert tt.autograd.grad(first.sum(), x)[0].tolist() == [20 * again, 20 * again]
+        factor = 10 if leaf else 1  # the leaf's hook sees the second derivative, too
+        assert tt.autograd.grad(first.sum(), x)[0].tolist() == [20 * factor, 20 * factor]

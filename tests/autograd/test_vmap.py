@@ -11,7 +11,7 @@ from tests.tools.sampling_rate import some
 from tinytensor import nn
 from tinytensor.autograd import Function
 from tinytensor.autograd.func import batches
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 from tinytensor.core.op import OPS
 from tinytensor.func import functional_call, grad, vmap
 from tinytensor.nn import functional as F
@@ -39,19 +39,19 @@ for _sample in SAMPLES:
         _found = CHOSEN.setdefault(_sample.paths[0], [])
         if len(_found) < 3 and Call(tt, _sample).inputs:
             _found.append(_sample)
-CHOSEN = {path: found for path, found in CHOSEN.items() if found}
+CHOSEN = {path: results for path, results in CHOSEN.items() if results}
 
 
-def compare(found: SimpleNamespace, batched: list[bool]) -> str:
+def compare(results: SimpleNamespace, batched: list[bool]) -> str:
     """How the values and gradients of vmap differ from those of a loop, if the inputs marked here differ by example."""
-    xs = [tt.stack(column) if b else column[0].clone() for column, b in zip(zip(*found.inputs), batched, strict=True)]
+    xs = [tt.stack(column) if b else column[0].clone() for column, b in zip(zip(*results.inputs), batched, strict=True)]
     xs = [x.requires_grad_() for x in xs]
-    ys = vmap(lambda *xs: tuple(found.call(*xs)), tuple([0 if b else None for b in batched]))(*xs)
+    ys = vmap(lambda *xs: tuple(results.call(*xs)), tuple([0 if b else None for b in batched]))(*xs)
     weights = [np.random.RandomState(i).random_sample(y.shape) for i, y in enumerate(ys)]
     rows, expected = [], [np.zeros(x.shape) for x in xs]
     for k in range(len(FACTORS)):
-        leaves = [found.inputs[k if b else 0][i].clone().requires_grad_() for i, b in enumerate(batched)]
-        rows.append(found.call(*leaves))
+        leaves = [results.inputs[k if b else 0][i].clone().requires_grad_() for i, b in enumerate(batched)]
+        rows.append(results.call(*leaves))
         outputs = [y for y in rows[-1] if y.requires_grad]
         starts = [tt.tensor(w[k], dtype=y.dtype) for w, y in zip(weights, rows[-1], strict=True) if y.requires_grad]
         if outputs:
@@ -61,34 +61,34 @@ def compare(found: SimpleNamespace, batched: list[bool]) -> str:
     for i, y in enumerate(ys):
         if str(y.dtype) != str(rows[0][i].dtype):
             return f"dtype {y.dtype}, expected {rows[0][i].dtype}"
-        told = difference(to_array(y), np.stack([to_array(row[i]) for row in rows]), 1e-12)
-        if told or y.requires_grad is not rows[0][i].requires_grad:
-            return told or f"requires_grad {y.requires_grad}"
+        problem = difference(to_array(y), np.stack([to_array(row[i]) for row in rows]), 1e-12)
+        if problem or y.requires_grad is not rows[0][i].requires_grad:
+            return problem or f"requires_grad {y.requires_grad}"
     outputs = [y for y in ys if y.requires_grad]
     starts = [tt.tensor(w, dtype=y.dtype) for w, y in zip(weights, ys, strict=True) if y.requires_grad]
     if not outputs:
         return ""
     gradients = tt.autograd.grad(outputs, xs, starts, materialize_grads=True, allow_unused=True)
-    told = [difference(to_array(g), e, 1e-11) for g, e in zip(gradients, expected, strict=True)]
-    return next((f"gradient {t}" for t in told if t), "")
+    problem = [difference(to_array(g), e, 1e-11) for g, e in zip(gradients, expected, strict=True)]
+    return next((f"gradient {t}" for t in problem if t), "")
 
 
 @pytest.mark.parametrize("path", CHOSEN)
 def test_vmap_of_an_operation_is_a_loop(path):
     for sample in some(CHOSEN[path], one_in=3):
-        found = examples_of(sample)
-        if found is None:
+        results = examples_of(sample)
+        if results is None:
             continue
-        n = len(found.call.inputs)
+        n = len(results.call.inputs)
         for batched in ([True] * n, [i == 0 for i in range(n)], [i == n - 1 for i in range(n)])[: 1 if n == 1 else 3]:
             if is_in_place(path) and not batched[0]:  # a tensor that all examples share is not changed
                 continue
-            told = compare(found, batched)
-            assert not told, f"{sample.id}, {batched}: {told}"
+            problem = compare(results, batched)
+            assert not problem, f"{sample.id}, {batched}: {problem}"
 
 
 def test_most_operations_are_among_these():
-    compared = [s for found in CHOSEN.values() for s in found if examples_of(s) is not None]
+    compared = [s for results in CHOSEN.values() for s in results if examples_of(s) is not None]
     assert len(compared) > 0.9 * sum(map(len, CHOSEN.values())) > 300
 
 
@@ -105,9 +105,9 @@ def test_wrong_rule_is_noticed(name, monkeypatch):
     monkeypatch.setitem(batches.RULES, name, wrong[name])
     noticed = False
     for sample in CHOSEN[paths.get(name, "operator.matmul")]:
-        found = examples_of(sample)
+        results = examples_of(sample)
         try:
-            noticed = noticed or compare(found, [True] * len(found.call.inputs)) != ""
+            noticed = noticed or compare(results, [True] * len(results.call.inputs)) != ""
         except RuntimeError:  # shapes that do not fit
             noticed = True
     assert noticed
@@ -141,14 +141,14 @@ def no_loop(monkeypatch):
     def refuse(function, args, kwargs, name):
         raise AssertionError(f"{name} was called for each example")
 
-    monkeypatch.setattr(provided, "for_each_example", refuse)
-    ways = batches._otherwise
+    monkeypatch.setattr(late_bound, "for_each_example", refuse)
+    ways = batches._fallback
 
     def only_definitions(op, *rest):
         assert op.definition is not None, f"{op.name} was called for each example"
         return ways(op, *rest)
 
-    monkeypatch.setattr(batches, "_otherwise", only_definitions)
+    monkeypatch.setattr(batches, "_fallback", only_definitions)
 
 
 @pytest.mark.usefixtures("no_loop")
@@ -156,11 +156,11 @@ def test_gradient_for_each_sequence_without_a_loop():
     rng, model = np.random.default_rng(0), Block()
     parameters = {name: p.detach() for name, p in model.named_parameters()}
     x, target = tt.tensor(rng.normal(size=(6, 7, 8))), tt.tensor(rng.integers(0, 5, (6, 7)))
-    found = vmap(lambda p, x, t: grad(block_loss)(p, model, x, t), (None, 0, 0))(parameters, x, target)
+    results = vmap(lambda p, x, t: grad(block_loss)(p, model, x, t), (None, 0, 0))(parameters, x, target)
     for i in range(6):
         expected = grad(block_loss)(parameters, model, x[i], target[i])
         for name, g in expected.items():
-            assert not difference(to_array(found[name][i]), to_array(g), 1e-12), name
+            assert not difference(to_array(results[name][i]), to_array(g), 1e-12), name
 
 
 def test_function_runs_once():
@@ -233,8 +233,8 @@ def changed(x):
 def test_changes_in_place_are_those_of_a_loop():
     x = tt.randn(3, 4, dtype=tt.float64)
     expected = [[to_array(changed(row)), to_array(grad(lambda x: changed(x).sum())(row))] for row in x]
-    found = to_array(vmap(changed)(x)), to_array(vmap(grad(lambda x: changed(x).sum()))(x))
-    for got, column in zip(found, zip(*expected, strict=True), strict=True):
+    results = to_array(vmap(changed)(x)), to_array(vmap(grad(lambda x: changed(x).sum()))(x))
+    for got, column in zip(results, zip(*expected, strict=True), strict=True):
         assert not difference(got, np.stack(column), 1e-12)
 
 

@@ -70,7 +70,7 @@ def test_one_layer_of_document_003():
 )
 def test_a_broken_rule_fails_and_is_named(start, op, attribute, wrong, rule, monkeypatch):
     monkeypatch.setattr(OPS[op], attribute, wrong)
-    monkeypatch.setattr(OPS[op], "_reads", {})
+    monkeypatch.setattr(OPS[op], "_saved_values", {})
     result = result_of(claim(start))
     assert isinstance(result.error, Refuted)
     assert result.error.rule.partition(";")[0] == rule

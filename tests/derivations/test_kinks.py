@@ -26,7 +26,7 @@ def test_the_claims_hold(claim):
 
 def swap(monkeypatch, name, rules):
     monkeypatch.setattr(OPS[name], "rules", OPS[name].rules | rules)
-    monkeypatch.setattr(OPS[name], "_reads", {})
+    monkeypatch.setattr(OPS[name], "_saved_values", {})
 
 
 def among_equals(g, y, x, dims):

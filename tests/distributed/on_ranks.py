@@ -193,7 +193,7 @@ def data_parallel():
             else:
                 refused(RuntimeError, "found no gradient of 1.", lambda: two[0](x).sum().backward())
             for p in two.parameters():
-                p._awaited_by.clear()
+                p._post_accumulate_grad_hooks.clear()
             del both
     refused(ValueError, "no parameter that requires grad", lambda: DistributedDataParallel(nn.ReLU()))
     refused(ValueError, "leave out device_ids", lambda: DistributedDataParallel(nn.Linear(1, 1), device_ids=[0]))

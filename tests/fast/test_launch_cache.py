@@ -24,7 +24,7 @@ from tinytensor.core.dispatch import WATCHERS, empty, host, launch, state
 from tinytensor.core.op import OPS
 from tinytensor.core.recorder import NotRecordable
 from tinytensor.fast import launch_cache as again_module
-from tinytensor.fast.launch_cache import OTHER, Again, Notes, Rehearsal
+from tinytensor.fast.launch_cache import OTHER, DryRun, LaunchCache, LaunchPlan
 from tinytensor.native import driver
 
 pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is noted where nothing is compiled")
@@ -33,7 +33,7 @@ FACTORS = (1.0, 0.75, 0.875, 0.5)  # the first call is kept, the second one note
 
 
 def step_by_step():
-    return patch.object(Again, "run", lambda self, args, short: self.function(*args))
+    return patch.object(LaunchCache, "run", lambda self, args, short: self.function(*args))
 
 
 def bits(values) -> list:
@@ -52,8 +52,8 @@ def results(sample, factor: float) -> list:
 
 def test_cached_launches_have_the_same_bits():
     """Every third sample with a gradient, with other numbers each time; each result and gradient, bit for bit."""
-    noted, unfit, init = set(), set(), Notes.__init__
-    for known in [a for a in gc.get_objects() if type(a) is Again]:  # from tests that ran before in this process
+    noted, unfit, init = set(), set(), LaunchPlan.__init__
+    for known in [a for a in gc.get_objects() if type(a) is LaunchCache]:  # from tests that ran before in this process
         known.known.clear()
         known.latest.clear()
 
@@ -65,7 +65,7 @@ def test_cached_launches_have_the_same_bits():
             raise
         noted.add(function.__qualname__)
 
-    with patch.object(Notes, "__init__", watched):
+    with patch.object(LaunchPlan, "__init__", watched):
         for sample in [s for s in SAMPLES if not s.is_random and Call(tt, s).inputs][:: 3 if THOROUGH else 6]:
             for factor in FACTORS:
                 with step_by_step():
@@ -86,17 +86,17 @@ def test_number_computed_beside_the_launch_is_noticed():
 
     ours = types.FunctionType(forward.__code__, forward.__globals__)
     ours.__module__ = "tinytensor.planted"
-    quick, one, two = Again(ours), np.ones(3, np.float32), np.full(3, 2, np.float32)
+    quick, one, two = LaunchCache(ours), np.ones(3, np.float32), np.full(3, 2, np.float32)
     assert quick(one).tolist() == [3, 3, 3]  # the first call is not from notes, the others are
     assert quick(one).tolist() != [3, 3, 3] or quick(two).tolist() != [12, 12, 12]
-    users = Again(forward)  # is called as ever
+    users = LaunchCache(forward)  # is called as ever
     assert [users(two).tolist() for _ in range(4)] == [[12, 12, 12]] * 4
 
 
 def test_different_arrays_miss_the_cache():
     """In a dtype, a stride, the size, or in being an array at all."""
     forward = OPS["reduce_sum"].forward
-    sums, x = Again(forward), np.arange(12, dtype=np.float32).reshape(3, 4)
+    sums, x = LaunchCache(forward), np.arange(12, dtype=np.float32).reshape(3, 4)
     for _ in range(3):
         assert sums(x, (0,), False).tolist() == [12, 15, 18, 21]
     (way,) = sums.latest.values()
@@ -154,7 +154,7 @@ def test_host_calls_run_once_per_call():
         return x
 
     forward.__module__ = "tinytensor.planted"
-    quick = Again(forward)
+    quick = LaunchCache(forward)
     for n in range(1, 6):
         quick(np.ones(3, np.float32))
         assert len(calls) == n
@@ -164,7 +164,7 @@ def test_rehearsal_answers_every_question_of_the_engine():
     """A rehearsal answers each call that the engine makes to a recorder, if only by NotRecordable."""
     sources = [path.read_text() for path in Path(tt.__file__).parent.rglob("*.py")]
     asked = {name for text in sources for name in re.findall(r"(?:state\.recording|now\[.recording.\])\.(\w+)", text)}
-    assert {"launch", "refuse", "surroundings"} <= asked <= set(dir(Rehearsal()))
+    assert {"launch", "refuse", "surroundings"} <= asked <= set(dir(DryRun()))
     x = tt.ones(2)
     asks = {
         "host": lambda: host(print, 1),
@@ -174,7 +174,7 @@ def test_rehearsal_answers_every_question_of_the_engine():
         "owns": lambda: setattr(x, "data", x),
         "surroundings": lambda: tt.from_numpy(np.ones(2)),
     }
-    state.recording = Rehearsal()
+    state.recording = DryRun()
     try:
         for ask in asks.values():
             with pytest.raises(NotRecordable):
@@ -184,7 +184,7 @@ def test_rehearsal_answers_every_question_of_the_engine():
 
 
 def test_error_while_noting_launches_is_raised(monkeypatch):
-    sums, x = Again(OPS["reduce_sum"].forward), np.ones(3, np.float32)
+    sums, x = LaunchCache(OPS["reduce_sum"].forward), np.ones(3, np.float32)
     sums(x, (0,), False)
     monkeypatch.delattr(again_module, "_addresses")
     with pytest.raises(NameError, match="_addresses"):
@@ -200,7 +200,7 @@ def test_results_have_their_own_memory():
 
 def test_cache_is_bounded(monkeypatch):
     monkeypatch.setattr(again_module, "MOST", 5)
-    sums = Again(OPS["reduce_sum"].forward)
+    sums = LaunchCache(OPS["reduce_sum"].forward)
     for n in range(1, 20):
         for _ in range(3):
             assert sums(np.ones((n, 2), np.float32), (0,), False).tolist() == [n, n]
@@ -312,8 +312,8 @@ def test_flag_of_a_launch_with_tasks_is_looked_at_in_every_call(two_threads, pro
     weight, index = tt.randn(3000, 64), tt.arange(3000)
     take = OPS["take"].forward
     with pytest.raises(NotRecordable):
-        Notes(take, (weight.numpy(), index.numpy()))
-    Notes(take, (weight.numpy(), index.numpy()[:3]))  # of one task
+        LaunchPlan(take, (weight.numpy(), index.numpy()))
+    LaunchPlan(take, (weight.numpy(), index.numpy()[:3]))  # of one task
     wrong = tt.where(index < 2999, index, 3000)
     for _ in range(5):
         assert bits([tt.nn.functional.embedding(index, weight)]) == bits([weight])
@@ -324,24 +324,24 @@ def test_flag_of_a_launch_with_tasks_is_looked_at_in_every_call(two_threads, pro
 
 def test_second_thread_in_a_noted_call_takes_the_usual_way():
     """The blocks of the launches belong to the first thread until its program has ended, or has failed."""
-    running, may_end, filled, found = threading.Event(), threading.Event(), [], []
+    running, may_end, filled, results = threading.Event(), threading.Event(), [], []
 
     def program():
         running.set()
         assert may_end.wait(60)
         raise KeyboardInterrupt
 
-    def again(args):
+    def replay(args):
         filled.append(args)
         return args
 
-    call = Notes._on_threads(again, program)
+    call = LaunchPlan._on_threads(replay, program)
 
     def first():
         try:
             call(("first",))
         except KeyboardInterrupt:
-            found.append("interrupted")
+            results.append("interrupted")
 
     thread = threading.Thread(target=first)
     thread.start()
@@ -349,7 +349,7 @@ def test_second_thread_in_a_noted_call_takes_the_usual_way():
     assert call(("second",)) is OTHER and filled == [("first",)]
     may_end.set()
     thread.join()
-    assert found == ["interrupted"]
+    assert results == ["interrupted"]
     with pytest.raises(KeyboardInterrupt):
         call(("third",))
     assert filled == [("first",), ("third",)]
@@ -357,7 +357,7 @@ def test_second_thread_in_a_noted_call_takes_the_usual_way():
 
 def test_arrays_that_do_not_fit_run_no_program():
     ran = []
-    assert Notes._on_threads(lambda args: OTHER, lambda: ran.append(1))((1,)) is OTHER
+    assert LaunchPlan._on_threads(lambda args: OTHER, lambda: ran.append(1))((1,)) is OTHER
     assert ran == []
 
 

@@ -207,17 +207,20 @@ HAND_KERNELS = {  # what is wrong: (kernel, right, wrong)
 
 HAND_WALKS = {  # what is wrong: (right, wrong)
     "overwritten where gradients meet": (
-        "pending[target] = g if before is None else before + g, True",
-        "pending[target] = g, True",
+        "self.sums[target] = g if before is None else before + g, True",
+        "self.sums[target] = g, True",
     ),
     "a rule's sum is added to itself": (
-        "before, pending[target] = pending[target][0], (None, True)",
-        "before = pending[target][0]",
+        "before, self.sums[target] = self.sums[target][0], (None, True)",
+        "before = self.sums[target][0]",
     ),
     "broadcasting not summed": ("else r.sum(dims)", "else r.amax(dims)"),
     "summed along others than those that were stretched": ("[d + new for d, n", "[d for d, n"),
-    "nodes in the wrong order": ("heappush(heap, (-target.time, target))", "heappush(heap, (target.time, target))"),
-    "a gradient sent twice": ("send(edge, fitted,", "send(edge, fitted, False); send(edge, fitted,"),
+    "nodes in the wrong order": ("heappush(self.heap, (-target.time,", "heappush(self.heap, (target.time,"),
+    "a gradient sent twice": (
+        "self.accumulate(edge, fitted,",
+        "self.accumulate(edge, fitted, False); self.accumulate(edge, fitted,",
+    ),
 }
 
 

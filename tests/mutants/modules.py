@@ -80,8 +80,8 @@ PARTS = {
             "core/tensor.py",
             "core/rule_arguments.py",
             "autograd/seed.py",
-            "core/awaited.py",
-            "autograd/derivatives.py",
+            "core/post_accumulate_hooks.py",
+            "autograd/backward.py",
         ),
         (
             "autograd/test_autograd.py",

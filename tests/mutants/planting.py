@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-from tinytensor.autograd import derivatives
-from tinytensor.core import provided, tape
+from tinytensor.core import late_bound, tape
 from tinytensor.core.op import OPS, Op
-from tinytensor.fast.launch_cache import Again
+from tinytensor.fast.launch_cache import LaunchCache
 from tinytensor.native.entries import NoBuild, exact
 from tinytensor.native.kernel import KERNELS, Elementwise, Kernel, Loop
 from tinytensor.symbolic.lifting import lift, rebind
+
+BACKWARD = sys.modules["tinytensor.autograd.backward"]  # the module; autograd's attribute is the function
 
 # --- Mistakes in code
 
@@ -264,7 +265,7 @@ def planted_rule(op: Op, function: ast.FunctionDef) -> Iterator[None]:
         change = patch.object(op, "rules", op.rules | {number: new})
     else:
         change = patch.object(op, function.name, new)
-    with change, patch.object(op, "_reads", {}):
+    with change, patch.object(op, "_saved_values", {}):
         yield
 
 
@@ -297,8 +298,8 @@ def planted_kernel(name: str, source: str | ast.Module) -> Iterator[None]:
     else:
         kernel, change = scope[name], patch.object(module, name, scope[name])
     # What was done before in this process is known as machine code of the kernel that stood there.
-    by_step = patch.object(Again, "run", lambda self, args, short: self.function(*args))
-    with change, by_step, patch.object(kernel, "_build", _without_a_build), patch.object(provided, "lift", lifted):
+    by_step = patch.object(LaunchCache, "run", lambda self, args, short: self.function(*args))
+    with change, by_step, patch.object(kernel, "_build", _without_a_build), patch.object(late_bound, "lift", lifted):
         yield
 
 
@@ -319,7 +320,7 @@ def interpreted() -> Iterator[None]:
         for category in (Kernel, Loop, Elementwise):  # the door calls this
             stack.enter_context(patch.object(category, "run_now", run_now))
         # and what was done before is done step by step again, with the kernel that stands there now
-        stack.enter_context(patch.object(Again, "run", lambda self, args, short: self.function(*args)))
+        stack.enter_context(patch.object(LaunchCache, "run", lambda self, args, short: self.function(*args)))
         yield
 
 
@@ -345,7 +346,7 @@ def planted_walk(right: str, wrong: str) -> Iterator[None]:
     """backward() walks by a copy of core/tape.py in which `wrong` stands for `right`."""
     scope = {"__name__": "planted"}
     exec(compile(_replaced(inspect.getsource(tape), right, wrong), tape.__file__, "exec"), scope)
-    with patch.object(derivatives, "walk", scope["walk"]):
+    with patch.object(BACKWARD, "walk", scope["walk"]):
         yield
 
 

@@ -8,22 +8,20 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
     "the other way gives the same, but takes longer": {
         "_gradients": ["rule if create_graph else ...  ->  rule"],
         "_fitted": ["if late or r.shape != edge.shape:  ->  if True:", "r if ...  ->  r.sum(dims)"],
-        "walk": [
-            "matters and ...  ->  _is_new...",
-            "complete_after(node, awaited) if ...  ->  complete_after(node, awaited)",
-            "g._data.flags.c_contiguous or ...  ->  ...",
-        ],
+        "walk": ["leaves_done_after(node, hooked) if ...  ->  leaves_done_after(node, hooked)"],
+        "_Shares.send": ["matters and ...  ->  _is_owned..."],
+        "accumulate": ["g._data.flags.c_contiguous or ...  ->  ..."],
         "Op.__init__": ["'f' if self.dtype == 'float' else 'fi'  ->  'f'", "self.kinds or 'fi'  ->  self.kinds"],
-        "Op.reads_for": ["if needs not in self._reads:  ->  if True:"],
+        "Op.saved_values_for": ["if needs not in self._saved_values:  ->  if True:"],
         "Op.__call__": [
             "if keywords:  ->  if True:",
             "if self.kernel is not None and ...:  ->  if True:",
             "self.kernel is not None and len(args) != len(self.params)  ->  ...",
         ],
-        "edges_to_awaited": [
+        "edges_to_hooked_leaves": [
             "...if _ever else []  ->  [y.node...",
             "if edge...:  ->  if True:",
-            "edge is not None and edge._awaited_by  ->  edge is not None",
+            "edge is not None and edge._post_accumulate_grad_hooks  ->  edge is not None",
         ],
         "between": [
             "x.node.time if x.node is not None else -1  ->  -1",

@@ -52,7 +52,7 @@ def in_a_replay(run):
 
 
 def done_again(run):
-    return again.Again(run)
+    return again.LaunchCache(run)
 
 
 @pytest.fixture(params=[eager, in_a_replay, done_again])

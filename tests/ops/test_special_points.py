@@ -201,7 +201,7 @@ ELSEWHERE = {  # operations of which the sweep has no case: why
 
 def test_sweep_reaches_every_differentiable_operation(monkeypatch):
     reached = set()
-    monkeypatch.setattr(state, "told_of_nodes", lambda node, *_: reached.add(node.op.name))
+    monkeypatch.setattr(state, "on_node", lambda node, *_: reached.add(node.op.name))
     for case in CASES:
         evaluate(tt, F, case, "float64")
     differentiable = {name for name, op in OPS.items() if op.differentiable}

@@ -56,7 +56,7 @@ def test_an_op_without_a_proof_is_noticed(monkeypatch):
 )
 def test_a_wrong_rule_is_noticed(name, rule, wrong, told, monkeypatch):
     monkeypatch.setattr(OPS[name], rule, wrong)
-    monkeypatch.setattr(OPS[name], "_reads", {})
+    monkeypatch.setattr(OPS[name], "_saved_values", {})
     proof = prove_op(name, CALLS[name][0])
     assert not proof
     assert proof.verdict == "refuted"

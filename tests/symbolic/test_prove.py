@@ -221,7 +221,7 @@ def test_symbolic_constants_are_named(size):
 def test_inexact_constant_stays_a_number(monkeypatch):
     rule = lambda g, x: g * (1.1283791670955128 * (-x * x).exp())  # noqa: E731  (one unit in the last place off)
     monkeypatch.setattr(tt.OPS["erf"], "rules", {0: rule})
-    monkeypatch.setattr(tt.OPS["erf"], "_reads", {})
+    monkeypatch.setattr(tt.OPS["erf"], "_saved_values", {})
     assert prove(tt.erf, (2,)).verdict == "undecided"
 
 
@@ -502,14 +502,14 @@ def test_symbols_survive_pickle():
 
 def test_prove_leaves_the_engine_unchanged():
     def fails(x):
-        assert state.told_of_nodes is not None
+        assert state.on_node is not None
         raise RuntimeError("my own error")
 
     with pytest.raises(RuntimeError, match="my own error"):
         prove(fails, (2,))
-    assert state.told_of_nodes is None
+    assert state.on_node is None
     assert prove(tt.exp, (2,))
-    assert state.told_of_nodes is None
+    assert state.on_node is None
 
 
 # ----------------------------------------------------------------------------------------------------------- latex

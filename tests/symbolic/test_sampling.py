@@ -227,7 +227,7 @@ def test_one_wrong_entry_of_many_is_refuted(monkeypatch):
         return tt.Tensor.of(array)
 
     monkeypatch.setattr(OPS["exp"], "rules", {0: rule})
-    monkeypatch.setattr(OPS["exp"], "_reads", {})
+    monkeypatch.setattr(OPS["exp"], "_saved_values", {})
     assert prove(tt.exp, (30, 40), size="real").verdict == "refuted"
 
 

@@ -192,7 +192,7 @@ def test_explain_changes_nothing():
     calls = []
     t["c"].register_hook(calls.append)
     before = [(id(t[n].node), t[n].node.edges, dict(t[n].node.kept), list(t[n].node._hooks or ())) for n in "cdy"]
-    grad, watching = t["a"]._grad, state.told_of_nodes
+    grad, watching = t["a"]._grad, state.on_node
     text = str(explain(t["y"], t))
     assert "a.grad holds 7 already; backward() adds to that" in text
     after = [(id(t[n].node), t[n].node.edges, dict(t[n].node.kept), list(t[n].node._hooks or ())) for n in "cdy"]
@@ -200,7 +200,7 @@ def test_explain_changes_nothing():
     assert [b[3] for b in before] == [a[3] for a in after]
     assert all(b[2].keys() == a[2].keys() and all(b[2][k] is a[2][k] for k in b[2]) for b, a in zip(before, after))
     assert t["a"]._grad is grad and t["b"].grad is None and t["d"].grad is None
-    assert state.told_of_nodes is watching and len(calls) == 1
+    assert state.on_node is watching and len(calls) == 1
     e = np.exp(-4.0)
     t["y"].backward()  # and the tape is whole
     assert t["a"].grad.item() == pytest.approx(7 - 2 * e) and t["d"].grad.item() == pytest.approx(e)
@@ -226,12 +226,12 @@ def test_hooks_are_explained():
 def test_watch_ends_with_its_block():
     def fail():
         with watch():
-            assert state.told_of_nodes is not None
+            assert state.on_node is not None
             1 / 0  # noqa: B018
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert state.told_of_nodes is None
+    assert state.on_node is None
 
 
 def test_value_changed_in_place_is_shown_as_it_was():

@@ -2,9 +2,9 @@
 
 from tinytensor.autograd import function, functional
 from tinytensor.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
-from tinytensor.autograd.derivatives import backward, grad
-from tinytensor.autograd.differences import gradcheck, gradgradcheck
+from tinytensor.autograd.backward import backward, grad
 from tinytensor.autograd.function import Function, Variable
+from tinytensor.autograd.gradcheck import gradcheck, gradgradcheck
 from tinytensor.core.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 __all__ = [

@@ -26,8 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.core import provided
-from tinytensor.core.meta import Example
+from tinytensor.core import late_bound
+from tinytensor.core.meta import BatchedData
 from tinytensor.core.modes import is_grad_enabled, no_grad
 from tinytensor.core.op import Node
 from tinytensor.core.tensor import Tensor
@@ -82,15 +82,15 @@ class FunctionOp:
 
     view = backward = definition = None
     rules, saved, outputs = {}, (), 1
-    _reads = SimpleNamespace(inputs=(), shapes=(), saved=(), output=False)
+    _saved_values = SimpleNamespace(inputs=(), shapes=(), saved=(), output=False)
 
     def __init__(self, function: type["Function"], wanted: list[int], n: int):
         self.function, self.wanted, self.name = function, wanted, f"{function.__name__}Backward"
         names = list(inspect.signature(function.forward).parameters)[function.setup_context is None :]
         self.params = tuple((names + [f"argument{i}" for i in range(len(names), n)])[:n])
 
-    def reads_for(self, needs: tuple[bool, ...]) -> SimpleNamespace:
-        return self._reads
+    def saved_values_for(self, needs: tuple[bool, ...]) -> SimpleNamespace:
+        return self._saved_values
 
     def __call__(self, *args) -> Tensor:
         """The results that have gradients: the only one, or all of them in a row."""
@@ -103,7 +103,7 @@ class FunctionOp:
 class FunctionNode(Node):
     """The node of a Function on the tape. Several results are joined in it, as one row of numbers."""
 
-    __slots__ = ("array", "arrived", "ctx", "function", "places")
+    __slots__ = ("array", "arrived", "ctx", "function", "layout")
 
     def __init__(
         self,
@@ -111,12 +111,12 @@ class FunctionNode(Node):
         ctx: Context,
         args: tuple,
         y: Tensor,
-        places: list | None,
+        layout: list | None,
         wanted: list[int],
     ):
         super().__init__(FunctionOp(function, wanted, len(args)), args, y, ())
         self.function, self.ctx, self.array = function, ctx, y._data
-        self.places = places  # of each of several results: its shape, its size, and its start (None for a constant)
+        self.layout = layout  # of each of several results: its shape, its size, and its start (None for a constant)
         self.arrived: set[int] = set()  # the starts of the results whose gradients have arrived
 
     def free(self) -> None:
@@ -129,28 +129,30 @@ class FunctionNode(Node):
         """A saved result, as a new tensor that depends on the arguments. (The returned tensor refers to this node.)"""
         y = Tensor.of(self.array)
         y.node, y._requires_grad = self, True
-        return y if self.places is None else self._part(y, *self.places[i])
+        return y if self.layout is None else self._part(y, *self.layout[i])
 
     def _part(self, row: Tensor, shape: tuple[int, ...], size: int, begin: int | None) -> Tensor | None:
         return None if begin is None else row[begin : begin + size].reshape(shape)
 
-    def gradients(self, g: Tensor, needs: tuple[bool, ...], create_graph: bool) -> list[Tensor | None]:
+    def gradients(self, g: Tensor) -> list[Tensor | None]:
         """The gradients of the arguments, from the user's backward."""
         ctx, name = self.ctx, self.function.__name__
         gradients = [g]
-        if self.places is not None:
-            used = [ctx.materialize_grads or begin in self.arrived for _, _, begin in self.places]
-            gradients = [self._part(g, *place) if u else None for place, u in zip(self.places, used, strict=True)]
+        if self.layout is not None:
+            used = [ctx.materialize_grads or begin in self.arrived for _, _, begin in self.layout]
+            gradients = [self._part(g, *part) if u else None for part, u in zip(self.layout, used, strict=True)]
         ctx._result = self.result
         try:
-            found = self.function.backward(ctx, *gradients)
+            gradients = self.function.backward(ctx, *gradients)
         finally:
             ctx._result = None
-        found = found if isinstance(found, tuple | list) else (found,)
-        if len(found) < len(needs) or any(more is not None for more in found[len(needs) :]):
-            raise RuntimeError(f"{name}.backward returned {len(found)} gradients for {len(needs)} arguments of forward")
+        gradients = gradients if isinstance(gradients, tuple | list) else (gradients,)
+        n = len(self.edges)
+        if len(gradients) < n or any(more is not None for more in gradients[n:]):
+            raise RuntimeError(f"{name}.backward returned {len(gradients)} gradients for {n} arguments of forward")
         return [
-            None if edge is None else self._checked(r, edge, i) for i, (r, edge) in enumerate(zip(found, self.edges))
+            None if edge is None else self._checked(r, edge, i)
+            for i, (r, edge) in enumerate(zip(gradients, self.edges))
         ]
 
     def _checked(self, r, edge: Node | Tensor, i: int) -> Tensor | None:
@@ -188,8 +190,8 @@ class Function:
     @classmethod
     def apply(cls, *args):
         """Run forward, and record it on the tape as one operation."""
-        if any(isinstance(a, Tensor) and isinstance(a._data, Example) for a in args):  # inside vmap
-            return provided.for_each_example(cls.apply, args, {}, cls.__name__)
+        if any(isinstance(a, Tensor) and isinstance(a._data, BatchedData) for a in args):  # inside vmap
+            return late_bound.for_each_example(cls.apply, args, {}, cls.__name__)
         needs = tuple([isinstance(a, Tensor) and a._requires_grad for a in args])
         ctx = Context(needs)
         with no_grad():
@@ -199,11 +201,11 @@ class Function:
                 results = cls.forward(*args)
                 cls.setup_context(ctx, args, results)
         alone = not isinstance(results, tuple)
-        given = (results,) if alone else results
-        if ctx._dirty - {id(y) for y in given}:
+        outputs = (results,) if alone else results
+        if ctx._dirty - {id(y) for y in outputs}:
             raise RuntimeError(f"{cls.__name__}: forward must return each tensor that it has marked dirty")
-        found = tuple(_on_tape(cls, ctx, args, given)) if any(needs) and is_grad_enabled() else given
-        return found[0] if alone else found
+        returned = tuple(_on_tape(cls, ctx, args, outputs)) if any(needs) and is_grad_enabled() else outputs
+        return returned[0] if alone else returned
 
 
 def _on_tape(function: type[Function], ctx: Context, args: tuple, results: tuple) -> list:
@@ -213,40 +215,40 @@ def _on_tape(function: type[Function], ctx: Context, args: tuple, results: tuple
         for i, y in enumerate(results)
         if isinstance(y, Tensor) and id(y) not in ctx._constant and y.dtype.kind in "fO"
     ]
-    found, row = list(results), None
+    returned, row = list(results), None
     if wanted and len(results) == 1:
         row = results[0]
         if id(row) not in ctx._dirty:  # a new tensor: forward may have returned an argument, which stays as it is
             row = Tensor.of(row._data)
             row._version = results[0]._version
             seen = [a for a in args if isinstance(a, Tensor) and np.may_share_memory(a._data, row._data)]
-            if seen:  # a view of an argument: a change of the argument must be noticed (in_place.py)
+            if seen:  # a view of an argument: a change of the argument must be noticed (views.py)
                 row._base, row._tracked = seen[0] if seen[0]._base is None else seen[0]._base, row._version.tracked
         elif row.node is None and row.requires_grad:
             raise RuntimeError(f"{function.__name__}: a leaf that requires grad was changed in place; change a clone()")
         row.node, row._requires_grad = FunctionNode(function, ctx, args, row, None, wanted), True
-        found = [row]
+        returned = [row]
     elif wanted:
-        places, begin = [], 0
+        layout, begin = [], 0
         for i, y in enumerate(results):
             size = y.numel() if i in wanted else 0
-            places.append((getattr(y, "shape", ()), size, begin if size else None))
+            layout.append((getattr(y, "shape", ()), size, begin if size else None))
             begin += size
         with no_grad():
             row = cat([results[i].reshape(-1) for i in wanted])
-        row.node, row._requires_grad = FunctionNode(function, ctx, args, row, places, wanted), True
+        row.node, row._requires_grad = FunctionNode(function, ctx, args, row, layout, wanted), True
         arrived = row.node.arrived
         for i in wanted:
-            found[i] = row.node.result(i) if places[i][2] is not None else results[i]
-            if places[i][2] is not None:
-                found[i]._version = row._version
-                found[i].register_hook(lambda g, begin=places[i][2]: arrived.add(begin))
+            returned[i] = row.node.result(i) if layout[i][2] is not None else results[i]
+            if layout[i][2] is not None:
+                returned[i]._version = row._version
+                returned[i].register_hook(lambda g, begin=layout[i][2]: arrived.add(begin))
     for t in ctx._to_save:
         number = next((i for i in wanted if results[i] is t and not any(t is a for a in args)), None)
         version = None if t is None else t._version if number is None else row._version
         ctx._saved.append((t if number is None else number, version, None if version is None else version.count))
     ctx._to_save = ()
-    return found
+    return returned
 
 
 def once_differentiable(backward: Callable) -> Callable:
@@ -255,13 +257,13 @@ def once_differentiable(backward: Callable) -> Callable:
     @functools.wraps(backward)
     def wrapped(ctx: Context, *gradients):
         with no_grad():
-            found = backward(ctx, *gradients)
+            results = backward(ctx, *gradients)
         if not is_grad_enabled():
-            return found
+            return results
         sources = [g for g in (*gradients, *ctx.saved_tensors) if isinstance(g, Tensor)]
         return tuple(
             Refused.apply(r, *sources) if isinstance(r, Tensor) else r
-            for r in (found if isinstance(found, tuple) else (found,))
+            for r in (results if isinstance(results, tuple) else (results,))
         )
 
     return wrapped

@@ -6,7 +6,7 @@ does not depend on raises, instead of having zeros as its derivative.
 
 from collections.abc import Callable, Sequence
 
-from tinytensor.autograd.derivatives import grad
+from tinytensor.autograd.backward import grad
 from tinytensor.core.modes import enable_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import eye, ones_like, zeros_like
@@ -18,11 +18,11 @@ Tensors = Tensor | tuple[Tensor, ...]
 def _inputs(inputs: Tensors, create_graph: bool) -> tuple[tuple[Tensor, ...], bool]:
     """The inputs as tensors that require grad, and whether there was only one."""
     single = isinstance(inputs, Tensor)
-    given = (inputs,) if single else tuple(inputs)
+    values = (inputs,) if single else tuple(inputs)
     if not create_graph:  # cut off from their own graph, which is not walked
-        return tuple(x.detach().clone().requires_grad_() for x in given), single
+        return tuple(x.detach().clone().requires_grad_() for x in values), single
     with enable_grad():  # a view of each: its graph stays, and a constant can require grad without being changed
-        return tuple(x[...] if x.requires_grad else x.detach().requires_grad_() for x in given), single
+        return tuple(x[...] if x.requires_grad else x.detach().requires_grad_() for x in values), single
 
 
 def _value(func: Callable, xs: tuple[Tensor, ...], what: str, number: bool = False) -> Tensor:
@@ -47,17 +47,17 @@ def _gradients(
     outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     weights = [weights] if isinstance(weights, Tensor) else weights or [None] * len(outputs)
     pairs = [(y, w) for y, w in zip(outputs, weights, strict=True) if y.requires_grad]  # the others are constants
-    found: Sequence[Tensor | None] = [None] * len(inputs)
+    gradients: Sequence[Tensor | None] = [None] * len(inputs)
     if pairs:
         with enable_grad():
-            found = grad(
+            gradients = grad(
                 *([y for y, _ in pairs], inputs, [w for _, w in pairs]),
                 retain_graph=True, create_graph=create_graph, allow_unused=True,
             )  # fmt: skip
-    if strict and any(g is None for g in found):
-        missing = [i for i, g in enumerate(found) if g is None]
+    if strict and any(g is None for g in gradients):
+        missing = [i for i, g in enumerate(gradients) if g is None]
         raise RuntimeError(f"{what}: the value does not depend on the inputs number {missing}, and strict=True")
-    return tuple(zeros_like(x) if g is None else g for g, x in zip(found, inputs, strict=True))
+    return tuple(zeros_like(x) if g is None else g for g, x in zip(gradients, inputs, strict=True))
 
 
 def _handed_out(value, create_graph: bool):
@@ -83,8 +83,8 @@ def vjp(func: Callable, inputs: Tensors, v: Tensor | None = None, create_graph: 
     """(f(x), v^T J): the product that backward computes, for a function of tensors."""
     xs, single = _inputs(inputs, create_graph)
     y = _value(func, xs, "vjp")
-    found = _gradients(y, xs, v, "vjp", create_graph, strict)
-    return _handed_out((y, found[0] if single else found), create_graph)
+    gradients = _gradients(y, xs, v, "vjp", create_graph, strict)
+    return _handed_out((y, gradients[0] if single else gradients), create_graph)
 
 
 def jvp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph: bool = False, strict: bool = False):
@@ -136,8 +136,8 @@ def vhp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph:
     vs = _vectors(v, xs, "vhp")
     y = _value(func, xs, "vhp", number=True)
     first = _gradients(y, xs, None, "vhp", True, strict)
-    found = _gradients(first, xs, vs, "vhp", create_graph, strict)
-    return _handed_out((y, found[0] if single else found), create_graph)
+    gradients = _gradients(first, xs, vs, "vhp", create_graph, strict)
+    return _handed_out((y, gradients[0] if single else gradients), create_graph)
 
 
 def hvp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph: bool = False, strict: bool = False):

@@ -1,8 +1,8 @@
 """The seed: the gradient from which a walk of the tape starts."""
 
-from tinytensor.core import provided
-from tinytensor.core.meta import Example
+from tinytensor.core.meta import BatchedData
 from tinytensor.core.tensor import Tensor
+from tinytensor.core.views import regenerate_grad_fn
 from tinytensor.ops.creation import ones_like
 
 
@@ -13,8 +13,8 @@ def seed_of(y: Tensor, gradient: Tensor | None, what: str) -> Tensor:
     these derivatives, weighted by the seed. Only the caller can know the weights, and a silent 1 for each would hide
     that a mean was forgotten.
     """
-    provided.follow_base(y)
-    if isinstance(y._data, Example):
+    regenerate_grad_fn(y)
+    if isinstance(y._data, BatchedData):
         raise RuntimeError(f"{what}: inside vmap a tensor has no tape of its own; use tinytensor.func.grad")
     if not y._requires_grad:
         raise RuntimeError(

@@ -2,5 +2,5 @@
 
 Read `tensor.py`, `op.py`, `tape.py` and `dispatch.py` in this order (each computed number passes `launch`). Beside them
 are dtypes and their promotion (`promotion.py`), grad modes, and the table of names of all operations (`registry.py`).
-`provided.py` has the functions that higher rooms set, `recorder.py` the calls that a recording takes.
+`late_bound.py` has the functions that higher rooms set, `recorder.py` the calls that a recording takes.
 """

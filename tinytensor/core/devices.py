@@ -15,11 +15,11 @@ class device(str):
 
     def __new__(cls, type: "str | int | device" = "cpu", index: int | None = None):
         name = f"cuda:{type}" if isinstance(type, int) else str(type)
-        kind, _, number = name.partition(":")
-        if kind not in NAMES or (":" in name and not number.isdecimal()) or (number and index is not None):
+        type_name, _, number = name.partition(":")
+        if type_name not in NAMES or (":" in name and not number.isdecimal()) or (number and index is not None):
             raise RuntimeError(f"device: {name!r} is no device; expected 'cpu' or 'meta' (dtypes have no quotes)")
         number = number if index is None else str(index)
-        return str.__new__(cls, kind if kind in ("cpu", "meta") or not number else f"{kind}:{number}")
+        return str.__new__(cls, type_name if type_name in ("cpu", "meta") or not number else f"{type_name}:{number}")
 
     @property
     def type(self) -> str:
@@ -47,7 +47,7 @@ CPU, META = device("cpu"), device("meta")
 
 def check_device(where, what: str, *offered: str) -> device:
     """The device that `where` names, the CPU for None; RuntimeError if it is not among those offered."""
-    found = CPU if where is None else device(where)
-    if found not in (offered or ("cpu", "meta")):
-        raise RuntimeError(f"{what}: device {str(found)!r} is not available: tinytensor computes on the CPU only")
-    return found
+    chosen = CPU if where is None else device(where)
+    if chosen not in (offered or ("cpu", "meta")):
+        raise RuntimeError(f"{what}: device {str(chosen)!r} is not available: tinytensor computes on the CPU only")
+    return chosen

@@ -21,14 +21,14 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 from tinytensor.kernels.copy import copy as _copy
 from tinytensor.native.entries import OBJECT, NoBuild, exact
 from tinytensor.native.kernel import Kernel
 from tinytensor.native.uninitialized import fresh
 
 SMALL_COPY = 1 << 15  # elements of a copy that is not worth a launch
-WATCHERS = frozenset({"recording", "profile", "anomaly", "calls"})  # switches of State
+WATCHERS = frozenset({"recording", "profile", "anomaly", "on_op"})  # switches of State
 
 
 class State(threading.local):
@@ -40,8 +40,10 @@ class State(threading.local):
         self.recording = None  # the Recording that notes launches, if any
         self.anomaly = None  # anomaly mode's Search for NaN and inf (autograd/anomaly_mode.py), if any
         self.profile = None  # the Profile that times launches, if any
-        self.calls = self.reads = None  # called by each operation (op, args, y), whose y it returns; by reads of values
-        self.told_of_nodes = self.draws = None  # called by each node (node, args, y), each draw (what, generator)
+        self.on_op = None  # called by each operation (op, args, y), whose y it returns
+        self.on_read = None  # called by each read of values outside of kernels (what, tensor)
+        self.on_node = None  # called by each node (node, args, y)
+        self.on_random = None  # called by each draw of random numbers (what, generator)
 
     def __setattr__(self, name: str, value) -> None:
         """Set a switch, and update `watched`: does one of WATCHERS look at each operation or launch?"""
@@ -81,13 +83,13 @@ def launch(kernel: Kernel, *args) -> None:
         return
     except NoBuild:
         pass
-    host(provided.lift(kernel) if exact(args) else kernel.interpret, *args)
+    host(late_bound.lift(kernel) if exact(args) else kernel.interpret, *args)
 
 
 def _move_objects(x: np.ndarray, y: np.ndarray) -> None:
     np.copyto(y, x, "unsafe")
     if x.dtype.kind == "b":
-        provided.carry_over(x, y)
+        late_bound.carry_over(x, y)
 
 
 def host(function: Callable, *args, undo: Callable | None = None) -> None:

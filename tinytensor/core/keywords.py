@@ -24,8 +24,8 @@ ALIASES = {
 } | dict.fromkeys(("exponent", "mat2", "vec", "vec2", "tensor", "tensor2", "end", "min", "max"), ("b",))
 
 
-def renamed(what: str, names: Collection[str], given: Collection[str], keywords: dict) -> dict:
-    """The keywords of a call under the function's own names; `given` are the names given by position."""
+def renamed(what: str, names: Collection[str], positional: Collection[str], keywords: dict) -> dict:
+    """The keywords of a call under the function's own names; `positional` names those given by position."""
     if "out" in keywords and "out" not in names:
         if keywords["out"] is not None:
             raise TypeError(f"{what}: out= is not offered; write y.copy_({what}(...)), or take the result") from None
@@ -34,7 +34,7 @@ def renamed(what: str, names: Collection[str], given: Collection[str], keywords:
         keywords = with_reduction(what, keywords)
     result = {}
     for key, value in keywords.items():
-        free = [name for name in ALIASES.get(key, ()) if name in names and not (name in given or name in keywords)]
+        free = [name for name in ALIASES.get(key, ()) if name in names and not (name in positional or name in keywords)]
         result[free[0] if free and key not in names else key] = value
     return result
 

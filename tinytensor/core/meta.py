@@ -1,13 +1,13 @@
-"""A shape and a dtype in the place of a tensor's array: Meta for tensors without values, Example inside vmap."""
+"""A shape and a dtype in the place of a tensor's array: Meta for tensors without values, BatchedData inside vmap."""
 
 from types import SimpleNamespace
 from typing import NoReturn
 
 import numpy as np
 
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 
-INSTEAD = "use where() instead of if, or a loop over the examples instead of vmap"
+ADVICE = "use where() instead of if, or a loop over the examples instead of vmap"
 
 
 class Meta:
@@ -28,7 +28,7 @@ class Meta:
         return size
 
 
-class Example(Meta):
+class BatchedData(Meta):
     """The shape of one example, for a tensor that stands for each of a batch (autograd/func/batches.py)."""
 
     flags = SimpleNamespace(c_contiguous=True)  # a copy would change nothing that the function can see
@@ -36,7 +36,7 @@ class Example(Meta):
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise provided.NeedsValues(f"inside vmap an operation needs the values ({name}) of each example; {INSTEAD}")
+        raise late_bound.NeedsValues(f"inside vmap an operation needs the values ({name}) of each example; {ADVICE}")
 
     def __array__(self, *args, **kwargs) -> NoReturn:
-        raise provided.NeedsValues(f"inside vmap a tensor has no array of its own; {INSTEAD}")
+        raise late_bound.NeedsValues(f"inside vmap a tensor has no array of its own; {ADVICE}")

@@ -1,4 +1,4 @@
-"""Op: the one form in which every operation is declared. Node: the mark that an operation leaves on the tape.
+"""Op: the one form in which every operation is declared.
 
     @appears("softsign Tensor.softsign F.softsign")
     @op
@@ -13,100 +13,23 @@
 
 The whole declaration of an operation stands in this one place. `@op` turns the class into an object that is called with
 tensors. Forward is a formula, a view, or a function on arrays. A backward rule names the values that it reads as its
-parameters, and no other values are kept for it. The classes `Op` and `Node` say the rest.
+parameters, and no other values are kept for it. The class `Op` says the rest.
 """
 
 import inspect
 
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 from tinytensor.core.dispatch import state
-from tinytensor.core.graph import Linked
+from tinytensor.core.graph import Node
 from tinytensor.core.keywords import by_position
 from tinytensor.core.meta import Meta
 from tinytensor.core.promotion import by_formula
-from tinytensor.core.rule_arguments import Reads, check_inputs, check_names, reads
-from tinytensor.core.tensor import Tensor, Version, notice
+from tinytensor.core.registry import OPS
+from tinytensor.core.rule_arguments import SavedValues, check_inputs, check_names, values_to_save
+from tinytensor.core.tensor import Tensor, notice
+from tinytensor.core.views import regenerate_grad_fn
 from tinytensor.native.entries import by_name, is_ours
 from tinytensor.native.kernel import Kernel, elementwise
-
-# ----------------------------------------------------------------------------------------------------- the tape
-
-
-class Node(Linked):
-    """One call of an operation on the tape: the operation, the edges to its arguments, and the values its rules read.
-
-    `edges[i]` is the receiver of argument i's gradient: the node that made the argument, or the argument itself if it
-    is a leaf, or None if its gradient is not wanted. Edges point only to older nodes and leaves, so the tape has no
-    circle, and dropping the last result drops the whole tape.
-
-    `kept` has values by the names that rules use for them, and only those that a needed rule names: the input of a ReLU
-    can be forgotten at once, since its rule reads y alone. The node keeps the array of y, never the tensor: the tensor
-    holds the node, and two objects that hold each other live until the garbage collector runs.
-    """
-
-    gradients = None  # of an autograd.Function: calls the user's own backward (autograd/function.py)
-
-    __slots__ = ["__weakref__", "_hooks", "dtype", "edges", "kept", "op"]
-    __slots__ += ["retained", "shape", "time", "versions", "walked"]
-
-    def __init__(self, op: "Op", args: tuple, y: Tensor, saved: tuple):
-        self.op = op
-        self.time = next(Version.clock)  # no two nodes have the same time, so there is always one youngest node
-        self.shape, self.dtype = y._data.shape, y._data.dtype
-        self._hooks, self.walked = None, False
-        self.retained = None  # a weak reference to a tensor that keeps its gradient (retain_grad)
-        self.edges = tuple([(a.node or a) if isinstance(a, Tensor) and a._requires_grad else None for a in args])
-        # The kept values depend on the wanted gradients: for a * b with a constant b, the rule for a reads b, and the
-        # rule for b, which would read a, never runs.
-        wanted = op.reads_for(tuple([edge is not None for edge in self.edges]))
-        self.kept, self.versions = {}, []
-        for name, place in wanted.inputs:
-            value = self.kept[name] = args[place]
-            for x in value if value.__class__ is tuple else (value,):
-                if isinstance(x, Tensor):
-                    self.versions.append((name, x._version, x._version.count))
-        for name, place in wanted.shapes:
-            xs = args[place]
-            self.kept[name] = tuple([x.shape for x in xs]) if xs.__class__ is tuple else getattr(xs, "shape", None)
-        for name, place in wanted.saved:
-            self.kept[name] = saved[place]
-        if wanted.output:
-            self.kept["y"] = y._data
-            self.versions.append(("y", y._version, y._version.count))
-        if state.told_of_nodes is not None:
-            state.told_of_nodes(self, args, y._data)
-
-    def refuse_changed(self, names: tuple[str, ...]) -> None:
-        """Raise an error if a value among `names` was changed in place after the forward pass.
-
-        Values are kept without a copy, so a change in place reaches them. A gradient computed from new values would be
-        silently wrong; a change of a value that no rule reads does no harm, and is allowed.
-        """
-        for name, version, seen in self.versions:
-            if version.count != seen and name in names:
-                what = "output" if name == "y" else "result" if name in self.op.saved else "input"
-                raise RuntimeError(
-                    f"backward: the {what} {name} of {self.op.name} was changed in place after it was used, and its "
-                    "gradient needs the old values; change a clone() instead"
-                )
-
-    def free(self) -> None:
-        """Drop all kept values and the edges; a node that keeps no values stays as it is, and can be walked again.
-
-        backward() does so after each node: the memory of the last layers can then hold the gradients of the first.
-        """
-        self.walked = True
-        if self.versions or self.op.saved:
-            self.kept, self.edges, self.versions = None, (), ()
-
-    @property
-    def freed(self) -> bool:
-        """Has backward() dropped values that a second walk would read?"""
-        return self.kept is None
-
-    def __repr__(self):
-        return f"<{self.op.name} on the tape>"
-
 
 # --------------------------------------------------------------------------------------------------- operations
 
@@ -161,7 +84,7 @@ class Op:
             self.kernel = elementwise(self.kernel)
         self.dtype, self.kinds = getattr(form, "dtype", "same"), getattr(form, "kinds", "").replace("i", "iu")
         # The kinds of numbers whose arrays the kernel takes as they are (fast/fast_calls.py).
-        self.at_once = "".join([k for k in ("f" if self.dtype == "float" else "fi") if k in (self.kinds or "fi")])
+        self.fast_kinds = "".join([k for k in ("f" if self.dtype == "float" else "fi") if k in (self.kinds or "fi")])
         self.saved, self.outputs = getattr(form, "saved", ()), getattr(form, "outputs", 1)
         self.gradient: tuple[str, ...] = getattr(form, "gradient", ())
 
@@ -169,8 +92,9 @@ class Op:
         parameters = inspect.signature(self.on_arrays or self.kernel.py_func).parameters.values()
         self.params = tuple(p.name for p in parameters)
         self.defaults = tuple(p.default for p in parameters if p.default is not p.empty)
-        # The places of the arguments for each parameter; the last parameter may take any number of them, as `*xs`.
-        self.places = tuple([slice(i, None if p.kind is p.VAR_POSITIONAL else i + 1) for i, p in enumerate(parameters)])
+        # The arguments of each parameter; the last parameter may take any number of them, as `*xs`.
+        ends = [None if p.kind is p.VAR_POSITIONAL else i + 1 for i, p in enumerate(parameters)]
+        self.arg_slices = tuple([slice(i, end) for i, end in enumerate(ends)])
 
         named = {n.removeprefix("grad_"): rule for n, rule in vars(form).items() if n.startswith("grad_")}
         if not named.keys() <= set(self.params):
@@ -179,23 +103,23 @@ class Op:
         self.rules = {i: named[name] for i, name in enumerate(self.params) if name in named}
         check_inputs(self)
         self.differentiable = bool(self.rules or self.backward or self.definition)
-        self.quick = provided.shortcut(self)  # the call with an argument for each parameter
-        self._reads: dict[tuple[bool, ...], Reads] = {}
+        self.quick = late_bound.shortcut(self)  # the call with an argument for each parameter
+        self._saved_values: dict[tuple[bool, ...], SavedValues] = {}
         for function in filter(None, (*self.rules.values(), self.backward)):
             check_names(self, function)
 
     def __repr__(self):
         return f"<op {self.name}({', '.join(self.params)}): {self.equation.partition(chr(10))[0]}>"
 
-    def reads_for(self, needs: tuple[bool, ...]) -> Reads:
+    def saved_values_for(self, needs: tuple[bool, ...]) -> SavedValues:
         """The values to keep if gradients of these arguments are needed.
 
         They are worked out once for each pattern of needs (an operation sees few patterns) and looked up after that,
         since every operation that goes on the tape calls this. A definition may read all arguments.
         """
-        if needs not in self._reads:
-            self._reads[needs] = reads(self, needs)
-        return self._reads[needs]
+        if needs not in self._saved_values:
+            self._saved_values[needs] = values_to_save(self, needs)
+        return self._saved_values[needs]
 
     # --------------------------------------------------------------------------------------------------- a call
 
@@ -221,11 +145,11 @@ class Op:
                 arrays.append(a)
                 continue
             if isinstance(a._data, Meta):
-                return provided.on_shapes(self, args, into)
+                return late_bound.on_shapes(self, args, into)
             if now["watched"]:
                 notice(a)
             if grad and a._base is not None and a._tracked != a._version.tracked:
-                provided.follow_base(a)  # a is a view whose base was changed after the view was taken
+                regenerate_grad_fn(a)  # a is a view whose base was changed after the view was taken
             on_tape = on_tape or (grad and a._requires_grad)
             arrays.append(a._data)
 
@@ -236,11 +160,11 @@ class Op:
         if now["anomaly"]:
             now["anomaly"].result(self.name, [a._data for a in args if isinstance(a, Tensor)], results[0])
         y = self.finish(args, results, on_tape)
-        return now["calls"](self, args, y) if now["calls"] else y
+        return now["on_op"](self, args, y) if now["on_op"] else y
 
     def finish(self, args: tuple, results: tuple, on_tape: bool):
         """Make tensors of the results, and put the first one on the tape."""
-        y = Tensor.of(results[0]) if self.view is None else args[0]._seen_as(results[0])
+        y = Tensor.of(results[0]) if self.view is None else args[0]._make_view(results[0])
         if on_tape and y._data.dtype.kind in "fO":  # the index of a maximum, a whole number, has no gradient
             y.node = Node(self, args, y, results[1:])
             y._requires_grad = True
@@ -253,8 +177,6 @@ class Op:
 
 
 # --------------------------------------------------------------------------------------------------- declarations
-
-OPS: dict[str, Op] = {}  # all operations of the engine, by name
 
 
 def op(form: type) -> Op:

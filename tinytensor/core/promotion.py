@@ -14,7 +14,7 @@ def by_formula(op, args: tuple, into: Tensor | None) -> np.ndarray:
 
     No values are repeated in memory for this: the kernel reads a broadcast argument with stride 0.
     """
-    operands, dtype, shape = together(op, args)
+    operands, dtype, shape = promote_and_broadcast(op, args)
     result = bool_ if op.dtype == "bool" else dtype
     if into is not None and into.shape == shape and into.dtype == result:
         y = into._data
@@ -24,32 +24,32 @@ def by_formula(op, args: tuple, into: Tensor | None) -> np.ndarray:
     return y
 
 
-def together(op, args: tuple) -> tuple[list, np.dtype, tuple[int, ...]]:
+def promote_and_broadcast(op, args: tuple) -> tuple[list, np.dtype, tuple[int, ...]]:
     """The arguments of a formula as arrays and numbers, their common dtype, and the shape that they broadcast to.
 
     Nearly always the arguments are tensors of one dtype, most often of one shape, and Python numbers that fit into it.
     This case is tested first, which saves a large part of the time of a small operation.
     """
-    dtype, shape, kinds, alike = None, None, op.at_once, True
+    dtype, shape, fast_kinds, alike = None, None, op.fast_kinds, True
     for a in args:
         if not isinstance(a, Tensor):
             if a.__class__ is not int:  # a float fits into floats; other classes take the general way
-                kinds = "f" if a.__class__ is float and "f" in kinds else ""
+                fast_kinds = "f" if a.__class__ is float and "f" in fast_kinds else ""
         elif dtype is None:
             dtype, shape = a._data.dtype, a._data.shape
         else:
-            kinds = kinds if a._data.dtype is dtype else ""
+            fast_kinds = fast_kinds if a._data.dtype is dtype else ""
             alike = alike and a._data.shape == shape
-    if dtype is not None and dtype.kind in kinds and len(args) == len(op.params):
+    if dtype is not None and dtype.kind in fast_kinds and len(args) == len(op.params):
         try:
-            operands = [a._data if isinstance(a, Tensor) else typed(a, dtype) for a in args]
+            operands = [a._data if isinstance(a, Tensor) else to_scalar(a, dtype) for a in args]
             return operands, dtype, shape if alike else common_shape(op.name, operands)
         except OverflowError:  # the general way raises it again, with the operation's name
             pass
     dtype = common_dtype(op, args)
     if op.dtype == "float" and dtype.kind in "biu":
         dtype = get_default_dtype()
-    operands = [operand(op.name, a, dtype) for a in args]
+    operands = [to_operand(op.name, a, dtype) for a in args]
     return operands, dtype, common_shape(op.name, operands)
 
 
@@ -57,34 +57,34 @@ def common_dtype(op, args: tuple) -> np.dtype:
     """The common dtype of the arguments; TypeError for a value that is neither tensor nor number."""
     if len(args) != len(op.params):
         raise TypeError(f"{op.name}: expected {len(op.params)} arguments ({', '.join(op.params)}), got {len(args)}")
-    found = {a._data.dtype for a in args if isinstance(a, Tensor)}
-    if len(found) == 1:  # nearly always: tensors of one dtype, and numbers that fit into it
-        (dtype,) = found
+    dtypes = {a._data.dtype for a in args if isinstance(a, Tensor)}
+    if len(dtypes) == 1:  # nearly always: tensors of one dtype, and numbers that fit into it
+        (dtype,) = dtypes
         numbers = [category(a) for a in args if not isinstance(a, Tensor)]
         if max(numbers, default=0) <= CATEGORY[dtype.kind] and (
             not op.kinds or (dtype.kind in op.kinds and 0 not in numbers)
         ):
             return dtype
     dtype = result_type(*args)
-    if OBJECT not in found:
+    if OBJECT not in dtypes:
         for a in args:
             if not isinstance(a, Tensor | int | float | np.number | np.bool_):
                 hint = "; use tinytensor.from_numpy(array)" if isinstance(a, np.ndarray) else ""
                 raise TypeError(f"{op.name}: expected tensors or numbers, got {type(a).__name__}{hint}")
-        if not found:
+        if not dtypes:
             raise TypeError(f"{op.name}: expected at least one tensor, got {', '.join(map(repr, args))}")
     elif any(hasattr(a, "__torch_function__") and not isinstance(a, Tensor) for a in args):  # no exact scalar
         raise TypeError(f"{op.name}: expected tensors or numbers, got PyTorch's; give it as tinytensor.tensor(...)")
     for a in args if op.kinds else ():
-        kind = a.dtype.kind if isinstance(a, Tensor) else "bifO"[category(a)]
-        if kind not in op.kinds and (isinstance(a, Tensor) or kind != "i"):  # a whole number may stand for a float
+        letter = a.dtype.kind if isinstance(a, Tensor) else "bifO"[category(a)]
+        if letter not in op.kinds and (isinstance(a, Tensor) or letter != "i"):  # a whole number may stand for a float
             allowed = " or ".join(KINDS[k] for k in op.kinds if k not in "uO")
             came = a.dtype if isinstance(a, Tensor) else repr(a)
             raise RuntimeError(f"{op.name}: expected {allowed} tensors, got {came}")
     return dtype
 
 
-def beside_exact(*values: Tensor | None) -> tuple:
+def promote_floats_to_exact(*values: Tensor | None) -> tuple:
     """The same tensors; if one of them holds exact scalars, floats in the others become exact fractions."""
     if not any(x is not None and x.dtype is OBJECT for x in values):
         return values
@@ -92,7 +92,7 @@ def beside_exact(*values: Tensor | None) -> tuple:
 
 
 def only_floats(what: str, *values: Tensor | np.dtype | None) -> tuple:
-    """The values, as `beside_exact` returns them; RuntimeError for integers, bools, and floats of two dtypes.
+    """The values, floats next to exact scalars made exact; RuntimeError for integers, bools, and floats of two dtypes.
 
     A formula brings its arguments to one dtype by itself; this is for kernels that take arrays as they are, and would
     cut a result down to whole numbers.
@@ -104,7 +104,7 @@ def only_floats(what: str, *values: Tensor | np.dtype | None) -> tuple:
         if dtype.kind not in "fO":
             raise RuntimeError(f"{what}: expected a floating-point tensor, got {dtype}; use x.float() first")
     if OBJECT in dtypes and len(values) > 1:
-        return beside_exact(*values)
+        return promote_floats_to_exact(*values)
     if len(dtypes) > 1:
         raise RuntimeError(
             f"{what}: tensors of {' and '.join(d.name for d in dtypes)}: the dtypes must be equal; use .to(dtype)"
@@ -121,40 +121,36 @@ def number_array(value, dtype: np.dtype) -> np.ndarray | None:
 
     Programs use few numbers, so these arrays are remembered (not that of -0.0, whose key Python finds equal to 0.0).
     """
-    kind = value.__class__
-    found = _numbers.get((value, kind, dtype)) if kind is int or kind is float else None
-    if (
-        found is None
-        and (kind is int or (kind is float and value != 0))
-        and dtype.kind in ("fi" if kind is int else "f")
-    ):
+    cls = value.__class__
+    array = _numbers.get((value, cls, dtype)) if cls is int or cls is float else None
+    if array is None and (cls is int or (cls is float and value != 0)) and dtype.kind in ("fi" if cls is int else "f"):
         try:
-            found = np.asarray(typed(value, dtype))
+            array = np.asarray(to_scalar(value, dtype))
         except OverflowError:  # the general way raises it, with the operation's name
             return None
         if len(_numbers) >= REMEMBERED:
             _numbers.clear()
-        _numbers[value, kind, dtype] = found
-    return found
+        _numbers[value, cls, dtype] = array
+    return array
 
 
 # Numbers from here on round to infinity in float32: its largest number, 2^128 - 2^104, plus half a step.
 _INFINITE = 2.0**128 - 2.0**103
 
 
-def within(value: float, dtype: np.dtype) -> float:
+def clamp_to_inf(value: float, dtype: np.dtype) -> float:
     """A number; infinity if it is too large for float32 (NumPy would give the same, with a warning)."""
     if dtype == float32 and isinstance(value, int | float) and abs(value) >= _INFINITE:
         return math.copysign(math.inf, value)
     return value
 
 
-def typed(value: float, dtype: np.dtype) -> np.generic:
+def to_scalar(value: float, dtype: np.dtype) -> np.generic:
     """A number in the dtype of the tensors beside it."""
-    return dtype.type(within(value, dtype))
+    return dtype.type(clamp_to_inf(value, dtype))
 
 
-def operand(what: str, value, dtype: np.dtype):
+def to_operand(what: str, value, dtype: np.dtype):
     """A value as the kernel takes it: an array of `dtype`, or a number of that type."""
     if isinstance(value, Tensor):
         if value._data.dtype is dtype:
@@ -162,7 +158,7 @@ def operand(what: str, value, dtype: np.dtype):
         cast = empty(value.shape, dtype)
         move(value._data, cast)
         return cast
-    return value if dtype is OBJECT else number(what, value, dtype)
+    return value if dtype is OBJECT else cast_number(what, value, dtype)
 
 
 # For these operations the result is the same whether integers are taken modulo 2**bits before or after. PyTorch does so
@@ -170,10 +166,10 @@ def operand(what: str, value, dtype: np.dtype):
 _MODULAR = frozenset({"add", "sub", "mul", "bitwise_and", "bitwise_or", "bitwise_xor"})
 
 
-def number(what: str, value: float, dtype: np.dtype) -> np.generic:
+def cast_number(what: str, value: float, dtype: np.dtype) -> np.generic:
     """A number of that dtype; one too large is taken modulo 2**bits if the operation allows it, or OverflowError."""
     try:
-        return dtype.type(_as_byte(value) if dtype == uint8 else within(value, dtype))
+        return dtype.type(_as_byte(value) if dtype == uint8 else clamp_to_inf(value, dtype))
     except OverflowError:
         if what in _MODULAR and isinstance(value, int) and -(2**63) <= value < 2**64:  # fits into 64 bits
             return np.array((value + 2**63) % 2**64 - 2**63, np.int64).astype(dtype)[()]
@@ -191,7 +187,7 @@ def _as_byte(value: float) -> float:
 _NO_NUMBER = (complex, str, bytes, list, tuple, dict, type, type(None), np.ndarray)
 
 
-def stored(what: str, value: float, dtype: np.dtype) -> np.ndarray:
+def to_0d_array(what: str, value: float, dtype: np.dtype) -> np.ndarray:
     """A number as a 0-d array; RuntimeError if the dtype cannot hold it: nan as an integer, 10**30 in 64 bits."""
     array = np.empty((), dtype)
     if isinstance(value, _NO_NUMBER) or (not isinstance(value, int | float | np.generic) and dtype.kind != "O"):
@@ -199,7 +195,7 @@ def stored(what: str, value: float, dtype: np.dtype) -> np.ndarray:
     if isinstance(value, np.generic):
         value = value.item()  # NumPy checks Python's numbers when it converts them, but not its own
     try:
-        if value != within(value, dtype) and value == value:
+        if value != clamp_to_inf(value, dtype) and value == value:
             raise OverflowError
         array[()] = _as_byte(value) if dtype == uint8 else value
     except (OverflowError, ValueError):

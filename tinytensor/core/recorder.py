@@ -1,7 +1,7 @@
 """Recorder: the object that notes launches while `state.recording` is set.
 
 There are two. A `Recording` (recording/recording.py) notes a training step, to replay it as native programs. A
-`Rehearsal` (fast/launch_cache.py) notes the launches of one call, to repeat them on other arrays.
+`DryRun` (fast/launch_cache.py) notes the launches of one call, to repeat them on other arrays.
 """
 
 from collections.abc import Callable

@@ -1,24 +1,26 @@
 """The registry of public names: `@appears` states the names of an operation where the operation is declared."""
 
 from collections.abc import Callable
+from typing import Any
 
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 from tinytensor.native.entries import is_ours
 
+OPS: dict[str, Any] = {}  # all operations of the engine, by name
 APPEARANCES: dict[str, Callable] = {}  # by public name: "Tensor.tanh", "tanh", "F.tanh", "nn.Tanh"
 
 
 class Docstring(str):
     """The docstring of a public function; it is completed when it is first read.
 
-    `inspect.getdoc`, which help() and notebooks call, begins with `expandtabs`, so the docstring is completed there.
-    Shapes, rule and definition are then read from the source; at every import that would take longer than the import.
+    `inspect.getdoc`, which help() and notebooks call, begins with `expandtabs`, so the docstring is completed there:
+    shapes, rule and definition are read from the source.
     """
 
     __slots__ = ("function",)
 
     def expandtabs(self, tabsize: int = 8) -> str:
-        return provided.documentation(self.function, str.__str__(self)).expandtabs(tabsize)
+        return late_bound.documentation(self.function, str.__str__(self)).expandtabs(tabsize)
 
 
 def _documented(function: Callable) -> None:
@@ -27,7 +29,7 @@ def _documented(function: Callable) -> None:
         said.function, function.__doc__ = function, said
 
 
-def appears(places: str) -> Callable:
+def appears(names: str) -> Callable:
     """State the public names of an operation or a function of tensors: `@appears("relu Tensor.relu nn.ReLU")`.
 
     A name alone is a function of the package, tinytensor.relu. `Tensor.relu` is a method, `Tensor.relu_` one that
@@ -37,10 +39,10 @@ def appears(places: str) -> Callable:
     """
 
     def note(function: Callable | property) -> Callable | property:
-        for place in places.split() if is_ours(getattr(function, "fget", function)) else ():
-            if place in APPEARANCES:
-                raise ValueError(f"{place} is taken by {APPEARANCES[place]}")
-            APPEARANCES[place] = function
+        for name in names.split() if is_ours(getattr(function, "fget", function)) else ():
+            if name in APPEARANCES:
+                raise ValueError(f"{name} is taken by {APPEARANCES[name]}")
+            APPEARANCES[name] = function
         _documented(function)
         return function
 

@@ -57,8 +57,8 @@ class Switch(ContextDecorator):
 @contextmanager
 def watching(note: Callable) -> Iterator[None]:
     """Inside, call `note(node, args, y)` for every operation that goes on the tape in this thread."""
-    before, state.told_of_nodes = state.told_of_nodes, note
+    before, state.on_node = state.on_node, note
     try:
         yield
     finally:
-        state.told_of_nodes = before
+        state.on_node = before

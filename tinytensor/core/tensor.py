@@ -5,20 +5,18 @@ tensor was computed from tensors whose gradient is wanted. Neither is fixed: sev
 (views, and the results of detach()), and a change in place moves a tensor to another place on the tape.
 
 This file holds a tensor's state and its relation to the tape, but no operations: the files in `ops/` declare those,
-`x + y` or `x.sum()`, and attach them here. The ways to get its values out are in `interchange.py`.
+`x + y` or `x.sum()`, and attach them here. The ways to get its values out are in `tensor_values.py`.
 """
 
 import itertools
-import weakref
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tinytensor.core import provided
 from tinytensor.core.dispatch import move, state
 from tinytensor.core.dtype_objects import NAMED, DType
-from tinytensor.core.interchange import HookHandle, Interchange, Left, copied
 from tinytensor.core.meta import Meta
+from tinytensor.core.tensor_base import BorrowedGrad, TensorBase
 
 _new_object = object.__new__
 
@@ -36,7 +34,7 @@ class Version:
     tracked = 0  # the changes that are on the tape: a view that was taken before one of them is stale
 
 
-class Tensor(Interchange):
+class Tensor(TensorBase):
     """A NumPy array with a gradient. Names, defaults and meaning are PyTorch's.
 
     The dtype is float32 (by default), float64, uint8, int32, int64, bool, or object (exact scalars, which proofs use).
@@ -50,16 +48,16 @@ class Tensor(Interchange):
         "__weakref__",
         "_base",  # of a view: the tensor whose memory it shares
         "_data",  # the array, or a Meta
-        "_grad",  # a tensor, None, or a Left, which a replay leaves (see held_grad)
+        "_grad",  # a tensor, None, or a BorrowedGrad, which a replay leaves (see held_grad)
         "_hooks",  # of a leaf; a computed tensor's hooks are at its node
-        "_requires_grad",  # behind the property requires_grad (interchange.py), which checks assigned values
+        "_requires_grad",  # behind the property requires_grad (tensor_base.py), which checks assigned values
         "_tracked",  # of a view: the count Version.tracked when the view took its place on the tape; -1 once the view
         # itself was changed
         "_version",  # shared by all tensors on one memory
         "node",
     )
 
-    _awaited_by: Sequence[Callable] = ()  # hooks of a leaf for its complete gradient (awaited.py)
+    _post_accumulate_grad_hooks: Sequence[Callable] = ()  # of a leaf (post_accumulate_hooks.py)
 
     @staticmethod
     def of(data: np.ndarray | Meta, requires_grad: bool = False, tensor: "Tensor | None" = None) -> "Tensor":
@@ -70,7 +68,7 @@ class Tensor(Interchange):
         tensor._version = Version()
         return tensor
 
-    def _seen_as(self, data: np.ndarray) -> "Tensor":
+    def _make_view(self, data: np.ndarray) -> "Tensor":
         """A view: a tensor on an array that shares this tensor's memory, and with it the count of its changes."""
         view = _new_object(Tensor)
         view._data, view._requires_grad = data, False
@@ -81,8 +79,7 @@ class Tensor(Interchange):
 
     # ------------------------------------------------------------------------------------------------------ properties
 
-    # Properties, not copies of the array's attributes: a change in place may put another array behind the tensor
-    # (`x.data = y`), and copies would then describe the old one.
+    # Properties, since a change in place may put another array behind the tensor (`x.data = y`).
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -111,8 +108,12 @@ class Tensor(Interchange):
 
         backward() keeps the gradients of leaves only: all others would fill the memory (retain_grad() keeps one).
         """
-        provided.follow_base(self)  # a view takes its new place if its base has moved
-        return self.node is None
+        return self.node is None and not (self._is_stale_view and self._base._requires_grad)
+
+    @property
+    def _is_stale_view(self) -> bool:
+        """Was the base of this view changed on the tape since the view got its node (views.py)?"""
+        return self._base is not None and self._tracked != self._version.tracked
 
     @property
     def grad(self) -> "Tensor | None":
@@ -132,7 +133,7 @@ class Tensor(Interchange):
 
     def held_grad(self) -> "Tensor | None":
         """The gradient, as a tensor; if a replay has left it in the recording's memory, it is copied from there now."""
-        if self._grad.__class__ is Left:
+        if self._grad.__class__ is BorrowedGrad:
             self._grad = Tensor.of(self._grad._data.copy())
         return self._grad
 
@@ -181,38 +182,6 @@ class Tensor(Interchange):
             raise RuntimeError("requires_grad_(False): this tensor was computed from others; use detach()")
         self._requires_grad = requires_grad
         return self
-
-    def register_hook(self, hook: Callable) -> HookHandle:
-        """Call `hook(grad)` when this tensor's gradient is complete; a gradient that the hook returns replaces it.
-
-        A gradient is complete when all its shares have arrived, so a hook sees each gradient once. A computed tensor's
-        hooks are kept at its node, since the tensor itself may be gone by then. Returns a handle that removes the
-        hook.
-        """
-        provided.follow_base(self)  # as above
-        if not self._requires_grad:
-            raise RuntimeError("register_hook: this tensor does not require grad")
-        holder = self if self.node is None else self.node
-        holder._hooks = holder._hooks or []
-        holder._hooks.append(hook)
-        return HookHandle(holder._hooks, hook)
-
-    def retain_grad(self) -> None:
-        """Keep the gradient of this computed tensor in `.grad` too."""
-        provided.follow_base(self)  # as above
-        if self.node is not None:
-            # A weak reference: the tensor holds the node, and if the node held the tensor, neither would be freed.
-            self.node.retained = weakref.ref(self)
-
-    def __deepcopy__(self, memo):
-        if self.node is not None:
-            raise RuntimeError("deepcopy: only tensors made by the user can be copied; .detach() this one first")
-        result = self.__class__.__new__(self.__class__)  # no __init__: a subclass's may have other arguments
-        Tensor.of(self._data if self.is_meta else copied(self, memo), self.requires_grad, result)
-        result._version = memo.setdefault(id(self._version), result._version)
-        if self._grad is not None:
-            result._grad = Tensor.of(self.held_grad()._data.copy())
-        return result
 
 
 def notice(tensor: Tensor) -> None:

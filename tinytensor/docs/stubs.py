@@ -16,6 +16,7 @@ from typing import Any
 from tinytensor import nn
 from tinytensor.core.op import Op
 from tinytensor.core.registry import APPEARANCES
+from tinytensor.core.tensor_values import TensorValues
 from tinytensor.ops.constructors import TYPES
 from tinytensor.ops.methods import FUNCTIONS, METHODS
 from tinytensor.torch_names.typeinfo import UNSTORED
@@ -163,8 +164,9 @@ def tensor_stub() -> str:
             original = APPEARANCES.get(f"Tensor.{name}", function)
             reflected = function.__name__ == "<lambda>" and not isinstance(original, Op)
             lines.append(f"    def {name}{_signature(function if reflected else original, method=True)}: ...")
-    declared = "class Tensor(Interchange):"
-    return _stub(_module("core/tensor.py").replace(declared, "\n".join([declared, *lines]), 1), METHODS.values())
+    declared, whole = "class Tensor(TensorBase):", "class Tensor(TensorBase, TensorValues):"
+    body = _module("core/tensor.py").replace(declared, "\n".join([whole, *lines]), 1)
+    return _stub(f"from {TensorValues.__module__} import TensorValues\n{body}", METHODS.values())
 
 
 def package_stub() -> str:

@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import bool_
 from tinytensor.core.op import Node, Op
 from tinytensor.core.promotion import number_array
 from tinytensor.core.tensor import Tensor
-from tinytensor.fast.launch_cache import again
+from tinytensor.fast.launch_cache import with_launch_cache
 from tinytensor.native.blocks import FITS
 from tinytensor.native.uninitialized import fresh
 
@@ -34,9 +34,9 @@ def quick_formula(op: Op) -> Callable:
     def at_first(args: tuple, dtype: np.dtype, into: Tensor | None):
         """Run the operation by `Op.run`, and keep the build that it found."""
         y, result = op.run(args, into), bool_ if op.dtype == "bool" else dtype
-        found = op.kernel.entries.get((dtype,) * len(args) + (result,))
-        if found is not None and dtype.kind in op.at_once:
-            entry, layout = found
+        build = op.kernel.entries.get((dtype,) * len(args) + (result,))
+        if build is not None and dtype.kind in op.fast_kinds:
+            entry, layout = build
             builds[dtype] = layout.call, entry, layout.sizes_at, result
         return y
 
@@ -110,7 +110,7 @@ def quick_view(op: Op) -> Callable:
         a, now = x._data if isinstance(x, Tensor) else None, state.__dict__
         if a.__class__ is not _ndarray or now["watched"] or (x._base is not None and x._tracked != x._version.tracked):
             return op.run((x, *settings))
-        y = x._seen_as(look(a, *settings))
+        y = x._make_view(look(a, *settings))
         if x._requires_grad and now["grad"] and differentiable:
             y.node, y._requires_grad = Node(op, (x, *settings), y, ()), True
         return y
@@ -120,7 +120,7 @@ def quick_view(op: Op) -> Callable:
 
 def quick_forward(op: Op) -> Callable:
     """The call of a function on arrays; its launches are repeated if it was called with such arrays before."""
-    known, differentiable = again(op.forward), op.differentiable
+    known, differentiable = with_launch_cache(op.forward), op.differentiable
 
     def forward(*args, into=None):
         now = state.__dict__
@@ -149,4 +149,4 @@ def shortcut(op: Op) -> Callable:
     """The quick call of an operation, chosen by the kind of its forward function."""
     if op.kernel is None:
         return quick_view(op) if op.view else quick_forward(op)
-    return provided.plain(op) if op.defaults or len(op.params) > 2 else quick_formula(op)
+    return late_bound.plain(op) if op.defaults or len(op.params) > 2 else quick_formula(op)

@@ -3,8 +3,8 @@
 Forward and backward functions look at shapes, make views, allocate memory, and launch kernels. A program of small
 tensors spends its time in this Python code, not in kernels. But all of it follows from the shapes, strides and dtypes
 of the arrays, and from the settings: a recording could not be replayed otherwise. So when a function is called with
-such arguments a second time, it is rehearsed: it runs on stand-ins, arrays of the same layout on memory of their own. A
-`Rehearsal` takes the place of a recording, and notes the launches without making them. From then on the same call is
+such arguments a second time, it runs dry: on stand-ins, arrays of the same layout on memory of their own. A `DryRun`
+stands where a recording would, and notes the launches without making them. From then on the same call is
 new memory for the results and one native call, which compares the arrays with the stand-ins, and makes the launches.
 
 This is done for small calls only, whose memory is worth keeping, and for the engine's own functions only: the tests
@@ -34,7 +34,7 @@ LARGE = 1 << 20  # bytes: a larger array is not remembered, since notes keep the
 _ndarray = np.ndarray
 
 
-class Rehearsal(Recorder):
+class DryRun(Recorder):
     """Notes the launches of a function that runs on stand-ins, without making them."""
 
     in_program = False
@@ -67,18 +67,18 @@ class Rehearsal(Recorder):
         raise NotRecordable
 
 
-class Notes:
-    """The launches of a call, found by a rehearsal; `again(args)` repeats them on the arrays of another call."""
+class LaunchPlan:
+    """The launches of a call, noted in a dry run; `replay(args)` repeats them on the arrays of another call."""
 
     def __init__(self, function: Callable, args: tuple):
-        """Rehearse the call; raises NotRecordable if notes cannot repeat it."""
+        """Run the call dry; raises NotRecordable if notes cannot repeat it."""
         # For Python, and so for the key of a call, 0.0, -0.0, 0 and False are equal.
         numbers = {i: a for i, a in enumerate(args) if isinstance(a, int | float | np.generic)}
         if any(isinstance(a, np.generic) for a in numbers.values()):  # notes compare the sign of Python floats only
             raise NotRecordable
         stand_ins = {i: _stand_in(a) for i, a in enumerate(args) if a.__class__ is _ndarray}
-        rehearsal = Rehearsal()
-        state.recording = rehearsal
+        dry_run = DryRun()
+        state.recording = dry_run
         try:
             results = function(*[stand_ins.get(i, a) for i, a in enumerate(args)])
         except Exception as error:  # the function may refuse the numbers of stand-ins
@@ -99,10 +99,10 @@ class Notes:
                 continue
             i = _owner(r, items)
             if i is None:
-                made = _owner(r, dict(enumerate(rehearsal.buffers)))
+                made = _owner(r, dict(enumerate(dry_run.buffers)))
                 if made is None:  # an empty array, or NumPy's own memory, which no launch writes
                     raise NotRecordable
-                buffer = rehearsal.buffers[made]
+                buffer = dry_run.buffers[made]
                 i, whole = len(args) + len(self.new), r.flags.c_contiguous and r.nbytes == buffer.nbytes
                 items[i] = r if whole else buffer
                 self.new.append((items[i].shape, items[i].dtype))
@@ -114,8 +114,8 @@ class Notes:
             else:
                 raise NotRecordable
 
-        places, rows, dealt = [], [], []
-        for row in rehearsal.rows:
+        addresses, rows, dealt = [], [], []
+        for row in dry_run.rows:
             if row[0] is None:
                 rows.append((0, row[1]))
                 continue
@@ -125,61 +125,61 @@ class Notes:
             for at, a in _addresses(kernel, launch.args):
                 i = _owner(a, items)
                 if i is not None:
-                    places.append((launch.block.ctypes.data + 8 * at, i, _extent(a)[0] - _extent(items[i])[0]))
-        self.rehearsal = rehearsal  # keeps the memory that repeated launches use: intermediate results and settings
+                    addresses.append((launch.block.ctypes.data + 8 * at, i, _extent(a)[0] - _extent(items[i])[0]))
+        self.dry_run = dry_run  # keeps the memory that repeated launches use: intermediate results and settings
         on_threads = any(tasks > 1 for _, _, tasks in dealt)
         if on_threads and len(dealt) < len(rows):  # the native call tells which flag was set, a program does not
             raise NotRecordable
-        self.noted = Noted(stand_ins, numbers, places, [] if on_threads else rows)
+        self.noted = Noted(stand_ins, numbers, addresses, [] if on_threads else rows)
         as_made = self.results == [(len(args) + i, None) for i in range(len(self.new))]
-        self.again = self._for_any() if not as_made else self._for_one_array() if self.one else self._for_new_arrays()
+        self.replay = self._for_any() if not as_made else self._for_one_array() if self.one else self._for_new_arrays()
         if on_threads:
-            self.again = self._on_threads(self.again, Program(dealt))
+            self.replay = self._on_threads(self.replay, Program(dealt))
         if fresh is spoiled:
-            self.again = self._on_spoiled(self.again)
+            self.replay = self._on_spoiled(self.replay)
 
     def _for_one_array(self) -> Callable:
-        """`again` for a call that returns one new array; it returns OTHER if the arguments do not match the notes."""
+        """`replay` for a call that returns one new array; it returns OTHER if the arguments do not match the notes."""
         call, at, ((shape, dtype),) = self.noted.call, self.noted.at, self.new
 
-        def again(args: tuple):
+        def replay(args: tuple):
             y = fresh(shape, dtype)
             items = (*args, y)
-            told = call(at, id(items) + ITEMS)
-            return y if told == FITS else self._otherwise(told)
+            status = call(at, id(items) + ITEMS)
+            return y if status == FITS else self._otherwise(status)
 
-        return again
+        return replay
 
     def _for_new_arrays(self) -> Callable:
-        """`again` for a call that returns several arrays, all of them new."""
+        """`replay` for a call that returns several arrays, all of them new."""
         call, at, new = self.noted.call, self.noted.at, self.new
 
-        def again(args: tuple):
+        def replay(args: tuple):
             made = tuple([fresh(shape, dtype) for shape, dtype in new])
             items = args + made
-            told = call(at, id(items) + ITEMS)
-            return made if told == FITS else self._otherwise(told)
+            status = call(at, id(items) + ITEMS)
+            return made if status == FITS else self._otherwise(status)
 
-        return again
+        return replay
 
     def _for_any(self) -> Callable:
-        """`again` for any results: new arrays, arguments, or views of either."""
+        """`replay` for any results: new arrays, arguments, or views of either."""
         call, at, new = self.noted.call, self.noted.at, self.new
 
-        def again(args: tuple):
+        def replay(args: tuple):
             items = args + tuple([fresh(shape, dtype) for shape, dtype in new])
-            told = call(at, id(items) + ITEMS)
-            if told != FITS:
-                return self._otherwise(told)
-            results = [r if r is None else items[r[0]] if r[1] is None else _seen(items[r[0]], *r[1]) for r in found]
+            status = call(at, id(items) + ITEMS)
+            if status != FITS:
+                return self._otherwise(status)
+            results = [r if r is None else items[r[0]] if r[1] is None else _seen(items[r[0]], *r[1]) for r in sources]
             return results[0] if one else tuple(results)
 
-        found, one = self.results, self.one
-        return again
+        sources, one = self.results, self.one
+        return replay
 
     @staticmethod
-    def _on_threads(again: Callable, program: Program) -> Callable:
-        """`again` for launches with several tasks: it fills the blocks, and the program runs them.
+    def _on_threads(replay: Callable, program: Program) -> Callable:
+        """`replay` for launches with several tasks: it fills the blocks, and the program runs them.
 
         The program releases the interpreter's lock, so another thread could fill the blocks anew meanwhile: hence a
         lock. A thread that finds it closed makes the call as usual, rather than wait.
@@ -191,7 +191,7 @@ class Notes:
             if not lock.acquire(blocking=False):
                 return OTHER
             try:
-                results = again(args)
+                results = replay(args)
                 if results is not OTHER:
                     program()
                 return results
@@ -200,8 +200,8 @@ class Notes:
 
         return on_threads
 
-    def _on_spoiled(self, again: Callable) -> Callable:
-        """`again` with TINYTENSOR_UNWRITTEN=nan: the memory of intermediate results is spoiled before each call.
+    def _on_spoiled(self, replay: Callable) -> Callable:
+        """`replay` with TINYTENSOR_UNWRITTEN=nan: the memory of intermediate results is spoiled before each call.
 
         The native call keeps the interpreter's lock, so threads take turns with this memory. NumPy's `fill` releases
         it, and would overwrite another thread's numbers in the middle of its call: hence a lock around both.
@@ -210,17 +210,17 @@ class Notes:
 
         def on_spoiled(args: tuple):
             with held.lock:
-                for buffer in self.rehearsal.buffers:
+                for buffer in self.dry_run.buffers:
                     spoil(buffer)
-                return again(args)
+                return replay(args)
 
         return on_spoiled
 
-    def _otherwise(self, told: int):
+    def _otherwise(self, status: int):
         """OTHER, or the error of the flag that a kernel has set."""
-        if told == OTHER:
+        if status == OTHER:
             return OTHER
-        _, flag, tell = self.rehearsal.rows[told]
+        _, flag, tell = self.dry_run.rows[status]
         return tell(flag)
 
 
@@ -256,19 +256,19 @@ def _owner(a: np.ndarray, others: dict[int, np.ndarray]) -> int | None:
 
 def _addresses(kernel: Kernel, args: tuple) -> list[tuple[int, np.ndarray]]:
     """The arrays of a launch, with the place in its block at which the address of each stands."""
-    found, at = [], 2
+    arrays, at = [], 2
     if isinstance(kernel, Elementwise):
         return list(enumerate(args, at))
     at = 0
     for a in args:
         if a.__class__ is _ndarray:
-            found.append((at, a))
+            arrays.append((at, a))
             at += 2 * a.ndim
         at += 1
-    return found
+    return arrays
 
 
-class Again:
+class LaunchCache:
     """A function on arrays and settings whose repeated calls are short."""
 
     __slots__ = ("function", "known", "latest")
@@ -314,15 +314,15 @@ class Again:
     def _way(self, args: tuple) -> Callable[[tuple], Any]:
         """The function that makes such calls from now on: notes if possible, else the function itself."""
         try:
-            return Notes(self.function, args).again
+            return LaunchPlan(self.function, args).replay
         except NotRecordable:
             return lambda args: self.function(*args)
 
 
 @functools.cache
-def again(function: Callable) -> Again:
+def with_launch_cache(function: Callable) -> LaunchCache:
     """The function, with short repeated calls."""
-    return Again(function)
+    return LaunchCache(function)
 
 
 @functools.cache
@@ -334,7 +334,7 @@ def on_tensors(rule: Callable) -> Callable:
         r = rule(*[Tensor.of(a) if a.__class__ is _ndarray else a for a in args])
         return r._data if isinstance(r, Tensor) else tuple([x._data for x in r])
 
-    quick = Again(on_arrays)
+    quick = LaunchCache(on_arrays)
 
     def call(*args):
         if state.recording is not None:  # a recording must notice the tensors themselves

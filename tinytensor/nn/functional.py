@@ -9,6 +9,7 @@ import numpy as np
 from tinytensor.autograd.function import Function
 from tinytensor.core.dispatch import host
 from tinytensor.core.dtypes import bool_, int64
+from tinytensor.core.in_place import assign_result
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import Op
 from tinytensor.core.promotion import only_floats
@@ -21,7 +22,7 @@ from tinytensor.ops.elementwise import silu as silu_op
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.fused import attention, layer_norm_op, linear, rms_norm_op, softmax
 from tinytensor.ops.generator import Generator
-from tinytensor.ops.in_place import become, in_place
+from tinytensor.ops.in_place import in_place
 from tinytensor.ops.index import check_range, scatter_rows
 from tinytensor.ops.index import embedding as rows_of
 from tinytensor.ops.order import drop
@@ -67,7 +68,7 @@ def dropout(
     else:
         only_floats("dropout", input)
         y = drop(input, 1 - p, generator)
-    return become(input, y) if inplace else y
+    return assign_result(input, y) if inplace else y
 
 
 def _drop_channels(what: str, input: Tensor, p: float, training: bool, inplace: bool, batched: bool) -> Tensor:
@@ -78,7 +79,7 @@ def _drop_channels(what: str, input: Tensor, p: float, training: bool, inplace: 
     only_floats(what, input)
     channels = input.shape[: 1 + batched]
     drawn = drop(ones(*channels, *(1,) * (input.ndim - len(channels)), dtype=input.dtype), 1 - p)
-    return become(input, input * drawn) if inplace else input * drawn
+    return assign_result(input, input * drawn) if inplace else input * drawn
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:

@@ -14,6 +14,7 @@ import numpy as np
 from tinytensor.autograd.function import Function
 from tinytensor.core.dispatch import host
 from tinytensor.core.dtypes import bool_, int64
+from tinytensor.core.in_place import assign_result
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import Op
 from tinytensor.core.promotion import only_floats
@@ -26,7 +27,7 @@ from tinytensor.ops.elementwise import silu as silu_op
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.fused import attention, layer_norm_op, rms_norm_op
 from tinytensor.ops.generator import Generator
-from tinytensor.ops.in_place import become, in_place
+from tinytensor.ops.in_place import in_place
 from tinytensor.ops.index import check_range, scatter_rows
 from tinytensor.ops.index import embedding as rows_of
 from tinytensor.ops.order import drop

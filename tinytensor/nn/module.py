@@ -5,9 +5,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, ParamSpec, Protocol, Self, TypeVar
 
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 from tinytensor.core.dispatch import state
-from tinytensor.core.interchange import HookHandle
+from tinytensor.core.hooks import RemovableHandle
 from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.hooks import call_with_backward_hooks
@@ -166,7 +166,7 @@ class Module:
             entries = self.__dict__.get(registry, {})
             if name in entries:
                 return entries[name]
-        raise provided.missing_name("nn.Module", name, self, f"{type(self).__name__} has no attribute {name!r}")
+        raise late_bound.missing_name("nn.Module", name, self, f"{type(self).__name__} has no attribute {name!r}")
 
     def __delattr__(self, name: str) -> None:
         for registry in (self._parameters, self._buffers, self._modules):
@@ -209,29 +209,29 @@ class Module:
 
     add_module = register_module
 
-    def register_forward_pre_hook(self, hook: Callable) -> HookHandle:
+    def register_forward_pre_hook(self, hook: Callable) -> RemovableHandle:
         """Call `hook(module, args)` before forward; a result other than None replaces the positional arguments.
 
         Returns a handle that removes the hook.
         """
         self._pre_hooks.append(hook)
-        return HookHandle(self._pre_hooks, hook)
+        return RemovableHandle(self._pre_hooks, hook)
 
-    def register_forward_hook(self, hook: Callable) -> HookHandle:
+    def register_forward_hook(self, hook: Callable) -> RemovableHandle:
         """Call `hook(module, args, output)` after forward; a result other than None replaces the output.
 
         Returns a handle that removes the hook.
         """
         self._hooks.append(hook)
-        return HookHandle(self._hooks, hook)
+        return RemovableHandle(self._hooks, hook)
 
-    def register_full_backward_hook(self, hook: Callable) -> HookHandle:
+    def register_full_backward_hook(self, hook: Callable) -> RemovableHandle:
         """Call `hook(module, grad_input, grad_output)` when the gradients of the inputs are known.
 
         Both are tuples; a result other than None replaces grad_input. Returns a handle that removes the hook.
         """
         self._backward_hooks.append(hook)
-        return HookHandle(self._backward_hooks, hook)
+        return RemovableHandle(self._backward_hooks, hook)
 
     # --- Calling
 

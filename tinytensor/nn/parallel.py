@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.core.awaited import at_end
 from tinytensor.core.dispatch import host, move
 from tinytensor.core.modes import no_grad
+from tinytensor.core.post_accumulate_hooks import queue_callback
 from tinytensor.core.tensor import Tensor, notice
 from tinytensor.distributed.collectives import ReduceOp, all_gather_object, broadcast, combined, parted
 from tinytensor.distributed.group import Group, group
@@ -85,7 +85,7 @@ class _Reducer:
             return
         if not self.walking:
             self.walking = True
-            at_end(self._finish)
+            queue_callback(self._finish)
         bucket = self.bucket_of[p]
         grad, current = bucket.grads[p], p.held_grad()
         if current is not grad:

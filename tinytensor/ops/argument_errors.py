@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 from tinytensor.core.keywords import own_names
 from tinytensor.core.op import OPS
 from tinytensor.core.registry import APPEARANCES
@@ -54,10 +54,10 @@ def public(function: Callable, name: str = "", always: bool = False) -> Callable
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            if isinstance(error, provided.NeedsValues):  # inside vmap: for each example it has values
-                return provided.for_each_example(wrapper, args, kwargs, name)
+            if isinstance(error, late_bound.NeedsValues):  # inside vmap: for each example it has values
+                return late_bound.for_each_example(wrapper, args, kwargs, name)
             converted = own_names(function, name, args, kwargs) if isinstance(error, TypeError) else None
-            converted = converted or provided.again(args, kwargs)
+            converted = converted or late_bound.convert_foreign_tensors(args, kwargs)
             if converted is None:
                 # a base class's constructor, whose error begins with the class of the object, raised what it meant
                 others = always and str(error).partition(": ")[0] not in (name, *(type(a).__name__ for a in args[:1]))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tinytensor.core.dtypes import CATEGORY, bool_, category, result_type
-from tinytensor.core.promotion import only_floats, stored
+from tinytensor.core.promotion import only_floats, to_0d_array
 from tinytensor.core.tensor import Tensor
 
 # --- Dimensions and sizes
@@ -86,7 +86,7 @@ def sizes_of(args: tuple, what: str) -> tuple[int, ...]:
 
 def tensor_of_dtype(value: Tensor | float, dtype: np.dtype, what: str = "tensor") -> Tensor:
     """A tensor or a number as a tensor of this dtype."""
-    return value.to(dtype) if isinstance(value, Tensor) else Tensor.of(stored(what, value, dtype))
+    return value.to(dtype) if isinstance(value, Tensor) else Tensor.of(to_0d_array(what, value, dtype))
 
 
 def list_of_tensors(tensors, what: str) -> Sequence[Tensor]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from tinytensor import kernels
 from tinytensor.core.dispatch import OBJECT, contiguous, empty, launch, state
-from tinytensor.core.promotion import number_array, typed
+from tinytensor.core.promotion import number_array, to_scalar
 from tinytensor.native.kernel import Kernel
 
 
@@ -18,7 +18,7 @@ def apply_formula(kernel: Kernel, *values) -> np.ndarray:
     if len(values) == 2 and len(arrays) == 1 and (number := number_array(values[1], dtype)) is not None:
         values = arrays[0], number
     elif dtype is not OBJECT and len(arrays) < len(values):
-        values = [v if v.__class__ is np.ndarray else typed(v, dtype) for v in values]
+        values = [v if v.__class__ is np.ndarray else to_scalar(v, dtype) for v in values]
     y = empty(shapes.pop() if len(shapes) == 1 else np.broadcast(*arrays).shape, dtype)
     launch(kernel, *values, y)
     return y
@@ -26,7 +26,7 @@ def apply_formula(kernel: Kernel, *values) -> np.ndarray:
 
 def setting(value, dtype):
     """A number in the type of the kernel's arrays, so that it does not widen float32 arithmetic."""
-    return value if dtype is OBJECT else typed(value, dtype)
+    return value if dtype is OBJECT else to_scalar(value, dtype)
 
 
 def as_rows(x: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 
 from tinytensor.core.dtypes import result_type
-from tinytensor.core.promotion import beside_exact, broadcast_shape, stored
+from tinytensor.core.promotion import broadcast_shape, promote_floats_to_exact, to_0d_array
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import (
@@ -28,8 +28,8 @@ def _sum_of(what: str, x: Tensor, product: Tensor, beta: float, alpha: float) ->
     """
     dtype = product.dtype
     if dtype.kind in "iu":
-        beta, alpha = (stored(what, factor, dtype).item() for factor in (beta, alpha))
-    x, product = beside_exact(x, product)
+        beta, alpha = (to_0d_array(what, factor, dtype).item() for factor in (beta, alpha))
+    x, product = promote_floats_to_exact(x, product)
     if x.dtype != product.dtype:
         raise RuntimeError(f"{what}: {x.dtype} + {dtype}: the dtypes must be equal; use .to(dtype)")
     if broadcast_shape(what, x.shape, product.shape) != product.shape:

@@ -14,10 +14,10 @@ from tinytensor.core.dispatch import empty as buffer
 from tinytensor.core.dispatch import host, move, state
 from tinytensor.core.dtype_objects import DType
 from tinytensor.core.dtypes import DTYPES, bool_, float32, float64, get_default_dtype, int32, int64, uint8
-from tinytensor.core.interchange import with_own_dtype
 from tinytensor.core.meta import Meta
-from tinytensor.core.promotion import stored
+from tinytensor.core.promotion import to_0d_array
 from tinytensor.core.tensor import Tensor
+from tinytensor.core.tensor_base import with_own_dtype
 from tinytensor.native.memory_order import reordered
 from tinytensor.native.uninitialized import aligned
 from tinytensor.ops.arguments import nested_numbers
@@ -128,7 +128,7 @@ def _one_by_one(data: Any, dtype: np.dtype) -> np.ndarray | None:
         return None
     array = np.empty(numbers.shape, dtype)
     for index in np.ndindex(numbers.shape):
-        array[index] = stored("tensor", numbers[index], array.dtype)
+        array[index] = to_0d_array("tensor", numbers[index], array.dtype)
     return array
 
 
@@ -240,14 +240,14 @@ def full(
         dtype = bool_ if isinstance(fill_value, bool) else int64 if isinstance(fill_value, int) else None
     size = _shape((size,), "full")
     fill_value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
-    value = stored("full", fill_value, as_dtype(_or(dtype, get_default_dtype())))
+    value = to_0d_array("full", fill_value, as_dtype(_or(dtype, get_default_dtype())))
     return _new("full", size, dtype, requires_grad, device, lambda a: move(value, a))
 
 
 @functools.cache
 def _constant(value: int, dtype: np.dtype) -> np.ndarray:
     """0 or 1 as an array of a dtype, made once."""
-    return stored("full", value, dtype)
+    return to_0d_array("full", value, dtype)
 
 
 def zeros(*sizes, size=None, dtype=None, requires_grad: bool = False, device=None) -> Tensor:

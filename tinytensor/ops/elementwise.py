@@ -13,7 +13,7 @@ import numpy as np
 from tinytensor.core.dispatch import host
 from tinytensor.core.dtypes import bool_, result_type, uint8
 from tinytensor.core.op import op
-from tinytensor.core.promotion import broadcast_shape, only_floats, stored, within
+from tinytensor.core.promotion import broadcast_shape, clamp_to_inf, only_floats, to_0d_array
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.native.fastmath import erf as fast_erf
@@ -145,7 +145,7 @@ class power:
         return g * 0 if b == 0 else g * (b * power(a, b - 1))
 
     def grad_b(g, y, a, b):
-        a = tensor_of_dtype(within(a, y.dtype), y.dtype, "pow")
+        a = tensor_of_dtype(clamp_to_inf(a, y.dtype), y.dtype, "pow")
         # lim a->0 of a^b log a is 0 for b >= 0
         nothing = logical_and(eq(a, 0), ge(b, 0))
         return g * where(nothing, 0.0, y * log(where(nothing, 1.0, a)))
@@ -1135,7 +1135,7 @@ def addcmul(x: Tensor, a: Tensor, b: Tensor, *, value: float = 1) -> Tensor:
     """y = x + value a b; among whole numbers value is cut to one: 2.5 is 2."""
     dtype = result_type(x, a, b)
     refuse_only_bools("addcmul", dtype)
-    return add_scaled(x, a * b, alpha=stored("addcmul", value, dtype).item() if dtype.kind in "iu" else value)
+    return add_scaled(x, a * b, alpha=to_0d_array("addcmul", value, dtype).item() if dtype.kind in "iu" else value)
 
 
 @appears("addcdiv Tensor.addcdiv Tensor.addcdiv_")

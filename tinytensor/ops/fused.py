@@ -8,7 +8,7 @@ import numpy as np
 from tinytensor import kernels
 from tinytensor.core.dispatch import check, contiguous, empty, launch, move
 from tinytensor.core.op import op
-from tinytensor.core.promotion import beside_exact, only_floats
+from tinytensor.core.promotion import only_floats, promote_floats_to_exact
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import dimension, refuse_bools
@@ -187,7 +187,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = F
         )
     if bias is not None and bias.shape != weight.shape[:1]:
         raise RuntimeError(f"linear: bias {bias.shape} with weight {weight.shape}: expected shape {weight.shape[:1]}")
-    x, weight, bias = beside_exact(x, weight, bias)
+    x, weight, bias = promote_floats_to_exact(x, weight, bias)
     if len({v.dtype for v in (x, weight, bias) if v is not None}) > 1:
         raise RuntimeError(
             f"linear: x is {x.dtype}, weight is {weight.dtype}: the dtypes must be equal; use .to(dtype)"

@@ -62,6 +62,6 @@ def manual_seed(seed: int) -> Generator:
 def drawn_from(what: str, generator: Generator | None) -> Generator:
     """The generator that the operation `what` draws from now; recordings and proofs are notified."""
     generator = default_generator if generator is None else generator
-    if state.draws is not None:
-        state.draws(what, generator)
+    if state.on_random is not None:
+        state.on_random(what, generator)
     return generator

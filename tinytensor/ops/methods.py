@@ -9,10 +9,11 @@ from types import FunctionType
 
 import numpy as np
 
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 from tinytensor.core.op import Op
 from tinytensor.core.registry import APPEARANCES
 from tinytensor.core.tensor import Tensor
+from tinytensor.core.tensor_values import TensorValues
 from tinytensor.ops import in_place
 from tinytensor.ops.argument_errors import named, public_as
 from tinytensor.ops.creation import as_tensor
@@ -65,7 +66,7 @@ def with_pytorchs_tensors(function: Op) -> Callable:
         try:
             return function(*args, **kwargs)
         except Exception:
-            converted = provided.again(args, kwargs)
+            converted = late_bound.convert_foreign_tensors(args, kwargs)
             if converted is None:
                 raise
         return function(*converted[0], **converted[1])
@@ -86,7 +87,7 @@ def _operand(other):
     if other.__class__ is np.ndarray:
         return as_tensor(other)
     if hasattr(other, "__torch_function__") and not isinstance(other, Tensor):
-        converted = provided.again((other,), {})
+        converted = late_bound.convert_foreign_tensors((other,), {})
         return other if converted is None else converted[0][0]
     return other
 
@@ -96,7 +97,7 @@ def _is_comparable(x: Tensor, other) -> bool:
     return known or hasattr(other, "__torch_function__")
 
 
-WALKS = ("tinytensor.autograd.derivatives", "tinytensor.core.awaited")
+WALKS = ("tinytensor.autograd.backward", "tinytensor.core.post_accumulate_hooks", "tinytensor.core.hooks")
 
 
 def _public_member(path: str, function: Callable, what: Callable | property) -> Callable | property:
@@ -116,8 +117,19 @@ METHODS = {
     for appearance, function in APPEARANCES.items()
     if (name := appearance.removeprefix("Tensor.")) != appearance
 }
-for _name, _function in METHODS.items():
-    setattr(Tensor, _name, _function)
+
+
+class _Empty:
+    """What every class has: a docstring, a module ..."""
+
+
+VALUES = {
+    name: named(f"Tensor.{name}", member) if isinstance(member, FunctionType) else member
+    for name, member in vars(TensorValues).items()
+    if name not in vars(_Empty)
+}
+for _name, _member in (VALUES | METHODS).items():
+    setattr(Tensor, _name, _member)
 
 FUNCTIONS = {
     appearance: _public_member(appearance, function, function)

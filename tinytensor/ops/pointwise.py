@@ -6,7 +6,7 @@ import numpy as np
 
 from tinytensor.core.dtypes import float64, int64, result_type
 from tinytensor.core.op import op
-from tinytensor.core.promotion import only_floats, within
+from tinytensor.core.promotion import clamp_to_inf, only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.native.fastmath import exp as fast_exp
@@ -127,7 +127,7 @@ class logit_op:
 def xlogy(x: Tensor | float, y: Tensor | float) -> Tensor:
     r"""z = x \ln y, and 0 where x is 0 (NaN where y is)."""
     dtype = result_type(x, y)
-    x, y = (_float(tensor_of_dtype(within(v, dtype), dtype)) for v in (x, y))
+    x, y = (_float(tensor_of_dtype(clamp_to_inf(v, dtype), dtype)) for v in (x, y))
     return xlogy_op(x, y)
 
 
@@ -227,7 +227,7 @@ def fmod(a: Tensor, b: Tensor | float) -> Tensor:
     """y = a - b trunc(a / b): it has the sign of a (remainder has that of b)."""
     dtype = result_type(a, b)
     refuse_only_bools("fmod", dtype)
-    a, b = a.to(dtype), tensor_of_dtype(within(b, dtype), dtype)
+    a, b = a.to(dtype), tensor_of_dtype(clamp_to_inf(b, dtype), dtype)
     if dtype.kind == "i":  # the least one has no absolute value
         rest = remainder(a, b)
         return where(logical_and(rest != 0, (a < 0) != (b < 0)), rest - b, rest)

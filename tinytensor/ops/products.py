@@ -9,7 +9,7 @@ import numpy as np
 
 from tinytensor.core.dispatch import contiguous
 from tinytensor.core.op import op
-from tinytensor.core.promotion import beside_exact
+from tinytensor.core.promotion import promote_floats_to_exact
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import list_of_tensors, refuse_bools
@@ -75,7 +75,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
         return matmul_op.quick(a, b)
     if a.ndim == 0 or b.ndim == 0:
         raise RuntimeError(f"matmul: {a.shape} @ {b.shape}: expected at least 1 dimension each; use * for numbers")
-    a, b = beside_exact(a, b)
+    a, b = promote_floats_to_exact(a, b)
     if a.dtype != b.dtype:
         raise RuntimeError(f"matmul: {a.dtype} @ {b.dtype}: the dtypes must be equal; convert one with .to(dtype)")
     refuse_bools("matmul", a)
@@ -151,7 +151,7 @@ def einsum(equation: str | Tensor, *operands: Tensor | Sequence) -> Tensor:
     terms, output = _einsum_letters(equation, operands)
     if len(operands) > 1:
         refuse_bools("einsum", operands[0])
-        operands = beside_exact(*operands)
+        operands = promote_floats_to_exact(*operands)
         if len({x.dtype for x in operands}) > 1:
             came = ", ".join(f"{x.dtype}" for x in operands)
             raise RuntimeError(f"einsum: operands of {came}: the dtypes must be equal; use .to(dtype)")

@@ -18,11 +18,11 @@ from typing import Any, TypeVar, overload
 import numpy as np
 from numba import config
 
-from tinytensor.autograd.derivatives import accumulate
+from tinytensor.autograd.backward import accumulate
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import get_default_dtype
-from tinytensor.core.interchange import Left
 from tinytensor.core.tensor import Tensor
+from tinytensor.core.tensor_base import BorrowedGrad
 from tinytensor.native.driver import Program
 from tinytensor.native.entries import OBJECT
 from tinytensor.native.kernel import Kernel
@@ -363,15 +363,16 @@ class CapturedStep:
         self.leaving = []
         for s in self.seen:
             left = s.tensor.held_grad()
-            # A gradient that the run made lies in the recording's memory, which the next replay overwrites. `Left`
-            # copies it when it is read, mostly never. A gradient that existed before and only changed stays as it is.
+            # A gradient that the run made lies in the recording's memory, which the next replay overwrites. A
+            # BorrowedGrad copies it when it is read, mostly never. A gradient that existed before and only changed
+            # stays as it is.
             new = left is not None and self.recording.pool.owns(left._data)
             if new and left.node is not None and not left.node.walked:
                 new = False
                 self.recording.refuse("a gradient that the step leaves has a graph, but a replay makes none")
             elif new:
                 left.node, left._requires_grad = None, False
-            self.leaving.append((s.tensor, left, Left(left._data) if new else None))
+            self.leaving.append((s.tensor, left, BorrowedGrad(left._data) if new else None))
         self._set_gradients([s.grad for s in self.seen if s.stand_in is not None])
 
     def _check_surroundings(self) -> None:
@@ -410,7 +411,7 @@ class CapturedStep:
                 )
                 t.requires_grad, t._grad, stand_in._grad = stand_in.requires_grad, stand_in._grad, None
                 if stand_in.requires_grad:  # a graph that is still alive leads to the copy
-                    stand_in.register_hook(partial(accumulate(create_graph=False), t, is_new=False))
+                    stand_in.register_hook(partial(accumulate(create_graph=False), t, owned=False))
             others = outside + [(o._data, c) for o, _, _, c in inside[:number]]
             if any((changed or c) and np.may_share_memory(t._data, other) for other, c in others):
                 raise RuntimeError(

@@ -1,8 +1,8 @@
 """Tensors from outside a recording: their state before the run, and the gradients that a replay leaves at them.
 
 A step reads and changes tensors that it did not make: parameters and their gradients. Their state before the run is a
-condition of the replay (`TensorSnapshot`). Each replay must leave the gradients that the run left (`Left`,
-core/interchange.py).
+condition of the replay (`TensorSnapshot`). Each replay must leave the gradients that the run left (`BorrowedGrad`,
+core/tensor_base.py).
 """
 
 
@@ -44,7 +44,7 @@ class TensorSnapshot:
 
 def _hooks(tensor) -> list:
     """All hooks that run when the tensor's gradient is known."""
-    return [*(tensor._hooks or ()), *tensor._awaited_by]
+    return [*(tensor._hooks or ()), *tensor._post_accumulate_grad_hooks]
 
 
 def are_as_they_were(all_seen: list[TensorSnapshot]) -> bool:

@@ -24,7 +24,7 @@ from functools import partial
 import numpy as np
 import sympy
 
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 from tinytensor.core.dispatch import OBJECT, state
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
@@ -100,14 +100,14 @@ def prove(
     if size not in ("small", "real"):
         raise ValueError(f'prove: size = {size!r}; choose "small" (for all values) or "real" (at a random point)')
     at_size = partial(_prove_at_small_size, constant=frozenset(constant)) if size == "small" else _prove_at_real_size
-    fn = provided.with_our_parameters(fn)
+    fn = late_bound.with_our_parameters(fn)
     _check_inputs(fn, inputs)
     shapes = any(_is_shape(value) for value in inputs)
     first: Undecided | None = None
     for sample in SAMPLES if shapes else SAMPLES[:1]:
         draws = Draws()
         try:
-            with line_named(), draws.watched(), provided.pytorch_follows_us(), reading(ROUNDED) as met:
+            with line_named(), draws.watched(), late_bound.pytorch_follows_us(), reading(ROUNDED) as met:
                 found = at_size(fn, draws.repeated(fn), inputs, sample, seed, limit, progress)
         except Undecided as error:
             first = first or error
@@ -403,11 +403,11 @@ class Draws:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        before, state.draws = state.draws, self
+        before, state.on_random = state.on_random, self
         try:
             yield
         finally:
-            state.draws = before
+            state.on_random = before
             self.rewind()
 
 

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 
 # The alternatives, each with the names that it replaces; * at an end of a name stands for any text.
 ALTERNATIVES = {
@@ -138,7 +138,7 @@ def install(tensor_class: type) -> None:
     for name in _pytorchs()["Tensor"]:
         if not hasattr(tensor_class, name):
             setattr(tensor_class, name, Absent(name))
-    provided.missing_name = error
+    late_bound.missing_name = error
     for path in PLACES:
         module = importlib.import_module(f"tinytensor.{path}".rstrip("."))
         module.__getattr__ = of_module(path, module.__name__)

@@ -57,7 +57,7 @@ def watch() -> Iterator[None]:
         if before is not None:
             before(node, args, y)
 
-    before = state.told_of_nodes  # the block around this one is called as well
+    before = state.on_node  # the block around this one is called as well
     with watching(note):
         yield
 

@@ -17,7 +17,7 @@ def definition(step: Step) -> BackwardTrace | None:
     if getattr(op, "definition", None) is None or step.gradient is None:
         return None
     args_kept = [step.node.kept[name] for name in op.params]
-    flat = [a for a, slot in zip(args_kept, op.places) for a in (a if slot.stop is None else (a,))]
+    flat = [a for a, slot in zip(args_kept, op.arg_slices) for a in (a if slot.stop is None else (a,))]
     needs = [edge is not None for edge in step.node.edges]
     with enable_grad(), watch():
         args = [a.detach().requires_grad_() if n else a for a, n in zip(flat, needs)]

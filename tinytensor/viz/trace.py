@@ -24,8 +24,8 @@ import numpy as np
 
 from tinytensor.autograd.seed import seed_of
 from tinytensor.core.op import Node
-from tinytensor.core.rule_arguments import asked
-from tinytensor.core.tape import walk
+from tinytensor.core.rule_arguments import parameter_names
+from tinytensor.core.tape import Observer, walk
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
 from tinytensor.viz.capture import array_of, captured
@@ -138,7 +138,7 @@ def _walk(
     turns = count(1)
     waiting = {result} if isinstance(result, Step) else set()
 
-    def arrived(target: Node | Tensor, g: Tensor, is_new: bool) -> None:
+    def arrived(target: Node | Tensor, g: Tensor, owned: bool) -> None:
         target_value = values[target]
         target_value.gradient = g._data.copy()
         if isinstance(target_value, Step):
@@ -155,7 +155,7 @@ def _walk(
         if isinstance(target, Step):
             waiting.add(target)
 
-    walk([loss], [seed], True, False, arrived, sent=sent)
+    walk([loss], [seed], True, False, Observer(arrived, sent))
     return BackwardTrace(result, list(steps.values()), [p for p in values.values() if isinstance(p, Leaf)])
 
 
@@ -176,7 +176,7 @@ def _leaf(tensor: Tensor, names: dict[Node | Tensor, str], number: int) -> Leaf:
 
 def _parameter(op, i: int) -> str:
     """The name of argument i of an operation; the arguments of `*xs` are xs[0], xs[1] ..."""
-    for name, slot in zip(op.params, getattr(op, "places", ()), strict=False):
+    for name, slot in zip(op.params, getattr(op, "arg_slices", ()), strict=False):
         if slot.start <= i and (slot.stop is None or i < slot.stop):
             return name if slot.stop is not None else f"{name}[{i - slot.start}]"
     return f"{op.params[-1]} {i}"
@@ -206,14 +206,14 @@ def _rules(node: Node) -> tuple[str, list[Rule]]:
     if not op.rules:
         return "through its definition in simpler operations", [rule_of(op.definition, node)]
     needs = [edge is not None for edge in node.edges]
-    asked_for = [rule for i, rule in op.rules.items() if any(needs[op.places[i]])]
+    asked_for = [rule for i, rule in op.rules.items() if any(needs[op.arg_slices[i]])]
     return "one for each argument", [rule_of(rule, node) for rule in asked_for]
 
 
 def rule_of(function: Callable, node: Node | None = None, formulas: tuple[str, ...] = ()) -> Rule:
     """A rule as it is shown, with the values that it reads at a node."""
     kept = {} if node is None else node.kept
-    reads = {name: array_of(kept[name]) for name in asked(function) if name in kept} if kept else {}
+    reads = {name: array_of(kept[name]) for name in parameter_names(function) if name in kept} if kept else {}
     try:
         lines, first = inspect.getsourcelines(function)
         file = Path(inspect.getsourcefile(function) or "")

@@ -3,7 +3,7 @@
     one = batched(x, level)      # x has shape (B, 3), `one` has shape (3,)
 
 The function computes with `one` as with any tensor of shape (3,). Each operation is done for all examples at once by a
-rule (rules.py), which names the operation on the tensors of all examples. Where there is no rule, there are three other
+rule (batching_rules.py), which names the operation on the tensors of all examples. Without a rule there are three other
 ways, each with the right result, and each slower than the one before: the operation's definition in simpler operations;
 the operation, called for each example in turn; and the public function that looked at values, called for each example.
 
@@ -18,16 +18,16 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn
 
-from tinytensor.autograd.func import trees
-from tinytensor.core import provided
-from tinytensor.core.meta import INSTEAD, Example
+from tinytensor.autograd.func import pytree
+from tinytensor.core import late_bound
+from tinytensor.core.meta import ADVICE, BatchedData
 from tinytensor.core.op import OPS, Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.in_place import copy_
 from tinytensor.ops.shape import expand, slice_op, stack
 
 
-class Level(NamedTuple):
+class VmapLevel(NamedTuple):
     """One vmap that is running: its number, which is larger than those of the vmaps around it, and its examples'."""
 
     number: int
@@ -37,25 +37,25 @@ class Level(NamedTuple):
 _numbers = itertools.count()
 
 
-class Running(threading.local):
+class ActiveLevels(threading.local):
     """The levels of this thread, the outermost first."""
 
     def __init__(self):
-        self.levels: tuple[Level, ...] = ()
+        self.levels: tuple[VmapLevel, ...] = ()
 
 
-running = Running()
+active = ActiveLevels()
 
 
 @contextmanager
-def level_of(size: int) -> Iterator[Level]:
+def level_of(size: int) -> Iterator[VmapLevel]:
     """A context in which a further vmap runs."""
-    before = running.levels
-    running.levels = (*before, Level(next(_numbers), size))
+    before = active.levels
+    active.levels = (*before, VmapLevel(next(_numbers), size))
     try:
-        yield running.levels[-1]
+        yield active.levels[-1]
     finally:
-        running.levels = before
+        active.levels = before
 
 
 class Batched(Tensor):
@@ -64,8 +64,8 @@ class Batched(Tensor):
     __slots__ = ("level", "value")
 
     def _values(self, what: str) -> NoReturn:
-        raise provided.NeedsValues(
-            f"{what} inside vmap: the tensor stands for all {self.level.size} examples, whose values differ; {INSTEAD}"
+        raise late_bound.NeedsValues(
+            f"{what} inside vmap: the tensor stands for all {self.level.size} examples, whose values differ; {ADVICE}"
         )
 
     @property
@@ -93,10 +93,10 @@ class Batched(Tensor):
     _repr_html_ = None
 
 
-def batched(value: Tensor, level: Level) -> Batched:
+def batched(value: Tensor, level: VmapLevel) -> Batched:
     """The tensor that stands for each of the examples along the first dimension of `value`."""
     one: Batched = object.__new__(Batched)
-    Tensor.of(Example(value.shape[1:], value._data.dtype), value._requires_grad, one)
+    Tensor.of(BatchedData(value.shape[1:], value._data.dtype), value._requires_grad, one)
     one.value, one.level, one._version = value, level, value._version
     return one
 
@@ -106,12 +106,12 @@ def repeated(x: Tensor, size: int) -> Tensor:
     return expand(x, (size, *x.shape))
 
 
-def all_examples(x: Tensor, level: Level) -> Tensor:
+def all_examples(x: Tensor, level: VmapLevel) -> Tensor:
     """The tensor of all examples, of x or of equal ones."""
     return x.value if isinstance(x, Batched) and x.level is level else repeated(x, level.size)
 
 
-def at_the_bottom(x: Tensor, levels: tuple[Level, ...]) -> Tensor:
+def unwrap_levels(x: Tensor, levels: tuple[VmapLevel, ...]) -> Tensor:
     """The ordinary tensor behind x, with a dimension in front for each of the levels, the outermost first."""
     for level in reversed(levels):
         x = all_examples(x, level)
@@ -120,7 +120,7 @@ def at_the_bottom(x: Tensor, levels: tuple[Level, ...]) -> Tensor:
     return x
 
 
-def on_top(x: Tensor, levels: tuple[Level, ...]) -> Tensor:
+def wrap_levels(x: Tensor, levels: tuple[VmapLevel, ...]) -> Tensor:
     """The inverse: an ordinary tensor with dimensions in front, as a tensor inside these levels."""
     for level in levels:
         x = batched(x, level)
@@ -130,15 +130,15 @@ def on_top(x: Tensor, levels: tuple[Level, ...]) -> Tensor:
 # ------------------------------------------------------------------------------------- operations on such tensors
 
 FORMULA = "a formula"  # the place of the rule of all formulas
-RULES: dict[str, Callable] = {}  # by the operation's name: rule(op, size, args, which), see rules.py
+RULES: dict[str, Callable] = {}  # by the operation's name: rule(op, size, args, which), see batching_rules.py
 
 
-def innermost(values: Iterable) -> Level:
+def innermost(values: Iterable) -> VmapLevel:
     """The innermost level of the tensors among these values."""
-    found = max((v.level for v in values if isinstance(v, Batched)), key=lambda level: level.number)
-    if found not in running.levels:
+    level = max((v.level for v in values if isinstance(v, Batched)), key=lambda level: level.number)
+    if level not in active.levels:
         raise RuntimeError("vmap: a tensor of a vmap that has ended was used; return it from the function instead")
-    return found
+    return level
 
 
 def run(op: Op, args: tuple, into: Tensor | None = None) -> Any:
@@ -151,42 +151,42 @@ def run(op: Op, args: tuple, into: Tensor | None = None) -> Any:
     values = [a.value if here else a for a, here in zip(args, which, strict=True)]
     y = _rule(op)(op, level.size, values, which)
     if y is NotImplemented:
-        y = _otherwise(op, level.size, values, which)
+        y = _fallback(op, level.size, values, which)
     return batched(y, level) if isinstance(y, Tensor) else tuple([batched(r, level) for r in y])
 
 
 def _rule(op: Op) -> Callable:
     """The rule of an operation; one of the user's may have the name of another, and has a rule if it is a formula."""
     if OPS.get(op.name) is op:
-        return RULES.get(op.name, _otherwise)
-    return RULES[FORMULA] if op.kernel is not None else _otherwise
+        return RULES.get(op.name, _fallback)
+    return RULES[FORMULA] if op.kernel is not None else _fallback
 
 
-def _otherwise(op: Op, size: int, args: list, which: list[bool]):
+def _fallback(op: Op, size: int, args: list, which: list[bool]):
     """An operation without a rule: by its definition if it has one, else for each example in turn."""
     if op.definition is not None and size:
         with level_of(size) as level:
             y = op.definition(*[batched(a, level) if here else a for a, here in zip(args, which, strict=True)])
         return all_examples(y, level)
     rows = [op(*[slice_op(a, (i,)) if here else a for a, here in zip(args, which, strict=True)]) for i in range(size)]
-    return joined(rows, op.name)
+    return stack_results(rows, op.name)
 
 
-def joined(rows: list, what: str) -> Any:
+def stack_results(rows: list, what: str) -> Any:
     """The results for each example, stacked; RuntimeError if they differ in shape, or if there are no examples."""
     if not rows:
         raise RuntimeError(f"{what}: vmap has no example, and this operation shows its result's shape only by running")
-    firsts = trees.leaves(rows[0])
+    firsts = pytree.leaves(rows[0])
     if all(leaf is None for leaf in firsts):
         return rows[0]
     if not all(isinstance(leaf, Tensor) for leaf in firsts):
-        raise provided.NeedsValues(f"{what} inside vmap: its result is no tensor, and differs by example; {INSTEAD}")
-    columns = list(zip(*map(trees.leaves, rows), strict=True))
+        raise late_bound.NeedsValues(f"{what} inside vmap: its result is no tensor, and differs by example; {ADVICE}")
+    columns = list(zip(*map(pytree.leaves, rows), strict=True))
     for column in columns:
         if len({y.shape for y in column}) > 1:
             shapes = " and ".join(map(str, sorted({y.shape for y in column})))
             raise RuntimeError(f"{what} inside vmap: the examples have results of shapes {shapes}, which make no batch")
-    return trees.refilled(rows[0], [stack(column) for column in columns])
+    return pytree.refilled(rows[0], [stack(column) for column in columns])
 
 
 def for_each_example(function: Callable, args: tuple, kwargs: dict, name: str) -> Any:
@@ -194,39 +194,39 @@ def for_each_example(function: Callable, args: tuple, kwargs: dict, name: str) -
 
     `name` is the function's public one: add_ and iadd change their first argument, which must have the examples then.
     """
-    given = trees.leaves((args, kwargs))
-    level = innermost(given)
+    leaves = pytree.leaves((args, kwargs))
+    level = innermost(leaves)
     changes = name.endswith("_") or name == "setitem" or (name[0] == "i" and hasattr(operator, f"__{name[1:]}__"))
     if changes and not (isinstance(args[0], Batched) and args[0].level is level):
-        raise provided.NeedsValues(_of_another_batch(level))
-    rows, before = [], running.levels
-    running.levels = tuple([one for one in before if one is not level])
+        raise late_bound.NeedsValues(_of_another_batch(level))
+    rows, before = [], active.levels
+    active.levels = tuple([one for one in before if one is not level])
     try:
         for i in range(level.size):
-            example = [slice_op(v.value, (i,)) if isinstance(v, Batched) and v.level is level else v for v in given]
-            my_args, my_kwargs = trees.refilled((args, kwargs), example)
+            example = [slice_op(v.value, (i,)) if isinstance(v, Batched) and v.level is level else v for v in leaves]
+            my_args, my_kwargs = pytree.refilled((args, kwargs), example)
             rows.append(function(*my_args, **my_kwargs))
-        y = joined(rows, name)
+        y = stack_results(rows, name)
     finally:
-        running.levels = before
-    return trees.mapped(lambda leaf: batched(leaf, level) if isinstance(leaf, Tensor) else leaf, y)
+        active.levels = before
+    return pytree.mapped(lambda leaf: batched(leaf, level) if isinstance(leaf, Tensor) else leaf, y)
 
 
 def change(x: Tensor, y: Tensor) -> Tensor:
     """A change in place where x or y is a batch: the examples of x take over the values of those of y."""
     level = innermost((x, y))
     if not (isinstance(x, Batched) and x.level is level):
-        raise provided.NeedsValues(_of_another_batch(level))
+        raise late_bound.NeedsValues(_of_another_batch(level))
     copy_(x.value, all_examples(y, level) if y.shape == x.shape else y)
     x._requires_grad = x.value._requires_grad
     return x
 
 
-def _of_another_batch(level: Level) -> str:
+def _of_another_batch(level: VmapLevel) -> str:
     return (
         f"in place: inside vmap, a tensor that all {level.size} examples share can't take over values that differ by "
         "example; use an operation that makes a new tensor, or map over this tensor too"
     )
 
 
-provided.on_shapes, provided.change_batch, provided.for_each_example = run, change, for_each_example
+late_bound.on_shapes, late_bound.change_batch, late_bound.for_each_example = run, change, for_each_example

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from sympy import Expr, Integer, Rational, S, log, pi, sqrt
 
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 from tinytensor.core.dispatch import state
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
@@ -68,11 +68,11 @@ class Run:
 
 @contextmanager
 def _noted(note: Callable, read: Callable) -> Iterator[None]:
-    before, state.calls, state.reads = (state.calls, state.reads), note, read
+    before, state.on_op, state.on_read = (state.on_op, state.on_read), note, read
     try:
         yield
     finally:
-        state.calls, state.reads = before
+        state.on_op, state.on_read = before
 
 
 @contextmanager
@@ -134,7 +134,7 @@ def record(fn: Callable, values: dict[str, object], at: dict[Size, int], code: b
             entered.enter_context(_names_of(fn, names, kept))
             entered.enter_context(noting(questions))
         entered.enter_context(_noted(note, read))
-        entered.enter_context(provided.pytorch_follows_us())
+        entered.enter_context(late_bound.pytorch_follows_us())
         result = fn(**values)
     if not isinstance(result, Tensor):
         raise NotDerivable(

@@ -15,7 +15,7 @@ import numpy as np
 from sympy import Mul
 
 from tinytensor.autograd import grad
-from tinytensor.core import provided
+from tinytensor.core import late_bound
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import float64
 from tinytensor.core.tensor import Tensor
@@ -165,11 +165,11 @@ def edges_noted(inputs: dict[str, object]) -> Iterator[set[str]]:
 @contextmanager
 def _each_call(note: Callable) -> Iterator[None]:
     """Have `note` look at each call; the engine then keeps no plan of it, which pays only where shapes repeat."""
-    before, state.calls = state.calls, note
+    before, state.on_op = state.on_op, note
     try:
         yield
     finally:
-        state.calls = before
+        state.on_op = before
 
 
 def _address(x: Tensor) -> int:
@@ -189,7 +189,7 @@ def sample(
     found = Sample(at, inputs)
     wanted = [n for n, a in given.items() if isinstance(a, Argument) and a.below is None]
     try:
-        with edges_noted(inputs) as edges, provided.pytorch_follows_us():
+        with edges_noted(inputs) as edges, late_bound.pytorch_follows_us():
             result = fn(**inputs)
         found.edges = frozenset(edges)
         if result.ndim:

@@ -1,153 +1,37 @@
-"""Interchange: a tensor's sizes, and its values as Python numbers, text, NumPy arrays, and through DLPack.
+"""A tensor's values as Python numbers, text, NumPy arrays, and through DLPack; they play no part in gradients."""
 
-Tensor inherits all of this. It plays no part in gradients.
-"""
-
-from collections.abc import Callable
 from numbers import Number
 from typing import Any
 
 import numpy as np
 
-from tinytensor.core import provided
-from tinytensor.core.devices import CPU, META, device
+from tinytensor.core import late_bound
 from tinytensor.core.dispatch import state
+from tinytensor.core.tensor import Tensor
+from tinytensor.core.tensor_base import BorrowedGrad, with_own_dtype
 
 # The functions that NumPy calls for `scalar * tensor`, and the tensor's methods for them.
 _REFLECTED = {"add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "divide": "__rtruediv__"}
 _REFLECTED |= {"floor_divide": "__rfloordiv__", "remainder": "__rmod__", "power": "__rpow__"}
 
 
-class HookHandle:
-    """Removes a hook: `handle.remove()`, as PyTorch has it, or `handle()`; a second time nothing happens."""
+class TensorValues:
+    """The members of Tensor that return its values (ops/methods.py adds them)."""
 
-    def __init__(self, hooks: list, hook: Callable):
-        self.hooks, self.hook = hooks, [hook]
-
-    def remove(self) -> None:
-        while self.hook:
-            self.hooks.remove(self.hook.pop())
-
-    __call__ = remove
-
-
-class Left:
-    """A gradient that a replay has left in the recording's own memory, until it is read.
-
-    The next replay will write over that memory, and most gradients are never read from outside the step. So the first
-    read of `tensor.grad` makes a copy, and replays make none.
-    """
-
-    __slots__ = ("_data",)  # as in a tensor
-
-    def __init__(self, array: np.ndarray):
-        self._data = array
-
-
-def with_own_dtype(array: np.ndarray) -> np.ndarray:
-    """The same memory, with NumPy's own object for its dtype.
-
-    An array out of a pickle has another object, which is equal. The engine compares dtypes by `is`, since `==` is slow;
-    so an array that comes from outside has to pass here before it becomes a tensor's.
-    """
-    own = np.dtype(array.dtype.type)
-    return array if array.dtype is own else array.view(own)
-
-
-class Interchange:
-    """The part of a Tensor that returns its sizes and values."""
-
-    __slots__ = ()
     __array_priority__ = 1000  # array * tensor calls the tensor's method, not NumPy's
 
     def _values(self, what: str) -> np.ndarray:
         """The array, for code that leaves the tape; RuntimeError if there is none, or if a recording is open."""
         if self._data.__class__ is not np.ndarray and self.is_meta:
             raise RuntimeError(f"{what}: a meta tensor has a shape {self.shape}, but no values")
-        if state.reads is not None:
-            state.reads(what, self)
+        if state.on_read is not None:
+            state.on_read(what, self)
         if state.recording is not None:
             state.recording.refuse(
                 f"{what} inside a compiled step: a replay runs kernels only and would not see the value again; "
                 "return the tensor from the step and look at it outside"
             )
         return self._data
-
-    # --------------------------------------------------------------------------------------------------- sizes
-
-    @property
-    def device(self) -> device:
-        """The CPU, or "meta" for a shape without values; a device is a string, equal to its name."""
-        return META if self.is_meta else CPU
-
-    @property
-    def requires_grad(self) -> bool:
-        """Is the gradient of this tensor wanted? Assigning sets it, as requires_grad_() does."""
-        stale = self._base is not None and self._tracked != self._version.tracked  # the base was changed since
-        return self._requires_grad or (stale and self._base._requires_grad)
-
-    @requires_grad.setter
-    def requires_grad(self, requires_grad: bool):
-        self.requires_grad_(requires_grad)
-
-    @property
-    def grad_fn(self):
-        """PyTorch's name for the node."""
-        return self.node
-
-    def detach_(self):
-        """Take this tensor itself off the tape: from here on it is a constant."""
-        if self._base is not None and self._base.requires_grad:
-            raise RuntimeError("detach_: a view can't leave the tape on which its base is; use detach()")
-        self.node, self._requires_grad = None, False
-        return self
-
-    def size(self, dim: int | None = None) -> Any:
-        """The shape, or one of its sizes."""
-        try:
-            return self.shape if dim is None else self.shape[dim]
-        except (IndexError, TypeError):
-            raise IndexError(f"size: {dim!r} is no dimension of shape {self.shape}") from None
-
-    def dim(self) -> int:
-        return self.ndim
-
-    ndimension = dim
-
-    def is_complex(self) -> bool:
-        """False: tinytensor has no complex tensors."""
-        return False
-
-    def numel(self) -> int:
-        """The number of elements (a SymPy expression where the sizes are symbols)."""
-        return self._data.size
-
-    nelement = numel
-
-    def is_floating_point(self) -> bool:
-        return self.dtype.kind == "f"
-
-    def is_contiguous(self) -> bool:
-        return self._data.flags.c_contiguous
-
-    def stride(self, dim: int | None = None) -> Any:
-        """Steps between neighbours, in elements."""
-        strides = tuple(s // self.dtype.itemsize for s in self._data.strides)
-        return strides if dim is None else strides[dim]
-
-    def element_size(self) -> int:
-        return self.dtype.itemsize
-
-    def data_ptr(self) -> int:
-        return self._data.ctypes.data
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len(): a 0-d tensor has no length")
-        return self.shape[0]
-
-    def __delitem__(self, key):
-        raise TypeError("del: elements of a tensor can't be deleted; x[mask] or cat([...]) is a tensor without them")
 
     # ------------------------------------------------------------------------------------------ Python's numbers
 
@@ -182,7 +66,7 @@ class Interchange:
         return int(self.item())
 
     def __contains__(self, value) -> bool:
-        if isinstance(value, Interchange):
+        if isinstance(value, Tensor):
             value = value.item()
         elif not isinstance(value, Number | np.generic) and self.dtype.kind != "O":
             raise TypeError(f"in: expected a number or a tensor of one element, got {value!r}")
@@ -210,18 +94,18 @@ class Interchange:
         if method == "__call__" and isinstance(inputs[0], np.generic) and ufunc.__name__ in _REFLECTED and not kwargs:
             return getattr(self, _REFLECTED[ufunc.__name__])(inputs[0].item())  # np.sqrt(2.0) * x is a number times x
         if _is_tracked(inputs) or _is_tracked(kwargs):
-            return provided.numpy_ufunc(ufunc, method, inputs, kwargs)
+            return late_bound.numpy_ufunc(ufunc, method, inputs, kwargs)
         return getattr(ufunc, method)(*_as_arrays(inputs, ufunc.__name__), **_as_arrays(kwargs, ufunc.__name__))
 
     def __array_function__(self, function, types, args, kwargs):
         if _is_tracked(args) or _is_tracked(kwargs):
-            return provided.numpy_function(function, args, kwargs)
+            return late_bound.numpy_function(function, args, kwargs)
         return function(*_as_arrays(args, function.__name__), **_as_arrays(kwargs, function.__name__))
 
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
         """PyTorch's functions, called with tensors of ours, are our functions of the same names."""
-        return provided.pytorch_call(function, args, kwargs)
+        return late_bound.pytorch_call(function, args, kwargs)
 
     def __dlpack__(self, **kwargs):
         return self.numpy().__dlpack__(**kwargs)
@@ -235,10 +119,9 @@ class Interchange:
         A computed tensor comes back as a leaf that requires grad, as PyTorch's does. Hooks are left out, and so is the
         relation of a view to its base: in a pickle, as in one of NumPy's, each tensor has memory of its own.
         """
-        provided.follow_base(self)  # so that requires_grad is right
         written, slots = object.__getstate__(self)
         slots = {name: value for name, value in slots.items() if name != "_tracked"}
-        return written, slots | dict.fromkeys(("node", "_base", "_hooks"))
+        return written, slots | dict.fromkeys(("node", "_base", "_hooks")) | {"_requires_grad": self.requires_grad}
 
     def __setstate__(self, state: tuple) -> None:
         """Restore a pickled tensor: the attributes that the program has added, and the slots."""
@@ -247,8 +130,18 @@ class Interchange:
         for name, value in slots.items():
             setattr(self, name, value)
         for holder in (self, self._grad):  # a gradient that is a tensor has its own __setstate__
-            if (holder is self and not self.is_meta) or holder.__class__ is Left:
+            if (holder is self and not self.is_meta) or holder.__class__ is BorrowedGrad:
                 holder._data = with_own_dtype(holder._data)
+
+    def __deepcopy__(self, memo):
+        if self.node is not None:
+            raise RuntimeError("deepcopy: only tensors made by the user can be copied; .detach() this one first")
+        result = self.__class__.__new__(self.__class__)  # no __init__: a subclass's may have other arguments
+        Tensor.of(self._data if self.is_meta else deepcopy_array(self, memo), self.requires_grad, result)
+        result._version = memo.setdefault(id(self._version), result._version)
+        if self._grad is not None:
+            result._grad = Tensor.of(self.held_grad()._data.copy())
+        return result
 
     # ---------------------------------------------------------------------------------------------------- text
 
@@ -260,14 +153,14 @@ class Interchange:
         return str(self)
 
     def __repr__(self) -> str:
-        return provided.text(self)
+        return late_bound.text(self)
 
     def _repr_html_(self) -> str | None:
         """The value of a notebook's cell as HTML: a table, or a picture of many numbers."""
-        return provided.html(self)
+        return late_bound.html(self)
 
 
-def copied(tensor: Any, memo: dict) -> np.ndarray:
+def deepcopy_array(tensor: Any, memo: dict) -> np.ndarray:
     """The copy of a tensor's array in a deepcopy, in which tensors that share memory have copies that do, too.
 
     So all of the memory is copied in which the array lies, once, as PyTorch copies a storage. `memo` is deepcopy's,
@@ -292,7 +185,7 @@ def copied(tensor: Any, memo: dict) -> np.ndarray:
 
 def _is_tracked(value) -> bool:
     """Does NumPy have no array for one of these values: a tensor with a gradient, without values, or of formulas?"""
-    if isinstance(value, Interchange):
+    if isinstance(value, Tensor):
         return value.requires_grad or value._data.__class__ is not np.ndarray or value._data.dtype.kind == "O"
     values = value.values() if isinstance(value, dict) else value if isinstance(value, tuple | list) else ()
     return any(map(_is_tracked, values))
@@ -300,7 +193,7 @@ def _is_tracked(value) -> bool:
 
 def _as_arrays(value, name: str):
     """The arguments of a NumPy function with arrays for tensors; the function's results are then arrays, too."""
-    if isinstance(value, Interchange):
+    if isinstance(value, Tensor):
         return value._values(f"numpy.{name}")
     if isinstance(value, tuple | list):
         return type(value)(_as_arrays(v, name) for v in value)

@@ -34,11 +34,11 @@ def refilled(tree: Any, values: Iterable) -> Any:
 
 def tensors_of(tree: Any, what: str) -> list[Tensor]:
     """The leaves of a tree; TypeError if one of them is no tensor."""
-    found = leaves(tree)
-    for leaf in found:
+    tensors = leaves(tree)
+    for leaf in tensors:
         if not isinstance(leaf, Tensor):
             raise TypeError(f"{what}: expected a tensor, got {type(leaf).__name__}")
-    return found
+    return tensors
 
 
 def spread(prefix: Any, tree: Any, is_value: Callable[[Any], bool], what: str) -> list:

@@ -12,12 +12,12 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tinytensor.autograd import derivatives
-from tinytensor.autograd.func import trees
-from tinytensor.autograd.func.batches import Batched, at_the_bottom, for_each_example, on_top, running
-from tinytensor.core import provided
+from tinytensor.autograd.backward import grad as grad_of_tensors
+from tinytensor.autograd.func import pytree
+from tinytensor.autograd.func.batches import Batched, active, for_each_example, unwrap_levels, wrap_levels
 from tinytensor.core.modes import enable_grad, is_grad_enabled
 from tinytensor.core.tensor import Tensor
+from tinytensor.core.views import regenerate_grad_fn
 from tinytensor.ops.creation import eye, ones_like, zeros_like
 from tinytensor.ops.shape import stack
 
@@ -28,18 +28,18 @@ class Traced:
     """A call of a function at new leaves, the results, and the way back from these."""
 
     def __init__(self, func: Callable, args: tuple, kwargs: dict, argnums: Argnums, has_aux: bool, what: str):
-        self.what, self.levels, self.outside = what, running.levels, is_grad_enabled()
+        self.what, self.levels, self.outside = what, active.levels, is_grad_enabled()
         self.inputs = _chosen(args, argnums, what)  # a tree
         self.leaves: list[Tensor] = []  # ordinary tensors, which the walks reach
         self.hidden: set[int] = set()  # ids of the leaves that only this call knows
-        seen = iter([self._leaf(x) for x in trees.tensors_of(self.inputs, what)])
-        fresh = trees.mapped(lambda _: next(seen), self.inputs)
-        places = (argnums,) if isinstance(argnums, int) else argnums
-        given = list(args)
-        for place, value in zip(places, (fresh,) if isinstance(argnums, int) else fresh, strict=True):
-            given[place] = value
+        seen = iter([self._leaf(x) for x in pytree.tensors_of(self.inputs, what)])
+        fresh = pytree.mapped(lambda _: next(seen), self.inputs)
+        positions = (argnums,) if isinstance(argnums, int) else argnums
+        full_args = list(args)
+        for position, value in zip(positions, (fresh,) if isinstance(argnums, int) else fresh, strict=True):
+            full_args[position] = value
         with enable_grad():
-            result = func(*given, **kwargs)
+            result = func(*full_args, **kwargs)
         aux = None
         if has_aux:
             if not (isinstance(result, tuple) and len(result) == 2):
@@ -50,7 +50,7 @@ class Traced:
     def _leaf(self, x: Tensor) -> Tensor:
         if x.dtype.kind not in "fO":
             raise RuntimeError(f"{self.what}: only floating-point tensors have derivatives; this argument is {x.dtype}")
-        bottom = at_the_bottom(x, self.levels)
+        bottom = unwrap_levels(x, self.levels)
         if bottom.requires_grad and self.outside:  # a view: what lies below it is on the tape, and stays so
             with enable_grad():
                 leaf = bottom[...]
@@ -58,24 +58,24 @@ class Traced:
             leaf = bottom.detach().requires_grad_()
             self.hidden.add(id(leaf))
         self.leaves.append(leaf)
-        return on_top(leaf, self.levels)
+        return wrap_levels(leaf, self.levels)
 
     def leads_outside(self, tensors: Sequence[Tensor]) -> bool:
         """Was one of these ordinary tensors computed from tensors that require grad outside of this call?"""
         if not self.outside:
             return False
         for t in tensors:
-            provided.follow_base(t)
+            regenerate_grad_fn(t)
         todo = [t if t.node is None else t.node for t in tensors if t.requires_grad]
         seen = set()
         while todo:
-            place = todo.pop()
-            if place in seen or id(place) in self.hidden:
+            node = todo.pop()
+            if node in seen or id(node) in self.hidden:
                 continue
-            if isinstance(place, Tensor):
+            if isinstance(node, Tensor):
                 return True
-            seen.add(place)
-            todo += [edge for edge in place.edges if edge is not None]
+            seen.add(node)
+            todo += [edge for edge in node.edges if edge is not None]
         return False
 
     def handed_out(self, tree: Any) -> Any:
@@ -84,48 +84,48 @@ class Traced:
         def cut(y):
             if not isinstance(y, Tensor):
                 return y
-            return y if self.leads_outside([at_the_bottom(y, self.levels)]) else y.detach()
+            return y if self.leads_outside([unwrap_levels(y, self.levels)]) else y.detach()
 
-        return trees.mapped(cut, tree)
+        return pytree.mapped(cut, tree)
 
     def gradients(
         self, outputs: list[Tensor], weights: list[Tensor | None], create_graph: bool, keep: bool = False
     ) -> list[Tensor]:
         """The derivatives of the weighted sum of the outputs with respect to the leaves, as ordinary tensors."""
-        bottom = [at_the_bottom(y, self.levels) for y in outputs]
-        starts = [None if w is None else at_the_bottom(w, self.levels) for w in weights]
+        bottom = [unwrap_levels(y, self.levels) for y in outputs]
+        starts = [None if w is None else unwrap_levels(w, self.levels) for w in weights]
         return walked(bottom, self.leaves, starts, create_graph, keep)
 
-    def on_top(self, found: list[Tensor]) -> list[Tensor]:
+    def wrap_levels(self, gradients: list[Tensor]) -> list[Tensor]:
         """These tensors of all examples as the caller's tensors."""
-        return [on_top(g, self.levels) for g in found]
+        return [wrap_levels(g, self.levels) for g in gradients]
 
 
 def walked(ys: list[Tensor], xs: list[Tensor], weights: list, create_graph: bool, keep: bool) -> list[Tensor]:
     """The derivatives of a weighted sum of ys with respect to xs; zeros where it does not depend on one of them."""
     pairs = [(y, w) for y, w in zip(ys, weights, strict=True) if y.requires_grad]
-    found: Sequence[Tensor | None] = [None] * len(xs)
+    gradients: Sequence[Tensor | None] = [None] * len(xs)
     if pairs:
         starts = [ones_like(y.detach()) if w is None else w for y, w in pairs]
         with enable_grad():
-            found = derivatives.grad(
+            gradients = grad_of_tensors(
                 [y for y, _ in pairs], xs, starts, retain_graph=keep or create_graph, create_graph=create_graph,
                 allow_unused=True,
             )  # fmt: skip
-    return [zeros_like(x.detach()) if g is None else g for g, x in zip(found, xs, strict=True)]
+    return [zeros_like(x.detach()) if g is None else g for g, x in zip(gradients, xs, strict=True)]
 
 
 def _chosen(args: tuple, argnums: Argnums, what: str) -> Any:
     """The arguments that derivatives are taken with respect to: one, or a tuple of them."""
-    places = (argnums,) if isinstance(argnums, int) else argnums
-    if not isinstance(places, tuple) or not places or not all(isinstance(i, int) for i in places):
+    positions = (argnums,) if isinstance(argnums, int) else argnums
+    if not isinstance(positions, tuple) or not positions or not all(isinstance(i, int) for i in positions):
         raise TypeError(f"{what}: argnums is {argnums!r}; expected a whole number or a tuple of them")
-    for i in places:
+    for i in positions:
         if not -len(args) <= i < len(args):
             raise RuntimeError(f"{what}: argnums is {argnums}, but the function was called with {len(args)} arguments")
-    if len({i % len(args) for i in places}) < len(places):
+    if len({i % len(args) for i in positions}) < len(positions):
         raise RuntimeError(f"{what}: argnums is {argnums}, which names an argument twice")
-    return args[argnums] if isinstance(argnums, int) else tuple([args[i] for i in places])
+    return args[argnums] if isinstance(argnums, int) else tuple([args[i] for i in positions])
 
 
 def grad_and_value(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
@@ -141,9 +141,9 @@ def grad_and_value(func: Callable, argnums: Argnums = 0, has_aux: bool = False) 
         if not isinstance(y, Tensor) or y.shape != ():
             came = f"a tensor of shape {y.shape}" if isinstance(y, Tensor) else type(y).__name__
             raise RuntimeError(f"grad: the function must return one number, a tensor of shape (); it returned {came}")
-        create_graph = call.leads_outside([at_the_bottom(y, call.levels)])
-        found = call.on_top(call.gradients([y], [None], create_graph))
-        gradient, value = trees.refilled(call.inputs, found), call.handed_out(y)
+        create_graph = call.leads_outside([unwrap_levels(y, call.levels)])
+        gradients = call.wrap_levels(call.gradients([y], [None], create_graph))
+        gradient, value = pytree.refilled(call.inputs, gradients), call.handed_out(y)
         return (gradient, (value, call.handed_out(call.aux))) if has_aux else (gradient, value)
 
     return derivative
@@ -176,7 +176,7 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     times.
     """
     call = Traced(func, primals, {}, tuple(range(len(primals))), has_aux, "vjp")
-    outputs = trees.tensors_of(call.outputs, "vjp: the function's result")
+    outputs = pytree.tensors_of(call.outputs, "vjp: the function's result")
 
     def product(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> tuple:
         """v^T J, with an entry for each of the primals."""
@@ -184,10 +184,10 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         if any(isinstance(v, Batched) and v.level not in call.levels for v in vs):
             return for_each_example(product, (cotangents,), {}, "vjp")  # vmap over v: this tape has no batch
         create = is_grad_enabled() if create_graph is None else create_graph
-        starts = [at_the_bottom(v, call.levels) for v in vs]
-        create = create and (call.leads_outside([at_the_bottom(y, call.levels) for y in outputs]) or _on_tape(starts))
-        found = call.gradients(outputs, vs, create, keep=retain_graph)
-        return trees.refilled(call.inputs, call.on_top(found))
+        starts = [unwrap_levels(v, call.levels) for v in vs]
+        create = create and (call.leads_outside([unwrap_levels(y, call.levels) for y in outputs]) or _on_tape(starts))
+        gradients = call.gradients(outputs, vs, create, keep=retain_graph)
+        return pytree.refilled(call.inputs, call.wrap_levels(gradients))
 
     value = call.handed_out(call.outputs)
     return (value, product, call.handed_out(call.aux)) if has_aux else (value, product)
@@ -197,9 +197,9 @@ def _on_tape(tensors: list[Tensor]) -> bool:
     return any(t.requires_grad for t in tensors)
 
 
-def _like_outputs(given: Any, expected: Any, what: str) -> list[Tensor]:
+def _like_outputs(values: Any, expected: Any, what: str) -> list[Tensor]:
     """The leaves of a tree that must have the structure and the shapes of another one."""
-    vs, ys = trees.tensors_of(given, what), trees.tensors_of(expected, what)
+    vs, ys = pytree.tensors_of(values, what), pytree.tensors_of(expected, what)
     if [v.shape for v in vs] != [y.shape for y in ys]:
         raise RuntimeError(f"{what}: the vectors have shapes {[v.shape for v in vs]}, expected {[y.shape for y in ys]}")
     return vs
@@ -220,15 +220,15 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False
         raise RuntimeError("jvp: primals and tangents must be tuples of one length, with an entry for each argument")
     call = Traced(func, primals, {}, tuple(range(len(primals))), has_aux, "jvp")
     ts = _like_outputs(tangents, primals, "jvp")
-    outputs = trees.tensors_of(call.outputs, "jvp: the function's result")
+    outputs = pytree.tensors_of(call.outputs, "jvp: the function's result")
     results = [_pushed(call, y, [ts], strict)[0] for y in outputs]
-    value, product = call.handed_out(call.outputs), trees.refilled(call.outputs, results)
+    value, product = call.handed_out(call.outputs), pytree.refilled(call.outputs, results)
     return (value, product, call.handed_out(call.aux)) if has_aux else (value, product)
 
 
 def _pushed(call: Traced, y: Tensor, directions: list[list[Tensor]], strict: bool = False) -> list[Tensor]:
     """J t for several t, each with an entry for each leaf: d(u^T J)/du, weighted by t."""
-    bottom = at_the_bottom(y, call.levels)
+    bottom = unwrap_levels(y, call.levels)
     if strict and not bottom.requires_grad:
         raise RuntimeError(f"{call.what}: a result does not depend on the primals, and strict=True")
     if y.dtype.kind not in "fO":
@@ -236,13 +236,13 @@ def _pushed(call: Traced, y: Tensor, directions: list[list[Tensor]], strict: boo
     u = zeros_like(bottom.detach()).requires_grad_()
     through = walked([bottom], call.leaves, [u], True, True)
     outside = call.leads_outside([bottom])
-    found = []
+    gradients = []
     for ts in directions:
-        starts = [at_the_bottom(t, call.levels).to(x.dtype) for t, x in zip(ts, call.leaves, strict=True)]
+        starts = [unwrap_levels(t, call.levels).to(x.dtype) for t, x in zip(ts, call.leaves, strict=True)]
         create = outside or (call.outside and _on_tape(starts))
         (g,) = walked(through, [u], starts, create, True)
-        found.append(on_top(g, call.levels))
-    return found
+        gradients.append(wrap_levels(g, call.levels))
+    return gradients
 
 
 def _units(x: Tensor) -> Sequence[Tensor]:
@@ -269,7 +269,7 @@ def _jacobian(name: str, parts: Callable, func: Callable, argnums: Argnums, has_
     @functools.wraps(func)
     def derivative(*args, **kwargs):
         call = Traced(func, args, kwargs, argnums, has_aux, name)
-        outputs = trees.tensors_of(call.outputs, f"{name}: the function's result")
+        outputs = pytree.tensors_of(call.outputs, f"{name}: the function's result")
         return _with_aux(call, [parts(call, y) for y in outputs], has_aux)
 
     return derivative
@@ -277,15 +277,15 @@ def _jacobian(name: str, parts: Callable, func: Callable, argnums: Argnums, has_
 
 def _rows(call: Traced, y: Tensor) -> Any:
     """The Jacobian of one result: a tree of the structure of the inputs."""
-    bottom = at_the_bottom(y, call.levels)
+    bottom = unwrap_levels(y, call.levels)
     create, units = call.leads_outside([bottom]), _units(y)
     rows = [call.gradients([y], [unit], create, keep=True) for unit in units] if bottom.requires_grad else []
-    found = []
-    for i, x in enumerate(trees.leaves(call.inputs)):
+    jacobians = []
+    for i, x in enumerate(pytree.leaves(call.inputs)):
         with enable_grad():
-            column = stack([on_top(row[i], call.levels) for row in rows]) if rows else None
-            found.append(_blank(y, x) if column is None else column.reshape(y.shape + x.shape))
-    return trees.refilled(call.inputs, found)
+            column = stack([wrap_levels(row[i], call.levels) for row in rows]) if rows else None
+            jacobians.append(_blank(y, x) if column is None else column.reshape(y.shape + x.shape))
+    return pytree.refilled(call.inputs, jacobians)
 
 
 def _blank(y: Tensor, x: Tensor) -> Tensor:
@@ -304,19 +304,19 @@ def jacfwd(func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, rando
 
 def _columns(call: Traced, y: Tensor) -> Any:
     """The same by columns."""
-    inputs = trees.leaves(call.inputs)
+    inputs = pytree.leaves(call.inputs)
     none = [zeros_like(x.detach()) for x in inputs]
-    found = []
+    jacobians = []
     for i, x in enumerate(inputs):
         columns = _pushed(call, y, [[*none[:i], unit, *none[i + 1 :]] for unit in _units(x)])
         with enable_grad():
-            found.append(stack(columns, -1).reshape(y.shape + x.shape) if columns else _blank(y, x))
-    return trees.refilled(call.inputs, found)
+            jacobians.append(stack(columns, -1).reshape(y.shape + x.shape) if columns else _blank(y, x))
+    return pytree.refilled(call.inputs, jacobians)
 
 
-def _with_aux(call: Traced, found: list, has_aux: bool) -> Any:
+def _with_aux(call: Traced, jacobians: list, has_aux: bool) -> Any:
     """The Jacobians of all results, in their structure, and aux."""
-    jacobians = trees.refilled(call.outputs, found)
+    jacobians = pytree.refilled(call.outputs, jacobians)
     return (jacobians, call.handed_out(call.aux)) if has_aux else jacobians
 
 

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Literal, overload
 
 from tinytensor.autograd.seed import seed_of
-from tinytensor.core import provided
-from tinytensor.core.awaited import ending, tell
 from tinytensor.core.graph import between
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import Node
+from tinytensor.core.post_accumulate_hooks import callbacks_at_end, run_hooks
 from tinytensor.core.registry import appears
-from tinytensor.core.tape import walk
+from tinytensor.core.tape import Observer, walk
 from tinytensor.core.tensor import Tensor
+from tinytensor.core.views import regenerate_grad_fn
 from tinytensor.ops.creation import zeros_like
 
 
@@ -24,7 +24,7 @@ def _wanted(inputs: Tensor | Sequence[Tensor], what: str) -> list[Tensor]:
     if not inputs:
         raise ValueError(f"{what}: the list of inputs is empty; give the tensors whose gradients are wanted")
     for x in inputs:
-        provided.follow_base(x)
+        regenerate_grad_fn(x)
     if any(not x.requires_grad for x in inputs):
         raise RuntimeError(f"{what}: an input does not require grad; call requires_grad_() before it is used")
     return inputs
@@ -45,18 +45,19 @@ def accumulate(create_graph: bool) -> Callable[[Tensor, Tensor, bool], None]:
     that code which holds the `.grad` tensor (an optimizer, a clipping of norms) sees the sum.
     """
 
-    def into(leaf: Node | Tensor, g: Tensor, is_new: bool) -> None:
+    def into(leaf: Node | Tensor, g: Tensor, owned: bool) -> None:
         if isinstance(leaf, Node) or not leaf._requires_grad:  # requires_grad was switched off after its use
             return
         old = leaf.grad
         if create_graph:
             leaf.grad = g.clone() if old is None else old + g
         elif old is None:  # the user may change .grad in place, so it must not share memory with another tensor
-            leaf.grad = Tensor.of(g._data) if is_new else g.detach().clone()
+            lies_well = g._data.flags.c_contiguous or g._data.strides == leaf._data.strides  # loops over it are fast
+            leaf.grad = Tensor.of(g._data) if owned and lies_well else g.detach().clone()
         else:
             with no_grad():
                 old.add_(g)
-        tell(leaf)  # call the functions that wait for this gradient
+        run_hooks(leaf)  # call the functions that wait for this gradient
 
     return into
 
@@ -78,8 +79,8 @@ def backward_of(
     retain = create_graph if retain_graph is None else retain_graph
     seed = seed_of(self, gradient, "backward")
     useful = None if inputs is None else _on_the_way([self], inputs)
-    with ending():  # calls the functions that hooks have queued for the end
-        walk([self], [seed], retain, create_graph, accumulate(create_graph), useful)
+    with callbacks_at_end():  # calls the functions that hooks have queued for the end
+        walk([self], [seed], retain, create_graph, Observer(accumulate(create_graph)), useful)
 
 
 def backward(
@@ -99,8 +100,8 @@ def backward(
     seeds = [seed_of(y, g, "backward") for y, g in zip(tensors, starts, strict=True)]
     retain = create_graph if retain_graph is None else retain_graph
     useful = None if inputs is None else _on_the_way(tensors, inputs)
-    with ending():
-        walk(tensors, seeds, retain, create_graph, accumulate(create_graph), useful)
+    with callbacks_at_end():
+        walk(tensors, seeds, retain, create_graph, Observer(accumulate(create_graph)), useful)
 
 
 @overload
@@ -164,29 +165,29 @@ def grad(
     starts = [None] * len(outputs) if starts is None else list(starts)
     # An input is found where its gradient arrives: at itself if it is a leaf, else at the node that made it.
     seeds = [seed_of(y, g, "grad") for y, g in zip(outputs, starts, strict=True)]
-    found: list[Tensor | None] = [None] * len(inputs)
+    gradients: list[Tensor | None] = [None] * len(inputs)
     wanted: dict[Node | Tensor, list[int]] = {}  # an input may be given twice
     for i, x in enumerate(inputs):
         wanted.setdefault(x if x.node is None else x.node, []).append(i)
 
-    def keep(target: Node | Tensor, g: Tensor, is_new: bool) -> None:
+    def keep(target: Node | Tensor, g: Tensor, owned: bool) -> None:
         for i in wanted.get(target, ()):
-            found[i] = g
+            gradients[i] = g
 
     retain = create_graph if retain_graph is None else retain_graph
     freed: list[Node] = []
     useful = between(outputs, inputs, freed)
-    walk(outputs, seeds, retain, create_graph, keep, useful)
-    if freed and any(g is None for g in found):  # the freed nodes may have led to the inputs
+    walk(outputs, seeds, retain, create_graph, Observer(keep), useful)
+    if freed and any(g is None for g in gradients):  # the freed nodes may have led to the inputs
         raise RuntimeError(
             f"grad: a part of the tape ({freed[0].op.name}) was freed by an earlier backward() or grad(); call that "
             "one with retain_graph=True to walk it twice"
         )
     if materialize_grads:
-        return tuple(zeros_like(x) if g is None else g for g, x in zip(found, inputs))
-    if not allow_unused and any(g is None for g in found):
-        unused = [i for i, g in enumerate(found) if g is None]
+        return tuple(zeros_like(x) if g is None else g for g, x in zip(gradients, inputs))
+    if not allow_unused and any(g is None for g in gradients):
+        unused = [i for i, g in enumerate(gradients) if g is None]
         raise RuntimeError(
             f"grad: the outputs do not depend on the inputs number {unused}; allow_unused=True gives None"
         )
-    return tuple(found)
+    return tuple(gradients)

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
 
-from tinytensor.autograd.func import trees
-from tinytensor.autograd.func.batches import Batched, all_examples, batched, joined, level_of
+from tinytensor.autograd.func import pytree
+from tinytensor.autograd.func.batches import Batched, all_examples, batched, level_of, stack_results
 from tinytensor.core.dispatch import state
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.shape import cat, movedim, narrow, slice_op
@@ -48,10 +48,10 @@ def vmap(
 
     @functools.wraps(func)
     def mapped(*args, **kwargs):
-        given = [*trees.leaves(args), *trees.leaves(kwargs)]
-        dims = trees.spread(in_dims, args, _is_dim, "vmap: in_dims")
-        dims += [0 if isinstance(v, Tensor) else None for v in trees.leaves(kwargs)]
-        values = [_examples_in_front(v, dim) for v, dim in zip(given, dims, strict=True)]
+        leaves = [*pytree.leaves(args), *pytree.leaves(kwargs)]
+        dims = pytree.spread(in_dims, args, _is_dim, "vmap: in_dims")
+        dims += [0 if isinstance(v, Tensor) else None for v in pytree.leaves(kwargs)]
+        values = [_examples_in_front(v, dim) for v, dim in zip(leaves, dims, strict=True)]
         sizes = {v.shape[0] for v, dim in zip(values, dims, strict=True) if dim is not None}
         if len(sizes) != 1:
             raise ValueError(
@@ -71,9 +71,9 @@ def vmap(
                     narrow(v, 0, start, n) if here and n < size else v for v, here in zip(values, which, strict=True)
                 ]
                 parts.append(run(func, (args, kwargs), part, which, n, out_dims))
-        results = [p[0] if len(parts) == 1 else cat(p) for p in zip(*(found for _, found, _ in parts), strict=True)]
-        structure, _, places = parts[0]
-        return trees.refilled(structure, map(_moved, results, places))
+        results = [p[0] if len(parts) == 1 else cat(p) for p in zip(*(ys for _, ys, _ in parts), strict=True)]
+        structure, _, out = parts[0]
+        return pytree.refilled(structure, map(_moved, results, out))
 
     return mapped
 
@@ -92,53 +92,53 @@ def _examples_in_front(value: Any, dim: int | None) -> Any:
     return movedim(value, dim, 0) if dim % value.ndim else value
 
 
-def _moved(y: Tensor, place: int | None) -> Tensor:
+def _moved(y: Tensor, dim: int | None) -> Tensor:
     """A result with its examples at their place."""
-    if place is None:
+    if dim is None:
         return slice_op(y, (0,))
-    if not -y.ndim <= place < y.ndim:
-        raise IndexError(f"vmap: out_dims names dimension {place}, which a result of shape {y.shape} does not have")
-    return movedim(y, 0, place) if place % y.ndim else y
+    if not -y.ndim <= dim < y.ndim:
+        raise IndexError(f"vmap: out_dims names dimension {dim}, which a result of shape {y.shape} does not have")
+    return movedim(y, 0, dim) if dim % y.ndim else y
 
 
-def _at_once(func: Callable, given: tuple, values: list, which: list[bool], size: int, out_dims: Any) -> tuple:
+def _at_once(func: Callable, structure: tuple, values: list, which: list[bool], size: int, out_dims: Any) -> tuple:
     """The structure of the results, the results of all examples, and where their examples belong."""
     with level_of(size) as level:
-        args, kwargs = trees.refilled(
-            given, [batched(v, level) if here else v for v, here in zip(values, which, strict=True)]
+        args, kwargs = pytree.refilled(
+            structure, [batched(v, level) if here else v for v, here in zip(values, which, strict=True)]
         )
         result = func(*args, **kwargs)
-        ys, places = _results(result, out_dims)
-        for y, place in zip(ys, places, strict=True):
-            if place is None and isinstance(y, Batched) and y.level is level:
+        ys, dims = _results(result, out_dims)
+        for y, dim in zip(ys, dims, strict=True):
+            if dim is None and isinstance(y, Batched) and y.level is level:
                 raise ValueError("vmap: out_dims is None for a result that differs by example; name a dimension")
-        return result, [all_examples(y, level) for y in ys], places
+        return result, [all_examples(y, level) for y in ys], dims
 
 
-def _each(func: Callable, given: tuple, values: list, which: list[bool], size: int, out_dims: Any) -> tuple:
+def _each(func: Callable, structure: tuple, values: list, which: list[bool], size: int, out_dims: Any) -> tuple:
     """The same, by a call for each example."""
     rows = []
     for i in range(size):
         example = [slice_op(v, (i,)) if here else v for v, here in zip(values, which, strict=True)]
-        args, kwargs = trees.refilled(given, example)
+        args, kwargs = pytree.refilled(structure, example)
         rows.append(func(*args, **kwargs))
         _results(rows[-1], out_dims)
-    result = joined(rows, getattr(func, "__name__", "vmap"))
+    result = stack_results(rows, getattr(func, "__name__", "vmap"))
     return result, *_results(result, out_dims)
 
 
 def _results(result: Any, out_dims: Any) -> tuple[list[Tensor], list]:
-    ys = trees.leaves(result)
+    ys = pytree.leaves(result)
     for y in ys:
         if not isinstance(y, Tensor):
             raise ValueError(f"vmap: the function must return tensors, or tuples, lists and dicts of them, got {y!r}")
-    return ys, trees.spread(out_dims, result, _is_dim, "vmap: out_dims")
+    return ys, pytree.spread(out_dims, result, _is_dim, "vmap: out_dims")
 
 
 @contextmanager
 def _draws(randomness: str):
     """A context in which drawing random numbers raises, if randomness is "error"."""
-    before = state.draws
+    before = state.on_random
 
     def refuse(what: str, generator) -> None:
         raise RuntimeError(
@@ -146,8 +146,8 @@ def _draws(randomness: str):
         )
 
     if randomness == "error":
-        state.draws = refuse
+        state.on_random = refuse
     try:
         yield
     finally:
-        state.draws = before
+        state.on_random = before

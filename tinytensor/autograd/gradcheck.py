@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tinytensor.autograd.derivatives import grad
-from tinytensor.core import provided
+from tinytensor.autograd.backward import grad
+from tinytensor.core import late_bound
 from tinytensor.core.modes import enable_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import randn
@@ -26,7 +26,7 @@ def _with_pytorchs_functions(check: Callable) -> Callable:
 
     @functools.wraps(check)
     def run(*args, **kwargs):
-        with provided.pytorch_follows_us():
+        with late_bound.pytorch_follows_us():
             return check(*args, **kwargs)
 
     return run
@@ -70,8 +70,8 @@ def gradcheck(
         for i in range(y.numel()):
             pick = np.zeros(y.numel())
             pick[i] = 1
-            found = grad(y, checked, Tensor.of(pick.reshape(y.shape)), retain_graph=True, allow_unused=True)
-            for row, g in zip(analytic, found, strict=True):
+            gradients = grad(y, checked, Tensor.of(pick.reshape(y.shape)), retain_graph=True, allow_unused=True)
+            for row, g in zip(analytic, gradients, strict=True):
                 if g is not None:
                     row[i] = g._data.reshape(-1)
         for which, (x, jacobian) in enumerate(zip(checked, analytic, strict=True)):
@@ -118,7 +118,7 @@ def gradgradcheck(
 
     def first(*args):
         ys = _outputs(func(*args[:n]))
-        found = grad(ys, _differentiable(args[:n]), list(args[n:]), create_graph=True, allow_unused=True)
-        return tuple(g for g in found if g is not None and g.requires_grad)
+        gradients = grad(ys, _differentiable(args[:n]), list(args[n:]), create_graph=True, allow_unused=True)
+        return tuple(g for g in gradients if g is not None and g.requires_grad)
 
     return gradcheck(first, (*inputs, *grad_outputs), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception)

@@ -143,8 +143,8 @@ def taken(op, size, args, which):
         return movedim(op(movedim(x, 0, 1), index), index.ndim, 0)
     rows = reshape(x, (size, x.shape[1], math.prod(x.shape[2:])))
     at = reshape(index, (size, index.numel() // max(size, 1), 1))
-    found = gather(rows, 1, expand(at, (*at.shape[:2], rows.shape[2])))
-    return reshape(found, (*index.shape, *x.shape[2:]))
+    chosen = gather(rows, 1, expand(at, (*at.shape[:2], rows.shape[2])))
+    return reshape(chosen, (*index.shape, *x.shape[2:]))
 
 
 @rule_of("matmul")

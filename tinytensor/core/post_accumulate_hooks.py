@@ -10,25 +10,25 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from tinytensor.core.interchange import HookHandle
+from tinytensor.core.hooks import RemovableHandle
 from tinytensor.core.op import Node
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 
 
-class _Awaiting(threading.local):
+class _Callbacks(threading.local):
     """The functions that this thread's walk will call."""
 
     def __init__(self):
         self.endings: list[Callable] = []  # called when the walk has ended
 
 
-_awaiting = _Awaiting()
+_callbacks = _Callbacks()
 _ever: list[bool] = []  # has any leaf had such a hook? Until then no walk looks for one
 
 
 @appears("Tensor.register_post_accumulate_grad_hook")
-def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> HookHandle:
+def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
     """Call `hook(leaf)` as soon as backward() has added all of this leaf's gradient to `.grad`.
 
     The hook runs while backward() still computes gradients of leaves that were used earlier. Returns a handle that
@@ -39,17 +39,17 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
             "register_post_accumulate_grad_hook: only a leaf that requires grad accumulates a gradient; "
             "register_hook() sees that of any other tensor"
         )
-    if not self._awaited_by:
+    if not self._post_accumulate_grad_hooks:
         _ever[:] = [True]
         self._hooks = self._hooks or []  # a replay reads both lists if one exists (recording/external.py)
-        self._awaited_by = []
-    self._awaited_by.append(hook)
-    return HookHandle(self._awaited_by, hook)
+        self._post_accumulate_grad_hooks = []
+    self._post_accumulate_grad_hooks.append(hook)
+    return RemovableHandle(self._post_accumulate_grad_hooks, hook)
 
 
-def edges_to_awaited(outputs: Sequence[Tensor]) -> dict[Tensor, int]:
+def edges_to_hooked_leaves(outputs: Sequence[Tensor]) -> dict[Tensor, int]:
     """The number of edges to each awaited leaf in the graph behind the outputs."""
-    found: dict[Tensor, int] = {}
+    counts: dict[Tensor, int] = {}
     reached, todo = set(), [y.node for y in outputs if y.node is not None] if _ever else []
     while todo:
         node = todo.pop()
@@ -59,12 +59,12 @@ def edges_to_awaited(outputs: Sequence[Tensor]) -> dict[Tensor, int]:
         for edge in node.edges:
             if isinstance(edge, Node):
                 todo.append(edge)
-            elif edge is not None and edge._awaited_by:
-                found[edge] = found.get(edge, 0) + 1
-    return found
+            elif edge is not None and edge._post_accumulate_grad_hooks:
+                counts[edge] = counts.get(edge, 0) + 1
+    return counts
 
 
-def complete_after(node: Node, edges: dict[Tensor, int]) -> Iterator[Tensor]:
+def leaves_done_after(node: Node, edges: dict[Tensor, int]) -> Iterator[Tensor]:
     """Count down the edges of this node, which was just walked; yields the awaited leaves that have no edge left."""
     for edge in node.edges:
         if edge in edges:
@@ -73,21 +73,21 @@ def complete_after(node: Node, edges: dict[Tensor, int]) -> Iterator[Tensor]:
                 yield edge
 
 
-def tell(leaf: Tensor) -> None:
+def run_hooks(leaf: Tensor) -> None:
     """Call the hooks of a leaf whose gradient has been accumulated."""
-    for hook in tuple(leaf._awaited_by):
+    for hook in tuple(leaf._post_accumulate_grad_hooks):
         hook(leaf)
 
 
-def at_end(function: Callable[[], None]) -> None:
+def queue_callback(function: Callable[[], None]) -> None:
     """Call `function()` at the end of the present walk; hooks call this."""
-    _awaiting.endings.append(function)
+    _callbacks.endings.append(function)
 
 
 @contextmanager
-def ending() -> Iterator[None]:
+def callbacks_at_end() -> Iterator[None]:
     """A context around a walk; if the walk ends without an exception, the functions given to `at_end` are called."""
-    _awaiting.endings = []  # drops functions of an earlier walk that an exception has ended
+    _callbacks.endings = []  # drops functions of an earlier walk that an exception has ended
     yield
-    for function in _awaiting.endings:
+    for function in _callbacks.endings:
         function()

@@ -13,7 +13,6 @@ html: Callable  # html(tensor): the table or picture that a notebook shows (viz/
 documentation: Callable  # documentation(function, docstring): the completed docstring (docs/documentation.py)
 lift: Callable  # lift(kernel): the kernel's Python source, on exact scalars (symbolic/lifting.py)
 carry_over: Callable  # carry_over(truths, objects): truths whose conditions a proof remembers (symbolic/given.py)
-follow_base: Callable  # follow_base(view): a view's place on the tape after its base was changed (ops/in_place.py)
 for_each_example: Callable  # (function, args, kwargs, name): a function, called for each example of a batch (func/)
 change_batch: Callable  # change_batch(x, y): a change in place inside vmap (func/batches.py)
 
@@ -40,12 +39,12 @@ def with_our_parameters(fn: Callable) -> Callable:
     return fn
 
 
-def again(args: tuple, kwargs: dict) -> tuple[tuple, dict] | None:
+def convert_foreign_tensors(args: tuple, kwargs: dict) -> tuple[tuple, dict] | None:
     """The arguments of a failed call with tensors of ours for PyTorch's (as above); None if there are none."""
     return None
 
 
-def missing_name(place: str, name: str, holder: object, otherwise: str) -> AttributeError:
+def missing_name(owner: str, name: str, holder: object, otherwise: str) -> AttributeError:
     """The error for a missing name; torch_names/missing_names.py has another for PyTorch's names."""
     return AttributeError(otherwise, name=name, obj=holder)
 
