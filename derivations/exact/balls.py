@@ -24,7 +24,7 @@ import numpy as np
 import sympy
 
 from tinytensor.cpython.distribution import install
-from tinytensor.symbolic.scalars import NUMBERS, Exact, Symbolic, Undecided, fraction, number_read_as, numbers_are
+from tinytensor.symbolic.exact.scalars import NUMBERS, Exact, Symbolic, Undecided, fraction, number_read_as, numbers_are
 
 try:
     from flint import arb, arb_mat, ctx, fmpq
@@ -39,7 +39,7 @@ def enclosing(bits: int = BITS) -> Iterator[set[float]]:
     """Inside, numbers in launches become balls, whose midpoints have so many bits.
 
     Yields the set of floats that were read as they are: constants that may have been rounded. Their exact values can be
-    given to `tinytensor.symbolic.scalars.reading`.
+    given to `tinytensor.symbolic.exact.scalars.reading`.
     """
     before, ctx.prec = ctx.prec, bits
     met.clear()

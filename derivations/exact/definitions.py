@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tinytensor.symbolic.scalars import Exact, kind_of_numbers
+from tinytensor.symbolic.exact.scalars import Exact, kind_of_numbers
 
 # ---------------------------------------------------------------------------------------------------- sums and rows
 

@@ -24,7 +24,7 @@ from sympy import Expr, Indexed, Integer
 
 from derivations import equations
 from derivations.claims import INDEX, SYMPY, Evidence, Refuted, claim
-from tinytensor.symbolic.calculus.adjoints import (
+from tinytensor.symbolic.index_calculus.adjoints import (
     Definition,
     Name,
     Program,
@@ -35,8 +35,8 @@ from tinytensor.symbolic.calculus.adjoints import (
     prove_form,
     with_adjoints,
 )
-from tinytensor.symbolic.calculus.formulas import Array, Index, derivative, fresh, normal, total
-from tinytensor.symbolic.calculus.notation import tex, text
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, derivative, fresh, normal, total
+from tinytensor.symbolic.index_calculus.notation import tex, text
 
 from derivations.equations import RESIDUALS, C, Closed, D, E, F, G, K, M, NORM, O, P, Q, S, T, V, W, X, Y, Z  # isort: skip
 from derivations.equations import ZK, ZQ, ZV, Zbar, Zhat, Zp, b, c, e, f, h, i, j, k, logits, loss, nL, ε, σ  # isort: skip

@@ -25,9 +25,9 @@ from derivations.equations import Closed
 from derivations.proofs.eq17 import Definition, prove_forms, shown
 from models.attention import MultiHead
 from tinytensor import nn, tensor
-from tinytensor.symbolic.calculus.adjoints import Program, adjoint_of, d, with_adjoints
-from tinytensor.symbolic.calculus.formulas import Array, Index, Size, delta, fresh, normal, total
-from tinytensor.symbolic.calculus.notation import text
+from tinytensor.symbolic.index_calculus.adjoints import Program, adjoint_of, d, with_adjoints
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, delta, fresh, normal, total
+from tinytensor.symbolic.index_calculus.notation import text
 
 from derivations.equations import C, D, E, H, K, NORM, Q, X, Z, den, h, i, j, k, logits, nK, nV, num, q, t, t_, u, y, ε  # isort: skip
 

@@ -9,7 +9,7 @@ import tinytensor as tt
 from tests.campaign.soundness import functions, gradients, pairs
 from tests.campaign.soundness.__main__ import SHARE
 from tests.thorough import THOROUGH
-from tinytensor.symbolic.any_size.checking import Checked
+from tinytensor.symbolic.derive.check import Checked
 
 
 def last(*arguments, **options) -> pairs.Tally:

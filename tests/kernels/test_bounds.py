@@ -24,7 +24,7 @@ from numba import config
 TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))  # this file is run as a program, too
 
-from symbolic.test_compiled import calls, interpreted  # noqa: E402
+from symbolic.exact.test_compiled import calls, interpreted  # noqa: E402
 from thorough import some  # noqa: E402
 
 from tinytensor.kernels import KERNELS  # noqa: E402

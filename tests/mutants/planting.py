@@ -18,7 +18,7 @@ from tinytensor.core.op import OPS, Op
 from tinytensor.fast.launch_cache import Again
 from tinytensor.native.entries import NoBuild, exact
 from tinytensor.native.kernel import KERNELS, Elementwise, Kernel, Loop
-from tinytensor.symbolic.lifting import lift, rebind
+from tinytensor.symbolic.exact.lifting import lift, rebind
 
 # --------------------------------------------------------------------------------------------- mistakes in code
 

@@ -1,0 +1,111 @@
+"""The same function on floats: it must compute the same as on exact numbers.
+
+A proof is about the code that ran on exact numbers. Code that asks for the dtype, or for its callers, can compute
+something else for floats. So the function also runs on float64 at the sample point, in a thread of its own, so that no
+code of a proof is among its callers; its results and gradients must be those of the proof, up to rounding.
+"""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from tinytensor.core.modes import enable_grad
+from tinytensor.core.tensor import Tensor
+from tinytensor.symbolic.exact.scalars import Exact, numbers_are
+from tinytensor.symbolic.prove.advice import results_of
+from tinytensor.symbolic.prove.cost_estimate import Count, standing_for
+from tinytensor.symbolic.prove.passes import SEED
+
+NOT_COMPARED = "not compared with a run on floats"
+ROUNDING = 1e-6  # of the largest entry (or of 1): how far float64 may be from the witnesses
+
+
+@dataclass
+class OnFloats:
+    """The result of the run: a difference, or the reason why the run failed, in a sentence each."""
+
+    difference: str = ""
+    not_run: str = ""
+
+
+def on_floats(
+    fn: Callable, args: list, leaves: dict[str, Tensor], held: Iterable[Tensor], number: int | None, expected: dict
+) -> OnFloats:
+    """Run fn with floats in place of the exact numbers in the tensors `held`, and compare.
+
+    `expected` has the results (by number) and the gradients (by the inputs' names) as floats, and under SEED the
+    gradients that arrive at the results. The result `number` is differentiated, or all results if it is None.
+    """
+    told = OnFloats()
+    with standing_for(list({id(x): x for x in held}.values()), lambda array: witnesses(array)):
+        kept = {name: leaf.grad for name, leaf in leaves.items()}
+        try:
+            for leaf in leaves.values():
+                leaf.grad = None
+            with ThreadPoolExecutor(1) as alone:
+                returned = alone.submit(fn, *args).result()
+                returned = returned if isinstance(returned, tuple | list) else (returned,)
+                results = [y for y in returned if isinstance(y, Tensor) and y.requires_grad]
+                for n in range(len(results)) if number is None else [number]:
+                    g = Tensor.of(expected[SEED][n].astype(results[n]._data.dtype))
+                    told.difference = told.difference or _difference(f"result {n}", results[n], expected[n])
+                    alone.submit(results[n].backward, g, retain_graph=True).result()
+            for name, leaf in leaves.items():
+                told.difference = told.difference or _difference(f"the gradient of {name}", leaf.grad, expected[name])
+        except Exception as error:
+            told.not_run = f"{NOT_COMPARED}, which raised {type(error).__name__}"
+        finally:
+            for name, leaf in leaves.items():
+                leaf.grad = kept[name]
+    return told
+
+
+def without_formulas(
+    fn: Callable, args: list, leaves: dict[str, Tensor], held: Iterable[Tensor], number: int, seed: np.ndarray
+) -> dict | None:
+    """The `expected` of on_floats, from a run on exact numbers that keep no formula; None if that run fails.
+
+    (A pass can't give it: there a symbol replaces each gradient, and the gradient of a plain number is arbitrary.)
+    """
+
+    def counts(array: np.ndarray) -> np.ndarray:
+        found = np.empty(array.shape, object)
+        for at in np.ndindex(array.shape):
+            varies = not isinstance(array[at], Exact) or array[at].number() is None
+            found[at] = Count(array[at], int(varies))
+        return found
+
+    with standing_for(list({id(x): x for x in held}.values()), counts):
+        kept = {name: leaf.grad for name, leaf in leaves.items()}
+        try:
+            for leaf in leaves.values():
+                leaf.grad = None
+            with numbers_are(Count), enable_grad():
+                y = results_of(fn, args)[number]
+                expected = {number: witnesses(y._data), SEED: {number: witnesses(seed)}}
+                y.backward(Tensor.of(counts(seed)))
+            for name, leaf in leaves.items():
+                expected[name] = np.zeros(leaf.shape) if leaf.grad is None else witnesses(leaf.grad._data)
+            return expected
+        except Exception:
+            return None
+        finally:
+            for name, leaf in leaves.items():
+                leaf.grad = kept[name]
+
+
+def witnesses(array: np.ndarray) -> np.ndarray:
+    """The floats beside exact numbers."""
+    return np.array([float(getattr(x, "witness", x)) for x in array.flat], np.float64).reshape(array.shape)
+
+
+def _difference(what: str, found: Tensor | None, exact: np.ndarray) -> str:
+    """A sentence about the first entry that differs by more than rounding."""
+    floats = np.zeros(exact.shape) if found is None else found.detach().numpy()
+    known = np.isfinite(exact)
+    limit = ROUNDING * max(1.0, np.abs(exact[known]).max(initial=0.0))
+    for at in np.argwhere(known & ~(np.abs(floats - exact) <= limit)).tolist():  # also where the float is NaN
+        return f"{what} at {at} is {floats[tuple(at)]:.6g} on floats, and {exact[tuple(at)]:.6g} on exact numbers"
+    return ""
