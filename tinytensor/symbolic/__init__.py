@@ -12,6 +12,14 @@
 
 A tensor of dtype object goes through the same operations, rules and kernels as any other; dispatch then runs a
 kernel through `lift`.
+
+    exact/           exact scalars, and kernels that run on them
+    prove/           `prove`: gradients at given sizes
+    index_calculus/  formulas with indices and sums, for sizes that stay symbols
+    derive/          `derive` and `check`: gradients for any size
+
+The functions `prove` and `derive` hide the rooms of these names: import from their files,
+`from tinytensor.symbolic.prove.passes import ...`.
 """
 
 from tinytensor.symbolic.derive.arguments import Index
