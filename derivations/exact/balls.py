@@ -24,7 +24,15 @@ import numpy as np
 import sympy
 
 from tinytensor.cpython.distribution import install
-from tinytensor.symbolic.exact.scalars import NUMBERS, Exact, Symbolic, Undecided, fraction, number_read_as, numbers_are
+from tinytensor.symbolic.exact.scalars import (
+    NUMBERS,
+    Exact,
+    Symbolic,
+    Undecided,
+    fraction,
+    number_read_as,
+    use_scalar_type,
+)
 
 try:
     from flint import arb, arb_mat, ctx, fmpq
@@ -44,7 +52,7 @@ def enclosing(bits: int = BITS) -> Iterator[set[float]]:
     before, ctx.prec = ctx.prec, bits
     met.clear()
     try:
-        with numbers_are(Ball):
+        with use_scalar_type(Ball):
             yield met
     finally:
         ctx.prec = before
@@ -266,7 +274,7 @@ def _write(y: np.ndarray, values: arb_mat) -> None:
         y[at] = _ball(value)
 
 
-Ball.kind = Ball
+Ball.scalar_type = Ball
 Ball.launches = {"matmul": _product, "attention": _attention, "attention_backward": _attention_backward}
 
 

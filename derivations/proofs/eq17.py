@@ -90,7 +90,7 @@ def placed(expr: Expr, layers: dict[Name, Expr]) -> Expr:
     for entry in expr.atoms(Indexed):
         array = entry.base.of or entry.base
         if array in layers:
-            more = Array(array.label.name, (nL, *array.sizes), "<" + array.places, text=array.text, tex=array.tex)
+            more = Array(array.label.name, (nL, *array.sizes), "<" + array.positions, text=array.text, tex=array.tex)
             more = deep_X if array in (X, Zp) else more
             deep[entry] = (d(more) if entry.base.of else more)[layers[array], *entry.indices]
     return expr.xreplace(deep)

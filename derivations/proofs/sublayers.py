@@ -160,7 +160,7 @@ def cross_attention_gradients():
 def prove_stacks(closed) -> None:
     """Prove that `closed`, for stack λ, summed over the stacks, is the gradient of the encoder's output; or Refuted."""
     own = (*cross_attention().definitions, X, Q, K, V, W)  # each stack has its own
-    deep = {x: Array(x.label.name, (nN, *x.sizes), f"<{x.places}") for x in own}
+    deep = {x: Array(x.label.name, (nN, *x.sizes), f"<{x.positions}") for x in own}
     deep |= {d(x): d(more) for x, more in deep.items()}
 
     def placed(expr):

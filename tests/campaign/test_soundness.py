@@ -61,7 +61,7 @@ def all_of(verdict: str):
 
 def by_numbers_at_large_sizes(derivation, by_hand):
     """Compares numbers at sizes that are all odd and above 4, and at values that are all positive."""
-    one = functions.Sample("", "", derivation.given, {}, {}, "", ())
+    one = functions.Sample("", "", derivation.arguments, {}, {}, "", ())
     verdicts = {}
     for argument, hand in by_hand.items():
         right = True

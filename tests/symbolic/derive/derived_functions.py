@@ -122,7 +122,7 @@ def derived(name: str) -> Derivation:
 def arrays(d: Derivation, numbers: tuple[int, ...], seed: int = 0) -> dict[str, np.ndarray]:
     """Arguments of these sizes: floats of both signs, and indices that repeat."""
     rng, found = np.random.default_rng(seed), {}
-    trace = d.found.trace
+    trace = d.derived.trace
     at = dict(zip(trace.sizes, numbers))
     for name, argument in trace.tensors.items():
         shape = [int(n.xreplace(at)) for n in argument.shape]

@@ -39,7 +39,7 @@ def terms(lines) -> int:
 
 def evaluated(found: Derivation, rng, constants=None) -> tuple[dict, dict, np.ndarray]:
     """The arguments at small odd sizes, the gradients by the derivation's lines, and the gradient of the result."""
-    derived, trace = found.found, found.found.trace
+    derived, trace = found.derived, found.derived.trace
     at = dict(zip(trace.sizes, (3, 1, 5, 1) if len(trace.sizes) > 3 else (3, 5, 3), strict=False))
     inputs = {}
     for name, a in trace.tensors.items():
@@ -176,7 +176,7 @@ def test_equation_17_follows_from_a_users_code(part):
     }[part]
     found = derive(fn, **arguments)
     assert found.proved
-    derived = found.found
+    derived = found.derived
     names = [*derived.trace.arrays.values(), *[line.name for line in derived.forward]]
     arrays = {str(getattr(x, "label", x)): x for x in names}
     program = Program(constants=[*derived.trace.arrays.values()])

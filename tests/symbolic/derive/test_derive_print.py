@@ -160,7 +160,7 @@ def matrices_hold(name: str, change=lambda code: code) -> int:
     """How many lines have a matrix form; each gives the values of the program."""
     derivation = derived(name)
     given = arrays(derivation, (3, 2, 5, 4, 7, 6))
-    sizes = dict(zip((str(s) for s in derivation.found.trace.sizes), (3, 2, 5, 4, 7, 6)))
+    sizes = dict(zip((str(s) for s in derivation.derived.trace.sizes), (3, 2, 5, 4, 7, 6)))
     names = interim(name, given) | {"size": type("size", (), sizes)}
     for one in derivation.matrix():
         ours = np.asarray(eval(change(one.right.code), names))

@@ -11,11 +11,11 @@ import pytest
 import tinytensor as tt
 from tinytensor.nn import functional as F
 from tinytensor.symbolic import Index, check, derive
+from tinytensor.symbolic.derive import by_hand, recording, samples, sizes
 from tinytensor.symbolic.derive import check as checking
 from tinytensor.symbolic.derive import derivation as derivations
-from tinytensor.symbolic.derive import recording, samples, sizes
 from tinytensor.symbolic.derive import trace as tracing
-from tinytensor.symbolic.derive.check import Compared
+from tinytensor.symbolic.derive.comparison import Comparison
 from tinytensor.symbolic.derive.conditions import conditions_in
 from tinytensor.symbolic.derive.recording import NotDerivable
 from tinytensor.symbolic.derive.semantics import elementwise
@@ -289,7 +289,7 @@ def test_what_differs_between_the_runs_is_refused():
 
 
 def test_conditions_of_where_are_read_or_refused():
-    D = derive(lambda x: x.sum(), x=ND).found.trace.sizes
+    D = derive(lambda x: x.sum(), x=ND).derived.trace.sizes
     assert list(map(str, conditions_in("2 < N < 9", D))) == ["N > 2", "N < 9"]
     assert list(map(str, conditions_in(["N >= 2", "D % 2 == 0 and D != 4"], D))) == ["N > 1", "even D", "D ≠ 4"]
     assert conditions_in("N > 0", D) == []
@@ -365,7 +365,7 @@ def wrong_of(name: str, gradient: str):
 
 def test_a_meaning_that_is_off_by_one_is_noticed(monkeypatch):
     monkeypatch.setattr(tracing, "as_number", lambda value: value)  # an index for a number
-    monkeypatch.setattr(checking, "as_number", lambda value: value)
+    monkeypatch.setattr(by_hand, "as_number", lambda value: value)
     fn, arguments, _, right = FAULTS["whole numbers in arithmetic"]
     assert not derive(fn, **arguments)
     assert not check(fn, {"x": right[0]}, **arguments)
@@ -413,7 +413,7 @@ def test_a_derivation_that_is_not_proved_proves_nothing(monkeypatch):
 
 def test_a_normal_form_that_is_wrong_is_noticed(monkeypatch):
     monkeypatch.setattr(checking, "_equal", lambda *_: {""})
-    monkeypatch.setattr(checking, "_compared", lambda *_: Compared())
+    monkeypatch.setattr(checking, "compare_at_samples", lambda *_: Comparison())
     verdict = check(lambda x: (x * x).sum(), {"x": "3 * x"}, x=N)
     assert verdict["x"].verdict == "undecided"
     assert "in exact numbers the difference is" in str(verdict)
@@ -425,7 +425,7 @@ def test_a_comparison_of_whole_numbers_as_of_floats_is_noticed(monkeypatch):
     fn, arguments = lambda x, t: (x * (t > 0)).sum(), {"x": N, "t": T}
     assert check(fn, {"x": wrong}, **arguments)["x"].verdict == "refuted"
     monkeypatch.setattr(elementwise, "_whole", lambda value: False)
-    monkeypatch.setattr(checking, "_compared", lambda *_: Compared())
+    monkeypatch.setattr(checking, "compare_at_samples", lambda *_: Comparison())
     assert "in exact numbers the difference is" in str(check(fn, {"x": wrong}, **arguments))  # which alone keeps it out
     monkeypatch.setattr(checking, "contradiction", lambda _: "")
     assert check(fn, {"x": wrong}, **arguments)["x"].verdict == "proved"

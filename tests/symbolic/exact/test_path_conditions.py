@@ -8,8 +8,8 @@ import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor import nn
 from tinytensor.symbolic import latex, path, symbols
-from tinytensor.symbolic.exact import path_conditions as given
-from tinytensor.symbolic.exact.path_conditions import SAME_EITHER_WAY, remembered
+from tinytensor.symbolic.exact import path_conditions
+from tinytensor.symbolic.exact.path_conditions import SAME_EITHER_WAY, conditions_of
 
 SIGNS = {"x_{0} > 0", "x_{1} < 0", "x_{2} > 0"}
 
@@ -79,7 +79,7 @@ def test_formulas_without_comparison_have_no_signs():
     F.relu(x), x.max(), x > 0, x.abs()
     for y in (x, x * 2, x.exp(), x.tanh(), F.gelu(x), x.softmax(-1), F.layer_norm(x, (3,)), x[0]):
         assert signs(y) == [] or not any(s.endswith(" 0") for s in signs(y))
-    assert remembered([x._data]) == []
+    assert conditions_of([x._data]) == []
 
 
 SMOOTH = {
@@ -96,7 +96,7 @@ ROUGH = {"relu": lambda x: F.relu(x), "reduce_max": lambda x: x.max(-1).values, 
 
 def same_on_other_ways(fn, monkeypatch) -> bool:
     """The formula of fn at several sample points: is it the same where comparisons come out otherwise?"""
-    monkeypatch.setattr(given, "SAME_EITHER_WAY", frozenset())
+    monkeypatch.setattr(path_conditions, "SAME_EITHER_WAY", frozenset())
     points = [[[1, -2, 3], [-1, 2, 1.5]], [[-2, 1.2, -3], [1.1, -2, -1.4]], [[2, 1, -1.3], [3, 1.7, 1]]]
     ways, formulas = [], []
     for point in points:
@@ -125,9 +125,9 @@ def test_shown_signs_matter(kernel, monkeypatch):
 
 
 def test_deleted_masks_are_forgotten():
-    before = len(given._beside)
+    before = len(path_conditions._mask_conditions)
     mask = three() > 0
-    assert len(given._beside) == before + 1
+    assert len(path_conditions._mask_conditions) == before + 1
     del mask
     gc.collect()
-    assert len(given._beside) == before
+    assert len(path_conditions._mask_conditions) == before

@@ -13,11 +13,10 @@ from sympy.polys.rings import PolyElement
 import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor.symbolic import TooLong, prove, symbols
-from tinytensor.symbolic.exact.differentiate import Slopes
-from tinytensor.symbolic.prove import cost_estimate as counting
-from tinytensor.symbolic.prove import progress as work
-from tinytensor.symbolic.prove.cost_estimate import Count, counted, run_on_floats
-from tinytensor.symbolic.prove.progress import Estimate, Lines, Work, duration
+from tinytensor.symbolic.exact.differentiate import Derivatives
+from tinytensor.symbolic.prove import cost_estimate, progress
+from tinytensor.symbolic.prove.cost_estimate import Count, estimate_cost, estimate_cost_at_real_size
+from tinytensor.symbolic.prove.progress import Estimate, Lines, Progress, duration
 
 
 def product(a, b):
@@ -32,12 +31,14 @@ def test_pairs_are_counted():
     """Each of the 2 x 4 entries of a product depends on 3 + 3 numbers."""
     args = leaves((2, 3), (3, 4))
     before = [a._data for a in args]
-    estimate = counted(product, args, args)
+    estimate = estimate_cost(product, args, args)
     assert estimate.weights == [8 * 6]
     assert all(a._data is b for a, b in zip(args, before, strict=True))
     args = leaves((2, 3))
-    assert counted(lambda x: (x * 2).softmax(-1), args, args).weights == [6, 7 * 6 * 3]
-    assert counted(lambda x: x * 2 * 3, args, args).bytes == 12 * (counting.BYTES_A_PAIR + counting.BYTES_AN_ENTRY)
+    assert estimate_cost(lambda x: (x * 2).softmax(-1), args, args).weights == [6, 7 * 6 * 3]
+    assert estimate_cost(lambda x: x * 2 * 3, args, args).bytes == 12 * (
+        cost_estimate.BYTES_A_PAIR + cost_estimate.BYTES_AN_ENTRY
+    )
 
 
 @contextmanager
@@ -94,7 +95,7 @@ def ratio(what):
     """The ratio of a proof's work to its estimate."""
     fn, shapes = LONGER[what]
     args = leaves(*shapes)
-    return seconds_of_proof(what) / counted(fn, args, args).seconds
+    return seconds_of_proof(what) / estimate_cost(fn, args, args).seconds
 
 
 @pytest.mark.parametrize("what", LONGER)
@@ -104,29 +105,29 @@ def test_estimate_is_right_within_a_factor(what):
 
 @pytest.mark.parametrize("what", ["a long row of layer norm", "attention"])
 def test_estimate_without_the_table_is_wrong(what, monkeypatch):
-    monkeypatch.setattr(counting, "GROWING", {})
+    monkeypatch.setattr(cost_estimate, "GROWING", {})
     assert ratio(what) > FACTOR
 
 
 def test_an_estimate_grows_with_the_size():
-    small, large = (counted(product, args := leaves((n, n), (n, n)), args) for n in (4, 8))
+    small, large = (estimate_cost(product, args := leaves((n, n), (n, n)), args) for n in (4, 8))
     assert large.weights == [8 * small.weights[0]]
     assert 6 < large.seconds / small.seconds < 9
     assert 6 < large.bytes / small.bytes < 8
-    short, long = (counted(lambda x: F.layer_norm(x, (n,)), args := leaves((1, n)), args) for n in (12, 24))  # noqa: B023
+    short, long = (estimate_cost(lambda x: F.layer_norm(x, (n,)), args := leaves((1, n)), args) for n in (12, 24))  # noqa: B023
     assert 40 < long.seconds / short.seconds < 2**6
 
 
 def test_uncountable_work_has_no_estimate():
     args = leaves((2,))
-    assert counted(lambda x: x.undefined, args, args) is None
-    assert run_on_floats(lambda x: x.undefined, args, args) is None
+    assert estimate_cost(lambda x: x.undefined, args, args) is None
+    assert estimate_cost_at_real_size(lambda x: x.undefined, args, args) is None
 
 
 def test_counting_ends(monkeypatch):
-    monkeypatch.setattr(counting, "MOST", 100)
+    monkeypatch.setattr(cost_estimate, "MOST", 100)
     args = leaves((9, 9), (9, 9))
-    assert counted(product, args, args).seconds == math.inf
+    assert estimate_cost(product, args, args).seconds == math.inf
     with pytest.raises(TooLong, match="prove: product would take about days and more memory than there is"):
         prove(product, (9, 9), (9, 9))
     assert prove(product, (9, 9), (9, 9), limit=None)
@@ -153,14 +154,14 @@ def test_too_long_proof_is_refused_before_it_starts(size):
 
 @pytest.mark.parametrize("size", ["small", "real"])
 def test_a_proof_ends_when_its_time_is_up(size, monkeypatch):
-    monkeypatch.setattr(work.time, "monotonic", iter(range(1000)).__next__)  # a second for each call
+    monkeypatch.setattr(progress.time, "monotonic", iter(range(1000)).__next__)  # a second for each call
     with pytest.raises(TooLong, match="was stopped after limit = 3 seconds"):
         prove(lambda x: x.exp().softmax(-1), (2, 2), size=size, limit=3)
 
 
 @pytest.mark.parametrize("size", ["small", "real"])
 def test_progress_is_printed(size, monkeypatch, capsys):
-    monkeypatch.setattr(work, "LONG", 0.0)
+    monkeypatch.setattr(progress, "LONG", 0.0)
     monkeypatch.setitem(sys.modules, "tqdm", None)
     fn = lambda x: (x * x).exp().tanh() * x  # noqa: E731
     assert prove(fn, (3, 3), size=size, progress=True)
@@ -175,8 +176,8 @@ def test_progress_is_printed(size, monkeypatch, capsys):
 
 
 def test_underestimated_proof_shows_progress(monkeypatch, capsys):
-    monkeypatch.setattr(work, "LONG", 20.0)
-    monkeypatch.setattr(work.time, "monotonic", iter(range(10**6)).__next__)  # a second for each call
+    monkeypatch.setattr(progress, "LONG", 20.0)
+    monkeypatch.setattr(progress.time, "monotonic", iter(range(10**6)).__next__)  # a second for each call
     monkeypatch.setitem(sys.modules, "tqdm", None)
     assert prove(lambda x: (x * x).exp().tanh() * x, (3, 3), progress=True, limit=None)
     told = capsys.readouterr().err.splitlines()
@@ -186,7 +187,7 @@ def test_underestimated_proof_shows_progress(monkeypatch, capsys):
 
 def test_progress_bar_with_tqdm(monkeypatch, capsys):
     pytest.importorskip("tqdm")
-    monkeypatch.setattr(work, "LONG", 0.0)
+    monkeypatch.setattr(progress, "LONG", 0.0)
     assert prove(tt.exp, (3, 3), progress=True)
     assert "exp: 100%" in capsys.readouterr().err
 
@@ -202,13 +203,13 @@ def test_progress_line_for_each_tenth(capsys):
 def test_times_in_words():
     assert [duration(t) for t in (5, 119, 300, 7300)] == ["5 seconds", "119 seconds", "5 minutes", "2 hours"]
     assert str(Estimate([], 240.0, 2.5e9)) == "about 4 minutes and 2.5 GB"
-    assert Work("it", None, None, None).end == math.inf
+    assert Progress("it", None, None, None).end == math.inf
 
 
 def test_chain_rule_agrees_with_sympy():
     x, y, z = sympy.symbols("x y z")
     for expr in (x * y + z, (x + y) ** 3 / z, sympy.exp(x * y) * (x + 1), x**y, sympy.S(3), (x + y + z) ** -1 * x):
-        slopes = Slopes().of(expr)
+        slopes = Derivatives().of(expr)
         for symbol in (x, y, z):
             assert sympy.simplify(slopes.get(symbol, 0) - sympy.diff(expr, symbol)) == 0, (expr, symbol)
 

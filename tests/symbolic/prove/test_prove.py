@@ -13,7 +13,7 @@ import tinytensor.nn.functional as F
 from tests.mutants.planting import planted_walk
 from tinytensor.core.dispatch import state
 from tinytensor.symbolic import Symbolic, Undecided, latex, path, prove, symbols
-from tinytensor.symbolic.prove import prover as proving
+from tinytensor.symbolic.prove import prover
 
 
 @tt.elementwise
@@ -60,7 +60,7 @@ class forgetful:
 
 
 def test_custom_op_in_three_lines(monkeypatch):
-    monkeypatch.setattr(proving, "time", SimpleNamespace(perf_counter=iter((5.0, 7.5)).__next__))
+    monkeypatch.setattr(prover, "time", SimpleNamespace(perf_counter=iter((5.0, 7.5)).__next__))
     proof = prove(softsign, (2, 3))
     print(proof)
     assert proof
@@ -406,7 +406,7 @@ def test_wrong_relu_in_a_model_is_noticed(monkeypatch):
     def loss(x, W, b):
         return F.linear(x, W, b, relu=True).exp().sum()
 
-    assert [w.rule for w in prove(loss, (2, 2), (3, 2), (3,)).wrong if not w.second_road] == [
+    assert [w.rule for w in prove(loss, (2, 2), (3, 2), (3,)).wrong if not w.through_definition] == [
         f"linear_relu, input {name}" for name in ("x", "weight", "bias")
     ]
 

@@ -11,8 +11,7 @@ import tinytensor.nn.functional as F
 from tinytensor import nn
 from tinytensor.symbolic import assert_gradient, prove
 from tinytensor.symbolic.exact import scalars
-from tinytensor.symbolic.prove import passes, probing
-from tinytensor.symbolic.prove import prover as proving
+from tinytensor.symbolic.prove import passes, probing, prover
 
 
 def function(forward, backward):
@@ -312,6 +311,6 @@ def test_a_domain_that_is_not_noted_is_missed(monkeypatch):
 
 
 def test_inputs_that_are_not_named_are_missed(monkeypatch):
-    monkeypatch.setattr(proving, "_as_they_are", lambda fn, inputs: [])
+    monkeypatch.setattr(prover, "_fixed_inputs", lambda fn, inputs: [])
     fn, inputs, words = VERDICTS["whole numbers"]
     assert words not in repr(prove(fn, *inputs))

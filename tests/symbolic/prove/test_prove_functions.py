@@ -158,7 +158,7 @@ def without_tape(x):
 def test_detached_values_must_be_named_constant(name):
     fn, what = HELD[name]
     proof = prove(fn, (3,))
-    assert not proof and proof.held == (what,) and f'prove(..., constant=["{what}"])' in repr(proof)
+    assert not proof and proof.off_tape == (what,) and f'prove(..., constant=["{what}"])' in repr(proof)
     assert prove(fn, (3,), constant=[what])
     assert not prove(fn, (3,), size="real")
 

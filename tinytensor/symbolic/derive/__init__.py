@@ -14,4 +14,6 @@ modules.py     a Module as a function of its parameters
 derivation.py  `derive` and its result
 source.py      a derivation as a program in NumPy, and its run
 check.py       `check`: is a gradient by hand the derived one?
+by_hand.py     a gradient by hand as formulas in the names of the function
+comparison.py  a gradient by hand beside backward(), in numbers
 """

@@ -45,43 +45,43 @@ class Derived:
         return self.trace.lines.groups
 
 
-def derive_lines(fn: Callable, given: dict[str, object], where: Sequence[SizeCondition] = ()) -> Derived:
+def derive_lines(fn: Callable, arguments: dict[str, object], where: Sequence[SizeCondition] = ()) -> Derived:
     """The forward lines and the proved adjoints of a function, at sizes that meet the conditions."""
-    found = trace(fn, given, where=where)
-    output = _tidied(found, _output(found))
-    program = _program(found, output)
+    traced = trace(fn, arguments, where=where)
+    output = _tidied(traced, _output(traced))
+    program = _program(traced, output)
     loss = output if isinstance(output, Symbol) else None
     raw: dict[Name, Definition] = {}
     for entry in reversed(program.entries):
         if name_of(entry) != name_of(output):
             raw[d(name_of(entry))] = Definition(d(entry), adjoint_of(entry, program.lines, loss))
-    derived = Derived(found, output, program.lines, raw, {})
-    wanted = [d(found.arrays[n]) for n, a in found.tensors.items() if a.below is None]
+    derived = Derived(traced, output, program.lines, raw, {})
+    wanted = [d(traced.arrays[n]) for n, a in traced.tensors.items() if a.below is None]
     shown = _shown(derived, program, wanted)
     _prove(derived, program, shown)
     derived.adjoints = shown
     return derived
 
 
-def _output(found: Trace) -> Expr:
+def _output(traced: Trace) -> Expr:
     """The entry of the result's name; a formula becomes a last line."""
-    value = found.result
-    if value.finite is not None or value.kind != "f":
+    value = traced.result
+    if value.finite is not None or value.dtype != "f":
         raise NotDerivable("derive: the result is no tensor of finite floats; return one that has a gradient")
     indices = value.indices()
     expr = value.entry(*indices)
-    groups = found.lines.groups
+    groups = traced.lines.groups
     last = groups[-1].output.left if groups else None
     if last is not None and expr == last.xreplace(dict(zip(getattr(last, "indices", ()), indices))):
         return last
-    _, left, at = found.lines.left("Y" if indices else "loss", value)
+    _, left, at = traced.lines.left("Y" if indices else "loss", value)
     groups.append(Group([Definition(left, fresh(S(value.entry(*at))))]))
     return left
 
 
-def _tidied(found: Trace, output: Expr) -> Expr:
+def _tidied(traced: Trace, output: Expr) -> Expr:
     """Put in lines that a person would not write; name the result. The entry of the result is given back."""
-    groups = found.lines.groups
+    groups = traced.lines.groups
     for group in list(groups):
         name = group.output.name
         users = [g for g in groups if any(name in names_in(x.right) for x in g.lines)]
@@ -89,8 +89,8 @@ def _tidied(found: Trace, output: Expr) -> Expr:
             continue
         (user,) = users
         line, (own,) = user.output, group.lines
-        alone = len(user.lines) == 1 and not user.closed and _places(line.right, name) == 1
-        if alone and _is_place(line.right, name, group.inline):
+        alone = len(user.lines) == 1 and not user.closed and _occurrences(line.right, name) == 1
+        if alone and _may_inline(line.right, name, group.inline):
             user.lines[:] = [Definition(line.left, canonical(expanded(line.right, [own])))]
             groups.remove(group)
     for group in groups:
@@ -102,7 +102,7 @@ def _tidied(found: Trace, output: Expr) -> Expr:
     for group in groups:
         old = group.output.name
         if group.wanted and str(getattr(old, "label", old)) != group.wanted:
-            name = found.lines.unused(group.wanted)
+            name = traced.lines.unused(group.wanted)
             new = Array(name, old.sizes) if isinstance(old, Array) else Symbol(name, real=True)
             _rename(groups, old, new)
             output = _renamed(output, old, new)
@@ -118,7 +118,7 @@ def _rename(groups: list[Group], old: Name, new: Name) -> None:
             c.form = _renamed(_renamed(c.form, old, new), d(old), d(new))
 
 
-def _is_place(expr: Expr, name: Name, inline: str) -> bool:
+def _may_inline(expr: Expr, name: Name, inline: str) -> bool:
     """May the definition of the name stand in its place: a term, or an argument if `inline` is "anywhere"?"""
     if isinstance(expr, Indexed | Symbol):
         return True
@@ -127,7 +127,7 @@ def _is_place(expr: Expr, name: Name, inline: str) -> bool:
         return False
     if isinstance(expr, Pow | Function) and (inline != "anywhere" or expr.func is exp):
         return False
-    return _is_place(inner, name, inline)
+    return _may_inline(inner, name, inline)
 
 
 def _renamed(expr: Expr, old: Name, new: Name) -> Expr:
@@ -136,18 +136,18 @@ def _renamed(expr: Expr, old: Name, new: Name) -> Expr:
     return expr.xreplace({e: new[e.indices] for e in expr.atoms(Indexed) if e.base == old})
 
 
-def _program(found: Trace, output: Expr) -> Program:
-    tensors = found.tensors
+def _program(traced: Trace, output: Expr) -> Program:
+    tensors = traced.tensors
     parameters = []
     for name, a in tensors.items():
-        array = found.arrays[name]
+        array = traced.arrays[name]
         value = named(array, Value(a.dims, None))
         if a.below is None:
             parameters.append(value.entry(*value.indices()))
-    constants = [found.arrays[n] for n, a in tensors.items() if a.below is not None]
+    constants = [traced.arrays[n] for n, a in tensors.items() if a.below is not None]
     extra = [d(name_of(output))] if isinstance(output, Indexed) else []
-    program = Program(parameters, [*constants, *found.lines.constants, *extra])
-    for group in found.lines.groups:
+    program = Program(parameters, [*constants, *traced.lines.constants, *extra])
+    for group in traced.lines.groups:
         for line in group.lines:
             program.let(line.left, line.right)
     return program
@@ -237,13 +237,13 @@ def _vanishes(derived: Derived, program: Program, name: Name) -> bool:
 
 def _needed(adjoints: dict[Name, Definition], wanted: list[Name]) -> dict[Name, Definition]:
     """Only the adjoints to which those of the arguments lead."""
-    found, waiting = set(), list(wanted)
+    needed, waiting = set(), list(wanted)
     while waiting:
         name = waiting.pop()
-        if name in adjoints and name not in found:
-            found.add(name)
+        if name in adjoints and name not in needed:
+            needed.add(name)
             waiting += [n for n in names_in(adjoints[name].right) if n in adjoints]
-    return {n: x for n, x in adjoints.items() if n in found}
+    return {n: x for n, x in adjoints.items() if n in needed}
 
 
 def _put_in(adjoints: dict[Name, Definition], wanted: list[Name], simplify: Callable) -> dict[Name, Definition]:
@@ -253,10 +253,10 @@ def _put_in(adjoints: dict[Name, Definition], wanted: list[Name], simplify: Call
         changed = False
         for name in [n for n in adjoints if n not in wanted]:
             line = adjoints[name]
-            users = {n: x for n, x in adjoints.items() if n != name and _places(x.right, name)}
+            users = {n: x for n, x in adjoints.items() if n != name and _occurrences(x.right, name)}
             new = {n: Definition(x.left, simplify(expanded(x.right, [line]))) for n, x in users.items()}
             gain = sum(cost(users[n].right) - cost(x.right) for n, x in new.items()) + 1 + cost(line.right)
-            once = sum(_places(x.right, name) for x in users.values()) <= 1
+            once = sum(_occurrences(x.right, name) for x in users.values()) <= 1
             if line.right != 0 and (
                 gain < (0 if once else 1) or any(_nested(x.right) > _nested(users[n].right) for n, x in new.items())
             ):
@@ -267,11 +267,11 @@ def _put_in(adjoints: dict[Name, Definition], wanted: list[Name], simplify: Call
     return adjoints
 
 
-def _places(expr: Expr, name: Name) -> int:
+def _occurrences(expr: Expr, name: Name) -> int:
     """The number of places in which a name stands."""
     if isinstance(expr, Indexed | Symbol):
         return int(name_of(expr) == name)
-    return sum(_places(a, name) for a in expr.args)
+    return sum(_occurrences(a, name) for a in expr.args)
 
 
 def _nested(expr: Expr) -> int:

@@ -39,7 +39,7 @@ class Argument(Factored):
     below: Expr | None = None
 
 
-class Given(Size):
+class UserSize(Size):
     """A size that a user named; sizes of derivations/ have letters of their own, so that the two do not meet."""
 
     made: ClassVar[dict[str, Size]] = {}
@@ -47,48 +47,48 @@ class Given(Size):
 
 def size(name: str) -> Size:
     """The size of this name, with letters for its indices."""
-    if name in Given.made:
-        return Given.made[name]
+    if name in UserSize.made:
+        return UserSize.made[name]
     own = [name.lower()] if len(name) == 1 and name.lower() not in LETTERS.split() else []
-    return Given(name, " ".join([*own, LETTERS]))
+    return UserSize(name, " ".join([*own, LETTERS]))
 
 
-def factors(given, split: dict[Expr, tuple[Expr, ...]]) -> tuple[Expr, ...]:
+def factors(dimension, split: dict[Expr, tuple[Expr, ...]]) -> tuple[Expr, ...]:
     """The factors of one dimension: "N", 3, "H*K", "2*K"; a size in `split` is taken apart."""
-    if isinstance(given, Expr):  # of a result: N - 1, D + K
-        return tuple(dims_of([given])[0])
-    if isinstance(given, int):
-        return () if given == 1 else (Integer(given),)
-    if not isinstance(given, str):
-        raise TypeError(f'derive: the size {given!r} is neither a name nor a number; write ("N", "D"), or ("N", 3)')
-    found = []
-    for part in given.replace(" ", "").split("*"):
+    if isinstance(dimension, Expr):  # of a result: N - 1, D + K
+        return tuple(dims_of([dimension])[0])
+    if isinstance(dimension, int):
+        return () if dimension == 1 else (Integer(dimension),)
+    if not isinstance(dimension, str):
+        raise TypeError(f'derive: the size {dimension!r} is neither a name nor a number; write ("N", "D"), or ("N", 3)')
+    result = []
+    for part in dimension.replace(" ", "").split("*"):
         if part.isdigit():
-            found += [Integer(part)] if part != "1" else []
+            result += [Integer(part)] if part != "1" else []
         elif part.isidentifier():
-            found += split.get(size(part), (size(part),))
+            result += split.get(size(part), (size(part),))
         else:
-            raise ValueError(f'derive: the size {given!r} is no product of names and numbers, such as "N" or "2*K"')
-    return tuple(found)
+            raise ValueError(f'derive: the size {dimension!r} is no product of names and numbers, such as "N" or "2*K"')
+    return tuple(result)
 
 
-def arguments(given: dict[str, object], split: dict) -> dict[str, object]:
+def arguments(values: dict[str, object], split: dict) -> dict[str, object]:
     """The arguments by their names: tensors as `Argument`, everything else as it came."""
-    found: dict[str, object] = {}
-    for name, value in given.items():
+    result: dict[str, object] = {}
+    for name, value in values.items():
         if isinstance(value, Index):
             below = Mul(*factors(value.below, split))
-            found[name] = Argument(name, tuple(factors(n, split) for n in value.shape), below)
+            result[name] = Argument(name, tuple(factors(n, split) for n in value.shape), below)
         elif isinstance(value, tuple | list) and all(isinstance(n, str | int | Expr) for n in value):
-            found[name] = Argument(name, tuple(factors(n, split) for n in value))
+            result[name] = Argument(name, tuple(factors(n, split) for n in value))
         else:
-            found[name] = value
-    return found
+            result[name] = value
+    return result
 
 
-def symbols_of(found: dict[str, object]) -> list[Size]:
+def symbols_of(args: dict[str, object]) -> list[Size]:
     """All size symbols of the arguments, in the order in which they came."""
-    expressions = [e for a in found.values() if isinstance(a, Argument) for e in (*a.sizes, S(a.below or 0))]
+    expressions = [e for a in args.values() if isinstance(a, Argument) for e in (*a.sizes, S(a.below or 0))]
     return list(dict.fromkeys(s for e in expressions for s in sorted(e.atoms(Size), key=str)))
 
 

@@ -41,7 +41,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     Phi,
     Size,
     absolute,
-    held,
+    detach,
     larger,
     not_negative,
     relu,
@@ -165,7 +165,7 @@ def remainder(left: Expr, divisor: Expr, rest: Expr) -> SizeCondition | None:
 def conditions_in(where, sizes: Sequence[Size]) -> list[SizeCondition]:
     """The conditions of `where`: a text such as "N > 3", "N % 2 == 0" or "2 < N < 9", or a list of such texts."""
     known = {str(s): s for s in sizes}
-    found: list[SizeCondition] = []
+    conditions: list[SizeCondition] = []
     for one in (where,) if isinstance(where, str) else where or ():
         try:
             node = ast.parse(one.strip(), mode="eval").body
@@ -176,13 +176,13 @@ def conditions_in(where, sizes: Sequence[Size]) -> list[SizeCondition]:
                 sides = [_side(side, known) for side in (part.left, *part.comparators)]
                 for left, operation, right in zip(sides, part.ops, sides[1:]):
                     made = size_condition(COMPARED[type(operation)], left, right)
-                    found += [made] if made is not None else []
+                    conditions += [made] if made is not None else []
         except (SyntaxError, KeyError, TypeError) as error:
             raise ValueError(
                 f"where: {one!r} is no condition on the sizes {', '.join(known) or '(there are none)'}; expected a "
                 'comparison such as "N > 3" or "N % 2 == 0"'
             ) from error
-    return found
+    return conditions
 
 
 COMPARED = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
@@ -229,29 +229,29 @@ def _stronger(one: SizeCondition, other: SizeCondition) -> bool:
 
 def restrictions(conditions: Iterable[SizeCondition], where: Sequence[SizeCondition], samples) -> list[SizeCondition]:
     """The conditions that `where` does not imply, and that exclude a size at which the function runs."""
-    found = []
+    result = []
     for one in conditions:
         outside = [s for s in samples if not one.holds(s.at)]
         if not implied(one, where) and not (outside and all(s.error for s in outside)):
-            found.append(one)
-    return found
+            result.append(one)
+    return result
 
 
 def verdict(
     sizes: Sequence[SizeCondition], values: Sequence[str], restricted: Sequence[SizeCondition], refused: str
 ) -> str:
     """What is proved, with its conditions, in words."""
-    found = f"proved for {_joined(sizes)}" if sizes else "proved for any size"
+    sentence = f"proved for {_joined(sizes)}" if sizes else "proved for any size"
     if restricted:
-        found = f"proved only for {_joined(sizes)}"
+        sentence = f"proved only for {_joined(sizes)}"
     if refused:
-        found += f" (the function refuses {refused})"
+        sentence += f" (the function refuses {refused})"
     if values:
-        found += f", where {_joined(values)}"
+        sentence += f", where {_joined(values)}"
     if restricted:
         where = " and ".join(one.code() for one in restricted)
-        found += f'; if that is what you mean, say where="{where}"'
-    return found
+        sentence += f'; if that is what you mean, say where="{where}"'
+    return sentence
 
 
 def _joined(parts: Sequence) -> str:
@@ -302,7 +302,7 @@ class Signs:
             return self.positive(e.base) or (_even(e.exp) and self.not_zero(e.base))
         if isinstance(e, larger):
             return any(map(self.positive, e.args))
-        return isinstance(e, Sum | held) and self.positive(e.args[0])
+        return isinstance(e, Sum | detach) and self.positive(e.args[0])
 
     def not_negative(self, e: Expr) -> bool:
         """Is it known to be 0 or more?"""
@@ -316,7 +316,7 @@ class Signs:
             return self.positive(e) or all(map(self.not_negative, e.args))
         if isinstance(e, larger):
             return any(map(self.not_negative, e.args))
-        return self.not_negative(e.args[0]) if isinstance(e, Sum | held) else self.positive(e)
+        return self.not_negative(e.args[0]) if isinstance(e, Sum | detach) else self.positive(e)
 
     def not_zero(self, e: Expr) -> bool:
         """Is it known to differ from 0?"""
@@ -372,8 +372,8 @@ def edges_of(op: str, arrays: list) -> set[str]:
     if op == "clamp_min" and np.ndim(arrays[1]) == 0 and 0 < arrays[1] <= SMALL and np.any(np.less_equal(a, arrays[1])):
         return {"norm", "tie"}
     if op in CORNERS or op in ("gt", "lt", "ge", "le", "eq", "ne"):
-        found = any(np.any(np.equal(a, b)) for b in arrays[1:] if b is not None)
-        return {"equality" if op in ("eq", "ne") else "tie"} if found else set()
+        edges = any(np.any(np.equal(a, b)) for b in arrays[1:] if b is not None)
+        return {"equality" if op in ("eq", "ne") else "tie"} if edges else set()
     if op in ("relu", "absolute", "sign", "elu", "linear_relu"):
         return {"tie"} if np.any(np.equal(a, 0)) else set()
     if op in ("sloped", "relu_backward"):
@@ -383,8 +383,8 @@ def edges_of(op: str, arrays: list) -> set[str]:
     if op in ("floor_divide", "remainder"):
         with np.errstate(all="ignore"):
             quotient = np.divide(a, arrays[1])
-        found = {"step"} if np.any(np.equal(np.mod(quotient, 1), 0)) else set()
-        return found | ({"denominator"} if np.any(np.equal(arrays[1], 0)) else set())
+        edges = {"step"} if np.any(np.equal(np.mod(quotient, 1), 0)) else set()
+        return edges | ({"denominator"} if np.any(np.equal(arrays[1], 0)) else set())
     if op in ("reduce_amax", "reduce_amin", "reduce_max", "reduce_min"):
         flat = np.sort(np.ravel(a))
         return {"tie"} if np.any(flat[1:] == flat[:-1]) else set()

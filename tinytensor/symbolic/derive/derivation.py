@@ -17,7 +17,7 @@ from tinytensor.symbolic.derive.conditions import VALUES, Signs, SizeCondition, 
 from tinytensor.symbolic.derive.modules import as_function
 from tinytensor.symbolic.derive.samples import Sample, close, refused, samples
 from tinytensor.symbolic.derive.source import Source, evaluate
-from tinytensor.symbolic.derive.trace import told
+from tinytensor.symbolic.derive.trace import format_sizes
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array
 from tinytensor.symbolic.index_calculus.matrices import Matrices, Matrix
@@ -78,17 +78,22 @@ class Derivation:
     """The gradients of a function for any size, with their proof; see `derive`."""
 
     def __init__(
-        self, name: str, found: Derived, fn: Callable, arguments: dict[str, object], where: Sequence[SizeCondition] = ()
+        self,
+        name: str,
+        derived: Derived,
+        fn: Callable,
+        arguments: dict[str, object],
+        where: Sequence[SizeCondition] = (),
     ):
-        self.name, self.found, self.fn, self.given, self.where = name, found, fn, arguments, tuple(where)
-        self.names = (*found.trace.arrays.values(), *[line.name for line in found.forward])
-        self.lines = [Formula(line, self.names) for line in found.forward]
-        self.adjoints = [Formula(line, self.names) for line in found.adjoints.values()]
-        trace = found.trace
+        self.name, self.derived, self.fn, self.arguments, self.where = name, derived, fn, arguments, tuple(where)
+        self.names = (*derived.trace.arrays.values(), *[line.name for line in derived.forward])
+        self.lines = [Formula(line, self.names) for line in derived.forward]
+        self.adjoints = [Formula(line, self.names) for line in derived.adjoints.values()]
+        trace = derived.trace
         self.gradients: dict[str, Formula] = {
-            n: Formula(found.adjoints[d(trace.arrays[n])], self.names)
+            n: Formula(derived.adjoints[d(trace.arrays[n])], self.names)
             for n, a in trace.tensors.items()
-            if a.below is None and d(trace.arrays[n]) in found.adjoints
+            if a.below is None and d(trace.arrays[n]) in derived.adjoints
         }
 
     @property
@@ -99,17 +104,17 @@ class Derivation:
         were read and at small ones (samples.py). False where a condition on sizes is neither in `where` nor demanded
         by the function itself, which refuses all other sizes that were tried.
         """
-        return not self.found.unproved and not self.differs and not self.restrictions
+        return not self.derived.unproved and not self.differs and not self.restrictions
 
     @cached_property
     def samples(self) -> list[Sample]:
         """The function at small sizes, and at values with zeros and ties."""
-        given = as_arguments(self.given, {})
-        return samples(self.fn, given, symbols_of(given), self._numbers())
+        arguments = as_arguments(self.arguments, {})
+        return samples(self.fn, arguments, symbols_of(arguments), self._numbers())
 
     def _numbers(self) -> list[float]:
         """The first few numbers in the function's own calls, such as the bounds of a clamp."""
-        numbers = (a for call in self.found.trace.runs[0].calls for a in call.args)
+        numbers = (a for call in self.derived.trace.runs[0].calls for a in call.args)
         own = (float(a) for a in numbers if isinstance(a, int | float) and not isinstance(a, bool) and abs(a) < 100)
         return list(dict.fromkeys(own))[:8]
 
@@ -120,7 +125,7 @@ class Derivation:
     @property
     def size_conditions(self) -> tuple[SizeCondition, ...]:
         """The conditions on sizes, those of `where` first."""
-        return tuple(self.found.trace.size_conditions)
+        return tuple(self.derived.trace.size_conditions)
 
     @cached_property
     def restrictions(self) -> list[SizeCondition]:
@@ -130,14 +135,14 @@ class Derivation:
     @cached_property
     def _compared(self) -> tuple[str, set[str]]:
         """Where the formulas and the function differ by more than rounding; and the conditions that exclude it else."""
-        for run in self.found.trace.runs:
+        for run in self.derived.trace.runs:
             inputs = {n: run.inputs[n] for n in self.gradients}
             free = {self._program.identifier(s): run.at[s] for s in self._program.free}
             with np.errstate(all="ignore"):
-                found = self.evaluate(**{n: x.detach().numpy() for n, x in run.inputs.items()}, **free)
+                values = self.evaluate(**{n: x.detach().numpy() for n, x in run.inputs.items()}, **free)
             slopes = grad(run.result.sum(), [*inputs.values()], retain_graph=True, materialize_grads=True)
             for name, own in {"value": run.result, **dict(zip(inputs, slopes, strict=True))}.items():
-                if np.isfinite(own.detach().numpy()).all() and not close(found[name], own.detach().numpy()):
+                if np.isfinite(own.detach().numpy()).all() and not close(values[name], own.detach().numpy()):
                     return _difference(name, run.at), set()
         needed: set[str] = set()
         plain = 0
@@ -157,7 +162,7 @@ class Derivation:
     @cached_property
     def _divides(self) -> bool:
         """Has a formula of a gradient a denominator that may be 0, such as x in (1 - h)/x?"""
-        signs = Signs(self.found.groups)
+        signs = Signs(self.derived.groups)
         powers = [p for line in self.adjoints for p in line.right.atoms(Pow) if p.exp.is_negative is not False]
         return any(not signs.not_zero(p.base) for p in powers)
 
@@ -166,22 +171,22 @@ class Derivation:
 
         Besides: are all entries that differ NaN or infinite by the formulas?
         """
-        trace = self.found.trace
+        trace = self.derived.trace
         inputs = {n: sample.inputs[n].detach().numpy() for n in trace.tensors}
         free = {self._program.identifier(s): sample.at[s] for s in self._program.free}
         if sample.upstream is not None:
             free["upstream"] = sample.upstream
         try:
             with np.errstate(all="ignore"):
-                found = self.evaluate(**inputs, **free)
+                values = self.evaluate(**inputs, **free)
         except (ValueError, TypeError, IndexError, ZeroDivisionError):  # another shape, or no number
             return "value", False
         wanted = {"value": sample.value, **{n: sample.gradients[n] for n in self.gradients}}
         for name, own in wanted.items():
-            if not close(found[name], own):
-                finite = np.isfinite(found[name])
-                same_shape = found[name].shape == own.shape
-                return name, same_shape and close(np.where(finite, found[name], own), own)
+            if not close(values[name], own):
+                finite = np.isfinite(values[name])
+                same_shape = values[name].shape == own.shape
+                return name, same_shape and close(np.where(finite, values[name], own), own)
         return "", False
 
     @property
@@ -196,12 +201,12 @@ class Derivation:
     @property
     def value_conditions(self) -> tuple[str, ...]:
         """The conditions on values, in words: denominators, arguments of roots and logarithms, ties."""
-        return tuple(VALUES[k] for k in VALUES if k in {*self.found.trace.value_conditions, *self._compared[1]})
+        return tuple(VALUES[k] for k in VALUES if k in {*self.derived.trace.value_conditions, *self._compared[1]})
 
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the proof rests on, besides what is trusted: SymPy's diff and arithmetic, and the index calculus."""
-        trace = self.found.trace
+        trace = self.derived.trace
         sizes = "; ".join(", ".join(f"{s} = {n}" for s, n in at.items()) for at in trace.at)
         sizes = f"the function makes the same calls at every size as it does at {sizes}"
         return (sizes, *trace.lines.notes, *map(str, self.size_conditions), *self.value_conditions)
@@ -209,8 +214,8 @@ class Derivation:
     @property
     def verdict(self) -> str:
         """Whether every line is proved, and under which conditions, in words."""
-        if self.found.unproved:
-            return f"NOT proved: {', '.join(self.found.unproved)}"
+        if self.derived.unproved:
+            return f"NOT proved: {', '.join(self.derived.unproved)}"
         if self.differs:
             return f"NOT proved: {self.differs}"
         return verdict(self.size_conditions, self.value_conditions, self.restrictions, self.refused)
@@ -219,12 +224,12 @@ class Derivation:
     def refused(self) -> str:
         """The sizes that the function itself refuses, of those that were tried."""
         own = [s for s in self.samples if all(c.holds(s.at) for c in self.size_conditions)]
-        return refused(own, symbols_of(as_arguments(self.given, {})))
+        return refused(own, symbols_of(as_arguments(self.arguments, {})))
 
     @property
     def loss(self) -> str:
         """What 𝓛 is, in words."""
-        output = self.found.output
+        output = self.derived.output
         if isinstance(output, Indexed):
             short = self._gradients_in_matrices.get(d(output.base))
             named = f"; {short} = ∂𝓛/∂{output.base.text}" if short else ""
@@ -265,7 +270,7 @@ class Derivation:
     @cached_property
     def _gradients_in_matrices(self) -> dict[Name, str]:
         """The short names of gradients."""
-        arguments = [d(self.found.trace.arrays[n]) for n in self.gradients]
+        arguments = [d(self.derived.trace.arrays[n]) for n in self.gradients]
         used = [a for x in self.adjoints for a in (*x.right.atoms(Array), name_of(x.left)) if getattr(a, "of", None)]
         inner = [a for a in dict.fromkeys(used) if a not in arguments and len(a.sizes) <= 2]
         return {a: "G" if len(inner) == 1 else f"G_{a.of.text}" for a in inner}
@@ -286,7 +291,7 @@ class Derivation:
 
     @cached_property
     def _program(self) -> Source:
-        return Source(self.name, self.found)
+        return Source(self.name, self.derived)
 
     def source(self) -> str:
         """Python on NumPy, which runs alone: a function that returns the value and the gradients."""
@@ -334,7 +339,7 @@ class Derivation:
 
 def _difference(name: str, at: dict) -> str:
     what = "the value" if name == "value" else f"the gradient of {name} by backward()"
-    return f"{what} does not match these formulas at {told(at) or 'this function'}"
+    return f"{what} does not match these formulas at {format_sizes(at) or 'this function'}"
 
 
 def derive(fn: Callable, where: str | Sequence[str] = (), **arguments) -> Derivation:
@@ -354,7 +359,7 @@ def derive(fn: Callable, where: str | Sequence[str] = (), **arguments) -> Deriva
     if isinstance(fn, Module):
         fn, arguments, notes = as_function(fn, arguments)
     conditions = conditions_in(where, symbols_of(as_arguments(arguments, {})))
-    found = derive_lines(fn, arguments, conditions)
-    found.trace.lines.notes.update(dict.fromkeys(notes))
+    derived = derive_lines(fn, arguments, conditions)
+    derived.trace.lines.notes.update(dict.fromkeys(notes))
     name = getattr(fn, "__name__", type(fn).__name__)
-    return Derivation("the function" if name == "<lambda>" else name, found, fn, arguments, conditions)
+    return Derivation("the function" if name == "<lambda>" else name, derived, fn, arguments, conditions)

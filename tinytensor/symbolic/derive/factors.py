@@ -28,12 +28,12 @@ def adjoint_in_factors(entry: Expr, lines: Iterable[Definition], loss: Symbol | 
         own = {i: i.fresh() for i in sorted(free(line.left), key=index_order)}
         left, right = line.left.xreplace(own), fresh(line.right).xreplace(own)
         arriving = S.One if line.left == loss else d(left)
-        for product, bound, at in _places(right, arriving, list(own.values()), name_of(entry), left, right):
+        for product, bound, at in _occurrences(right, arriving, list(own.values()), name_of(entry), left, right):
             terms.append(_at_entry(product, bound, at, getattr(by, "indices", ())))
     return Add(*terms).xreplace({fresh_one: i for i, fresh_one in new.items()})
 
 
-def _places(expr: Expr, arriving: Expr, bound: list[Index], name: Name, left: Expr, whole: Expr):
+def _occurrences(expr: Expr, arriving: Expr, bound: list[Index], name: Name, left: Expr, whole: Expr):
     """(product, its bound indices, the indices of the entry) for each place of the name in a formula."""
     if name not in names_in(expr):
         return
@@ -63,7 +63,7 @@ def _places(expr: Expr, arriving: Expr, bound: list[Index], name: Name, left: Ex
         value = {expr: left} if expr == whole else {}
         parts = [(a, Mul(arriving, expr.fdiff(k).xreplace(value)), bound) for k, a in enumerate(expr.args, 1)]
     for inner, product, indices in parts:
-        yield from _places(inner, product, indices, name, left, whole)
+        yield from _occurrences(inner, product, indices, name, left, whole)
 
 
 def _of_power(factor: Expr) -> tuple[Expr, Expr | None]:
@@ -134,11 +134,11 @@ def factored(expr: Expr) -> Expr:
     powers = [dict(m.as_powers_dict()) for _, m in terms]
     common = S.One
     for base in sorted(powers[0], key=str):
-        found = [p.get(base, S.Zero) for p in powers]
-        if base.is_number or not all(e.is_number for e in found):
+        exponents = [p.get(base, S.Zero) for p in powers]
+        if base.is_number or not all(e.is_number for e in exponents):
             continue
-        if all(e > 0 for e in found) or all(e < 0 for e in found):
-            common *= base ** (min(found) if found[0] > 0 else max(found))
+        if all(e > 0 for e in exponents) or all(e < 0 for e in exponents):
+            common *= base ** (min(exponents) if exponents[0] > 0 else max(exponents))
     sizes = {abs(c) for c, _ in terms}
     number = sizes.pop() if len(sizes) == 1 else S.One
     if common == 1:

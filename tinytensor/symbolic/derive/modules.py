@@ -9,14 +9,14 @@ from tinytensor.nn.module import Module
 from tinytensor.symbolic.derive.arguments import Index
 
 
-def as_function(module: Module, given: dict[str, object]) -> tuple[Callable, dict[str, object], list[str]]:
+def as_function(module: Module, user_arguments: dict[str, object]) -> tuple[Callable, dict[str, object], list[str]]:
     """The module as a function, its arguments, and what is assumed about its sizes.
 
     A parameter is an argument under its own name, dots as underscores. Its sizes are numbers, unless the user names
     one: in X=("N", "D=16") each size 16 of the module is called D.
     """
     named: dict[int, str] = {}
-    inputs = {name: _without_numbers(value, named) for name, value in given.items()}
+    inputs = {name: _without_numbers(value, named) for name, value in user_arguments.items()}
     names = {name: name.replace(".", "_") for name, _ in module.named_parameters()}
     if clash := [n for n in names.values() if n in inputs]:
         raise ValueError(f"derive: {clash[0]} is an input of the module and a parameter of it; rename the input")
@@ -50,12 +50,12 @@ def _without_numbers(value, named: dict[int, str]):
     return tuple(_size(n, named) for n in value) if isinstance(value, tuple | list) else value
 
 
-def _size(given, named: dict[int, str]):
-    if not isinstance(given, str) or "=" not in given:
-        return given
-    name, _, number = given.partition("=")
+def _size(size, named: dict[int, str]):
+    if not isinstance(size, str) or "=" not in size:
+        return size
+    name, _, number = size.partition("=")
     if not number.strip().isdigit() or named.setdefault(int(number), name.strip()) != name.strip():
-        raise ValueError(f'derive: the size {given!r}: expected a name and a number of the module, each once: "D=16"')
+        raise ValueError(f'derive: the size {size!r}: expected a name and a number of the module, each once: "D=16"')
     return name.strip()
 
 

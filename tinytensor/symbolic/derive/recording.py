@@ -31,7 +31,7 @@ class NotDerivable(TypeError):
 
 
 @dataclass
-class Call:
+class RecordedCall:
     """One call of an operation in one run."""
 
     op: Op
@@ -59,7 +59,7 @@ class Run:
 
     at: dict[Size, int]
     inputs: dict[str, Tensor]
-    calls: list[Call]
+    calls: list[RecordedCall]
     result: Tensor
     names: dict[int, str]  # the user's names of tensors, by their ids
     kept: list  # everything that was met, so that no two things have the same id
@@ -67,7 +67,7 @@ class Run:
 
 
 @contextmanager
-def _noted(note: Callable, read: Callable) -> Iterator[None]:
+def _hooks(note: Callable, read: Callable) -> Iterator[None]:
     before, state.calls, state.reads = (state.calls, state.reads), note, read
     try:
         yield
@@ -119,7 +119,7 @@ def record(fn: Callable, values: dict[str, object], at: dict[Size, int], code: b
         kept.extend(x.node for x in (*flat, *results))
         constants = {id(a): a._data.copy() for a in flat if not a._requires_grad and _address(a) not in reached}
         stamps = {id(x): Stamp.of(x) for x in (*flat, *results)}
-        calls.append(Call(op, args, result, line(sys._getframe(2)), constants, stamps))
+        calls.append(RecordedCall(op, args, result, line(sys._getframe(2)), constants, stamps))
         return result
 
     def read(what, tensor):
@@ -133,7 +133,7 @@ def record(fn: Callable, values: dict[str, object], at: dict[Size, int], code: b
         if code:
             entered.enter_context(_names_of(fn, names, kept))
             entered.enter_context(noting(questions))
-        entered.enter_context(_noted(note, read))
+        entered.enter_context(_hooks(note, read))
         entered.enter_context(provided.pytorch_follows_us())
         result = fn(**values)
     if not isinstance(result, Tensor):
@@ -158,7 +158,7 @@ def fit(numbers: list, sizes: list[dict[Size, int]]) -> Expr | None:
     """One formula of the sizes for a number that was seen in several runs; None if none was found."""
     first = numbers[0]
     if all(n == first and type(n) is type(first) for n in numbers):
-        return written(first)
+        return as_written(first)
     if any(isinstance(n, bool) or not isinstance(n, int | float | np.number) for n in numbers):
         return None
     if all(isinstance(n, int | np.integer) for n in numbers):
@@ -168,8 +168,8 @@ def fit(numbers: list, sizes: list[dict[Size, int]]) -> Expr | None:
 
 def fit_linear(numbers: list, sizes: list[dict[Size, int]]) -> Expr | None:
     """A formula as `fit` finds it, or else a multiple of a product of sizes and a number: 2 N - 1, (N - 1)/2."""
-    if (found := fit(numbers, sizes)) is not None or any(isinstance(n, bool) for n in numbers):
-        return found
+    if (formula := fit(numbers, sizes)) is not None or any(isinstance(n, bool) for n in numbers):
+        return formula
     values = [Fraction(n).limit_denominator(1000) for n in numbers]
     if any(float(v) != n for v, n in zip(values, numbers, strict=True)):
         return None
@@ -182,7 +182,7 @@ def fit_linear(numbers: list, sizes: list[dict[Size, int]]) -> Expr | None:
     return None
 
 
-def written(number) -> Expr:
+def as_written(number) -> Expr:
     """A number as it was written: 0.07 is 7/100; fractions with small divisors and roots of them are found."""
     if isinstance(number, bool | np.bool_):
         return S(int(number))
@@ -241,6 +241,6 @@ def _real(numbers: list[float], at: list[dict[Size, int]]) -> Expr | None:
             values = [float(expr.xreplace(a)) ** float(power) for a in at]
             ratios = [n / v for n, v in zip(numbers, values, strict=True)]
             if all(math.isclose(r, ratios[0], rel_tol=1e-14) for r in ratios):
-                factor = min((written(float(r)) for r in ratios), key=lambda r: len(str(r)))
+                factor = min((as_written(float(r)) for r in ratios), key=lambda r: len(str(r)))
                 return factor * expr**power
     return None

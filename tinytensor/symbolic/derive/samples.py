@@ -114,7 +114,7 @@ STYLES: tuple[tuple[Callable, Callable], ...] = (  # floats; whole numbers below
 
 
 def inputs_at(
-    given: dict[str, object], at: dict[Size, int], style: int, seed: int, constants: Sequence[float] = ()
+    arguments: dict[str, object], at: dict[Size, int], style: int, seed: int, constants: Sequence[float] = ()
 ) -> dict[str, object]:
     """The arguments of a run; the zeros of the last style are in the first argument of floats only.
 
@@ -123,26 +123,26 @@ def inputs_at(
     rng = np.random.default_rng(seed)
     floats, whole = STYLES[style % len(STYLES)]
     floats = partial(floats, constants=constants) if floats is _ties else floats
-    found, first = {}, True
-    for name, a in given.items():
+    inputs, first = {}, True
+    for name, a in arguments.items():
         if not isinstance(a, Argument):
-            found[name] = a
+            inputs[name] = a
             continue
         shape = [int(n.xreplace(at)) for n in a.shape]
         if a.below is not None:
-            found[name] = tensor(whole(rng, shape, int(a.below.xreplace(at))))
+            inputs[name] = tensor(whole(rng, shape, int(a.below.xreplace(at))))
             continue
         values = floats(rng, shape) if first else STYLES[0][0](rng, shape) if style % 5 == 4 else floats(rng, shape)
         first = False
-        found[name] = tensor(values, dtype=float64, requires_grad=True)
-    return found
+        inputs[name] = tensor(values, dtype=float64, requires_grad=True)
+    return inputs
 
 
 # ------------------------------------------------------------------------------------------------------- the runs
 
 
 @contextmanager
-def edges_noted(inputs: dict[str, object]) -> Iterator[set[str]]:
+def record_edges(inputs: dict[str, object]) -> Iterator[set[str]]:
     """Note which conditions on values fail in the calls of a run, for numbers that depend on the arguments."""
     edges: set[str] = set()
     kept: list = []
@@ -178,54 +178,56 @@ def _address(x: Tensor) -> int:
 
 def sample(
     fn: Callable,
-    given: dict[str, object],
+    arguments: dict[str, object],
     at: dict[Size, int],
     style: int,
     seed: int,
     constants: Sequence[float] = (),
 ) -> Sample:
     """A run of the function, and its gradients."""
-    inputs = inputs_at(given, at, style, seed, constants)
-    found = Sample(at, inputs)
-    wanted = [n for n, a in given.items() if isinstance(a, Argument) and a.below is None]
+    inputs = inputs_at(arguments, at, style, seed, constants)
+    sampled = Sample(at, inputs)
+    wanted = [n for n, a in arguments.items() if isinstance(a, Argument) and a.below is None]
     try:
-        with edges_noted(inputs) as edges, provided.pytorch_follows_us():
+        with record_edges(inputs) as edges, provided.pytorch_follows_us():
             result = fn(**inputs)
-        found.edges = frozenset(edges)
+        sampled.edges = frozenset(edges)
         if result.ndim:
-            found.upstream = np.random.default_rng(seed + 1).uniform(0.5, 1.5, tuple(result.shape)).round(2)
+            sampled.upstream = np.random.default_rng(seed + 1).uniform(0.5, 1.5, tuple(result.shape)).round(2)
         if result._requires_grad:
-            upstream = None if found.upstream is None else tensor(found.upstream, dtype=result.dtype)
+            upstream = None if sampled.upstream is None else tensor(sampled.upstream, dtype=result.dtype)
             with _each_call(lambda op, args, result: result):
                 slopes = grad(result, [inputs[n] for n in wanted], upstream, materialize_grads=True)
-            found.gradients = {n: x.detach().numpy() for n, x in zip(wanted, slopes, strict=True)}
+            sampled.gradients = {n: x.detach().numpy() for n, x in zip(wanted, slopes, strict=True)}
         else:  # constant at these sizes
-            found.gradients = {n: np.zeros(inputs[n].shape) for n in wanted}
-        found.value = np.asarray(result.detach().numpy())
+            sampled.gradients = {n: np.zeros(inputs[n].shape) for n in wanted}
+        sampled.value = np.asarray(result.detach().numpy())
     except Exception as error:  # whatever the function raises: it does not take this point
-        found.error = f"{type(error).__name__}: {error}".splitlines()[0]
-    return found
+        sampled.error = f"{type(error).__name__}: {error}".splitlines()[0]
+    return sampled
 
 
-def samples(fn: Callable, given: dict[str, object], sizes: list[Size], constants: Sequence[float] = ()) -> list[Sample]:
+def samples(
+    fn: Callable, arguments: dict[str, object], sizes: list[Size], constants: Sequence[float] = ()
+) -> list[Sample]:
     """The function at all points."""
-    found = []
+    result = []
     for seed, (at, style) in enumerate(points(sizes)):
-        arrays = [a for a in given.values() if isinstance(a, Argument)]
+        arrays = [a for a in arguments.values() if isinstance(a, Argument)]
         if all(Mul(*a.shape).xreplace(at) <= ENTRIES for a in arrays):
-            found.append(sample(fn, given, at, style, seed, constants))
-    return found
+            result.append(sample(fn, arguments, at, style, seed, constants))
+    return result
 
 
-def refused(found: list[Sample], sizes: list[Size]) -> str:
+def refused(samples: list[Sample], sizes: list[Size]) -> str:
     """The sizes that the function refuses, in words; empty if it takes all."""
     parts = []
     for size in sizes:
-        numbers = sorted({s.at[size] for s in found})
-        none = [n for n in numbers if all(s.error for s in found if s.at[size] == n)]
+        numbers = sorted({s.at[size] for s in samples})
+        none = [n for n in numbers if all(s.error for s in samples if s.at[size] == n)]
         parts += [f"{size} = {n}" for n in none]
-    rest = [s for s in found if s.error and not any(f"{size} = {n}" in parts for size, n in s.at.items())]
-    rest = [s for s in rest if all(o.error for o in found if o.at == s.at)]
+    rest = [s for s in samples if s.error and not any(f"{size} = {n}" in parts for size, n in s.at.items())]
+    rest = [s for s in rest if all(o.error for o in samples if o.at == s.at)]
     parts += [" and ".join(f"{size} = {n}" for size, n in s.at.items()) for s in rest]
     parts = list(dict.fromkeys(parts))
     return ", ".join(parts[:5]) + (f" and {len(parts) - 5} more" if len(parts) > 5 else "")

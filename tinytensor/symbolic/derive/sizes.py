@@ -61,11 +61,11 @@ def _whole(x: float) -> int | float:
     return int(x) if x.is_integer() else x
 
 
-def asked(x):
+def traced_number(x):
     """The number as one that notes what is asked about it."""
     if isinstance(x, bool) or not isinstance(x, int | float):
         return x
-    return AskedInt(x) if isinstance(x, int) else AskedFloat(x)
+    return TracedInt(x) if isinstance(x, int) else TracedFloat(x)
 
 
 def _arithmetic(compute: Callable, reflected: bool = False) -> Callable:
@@ -73,7 +73,7 @@ def _arithmetic(compute: Callable, reflected: bool = False) -> Callable:
         if not isinstance(other, int | float):
             return NotImplemented
         one, two = _plain(self), _plain(other)
-        return asked(compute(two, one) if reflected else compute(one, two))
+        return traced_number(compute(two, one) if reflected else compute(one, two))
 
     return method
 
@@ -87,7 +87,7 @@ def _divided(whole: bool, reflected: bool = False) -> Callable:
         one, two = (_plain(other), _plain(self)) if reflected else (_plain(self), _plain(other))
         quotient, rest = divmod(one, two)
         _note("%", one, two, rest)
-        return asked(quotient if whole else rest)
+        return traced_number(quotient if whole else rest)
 
     return method
 
@@ -109,12 +109,12 @@ def _rounding(compute: Callable) -> Callable:
     def method(self, *digits):
         x = _plain(self)
         _note("%", x, 1, x % 1)
-        return asked(compute(x, *digits))
+        return traced_number(compute(x, *digits))
 
     return method
 
 
-class _Asked:
+class _TracedNumber:
     """The methods that AskedInt and AskedFloat share."""
 
     __add__, __radd__ = _arithmetic(operator.add), _arithmetic(operator.add, True)
@@ -136,7 +136,7 @@ class _Asked:
         return other // self, other % self
 
     def __neg__(self):
-        return asked(-_plain(self))
+        return traced_number(-_plain(self))
 
     def __pos__(self):
         return self
@@ -144,7 +144,7 @@ class _Asked:
     def __abs__(self):
         answer = _plain(self) < 0
         _note("<", self, 0, answer)
-        return asked(abs(_plain(self)))
+        return traced_number(abs(_plain(self)))
 
     def __bool__(self):
         answer = _plain(self) != 0
@@ -152,7 +152,7 @@ class _Asked:
         return answer
 
 
-class AskedInt(_Asked, int):
+class TracedInt(_TracedNumber, int):
     """A whole number that depends on sizes."""
 
     __hash__ = int.__hash__
@@ -165,7 +165,7 @@ class AskedInt(_Asked, int):
             one, two = (_plain(other), _plain(self)) if reflected else (_plain(self), _plain(other))
             answer = compute(one, two)
             _note("bits", one, two, answer)
-            return asked(answer)
+            return traced_number(answer)
 
         return method
 
@@ -185,7 +185,7 @@ class AskedInt(_Asked, int):
         return self
 
 
-class AskedFloat(_Asked, float):
+class TracedFloat(_TracedNumber, float):
     """A number that was computed from sizes."""
 
     __hash__ = float.__hash__
@@ -207,7 +207,7 @@ def questions_of(op: str, arrays: list, where: str) -> list[Question]:
     if op not in STEPS or not all(isinstance(a, np.ndarray | int | float | np.number) for a in arrays[:2]):
         return []
     with np.errstate(all="ignore"):
-        found = []
+        questions = []
         for distance in STEPS[op](*[np.asarray(a, dtype=np.float64) for a in arrays if not isinstance(a, np.dtype)]):
             if not distance.size or not np.isfinite(distance).all():
                 continue
@@ -215,13 +215,13 @@ def questions_of(op: str, arrays: list, where: str) -> list[Question]:
             below, above = _whole(low), _whole(high)
             if op in ROUNDED:
                 if np.floor(low) == np.floor(high) and not low == high == np.floor(low):
-                    found += [Question("<", above, int(np.floor(high)) + 1, True, where)]
-                    found += [Question(">=", below, int(np.floor(low)), True, where)]
+                    questions += [Question("<", above, int(np.floor(high)) + 1, True, where)]
+                    questions += [Question(">=", below, int(np.floor(low)), True, where)]
             elif high < 0 or (high <= 0 and op not in ("eq", "ne")):
-                found.append(Question("<" if high < 0 else "<=", above, 0, True, where))
+                questions.append(Question("<" if high < 0 else "<=", above, 0, True, where))
             elif low > 0 or (low >= 0 and op not in ("eq", "ne")):
-                found.append(Question(">" if low > 0 else ">=", below, 0, True, where))
-    return found
+                questions.append(Question(">" if low > 0 else ">=", below, 0, True, where))
+    return questions
 
 
 ROUNDED = {"floor", "ceil", "round", "cast", "floor_divide", "remainder"}
@@ -245,25 +245,25 @@ def _by_user() -> bool:
 _shape, _size, _numel = Tensor.shape, Tensor.size, Tensor.numel
 
 
-def _asked_shape(x: Tensor):
-    found = _shape.fget(x)
-    return tuple(map(asked, found)) if _by_user() else found
+def _traced_shape(x: Tensor):
+    shape = _shape.fget(x)
+    return tuple(map(traced_number, shape)) if _by_user() else shape
 
 
-def _asked_size(x: Tensor, dim: int | None = None):
-    found = _size(x, dim)
+def _traced_size(x: Tensor, dim: int | None = None):
+    sizes = _size(x, dim)
     if not _by_user():
-        return found
-    return asked(found) if dim is not None else tuple(map(asked, found))
+        return sizes
+    return traced_number(sizes) if dim is not None else tuple(map(traced_number, sizes))
 
 
-def _asked_numel(x: Tensor):
-    return asked(_numel(x)) if _by_user() else _numel(x)
+def _traced_numel(x: Tensor):
+    return traced_number(_numel(x)) if _by_user() else _numel(x)
 
 
-def _asked_len(x, /):
-    found = _plain_len(x)
-    return asked(found) if isinstance(x, Tensor) and _by_user() else found
+def _traced_len(x, /):
+    length = _plain_len(x)
+    return traced_number(length) if isinstance(x, Tensor) and _by_user() else length
 
 
 @contextmanager
@@ -275,9 +275,9 @@ def noting(questions: list[Question]) -> Iterator[None]:
     with _lock.lock:
         _active[0] += 1
         if _active[0] == 1:
-            Tensor.shape, Tensor.size = property(_asked_shape), _asked_size
-            Tensor.numel = Tensor.nelement = _asked_numel
-            builtins.len = _asked_len
+            Tensor.shape, Tensor.size = property(_traced_shape), _traced_size
+            Tensor.numel = Tensor.nelement = _traced_numel
+            builtins.len = _traced_len
     before, _current.questions = _questions(), questions
     try:
         yield

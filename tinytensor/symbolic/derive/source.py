@@ -28,29 +28,35 @@ RESERVED = {"np", "math", "upstream", "value", "value_and_gradients", *HELPERS}
 class Source:
     """The text of a derivation's program, and the parts from which it is made."""
 
-    def __init__(self, name: str, found: Derived):
-        self.name, self.found, self.trace = name, found, found.trace
+    def __init__(self, name: str, derived: Derived):
+        self.name, self.derived, self.trace = name, derived, derived.trace
         if taken := sorted(set(self.trace.tensors) & RESERVED):
             raise ValueError(
                 f"derive: an argument is called {taken[0]}, which is a name of the program; give it another name"
             )
         self.arguments: dict[str, Argument] = self.trace.tensors
-        self.output = name_of(found.output)
+        self.output = name_of(derived.output)
         self.lines = self._needed()
         self.constants = [c for c in self.trace.lines.constants if any(c in names_in(x.right) for x in self.lines)]
-        self.given = [c for c in self.constants if isinstance(self.trace.lines.constants[c], Taken)]
+        self.recorded = [c for c in self.constants if isinstance(self.trace.lines.constants[c], Taken)]
         self.names: dict = {}
         sizes = sorted(
             {s for a in self._arrays() for n in (*a.sizes, S(a.values or 0)) for s in n.atoms(Size)}, key=str
         )
         sizes = sorted({*sizes, *(s for x in self.lines for s in x.right.atoms(Size))}, key=str)
-        for one in (*self.trace.arrays.values(), *self.given, *sizes, *self.constants, *[x.name for x in self.lines]):
+        for one in (
+            *self.trace.arrays.values(),
+            *self.recorded,
+            *sizes,
+            *self.constants,
+            *[x.name for x in self.lines],
+        ):
             self.identifier(one)
         self.writer = Writer(self.identifier, self.identifier, self._order())
         self.sizes, self.free = self._solved(sizes)
 
     def _order(self) -> list[Name]:
-        return [*self.trace.arrays.values(), *[x.name for x in self.found.forward]]
+        return [*self.trace.arrays.values(), *[x.name for x in self.derived.forward]]
 
     def _arrays(self) -> Iterable[Array]:
         names = [*self.trace.arrays.values(), *self.constants, *[x.name for x in self.lines]]
@@ -73,7 +79,7 @@ class Source:
 
     def _needed(self) -> list[Definition]:
         """The lines, forward and backward, that lead to the value or to a gradient, each after those that it uses."""
-        every = {x.name: x for x in (*self.found.forward, *self.found.adjoints.values())}
+        every = {x.name: x for x in (*self.derived.forward, *self.derived.adjoints.values())}
         wanted = [self.output, *(d(self.trace.arrays[n]) for n, a in self.arguments.items() if a.below is None)]
         lines: dict[Name, Definition] = {}
 
@@ -86,14 +92,14 @@ class Source:
 
         for name in wanted:
             visit(name)
-        forward = [x for x in self.found.forward if x.name in lines]
-        return [*forward, *(x for n, x in lines.items() if n in self.found.adjoints)]
+        forward = [x for x in self.derived.forward if x.name in lines]
+        return [*forward, *(x for n, x in lines.items() if n in self.derived.adjoints)]
 
     # ------------------------------------------------------------------------------------------------ sizes
 
     def _solved(self, sizes: list[Size]) -> tuple[list[tuple[Size, str, int, Expr]], list[Size]]:
         """Where each size is read, (size, argument, dimension, divisor); and sizes that no shape gives."""
-        found: list[tuple[Size, str, int, Expr]] = []
+        solved: list[tuple[Size, str, int, Expr]] = []
         known: set[Size] = set()
         progress = True
         while progress:
@@ -102,10 +108,10 @@ class Source:
                 for k, dim in enumerate(a.dims):
                     unknown = [f for f in dim if f.atoms(Size) - known]
                     if len(unknown) == 1 and isinstance(unknown[0], Size):
-                        found.append((unknown[0], name, k, Mul(*dim) / unknown[0]))
+                        solved.append((unknown[0], name, k, Mul(*dim) / unknown[0]))
                         known.add(unknown[0])
                         progress = True
-        return found, [s for s in sizes if s not in known]
+        return solved, [s for s in sizes if s not in known]
 
     def _size_lines(self) -> list[str]:
         lines, waiting = [], list(self.sizes)
@@ -130,11 +136,11 @@ class Source:
     def text(self) -> str:
         """The module."""
         body = "\n".join(f"    {one}".rstrip() for one in self._body())
-        given = [*self.arguments, *map(self.identifier, self.given)]
-        given += ["upstream=None"] if isinstance(self.output, Array) else []
-        given += ["*", *map(self.identifier, self.free)] if self.free else []
+        parameters = [*self.arguments, *map(self.identifier, self.recorded)]
+        parameters += ["upstream=None"] if isinstance(self.output, Array) else []
+        parameters += ["*", *map(self.identifier, self.free)] if self.free else []
         about = f'    """{self._about()}"""\n'
-        function = f"def value_and_gradients({', '.join(given)}):\n{about}{body}\n"
+        function = f"def value_and_gradients({', '.join(parameters)}):\n{about}{body}\n"
         used = helpers(function)
         imports = ["import numpy as np"] if "np." in "".join([function, *used]) else []
         imports = ["import math", "", *imports] if any("math." in one for one in used) else imports
@@ -161,7 +167,7 @@ class Source:
         for name, a in self.arguments.items():
             if any(len(dim) != 1 for dim in a.dims):
                 lines.append(f"{name} = {name}.reshape({self._shape(a.sizes) or '()'})")
-        for array in self.given:
+        for array in self.recorded:
             if isinstance(array, Array):
                 lines.append(f"{self.identifier(array)} = {self.identifier(array)}.reshape({self._shape(array.sizes)})")
         lines.append("")
@@ -169,10 +175,10 @@ class Source:
         backward = False
         for one in self.lines:
             for constant in self.constants:
-                if constant in names_in(one.right) and constant not in made and constant not in self.given:
+                if constant in names_in(one.right) and constant not in made and constant not in self.recorded:
                     made.add(constant)
                     lines.append(self._chosen(constant))
-            if one.name in self.found.adjoints and not backward:
+            if one.name in self.derived.adjoints and not backward:
                 backward = True
                 lines += ["", *self._upstream()]
             shape = f"  # ({self._shape(one.name.sizes)})" if isinstance(one.name, Array) else ""
@@ -188,27 +194,27 @@ class Source:
         return f"{self.identifier(array)} = {chosen.function}({piece.text}, {axis})  # ({shape})"
 
     def _upstream(self) -> list[str]:
-        used = any(d(self.output) in names_in(x.right) for x in self.found.adjoints.values())
+        used = any(d(self.output) in names_in(x.right) for x in self.derived.adjoints.values())
         if not isinstance(self.output, Array) or not used:
             return []
         shape = f"({self._shape(self.output.sizes)}{',' * (len(self.output.sizes) == 1)})"
-        given = "upstream"
+        gradient = "upstream"
         if any(len(dim) != 1 for dim in self.trace.result.dims):
-            given = f"upstream.reshape{shape}"
+            gradient = f"upstream.reshape{shape}"
         name = self.identifier(d(self.output))
-        return [f"{name} = np.ones({shape}) if upstream is None else {given}  # {shape.replace(',)', ')')}"]
+        return [f"{name} = np.ones({shape}) if upstream is None else {gradient}  # {shape.replace(',)', ')')}"]
 
     def _results(self) -> list[str]:
         dims = self.trace.result.dims
-        found = [("value", self._back(self.identifier(self.output), dims))]
+        results = [("value", self._back(self.identifier(self.output), dims))]
         for name, a in self.arguments.items():
             if a.below is None:
                 gradient = d(self.trace.arrays[name])
-                found.append((name, self._back(self.identifier(gradient), a.dims)))
-        inside = ", ".join(f'"{key}": {code}' for key, code in found)
+                results.append((name, self._back(self.identifier(gradient), a.dims)))
+        inside = ", ".join(f'"{key}": {code}' for key, code in results)
         if len(inside) < 100:
             return [f"return {{{inside}}}"]
-        return ["return {", *(f'    "{key}": {code},' for key, code in found), "}"]
+        return ["return {", *(f'    "{key}": {code},' for key, code in results), "}"]
 
     def _back(self, code: str, dims) -> str:
         """An array in the shape that the user knows."""
@@ -221,32 +227,32 @@ class Source:
 # ---------------------------------------------------------------------------------------------------------- the run
 
 
-def evaluate(source: Source, given: Mapping[str, object]) -> dict[str, np.ndarray]:
+def evaluate(source: Source, inputs: Mapping[str, object]) -> dict[str, np.ndarray]:
     """The value and the gradients at arrays, by the text of the program; see Derivation.evaluate."""
-    arrays, at, more = _checked(source, dict(given))
+    arrays, at, more = _checked(source, dict(inputs))
     constants = tables(source, arrays)
     sizes = {source.identifier(s): at[s] for s in source.free}
-    found = source.function(**arrays, **constants, **more, **sizes)
-    return {name: np.asarray(x, dtype=np.float64) for name, x in found.items()}
+    results = source.function(**arrays, **constants, **more, **sizes)
+    return {name: np.asarray(x, dtype=np.float64) for name, x in results.items()}
 
 
-def _checked(source: Source, given: dict) -> tuple[dict[str, np.ndarray], dict[Size, int], dict]:
+def _checked(source: Source, inputs: dict) -> tuple[dict[str, np.ndarray], dict[Size, int], dict]:
     """The arguments as arrays, the sizes, and the gradient of the result if it is given; or an error that says why."""
     free = {source.identifier(s): s for s in source.free}
     known = {*source.arguments, *free, *(["upstream"] if isinstance(source.output, Array) else [])}
     call = f"evaluate of {source.name}"
-    if missing := [n for n in (*source.arguments, *free) if n not in given]:
+    if missing := [n for n in (*source.arguments, *free) if n not in inputs]:
         raise TypeError(
             f"{call}: {', '.join(missing)} missing; expected {', '.join(source.arguments)} as arrays"
             + (f", and the sizes {', '.join(free)}, which no shape gives" if free else "")
         )
-    if unknown := [n for n in given if n not in known]:
+    if unknown := [n for n in inputs if n not in known]:
         raise TypeError(f"{call}: {unknown[0]} is none of its arguments; expected {', '.join(sorted(known))}")
-    arrays = {n: _array(given[n], a, f"{call}: {n}") for n, a in source.arguments.items()}
-    at = {s: int(given[n]) for n, s in free.items()}
+    arrays = {n: _array(inputs[n], a, f"{call}: {n}") for n, a in source.arguments.items()}
+    at = {s: int(inputs[n]) for n, s in free.items()}
     for name, a in source.arguments.items():
         if arrays[name].ndim != len(a.dims):
-            raise ValueError(f"{call}: {name} has the shape {arrays[name].shape}; expected {_told(a.shape)}")
+            raise ValueError(f"{call}: {name} has the shape {arrays[name].shape}; expected {_format_shape(a.shape)}")
     for size, name, k, by in source.sizes:
         number, rest = divmod(arrays[name].shape[k], int(by.xreplace(at)))
         if rest or not number:
@@ -259,7 +265,7 @@ def _checked(source: Source, given: dict) -> tuple[dict[str, np.ndarray], dict[S
         if arrays[name].shape != expected:
             sizes = ", ".join(f"{s} = {n}" for s, n in at.items())
             raise ValueError(
-                f"{call}: {name} has the shape {arrays[name].shape}; expected {_told(a.shape)}, which is "
+                f"{call}: {name} has the shape {arrays[name].shape}; expected {_format_shape(a.shape)}, which is "
                 f"{expected} for {sizes}"
             )
         if a.below is not None:
@@ -268,8 +274,8 @@ def _checked(source: Source, given: dict) -> tuple[dict[str, np.ndarray], dict[S
             if wrong.size:
                 raise IndexError(f"{call}: {name} has the entry {wrong.flat[0]}; expected 0 to {below - 1}")
     more = {}
-    if given.get("upstream") is not None:
-        more["upstream"] = np.asarray(_numpy(given["upstream"]), dtype=np.float64)
+    if inputs.get("upstream") is not None:
+        more["upstream"] = np.asarray(_numpy(inputs["upstream"]), dtype=np.float64)
         shape = tuple(int(n.xreplace(at)) for n in source.trace.result.shape)
         if more["upstream"].shape != shape:
             raise ValueError(
@@ -278,7 +284,7 @@ def _checked(source: Source, given: dict) -> tuple[dict[str, np.ndarray], dict[S
     return arrays, at, more
 
 
-def _told(shape) -> str:
+def _format_shape(shape) -> str:
     return f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
 
 
@@ -286,8 +292,8 @@ def _numpy(x):
     return x.detach().numpy() if isinstance(x, Tensor) else x
 
 
-def _array(given, argument: Argument, what: str) -> np.ndarray:
-    array = np.asarray(_numpy(given))
+def _array(value, argument: Argument, what: str) -> np.ndarray:
+    array = np.asarray(_numpy(value))
     if argument.below is None:
         return array.astype(np.float64)
     if array.dtype.kind not in "iu":
@@ -297,16 +303,16 @@ def _array(given, argument: Argument, what: str) -> np.ndarray:
 
 def tables(source: Source, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The tables of any values that the user's function makes, from a run of it at these very arguments."""
-    if not source.given:
+    if not source.recorded:
         return {}
     trace, (arrays, at, _) = source.trace, _checked(source, arrays)
     values = {
         n: tensor(arrays[n], requires_grad=trace.tensors[n].below is None) if n in arrays else x
-        for n, x in trace.given.items()
+        for n, x in trace.arguments.items()
     }
     run = record(trace.fn, values, at, code=False)
-    found = {}
-    for array in source.given:
+    result = {}
+    for array in source.recorded:
         taken: Taken = trace.lines.constants[array]
         call = run.calls[taken.call] if taken.call < len(run.calls) else None
         if call is None or call.op.name != taken.op:
@@ -315,5 +321,5 @@ def tables(source: Source, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarra
         sizes = tuple(int(n.xreplace(at)) for n in getattr(array, "sizes", ()))
         if table.size != np.prod(sizes, dtype=int):
             raise NotDerivable(f"evaluate of {source.name}: {label(array)} has the shape {table.shape} here")
-        found[source.identifier(array)] = table.reshape(sizes)
-    return found
+        result[source.identifier(array)] = table.reshape(sizes)
+    return result

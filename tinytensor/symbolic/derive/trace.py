@@ -25,11 +25,28 @@ from tinytensor.symbolic.derive.conditions import (
     remainder,
     size_condition,
 )
-from tinytensor.symbolic.derive.recording import Call, NotDerivable, Run, Stamp, fit, fit_linear, record, written
-from tinytensor.symbolic.derive.semantics import INDEX_OPERATIONS, MEANINGS, REFUSED, Places, Step, as_number, number
+from tinytensor.symbolic.derive.recording import (
+    NotDerivable,
+    RecordedCall,
+    Run,
+    Stamp,
+    as_written,
+    fit,
+    fit_linear,
+    record,
+)
+from tinytensor.symbolic.derive.semantics import (
+    INDEX_OPERATIONS,
+    OP_SEMANTICS,
+    REFUSED,
+    FactoredIndex,
+    SymbolicCall,
+    as_number,
+    number,
+)
 from tinytensor.symbolic.derive.values import Lines, Split, Taken, Value, dims_of, named, plain, tensors_of
 from tinytensor.symbolic.index_calculus.adjoints import names_in
-from tinytensor.symbolic.index_calculus.formulas import Array, PiecewiseConstant, Size, held, upto
+from tinytensor.symbolic.index_calculus.formulas import Array, PiecewiseConstant, Size, detach, upto
 
 LARGEST = 200_000  # entries of an argument in a run
 RETRIES = (1, 2, 4, 3, 6, 8, 12)  # sizes are multiples of these if the function fails at primes
@@ -48,19 +65,19 @@ class Trace:
     def __init__(
         self,
         fn: Callable,
-        given: dict[str, object],
+        args: dict[str, object],
         split: dict,
         needs_gradient: bool = True,
         start: int = 0,
         where: Sequence[SizeCondition] = (),
         reserved: Collection[str] = (),
     ):
-        self.fn, self.given, self.split = fn, arguments(given, split), split
-        self.sizes = symbols_of(self.given)
-        self.tensors = {n: a for n, a in self.given.items() if isinstance(a, Argument)}
-        self.runs = _runs(fn, self.given, self.sizes, split, where, start)
+        self.fn, self.arguments, self.split = fn, arguments(args, split), split
+        self.sizes = symbols_of(self.arguments)
+        self.tensors = {n: a for n, a in self.arguments.items() if isinstance(a, Argument)}
+        self.runs = _runs(fn, self.arguments, self.sizes, split, where, start)
         self.at = [run.at for run in self.runs]
-        user = symbols_of(arguments(given, {}))
+        user = symbols_of(arguments(args, {}))
         self.size_conditions = list(dict.fromkeys([*where, *_divisible(split, user), *self._answers(user)]))
         self.value_conditions: dict[str, None] = {}  # keys of conditions.VALUES
         self.lines = Lines({str(s) for s in self.sizes} | set(self.tensors) | set(reserved))
@@ -82,7 +99,7 @@ class Trace:
 
     def _answers(self, user: list[Size]) -> list[SizeCondition]:
         """The conditions under which the code's questions about sizes have the answers that they have in the runs."""
-        found = []
+        conditions = []
         whole = {}  # a size that the user did not name, N2 of N = 2 N2, by the one that has a name
         for size, parts in self.split.items():
             unnamed = [p for p in parts if isinstance(p, Size) and p not in user]
@@ -104,20 +121,20 @@ class Trace:
             answers = {q.answer for q in questions}
             what = f"{left} {first.operation} {right}"
             if len(answers) > 1:
-                told_answers = "; ".join(
-                    f"{q.answer} at {told(run.at)}" for q, run in zip(questions, self.runs, strict=True)
+                answers_in_words = "; ".join(
+                    f"{q.answer} at {format_sizes(run.at)}" for q, run in zip(questions, self.runs, strict=True)
                 )
                 raise Unexplained(
-                    f"derive: the function depends on {what}, which is {told_answers}{first.where}; "
+                    f"derive: the function depends on {what}, which is {answers_in_words}{first.where}; "
                     'choose one case, as in where="N > 3", write it for all sizes at once, or prove() it at one'
                 )
             answer = answers.pop()
             if first.operation == "%":
-                condition = remainder(left, right, written(answer))
+                condition = remainder(left, right, as_written(answer))
             else:
                 condition = size_condition(first.operation if answer else NEGATED[first.operation], left, right)
-            found += [condition] if condition is not None else []
-        return found
+            conditions += [condition] if condition is not None else []
+        return conditions
 
     def _read(self) -> None:
         """Turn the calls of all runs, in step, into values and lines."""
@@ -133,8 +150,8 @@ class Trace:
                 raise NotDerivable(_different(first, self.runs))
             if not any(self._known(n, a, c.stamps[id(a)]) for n, c in enumerate(calls) for a in tensors_of(c.args)):
                 continue  # computed from numbers alone: a constant, which is read where it is used
-            meaning = MEANINGS.get(first.op.name)
-            if meaning is None:
+            semantics = OP_SEMANTICS.get(first.op.name)
+            if semantics is None:
                 why = REFUSED.get(
                     first.op.name, "there is no index formula for this operation; prove() checks it at small sizes"
                 )
@@ -143,9 +160,9 @@ class Trace:
             names = [run.names.get(id(c.result)) for run, c in zip(self.runs, calls, strict=True)]
             if first.op.name not in INDEX_OPERATIONS:
                 args = [_numbers(a) for a in args]
-            step = Step(first.op.name, args, self.lines, names[0] or "", first.where)
+            symbolic_call = SymbolicCall(first.op.name, args, self.lines, names[0] or "", first.where)
             try:
-                value = meaning(step)
+                value = semantics(symbolic_call)
                 if first.op.name in INDEX_OPERATIONS:
                     value.entry(*value.indices())
             except NotDerivable:
@@ -153,10 +170,10 @@ class Trace:
             except TypeError as error:  # an index that does not fit for each size
                 raise NotDerivable(f"derive: {first.op.name}{first.where}: {error}") from error
             self.value_conditions |= dict.fromkeys(
-                (*step.conditions, *conditions_of(first.op.name, args, Signs(self.lines.groups)))
+                (*symbolic_call.conditions, *conditions_of(first.op.name, args, Signs(self.lines.groups)))
             )
-            wanted = step.wanted
-            if wanted and value.kind == "f" and value.finite is None:
+            wanted = symbolic_call.wanted
+            if wanted and value.dtype == "f" and value.finite is None:
                 value = self._named_by_user(value, wanted, first.where)
             for n, c in enumerate(calls):
                 out = c.result[0] if isinstance(c.result, tuple) else c.result
@@ -180,9 +197,9 @@ class Trace:
     # ------------------------------------------------------------------------------------ arguments of a call
 
     def _known(self, run: int, a, stamp: Stamp) -> bool:
-        return isinstance(a, Tensor) and (a._requires_grad or self._found(run, a, stamp) is not None)
+        return isinstance(a, Tensor) and (a._requires_grad or self._lookup(run, a, stamp) is not None)
 
-    def _found(self, run: int, a: Tensor, stamp: Stamp) -> Value | None:
+    def _lookup(self, run: int, a: Tensor, stamp: Stamp) -> Value | None:
         """The formula of a tensor, or of a known one that has the same memory, as detach() and Function make."""
         for known, key in ((self.values[run], stamp.values), (self.nodes[run], stamp.node)):
             if key in known:
@@ -201,56 +218,56 @@ class Trace:
                 moving.add(line.name)
         return bool(names_in(S(value.entry(*value.indices()))) & moving)
 
-    def _argument(self, given: list, call: Call, calls):
-        first = given[0]
+    def _argument(self, values: list, call: RecordedCall, calls):
+        first = values[0]
         if isinstance(first, Tensor):
-            return self._value(given, call.op.name + call.where, calls)
+            return self._value(values, call.op.name + call.where, calls)
         if isinstance(first, tuple | list):
-            if len({len(g) for g in given}) > 1:
+            if len({len(g) for g in values}) > 1:
                 raise NotDerivable(_different(call, self.runs))
-            return tuple(self._argument([g[k] for g in given], call, calls) for k in range(len(first)))
+            return tuple(self._argument([g[k] for g in values], call, calls) for k in range(len(first)))
         if isinstance(first, slice):
             return slice(
-                *(self._argument([getattr(g, k) for g in given], call, calls) for k in ("start", "stop", "step"))
+                *(self._argument([getattr(g, k) for g in values], call, calls) for k in ("start", "stop", "step"))
             )
         if first is None or first is ... or isinstance(first, str | np.dtype):
             return first
-        found = fit(given, self.at)
-        if found is None:
+        formula = fit(values, self.at)
+        if formula is None:
             raise Unexplained(
-                f"derive: {call.op.name}{call.where}: the number {first} is {', '.join(map(str, given))} at the sizes "
-                f"{'; '.join(told(a) for a in self.at)}, which no simple formula of the sizes explains"
+                f"derive: {call.op.name}{call.where}: the number {first} is {', '.join(map(str, values))} at the sizes "
+                f"{'; '.join(format_sizes(a) for a in self.at)}, which no simple formula of the sizes explains"
             )
-        scalar_place = isinstance(first, float) or call.op.kernel is not None or call.op.name in _SCALARS
-        return number(found) if scalar_place and not isinstance(first, bool) else found
+        is_scalar = isinstance(first, float) or call.op.kernel is not None or call.op.name in _SCALARS
+        return number(formula) if is_scalar and not isinstance(first, bool) else formula
 
-    def _value(self, given: list, what: str, calls) -> Value:
-        found = []
-        for n, x in enumerate(given):
+    def _value(self, tensors: list, what: str, calls) -> Value:
+        known = []
+        for n, x in enumerate(tensors):
             stamp = Stamp.of(x) if calls is None else calls[n].stamps.get(id(x), Stamp.of(x))
-            found.append(self._found(n, x, stamp))
-        if (value := found[0]) is not None:
+            known.append(self._lookup(n, x, stamp))
+        if (value := known[0]) is not None:
             on_tape = calls is None or any(y._requires_grad for y in tensors_of((calls[0].result,)))
-            if on_tape and not given[0]._requires_grad and value.kind == "f" and self._moves(value):  # detach()
-                return Value(value.dims, lambda *at: _held(value.entry(*at)), "f", value.finite)
+            if on_tape and not tensors[0]._requires_grad and value.dtype == "f" and self._moves(value):  # detach()
+                return Value(value.dims, lambda *at: _detached(value.entry(*at)), "f", value.finite)
             return value
         arrays = None
-        if calls is not None and all(id(x) in c.constants for c, x in zip(calls, given, strict=True)):
-            arrays = [c.constants[id(x)] for c, x in zip(calls, given, strict=True)]
-        if calls is None and not any(x._requires_grad for x in given):
-            arrays = [x._data for x in given]  # a result that is a constant
-        if arrays is None or any(x._requires_grad for x in given):
+        if calls is not None and all(id(x) in c.constants for c, x in zip(calls, tensors, strict=True)):
+            arrays = [c.constants[id(x)] for c, x in zip(calls, tensors, strict=True)]
+        if calls is None and not any(x._requires_grad for x in tensors):
+            arrays = [x._data for x in tensors]  # a result that is a constant
+        if arrays is None or any(x._requires_grad for x in tensors):
             raise NotDerivable(
                 f"derive: {what}: a tensor that was changed in place, or made from an argument's values, in a way that "
                 "can't be followed; make a new tensor (y = y * 2, tt.where, tt.cat) in place of changing a part of one"
-                if arrays is None or any(x._version.count for x in given)
+                if arrays is None or any(x._version.count for x in tensors)
                 else f"derive: {what}: a tensor that requires grad, but is no argument; give it as one, or detach() it"
             )
-        wanted, taken = self.runs[0].names.get(id(given[0]), ""), None
+        wanted, taken = self.runs[0].names.get(id(tensors[0]), ""), None
         if calls is not None:
-            place = next((k for k, a in enumerate(tensors_of(calls[0].args)) if a is given[0]), None)
+            position = next((k for k, a in enumerate(tensors_of(calls[0].args)) if a is tensors[0]), None)
             number = next(n for n, c in enumerate(self.runs[0].calls) if c is calls[0])
-            taken = None if place is None else Taken(number, calls[0].op.name, place)
+            taken = None if position is None else Taken(number, calls[0].op.name, position)
         return self.constant([np.asarray(a) for a in arrays], what, taken, wanted)
 
     # ------------------------------------------------------------------------------------ constants
@@ -264,27 +281,27 @@ class Trace:
             raise Unexplained(f"derive: {what}: no formula of the sizes explains the shape {arrays[0].shape}")
         dims = dims_of(shape)
         whole = arrays[0].dtype.kind in "iu"
-        kind = "b" if arrays[0].dtype.kind == "b" else "n" if whole else "f"
+        dtype = "b" if arrays[0].dtype.kind == "b" else "n" if whole else "f"
         if all(a.size for a in arrays) and all((a == a.flat[0]).all() for a in arrays):
             value = fit([a.flat[0].item() for a in arrays], self.at)
             if value is not None:
-                return Value(dims, lambda *at: value, kind)
-        if whole and (found := self._places(arrays, dims)) is not None:
-            return found
-        if (found := _pattern(arrays, dims, kind)) is not None:
-            return found
-        if kind == "b" and (found := self._part(arrays, dims)) is not None:
-            return found
-        if kind == "f" and any(np.isneginf(a).any() for a in arrays):
+                return Value(dims, lambda *at: value, dtype)
+        if whole and (pattern := self._index_table(arrays, dims)) is not None:
+            return pattern
+        if (pattern := _pattern(arrays, dims, dtype)) is not None:
+            return pattern
+        if dtype == "b" and (pattern := self._part(arrays, dims)) is not None:
+            return pattern
+        if dtype == "f" and any(np.isneginf(a).any() for a in arrays):
             finite = self._derived(arrays, what, taken, lambda a: ~np.isneginf(a))
             rest = self._derived(arrays, what, taken, lambda a: np.where(np.isneginf(a), 0.0, a))
             return Value(rest.dims, rest.entry, "f", finite.entry)
         if all(a.size for a in arrays) and (two := _two_values(arrays)) is not None:
             first, other = two  # of one mask, which is true in the first entry
-            if kind != "b" or not first:
+            if dtype != "b" or not first:
                 mask = self._derived(arrays, what, taken, lambda a: a == first)
-                one, rest = written(first), written(other)
-                return Value(dims, lambda *at: rest + (one - rest) * mask.entry(*at), kind)
+                one, rest = as_written(first), as_written(other)
+                return Value(dims, lambda *at: rest + (one - rest) * mask.entry(*at), dtype)
         for others, value in self.tables:
             if all(a.shape == b.shape and (a == b).all() for a, b in zip(arrays, others, strict=True)):
                 return value
@@ -292,7 +309,7 @@ class Trace:
         array = Array(name, tuple(f for dim in dims for f in dim)) if any(dims) else Symbol(name, real=True)
         self.lines.constants[array] = taken
         self.lines.notes[f"{name}, of shape ({', '.join(map(str, shape))}), may have any values"] = None
-        value = named(array, Value(dims, None, kind))
+        value = named(array, Value(dims, None, dtype))
         self.tables.append((arrays, value))
         return value
 
@@ -304,24 +321,24 @@ class Trace:
                 continue
             at = sum(len(d) for d in dims[:k])
             true, false = ([np.flatnonzero(r[0] == which) for r in rows] for which in (True, False))
-            for places, other in ((true, False), (false, True)):
-                if all(len(p) == 1 for p in places) and (one := self._place(places, 0)) is not None:
+            for positions, other in ((true, False), (false, True)):
+                if all(len(p) == 1 for p in positions) and (one := self._position(positions, 0)) is not None:
                     return Value(dims, partial(_at_one, at, one, other), "b")
-            if all(len(p) and p[0] == 0 and p[-1] == len(p) - 1 for p in true) and (last := self._place(true, -1)):
+            if all(len(p) and p[0] == 0 and p[-1] == len(p) - 1 for p in true) and (last := self._position(true, -1)):
                 return Value(dims, lambda *i: upto(i[at], last), "b")  # noqa: B023
-            if all(len(p) and p[0] == 0 and p[-1] == len(p) - 1 for p in false) and (last := self._place(false, -1)):
+            if all(len(p) and p[0] == 0 and p[-1] == len(p) - 1 for p in false) and (last := self._position(false, -1)):
                 return Value(dims, lambda *i: upto(last + 1, i[at]), "b")  # noqa: B023
         return None
 
-    def _place(self, places: list[np.ndarray], which: int) -> Expr | None:
+    def _position(self, positions: list[np.ndarray], which: int) -> Expr | None:
         """A place of each run as an index, which counts from 1, by a formula of the sizes."""
-        return fit_linear([int(p[which]) + 1 for p in places], self.at)
+        return fit_linear([int(p[which]) + 1 for p in positions], self.at)
 
     def _derived(self, arrays: list[np.ndarray], what: str, taken: Taken | None, change: Callable) -> Value:
         """The constant that `change` makes of another one."""
         return self.constant([change(a) for a in arrays], what, taken and taken.changed(change))
 
-    def _places(self, arrays: list[np.ndarray], dims) -> Value | None:
+    def _index_table(self, arrays: list[np.ndarray], dims) -> Value | None:
         """Whole numbers as indices: an argument of indices, the numbers of a dimension, or both for each factor."""
         tables = {n: a for n, a in self.tensors.items() if a.below is not None}
         for factors in self._ranges():
@@ -350,12 +367,12 @@ class Trace:
         """The index that stands in these places, as a function of the indices of the table."""
         shape = [len(dim) for dim in dims]
         for name, argument in tables.items():
-            given = [run.inputs[name].numpy() for run in self.runs]
+            tables_by_run = [run.inputs[name].numpy() for run in self.runs]
             for left in range(len(dims) - len(argument.dims) + 1):
                 middle = slice(left, left + len(argument.dims))
                 if dims[middle] == argument.dims and all(
                     (p == g.reshape(g.shape + (1,) * (p.ndim - left - g.ndim))).all()
-                    for p, g in zip(parts, given, strict=True)
+                    for p, g in zip(parts, tables_by_run, strict=True)
                 ):
                     start, n = sum(shape[:left]), sum(shape[middle])
                     array = self.arrays[name]
@@ -376,8 +393,8 @@ class Trace:
 def _placed(dims, rules: list[Callable], factors: tuple[Expr, ...]) -> Value:
     if len(rules) == 1:
         return Value(dims, rules[0], "i")
-    value = Places(dims, lambda *at: rules[0](*at), "i")
-    value.places = lambda *at: [rule(*at) for rule in rules]
+    value = FactoredIndex(dims, lambda *at: rules[0](*at), "i")
+    value.factor_indices = lambda *at: [rule(*at) for rule in rules]
     widths = [Mul(*factors[k + 1 :]) for k in range(len(factors))]  # of a step in each factor
     value.number = lambda *at: sum(((rule(*at) - 1) * width for rule, width in zip(rules, widths, strict=True)), S.Zero)
     return value
@@ -393,9 +410,9 @@ def _numbers(a):
 _SCALARS = {"layer_norm", "rms_norm", "attention", "cross_entropy_rows", "cross_entropy_mean"}
 
 
-def _held(entry: Expr) -> Expr:
+def _detached(entry: Expr) -> Expr:
     """The entry, held constant; steps are constant in any case."""
-    return entry if entry.is_number or isinstance(entry, PiecewiseConstant) else held(entry)
+    return entry if entry.is_number or isinstance(entry, PiecewiseConstant) else detach(entry)
 
 
 def _one_memory(a: Tensor, b: Tensor) -> bool:
@@ -409,27 +426,27 @@ def _one_memory(a: Tensor, b: Tensor) -> bool:
     )
 
 
-def _pattern(arrays: list[np.ndarray], dims, kind: str) -> Value | None:
+def _pattern(arrays: list[np.ndarray], dims, dtype: str) -> Value | None:
     """A constant that is a triangle, a diagonal, or the numbers of one dimension; None if it is none of these."""
     if not all(a.size for a in arrays):
-        return _numbered(dims, 0, S.Zero, S.Zero, kind)
-    if kind != "b":
+        return _numbered(dims, 0, S.Zero, S.Zero, dtype)
+    if dtype != "b":
         for k, dim in enumerate(dims):
             if len(dim) == 1 and (steps := _steps(arrays, k)) is not None:
-                return _numbered(dims, sum(len(d) for d in dims[:k]), *steps, kind)
+                return _numbered(dims, sum(len(d) for d in dims[:k]), *steps, dtype)
         if all(len(dim) == 1 for dim in dims[-2:]) and len(dims) > 1 and (plane := _plane(arrays)) is not None:
-            return _planar(dims, sum(len(d) for d in dims[:-2]), *plane, kind)
+            return _planar(dims, sum(len(d) for d in dims[:-2]), *plane, dtype)
     if arrays[0].ndim < 2 or any(len(dim) != 1 for dim in dims[-2:]):
         return None
     low = [a.reshape(-1, *a.shape[-2:]) for a in arrays]
     if not all((a == a[0]).all() for a in low):
         return None
-    low, place = [a[0] for a in low], sum(len(dim) for dim in dims[:-2])
+    low, axis = [a[0] for a in low], sum(len(dim) for dim in dims[:-2])
     for offset in sorted(range(-9, 10), key=abs):
         if (values := _two([np.tri(*a.shape, k=offset, dtype=bool) for a in low], low)) is not None:
-            return _masked(dims, kind, *values, partial(_triangle, place, offset))
+            return _masked(dims, dtype, *values, partial(_triangle, axis, offset))
     if dims[-1] == dims[-2] and (values := _two([np.eye(*a.shape, dtype=bool) for a in low], low)) is not None:
-        return _masked(dims, kind, *values, partial(_diagonal, place))
+        return _masked(dims, dtype, *values, partial(_diagonal, axis))
     return None
 
 
@@ -446,7 +463,7 @@ def _steps(arrays: list[np.ndarray], k: int) -> tuple[Expr, Expr] | None:
         return None
     start, step = starts.pop(), steps.pop()
     even = all(np.allclose(r[0], start + step * np.arange(r.shape[1]), 1e-13, 1e-13) for r in rows)
-    return (written(start), written(step)) if even else None
+    return (as_written(start), as_written(step)) if even else None
 
 
 def _plane(arrays: list[np.ndarray]) -> tuple[Expr, Expr, Expr] | None:
@@ -454,30 +471,30 @@ def _plane(arrays: list[np.ndarray]) -> tuple[Expr, Expr, Expr] | None:
     low = [a.reshape(-1, *a.shape[-2:]) for a in arrays]
     if not all(min(a.shape[1:]) > 1 and (a == a[0]).all() and np.isfinite(a).all() for a in low):
         return None
-    found = {(float(a[0, 0, 0]), float(a[0, 1, 0] - a[0, 0, 0]), float(a[0, 0, 1] - a[0, 0, 0])) for a in low}
-    if len(found) != 1:
+    planes = {(float(a[0, 0, 0]), float(a[0, 1, 0] - a[0, 0, 0]), float(a[0, 0, 1] - a[0, 0, 0])) for a in low}
+    if len(planes) != 1:
         return None
-    start, down, right = found.pop()
+    start, down, right = planes.pop()
     for a in low:
         n, m = a.shape[1:]
         if not np.allclose(a[0], start + down * np.arange(n)[:, None] + right * np.arange(m), 1e-13, 1e-13):
             return None
-    return written(start), written(down), written(right)
+    return as_written(start), as_written(down), as_written(right)
 
 
-def _planar(dims, place: int, start: Expr, down: Expr, right: Expr, kind: str) -> Value:
-    return Value(dims, lambda *at: start + down * (at[place] - 1) + right * (at[place + 1] - 1), kind)
+def _planar(dims, axis: int, start: Expr, down: Expr, right: Expr, dtype: str) -> Value:
+    return Value(dims, lambda *at: start + down * (at[axis] - 1) + right * (at[axis + 1] - 1), dtype)
 
 
-def _numbered(dims, place: int, start: Expr, step: Expr, kind: str) -> Value:
-    return Value(dims, lambda *at: start + step * (at[place] - 1), kind)
+def _numbered(dims, axis: int, start: Expr, step: Expr, dtype: str) -> Value:
+    return Value(dims, lambda *at: start + step * (at[axis] - 1), dtype)
 
 
 def _two_values(arrays: list[np.ndarray]) -> tuple | None:
     """The first value and the other one, if each array has just these two and begins with the same."""
-    found = {tuple(sorted({v.item() for v in np.unique(a)})) for a in arrays}
+    pairs = {tuple(sorted({v.item() for v in np.unique(a)})) for a in arrays}
     first = {a.flat[0].item() for a in arrays}
-    if len(found) != 1 or len(first) != 1 or len(values := found.pop()) != 2:
+    if len(pairs) != 1 or len(first) != 1 or len(values := pairs.pop()) != 2:
         return None
     (one,) = first
     return one, next(v for v in values if v != one)
@@ -488,40 +505,40 @@ def _two(masks: list[np.ndarray], arrays: list[np.ndarray]) -> tuple[Expr, Expr]
     inside = {v.item() for a, m in zip(arrays, masks, strict=True) for v in a[m]}
     outside = {v.item() for a, m in zip(arrays, masks, strict=True) for v in a[~m]}
     if len(inside) == len(outside) == 1 and inside != outside:
-        return written(inside.pop()), written(outside.pop())
+        return as_written(inside.pop()), as_written(outside.pop())
     return None
 
 
-def _triangle(place: int, offset: int, *at) -> Expr:
-    return upto(at[place + 1], at[place] + offset)
+def _triangle(axis: int, offset: int, *at) -> Expr:
+    return upto(at[axis + 1], at[axis] + offset)
 
 
-def _diagonal(place: int, *at) -> Expr:
-    return KroneckerDelta(at[place], at[place + 1])
+def _diagonal(axis: int, *at) -> Expr:
+    return KroneckerDelta(at[axis], at[axis + 1])
 
 
-def _at_one(place: int, one: Expr, elsewhere: bool, *at) -> Expr:
+def _at_one(axis: int, one: Expr, elsewhere: bool, *at) -> Expr:
     """1 at one place, otherwise 0; or the other way round."""
-    mask = KroneckerDelta(at[place], one)
+    mask = KroneckerDelta(at[axis], one)
     return 1 - mask if elsewhere else mask
 
 
-def _masked(dims, kind: str, one: Expr, other: Expr, mask: Callable) -> Value:
+def _masked(dims, dtype: str, one: Expr, other: Expr, mask: Callable) -> Value:
     """`one` where the mask is 1, else `other`; either may be -inf."""
     if other is S.NegativeInfinity:
-        return Value(dims, lambda *at: one, kind, mask)
+        return Value(dims, lambda *at: one, dtype, mask)
     if one is S.NegativeInfinity:
-        return Value(dims, lambda *at: other, kind, lambda *at: 1 - mask(*at))
-    return Value(dims, lambda *at: other + (one - other) * mask(*at), kind)
+        return Value(dims, lambda *at: other, dtype, lambda *at: 1 - mask(*at))
+    return Value(dims, lambda *at: other + (one - other) * mask(*at), dtype)
 
 
-def told(at: dict[Size, int]) -> str:
+def format_sizes(at: dict[Size, int]) -> str:
     """Numbers for sizes in words: N = 5, D = 7."""
     return ", ".join(f"{s} = {n}" for s, n in at.items())
 
 
-def _different(call: Call, runs: list[Run]) -> str:
-    counts = ", ".join(f"{len(run.calls)} at {told(run.at)}" for run in runs)
+def _different(call: RecordedCall, runs: list[Run]) -> str:
+    counts = ", ".join(f"{len(run.calls)} at {format_sizes(run.at)}" for run in runs)
     return (
         f"derive: the function makes other calls at other sizes ({counts}), from {call.op.name}{call.where} on: a loop "
         "or a branch depends on a size or on data; write it for all sizes at once (a sum, a mask), or prove() it at one"
@@ -530,12 +547,12 @@ def _different(call: Call, runs: list[Run]) -> str:
 
 def _divisible(split: dict[Size, tuple[Expr, ...]], user: list[Size]) -> list[SizeCondition]:
     """The conditions that the user's sizes are multiples of numbers, since they were taken apart."""
-    found = []
+    conditions = []
     for size, parts in ((s, parts) for s, parts in split.items() if s in user):
         divisor = math.prod(int(p) for p in parts if p.is_Integer)
         if divisor > 1 and (made := remainder(size, Integer(divisor), S.Zero)) is not None:
-            found.append(made)
-    return found
+            conditions.append(made)
+    return conditions
 
 
 def _rows(sizes: list[Size], split: dict, where: Sequence[SizeCondition], factor: int) -> Iterator[dict[Size, int]]:
@@ -561,15 +578,15 @@ def _rows(sizes: list[Size], split: dict, where: Sequence[SizeCondition], factor
             yield at
 
 
-def _values(given: dict[str, object], at: dict[Size, int], seed: int) -> dict[str, object]:
+def _values(arguments: dict[str, object], at: dict[Size, int], seed: int) -> dict[str, object]:
     """The arguments of a run."""
     rng = np.random.default_rng(seed)
-    return {k: sample(a, at, rng) if isinstance(a, Argument) else a for k, a in given.items()}
+    return {k: sample(a, at, rng) if isinstance(a, Argument) else a for k, a in arguments.items()}
 
 
 def _runs(
     fn: Callable,
-    given: dict[str, object],
+    arguments: dict[str, object],
     sizes: list[Size],
     split: dict,
     where: Sequence[SizeCondition] = (),
@@ -584,12 +601,12 @@ def _runs(
         runs = []
         try:
             for n, at in enumerate(rows):
-                tensors = [a for a in given.values() if isinstance(a, Argument)]
+                tensors = [a for a in arguments.values() if isinstance(a, Argument)]
                 if first is not None and any(Mul(*a.sizes).xreplace(at) > LARGEST for a in tensors):
                     raise first
                 if n == 0:  # so that each kernel is built before Python's `len` is another function (sizes.py)
-                    record(fn, _values(given, at, n), at, code=False)
-                runs.append(record(fn, _values(given, at, n), at))
+                    record(fn, _values(arguments, at, n), at, code=False)
+                runs.append(record(fn, _values(arguments, at, n), at))
             return runs
         except NotDerivable:
             raise
@@ -602,7 +619,7 @@ def _runs(
 
 def trace(
     fn: Callable,
-    given: dict[str, object],
+    arguments: dict[str, object],
     needs_gradient: bool = True,
     where: Sequence[SizeCondition] = (),
     split: dict[Size, tuple[Expr, ...]] | None = None,
@@ -616,7 +633,7 @@ def trace(
     start = 0
     for _ in range(8):
         try:
-            return Trace(fn, given, split, needs_gradient, start, where, reserved)
+            return Trace(fn, arguments, split, needs_gradient, start, where, reserved)
         except Unexplained:  # such as the half of an odd size
             if start:
                 raise

@@ -49,21 +49,21 @@ class Value(Factored):
 
     dims: Dims
     entry: Callable[..., Expr]
-    kind: str = "f"
+    dtype: str = "f"
     finite: Callable[..., Expr] | None = None
 
     def indices(self, used: Sequence[Index] = ()) -> list[Index]:
         """An index for each factor, with letters that differ from one another and from those of `used`."""
-        letters, found = {i.name for i in used}, []
+        letters, result = {i.name for i in used}, []
         for n in self.sizes:
             names = [*getattr(n, "letters", ()), *_letters_of(n), *"ijklmpqrsuvabcdefgh"]
             name = next(one for one in names if one not in letters)
             letters.add(name)
-            found.append(Index(name, n))
-        return found
+            result.append(Index(name, n))
+        return result
 
     def like(self, entry: Callable[..., Expr], dims: Dims | None = None, finite=None) -> "Value":
-        return Value(self.dims if dims is None else dims, entry, self.kind, finite)
+        return Value(self.dims if dims is None else dims, entry, self.dtype, finite)
 
 
 def _letters_of(size: Expr) -> list[str]:
@@ -204,8 +204,8 @@ class Lines:
 def named(array: Name, like: Value) -> Value:
     """The entries of a name as a value."""
     if isinstance(array, Symbol):
-        return Value(like.dims, lambda: array, like.kind, like.finite)
-    return Value(like.dims, lambda *indices: array[indices], like.kind, like.finite)
+        return Value(like.dims, lambda: array, like.dtype, like.finite)
+    return Value(like.dims, lambda *indices: array[indices], like.dtype, like.finite)
 
 
 def plain(value: Value) -> Indexed | Symbol | None:

@@ -13,20 +13,20 @@ import sympy
 _STAND_INS: list[sympy.Symbol] = []  # always the same symbols, so that SymPy's cache of derivatives is hit
 
 
-class Slopes:
+class Derivatives:
     """The derivatives of expressions; `of(expr)` has those that are not 0, by symbol."""
 
     def __init__(self):
-        self.found: dict[sympy.Expr, dict[sympy.Symbol, sympy.Expr]] = {}
+        self.memo: dict[sympy.Expr, dict[sympy.Symbol, sympy.Expr]] = {}
 
     def of(self, expr: sympy.Expr) -> dict[sympy.Symbol, sympy.Expr]:
         if expr.is_Symbol:
             return {expr: sympy.S.One}
         if not expr.args:
             return {}
-        if expr not in self.found:
-            self.found[expr] = self._sum(expr) if expr.is_Add else self._composed(expr)
-        return self.found[expr]
+        if expr not in self.memo:
+            self.memo[expr] = self._sum(expr) if expr.is_Add else self._composed(expr)
+        return self.memo[expr]
 
     def _sum(self, expr) -> dict:
         terms: dict[sympy.Symbol, list] = {}

@@ -35,7 +35,15 @@ from hashlib import blake2b
 import sympy
 from sympy.ntheory.primetest import mr
 
-from tinytensor.symbolic.exact.scalars import NUMBERS, Exact, Symbolic, Undecided, fraction, number_read_as, numbers_are
+from tinytensor.symbolic.exact.scalars import (
+    NUMBERS,
+    Exact,
+    Symbolic,
+    Undecided,
+    fraction,
+    number_read_as,
+    use_scalar_type,
+)
 from tinytensor.symbolic.exact.zero_test import DERIVATIVES
 
 try:
@@ -87,13 +95,13 @@ class Field:
         if _current.field is not None:
             raise RuntimeError("field: another one is in use; scalars over two fields can't meet")
         _current.field = self
-        self._kind = numbers_are(Residue)
-        self._kind.__enter__()
+        self._scalar_type = use_scalar_type(Residue)
+        self._scalar_type.__enter__()
         return self
 
     def __exit__(self, *error):
         _current.field = None
-        self._kind.__exit__(*error)
+        self._scalar_type.__exit__(*error)
 
     def element(self) -> int:
         """A residue drawn at random."""
@@ -117,15 +125,15 @@ class Field:
     def number(self, value: int | Fraction) -> "Known":
         """The residue of a known number."""
         over, under = value.numerator, value.denominator
-        found = self.numbers.get((over, under))
-        if found is None:
-            found = self.numbers[over, under] = _new(Known)
-            found.value = over * whole(pow(under, -1, int(self.prime))) % self.prime
-            found.tangent, found.witness, found.size, found.slope_size = 0, float(value), 1.0, 1.0
-            found.fraction = _ZERO if value == 0 else _ONE if value == 1 else Fraction(value)
-            found.logs = found.square = found.added = None
+        residue = self.numbers.get((over, under))
+        if residue is None:
+            residue = self.numbers[over, under] = _new(Known)
+            residue.value = over * whole(pow(under, -1, int(self.prime))) % self.prime
+            residue.tangent, residue.witness, residue.size, residue.slope_size = 0, float(value), 1.0, 1.0
+            residue.fraction = _ZERO if value == 0 else _ONE if value == 1 else Fraction(value)
+            residue.logs = residue.square = residue.added = None
             self.constant_bits = max(self.constant_bits, over.bit_length(), under.bit_length())
-        return found
+        return residue
 
     def error(self, size: float) -> float:
         """log2 of the probability that a formula of this size that is not 0 has the value 0: `sampling.py` says why."""
@@ -329,7 +337,7 @@ class Known(Residue):
         return super()._power(n)
 
 
-Residue.kind = Residue
+Residue.scalar_type = Residue
 
 
 def _operand(value):

@@ -18,7 +18,7 @@ import sympy
 FOLDED = 3  # terms that make a sum; two suffice if they are long enough for a name
 NAMED = 6  # a formula of so many operations gets a name
 LETTERS = "kjilmnpq"  # of sums and names
-PLACES = "ijmnpq"  # of entries
+ENTRY_LETTERS = "ijmnpq"  # of entries
 NAMES = "abcdfhruvst"
 
 Index = tuple  # (letter, shift): k + 1 is ("k", 1), and a number is ("", 3)
@@ -101,27 +101,27 @@ def _filled(expr, indices: Iterator[Index]):
 def classes(rows: Sequence[Sequence[Index]]) -> list[list[int]] | None:
     """The places of these index lists that vary, those that vary together in one class; None if letters differ."""
     columns = list(zip(*rows, strict=True))
-    found: list[list[int]] = []
-    for place, column in enumerate(columns):
+    groups: list[list[int]] = []
+    for position, column in enumerate(columns):
         if len({letter for letter, _ in column}) > 1:
             return None
         if len(set(column)) == 1:
             continue
         if column[0][0]:
             return None
-        for others in found:
+        for others in groups:
             first = columns[others[0]]
             if len({a - b for (_, a), (_, b) in zip(column, first, strict=True)}) == 1:
-                others.append(place)
+                others.append(position)
                 break
         else:
-            found.append([place])
-    return found
+            groups.append([position])
+    return groups
 
 
 def grid(rows: Sequence[Sequence[Index]], together: list[list[int]]) -> list[range] | None:
     """The ranges over which the classes run; None unless the rows are all of their combinations, each once."""
-    values = [tuple(row[places[0]][1] for places in together) for row in rows]
+    values = [tuple(row[positions[0]][1] for positions in together) for row in rows]
     ranges = [range(min(v), max(v) + 1) for v in zip(*values, strict=True)]
     count = 1
     for r in ranges:
@@ -141,9 +141,9 @@ def _letters(expr: sympy.Expr) -> set[str]:
 def _lettered(row: Sequence[Index], together: list[list[int]], letters: Sequence[str]) -> list[Index]:
     """A list of indices with a letter for each class."""
     indices = list(row)
-    for letter, places in zip(letters, together, strict=True):
-        for place in places:
-            indices[place] = letter, row[place][1] - row[places[0]][1]
+    for letter, positions in zip(letters, together, strict=True):
+        for position in positions:
+            indices[position] = letter, row[position][1] - row[positions[0]][1]
     return indices
 
 
@@ -206,22 +206,22 @@ def one_for_all(values: np.ndarray) -> tuple[sympy.Expr, list[tuple[str, int]]] 
     n, sizes = len(rows[0]) - values.ndim, [size for size in values.shape if size > 1]
     if together is None or len(together) != len(sizes):
         return None
-    letters = [letter for letter in PLACES if letter not in _letters(values.flat[0])]
-    if any(places[-1] < n for places in together) or len(letters) < len(together):
+    letters = [letter for letter in ENTRY_LETTERS if letter not in _letters(values.flat[0])]
+    if any(positions[-1] < n for positions in together) or len(letters) < len(together):
         return None
-    together.sort(key=lambda places: places[-1])
+    together.sort(key=lambda positions: positions[-1])
     letters = letters[: len(together)]
-    at_first = _lettered(rows[0], [[*places[-1:], *places[:-1]] for places in together], letters)
+    at_first = _lettered(rows[0], [[*positions[-1:], *positions[:-1]] for positions in together], letters)
     return with_indices(values.flat[0], at_first[:n]), list(zip(letters, sizes, strict=True))
 
 
 def _folded_in_parts(group: list[tuple]) -> list[sympy.Expr] | None:
     """A group that is no single sum, split by the index at one place; None if that makes it no shorter."""
     best = None
-    for place in range(len(group[0][0])):
+    for position in range(len(group[0][0])):
         parts: dict[Index, list[tuple]] = {}
         for member in group:
-            parts.setdefault(member[0][place], []).append(member)
+            parts.setdefault(member[0][position], []).append(member)
         if 1 < len(parts) < len(group):
             terms = [term for part in parts.values() for term in _folded_group(part)]
             if len(terms) < len(group if best is None else best):
@@ -285,28 +285,28 @@ def named(exprs: Sequence[sympy.Expr]) -> tuple[list[sympy.Expr], list[tuple[sym
         rows = [pattern(member)[1] for member in family]
         bound = _bound(family[0])
         varying = [
-            place
-            for place, column in enumerate(zip(*rows, strict=True))
+            position
+            for position, column in enumerate(zip(*rows, strict=True))
             if len(set(column)) > 1 or (column[0][0] and column[0][0] not in bound)
         ]
-        places: list[list[int]] = []
-        for place in varying:
-            same = next((p for p in places if all(row[p[0]] == row[place] for row in rows)), None)
+        positions: list[list[int]] = []
+        for position in varying:
+            same = next((p for p in positions if all(row[p[0]] == row[position] for row in rows)), None)
             if same is None:
-                places.append([place])
+                positions.append([position])
             else:
-                same.append(place)
-        free = [letter for letter in LETTERS if letter not in _letters(_numbered(family[0], varying))][: len(places)]
-        if len(free) < len(places):
+                same.append(position)
+        free = [letter for letter in LETTERS if letter not in _letters(_numbered(family[0], varying))][: len(positions)]
+        if len(free) < len(positions):
             return exprs, definitions
         meant = {
-            member: Entry(name, [row[p[0]] for p in places]) if places else sympy.Symbol(name)
+            member: Entry(name, [row[p[0]] for p in positions]) if positions else sympy.Symbol(name)
             for member, row in zip(family, rows, strict=True)
         }
-        general = with_indices(family[0], _lettered(rows[0], places, free)) if places else family[0]
+        general = with_indices(family[0], _lettered(rows[0], positions, free)) if positions else family[0]
         exprs = [e.xreplace(meant) for e in exprs]
         definitions = [(left, formula.xreplace(meant)) for left, formula in definitions]
-        left = Entry(name, [(letter, 0) for letter in free]) if places else sympy.Symbol(name)
+        left = Entry(name, [(letter, 0) for letter in free]) if positions else sympy.Symbol(name)
         definitions.append((left, general))
 
 
@@ -317,12 +317,12 @@ def _numbered(expr: sympy.Expr, varying: list[int]) -> sympy.Expr:
 
 def _most_frequent(exprs: Iterable[sympy.Expr]) -> list[sympy.Expr] | None:
     """The largest formulas that differ in their indices alone and stand in several places."""
-    found: dict[tuple, list[sympy.Expr]] = {}
+    families: dict[tuple, list[sympy.Expr]] = {}
     for expr in exprs:
         for e in sympy.preorder_traversal(expr):
             if _may_have_a_name(e) and length(e) >= NAMED:
-                found.setdefault(pattern(e)[0], []).append(e)
-    several = [family for family in found.values() if len(family) > 1]
+                families.setdefault(pattern(e)[0], []).append(e)
+    several = [family for family in families.values() if len(family) > 1]
     return list(dict.fromkeys(max(several, key=lambda family: length(family[0])))) if several else None
 
 

@@ -19,14 +19,14 @@ import numpy as np
 from tinytensor.cpython.bytecode import global_names, has_comprehension
 from tinytensor.native.entries import OBJECT
 from tinytensor.native.kernel import Elementwise, Kernel
-from tinytensor.symbolic.exact.path_conditions import following
-from tinytensor.symbolic.exact.scalars import Exact, kind_of_numbers
+from tinytensor.symbolic.exact.path_conditions import track_conditions
+from tinytensor.symbolic.exact.scalars import Exact, get_scalar_type
 from tinytensor.symbolic.exact.zero_test import FLOATS
 
 BUILTINS = ("range", "min", "max", "abs", "len", "type", "bool", "enumerate", "zip", "slice", "tuple")
 ALLOCATING = ("empty", "zeros", "ones", "full", "empty_like", "zeros_like", "ones_like", "full_like", "array", "copy")
 SEVERAL = 1 << 30  # marks an element that several tasks have read
-_KINDS = {"i": int, "u": int, "b": bool}  # the types of elements that are no exact scalars, by NumPy's letters
+_ELEMENT_TYPES = {"i": int, "u": int, "b": bool}  # the types of elements that are no exact scalars, by NumPy's letters
 
 
 class NotLiftable(TypeError):
@@ -35,7 +35,7 @@ class NotLiftable(TypeError):
 
 def _function(name: str, x):
     """A function of NumPy or math: the exact scalar's own method."""
-    return getattr(x if isinstance(x, Exact) else kind_of_numbers().of(x), name)()
+    return getattr(x if isinstance(x, Exact) else get_scalar_type().of(x), name)()
 
 
 METHODS = ("log1p", "log2", "log10", "expm1", "floor", "ceil", "rint", "isnan", "isfinite")
@@ -65,11 +65,11 @@ def lift(kernel: Kernel, tasks: int | None = None, **constants: int) -> Callable
         raise TypeError(f"kernel {kernel.name}: {sorted(constants.keys() - used)} are not among its constants")
 
     def lifted(*args):
-        whole = kind_of_numbers().launches.get(kernel.name)
+        whole = get_scalar_type().launches.get(kernel.name)
         if whole is not None:
             whole(*args)
             return
-        with following(kernel, source, args) as function:
+        with track_conditions(kernel, source, args) as function:
             go(function, args)
 
     def go(function, args):
@@ -80,10 +80,10 @@ def lift(kernel: Kernel, tasks: int | None = None, **constants: int) -> Callable
                 Cells(_array(a, args[-1].shape).reshape(-1), run, n)
                 for a, n in zip(inputs, kernel.names[:-1], strict=True)
             ]
-            places = range(y.size) if y.ndim == 1 else np.ndindex(y.shape)
+            positions = range(y.size) if y.ndim == 1 else np.ndindex(y.shape)
             # inputs are read before anything is written, since y may be one of them
-            for at, given in zip(places, list(zip(*rows)) if rows else [()] * y.size, strict=True):
-                y[at] = function(*given)
+            for at, operands in zip(positions, list(zip(*rows)) if rows else [()] * y.size, strict=True):
+                y[at] = function(*operands)
             return
         shares = kernel.shares(args) if tasks is None or not kernel.dealt else [(task, tasks) for task in range(tasks)]
         run = _Run(kernel.name, len(shares))
@@ -165,7 +165,7 @@ class _Run:
     """One launch of a lifted kernel, shared by all its cells."""
 
     def __init__(self, kernel: str, tasks: int):
-        self.kernel, self.tasks, self.kind = kernel, tasks, kind_of_numbers()
+        self.kernel, self.tasks, self.scalar_type = kernel, tasks, get_scalar_type()
         self.task = 0  # the number of the running task, from 1
 
 
@@ -173,7 +173,7 @@ def _argument(value, run: _Run, name: str):
     """An argument as a loop sees it: switches and whole numbers stay what they are."""
     if isinstance(value, np.ndarray):
         return Cells(value, run, name, np.zeros(value.shape, int) if run.tasks > 1 else None)
-    return run.kind.of(value) if isinstance(value, float | np.floating) else value
+    return run.scalar_type.of(value) if isinstance(value, float | np.floating) else value
 
 
 def _array(value, shape: tuple) -> np.ndarray:
@@ -190,12 +190,14 @@ class Cells:
     SEVERAL if several tasks have read it, 0 if none has. A launch of one task has no marks.
     """
 
-    __slots__ = ("array", "kind", "marks", "name", "of", "run")
+    __slots__ = ("array", "marks", "name", "of", "run", "scalar_type")
 
     def __init__(self, array: np.ndarray, run: _Run, name: str, marks: np.ndarray | None = None):
         self.array, self.run, self.name, self.marks = array, run, name, marks
-        self.kind = _KINDS.get(array.dtype.kind) or run.kind  # elements of this class are returned as they are
-        self.of = getattr(self.kind, "of", self.kind)
+        self.scalar_type = (
+            _ELEMENT_TYPES.get(array.dtype.kind) or run.scalar_type
+        )  # elements of this class are returned as they are
+        self.of = getattr(self.scalar_type, "of", self.scalar_type)
 
     shape = property(lambda self: self.array.shape)
     size = property(lambda self: self.array.size)
@@ -207,7 +209,7 @@ class Cells:
     @property
     def dtype(self) -> types.SimpleNamespace:
         """`x.dtype.type(0)` is a zero of the type that x holds."""
-        return types.SimpleNamespace(type=self.kind)
+        return types.SimpleNamespace(type=self.scalar_type)
 
     def __len__(self):
         return len(self.array)
@@ -221,7 +223,7 @@ class Cells:
         marks = None if self.marks is None else view(self.marks)
         return Cells(view(self.array), self.run, self.name, marks)
 
-    def _told(self, key) -> str:
+    def _element(self, key) -> str:
         return f"kernel {self.run.kernel}: {self.name}{list(key) if isinstance(key, tuple) else [key]}"
 
     def _check(self, key) -> None:
@@ -233,7 +235,7 @@ class Cells:
             inside = min(k.start or 0, k.stop or 0) >= 0 if isinstance(k, slice) else 0 <= k < n  # slices are cut short
             if not inside:
                 raise IndexError(
-                    f"{self._told(key)} is outside the shape {self.array.shape} (a negative index, too: compiled "
+                    f"{self._element(key)} is outside the shape {self.array.shape} (a negative index, too: compiled "
                     "code would wrap it)"
                 )
 
@@ -244,13 +246,13 @@ class Cells:
             return
         if before not in (0, me) and (writes or before < 0):
             raise RuntimeError(
-                f"{self._told(key)} is touched by several of the {self.run.tasks} tasks and written by one of them: "
+                f"{self._element(key)} is touched by several of the {self.run.tasks} tasks and written by one of them: "
                 "they run in any order, and at the same time"
             )
         self.marks[key] = -me if writes else me if before == 0 else SEVERAL
 
     def _unwritten(self, key) -> RuntimeError:
-        return RuntimeError(f"{self._told(key)} was read before anything was written there")
+        return RuntimeError(f"{self._element(key)} was read before anything was written there")
 
     def __getitem__(self, key):
         try:
@@ -267,25 +269,25 @@ class Cells:
             raise self._unwritten(key)
         if self.marks is not None:
             self._touch(key, writes=False)
-        return value if isinstance(value, self.kind) else self.of(value)
+        return value if isinstance(value, self.scalar_type) else self.of(value)
 
     def __iter__(self):
         """The elements of one row."""
         if self.array.ndim != 1:
             self._expression()
-        kind = self.kind
+        scalar_type = self.scalar_type
         for at, value in enumerate(self.array.tolist()):
             if value is None:
                 raise self._unwritten(at)
             if self.marks is not None:
                 self._touch(at, writes=False)
-            yield value if isinstance(value, kind) else self.of(value)
+            yield value if isinstance(value, scalar_type) else self.of(value)
 
     def __setitem__(self, key, value):
-        places = (key,) if key.__class__ is int else key
-        if places.__class__ is not tuple or len(places) != self.array.ndim or isinstance(value, Cells):
+        indices = (key,) if key.__class__ is int else key
+        if indices.__class__ is not tuple or len(indices) != self.array.ndim or isinstance(value, Cells):
             self._expression()
-        for k in places:
+        for k in indices:
             if k.__class__ is not int:
                 self._expression()
             if k < 0:
@@ -293,7 +295,7 @@ class Cells:
         if self.marks is not None:
             self._touch(key, writes=True)
         if self.array.dtype is OBJECT:
-            value = (value if isinstance(value, self.kind) else self.of(value)).stored()
+            value = (value if isinstance(value, self.scalar_type) else self.of(value)).stored()
         try:
             self.array[key] = value
         except IndexError:

@@ -15,82 +15,82 @@ import numpy as np
 
 from tinytensor.native.entries import OBJECT
 from tinytensor.native.kernel import Elementwise, Kernel
-from tinytensor.symbolic.exact.scalars import Condition, Symbolic, kind_of_numbers, path
+from tinytensor.symbolic.exact.scalars import Condition, Symbolic, get_scalar_type, path
 
 # Kernels that compare to avoid overflow, or to cut their work: on each path the formula is the same.
 SAME_EITHER_WAY = frozenset(
     ["softmax", "log_softmax", "reduce_logsumexp", "cross_entropy", "attention", "attention_of_one", "logsigmoid"]
 )
 
-_beside: dict[int, tuple[weakref.ref, list[Condition]]] = {}  # arrays of truth values, by their addresses
+_mask_conditions: dict[int, tuple[weakref.ref, list[Condition]]] = {}  # arrays of truth values, by their addresses
 
 
-def remembered(arrays: Iterable) -> list[Condition]:
+def conditions_of(arrays: Iterable) -> list[Condition]:
     """The comparisons that the entries of arrays remember, each once."""
-    found: dict[Condition, None] = {}
+    conditions: dict[Condition, None] = {}
     for array in arrays:
         if not isinstance(array, np.ndarray):
             continue
         if array.dtype is OBJECT:
             for value in array.flat:
-                found.update(dict.fromkeys(getattr(value, "given", ())))
+                conditions.update(dict.fromkeys(getattr(value, "conditions", ())))
         elif array.dtype.kind == "b":
             while array is not None:  # for a view also its base (NumPy puts a stand-in between some of them)
-                found.update(dict.fromkeys(_beside.get(id(array), (None, ()))[1]))
+                conditions.update(dict.fromkeys(_mask_conditions.get(id(array), (None, ()))[1]))
                 array = getattr(array, "base", None)
-    return list(found)
+    return list(conditions)
 
 
-def holding(value, conditions: list[Condition]):
+def with_conditions(value, conditions: list[Condition]):
     """The same scalar, which remembers these conditions."""
     if not conditions or not isinstance(value, Symbolic):
         return value
     result = object.__new__(Symbolic)  # a new one: other code may hold this very scalar, without these comparisons
     result._expr, result.witness = value.expr, value.witness
-    result.given = tuple(dict.fromkeys((*getattr(value, "given", ()), *conditions)))
+    result.conditions = tuple(dict.fromkeys((*getattr(value, "conditions", ()), *conditions)))
     return result
 
 
 @contextmanager
-def following(kernel: Kernel, source: Callable, args: tuple) -> Iterator[Callable]:
+def track_conditions(kernel: Kernel, source: Callable, args: tuple) -> Iterator[Callable]:
     """Yield the function that launches the kernel; entries that it writes remember their conditions."""
-    if kind_of_numbers() is not Symbolic:
+    if get_scalar_type() is not Symbolic:
         yield source
         return
-    told: list[Condition] = []
+    collected: list[Condition] = []
     if isinstance(kernel, Elementwise):
-        masks = remembered(a for a in args[:-1] if isinstance(a, np.ndarray) and a.dtype is not OBJECT)
+        masks = conditions_of(a for a in args[:-1] if isinstance(a, np.ndarray) and a.dtype is not OBJECT)
 
-        def entry(*given):
+        def entry(*operands):
             with path() as met:
-                value = source(*given)
-            holds_for = [*masks, *(c for x in given for c in getattr(x, "given", ())), *_matter(kernel, met)]
-            told.extend(holds_for)
-            return holding(value, holds_for)
+                value = source(*operands)
+            holds_for = [*masks, *(c for x in operands for c in getattr(x, "conditions", ())), *_relevant(kernel, met)]
+            collected.extend(holds_for)
+            return with_conditions(value, holds_for)
 
         yield entry
         y = args[-1]
-        if told and y.dtype.kind == "b":
+        if collected and y.dtype.kind == "b":
             address = id(y)
-            _beside[address] = weakref.ref(y, lambda _: _beside.pop(address, None)), told
+            _mask_conditions[address] = weakref.ref(y, lambda _: _mask_conditions.pop(address, None)), collected
         return
     arrays = [a for a in args if isinstance(a, np.ndarray) and a.dtype is OBJECT]
-    known, before = remembered(args), [a.copy() for a in arrays]
+    known, before = conditions_of(args), [a.copy() for a in arrays]
     with path() as met:
         yield source
-    if holds_for := [*known, *_matter(kernel, met)]:
+    if holds_for := [*known, *_relevant(kernel, met)]:
         for array, old in zip(arrays, before, strict=True):
             for at in np.ndindex(array.shape):
                 if array[at] is not old[at]:  # it was written
-                    array[at] = holding(array[at], holds_for)
+                    array[at] = with_conditions(array[at], holds_for)
 
 
-def _matter(kernel: Kernel, met: list[Condition]) -> list[Condition]:
+def _relevant(kernel: Kernel, met: list[Condition]) -> list[Condition]:
     return [] if kernel.name in SAME_EITHER_WAY else met
 
 
 def carry_over(x: np.ndarray, y: np.ndarray) -> None:
     """Copy to the numbers y the comparisons that are kept beside the truth values x."""
-    if conditions := remembered([x]):
+    if conditions := conditions_of([x]):
         for at in np.ndindex(y.shape):
-            y[at] = holding(Symbolic.of(y[at]), conditions)
+            y[at] = with_conditions(Symbolic.of(y[at]), conditions)

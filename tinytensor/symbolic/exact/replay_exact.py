@@ -20,7 +20,7 @@ from tinytensor.native.kernel import Kernel
 from tinytensor.native.simd import BYTES
 from tinytensor.recording.recording import Recording
 from tinytensor.symbolic.exact.lifting import lift
-from tinytensor.symbolic.exact.scalars import kind_of_numbers
+from tinytensor.symbolic.exact.scalars import get_scalar_type
 
 
 class Replay:
@@ -28,22 +28,22 @@ class Replay:
 
     def __init__(self, recording: Recording):
         self.recording = recording
-        self.places: list[tuple[int, int, np.ndarray, dict]] = []  # first byte, one after the last, memory, scalars
+        self.blocks: list[tuple[int, int, np.ndarray, dict]] = []  # first byte, one after the last, memory, scalars
         for function, args, _ in (early[1:] for early in recording.early):
             function(*args)
         for array in recording.arrays():
-            self._place(array)
+            self._block(array)
 
-    def _place(self, array: np.ndarray) -> tuple[int, int, np.ndarray, dict]:
+    def _block(self, array: np.ndarray) -> tuple[int, int, np.ndarray, dict]:
         """The memory in which an array lies."""
         first, last = byte_bounds(array)
-        for place in self.places:
-            if place[0] <= first and last <= place[1]:
-                return place
+        for block in self.blocks:
+            if block[0] <= first and last <= block[1]:
+                return block
         while isinstance(array.base, np.ndarray):
             array = array.base
-        self.places.append((*byte_bounds(array), array, {}))
-        return self.places[-1]
+        self.blocks.append((*byte_bounds(array), array, {}))
+        return self.blocks[-1]
 
     def scalars(self, array: np.ndarray) -> np.ndarray:
         """The array of exact scalars that replaces an array of floats; any other array is returned as it is.
@@ -54,16 +54,16 @@ class Replay:
             return array
         if array.size == 0:
             return np.empty(array.shape, object)
-        begin, _, memory, found = self._place(array)
+        begin, _, memory, counterparts = self._block(array)
         size = array.itemsize
-        if size not in found:
-            found[size] = np.full(memory.nbytes // size, None, object)
+        if size not in counterparts:
+            counterparts[size] = np.full(memory.nbytes // size, None, object)
             if memory.dtype == array.dtype:
-                of = kind_of_numbers().of
-                found[size][:] = [of(x) for x in memory.ravel(order="K").tolist()]
+                of = get_scalar_type().of
+                counterparts[size][:] = [of(x) for x in memory.ravel(order="K").tolist()]
         offset = (array.__array_interface__["data"][0] - begin) // size
         strides = [s // size * OBJECT.itemsize for s in array.strides]
-        return as_strided(found[size][offset:], array.shape, strides)
+        return as_strided(counterparts[size][offset:], array.shape, strides)
 
     def launches(self) -> Iterator[tuple[Kernel | Callable, list]]:
         """Run each launch and host call, one after the other; before each, yield it and its arguments."""
@@ -72,12 +72,12 @@ class Replay:
                 if how[0]:
                     raise RuntimeError("replay: a check has found a value that is impossible")
                 continue
-            given = how.args if isinstance(what, Kernel) else how
-            args = [self.scalars(a) if isinstance(a, np.ndarray) else a for a in given]
+            originals = how.args if isinstance(what, Kernel) else how
+            args = [self.scalars(a) if isinstance(a, np.ndarray) else a for a in originals]
             yield what, args
             if not isinstance(what, Kernel):
                 what(*args)
-            elif all(a is b for a, b in zip(args, given, strict=True)):
+            elif all(a is b for a, b in zip(args, originals, strict=True)):
                 what.run(how)
             else:
                 _lifted(what)(*args)

@@ -124,10 +124,10 @@ def binary(operation: Callable) -> Callable:
     """An operator: a number as other operand becomes exact; any other (array, tensor) gets NotImplemented."""
 
     def method(self, other):
-        if not isinstance(other, self.kind):
+        if not isinstance(other, self.scalar_type):
             if not isinstance(other, NUMBERS):
                 return NotImplemented
-            other = self.kind.of(other)
+            other = self.scalar_type.of(other)
         return operation(self, other)
 
     return method
@@ -142,7 +142,7 @@ class Exact:
     """
 
     __slots__ = ("witness",)
-    kind: type["Exact"]
+    scalar_type: type["Exact"]
     launches: dict[str, Callable] = {}  # by name, kernels that this kind computes as a whole
 
     @classmethod
@@ -241,11 +241,11 @@ class Exact:
 
     def log2(self):
         """ln x / ln 2."""
-        return self.log() / self.kind.of(2).log()
+        return self.log() / self.scalar_type.of(2).log()
 
     def log10(self):
         """ln x / ln 10."""
-        return self.log() / self.kind.of(10).log()
+        return self.log() / self.scalar_type.of(10).log()
 
     def isnan(self) -> bool:
         """Is it NaN?"""
@@ -286,13 +286,13 @@ class Exact:
         """The whole number n with n <= self + shift < n + 1; the path has these two conditions."""
         value = self.number()
         if value is not None:
-            return self.kind.of(nearest(value))
+            return self.scalar_type.of(nearest(value))
         if not math.isfinite(self.witness):
             raise Undecided(f"{self}: no whole number is next to the witness {self.witness!r}")
-        n, zero = nearest(self.witness), self.kind.of(0)
+        n, zero = nearest(self.witness), self.scalar_type.of(0)
         for difference in (self + shift - n, n + 1 - shift - self):
             difference._sign(zero)  # notes it as positive, or raises Undecided
-        return self.kind.of(n)
+        return self.scalar_type.of(n)
 
     # ----------------------------------------------------------------------- conversions that would round
 
@@ -316,7 +316,7 @@ class Symbolic(Exact):
     A sum is built when its expression is read: SymPy would sort all terms again after each addition.
     """
 
-    __slots__ = ("_expr", "_parts", "given")  # given: the conditions under which it holds (path_conditions.py), if any
+    __slots__ = ("_expr", "_parts", "conditions")  # conditions: those under which it holds (path_conditions.py), if any
 
     def __init__(self, value, witness: float | Fraction | None = None):
         if isinstance(value, Symbolic):
@@ -457,7 +457,7 @@ class Symbolic(Exact):
 
     def formula(self) -> sympy.Expr:
         """The expression in SymPy's own functions, to be read or used further."""
-        named = {kind: getattr(sympy, name) for name, kind in OPAQUE.items()}
+        named = {opaque: getattr(sympy, name) for name, opaque in OPAQUE.items()}
         return self.expr.replace(lambda e: e.func in named, lambda e: named[e.func](*e.args))
 
     def __repr__(self):
@@ -475,7 +475,7 @@ def _elementary(name: str) -> Callable:
 for _name in FLOATS:  # NumPy's np.exp of an array of dtype object calls x.exp() of each element
     setattr(Exact, _name, _elementary(_name))
 
-Symbolic.kind = Symbolic
+Symbolic.scalar_type = Symbolic
 
 
 # ---------------------------------------------------------------------------------------------- the kind of numbers
@@ -483,25 +483,25 @@ Symbolic.kind = Symbolic
 
 class _Numbers(threading.local):
     def __init__(self):
-        self.kind: type[Exact] = Symbolic
+        self.scalar_type: type[Exact] = Symbolic
 
 
 _numbers = _Numbers()
 
 
-def kind_of_numbers() -> type[Exact]:
+def get_scalar_type() -> type[Exact]:
     """The kind of exact scalar that numbers become in a lifted kernel."""
-    return _numbers.kind
+    return _numbers.scalar_type
 
 
 @contextmanager
-def numbers_are(kind: type[Exact]):
+def use_scalar_type(scalar_type: type[Exact]):
     """Inside, lifted kernels compute with this kind of exact scalar."""
-    before, _numbers.kind = _numbers.kind, kind
+    before, _numbers.scalar_type = _numbers.scalar_type, scalar_type
     try:
         yield
     finally:
-        _numbers.kind = before
+        _numbers.scalar_type = before
 
 
 def fraction(value) -> Fraction:

@@ -9,9 +9,9 @@ import numpy as np
 import sympy
 
 from tinytensor.core.tensor import Tensor
-from tinytensor.symbolic.exact.differentiate import Slopes
+from tinytensor.symbolic.exact.differentiate import Derivatives
 from tinytensor.symbolic.exact.formula_printer import entries, folded, length, named, one_for_all, unshifted
-from tinytensor.symbolic.exact.path_conditions import remembered
+from tinytensor.symbolic.exact.path_conditions import conditions_of
 from tinytensor.symbolic.exact.scalars import Condition, Symbolic
 from tinytensor.symbolic.exact.zero_test import ROUNDED
 from tinytensor.tools.shown import Latex
@@ -49,14 +49,19 @@ def exact(x: Tensor) -> Tensor:
 
 def variables(values: np.ndarray) -> dict[tuple[int, ...], Symbolic]:
     """The values that depend on a symbol, by their places; all others are numbers."""
-    places = ((at, values[at]) for at in np.ndindex(values.shape))
-    return {at: value for at, value in places if isinstance(value, Symbolic) and value.expr.free_symbols}
+    positions = ((at, values[at]) for at in np.ndindex(values.shape))
+    return {at: value for at, value in positions if isinstance(value, Symbolic) and value.expr.free_symbols}
+
+
+def witnesses(array: np.ndarray) -> np.ndarray:
+    """The floats beside exact numbers."""
+    return np.array([float(getattr(x, "witness", x)) for x in array.flat], np.float64).reshape(array.shape)
 
 
 def derivative(y: np.ndarray, g: np.ndarray, x: np.ndarray) -> np.ndarray:
     """d(sum of g y)/dx for each symbol of x, by the chain rule (differentiate.py); 0 where x has a number."""
     total = sympy.Add(*((Symbolic.of(a) * b).expr for a, b in zip(np.ravel(g), np.ravel(y), strict=True)))
-    slopes, result = Slopes().of(total), np.full(np.shape(x), sympy.S.Zero, object)
+    slopes, result = Derivatives().of(total), np.full(np.shape(x), sympy.S.Zero, object)
     for at, value in variables(x).items():
         result[at] = slopes.get(value.expr, sympy.S.Zero)
     return result
@@ -81,7 +86,7 @@ def latex(x: Tensor, conditions: Iterable[Condition] | None = None) -> Latex:
     The result is a string, which a notebook typesets if it is the value of a cell.
     """
     array = x.detach().numpy()
-    conditions = remembered([array]) if conditions is None else conditions
+    conditions = conditions_of([array]) if conditions is None else conditions
     values = np.empty(array.shape, object)
     for at in np.ndindex(array.shape):
         values[at] = _readable(array[at])

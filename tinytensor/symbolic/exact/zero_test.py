@@ -70,7 +70,7 @@ class Opaque(sympy.Function):
 
 
 OPAQUE = {name: type(name, (Opaque,), {}) for name in FLOATS}
-NAMES = {kind: name for name, kind in OPAQUE.items()}
+NAMES = {opaque: name for name, opaque in OPAQUE.items()}
 NAMES |= {getattr(sympy, name): name for name in FLOATS if name != "sqrt"}
 
 
@@ -104,13 +104,13 @@ def atoms_kept(check: Callable[[], None]) -> Iterator[None]:
 
 def _parts(expr: sympy.Expr) -> set[sympy.Expr]:
     """The expression and all of its subexpressions, each once."""
-    found, todo = {expr}, [expr]
+    parts, todo = {expr}, [expr]
     while todo:
         for e in todo.pop().args:
-            if e not in found:
-                found.add(e)
+            if e not in parts:
+                parts.add(e)
                 todo.append(e)
-    return found
+    return parts
 
 
 class _Proof:
@@ -132,13 +132,13 @@ class _Proof:
         Most often the expression is zero for any value of that sum, and there is much less to multiply out. Otherwise
         the sums are put back into the numerator (`with_divisors_back`).
         """
-        found = {e.base for e in _parts(flat) if e.is_Pow and e.exp.is_negative and e.base.is_Add}
-        for base in found - self.named.keys():
+        sums = {e.base for e in _parts(flat) if e.is_Pow and e.exp.is_negative and e.base.is_Add}
+        for base in sums - self.named.keys():
             over, under = self.fraction(base)
             if over.is_Add:
                 over = self.divisors.setdefault(over, sympy.Symbol(f"divisor#{len(self.divisors)}"))
             self.named[base] = over / under
-        return flat.xreplace({base: self.named[base] for base in found}) if found else flat
+        return flat.xreplace({base: self.named[base] for base in sums}) if sums else flat
 
     def is_zero(self, expr) -> bool:
         flat = self.with_divisors_named(self.flat(expr))
@@ -163,14 +163,14 @@ class _Proof:
             return numerator
         names = {*numerator.ring.symbols, *(name for over in sums.values() for name in over.free_symbols)}
         domain = ring(sorted(names, key=str), QQ)[0]
-        places = [domain.symbols.index(name) for name in sums]
+        positions = [domain.symbols.index(name) for name in sums]
         values = [self.numerator(over).set_ring(domain) for over in sums.values()]
         terms = numerator.set_ring(domain).terms()
-        highest = [max(powers[place] for powers, _ in terms) for place in places]
+        highest = [max(powers[position] for powers, _ in terms) for position in positions]
         groups: dict[tuple, dict[tuple, PolyElement]] = {}
         for powers, factor in terms:
-            lacks = tuple(n - powers[place] for n, place in zip(highest, places, strict=True))
-            rest = tuple(0 if i in places else power for i, power in enumerate(powers))
+            lacks = tuple(n - powers[position] for n, position in zip(highest, positions, strict=True))
+            rest = tuple(0 if i in positions else power for i, power in enumerate(powers))
             group = groups.setdefault(tuple(n > 0 for n in lacks), {})
             group.setdefault(lacks, domain.zero)[rest] = factor
         # Powers of a sum that all terms have are left out: the sum is a denominator, so it is not 0.

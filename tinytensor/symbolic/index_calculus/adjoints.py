@@ -28,11 +28,11 @@ from tinytensor.symbolic.index_calculus.formulas import (
     Size,
     absolute,
     derivative,
+    detach,
     everywhere,
     floored,
     free,
     fresh,
-    held,
     index_order,
     larger,
     normal,
@@ -94,7 +94,7 @@ def d(x):
     if isinstance(x, Indexed):
         return d(x.base)[x.indices]
     if isinstance(x, Array):
-        return Array(f"d{x.label}", x.sizes, x.places, of=x)
+        return Array(f"d{x.label}", x.sizes, x.positions, of=x)
     return Symbol(f"d{x.name}", real=True)
 
 
@@ -184,10 +184,10 @@ class Program:
     def point(self, seed: int = 0) -> dict:
         """Sizes 2 and 3, and random parameters and constants: symbols above 0, entries of both signs."""
         rng = random.Random(seed)
-        given = [*self.parameters, *self.constants]
-        sizes = {s for x in [*given, *self.definitions] if isinstance(x, Array) for s in sizes_of(x)}
+        inputs = [*self.parameters, *self.constants]
+        sizes = {s for x in [*inputs, *self.definitions] if isinstance(x, Array) for s in sizes_of(x)}
         at = {size: 2 + (n + seed) % 2 for n, size in enumerate(sorted(sizes, key=str))}
-        for x in given:
+        for x in inputs:
             at[x] = random_entries(x, at, rng, _either_sign) if isinstance(x, Array) else rng.uniform(0.5, 1.5)
         return at
 
@@ -257,7 +257,7 @@ def prove_form(program: Program, left: Expr, closed, through: Iterable[Name] = (
     raise Refuted(f"{text(left)}: no proof: the rest of the difference is {text(rest)}")
 
 
-RATIONAL = (KroneckerDelta, Sum, theta, relu, larger, absolute, sign, same, held, upto, floored)
+RATIONAL = (KroneckerDelta, Sum, theta, relu, larger, absolute, sign, same, detach, upto, floored)
 
 
 def contradiction(difference: Expr) -> str:

@@ -107,11 +107,11 @@ class Array(IndexedBase):
     above, "<" above on the left. of: the array whose adjoint this one is. text and tex: its printed forms.
     """
 
-    def __new__(cls, name, sizes, places="", values=None, text="", tex="", of=None):
+    def __new__(cls, name, sizes, positions="", values=None, text="", tex="", of=None):
         known = {} if values is None else {"integer": True, "positive": True}
         self = super().__new__(cls, name, shape=tuple(sizes), **known)
         self.sizes, self.values, self.of = tuple(sizes), values, of
-        self.places = places or "_" * len(self.sizes)
+        self.positions = positions or "_" * len(self.sizes)
         self.text, self.tex = text or str(name), tex or text or str(name)
         return self
 
@@ -212,7 +212,7 @@ class floored(PiecewiseConstant):
     """The largest whole number that is not above x; its derivative is taken to be 0."""
 
 
-class held(Constant):
+class detach(Constant):
     """x itself, held constant: its derivative is 0, as after detach()."""
 
 
@@ -498,15 +498,15 @@ def _holds(product: Expr, term: Expr) -> bool:
     """Is the term a factor of the product? e^(2x) holds e^x."""
     for factor in Mul.make_args(term):
         base, power = factor.as_base_exp() if not isinstance(factor, exp) else (factor, 1)
-        held = S.Zero
+        available = S.Zero
         for own in Mul.make_args(product):
             if isinstance(base, exp):
                 if isinstance(own, exp):
                     ratio = own.args[0] / base.args[0]
-                    held += ratio if ratio.is_Integer and ratio > 0 else 0
+                    available += ratio if ratio.is_Integer and ratio > 0 else 0
             elif own.as_base_exp()[0] == base and own.as_base_exp()[1].is_Integer:
-                held += own.as_base_exp()[1]
-        if held < power:
+                available += own.as_base_exp()[1]
+        if available < power:
             return False
     return True
 
@@ -700,7 +700,7 @@ _MEANING = {
     sign: lambda x: (x > 0) - (x < 0),
     same: lambda x: int(x == 0),
     floored: math.floor,
-    held: lambda x: x,
+    detach: lambda x: x,
     upto: lambda index, limit: int(index <= limit),
     sin: math.sin,
     cos: math.cos,

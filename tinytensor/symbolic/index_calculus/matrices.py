@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, exp
 
-from tinytensor.symbolic.index_calculus.formulas import Array, Index, free, held, larger, relu, same, sigmoid, theta
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, detach, free, larger, relu, same, sigmoid, theta
 from tinytensor.symbolic.index_calculus.notation import name_tex, tex, text
 from tinytensor.symbolic.index_calculus.numpy_printer import FUNCTIONS, Writer
 from tinytensor.symbolic.index_calculus.order import Name, decimal, factors_of, terms_of
@@ -117,14 +117,14 @@ class Matrices:
 
     def added(self, expr: Add, rows, columns) -> Matrix:
         terms = terms_of(expr, self.names)
-        found = []
+        parts = []
         for term in terms:
             negative = term.could_extract_minus_sign() and not term.is_Add
-            found.append((negative, self.of(-term if negative else term, rows, columns)))
-        axes = set().union(*(m.axes for _, m in found))
+            parts.append((negative, self.of(-term if negative else term, rows, columns)))
+        axes = set().union(*(m.axes for _, m in parts))
         rows, columns = self.target(axes, rows, columns)
         result: Matrix | None = None
-        for negative, one in found:
+        for negative, one in parts:
             one = self.placed(one, rows, columns) if one.axes else one
             if result is None:
                 result = self.negated(one) if negative else one
@@ -172,7 +172,7 @@ class Matrices:
         raise NoMatrixForm
 
     def function(self, expr: Expr, rows, columns) -> Matrix:
-        if not isinstance(expr, Function) or isinstance(expr, held | larger) or len(expr.args) != 1:
+        if not isinstance(expr, Function) or isinstance(expr, detach | larger) or len(expr.args) != 1:
             raise NoMatrixForm
         inside = self.of(expr.args[0], rows, columns)
         name = expr.func.__name__
@@ -330,10 +330,10 @@ class Matrices:
         if len(axes) > 2:
             raise NoMatrixForm
         wanted = [i for i in (rows, columns) if i in axes]
-        found = [*wanted, *sorted(axes - set(wanted), key=str)]
-        if len(found) == 2 and columns is found[0]:
-            found = found[::-1]
-        return (*found, None, None)[:2]
+        ordered = [*wanted, *sorted(axes - set(wanted), key=str)]
+        if len(ordered) == 2 and columns is ordered[0]:
+            ordered = ordered[::-1]
+        return (*ordered, None, None)[:2]
 
     def hadamard(self, parts: list[Matrix]) -> Matrix:
         """The product entry by entry, of matrices that are turned as the first one is."""

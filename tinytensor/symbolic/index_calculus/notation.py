@@ -95,13 +95,13 @@ class _Letters:
     def _print_Dummy(self, expr):
         return self._symbol(expr.name)
 
-    def _places(self, expr):
+    def _index_parts(self, expr):
         """The indices of an entry: above on the left, below, above."""
         of = expr.base
         parts = {"<": "", "_": "", "^": ""}
-        for place, index in zip(of.places, expr.indices, strict=True):
+        for position, index in zip(of.positions, expr.indices, strict=True):
             printed = self._print(index)
-            parts[place] += printed if isinstance(index, Index) or place == "<" else self._index(printed)
+            parts[position] += printed if isinstance(index, Index) or position == "<" else self._index(printed)
         return parts.values()
 
     def _print_Add(self, expr, order=None):
@@ -212,8 +212,8 @@ def _is_condition(expr: Expr) -> bool:
 
 def _with_minima(expr: Expr) -> Expr:
     """max(-a, -b) as -min(a, b)."""
-    while found := {f for f in expr.atoms(larger) if all(a.could_extract_minus_sign() for a in f.args)}:
-        outer = [f for f in found if not any(f is not g and g.has(f) for g in found)]
+    while maxima := {f for f in expr.atoms(larger) if all(a.could_extract_minus_sign() for a in f.args)}:
+        outer = [f for f in maxima if not any(f is not g and g.has(f) for g in maxima)]
         expr = expr.xreplace({f: -smaller(*[-a for a in f.args]) for f in outer})
     return expr
 
@@ -243,10 +243,10 @@ class _Text(_Letters, StrPrinter):
 
     def _print_Indexed(self, expr):
         of = expr.base
-        if set(of.places) <= {"_"} and not all(isinstance(i, Index) for i in expr.indices):
+        if set(of.positions) <= {"_"} and not all(isinstance(i, Index) for i in expr.indices):
             shown = f"{(of.of or of).text}[{', '.join(map(self._print, expr.indices))}]"
         else:
-            left, below, above = self._places(expr)
+            left, below, above = self._index_parts(expr)
             left = left.replace("h", "ʰ") if left in ("", "h") else f"^({left})"
             shown = f"{left}{(of.of or of).text}" + (f"_{below}" if below else "") + (f"^{above}" if above else "")
         return self._adjoint(shown) if of.of else shown
@@ -315,10 +315,10 @@ class _TeX(_Letters, LatexPrinter):
         name = (of.of or of).tex
         if name == str((of.of or of).label):
             name = name_tex(name)
-        if set(of.places) <= {"_"} and not all(isinstance(i, Index) for i in expr.indices):
+        if set(of.positions) <= {"_"} and not all(isinstance(i, Index) for i in expr.indices):
             shown = f"{name}_{{{','.join(map(self._print, expr.indices))}}}"
         else:
-            left, below, above = self._places(expr)
+            left, below, above = self._index_parts(expr)
             shown = f"{{}}^{{{left}}}" if left else ""
             shown += name + (f"_{{{below}}}" if below else "") + (f"^{{{above}}}" if above else "")
         return self._adjoint(shown) if of.of else shown

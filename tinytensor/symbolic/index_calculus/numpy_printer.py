@@ -17,9 +17,9 @@ from tinytensor.symbolic.index_calculus.formulas import (
     Index,
     Size,
     contract,
+    detach,
     fits,
     free,
-    held,
     spread,
     total,
     upto,
@@ -175,13 +175,13 @@ class Writer:
 
     def whole(self, expr: Expr, axes: Sequence[Index] = ()) -> str:
         """The code of an array with just these axes."""
-        found = self.piece(expr, tuple(axes))
-        if set(axes) - set(found.axes):  # constant along an axis, which the array must have
+        piece = self.piece(expr, tuple(axes))
+        if set(axes) - set(piece.axes):  # constant along an axis, which the array must have
             shape = ", ".join(self.number(a.size).text for a in axes)
-            inside = self.placed(found, axes).text
+            inside = self.placed(piece, axes).text
             inside += ".0" * inside.removeprefix("-").isdigit()  # an array of floats
             return f"np.full(({shape}{',' * (len(axes) == 1)}), {inside})"
-        return self.placed(found, axes).text
+        return self.placed(piece, axes).text
 
     # ------------------------------------------------------------------------------------------------ expressions
 
@@ -226,8 +226,8 @@ class Writer:
             return Piece("np.pi" if expr is pi else "np.e")
         if expr.is_Float or expr.is_infinite:
             return Piece(repr(float(expr)).replace("inf", "np.inf"), (), SUM)
-        kinds = ((Add, self.added), (Mul, self.multiplied), (Pow, self.power), (Sum, self.summed))
-        return next((f for kind, f in kinds if isinstance(expr, kind)), self.function)(expr, ())
+        rules = ((Add, self.added), (Mul, self.multiplied), (Pow, self.power), (Sum, self.summed))
+        return next((f for cls, f in rules if isinstance(expr, cls)), self.function)(expr, ())
 
     def added(self, expr: Expr, axes: tuple[Index, ...]) -> Piece:
         expr = Add(*[_from_zero(term) for term in Add.make_args(expr)])
@@ -246,16 +246,16 @@ class Writer:
             parts.append(("-" if negative else "+", self.piece(-term if negative else term, axes)))
         whole = self.together([p for _, p in parts], axes)
         body = ""
-        for sign, found in parts:
-            one = self.placed(found, whole)
+        for sign, piece in parts:
+            one = self.placed(piece, whole)
             one = one.at(SUM if sign == "+" else PRODUCT)
             body += (f"-{one}" if sign == "-" else one) if not body else f" {sign} {one}"
         return Piece(body, whole, SUM)
 
     def multiplied(self, expr: Expr, axes: tuple[Index, ...]) -> Piece:
         """Factors, then divisors; a softmax is recognised."""
-        if (found := self.softmax(expr, axes)) is not None:
-            return found
+        if (softmax := self.softmax(expr, axes)) is not None:
+            return softmax
         sign = "-" if expr.could_extract_minus_sign() else ""
         number, above, below = factors_of(-expr if sign else expr, self.order)
         over, under = self.fraction(number)
@@ -299,10 +299,10 @@ class Writer:
         return Piece(f"{below}**{self.placed(above, whole).at(ATOM)}", whole, POWER)
 
     def function(self, expr: Expr, axes: tuple[Index, ...]) -> Piece:
-        if isinstance(expr, held):
+        if isinstance(expr, detach):
             return self.piece(expr.args[0], axes)
-        if isinstance(expr, log) and (found := self.logsumexp(expr.args[0], axes)) is not None:
-            return found
+        if isinstance(expr, log) and (result := self.logsumexp(expr.args[0], axes)) is not None:
+            return result
         form = FUNCTIONS.get(expr.func.__name__)
         if form is None or not isinstance(expr, Function):
             raise TypeError(f"numpy_code: no NumPy code for {expr.func.__name__} in {expr}")
@@ -315,28 +315,28 @@ class Writer:
     def entry(self, expr: Indexed, axes: tuple[Index, ...]) -> Piece:
         """An entry of an array: slices where each index has an axis of its own, otherwise arrays of indices."""
         name = self.name(expr.base)
-        places = list(zip(expr.indices, expr.base.sizes, strict=True))
-        tables = [i for i, _ in places if isinstance(i, Indexed)]
-        own = [i for i, _ in places if not isinstance(i, Indexed) and free(i)]
-        cut = [self.slice(i, n) for i, n in places if not isinstance(i, Indexed)]
+        pairs = list(zip(expr.indices, expr.base.sizes, strict=True))
+        tables = [i for i, _ in pairs if isinstance(i, Indexed)]
+        own = [i for i, _ in pairs if not isinstance(i, Indexed) and free(i)]
+        cut = [self.slice(i, n) for i, n in pairs if not isinstance(i, Indexed)]
         alone = None not in cut and len({i for o in own for i in free(o)}) == len(own)
         if alone and not tables:
-            found = tuple(i for o in own for i in free(o))
-            return Piece(name + _key(cut), found)
+            result_axes = tuple(i for o in own for i in free(o))
+            return Piece(name + _key(cut), result_axes)
         if alone and len(tables) == 1 and len(own) == len(cut):
             inner = self.entry(tables[0], axes)
             if not set(inner.axes) & {i for o in own for i in free(o)}:
-                key, found = [], []
-                for i, n in places:
+                key, result_axes = [], []
+                for i, n in pairs:
                     key.append(inner.text if i is tables[0] else self.slice(i, n))
-                    found += inner.axes if i is tables[0] else free(i)
-                return Piece(name + _key(key), tuple(found))
-        if not tables and all(isinstance(i, Index) and i.size == n for i, n in places):  # a diagonal
-            letters = _letters([i for i, _ in places])
+                    result_axes += inner.axes if i is tables[0] else free(i)
+                return Piece(name + _key(key), tuple(result_axes))
+        if not tables and all(isinstance(i, Index) and i.size == n for i, n in pairs):  # a diagonal
+            letters = _letters([i for i, _ in pairs])
             kept = tuple(dict.fromkeys(expr.indices))
             ins, outs = ("".join(letters[i] for i in some) for some in (expr.indices, kept))
             return Piece(f'np.einsum("{ins}->{outs}", {name})', kept)
-        numbers = [self.from_zero(i, axes) for i, _ in places]
+        numbers = [self.from_zero(i, axes) for i, _ in pairs]
         whole = self.together(numbers, axes)
         return Piece(f"{name}[{', '.join(self.placed(p, whole).text for p in numbers)}]", whole)
 
@@ -389,8 +389,8 @@ class Writer:
             offset = (limit - row) - (index - column)
             if not free(offset):
                 sizes = [row.size] if row.size == column.size and offset == 0 else [row.size, column.size]
-                given = [*sizes, offset] if offset != 0 else sizes
-                return Piece(f"np.tri({', '.join(self.number(S(n)).text for n in given)})", (row, column))
+                arguments = [*sizes, offset] if offset != 0 else sizes
+                return Piece(f"np.tri({', '.join(self.number(S(n)).text for n in arguments)})", (row, column))
         return self.compared(index, "<=", limit)
 
     def compared(self, i: Expr, sign: str, j: Expr) -> Piece:
@@ -423,17 +423,17 @@ class Writer:
         if whole is not None:
             left, right, below = [], [], []
         for factor in below:  # a divisor that stays goes outside
-            found = self.piece(factor, rows)
-            if set(found.axes) & set(over):
-                operands.append(Piece(f"1 / {found.at(POWER)}", found.axes, PRODUCT))
+            part = self.piece(factor, rows)
+            if set(part.axes) & set(over):
+                operands.append(Piece(f"1 / {part.at(POWER)}", part.axes, PRODUCT))
             else:
-                right.append(found)
+                right.append(part)
         outside = [p for p in operands if not set(p.axes) & set(over)]
         operands = [p for p in operands if set(p.axes) & set(over)]
         for i in [i for i in over if not any(i in p.axes for p in operands)]:
             left, over = [*left, self.number(i.size)], [j for j in over if j is not i]
-        found = [self.contraction(operands, over, axes)] if operands else []
-        return self.product([*left, *outside, *found], right, axes, sign)
+        part = [self.contraction(operands, over, axes)] if operands else []
+        return self.product([*left, *outside, *part], right, axes, sign)
 
     def contraction(self, operands: list[Piece], over: list[Index], axes: tuple[Index, ...]) -> Piece:
         """The sum over indices of a product of pieces: a sum along axes, a matrix product, or an einsum."""
@@ -460,8 +460,8 @@ class Writer:
                     over = [i for i in over if i not in alone]
             if not over:
                 return self.product(operands, [], axes)
-            if (found := self.matmul(*operands, over, axes)) is not None:
-                return found
+            if (result := self.matmul(*operands, over, axes)) is not None:
+                return result
             one, other = (set(p.axes) for p in operands)
             if one <= other or other <= one:
                 larger = operands[0] if other <= one else operands[1]
@@ -470,14 +470,14 @@ class Writer:
 
     def sum_along(self, piece: Piece, over: Iterable[Index]) -> Piece:
         """piece.sum(axes)"""
-        places, rank = sorted(piece.axes.index(i) for i in over), len(piece.axes)
-        if places == list(range(rank)):
+        positions, rank = sorted(piece.axes.index(i) for i in over), len(piece.axes)
+        if positions == list(range(rank)):
             key = ""
-        elif len(places) == 1:
-            key = "-1" if places[0] == rank - 1 else str(places[0])
+        elif len(positions) == 1:
+            key = "-1" if positions[0] == rank - 1 else str(positions[0])
         else:
-            key = str(tuple(places))
-        kept = tuple(a for n, a in enumerate(piece.axes) if n not in places)
+            key = str(tuple(positions))
+        kept = tuple(a for n, a in enumerate(piece.axes) if n not in positions)
         return Piece(f"{piece.at(ATOM)}.sum({key})", kept)
 
     def matmul(self, a: Piece, b: Piece, over: list[Index], axes: tuple[Index, ...]) -> Piece | None:
@@ -520,8 +520,8 @@ class Writer:
         letters = _letters([*kept, *itertools.chain(*[p.axes for p in operands])])
         inputs = ",".join("".join(letters[i] for i in p.axes) for p in operands)
         output = "".join(letters[i] for i in kept)
-        given = ", ".join([p.text for p in operands] + ["optimize=True"] * (len(operands) > 2))
-        return Piece(f'np.einsum("{inputs}->{output}", {given})', kept)
+        arguments = ", ".join([p.text for p in operands] + ["optimize=True"] * (len(operands) > 2))
+        return Piece(f'np.einsum("{inputs}->{output}", {arguments})', kept)
 
     # ------------------------------------------------------------------------------------------------ softmax
 
@@ -543,8 +543,8 @@ class Writer:
         if not isinstance(expr, Sum):
             return None
         over = [limit[0] for limit in expr.limits]
-        found = self.normalised("logsumexp", expr.function, over, (*axes, *over))
-        return found and Piece(found.text, tuple(i for i in found.axes if i not in over))
+        result = self.normalised("logsumexp", expr.function, over, (*axes, *over))
+        return result and Piece(result.text, tuple(i for i in result.axes if i not in over))
 
     def normalised(self, name: str, inside: Expr, over: list[Index], axes: tuple[Index, ...]) -> Piece | None:
         exponents = [f.args[0] for f in Mul.make_args(inside) if isinstance(f, exp)]
@@ -558,19 +558,19 @@ class Writer:
             x = Piece(f"np.where({self.placed(m, whole).text}, {self.placed(x, whole).text}, -np.inf)", whole)
         if set(over) - set(x.axes):
             return None
-        places = tuple(sorted(x.axes.index(i) - len(x.axes) for i in over))
-        axis = "" if places == (-1,) else f", {places if len(places) > 1 else places[0]}"
+        positions = tuple(sorted(x.axes.index(i) - len(x.axes) for i in over))
+        axis = "" if positions == (-1,) else f", {positions if len(positions) > 1 else positions[0]}"
         return Piece(f"{name}({x.text}{axis})", x.axes)
 
     # ------------------------------------------------------------------------------------------------ axes
 
     def together(self, pieces: Iterable[Piece], axes: Sequence[Index]) -> tuple[Index, ...]:
         """The axes of all pieces: first those in `axes`, in that order, then others as they come."""
-        found = list(dict.fromkeys(i for p in pieces for i in p.axes))
-        if len({p.axes for p in pieces if p.axes}) == 1 and set(found) - set(axes):
-            return tuple(found)
-        later = [i for i in found if i not in axes]
-        return (*[i for i in axes if i in found], *later)
+        every = list(dict.fromkeys(i for p in pieces for i in p.axes))
+        if len({p.axes for p in pieces if p.axes}) == 1 and set(every) - set(axes):
+            return tuple(every)
+        later = [i for i in every if i not in axes]
+        return (*[i for i in axes if i in every], *later)
 
     def placed(self, piece: Piece, axes: Sequence[Index]) -> Piece:
         """The piece with its axes in this order, and an axis of length 1 for each that it lacks."""
@@ -592,11 +592,11 @@ def _is_mask(factor: Expr) -> bool:
     return factor == 1 or isinstance(factor, upto | KroneckerDelta) or factor.func.__name__ in ("theta", "same")
 
 
-def _key(places: list[str]) -> str:
-    places = list(places)
-    while places and places[-1] == ":":
-        places.pop()
-    return f"[{', '.join(places)}]" if places else ""
+def _key(keys: list[str]) -> str:
+    keys = list(keys)
+    while keys and keys[-1] == ":":
+        keys.pop()
+    return f"[{', '.join(keys)}]" if keys else ""
 
 
 def _letters(indices: Iterable[Index]) -> dict[Index, str]:

@@ -36,18 +36,18 @@ def rank(expr: Expr, order: Sequence[Name]) -> tuple:
     names = [order.index(n) for n in _names(expr) if n in order]
     arrays = expr.atoms(Array)
     if not free(expr) and not arrays:
-        kind = 0
+        group = 0
     elif isinstance(expr, Sum):
-        kind = 5
+        group = 5
     elif any(a.of is not None for a in arrays):
-        kind = 4
+        group = 4
     elif isinstance(expr, KroneckerDelta | upto):
-        kind = 3
+        group = 3
     elif isinstance(expr, Add) or (isinstance(expr, Pow) and isinstance(expr.base, Add)) or expr.has(Sum):
-        kind = 2
+        group = 2
     else:
-        kind = 1
-    return kind, min(names, default=len(order))
+        group = 1
+    return group, min(names, default=len(order))
 
 
 def _names(expr: Expr) -> set[Name]:
@@ -85,9 +85,9 @@ def _term_rank(term: Expr, order: Sequence[Name]) -> tuple:
     negative = term.could_extract_minus_sign() and not term.is_Add
     if term.is_number:
         return negative, (0, 0) if term.is_Integer else (9, 0), 0
-    kinds = [rank(f, order) for f in Mul.make_args(term)]
+    ranks = [rank(f, order) for f in Mul.make_args(term)]
     number_of_factors = sum(not f.is_number for f in Mul.make_args(term))
-    kind = max(k for k, _ in kinds)
-    kind = 0 if isinstance(term, Function) and kind == 3 else kind
-    first = min((n for k, n in kinds if k), default=len(order))
-    return negative, (1 if kind < 3 else kind, first), number_of_factors
+    group = max(k for k, _ in ranks)
+    group = 0 if isinstance(term, Function) and group == 3 else group
+    first = min((n for k, n in ranks if k), default=len(order))
+    return negative, (1 if group < 3 else group, first), number_of_factors

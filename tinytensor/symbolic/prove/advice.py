@@ -28,10 +28,12 @@ def line(frame: FrameType | None) -> str:
     """The line of the user's own code that made a call, in words."""
     while frame is not None and not is_own(frame.f_code.co_filename):
         frame = frame.f_back
-    return "" if frame is None else f" ({place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)})"
+    return (
+        "" if frame is None else f" ({describe_line(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)})"
+    )
 
 
-def place(file: str, number: int, function: str) -> str:
+def describe_line(file: str, number: int, function: str) -> str:
     """A line in words; without its code if Python keeps no source: with -c and, before 3.13, at the prompt."""
     code = linecache.getline(file, number).strip()
     return f"{Path(file).name}, line {number}: {code}" if code else f"{file}, line {number}, in {function}"
@@ -58,7 +60,7 @@ def line_named() -> Iterator[None]:
     except Exception as error:
         own = [f for f in traceback.extract_tb(error.__traceback__) if is_own(f.filename)]
         if own:
-            error.add_note(f"prove: in {place(own[-1].filename, own[-1].lineno, own[-1].name)}")
+            error.add_note(f"prove: in {describe_line(own[-1].filename, own[-1].lineno, own[-1].name)}")
         if not isinstance(error, AttributeError) and EXACT.search(str(error)):
             error.add_note(HELP)
         raise
@@ -104,16 +106,16 @@ def results_of(fn: Callable, args: list) -> list[Tensor]:
     results = [y for y in returned if isinstance(y, Tensor) and y.requires_grad]
     if results:
         return results
-    came = " and ".join(map(_told, returned)) or "an empty tuple"
-    kind = _kind(returned[0]) if returned else NOTHING
-    where = _last_end(fn, args, kind)
+    came = " and ".join(map(_describe, returned)) or "an empty tuple"
+    key = _advice_key(returned[0]) if returned else NOTHING
+    where = _last_end(fn, args, key)
     raise ValueError(
         f"prove: the function's result has no gradient: it is {came}{f', by {where}' if where else ''}; expected a "
-        f"tensor that is computed from an input with a gradient. What to do: {ADVICE[kind]}"
+        f"tensor that is computed from an input with a gradient. What to do: {ADVICE[key]}"
     )
 
 
-def _kind(y) -> str:
+def _advice_key(y) -> str:
     """The kind of a value without a gradient: a key of ADVICE."""
     if y is None:
         return NOTHING
@@ -126,33 +128,35 @@ def _kind(y) -> str:
     return OFF if any(isinstance(v, Exact) and v.number() is None for v in y._data.flat) else OTHERS
 
 
-def _told(y) -> str:
+def _describe(y) -> str:
     if isinstance(y, Tensor):
         what = "floating-point numbers" if y.dtype.kind in "fO" else f"dtype {str(y.dtype).partition('.')[2]}"
         return f"a tensor of {what} and shape {y.shape}"
     return "None" if y is None else f"a {type(y).__name__}"
 
 
-def _last_end(fn: Callable, args: list, kind: str) -> str:
+def _last_end(fn: Callable, args: list, key: str) -> str:
     """The last call in the user's code that took a tensor with a gradient and returned a value of this kind.
 
     The function runs once more, under a profiler's hook.
     """
-    found, calls = "", []
+    last_call, calls = "", []
 
     def watch(frame: FrameType, event: str, result) -> None:
-        nonlocal found
-        if event == "call" and _is_ours_called_by_him(frame):
-            given = [x for value in frame.f_locals.values() for x in (value if isinstance(value, tuple) else (value,))]
-            calls.append((frame, any(isinstance(x, Tensor) and x.requires_grad for x in given)))
+        nonlocal last_call
+        if event == "call" and _is_public_call(frame):
+            arguments = [
+                x for value in frame.f_locals.values() for x in (value if isinstance(value, tuple) else (value,))
+            ]
+            calls.append((frame, any(isinstance(x, Tensor) and x.requires_grad for x in arguments)))
         elif event == "return" and calls and calls[-1][0] is frame:
             _, differentiable = calls.pop()
             result = result[-1] if isinstance(result, tuple) and result else result
             ended = isinstance(result, Tensor | Exact | list | np.ndarray) and not getattr(
                 result, "requires_grad", False
             )
-            if differentiable and ended and (kind not in (WHOLE, OFF) or _kind(result) == kind):
-                found = f"{_called(frame)}{line(frame)}"
+            if differentiable and ended and (key not in (WHOLE, OFF) or _advice_key(result) == key):
+                last_call = f"{_called(frame)}{line(frame)}"
 
     before = sys.getprofile()
     sys.setprofile(watch)
@@ -160,10 +164,10 @@ def _last_end(fn: Callable, args: list, kind: str) -> str:
         fn(*args)
     finally:
         sys.setprofile(before)
-    return found or _defined(fn)
+    return last_call or _defined(fn)
 
 
-def _is_ours_called_by_him(frame: FrameType) -> bool:
+def _is_public_call(frame: FrameType) -> bool:
     called_by = frame.f_back
     ours = not is_own(frame.f_code.co_filename) and Path(frame.f_code.co_filename).is_relative_to(PACKAGE)
     return ours and called_by is not None and is_own(called_by.f_code.co_filename)
@@ -185,4 +189,4 @@ def _defined(fn: Callable) -> str:
     code = getattr(getattr(type(fn), "forward", fn), "__code__", None)
     if code is None or not is_own(code.co_filename):
         return ""
-    return f"{code.co_name} ({place(code.co_filename, code.co_firstlineno, code.co_name)})"
+    return f"{code.co_name} ({describe_line(code.co_filename, code.co_firstlineno, code.co_name)})"

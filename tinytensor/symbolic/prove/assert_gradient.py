@@ -40,17 +40,17 @@ def failure(proof: Proof | Sampled) -> str:
     """A proof that did not succeed, as the text of a test's failure."""
     verdict = "the gradient is wrong" if proof.verdict == "refuted" else "the gradient is not proved"
     first, *rest = str(proof).splitlines()
-    told = [f"{verdict}: {proof.name} at {proof.size}"]
+    lines = [f"{verdict}: {proof.name} at {proof.size}"]
     if isinstance(proof, Sampled):
-        told += [f"  {line}" for line in proof.assumptions if line.startswith(NOT_ON_THE_TAPE)]
-        told += [line for line in rest if line.strip() not in proof.figures]
-        told += ["  a proof at a small size, with its own shapes, shows the formula that is wrong"]
-        return "\n".join(told)
+        lines += [f"  {line}" for line in proof.assumptions if line.startswith(NOT_ON_THE_TAPE)]
+        lines += [line for line in rest if line.strip() not in proof.figures]
+        lines += ["  a proof at a small size, with its own shapes, shows the formula that is wrong"]
+        return "\n".join(lines)
     for wrong in proof.wrong:
-        told += _formulas(wrong)
+        lines += _formulas(wrong)
         rest = [line for line in rest if line.strip() not in str(wrong).splitlines()]
     reason = first.removeprefix(f"{proof.verdict}: {proof.name} at {proof.size}").removeprefix(": ")
-    return "\n".join([*told, *([f"  {reason}"] if reason else []), *rest])
+    return "\n".join([*lines, *([f"  {reason}"] if reason else []), *rest])
 
 
 def _formulas(wrong: Wrong) -> list[str]:
@@ -58,7 +58,7 @@ def _formulas(wrong: Wrong) -> list[str]:
     if not wrong.input:
         first, second = f"{wrong.op} is, at {list(wrong.at)}", "but its definition gives"
     else:
-        what = "the definition" if wrong.second_road else "the rule"
+        what = "the definition" if wrong.through_definition else "the rule"
         first = f"{what} of {wrong.op} for its input {wrong.input} gives, at {list(wrong.at)} (g is what arrives)"
         second = "but the derivative is" if wrong.differs else "which is not proved equal to"
     lines = [f"  {first}", f"      {_shown(wrong.got)}", f"  {second}", f"      {_shown(wrong.right)}"]

@@ -12,7 +12,7 @@ import sympy
 
 from tinytensor.symbolic.exact.scalars import DIVISOR, POSITIVE, WITHIN, Symbolic
 from tinytensor.symbolic.exact.zero_test import NAMES
-from tinytensor.symbolic.prove.passes import Pass, Step
+from tinytensor.symbolic.prove.passes import OpCall, Pass
 from tinytensor.symbolic.prove.proof import listed
 
 SHOWN, LENGTH = 4, 60  # if formulas are more or longer than this, only their number is shown
@@ -42,29 +42,29 @@ class Comparisons:
 
 def comparisons(run: Pass) -> Comparisons:
     """The comparisons that a pass made."""
-    found = Comparisons()
+    result = Comparisons()
     for number, condition in enumerate(run.conditions):
         expr = condition.difference.expr
         one, other = _difference(expr)
-        if one in run.names and other in run.names:
-            smaller = found.larger.setdefault(_entry(run, one), [])
+        if one in run.forward.names and other in run.forward.names:
+            smaller = result.larger.setdefault(_entry(run, one), [])
             if _entry(run, other) not in smaller:
                 smaller.append(_entry(run, other))
-        elif (one is None) != (other is None) and (one or other) in run.names:
-            what, at, shape = run.names[one or other]
-            found.signs.setdefault(what, np.full(shape, "."))[at] = "-" if one is None else "+"
+        elif (one is None) != (other is None) and (one or other) in run.forward.names:
+            what, at, shape = run.forward.names[one or other]
+            result.signs.setdefault(what, np.full(shape, "."))[at] = "-" if one is None else "+"
         else:
-            label = next((step.label for step in run.steps if number < step.told), "backward")
-            readable = {s: sympy.Symbol(_entry(run, s)) for s in expr.free_symbols & run.names.keys()}
-            found.rest.setdefault(label, {})[expr] = str(expr.xreplace(readable))
-    for step in run.steps:
-        if _is_cut_at_zero(step, found.rest.get(step.label, {})):
+            label = next((call.label for call in run.forward.calls if number < call.n_conditions), "backward")
+            readable = {s: sympy.Symbol(_entry(run, s)) for s in expr.free_symbols & run.forward.names.keys()}
+            result.rest.setdefault(label, {})[expr] = str(expr.xreplace(readable))
+    for call in run.forward.calls:
+        if _is_cut_at_zero(call, result.rest.get(call.label, {})):
             # the operation compared an inner formula with 0, which has no name of its own
-            del found.rest[step.label]
-            found.signs.pop(step.label, None)
-            signs = ["-" if Symbolic.of(value).expr == 0 else "+" for value in step.result.flat]
-            found.signs[f"{step.label} before max(0, .)"] = np.array(signs).reshape(step.result.shape)
-    return found
+            del result.rest[call.label]
+            result.signs.pop(call.label, None)
+            signs = ["-" if Symbolic.of(value).expr == 0 else "+" for value in call.result.flat]
+            result.signs[f"{call.label} before max(0, .)"] = np.array(signs).reshape(call.result.shape)
+    return result
 
 
 def assumptions(run: Pass) -> list[str]:
@@ -76,14 +76,14 @@ def assumptions(run: Pass) -> list[str]:
 
 def path_in_words(run: Pass) -> list[str]:
     """The path through the comparisons, in a few words for the verdict."""
-    found = comparisons(run)
-    kinds = {"signs": found.signs, "the order of numbers": found.larger, "comparisons": found.rest}
-    words = [what for what, entries in kinds.items() if entries]
-    held = [f"{what} is held constant" for what in run.constant]
+    compared = comparisons(run)
+    groups = {"signs": compared.signs, "the order of numbers": compared.larger, "comparisons": compared.rest}
+    words = [what for what, entries in groups.items() if entries]
+    constants = [f"{what} is held constant" for what in run.constant]
     plural = len(words) > 1 or "signs" in words or "comparisons" in words
     if not words:
-        return held
-    return [f"{listed(words)} {'are' if plural else 'is'} as below", "no two compared numbers are equal", *held]
+        return constants
+    return [f"{listed(words)} {'are' if plural else 'is'} as below", "no two compared numbers are equal", *constants]
 
 
 def domain(run: Pass) -> list[str]:
@@ -91,8 +91,8 @@ def domain(run: Pass) -> list[str]:
 
     The run also has the divisions of the rules, and those that a formula has lost: x / x is 1.
     """
-    parts = {e for step in run.steps for f in step.formulas.values() for e in sympy.preorder_traversal(f)}
-    formulas = {symbol: formula for step in run.steps for symbol, formula in step.formulas.items()}
+    parts = {e for call in run.forward.calls for f in call.formulas.values() for e in sympy.preorder_traversal(f)}
+    formulas = {symbol: formula for call in run.forward.calls for symbol, formula in call.formulas.items()}
     needed = {what for what, expr in run.needed if what == WITHIN or not _is_positive(expr, formulas)}
     if any(NAMES.get(e.func) in ("log", "sqrt") for e in parts):
         needed.add(POSITIVE)
@@ -114,15 +114,15 @@ def _is_positive(expr: sympy.Expr, formulas: dict[sympy.Symbol, sympy.Expr]) -> 
     return NAMES.get(expr.func) in ("exp", "sqrt")
 
 
-def _is_cut_at_zero(step: Step, positive: dict[sympy.Expr, str]) -> bool:
+def _is_cut_at_zero(call: OpCall, positive: dict[sympy.Expr, str]) -> bool:
     """Is each entry of the result max(0, z)? Then it is z, and z was found positive, or 0, and -z was."""
     if not positive:
         return False
-    passed = set(step.formulas.values())
+    passed = set(call.formulas.values())
     cut = positive.keys() - passed
-    zeros = sum(Symbolic.of(value).expr == 0 for value in step.result.flat)
+    zeros = sum(Symbolic.of(value).expr == 0 for value in call.result.flat)
     all_compared = passed <= positive.keys() and len(cut) <= zeros and bool(cut) == bool(zeros)
-    return all_compared and len(step.formulas) + zeros == step.result.size
+    return all_compared and len(call.formulas) + zeros == call.result.size
 
 
 def _difference(expr: sympy.Expr) -> tuple[sympy.Symbol | None, sympy.Symbol | None]:
@@ -135,7 +135,7 @@ def _difference(expr: sympy.Expr) -> tuple[sympy.Symbol | None, sympy.Symbol | N
 
 
 def _entry(run: Pass, symbol: sympy.Symbol) -> str:
-    what, at, _ = run.names[symbol]
+    what, at, _ = run.forward.names[symbol]
     return f"{what}{list(at)}" if at else what
 
 

@@ -26,7 +26,7 @@ from tinytensor.core.switches import watching
 from tinytensor.core.tensor import Tensor
 from tinytensor.native.kernel import Kernel, Launch
 from tinytensor.ops.creation import ones_like
-from tinytensor.symbolic.exact.scalars import NUMBERS, Exact, binary, fraction, numbers_are
+from tinytensor.symbolic.exact.scalars import NUMBERS, Exact, binary, fraction, use_scalar_type
 from tinytensor.symbolic.prove.advice import results_of
 from tinytensor.symbolic.prove.passes import hooks_kept
 from tinytensor.symbolic.prove.progress import Estimate
@@ -110,7 +110,7 @@ class Count(Exact):
         return _counted(-math.inf if name == "log" and self.witness == 0 else self._float(name), self.inputs)
 
 
-Count.kind = Count
+Count.scalar_type = Count
 
 
 def _counted(witness: float, inputs: int) -> Count:
@@ -120,9 +120,9 @@ def _counted(witness: float, inputs: int) -> Count:
     return Count(witness, inputs)
 
 
-def counted(fn: Callable, args: list, leaves: Iterable[Tensor]) -> Estimate | None:
+def estimate_cost(fn: Callable, args: list, leaves: Iterable[Tensor]) -> Estimate | None:
     """The cost of a proof for all values; None if the run fails, as the proof will for the same reason."""
-    found, fresh, entries = Estimate(), itertools.count(), 0
+    estimate, fresh, entries = Estimate(), itertools.count(), 0
 
     def variables_in(array: np.ndarray) -> np.ndarray:
         """The same scalars; each that depends on a variable becomes a variable of its own."""
@@ -139,22 +139,22 @@ def counted(fn: Callable, args: list, leaves: Iterable[Tensor]) -> Estimate | No
         name, usual = node.op.name, 1.0 if node.op.definition is None else FUSED
         growing = name in GROWING and out.size
         factor = GROWING[name](pairs / out.size, out.shape) if growing else MEASURED.get(name, usual)
-        found.weights.append(factor * pairs)
+        estimate.weights.append(factor * pairs)
         entries += out.size
         out[...] = variables_in(out)
 
     _tally.operations = 0
-    with standing_for(leaves, variables_in):
+    with swap_data(leaves, variables_in):
         try:
-            with numbers_are(Count), enable_grad(), watching(note):
+            with use_scalar_type(Count), enable_grad(), watching(note):
                 results_of(fn, args)
         except _TooMany:
-            found.weights = [math.inf]
+            estimate.weights = [math.inf]
         except Exception:
             return None
-    found.seconds = SECONDS_A_PAIR * sum(found.weights) + SECONDS_AN_OPERATION * _tally.operations
-    found.bytes = BYTES_A_PAIR * sum(found.weights) + BYTES_AN_ENTRY * entries
-    return found
+    estimate.seconds = SECONDS_A_PAIR * sum(estimate.weights) + SECONDS_AN_OPERATION * _tally.operations
+    estimate.bytes = BYTES_A_PAIR * sum(estimate.weights) + BYTES_AN_ENTRY * entries
+    return estimate
 
 
 class _Launches:
@@ -170,19 +170,19 @@ class _Launches:
         self.operations += flops(dict(zip(kernel.names, launch.args, strict=True))) if flops else 4 * floats
 
 
-def run_on_floats(fn: Callable, args: list, tensors: Iterable[Tensor]) -> Estimate | None:
+def estimate_cost_at_real_size(fn: Callable, args: list, tensors: Iterable[Tensor]) -> Estimate | None:
     """The cost of a proof at real size, from a run on floats; None if that run fails."""
-    found, launches, entries = Estimate(), _Launches(), 0
+    estimate, launches, entries = Estimate(), _Launches(), 0
 
     def floats_of(array: np.ndarray) -> np.ndarray:
         return np.array([x.witness for x in array.flat], get_default_dtype()).reshape(array.shape)
 
     def note(node: Node, args: tuple, out: np.ndarray) -> None:
         nonlocal entries
-        found.weights.append(launches.operations - sum(found.weights))
+        estimate.weights.append(launches.operations - sum(estimate.weights))
         entries += out.size
 
-    with standing_for(tensors, floats_of):
+    with swap_data(tensors, floats_of):
         before, state.profile = state.profile, launches
         try:
             with enable_grad(), watching(note):
@@ -196,13 +196,13 @@ def run_on_floats(fn: Callable, args: list, tensors: Iterable[Tensor]) -> Estima
             state.profile = before
             for x in tensors:
                 x.grad = None
-    found.seconds = SECONDS_A_FLOP * (2 * forward + launches.operations)
-    found.bytes = BYTES_A_RESIDUE * entries
-    return found
+    estimate.seconds = SECONDS_A_FLOP * (2 * forward + launches.operations)
+    estimate.bytes = BYTES_A_RESIDUE * entries
+    return estimate
 
 
 @contextmanager
-def standing_for(tensors: Iterable[Tensor], other: Callable[[np.ndarray], np.ndarray]) -> Iterator[None]:
+def swap_data(tensors: Iterable[Tensor], other: Callable[[np.ndarray], np.ndarray]) -> Iterator[None]:
     """Inside, the tensors hold `other` of their arrays; hooks that a run adds are removed afterwards."""
     before = [(x, x._data) for x in tensors]
     try:

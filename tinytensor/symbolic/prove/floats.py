@@ -13,9 +13,10 @@ import numpy as np
 
 from tinytensor.core.modes import enable_grad
 from tinytensor.core.tensor import Tensor
-from tinytensor.symbolic.exact.scalars import Exact, numbers_are
+from tinytensor.symbolic.exact.scalars import Exact, use_scalar_type
+from tinytensor.symbolic.exact.tensors import witnesses
 from tinytensor.symbolic.prove.advice import results_of
-from tinytensor.symbolic.prove.cost_estimate import Count, standing_for
+from tinytensor.symbolic.prove.cost_estimate import Count, swap_data
 from tinytensor.symbolic.prove.passes import SEED
 
 NOT_COMPARED = "not compared with a run on floats"
@@ -23,23 +24,28 @@ ROUNDING = 1e-6  # of the largest entry (or of 1): how far float64 may be from t
 
 
 @dataclass
-class OnFloats:
+class FloatRun:
     """The result of the run: a difference, or the reason why the run failed, in a sentence each."""
 
     difference: str = ""
     not_run: str = ""
 
 
-def on_floats(
-    fn: Callable, args: list, leaves: dict[str, Tensor], held: Iterable[Tensor], number: int | None, expected: dict
-) -> OnFloats:
-    """Run fn with floats in place of the exact numbers in the tensors `held`, and compare.
+def compare_on_floats(
+    fn: Callable,
+    args: list,
+    leaves: dict[str, Tensor],
+    exact_tensors: Iterable[Tensor],
+    number: int | None,
+    expected: dict,
+) -> FloatRun:
+    """Run fn with floats in place of the exact numbers in `exact_tensors`, and compare.
 
     `expected` has the results (by number) and the gradients (by the inputs' names) as floats, and under SEED the
     gradients that arrive at the results. The result `number` is differentiated, or all results if it is None.
     """
-    told = OnFloats()
-    with standing_for(list({id(x): x for x in held}.values()), lambda array: witnesses(array)):
+    run = FloatRun()
+    with swap_data(list({id(x): x for x in exact_tensors}.values()), lambda array: witnesses(array)):
         kept = {name: leaf.grad for name, leaf in leaves.items()}
         try:
             for leaf in leaves.values():
@@ -50,20 +56,20 @@ def on_floats(
                 results = [y for y in returned if isinstance(y, Tensor) and y.requires_grad]
                 for n in range(len(results)) if number is None else [number]:
                     g = Tensor.of(expected[SEED][n].astype(results[n]._data.dtype))
-                    told.difference = told.difference or _difference(f"result {n}", results[n], expected[n])
+                    run.difference = run.difference or _difference(f"result {n}", results[n], expected[n])
                     alone.submit(results[n].backward, g, retain_graph=True).result()
             for name, leaf in leaves.items():
-                told.difference = told.difference or _difference(f"the gradient of {name}", leaf.grad, expected[name])
+                run.difference = run.difference or _difference(f"the gradient of {name}", leaf.grad, expected[name])
         except Exception as error:
-            told.not_run = f"{NOT_COMPARED}, which raised {type(error).__name__}"
+            run.not_run = f"{NOT_COMPARED}, which raised {type(error).__name__}"
         finally:
             for name, leaf in leaves.items():
                 leaf.grad = kept[name]
-    return told
+    return run
 
 
-def without_formulas(
-    fn: Callable, args: list, leaves: dict[str, Tensor], held: Iterable[Tensor], number: int, seed: np.ndarray
+def expected_on_floats(
+    fn: Callable, args: list, leaves: dict[str, Tensor], exact_tensors: Iterable[Tensor], number: int, seed: np.ndarray
 ) -> dict | None:
     """The `expected` of on_floats, from a run on exact numbers that keep no formula; None if that run fails.
 
@@ -71,18 +77,18 @@ def without_formulas(
     """
 
     def counts(array: np.ndarray) -> np.ndarray:
-        found = np.empty(array.shape, object)
+        scalars = np.empty(array.shape, object)
         for at in np.ndindex(array.shape):
             varies = not isinstance(array[at], Exact) or array[at].number() is None
-            found[at] = Count(array[at], int(varies))
-        return found
+            scalars[at] = Count(array[at], int(varies))
+        return scalars
 
-    with standing_for(list({id(x): x for x in held}.values()), counts):
+    with swap_data(list({id(x): x for x in exact_tensors}.values()), counts):
         kept = {name: leaf.grad for name, leaf in leaves.items()}
         try:
             for leaf in leaves.values():
                 leaf.grad = None
-            with numbers_are(Count), enable_grad():
+            with use_scalar_type(Count), enable_grad():
                 y = results_of(fn, args)[number]
                 expected = {number: witnesses(y._data), SEED: {number: witnesses(seed)}}
                 y.backward(Tensor.of(counts(seed)))
@@ -96,14 +102,9 @@ def without_formulas(
                 leaf.grad = kept[name]
 
 
-def witnesses(array: np.ndarray) -> np.ndarray:
-    """The floats beside exact numbers."""
-    return np.array([float(getattr(x, "witness", x)) for x in array.flat], np.float64).reshape(array.shape)
-
-
-def _difference(what: str, found: Tensor | None, exact: np.ndarray) -> str:
+def _difference(what: str, actual: Tensor | None, exact: np.ndarray) -> str:
     """A sentence about the first entry that differs by more than rounding."""
-    floats = np.zeros(exact.shape) if found is None else found.detach().numpy()
+    floats = np.zeros(exact.shape) if actual is None else actual.detach().numpy()
     known = np.isfinite(exact)
     limit = ROUNDING * max(1.0, np.abs(exact[known]).max(initial=0.0))
     for at in np.argwhere(known & ~(np.abs(floats - exact) <= limit)).tolist():  # also where the float is NaN

@@ -1,24 +1,24 @@
-r"""One forward pass and one backward() over symbols, with the expected value of each gradient on the way.
+r"""One forward pass and one backward() over symbols: each gradient against the one that the chain rule gives.
 
-The engine runs as usual, and this watches it (`watching`): every operation that goes on the tape is a `Step`. The
-formulas in its result f are written down and a symbol is put in the place of each, so that no expression is ever
-larger than one operation. When `backward()` comes to a value x with the gradient g that it has added up, g is compared
-with the sum over all steps that read x of
+`record` runs the function as usual and watches it: each operation on the tape is an `OpCall`. A symbol replaces each
+formula in its result, so no expression is larger than one operation. `run_backward` compares the gradient g of each
+value x, once it is added up, with its expected value (`expected_adjoint`): the sum over all operations that read x of
 
     \partial_z \, \frac{\partial f_z}{\partial x},
 
-where f_z is computed by the step's operation from fresh symbols, and SymPy differentiates it. Then a symbol of its own
-replaces each entry of g, too, and the walk goes on with these symbols: so every rule is checked for every gradient that
-could arrive. (Where a value is a plain number, as behind a ReLU that is off, the sum above is 0 for any gradient. If
-the rule got that 0, a wrong rule could pass.)
+where f_z is the operation's result for fresh symbols, and SymPy differentiates it. Then a symbol of its own replaces
+each entry of g, too, and backward() goes on with these symbols: every rule is checked for every gradient that could
+arrive. (Where a value is a plain number, as behind a ReLU that is off, the sum above is 0 for any gradient. If the
+rule got that 0, a wrong rule could pass.) `compare` lists the values whose gradients are not proved.
 """
 
 import inspect
+import itertools
 import linecache
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -29,126 +29,142 @@ from tinytensor.core.modes import enable_grad, no_grad
 from tinytensor.core.op import Node, Op
 from tinytensor.core.switches import watching
 from tinytensor.core.tensor import Tensor
-from tinytensor.symbolic.exact.differentiate import Slopes
+from tinytensor.symbolic.exact.differentiate import Derivatives
 from tinytensor.symbolic.exact.scalars import Condition, Symbolic, domain, path
-from tinytensor.symbolic.exact.tensors import derivative, symbols, variables
+from tinytensor.symbolic.exact.tensors import derivative, symbols, variables, witnesses
 from tinytensor.symbolic.exact.zero_test import atoms_kept, float_value
-from tinytensor.symbolic.prove.advice import line, no_stranger, place, results_of
-from tinytensor.symbolic.prove.progress import Work
+from tinytensor.symbolic.prove.advice import describe_line, line, no_stranger, results_of
+from tinytensor.symbolic.prove.progress import Progress
 from tinytensor.symbolic.prove.proof import Counterexample, Wrong, differ
 
 SEED = "g'"  # the gradient that arrives at the result: no input can have this name
 
+Target = Node | Tensor  # a value with a gradient: the node of a result, or an input
+Readers = dict[Target, list[tuple["OpCall", int]]]  # the calls that read a value, and the number of the argument
+Partials = dict[int, dict[tuple, list]]  # by argument and entry: [(entry of the result, its derivative)]
 
-@dataclass(eq=False)
-class Step:
-    """One operation of a pass: its arguments, its result, and its gradient."""
+
+@dataclass(frozen=True, eq=False)
+class OpCall:
+    """A call of an operation in the forward pass."""
 
     node: Node
-    label: str  # the operation's name, and its number from the second of the name on
-    given: tuple  # its arguments as they were
+    label: str  # the operation's name, with a number from its second call on
+    args: tuple  # as they were
     result: np.ndarray  # with a symbol for each formula
-    formulas: dict[sympy.Symbol, sympy.Expr]  # the formulas of these symbols
-    told: int  # how many comparisons had been made when the operation ended
+    formulas: dict[sympy.Symbol, sympy.Expr]  # of these symbols
+    n_conditions: int  # comparisons made until the operation ended
     weight: float  # the work of checking it
     called_at: str  # the line of the user's code that calls the operation
-    # partials[i][at]: the derivatives by entry `at` of argument i, as [(entry of the result, dy/dx)]
-    partials: dict[int, dict[tuple, list]] = field(default_factory=dict)
-    adjoint: np.ndarray | None = None  # the gradient of the result, once backward has been here
-    held: list[int] = field(default_factory=list)  # arguments that depend on inputs, but are not on the tape
+    off_tape: tuple[int, ...]  # arguments that depend on inputs, but are not on the tape
 
     op = property(lambda self: self.node.op)
     edges = property(lambda self: self.node.edges)
 
 
+@dataclass(frozen=True)
+class Forward:
+    """A recorded forward pass, up to one result of the function."""
+
+    calls: list[OpCall]  # those that the result depends on, oldest first
+    result: Tensor
+    n_results: int  # of the function
+    names: dict[sympy.Symbol, tuple[str, tuple, tuple]]  # a symbol's tensor, its index there, and the tensor's shape
+    values: dict[sympy.Expr, float]  # of every expression, at the sample point
+    conditions: list[Condition]
+    needed: dict[tuple[str, sympy.Expr], None]  # what numbers must be for the values to exist (`domain`)
+    changed: list[str]  # values that were changed without the tape, by .data or a detached view
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """The gradient of one value, as backward() has added it up, and the expected one."""
+
+    target: Target
+    name: str
+    values: np.ndarray  # of the tensor itself
+    gradient: np.ndarray | None
+    before_hooks: np.ndarray | None  # the gradient before the function's own hooks, if it has any here
+    expected: np.ndarray
+
+
+@dataclass(frozen=True)
+class Backward:
+    """One run of backward(): the gradients of the results of all calls, then those of the inputs."""
+
+    arrivals: list[Arrival]
+    seed: np.ndarray  # the gradient of the result
+    conditions: list[Condition]
+    needed: dict[tuple[str, sympy.Expr], None]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A value whose gradient is not proved to be the expected one, or was until a hook of the function replaced it."""
+
+    target: Target
+    name: str
+    by_hook: bool
+
+
+@dataclass(frozen=True)
 class Pass:
-    """One forward pass and one backward() over symbols, for result number `number` of the function."""
+    """The evidence about one result of the function."""
 
-    def __init__(self, fn: Callable, args: list, leaves: dict[str, Tensor], number: int, work: Work):
-        self.fn, self.args, self.leaves, self.number, self.work = fn, args, leaves, number, work
-        self.steps: list[Step] = []  # oldest first
-        self.by_node: dict[Node | Tensor | None, Step] = {}
-        self.consumers: dict[Node | Tensor, list[tuple[Step, int]]] = {}  # steps that read a value, and the argument
-        self.names: dict[sympy.Symbol, tuple[str, tuple, tuple]] = {}  # a symbol's tensor, place and shape
-        self.values: dict[sympy.Expr, float] = {}  # of every expression, at the sample point
-        self.constant: dict[str, Step] = {}  # arguments with a derivative that depend on inputs without the tape
-        self.conditions: list[Condition] = []
-        self.suspects: list[Node | Tensor] = []  # values whose gradient is not proved
-        self.hooked: list[str] = []  # values whose gradient was right until a hook of the function replaced it
-        self.changed: list[str] = []  # values that were changed without the tape, by .data or a detached view
-        self.needed: dict[tuple[str, sympy.Expr], None] = {}  # what numbers must be for the values to exist (`domain`)
-        self.wrong: dict[str, Wrong] = {}
-        self.fused: list[str] = []
-        self.gradients: dict[str, np.ndarray] = {}  # the expected gradients of the inputs
-        self.counterexample: Counterexample | None = None
-        self.entries = self.compared = 0
-        with hooks_kept(leaves.values()), atoms_kept(work.check):
-            self.run()
-        if self.suspects or self.hooked:
-            with hooks_kept(leaves.values()):
-                self.look_for_a_counterexample()
+    leaves: dict[str, Tensor]
+    number: int  # of the result
+    forward: Forward
+    backward: Backward
+    constant: tuple[str, ...]  # arguments with a derivative that depend on inputs without the tape
+    findings: list[Finding]
+    wrong: dict[str, Wrong]  # by rule
+    counterexample: Counterexample | None
 
-    def run(self) -> None:
-        """Run all of it; the attributes have the results."""
-        for name, leaf in self.leaves.items():
-            self.name(name, leaf._data)
+    conditions = property(lambda self: self.forward.conditions + self.backward.conditions)
+    needed = property(lambda self: self.forward.needed | self.backward.needed)
+    suspects = property(lambda self: [f.name for f in self.findings if not f.by_hook])
+    hooked = property(lambda self: [f.name for f in self.findings if f.by_hook])
+
+
+def check_result(fn: Callable, args: list, leaves: dict[str, Tensor], number: int, progress: Progress) -> Pass:
+    """Run one forward pass and one backward() over symbols, for result number `number` of the function."""
+    for leaf in leaves.values():
+        leaf.grad = None
+    with hooks_kept(leaves.values()), atoms_kept(progress.check):
+        forward = record(fn, args, leaves, number, progress)
+        # Each call is differentiated, and compared at its arguments; a fused one also by its definition.
+        with progress.running(sum(c.weight * (2 if c.op.definition is None else 3) for c in forward.calls)):
+            partials, constant = partial_derivatives(forward, progress)
+            backward = run_backward(forward, leaves, partials)
+            findings = compare(forward, backward, progress)
+            wrong = wrong_rules(forward, findings, progress)
+    with hooks_kept(leaves.values()):
+        example = find_counterexample(fn, args, leaves, number, backward) if findings else None
+        for leaf in leaves.values():
             leaf.grad = None
-        before = {name: leaf._data.copy() for name, leaf in self.leaves.items()}
-        with path() as self.conditions, domain() as self.needed, enable_grad(), watching(self.note):
-            results = results_of(self.fn, self.args)
-        for name, leaf in self.leaves.items():
-            if not _same(leaf._data, before[name]):
-                self.changed.append(name)
-        self.results = len(results)
-        y = results[self.number]
-        self.check_unchanged(y.node, y._data)
-        self.keep_what_leads_to(y)
-        # Each step is differentiated, and compared at its arguments; a fused one also by its definition.
-        with self.work.running(sum(step.weight * (2 if step.op.definition is None else 3) for step in self.steps)):
-            self.go_back(y)
+    return Pass(leaves, number, forward, backward, constant, findings, wrong, example)
 
-    def go_back(self, y: Tensor) -> None:
-        """Run backward, and check each gradient when it arrives."""
-        start = _seed(y)
-        self.start = start._data
-        self.values |= {g.expr: g.witness for g in self.start.flat}
-        self.end = y if y.node is None else y.node
-        arrived: dict[Node | Tensor, Tensor] = {}  # gradients before the function's own hooks, if it has any
-        for step in self.steps:
-            self.differentiate(step)
-            own = step.node._hooks or ()
-            step.node._hooks = [*_before(own, arrived, step.node), *own, partial(self.arrive, step, arrived)]
-        for leaf in self.leaves.values():
-            own = leaf._hooks or ()
-            leaf._hooks = [*_before(own, arrived, leaf), *own]
-        with path() as conditions, domain() as needed:
-            y.backward(start, retain_graph=True)
-        self.needed |= needed
-        for step in reversed(self.steps):
-            if step.adjoint is None:  # no gradient arrived: then the expected one is 0
-                self.arrive(step, arrived, None)
-        for name, leaf in self.leaves.items():
-            self.gradients[name] = self.adjoint(leaf)
-            self.compare(leaf, name, leaf.grad, self.gradients[name], leaf._data, arrived)
-            self.entries += len(variables(leaf._data))
-            leaf.grad = None
-        self.conditions += conditions
-        self.check_fused()
-        for target in self.suspects:
-            for step, _ in self.consumers.get(target, ()):
-                self.check_rules(step)
 
-    def name(self, what: str, values: np.ndarray) -> None:
-        """Remember the tensor and the place of the symbols in an array."""
-        for at, value in variables(values).items():
-            self.names.setdefault(value.expr, (what, at, values.shape))
-            self.values[value.expr] = value.witness
+# ------------------------------------------------------------------------------------------------------- forward
 
-    # --------------------------------------------------------------------------------------------------- forward
 
-    def note(self, node: Node, args: tuple, out: np.ndarray) -> None:
-        """Remember the arguments of an operation, and replace the formulas in its result by symbols."""
-        alike = sum(step.op.name == node.op.name for step in self.steps)
+def record(fn: Callable, args: list, leaves: dict[str, Tensor], number: int, progress: Progress) -> Forward:
+    """Run the function, and replace the formulas in each operation's result by symbols."""
+    calls: dict[Node, OpCall] = {}
+    names, values, changed = {}, {}, []
+
+    def name(tensor: str, array: np.ndarray) -> None:
+        for at, value in variables(array).items():
+            names.setdefault(value.expr, (tensor, at, array.shape))
+            values[value.expr] = value.witness
+
+    def check_unchanged(target: Target | None, array: np.ndarray) -> None:
+        call = calls.get(target)
+        if call is not None and call.label not in changed and not _same(array, call.result):
+            changed.append(call.label)  # it is no longer the result of its operation
+
+    def note(node: Node, call_args: tuple, out: np.ndarray) -> None:
+        alike = sum(call.op.name == node.op.name for call in calls.values())
         label = node.op.name if not alike else f"{node.op.name}#{alike + 1}"
         formulas = {}
         for at, value in variables(out).items():
@@ -156,217 +172,275 @@ class Pass:
                 symbol = sympy.Symbol(f"{label}{list(at)}")
                 formulas[symbol] = value.expr
                 out[at] = Symbolic(symbol, value.witness)
-        given = tuple(Tensor.of(a._data.copy()) if isinstance(a, Tensor) else a for a in args)
-        weight = self.work.weight(len(self.steps), default=float(out.size))
-        # The conditions so far are about this step or earlier ones.
-        called_at = line(sys._getframe(1)).removeprefix(" (").removesuffix(")")
-        step = Step(node, label, given, out.copy(), formulas, len(self.conditions), weight, called_at)
-        self.steps.append(step)
-        self.by_node[node] = step
-        self.name(label, out)
-        for i, (edge, arg) in enumerate(zip(node.edges, given, strict=True)):
-            values = _values(arg)
-            for value in values:  # constants may be symbols, too
-                self.values.setdefault(value.expr, value.witness)
+        copies = tuple(Tensor.of(a._data.copy()) if isinstance(a, Tensor) else a for a in call_args)
+        name(label, out)
+        off_tape = []
+        for i, (edge, arg) in enumerate(zip(node.edges, copies, strict=True)):
+            depends_on = _values(arg)
+            for value in depends_on:  # constants may be symbols, too
+                values.setdefault(value.expr, value.witness)
             if edge is not None:
                 # (An operation in place has written its result over this argument.)
-                if node.op.view is not None or not np.may_share_memory(args[i]._data, out):
-                    self.check_unchanged(edge, arg._data)
-                self.consumers.setdefault(edge, []).append((step, i))
-                no_stranger(node.op, edge, self.leaves)
-            elif any(not value.expr.free_symbols.isdisjoint(self.names) for value in values):
-                step.held.append(i)
+                if node.op.view is not None or not np.may_share_memory(call_args[i]._data, out):
+                    check_unchanged(edge, arg._data)
+                no_stranger(node.op, edge, leaves)
+            elif any(not value.expr.free_symbols.isdisjoint(names) for value in depends_on):
+                off_tape.append(i)
+        weight = progress.weight(len(calls), default=float(out.size))
+        called_at = line(sys._getframe(1)).removeprefix(" (").removesuffix(")")
+        # The conditions so far are about this call or earlier ones.
+        calls[node] = OpCall(
+            node, label, copies, out.copy(), formulas, len(conditions), weight, called_at, tuple(off_tape)
+        )
 
-    def check_unchanged(self, target: Node | Tensor | None, values: np.ndarray) -> None:
-        """Note a value that is no longer the result of its operation: it was changed without the tape."""
-        step = self.by_node.get(target)
-        if step is not None and step.label not in self.changed and not _same(values, step.result):
-            self.changed.append(step.label)
+    for leaf_name, leaf in leaves.items():
+        name(leaf_name, leaf._data)
+    before = {leaf_name: leaf._data.copy() for leaf_name, leaf in leaves.items()}
+    with path() as conditions, domain() as needed, enable_grad(), watching(note):
+        results = results_of(fn, args)
+    changed += [leaf_name for leaf_name, leaf in leaves.items() if not _same(leaf._data, before[leaf_name])]
+    y = results[number]
+    check_unchanged(y.node, y._data)
+    used, todo = set(), [y.node]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, Node) and node not in used:
+            used.add(node)
+            todo.extend(node.edges)
+    kept = [call for call in calls.values() if call.node in used]
+    return Forward(kept, y, len(results), names, values, conditions, needed, changed)
 
-    def keep_what_leads_to(self, y: Tensor) -> None:
-        """Forget the steps that y does not depend on."""
-        found, todo = set(), [y.node]
-        while todo:
-            node = todo.pop()
-            if isinstance(node, Node) and node not in found:
-                found.add(node)
-                todo.extend(node.edges)
-        self.steps = [step for step in self.steps if step.node in found]
-        for edge, consumers in self.consumers.items():
-            self.consumers[edge] = [(step, i) for step, i in consumers if step.node in found]
 
-    # ------------------------------------------------------------------------------------------- the expected gradients
-
-    def fresh(self, step: Step, requires_grad: bool = False, held: bool = False) -> tuple[list, dict]:
-        """The arguments of an operation with new symbols for those with a gradient, and each symbol's formula.
-
-        With `held`, arguments that depend on inputs without being on the tape get new symbols, too.
-        """
-        args, meant = list(step.given), {}
-        for i, edge in enumerate(step.edges):
-            if isinstance(args[i], Tensor) and (edge is not None or (held and i in step.held)):
-                array = args[i]._data.copy()
-                for at, value in variables(array).items():
-                    symbol = sympy.Symbol(f"{parameter(step.op, i)}'{list(at)}")
-                    meant[symbol] = value.expr
-                    array[at] = Symbolic(symbol, value.witness)
-                args[i] = Tensor.of(array, requires_grad)
-            elif held and i in step.held:  # a number by item(): it may be a formula, such as 1 + |x[0]|
-                symbol = sympy.Symbol(f"{parameter(step.op, i)}'")
-                meant[symbol], args[i] = args[i].expr, Symbolic(symbol, args[i].witness)
-            elif isinstance(args[i], float):  # so that a definition computes exactly from a setting
-                args[i] = Symbolic(args[i])
-        return args, meant
-
-    def differentiate(self, step: Step) -> None:
-        """Find the partial derivatives of a step."""
-        args, meant = self.fresh(step, held=True)
-        where, held = {}, {}
-        for i, edge in enumerate(step.edges):
+def readers_of(calls: Iterable[OpCall]) -> Readers:
+    """By value, the calls that read it."""
+    readers: Readers = {}
+    for call in calls:
+        for i, edge in enumerate(call.edges):
             if edge is not None:
-                step.partials[i] = {at: [] for at in variables(args[i]._data)}
-                where |= {value.expr: step.partials[i][at] for at, value in variables(args[i]._data).items()}
-            elif i in step.held:
-                held |= {value.expr: i for value in _values(args[i])}
-        with no_grad():
-            y = _first(step.op(*args))._data
-        slopes = Slopes()
-        for to, value in variables(y).items():
-            for symbol, slope in slopes.of(value.expr).items():
-                if symbol in where:
-                    where[symbol].append((to, slope.xreplace(meant)))
-                elif symbol in held and slope != 0:  # an index, or a value that is only compared, has no derivative
-                    self.constant.setdefault(f"{parameter(step.op, held[symbol])} of {step.label}", step)
-            self.work.done(step.weight / y.size)
+                readers.setdefault(edge, []).append((call, i))
+    return readers
 
-    def adjoint(self, target: Node | Tensor) -> np.ndarray:
-        """The derivative of the result by each entry of a value, from the derivatives by the results of its readers."""
-        expected = np.empty(target.shape, object)
-        for at in np.ndindex(expected.shape):
-            terms = [self.start[at].expr] if target is self.end else []
-            for step, i in self.consumers.get(target, ()):
-                if step.adjoint is not None:  # else backward has not been there; `go_back` sees if it never comes
-                    terms += [step.adjoint[to].expr * dy for to, dy in step.partials[i].get(at, ())]
-            expr = sympy.Add(*terms)
-            expected[at] = Symbolic(expr, float_value(expr, self.values))
+
+# ---------------------------------------------------------------------------------------------- expected gradients
+
+
+def fresh_args(call: OpCall, requires_grad: bool = False, off_tape: bool = False) -> tuple[list, dict]:
+    """The arguments of a call with new symbols for those with a gradient, and each symbol's formula.
+
+    With `off_tape`, arguments that depend on inputs without being on the tape get new symbols, too.
+    """
+    args, meant = list(call.args), {}
+    for i, edge in enumerate(call.edges):
+        if isinstance(args[i], Tensor) and (edge is not None or (off_tape and i in call.off_tape)):
+            array = args[i]._data.copy()
+            for at, value in variables(array).items():
+                symbol = sympy.Symbol(f"{parameter(call.op, i)}'{list(at)}")
+                meant[symbol] = value.expr
+                array[at] = Symbolic(symbol, value.witness)
+            args[i] = Tensor.of(array, requires_grad)
+        elif off_tape and i in call.off_tape:  # a number by item(): it may be a formula, such as 1 + |x[0]|
+            symbol = sympy.Symbol(f"{parameter(call.op, i)}'")
+            meant[symbol], args[i] = args[i].expr, Symbolic(symbol, args[i].witness)
+        elif isinstance(args[i], float):  # so that a definition computes exactly from a setting
+            args[i] = Symbolic(args[i])
+    return args, meant
+
+
+def partial_derivatives(forward: Forward, progress: Progress) -> tuple[dict[Node, Partials], tuple[str, ...]]:
+    """The derivatives of each call's result, by node; and the arguments off the tape that have a derivative."""
+    result: dict[Node, Partials] = {}
+    constant: dict[str, None] = {}
+    for call in forward.calls:
+        args, meant = fresh_args(call, off_tape=True)
+        partials, by_symbol, off_tape = result.setdefault(call.node, {}), {}, {}
+        for i, edge in enumerate(call.edges):
+            if edge is not None:
+                partials[i] = {at: [] for at in variables(args[i]._data)}
+                by_symbol |= {value.expr: partials[i][at] for at, value in variables(args[i]._data).items()}
+            elif i in call.off_tape:
+                off_tape |= {value.expr: i for value in _values(args[i])}
+        with no_grad():
+            y = _first(call.op(*args))._data
+        derivatives = Derivatives()
+        for to, value in variables(y).items():
+            for symbol, slope in derivatives.of(value.expr).items():
+                if symbol in by_symbol:
+                    by_symbol[symbol].append((to, slope.xreplace(meant)))
+                elif symbol in off_tape and slope != 0:  # an index, or a value that is only compared, has no derivative
+                    constant[f"{parameter(call.op, off_tape[symbol])} of {call.label}"] = None
+            progress.done(call.weight / y.size)
+    return result, tuple(constant)
+
+
+def expected_adjoint(
+    target: Target,
+    start: np.ndarray | None,
+    readers: Iterable[tuple[OpCall, int]],
+    adjoints: dict[Node, np.ndarray],
+    partials: dict[Node, Partials],
+    values: dict[sympy.Expr, float],
+) -> np.ndarray:
+    """The derivative of the result by each entry of a value: the sum over its readers of their adjoint times theirs.
+
+    start: what the result itself adds, if the value is the result. adjoints: of the readers that backward() has passed.
+    """
+    expected = np.empty(target.shape, object)
+    for at in np.ndindex(expected.shape):
+        terms = [] if start is None else [start[at].expr]
+        for call, i in readers:
+            if call.node in adjoints:
+                terms += [adjoints[call.node][to].expr * dy for to, dy in partials[call.node][i].get(at, ())]
+        expr = sympy.Add(*terms)
+        expected[at] = Symbolic(expr, float_value(expr, values))
+    return expected
+
+
+# -------------------------------------------------------------------------------------------------------- backward
+
+
+def run_backward(forward: Forward, leaves: dict[str, Tensor], partials: dict[Node, Partials]) -> Backward:
+    """Run backward() from the result, and note each gradient when it arrives; it goes on as symbols."""
+    y, values, readers = forward.result, forward.values, readers_of(forward.calls)
+    seed = _seed(y)
+    values |= {g.expr: g.witness for g in seed._data.flat}
+    adjoints: dict[Node, np.ndarray] = {}  # fresh symbols, which stand for the gradients of results
+    raw: dict[Target, Tensor] = {}  # gradients before the function's own hooks
+    arrivals: list[Arrival] = []
+
+    def arrive(target: Target, name: str, array: np.ndarray, g: Tensor | None) -> np.ndarray:
+        start = seed._data if target is (y if y.node is None else y.node) else None
+        expected = expected_adjoint(target, start, readers.get(target, ()), adjoints, partials, values)
+        gradient, before = (None if x is None else x._data.copy() for x in (g, raw.get(target)))
+        arrivals.append(Arrival(target, name, array, gradient, before, expected))
         return expected
 
-    # -------------------------------------------------------------------------------------------------- backward
-
-    def arrive(self, step: Step, arrived: dict, g: Tensor | None) -> Tensor:
-        """Check the gradient that arrives at a result (None: none arrives); returns the one to go on with."""
-        if g is not None:  # too late for this value or one before it, if backward has already left that
-            nodes = {step.node, *(edge for edge in step.edges if isinstance(edge, Node))}
-            self.suspects += [s.node for s in self.steps if s.node in nodes and s.adjoint is not None]
-        expected = self.adjoint(step.node)
-        self.compare(step.node, step.label, g, expected, step.result, arrived)
-        self.compared += expected.size
-        depends = variables(step.result)
+    def replace(call: OpCall, g: Tensor | None) -> Tensor:
+        expected = arrive(call.node, call.label, call.result, g)
+        depends, onward = variables(call.result), np.empty(expected.shape, object)
         for at in np.ndindex(expected.shape):
             # Where the result is a number, its gradient does not enter the expected ones, and may be any number.
             witness = expected[at].witness if at in depends else 1.0
-            expected[at] = Symbolic(sympy.Symbol(f"d{step.label}{list(at)}"), witness)
-            self.values[expected[at].expr] = witness
-        step.adjoint = expected
-        return Tensor.of(expected.copy())
+            onward[at] = Symbolic(sympy.Symbol(f"d{call.label}{list(at)}"), witness)
+            values[onward[at].expr] = witness
+        adjoints[call.node] = onward
+        return Tensor.of(onward.copy())
 
-    def compare(
-        self,
-        target: Node | Tensor,
-        name: str,
-        g: Tensor | None,
-        expected: np.ndarray,
-        values: np.ndarray,
-        arrived: dict,
-    ) -> None:
-        """Note a value as suspect, or its hook, if the tape's gradient is not proved to be the expected one."""
-        if self.is_proved(target, g, expected, values):
-            return
-        if target in arrived and self.is_proved(target, arrived[target], expected, values):
-            self.hooked.append(name)
-        else:
-            self.suspects.append(target)
+    hooks = {call.node: [partial(replace, call)] for call in forward.calls} | {leaf: [] for leaf in leaves.values()}
+    for target, ours in hooks.items():
+        own = target._hooks or ()
+        target._hooks = [*([partial(raw.__setitem__, target)] if own else []), *own, *ours]
+    with path() as conditions, domain() as needed:
+        y.backward(seed, retain_graph=True)
+    for call in reversed(forward.calls):
+        if call.node not in adjoints:  # no gradient arrived: then the expected one is 0
+            replace(call, None)
+    for name, leaf in leaves.items():
+        arrive(leaf, name, leaf._data, leaf.grad)
+        leaf.grad = None
+    return Backward(arrivals, seed._data, conditions, needed)
 
-    def is_proved(self, target: Node | Tensor, g: Tensor | None, expected: np.ndarray, values: np.ndarray) -> bool:
-        """Is the tape's gradient of a value proved to be the expected one? (Entries that are numbers are skipped.)"""
-        readers = {step for step, _ in self.consumers.get(target, ())}
-        youngest_first = sorted(readers, key=lambda step: -step.node.time)
-        weight = sum(step.weight / sum(e is not None for e in step.edges) for step, _ in self.consumers.get(target, ()))
-        for at in variables(values):
-            self.work.done(weight / values.size)
-            got, right = Symbolic(0) if g is None else Symbolic.of(g._data[at]), expected[at]
+
+def compare(forward: Forward, backward: Backward, progress: Progress) -> list[Finding]:
+    """The values whose gradients are not proved to be the expected ones. (Entries that are numbers are skipped.)"""
+    readers = readers_of(forward.calls)
+    calls: dict[Target, OpCall] = {call.node: call for call in forward.calls}
+
+    def is_proved(arrival: Arrival, gradient: np.ndarray | None) -> bool:
+        reading = readers.get(arrival.target, ())
+        youngest_first = sorted({call for call, _ in reading}, key=lambda call: -call.node.time)
+        weight = sum(call.weight / sum(e is not None for e in call.edges) for call, _ in reading)
+        for at in variables(arrival.values):
+            progress.done(weight / arrival.values.size)
+            got = Symbolic(0) if gradient is None else Symbolic.of(gradient[at])
+            right = arrival.expected[at]
             if got.expr == right.expr:
                 continue
-            for step in youngest_first:  # a rule that reads the result may use its formula
-                if not step.formulas.keys().isdisjoint(got.expr.free_symbols | right.expr.free_symbols):
-                    got = Symbolic(got.expr.xreplace(step.formulas), got.witness)
-                    right = Symbolic(right.expr.xreplace(step.formulas), right.witness)
+            for call in youngest_first:  # a rule that reads the result may use its formula
+                if not call.formulas.keys().isdisjoint(got.expr.free_symbols | right.expr.free_symbols):
+                    got = Symbolic(got.expr.xreplace(call.formulas), got.witness)
+                    right = Symbolic(right.expr.xreplace(call.formulas), right.witness)
             if not got.equals(right):
                 return False
         return True
 
-    # --------------------------------------------------------------------------------------------- which rule is wrong?
+    findings, passed = [], set()
+    for a in backward.arrivals:
+        if a.target in calls and a.gradient is not None:  # too late, if backward() has left this value or one before it
+            nodes = passed.intersection((a.target, *calls[a.target].edges))
+            findings += [Finding(node, calls[node].label, by_hook=False) for node in nodes]
+        if not is_proved(a, a.gradient):
+            by_hook = a.before_hooks is not None and is_proved(a, a.before_hooks)
+            findings.append(Finding(a.target, a.name, by_hook))
+        passed.add(a.target)
+    return findings
 
-    def check_fused(self) -> None:
-        """Check that every fused operation equals its definition, and so do the gradients that the definition gives."""
-        done = set()
-        for step in self.steps:
-            key = step.op, tuple(map(_but_for_symbols, step.given))
-            if step.op.definition is None or key in done:
-                continue
-            done.add(key)
-            self.fused.append(step.op.name)
-            args, _ = self.fresh(step)
-            with no_grad():
-                y, defined = _first(step.op(*args))._data, _first(step.op.definition(*args))._data
-            for at in np.ndindex(y.shape):
-                got, right = Symbolic.of(y[at]), Symbolic.of(defined[at])
-                self.judge(Wrong(step.op.name, "", at, got, right, called_at=step.called_at))
-                self.work.done(step.weight / y.size)
-            self.check_rules(step, create_graph=True)
 
-    def check_rules(self, step: Step, create_graph: bool = False) -> None:
-        """Check the rules of one operation alone, on new symbols: which of them is wrong?
+# ------------------------------------------------------------------------------------------------ which rule is wrong?
 
-        With create_graph the gradient of a fused operation goes through its definition, or by a second rule of it.
-        """
-        args, _ = self.fresh(step, requires_grad=True)
-        with enable_grad():
-            y = _first(step.op(*args))
-            g = symbols(SEED, *y.shape)
-            y.backward(g, retain_graph=True, create_graph=create_graph)
-        inputs = {i: args[i] for i, edge in enumerate(step.edges) if edge is not None}
-        known = dict(self.values)
-        for a in (*inputs.values(), g):
-            known |= {value.expr: value.witness for value in variables(a._data).values()}
-        for i, x in inputs.items():
-            right = derivative(y._data, g._data, x._data)
-            for at in variables(x._data):
-                got = Symbolic(0) if x.grad is None else Symbolic.of(x.grad._data[at])
-                true = Symbolic(right[at], float_value(right[at], known))
-                where = rule_of(step.op, i), step.called_at
-                self.judge(Wrong(step.op.name, parameter(step.op, i), at, got, true, create_graph, *where))
 
-    def judge(self, claim: Wrong) -> None:
-        """Note a rule as wrong unless the two are proved equal; one entry for each rule suffices."""
-        self.work.check()
-        before = self.wrong.get(claim.rule)
+def wrong_rules(forward: Forward, findings: list[Finding], progress: Progress) -> dict[str, Wrong]:
+    """The rules, and definitions of fused operations, that are not proved; one entry for each rule suffices."""
+    readers, wrong = readers_of(forward.calls), {}
+    fused = {(c.op, *map(_but_for_symbols, c.args)): c for c in reversed(forward.calls) if c.op.definition is not None}
+    claims = [definition_claims(call, forward.values, progress) for call in reversed(fused.values())]
+    suspects = [f.target for f in findings if not f.by_hook]
+    claims += [rule_claims(call, forward.values) for target in suspects for call, _ in readers.get(target, ())]
+    for claim in itertools.chain.from_iterable(claims):
+        progress.check()
+        before = wrong.get(claim.rule)
         if (before is None or (claim.differs and not before.differs)) and not claim.got.equals(claim.right):
-            self.wrong[claim.rule] = claim
+            wrong[claim.rule] = claim
+    return wrong
 
-    def look_for_a_counterexample(self) -> None:
-        """Compare the tape's numbers at the sample point, without symbols on the way, with the derivative."""
-        with enable_grad():
-            y = results_of(self.fn, self.args)[self.number]
-            y.backward(_seed(y), retain_graph=True)
-        for name, leaf in self.leaves.items():
-            for at in variables(leaf._data):
-                tape = 0.0 if leaf.grad is None else Symbolic.of(leaf.grad._data[at]).witness
-                right = self.gradients[name][at].witness
-                if self.counterexample is None and differ(tape, right):
-                    point = {n: _witnesses(x._data) for n, x in self.leaves.items()}
-                    self.counterexample = Counterexample(name, at, tape, right, point)
-            leaf.grad = None
+
+def definition_claims(call: OpCall, values: dict[sympy.Expr, float], progress: Progress) -> Iterator[Wrong]:
+    """A fused operation equals its definition, and so do the gradients that the definition gives."""
+    args, _ = fresh_args(call)
+    with no_grad():
+        y, defined = _first(call.op(*args))._data, _first(call.op.definition(*args))._data
+    for at in np.ndindex(y.shape):
+        yield Wrong(call.op.name, "", at, Symbolic.of(y[at]), Symbolic.of(defined[at]), called_at=call.called_at)
+        progress.done(call.weight / y.size)
+    yield from rule_claims(call, values, create_graph=True)
+
+
+def rule_claims(call: OpCall, values: dict[sympy.Expr, float], create_graph: bool = False) -> Iterator[Wrong]:
+    """The gradients that the rules of one operation give alone, on new symbols, are its derivatives.
+
+    With create_graph the gradient of a fused operation goes through its definition, or by a second rule of it.
+    """
+    args, _ = fresh_args(call, requires_grad=True)
+    with enable_grad():
+        y = _first(call.op(*args))
+        g = symbols(SEED, *y.shape)
+        y.backward(g, retain_graph=True, create_graph=create_graph)
+    inputs = {i: args[i] for i, edge in enumerate(call.edges) if edge is not None}
+    known = dict(values)
+    for a in (*inputs.values(), g):
+        known |= {value.expr: value.witness for value in variables(a._data).values()}
+    for i, x in inputs.items():
+        right = derivative(y._data, g._data, x._data)
+        for at in variables(x._data):
+            got = Symbolic(0) if x.grad is None else Symbolic.of(x.grad._data[at])
+            true = Symbolic(right[at], float_value(right[at], known))
+            where = rule_of(call.op, i), call.called_at
+            yield Wrong(call.op.name, parameter(call.op, i), at, got, true, create_graph, *where)
+
+
+def find_counterexample(
+    fn: Callable, args: list, leaves: dict[str, Tensor], number: int, backward: Backward
+) -> Counterexample | None:
+    """An entry where the tape's number at the sample point, without symbols on the way, is not the derivative."""
+    with enable_grad():
+        y = results_of(fn, args)[number]
+        y.backward(_seed(y), retain_graph=True)
+    for a in (a for a in backward.arrivals if isinstance(a.target, Tensor)):
+        for at in variables(a.values):
+            tape = 0.0 if a.target.grad is None else Symbolic.of(a.target.grad._data[at]).witness
+            if differ(tape, a.expected[at].witness):
+                point = {n: witnesses(x._data) for n, x in leaves.items()}
+                return Counterexample(a.name, at, tape, a.expected[at].witness, point)
+    return None
 
 
 def _seed(y: Tensor) -> Tensor:
@@ -378,11 +452,6 @@ def _same(one: np.ndarray, other: np.ndarray) -> bool:
     """Are these the same formulas, entry by entry?"""
     pairs = zip(one.flat, other.flat, strict=True)
     return one.shape == other.shape and all(a is b or Symbolic.of(a).expr == Symbolic.of(b).expr for a, b in pairs)
-
-
-def _before(hooks: Sequence[Callable], arrived: dict, target: Node | Tensor) -> list[Callable]:
-    """A hook that runs before a value's own hooks, if it has any: it remembers the gradient that has arrived."""
-    return [partial(arrived.__setitem__, target)] if hooks else []
 
 
 @contextmanager
@@ -414,7 +483,7 @@ def rule_of(op: Op, i: int) -> str:
     number = code.co_firstlineno
     while linecache.getline(code.co_filename, number).strip().startswith("@"):  # the decorators come first
         number += 1
-    return place(code.co_filename, number, code.co_name)
+    return describe_line(code.co_filename, number, code.co_name)
 
 
 def _values(a) -> list[Symbolic]:
@@ -433,7 +502,3 @@ def _but_for_symbols(a):
 
 def _first(result) -> Tensor:
     return result[0] if isinstance(result, tuple) else result
-
-
-def _witnesses(values: np.ndarray) -> np.ndarray:
-    return np.array([getattr(v, "witness", v) for v in values.flat], float).reshape(values.shape)

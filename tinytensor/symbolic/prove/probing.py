@@ -27,9 +27,9 @@ import numpy as np
 
 from tinytensor.core.modes import enable_grad
 from tinytensor.core.tensor import Tensor
+from tinytensor.symbolic.exact.tensors import witnesses
 from tinytensor.symbolic.prove.advice import results_of
-from tinytensor.symbolic.prove.cost_estimate import standing_for
-from tinytensor.symbolic.prove.floats import witnesses
+from tinytensor.symbolic.prove.cost_estimate import swap_data
 
 STEP = 1e-5  # of a difference quotient
 SAME = 1e-4  # relative: a slope and a quotient nearer than this are equal
@@ -43,7 +43,7 @@ Point = dict[str, np.ndarray]  # by input
 
 
 @dataclass
-class Probed:
+class ProbeResult:
     """The outcome: what speaks against the proof, in a sentence each."""
 
     refuted: str = ""  # the gradients differ in another circumstance, at the sample point
@@ -53,48 +53,50 @@ class Probed:
 
 
 class Probe:
-    """One function with its inputs as floats; `held` are the tensors of exact numbers that it reads."""
+    """One function with its inputs as floats; `exact_tensors` are those that it reads."""
 
-    def __init__(self, fn: Callable, args: list, leaves: dict[str, Tensor], held: Iterable[Tensor], kept: Callable):
+    def __init__(
+        self, fn: Callable, args: list, leaves: dict[str, Tensor], exact_tensors: Iterable[Tensor], kept: Callable
+    ):
         self.fn, self.args, self.leaves = fn, args, leaves
         self.kept = kept  # the context of a call, which restores what the call changes: buffers, random numbers
-        self.held = list({id(x): x for x in held}.values())
+        self.exact_tensors = list({id(x): x for x in exact_tensors}.values())
         self.symmetric: set[str] = set()  # inputs that are symmetric matrices at the sample point, and stay so
         self.random = np.random.default_rng(0)
 
-    def run(self, edges: Iterable[float], within: Callable[[Point], Point], differentiable: bool) -> Probed:
+    def run(self, edges: Iterable[float], within: Callable[[Point], Point], differentiable: bool) -> ProbeResult:
         """Try all points; without quotients if values are held constant, whose slopes the quotients would have."""
-        found, before = Probed(), {name: (x.grad, x._requires_grad) for name, x in self.leaves.items()}
+        result, before = ProbeResult(), {name: (x.grad, x._requires_grad) for name, x in self.leaves.items()}
         with ThreadPoolExecutor(1) as alone:
             try:
-                alone.submit(self._try, found, sorted(edges), within, differentiable).result()
+                alone.submit(self._try, result, sorted(edges), within, differentiable).result()
             finally:
                 for name, (grad, requires_grad) in before.items():
                     self.leaves[name].grad, self.leaves[name]._requires_grad = grad, requires_grad
-        return found
+        return result
 
-    def _try(self, found: Probed, edges: list[float], within: Callable, differentiable: bool) -> None:
+    def _try(self, result: ProbeResult, edges: list[float], within: Callable, differentiable: bool) -> None:
         with warnings.catch_warnings(), np.errstate(all="ignore"), redirect_stdout(io.StringIO()), enable_grad():
             warnings.simplefilter("ignore")
             sample = {name: witnesses(leaf._data) for name, leaf in self.leaves.items()}
             self.symmetric = {name for name, x in sample.items() if _is_symmetric(x)}
-            with standing_for(self.held, witnesses):
+            with swap_data(self.exact_tensors, witnesses):
                 usual = _or_none(lambda: self.gradients(sample))
                 if usual is None:
                     return
-                self._compare_later(found, sample, usual)
-                if not found.unclear:
-                    self._compare_variants(found, sample, usual)
+                self._compare_later(result, sample, usual)
+                if not result.unclear:
+                    self._compare_variants(result, sample, usual)
                 elsewhere = [(self.kept_symmetric(within(p)), size) for p, size in points(sample, edges)]
                 for point, factor in [(sample, 1.0), *elsewhere]:
-                    if differentiable and len(found.against) < SUSPECTS and not found.refuted:
-                        self._compare_at(found, point, factor)
-                self._compare_later(found, sample, usual)
-            with standing_for(self.held, lambda array: witnesses(array).astype(np.float32)):
+                    if differentiable and len(result.against) < SUSPECTS and not result.refuted:
+                        self._compare_at(result, point, factor)
+                self._compare_later(result, sample, usual)
+            with swap_data(self.exact_tensors, lambda array: witnesses(array).astype(np.float32)):
                 narrow = _or_none(lambda: self.gradients(sample))
             for name in self.leaves if narrow is not None else ():
-                told = _difference(name, usual[name], narrow[name], SAME_IN_FLOAT32, " in float32", " in float64")
-                found.unclear = found.unclear or told
+                sentence = _difference(name, usual[name], narrow[name], SAME_IN_FLOAT32, " in float32", " in float64")
+                result.unclear = result.unclear or sentence
 
     # ------------------------------------------------------------------------------------------------------- runs
 
@@ -135,14 +137,14 @@ class Probe:
 
     # ------------------------------------------------------------------------------------------- at the sample point
 
-    def _compare_later(self, found: Probed, sample: Point, usual: Point) -> None:
+    def _compare_later(self, result: ProbeResult, sample: Point, usual: Point) -> None:
         """Compare the gradients with those of a later call."""
         later = _or_none(lambda: self.gradients(sample))
         for name in self.leaves if later is not None else ():
-            told = _difference(name, usual[name], later[name], SAME, " in a later call", " in the first")
-            found.unclear = found.unclear or told
+            sentence = _difference(name, usual[name], later[name], SAME, " in a later call", " in the first")
+            result.unclear = result.unclear or sentence
 
-    def _compare_variants(self, found: Probed, sample: Point, usual: Point) -> None:
+    def _compare_variants(self, result: ProbeResult, sample: Point, usual: Point) -> None:
         """Compare the gradients with those of the same call in other circumstances."""
 
         def only(name: str) -> Point:
@@ -162,11 +164,11 @@ class Probe:
         for when, (gradients, names) in tries.items():
             other = _or_none(gradients)
             for name in names if other is not None else ():
-                told = _difference(name, usual[name], other[name], SAME, f" {when}", " otherwise")
-                found.refuted = found.refuted or told
-        self._compare_same_tensor(found, sample)
+                sentence = _difference(name, usual[name], other[name], SAME, f" {when}", " otherwise")
+                result.refuted = result.refuted or sentence
+        self._compare_same_tensor(result, sample)
 
-    def _compare_same_tensor(self, found: Probed, sample: Point) -> None:
+    def _compare_same_tensor(self, result: ProbeResult, sample: Point) -> None:
         """Compare the gradient of one tensor that is given twice with the sum of those of two equal ones."""
         names, args = {id(leaf): name for name, leaf in self.leaves.items()}, self.args
         inputs = [(i, names[id(a)]) for i, a in enumerate(args) if id(a) in names]
@@ -179,11 +181,11 @@ class Probe:
             self.args = args
             if apart is not None and twice is not None:
                 when = f" if {other} is the same tensor", f" for two equal ones ({one} and {other}, added)"
-                found.refuted = found.refuted or _difference(one, apart[one] + apart[other], twice[one], SAME, *when)
+                result.refuted = result.refuted or _difference(one, apart[one] + apart[other], twice[one], SAME, *when)
 
     # --------------------------------------------------------------------------------------------------- elsewhere
 
-    def _compare_at(self, found: Probed, point: Point, factor: float) -> None:
+    def _compare_at(self, result: ProbeResult, point: Point, factor: float) -> None:
         """Compare the gradient with difference quotients at a point; the seeds have this size."""
         run = _or_none(lambda: self.tape(point, lambda y: factor * self.random.normal(size=y.shape)))
         if run is None or not all(np.isfinite(g).all() for g in run[0].values()):
@@ -199,7 +201,7 @@ class Probe:
         quick = _or_none(lambda: self.quotient(point, seeds, v, STEP)[0])
         if quick is None or not np.isfinite(quick):
             return
-        found.points += 1
+        result.points += 1
         slope = _or_none(lambda: self.slope(point, seeds, here, v)) if differs(quick) else None
         if slope is None or not differs(slope.quotient):
             return
@@ -213,7 +215,7 @@ class Probe:
             f"along a random direction the gradients give {along:.6g} on the tape, but difference quotients of the "
             f"forward give {slope.quotient:.6g}"
         )
-        found.against.append((entry or whole, point))
+        result.against.append((entry or whole, point))
 
     def direction(self, point: Point) -> Point:
         return self.kept_symmetric({name: self.random.normal(size=values.shape) for name, values in point.items()})
@@ -248,7 +250,7 @@ class Probe:
 
     def entry(self, point: Point, seeds: list, here: float, tape: Point) -> str | None:
         """A sentence on the entry with the largest error, among the first thousand."""
-        worst, told = 0.0, None
+        worst, sentence = 0.0, None
         for name, values in point.items() if not self.symmetric else ():
             for at in list(np.ndindex(values.shape))[:1000]:
                 v = {other: np.zeros(x.shape) for other, x in point.items()}
@@ -257,11 +259,11 @@ class Probe:
                 error = 0.0 if slope is None else abs(slope.quotient - tape[name][at]) - slope.unsure
                 if error > worst:
                     worst = error
-                    told = (
+                    sentence = (
                         f"the gradient of {name} at {list(at)} is {tape[name][at]:.6g} on the tape, but difference "
                         f"quotients of the forward give {slope.quotient:.6g}"
                     )
-        return told
+        return sentence
 
 
 @dataclass

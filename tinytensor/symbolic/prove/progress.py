@@ -48,7 +48,7 @@ def size(n: float) -> str:
 # ------------------------------------------------------------------------------------------------------ progress
 
 
-class Work:
+class Progress:
     """A running proof: how much of it is done, and its deadline."""
 
     def __init__(self, name: str, estimate: Estimate | None, limit: float | None, progress: bool | None):
@@ -77,8 +77,8 @@ class Work:
     def show(self) -> None:
         """Begin to show the progress, if it is wanted and the proof takes long."""
         if self.bar is None and self.wanted and time.monotonic() >= self.show_from:
-            told = f"{self.estimate}, at an estimate" if self.show_from < 0 else "it takes longer than was estimated"
-            print(f"prove: {self.name}: {told}", file=sys.stderr)
+            reason = f"{self.estimate}, at an estimate" if self.show_from < 0 else "it takes longer than was estimated"
+            print(f"prove: {self.name}: {reason}", file=sys.stderr)
             self.bar = _bar(self.name)
 
     def weight(self, number: int, default: float) -> float:

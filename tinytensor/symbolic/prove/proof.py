@@ -25,7 +25,9 @@ class Wrong:
     at: tuple[int, ...]
     got: Symbolic
     right: Symbolic
-    second_road: bool = False  # the gradient of a fused operation through its definition, as for second derivatives
+    through_definition: bool = (
+        False  # the gradient of a fused operation through its definition, as for second derivatives
+    )
     rule_at: str = ""  # the line of the rule
     called_at: str = ""  # the line of the user's code that calls the operation
 
@@ -34,7 +36,7 @@ class Wrong:
         """The name of the rule."""
         if not self.input:
             return f"{self.op}, definition"
-        return f"{self.op}, input {self.input}{', through its definition' if self.second_road else ''}"
+        return f"{self.op}, input {self.input}{', through its definition' if self.through_definition else ''}"
 
     @property
     def differs(self) -> bool:
@@ -45,9 +47,11 @@ class Wrong:
         got, right = short(self.got), short(self.right)
         if not self.input:
             return f"{self.op}{list(self.at)} is {got}, but its definition gives {right}"
-        what = "the definition" if self.second_road else "the rule"
-        told = f"{what} of {self.op} for its input {self.input} gives {got} at {list(self.at)}"
-        return f"{told}, but the derivative is {right}" if self.differs else f"{told}: not proved equal to {right}"
+        what = "the definition" if self.through_definition else "the rule"
+        sentence = f"{what} of {self.op} for its input {self.input} gives {got} at {list(self.at)}"
+        return (
+            f"{sentence}, but the derivative is {right}" if self.differs else f"{sentence}: not proved equal to {right}"
+        )
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,7 @@ class Proof:
     counterexample: Counterexample | None = None
     tape_is_wrong: bool = False  # all rules are right, but backward() combines them wrongly
     hooked: tuple[str, ...] = ()  # values whose gradient was the derivative until a hook of the function replaced it
-    held: tuple[str, ...] = ()  # values held constant that the caller has not named
+    off_tape: tuple[str, ...] = ()  # values held constant that the caller has not named
     on_floats: str = ""  # the difference when the same code runs on floats
     changed: tuple[str, ...] = ()  # values that the function changed without the tape
     on_numbers: str = ""  # the numbers that speak against a proof, off its path or in other circumstances
@@ -111,9 +115,9 @@ class Proof:
 
     def __repr__(self):
         lines = [f"{self.verdict}: {self.name} at {self.size}"]
-        if self.held:
-            lines[0] += f": {self.held[0]} depends on the inputs, has a derivative, and is not on the tape"
-            names = ", ".join(f'"{what}"' for what in self.held)
+        if self.off_tape:
+            lines[0] += f": {self.off_tape[0]} depends on the inputs, has a derivative, and is not on the tape"
+            names = ", ".join(f'"{what}"' for what in self.off_tape)
             lines.append(
                 f"leave detach(), .data and no_grad() out, or say that it is meant: prove(..., constant=[{names}])"
             )

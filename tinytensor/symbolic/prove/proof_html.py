@@ -54,15 +54,15 @@ def _wrong(wrong: Any) -> list[str | None]:
     """A wrong rule: the formula that it gives, and the right one."""
     where = "".join(f"<li>{name}: {escape(at)}</li>" for name, at in (("rule", wrong.rule_at),) if at)
     where += f"<li>called here: {escape(wrong.called_at)}</li>" if wrong.called_at else ""
-    place = f"_{{{' '.join(map(str, wrong.at))}}}" if wrong.at else ""
+    index = f"_{{{' '.join(map(str, wrong.at))}}}" if wrong.at else ""
     if not wrong.input:
         said, then = f"{wrong.op} is", "but its definition gives"
-        left = rf"\mathrm{{{_upright(wrong.op)}}}{place}"
+        left = rf"\mathrm{{{_upright(wrong.op)}}}{index}"
     else:
-        what = "the definition" if wrong.second_road else "the rule"
+        what = "the definition" if wrong.through_definition else "the rule"
         said = f"{what} of {wrong.op} for its input {wrong.input} gives"
         then = "but the derivative is" if wrong.differs else "which is not proved equal to"
-        left = rf"\mathrm{{d}}{_upright(wrong.input)}{place}"
+        left = rf"\mathrm{{d}}{_upright(wrong.input)}{index}"
     lines = [f"<p>{escape(said)}</p>", formula(f"{left} = {_latex(wrong.got)}")]
     lines += [f"<p>{then}</p>", formula(_latex(wrong.right))]
     return [*lines, f"<ul>{where}</ul>" if where else ""]
@@ -76,10 +76,10 @@ def _latex(value: Symbolic) -> str:
 
 def _entry(symbol: sympy.Symbol) -> sympy.Symbol:
     """An entry x'[0, 1] of a proof as x_{0 1}."""
-    found = re.fullmatch(r"(.*?)'?\[([\d, ]*)\]", symbol.name)
-    if found is None:
+    match = re.fullmatch(r"(.*?)'?\[([\d, ]*)\]", symbol.name)
+    if match is None:
         return sympy.Symbol(symbol.name.replace("'", ""))
-    return Entry(_upright(found[1]), [("", int(n)) for n in found[2].split(",") if n.strip()])
+    return Entry(_upright(match[1]), [("", int(n)) for n in match[2].split(",") if n.strip()])
 
 
 def _upright(name: str) -> str:

@@ -26,7 +26,7 @@ import sympy
 
 from tinytensor.core import provided
 from tinytensor.core.dispatch import OBJECT, state
-from tinytensor.core.op import Op
+from tinytensor.core.op import Node, Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.generator import Generator
 from tinytensor.symbolic.exact.finite_field import Field, Residue
@@ -35,11 +35,11 @@ from tinytensor.symbolic.exact.tensors import exact, symbols, variables
 from tinytensor.symbolic.exact.zero_test import ROUNDED
 from tinytensor.symbolic.prove.advice import line, line_named
 from tinytensor.symbolic.prove.assumptions import assumptions, comparisons, domain, path_in_words
-from tinytensor.symbolic.prove.cost_estimate import counted, run_on_floats
-from tinytensor.symbolic.prove.floats import NOT_COMPARED, OnFloats, on_floats, without_formulas
-from tinytensor.symbolic.prove.passes import SEED, Pass
+from tinytensor.symbolic.prove.cost_estimate import estimate_cost, estimate_cost_at_real_size
+from tinytensor.symbolic.prove.floats import NOT_COMPARED, FloatRun, compare_on_floats, expected_on_floats
+from tinytensor.symbolic.prove.passes import SEED, Pass, check_result
 from tinytensor.symbolic.prove.probing import Probe
-from tinytensor.symbolic.prove.progress import Work
+from tinytensor.symbolic.prove.progress import Progress
 from tinytensor.symbolic.prove.proof import Proof, listed
 from tinytensor.symbolic.prove.sampling import Sampled, sampled
 from tinytensor.symbolic.prove.sampling import variables as variables_of
@@ -105,29 +105,29 @@ def prove(
     shapes = any(_is_shape(value) for value in inputs)
     first: Undecided | None = None
     for sample in SAMPLES if shapes else SAMPLES[:1]:
-        draws = Draws()
+        draws = RandomDraws()
         try:
-            with line_named(), draws.watched(), provided.pytorch_follows_us(), reading(ROUNDED) as met:
-                found = at_size(fn, draws.repeated(fn), inputs, sample, seed, limit, progress)
+            with line_named(), draws.watch(), provided.pytorch_follows_us(), reading(ROUNDED) as met:
+                proof = at_size(fn, draws.with_fixed_rng(fn), inputs, sample, seed, limit, progress)
         except Undecided as error:
             first = first or error
             continue
         read = [f"{value!r} is read as {ROUNDED[value]}, which it rounds" for value in sorted(met)]
-        where = [*found.where, *(line for line in found.assumptions if line.startswith(NOT_COMPARED))]
-        where += _as_they_are(fn, inputs)
-        where += ["there is no entry to compare"] * (found.entries == 0)
+        where = [*proof.where, *(line for line in proof.assumptions if line.startswith(NOT_COMPARED))]
+        where += _fixed_inputs(fn, inputs)
+        where += ["there is no entry to compare"] * (proof.entries == 0)
         where += ["rounded constants count as exact"] * bool(read)
-        where += ["random numbers are those of this run"] * bool(draws.told)
-        return replace(found, assumptions=(*found.assumptions, *read, *draws.told), where=tuple(where))
+        where += ["random numbers are those of this run"] * bool(draws.assumptions)
+        return replace(proof, assumptions=(*proof.assumptions, *read, *draws.assumptions), where=tuple(where))
     raise first
 
 
-def _as_they_are(fn: Callable, inputs: tuple) -> list[str]:
+def _fixed_inputs(fn: Callable, inputs: tuple) -> list[str]:
     """What a proof holds fixed: the inputs that are no symbols, and the state of a Module."""
-    told, fixed = [], []
+    sentences, fixed = [], []
     for name, value in zip(_names(fn, len(inputs)), inputs, strict=True):
         if isinstance(value, int | float | str | None):
-            told.append(f"{name} is {value!r}")
+            sentences.append(f"{name} is {value!r}")
         elif not _is_shape(value) and not (
             isinstance(value, Tensor) and (value.requires_grad or value.dtype is OBJECT)
         ):
@@ -135,10 +135,10 @@ def _as_they_are(fn: Callable, inputs: tuple) -> list[str]:
     fixed += [name for name, p in _named_parameters(fn).items() if not p.requires_grad]
     fixed += [name for name, _ in fn.named_buffers()] if hasattr(fn, "named_buffers") else []
     if fixed:
-        told.append(f"{listed(fixed)} {'is' if len(fixed) == 1 else 'are'} as passed in")
+        sentences.append(f"{listed(fixed)} {'is' if len(fixed) == 1 else 'are'} as passed in")
     if hasattr(fn, "named_parameters") and hasattr(fn, "training"):
-        told.append(f"{_name(fn)} is in {'training' if fn.training else 'eval'} mode")
-    return told
+        sentences.append(f"{_name(fn)} is in {'training' if fn.training else 'eval'} mode")
+    return sentences
 
 
 def _is_symbolic(value) -> bool:
@@ -174,7 +174,7 @@ def _check_inputs(fn: Callable, inputs: tuple) -> None:
     for name, value in zip(names, inputs, strict=True):
         if _is_shape(value) and any(n < 0 for n in value):
             raise ValueError(f"prove: the shape {tuple(value)} of {name} has a negative size; expected sizes from 0 on")
-    tensors = [x for x in (*inputs, *_state(fn)) if isinstance(x, Tensor)]
+    tensors = [x for x in (*inputs, *_module_state(fn)) if isinstance(x, Tensor)]
     if not any(map(_is_shape, inputs)) and not any(x.requires_grad or x.dtype is OBJECT for x in tensors):
         came = ", ".join(f"{name} is {_described(value)}" for name, value in zip(names, inputs, strict=True))
         raise ValueError(
@@ -193,7 +193,7 @@ def _is_shape(value) -> bool:
     return isinstance(value, tuple | list) and all(isinstance(n, int) for n in value)
 
 
-def _prove_at_small_size(fn, again, inputs: tuple, sample: str, seed, limit, progress, constant: frozenset) -> Proof:
+def _prove_at_small_size(fn, seeded, inputs: tuple, sample: str, seed, limit, progress, constant: frozenset) -> Proof:
     start = time.perf_counter()
     names = {id(p): name for name, p in fn.named_parameters()} if hasattr(fn, "named_parameters") else {}
     with _with_parameters(fn, lambda p: symbols(names[id(p)], *p.shape), exact) as parameters:
@@ -203,14 +203,14 @@ def _prove_at_small_size(fn, again, inputs: tuple, sample: str, seed, limit, pro
         leaves |= parameters
         _check_symbols(leaves)
         with _buffers_kept(fn):
-            estimate = counted(again, args, leaves.values())
-        passes = _passes(fn, again, args, leaves, Work(_name(fn), estimate, limit, progress))
-        floats = [_on_floats_too(fn, again, args, p) for p in passes if not (p.wrong or p.suspects or p.hooked)]
-        held = _once(what for p in passes for what in p.constant if what not in constant)
-        found = _together(_name(fn), passes, held, floats)
-        if found and not any(run.not_run for run in floats):
-            found = _probed(fn, again, args, passes, found, _within(sample), limit)
-    return replace(found, seconds=time.perf_counter() - start)
+            estimate = estimate_cost(seeded, args, leaves.values())
+        passes = _run_passes(fn, seeded, args, leaves, Progress(_name(fn), estimate, limit, progress))
+        floats = [_run_on_floats(fn, seeded, args, p) for p in passes if not (p.wrong or p.suspects or p.hooked)]
+        off_tape = _unique(what for p in passes for what in p.constant if what not in constant)
+        proof = _combined(_name(fn), passes, off_tape, floats)
+        if proof and not any(run.not_run for run in floats):
+            proof = _proof_or_refutation(fn, seeded, args, passes, proof, _within(sample), limit)
+    return replace(proof, seconds=time.perf_counter() - start)
 
 
 def _within(sample: str) -> Callable[[dict], dict]:
@@ -223,40 +223,40 @@ def _within(sample: str) -> Callable[[dict], dict]:
     return lambda point: {name: change(values) for name, values in point.items()}
 
 
-def _probe(fn: Callable, again: Callable, args: list, leaves: dict[str, Tensor]) -> Probe:
+def _probe(fn: Callable, seeded: Callable, args: list, leaves: dict[str, Tensor]) -> Probe:
     @contextmanager
     def kept() -> Iterator[None]:
-        again.rewind()
+        seeded.rewind()
         with _buffers_kept(fn):
             yield
 
-    return Probe(fn, args, leaves, _held(fn, args, leaves), kept)
+    return Probe(fn, args, leaves, _exact_tensors(fn, args, leaves), kept)
 
 
-def _probed(fn, again, args: list, passes: list[Pass], found: Proof, within: Callable, limit) -> Proof:
+def _proof_or_refutation(fn, seeded, args: list, passes: list[Pass], proof: Proof, within: Callable, limit) -> Proof:
     """The proof, if numbers off its path do not refute it (probing.py)."""
     leaves = passes[0].leaves
     free = {value.expr for leaf in leaves.values() for value in variables(leaf._data).values()}
     differentiable = len(free) == sum(leaf.numel() for leaf in leaves.values()) and not any(p.constant for p in passes)
-    probed = _probe(fn, again, args, leaves).run(_edges(passes), within, differentiable)
+    probed = _probe(fn, seeded, args, leaves).run(_edges(passes), within, differentiable)
     if probed.refuted:
-        return replace(found, verdict="refuted", on_numbers=probed.refuted)
-    for told, point in probed.against:
+        return replace(proof, verdict="refuted", on_numbers=probed.refuted)
+    for sentence, point in probed.against:
         with _at_point(leaves, point):
             try:
-                exact = _passes(fn, again, args, leaves, Work(_name(fn), None, limit, False))
-                held = _once(what for p in exact for what in p.constant)
-                there = _together(found.name, exact, held, [])
+                exact = _run_passes(fn, seeded, args, leaves, Progress(_name(fn), None, limit, False))
+                off_tape = _unique(what for p in exact for what in p.constant)
+                there = _combined(proof.name, exact, off_tape, [])
             except (ArithmeticError, ValueError):  # numbers are equal there, or a value does not exist
                 there = None
         if there is not None and there.verdict == "undecided":
-            return replace(found, verdict="undecided", on_numbers=told, point=point)
+            return replace(proof, verdict="undecided", on_numbers=sentence, point=point)
         if there is not None and there.verdict == "refuted":
             return replace(there, elsewhere=True)
         if _is_ordinary(point):
             verdict = "refuted" if there is None else "undecided"
-            return replace(found, verdict=verdict, on_numbers=told, point=point)
-    return replace(found, verdict="undecided", on_numbers=probed.unclear) if probed.unclear else found
+            return replace(proof, verdict=verdict, on_numbers=sentence, point=point)
+    return replace(proof, verdict="undecided", on_numbers=probed.unclear) if probed.unclear else proof
 
 
 def _is_ordinary(point: dict[str, np.ndarray]) -> bool:
@@ -265,12 +265,12 @@ def _is_ordinary(point: dict[str, np.ndarray]) -> bool:
 
 def _edges(passes: list[Pass]) -> set[float]:
     """The numbers that the code compares with."""
-    found = set()
+    edges = set()
     for condition in (c for p in passes for c in p.conditions):
         number, rest = condition.difference.expr.as_coeff_Add()
         if number and rest.as_coeff_Mul()[1].is_Symbol:
-            found.add(abs(float(number / rest.as_coeff_Mul()[0])))
-    return {edge for edge in found if 1e-3 <= edge <= 1e4}
+            edges.add(abs(float(number / rest.as_coeff_Mul()[0])))
+    return {edge for edge in edges if 1e-3 <= edge <= 1e4}
 
 
 @contextmanager
@@ -289,37 +289,41 @@ def _at_point(leaves: dict[str, Tensor], point: dict[str, np.ndarray]) -> Iterat
             leaf._data = before[name]
 
 
-def _passes(fn: Callable, again: Callable, args: list, leaves: dict[str, Tensor], work: Work) -> list[Pass]:
+def _run_passes(
+    fn: Callable, seeded: Callable, args: list, leaves: dict[str, Tensor], progress: Progress
+) -> list[Pass]:
     """One pass for each result."""
     passes: list[Pass] = []
-    while not passes or len(passes) < passes[0].results:
+    while not passes or len(passes) < passes[0].forward.n_results:
         with _buffers_kept(fn):
-            passes.append(Pass(again, args, leaves, len(passes), work))
+            passes.append(check_result(seeded, args, leaves, len(passes), progress))
     return passes
 
 
-def _on_floats_too(fn: Callable, again: Callable, args: list, run: Pass) -> OnFloats:
+def _run_on_floats(fn: Callable, seeded: Callable, args: list, run: Pass) -> FloatRun:
     """Compare a run on floats with one on exact numbers, for the result of a pass."""
     with _buffers_kept(fn):
-        held = _held(fn, args, run.leaves)
-        expected = without_formulas(again, args, run.leaves, held, run.number, run.start)
+        exact_tensors = _exact_tensors(fn, args, run.leaves)
+        expected = expected_on_floats(seeded, args, run.leaves, exact_tensors, run.number, run.backward.seed)
     if expected is None:
-        return OnFloats(not_run=f"{NOT_COMPARED}: the function holds exact numbers of its own")
-    return _compared(fn, again, args, run.leaves, run.number, expected)
+        return FloatRun(not_run=f"{NOT_COMPARED}: the function holds exact numbers of its own")
+    return _compare_on_floats(fn, seeded, args, run.leaves, run.number, expected)
 
 
-def _compared(fn: Callable, again: Callable, args: list, leaves: dict, number: int | None, expected: dict) -> OnFloats:
-    again.rewind()
+def _compare_on_floats(
+    fn: Callable, seeded: Callable, args: list, leaves: dict, number: int | None, expected: dict
+) -> FloatRun:
+    seeded.rewind()
     with _buffers_kept(fn):
-        return on_floats(fn, args, leaves, _held(fn, args, leaves), number, expected)
+        return compare_on_floats(fn, args, leaves, _exact_tensors(fn, args, leaves), number, expected)
 
 
-def _held(fn: Callable, args: list, leaves: dict[str, Tensor]) -> list[Tensor]:
+def _exact_tensors(fn: Callable, args: list, leaves: dict[str, Tensor]) -> list[Tensor]:
     """The tensors of exact numbers that a function is known to read."""
-    return [x for x in (*args, *leaves.values(), *_state(fn)) if isinstance(x, Tensor) and x.dtype is OBJECT]
+    return [x for x in (*args, *leaves.values(), *_module_state(fn)) if isinstance(x, Tensor) and x.dtype is OBJECT]
 
 
-def _prove_at_real_size(fn, again, inputs: tuple, sample: str, seed, limit, progress) -> Sampled:
+def _prove_at_real_size(fn, seeded, inputs: tuple, sample: str, seed, limit, progress) -> Sampled:
     floats = np.random.default_rng(0 if seed is None else seed)  # the program's path is no secret
 
     def point(shape: tuple) -> np.ndarray:
@@ -349,60 +353,60 @@ def _prove_at_real_size(fn, again, inputs: tuple, sample: str, seed, limit, prog
         args = [argument(value) for value in inputs]
         leaves = {n: a for n, a in zip(names, args, strict=True) if isinstance(a, Tensor) and a.requires_grad}
         leaves |= parameters
-        held = _held(fn, args, leaves)
+        exact_tensors = _exact_tensors(fn, args, leaves)
         with _buffers_kept(fn):
-            estimate = run_on_floats(again, args, list({id(x): x for x in held}.values()))
+            estimate = estimate_cost_at_real_size(seeded, args, list({id(x): x for x in exact_tensors}.values()))
         with _buffers_kept(fn):
-            found = sampled(_name(fn), again, args, leaves, scalars, Work(_name(fn), estimate, limit, progress))
-        if not found:
-            return found
-        expected = {n: np.resize(found.gradients[n], x.shape) for n, x in leaves.items()}
-        expected |= {**dict(enumerate(found.results)), SEED: [np.ones_like(y) for y in found.results]}
-        floats = _compared(fn, again, args, leaves, None, expected)
+            result = sampled(_name(fn), seeded, args, leaves, scalars, Progress(_name(fn), estimate, limit, progress))
+        if not result:
+            return result
+        expected = {n: np.resize(result.gradients[n], x.shape) for n, x in leaves.items()}
+        expected |= {**dict(enumerate(result.results)), SEED: [np.ones_like(y) for y in result.results]}
+        floats = _compare_on_floats(fn, seeded, args, leaves, None, expected)
         wrong, unclear = floats.difference, ""
         if not wrong and not floats.not_run:
-            probed = _probe(fn, again, args, leaves).run((), _within(sample), differentiable=True)
-            there = [f"{told}, at another point" for told, point in probed.against if _is_ordinary(point)]
+            probed = _probe(fn, seeded, args, leaves).run((), _within(sample), differentiable=True)
+            there = [f"{sentence}, at another point" for sentence, point in probed.against if _is_ordinary(point)]
             wrong, unclear = probed.refuted or next(iter(there), ""), probed.unclear
     return replace(
-        found,
+        result,
         verdict="refuted" if wrong else "undecided" if unclear else "proved",
         on_floats=floats.difference,
         on_numbers="" if floats.difference else wrong or unclear,
-        assumptions=(*found.assumptions, *([floats.not_run] if floats.not_run else [])),
+        assumptions=(*result.assumptions, *([floats.not_run] if floats.not_run else [])),
     )
 
 
-class Draws:
+class RandomDraws:
     """The random numbers of a function: named, and the same each time it runs."""
 
     def __init__(self):
-        self.told: dict[str, None] = {}
+        self.assumptions: dict[str, None] = {}
         self.before: dict[Generator, dict] = {}  # the state of each generator
         self.torch = sys.modules.get("torch")  # if the program has imported it
         self.pytorchs = None if self.torch is None else self.torch.get_rng_state()
 
     def __call__(self, what: str, generator: Generator) -> None:
         self.before.setdefault(generator, generator.get_state())
-        self.told[f"the random numbers of {what} are those of this run{line(sys._getframe(1))}"] = None
+        self.assumptions[f"the random numbers of {what} are those of this run{line(sys._getframe(1))}"] = None
 
     def rewind(self) -> None:
         for generator, position in self.before.items():
             generator.set_state(position)
         if self.torch is not None and not self.torch.equal(self.torch.get_rng_state(), self.pytorchs):
-            self.told["the random numbers of PyTorch are those of this run"] = None
+            self.assumptions["the random numbers of PyTorch are those of this run"] = None
             self.torch.set_rng_state(self.pytorchs)
 
-    def repeated(self, fn: Callable) -> Callable:
-        def again(*args):
+    def with_fixed_rng(self, fn: Callable) -> Callable:
+        def run(*args):
             self.rewind()
             return fn(*args)
 
-        again.__wrapped__, again.rewind = fn, self.rewind
-        return again
+        run.__wrapped__, run.rewind = fn, self.rewind
+        return run
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
+    def watch(self) -> Iterator[None]:
         before, state.draws = state.draws, self
         try:
             yield
@@ -469,7 +473,7 @@ def _check_symbols(leaves: dict[str, Tensor]) -> None:
                 raise ValueError(f"prove: {value} stands in the inputs {seen[value.expr]} and {name}; rename one")
 
 
-def _state(fn: Callable) -> list[Tensor]:
+def _module_state(fn: Callable) -> list[Tensor]:
     """The parameters and buffers of a Module."""
     return [*fn.parameters(), *fn.buffers()] if hasattr(fn, "named_parameters") else []
 
@@ -478,10 +482,10 @@ def _state(fn: Callable) -> list[Tensor]:
 def _with_parameters(fn: Callable, variables: Callable, constants: Callable) -> Iterator[dict[str, Tensor]]:
     """The parameters of a Module, holding variables for the time being; its buffers of floats hold exact constants."""
     parameters = dict(fn.named_parameters()) if hasattr(fn, "named_parameters") else {}
-    held = [x for x in _state(fn) if x.dtype.kind == "f"]
-    before = [(x, x.data, x.grad) for x in held]
+    floats = [x for x in _module_state(fn) if x.dtype.kind == "f"]
+    before = [(x, x.data, x.grad) for x in floats]
     try:
-        for x in held:
+        for x in floats:
             x.data = variables(x) if x.requires_grad else constants(x.detach())
             x.grad = None
         yield {name: p for name, p in parameters.items() if p.requires_grad}
@@ -503,14 +507,14 @@ def _buffers_kept(fn: Callable) -> Iterator[None]:
             b._data, b.node, b._requires_grad = array, node, requires_grad
 
 
-def _together(name: str, passes: list[Pass], held: tuple[str, ...], floats: list[OnFloats]) -> Proof:
+def _combined(name: str, passes: list[Pass], off_tape: tuple[str, ...], floats: list[FloatRun]) -> Proof:
     """The proof that the passes for the results of a function amount to."""
     wrong = {rule: w for p in passes for rule, w in p.wrong.items()}
     example = next((p.counterexample for p in passes if p.counterexample is not None), None)
     astray = any(p.suspects for p in passes) and not wrong
-    hooked = _once(value for p in passes for value in p.hooked)
-    changed = _once(what for p in passes for what in p.changed)
-    verdict = "undecided" if astray or wrong or hooked or held or changed else "proved"
+    hooked = _unique(value for p in passes for value in p.hooked)
+    changed = _unique(what for p in passes for what in p.forward.changed)
+    verdict = "undecided" if astray or wrong or hooked or off_tape or changed else "proved"
     otherwise = next((run.difference for run in floats if run.difference), "")
     if example is not None or otherwise or any(w.differs for w in wrong.values()):
         verdict = "refuted"
@@ -519,23 +523,23 @@ def _together(name: str, passes: list[Pass], held: tuple[str, ...], floats: list
         name=name,
         verdict=verdict,
         size=", ".join(f"{n} {leaf.shape}" for n, leaf in passes[0].leaves.items()),
-        entries=sum(p.entries for p in passes),
-        steps=sum(p.compared for p in passes),
-        operations=_once(step.op.name for p in passes for step in p.steps),
-        fused=_once(op for p in passes for op in p.fused),
-        assumptions=_once(leaning),
+        entries=len(passes) * sum(len(variables(leaf._data)) for leaf in passes[0].leaves.values()),
+        steps=sum(a.expected.size for p in passes for a in p.backward.arrivals if isinstance(a.target, Node)),
+        operations=_unique(call.op.name for p in passes for call in p.forward.calls),
+        fused=_unique(c.op.name for p in passes for c in p.forward.calls if c.op.definition is not None),
+        assumptions=_unique(leaning),
         signs={what: signs for p in passes for what, signs in comparisons(p).signs.items()},
-        conditions=_once(c for p in passes for c in p.conditions),
-        wrong=tuple(sorted(wrong.values(), key=lambda w: w.second_road)),  # these may follow from the others
+        conditions=_unique(c for p in passes for c in p.conditions),
+        wrong=tuple(sorted(wrong.values(), key=lambda w: w.through_definition)),  # these may follow from the others
         counterexample=example,
         tape_is_wrong=astray,
         hooked=hooked,
-        held=held,
+        off_tape=off_tape,
         on_floats=otherwise,
         changed=changed,
-        where=_once(what for p in passes for what in (*path_in_words(p), *domain(p))),
+        where=_unique(what for p in passes for what in (*path_in_words(p), *domain(p))),
     )
 
 
-def _once(values: Iterable) -> tuple:
+def _unique(values: Iterable) -> tuple:
     return tuple(dict.fromkeys(values))

@@ -33,10 +33,10 @@ from tinytensor.core.op import Node
 from tinytensor.core.switches import watching
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.finite_field import Field, Residue
+from tinytensor.symbolic.exact.tensors import witnesses
 from tinytensor.symbolic.prove.advice import no_stranger, results_of
-from tinytensor.symbolic.prove.floats import witnesses
 from tinytensor.symbolic.prove.passes import parameter
-from tinytensor.symbolic.prove.progress import Work
+from tinytensor.symbolic.prove.progress import Progress
 from tinytensor.symbolic.prove.proof import listed
 from tinytensor.symbolic.prove.proof_html import sampled_html
 
@@ -114,8 +114,8 @@ class Sampled:
 class Sample:
     """One forward and one backward pass over residues."""
 
-    def __init__(self, fn: Callable, args: list, leaves: dict[str, Tensor], scalars: Field, work: Work):
-        self.fn, self.args, self.leaves, self.field, self.work = fn, args, leaves, scalars, work
+    def __init__(self, fn: Callable, args: list, leaves: dict[str, Tensor], scalars: Field, progress: Progress):
+        self.fn, self.args, self.leaves, self.field, self.progress = fn, args, leaves, scalars, progress
         self.moved: list[tuple[int, float]] = []  # by node: D_v of <the added values, the result>, and its size
         self.directions = {name: [x.tangent for x in leaf._data.flat] for name, leaf in leaves.items()}
         self.nodes: list[Node] = []
@@ -166,8 +166,8 @@ class Sample:
 
     def note(self, node: Node, args: tuple, out: np.ndarray) -> None:
         """Remember a node, and its arguments that depend on the inputs without being on the tape."""
-        weight = self.work.weight(len(self.nodes), default=0.0)
-        self.work.done(weight)
+        weight = self.progress.weight(len(self.nodes), default=0.0)
+        self.progress.done(weight)
         number, values = len(self.nodes), [Residue.of(x) for x in out.flat]
         if number == len(self.added):  # otherwise the function runs again, with the same values
             added = np.empty(out.shape, object)
@@ -188,7 +188,7 @@ class Sample:
 
     def arrive(self, number: int, weight: float, g: Tensor) -> Tensor:
         """The gradient that goes on from a node: the one that arrives plus random values."""
-        self.work.done(weight)
+        self.progress.done(weight)
         self.reached[number] += 1
         return Tensor.of(np.asarray(g._data + self.added[number], object))
 
@@ -224,13 +224,13 @@ class Sample:
                 x.witness = w
         tape = sum(float(g @ along[name]) for name, g in self.gradients.items() if g.size)
         size = sum(float(np.abs(g) @ np.abs(along[name])) for name, g in self.gradients.items() if g.size)
-        return differ_by_much(tape, (ends[0] - ends[1]) / (2 * step), size)
+        return differs_beyond_rounding(tape, (ends[0] - ends[1]) / (2 * step), size)
 
     def wrong_inputs(self) -> list[str]:
         """The inputs whose gradients are wrong: for each input, D_v is computed with a v that is 0 at all others."""
         if len(self.leaves) * self.forward_seconds > LOCATING:
             return []
-        found = []
+        wrong = []
         for name in self.leaves:
             for other, leaf in self.leaves.items():
                 _set_tangents(leaf._data, self.directions[name] if other == name else None)
@@ -241,8 +241,8 @@ class Sample:
             along, _ = self.slope(results[: len(self.seeds)])
             along += sum(times * slope for times, (slope, _) in zip(self.reached, self.moved, strict=False))
             if (along - self.products[name]) % self.field.prime:
-                found.append(name)
-        return found
+                wrong.append(name)
+        return wrong
 
 
 def sampled(
@@ -251,11 +251,11 @@ def sampled(
     args: list,
     leaves: dict[str, Tensor],
     scalars: Field,
-    work: Work,
+    progress: Progress,
 ) -> Sampled:
     """Run the sample, and return the verdict."""
-    with work.running(0.0 if work.estimate is None else 2 * sum(work.estimate.weights)):
-        sample = Sample(fn, args, leaves, scalars, work)
+    with progress.running(0.0 if progress.estimate is None else 2 * sum(progress.estimate.weights)):
+        sample = Sample(fn, args, leaves, scalars, progress)
     assumptions = [
         f"{scalars.comparisons:,} comparisons come out as those of the floats beside the residues"
         + (f", of which no two are closer than {scalars.closest:.2g}" if scalars.comparisons else ""),
@@ -289,7 +289,7 @@ def sampled(
     )
 
 
-def differ_by_much(one: float, other: float, size: float) -> bool:
+def differs_beyond_rounding(one: float, other: float, size: float) -> bool:
     """Do two sums with terms of this size differ by more than the rounding of a difference quotient?"""
     return not abs(one - other) <= 1e-5 * max(size, abs(other), 1.0)
 

@@ -17,10 +17,10 @@ fused.py        softmax, cross-entropy, norms, attention
 from tinytensor.symbolic.derive.semantics import elementwise, fused, indexing, shapes, sums
 from tinytensor.symbolic.derive.semantics.step import (
     INDEX_OPERATIONS,
-    MEANINGS,
+    OP_SEMANTICS,
     REFUSED,
-    Places,
-    Step,
+    FactoredIndex,
+    SymbolicCall,
     as_number,
     number,
 )

@@ -7,14 +7,14 @@ from sympy import Expr, Indexed, KroneckerDelta, Pow, Rational, S, exp, log
 
 from tinytensor.symbolic.derive.conditions import SMALL
 from tinytensor.symbolic.derive.semantics.step import (
-    MEANINGS,
+    OP_SEMANTICS,
     WHOLE,
-    Places,
-    Step,
+    FactoredIndex,
+    SymbolicCall,
     as_number,
     broadcast,
     elementwise,
-    meaning,
+    semantics_of,
     with_finite,
 )
 from tinytensor.symbolic.derive.values import Value
@@ -23,8 +23,8 @@ from tinytensor.symbolic.index_calculus.formulas import (
     Phi,
     absolute,
     delta,
+    detach,
     floored,
-    held,
     larger,
     relu,
     same,
@@ -88,7 +88,7 @@ FORMULAS |= {
 
 def _let_go(z: Expr) -> Expr:
     """z where only its sign is used, which is constant with or without detach()."""
-    return z.xreplace({h: h.args[0] for h in z.atoms(held)})
+    return z.xreplace({h: h.args[0] for h in z.atoms(detach)})
 
 
 def _gelu_slope(x: Expr, slope: Expr, cubic: Expr, three: Expr) -> Expr:
@@ -118,165 +118,165 @@ ROOTS = {"sqrt", "rsqrt"}
 FIRST = {"silu": (sigmoid, "s"), "gelu_erf": (Phi, "p")}  # x f(x), with f(x) a line
 
 
-def _formula(step: Step) -> Value:
-    values = [step.finite(v) for v in step.args]
-    if step.op in TRUTHS_ALONE and any(v.kind != "b" for v in values):
-        raise step.refuse("bits of whole numbers have no index formula; it is known for truth values alone")
-    if step.op in {"relu", "logsigmoid", "softplus", "absolute", "elu"}:
-        values[0] = step.operand(values[0], "a")
-    whole = step.op in KEEP_WHOLE and all(v.kind in WHOLE or v.entry(*v.indices()).is_integer for v in values)
-    kind = "b" if step.op in TRUTHS_ALONE else "n" if whole else "f"
-    return elementwise(step, FORMULAS[step.op], *values, kind=kind)
+def _formula(call: SymbolicCall) -> Value:
+    values = [call.finite(v) for v in call.args]
+    if call.op in TRUTHS_ALONE and any(v.dtype != "b" for v in values):
+        raise call.refuse("bits of whole numbers have no index formula; it is known for truth values alone")
+    if call.op in {"relu", "logsigmoid", "softplus", "absolute", "elu"}:
+        values[0] = call.operand(values[0], "a")
+    whole = call.op in KEEP_WHOLE and all(v.dtype in WHOLE or v.entry(*v.indices()).is_integer for v in values)
+    dtype = "b" if call.op in TRUTHS_ALONE else "n" if whole else "f"
+    return elementwise(call, FORMULAS[call.op], *values, dtype=dtype)
 
 
-MEANINGS |= dict.fromkeys(FORMULAS, _formula)
+OP_SEMANTICS |= dict.fromkeys(FORMULAS, _formula)
 
 
-@meaning("add", "sub")
-def added(step: Step) -> Value:
-    a, b = step.args
-    plus = 1 if step.op == "add" else -1
-    dims, (x, y) = broadcast(step, a, b)
-    finite, kind = None, "n" if a.kind in WHOLE and b.kind in WHOLE else "f"
+@semantics_of("add", "sub")
+def added(call: SymbolicCall) -> Value:
+    a, b = call.args
+    plus = 1 if call.op == "add" else -1
+    dims, (x, y) = broadcast(call, a, b)
+    finite, dtype = None, "n" if a.dtype in WHOLE and b.dtype in WHOLE else "f"
     if a.finite is not None or b.finite is not None:
         (p, q) = (Value(v.dims, v.finite or (lambda *at: S.One)) for v in (a, b))
-        _, (p, q) = broadcast(step, p, q)
+        _, (p, q) = broadcast(call, p, q)
         finite = lambda *at: p(*at) * q(*at)  # noqa: E731
-    return Value(dims, lambda *at: x(*at) + plus * y(*at), kind, finite)
+    return Value(dims, lambda *at: x(*at) + plus * y(*at), dtype, finite)
 
 
-@meaning("mul", "true_divide")
-def scaled(step: Step) -> Value:
-    a, b = step.args
-    value = elementwise(step, FORMULAS[step.op], a, b)
+@semantics_of("mul", "true_divide")
+def scaled(call: SymbolicCall) -> Value:
+    a, b = call.args
+    value = elementwise(call, FORMULAS[call.op], a, b)
     if b.finite is not None or (a.finite is not None and b.dims):
-        raise step.refuse("an input is -inf in places; only a positive number may stand beside it")
+        raise call.refuse("an input is -inf in places; only a positive number may stand beside it")
     if a.finite is not None:
         return with_finite(value, a.finite)
     return value
 
 
-@meaning("clamp_min")
-def at_least(step: Step) -> Value:
-    x, low = (step.finite(v) for v in step.args)
+@semantics_of("clamp_min")
+def at_least(call: SymbolicCall) -> Value:
+    x, low = (call.finite(v) for v in call.args)
     root, least = x.entry(*x.indices()), low.entry() if not low.dims else None
     if isinstance(least, Rational) and 0 < least <= SMALL:
-        line = next((g.output for g in step.lines.groups if name_of(g.output.left) == name_of(root)), None)
+        line = next((g.output for g in call.lines.groups if name_of(g.output.left) == name_of(root)), None)
         if line is not None and isinstance(line.right, Pow) and line.right.exp == S.Half:
-            step.conditions["norm"] = None
+            call.conditions["norm"] = None
             return x
-    return elementwise(step, larger, x, low)
+    return elementwise(call, larger, x, low)
 
 
-@meaning(*NAMED)
-def function(step: Step) -> Value:
-    formula, letter = NAMED[step.op]
-    (x,) = step.args
-    if step.op == "exp" and x.finite is not None:
-        return step.name(Value(x.dims, lambda *at: x.finite(*at) * exp(x.entry(*at))), letter)
-    x = step.finite(x)
-    if step.op not in ROOTS:
-        x = step.operand(x, "a")
-    return step.name(elementwise(step, formula, x), letter)
+@semantics_of(*NAMED)
+def function(call: SymbolicCall) -> Value:
+    formula, letter = NAMED[call.op]
+    (x,) = call.args
+    if call.op == "exp" and x.finite is not None:
+        return call.name(Value(x.dims, lambda *at: x.finite(*at) * exp(x.entry(*at))), letter)
+    x = call.finite(x)
+    if call.op not in ROOTS:
+        x = call.operand(x, "a")
+    return call.name(elementwise(call, formula, x), letter)
 
 
-@meaning(*FIRST)
-def gated(step: Step) -> Value:
-    formula, letter = FIRST[step.op]
-    x = step.operand(step.finite(step.args[0]), "a")
-    gate = step.lines.name(elementwise(step, formula, x), letter, where=step.where)
-    return elementwise(step, lambda a, b: a * b, x, gate)
+@semantics_of(*FIRST)
+def gated(call: SymbolicCall) -> Value:
+    formula, letter = FIRST[call.op]
+    x = call.operand(call.finite(call.args[0]), "a")
+    gate = call.lines.name(elementwise(call, formula, x), letter, where=call.where)
+    return elementwise(call, lambda a, b: a * b, x, gate)
 
 
-@meaning("gelu_tanh")
-def gelu_tanh(step: Step) -> Value:
-    x, half, slope, cubic = step.args
-    x = step.operand(step.finite(x), "a")
-    h = elementwise(step, lambda x, s, c: sympy.tanh(s * (x + c * x**3)), x, slope, cubic)
-    h = step.lines.name(h, "h", where=step.where)
-    return elementwise(step, lambda x, h, half: half * x * (1 + h), x, h, half)
+@semantics_of("gelu_tanh")
+def gelu_tanh(call: SymbolicCall) -> Value:
+    x, half, slope, cubic = call.args
+    x = call.operand(call.finite(x), "a")
+    h = elementwise(call, lambda x, s, c: sympy.tanh(s * (x + c * x**3)), x, slope, cubic)
+    h = call.lines.name(h, "h", where=call.where)
+    return elementwise(call, lambda x, h, half: half * x * (1 + h), x, h, half)
 
 
-@meaning(*COMPARISONS)
-def compared(step: Step) -> Value:
-    a, b = (step.finite(v) for v in step.args)
-    return elementwise(step, COMPARISONS[step.op][_whole(a) and _whole(b)], a, b, kind="b")
+@semantics_of(*COMPARISONS)
+def compared(call: SymbolicCall) -> Value:
+    a, b = (call.finite(v) for v in call.args)
+    return elementwise(call, COMPARISONS[call.op][_whole(a) and _whole(b)], a, b, dtype="b")
 
 
 def _whole(value: Value) -> bool:
     """Is every number whole, as its type says?"""
-    return value.kind in WHOLE or (not value.dims and bool(S(value.entry()).is_integer))
+    return value.dtype in WHOLE or (not value.dims and bool(S(value.entry()).is_integer))
 
 
-@meaning("eq", "ne")
-def equal(step: Step) -> Value:
-    a, b = step.args
-    if a.kind == b.kind == "i" and not isinstance(a, Places) and not isinstance(b, Places):
+@semantics_of("eq", "ne")
+def equal(call: SymbolicCall) -> Value:
+    a, b = call.args
+    if a.dtype == b.dtype == "i" and not isinstance(a, FactoredIndex) and not isinstance(b, FactoredIndex):
         formula = delta
-    elif a.kind == "i" and not isinstance(a, Places) and (number := _index(b)) is not None:
+    elif a.dtype == "i" and not isinstance(a, FactoredIndex) and (number := _index(b)) is not None:
         never = number.is_number and number < 1
         formula, b = lambda i, _: S.Zero if never else KroneckerDelta(i, number), Value((), lambda: S.Zero)
     else:
-        a, b = (step.finite(as_number(v)) for v in (a, b))
+        a, b = (call.finite(as_number(v)) for v in (a, b))
         formula = KroneckerDelta if _whole(a) and _whole(b) else lambda x, y: same(x - y)
-    if step.op == "ne":
-        return elementwise(step, lambda x, y: 1 - formula(x, y), a, b, kind="b")
-    return elementwise(step, formula, a, b, kind="b")
+    if call.op == "ne":
+        return elementwise(call, lambda x, y: 1 - formula(x, y), a, b, dtype="b")
+    return elementwise(call, formula, a, b, dtype="b")
 
 
 def _index(value: Value) -> Expr | None:
     """A whole number without dimensions as an index, which counts from 1; None if it is none."""
-    if value.dims or value.kind == "i":
+    if value.dims or value.dtype == "i":
         return None
     number = S(value.entry())
     return number + 1 if number.is_integer and not number.has(Indexed) else None
 
 
-@meaning("where")
-def chosen(step: Step) -> Value:
-    condition, a, b = step.args
-    if condition.kind != "b":
-        raise step.refuse("the condition is no truth value")
-    dims, (c, x, y) = broadcast(step, condition, a, b)
-    kind = "n" if a.kind in WHOLE and b.kind in WHOLE else "f"
+@semantics_of("where")
+def chosen(call: SymbolicCall) -> Value:
+    condition, a, b = call.args
+    if condition.dtype != "b":
+        raise call.refuse("the condition is no truth value")
+    dims, (c, x, y) = broadcast(call, condition, a, b)
+    dtype = "n" if a.dtype in WHOLE and b.dtype in WHOLE else "f"
     low = [v.finite is not None or v.entry(*v.indices()) is S.NegativeInfinity for v in (a, b)]
     if not any(low):
-        return Value(dims, lambda *at: c(*at) * x(*at) + (1 - c(*at)) * y(*at), kind)
+        return Value(dims, lambda *at: c(*at) * x(*at) + (1 - c(*at)) * y(*at), dtype)
     if all(low):
-        raise step.refuse("both values are -inf in places")
+        raise call.refuse("both values are -inf in places")
     if low[0]:
         if a.finite is not None:
-            raise step.refuse("a value that is -inf in places is put in; mask once")
+            raise call.refuse("a value that is -inf in places is put in; mask once")
         return Value(dims, y, "f", lambda *at: 1 - c(*at))
     if b.finite is not None:
-        raise step.refuse("a value that is -inf in places is put in; mask once")
+        raise call.refuse("a value that is -inf in places is put in; mask once")
     return Value(dims, x, "f", c)
 
 
-@meaning("clone")
-def copied(step: Step) -> Value:
-    return step.args[0]
+@semantics_of("clone")
+def copied(call: SymbolicCall) -> Value:
+    return call.args[0]
 
 
-@meaning("cast")
-def converted(step: Step) -> Value:
-    x, dtype = step.args[:2]
+@semantics_of("cast")
+def converted(call: SymbolicCall) -> Value:
+    x, dtype = call.args[:2]
     target = {"b": "b", "i": "n", "u": "n", "f": "f"}[dtype.kind]
-    if target == "f" or target == x.kind or (target == "n" and x.kind == "b"):
+    if target == "f" or target == x.dtype or (target == "n" and x.dtype == "b"):
         return Value(x.dims, x.entry, target, x.finite)
-    x = step.finite(x)
+    x = call.finite(x)
     if target == "b":
-        return elementwise(step, lambda x: 1 - same(x), x, kind="b")
-    return elementwise(step, lambda x: theta(x) * floored(x) - theta(-x) * floored(-x), x, kind="n")  # towards 0
+        return elementwise(call, lambda x: 1 - same(x), x, dtype="b")
+    return elementwise(call, lambda x: theta(x) * floored(x) - theta(-x) * floored(-x), x, dtype="n")  # towards 0
 
 
-@meaning("overwrite")
-def overwritten(step: Step) -> Value:
-    return step.args[1]
+@semantics_of("overwrite")
+def overwritten(call: SymbolicCall) -> Value:
+    return call.args[1]
 
 
-@meaning("isnan", "isfinite")
-def finite_everywhere(step: Step) -> Value:
-    step.lines.notes["every number is finite"] = None
-    truth = S.One if step.op == "isfinite" else S.Zero
-    return Value(step.args[0].dims, lambda *at: truth, "b")
+@semantics_of("isnan", "isfinite")
+def finite_everywhere(call: SymbolicCall) -> Value:
+    call.lines.notes["every number is finite"] = None
+    truth = S.One if call.op == "isfinite" else S.Zero
+    return Value(call.args[0].dims, lambda *at: truth, "b")

@@ -9,18 +9,18 @@ from tinytensor.symbolic.derive.recording import NotDerivable
 from tinytensor.symbolic.derive.values import Dims, Lines, Split, Value, plain
 from tinytensor.symbolic.index_calculus.formulas import Index, Size
 
-MEANINGS: dict[str, Callable] = {}
+OP_SEMANTICS: dict[str, Callable] = {}
 INDEX_OPERATIONS = {  # those that take whole numbers as indices, or only move them; all others get them as numbers
     *("take", "gather", "scatter_rows", "gather_backward", "cross_entropy_rows", "cross_entropy_mean", "eq", "ne"),
     *("permute", "reshape_view", "expand", "spread", "slice", "clone"),
 }
 
 
-def meaning(*names: str) -> Callable:
+def semantics_of(*names: str) -> Callable:
     """The decorated function is the meaning of these operations."""
 
     def enter(function):
-        MEANINGS.update(dict.fromkeys(names, function))
+        OP_SEMANTICS.update(dict.fromkeys(names, function))
         return function
 
     return enter
@@ -40,7 +40,7 @@ REFUSED = {  # operations that no index formula follows here, and what to do ins
 }
 
 
-class Step:
+class SymbolicCall:
     """A recorded call, its tensors as values and its numbers as formulas of the sizes."""
 
     def __init__(self, op: str, args: list, lines: Lines, wanted: str, where: str):
@@ -81,7 +81,7 @@ class Step:
 
 def with_finite(value: Value, finite: Callable | None) -> Value:
     """The value, which is -inf where `finite` is 0."""
-    return Value(value.dims, value.entry, value.kind, finite)
+    return Value(value.dims, value.entry, value.dtype, finite)
 
 
 def number(expr: Expr) -> Value:
@@ -89,34 +89,34 @@ def number(expr: Expr) -> Value:
     return Value((), lambda: expr, "n" if expr.is_Integer else "f")
 
 
-class Places(Value):
+class FactoredIndex(Value):
     """Whole numbers into a dimension that may be a product: `places` gives the index in each factor."""
 
-    places: Callable
+    factor_indices: Callable
     number: Callable  # the numbers themselves, from 0 on
 
 
 def as_number(value: Value) -> Value:
     """Whole numbers that were indices, which count from 1, as the numbers that they are, from 0 on."""
-    if value.kind != "i":
+    if value.dtype != "i":
         return value
-    entry = value.number if isinstance(value, Places) else lambda *at: value.entry(*at) - 1
+    entry = value.number if isinstance(value, FactoredIndex) else lambda *at: value.entry(*at) - 1
     return Value(value.dims, entry, "n")
 
 
 def as_index(value: Value) -> Value:
     """Whole numbers as indices, which count from 1; that they fit is checked where they are used (Array)."""
-    return Value(value.dims, lambda *at: value.entry(*at) + 1, "i") if value.kind == "n" else value
+    return Value(value.dims, lambda *at: value.entry(*at) + 1, "i") if value.dtype == "n" else value
 
 
 WHOLE = {"n", "b"}  # kinds of numbers that are whole
 
 
-def broadcast(step: Step, *values: Value) -> tuple[Dims, list[Callable]]:
+def broadcast(call: SymbolicCall, *values: Value) -> tuple[Dims, list[Callable]]:
     """The dimensions of the values together, and for each value its entry with the indices of all."""
     rank = max(len(v.dims) for v in values)
     padded = [((),) * (rank - len(v.dims)) + v.dims for v in values]
-    dims = tuple(common_dimension(step, column) for column in zip(*padded, strict=True))
+    dims = tuple(common_dimension(call, column) for column in zip(*padded, strict=True))
     return dims, [partial(widened, v.entry, at, dims) for v, at in zip(values, padded, strict=True)]
 
 
@@ -129,16 +129,16 @@ def widened(entry: Callable, at: Dims, dims: Dims, *indices) -> Expr:
     return entry(*kept)
 
 
-def common_dimension(step: Step, column: Iterable[tuple[Expr, ...]]) -> tuple[Expr, ...]:
+def common_dimension(call: SymbolicCall, column: Iterable[tuple[Expr, ...]]) -> tuple[Expr, ...]:
     """The dimension that these make together, where () has one entry; NotDerivable if they do not fit."""
-    found = list(dict.fromkeys(dim for dim in column if dim))
-    if len(found) <= 1:
-        return found[0] if found else ()
-    one, other = sorted(found, key=len)[0], sorted(found, key=len)[-1]
+    dims = list(dict.fromkeys(dim for dim in column if dim))
+    if len(dims) <= 1:
+        return dims[0] if dims else ()
+    one, other = sorted(dims, key=len)[0], sorted(dims, key=len)[-1]
     if len(one) == 1 and isinstance(one[0], Size) and len(other) > 1:
         raise Split(one[0], other)
     sizes = f"{factors_text(one)} and {factors_text(other)}"
-    raise step.refuse(f"dimensions of sizes {sizes} meet, factored in different ways")
+    raise call.refuse(f"dimensions of sizes {sizes} meet, factored in different ways")
 
 
 def factors_text(dim: tuple[Expr, ...]) -> str:
@@ -146,7 +146,7 @@ def factors_text(dim: tuple[Expr, ...]) -> str:
     return "*".join(map(str, dim))
 
 
-def elementwise(step: Step, formula: Callable[..., Expr], *values: Value, kind: str = "f") -> Value:
+def elementwise(call: SymbolicCall, formula: Callable[..., Expr], *values: Value, dtype: str = "f") -> Value:
     """The value whose entries are the formula of the entries of these values, broadcast together."""
-    dims, entries = broadcast(step, *values)
-    return Value(dims, lambda *at: formula(*[entry(*at) for entry in entries]), kind)
+    dims, entries = broadcast(call, *values)
+    return Value(dims, lambda *at: formula(*[entry(*at) for entry in entries]), dtype)
