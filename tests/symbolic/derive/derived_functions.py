@@ -121,11 +121,11 @@ def derived(name: str) -> Derivation:
 
 def arrays(d: Derivation, numbers: tuple[int, ...], seed: int = 0) -> dict[str, np.ndarray]:
     """Arguments of these sizes: floats of both signs, and indices that repeat."""
-    rng, found = np.random.default_rng(seed), {}
+    rng, result = np.random.default_rng(seed), {}
     trace = d.derived.trace
     at = dict(zip(trace.sizes, numbers))
     for name, argument in trace.tensors.items():
         shape = [int(n.xreplace(at)) for n in argument.shape]
         below = argument.below and int(argument.below.xreplace(at))
-        found[name] = rng.integers(0, below, shape) if below else rng.normal(size=shape)
-    return found
+        result[name] = rng.integers(0, below, shape) if below else rng.normal(size=shape)
+    return result

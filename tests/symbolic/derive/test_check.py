@@ -158,7 +158,7 @@ def test_wrong_gradients_are_refuted_by_term(fn, argument, by_hand, named):
     assert named in str(verdict), str(verdict)
 
 
-def test_smallest_sizes_are_told():
+def test_smallest_sizes_are_named():
     verdict = check(quadratic, {"x": "2 * A @ x"}, x=("D",), A=("D", "D"))  # right at D = 1
     assert "at D = 2" in str(verdict)
 
@@ -211,12 +211,12 @@ def test_constants_of_one_name_are_not_taken_for_each_other():
     first = tt.tensor([[1.0, 2.5], [0.3, 7.0]], dtype=tt.float64)
     second = tt.tensor([[4.0, -2.5], [3.3, 1.0]], dtype=tt.float64)
     assert check(lambda x: x * first, {"x": lambda g: g * first}, x=(2, 2))
-    found = check(lambda x: x * first, {"x": lambda g: g * second}, x=(2, 2))["x"]
-    assert found.verdict == "refuted" and found.example.startswith("at ")
+    checked = check(lambda x: x * first, {"x": lambda g: g * second}, x=(2, 2))["x"]
+    assert checked.verdict == "refuted" and checked.example.startswith("at ")
     assert check(lambda x: x * first * second, {"x": lambda g: g * second * first}, x=(2, 2))
 
 
-def test_largest_entries_of_another_array_are_told_apart():
+def test_largest_entries_of_another_array_are_another():
     def fn(x, z, y):
         return (x.max(-1).values + z.sum(-1)) * y
 

@@ -37,9 +37,9 @@ def terms(lines) -> int:
     return sum(1 + len(re.findall(r" [+-] ", str(line).partition(" = ")[2])) for line in lines)
 
 
-def evaluated(found: Derivation, rng, constants=None) -> tuple[dict, dict, np.ndarray]:
+def evaluated(derivation: Derivation, rng, constants=None) -> tuple[dict, dict, np.ndarray]:
     """The arguments at small odd sizes, the gradients by the derivation's lines, and the gradient of the result."""
-    derived, trace = found.derived, found.derived.trace
+    derived, trace = derivation.derived, derivation.derived.trace
     at = dict(zip(trace.sizes, (3, 1, 5, 1) if len(trace.sizes) > 3 else (3, 5, 3), strict=False))
     inputs = {}
     for name, a in trace.tensors.items():
@@ -70,12 +70,12 @@ def evaluated(found: Derivation, rng, constants=None) -> tuple[dict, dict, np.nd
 def test_gradients_are_those_of_a_textbook(paper: Paper):
     trace(paper.fn, paper.arguments)  # compiles the kernels, which is not timed
     start = time.process_time()
-    found = derive(paper.fn, **paper.arguments)
+    derivation = derive(paper.fn, **paper.arguments)
     assert time.process_time() - start < 10
-    assert found.proved, str(found)
-    assert terms(found.adjoints) <= terms(paper.lines), str(found)
+    assert derivation.proved, str(derivation)
+    assert terms(derivation.adjoints) <= terms(paper.lines), str(derivation)
     rng = np.random.default_rng(0)
-    inputs, gradients, arriving = evaluated(found, rng, paper.constants)
+    inputs, gradients, arriving = evaluated(derivation, rng, paper.constants)
     tensors = {n: tt.tensor(x, requires_grad=x.dtype.kind == "f") for n, x in inputs.items()}
     result = paper.fn(**tensors)
     result.backward(tt.tensor(arriving.astype(float).reshape(result.shape)))
@@ -95,13 +95,13 @@ def test_gradients_are_those_of_a_textbook(paper: Paper):
 
 
 def test_a_wrong_line_is_not_proved(monkeypatch):
-    right = adjoints._shown
+    right = adjoints._rewrite
 
     def wrong(derived, program, wanted):
         shown = right(derived, program, wanted)
         return {n: Definition(x.left, -x.right) for n, x in shown.items()}
 
-    monkeypatch.setattr(adjoints, "_shown", wrong)
+    monkeypatch.setattr(adjoints, "_rewrite", wrong)
     assert not derive(focal, z=("N", "K"), t=Index(("N",), "K")).proved
 
 
@@ -174,9 +174,9 @@ def test_equation_17_follows_from_a_users_code(part):
         "block": (block, BLOCK, equations.block_closed()),
         "head": (head, HEAD, equations.head_closed()),
     }[part]
-    found = derive(fn, **arguments)
-    assert found.proved
-    derived = found.derived
+    derivation = derive(fn, **arguments)
+    assert derivation.proved
+    derived = derivation.derived
     names = [*derived.trace.arrays.values(), *[line.name for line in derived.forward]]
     arrays = {str(getattr(x, "label", x)): x for x in names}
     program = Program(constants=[*derived.trace.arrays.values()])
@@ -199,7 +199,7 @@ def test_equation_17_follows_from_a_users_code(part):
 # ------------------------------------------------------------------------------------------ operations
 
 
-def changed_in_place(x):
+def changes_its_input(x):
     y = x * 2
     y += x
     y.mul_(3)
@@ -219,7 +219,7 @@ OTHERS = {
         {"x": ("N", "D"), "t": Index(("N",), "N")},
     ),
     "differences of rows": (lambda x: (x[1:] - x[:-1]).square().sum(), {"x": ("N", "D")}),
-    "in place": (changed_in_place, {"x": ("N", "D")}),
+    "in place": (changes_its_input, {"x": ("N", "D")}),
     "gelu": (lambda x, W: F.gelu(x @ W), {"x": ("N", "D"), "W": ("D", "F")}),
     "diagonal": (lambda v: tt.diag(v) @ v, {"v": ("N",)}),
     "einsum": (lambda a, b: tt.einsum("ntd,nsd->nts", a, b), {"a": ("N", "T", "D"), "b": ("N", "S", "D")}),
@@ -229,9 +229,9 @@ OTHERS = {
 @pytest.mark.parametrize("what", OTHERS)
 def test_operations_mean_what_the_engine_computes(what):
     fn, arguments = OTHERS[what]
-    found = derive(fn, **arguments)
-    assert found.proved, str(found)
-    inputs, gradients, arriving = evaluated(found, np.random.default_rng(1))
+    derivation = derive(fn, **arguments)
+    assert derivation.proved, str(derivation)
+    inputs, gradients, arriving = evaluated(derivation, np.random.default_rng(1))
     tensors = {n: tt.tensor(x, requires_grad=x.dtype.kind == "f") for n, x in inputs.items()}
     result = fn(**tensors)
     result.backward(tt.tensor(arriving.astype(float).reshape(result.shape)))
@@ -253,15 +253,15 @@ class Net(nn.Module):
 
 
 def test_parameters_of_a_module_are_arguments():
-    found = derive(Net(), x=("N", "D=16"))
-    assert found.proved
-    assert set(found.gradients) == {
+    derivation = derive(Net(), x=("N", "D=16"))
+    assert derivation.proved
+    assert set(derivation.gradients) == {
         "x",
         *[f"{part}_{name}" for part in ("norm", "up", "down") for name in ("weight", "bias")],
     }
-    assert "each 16 of the module is D" in found.assumptions
-    assert "the module's sizes 32 are these numbers" in found.assumptions
-    assert all(name_of(x.left) != Symbol("D") for x in found.lines)
+    assert "each 16 of the module is D" in derivation.assumptions
+    assert "the module's sizes 32 are these numbers" in derivation.assumptions
+    assert all(name_of(x.left) != Symbol("D") for x in derivation.lines)
 
 
 def test_a_size_of_a_module_has_one_name():
@@ -312,7 +312,7 @@ REFUSED = {
 }
 
 
-def test_a_size_in_the_wrong_order_is_told():
+def test_a_size_in_the_wrong_order_is_named():
     with pytest.raises(NotDerivable, match=r'write the size as "K\*2"'):
         derive(lambda x: x[:, ::2], x=("T", "2*K"))
 

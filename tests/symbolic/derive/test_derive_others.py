@@ -14,9 +14,9 @@ def softmax(x):
 
 
 def test_functions_of_numpy_are_derived():
-    found = derive(softmax, x=ND)
-    assert found.proved
-    assert str(found.gradients["x"]) == "∂𝓛/∂x_nd = Y_nd (∂𝓛/∂Y_nd - Σ_i Y_ni ∂𝓛/∂Y_ni)"
+    derivation = derive(softmax, x=ND)
+    assert derivation.proved
+    assert str(derivation.gradients["x"]) == "∂𝓛/∂x_nd = Y_nd (∂𝓛/∂Y_nd - Σ_i Y_ni ∂𝓛/∂Y_ni)"
 
 
 def test_gradient_by_hand_may_be_written_for_numpy():

@@ -148,20 +148,20 @@ def test_sums_are_matrix_products(name):
     assert [one for one in MATRICES[name] if one not in shown] == []
 
 
-def interim(name: str, given: dict) -> dict:
+def interim(name: str, inputs: dict) -> dict:
     """All names of a derivation's program, with their values."""
     text, space = derived(name).source(), {}
     before, _, _ = text.partition("    return {")
     exec("import numpy as np\n" + before + "    return locals()\n", space)
-    return space | space["value_and_gradients"](**given)
+    return space | space["value_and_gradients"](**inputs)
 
 
 def matrices_hold(name: str, change=lambda code: code) -> int:
     """How many lines have a matrix form; each gives the values of the program."""
     derivation = derived(name)
-    given = arrays(derivation, (3, 2, 5, 4, 7, 6))
+    inputs = arrays(derivation, (3, 2, 5, 4, 7, 6))
     sizes = dict(zip((str(s) for s in derivation.derived.trace.sizes), (3, 2, 5, 4, 7, 6)))
-    names = interim(name, given) | {"size": type("size", (), sizes)}
+    names = interim(name, inputs) | {"size": type("size", (), sizes)}
     for one in derivation.matrix():
         ours = np.asarray(eval(change(one.right.code), names))
         left = one.line.left

@@ -247,10 +247,10 @@ RESTRICTED = [  # function, its arguments, the condition, and a gradient that is
 
 @pytest.mark.parametrize(("fn", "arguments", "where", "gradient", "words"), RESTRICTED)
 def test_restrictions_of_sizes_need_where(fn, arguments, where, gradient, words):
-    found = derive(fn, where, **arguments)
-    assert found.proved, found.verdict
-    assert f"proved for {words}" in found.verdict
-    verdict = check(found, {"x": gradient})
+    derivation = derive(fn, where, **arguments)
+    assert derivation.proved, derivation.verdict
+    assert f"proved for {words}" in derivation.verdict
+    verdict = check(derivation, {"x": gradient})
     assert verdict, str(verdict)
     assert f"proved for {words}" in str(verdict)
     assert words in verdict["x"].conditions
@@ -271,9 +271,9 @@ def test_sizes_that_the_function_refuses_are_no_restriction():
             raise ValueError("an even number of entries is needed")
         return (x[: len(x) // 2] * x[len(x) // 2 :]).sum()
 
-    found = derive(halves, x=N)
-    assert found.proved
-    assert found.verdict.startswith("proved for even N")
+    derivation = derive(halves, x=N)
+    assert derivation.proved
+    assert derivation.verdict.startswith("proved for even N")
     second = derive(lambda x: (x * tt.arange(len(x))[1].item()).sum(), x=N)
     assert second.verdict == "proved for any size (the function refuses N = 1)"
 
@@ -281,9 +281,9 @@ def test_sizes_that_the_function_refuses_are_no_restriction():
 def test_what_differs_between_the_runs_is_refused():
     with pytest.raises(NotDerivable, match="depends on"):
         derive(lambda x: x.sum() if x.shape[0] < x.shape[1] else (x**2).sum(), x=ND)
-    found = derive(lambda x: x.sum() if x.shape[0] < x.shape[1] else (x**2).sum(), "N < D", x=ND)
-    assert check(found, {"x": "ones(N, D)"})
-    assert not check(found, {"x": "2 * x"})
+    derivation = derive(lambda x: x.sum() if x.shape[0] < x.shape[1] else (x**2).sum(), "N < D", x=ND)
+    assert check(derivation, {"x": "ones(N, D)"})
+    assert not check(derivation, {"x": "2 * x"})
     with pytest.raises(NotDerivable, match="no formula"):
         derive(lambda x: x.sum() * (len(x) & 4), x=N)
 
@@ -350,9 +350,9 @@ def test_no_condition_stands_where_none_is_needed(fn, gradient):
 
 
 def test_a_condition_that_never_holds_proves_nothing():
-    found = derive(lambda x: x.maximum(x).sum(), x=N)  # always a tie
-    assert not found
-    assert "at no point" in found.verdict
+    derivation = derive(lambda x: x.maximum(x).sum(), x=N)  # always a tie
+    assert not derivation
+    assert "at no point" in derivation.verdict
 
 
 # --------------------------------------------------------------------------------- planted mistakes, which are noticed
@@ -388,9 +388,9 @@ def test_a_question_that_is_not_heard_is_noticed(monkeypatch):
 def test_an_answer_that_is_dropped_is_noticed(monkeypatch):
     assert derive(by_branch, x=N).restrictions
     monkeypatch.setattr(sizes, "is_own", lambda file: False)  # no file is the user's
-    found = derive(by_branch, x=N)
-    assert not found.restrictions
-    assert not found  # the small sizes refute it all the same
+    derivation = derive(by_branch, x=N)
+    assert not derivation.restrictions
+    assert not derivation  # the small sizes refute it all the same
     monkeypatch.setattr(samples, "SMALL", range(4, 10))
     assert derive(by_branch, x=N)
 
@@ -399,9 +399,9 @@ def test_a_condition_on_values_that_is_dropped_is_noticed(monkeypatch):
     fn, arguments, gradient, _ = VALUES[4]
     monkeypatch.setattr(tracing, "conditions_of", lambda *_: [])
     monkeypatch.setattr(samples, "edges_of", lambda *_: set())
-    found = derive(fn, **arguments)
-    assert not found and "does not match" in found.verdict
-    assert not check(found, {"x": gradient})
+    derivation = derive(fn, **arguments)
+    assert not derivation and "does not match" in derivation.verdict
+    assert not check(derivation, {"x": gradient})
 
 
 def test_a_derivation_that_is_not_proved_proves_nothing(monkeypatch):
@@ -432,17 +432,17 @@ def test_a_comparison_of_whole_numbers_as_of_floats_is_noticed(monkeypatch):
 
 
 def test_numbers_of_samples_meet_zeros_ties_and_every_class():
-    found = derive(lambda x, t: (x * t).sum(), x=N, t=T).samples
-    assert {s.at[n] for s in found for n in s.at} >= set(range(1, 10))
-    floats = [s.inputs["x"].detach().numpy() for s in found]
+    samples_ = derive(lambda x, t: (x * t).sum(), x=N, t=T).samples
+    assert {s.at[n] for s in samples_ for n in s.at} >= set(range(1, 10))
+    floats = [s.inputs["x"].detach().numpy() for s in samples_]
     assert any((x == 0).all() for x in floats) and any((x < 0).any() for x in floats)
     assert any(len(np.unique(x)) < x.size for x in floats)
-    classes = [(s.inputs["t"].numpy(), next(n for size, n in s.at.items() if str(size) == "K")) for s in found]
+    classes = [(s.inputs["t"].numpy(), next(n for size, n in s.at.items() if str(size) == "K")) for s in samples_]
     assert any(set(t) == set(range(k)) and k > 3 for t, k in classes)
     assert any((t == 0).all() for t, k in classes if k > 1) and any((t == k - 1).all() for t, k in classes if k > 1)
 
 
-def test_indices_and_whole_numbers_are_told_apart():
+def test_indices_and_whole_numbers_differ():
     for right, wrong in (("t", "t + 1"), ("1.0 * t", "t / 2")):
         assert check(lambda x, t: (x * t).sum(), {"x": right}, x=N, t=T)
         assert not check(lambda x, t: (x * t).sum(), {"x": wrong}, x=N, t=T)

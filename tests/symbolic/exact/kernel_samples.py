@@ -151,11 +151,11 @@ def float_disagreements(kernel: Kernel, sample: Sample) -> list[str]:
         expected = sample.answer
     interpreted(kernel, args, sample.constants)
     outputs = dict(zip(kernel.names, args, strict=True))
-    told = {
+    difference = {
         name: f"{outputs[name].tolist()}, expected {np.asarray(value).tolist()}" for name, value in expected.items()
     }
     near = {name: np.allclose(outputs[name], value, 1e-12, 1e-12, equal_nan=True) for name, value in expected.items()}
-    return [f"{kernel.name}: {name} is {told[name]}" for name in expected if not near[name]]
+    return [f"{kernel.name}: {name} is {difference[name]}" for name in expected if not near[name]]
 
 
 # --------------------------------------------------------------------------------------------- building blocks
@@ -198,7 +198,7 @@ def constants_of(kernel: Kernel) -> list[Symbolic]:
         return [Symbolic(value) for value in kernel.py_func.__defaults__ or ()]
 
 
-def given_by(kernel: Kernel, *inputs) -> Symbolic:
+def value_of(kernel: Kernel, *inputs) -> Symbolic:
     """The result of a formula."""
     y = blank()
     lift(kernel)(*inputs, *constants_of(kernel), y)
@@ -206,15 +206,15 @@ def given_by(kernel: Kernel, *inputs) -> Symbolic:
 
 
 def back_of(kernel: Kernel, point: Symbolic) -> Callable[..., dict]:
-    return lambda *_: {"y": G.expr * sympy.diff(given_by(kernel, point).expr, point.expr)}
+    return lambda *_: {"y": G.expr * sympy.diff(value_of(kernel, point).expr, point.expr)}
 
 
 for name, kernel in KERNELS.items():
     forward = KERNELS.get(name.removesuffix("_backward"))
     if isinstance(kernel, Elementwise) and name.endswith("_backward"):
         for point in (X, LESS, MORE):  # it is given x, or the z that came of it
-            given = given_by(forward, point) if kernel.names[1] == "z" else point
-            add(name, back_of(forward, point), (G, given, *constants_of(kernel), blank()))
+            saved = value_of(forward, point) if kernel.names[1] == "z" else point
+            add(name, back_of(forward, point), (G, saved, *constants_of(kernel), blank()))
 add("relu_backward", lambda *_: {"y": 0}, (G, Symbolic(0), blank()))  # the subgradient at 0 is 0
 for point in (X, LESS, MORE):  # the formula is another one, in which no exp overflows
     add("logsigmoid", lambda x, _: {"y": -sympy.log(1 + sympy.exp(-x.expr))}, (point, blank()))
@@ -297,7 +297,7 @@ for tokens in (TOKENS, *BEYOND):
 
 for tokens in (TOKENS, *BEYOND):
     add("write_rows", written, (sym("x", 2, 4, 2), tokens, sym("y", 2, 4, 2), FINE))
-PLACES = index([[0, 2], [1, 2], [0, 0], [1, 2]]).reshape(1, 4, 2)
+INDICES = index([[0, 2], [1, 2], [0, 0], [1, 2]]).reshape(1, 4, 2)
 
 
 def gathered_back(g, index, dx):
@@ -306,10 +306,10 @@ def gathered_back(g, index, dx):
 
 
 for wrong in (2, 3, -1):
-    places = PLACES.copy()
-    places[0, 1, 1] = wrong
-    add("gather", gathered, (sym("x", 1, 3, 2), places, blank(1, 4, 2), FINE))
-    add("gather_backward", gathered_back, (sym("g", 1, 4, 2), places, blank(1, 3, 2)))
+    indices = INDICES.copy()
+    indices[0, 1, 1] = wrong
+    add("gather", gathered, (sym("x", 1, 3, 2), indices, blank(1, 4, 2), FINE))
+    add("gather_backward", gathered_back, (sym("g", 1, 4, 2), indices, blank(1, 3, 2)))
 SORTED = sym("x", 2, 5, witness=[[3, 1, 2, 5, 4], [1, 2, -3, 0, -1]])
 SORTED[0, 3] = SORTED[0, 0]  # equal elements keep their order
 
@@ -408,8 +408,8 @@ for W, B in ((sym("w", D), sym("b", D)), (NONE, NONE)):
         add("layer_norm", layer_norm, (N, W, B, EPS, blank(R, D), blank(R), blank(R)), constants=constants)
         add("rms_norm", rms_norm, (N, W, EPS, blank(R, D), blank(R)), constants=constants)
     mean, rstd = normed(N, EPS)[1:]
-    for kinds, blocks, size in ((2, 1, D), (2, 2, D), (1, 2, D), (2, 2, 0)):
-        outputs = blank(R, D), blank(kinds, blocks, size)
+    for dtypes, blocks, size in ((2, 1, D), (2, 2, D), (1, 2, D), (2, 2, 0)):
+        outputs = blank(R, D), blank(dtypes, blocks, size)
         add("layer_norm_backward", layer_norm_back, (NG, N, W, mean, rstd, *outputs), constants=PAIRS)
     outputs = blank(R, D), blank(2, 1, D)
     add("layer_norm_backward", layer_norm_back, (NG, N, W, mean, rstd, *outputs), constants=ONES)
@@ -614,11 +614,11 @@ for shape in ((0, 0, 2), (1, 1, 1), (2, 1, 2), (2, 2, 0), (1, 2, 1), (1, 9, 1), 
 for peak, inner in product_of(range(9), (1, 2)):  # wherever the largest, or the least, stands
     heights = np.where(np.arange(9) == peak, 100, np.arange(9) % 4 * 10 + np.arange(9)).reshape(1, 9, 1)
     x9 = sym("x", 1, 9, inner, witness=heights * np.ones((1, 1, inner), int))
-    found = {"y": x9[:, peak], "index": np.full((1, inner), peak)}
+    expected = {"y": x9[:, peak], "index": np.full((1, inner), peak)}
     outputs = blank(1, inner), blank(1, inner, dtype=np.int64)
-    add("reduce_max", lambda *_, found=found: found, (x9, *outputs))
+    add("reduce_max", lambda *_, expected=expected: expected, (x9, *outputs))
     deep = sym("x", 1, 9, inner, witness=-heights * np.ones((1, 1, inner), int))
-    add("reduce_min", lambda *_, found={**found, "y": deep[:, peak]}: found, (deep, *outputs))
+    add("reduce_min", lambda *_, expected={**expected, "y": deep[:, peak]}: expected, (deep, *outputs))
 for R, D in ((0, 2), (1, 1), (5, 0), (7, 1)):
     rows = index(*(r % 5 for r in range(R)))  # the fifth is none of the table's
     add("take", taken, (sym("x", 4, D), rows, blank(R, D), FINE))
@@ -628,9 +628,9 @@ for O, R, D in ((0, 1, 1), (1, 0, 2), (1, 1, 1), (2, 1, 0)):
 for V in (0, 1, 2):  # of a table without rows nothing is read, and nothing is added to it
     add("scatter_add", scattered, (sym("g", 0, 2), index(), blank(V, 2)))
 for O, N, J, I in ((0, 2, 1, 1), (2, 3, 0, 2), (1, 1, 1, 1), (3, 2, 2, 0), (3, 2, 2, 1)):
-    places = np.arange(O * J * I).reshape(O, J, I) % N
-    add("gather", gathered, (sym("x", O, N, I), places, blank(O, J, I), FINE))
-    add("gather_backward", gathered_back, (sym("g", O, J, I), places, blank(O, N, I)))
+    indices = np.arange(O * J * I).reshape(O, J, I) % N
+    add("gather", gathered, (sym("x", O, N, I), indices, blank(O, J, I), FINE))
+    add("gather_backward", gathered_back, (sym("g", O, J, I), indices, blank(O, N, I)))
 add("gather_backward", gathered_back, (sym("g", 2, 0, 2), np.empty((2, 0, 2), np.int64), blank(2, 0, 2)))
 for R, D in ((0, 2), (1, 1), (4, 0), (2, 2)):
     falling = sym("x", R, D, witness=-np.arange(R * D).reshape(R, D))
@@ -781,11 +781,11 @@ for shape in ((2, 3, 1), (3, 4, 2), (2, 0, 1)):
     mixed = np.random.default_rng(5).permutation(outer * n * inner).reshape(shape)
     x = sym("x", *shape, witness=mixed)
     for name, arg in (("reduce_max", np.argmax), ("reduce_min", np.argmin)):
-        found = {}  # there is no largest one of none, and nothing is written
+        expected = {}  # there is no largest one of none, and nothing is written
         if n:
             at = arg(mixed, 1)
-            found = {"y": np.take_along_axis(x, at[:, None], 1)[:, 0], "index": at}
-        add(name, lambda *_, found=found: found, (x, blank(outer, inner), blank(outer, inner, dtype=np.int64)))
+            expected = {"y": np.take_along_axis(x, at[:, None], 1)[:, 0], "index": at}
+        add(name, lambda *_, expected=expected: expected, (x, blank(outer, inner), blank(outer, inner, dtype=np.int64)))
     truth = mixed % 3 > 0
     for name, every in (("reduce_any", np.any), ("reduce_all", np.all)):
         for before in (True, False):  # what stands there must not matter, and a truth can't be said to be unwritten
@@ -794,9 +794,9 @@ for shape in ((2, 3, 1), (3, 4, 2), (2, 0, 1)):
         logs = np.array([s.log() for s in (np.exp(x).sum(1) + ZERO).flat], object).reshape(outer, inner)
         add("reduce_logsumexp", lambda *_, logs=logs: {"y": logs}, (x, blank(outer, inner), blank(outer, inner)))
 
-places = np.array([[[0, 4], [3, 3], [2, 1]], [[1, 0], [4, 2], [5, 3]]])  # 5 is none
-add("gather", gathered, (sym("x", 2, 5, 2), places, blank(2, 3, 2), FINE))
-add("gather_backward", gathered_back, (sym("g", 2, 3, 2), places, blank(2, 5, 2)))
+indices = np.array([[[0, 4], [3, 3], [2, 1]], [[1, 0], [4, 2], [5, 3]]])  # 5 is none
+add("gather", gathered, (sym("x", 2, 5, 2), indices, blank(2, 3, 2), FINE))
+add("gather_backward", gathered_back, (sym("g", 2, 3, 2), indices, blank(2, 5, 2)))
 for tokens in (index(4, 1, 4), index(4, 5, 0)):
     add("take", taken, (sym("x", 5, 2), tokens, blank(3, 2), FINE))
     add("scatter_add", scattered, (sym("g", 3, 2), tokens, blank(5, 2)))

@@ -59,12 +59,12 @@ def witnesses(x: Tensor | None) -> np.ndarray | None:
 def results(call, inputs, wrap):
     """Outputs, then gradients from fixed numbers at each output that has any."""
     outputs = [y for y in call(*inputs) if isinstance(y, Tensor)]
-    found = list(outputs)
+    results = list(outputs)
     for y in outputs:
         if y.requires_grad:
             g = wrap(np.random.default_rng(0).standard_normal(y.shape))
-            found += autograd.grad(y, inputs, g, retain_graph=True, allow_unused=True)
-    return [witnesses(r) for r in found]
+            results += autograd.grad(y, inputs, g, retain_graph=True, allow_unused=True)
+    return [witnesses(r) for r in results]
 
 
 @grouped(by(lambda sample: sample.paths[0], chosen()))

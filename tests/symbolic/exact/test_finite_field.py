@@ -61,9 +61,9 @@ def test_residues_compute_like_fractions(field, name):
     for _ in range(20):
         a, b = (Fraction(r.randint(-50, 50) or 1, r.randint(1, 20)) for _ in range(2))
         right = operation(a, b)
-        given = [Residue(a), a, unknown(a, field)], [Residue(b), b, unknown(b, field)]
-        for x in given[0]:
-            for y in given[1]:
+        operands = [Residue(a), a, unknown(a, field)], [Residue(b), b, unknown(b, field)]
+        for x in operands[0]:
+            for y in operands[1]:
                 if isinstance(x, Residue) or isinstance(y, Residue):
                     result = operation(x, y)
                     assert number(result, field, right.denominator) == right

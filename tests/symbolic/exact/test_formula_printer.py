@@ -7,7 +7,7 @@ import sympy
 import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor.symbolic import latex, path, symbols
-from tinytensor.symbolic.exact.formula_printer import Entry, entries, folded, named, unshifted
+from tinytensor.symbolic.exact.formula_printer import Entry, entries, fold_sums, name_frequent_parts, remove_shift
 from tinytensor.symbolic.exact.tensors import _readable
 
 
@@ -69,7 +69,7 @@ def test_two_layers_with_relu_and_their_signs():
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("formula_text", "expected"),
     [
         ("x_0 + x_1 + x_2", "Sum"),
         ("x_0*w_0 + x_1*w_1 + x_2*w_2 + b", "Sum"),
@@ -86,11 +86,11 @@ def test_two_layers_with_relu_and_their_signs():
         ("x_0**2 + x_1**2 + x_2**3", ""),
     ],
 )
-def test_repeated_patterns_are_folded_into_sums(given, expected):
-    expr = entries(sympy.sympify(given))
-    found = folded(expr)
-    assert bool(found.atoms(sympy.Sum)) == bool(expected)
-    assert written_out(found) == expr
+def test_repeated_patterns_are_folded_into_sums(formula_text, expected):
+    expr = entries(sympy.sympify(formula_text))
+    result = fold_sums(expr)
+    assert bool(result.atoms(sympy.Sum)) == bool(expected)
+    assert written_out(result) == expr
 
 
 def written_out(expr):
@@ -104,8 +104,8 @@ def written_out(expr):
 
 
 def put(expr, letter, n):
-    found = {e: Entry(e.base, [("", n + i[1]) if i[0] == letter else i for i in e.indices]) for e in expr.atoms(Entry)}
-    return expr.xreplace(found)
+    result = {e: Entry(e.base, [("", n + i[1]) if i[0] == letter else i for i in e.indices]) for e in expr.atoms(Entry)}
+    return expr.xreplace(result)
 
 
 @pytest.mark.parametrize(
@@ -120,17 +120,17 @@ def put(expr, letter, n):
 def test_written_formula_has_the_value(make):
     """With numbers for its symbols it has the value that the formula has."""
     for value in make()._data.flat:
-        found = written_out(_readable(value))
+        result = written_out(_readable(value))
         formula = entries(value.formula())
         rng = np.random.default_rng(0)
         at = {s: sympy.Float(rng.uniform(0.5, 1.5), 40) for s in sorted(formula.free_symbols, key=str)}
-        at |= {s: sympy.Float(s.name, 40) for s in found.free_symbols - at.keys()}  # 0.00001
-        assert abs(found.xreplace(at).evalf(30) / formula.xreplace(at).evalf(30) - 1) < 1e-11
+        at |= {s: sympy.Float(s.name, 40) for s in result.free_symbols - at.keys()}  # 0.00001
+        assert abs(result.xreplace(at).evalf(30) / formula.xreplace(at).evalf(30) - 1) < 1e-11
 
 
 def test_names_stand_for_their_formulas():
     x, y = (entries(sympy.sympify(f"exp(x_{n}*w_{n} + b_{n}*c - d/5)")) for n in (1, 2))
-    (one, two), ((name, formula),) = named([x + 1, x * y])
+    (one, two), ((name, formula),) = name_frequent_parts([x + 1, x * y])
     assert (str(one), str(two)) == ("a_{1} + 1", "a_{1}*a_{2}")
     assert put(formula, name.indices[0][0], 1) == x
 
@@ -140,14 +140,16 @@ def test_names_inside_sums_keep_the_index():
     x, y, z = (Entry(name, [("k", 0)]) for name in "xyz")
     body = sympy.exp(x * y + z**2 - x * z / 3)
     total = sympy.Sum(body, (sympy.Symbol("k"), 0, 3))
-    (found,), ((name, _),) = named([total / (1 + sympy.Sum(body * Entry("v", x.indices), (sympy.Symbol("k"), 0, 3)))])
+    (result,), ((name, _),) = name_frequent_parts(
+        [total / (1 + sympy.Sum(body * Entry("v", x.indices), (sympy.Symbol("k"), 0, 3)))]
+    )
     assert len(name.indices) == 1
-    assert {str(e) for e in found.atoms(Entry)} == {"a_{k}", "v_{k}"}
+    assert {str(e) for e in result.atoms(Entry)} == {"a_{k}", "v_{k}"}
 
 
 def test_only_the_shift_is_removed():
     a, b, m = sympy.symbols("a b m")
     shifted = 1 + sympy.exp(a - m) + sympy.exp(b - m)
-    assert unshifted(sympy.log(shifted) + m) == sympy.log(sympy.exp(m) + sympy.exp(a) + sympy.exp(b))
+    assert remove_shift(sympy.log(shifted) + m) == sympy.log(sympy.exp(m) + sympy.exp(a) + sympy.exp(b))
     sigmoid = 1 / (1 + sympy.exp(-a))
-    assert unshifted(sigmoid) == sigmoid
+    assert remove_shift(sigmoid) == sigmoid

@@ -215,7 +215,7 @@ def adds_up(x, y, task, tasks):
         y[0] += x[j]
 
 
-def shifts_in_place(x, y, task, tasks):
+def shifts_itself(x, y, task, tasks):
     first, last = x.size * task // tasks, x.size * (task + 1) // tasks
     for j in range(first, min(last, x.size - 1)):
         x[j] = x[j + 1]
@@ -228,9 +228,7 @@ def test_every_task_of_a_launch_is_run():
     assert all(b.equals(2 * a) for a, b in zip(x, y, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("source", "where"), [(overlaps, r"y\[1\]"), (adds_up, r"y\[0\]"), (shifts_in_place, r"x\[1\]")]
-)
+@pytest.mark.parametrize(("source", "where"), [(overlaps, r"y\[1\]"), (adds_up, r"y\[0\]"), (shifts_itself, r"x\[1\]")])
 def test_conflicting_tasks_are_noticed(source, where):
     """Two tasks write one element, or one reads an element that another has written, or writes one that it has read."""
     wrong = kernel()(source)
@@ -332,7 +330,7 @@ def test_array_expressions_are_refused():
         lift(copies_rows)(sym("x", 2, 2), blank(2, 2))
 
 
-def test_array_in_place_of_a_number_is_refused():
+def test_array_for_a_number_is_refused():
     """`x == 0` of an array: Python would say False, where compiled code says something else."""
 
     @kernel()
@@ -357,8 +355,8 @@ def test_a_formula_with_a_mistake_is_noticed():
 
     x = sym("x")
     assert disagreements(doubled, Sample((x, blank()), lambda x, y: {"y": 2 * x + 1})) == []
-    told = disagreements(doubled, Sample((x, blank()), lambda x, y: {"y": 2 * x}))
-    assert told == ["doubled: y[] is 2*x + 1, expected 2*x"]
+    differences = disagreements(doubled, Sample((x, blank()), lambda x, y: {"y": 2 * x}))
+    assert differences == ["doubled: y[] is 2*x + 1, expected 2*x"]
 
 
 def test_a_kernel_that_changes_its_input_is_noticed():
@@ -368,5 +366,5 @@ def test_a_kernel_that_changes_its_input_is_noticed():
             x[j] = x[j] + x[j]
             y[j] = x[j]
 
-    told = disagreements(doubles, Sample((sym("x", 1), blank(1)), lambda x, y: {"y": 2 * x}))
-    assert told == ["doubles: x was written to, and nothing is said about it"]
+    differences = disagreements(doubles, Sample((sym("x", 1), blank(1)), lambda x, y: {"y": 2 * x}))
+    assert differences == ["doubles: x was written to, and nothing is said about it"]

@@ -105,18 +105,18 @@ class Seen:
         self.loops: dict[tuple, set[int]] = defaultdict(set)
         self.made: dict[types.CodeType, types.FunctionType] = {}
 
-    def condition(self, place: tuple, value):
-        self.conditions[place].add(bool(value))
+    def condition(self, key: tuple, value):
+        self.conditions[key].add(bool(value))
         return value
 
-    def loop(self, place: tuple, values) -> Iterator:
+    def loop(self, key: tuple, values) -> Iterator:
         times = 0
         try:
             for value in values:
                 times += 1
                 yield value
         finally:  # after a `break`, too
-            self.loops[place].add(min(times, MANY))
+            self.loops[key].add(min(times, MANY))
 
     def observed(self, function: types.FunctionType) -> types.FunctionType:
         """The function with an observer at each of its conditions and loops."""
@@ -135,9 +135,9 @@ class Seen:
 
     def missed(self) -> set[tuple[str, str, str]]:
         """(function, the code there, the case that was not seen)."""
-        places = [(self.conditions, CHOICE), (self.loops, TIMES)]
+        observed = [(self.conditions, CHOICE), (self.loops, TIMES)]
         return {
-            (*place[:2], word[v]) for all_, word in places for place, seen in all_.items() for v in word.keys() - seen
+            (*key[:2], word[v]) for all_, word in observed for key, seen in all_.items() for v in word.keys() - seen
         }
 
 
@@ -147,33 +147,33 @@ class Observers(ast.NodeTransformer):
     def __init__(self, seen: Seen, function: ast.FunctionDef):
         self.seen, self.name, self.listed = seen, function.name, function.args.vararg
 
-    def _asked(self, test: ast.expr) -> ast.expr:
+    def _observe_test(self, test: ast.expr) -> ast.expr:
         if isinstance(test, ast.BoolOp):
-            return ast.BoolOp(test.op, [self._asked(part) for part in test.values])
+            return ast.BoolOp(test.op, [self._observe_test(part) for part in test.values])
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-            return ast.UnaryOp(test.op, self._asked(test.operand))
-        place = self.name, ast.unparse(test), test.lineno
-        self.seen.conditions[place]
-        return _call("_saw", place, self.visit(test))
+            return ast.UnaryOp(test.op, self._observe_test(test.operand))
+        key = self.name, ast.unparse(test), test.lineno
+        self.seen.conditions[key]
+        return _call("_saw", key, self.visit(test))
 
     def visit_If(self, node):
-        test = self._asked(node.test)
+        test = self._observe_test(node.test)
         return ast.copy_location(
             ast.If(test, [self.visit(s) for s in node.body], [self.visit(s) for s in node.orelse]), node
         )
 
     def visit_IfExp(self, node):
-        return ast.IfExp(self._asked(node.test), self.visit(node.body), self.visit(node.orelse))
+        return ast.IfExp(self._observe_test(node.test), self.visit(node.body), self.visit(node.orelse))
 
     def visit_While(self, node):
-        test = self._asked(node.test)
+        test = self._observe_test(node.test)
         return ast.copy_location(ast.While(test, [self.visit(s) for s in node.body], []), node)
 
     def visit_For(self, node):
         if not _is_fixed(node.iter, self.listed):
-            place = self.name, f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}", node.lineno
-            self.seen.loops[place]
-            node.iter = _call("_loops", place, self.visit(node.iter))
+            key = self.name, f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}", node.lineno
+            self.seen.loops[key]
+            node.iter = _call("_loops", key, self.visit(node.iter))
         node.body = [self.visit(s) for s in node.body]
         return node
 
@@ -192,8 +192,8 @@ def _is_fixed(values: ast.Call | ast.Name, listed: ast.arg | None) -> bool:
     return all(n.id == "range" or n.id.isupper() for n in ast.walk(values) if isinstance(n, ast.Name))
 
 
-def _call(name: str, place: tuple, value: ast.expr) -> ast.expr:
-    return ast.Call(ast.Name(name, ast.Load()), [ast.Constant(place), value], [])
+def _call(name: str, key: tuple, value: ast.expr) -> ast.expr:
+    return ast.Call(ast.Name(name, ast.Load()), [ast.Constant(key), value], [])
 
 
 def watch(seen: Seen, kernel, calls: Iterable, ours: tuple[str, ...] = FOLDERS) -> None:
@@ -220,7 +220,7 @@ def test_every_path_is_proved():
         if not isinstance(each, Elementwise):  # a formula has a sample for each of its branches
             watch(seen, each, calls(name, np.float64))
     assert len(seen.conditions) > 100 and len(seen.loops) > 100
-    excused = {(*place, what) for places in UNSEEN.values() for place, whats in places.items() for what in whats}
+    excused = {(*key, what) for observed in UNSEEN.values() for key, whats in observed.items() for what in whats}
     assert seen.missed() - excused == set(), "no sample shows this"
     assert excused - seen.missed() == set(), "this is excused, and was seen"
 

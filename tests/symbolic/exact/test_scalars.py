@@ -285,7 +285,7 @@ def test_symbols():
     assert symbols("a", 2, witness=[1, 2])[1].item().witness == 2
 
 
-def test_exact_tensors_pass_every_kind_of_operation():
+def test_exact_tensors_pass_operations_of_each_sort():
     a = tt.tensor([[x, 1], [Fraction(1, 3), 2]], dtype=object, requires_grad=True)
     b = tt.zeros(2, 2, dtype=object) + tt.ones_like(a) * a
     (b @ b).mean().backward()
@@ -297,7 +297,7 @@ def test_exact_tensors_pass_every_kind_of_operation():
     assert (tt.tensor([x, y], dtype=object) > 0).tolist() == [True, False]
 
 
-def test_in_place_and_second_derivatives_over_symbols():
+def test_inplace_and_second_derivatives_over_symbols():
     a = symbols("a", 2).requires_grad_()
     b = a * 1
     b.mul_(a)

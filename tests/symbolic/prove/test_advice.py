@@ -119,7 +119,7 @@ ENDS = {  # what is proved, on which shapes: what came, by what, in which line, 
 }
 
 
-def told(fn, *inputs, size="small"):
+def error_of(fn, *inputs, size="small"):
     with pytest.raises((ValueError, TypeError, RuntimeError, AttributeError)) as caught:
         prove(fn, *inputs, size=size)
     return str(caught.value), "\n".join(getattr(caught.value, "__notes__", []))
@@ -129,7 +129,7 @@ def told(fn, *inputs, size="small"):
 @pytest.mark.parametrize("what", ENDS)
 def test_error_names_where_the_gradient_ends(what, size):
     fn, shapes, came, advice = ENDS[what]
-    message, _ = told(fn, *shapes, size=size)
+    message, _ = error_of(fn, *shapes, size=size)
     assert message.startswith(GRADIENT)
     assert came in re.sub(r"line \d+", "line N", message)
     assert "; expected a tensor that is computed from an input with a gradient. What to do: " in message
@@ -163,7 +163,7 @@ CONVERSIONS = {
 @pytest.mark.parametrize("what", CONVERSIONS)
 def test_unsupported_scalar_operations_give_advice(what):
     fn, expected = CONVERSIONS[what]
-    message, notes = told(fn, (3,))
+    message, notes = error_of(fn, (3,))
     assert expected in message
     assert "prove: in test_advice.py, line " in notes and "lambda x: " in notes
     assert HELP in notes
@@ -179,7 +179,7 @@ def test_unsupported_scalar_operations_give_advice(what):
     ],
 )
 def test_error_of_the_function_names_its_line(fn, expected):
-    message, notes = told(fn, (3,))
+    message, notes = error_of(fn, (3,))
     assert expected in message
     assert "prove: in test_advice.py, line " in notes
     assert HELP not in notes
@@ -188,7 +188,7 @@ def test_error_of_the_function_names_its_line(fn, expected):
 @pytest.mark.parametrize("size", ["small", "real"])
 @pytest.mark.parametrize("fn", [Attribute(), lambda x: (x.sum() * STRANGER).sum()])
 def test_a_tensor_from_elsewhere_is_named(fn, size):
-    message, notes = told(fn, (3, 3), size=size)
+    message, notes = error_of(fn, (3, 3), size=size)
     assert (
         "prove: mul reads a tensor of shape (3,) that requires grad and is no input; give it as an input, " in message
     )
@@ -222,7 +222,7 @@ def two(x, y):
     ],
 )
 def test_invalid_inputs_are_refused(fn, inputs, expected, size):
-    assert expected in told(fn, *inputs, size=size)[0]
+    assert expected in error_of(fn, *inputs, size=size)[0]
 
 
 PROMPT = """
@@ -247,7 +247,7 @@ def test_function_without_source_is_named(ending, expected):
     assert expected in run.stderr
 
 
-def test_function_given_with_c_is_named():
+def test_function_of_the_option_c_is_named():
     """From 3.13 on Python keeps the text that is given with -c, and then the line is shown."""
     run = subprocess.run([sys.executable, "-c", PROMPT.format("argmax()")], capture_output=True, text=True, check=False)
     shown = ": return y.argmax()" if sys.version_info >= (3, 13) else ", in lost"
@@ -261,14 +261,14 @@ def test_code_of_a_notebook_is_shown():
     linecache.cache["<cell 3>"] = (len(code), None, code.splitlines(True), "<cell 3>")
     scope = {}
     exec(compile(code, "<cell 3>", "exec"), scope)
-    assert "by argmax (<cell 3>, line 2: return x.argmax())" in told(scope["lost"], (3,))[0]
+    assert "by argmax (<cell 3>, line 2: return x.argmax())" in error_of(scope["lost"], (3,))[0]
 
 
 def test_profiler_is_restored():
     seen = []
     sys.setprofile(watch := lambda *event: seen.append(event[1]))
     try:
-        told(lambda x: x.argmax(), (3,))
+        error_of(lambda x: x.argmax(), (3,))
         assert sys.getprofile() is watch
     finally:
         sys.setprofile(None)

@@ -34,7 +34,7 @@ def test_an_op_without_a_proof_is_noticed(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "rule", "wrong", "told"),
+    ("name", "rule", "wrong", "message"),
     [
         ("mul", "rules", {0: lambda g, y, a, b: g * a, 1: lambda g, y, a, b: g * a}, "the rule of mul for its input a"),
         ("tanh", "rules", {0: lambda g, y, x: g * (1 - y)}, "the rule of tanh for its input x"),
@@ -54,10 +54,10 @@ def test_an_op_without_a_proof_is_noticed(monkeypatch):
         ("softmax", "definition", lambda x: x.exp(), "but its definition gives"),
     ],
 )
-def test_a_wrong_rule_is_noticed(name, rule, wrong, told, monkeypatch):
+def test_a_wrong_rule_is_noticed(name, rule, wrong, message, monkeypatch):
     monkeypatch.setattr(OPS[name], rule, wrong)
     monkeypatch.setattr(OPS[name], "_reads", {})
     proof = prove_op(name, CALLS[name][0])
     assert not proof
     assert proof.verdict == "refuted"
-    assert told in repr(proof)
+    assert message in repr(proof)

@@ -146,10 +146,10 @@ def test_counts_follow_the_witnesses():
 def test_too_long_proof_is_refused_before_it_starts(size):
     with pytest.raises(TooLong) as caught:
         prove(lambda x: x.softmax(-1).sum(), (30, 30), size=size, limit=1e-3)
-    told = str(caught.value)
-    assert told.startswith("prove: <lambda> would take about ")
-    assert "limit = 0.001 seconds; give smaller shapes" in told
-    assert 'size="real"' in told
+    output = str(caught.value)
+    assert output.startswith("prove: <lambda> would take about ")
+    assert "limit = 0.001 seconds; give smaller shapes" in output
+    assert 'size="real"' in output
 
 
 @pytest.mark.parametrize("size", ["small", "real"])
@@ -165,10 +165,10 @@ def test_progress_is_printed(size, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "tqdm", None)
     fn = lambda x: (x * x).exp().tanh() * x  # noqa: E731
     assert prove(fn, (3, 3), size=size, progress=True)
-    told = capsys.readouterr().err.splitlines()
-    assert told[0].startswith("prove: <lambda>: about 0 seconds and 1 MB, at an estimate")
-    percents = [float(line.split()[1]) for line in told[1:]]
-    assert all(line.startswith("<lambda>: ") and line.endswith(" left") for line in told[1:])
+    output = capsys.readouterr().err.splitlines()
+    assert output[0].startswith("prove: <lambda>: about 0 seconds and 1 MB, at an estimate")
+    percents = [float(line.split()[1]) for line in output[1:]]
+    assert all(line.startswith("<lambda>: ") and line.endswith(" left") for line in output[1:])
     assert percents == sorted(percents) and len(percents) > 3 and 90 <= percents[-1] <= 100
     assert prove(fn, (3, 3), size=size, progress=False)
     assert prove(fn, (3, 3), size=size)  # a file is no terminal
@@ -180,9 +180,9 @@ def test_underestimated_proof_shows_progress(monkeypatch, capsys):
     monkeypatch.setattr(progress.time, "monotonic", iter(range(10**6)).__next__)  # a second for each call
     monkeypatch.setitem(sys.modules, "tqdm", None)
     assert prove(lambda x: (x * x).exp().tanh() * x, (3, 3), progress=True, limit=None)
-    told = capsys.readouterr().err.splitlines()
-    assert told[0] == "prove: <lambda>: it takes longer than was estimated"
-    assert len(told) > 3
+    output = capsys.readouterr().err.splitlines()
+    assert output[0] == "prove: <lambda>: it takes longer than was estimated"
+    assert len(output) > 3
 
 
 def test_progress_bar_with_tqdm(monkeypatch, capsys):

@@ -41,8 +41,8 @@ def without_latex2mathml(monkeypatch):
     def missing(*args):
         raise ModuleNotFoundError("latex2mathml")
 
-    for place in (typeset, shown):
-        monkeypatch.setattr(place, "mathml", missing)
+    for module in (typeset, shown):
+        monkeypatch.setattr(module, "mathml", missing)
 
 
 def test_latex_is_a_string_that_a_notebook_typesets():
@@ -99,14 +99,14 @@ def test_names_are_escaped():
 
 def test_an_explanation_typesets_equations_and_rules():
     a = tt.tensor(2.0, requires_grad=True)
-    told = explain(F.silu(a) / a, {"a": a})
-    shows = cell(told)
+    explanation = explain(F.silu(a) / a, {"a": a})
+    shows = cell(explanation)
     html = shows["text/html"]
-    assert shows["text/plain"] == str(told)
+    assert shows["text/plain"] == str(explanation)
     assert re.findall(r"<p><b>(\d)\. #(\d) = (\w+)", html) == [("1", "2", "true_divide"), ("2", "1", "silu")]
-    found = formulas(html)
-    assert found[:2] == ["y=a/b", "∂L∂a=gb"] and "y=x/(1+e−x)" in found
-    for line in str(told).splitlines():
+    typeset_formulas = formulas(html)
+    assert typeset_formulas[:2] == ["y=a/b", "∂L∂a=gb"] and "y=x/(1+e−x)" in typeset_formulas
+    for line in str(explanation).splitlines():
         if line.startswith(("   why now", "   arrives")):  # nothing is left out
             assert line[13:].strip() in html
 

@@ -99,7 +99,7 @@ def test_proof_agrees_with_sympys_derivative():
             assert got.equals(Symbolic(sympy.diff(loss.item().expr, x.expr), got.witness))
 
 
-def in_place(x, y):
+def squares_inplace(x, y):
     z = x * 2
     z[0] = y[0] ** 2
     z[1:].mul_(y[1:])
@@ -111,7 +111,7 @@ FUNCTIONS = {
     "broadcasting, both ways": (lambda x, y: (x + y) * y, [(2, 1), (3,)]),
     "a new dimension and a stretched one": (lambda x, y: (x * y.exp()).sum(), [(2, 1), (3, 2, 2)]),
     "views of views": (lambda x: x.T[1:].reshape(-1) * x.flatten()[:4], [(2, 3)]),
-    "changes in place": (in_place, [(3,), (3,)]),
+    "changes in place": (squares_inplace, [(3,), (3,)]),
     "an input that is not used": (lambda x, y: x.tanh(), [(2,), (2,)]),
     "an input that is the result": (lambda x: x, [(2,)]),
     "constants of several kinds": (lambda x: x * 0.5 + tt.tensor([1, 2]) - tt.tensor([0.25, 1.0]), [(2,)]),
@@ -206,9 +206,9 @@ def test_random_draws_are_named_and_repeated(size):
     tt.manual_seed(3)
     proof = prove(noisy, (4,), size=size)
     assert proof, proof
-    told = [line for line in proof.assumptions if line.startswith("the random numbers of ")]
-    assert [line.split()[4] for line in told] == ["dropout", "randn", "rand"]
-    assert all("(test_prove.py, line " in line and "return (F.dropout(x, 0.5) * tt.randn(4)" in line for line in told)
+    lines = [line for line in proof.assumptions if line.startswith("the random numbers of ")]
+    assert [line.split()[4] for line in lines] == ["dropout", "randn", "rand"]
+    assert all("(test_prove.py, line " in line and "return (F.dropout(x, 0.5) * tt.randn(4)" in line for line in lines)
     assert tt.rand(2).tolist() == expected  # the generator stands where it stood
     assert not any("random numbers" in line for line in prove(tt.exp, (2,), size=size).assumptions)
 
@@ -233,7 +233,7 @@ def test_floats_that_require_grad_are_the_sample_point():
     assert x.dtype == tt.float32
 
 
-def test_the_places_of_maxima_are_named():
+def test_positions_of_maxima_are_named():
     x = symbols("x", 2, 3, witness=[[1, 3, 2], [6, 4, 5]])
     assert prove(lambda x: x.max(-1), x).assumptions == (
         "x[0, 1] is larger than x[0, 0], x[0, 2]",
@@ -242,14 +242,14 @@ def test_the_places_of_maxima_are_named():
 
 
 def test_values_off_the_tape_are_named():
-    def held(x):
+    def with_constant(x):
         return x * x.detach()
 
-    proof = prove(held, (2,), constant=["b of mul"])
+    proof = prove(with_constant, (2,), constant=["b of mul"])
     assert proof and proof.assumptions == ("held constant, since it is not on the tape: b of mul",)
     for constant in ((), ["a of mul"]):
-        assert not prove(held, (2,), constant=constant)
-    assert 'prove(..., constant=["b of mul"])' in repr(prove(held, (2,)))
+        assert not prove(with_constant, (2,), constant=constant)
+    assert 'prove(..., constant=["b of mul"])' in repr(prove(with_constant, (2,)))
 
 
 # ------------------------------------------------------------------------------------------------------ it refutes
@@ -265,10 +265,10 @@ def test_counterexample_is_valid():
     x = example.point["x"][example.at]
     assert example.derivative == pytest.approx(2 / (1 + abs(2 * x)) ** 2)
     assert example.tape == pytest.approx(2 / (1 + abs(2 * x)))
-    told = repr(proof)
-    assert told.startswith("refuted: <lambda> at x (2, 3)\n  the rule of wrong_softsign for its input x gives g_0_0/(")
-    assert "\n  the gradient of x at [0, 0] is " in told
-    assert "\n  at x = [[" in told
+    text = repr(proof)
+    assert text.startswith("refuted: <lambda> at x (2, 3)\n  the rule of wrong_softsign for its input x gives g_0_0/(")
+    assert "\n  the gradient of x at [0, 0] is " in text
+    assert "\n  at x = [[" in text
 
 
 def test_missing_rule_is_noticed():
@@ -553,8 +553,8 @@ def test_latex_names_its_signs():
     x = symbols("x", 2, witness=[1, -1]).requires_grad_()
     with path() as conditions:
         F.relu(x).sum().backward()
-    for told in (None, conditions):
-        assert latex(x.grad, told) == r"\begin{bmatrix} 1 & 0 \end{bmatrix},\quad x_{0} > 0,\quad x_{1} < 0"
+    for kept in (None, conditions):
+        assert latex(x.grad, kept) == r"\begin{bmatrix} 1 & 0 \end{bmatrix},\quad x_{0} > 0,\quad x_{1} < 0"
     assert latex(x.grad, ()) == r"\begin{bmatrix} 1 & 0 \end{bmatrix}"
 
 

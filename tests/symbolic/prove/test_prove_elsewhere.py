@@ -305,7 +305,7 @@ def test_numbers_would_refute_what_the_linearity_test_saves(monkeypatch):
     assert not prove(*KINKS["the median of equal numbers"])
 
 
-def test_a_domain_that_is_not_noted_is_missed(monkeypatch):
+def test_a_domain_that_is_not_recorded_is_missed(monkeypatch):
     monkeypatch.setattr(scalars, "_needs", passed)
     assert prove(*[lambda x: x * (x / x), (3,)]).where == ()
 

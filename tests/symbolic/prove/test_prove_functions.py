@@ -141,7 +141,7 @@ def test_rules_are_tried_with_a_free_gradient(wrong):
     assert right and right.entries == 3
 
 
-HELD = {
+CONSTANT = {
     "detach": (lambda x: (x * x.detach()).sum(), "b of mul"),
     "no_grad": (lambda x: (x * without_tape(x)).sum(), "b of mul"),
     ".data": (lambda x: (x.data * x).sum(), "a of mul"),
@@ -154,9 +154,9 @@ def without_tape(x):
         return x.exp()
 
 
-@pytest.mark.parametrize("name", HELD)
+@pytest.mark.parametrize("name", CONSTANT)
 def test_detached_values_must_be_named_constant(name):
-    fn, what = HELD[name]
+    fn, what = CONSTANT[name]
     proof = prove(fn, (3,))
     assert not proof and proof.off_tape == (what,) and f'prove(..., constant=["{what}"])' in repr(proof)
     assert prove(fn, (3,), constant=[what])

@@ -2,7 +2,7 @@
 
 arguments.py   sizes that are symbols, and the numbers that stand for them in a run
 conditions.py  at which sizes and values a proof holds
-sizes.py       sizes that note what the user's code asks about them
+sizes.py       sizes that record what the user's code asks about them
 samples.py     numbers that try to refute a derivation: small sizes, zeros, ties, every class
 recording.py   the calls of operations in a run; numbers of several runs as formulas of the sizes
 values.py      a tensor's entries as formulas, and the lines that have names

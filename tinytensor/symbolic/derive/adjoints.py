@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp
 
 from tinytensor.symbolic.derive.conditions import SizeCondition
-from tinytensor.symbolic.derive.factors import adjoint_in_factors, canonical, cost, factored, fold, rebuilt
+from tinytensor.symbolic.derive.factors import adjoint_in_factors, canonical, cost, factor, fold, rebuild
 from tinytensor.symbolic.derive.recording import NotDerivable
 from tinytensor.symbolic.derive.trace import Trace, trace
-from tinytensor.symbolic.derive.values import Group, Value, named
+from tinytensor.symbolic.derive.values import Group, Value, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import (
     Definition,
     Name,
@@ -48,7 +48,7 @@ class Derived:
 def derive_lines(fn: Callable, arguments: dict[str, object], where: Sequence[SizeCondition] = ()) -> Derived:
     """The forward lines and the proved adjoints of a function, at sizes that meet the conditions."""
     traced = trace(fn, arguments, where=where)
-    output = _tidied(traced, _output(traced))
+    output = _tidy(traced, _output(traced))
     program = _program(traced, output)
     loss = output if isinstance(output, Symbol) else None
     raw: dict[Name, Definition] = {}
@@ -57,7 +57,7 @@ def derive_lines(fn: Callable, arguments: dict[str, object], where: Sequence[Siz
             raw[d(name_of(entry))] = Definition(d(entry), adjoint_of(entry, program.lines, loss))
     derived = Derived(traced, output, program.lines, raw, {})
     wanted = [d(traced.arrays[n]) for n, a in traced.tensors.items() if a.below is None]
-    shown = _shown(derived, program, wanted)
+    shown = _rewrite(derived, program, wanted)
     _prove(derived, program, shown)
     derived.adjoints = shown
     return derived
@@ -79,7 +79,7 @@ def _output(traced: Trace) -> Expr:
     return left
 
 
-def _tidied(traced: Trace, output: Expr) -> Expr:
+def _tidy(traced: Trace, output: Expr) -> Expr:
     """Put in lines that a person would not write; name the result. The entry of the result is given back."""
     groups = traced.lines.groups
     for group in list(groups):
@@ -105,17 +105,17 @@ def _tidied(traced: Trace, output: Expr) -> Expr:
             name = traced.lines.unused(group.wanted)
             new = Array(name, old.sizes) if isinstance(old, Array) else Symbol(name, real=True)
             _rename(groups, old, new)
-            output = _renamed(output, old, new)
+            output = _rename_in(output, old, new)
     return output
 
 
 def _rename(groups: list[Group], old: Name, new: Name) -> None:
     """Give a line another name everywhere."""
     for group in groups:
-        group.lines[:] = [Definition(_renamed(x.left, old, new), _renamed(x.right, old, new)) for x in group.lines]
+        group.lines[:] = [Definition(_rename_in(x.left, old, new), _rename_in(x.right, old, new)) for x in group.lines]
         for c in group.closed:
-            c.entry = _renamed(c.entry, old, new)
-            c.form = _renamed(_renamed(c.form, old, new), d(old), d(new))
+            c.entry = _rename_in(c.entry, old, new)
+            c.form = _rename_in(_rename_in(c.form, old, new), d(old), d(new))
 
 
 def _may_inline(expr: Expr, name: Name, inline: str) -> bool:
@@ -130,7 +130,7 @@ def _may_inline(expr: Expr, name: Name, inline: str) -> bool:
     return _may_inline(inner, name, inline)
 
 
-def _renamed(expr: Expr, old: Name, new: Name) -> Expr:
+def _rename_in(expr: Expr, old: Name, new: Name) -> Expr:
     if isinstance(old, Symbol):
         return expr.xreplace({old: new})
     return expr.xreplace({e: new[e.indices] for e in expr.atoms(Indexed) if e.base == old})
@@ -141,7 +141,7 @@ def _program(traced: Trace, output: Expr) -> Program:
     parameters = []
     for name, a in tensors.items():
         array = traced.arrays[name]
-        value = named(array, Value(a.dims, None))
+        value = value_of_name(array, Value(a.dims, None))
         if a.below is None:
             parameters.append(value.entry(*value.indices()))
     constants = [traced.arrays[n] for n, a in tensors.items() if a.below is not None]
@@ -156,7 +156,7 @@ def _program(traced: Trace, output: Expr) -> Program:
 # ------------------------------------------------------------------------------------------------ as a person writes
 
 
-def _shown(derived: Derived, program: Program, wanted: list[Name]) -> dict[Name, Definition]:
+def _rewrite(derived: Derived, program: Program, wanted: list[Name]) -> dict[Name, Definition]:
     """The adjoints in closed forms and in factors, without those that are used once."""
     closed = {(n, name_of(c.entry)): c for n, group in enumerate(derived.groups) for c in group.closed}
     inner = {line.name for group in derived.groups if group.closed for line in group.lines[:-1]}
@@ -179,12 +179,12 @@ def _shown(derived: Derived, program: Program, wanted: list[Name]) -> dict[Name,
                 form = fresh(c.form).xreplace(change)
                 parts.append(form.xreplace({d(loss): S.One}) if loss is not None else form)
         adjoints[name] = Definition(line.left, Add(*parts))
-    for name in _of_constants(derived):
+    for name in _adjoints_of_constants(derived):
         if name in adjoints and _vanishes(derived, program, name):
             adjoints[name] = Definition(adjoints[name].left, S.Zero)
-    adjoints = _needed(adjoints, wanted)
+    adjoints = _reachable(adjoints, wanted)
     adjoints = {n: Definition(x.left, simplify(x.right)) for n, x in adjoints.items()}
-    return _put_in(adjoints, wanted, simplify)
+    return _inline(adjoints, wanted, simplify)
 
 
 def _simplifier(derived: Derived, program: Program) -> Callable[[Expr], Expr]:
@@ -192,7 +192,7 @@ def _simplifier(derived: Derived, program: Program) -> Callable[[Expr], Expr]:
     simple = {x.name for x in derived.forward if _is_linear_in_names(x.right)}
 
     def numbers(expr: Expr) -> Expr:
-        expr = rebuilt(expr, numbers)
+        expr = rebuild(expr, numbers)
         if isinstance(expr, Sum) and names_in(expr) & simple:
             loose = {i: i.fresh() for i in free(expr)}  # indices of sums around this one
             whole = normal(program.expand(expr.xreplace(loose), simple))
@@ -201,7 +201,7 @@ def _simplifier(derived: Derived, program: Program) -> Callable[[Expr], Expr]:
 
     def simplify(expr: Expr) -> Expr:
         for _ in range(4):
-            before, expr = expr, factored(fold(numbers(canonical(expr)), derived.forward, derived.output))
+            before, expr = expr, factor(fold(numbers(canonical(expr)), derived.forward, derived.output))
             if expr == before:
                 break
         return expr
@@ -221,7 +221,7 @@ def _is_linear_in_names(right: Expr) -> bool:
     return len(named_) <= 1 and all(isinstance(f, Indexed | Symbol) for f in named_)
 
 
-def _of_constants(derived: Derived) -> list[Name]:
+def _adjoints_of_constants(derived: Derived) -> list[Name]:
     """The adjoints of maxima and the like: they often cancel, as in a softmax that subtracts its largest entry."""
     constants = set(derived.trace.lines.constants)
     return [d(x.name) for x in derived.forward if names_in(x.right) & constants]
@@ -235,7 +235,7 @@ def _vanishes(derived: Derived, program: Program, name: Name) -> bool:
     return normal(program.expand(whole, {x.name for x in derived.forward})) == 0
 
 
-def _needed(adjoints: dict[Name, Definition], wanted: list[Name]) -> dict[Name, Definition]:
+def _reachable(adjoints: dict[Name, Definition], wanted: list[Name]) -> dict[Name, Definition]:
     """Only the adjoints to which those of the arguments lead."""
     needed, waiting = set(), list(wanted)
     while waiting:
@@ -246,7 +246,7 @@ def _needed(adjoints: dict[Name, Definition], wanted: list[Name]) -> dict[Name, 
     return {n: x for n, x in adjoints.items() if n in needed}
 
 
-def _put_in(adjoints: dict[Name, Definition], wanted: list[Name], simplify: Callable) -> dict[Name, Definition]:
+def _inline(adjoints: dict[Name, Definition], wanted: list[Name], simplify: Callable) -> dict[Name, Definition]:
     """Put in each adjoint that makes the whole shorter, unless a sum would then stand inside of another sum."""
     adjoints, changed = dict(adjoints), True
     while changed:
@@ -258,7 +258,7 @@ def _put_in(adjoints: dict[Name, Definition], wanted: list[Name], simplify: Call
             gain = sum(cost(users[n].right) - cost(x.right) for n, x in new.items()) + 1 + cost(line.right)
             once = sum(_occurrences(x.right, name) for x in users.values()) <= 1
             if line.right != 0 and (
-                gain < (0 if once else 1) or any(_nested(x.right) > _nested(users[n].right) for n, x in new.items())
+                gain < (0 if once else 1) or any(_nesting(x.right) > _nesting(users[n].right) for n, x in new.items())
             ):
                 continue
             adjoints |= new
@@ -274,7 +274,7 @@ def _occurrences(expr: Expr, name: Name) -> int:
     return sum(_occurrences(a, name) for a in expr.args)
 
 
-def _nested(expr: Expr) -> int:
+def _nesting(expr: Expr) -> int:
     """The number of sums and brackets inside of sums."""
     return sum(len([x for x in s.function.atoms(Sum, Add) if names_in(x)]) for s in expr.atoms(Sum))
 
@@ -292,13 +292,13 @@ def _prove(derived: Derived, program: Program, shown: dict[Name, Definition]) ->
         first = expanded(own.at(line.left), hidden) - line.right
         for through in ((), inner, forward):
             rest = normal(program.expand(first, set(through)))
-            if rest == 0 or _cleared(rest) == 0:
+            if rest == 0 or _clear_denominators(rest) == 0:
                 break
         else:
             derived.unproved.append(str(name.label if isinstance(name, Array) else name))
 
 
-def _cleared(expr: Expr) -> Expr:
+def _clear_denominators(expr: Expr) -> Expr:
     """The expression times its divisors that are sums, so that 1 / (1 + e) - 1 + e / (1 + e) is seen to be 0."""
     terms = Add.make_args(expr)
     powers: dict[Expr, Expr] = {}

@@ -39,18 +39,21 @@ class Argument(Factored):
     below: Expr | None = None
 
 
-class UserSize(Size):
-    """A size that a user named; sizes of derivations/ have letters of their own, so that the two do not meet."""
+class Extent(Size):
+    """A size that a user named; sizes of derivations/ have letters of their own, so that the two do not meet.
+
+    SymPy orders symbols by the names of their classes: this one comes before Index, so a sum is printed as D + i.
+    """
 
     made: ClassVar[dict[str, Size]] = {}
 
 
 def size(name: str) -> Size:
     """The size of this name, with letters for its indices."""
-    if name in UserSize.made:
-        return UserSize.made[name]
+    if name in Extent.made:
+        return Extent.made[name]
     own = [name.lower()] if len(name) == 1 and name.lower() not in LETTERS.split() else []
-    return UserSize(name, " ".join([*own, LETTERS]))
+    return Extent(name, " ".join([*own, LETTERS]))
 
 
 def factors(dimension, split: dict[Expr, tuple[Expr, ...]]) -> tuple[Expr, ...]:

@@ -112,8 +112,8 @@ def read_by_hand(derivation: Derivation, name: str, function: Callable, entry: E
         came, wanted = (f"({', '.join(map(str, shape))})" for shape in (value.shape, want))
         return Hand(None, shape=f"the gradient by hand has the shape {came}, but {name} has {wanted}")
     changed = _constants(derived.trace, other)
-    own = _with(changed, S(as_number(value).entry(*getattr(entry, "indices", ()))))
-    own = expanded(own, _renamed(derived, other, changed))
+    own = _with_constants(changed, S(as_number(value).entry(*getattr(entry, "indices", ()))))
+    own = expanded(own, _in_names_of_function(derived, other, changed))
     if isinstance(derived.output, Indexed):
         g, output = other.arrays[UPSTREAM], name_of(derived.output)
         own = own.xreplace({e: d(output)[e.indices] for e in own.atoms(Indexed) if e.base == g})
@@ -180,20 +180,20 @@ def _base(value: Value) -> Name:
 def _key_of_chosen(one: Chosen, program, changed: dict[Name, Name]) -> tuple:
     """The same for constants that mark the same places of the same array."""
     lines = [line for group in program.lines.groups for line in group.lines]
-    whole = _with(changed, expanded(one.of, lines))
+    whole = _with_constants(changed, expanded(one.of, lines))
     return one.function, one.axes, *formula_key(whole, one.indices)
 
 
-def _with(changed: dict[Name, Name], expr: Expr) -> Expr:
+def _with_constants(changed: dict[Name, Name], expr: Expr) -> Expr:
     """expr with the names of constants changed."""
     entries = {e: changed[e.base][e.indices] for e in expr.atoms(Indexed) if e.base in changed}
     return expr.xreplace(entries | {s: changed[s] for s in expr.atoms(Symbol) if s in changed})
 
 
-def _renamed(derived, other, changed: dict[Name, Name]) -> list[Definition]:
+def _in_names_of_function(derived, other, changed: dict[Name, Name]) -> list[Definition]:
     """The definitions of the names by hand: a line that the function has, too, is defined as the function's name."""
     known = {_key(line, derived.forward): line for line in derived.forward}
-    lines = [Definition(x.left, _with(changed, x.right)) for group in other.lines.groups for x in group.lines]
+    lines = [Definition(x.left, _with_constants(changed, x.right)) for group in other.lines.groups for x in group.lines]
     result = []
     for line in lines:
         match, power = known.get(_key(line, lines)), 1

@@ -1,9 +1,9 @@
 """check: is a gradient that was derived by hand the derivative? Proved for any size, or refuted at the smallest one.
 
-The gradient by hand is a function of tensors, or a formula. Its numbers are compared with backward() at small sizes and
-edge values first: the first sizes at which they differ refute it, and the terms that only one of the two has are named.
-Else it is read as a program of index formulas, as the function itself is. Lines of it that the function has, too, get
-the function's names, and the two gradients are compared by normal forms.
+The gradient by hand is a function of tensors, or a formula. First its numbers are compared with backward() at small
+sizes and edge values (comparison.py): the first sizes at which they differ refute it. If they agree, it is read as
+index formulas in the names of the function (by_hand.py), and the normal forms of the two gradients are compared. Where
+they differ, the terms that only one of the two has are named.
 """
 
 from collections.abc import Callable, Sequence
@@ -149,7 +149,7 @@ def check(
             f"check: by_hand has a gradient of {unknown[0]!r}; the arguments that have one are "
             f"{', '.join(derivation.gradients)}"
         )
-    return Check(derivation, {name: _checked(derivation, name, hand) for name, hand in by_hand.items()})
+    return Check(derivation, {name: _check_argument(derivation, name, hand) for name, hand in by_hand.items()})
 
 
 def _takes_context(function: type) -> bool:
@@ -190,13 +190,13 @@ def _of_function(function: type, arguments: dict) -> tuple[Callable, dict[str, C
     return forward, by_hand
 
 
-def _checked(derivation: Derivation, name: str, hand) -> Checked:
+def _check_argument(derivation: Derivation, name: str, hand) -> Checked:
     derived = derivation.derived
     entry = derived.adjoints[d(derived.trace.arrays[name])].left
     expected = derivation.gradients[name]
     if isinstance(hand, Formula):
         left = dict(zip(getattr(hand.left, "indices", ()), getattr(entry, "indices", ()), strict=True))
-        return _proved(derivation, name, Hand(hand.right.xreplace(left)), Comparison())
+        return _prove(derivation, name, Hand(hand.right.xreplace(left)), Comparison())
     function = function_by_hand(hand)
 
     def own() -> Hand:
@@ -215,10 +215,10 @@ def _checked(derivation: Derivation, name: str, hand) -> Checked:
     read = own()
     if read.entry is None:
         return Checked(name, "refuted" if read.shape else "undecided", expected, read.shape or read.why)
-    return _proved(derivation, name, read, compared)
+    return _prove(derivation, name, read, compared)
 
 
-def _proved(derivation: Derivation, name: str, own: Hand, compared: Comparison) -> Checked:
+def _prove(derivation: Derivation, name: str, own: Hand, compared: Comparison) -> Checked:
     """Compare normal forms, where no number refutes the gradient by hand."""
     expected, derived = derivation.gradients[name], derivation.derived
     if derived.unproved or derivation.differs:

@@ -11,7 +11,7 @@ from tinytensor.ops.creation import tensor
 from tinytensor.symbolic.derive.by_hand import UPSTREAM, arguments_by_hand
 from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.derivation import Derivation
-from tinytensor.symbolic.derive.samples import close, record_edges
+from tinytensor.symbolic.derive.samples import allclose, record_edges
 from tinytensor.symbolic.derive.trace import format_sizes
 
 
@@ -61,7 +61,7 @@ def compare_at_samples(derivation: Derivation, name: str, function: Callable) ->
         if not problem:
             agreed.append((one.at, frozenset(edges)))
             continue
-        inputs = ", ".join(f"{k} = {_short(one.inputs[k])}" for k in derivation.derived.trace.tensors)
+        inputs = ", ".join(f"{k} = {_format_tensor(one.inputs[k])}" for k in derivation.derived.trace.tensors)
         problem = f"at {format_sizes(one.at) or 'one number'}{problem} ({inputs})"
         if not edges:
             example = example or problem
@@ -80,7 +80,7 @@ def _mismatch(want: np.ndarray, own: np.ndarray) -> str:
     """The first entry in which the two differ, in words; empty if none does."""
     if own.shape != want.shape:
         return f": the derivative has the shape {want.shape}, by hand {own.shape}"
-    if close(own, want):
+    if allclose(own, want):
         return ""
     with np.errstate(all="ignore"):
         off = ~(np.abs(want - own) <= 1e-8 * (1 + np.abs(want)))
@@ -88,5 +88,5 @@ def _mismatch(want: np.ndarray, own: np.ndarray) -> str:
     return f", entry {list(where)}: the derivative is {want[where]:.6g}, by hand {own[where]:.6g}"
 
 
-def _short(x: Tensor) -> str:
+def _format_tensor(x: Tensor) -> str:
     return str(x.tolist()) if x.numel() <= 6 else f"random, of shape {tuple(x.shape)}"

@@ -113,11 +113,11 @@ def size_condition(operation: str, left: Expr, right: Expr) -> SizeCondition | N
         rest = difference - slope * sizes[0]
         if rest.is_number:  # slope N + rest ? 0
             operation = operation if slope.is_positive else OPPOSITE[operation]
-            return _bounded(sizes[0], operation, -rest / slope)
+            return _whole_bound(sizes[0], operation, -rest / slope)
     return SizeCondition(left, operation, right)
 
 
-def _bounded(size: Size, operation: str, bound: Expr) -> SizeCondition | None:
+def _whole_bound(size: Size, operation: str, bound: Expr) -> SizeCondition | None:
     """size operation bound with a whole bound, as > and < where that is possible."""
     if operation in (">", "<="):
         bound = floor(bound)
@@ -209,7 +209,7 @@ def _side(node: ast.expr, known: dict[str, Size]) -> Expr:
     raise SyntaxError
 
 
-def implied(condition: SizeCondition, by: Iterable[SizeCondition]) -> bool:
+def is_implied(condition: SizeCondition, by: Iterable[SizeCondition]) -> bool:
     """Does one of these conditions imply it?"""
     return any(one == condition or _stronger(one, condition) for one in by)
 
@@ -232,7 +232,7 @@ def restrictions(conditions: Iterable[SizeCondition], where: Sequence[SizeCondit
     result = []
     for one in conditions:
         outside = [s for s in samples if not one.holds(s.at)]
-        if not implied(one, where) and not (outside and all(s.error for s in outside)):
+        if not is_implied(one, where) and not (outside and all(s.error for s in outside)):
             result.append(one)
     return result
 
@@ -241,20 +241,20 @@ def verdict(
     sizes: Sequence[SizeCondition], values: Sequence[str], restricted: Sequence[SizeCondition], refused: str
 ) -> str:
     """What is proved, with its conditions, in words."""
-    sentence = f"proved for {_joined(sizes)}" if sizes else "proved for any size"
+    sentence = f"proved for {_join(sizes)}" if sizes else "proved for any size"
     if restricted:
-        sentence = f"proved only for {_joined(sizes)}"
+        sentence = f"proved only for {_join(sizes)}"
     if refused:
         sentence += f" (the function refuses {refused})"
     if values:
-        sentence += f", where {_joined(values)}"
+        sentence += f", where {_join(values)}"
     if restricted:
         where = " and ".join(one.code() for one in restricted)
         sentence += f'; if that is what you mean, say where="{where}"'
     return sentence
 
 
-def _joined(parts: Sequence) -> str:
+def _join(parts: Sequence) -> str:
     *before, last = map(str, parts)
     return f"{', '.join(before)} and {last}" if before else last
 

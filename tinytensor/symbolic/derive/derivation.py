@@ -15,7 +15,7 @@ from tinytensor.symbolic.derive.arguments import arguments as as_arguments
 from tinytensor.symbolic.derive.arguments import symbols_of
 from tinytensor.symbolic.derive.conditions import VALUES, Signs, SizeCondition, conditions_in, restrictions, verdict
 from tinytensor.symbolic.derive.modules import as_function
-from tinytensor.symbolic.derive.samples import Sample, close, refused, samples
+from tinytensor.symbolic.derive.samples import Sample, allclose, refused_sizes, samples
 from tinytensor.symbolic.derive.source import Source, evaluate
 from tinytensor.symbolic.derive.trace import format_sizes
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of
@@ -142,7 +142,7 @@ class Derivation:
                 values = self.evaluate(**{n: x.detach().numpy() for n, x in run.inputs.items()}, **free)
             slopes = grad(run.result.sum(), [*inputs.values()], retain_graph=True, materialize_grads=True)
             for name, own in {"value": run.result, **dict(zip(inputs, slopes, strict=True))}.items():
-                if np.isfinite(own.detach().numpy()).all() and not close(values[name], own.detach().numpy()):
+                if np.isfinite(own.detach().numpy()).all() and not allclose(values[name], own.detach().numpy()):
                     return _difference(name, run.at), set()
         needed: set[str] = set()
         plain = 0
@@ -183,10 +183,10 @@ class Derivation:
             return "value", False
         wanted = {"value": sample.value, **{n: sample.gradients[n] for n in self.gradients}}
         for name, own in wanted.items():
-            if not close(values[name], own):
+            if not allclose(values[name], own):
                 finite = np.isfinite(values[name])
                 same_shape = values[name].shape == own.shape
-                return name, same_shape and close(np.where(finite, values[name], own), own)
+                return name, same_shape and allclose(np.where(finite, values[name], own), own)
         return "", False
 
     @property
@@ -224,7 +224,7 @@ class Derivation:
     def refused(self) -> str:
         """The sizes that the function itself refuses, of those that were tried."""
         own = [s for s in self.samples if all(c.holds(s.at) for c in self.size_conditions)]
-        return refused(own, symbols_of(as_arguments(self.arguments, {})))
+        return refused_sizes(own, symbols_of(as_arguments(self.arguments, {})))
 
     @property
     def loss(self) -> str:
@@ -237,12 +237,12 @@ class Derivation:
         return "𝓛: the result" if output.name == "loss" else f"𝓛: {output.name}, the result"
 
     def __str__(self) -> str:
-        forward, backward = ("\n".join(self._both(lines)) for lines in (self.lines, self.adjoints))
+        forward, backward = ("\n".join(self._two_columns(lines)) for lines in (self.lines, self.adjoints))
         return f"{self.name}:\n{forward}\n\n{self.loss}\n{backward}\n\n{self.verdict}"
 
     __repr__ = __str__
 
-    def _beside(self, one: Formula) -> tuple[str, str] | None:
+    def _matrix_form(self, one: Formula) -> tuple[str, str] | None:
         """What stands beside a line, as text and as LaTeX: its matrix form, if it has sums or defines a short name."""
         name, form = name_of(one.left), self._in_matrices(one)
         if name in self._gradients_in_matrices and form is None:
@@ -252,9 +252,9 @@ class Derivation:
             return None
         return str(form), form.latex()
 
-    def _both(self, lines: list[Formula]) -> list[str]:
+    def _two_columns(self, lines: list[Formula]) -> list[str]:
         """Each line in indices and, where it has sums that are matrix products, beside it in matrices."""
-        forms = [beside and beside[0] for beside in map(self._beside, lines)]
+        forms = [beside and beside[0] for beside in map(self._matrix_form, lines)]
         width = max(
             (len(str(x)) for x, form in zip(lines, forms, strict=True) if form and len(str(x)) <= 60), default=0
         )
@@ -329,7 +329,7 @@ class Derivation:
         """Lines as a table; None, for which a notebook takes LaTeX or text, if one could not be typeset."""
         rows = []
         for one in lines:
-            beside = self._beside(one)
+            beside = self._matrix_form(one)
             cells = [formula(one.latex()), formula(beside[1]) if beside else ""]
             if None in cells:
                 return None

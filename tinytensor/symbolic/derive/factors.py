@@ -93,10 +93,10 @@ def _at_entry(product: Expr, bound: list[Index], at, by) -> Expr:
             bound.remove(own)
         elif own != wanted:
             product *= KroneckerDelta(wanted, own)
-    return summed(product.xreplace(change), bound)
+    return sum_product(product.xreplace(change), bound)
 
 
-def summed(product: Expr, bound: list[Index]) -> Expr:
+def sum_product(product: Expr, bound: list[Index]) -> Expr:
     """The sum of a product that is not multiplied out: deltas are used, and factors stand outside where they can."""
     return canonical(close(*contract(product, bound)))
 
@@ -115,7 +115,7 @@ def canonical(expr: Expr) -> Expr:
 # ------------------------------------------------------------------------------------------------ shorter forms
 
 
-def rebuilt(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+def rebuild(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     """The expression with `change` applied to its parts."""
     if not expr.args or isinstance(expr, Indexed | KroneckerDelta):
         return expr
@@ -125,9 +125,9 @@ def rebuilt(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     return expr.func(*[change(a) for a in expr.args])
 
 
-def factored(expr: Expr) -> Expr:
+def factor(expr: Expr) -> Expr:
     """Common factors of sums in front."""
-    expr = rebuilt(expr, factored)
+    expr = rebuild(expr, factor)
     if not isinstance(expr, Add):
         return expr
     terms = [term.as_coeff_Mul() for term in expr.args]
@@ -146,7 +146,7 @@ def factored(expr: Expr) -> Expr:
     if all(c < 0 for c, _ in terms):
         number = -number
     inner = Add(*[c / number * m / common for c, m in terms])
-    return Mul(number, common, factored(inner) if isinstance(inner, Add) and inner != expr else inner)
+    return Mul(number, common, factor(inner) if isinstance(inner, Add) and inner != expr else inner)
 
 
 def _by_deltas(expr: Add) -> Expr:
@@ -157,9 +157,7 @@ def _by_deltas(expr: Add) -> Expr:
         groups.setdefault(deltas, []).append(term / deltas)
     if len(groups) < 2 or all(len(terms) == 1 for terms in groups.values()):
         return expr
-    return Add(
-        *[Mul(deltas, factored(Add(*terms))) if deltas != 1 else Add(*terms) for deltas, terms in groups.items()]
-    )
+    return Add(*[Mul(deltas, factor(Add(*terms))) if deltas != 1 else Add(*terms) for deltas, terms in groups.items()])
 
 
 def fold(expr: Expr, lines: Iterable[Definition], result: Expr | None = None) -> Expr:
@@ -184,7 +182,7 @@ def _use(expr: Expr, line: Definition, rule: Callable) -> Expr:
         return expr
 
     def walk(expr):
-        expr = rebuilt(expr, walk)
+        expr = rebuild(expr, walk)
         if not isinstance(expr, Mul):
             return expr
         if (new := rule(expr, line, keys)) is not None:
@@ -194,7 +192,7 @@ def _use(expr: Expr, line: Definition, rule: Callable) -> Expr:
                 bound = {limit[0]: Index(limit[0].name, limit[0].size) for limit in part.limits}
                 whole = Mul(part.function.xreplace(bound), *[a for a in expr.args if a != part])
                 if (new := rule(whole, line, keys)) is not None:
-                    return walk(summed(new, list(bound.values())))
+                    return walk(sum_product(new, list(bound.values())))
         return expr
 
     return walk(expr)

@@ -1,8 +1,7 @@
 """A run of the user's function as a list of calls of operations, and several such runs as one with sizes.
 
-The function runs on floats, as it would anywhere, at three choices of numbers for the sizes. All three runs must make
-the same calls. A number that differs between them is a formula of the sizes, which `fit` finds: a shape, the end of a
-slice, a factor 1/sqrt(K).
+The function runs on floats at three choices of numbers for the sizes. All three runs must make the same calls. `fit`
+finds a formula of the sizes for each number that differs between them: a shape, the end of a slice, a factor 1/sqrt(K).
 """
 
 import itertools
@@ -21,7 +20,7 @@ from tinytensor.core import provided
 from tinytensor.core.dispatch import state
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
-from tinytensor.symbolic.derive.sizes import Question, noting, questions_of
+from tinytensor.symbolic.derive.sizes import Question, questions_of, track_sizes
 from tinytensor.symbolic.index_calculus.formulas import Size
 from tinytensor.symbolic.prove.advice import is_own, line
 
@@ -67,7 +66,7 @@ class Run:
 
 
 @contextmanager
-def _hooks(note: Callable, read: Callable) -> Iterator[None]:
+def _watching_calls(note: Callable, read: Callable) -> Iterator[None]:
     before, state.calls, state.reads = (state.calls, state.reads), note, read
     try:
         yield
@@ -132,8 +131,8 @@ def record(fn: Callable, values: dict[str, object], at: dict[Size, int], code: b
     with ExitStack() as entered:
         if code:
             entered.enter_context(_names_of(fn, names, kept))
-            entered.enter_context(noting(questions))
-        entered.enter_context(_hooks(note, read))
+            entered.enter_context(track_sizes(questions))
+        entered.enter_context(_watching_calls(note, read))
         entered.enter_context(provided.pytorch_follows_us())
         result = fn(**values)
     if not isinstance(result, Tensor):

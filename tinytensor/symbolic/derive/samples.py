@@ -1,8 +1,8 @@
 """Numbers that try to refute a derivation: the function itself and backward(), at small sizes and edge values.
 
-A derivation is read from three runs at large sizes. What it claims for all sizes is compared here with what the
-function does, in float64: at every size from 1 to 9 and a few larger ones (every pair for two sizes), at values of both
-signs, at zeros and ties, and at whole numbers that meet every class, the first and the last.
+A derivation is read from three runs at large sizes. Its formulas are compared here with the function in float64: at
+every size from 1 to 9 and a few larger ones (every pair for two sizes), at values of both signs, at zeros and ties, and
+at whole numbers that meet every class, the first and the last.
 """
 
 import itertools
@@ -52,7 +52,7 @@ class Sample:
         return self.value is not None and all(np.isfinite(x).all() for x in (self.value, *self.gradients.values()))
 
 
-def close(one: np.ndarray, other: np.ndarray) -> bool:
+def allclose(one: np.ndarray, other: np.ndarray) -> bool:
     """Are the two equal up to rounding? NaN equals nothing."""
     if one.shape != other.shape:
         return False
@@ -219,7 +219,7 @@ def samples(
     return result
 
 
-def refused(samples: list[Sample], sizes: list[Size]) -> str:
+def refused_sizes(samples: list[Sample], sizes: list[Size]) -> str:
     """The sizes that the function refuses, in words; empty if it takes all."""
     parts = []
     for size in sizes:

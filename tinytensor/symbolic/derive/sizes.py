@@ -1,12 +1,12 @@
-"""Sizes as the user's code sees them in a recorded run: numbers that note what is asked about them.
+"""Sizes as the user's code sees them in a recorded run: numbers that record what is asked about them.
 
-While `noting` is active, `x.shape`, `x.size()`, `x.numel()` and `len(x)` give the user's code an `AskedInt`. It is a
-whole number, and what is computed from it is an AskedInt or an AskedFloat again. A comparison, a remainder, a rounded
-quotient or a truth value of one is a `Question`: its answer may differ at another size, so trace.py makes a condition
-of the proof of it. The engine's own code gets plain numbers.
+While `track_sizes` is active, `x.shape`, `x.size()`, `x.numel()` and `len(x)` give the user's code a `TracedInt`: a
+whole number, whose arithmetic returns a TracedInt or a TracedFloat. A comparison, a remainder, a rounded quotient or a
+truth value of one is a `Question`. Its answer may differ at another size, so trace.py makes it a condition of the
+proof. The engine's own code gets plain numbers.
 
-What is hidden from this: a number that leaves Python's arithmetic, as in int(N), int(str(N)), math.sqrt(N) or range(N).
-The comparison with backward() at small sizes (samples.py) is there for these.
+Hidden from this is a number that leaves Python's arithmetic, as in int(N), int(str(N)), math.sqrt(N) or range(N). The
+comparison with backward() at small sizes (samples.py) is for these.
 """
 
 import builtins
@@ -267,7 +267,7 @@ def _traced_len(x, /):
 
 
 @contextmanager
-def noting(questions: list[Question]) -> Iterator[None]:
+def track_sizes(questions: list[Question]) -> Iterator[None]:
     """Give the user's code, in this thread, sizes that note in `questions` what is asked about them.
 
     Python's `len` makes a plain number of whatever an object's method returns, so the function itself is replaced.

@@ -20,7 +20,7 @@ from tinytensor.symbolic.derive.recording import NotDerivable, record
 from tinytensor.symbolic.derive.values import Chosen, Taken
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, Size
-from tinytensor.symbolic.index_calculus.numpy_printer import HELPERS, Writer, helpers, label, line, wrapped
+from tinytensor.symbolic.index_calculus.numpy_printer import HELPERS, NumPyPrinter, helpers, label, line, wrap_terms
 
 RESERVED = {"np", "math", "upstream", "value", "value_and_gradients", *HELPERS}
 
@@ -36,7 +36,7 @@ class Source:
             )
         self.arguments: dict[str, Argument] = self.trace.tensors
         self.output = name_of(derived.output)
-        self.lines = self._needed()
+        self.lines = self._needed_lines()
         self.constants = [c for c in self.trace.lines.constants if any(c in names_in(x.right) for x in self.lines)]
         self.recorded = [c for c in self.constants if isinstance(self.trace.lines.constants[c], Taken)]
         self.names: dict = {}
@@ -52,8 +52,8 @@ class Source:
             *[x.name for x in self.lines],
         ):
             self.identifier(one)
-        self.writer = Writer(self.identifier, self.identifier, self._order())
-        self.sizes, self.free = self._solved(sizes)
+        self.printer = NumPyPrinter(self.identifier, self.identifier, self._order())
+        self.sizes, self.free = self._solve_sizes(sizes)
 
     def _order(self) -> list[Name]:
         return [*self.trace.arrays.values(), *[x.name for x in self.derived.forward]]
@@ -77,7 +77,7 @@ class Source:
             self.names[key] = next(n for n in tries if n not in bad)
         return self.names[key]
 
-    def _needed(self) -> list[Definition]:
+    def _needed_lines(self) -> list[Definition]:
         """The lines, forward and backward, that lead to the value or to a gradient, each after those that it uses."""
         every = {x.name: x for x in (*self.derived.forward, *self.derived.adjoints.values())}
         wanted = [self.output, *(d(self.trace.arrays[n]) for n, a in self.arguments.items() if a.below is None)]
@@ -97,7 +97,7 @@ class Source:
 
     # ------------------------------------------------------------------------------------------------ sizes
 
-    def _solved(self, sizes: list[Size]) -> tuple[list[tuple[Size, str, int, Expr]], list[Size]]:
+    def _solve_sizes(self, sizes: list[Size]) -> tuple[list[tuple[Size, str, int, Expr]], list[Size]]:
         """Where each size is read, (size, argument, dimension, divisor); and sizes that no shape gives."""
         solved: list[tuple[Size, str, int, Expr]] = []
         known: set[Size] = set()
@@ -124,12 +124,12 @@ class Source:
             else:
                 for one in own:
                     size, _, k, by = one
-                    over = f" // {self.writer.number(by).at(3)}" if by != 1 else ""
+                    over = f" // {self.printer.number(by).at(3)}" if by != 1 else ""
                     lines.append(f"{self.identifier(size)} = {name}.shape[{k}]{over}")
         return lines
 
     def _shape(self, sizes: Iterable[Expr]) -> str:
-        return ", ".join(self.writer.number(S(n)).text for n in sizes)
+        return ", ".join(self.printer.number(S(n)).text for n in sizes)
 
     # ------------------------------------------------------------------------------------------------ the text
 
@@ -177,18 +177,18 @@ class Source:
             for constant in self.constants:
                 if constant in names_in(one.right) and constant not in made and constant not in self.recorded:
                     made.add(constant)
-                    lines.append(self._chosen(constant))
+                    lines.append(self._chosen_line(constant))
             if one.name in self.derived.adjoints and not backward:
                 backward = True
                 lines += ["", *self._upstream()]
             shape = f"  # ({self._shape(one.name.sizes)})" if isinstance(one.name, Array) else ""
-            *before, last = wrapped(line(one, self.writer), 110)
+            *before, last = wrap_terms(line(one, self.printer), 110)
             lines += [*before, last + shape]
         return [*lines, "", *self._results()]
 
-    def _chosen(self, array: Array) -> str:
+    def _chosen_line(self, array: Array) -> str:
         chosen: Chosen = self.trace.lines.constants[array]
-        piece = self.writer.placed(self.writer.piece(chosen.of, chosen.indices), chosen.indices)
+        piece = self.printer.align(self.printer.piece(chosen.of, chosen.indices), chosen.indices)
         axis = chosen.axes[0] if len(chosen.axes) == 1 else chosen.axes
         shape = self._shape(array.sizes)
         return f"{self.identifier(array)} = {chosen.function}({piece.text}, {axis})  # ({shape})"
@@ -206,17 +206,17 @@ class Source:
 
     def _results(self) -> list[str]:
         dims = self.trace.result.dims
-        results = [("value", self._back(self.identifier(self.output), dims))]
+        results = [("value", self._original_shape(self.identifier(self.output), dims))]
         for name, a in self.arguments.items():
             if a.below is None:
                 gradient = d(self.trace.arrays[name])
-                results.append((name, self._back(self.identifier(gradient), a.dims)))
+                results.append((name, self._original_shape(self.identifier(gradient), a.dims)))
         inside = ", ".join(f'"{key}": {code}' for key, code in results)
         if len(inside) < 100:
             return [f"return {{{inside}}}"]
         return ["return {", *(f'    "{key}": {code},' for key, code in results), "}"]
 
-    def _back(self, code: str, dims) -> str:
+    def _original_shape(self, code: str, dims) -> str:
         """An array in the shape that the user knows."""
         if all(len(dim) == 1 for dim in dims):
             return code
@@ -229,14 +229,14 @@ class Source:
 
 def evaluate(source: Source, inputs: Mapping[str, object]) -> dict[str, np.ndarray]:
     """The value and the gradients at arrays, by the text of the program; see Derivation.evaluate."""
-    arrays, at, more = _checked(source, dict(inputs))
+    arrays, at, more = _check_arguments(source, dict(inputs))
     constants = tables(source, arrays)
     sizes = {source.identifier(s): at[s] for s in source.free}
     results = source.function(**arrays, **constants, **more, **sizes)
     return {name: np.asarray(x, dtype=np.float64) for name, x in results.items()}
 
 
-def _checked(source: Source, inputs: dict) -> tuple[dict[str, np.ndarray], dict[Size, int], dict]:
+def _check_arguments(source: Source, inputs: dict) -> tuple[dict[str, np.ndarray], dict[Size, int], dict]:
     """The arguments as arrays, the sizes, and the gradient of the result if it is given; or an error that says why."""
     free = {source.identifier(s): s for s in source.free}
     known = {*source.arguments, *free, *(["upstream"] if isinstance(source.output, Array) else [])}
@@ -305,7 +305,7 @@ def tables(source: Source, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarra
     """The tables of any values that the user's function makes, from a run of it at these very arguments."""
     if not source.recorded:
         return {}
-    trace, (arrays, at, _) = source.trace, _checked(source, arrays)
+    trace, (arrays, at, _) = source.trace, _check_arguments(source, arrays)
     values = {
         n: tensor(arrays[n], requires_grad=trace.tensors[n].below is None) if n in arrays else x
         for n, x in trace.arguments.items()

@@ -44,7 +44,16 @@ from tinytensor.symbolic.derive.semantics import (
     as_number,
     number,
 )
-from tinytensor.symbolic.derive.values import Lines, Split, Taken, Value, dims_of, named, plain, tensors_of
+from tinytensor.symbolic.derive.values import (
+    Lines,
+    Split,
+    Taken,
+    Value,
+    as_plain_entry,
+    dims_of,
+    tensors_of,
+    value_of_name,
+)
 from tinytensor.symbolic.index_calculus.adjoints import names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, PiecewiseConstant, Size, detach, upto
 
@@ -89,7 +98,7 @@ class Trace:
             below = a.below
             array = Array(name, a.sizes, values=below) if a.sizes else Symbol(name, real=True)
             self.arrays[name] = array
-            value = named(array, Value(a.dims, None, "f" if below is None else "i"))
+            value = value_of_name(array, Value(a.dims, None, "f" if below is None else "i"))
             for values, run in zip(self.values, self.runs, strict=True):
                 values[Stamp.of(run.inputs[name]).values] = value
         self._read()
@@ -143,11 +152,11 @@ class Trace:
             pairs = zip(*(run.calls for run in self.runs), strict=False)
             other = next((calls[0] for calls in pairs if len({c.op.name for c in calls}) > 1), None)
             longest = max(self.runs, key=lambda run: len(run.calls))
-            raise NotDerivable(_different(other or longest.calls[min(counts)], self.runs))
+            raise NotDerivable(_calls_differ(other or longest.calls[min(counts)], self.runs))
         for calls in zip(*(run.calls for run in self.runs), strict=False):
             first = calls[0]
             if any(c.op is not first.op for c in calls):
-                raise NotDerivable(_different(first, self.runs))
+                raise NotDerivable(_calls_differ(first, self.runs))
             if not any(self._known(n, a, c.stamps[id(a)]) for n, c in enumerate(calls) for a in tensors_of(c.args)):
                 continue  # computed from numbers alone: a constant, which is read where it is used
             semantics = OP_SEMANTICS.get(first.op.name)
@@ -174,7 +183,7 @@ class Trace:
             )
             wanted = symbolic_call.wanted
             if wanted and value.dtype == "f" and value.finite is None:
-                value = self._named_by_user(value, wanted, first.where)
+                value = self._name_by_user(value, wanted, first.where)
             for n, c in enumerate(calls):
                 out = c.result[0] if isinstance(c.result, tuple) else c.result
                 stamp = c.stamps[id(out)]
@@ -182,12 +191,12 @@ class Trace:
                 if stamp.node is not None:
                     self.nodes[n][stamp.node] = value
 
-    def _named_by_user(self, value: Value, wanted: str, where: str) -> Value:
+    def _name_by_user(self, value: Value, wanted: str, where: str) -> Value:
         """A formula under the user's own name; a view of a name stays a view."""
         expr = value.entry(*value.indices())
         if isinstance(expr, Indexed):
             group = next((g for g in self.lines.groups if g.output.name == expr.base), None)
-            if group is not None and not group.by_user and plain(value) is not None:
+            if group is not None and not group.by_user and as_plain_entry(value) is not None:
                 group.wanted = group.wanted or wanted  # the operation's result, seen in another order
             return value
         if expr.is_Atom:
@@ -224,7 +233,7 @@ class Trace:
             return self._value(values, call.op.name + call.where, calls)
         if isinstance(first, tuple | list):
             if len({len(g) for g in values}) > 1:
-                raise NotDerivable(_different(call, self.runs))
+                raise NotDerivable(_calls_differ(call, self.runs))
             return tuple(self._argument([g[k] for g in values], call, calls) for k in range(len(first)))
         if isinstance(first, slice):
             return slice(
@@ -309,7 +318,7 @@ class Trace:
         array = Array(name, tuple(f for dim in dims for f in dim)) if any(dims) else Symbol(name, real=True)
         self.lines.constants[array] = taken
         self.lines.notes[f"{name}, of shape ({', '.join(map(str, shape))}), may have any values"] = None
-        value = named(array, Value(dims, None, dtype))
+        value = value_of_name(array, Value(dims, None, dtype))
         self.tables.append((arrays, value))
         return value
 
@@ -351,7 +360,7 @@ class Trace:
             for k in range(len(factors)):
                 rules.append(self._rule([p[k] for p in parts], dims, tables))
             if all(rule is not None for rule in rules):
-                return _placed(dims, rules, factors)
+                return _index_value(dims, rules, factors)
         return None
 
     def _ranges(self) -> list[tuple[Expr, ...]]:
@@ -390,7 +399,7 @@ class Trace:
         return None
 
 
-def _placed(dims, rules: list[Callable], factors: tuple[Expr, ...]) -> Value:
+def _index_value(dims, rules: list[Callable], factors: tuple[Expr, ...]) -> Value:
     if len(rules) == 1:
         return Value(dims, rules[0], "i")
     value = FactoredIndex(dims, lambda *at: rules[0](*at), "i")
@@ -429,13 +438,13 @@ def _one_memory(a: Tensor, b: Tensor) -> bool:
 def _pattern(arrays: list[np.ndarray], dims, dtype: str) -> Value | None:
     """A constant that is a triangle, a diagonal, or the numbers of one dimension; None if it is none of these."""
     if not all(a.size for a in arrays):
-        return _numbered(dims, 0, S.Zero, S.Zero, dtype)
+        return _range_value(dims, 0, S.Zero, S.Zero, dtype)
     if dtype != "b":
         for k, dim in enumerate(dims):
             if len(dim) == 1 and (steps := _steps(arrays, k)) is not None:
-                return _numbered(dims, sum(len(d) for d in dims[:k]), *steps, dtype)
+                return _range_value(dims, sum(len(d) for d in dims[:k]), *steps, dtype)
         if all(len(dim) == 1 for dim in dims[-2:]) and len(dims) > 1 and (plane := _plane(arrays)) is not None:
-            return _planar(dims, sum(len(d) for d in dims[:-2]), *plane, dtype)
+            return _plane_value(dims, sum(len(d) for d in dims[:-2]), *plane, dtype)
     if arrays[0].ndim < 2 or any(len(dim) != 1 for dim in dims[-2:]):
         return None
     low = [a.reshape(-1, *a.shape[-2:]) for a in arrays]
@@ -443,10 +452,13 @@ def _pattern(arrays: list[np.ndarray], dims, dtype: str) -> Value | None:
         return None
     low, axis = [a[0] for a in low], sum(len(dim) for dim in dims[:-2])
     for offset in sorted(range(-9, 10), key=abs):
-        if (values := _two([np.tri(*a.shape, k=offset, dtype=bool) for a in low], low)) is not None:
-            return _masked(dims, dtype, *values, partial(_triangle, axis, offset))
-    if dims[-1] == dims[-2] and (values := _two([np.eye(*a.shape, dtype=bool) for a in low], low)) is not None:
-        return _masked(dims, dtype, *values, partial(_diagonal, axis))
+        if (values := _inside_and_outside([np.tri(*a.shape, k=offset, dtype=bool) for a in low], low)) is not None:
+            return _mask_value(dims, dtype, *values, partial(_triangle, axis, offset))
+    if (
+        dims[-1] == dims[-2]
+        and (values := _inside_and_outside([np.eye(*a.shape, dtype=bool) for a in low], low)) is not None
+    ):
+        return _mask_value(dims, dtype, *values, partial(_diagonal, axis))
     return None
 
 
@@ -482,11 +494,11 @@ def _plane(arrays: list[np.ndarray]) -> tuple[Expr, Expr, Expr] | None:
     return as_written(start), as_written(down), as_written(right)
 
 
-def _planar(dims, axis: int, start: Expr, down: Expr, right: Expr, dtype: str) -> Value:
+def _plane_value(dims, axis: int, start: Expr, down: Expr, right: Expr, dtype: str) -> Value:
     return Value(dims, lambda *at: start + down * (at[axis] - 1) + right * (at[axis + 1] - 1), dtype)
 
 
-def _numbered(dims, axis: int, start: Expr, step: Expr, dtype: str) -> Value:
+def _range_value(dims, axis: int, start: Expr, step: Expr, dtype: str) -> Value:
     return Value(dims, lambda *at: start + step * (at[axis] - 1), dtype)
 
 
@@ -500,7 +512,7 @@ def _two_values(arrays: list[np.ndarray]) -> tuple | None:
     return one, next(v for v in values if v != one)
 
 
-def _two(masks: list[np.ndarray], arrays: list[np.ndarray]) -> tuple[Expr, Expr] | None:
+def _inside_and_outside(masks: list[np.ndarray], arrays: list[np.ndarray]) -> tuple[Expr, Expr] | None:
     """The one value inside of the masks and the other outside, if there are just these two."""
     inside = {v.item() for a, m in zip(arrays, masks, strict=True) for v in a[m]}
     outside = {v.item() for a, m in zip(arrays, masks, strict=True) for v in a[~m]}
@@ -523,7 +535,7 @@ def _at_one(axis: int, one: Expr, elsewhere: bool, *at) -> Expr:
     return 1 - mask if elsewhere else mask
 
 
-def _masked(dims, dtype: str, one: Expr, other: Expr, mask: Callable) -> Value:
+def _mask_value(dims, dtype: str, one: Expr, other: Expr, mask: Callable) -> Value:
     """`one` where the mask is 1, else `other`; either may be -inf."""
     if other is S.NegativeInfinity:
         return Value(dims, lambda *at: one, dtype, mask)
@@ -537,7 +549,7 @@ def format_sizes(at: dict[Size, int]) -> str:
     return ", ".join(f"{s} = {n}" for s, n in at.items())
 
 
-def _different(call: RecordedCall, runs: list[Run]) -> str:
+def _calls_differ(call: RecordedCall, runs: list[Run]) -> str:
     counts = ", ".join(f"{len(run.calls)} at {format_sizes(run.at)}" for run in runs)
     return (
         f"derive: the function makes other calls at other sizes ({counts}), from {call.op.name}{call.where} on: a loop "

@@ -42,9 +42,9 @@ class Value(Factored):
     """A tensor: the factors of each dimension, and the formula of an entry.
 
     dims: (N,) for a dimension of size N, (H, K) for one of size H K, () for one of size 1. entry: takes an index for
-    each factor. kind: "f", "n" (a whole number), "i" (a whole number from 0 on, whose entry is the index that it names,
-    counted from 1: 1 more) or "b" (1 or 0). finite: where the value is
-    -inf this is 0, elsewhere 1; None if it is finite everywhere.
+    each factor. dtype: "f", "n" (a whole number), "i" (an index: a whole number from 0 on, whose entry counts from 1,
+    so that it is 1 more) or "b" (1 or 0). finite: 0 where the value is -inf, elsewhere 1; None if it is finite
+    everywhere.
     """
 
     dims: Dims
@@ -115,7 +115,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A constant that marks the largest entries, or the like: `function` (of numpy_code.HELPERS) of an array."""
+    """A constant that marks the largest entries, or the like: `function` (of numpy_printer.HELPERS) of an array."""
 
     function: str
     of: Expr  # an entry of the array
@@ -193,22 +193,22 @@ class Lines:
             and not before
             and (old := self.known.get(formula_key(value.entry(*indices), indices))) is not None
         ):
-            return named(old, value)  # the same formula has a name already
+            return value_of_name(old, value)  # the same formula has a name already
         array, entry, indices = self.left(wanted, value)
         right = fresh(S(value.entry(*indices)))
         self.known[formula_key(right, indices)] = array
         self.groups.append(Group([*before, Definition(entry, right)], list(closed), where, **marks))
-        return named(array, value)
+        return value_of_name(array, value)
 
 
-def named(array: Name, like: Value) -> Value:
+def value_of_name(array: Name, like: Value) -> Value:
     """The entries of a name as a value."""
     if isinstance(array, Symbol):
         return Value(like.dims, lambda: array, like.dtype, like.finite)
     return Value(like.dims, lambda *indices: array[indices], like.dtype, like.finite)
 
 
-def plain(value: Value) -> Indexed | Symbol | None:
+def as_plain_entry(value: Value) -> Indexed | Symbol | None:
     """The entry of a name that a value is, its indices in any order; None if it is a formula."""
     indices = value.indices()
     expr = value.entry(*indices)

@@ -1,7 +1,7 @@
 r"""The derivatives of an expression by all of its symbols at once.
 
-SymPy's `diff` goes through the whole expression for each symbol anew. Here it differentiates one operation at a time,
-f(a, b, ...), with symbols (stand-ins) in place of the operands, and the chain rule combines the results:
+SymPy's `diff` traverses the whole expression once per symbol. Here it differentiates one operation at a time,
+f(a, b, ...), whose operands are replaced by symbols, and the chain rule combines the results:
 
     \frac{\partial f}{\partial x} = \sum_a \frac{\partial f}{\partial a} \frac{\partial a}{\partial x},
 

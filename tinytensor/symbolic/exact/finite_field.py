@@ -1,7 +1,7 @@
 r"""Scalars over a finite field: they check code at the size of training, up to a computed probability.
 
-A formula of a whole model would be too large to be written down. But two formulas can be compared without writing
-them: put random numbers in the place of the variables, and compare the values. Over the residues modulo a prime p
+The formula of a whole model is too large to be written down. But two formulas can be compared without writing them:
+evaluate both at random numbers, and compare the values. Over the residues modulo a prime p
 nothing is rounded, and no number grows; and a polynomial of degree d that is not 0 has the value 0 at a random point
 with a probability of at most d / p (Schwartz and Zippel). So a `Residue` is the value of a formula at such a point. It
 carries
@@ -15,8 +15,8 @@ N nor D has a degree above s, nor are the absolute values of its coefficients to
 is the number of bits of the largest constant. This is true of a variable and of a constant (s = 1), and a sum, a
 product or a quotient of formulas of the sizes s and t has the size s + t: (N/D) + (M/E) = (N E + M D) / (D E).
 
-**Functions.** exp(x) is a number that a keyed hash draws for the value of x: in a formula, a variable of its own. Its
-derivative is the function's. Residues know these identities, which code relies on:
+**Functions.** Modulo a prime, exp(x) has no value, so a keyed hash of x supplies a random one: in a formula, a variable
+of its own. The rule of its derivative is the real one. Residues know these identities, on which code relies:
 
     exp(x + n log t) = exp(x) t^n,   exp(-x) = 1 / exp(x),   sqrt(x)^2 = x,   tanh, erf, sin ... are odd, cos is even.
 
@@ -181,7 +181,7 @@ class Residue(Exact):
         if isinstance(value, sympy.Expr):
             return _constant(value)
         if value == -math.inf:
-            return _hidden()
+            return _minus_infinity()
         return field().number(fraction(value))
 
     def stored(self) -> "Residue":
@@ -300,7 +300,9 @@ class Residue(Exact):
         value = f.function(name, f.prime - argument if mirrored else argument, self.size)
         y = _make(-value if mirrored and name != "cos" else value, 0, witness, 1.0, 1.0)
         if self.tangent:
-            slope = Residue.of(DERIVATIVES[name](_still(self), _still(y), lambda g, x: getattr(Residue.of(x), g)()))
+            slope = Residue.of(
+                DERIVATIVES[name](_without_tangent(self), _without_tangent(y), lambda g, x: getattr(Residue.of(x), g)())
+            )
             y.tangent = slope.value * self.tangent % f.prime
             y.slope_size = slope.size + self.slope_size
         return y
@@ -360,7 +362,7 @@ def _known(
     return known
 
 
-def _hidden() -> Known:
+def _minus_infinity() -> Known:
     """Minus infinity, the score of a masked place: it is less than all numbers, and its exp is 0."""
     r = _known(_make(0, 0, -math.inf, 1.0, 1.0), {0: (None, 1)})
     r.fraction, r.logs = -math.inf, None
@@ -371,11 +373,11 @@ def _logs(r: Residue) -> dict:
     return (r.logs or {}) if r.__class__ is Known else {}
 
 
-def _added(r: Residue) -> Fraction:
+def _added_number(r: Residue) -> Fraction:
     return (r.added or _ZERO) if r.__class__ is Known and r.fraction is None else r.number() or _ZERO
 
 
-def _plain(r: Residue) -> Residue:
+def _without_knowledge(r: Residue) -> Residue:
     """The same residue, without what is known about it."""
     return r if r.__class__ is Residue else _make(r.value, r.tangent, r.witness, r.size, r.slope_size)
 
@@ -394,8 +396,8 @@ def _sum(a: Residue, b: Residue) -> Residue:
     for at, (t, n) in _logs(b).items():
         n += logs[at][1] if at in logs else 0
         logs[at] = t, n
-    total = _plain(a) + _plain(b)
-    return _known(total, {at: (t, n) for at, (t, n) in logs.items() if n}, added=_added(a) + _added(b))
+    total = _without_knowledge(a) + _without_knowledge(b)
+    return _known(total, {at: (t, n) for at, (t, n) in logs.items() if n}, added=_added_number(a) + _added_number(b))
 
 
 def _product(a: Residue, b: Residue) -> Residue:
@@ -406,22 +408,22 @@ def _product(a: Residue, b: Residue) -> Residue:
         return b
     if over == -math.inf or under == -math.inf:
         if (over if under == -math.inf else under) not in (None, -math.inf) and a.witness * b.witness < 0:
-            return _hidden()
+            return _minus_infinity()
         raise Undecided(f"{a} * {b}: residues have no infinity except the score of a masked place")
     if over is not None and under is not None:
         return field().number(over * under)
     for number, other in ((over, b), (under, a)):
         if number is not None:
             logs = {at: (t, n * number) for at, (t, n) in _logs(other).items()}
-            return _known(_plain(a) * _plain(b), logs, added=number * _added(other))
+            return _known(_without_knowledge(a) * _without_knowledge(b), logs, added=number * _added_number(other))
     if a.__class__ is b.__class__ is Known and a.square is not None and b.square is not None and a.equals(b):
         return a.square
     # (x + n) (y + m log t) = ... + n m log t
     for one, other in ((a, b), (b, a)):
-        if _added(one) and _logs(other):
-            logs = {at: (t, n * _added(one)) for at, (t, n) in _logs(other).items()}
-            return _known(_plain(a) * _plain(b), logs)
-    return _plain(a) * _plain(b)
+        if _added_number(one) and _logs(other):
+            logs = {at: (t, n * _added_number(one)) for at, (t, n) in _logs(other).items()}
+            return _known(_without_knowledge(a) * _without_knowledge(b), logs)
+    return _without_knowledge(a) * _without_knowledge(b)
 
 
 def _quotient(a: Residue, b: Residue) -> Residue:
@@ -455,7 +457,7 @@ def _exp(x: Residue) -> Residue:
     argument, factor = x.value, f.number(1)
     for at, (t, n) in _logs(x).items():
         argument -= math.floor(n) * at
-        factor = factor * _still(t)._power(math.floor(n))
+        factor = factor * _without_tangent(t)._power(math.floor(n))
     argument %= f.prime
     mirrored = argument > f.prime // 2
     value = f.function("exp", f.prime - argument if mirrored else argument, x.size) if argument else whole(1)
@@ -469,7 +471,7 @@ def _exp(x: Residue) -> Residue:
     return y
 
 
-def _still(t: Residue) -> Residue:
+def _without_tangent(t: Residue) -> Residue:
     """The same value as a constant: its tangent is 0."""
     return t if t.number() is not None else _make(t.value, 0, t.witness, t.size, 1.0)
 

@@ -82,20 +82,20 @@ def pattern(expr: sympy.Expr) -> tuple[tuple, tuple[Index, ...]]:
 
 def with_indices(expr: sympy.Expr, indices: Sequence[Index]) -> sympy.Expr:
     """The formula with other indices, given in the order of `pattern`."""
-    return _filled(expr, iter(indices))
+    return _fill_indices(expr, iter(indices))
 
 
-def _filled(expr, indices: Iterator[Index]):
+def _fill_indices(expr, indices: Iterator[Index]):
     if isinstance(expr, Entry):
         return Entry(expr.base, [next(indices) for _ in expr.indices])
     if isinstance(expr, sympy.Sum):
-        return sympy.Sum(_filled(expr.function, indices), *expr.limits)
+        return sympy.Sum(_fill_indices(expr.function, indices), *expr.limits)
     if not expr.args:
         return expr
     args = list(expr.args)
     if expr.is_Add or expr.is_Mul:
         args.sort(key=lambda a: repr(pattern(a)))
-    return expr.func(*(_filled(a, indices) for a in args))
+    return expr.func(*(_fill_indices(a, indices) for a in args))
 
 
 def classes(rows: Sequence[Sequence[Index]]) -> list[list[int]] | None:
@@ -150,16 +150,16 @@ def _lettered(row: Sequence[Index], together: list[list[int]], letters: Sequence
 # ----------------------------------------------------------------------------------------------------------- sums
 
 
-def folded(expr: sympy.Expr) -> sympy.Expr:
+def fold_sums(expr: sympy.Expr) -> sympy.Expr:
     """The formula with sums for terms that differ in their indices alone."""
     if not expr.args or isinstance(expr, Entry):
         return expr
-    args = [folded(a) for a in expr.args]
+    args = [fold_sums(a) for a in expr.args]
     expr = expr.func(*args) if list(expr.args) != args else expr
-    return _folded_terms(expr) if expr.is_Add else expr
+    return _fold_terms(expr) if expr.is_Add else expr
 
 
-def _folded_terms(expr: sympy.Add) -> sympy.Expr:
+def _fold_terms(expr: sympy.Add) -> sympy.Expr:
     groups: dict[tuple, list[tuple]] = {}
     for term in expr.args:
         factor, rest = term.as_coeff_Mul()
@@ -167,11 +167,11 @@ def _folded_terms(expr: sympy.Add) -> sympy.Expr:
         groups.setdefault(what, []).append((indices, factor, rest))
     terms = []
     for group in groups.values():
-        terms += _folded_group(group)
+        terms += _fold_group(group)
     return sympy.Add(*terms)
 
 
-def _folded_group(group: list[tuple]) -> list[sympy.Expr]:
+def _fold_group(group: list[tuple]) -> list[sympy.Expr]:
     """A group of terms as c times a sum, and a term for the one whose factor is not c."""
     plain = [factor * rest for _, factor, rest in group]
     rows = [indices for indices, _, _ in group]
@@ -180,7 +180,7 @@ def _folded_group(group: list[tuple]) -> list[sympy.Expr]:
     together = classes(rows)
     ranges = None if not together else grid(rows, together)
     if ranges is None:
-        return _folded_in_parts(group) or plain
+        return _fold_in_parts(group) or plain
     factors = [factor for _, factor, _ in group]
     usual = max(factors, key=factors.count)
     others = [(factor - usual) * rest for _, factor, rest in group if factor != usual]
@@ -215,7 +215,7 @@ def one_for_all(values: np.ndarray) -> tuple[sympy.Expr, list[tuple[str, int]]] 
     return with_indices(values.flat[0], at_first[:n]), list(zip(letters, sizes, strict=True))
 
 
-def _folded_in_parts(group: list[tuple]) -> list[sympy.Expr] | None:
+def _fold_in_parts(group: list[tuple]) -> list[sympy.Expr] | None:
     """A group that is no single sum, split by the index at one place; None if that makes it no shorter."""
     best = None
     for position in range(len(group[0][0])):
@@ -223,7 +223,7 @@ def _folded_in_parts(group: list[tuple]) -> list[sympy.Expr] | None:
         for member in group:
             parts.setdefault(member[0][position], []).append(member)
         if 1 < len(parts) < len(group):
-            terms = [term for part in parts.values() for term in _folded_group(part)]
+            terms = [term for part in parts.values() for term in _fold_group(part)]
             if len(terms) < len(group if best is None else best):
                 best = terms
     return best
@@ -232,11 +232,11 @@ def _folded_in_parts(group: list[tuple]) -> list[sympy.Expr] | None:
 # ------------------------------------------------------------------------------------------ the shift of a softmax
 
 
-def unshifted(expr: sympy.Expr) -> sympy.Expr:
+def remove_shift(expr: sympy.Expr) -> sympy.Expr:
     """The formula without the largest score that loops subtract before exp, as in e^{a - m} / (1 + e^{b - m})."""
     if not expr.args:
         return expr
-    expr = expr.func(*map(unshifted, expr.args))
+    expr = expr.func(*map(remove_shift, expr.args))
     if expr.is_Add:
         return _shift_apart(expr)
     if expr.is_Mul or expr.is_Pow:
@@ -272,7 +272,7 @@ def _shift_apart(expr: sympy.Add) -> sympy.Expr:
 # ---------------------------------------------------------------------------------------------------------- names
 
 
-def named(exprs: Sequence[sympy.Expr]) -> tuple[list[sympy.Expr], list[tuple[sympy.Expr, sympy.Expr]]]:
+def name_frequent_parts(exprs: Sequence[sympy.Expr]) -> tuple[list[sympy.Expr], list[tuple[sympy.Expr, sympy.Expr]]]:
     """The formulas with names for their frequent parts, and (name, formula) of each."""
     exprs, definitions = list(exprs), []
     taken = {str(s) for e in exprs for s in e.free_symbols} | {e.base for x in exprs for e in x.atoms(Entry)}
@@ -296,7 +296,9 @@ def named(exprs: Sequence[sympy.Expr]) -> tuple[list[sympy.Expr], list[tuple[sym
                 positions.append([position])
             else:
                 same.append(position)
-        free = [letter for letter in LETTERS if letter not in _letters(_numbered(family[0], varying))][: len(positions)]
+        free = [letter for letter in LETTERS if letter not in _letters(_without_letters(family[0], varying))][
+            : len(positions)
+        ]
         if len(free) < len(positions):
             return exprs, definitions
         meant = {
@@ -310,7 +312,7 @@ def named(exprs: Sequence[sympy.Expr]) -> tuple[list[sympy.Expr], list[tuple[sym
         definitions.append((left, general))
 
 
-def _numbered(expr: sympy.Expr, varying: list[int]) -> sympy.Expr:
+def _without_letters(expr: sympy.Expr, varying: list[int]) -> sympy.Expr:
     """The formula without letters at the places that vary."""
     return with_indices(expr, [("", 0) if n in varying else i for n, i in enumerate(pattern(expr)[1])])
 

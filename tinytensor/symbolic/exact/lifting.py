@@ -1,9 +1,9 @@
 """The third reading of a kernel: its own Python source, run over exact scalars.
 
 `lift(kernel)` takes the code object of the kernel as it is and gives it other globals: `np.exp` becomes the exact
-exp; helpers and the functions of `kernels/vectors.py` are lifted in their turn. Arrays are passed in as `Cells`, which
-offer only the operations that a kernel may use on an array: an element read before it was written, an index out of
-bounds (or negative: compiled code would wrap it), or an array expression raises an error that names the kernel.
+exp; helpers and register functions are lifted, too. Arrays are passed as `Cells`, which offer only the operations that
+a kernel may use on an array. An element read before it was written, an index out of bounds (or negative: compiled code
+would wrap it), or an array expression raises an error that names the kernel.
 
 The tasks of a launch run one after the other here, in parallel elsewhere. The results are the same only if no task
 touches an element that another task writes; the cells check that, too.

@@ -1,10 +1,10 @@
-"""The values of its symbols for which a formula holds: the comparisons that led to it, kept with the result.
+"""Path conditions: the comparisons that led to a value, stored with the value.
 
-A kernel that compares takes one path, and its result holds on that path alone: ReLU gives x only where x > 0. So the
-results of a launch remember its comparisons, and those that its inputs remember; `latex` writes them behind a formula.
-An elementwise kernel is followed entry by entry, any other kernel as a whole launch. A scalar carries its comparisons
-itself; those of an array of truth values (x > 0) are kept beside the array. Values computed from truth values alone are
-not followed, and neither is an `if` in Python: `path` collects both.
+A kernel that compares takes one path, and its result is right on that path alone: ReLU returns x only where x > 0. So
+each result of a launch stores the conditions of the launch and of its inputs; `latex` prints them after the formula.
+An elementwise kernel is tracked entry by entry, any other kernel as a whole launch. A scalar has its conditions in an
+attribute; those of a boolean array (x > 0) are in a table. Values computed from booleans alone are not tracked, nor is
+an `if` in Python: `path` collects both.
 """
 
 import weakref

@@ -1,10 +1,9 @@
 """A recorded program, launch by launch, over exact scalars: the very launches that a replay makes.
 
-A recording of a run on floats holds launches on arrays, whose memory is used for one value after the other (`pool.py`).
-`Replay` replaces the floats by exact scalars: each piece of memory has a counterpart of as many scalars, and each array
-of a launch becomes the array at the same place there. So it computes what the recording says, not what the function
-would do if it ran again. A buffer that was reused too early has the wrong value here as well, and reading a buffer that
-was never written raises an error.
+A recording holds launches on arrays whose memory is reused (`pool.py`). `Replay` gives each block of memory a
+counterpart of as many exact scalars, and each array of a launch becomes the same view of the counterpart. So it runs
+what was recorded, not the function. A buffer that is reused too early has the wrong value here, too, and reading a
+buffer that was never written raises an error.
 
 Arrays of whole numbers and truth values stay as they are: launches on such arrays alone run their native code.
 """
@@ -80,10 +79,10 @@ class Replay:
             elif all(a is b for a, b in zip(args, originals, strict=True)):
                 what.run(how)
             else:
-                _lifted(what)(*args)
+                _lift(what)(*args)
 
 
-def _lifted(kernel: Kernel) -> Callable:
+def _lift(kernel: Kernel) -> Callable:
     """The lifted kernel, with registers of as many numbers as they hold of float32."""
     try:
         return lift(kernel, BYTES=BYTES * OBJECT.itemsize // np.dtype(np.float32).itemsize)

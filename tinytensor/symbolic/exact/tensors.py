@@ -10,7 +10,14 @@ import sympy
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.differentiate import Derivatives
-from tinytensor.symbolic.exact.formula_printer import entries, folded, length, named, one_for_all, unshifted
+from tinytensor.symbolic.exact.formula_printer import (
+    entries,
+    fold_sums,
+    length,
+    name_frequent_parts,
+    one_for_all,
+    remove_shift,
+)
 from tinytensor.symbolic.exact.path_conditions import conditions_of
 from tinytensor.symbolic.exact.scalars import Condition, Symbolic
 from tinytensor.symbolic.exact.zero_test import ROUNDED
@@ -94,7 +101,7 @@ def latex(x: Tensor, conditions: Iterable[Condition] | None = None) -> Latex:
     if alike is not None:
         values = np.array(alike[0], object)
     signs = [_fewer_signs(_readable(c.difference)) for c in conditions]
-    formulas, definitions = named([*values.flat, *(formula for formula, _ in signs)])
+    formulas, definitions = name_frequent_parts([*values.flat, *(formula for formula, _ in signs)])
     for at, formula in zip(np.ndindex(values.shape), formulas, strict=False):
         values[at] = formula
     main = _latex(values)
@@ -130,11 +137,11 @@ def _readable(value) -> sympy.Expr:
         return sympy.sympify(value.item() if isinstance(value, np.generic) else value)
     formula = value.formula()
     formula = formula.xreplace({number: _decimal(number) for number in formula.atoms(sympy.Rational)})
-    small, formula = formula.count_ops() <= SMALL_EXPRESSION, unshifted(formula)
-    written = folded(entries(formula))
+    small, formula = formula.count_ops() <= SMALL_EXPRESSION, remove_shift(formula)
+    written = fold_sums(entries(formula))
     if small:
         closed = sympy.factor(sympy.powsimp(sympy.cancel(sympy.together(formula))))
-        closed = folded(entries(sympy.powsimp(closed, combine="exp")))
+        closed = fold_sums(entries(sympy.powsimp(closed, combine="exp")))
         written = closed if length(closed) <= length(written) else written
     return written
 

@@ -280,7 +280,7 @@ class _Proof:
             return flat, S.One
         domain, *generators = field(names, QQ)
         values = dict(zip(names, generators, strict=True))
-        value = _evaluated(flat, values, domain, sum)
+        value = _evaluate(flat, values, domain, sum)
         lead = value.denom.LC
         return value.numer.quo_ground(lead).as_expr(), value.denom.quo_ground(lead).as_expr()
 
@@ -289,7 +289,7 @@ class _Proof:
         names = _symbols(flat)
         domain, *generators = ring(names, QQ)
         values = {name: _Quotient(g, {}) for name, g in zip(names, generators, strict=True)}
-        return _evaluated(flat, values, lambda number: _Quotient(domain(number), {}), _Quotient.sum).over
+        return _evaluate(flat, values, lambda number: _Quotient(domain(number), {}), _Quotient.sum).over
 
 
 class _Quotient:
@@ -344,16 +344,16 @@ def _symbols(expr) -> list[sympy.Symbol]:
     return sorted((e for e in _parts(expr) if e.is_Symbol), key=str)
 
 
-def _evaluated(expr, values: dict, constant: Callable, total: Callable):
+def _evaluate(expr, values: dict, constant: Callable, total: Callable):
     """A rational expression, computed from the `values` of its symbols; `values` remembers every subexpression."""
     if expr not in values:
         _kept.check()
         if expr.is_Rational:
             result = constant(QQ(int(expr.p), int(expr.q)))
         elif expr.is_Pow:
-            result = _evaluated(expr.base, values, constant, total) ** int(expr.exp)
+            result = _evaluate(expr.base, values, constant, total) ** int(expr.exp)
         else:
-            parts = [_evaluated(a, values, constant, total) for a in expr.args]
+            parts = [_evaluate(a, values, constant, total) for a in expr.args]
             result = total(parts) if expr.is_Add else math.prod(parts[1:], start=parts[0])
         values[expr] = result
     return values[expr]

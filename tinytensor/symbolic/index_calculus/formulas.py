@@ -103,7 +103,7 @@ class Index(Dummy):
 class Array(IndexedBase):
     """A name with indices, each with its range: Array("X", (C, D))[i, j].
 
-    values: for a table of indices such as tokens, their range. places: where each index is printed, "_" below, "^"
+    values: for a table of indices such as tokens, their range. positions: where each index is printed, "_" below, "^"
     above, "<" above on the left. of: the array whose adjoint this one is. text and tex: its printed forms.
     """
 
@@ -442,7 +442,7 @@ def normal_of_quotients(expr) -> Expr:
     form = normal(normal(expr).replace(lambda e: isinstance(e, Pow) and e.base.is_Add, _in_one_exponential))
     form = form.replace(log, _log_of_exponentials)
     form = form.replace(lambda e: isinstance(e, Pow) and e.exp.is_Add, lambda e: Mul(*[e.base**a for a in e.exp.args]))
-    while (divided := normal(_divided(form))) != form:
+    while (divided := normal(_divide(form))) != form:
         form = divided
     return form
 
@@ -470,12 +470,12 @@ def _in_one_exponential(power: Pow) -> Expr:
     return min(choices)[1]
 
 
-def _divided(expr: Expr) -> Expr:
+def _divide(expr: Expr) -> Expr:
     """The expression after one division in each of its products."""
     if isinstance(expr, Sum):
-        return total(_divided(expr.function), *[limit[0] for limit in expr.limits]) if expr.function.has(Pow) else expr
+        return total(_divide(expr.function), *[limit[0] for limit in expr.limits]) if expr.function.has(Pow) else expr
     if isinstance(expr, Add):
-        return Add(*[_divided(a) for a in expr.args])
+        return Add(*[_divide(a) for a in expr.args])
     if not isinstance(expr, Mul):
         return expr
     for factor in expr.args:
@@ -491,7 +491,7 @@ def _divided(expr: Expr) -> Expr:
         if _holds(rest, term):  # term / base = (1 - (base - lead) / base) / number
             left = base ** (factor.exp + 1)
             return quotient * (left - (base - lead) * factor) / number
-    return Mul(*[_divided(a) if isinstance(a, Sum) else a for a in expr.args])
+    return Mul(*[_divide(a) if isinstance(a, Sum) else a for a in expr.args])
 
 
 def _holds(product: Expr, term: Expr) -> bool:

@@ -1,7 +1,8 @@
 """Formulas in index notation, as text and as LaTeX: `text(expr)`, `tex(expr)`.
 
-Indices stand where the source puts them (Array.places), an adjoint is ∂𝓛/∂name, and every bound index gets a letter
-that no other index nearby has. Factors and terms stand in the order of order.py. No proof depends on this file.
+Subclasses of SymPy's printers. Indices are printed where the source has them (Array.positions), an adjoint is ∂𝓛/∂name,
+and every bound index gets a letter that no other index nearby has. order.py orders factors and terms. No proof depends
+on this file.
 """
 
 import re
@@ -51,7 +52,7 @@ def name_tex(name: str) -> str:
     return f"{shown}^{{({number})}}" if number else shown
 
 
-class _Letters:
+class _IndexPrinter:
     """The common part of both printers: letters of bound indices, order, signs, brackets."""
 
     def __init__(self, names: Sequence[Name] = ()):
@@ -218,7 +219,7 @@ def _with_minima(expr: Expr) -> Expr:
     return expr
 
 
-class _Text(_Letters, StrPrinter):
+class _TextPrinter(_IndexPrinter, StrPrinter):
     printmethod = None  # print by the methods below, never by an expression's own
 
     def _name(self, name):
@@ -286,7 +287,7 @@ class _Text(_Letters, StrPrinter):
         return "π"
 
 
-class _TeX(_Letters, LatexPrinter):
+class _TexPrinter(_IndexPrinter, LatexPrinter):
     printmethod = None
 
     def _name(self, name):
@@ -362,19 +363,19 @@ class _TeX(_Letters, LatexPrinter):
 
 def text(expr: Expr, names: Sequence[Name] = ()) -> str:
     """An expression in index notation, as text; names: those of a program, in the order of a product's factors."""
-    return _Text(names).doprint(expr)
+    return _TextPrinter(names).doprint(expr)
 
 
 def tex(expr: Expr, names: Sequence[Name] = ()) -> str:
     """An expression in index notation, as LaTeX; names as for `text`."""
-    return _TeX(names).doprint(expr)
+    return _TexPrinter(names).doprint(expr)
 
 
 def equation(left: Expr, right: Expr, names: Sequence[Name] = ()) -> str:
     """`left = right` as text; names as for `text`."""
-    return _Text(names).equation(left, right)
+    return _TextPrinter(names).equation(left, right)
 
 
 def equation_tex(left: Expr, right: Expr, names: Sequence[Name] = ()) -> str:
     """`left = right` as LaTeX; names as for `text`."""
-    return _TeX(names).equation(left, right)
+    return _TexPrinter(names).equation(left, right)

@@ -110,14 +110,14 @@ class Piece:
         return self.text if self.level >= level else f"({self.text})"
 
 
-def line(definition: Definition, writer: "Writer | None" = None) -> str:
+def line(definition: Definition, writer: "NumPyPrinter | None" = None) -> str:
     """`name = expression` in NumPy, for a definition whose indices stand in the order of the array's axes."""
-    writer = writer or Writer()
+    writer = writer or NumPyPrinter()
     axes = definition.left.indices if isinstance(definition.left, Indexed) else ()
     return f"{writer.name(definition.name)} = {writer.whole(definition.right, axes)}"
 
 
-def wrapped(code: str, width: int) -> list[str]:
+def wrap_terms(code: str, width: int) -> list[str]:
     """A line `name = a + b - c` as one line, or as one for each term if it is longer than width."""
     name, _, right = code.partition(" = ")
     terms, depth, start = [], 0, 0
@@ -158,7 +158,7 @@ def _from_zero(term: Expr) -> Expr:
     return number * (_FromZero(entry.base.label, entry.base.sizes)[entry.indices] + 1)
 
 
-class Writer:
+class NumPyPrinter:
     """Writes formulas as code.
 
     name: the name of an array or a symbol in code. size: that of a size. order: names in the order in which a product
@@ -178,10 +178,10 @@ class Writer:
         piece = self.piece(expr, tuple(axes))
         if set(axes) - set(piece.axes):  # constant along an axis, which the array must have
             shape = ", ".join(self.number(a.size).text for a in axes)
-            inside = self.placed(piece, axes).text
+            inside = self.align(piece, axes).text
             inside += ".0" * inside.removeprefix("-").isdigit()  # an array of floats
             return f"np.full(({shape}{',' * (len(axes) == 1)}), {inside})"
-        return self.placed(piece, axes).text
+        return self.align(piece, axes).text
 
     # ------------------------------------------------------------------------------------------------ expressions
 
@@ -190,17 +190,17 @@ class Writer:
         if not free(expr) and not expr.atoms(Indexed):
             return self.number(expr)
         if isinstance(expr, Indexed) and expr.base.values is not None:
-            return self.added(expr, axes)
+            return self.add(expr, axes)
         if isinstance(expr, Indexed):
             return self.entry(expr, axes)
         if isinstance(expr, Index):
             return Piece(f"np.arange(1, {self.number(expr.size + 1).text})", (expr,))
         if isinstance(expr, Add):
-            return self.added(expr, axes)
+            return self.add(expr, axes)
         if isinstance(expr, Mul):
-            return self.multiplied(expr, axes)
+            return self.multiply(expr, axes)
         if isinstance(expr, Sum):
-            return self.summed(expr, axes)
+            return self.print_sum(expr, axes)
         if isinstance(expr, Pow):
             return self.power(expr, axes)
         if isinstance(expr, KroneckerDelta):
@@ -226,10 +226,10 @@ class Writer:
             return Piece("np.pi" if expr is pi else "np.e")
         if expr.is_Float or expr.is_infinite:
             return Piece(repr(float(expr)).replace("inf", "np.inf"), (), SUM)
-        rules = ((Add, self.added), (Mul, self.multiplied), (Pow, self.power), (Sum, self.summed))
+        rules = ((Add, self.add), (Mul, self.multiply), (Pow, self.power), (Sum, self.print_sum))
         return next((f for cls, f in rules if isinstance(expr, cls)), self.function)(expr, ())
 
-    def added(self, expr: Expr, axes: tuple[Index, ...]) -> Piece:
+    def add(self, expr: Expr, axes: tuple[Index, ...]) -> Piece:
         expr = Add(*[_from_zero(term) for term in Add.make_args(expr)])
         if not isinstance(expr, Add):
             return self.piece(expr, axes)
@@ -244,15 +244,15 @@ class Writer:
         for term in terms:
             negative = term.could_extract_minus_sign() and not term.is_Add
             parts.append(("-" if negative else "+", self.piece(-term if negative else term, axes)))
-        whole = self.together([p for _, p in parts], axes)
+        whole = self.union_axes([p for _, p in parts], axes)
         body = ""
         for sign, piece in parts:
-            one = self.placed(piece, whole)
+            one = self.align(piece, whole)
             one = one.at(SUM if sign == "+" else PRODUCT)
             body += (f"-{one}" if sign == "-" else one) if not body else f" {sign} {one}"
         return Piece(body, whole, SUM)
 
-    def multiplied(self, expr: Expr, axes: tuple[Index, ...]) -> Piece:
+    def multiply(self, expr: Expr, axes: tuple[Index, ...]) -> Piece:
         """Factors, then divisors; a softmax is recognised."""
         if (softmax := self.softmax(expr, axes)) is not None:
             return softmax
@@ -272,12 +272,12 @@ class Writer:
         return [Piece(str(number.p))] * (number.p != 1), [Piece(str(number.q))] * (number.q != 1)
 
     def product(self, left: list[Piece], right: list[Piece], axes: tuple[Index, ...], sign: str = "") -> Piece:
-        whole = self.together([*left, *right], axes)
+        whole = self.union_axes([*left, *right], axes)
         if len(left) == 1 and not right and not sign:
             return left[0]
-        left = [self.placed(p, whole) for p in left] or [Piece("1")]
+        left = [self.align(p, whole) for p in left] or [Piece("1")]
         body = " * ".join(p.at(PRODUCT if n == 0 else POWER) for n, p in enumerate(left))
-        right = [self.placed(p, whole) for p in right]
+        right = [self.align(p, whole) for p in right]
         if len(right) == 1:
             body += f" / {right[0].at(POWER)}"
         elif right:
@@ -292,11 +292,11 @@ class Writer:
         if power == S.Half:
             return Piece(f"np.sqrt({inside.text})", inside.axes)
         above = self.piece(power, axes)
-        whole = self.together([inside, above], axes)
-        below = self.placed(inside, whole).at(ATOM)
+        whole = self.union_axes([inside, above], axes)
+        below = self.align(inside, whole).at(ATOM)
         if base.is_Integer and not power.is_number:
             below = repr(float(base))  # NumPy refuses negative powers of whole numbers
-        return Piece(f"{below}**{self.placed(above, whole).at(ATOM)}", whole, POWER)
+        return Piece(f"{below}**{self.align(above, whole).at(ATOM)}", whole, POWER)
 
     def function(self, expr: Expr, axes: tuple[Index, ...]) -> Piece:
         if isinstance(expr, detach):
@@ -305,10 +305,10 @@ class Writer:
             return result
         form = FUNCTIONS.get(expr.func.__name__)
         if form is None or not isinstance(expr, Function):
-            raise TypeError(f"numpy_code: no NumPy code for {expr.func.__name__} in {expr}")
+            raise TypeError(f"numpy_printer: no NumPy code for {expr.func.__name__} in {expr}")
         inside = [self.piece(a, axes) for a in expr.args]
-        whole = self.together(inside, axes)
-        return Piece(form.format(*(self.placed(p, whole).text for p in inside)), whole)
+        whole = self.union_axes(inside, axes)
+        return Piece(form.format(*(self.align(p, whole).text for p in inside)), whole)
 
     # ------------------------------------------------------------------------------------------------ entries
 
@@ -337,8 +337,8 @@ class Writer:
             ins, outs = ("".join(letters[i] for i in some) for some in (expr.indices, kept))
             return Piece(f'np.einsum("{ins}->{outs}", {name})', kept)
         numbers = [self.from_zero(i, axes) for i, _ in pairs]
-        whole = self.together(numbers, axes)
-        return Piece(f"{name}[{', '.join(self.placed(p, whole).text for p in numbers)}]", whole)
+        whole = self.union_axes(numbers, axes)
+        return Piece(f"{name}[{', '.join(self.align(p, whole).text for p in numbers)}]", whole)
 
     def slice(self, index: Expr, size: Expr) -> str | None:
         """The part of a dimension through which an index runs, as a slice or a number; None if it is neither."""
@@ -379,7 +379,7 @@ class Writer:
                 if not free(one - row):
                     sizes = [row.size, other.size, one - row] if one != row else [row.size, other.size]
                     return Piece(f"np.eye({', '.join(self.number(n).text for n in sizes)})", (row, other))
-        return self.compared(i, "==", j)
+        return self.compare(i, "==", j)
 
     def upto(self, index: Expr, limit: Expr) -> Piece:
         """tri(rows, columns, offset) where both are indices; otherwise a comparison."""
@@ -391,17 +391,17 @@ class Writer:
                 sizes = [row.size] if row.size == column.size and offset == 0 else [row.size, column.size]
                 arguments = [*sizes, offset] if offset != 0 else sizes
                 return Piece(f"np.tri({', '.join(self.number(S(n)).text for n in arguments)})", (row, column))
-        return self.compared(index, "<=", limit)
+        return self.compare(index, "<=", limit)
 
-    def compared(self, i: Expr, sign: str, j: Expr) -> Piece:
+    def compare(self, i: Expr, sign: str, j: Expr) -> Piece:
         both = [self.from_zero(i), self.from_zero(j)]
-        whole = self.together(both, ())
-        one, other = (self.placed(p, whole).at(SUM) for p in both)
+        whole = self.union_axes(both, ())
+        one, other = (self.align(p, whole).at(SUM) for p in both)
         return Piece(f"1.0 * ({one} {sign} {other})", whole, PRODUCT)
 
     # ------------------------------------------------------------------------------------------------ sums
 
-    def summed(self, expr: Sum, axes: tuple[Index, ...]) -> Piece:
+    def print_sum(self, expr: Sum, axes: tuple[Index, ...]) -> Piece:
         over = [limit[0] for limit in expr.limits]
         if isinstance(expr.function, Mul) and expr.function.has(KroneckerDelta):
             parts = [contract(product, bound) for product, bound in spread(total(expr.function, *over))]
@@ -409,10 +409,10 @@ class Writer:
                 product, bound = parts[0]
                 if not bound:
                     return self.piece(product, axes)
-                return self.contracted(product, bound, axes)
-        return self.contracted(expr.function, over, axes)
+                return self.sum_of_product(product, bound, axes)
+        return self.sum_of_product(expr.function, over, axes)
 
-    def contracted(self, inside: Expr, over: list[Index], axes: tuple[Index, ...]) -> Piece:
+    def sum_of_product(self, inside: Expr, over: list[Index], axes: tuple[Index, ...]) -> Piece:
         """The sum of a product over indices."""
         sign = "-" if inside.could_extract_minus_sign() and not inside.is_Add else ""
         number, above, below = factors_of(-inside if sign else inside, self.order)
@@ -516,7 +516,7 @@ class Writer:
 
     def einsum(self, operands: list[Piece], over: list[Index], axes: tuple[Index, ...]) -> Piece:
         """einsum("him,hmk->hik", ...), with the letters of the formula where no other index has them."""
-        kept = tuple(i for i in self.together(operands, axes) if i not in over)
+        kept = tuple(i for i in self.union_axes(operands, axes) if i not in over)
         letters = _letters([*kept, *itertools.chain(*[p.axes for p in operands])])
         inputs = ",".join("".join(letters[i] for i in p.axes) for p in operands)
         output = "".join(letters[i] for i in kept)
@@ -535,7 +535,7 @@ class Writer:
             choices = [[i for i in sorted(free(rest), key=str) if i.size == b.size] for b in over]
             for chosen in itertools.product(*choices):
                 if inside.xreplace(dict(zip(over, chosen, strict=True))) == rest:
-                    return self.normalised("softmax", rest, list(chosen), axes)
+                    return self.normalized_exp("softmax", rest, list(chosen), axes)
         return None
 
     def logsumexp(self, expr: Expr, axes: tuple[Index, ...]) -> Piece | None:
@@ -543,10 +543,10 @@ class Writer:
         if not isinstance(expr, Sum):
             return None
         over = [limit[0] for limit in expr.limits]
-        result = self.normalised("logsumexp", expr.function, over, (*axes, *over))
+        result = self.normalized_exp("logsumexp", expr.function, over, (*axes, *over))
         return result and Piece(result.text, tuple(i for i in result.axes if i not in over))
 
-    def normalised(self, name: str, inside: Expr, over: list[Index], axes: tuple[Index, ...]) -> Piece | None:
+    def normalized_exp(self, name: str, inside: Expr, over: list[Index], axes: tuple[Index, ...]) -> Piece | None:
         exponents = [f.args[0] for f in Mul.make_args(inside) if isinstance(f, exp)]
         mask = Mul(*[f for f in Mul.make_args(inside) if not isinstance(f, exp)])
         if not exponents or mask.is_negative or not all(map(_is_mask, Mul.make_args(mask))):
@@ -554,8 +554,8 @@ class Writer:
         x = self.piece(Add(*exponents), axes)
         if mask != 1:
             m = self.piece(mask, axes)
-            whole = self.together([x, m], axes)
-            x = Piece(f"np.where({self.placed(m, whole).text}, {self.placed(x, whole).text}, -np.inf)", whole)
+            whole = self.union_axes([x, m], axes)
+            x = Piece(f"np.where({self.align(m, whole).text}, {self.align(x, whole).text}, -np.inf)", whole)
         if set(over) - set(x.axes):
             return None
         positions = tuple(sorted(x.axes.index(i) - len(x.axes) for i in over))
@@ -564,7 +564,7 @@ class Writer:
 
     # ------------------------------------------------------------------------------------------------ axes
 
-    def together(self, pieces: Iterable[Piece], axes: Sequence[Index]) -> tuple[Index, ...]:
+    def union_axes(self, pieces: Iterable[Piece], axes: Sequence[Index]) -> tuple[Index, ...]:
         """The axes of all pieces: first those in `axes`, in that order, then others as they come."""
         every = list(dict.fromkeys(i for p in pieces for i in p.axes))
         if len({p.axes for p in pieces if p.axes}) == 1 and set(every) - set(axes):
@@ -572,7 +572,7 @@ class Writer:
         later = [i for i in every if i not in axes]
         return (*[i for i in axes if i in every], *later)
 
-    def placed(self, piece: Piece, axes: Sequence[Index]) -> Piece:
+    def align(self, piece: Piece, axes: Sequence[Index]) -> Piece:
         """The piece with its axes in this order, and an axis of length 1 for each that it lacks."""
         kept = [i for i in axes if i in piece.axes]
         body = piece

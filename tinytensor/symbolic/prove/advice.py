@@ -156,7 +156,7 @@ def _last_end(fn: Callable, args: list, key: str) -> str:
                 result, "requires_grad", False
             )
             if differentiable and ended and (key not in (WHOLE, OFF) or _advice_key(result) == key):
-                last_call = f"{_called(frame)}{line(frame)}"
+                last_call = f"{_callee(frame)}{line(frame)}"
 
     before = sys.getprofile()
     sys.setprofile(watch)
@@ -164,16 +164,17 @@ def _last_end(fn: Callable, args: list, key: str) -> str:
         fn(*args)
     finally:
         sys.setprofile(before)
-    return last_call or _defined(fn)
+    return last_call or _definition(fn)
 
 
 def _is_public_call(frame: FrameType) -> bool:
+    """Is this a function of the package, called by the user's own code?"""
     called_by = frame.f_back
     ours = not is_own(frame.f_code.co_filename) and Path(frame.f_code.co_filename).is_relative_to(PACKAGE)
     return ours and called_by is not None and is_own(called_by.f_code.co_filename)
 
 
-def _called(frame: FrameType) -> str:
+def _callee(frame: FrameType) -> str:
     """The name of the function in a frame; for __call__ that of the operation or the Module."""
     what, name = frame.f_locals.get("self"), frame.f_code.co_name
     if name == "__call__":
@@ -183,7 +184,7 @@ def _called(frame: FrameType) -> str:
     return "a call" if name == "<lambda>" else name  # a lambda is a method or an operator: the line shows it
 
 
-def _defined(fn: Callable) -> str:
+def _definition(fn: Callable) -> str:
     """Where a function is defined, if that is in the user's own code."""
     fn = inspect.unwrap(fn)
     code = getattr(getattr(type(fn), "forward", fn), "__code__", None)

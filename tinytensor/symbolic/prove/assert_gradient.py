@@ -6,7 +6,7 @@ import sympy
 
 from tinytensor.symbolic.exact.scalars import Symbolic
 from tinytensor.symbolic.exact.tensors import SMALL_EXPRESSION
-from tinytensor.symbolic.prove.proof import Proof, Wrong, short
+from tinytensor.symbolic.prove.proof import Proof, Wrong, shorten
 from tinytensor.symbolic.prove.prover import prove
 from tinytensor.symbolic.prove.sampling import NOT_ON_THE_TAPE, Sampled
 
@@ -61,14 +61,14 @@ def _formulas(wrong: Wrong) -> list[str]:
         what = "the definition" if wrong.through_definition else "the rule"
         first = f"{what} of {wrong.op} for its input {wrong.input} gives, at {list(wrong.at)} (g is what arrives)"
         second = "but the derivative is" if wrong.differs else "which is not proved equal to"
-    lines = [f"  {first}", f"      {_shown(wrong.got)}", f"  {second}", f"      {_shown(wrong.right)}"]
+    lines = [f"  {first}", f"      {_formula_text(wrong.got)}", f"  {second}", f"      {_formula_text(wrong.right)}"]
     lines += [f"  the rule:    {wrong.rule_at}"] if wrong.rule_at else []
     return lines + ([f"  called here: {wrong.called_at}"] if wrong.called_at else [])
 
 
-def _shown(value: Symbolic) -> str:
+def _formula_text(value: Symbolic) -> str:
     """A formula, as one product if that is shorter."""
     if value.expr.count_ops() > SMALL_EXPRESSION:
-        return short(value)
+        return shorten(value)
     product = Symbolic(sympy.factor(sympy.cancel(value.expr)), value.witness)
-    return min(short(value), short(product), key=len)
+    return min(shorten(value), shorten(product), key=len)

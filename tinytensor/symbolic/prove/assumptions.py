@@ -13,7 +13,7 @@ import sympy
 from tinytensor.symbolic.exact.scalars import DIVISOR, POSITIVE, WITHIN, Symbolic
 from tinytensor.symbolic.exact.zero_test import NAMES
 from tinytensor.symbolic.prove.passes import OpCall, Pass
-from tinytensor.symbolic.prove.proof import listed
+from tinytensor.symbolic.prove.proof import join_words
 
 SHOWN, LENGTH = 4, 60  # if formulas are more or longer than this, only their number is shown
 
@@ -83,7 +83,11 @@ def path_in_words(run: Pass) -> list[str]:
     plural = len(words) > 1 or "signs" in words or "comparisons" in words
     if not words:
         return constants
-    return [f"{listed(words)} {'are' if plural else 'is'} as below", "no two compared numbers are equal", *constants]
+    return [
+        f"{join_words(words)} {'are' if plural else 'is'} as below",
+        "no two compared numbers are equal",
+        *constants,
+    ]
 
 
 def domain(run: Pass) -> list[str]:

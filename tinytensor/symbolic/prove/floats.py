@@ -1,8 +1,8 @@
-"""The same function on floats: it must compute the same as on exact numbers.
+"""The same function on floats must compute the same as on exact numbers.
 
-A proof is about the code that ran on exact numbers. Code that asks for the dtype, or for its callers, can compute
-something else for floats. So the function also runs on float64 at the sample point, in a thread of its own, so that no
-code of a proof is among its callers; its results and gradients must be those of the proof, up to rounding.
+A proof is about the code that ran on exact numbers. Code that asks for the dtype, or for its callers, may compute
+something else on floats. So the function also runs on float64 at the sample point, in a thread of its own, where no
+function of this package is among its callers. Its results and gradients must be those of the proof, up to rounding.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,18 +1,16 @@
 r"""Numbers that try to refute a proof: the same function on float64, at points off the path that was proved.
 
 A proof holds where comparisons come out as at its sample point. A rule can be right there and wrong elsewhere: at 0,
-where two numbers are equal, for other signs, behind an edge that the code compares with. So the function also runs at
-such points, and the gradient on the tape is compared with difference quotients of the function, along a random
-direction v:
+where two numbers are equal, for other signs, beyond a bound that the code compares with. So the function also runs at
+such points, and the gradient on the tape is compared with difference quotients along a random direction v:
 
     \langle \partial y, v \rangle = \frac{y(x + h v) - y(x - h v)}{2 h}.
 
-A point at which the function may have no derivative (ReLU at 0) refutes nothing: there the quotients of both sides, of
-two step sizes, and of a sum of two directions must agree first.
+A point at which the function may have no derivative (ReLU at 0) refutes nothing: the quotients of both sides, of two
+step sizes, and of a sum of two directions must agree first.
 
-At the sample point itself the gradient must also be the same in a later call, if only one input requires grad, if
-one tensor is given twice, on the way to a second derivative (create_graph), for an input that is not contiguous, and in
-float32 up to its rounding.
+At the sample point itself the gradient must also be the same in a later call, if only one input requires grad, if one
+tensor is passed twice, with create_graph, for an input that is not contiguous, and in float32 up to its rounding.
 """
 
 import io

@@ -44,7 +44,7 @@ class Wrong:
         return differ(self.got.witness, self.right.witness)
 
     def __str__(self):
-        got, right = short(self.got), short(self.right)
+        got, right = shorten(self.got), shorten(self.right)
         if not self.input:
             return f"{self.op}{list(self.at)} is {got}, but its definition gives {right}"
         what = "the definition" if self.through_definition else "the rule"
@@ -123,14 +123,14 @@ class Proof:
             )
         if self:
             lines[0] += f": {self.entries} entries of gradients, at {shapes_in_words(self.size)}, for all values"
-            lines[0] += f" where {listed(self.where)}" if self.where else ""
+            lines[0] += f" where {join_words(self.where)}" if self.where else ""
             lines += self.assumptions
         lines += [str(wrong) for wrong in self.wrong]
         lines += [f"a hook on {value} replaces the gradient that arrives" for value in self.hooked]
         if self.tape_is_wrong:
             lines.append("every rule is right by itself: the walk over the tape puts them together wrongly")
         if self.changed:
-            lines.append(f"the function changes {listed(self.changed)} without the tape (.data, a detached view)")
+            lines.append(f"the function changes {join_words(self.changed)} without the tape (.data, a detached view)")
         if self.counterexample is not None:
             lines.append(str(self.counterexample))
         if self.elsewhere:
@@ -143,7 +143,7 @@ class Proof:
         return "\n  ".join(lines)
 
 
-def listed(words: Sequence[str]) -> str:
+def join_words(words: Sequence[str]) -> str:
     """Words as a list in a sentence: a, b and c."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
@@ -157,7 +157,7 @@ def _point(point: dict[str, np.ndarray]) -> str:
     return "; ".join(f"{name} = {_numbers(value)}" for name, value in point.items())
 
 
-def short(value: Symbolic) -> str:
+def shorten(value: Symbolic) -> str:
     """A formula for a sentence; its value at the sample point if it is long."""
     text = str(value).replace("'", "")
     return text if len(text) <= 120 else f"{value.witness:.6g} (a formula of {len(text)} letters)"

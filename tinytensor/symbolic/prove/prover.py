@@ -1,15 +1,14 @@
 r"""`prove(fn, *inputs)`: the gradients that the tape gives are the derivatives of the forward pass.
 
-The function and `backward()` run through the same operations, rules and kernels as usual, on exact scalars instead of
-floats. The expected gradients are computed beside them, by the chain rule and SymPy's `diff` alone, one operation at a
-time (`passes.py` says how): the loss of one small layer, as one expression, would keep SymPy busy without end.
+The function and `backward()` run through the engine's own operations, rules and kernels, on exact scalars instead of
+floats. The expected gradients are computed by the chain rule and SymPy's `diff` alone, one operation at a time
+(`passes.py`): as one expression, the loss of one small layer would keep SymPy busy without end.
 
-By induction from the result down, every gradient is the derivative of the whole function: a proof, at the given sizes
-and where comparisons (the sign at a ReLU, the place of a maximum) come out as at the sample point, given by the
-witnesses. Values taken off the tape (`detach`) are held constant, if the caller has named them. Trusted are the chain
-rule, SymPy's `diff` and arithmetic, and CPython. The forward pass of a fused operation is compared with its definition;
-the same code on floats is compared at the sample point (`floats.py`). Nothing is called proved that numbers off the
-path refute (`probing.py`).
+By induction from the result down, every gradient is the derivative of the whole function. This is a proof at the given
+sizes, and where comparisons (the sign at a ReLU, the position of a maximum) come out as at the sample point. Values
+taken off the tape (`detach`) are constants, if the caller has named them. Trusted are the chain rule, SymPy's `diff`
+and arithmetic, and CPython. The forward pass of a fused operation is compared with its definition; a run on floats is
+compared at the sample point (`floats.py`). Numbers at other points may refute a proof (`probing.py`).
 """
 
 import inspect
@@ -40,8 +39,8 @@ from tinytensor.symbolic.prove.floats import NOT_COMPARED, FloatRun, compare_on_
 from tinytensor.symbolic.prove.passes import SEED, Pass, check_result
 from tinytensor.symbolic.prove.probing import Probe
 from tinytensor.symbolic.prove.progress import Progress
-from tinytensor.symbolic.prove.proof import Proof, listed
-from tinytensor.symbolic.prove.sampling import Sampled, sampled
+from tinytensor.symbolic.prove.proof import Proof, join_words
+from tinytensor.symbolic.prove.sampling import Sampled, prove_by_sampling
 from tinytensor.symbolic.prove.sampling import variables as variables_of
 
 ORDINARY = 8.0  # larger numbers may be where floats are flat and the function is not
@@ -135,7 +134,7 @@ def _fixed_inputs(fn: Callable, inputs: tuple) -> list[str]:
     fixed += [name for name, p in _named_parameters(fn).items() if not p.requires_grad]
     fixed += [name for name, _ in fn.named_buffers()] if hasattr(fn, "named_buffers") else []
     if fixed:
-        sentences.append(f"{listed(fixed)} {'is' if len(fixed) == 1 else 'are'} as passed in")
+        sentences.append(f"{join_words(fixed)} {'is' if len(fixed) == 1 else 'are'} as passed in")
     if hasattr(fn, "named_parameters") and hasattr(fn, "training"):
         sentences.append(f"{_name(fn)} is in {'training' if fn.training else 'eval'} mode")
     return sentences
@@ -153,7 +152,7 @@ def _check_inputs(fn: Callable, inputs: tuple) -> None:
     """Raise an error unless the function can be called with these, and one of them has a gradient."""
     if not callable(fn):
         raise TypeError(
-            f"prove: fn is {_described(fn)}; expected a function, an operation or a Module, and its inputs behind it: "
+            f"prove: fn is {_describe(fn)}; expected a function, an operation or a Module, and its inputs behind it: "
             "prove(tt.softmax, (2, 3), -1)"
         )
     try:
@@ -176,14 +175,14 @@ def _check_inputs(fn: Callable, inputs: tuple) -> None:
             raise ValueError(f"prove: the shape {tuple(value)} of {name} has a negative size; expected sizes from 0 on")
     tensors = [x for x in (*inputs, *_module_state(fn)) if isinstance(x, Tensor)]
     if not any(map(_is_shape, inputs)) and not any(x.requires_grad or x.dtype is OBJECT for x in tensors):
-        came = ", ".join(f"{name} is {_described(value)}" for name, value in zip(names, inputs, strict=True))
+        came = ", ".join(f"{name} is {_describe(value)}" for name, value in zip(names, inputs, strict=True))
         raise ValueError(
             f"prove: no input has a gradient: {came or 'there is none'}; expected a shape as one tuple, (2, 3), for a "
             "tensor of symbols, a tensor of floats with requires_grad=True, or a Module with parameters"
         )
 
 
-def _described(value) -> str:
+def _describe(value) -> str:
     if isinstance(value, Tensor):
         return f"a tensor of {str(value.dtype).partition('.')[2]} without requires_grad"
     return repr(value) if isinstance(value, int | float | str | None) else f"of type {type(value).__name__}"
@@ -207,13 +206,13 @@ def _prove_at_small_size(fn, seeded, inputs: tuple, sample: str, seed, limit, pr
         passes = _run_passes(fn, seeded, args, leaves, Progress(_name(fn), estimate, limit, progress))
         floats = [_run_on_floats(fn, seeded, args, p) for p in passes if not (p.wrong or p.suspects or p.hooked)]
         off_tape = _unique(what for p in passes for what in p.constant if what not in constant)
-        proof = _combined(_name(fn), passes, off_tape, floats)
+        proof = _combine(_name(fn), passes, off_tape, floats)
         if proof and not any(run.not_run for run in floats):
-            proof = _proof_or_refutation(fn, seeded, args, passes, proof, _within(sample), limit)
+            proof = _proof_or_refutation(fn, seeded, args, passes, proof, _sample_transform(sample), limit)
     return replace(proof, seconds=time.perf_counter() - start)
 
 
-def _within(sample: str) -> Callable[[dict], dict]:
+def _sample_transform(sample: str) -> Callable[[dict], dict]:
     """Other points of the kind of a sample: with positive numbers, say."""
     change = {
         "of both signs": lambda x: x,
@@ -246,7 +245,7 @@ def _proof_or_refutation(fn, seeded, args: list, passes: list[Pass], proof: Proo
             try:
                 exact = _run_passes(fn, seeded, args, leaves, Progress(_name(fn), None, limit, False))
                 off_tape = _unique(what for p in exact for what in p.constant)
-                there = _combined(proof.name, exact, off_tape, [])
+                there = _combine(proof.name, exact, off_tape, [])
             except (ArithmeticError, ValueError):  # numbers are equal there, or a value does not exist
                 there = None
         if there is not None and there.verdict == "undecided":
@@ -357,7 +356,9 @@ def _prove_at_real_size(fn, seeded, inputs: tuple, sample: str, seed, limit, pro
         with _buffers_kept(fn):
             estimate = estimate_cost_at_real_size(seeded, args, list({id(x): x for x in exact_tensors}.values()))
         with _buffers_kept(fn):
-            result = sampled(_name(fn), seeded, args, leaves, scalars, Progress(_name(fn), estimate, limit, progress))
+            result = prove_by_sampling(
+                _name(fn), seeded, args, leaves, scalars, Progress(_name(fn), estimate, limit, progress)
+            )
         if not result:
             return result
         expected = {n: np.resize(result.gradients[n], x.shape) for n, x in leaves.items()}
@@ -365,7 +366,7 @@ def _prove_at_real_size(fn, seeded, inputs: tuple, sample: str, seed, limit, pro
         floats = _compare_on_floats(fn, seeded, args, leaves, None, expected)
         wrong, unclear = floats.difference, ""
         if not wrong and not floats.not_run:
-            probed = _probe(fn, seeded, args, leaves).run((), _within(sample), differentiable=True)
+            probed = _probe(fn, seeded, args, leaves).run((), _sample_transform(sample), differentiable=True)
             there = [f"{sentence}, at another point" for sentence, point in probed.against if _is_ordinary(point)]
             wrong, unclear = probed.refuted or next(iter(there), ""), probed.unclear
     return replace(
@@ -507,7 +508,7 @@ def _buffers_kept(fn: Callable) -> Iterator[None]:
             b._data, b.node, b._requires_grad = array, node, requires_grad
 
 
-def _combined(name: str, passes: list[Pass], off_tape: tuple[str, ...], floats: list[FloatRun]) -> Proof:
+def _combine(name: str, passes: list[Pass], off_tape: tuple[str, ...], floats: list[FloatRun]) -> Proof:
     """The proof that the passes for the results of a function amount to."""
     wrong = {rule: w for p in passes for rule, w in p.wrong.items()}
     example = next((p.counterexample for p in passes if p.counterexample is not None), None)

@@ -37,7 +37,7 @@ from tinytensor.symbolic.exact.tensors import witnesses
 from tinytensor.symbolic.prove.advice import no_stranger, results_of
 from tinytensor.symbolic.prove.passes import parameter
 from tinytensor.symbolic.prove.progress import Progress
-from tinytensor.symbolic.prove.proof import listed
+from tinytensor.symbolic.prove.proof import join_words
 from tinytensor.symbolic.prove.proof_html import sampled_html
 
 NOT_ON_THE_TAPE = "not on the tape, but dependent on the inputs"
@@ -95,7 +95,7 @@ class Sampled:
         lines = [f"{self.verdict}: {self.name} at {self.size}"]
         if self:
             lines[0] += f": {self.entries:,} entries of gradients, at a random point modulo a random prime"
-            lines[0] += f", where {listed(self.where)}" if self.where else ""
+            lines[0] += f", where {join_words(self.where)}" if self.where else ""
         elif any(line.startswith(NOT_ON_THE_TAPE) for line in self.assumptions):
             lines[0] += ": a value that is held constant has a derivative"
         elif self.verdict == "undecided" and not self.on_numbers:
@@ -245,7 +245,7 @@ class Sample:
         return wrong
 
 
-def sampled(
+def prove_by_sampling(
     name: str,
     fn: Callable,
     args: list,

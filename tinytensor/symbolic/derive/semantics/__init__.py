@@ -1,21 +1,21 @@
-"""What each operation computes, entry by entry: the meaning of a recorded call, for sizes that stay symbols.
+"""The semantics of operations: what each computes, entry by entry, for sizes that stay symbols.
 
-`MEANINGS[name](step)` gives the value of the call's result. Formulas of a few terms stay formulas; a result that is
-used in several places, or that a person would name, becomes a line of the program. Fused operations come with the
-closed form of their gradient, which is proved each time it is used (derive/adjoints.py).
+`OP_SEMANTICS[name](call)` returns the value of a recorded call's result. Formulas of a few terms stay formulas; a
+result that is used several times, or that a person would name, becomes a line of the program. A fused operation comes
+with the closed form of its gradient, which is proved each time it is used (derive/adjoints.py).
 
 That the engine's kernels compute these formulas is not proved here: the program is compared with the run.
 
-step.py         the table; a recorded call; values of different shapes together; operations that are refused
-elementwise.py  element by element
-shapes.py       views, slices, pieces put together, diagonals
-indexing.py     entries at places that a tensor of integers names
-sums.py         sums, extremes, products, running sums; products of matrices
-fused.py        softmax, cross-entropy, norms, attention
+symbolic_call.py  the table; a recorded call; broadcasting; operations that are refused
+elementwise.py    element by element
+shapes.py         views, slices, concatenation, diagonals
+indexing.py       entries at the positions in a tensor of integers
+sums.py           sums, extremes, products, running sums; products of matrices
+fused.py          softmax, cross-entropy, norms, attention
 """
 
 from tinytensor.symbolic.derive.semantics import elementwise, fused, indexing, shapes, sums
-from tinytensor.symbolic.derive.semantics.step import (
+from tinytensor.symbolic.derive.semantics.symbolic_call import (
     INDEX_OPERATIONS,
     OP_SEMANTICS,
     REFUSED,

@@ -1,4 +1,4 @@
-"""The meanings of operations that act element by element."""
+"""The semantics of elementwise operations."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import sympy
 from sympy import Expr, Indexed, KroneckerDelta, Pow, Rational, S, exp, log
 
 from tinytensor.symbolic.derive.conditions import SMALL
-from tinytensor.symbolic.derive.semantics.step import (
+from tinytensor.symbolic.derive.semantics.symbolic_call import (
     OP_SEMANTICS,
     WHOLE,
     FactoredIndex,
@@ -133,7 +133,7 @@ OP_SEMANTICS |= dict.fromkeys(FORMULAS, _formula)
 
 
 @semantics_of("add", "sub")
-def added(call: SymbolicCall) -> Value:
+def add(call: SymbolicCall) -> Value:
     a, b = call.args
     plus = 1 if call.op == "add" else -1
     dims, (x, y) = broadcast(call, a, b)
@@ -146,7 +146,7 @@ def added(call: SymbolicCall) -> Value:
 
 
 @semantics_of("mul", "true_divide")
-def scaled(call: SymbolicCall) -> Value:
+def scale(call: SymbolicCall) -> Value:
     a, b = call.args
     value = elementwise(call, FORMULAS[call.op], a, b)
     if b.finite is not None or (a.finite is not None and b.dims):
@@ -169,7 +169,7 @@ def at_least(call: SymbolicCall) -> Value:
 
 
 @semantics_of(*NAMED)
-def function(call: SymbolicCall) -> Value:
+def named_function(call: SymbolicCall) -> Value:
     formula, letter = NAMED[call.op]
     (x,) = call.args
     if call.op == "exp" and x.finite is not None:
@@ -181,7 +181,7 @@ def function(call: SymbolicCall) -> Value:
 
 
 @semantics_of(*FIRST)
-def gated(call: SymbolicCall) -> Value:
+def gate(call: SymbolicCall) -> Value:
     formula, letter = FIRST[call.op]
     x = call.operand(call.finite(call.args[0]), "a")
     gate = call.lines.name(elementwise(call, formula, x), letter, where=call.where)
@@ -198,7 +198,7 @@ def gelu_tanh(call: SymbolicCall) -> Value:
 
 
 @semantics_of(*COMPARISONS)
-def compared(call: SymbolicCall) -> Value:
+def compare(call: SymbolicCall) -> Value:
     a, b = (call.finite(v) for v in call.args)
     return elementwise(call, COMPARISONS[call.op][_whole(a) and _whole(b)], a, b, dtype="b")
 
@@ -233,7 +233,7 @@ def _index(value: Value) -> Expr | None:
 
 
 @semantics_of("where")
-def chosen(call: SymbolicCall) -> Value:
+def where(call: SymbolicCall) -> Value:
     condition, a, b = call.args
     if condition.dtype != "b":
         raise call.refuse("the condition is no truth value")
@@ -254,12 +254,12 @@ def chosen(call: SymbolicCall) -> Value:
 
 
 @semantics_of("clone")
-def copied(call: SymbolicCall) -> Value:
+def clone(call: SymbolicCall) -> Value:
     return call.args[0]
 
 
 @semantics_of("cast")
-def converted(call: SymbolicCall) -> Value:
+def cast(call: SymbolicCall) -> Value:
     x, dtype = call.args[:2]
     target = {"b": "b", "i": "n", "u": "n", "f": "f"}[dtype.kind]
     if target == "f" or target == x.dtype or (target == "n" and x.dtype == "b"):
@@ -271,12 +271,12 @@ def converted(call: SymbolicCall) -> Value:
 
 
 @semantics_of("overwrite")
-def overwritten(call: SymbolicCall) -> Value:
+def overwrite(call: SymbolicCall) -> Value:
     return call.args[1]
 
 
 @semantics_of("isnan", "isfinite")
-def finite_everywhere(call: SymbolicCall) -> Value:
+def is_finite(call: SymbolicCall) -> Value:
     call.lines.notes["every number is finite"] = None
     truth = S.One if call.op == "isfinite" else S.Zero
     return Value(call.args[0].dims, lambda *at: truth, "b")

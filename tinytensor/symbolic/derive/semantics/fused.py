@@ -1,20 +1,20 @@
-"""The meanings of fused operations: softmax, cross-entropy, norms, attention, with closed forms of their gradients."""
+"""The semantics of fused operations: softmax, cross-entropy, norms, attention, with closed forms of their gradients."""
 
 import sympy
 from sympy import KroneckerDelta, Mul, Rational, S, exp, log
 
-from tinytensor.symbolic.derive.semantics.shapes import permuted
-from tinytensor.symbolic.derive.semantics.step import (
+from tinytensor.symbolic.derive.semantics.shapes import permute
+from tinytensor.symbolic.derive.semantics.sums import matmul
+from tinytensor.symbolic.derive.semantics.symbolic_call import (
     SymbolicCall,
     as_index,
     broadcast,
     common_dimension,
     elementwise,
     semantics_of,
-    widened,
+    unbroadcast,
 )
-from tinytensor.symbolic.derive.semantics.sums import product
-from tinytensor.symbolic.derive.values import Closed, Group, Value, named
+from tinytensor.symbolic.derive.values import Closed, Group, Value, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import Definition, d
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, delta, total, upto
 
@@ -30,7 +30,7 @@ def softmax_lines(call: SymbolicCall, x: Value, letter: str = "σ") -> Value:
     own, e, last = own.xreplace(change), e.xreplace(change), [change[i] for i in last]
     form = left * (d(left) - total(left * d(left), *last))
     call.lines.groups.append(Group([Definition(left, e / total(e, *last))], [Closed(own, form)], call.where))
-    return named(array, source if source.finite is None else Value(source.dims, source.entry))
+    return value_of_name(array, source if source.finite is None else Value(source.dims, source.entry))
 
 
 @semantics_of("softmax")
@@ -48,7 +48,7 @@ def log_softmax(call: SymbolicCall) -> Value:
     right = own - log(total(exp(own), *last))
     form = d(left) - exp(left) * total(d(left), *last)
     call.lines.groups.append(Group([Definition(left, right)], [Closed(own, form)], call.where))
-    return named(array, source)
+    return value_of_name(array, source)
 
 
 @semantics_of("cross_entropy_rows", "cross_entropy_mean")
@@ -85,7 +85,7 @@ def cross_entropy(call: SymbolicCall) -> Value:
         closed = Closed(own, d(left) * counted * (left_q - p) / n)
         wrong = total(wrong, *rows) / n
     call.lines.groups.append(Group([line, Definition(left, -wrong)], [closed], call.where))
-    return named(array, value)
+    return value_of_name(array, value)
 
 
 @semantics_of("layer_norm", "rms_norm")
@@ -121,7 +121,7 @@ def norm(call: SymbolicCall) -> Value:
     form = dz - left_z * total(left_z * dz, *last) / D
     form = r * (form - total(dz, *last) / D if centred else form)
     call.lines.groups.append(Group(lines, [Closed(own, form)], call.where))
-    y = named(z, source)
+    y = value_of_name(z, source)
     if isinstance(weight, Value):
         y = elementwise(call, lambda a, b: a * b, y, weight)
     if isinstance(bias, Value):
@@ -133,14 +133,14 @@ def norm(call: SymbolicCall) -> Value:
 def attention(call: SymbolicCall) -> Value:
     q, k, v, mask, scale, is_causal = call.args
     s = scale.entry()
-    keys = permuted(SymbolicCall("permute", [k, (0, 1, 3, 2)], call.lines, "", call.where))
+    keys = permute(SymbolicCall("permute", [k, (0, 1, 3, 2)], call.lines, "", call.where))
     n = sum(map(len, q.dims[:2]))
     inner, columns = common_dimension(call, [q.dims[-1], k.dims[-1]]), k.dims[-2]
     batch = tuple(common_dimension(call, pair) for pair in zip(q.dims[:2], k.dims[:2], strict=True))
 
     def score(*at):
         j = [Index(i.name, i.size) for i in Value((inner,), None).indices()]
-        own, other = (widened(lambda *i: list(i), x.dims[:2], batch, *at[:n]) for x in (q, keys))
+        own, other = (unbroadcast(lambda *i: list(i), x.dims[:2], batch, *at[:n]) for x in (q, keys))
         rows = at[n : n + len(q.dims[-2])]
         return s * total(q.entry(*own, *rows, *j) * keys.entry(*other, *j, *at[n + len(rows) :]), *j)
 
@@ -160,4 +160,4 @@ def attention(call: SymbolicCall) -> Value:
         call.conditions["row"] = None
     weights = softmax_lines(call, Value(scores.dims, scores.entry, "f", finite))
     product_call = SymbolicCall("matmul", [weights, v], call.lines, call.wanted or "Y", call.where)
-    return product(product_call)
+    return matmul(product_call)

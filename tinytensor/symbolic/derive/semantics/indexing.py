@@ -1,6 +1,6 @@
-"""The meanings of operations that take entries, or add to them, at places that a tensor of integers names."""
+"""The semantics of operations that read entries, or add to them, at the positions in a tensor of integers."""
 
-from tinytensor.symbolic.derive.semantics.step import (
+from tinytensor.symbolic.derive.semantics.symbolic_call import (
     FactoredIndex,
     SymbolicCall,
     as_index,
@@ -13,7 +13,7 @@ from tinytensor.symbolic.index_calculus.formulas import delta, total
 
 
 @semantics_of("take")
-def taken(call: SymbolicCall) -> Value:
+def take(call: SymbolicCall) -> Value:
     x, index = call.args[0], as_index(call.args[1])
     if index.dtype != "i":
         raise call.refuse("the rows are chosen by a tensor that is no argument; give it as an Index")
@@ -29,7 +29,7 @@ def taken(call: SymbolicCall) -> Value:
 
 
 @semantics_of("gather")
-def gathered(call: SymbolicCall) -> Value:
+def gather(call: SymbolicCall) -> Value:
     x, index, axis = call.args
     index, axis = as_index(index), int(axis)
     if index.dtype != "i" or len(x.dims[axis]) != 1:
@@ -46,7 +46,7 @@ def gathered(call: SymbolicCall) -> Value:
 
 
 @semantics_of("scatter_rows")
-def scattered(call: SymbolicCall) -> Value:
+def scatter_rows(call: SymbolicCall) -> Value:
     """y_r.. = Σ_j δ(r, index_j) x_j..: what arrives at the rows that were taken."""
     x, index, shape = call.args
     x, index, whole = as_number(x), as_index(index), dims_of(shape)
@@ -61,7 +61,7 @@ def scattered(call: SymbolicCall) -> Value:
 
 
 @semantics_of("gather_backward")
-def ungathered(call: SymbolicCall) -> Value:
+def gather_backward(call: SymbolicCall) -> Value:
     x, index, shape, axis = call.args
     x, index = as_number(x), as_index(index)
     axis, whole = int(axis), dims_of(shape)

@@ -1,4 +1,4 @@
-"""The meanings of operations that move entries: views, slices, pieces put together, diagonals."""
+"""The semantics of operations that move entries: views, slices, concatenation, diagonals."""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,13 +7,13 @@ import sympy
 from sympy import Expr, Integer, KroneckerDelta, Mul, S
 
 from tinytensor.symbolic.derive.arguments import size
-from tinytensor.symbolic.derive.semantics.step import SymbolicCall, factors_text, semantics_of, widened
+from tinytensor.symbolic.derive.semantics.symbolic_call import SymbolicCall, factors_text, semantics_of, unbroadcast
 from tinytensor.symbolic.derive.values import Split, Value, dims_of
 from tinytensor.symbolic.index_calculus.formulas import Index, Size, total
 
 
 @semantics_of("reshape_view")
-def reshaped(call: SymbolicCall) -> Value:
+def reshape(call: SymbolicCall) -> Value:
     x, shape = call.args
     left, dims = list(x.sizes), []
     for n in shape:
@@ -47,7 +47,7 @@ def _divides(part: Expr, whole: Expr) -> bool:
 
 
 @semantics_of("permute")
-def permuted(call: SymbolicCall) -> Value:
+def permute(call: SymbolicCall) -> Value:
     x, order = call.args
     order = [int(n) for n in order]
     dims = tuple(x.dims[n] for n in order)
@@ -66,7 +66,7 @@ def permuted(call: SymbolicCall) -> Value:
 
 
 @semantics_of("expand", "spread")
-def expanded(call: SymbolicCall) -> Value:
+def expand(call: SymbolicCall) -> Value:
     x, shape, *dims = call.args
     if dims:  # spread: the result of a reduction in the shape before
         gone = {int(n) for n in dims[0]}
@@ -76,11 +76,13 @@ def expanded(call: SymbolicCall) -> Value:
     rank = len(whole) - len(x.dims)
     at = ((),) * rank + x.dims
     result = tuple(own or new for own, new in zip(at, whole, strict=True))
-    return x.like(partial(widened, x.entry, at, result), result, x.finite and partial(widened, x.finite, at, result))
+    return x.like(
+        partial(unbroadcast, x.entry, at, result), result, x.finite and partial(unbroadcast, x.finite, at, result)
+    )
 
 
 @semantics_of("slice")
-def sliced(call: SymbolicCall) -> Value:
+def slice_dimensions(call: SymbolicCall) -> Value:
     x, key = call.args
     dims, rules, at = [], [], 0  # rules: from the indices of the result to those of x
     for k in [*key, *[slice(None)] * (len(x.dims) - sum(k is not None for k in key))]:
@@ -88,7 +90,7 @@ def sliced(call: SymbolicCall) -> Value:
             dims.append(())
             continue
         dim, at = x.dims[at], at + 1
-        new, rule = _cut(call, dim, k)
+        new, rule = _slice_dimension(call, dim, k)
         if new is not None:
             dims.append(new)
         rules.append((0 if new is None else len(new), rule))
@@ -106,7 +108,7 @@ def sliced(call: SymbolicCall) -> Value:
     return x.like(moved(x.entry), tuple(dims), x.finite and moved(x.finite))
 
 
-def _cut(call: SymbolicCall, dim: tuple[Expr, ...], key) -> tuple[tuple[Expr, ...] | None, Callable]:
+def _slice_dimension(call: SymbolicCall, dim: tuple[Expr, ...], key) -> tuple[tuple[Expr, ...] | None, Callable]:
     """The factors that a slice or a number leaves of a dimension (None: no dimension), and the indices in it."""
     whole = Mul(*dim)
     if not isinstance(key, slice):
@@ -147,12 +149,12 @@ def _cut(call: SymbolicCall, dim: tuple[Expr, ...], key) -> tuple[tuple[Expr, ..
 
 
 @semantics_of("unslice")
-def unsliced(call: SymbolicCall) -> Value:
+def unslice(call: SymbolicCall) -> Value:
     """y = 0 everywhere, but y[key] = x: a delta for each index that the key moves."""
     x, shape, key = call.args
     whole = Value(dims_of(shape), None)
     positions = Value(whole.dims, lambda *at: sympy.Tuple(*at))
-    part = sliced(SymbolicCall("slice", [positions, key], call.lines, "", call.where))
+    part = slice_dimensions(SymbolicCall("slice", [positions, key], call.lines, "", call.where))
     if part.sizes != x.sizes:
         raise call.refuse(f"the shape {x.shape} is not that of the places {part.shape}")
 
@@ -165,7 +167,7 @@ def unsliced(call: SymbolicCall) -> Value:
 
 
 @semantics_of("undiagonal")
-def on_diagonal(call: SymbolicCall) -> Value:
+def undiagonal(call: SymbolicCall) -> Value:
     x, shape, offset, one, other = call.args
     one, other, whole = int(one), int(other), dims_of(shape)
     if offset != 0 or whole[one] != whole[other]:
@@ -184,7 +186,7 @@ def on_diagonal(call: SymbolicCall) -> Value:
 
 
 @semantics_of("cat", "stack")
-def joined(call: SymbolicCall) -> Value:
+def concatenate(call: SymbolicCall) -> Value:
     axis, *xs = call.args
     xs = [call.finite(x) for x in (xs[0] if len(xs) == 1 and isinstance(xs[0], tuple | list) else xs)]
     axis = int(axis)

@@ -1,4 +1,4 @@
-"""The meanings of sums, means, extremes, products and running sums, and of products of matrices."""
+"""The semantics of sums, means, extremes, products and running sums, and of products of matrices."""
 
 from collections.abc import Callable
 from functools import partial
@@ -6,13 +6,19 @@ from functools import partial
 from sympy import Mul, S, exp, log, sqrt
 
 from tinytensor.symbolic.derive.conditions import Signs
-from tinytensor.symbolic.derive.semantics.step import SymbolicCall, common_dimension, elementwise, semantics_of, widened
-from tinytensor.symbolic.derive.values import Chosen, Closed, Dims, Group, Value, named
+from tinytensor.symbolic.derive.semantics.symbolic_call import (
+    SymbolicCall,
+    common_dimension,
+    elementwise,
+    semantics_of,
+    unbroadcast,
+)
+from tinytensor.symbolic.derive.values import Chosen, Closed, Dims, Group, Value, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import Definition, d
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, relu, total, upto
 
 
-def _over(call: SymbolicCall, x: Value, dims, keepdim) -> tuple[Dims, Callable[..., list], list[Index]]:
+def _reduction(call: SymbolicCall, x: Value, dims, keepdim) -> tuple[Dims, Callable[..., list], list[Index]]:
     """The dimensions that stay; the indices of x from those of the result; the indices that are summed."""
     dims = {int(n) for n in dims}
     inner = {n: [Index(i.name, i.size) for i in Value((dim,), None).indices()] for n, dim in enumerate(x.dims)}
@@ -29,19 +35,19 @@ def _over(call: SymbolicCall, x: Value, dims, keepdim) -> tuple[Dims, Callable[.
 
 
 @semantics_of("reduce_sum", "reduce_mean")
-def summed(call: SymbolicCall) -> Value:
+def reduce_sum(call: SymbolicCall) -> Value:
     x, dims, keepdim = call.args
-    new, at, over = _over(call, call.finite(x), dims, bool(keepdim))
+    new, at, over = _reduction(call, call.finite(x), dims, bool(keepdim))
     count = Mul(*[i.size for i in over]) if call.op == "reduce_mean" else S.One
     value = Value(new, lambda *indices: total(x.entry(*at(*indices)), *over) / count)
     return call.name(value, "μ" if call.op == "reduce_mean" else "s", "anywhere") if value.sizes else value
 
 
 @semantics_of("reduce_norm")
-def length(call: SymbolicCall) -> Value:
+def reduce_norm(call: SymbolicCall) -> Value:
     x, dims, keepdim, n = call.args
     squares = elementwise(call, lambda x: x**2, call.finite(x))
-    new, at, over = _over(call, squares, dims, bool(keepdim))
+    new, at, over = _reduction(call, squares, dims, bool(keepdim))
     square = call.name(Value(new, lambda *indices: total(squares.entry(*at(*indices)), *over)), "s", "anywhere")
     if not Signs(call.lines.groups).positive(square.entry(*square.indices())):
         call.conditions["root"] = None
@@ -50,12 +56,12 @@ def length(call: SymbolicCall) -> Value:
 
 
 @semantics_of("reduce_amax", "reduce_amin", "reduce_max", "reduce_min")
-def extreme(call: SymbolicCall) -> Value:
+def reduce_extreme(call: SymbolicCall) -> Value:
     x, dims, keepdim, *_ = call.args
     if x.finite is not None or not dims:
         raise call.refuse("the largest of values that are -inf in places")
     source, _, indices = call.as_name(x, "u")
-    new, at, over = _over(call, source, dims, bool(keepdim))
+    new, at, over = _reduction(call, source, dims, bool(keepdim))
     array = call.lines.unused("first" if call.op in ("reduce_max", "reduce_min") else "share")
     chosen = Array(array, tuple(i.size for i in indices))
     which = "largest" if "max" in call.op else "smallest"
@@ -71,15 +77,15 @@ def extreme(call: SymbolicCall) -> Value:
 
 
 @semantics_of("reduce_prod")
-def multiplied(call: SymbolicCall) -> Value:
+def reduce_prod(call: SymbolicCall) -> Value:
     """Π x = exp(Σ log x), whose derivative is the product divided by each factor."""
     x, dims, keepdim = call.args
-    new, at, over = _over(call, call.finite(x), dims, bool(keepdim))
+    new, at, over = _reduction(call, call.finite(x), dims, bool(keepdim))
     return call.name(Value(new, lambda *indices: exp(total(log(x.entry(*at(*indices))), *over))), "P")
 
 
 @semantics_of("cumsum")
-def cumulated(call: SymbolicCall) -> Value:
+def cumsum(call: SymbolicCall) -> Value:
     x, axis, reverse = call.args
     axis = int(axis)
     if len(x.dims[axis]) != 1:
@@ -98,7 +104,7 @@ def cumulated(call: SymbolicCall) -> Value:
 def logsumexp(call: SymbolicCall) -> Value:
     x, dims, keepdim = call.args
     source, _, _ = call.as_name(x, "u")
-    new, at, over = _over(call, source, dims, bool(keepdim))
+    new, at, over = _reduction(call, source, dims, bool(keepdim))
 
     def formula(*i):
         inside = exp(source.entry(*at(*i)))
@@ -110,11 +116,11 @@ def logsumexp(call: SymbolicCall) -> Value:
     form = d(left if not indices else array[tuple(indices)]) * exp(own - left)
     form *= x.finite(*at(*indices)) if x.finite is not None else 1
     call.lines.groups.append(Group([Definition(left, formula(*indices))], [Closed(own, form)], call.where))
-    return named(array, value)
+    return value_of_name(array, value)
 
 
 @semantics_of("matmul")
-def product(call: SymbolicCall) -> Value:
+def matmul(call: SymbolicCall) -> Value:
     a, b = (call.operand(call.finite(v), "u") for v in call.args)
     inner = common_dimension(call, [a.dims[-1], b.dims[-2]])
     rank = max(len(a.dims), len(b.dims)) - 2
@@ -125,8 +131,8 @@ def product(call: SymbolicCall) -> Value:
 
     def entry(*at):
         k = [Index(i.name, i.size) for i in Value((inner,), None).indices()]
-        own = [*partial(widened, lambda *i: list(i), left, batch)(*at[:n])]
-        other = [*partial(widened, lambda *i: list(i), right, batch)(*at[:n])]
+        own = [*partial(unbroadcast, lambda *i: list(i), left, batch)(*at[:n])]
+        other = [*partial(unbroadcast, lambda *i: list(i), right, batch)(*at[:n])]
         return total(a.entry(*own, *at[n : n + r], *k) * b.entry(*other, *k, *at[n + r :]), *k)
 
     return call.name(Value((*batch, rows, columns), entry), "A", "term")

@@ -1,4 +1,4 @@
-"""What the meanings share: their table, a recorded call, and values of different shapes together."""
+"""The table of semantics, a recorded call, and broadcasting."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -6,7 +6,7 @@ from functools import partial
 from sympy import Add, Expr, Indexed, Sum
 
 from tinytensor.symbolic.derive.recording import NotDerivable
-from tinytensor.symbolic.derive.values import Dims, Lines, Split, Value, plain
+from tinytensor.symbolic.derive.values import Dims, Lines, Split, Value, as_plain_entry
 from tinytensor.symbolic.index_calculus.formulas import Index, Size
 
 OP_SEMANTICS: dict[str, Callable] = {}
@@ -17,7 +17,7 @@ INDEX_OPERATIONS = {  # those that take whole numbers as indices, or only move t
 
 
 def semantics_of(*names: str) -> Callable:
-    """The decorated function is the meaning of these operations."""
+    """Declare a function as the semantics of these operations."""
 
     def enter(function):
         OP_SEMANTICS.update(dict.fromkeys(names, function))
@@ -45,7 +45,7 @@ class SymbolicCall:
 
     def __init__(self, op: str, args: list, lines: Lines, wanted: str, where: str):
         self.op, self.args, self.lines, self.wanted, self.where = op, args, lines, wanted, where
-        self.conditions: dict[str, None] = {}  # keys of conditions.VALUES that the meaning itself needs
+        self.conditions: dict[str, None] = {}  # keys of conditions.VALUES
 
     def refuse(self, why: str) -> NotDerivable:
         return NotDerivable(f"derive: {self.op}{self.where}: {why}")
@@ -73,7 +73,7 @@ class SymbolicCall:
     def as_name(self, value: Value, otherwise: str) -> tuple[Value, Expr, list[Index]]:
         """The value as a name's entry, with its indices; it becomes a line if it is a formula."""
         bare = Value(value.dims, value.entry)
-        if plain(bare) is None:
+        if as_plain_entry(bare) is None:
             value = with_finite(self.lines.name(bare, otherwise, where=self.where), value.finite)
         indices = value.indices()
         return value, value.entry(*indices), indices
@@ -117,10 +117,10 @@ def broadcast(call: SymbolicCall, *values: Value) -> tuple[Dims, list[Callable]]
     rank = max(len(v.dims) for v in values)
     padded = [((),) * (rank - len(v.dims)) + v.dims for v in values]
     dims = tuple(common_dimension(call, column) for column in zip(*padded, strict=True))
-    return dims, [partial(widened, v.entry, at, dims) for v, at in zip(values, padded, strict=True)]
+    return dims, [partial(unbroadcast, v.entry, at, dims) for v, at in zip(values, padded, strict=True)]
 
 
-def widened(entry: Callable, at: Dims, dims: Dims, *indices) -> Expr:
+def unbroadcast(entry: Callable, at: Dims, dims: Dims, *indices) -> Expr:
     """The entry of a value with the dimensions `at`, by indices of `dims`, to which it was broadcast."""
     kept, n = [], 0
     for own, whole in zip(at, dims, strict=True):
