@@ -25,7 +25,21 @@ from tinytensor.symbolic.index_calculus.notation import equation, equation_tex, 
 from tinytensor.tools.shown import Latex, formula, sentence, shown
 
 
-class Formula:
+class Typeset:
+    """What a notebook shows as its LaTeX."""
+
+    def latex(self) -> str:
+        """The formula as LaTeX, without dollar signs."""
+        raise NotImplementedError
+
+    def _repr_latex_(self) -> str:
+        return Latex(self.latex())._repr_latex_()
+
+    def _repr_html_(self) -> str | None:
+        return Latex(self.latex())._repr_html_()
+
+
+class Formula(Typeset):
     """A line of a derivation: `left` = `right`, in index notation."""
 
     def __init__(self, line: Definition, names: Sequence[Name] = ()):
@@ -42,15 +56,9 @@ class Formula:
         """The formula as LaTeX, without dollar signs."""
         return equation_tex(self.left, self.right, self.names)
 
-    def _repr_latex_(self) -> str:
-        return Latex(self.latex())._repr_latex_()
-
-    def _repr_html_(self) -> str | None:
-        return Latex(self.latex())._repr_html_()
-
 
 @dataclass(frozen=True)
-class MatrixFormula:
+class MatrixFormula(Typeset):
     """A line of a derivation in matrix notation, as text, LaTeX and NumPy code (`right`)."""
 
     line: Formula
@@ -67,14 +75,8 @@ class MatrixFormula:
         """The formula as LaTeX, without dollar signs."""
         return f"{self.left_tex} = {self.right.tex}"
 
-    def _repr_latex_(self) -> str:
-        return Latex(self.latex())._repr_latex_()
 
-    def _repr_html_(self) -> str | None:
-        return Latex(self.latex())._repr_html_()
-
-
-class Derivation:
+class Derivation(Typeset):
     """The gradients of a function for any size, with their proof; see `derive`."""
 
     def __init__(
@@ -310,9 +312,6 @@ class Derivation:
         """All lines as LaTeX, one below the other."""
         lines = [x.latex().replace(" = ", " &= ", 1) for x in (*self.lines, *self.adjoints)]
         return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
-
-    def _repr_latex_(self) -> str:
-        return Latex(self.latex())._repr_latex_()
 
     def _repr_html_(self) -> str | None:
         """The derivation in a notebook: the lines, typeset, with their matrix forms beside them."""

@@ -78,7 +78,7 @@ class _IndexPrinter:
         outside = dict(self.letters)
         for index, *_ in expr.limits:
             self.letters[index] = next(one for one in index.letters if one not in self.letters.values())
-        result = self._sum("".join(self.letters[limit[0]] for limit in expr.limits), expr.function)
+        result = self._sum("".join(self.letters[limit[0]] for limit in expr.limits), self._summand(expr.function))
         self.letters = outside
         return result
 
@@ -221,6 +221,10 @@ def _with_minima(expr: Expr) -> Expr:
 
 class _TextPrinter(_IndexPrinter, StrPrinter):
     printmethod = None  # print by the methods below, never by an expression's own
+    _adjoint = staticmethod("∂𝓛/∂{}".format)
+    _bracket = _index = staticmethod("({})".format)  # _index: an expression as an index, λ + 1
+    _sum, _truth = staticmethod("Σ_{} {}".format), staticmethod("[{} {} {}]".format)
+    _absolute, _floor = staticmethod("|{}|".format), staticmethod("⌊{}⌋".format)
 
     def _name(self, name):
         return name
@@ -228,19 +232,8 @@ class _TextPrinter(_IndexPrinter, StrPrinter):
     def _symbol(self, name):
         return _SYMBOLS.get(name, (name, name))[0]
 
-    def _adjoint(self, shown):
-        return f"∂𝓛/∂{shown}"
-
-    def _bracket(self, printed):
-        return f"({printed})"
-
-    _index = _bracket  # an expression as an index: a token, λ + 1
-
     def _divisor(self, expr):
         return self._factor(expr)
-
-    def _sum(self, indices, inside):
-        return f"Σ_{indices} {self._summand(inside)}"
 
     def _print_Indexed(self, expr):
         of = expr.base
@@ -268,15 +261,6 @@ class _TextPrinter(_IndexPrinter, StrPrinter):
     def _call(self, name, arguments):
         return f"{_FUNCTIONS.get(name, (name,))[0]}({', '.join(arguments)})"
 
-    def _absolute(self, inside):
-        return f"|{inside}|"
-
-    def _floor(self, inside):
-        return f"⌊{inside}⌋"
-
-    def _truth(self, left, sign, right):
-        return f"[{left} {sign} {right}]"
-
     def _print_KroneckerDelta(self, expr):
         return f"δ({', '.join(self._delta(expr))})"
 
@@ -289,6 +273,11 @@ class _TextPrinter(_IndexPrinter, StrPrinter):
 
 class _TexPrinter(_IndexPrinter, LatexPrinter):
     printmethod = None
+    _adjoint = staticmethod(r"\frac{{\partial\mathcal{{L}}}}{{\partial {}}}".format)
+    _bracket, _index = staticmethod(r"\left({}\right)".format), staticmethod("{}".format)
+    _sum = staticmethod(r"\sum_{{{}}} {}".format)
+    _absolute = staticmethod(r"\left|{}\right|".format)
+    _floor = staticmethod(r"\left\lfloor {}\right\rfloor".format)
 
     def _name(self, name):
         return name_tex(name)
@@ -296,20 +285,8 @@ class _TexPrinter(_IndexPrinter, LatexPrinter):
     def _symbol(self, name):
         return _SYMBOLS[name][1] if name in _SYMBOLS else name_tex(name)
 
-    def _adjoint(self, shown):
-        return rf"\frac{{\partial\mathcal{{L}}}}{{\partial {shown}}}"
-
-    def _bracket(self, printed):
-        return rf"\left({printed}\right)"
-
-    def _index(self, printed):
-        return printed
-
     def _divisor(self, expr):
         return self._print(expr)
-
-    def _sum(self, indices, inside):
-        return rf"\sum_{{{indices}}} {self._summand(inside)}"
 
     def _print_Indexed(self, expr):
         of = expr.base
@@ -336,12 +313,6 @@ class _TexPrinter(_IndexPrinter, LatexPrinter):
     def _call(self, name, arguments):
         shown = rf"\{name}" if name in _KNOWN else rf"\operatorname{{{name}}}"
         return rf"{_FUNCTIONS.get(name, ('', shown))[1]}\left({', '.join(arguments)}\right)"
-
-    def _absolute(self, inside):
-        return rf"\left|{inside}\right|"
-
-    def _floor(self, inside):
-        return rf"\left\lfloor {inside}\right\rfloor"
 
     def _truth(self, left, sign, right):
         return rf"\left[{left} {_SIGNS.get(sign, sign)} {right}\right]"

@@ -28,30 +28,15 @@ from tinytensor.symbolic.index_calculus.order import decimal, divisor, factors_o
 
 SUM, PRODUCT, POWER, ATOM = 1, 2, 3, 4  # how tightly an operator binds
 
-FUNCTIONS = {  # those of NumPy, by the names in formulas
-    "exp": "np.exp({})",
-    "log": "np.log({})",
-    "sin": "np.sin({})",
-    "cos": "np.cos({})",
-    "tan": "np.tan({})",
-    "tanh": "np.tanh({})",
-    "sinh": "np.sinh({})",
-    "cosh": "np.cosh({})",
-    "asin": "np.arcsin({})",
-    "acos": "np.arccos({})",
-    "atan": "np.arctan({})",
-    "asinh": "np.arcsinh({})",
+FUNCTIONS = {  # those of NumPy and of HELPERS, by the names in formulas
+    **{name: f"np.{name}({{}})" for name in ("exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "sign")},
+    **{f"a{name}": f"np.arc{name}({{}})" for name in ("sin", "cos", "tan", "sinh")},
+    **{name: f"{name}({{}})" for name in ("theta", "same", "sigmoid", "Phi", "erf")},
     "floored": "np.floor({})",
+    "absolute": "np.abs({})",
     "relu": "np.maximum(0, {})",
     "larger": "np.maximum({}, {})",
-    "absolute": "np.abs({})",
-    "sign": "np.sign({})",
     "softplus": "np.logaddexp(0, {})",
-    "theta": "theta({})",
-    "same": "same({})",
-    "sigmoid": "sigmoid({})",
-    "Phi": "Phi({})",
-    "erf": "erf({})",
 }
 HELPERS = {  # functions that NumPy lacks, and what each needs
     "theta": '''def theta(x):
@@ -189,25 +174,20 @@ class NumPyPrinter:
         """The code of an expression; its axes are in the order of `axes` where the code allows."""
         if not free(expr) and not expr.atoms(Indexed):
             return self.number(expr)
-        if isinstance(expr, Indexed) and expr.base.values is not None:
-            return self.add(expr, axes)
-        if isinstance(expr, Indexed):
+        if isinstance(expr, Indexed) and expr.base.values is None:
             return self.entry(expr, axes)
         if isinstance(expr, Index):
             return Piece(f"np.arange(1, {self.number(expr.size + 1).text})", (expr,))
-        if isinstance(expr, Add):
-            return self.add(expr, axes)
-        if isinstance(expr, Mul):
-            return self.multiply(expr, axes)
-        if isinstance(expr, Sum):
-            return self.print_sum(expr, axes)
-        if isinstance(expr, Pow):
-            return self.power(expr, axes)
         if isinstance(expr, KroneckerDelta):
             return self.delta(*expr.args)
         if isinstance(expr, upto):
             return self.upto(*expr.args)
-        return self.function(expr, axes)
+        return self.composed(expr, axes)
+
+    def composed(self, expr: Expr, axes: tuple[Index, ...]) -> Piece:
+        """The code of a sum, product or power, or of a function; and of a table of indices, to which 1 is added."""
+        rules = ((Add | Indexed, self.add), (Mul, self.multiply), (Pow, self.power), (Sum, self.print_sum))
+        return next((rule for cls, rule in rules if isinstance(expr, cls)), self.function)(expr, axes)
 
     def number(self, expr: Expr) -> Piece:
         """A number, a size, a symbol, or an expression of them."""
@@ -226,8 +206,7 @@ class NumPyPrinter:
             return Piece("np.pi" if expr is pi else "np.e")
         if expr.is_Float or expr.is_infinite:
             return Piece(repr(float(expr)).replace("inf", "np.inf"), (), SUM)
-        rules = ((Add, self.add), (Mul, self.multiply), (Pow, self.power), (Sum, self.print_sum))
-        return next((f for cls, f in rules if isinstance(expr, cls)), self.function)(expr, ())
+        return self.composed(expr, ())
 
     def add(self, expr: Expr, axes: tuple[Index, ...]) -> Piece:
         expr = Add(*[_from_zero(term) for term in Add.make_args(expr)])
