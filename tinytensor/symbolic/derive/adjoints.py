@@ -30,7 +30,7 @@ from tinytensor.symbolic.index_calculus.formulas import Array, free, fresh, norm
 
 
 @dataclass
-class Derived:
+class DerivedLines:
     """The lines of a derivation: forward, and the adjoints of the arguments and of what they are written in."""
 
     trace: Trace
@@ -45,7 +45,7 @@ class Derived:
         return self.trace.lines.groups
 
 
-def derive_lines(fn: Callable, arguments: dict[str, object], where: Sequence[SizeCondition] = ()) -> Derived:
+def derive_lines(fn: Callable, arguments: dict[str, object], where: Sequence[SizeCondition] = ()) -> DerivedLines:
     """The forward lines and the proved adjoints of a function, at sizes that meet the conditions."""
     traced = trace(fn, arguments, where=where)
     output = _tidy(traced, _output(traced))
@@ -55,7 +55,7 @@ def derive_lines(fn: Callable, arguments: dict[str, object], where: Sequence[Siz
     for entry in reversed(program.entries):
         if name_of(entry) != name_of(output):
             raw[d(name_of(entry))] = Definition(d(entry), adjoint_of(entry, program.lines, loss))
-    derived = Derived(traced, output, program.lines, raw, {})
+    derived = DerivedLines(traced, output, program.lines, raw, {})
     wanted = [d(traced.arrays[n]) for n, a in traced.tensors.items() if a.below is None]
     shown = _rewrite(derived, program, wanted)
     _prove(derived, program, shown)
@@ -156,7 +156,7 @@ def _program(traced: Trace, output: Expr) -> Program:
 # ------------------------------------------------------------------------------------------------ as a person writes
 
 
-def _rewrite(derived: Derived, program: Program, wanted: list[Name]) -> dict[Name, Definition]:
+def _rewrite(derived: DerivedLines, program: Program, wanted: list[Name]) -> dict[Name, Definition]:
     """The adjoints in closed forms and in factors, without those that are used once."""
     closed = {(n, name_of(c.entry)): c for n, group in enumerate(derived.groups) for c in group.closed}
     inner = {line.name for group in derived.groups if group.closed for line in group.lines[:-1]}
@@ -187,7 +187,7 @@ def _rewrite(derived: Derived, program: Program, wanted: list[Name]) -> dict[Nam
     return _inline(adjoints, wanted, simplify)
 
 
-def _simplifier(derived: Derived, program: Program) -> Callable[[Expr], Expr]:
+def _simplifier(derived: DerivedLines, program: Program) -> Callable[[Expr], Expr]:
     """Sums that are numbers by the definition of a mean, names for products, common factors in front."""
     simple = {x.name for x in derived.forward if _is_linear_in_names(x.right)}
 
@@ -221,13 +221,13 @@ def _is_linear_in_names(right: Expr) -> bool:
     return len(named_) <= 1 and all(isinstance(f, Indexed | Symbol) for f in named_)
 
 
-def _adjoints_of_constants(derived: Derived) -> list[Name]:
+def _adjoints_of_constants(derived: DerivedLines) -> list[Name]:
     """The adjoints of maxima and the like: they often cancel, as in a softmax that subtracts its largest entry."""
     constants = set(derived.trace.lines.constants)
     return [d(x.name) for x in derived.forward if names_in(x.right) & constants]
 
 
-def _vanishes(derived: Derived, program: Program, name: Name) -> bool:
+def _vanishes(derived: DerivedLines, program: Program, name: Name) -> bool:
     """Is this adjoint 0, whatever the values are?"""
     later = list(derived.raw.values())
     later = later[: [x.name for x in later].index(name)]
@@ -282,7 +282,7 @@ def _nesting(expr: Expr) -> int:
 # ------------------------------------------------------------------------------------------------ the proof
 
 
-def _prove(derived: Derived, program: Program, shown: dict[Name, Definition]) -> None:
+def _prove(derived: DerivedLines, program: Program, shown: dict[Name, Definition]) -> None:
     """Prove each shown adjoint equal to the raw one, or note it as unproved."""
     hidden = [x for n, x in derived.raw.items() if n not in shown]
     forward = [line.name for line in program.lines]

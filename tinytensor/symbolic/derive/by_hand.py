@@ -22,7 +22,7 @@ from tinytensor.symbolic.derive.recording import NotDerivable
 from tinytensor.symbolic.derive.semantics import as_number
 from tinytensor.symbolic.derive.sizes import traced_number
 from tinytensor.symbolic.derive.trace import trace
-from tinytensor.symbolic.derive.values import Chosen, Value, formula_key
+from tinytensor.symbolic.derive.values import ExtremeMask, Value, formula_key
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array
 
@@ -30,7 +30,7 @@ UPSTREAM = "g"  # the argument of a gradient by hand that takes the gradient of 
 
 
 @dataclass(frozen=True)
-class Hand:
+class HandGradient:
     """A gradient by hand as an entry in the names of the function, and its conditions.
 
     The entry is None if its shape is wrong, as `shape` says, or if it is no formula, as `why` says.
@@ -87,7 +87,7 @@ def _takes(function: Callable, names, sizes) -> set[str]:
     return ({*names, *sizes} & own) | (set(names) if code.co_flags & inspect.CO_VARKEYWORDS else set())
 
 
-def read_by_hand(derivation: Derivation, name: str, function: Callable, entry: Expr) -> Hand:
+def read_by_hand(derivation: Derivation, name: str, function: Callable, entry: Expr) -> HandGradient:
     """The gradient by hand as an entry, in the names of the function."""
     derived = derivation.derived
     arguments = dict(derivation.arguments)
@@ -110,14 +110,14 @@ def read_by_hand(derivation: Derivation, name: str, function: Callable, entry: E
     want = derived.trace.tensors[name].shape
     if tuple(value.shape) != tuple(want):
         came, wanted = (f"({', '.join(map(str, shape))})" for shape in (value.shape, want))
-        return Hand(None, shape=f"the gradient by hand has the shape {came}, but {name} has {wanted}")
+        return HandGradient(None, shape=f"the gradient by hand has the shape {came}, but {name} has {wanted}")
     changed = _constants(derived.trace, other)
     own = _with_constants(changed, S(as_number(value).entry(*getattr(entry, "indices", ()))))
     own = expanded(own, _in_names_of_function(derived, other, changed))
     if isinstance(derived.output, Indexed):
         g, output = other.arrays[UPSTREAM], name_of(derived.output)
         own = own.xreplace({e: d(output)[e.indices] for e in own.atoms(Indexed) if e.base == g})
-    return Hand(own, tuple(other.size_conditions), tuple(other.value_conditions))
+    return HandGradient(own, tuple(other.size_conditions), tuple(other.value_conditions))
 
 
 def _sizes_in(arguments: dict, values: dict) -> dict[str, int]:
@@ -157,10 +157,12 @@ def _constants(function, hand) -> dict[Name, Name]:
         name = _base(value)
         changed[name] = next(same_numbers, _new_constant(name, function))
     chosen = {
-        _key_of_chosen(one, function, {}): n for n, one in function.lines.constants.items() if isinstance(one, Chosen)
+        _key_of_chosen(one, function, {}): n
+        for n, one in function.lines.constants.items()
+        if isinstance(one, ExtremeMask)
     }
     for name, one in hand.lines.constants.items():
-        if isinstance(one, Chosen):
+        if isinstance(one, ExtremeMask):
             own = chosen.get(_key_of_chosen(one, hand, changed))
             changed[name] = _new_constant(name, function) if own is None else own
     return changed
@@ -177,7 +179,7 @@ def _base(value: Value) -> Name:
     return name_of(value.entry(*value.indices()))
 
 
-def _key_of_chosen(one: Chosen, program, changed: dict[Name, Name]) -> tuple:
+def _key_of_chosen(one: ExtremeMask, program, changed: dict[Name, Name]) -> tuple:
     """The same for constants that mark the same places of the same array."""
     lines = [line for group in program.lines.groups for line in group.lines]
     whole = _with_constants(changed, expanded(one.of, lines))

@@ -15,13 +15,13 @@ from sympy import Add, Dummy, Expr, Indexed, Mul, Pow
 from tinytensor.autograd.function import Context, Function
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import ones
-from tinytensor.symbolic.derive.adjoints import Derived
-from tinytensor.symbolic.derive.by_hand import UPSTREAM, Hand, function_by_hand, read_by_hand
+from tinytensor.symbolic.derive.adjoints import DerivedLines
+from tinytensor.symbolic.derive.by_hand import UPSTREAM, HandGradient, function_by_hand, read_by_hand
 from tinytensor.symbolic.derive.comparison import Comparison, compare_at_samples
 from tinytensor.symbolic.derive.conditions import VALUES, Signs, restrictions, verdict
 from tinytensor.symbolic.derive.derivation import Derivation, Formula, derive
 from tinytensor.symbolic.derive.recording import NotDerivable
-from tinytensor.symbolic.derive.values import Chosen
+from tinytensor.symbolic.derive.values import ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import contradiction, d, expanded
 from tinytensor.symbolic.index_calculus.formulas import Index as Bound
 from tinytensor.symbolic.index_calculus.formulas import (
@@ -196,14 +196,14 @@ def _check_argument(derivation: Derivation, name: str, hand) -> Checked:
     expected = derivation.gradients[name]
     if isinstance(hand, Formula):
         left = dict(zip(getattr(hand.left, "indices", ()), getattr(entry, "indices", ()), strict=True))
-        return _prove(derivation, name, Hand(hand.right.xreplace(left)), Comparison())
+        return _prove(derivation, name, HandGradient(hand.right.xreplace(left)), Comparison())
     function = function_by_hand(hand)
 
-    def own() -> Hand:
+    def own() -> HandGradient:
         try:
             return read_by_hand(derivation, name, function, entry)
         except NotDerivable as error:
-            return Hand(None, why=str(error))
+            return HandGradient(None, why=str(error))
 
     def term() -> str:
         read = own()
@@ -218,7 +218,7 @@ def _check_argument(derivation: Derivation, name: str, hand) -> Checked:
     return _prove(derivation, name, read, compared)
 
 
-def _prove(derivation: Derivation, name: str, own: Hand, compared: Comparison) -> Checked:
+def _prove(derivation: Derivation, name: str, own: HandGradient, compared: Comparison) -> Checked:
     """Compare normal forms, where no number refutes the gradient by hand."""
     expected, derived = derivation.gradients[name], derivation.derived
     if derived.unproved or derivation.differs:
@@ -250,7 +250,7 @@ def _derived_entry(derivation: Derivation, name: str) -> Expr:
     return expanded(derived.adjoints[d(derived.trace.arrays[name])].right, list(derived.adjoints.values()))
 
 
-def _equal(entry: Expr, own: Expr, derived: Derived) -> set[str]:
+def _equal(entry: Expr, own: Expr, derived: DerivedLines) -> set[str]:
     """The conditions on values under which the two are equal, keys of VALUES and ""; empty if they are not equal."""
     for lines in ([], derived.forward):
         rest = normal(_without_detach(expanded(entry - own, lines)))
@@ -280,12 +280,12 @@ def _in_whole_numbers(expr: Expr) -> Expr:
     return expr
 
 
-def _with_chosen(expr: Expr, derived: Derived) -> Expr:
+def _with_chosen(expr: Expr, derived: DerivedLines) -> Expr:
     """The expression with the shares of a largest entry written out: [x_i = m]/Σ_j [x_j = m], for the largest m."""
     hidden = {equality: Dummy() for equality in expr.atoms(same)}  # by hand, the largest entry stands in these
     expr = expr.xreplace(hidden)
     for array, one in derived.trace.lines.constants.items():
-        if isinstance(one, Chosen) and one.function.endswith("_shared"):
+        if isinstance(one, ExtremeMask) and one.function.endswith("_shared"):
             over = [one.indices[n] for n in one.axes]
             whole = expanded(one.of, derived.forward)
             equal = same(whole - total(array[one.indices] * whole, *over))
@@ -306,7 +306,7 @@ def _divides(expr: Expr) -> bool:
     return any(p.exp.is_negative is not False and not signs.not_zero(p.base) for p in expr.atoms(Pow))
 
 
-def _term(derivation: Derivation, name: str, own: Hand) -> str:
+def _term(derivation: Derivation, name: str, own: HandGradient) -> str:
     """What differs, in the names of the function."""
     entry = _derived_entry(derivation, name)
     terms = []

@@ -10,7 +10,7 @@ from sympy import Expr, Indexed, Pow, Sum
 
 from tinytensor.autograd import grad
 from tinytensor.nn.module import Module
-from tinytensor.symbolic.derive.adjoints import Derived, derive_lines
+from tinytensor.symbolic.derive.adjoints import DerivedLines, derive_lines
 from tinytensor.symbolic.derive.arguments import arguments as as_arguments
 from tinytensor.symbolic.derive.arguments import symbols_of
 from tinytensor.symbolic.derive.conditions import VALUES, Signs, SizeCondition, conditions_in, restrictions, verdict
@@ -82,7 +82,7 @@ class Derivation(Typeset):
     def __init__(
         self,
         name: str,
-        derived: Derived,
+        derived: DerivedLines,
         fn: Callable,
         arguments: dict[str, object],
         where: Sequence[SizeCondition] = (),

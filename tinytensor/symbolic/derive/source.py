@@ -14,10 +14,10 @@ from sympy import Expr, Mul, S
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import tensor
-from tinytensor.symbolic.derive.adjoints import Derived
+from tinytensor.symbolic.derive.adjoints import DerivedLines
 from tinytensor.symbolic.derive.arguments import Argument
 from tinytensor.symbolic.derive.recording import NotDerivable, record
-from tinytensor.symbolic.derive.values import Chosen, Taken
+from tinytensor.symbolic.derive.values import ExtremeMask, RecordedConstant
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, Size
 from tinytensor.symbolic.index_calculus.numpy_printer import HELPERS, NumPyPrinter, helpers, label, line, wrap_terms
@@ -28,7 +28,7 @@ RESERVED = {"np", "math", "upstream", "value", "value_and_gradients", *HELPERS}
 class Source:
     """The text of a derivation's program, and the parts from which it is made."""
 
-    def __init__(self, name: str, derived: Derived):
+    def __init__(self, name: str, derived: DerivedLines):
         self.name, self.derived, self.trace = name, derived, derived.trace
         if taken := sorted(set(self.trace.tensors) & RESERVED):
             raise ValueError(
@@ -38,7 +38,7 @@ class Source:
         self.output = name_of(derived.output)
         self.lines = self._needed_lines()
         self.constants = [c for c in self.trace.lines.constants if any(c in names_in(x.right) for x in self.lines)]
-        self.recorded = [c for c in self.constants if isinstance(self.trace.lines.constants[c], Taken)]
+        self.recorded = [c for c in self.constants if isinstance(self.trace.lines.constants[c], RecordedConstant)]
         self.names: dict = {}
         sizes = sorted(
             {s for a in self._arrays() for n in (*a.sizes, S(a.values or 0)) for s in n.atoms(Size)}, key=str
@@ -187,7 +187,7 @@ class Source:
         return [*lines, "", *self._results()]
 
     def _chosen_line(self, array: Array) -> str:
-        chosen: Chosen = self.trace.lines.constants[array]
+        chosen: ExtremeMask = self.trace.lines.constants[array]
         piece = self.printer.align(self.printer.piece(chosen.of, chosen.indices), chosen.indices)
         axis = chosen.axes[0] if len(chosen.axes) == 1 else chosen.axes
         shape = self._shape(array.sizes)
@@ -313,7 +313,7 @@ def tables(source: Source, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarra
     run = record(trace.fn, values, at, code=False)
     result = {}
     for array in source.recorded:
-        taken: Taken = trace.lines.constants[array]
+        taken: RecordedConstant = trace.lines.constants[array]
         call = run.calls[taken.call] if taken.call < len(run.calls) else None
         if call is None or call.op.name != taken.op:
             raise NotDerivable(f"evaluate of {source.name}: the function makes other calls at these sizes")

@@ -46,8 +46,8 @@ from tinytensor.symbolic.derive.semantics import (
 )
 from tinytensor.symbolic.derive.values import (
     Lines,
+    RecordedConstant,
     Split,
-    Taken,
     Value,
     as_plain_entry,
     dims_of,
@@ -276,12 +276,14 @@ class Trace:
         if calls is not None:
             position = next((k for k, a in enumerate(tensors_of(calls[0].args)) if a is tensors[0]), None)
             number = next(n for n, c in enumerate(self.runs[0].calls) if c is calls[0])
-            taken = None if position is None else Taken(number, calls[0].op.name, position)
+            taken = None if position is None else RecordedConstant(number, calls[0].op.name, position)
         return self.constant([np.asarray(a) for a in arrays], what, taken, wanted)
 
     # ------------------------------------------------------------------------------------ constants
 
-    def constant(self, arrays: list[np.ndarray], what: str, taken: Taken | None = None, wanted: str = "") -> Value:
+    def constant(
+        self, arrays: list[np.ndarray], what: str, taken: RecordedConstant | None = None, wanted: str = ""
+    ) -> Value:
         """A tensor that was made from numbers: one of a few patterns, or an array of any values (`taken`: whence)."""
         if len({a.ndim for a in arrays}) > 1:
             raise NotDerivable(f"derive: {what}: a constant has the shapes {', '.join(str(a.shape) for a in arrays)}")
@@ -343,7 +345,7 @@ class Trace:
         """A place of each run as an index, which counts from 1, by a formula of the sizes."""
         return fit_linear([int(p[which]) + 1 for p in positions], self.at)
 
-    def _derived(self, arrays: list[np.ndarray], what: str, taken: Taken | None, change: Callable) -> Value:
+    def _derived(self, arrays: list[np.ndarray], what: str, taken: RecordedConstant | None, change: Callable) -> Value:
         """The constant that `change` makes of another one."""
         return self.constant([change(a) for a in arrays], what, taken and taken.changed(change))
 

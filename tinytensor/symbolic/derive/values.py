@@ -87,7 +87,7 @@ def _factors(n: Expr) -> tuple[Expr, ...]:
 
 
 @dataclass
-class Closed:
+class ClosedForm:
     """A gradient in closed form: the contribution of a group of lines to the adjoint of `entry`, read with `dy`."""
 
     entry: Indexed | Symbol
@@ -102,7 +102,7 @@ class Group:
     """
 
     lines: list[Definition]
-    closed: list[Closed] = field(default_factory=list)
+    closed: list[ClosedForm] = field(default_factory=list)
     where: str = ""
     by_user: bool = False  # is the result named by the user?
     wanted: str = ""  # the user's name for it, where the operation gave it another one
@@ -114,7 +114,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ExtremeMask:
     """A constant that marks the largest entries, or the like: `function` (of numpy_printer.HELPERS) of an array."""
 
     function: str
@@ -124,7 +124,7 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Taken:
+class RecordedConstant:
     """A constant of any values: an argument of a recorded call, counted from 0, after `changes`."""
 
     call: int
@@ -132,7 +132,7 @@ class Taken:
     argument: int  # its place among the call's tensors
     changes: tuple[Callable[[np.ndarray], np.ndarray], ...] = ()
 
-    def changed(self, *changes: Callable[[np.ndarray], np.ndarray]) -> "Taken":
+    def changed(self, *changes: Callable[[np.ndarray], np.ndarray]) -> "RecordedConstant":
         return replace(self, changes=(*self.changes, *changes))
 
     def of(self, call) -> np.ndarray:
@@ -161,7 +161,7 @@ class Lines:
 
     names: set[str]
     groups: list[Group] = field(default_factory=list)
-    constants: dict[Name, Chosen | Taken] = field(default_factory=dict)  # and how they are made
+    constants: dict[Name, ExtremeMask | RecordedConstant] = field(default_factory=dict)  # and how they are made
     notes: dict[str, None] = field(default_factory=dict)  # assumptions
     known: dict[tuple, Name] = field(default_factory=dict)  # names by their formulas
 

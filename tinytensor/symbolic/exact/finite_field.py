@@ -56,7 +56,7 @@ SCARCE = 12  # among 2^12 numbers of so many bits, more than one is a prime that
 ROUNDS = 64  # of the test of Miller and Rabin; one passes a number that is no prime with a probability below 1/4
 ODD = ("tanh", "erf", "sin", "asin", "atan", "asinh")  # f(-x) = -f(x)
 _new = object.__new__
-_ZERO, _ONE = Fraction(0), Fraction(1)  # the only fractions of `Known` that are 0 and 1
+_ZERO, _ONE = Fraction(0), Fraction(1)  # the only fractions of `KnownResidue` that are 0 and 1
 
 
 class _Current(threading.local):
@@ -78,7 +78,7 @@ class Field:
         self.bits = bits
         self.prime = whole(self._prime())
         self.key = self.generator.getrandbits(256).to_bytes(32, "little")
-        self.numbers: dict[tuple[int, int], Known] = {}
+        self.numbers: dict[tuple[int, int], KnownResidue] = {}
         self.constant_bits = 1  # of the numerator or denominator of the largest constant
         self.comparisons, self.closest = 0, math.inf  # those that witnesses decided; the smallest difference of two
         self.applied = 0  # how often a function was applied
@@ -122,12 +122,12 @@ class Field:
         digest = blake2b(text, key=self.key, digest_size=64).digest()
         return whole(int.from_bytes(digest, "little")) % self.prime
 
-    def number(self, value: int | Fraction) -> "Known":
+    def number(self, value: int | Fraction) -> "KnownResidue":
         """The residue of a known number."""
         over, under = value.numerator, value.denominator
         residue = self.numbers.get((over, under))
         if residue is None:
-            residue = self.numbers[over, under] = _new(Known)
+            residue = self.numbers[over, under] = _new(KnownResidue)
             residue.value = over * whole(pow(under, -1, int(self.prime))) % self.prime
             residue.tangent, residue.witness, residue.size, residue.slope_size = 0, float(value), 1.0, 1.0
             residue.fraction = _ZERO if value == 0 else _ONE if value == 1 else Fraction(value)
@@ -316,7 +316,7 @@ class Residue(Exact):
         return f"a residue (about {self.witness:.4g})"
 
 
-class Known(Residue):
+class KnownResidue(Residue):
     """A residue with more known about it: its fraction, the logarithms in it, or its square.
 
     `logs` maps the value of log(t) to t and its factor: for m + 3 log t it has the pair (t, 3). `added` is a number
@@ -355,14 +355,14 @@ def _known(
     """The same residue, with what is known about it."""
     if not logs and square is None and not added:
         return r
-    known = _new(Known)
+    known = _new(KnownResidue)
     known.value, known.tangent, known.witness = r.value, r.tangent, r.witness
     known.size, known.slope_size = r.size, r.slope_size
     known.fraction, known.logs, known.square, known.added = None, logs or None, square, added
     return known
 
 
-def _minus_infinity() -> Known:
+def _minus_infinity() -> KnownResidue:
     """Minus infinity, the score of a masked place: it is less than all numbers, and its exp is 0."""
     r = _known(_make(0, 0, -math.inf, 1.0, 1.0), {0: (None, 1)})
     r.fraction, r.logs = -math.inf, None
@@ -370,11 +370,11 @@ def _minus_infinity() -> Known:
 
 
 def _logs(r: Residue) -> dict:
-    return (r.logs or {}) if r.__class__ is Known else {}
+    return (r.logs or {}) if r.__class__ is KnownResidue else {}
 
 
 def _added_number(r: Residue) -> Fraction:
-    return (r.added or _ZERO) if r.__class__ is Known and r.fraction is None else r.number() or _ZERO
+    return (r.added or _ZERO) if r.__class__ is KnownResidue and r.fraction is None else r.number() or _ZERO
 
 
 def _without_knowledge(r: Residue) -> Residue:
@@ -416,7 +416,7 @@ def _product(a: Residue, b: Residue) -> Residue:
         if number is not None:
             logs = {at: (t, n * number) for at, (t, n) in _logs(other).items()}
             return _known(_without_knowledge(a) * _without_knowledge(b), logs, added=number * _added_number(other))
-    if a.__class__ is b.__class__ is Known and a.square is not None and b.square is not None and a.equals(b):
+    if a.__class__ is b.__class__ is KnownResidue and a.square is not None and b.square is not None and a.equals(b):
         return a.square
     # (x + n) (y + m log t) = ... + n m log t
     for one, other in ((a, b), (b, a)):
@@ -446,7 +446,7 @@ def _quotient(a: Residue, b: Residue) -> Residue:
         a.size + b.size,
         a.size + a.slope_size + 3 * b.size + b.slope_size,
     )
-    square = b.square if b.__class__ is Known and over == 1 else None
+    square = b.square if b.__class__ is KnownResidue and over == 1 else None
     return _known(r, square=None if square is None else _quotient(field().number(1), square))
 
 

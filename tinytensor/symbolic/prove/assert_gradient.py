@@ -6,7 +6,7 @@ import sympy
 
 from tinytensor.symbolic.exact.scalars import Symbolic
 from tinytensor.symbolic.exact.tensors import SMALL_EXPRESSION
-from tinytensor.symbolic.prove.proof import Proof, Wrong, shorten
+from tinytensor.symbolic.prove.proof import Proof, WrongRule, shorten
 from tinytensor.symbolic.prove.prover import prove
 from tinytensor.symbolic.prove.sampling import NOT_ON_THE_TAPE, Sampled
 
@@ -53,7 +53,7 @@ def failure(proof: Proof | Sampled) -> str:
     return "\n".join([*lines, *([f"  {reason}"] if reason else []), *rest])
 
 
-def _formulas(wrong: Wrong) -> list[str]:
+def _formulas(wrong: WrongRule) -> list[str]:
     """What is wrong about a rule: its formula, the right one, and where both come from."""
     if not wrong.input:
         first, second = f"{wrong.op} is, at {list(wrong.at)}", "but its definition gives"

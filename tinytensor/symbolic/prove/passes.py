@@ -35,7 +35,7 @@ from tinytensor.symbolic.exact.tensors import derivative, symbols, variables, wi
 from tinytensor.symbolic.exact.zero_test import atoms_kept, float_value
 from tinytensor.symbolic.prove.advice import describe_line, line, no_stranger, results_of
 from tinytensor.symbolic.prove.progress import Progress
-from tinytensor.symbolic.prove.proof import Counterexample, Wrong, differ
+from tinytensor.symbolic.prove.proof import Counterexample, WrongRule, differ
 
 SEED = "g'"  # the gradient that arrives at the result: no input can have this name
 
@@ -117,7 +117,7 @@ class Pass:
     backward: Backward
     constant: tuple[str, ...]  # arguments with a derivative that depend on inputs without the tape
     findings: list[Finding]
-    wrong: dict[str, Wrong]  # by rule
+    wrong: dict[str, WrongRule]  # by rule
     counterexample: Counterexample | None
 
     conditions = property(lambda self: self.forward.conditions + self.backward.conditions)
@@ -378,7 +378,7 @@ def compare(forward: Forward, backward: Backward, progress: Progress) -> list[Fi
 # ------------------------------------------------------------------------------------------------ which rule is wrong?
 
 
-def wrong_rules(forward: Forward, findings: list[Finding], progress: Progress) -> dict[str, Wrong]:
+def wrong_rules(forward: Forward, findings: list[Finding], progress: Progress) -> dict[str, WrongRule]:
     """The rules, and definitions of fused operations, that are not proved; one entry for each rule suffices."""
     readers, wrong = readers_of(forward.calls), {}
     fused = {(c.op, *map(_but_for_symbols, c.args)): c for c in reversed(forward.calls) if c.op.definition is not None}
@@ -393,18 +393,18 @@ def wrong_rules(forward: Forward, findings: list[Finding], progress: Progress) -
     return wrong
 
 
-def definition_claims(call: OpCall, values: dict[sympy.Expr, float], progress: Progress) -> Iterator[Wrong]:
+def definition_claims(call: OpCall, values: dict[sympy.Expr, float], progress: Progress) -> Iterator[WrongRule]:
     """A fused operation equals its definition, and so do the gradients that the definition gives."""
     args, _ = fresh_args(call)
     with no_grad():
         y, defined = _first(call.op(*args))._data, _first(call.op.definition(*args))._data
     for at in np.ndindex(y.shape):
-        yield Wrong(call.op.name, "", at, Symbolic.of(y[at]), Symbolic.of(defined[at]), called_at=call.called_at)
+        yield WrongRule(call.op.name, "", at, Symbolic.of(y[at]), Symbolic.of(defined[at]), called_at=call.called_at)
         progress.done(call.weight / y.size)
     yield from rule_claims(call, values, create_graph=True)
 
 
-def rule_claims(call: OpCall, values: dict[sympy.Expr, float], create_graph: bool = False) -> Iterator[Wrong]:
+def rule_claims(call: OpCall, values: dict[sympy.Expr, float], create_graph: bool = False) -> Iterator[WrongRule]:
     """The gradients that the rules of one operation give alone, on new symbols, are its derivatives.
 
     With create_graph the gradient of a fused operation goes through its definition, or by a second rule of it.
@@ -424,7 +424,7 @@ def rule_claims(call: OpCall, values: dict[sympy.Expr, float], create_graph: boo
             got = Symbolic(0) if x.grad is None else Symbolic.of(x.grad._data[at])
             true = Symbolic(right[at], float_value(right[at], known))
             where = rule_of(call.op, i), call.called_at
-            yield Wrong(call.op.name, parameter(call.op, i), at, got, true, create_graph, *where)
+            yield WrongRule(call.op.name, parameter(call.op, i), at, got, true, create_graph, *where)
 
 
 def find_counterexample(

@@ -17,7 +17,7 @@ def differ(a: float, b: float) -> bool:
 
 
 @dataclass(frozen=True)
-class Wrong:
+class WrongRule:
     """A rule of an operation (or its definition) that is wrong: the place, the value, and the right value."""
 
     op: str
@@ -85,7 +85,7 @@ class Proof:
     assumptions: tuple[str, ...]  # in sentences
     signs: dict[str, np.ndarray] = field(repr=False)  # by tensor compared with 0: "+" or "-" for each entry
     conditions: tuple[Condition, ...] = field(repr=False)
-    wrong: tuple[Wrong, ...] = ()
+    wrong: tuple[WrongRule, ...] = ()
     counterexample: Counterexample | None = None
     tape_is_wrong: bool = False  # all rules are right, but backward() combines them wrongly
     hooked: tuple[str, ...] = ()  # values whose gradient was the derivative until a hook of the function replaced it

@@ -14,7 +14,7 @@ from tinytensor.symbolic.derive.semantics.symbolic_call import (
     semantics_of,
     unbroadcast,
 )
-from tinytensor.symbolic.derive.values import Closed, Group, Value, value_of_name
+from tinytensor.symbolic.derive.values import ClosedForm, Group, Value, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import Definition, d
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, delta, total, upto
 
@@ -29,7 +29,7 @@ def softmax_lines(call: SymbolicCall, x: Value, letter: str = "σ") -> Value:
     change = dict(zip(indices, at, strict=True))
     own, e, last = own.xreplace(change), e.xreplace(change), [change[i] for i in last]
     form = left * (d(left) - total(left * d(left), *last))
-    call.lines.groups.append(Group([Definition(left, e / total(e, *last))], [Closed(own, form)], call.where))
+    call.lines.groups.append(Group([Definition(left, e / total(e, *last))], [ClosedForm(own, form)], call.where))
     return value_of_name(array, source if source.finite is None else Value(source.dims, source.entry))
 
 
@@ -47,7 +47,7 @@ def log_softmax(call: SymbolicCall) -> Value:
     own, last = own.xreplace(change), [change[i] for i in last]
     right = own - log(total(exp(own), *last))
     form = d(left) - exp(left) * total(d(left), *last)
-    call.lines.groups.append(Group([Definition(left, right)], [Closed(own, form)], call.where))
+    call.lines.groups.append(Group([Definition(left, right)], [ClosedForm(own, form)], call.where))
     return value_of_name(array, source)
 
 
@@ -75,14 +75,14 @@ def cross_entropy(call: SymbolicCall) -> Value:
         array, left, at = call.lines.left(call.wanted or "ℓ", value)
         back = dict(zip(at, rows, strict=True))
         left = left.xreplace(back)
-        closed = Closed(own, d(left) * counted * (left_q - p))
+        closed = ClosedForm(own, d(left) * counted * (left_q - p))
     else:
         n = total(counted, *rows) if counted != 1 else Mul(*[i.size for i in rows])
         if counted != 1:
             call.conditions["denominator"] = None  # where every target is ignored
         value = Value((), lambda: -total(wrong, *rows) / n)
         array, left, at = call.lines.left(call.wanted or "ℓ", value)
-        closed = Closed(own, d(left) * counted * (left_q - p) / n)
+        closed = ClosedForm(own, d(left) * counted * (left_q - p) / n)
         wrong = total(wrong, *rows) / n
     call.lines.groups.append(Group([line, Definition(left, -wrong)], [closed], call.where))
     return value_of_name(array, value)
@@ -120,7 +120,7 @@ def norm(call: SymbolicCall) -> Value:
     dz = d(left_z)
     form = dz - left_z * total(left_z * dz, *last) / D
     form = r * (form - total(dz, *last) / D if centred else form)
-    call.lines.groups.append(Group(lines, [Closed(own, form)], call.where))
+    call.lines.groups.append(Group(lines, [ClosedForm(own, form)], call.where))
     y = value_of_name(z, source)
     if isinstance(weight, Value):
         y = elementwise(call, lambda a, b: a * b, y, weight)

@@ -13,7 +13,7 @@ from tinytensor.symbolic.derive.semantics.symbolic_call import (
     semantics_of,
     unbroadcast,
 )
-from tinytensor.symbolic.derive.values import Chosen, Closed, Dims, Group, Value, value_of_name
+from tinytensor.symbolic.derive.values import ClosedForm, Dims, ExtremeMask, Group, Value, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import Definition, d
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, relu, total, upto
 
@@ -69,7 +69,7 @@ def reduce_extreme(call: SymbolicCall) -> Value:
     name = source.entry(*indices)
     flat = [k for k, dim in enumerate(source.dims) for _ in dim]
     axes = tuple(n for n, k in enumerate(flat) if k in {int(m) for m in dims})
-    call.lines.constants[chosen] = Chosen(f"{which}_{shares}", name, tuple(indices), axes)
+    call.lines.constants[chosen] = ExtremeMask(f"{which}_{shares}", name, tuple(indices), axes)
     call.lines.notes[
         f"{array} is 1 at the {which} entry of {name.base.label}, shared among equal ones, 0 elsewhere"
     ] = None
@@ -115,7 +115,7 @@ def logsumexp(call: SymbolicCall) -> Value:
     own = source.entry(*at(*indices))
     form = d(left if not indices else array[tuple(indices)]) * exp(own - left)
     form *= x.finite(*at(*indices)) if x.finite is not None else 1
-    call.lines.groups.append(Group([Definition(left, formula(*indices))], [Closed(own, form)], call.where))
+    call.lines.groups.append(Group([Definition(left, formula(*indices))], [ClosedForm(own, form)], call.where))
     return value_of_name(array, value)
 
 
