@@ -19,7 +19,7 @@ from importlib import import_module
 import numpy as np
 from sympy.logic.boolalg import BooleanTrue
 
-from tinytensor.symbolic.refuted import Refuted
+from tinytensor.symbolic.index_calculus.errors import Refuted
 
 PARTS = {  # module: its statement
     "index": "Each rule of the index calculus keeps the value of the expression that it rewrites.",

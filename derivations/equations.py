@@ -25,8 +25,8 @@ from dataclasses import dataclass
 
 from sympy import Expr, Rational, Symbol, exp, log, sqrt
 
-from tinytensor.symbolic.calculus.adjoints import Name, Program, d
-from tinytensor.symbolic.calculus.formulas import Array, Index, Size, delta, relu, theta, total
+from tinytensor.symbolic.index_calculus.adjoints import Name, Program, d
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, delta, relu, theta, total
 
 RESIDUALS = ("literal", "once", "pre-norm")  # how (1), (9) and (10) are read: see models/decoder/equations.py
 
@@ -67,7 +67,9 @@ NORM = mu, v, s, r = (  # mean, deviation, variance, and 1/sqrt(s + ε), for the
     Array("r", (C,)),
 )
 NORM_HAT = tuple(  # and with a hat, for Ẑ
-    Array(f"{x.label}hat", x.sizes, x.places, text=x.text + "\N{COMBINING CIRCUMFLEX ACCENT}", tex=rf"\hat{{{x.tex}}}")
+    Array(
+        f"{x.label}hat", x.sizes, x.positions, text=x.text + "\N{COMBINING CIRCUMFLEX ACCENT}", tex=rf"\hat{{{x.tex}}}"
+    )
     for x in NORM
 )
 X0 = Array("X0", (C, D), "_^", text="X⁰", tex="{X^{0}}")  # (1) before its norm, in the reading "once"

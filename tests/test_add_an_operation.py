@@ -33,11 +33,12 @@ y.sum().backward()
 assert x.grad.tolist() == [1.0, 0.0, 1.0]
 """
 
+OPS = "tests/symbolic/prove/test_ops.py"
 BY_THE_TABLES = (
     "tests/docs/test_stubs.py",
     "tests/test_samples.py::test_stored_tables_match_the_samples",
-    "tests/symbolic/test_kernels.py::test_every_kernel_has_a_proof",
-    "tests/symbolic/test_ops.py::test_every_op_has_a_proof_or_a_reason",
+    "tests/symbolic/exact/test_kernels.py::test_every_kernel_has_a_proof",
+    f"{OPS}::test_every_op_has_a_proof_or_a_reason",
     "tests/derivations/test_engine_proofs.py::test_claims_hold[no operation]",
 )
 
@@ -100,9 +101,9 @@ def test_operation_needs_form_sample_and_one_command(copies):
         assert "anhshrink" in (after / name).read_text()
     options = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp", str(after.parent / "inner"))
     run(after, *options, *(test for test in BY_THE_TABLES if has_torch or "test_samples" not in test))
-    where = ["tests/symbolic/test_ops.py", *(["tests/test_samples.py"] if has_torch else [])]
+    where = [OPS, *(["tests/test_samples.py"] if has_torch else [])]
     output = run(after, *options, "-rA", "-k", "tanhshrink", *where)
-    assert output.count("PASSED tests/symbolic/test_ops.py::test_gradients_are_the_derivatives[tanhshrink") == 1
+    assert output.count(f"PASSED {OPS}::test_gradients_are_the_derivatives[tanhshrink") == 1
     if has_torch:
         for test in ("value", "gradient", "float32", "finite_differences", "second_derivative"):
             assert f"test_{test}[nn.functional.tanhshrink" in output
@@ -117,6 +118,6 @@ def test_wrong_rule_in_the_copy_is_noticed(copies):
     file.write_text(right.replace("        return g * tanh(x) ** 2\n", "        return g * tanh(x)\n"))
     try:
         with pytest.raises(AssertionError, match="the rule of tanhshrink for its input x"):
-            run(after, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "tanhshrink", "tests/symbolic/test_ops.py")
+            run(after, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "tanhshrink", OPS)
     finally:
         file.write_text(right)

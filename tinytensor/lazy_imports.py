@@ -15,11 +15,11 @@ from tinytensor.core import late_bound
 
 
 def lift(kernel):
-    return import_module("tinytensor.symbolic.lifting").lift(kernel)
+    return import_module("tinytensor.symbolic.exact.lifting").lift(kernel)
 
 
 def carry_over(x, y):
-    return import_module("tinytensor.symbolic.given").carry_over(x, y)
+    return import_module("tinytensor.symbolic.exact.path_conditions").carry_over(x, y)
 
 
 def html(tensor):

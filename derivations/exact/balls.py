@@ -24,7 +24,15 @@ import numpy as np
 import sympy
 
 from tinytensor.platform.distribution import install
-from tinytensor.symbolic.scalars import NUMBERS, Exact, Symbolic, Undecided, fraction, number_read_as, numbers_are
+from tinytensor.symbolic.exact.scalars import (
+    NUMBERS,
+    Exact,
+    Symbolic,
+    Undecided,
+    fraction,
+    number_read_as,
+    use_scalar_type,
+)
 
 try:
     from flint import arb, arb_mat, ctx, fmpq
@@ -39,12 +47,12 @@ def enclosing(bits: int = BITS) -> Iterator[set[float]]:
     """Inside, numbers in launches become balls, whose midpoints have so many bits.
 
     Yields the set of floats that were read as they are: constants that may have been rounded. Their exact values can be
-    given to `tinytensor.symbolic.scalars.reading`.
+    given to `tinytensor.symbolic.exact.scalars.reading`.
     """
     before, ctx.prec = ctx.prec, bits
     met.clear()
     try:
-        with numbers_are(Ball):
+        with use_scalar_type(Ball):
             yield met
     finally:
         ctx.prec = before
@@ -266,7 +274,7 @@ def _write(y: np.ndarray, values: arb_mat) -> None:
         y[at] = _ball(value)
 
 
-Ball.kind = Ball
+Ball.scalar_type = Ball
 Ball.launches = {"matmul": _product, "attention": _attention, "attention_backward": _attention_backward}
 
 

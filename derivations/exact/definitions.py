@@ -12,13 +12,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tinytensor.symbolic.scalars import Exact, kind_of_numbers
+from tinytensor.symbolic.exact.scalars import Exact, get_scalar_type
 
 # --- Sums and rows
 
 
 def zero() -> Exact:
-    return kind_of_numbers().of(0)
+    return get_scalar_type().of(0)
 
 
 def total(values: np.ndarray) -> np.ndarray:
@@ -97,7 +97,7 @@ def log_softmax(x, shift: Callable = unshifted):
 def cross_entropy(x, target, ignore_index, smoothing, *_, shift: Callable = unshifted):
     """-sum_v p_v log softmax(x)_v with p = (1 - s) [v = target] + s / V; eq. 13 of document 003."""
     onehot = np.arange(x.shape[1]) == target[:, None]
-    p = np.where(onehot, 1 - smoothing, 0) + smoothing / kind_of_numbers().of(max(x.shape[1], 1))
+    p = np.where(onehot, 1 - smoothing, 0) + smoothing / get_scalar_type().of(max(x.shape[1], 1))
     wrong = (target != ignore_index) & ((target < 0) | (target >= x.shape[1]))
     kept = (target != ignore_index) & ~wrong
     losses = np.where(kept, -(p * log_softmax(x, shift)).sum(1), zero())
@@ -106,7 +106,7 @@ def cross_entropy(x, target, ignore_index, smoothing, *_, shift: Callable = unsh
 
 
 def mean_of_counted(losses, target, ignore_index, *_):
-    n = kind_of_numbers().of(int((target != ignore_index).sum()))
+    n = get_scalar_type().of(int((target != ignore_index).sum()))
     return {"y": [losses.sum() / n], "count": [n]}
 
 

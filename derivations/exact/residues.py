@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from derivations.claims import BOUND, Refuted
-from tinytensor.symbolic.field import Field, Residue
+from tinytensor.symbolic.exact.finite_field import Field, Residue
 
 HASHED = "values of exp, log, sqrt ... count as drawn at random: a keyed hash of 512 bits gives them"
 CHANCE = "the operating system's random numbers"

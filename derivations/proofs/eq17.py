@@ -24,7 +24,7 @@ from sympy import Expr, Indexed, Integer
 
 from derivations import equations
 from derivations.claims import INDEX, SYMPY, Evidence, Refuted, claim
-from tinytensor.symbolic.calculus.adjoints import (
+from tinytensor.symbolic.index_calculus.adjoints import (
     Definition,
     Name,
     Program,
@@ -35,8 +35,8 @@ from tinytensor.symbolic.calculus.adjoints import (
     prove_form,
     with_adjoints,
 )
-from tinytensor.symbolic.calculus.formulas import Array, Index, derivative, fresh, normal, total
-from tinytensor.symbolic.calculus.notation import tex, text
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, derivative, fresh, normal, total
+from tinytensor.symbolic.index_calculus.notation import tex, text
 
 from derivations.equations import RESIDUALS, C, Closed, D, E, F, G, K, M, NORM, O, P, Q, S, T, V, W, X, Y, Z  # isort: skip
 from derivations.equations import ZK, ZQ, ZV, Zbar, Zhat, Zp, b, c, e, f, h, i, j, k, logits, loss, nL, ε, σ  # isort: skip
@@ -90,7 +90,7 @@ def placed(expr: Expr, layers: dict[Name, Expr]) -> Expr:
     for entry in expr.atoms(Indexed):
         array = entry.base.of or entry.base
         if array in layers:
-            more = Array(array.label.name, (nL, *array.sizes), "<" + array.places, text=array.text, tex=array.tex)
+            more = Array(array.label.name, (nL, *array.sizes), "<" + array.positions, text=array.text, tex=array.tex)
             more = deep_X if array in (X, Zp) else more
             deep[entry] = (d(more) if entry.base.of else more)[layers[array], *entry.indices]
     return expr.xreplace(deep)

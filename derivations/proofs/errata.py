@@ -26,7 +26,7 @@ from models.transformer import Config as TransformerConfig
 from tinytensor import Tensor, cat, nn, tensor
 from tinytensor.autograd import grad
 from tinytensor.nn import functional
-from tinytensor.symbolic.calculus.formulas import Size
+from tinytensor.symbolic.index_calculus.formulas import Size
 
 SMALL = Config(D=6, H=2, F=10, L=2, V=11, C=7)
 SMALL_004 = TransformerConfig(N=2, d_model=6, h=2, d_ff=10, n_vol=11, n_max=9)

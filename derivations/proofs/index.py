@@ -2,7 +2,7 @@
 
 This is a check at small sizes (1 to 3, all values of indices, exact fractions), not a proof for any size: of the rules
 themselves, and of the normal form of random expressions. Trusted is `value`, the meaning of an expression (in
-tinytensor/symbolic/calculus/formulas.py).
+tinytensor/symbolic/index_calculus/formulas.py).
 """
 
 import itertools
@@ -12,7 +12,7 @@ from fractions import Fraction
 from sympy import Expr, KroneckerDelta, S
 
 from derivations.claims import Evidence, Refuted, claim
-from tinytensor.symbolic.calculus.formulas import (
+from tinytensor.symbolic.index_calculus.formulas import (
     Array,
     Index,
     Size,
@@ -28,7 +28,7 @@ from tinytensor.symbolic.calculus.formulas import (
     total,
     value,
 )
-from tinytensor.symbolic.calculus.notation import text
+from tinytensor.symbolic.index_calculus.notation import text
 
 n, m = Size("n", "i j"), Size("m", "k l")
 i, j, p, k = Index("i", n), Index("j", n), Index("p", n), Index("k", m)

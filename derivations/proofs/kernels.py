@@ -2,9 +2,9 @@
 
 A kernel goes over its arrays in blocks: registers, tiles, panels, squares, parts, tasks. `tests/symbolic` proves each
 kernel for all values at small sizes, with small blocks. Here blocks have their shipped size, and arrays are larger than
-a block, with a rest. Arrays hold residues modulo a random prime (`symbolic/field.py`): the formulas are too large to be
-written down, but residues show whether two of them are equal, up to a computed probability. With y the definition's
-result, J its derivative and v a random direction, in all inputs at once,
+a block, with a rest. Arrays hold residues modulo a random prime (`symbolic/exact/finite_field.py`): the formulas are
+too large to be written down, but residues show whether two of them are equal, up to a computed probability. With y the
+definition's result, J its derivative and v a random direction, in all inputs at once,
 
     kernel(x) = y,    and of a backward kernel that gives d from g    <d, v> = <g, J v>.
 
@@ -36,9 +36,9 @@ from tinytensor.native.kernel import MOST_TASKS, Elementwise
 from tinytensor.native.simd import BYTES
 from tinytensor.native.squares import LANES, WIDTH
 from tinytensor.symbolic import lift
-from tinytensor.symbolic.field import Field, Residue
-from tinytensor.symbolic.normal import ROUNDED
-from tinytensor.symbolic.scalars import reading
+from tinytensor.symbolic.exact.finite_field import Field, Residue
+from tinytensor.symbolic.exact.scalars import reading
+from tinytensor.symbolic.exact.zero_test import ROUNDED
 
 TASKS = 3  # a launch that would be a single task is cut into these
 REGISTER = BYTES // np.dtype(object).itemsize  # exact scalars in a register: as many as doubles

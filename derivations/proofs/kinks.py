@@ -23,8 +23,8 @@ from tinytensor.core.dispatch import OBJECT
 from tinytensor.core.op import OPS
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic import Symbolic, prove, symbols
-from tinytensor.symbolic.scalars import path
-from tinytensor.symbolic.tensors import exact
+from tinytensor.symbolic.exact.scalars import path
+from tinytensor.symbolic.exact.tensors import exact
 
 # --- Repeated places
 

@@ -27,9 +27,9 @@ from derivations import equations
 from derivations.claims import INDEX, NUMBA, SYMPY, Evidence, Refuted, claim
 from derivations.proofs.eq17 import Derivation, derivation
 from models.decoder import Config, Decoder
-from tinytensor.symbolic.calculus.adjoints import Definition, Program, d, names_in
-from tinytensor.symbolic.calculus.formulas import Array
-from tinytensor.symbolic.calculus.numpy_code import HELPERS, label, line
+from tinytensor.symbolic.index_calculus.adjoints import Definition, Program, d, names_in
+from tinytensor.symbolic.index_calculus.formulas import Array
+from tinytensor.symbolic.index_calculus.numpy_printer import HELPERS, label, line
 
 TOLERANCE = 1e-12
 

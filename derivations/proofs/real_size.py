@@ -2,7 +2,7 @@
 
 `prove(..., size="real")` runs the engine's own operations, rules, `backward()` and kernels (their Python source) over a
 finite field, at one random point, and compares all gradients with the derivative of the loss in one random direction
-(`tinytensor/symbolic/sampling.py` says why this is enough), up to the probability that each claim states.
+(`tinytensor/symbolic/prove/sampling.py` says why this is enough), up to the probability that each claim states.
 
 Sizes are beyond the smaller blocks of the kernels: registers, tiles of a product, squares of attention; `toth-tiny` is
 also beyond the columns of a product's block. A model beyond the other blocks (the 192 rows of such a block and the 256
@@ -24,9 +24,9 @@ from models.training.trainer import Settings, build_optimizer, training_step
 from tinytensor import Tensor, nn
 from tinytensor.native.memory_order import memory_order, ordered
 from tinytensor.symbolic import prove
-from tinytensor.symbolic.field import Field, Residue
-from tinytensor.symbolic.replaying import Replay
-from tinytensor.symbolic.sampling import Sampled
+from tinytensor.symbolic.exact.finite_field import Field, Residue
+from tinytensor.symbolic.exact.replay_exact import Replay
+from tinytensor.symbolic.prove.sampling import Sampled
 
 sampled = partial(
     claim,

@@ -35,7 +35,7 @@ from models.decoder import Decoder
 from models.transformer import Config as Stacks
 from models.transformer import Transformer, positional_encoding
 from tinytensor.core.tensor import Tensor
-from tinytensor.symbolic.scalars import reading
+from tinytensor.symbolic.exact.scalars import reading
 
 RADIUS = 1e-40  # of each enclosure, relative to the largest entry of its tensor
 STEP = 2.0**-60  # of the difference quotient: its error is of the size of the square of this

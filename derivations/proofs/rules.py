@@ -1,6 +1,6 @@
 """The engine's backward rules are derivatives for any size, by the index calculus.
 
-An operation is traced as a user's function would be (`derive` of tinytensor/symbolic/any_size): it runs at three
+An operation is traced as a user's function would be (`derive` of tinytensor/symbolic/derive): it runs at three
 choices of sizes, and is read as index formulas with sizes that stay symbols. Its rule, which is tensor code as well, is
 traced in the same way as a gradient by hand, and `check` proves the two equal by normal forms.
 
@@ -19,8 +19,8 @@ from sympy import Expr
 from derivations.claims import INDEX, SYMPY, Evidence, Refuted, claim
 from tinytensor.core.op import OPS, Op
 from tinytensor.symbolic import Index, check, derive
-from tinytensor.symbolic.any_size.checking import Check, entry_of_difference
-from tinytensor.symbolic.calculus.notation import text
+from tinytensor.symbolic.derive.check import Check, entry_of_difference
+from tinytensor.symbolic.index_calculus.notation import text
 
 ND = ("N", "D")
 PAIRS = ("add", "sub", "mul", "true_divide", "power", "maximum", "minimum", "clamp_min", "clamp_max")

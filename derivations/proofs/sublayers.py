@@ -25,9 +25,9 @@ from derivations.equations import Closed
 from derivations.proofs.eq17 import Definition, prove_forms, shown
 from models.attention import MultiHead
 from tinytensor import nn, tensor
-from tinytensor.symbolic.calculus.adjoints import Program, adjoint_of, d, with_adjoints
-from tinytensor.symbolic.calculus.formulas import Array, Index, Size, delta, fresh, normal, total
-from tinytensor.symbolic.calculus.notation import text
+from tinytensor.symbolic.index_calculus.adjoints import Program, adjoint_of, d, with_adjoints
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, delta, fresh, normal, total
+from tinytensor.symbolic.index_calculus.notation import text
 
 from derivations.equations import C, D, E, H, K, NORM, Q, X, Z, den, h, i, j, k, logits, nK, nV, num, q, t, t_, u, y, ε  # isort: skip
 
@@ -160,7 +160,7 @@ def cross_attention_gradients():
 def prove_stacks(closed) -> None:
     """Prove that `closed`, for stack λ, summed over the stacks, is the gradient of the encoder's output; or Refuted."""
     own = (*cross_attention().definitions, X, Q, K, V, W)  # each stack has its own
-    deep = {x: Array(x.label.name, (nN, *x.sizes), f"<{x.places}") for x in own}
+    deep = {x: Array(x.label.name, (nN, *x.sizes), f"<{x.positions}") for x in own}
     deep |= {d(x): d(more) for x, more in deep.items()}
 
     def placed(expr):

@@ -24,8 +24,8 @@ from models.decoder import Config, Decoder
 from models.transformer import Config as TransformerConfig
 from models.transformer import EncoderStack, positional_encoding
 from tinytensor import nn, tensor
-from tinytensor.symbolic.calculus.adjoints import Name, Program, d, names_in, prove_form, with_adjoints
-from tinytensor.symbolic.calculus.formulas import (
+from tinytensor.symbolic.index_calculus.adjoints import Name, Program, d, names_in, prove_form, with_adjoints
+from tinytensor.symbolic.index_calculus.formulas import (
     Array,
     Index,
     Size,
@@ -37,7 +37,7 @@ from tinytensor.symbolic.calculus.formulas import (
     theta,
     total,
 )
-from tinytensor.symbolic.calculus.notation import tex, text
+from tinytensor.symbolic.index_calculus.notation import tex, text
 
 from sympy import latex, limit, log, oo, pi, simplify, sin, solveset, sqrt, symbols, trigsimp  # isort: skip
 from derivations.equations import RESIDUALS, A, C, D, E, F, G, H, K, M, O, P, Q, R, S, T, V, W, X, Y, Z  # isort: skip

@@ -22,8 +22,8 @@ from derivations.proofs.eq19 import EQ_19_LATEX
 from derivations.report import documents
 from derivations.report.documents import ROWS, TITLES, Row
 from tinytensor.platform.distribution import install
-from tinytensor.symbolic.calculus.adjoints import d
-from tinytensor.symbolic.calculus.notation import tex
+from tinytensor.symbolic.index_calculus.adjoints import d
+from tinytensor.symbolic.index_calculus.notation import tex
 
 TRUST = (
     "Every claim trusts CPython and the source text of this package. Derivations also trust SymPy's diff and its "

@@ -21,8 +21,8 @@ import tinytensor as tt
 
 sys.path.append(str(Path(__file__).resolve().parents[2]) if "__file__" in globals() else "../..")
 from derivations.claims import Refuted
-from tinytensor.symbolic.calculus.adjoints import Program, d, prove_form, with_adjoints
-from tinytensor.symbolic.calculus.formulas import Array, Index, Size, total
+from tinytensor.symbolic.index_calculus.adjoints import Program, d, prove_form, with_adjoints
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, total
 
 C, K = Size("C", "i m p"), Size("K", "k")
 i, m, k = Index("i", C), Index("m", C), Index("k", K)

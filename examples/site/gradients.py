@@ -15,7 +15,7 @@ from examples.gradients.functions import TABLE, Entry
 from examples.site.pages import fenced
 from examples.site.running import LessonFailed, version_of_packages
 from tinytensor.symbolic import check
-from tinytensor.symbolic.any_size.derivation import Derivation, Formula
+from tinytensor.symbolic.derive.derivation import Derivation, Formula
 
 TITLE = "The gradients people look up"
 OPENING = """Each page has a function from a paper as a program, and its gradient with respect to each argument for any

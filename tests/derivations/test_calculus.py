@@ -12,8 +12,8 @@ from sympy import Eq, Heaviside, IndexedBase, KroneckerDelta, MatrixSymbol, Max,
 
 from derivations.claims import Refuted, claims_of, result_of
 from derivations.proofs.index import RULES, X, a, b, i, j, k, m, n, p, random_expression, same_values, t
-from tinytensor.symbolic.calculus.adjoints import Program, adjoint_of, d, prove_form, with_adjoints
-from tinytensor.symbolic.calculus.formulas import (
+from tinytensor.symbolic.index_calculus.adjoints import Program, adjoint_of, d, prove_form, with_adjoints
+from tinytensor.symbolic.index_calculus.formulas import (
     Array,
     Index,
     Size,
@@ -30,7 +30,7 @@ from tinytensor.symbolic.calculus.formulas import (
     total,
     value,
 )
-from tinytensor.symbolic.calculus.notation import tex, text
+from tinytensor.symbolic.index_calculus.notation import tex, text
 
 l = Index("l", m)
 v = Array("v", (n,))

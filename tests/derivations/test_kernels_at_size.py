@@ -8,7 +8,7 @@ from derivations.proofs.kernels import MASKS, Trial
 from tests.mutants.planting import kernel_with, module_of
 from tinytensor.kernels import KERNELS
 from tinytensor.symbolic import lift
-from tinytensor.symbolic.field import Field
+from tinytensor.symbolic.exact.finite_field import Field
 
 CLAIMS = {claim.statement.partition(":")[0]: claim for claim in claims_of(["kernels"]) if claim.category == "sampled"}
 SMALLER = {  # no less than a block and a rest, for the widest registers that there are

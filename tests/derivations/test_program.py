@@ -12,8 +12,8 @@ from derivations.equations import E, K, M, Q, S, Y, e, h, i, j, k, logits, m
 from derivations.proofs import program
 from derivations.proofs.eq17 import Derivation, derivation, derive
 from models.decoder import Decoder
-from tinytensor.symbolic.calculus.adjoints import Program, d
-from tinytensor.symbolic.calculus.formulas import Array, Index, Size, delta, relu, total
+from tinytensor.symbolic.index_calculus.adjoints import Program, d
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, delta, relu, total
 
 SIZES = {"C": 6, "D": 6, "F": 9, "V": 11, "H": 2, "L": 2}
 

@@ -13,8 +13,9 @@ from models.tasks import recommend
 from tests.mutants.planting import kernel_with, module_of, planted_kernel, planted_rule, rule_with
 from tinytensor.kernels import KERNELS, attention, matmul
 from tinytensor.native import vectors
-from tinytensor.symbolic import lift, prove, replaying
-from tinytensor.symbolic import sampling as sampling_of
+from tinytensor.symbolic import lift, prove
+from tinytensor.symbolic.exact import replay_exact as replaying
+from tinytensor.symbolic.prove import sampling as sampling_of
 
 CLAIMS = {claim.statement: claim for claim in claims_of(["real_size"])}
 

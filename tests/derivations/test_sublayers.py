@@ -8,8 +8,8 @@ from sympy import sqrt
 from derivations.claims import Refuted, claims_of, result_of
 from derivations.proofs import sublayers
 from derivations.proofs.eq17 import prove_forms
-from tinytensor.symbolic.calculus.adjoints import d, with_adjoints
-from tinytensor.symbolic.calculus.formulas import delta, total
+from tinytensor.symbolic.index_calculus.adjoints import d, with_adjoints
+from tinytensor.symbolic.index_calculus.formulas import delta, total
 
 from derivations.equations import C, D, E, K, NORM, Q, X, Z, h, i, j, k, nV, q, t, t_, u, y  # isort: skip
 from derivations.proofs.sublayers import A, N, S, U, UK, UV, V, W, a, c, logits, p, γ, σ  # isort: skip

@@ -8,8 +8,8 @@ from derivations import equations
 from derivations.claims import Refuted, claims_of, holds, result_of
 from derivations.proofs import theorems
 from derivations.proofs.theorems import fragment, identity, k2, permuted
-from tinytensor.symbolic.calculus.adjoints import Program, d
-from tinytensor.symbolic.calculus.formulas import Array, Size, delta, total
+from tinytensor.symbolic.index_calculus.adjoints import Program, d
+from tinytensor.symbolic.index_calculus.formulas import Array, Size, delta, total
 
 from derivations.equations import ZK, ZQ, C, D, F, G, H, K, M, NORM, Q, R, S, T, X, Z, Zp, b, e, f, h, i, j, k, l, m  # isort: skip
 from derivations.equations import mu, nF, nK, r, s, t, v, σ  # isort: skip

@@ -9,7 +9,7 @@ import tinytensor as tt
 from tests.fuzz.soundness import functions, gradients, pairs
 from tests.fuzz.soundness.__main__ import SHARE
 from tests.tools.sampling_rate import THOROUGH
-from tinytensor.symbolic.any_size.checking import Checked
+from tinytensor.symbolic.derive.check import Checked
 
 
 def last(*arguments, **options) -> pairs.Tally:
@@ -61,7 +61,7 @@ def all_of(verdict: str):
 
 def by_numbers_at_large_sizes(derivation, by_hand):
     """Compares numbers at sizes that are all odd and above 4, and at values that are all positive."""
-    one = functions.Sample("", "", derivation.given, {}, {}, "", ())
+    one = functions.Sample("", "", derivation.arguments, {}, {}, "", ())
     verdicts = {}
     for argument, hand in by_hand.items():
         right = True

@@ -24,8 +24,7 @@ from numba import config
 TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS.parent), str(TESTS)]  # this file is run as a program, too
 
-from symbolic.test_compiled import calls, interpreted  # noqa: E402
-
+from tests.symbolic.exact.test_compiled import calls, interpreted  # noqa: E402
 from tests.tools.sampling_rate import some  # noqa: E402
 from tinytensor.kernels import KERNELS  # noqa: E402
 from tinytensor.kernels.matmul import BESIDE, DEPTH, GROUP, HEIGHT, copy_shape, panel_shape  # noqa: E402

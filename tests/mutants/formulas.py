@@ -17,9 +17,9 @@ from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, Ration
 from derivations import equations
 from derivations.equations import Closed
 from derivations.proofs import eq17, program
-from tinytensor.symbolic.calculus.adjoints import Name, Program, adjoint_of, d, name_of, names_in
-from tinytensor.symbolic.calculus.formulas import Size, delta, normal, theta, top, total
-from tinytensor.symbolic.calculus.notation import text
+from tinytensor.symbolic.index_calculus.adjoints import Name, Program, adjoint_of, d, name_of, names_in
+from tinytensor.symbolic.index_calculus.formulas import Size, delta, normal, theta, top, total
+from tinytensor.symbolic.index_calculus.notation import text
 
 from .tally import Tally, notices
 

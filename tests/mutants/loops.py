@@ -25,10 +25,10 @@ import numpy as np
 from tqdm import tqdm
 
 import tinytensor
-from tests.symbolic.kernel_samples import SAMPLES, SPECIAL, disagreements, float_disagreements
+from tests.symbolic.exact.kernel_samples import SAMPLES, SPECIAL, disagreements, float_disagreements
 from tests.tools.timeout import limited
 from tinytensor.kernels import KERNELS
-from tinytensor.symbolic.lifting import lift, rebind
+from tinytensor.symbolic.exact.lifting import lift, rebind
 
 from .explained import EXPLAINED
 from .planting import changes_of_a_line, with_node

@@ -17,7 +17,7 @@ from tinytensor.core.op import OPS, Op
 from tinytensor.fast.launch_cache import LaunchCache
 from tinytensor.native.entries import NoBuild, exact
 from tinytensor.native.kernel import KERNELS, Elementwise, Kernel, Loop
-from tinytensor.symbolic.lifting import lift, rebind
+from tinytensor.symbolic.exact.lifting import lift, rebind
 
 BACKWARD = sys.modules["tinytensor.autograd.backward"]  # the module; autograd's attribute is the function
 

@@ -27,8 +27,8 @@ from tinytensor.core.op import OPS
 from tinytensor.core.tensor import Tensor
 from tinytensor.kernels import softmax as softmax_kernels
 from tinytensor.native.kernel import Elementwise, Loop
-from tinytensor.symbolic.calculus.formulas import Array, total
-from tinytensor.symbolic.calculus.notation import text
+from tinytensor.symbolic.index_calculus.formulas import Array, total
+from tinytensor.symbolic.index_calculus.notation import text
 
 
 def changed(source: str, values_only: bool = False) -> list[str]:

@@ -39,7 +39,7 @@ from tinytensor.native.vectors import (
     zero,
 )
 from tinytensor.symbolic import lift
-from tinytensor.symbolic.scalars import Symbolic
+from tinytensor.symbolic.exact.scalars import Symbolic
 
 DTYPES = (np.float32, np.float64)
 compile_ = njit(error_model="numpy")

@@ -279,7 +279,7 @@ def test_a_function_that_leaves_the_tape_is_not_proved(torch, name):
     right, wrong, shape = WRONG_FUNCTIONS[name]
     assert prove(lambda x: right(torch, x), shape)
     result = prove(lambda x: wrong(torch, x), shape)
-    assert not result and result.held
+    assert not result and result.off_tape
 
 
 def test_setup_context_and_a_setting(torch):
@@ -331,7 +331,7 @@ def test_no_grad_of_pytorch_stops_our_tape(torch):
         return x - shift
 
     result = prove(shifted, (2,))
-    assert not result and result.held == ("b of sub",) and prove(shifted, (2,), constant=["b of sub"])
+    assert not result and result.off_tape == ("b of sub",) and prove(shifted, (2,), constant=["b of sub"])
     with pytorch_follows_us():
         with torch.no_grad():
             with torch.no_grad():

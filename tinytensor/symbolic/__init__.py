@@ -12,20 +12,28 @@
 
 A tensor of dtype object goes through the same operations, rules and kernels as any other; dispatch then runs a
 kernel through `lift`.
+
+    exact/           exact scalars, and kernels that run on them
+    prove/           `prove`: gradients at given sizes
+    index_calculus/  formulas with indices and sums, for sizes that stay symbols
+    derive/          `derive` and `check`: gradients for any size
+
+The functions `prove` and `derive` hide the rooms of these names: import from their files,
+`from tinytensor.symbolic.prove.passes import ...`.
 """
 
-from tinytensor.symbolic.any_size.arguments import Index
-from tinytensor.symbolic.any_size.checking import Check, check
-from tinytensor.symbolic.any_size.derivation import Derivation, derive
-from tinytensor.symbolic.any_size.recording import NotDerivable
-from tinytensor.symbolic.asserting import assert_gradient
-from tinytensor.symbolic.lifting import NotLiftable, lift
-from tinytensor.symbolic.proof import Proof
-from tinytensor.symbolic.proving import prove
-from tinytensor.symbolic.sampling import Sampled
-from tinytensor.symbolic.scalars import Condition, Symbolic, Undecided, path
-from tinytensor.symbolic.tensors import latex, symbols
-from tinytensor.symbolic.work import TooLong
+from tinytensor.symbolic.derive.arguments import Index
+from tinytensor.symbolic.derive.check import Check, check
+from tinytensor.symbolic.derive.derivation import Derivation, derive
+from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.exact.lifting import NotLiftable, lift
+from tinytensor.symbolic.exact.scalars import Condition, Symbolic, Undecided, path
+from tinytensor.symbolic.exact.tensors import latex, symbols
+from tinytensor.symbolic.prove.assert_gradient import assert_gradient
+from tinytensor.symbolic.prove.progress import TooLong
+from tinytensor.symbolic.prove.proof import Proof
+from tinytensor.symbolic.prove.prover import prove
+from tinytensor.symbolic.prove.sampling import Sampled
 
 __all__ = [
     "Check",

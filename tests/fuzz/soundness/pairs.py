@@ -18,8 +18,8 @@ import numpy as np
 import tinytensor as tt
 from tests.tools.timeout import limited
 from tinytensor.autograd import grad
-from tinytensor.symbolic.any_size import checking
-from tinytensor.symbolic.any_size.derivation import Derivation
+from tinytensor.symbolic.derive import check as checking
+from tinytensor.symbolic.derive.derivation import Derivation
 
 from . import gradients
 from .functions import Sample, compiled, sample, values

@@ -1,0 +1,344 @@
+"""derive: the gradients of ten formulas from papers, as a textbook writes them; and what is refused.
+
+Each shown line is proved by derive itself. Here the lines are also evaluated, by the plain loops that give the index
+calculus its meaning, and compared with the engine's backward and with finite differences: that is what would notice a
+program that is not the user's function.
+"""
+
+import math
+import re
+import time
+
+import numpy as np
+import pytest
+from sympy import Expr, Indexed, S, Sum, Symbol
+
+import tinytensor as tt
+from derivations import equations
+from tests.symbolic.derive.derived import PAPERS, Paper, focal
+from tests.tools.sampling_rate import some
+from tinytensor import nn
+from tinytensor.autograd import Function
+from tinytensor.nn import functional as F
+from tinytensor.symbolic.derive import adjoints
+from tinytensor.symbolic.derive.arguments import Index, size
+from tinytensor.symbolic.derive.derivation import Derivation, derive
+from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.derive.source import Source
+from tinytensor.symbolic.derive.trace import trace
+from tinytensor.symbolic.index_calculus.adjoints import Definition, Program, d, expanded, name_of
+from tinytensor.symbolic.index_calculus.formulas import Array, Size, normal, total
+from tinytensor.symbolic.index_calculus.formulas import Index as Bound
+from tinytensor.symbolic.index_calculus.notation import text
+
+
+def terms(lines) -> int:
+    """The number of terms in formulas: one for each line, and one more for each sign between two."""
+    return sum(1 + len(re.findall(r" [+-] ", str(line).partition(" = ")[2])) for line in lines)
+
+
+def evaluated(derivation: Derivation, rng, constants=None) -> tuple[dict, dict, np.ndarray]:
+    """The arguments at small odd sizes, the gradients by the derivation's lines, and the gradient of the result."""
+    derived, trace = derivation.derived, derivation.derived.trace
+    at = dict(zip(trace.sizes, (3, 1, 5, 1) if len(trace.sizes) > 3 else (3, 5, 3), strict=False))
+    inputs = {}
+    for name, a in trace.tensors.items():
+        shape = [int(n.xreplace(at)) for n in a.shape]
+        below = None if a.below is None else int(a.below.xreplace(at))
+        inputs[name] = rng.uniform(0.5, 1.5, shape) if below is None else rng.integers(0, below, shape)
+        factors = [int(n.xreplace(at)) for n in a.sizes]
+        values = inputs[name].reshape(factors) + (below is not None)  # an index counts from 1
+        at[trace.arrays[name]] = values if factors else float(values)
+    for array in trace.lines.constants:
+        sizes = {str(s): n for s, n in at.items() if s in trace.sizes}
+        at[array] = constants[str(array.label)](**sizes)
+    out = name_of(derived.output)
+    arriving = np.ones(())
+    if isinstance(out, Array):
+        arriving = rng.uniform(0.5, 1.5, [int(n.xreplace(at)) for n in out.sizes])
+        at[d(out)] = arriving
+    known = [*[trace.arrays[n] for n in trace.tensors], *trace.lines.constants, d(out)]
+    program = Program(constants=known)
+    for line in [*derived.forward, *derived.adjoints.values()]:
+        program.let(line.left, line.right)
+    values = program.run(at)
+    gradients = {n: values[d(trace.arrays[n])] for n, a in trace.tensors.items() if a.below is None}
+    return inputs, gradients, arriving
+
+
+@pytest.mark.parametrize("paper", list(some(PAPERS, one_in=2)), ids=str)
+def test_gradients_are_those_of_a_textbook(paper: Paper):
+    trace(paper.fn, paper.arguments)  # compiles the kernels, which is not timed
+    start = time.process_time()
+    derivation = derive(paper.fn, **paper.arguments)
+    assert time.process_time() - start < 10
+    assert derivation.proved, str(derivation)
+    assert terms(derivation.adjoints) <= terms(paper.lines), str(derivation)
+    rng = np.random.default_rng(0)
+    inputs, gradients, arriving = evaluated(derivation, rng, paper.constants)
+    tensors = {n: tt.tensor(x, requires_grad=x.dtype.kind == "f") for n, x in inputs.items()}
+    result = paper.fn(**tensors)
+    result.backward(tt.tensor(arriving.astype(float).reshape(result.shape)))
+
+    def loss(name, x):
+        return (
+            paper.fn(**{n: tt.tensor(v) for n, v in (inputs | {name: x}).items()}).numpy()
+            * arriving.reshape(result.shape)
+        ).sum()
+
+    for name, gradient in gradients.items():
+        gradient = np.array(gradient, dtype=float).reshape(inputs[name].shape)
+        np.testing.assert_allclose(gradient, tensors[name].grad.numpy(), 1e-9, 1e-12)
+        step = rng.uniform(-1, 1, inputs[name].shape)
+        ends = [loss(name, inputs[name] + h * step) for h in (1e-5, -1e-5)]
+        assert (gradient * step).sum() == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-7)
+
+
+def test_a_wrong_line_is_not_proved(monkeypatch):
+    right = adjoints._rewrite
+
+    def wrong(derived, program, wanted):
+        shown = right(derived, program, wanted)
+        return {n: Definition(x.left, -x.right) for n, x in shown.items()}
+
+    monkeypatch.setattr(adjoints, "_rewrite", wrong)
+    assert not derive(focal, z=("N", "K"), t=Index(("N",), "K")).proved
+
+
+# ------------------------------------------------------------------------------------------ a block of document 003
+
+
+def block(X, Q, K, V, W, Fw, b, G, c):
+    C = X.shape[0]
+    Z = F.layer_norm(X, X.shape[-1:], eps=1e-5)
+    ZQ, ZK, ZV = (tt.einsum("ij,hjk->hik", Z, A) for A in (Q, K, V))
+    S = ZQ @ ZK.mT / math.sqrt(Q.shape[-1])
+    future = tt.ones(C, C, dtype=tt.bool).triu(1)
+    σ = S.masked_fill(future, -math.inf).softmax(-1)
+    Y = σ @ ZV
+    Zhat = Z + tt.einsum("hik,hkj->ij", Y, W)
+    Zbar = F.layer_norm(Zhat, Zhat.shape[-1:], eps=1e-5)
+    f = Zbar @ Fw + b
+    R = f.relu()
+    Zp = Zhat + R @ G + c
+    return Zp
+
+
+def head(Zp, O, y):
+    logits = Zp @ O
+    return F.cross_entropy(logits, y)
+
+
+BLOCK = {
+    "X": ("C", "D"),
+    **dict.fromkeys("QKV", ("H", "D", "K")),
+    "W": ("H", "K", "D"),
+    "Fw": ("D", "F"),
+    "b": ("F",),
+    "G": ("F", "D"),
+    "c": ("D",),
+}
+HEAD = {"Zp": ("C", "D"), "O": ("D", "V"), "y": Index(("C",), "V")}
+SIZES = {x: size(str(x)) for x in (equations.C, equations.D, equations.H, equations.nK, equations.nF, equations.nV)}
+LABELS = {"F": "Fw", "rhat": "r2", "L": "logits"}  # of equations.py, where the user has other names
+
+
+def translated(expr: Expr, arrays: dict, indices: dict) -> Expr:
+    """A form of equations.py in the names, sizes and indices of a derivation."""
+    if isinstance(expr, Bound):
+        return indices.setdefault(expr, Bound(expr.name, SIZES[expr.size]))
+    if isinstance(expr, Size):
+        return SIZES[expr]
+    if expr == equations.N:  # all positions count
+        return SIZES[equations.C]
+    if isinstance(expr, Sum):
+        bound = [translated(limit[0], arrays, indices) for limit in expr.limits]
+        return total(translated(expr.function, arrays, indices), *bound)
+    if isinstance(expr, Indexed):
+        of = expr.base.of or expr.base
+        if of == equations.w:
+            return S.One
+        array = arrays[LABELS.get(str(of.label), str(of.label))]
+        left = [translated(i, arrays, indices) for i in expr.indices]
+        order = []  # the user's arrays may have their dimensions in another order
+        for n in array.sizes:
+            at = next(k for k, i in enumerate(left) if (i.size if isinstance(i, Bound) else i.base.values) == n)
+            order.append(left.pop(at))
+        return (d(array) if expr.base.of else array)[tuple(order)]
+    return expr.func(*[translated(a, arrays, indices) for a in expr.args]) if expr.args else expr
+
+
+@pytest.mark.parametrize("part", ["block", "head"])
+def test_equation_17_follows_from_a_users_code(part):
+    fn, arguments, closed = {
+        "block": (block, BLOCK, equations.block_closed()),
+        "head": (head, HEAD, equations.head_closed()),
+    }[part]
+    derivation = derive(fn, **arguments)
+    assert derivation.proved
+    derived = derivation.derived
+    names = [*derived.trace.arrays.values(), *[line.name for line in derived.forward]]
+    arrays = {str(getattr(x, "label", x)): x for x in names}
+    program = Program(constants=[*derived.trace.arrays.values()])
+    for line in derived.forward:
+        program.let(line.left, line.right)
+    inner = {line.name for group in derived.groups if group.closed for line in group.lines}
+    forms = []
+    for entry, one in closed.items():
+        indices = {}
+        forms.append((translated(entry, arrays, indices), translated(one.form, arrays, indices)))
+    stated = {left.base for left, _ in forms}
+    lines = derived.raw | derived.adjoints  # those that are shown are proved equal to the others
+    hidden = [line for name, line in lines.items() if name not in stated]
+    for left, form in forms:
+        difference = expanded(lines[left.base].at(left), hidden) - form
+        assert any(normal(program.expand(difference, through)) == 0 for through in ((), inner)), text(left)
+    assert normal(difference + form / 2) != 0  # half of the last form is not the gradient
+
+
+# ------------------------------------------------------------------------------------------ operations
+
+
+def changes_its_input(x):
+    y = x * 2
+    y += x
+    y.mul_(3)
+    return y
+
+
+OTHERS = {
+    "leaky relu": (lambda x: F.leaky_relu(x, 0.1), {"x": ("N", "D")}),
+    "floor and remainder": (lambda x: (x - x.floor()) * (x % 0.3), {"x": ("N",)}),
+    "product": (lambda x: x.prod(-1), {"x": ("N", "D")}),
+    "pad": (lambda x: F.pad(x, (1, 2)), {"x": ("N", "D")}),
+    "variance": (lambda x: x.var(-1), {"x": ("N", "D")}),
+    "power": (lambda x, a: x**a, {"x": ("N",), "a": ()}),
+    "embedding": (lambda E, t: F.embedding(t, E).tanh(), {"E": ("V", "D"), "t": Index(("N",), "V")}),
+    "sums of rows": (
+        lambda x, t: tt.zeros(*x.shape, dtype=tt.float64).index_add(0, t, x),
+        {"x": ("N", "D"), "t": Index(("N",), "N")},
+    ),
+    "differences of rows": (lambda x: (x[1:] - x[:-1]).square().sum(), {"x": ("N", "D")}),
+    "in place": (changes_its_input, {"x": ("N", "D")}),
+    "gelu": (lambda x, W: F.gelu(x @ W), {"x": ("N", "D"), "W": ("D", "F")}),
+    "diagonal": (lambda v: tt.diag(v) @ v, {"v": ("N",)}),
+    "einsum": (lambda a, b: tt.einsum("ntd,nsd->nts", a, b), {"a": ("N", "T", "D"), "b": ("N", "S", "D")}),
+}
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_operations_mean_what_the_engine_computes(what):
+    fn, arguments = OTHERS[what]
+    derivation = derive(fn, **arguments)
+    assert derivation.proved, str(derivation)
+    inputs, gradients, arriving = evaluated(derivation, np.random.default_rng(1))
+    tensors = {n: tt.tensor(x, requires_grad=x.dtype.kind == "f") for n, x in inputs.items()}
+    result = fn(**tensors)
+    result.backward(tt.tensor(arriving.astype(float).reshape(result.shape)))
+    for name, gradient in gradients.items():
+        gradient = np.array(gradient, dtype=float).reshape(inputs[name].shape)
+        np.testing.assert_allclose(gradient, tensors[name].grad.numpy(), 1e-9, 1e-12)
+
+
+# ------------------------------------------------------------------------------------------ modules
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(16), nn.Linear(16, 32), nn.Linear(32, 16)
+
+    def forward(self, x):
+        return x + self.down(self.up(self.norm(x)).relu())
+
+
+def test_parameters_of_a_module_are_arguments():
+    derivation = derive(Net(), x=("N", "D=16"))
+    assert derivation.proved
+    assert set(derivation.gradients) == {
+        "x",
+        *[f"{part}_{name}" for part in ("norm", "up", "down") for name in ("weight", "bias")],
+    }
+    assert "each 16 of the module is D" in derivation.assumptions
+    assert "the module's sizes 32 are these numbers" in derivation.assumptions
+    assert all(name_of(x.left) != Symbol("D") for x in derivation.lines)
+
+
+def test_a_size_of_a_module_has_one_name():
+    with pytest.raises(ValueError, match="D=16"):
+        derive(nn.Linear(16, 32), input=("M=16", "D=16"))
+
+
+# ------------------------------------------------------------------------------------------ refusals
+
+
+def by_sign(x):
+    return x * 2 if x.sum() > 0 else x
+
+
+def by_value(x):
+    return x / x.detach().max().item()
+
+
+def recurrence(x):
+    h = x[0]
+    for row in x[1:]:
+        h = h * 0.5 + row
+    return h
+
+
+def part_changed(x):
+    y = x * 2
+    y[:, 0] = 0
+    return y
+
+
+def view_changed(x):
+    y = x * 2
+    y[0].mul_(2)
+    return y
+
+
+REFUSED = {
+    by_sign: "bool.*x.sum.*tt.where",
+    by_value: "item.*by_value|item.*x.detach",
+    recurrence: "loop.*prove",
+    part_changed: "changed in place",
+    view_changed: "changed in place",
+    lambda x: x.flip(0): "flip.*backward",
+    lambda x: F.dropout(x, 0.5): "random",
+    lambda x: (x, x): "tuple",
+    lambda x: x.sort(-1).values: "sort.*Index",
+}
+
+
+def test_a_size_in_the_wrong_order_is_named():
+    with pytest.raises(NotDerivable, match=r'write the size as "K\*2"'):
+        derive(lambda x: x[:, ::2], x=("T", "2*K"))
+
+
+@pytest.mark.parametrize("fn", REFUSED, ids=lambda fn: fn.__name__)
+def test_what_cannot_be_followed_is_refused(fn):
+    with pytest.raises(NotDerivable, match=REFUSED[fn]):
+        derive(fn, x=("N", "D"))
+
+
+class Wrong(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+def test_program_is_compared_with_the_run(monkeypatch):
+    derivation = derive(lambda x: Wrong.apply(x), x=("N",))
+    assert not derivation
+    assert "the gradient of x by backward() does not match these formulas" in derivation.verdict
+    right = derive(lambda x: x * x, x=("N",))
+    assert right.proved
+    written = Source.text
+    monkeypatch.setattr(Source, "text", lambda source: written(source).replace("**2", "**3"))
+    assert "the value does not match these formulas" in derive(lambda x: x * x, x=("N",)).verdict

@@ -1,0 +1,185 @@
+"""Formulas of derivations in print: as text, as LaTeX, in matrix notation."""
+
+import numpy as np
+import pytest
+from sympy import Integer, Rational, Symbol, exp, log, pi, sqrt
+
+from tests.symbolic.derive.derived_functions import FUNCTIONS, arrays, derived
+from tinytensor.display.typeset import mathml
+from tinytensor.symbolic import Index as IndexArgument
+from tinytensor.symbolic import derive
+from tinytensor.symbolic.index_calculus.adjoints import d
+from tinytensor.symbolic.index_calculus.formulas import (
+    Array,
+    Index,
+    Size,
+    delta,
+    larger,
+    relu,
+    same,
+    sigmoid,
+    theta,
+    total,
+    upto,
+)
+from tinytensor.symbolic.index_calculus.notation import equation, equation_tex, name_tex, tex, text
+
+N, D = Size("Ω", "n i"), Size("Ψ", "d j")  # no other test has these
+n, i, j = Index("n", N), Index("i", N), Index("j", D)
+X, s, A, t = Array("X", (N, D)), Array("s", (N,)), Array("A2", (N, N)), Array("t", (N,), values=D)
+a = Symbol("a", real=True)
+
+PRINTED = {  # formula: as text, as LaTeX
+    sqrt(s[n] / (D - 1)): ("√(s_n/(Ψ - 1))", r"\sqrt{\frac{s_{n}}{\Psi - 1}}"),
+    (s[n] * X[n, j]) ** Rational(1, 4): ("(s_n X_nj)^(1/4)", r"\left(s_{n} X_{nj}\right)^{\frac{1}{4}}"),
+    sigmoid(s[n]) ** 2: ("σ(s_n)²", r"\sigma\left(s_{n}\right)^{2}"),
+    (1 - s[n]) ** 2: ("(1 - s_n)²", r"\left(1 - s_{n}\right)^{2}"),
+    1 / (s[n] + Rational("1e-5")): ("1/(s_n + 1e-5)", r"\frac{1}{s_{n} + 10^{-5}}"),
+    Rational("0.07") * s[n]: ("0.07 s_n", "0.07 s_{n}"),
+    Rational("2.5e-7") * s[n]: ("2.5e-7 s_n", r"2.5 \cdot 10^{-7} s_{n}"),
+    Rational(1.4142135623730951) * a: ("1.4142135623730951 a", "1.4142135623730951 a"),
+    s[n] * 100 / 7: ("s_n/0.07", r"\frac{s_{n}}{0.07}"),
+    s[n] / 3: ("s_n/3", r"\frac{s_{n}}{3}"),
+    exp(X[n, j] - s[n]): ("exp(X_nj - s_n)", r"\exp\left(X_{nj} - s_{n}\right)"),
+    log(1 + exp(-s[n])): ("log(1 + exp(-s_n))", r"\log\left(1 + \exp\left(-s_{n}\right)\right)"),
+    sqrt(pi) * s[n]: ("√π s_n", r"\sqrt{\pi} s_{n}"),
+    upto(i, n): ("[i ≤ n]", r"\left[i \le n\right]"),
+    theta(s[n] - 1): ("[s_n > 1]", r"\left[s_{n} > 1\right]"),
+    1 - theta(s[n]): ("[s_n ≤ 0]", r"\left[s_{n} \le 0\right]"),
+    same(s[n] - a): ("[s_n = a]", r"\left[s_{n} = a\right]"),
+    relu(s[n]): ("max(0, s_n)", r"\max\left(0, s_{n}\right)"),
+    -larger(-s[n], -2): ("min(s_n, 2)", r"\min\left(s_{n}, 2\right)"),
+    2 * larger(s[n], 1) / N: ("2 max(s_n, 1)/Ω", r"\frac{2 \max\left(s_{n}, 1\right)}{\Omega}"),
+    delta(j, t[n]): ("δ(j, t_n)", r"\delta_{j\,t_{n}}"),
+    delta(Index("i", Integer(3)), 2): ("δ(i, 2)", r"\delta_{i, 2}"),
+    X[n, t[n]]: ("X[n, t_n]", "X_{n,t_{n}}"),
+    A[n, 1]: ("A2[n, 1]", r"A^{(2)}_{n,1}"),
+    A[n, i] ** 2: ("A2_ni²", r"\left(A^{(2)}_{ni}\right)^{2}"),
+    X[n, j] - delta(j, t[n]): ("X_nj - δ(j, t_n)", r"X_{nj} - \delta_{j\,t_{n}}"),
+    total(-s[n], n): ("Σ_n (-s_n)", r"\sum_{n} \left(-s_{n}\right)"),
+    d(X)[n, j] * s[n] / N: ("s_n/Ω ∂𝓛/∂X_nj", r"\frac{s_{n}}{\Omega} \frac{\partial\mathcal{L}}{\partial X_{nj}}"),
+}
+
+
+@pytest.mark.parametrize("formula", PRINTED, ids=lambda formula: PRINTED[formula][0])
+def test_formula_prints_as_a_person_writes(formula):
+    assert (text(formula), tex(formula)) == PRINTED[formula]
+    mathml(tex(formula))
+
+
+def test_factors_stand_in_the_order_of_names():
+    product = total(X[n, j] * s[n], n)
+    assert text(product, (s, X)) == "Σ_n s_n X_nj"
+    assert text(product, (X, s)) == "Σ_n X_nj s_n"
+    left, V = Array("Y", (N, D)), Array("V", (N, D))
+    assert equation(left[n, j], total(V[i, j] * A[n, i], i), (V, A)) == "Y_nj = Σ_i A2_ni V_ij"
+    assert equation_tex(left[n, j], V[n, j]) == "Y_{nj} = V_{nj}"
+
+
+def test_adjoint_of_a_scalar_is_a_derivative():
+    assert text(d(a) * s[n], (a,)) == "s_n ∂𝓛/∂a"
+    assert tex(d(a), (a,)) == r"\frac{\partial\mathcal{L}}{\partial a}"
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_formula_is_typeset(name):
+    derivation = derived(name)
+    for line in (*derivation.lines, *derivation.adjoints, *derivation.matrix()):
+        assert "<math" in mathml(line.latex())
+        assert line.latex() in line._repr_latex_()
+        assert line._repr_html_().count("<math") == 1
+
+
+def test_spelled_greek_letters_are_typeset_as_letters():
+    def centred(x, gamma, mute, lambda_):
+        mu = x.mean(-1, keepdim=True)
+        return gamma * lambda_ * (x - mu) + mute
+
+    derivation = derive(centred, x=("N", "D"), gamma=("D",), mute=("D",), lambda_=("D",))
+    mean, result = derivation.lines
+    assert mean.latex() == r"\mu_{n} = \frac{1}{D} \sum_{d} x_{nd}"
+    assert result.latex() == r"Y_{nd} = \gamma_{d} \lambda_{d} \left(x_{nd} - \mu_{n}\right) + \mathrm{mute}_{d}"
+    assert str(mean) == "mu_n = 1/D Σ_d x_nd"  # text has the names of the code
+    gradients = "".join(line.latex() for line in derivation.matrix())
+    assert r"\mu" in gradients and "mathrm{mu}" not in gradients
+    assert name_tex("phi2") == r"\varphi^{(2)}" and name_tex("Lambda") == r"\Lambda"
+
+
+def test_notebook_shows_formulas_in_both_notations():
+    shown = derived("cross entropy")._repr_html_()
+    assert shown.count("<math") == 6 + 5  # of the lines, and of those that have a matrix form
+    assert "proved for any size" in shown
+    assert "the same calls at every size" in shown
+
+
+def test_derivation_prints_both_notations():
+    assert str(derived("cross entropy")).splitlines()[1:] == [
+        "    A_ni = Σ_d X_nd W_di                A = X W",
+        "    q_ni = exp(A_ni)/(Σ_j exp(A_nj))    q = softmax(A)",
+        "    𝓛 = -1/N Σ_n log(q[n, t_n])",
+        "",
+        "𝓛: the result",
+        "    ∂𝓛/∂A_ni = (q_ni - δ(i, t_n))/N    G = ∂𝓛/∂A = (q - onehot(t))/N",
+        "    ∂𝓛/∂W_di = Σ_n X_nd ∂𝓛/∂A_ni       ∂𝓛/∂W = Xᵀ G",
+        "    ∂𝓛/∂X_nd = Σ_i W_di ∂𝓛/∂A_ni       ∂𝓛/∂X = G Wᵀ",
+        "",
+        "proved for any size",
+    ]
+
+
+def test_result_says_what_the_loss_is():
+    assert derived("softmax by hand").loss == "𝓛: any scalar that is computed from Y; G = ∂𝓛/∂Y"
+    assert derive(lambda x: x.sum(), x=("N",)).loss == "𝓛: the result"
+    gather = derive(lambda x, t: x[t], x=("N", "D"), t=IndexArgument(("T",), "N"))
+    assert gather.loss.startswith("𝓛: any scalar that is computed from Y")
+
+
+MATRICES = {
+    "cross entropy": ["A = X W", "G = ∂𝓛/∂A = (q - onehot(t))/N", "∂𝓛/∂W = Xᵀ G", "∂𝓛/∂X = G Wᵀ"],
+    "attention": ["S = Q Kᵀ/√d", "Y = P V", "∂𝓛/∂V = Pᵀ G_Y", "∂𝓛/∂K = G_Sᵀ Q/√d", "∂𝓛/∂Q = G_S K/√d"],
+    "softmax by hand": ["s = e 𝟏", "Y = diag(s)⁻¹ e", "∂𝓛/∂x = Y ⊙ (G - (Y ⊙ G) 𝟏 𝟏ᵀ)"],
+    "layer norm": ["z = diag(r) (x - μ 𝟏ᵀ)", "Y = z diag(w) + 𝟏 bᵀ", "∂𝓛/∂w = (z ⊙ G_Y)ᵀ 𝟏", "∂𝓛/∂b = G_Yᵀ 𝟏"],
+}
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_sums_are_matrix_products(name):
+    shown = [str(one) for one in derived(name).matrix()]
+    assert [one for one in MATRICES[name] if one not in shown] == []
+
+
+def interim(name: str, inputs: dict) -> dict:
+    """All names of a derivation's program, with their values."""
+    text, space = derived(name).source(), {}
+    before, _, _ = text.partition("    return {")
+    exec("import numpy as np\n" + before + "    return locals()\n", space)
+    return space | space["value_and_gradients"](**inputs)
+
+
+def matrices_hold(name: str, change=lambda code: code) -> int:
+    """How many lines have a matrix form; each gives the values of the program."""
+    derivation = derived(name)
+    inputs = arrays(derivation, (3, 2, 5, 4, 7, 6))
+    sizes = dict(zip((str(s) for s in derivation.derived.trace.sizes), (3, 2, 5, 4, 7, 6)))
+    names = interim(name, inputs) | {"size": type("size", (), sizes)}
+    for one in derivation.matrix():
+        ours = np.asarray(eval(change(one.right.code), names))
+        left = one.line.left
+        expected = np.asarray(names[str(getattr(left, "base", left))])
+        assert ours.size in (expected.size, 1), (name, one)
+        np.testing.assert_allclose(ours.reshape(expected.shape) if ours.size > 1 else ours, expected, atol=1e-12)
+    return len(derivation.matrix())
+
+
+# a table that the function makes is no name of the program; "special" has a name that the program must change
+PLAIN = [name for name in FUNCTIONS if name not in ("table of values", "angles", "special")]
+
+
+def test_matrix_forms_have_the_values_of_the_lines():
+    assert sum(map(matrices_hold, PLAIN)) > 80
+
+
+@pytest.mark.parametrize(("right", "wrong"), [(".T", ""), ("-", "+"), ("np.ones", "2 * np.ones")])
+def test_wrong_matrix_form_is_noticed(right, wrong):
+    with pytest.raises((AssertionError, ValueError)):
+        matrices_hold("layer norm", lambda code: code.replace(right, wrong))

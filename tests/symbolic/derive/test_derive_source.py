@@ -1,0 +1,183 @@
+"""The program of a derivation: it runs alone on NumPy, and computes the engine's own value and gradients."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import tinytensor as tt
+from tests.symbolic.derive.derived_functions import FUNCTIONS, arrays, derived
+from tinytensor.symbolic import Index, derive
+from tinytensor.symbolic.derive.source import tables
+
+ODD = ((3, 2, 5, 4, 7, 6), (1,) * 6, (2, 3, 2, 5, 3, 4))
+
+
+def engine(fn, arguments: dict[str, np.ndarray], upstream: np.ndarray | None = None) -> dict[str, np.ndarray]:
+    """The value and the gradients of backward()."""
+    inputs = {n: tt.tensor(x, requires_grad=x.dtype.kind == "f") for n, x in arguments.items()}
+    value = fn(**inputs)
+    value.backward(tt.tensor(np.ones(value.shape) if upstream is None else upstream))
+    gradients = {n: x.grad.numpy() for n, x in inputs.items() if x.grad is not None}
+    return {"value": value.detach().numpy(), **gradients}
+
+
+def difference(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> float:
+    assert one.keys() == other.keys()
+    assert {n: x.shape for n, x in one.items()} == {n: x.shape for n, x in other.items()}
+    return max(float(np.abs(one[n] - other[n]).max()) for n in one)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_program_has_the_values_and_gradients_of_backward(name):
+    d = derived(name)
+    assert d.proved
+    for seed, numbers in enumerate(ODD):
+        inputs = arrays(d, numbers, seed)
+        assert difference(d.evaluate(**inputs), engine(FUNCTIONS[name][0], inputs)) < 1e-10
+
+
+@pytest.mark.parametrize("name", ["largest", "first largest", "softmax by hand"])
+def test_ties_are_shared_as_in_the_engine(name):
+    d = derived(name)
+    inputs = {"x": np.array([[1.0, 2.0, 2.0], [1.0, 2.0, -1.0], [1.0, 0.0, 2.0]])}
+    assert difference(d.evaluate(**inputs), engine(FUNCTIONS[name][0], inputs)) < 1e-10
+
+
+@pytest.mark.parametrize("name", ["embedding", "heads", "gather", "stacked"])
+def test_upstream_is_the_gradient_of_the_result(name):
+    d = derived(name)
+    inputs = arrays(d, ODD[0])
+    upstream = np.random.default_rng(1).normal(size=d.evaluate(**inputs)["value"].shape)
+    ours = d.evaluate(**inputs, upstream=upstream)
+    assert difference(ours, engine(FUNCTIONS[name][0], inputs, upstream)) < 1e-10
+    assert difference(ours, d.evaluate(**inputs)) > 1e-3
+
+
+def test_every_program_runs_alone(tmp_path):
+    """In a Python that finds neither tinytensor nor SymPy."""
+    for n, name in enumerate(FUNCTIONS):
+        (tmp_path / f"part{n}.py").write_text(derived(name).source())
+    inputs = {}
+    for n, name in enumerate(FUNCTIONS):
+        own = arrays(derived(name), ODD[0])
+        inputs |= {f"{n}/{k}": x for k, x in (own | tables(derived(name)._program, own)).items()}
+    np.savez(tmp_path / "given.npz", **inputs)
+    run = """
+import sys, importlib
+sys.modules |= dict.fromkeys(["tinytensor", "sympy", "scipy"])
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+given, found = dict(np.load("given.npz")), {}
+for n in range(int(sys.argv[2])):
+    own = {k.split("/")[1]: x for k, x in given.items() if k.startswith(f"{n}/")}
+    program = importlib.import_module(f"part{n}").value_and_gradients
+    found |= {f"{n}/{k}": x for k, x in program(**own).items()}
+np.savez("found.npz", **found)
+"""
+    command = [sys.executable, "-c", run, str(tmp_path), str(len(FUNCTIONS))]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
+    result = np.load(tmp_path / "found.npz")
+    for n, name in enumerate(FUNCTIONS):
+        ours = {k.split("/")[1]: result[k] for k in result if k.startswith(f"{n}/")}
+        assert difference(ours, derived(name).evaluate(**arrays(derived(name), ODD[0]))) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [
+        ("cross entropy", "q - np.eye(K)[t]", "q + np.eye(K)[t]"),
+        ("cross entropy", "dA @ W.T", "dA @ W.T / K"),
+        ("layer norm", "- z * ", "+ z * "),
+        ("attention", "np.tri(T)", "np.tri(T).T"),
+        ("embedding", "np.eye(V)[t]", "np.eye(V)[0 * t]"),
+    ],
+)
+def test_planted_mistake_is_noticed(name, right, wrong):
+    d = derived(name)
+    text, inputs = d.source(), arrays(d, ODD[0])
+    assert right in text
+    space: dict = {}
+    exec(text.replace(right, wrong), space)
+    assert difference(space["value_and_gradients"](**inputs), engine(FUNCTIONS[name][0], inputs)) > 1e-3
+
+
+def test_program_reads_as_a_person_writes():
+    text = derived("cross entropy").source()
+    for line in (
+        "    N, D = X.shape",
+        "    K = W.shape[1]",
+        "    A = X @ W  # (N, K)",
+        "    q = softmax(A)  # (N, K)",
+        "    loss = -np.log(q[np.arange(N), t]).sum() / N",
+        "    dA = (q - np.eye(K)[t]) / N  # (N, K)",
+        "    dX = dA @ W.T  # (N, D)",
+        "    dW = X.T @ dA  # (D, K)",
+        '    return {"value": loss, "X": dX, "W": dW}',
+    ):
+        assert line in text.splitlines()
+    assert "def largest_shared" not in text  # helpers only where they are used
+
+
+def test_products_of_sizes_are_taken_apart():
+    text = derived("merged").source()
+    assert "N, H, K = X.shape" in text
+    assert "W = W.reshape(H, K, D)" in text
+    assert "np.reshape(dW, (H * K, D))" in text
+
+
+def test_large_scores_do_not_overflow():
+    inputs = arrays(derived("cross entropy"), ODD[0]) | {"W": np.full((2, 5), 1e4)}
+    result = derived("cross entropy").evaluate(**inputs)
+    assert all(np.isfinite(x).all() for x in result.values())
+
+
+def test_size_that_no_shape_gives_is_an_argument():
+    d = derive(lambda X: X.reshape(X.shape[0], -1).sum(0), X=("N", "H*K"))
+    X = np.arange(24.0).reshape(2, 12)
+    with pytest.raises(TypeError, match="which no shape gives"):
+        d.evaluate(X=X)
+    result = d.evaluate(X=X, H=3, K=4)
+    assert difference(result, {"value": X.sum(0), "X": np.ones((2, 12))}) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"t": None}, TypeError, "t missing; expected X, W, t as arrays"),
+        ({"more": 1}, TypeError, "more is none of its arguments"),
+        ({"X": np.ones((3, 2, 1))}, ValueError, r"X has the shape \(3, 2, 1\); expected \(N, D\)"),
+        ({"W": np.ones((4, 5))}, ValueError, r"W has the shape \(4, 5\); expected \(D, K\), which is \(2, 5\)"),
+        ({"t": np.array([0, 5, 1])}, IndexError, "t has the entry 5; expected 0 to 4"),
+        ({"t": np.array([0, -1, 1])}, IndexError, "t has the entry -1; expected 0 to 4"),
+        ({"t": np.array([0.0, 1.0, 1.0])}, TypeError, "expected whole numbers, for it is an Index"),
+    ],
+)
+def test_wrong_arguments_are_refused(change, error, message):
+    d = derived("cross entropy")
+    inputs = {n: x for n, x in (arrays(d, ODD[0]) | change).items() if x is not None}
+    with pytest.raises(error, match=message):
+        d.evaluate(**inputs)
+
+
+def test_wrong_upstream_is_refused():
+    d = derived("embedding")
+    with pytest.raises(ValueError, match="upstream has the shape"):
+        d.evaluate(**arrays(d, ODD[0]), upstream=np.ones(3))
+
+
+def test_argument_with_a_name_of_the_program_is_refused():
+    with pytest.raises(ValueError, match="an argument is called upstream"):
+        derive(lambda upstream: upstream.sum(), upstream=("N",)).source()
+
+
+def test_index_has_no_gradient():
+    d = derive(lambda E, t: E[t].sum(), E=("V", "D"), t=Index(("N",), "V"))
+    assert d.evaluate(E=np.ones((3, 2)), t=np.array([1, 1])).keys() == {"value", "E"}
+
+
+def test_gradients_are_arrays_of_floats():
+    result = derive(lambda x, y: x.sum() + y.detach().sum(), x=("N",), y=("M",)).evaluate(x=np.ones(3), y=np.ones(2))
+    assert difference(result, {"value": np.array(5.0), "x": np.ones(3), "y": np.zeros(2)}) == 0
+    assert {x.dtype for x in result.values()} == {np.dtype(np.float64)}

@@ -1,0 +1,454 @@
+"""A proof is never false: gradients by hand that are wrong at some size or value are not called proved.
+
+Each fault that was found is a row. For each safeguard there is a planted mistake in the checker, without which a row
+would be called proved: a meaning that is off by one, a size that is never tried, a question that is not heard, a
+condition that is dropped, a derivation that is not asked.
+"""
+
+import numpy as np
+import pytest
+
+import tinytensor as tt
+from tinytensor.nn import functional as F
+from tinytensor.symbolic import Index, check, derive
+from tinytensor.symbolic.derive import by_hand, recording, samples, sizes
+from tinytensor.symbolic.derive import check as checking
+from tinytensor.symbolic.derive import derivation as derivations
+from tinytensor.symbolic.derive import trace as tracing
+from tinytensor.symbolic.derive.comparison import Comparison
+from tinytensor.symbolic.derive.conditions import conditions_in
+from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.derive.semantics import elementwise
+
+N, ND = ("N",), ("N", "D")
+T, CLASSES, ROWS = Index(N, "K"), Index(N, "D"), Index(N, "N")
+
+
+def by_branch(x):
+    return (x**2).sum() if x.shape[0] > 3 else (x**3).sum()
+
+
+def square_part(x):
+    rows, columns = x.shape
+    return x[:, :1].sum() * 2 if rows == columns else x.sum()
+
+
+def hidden(x):
+    return (x**2).sum() * (1 if int(str(x.shape[0])) > 3 else 2)
+
+
+def every_third(x):
+    h = -x if not len(x) % 3 else x
+    return (h * h).sum()
+
+
+SHARED = "2 * x[:-1] * (x[:-1] ** 2 == (x[:-1] ** 2).max()) / (x[:-1] ** 2 == (x[:-1] ** 2).max()).sum()"
+# function, its arguments, gradients of x by hand that are wrong at some size or value, and right ones
+FAULTS = {
+    "arange counts from 0": (
+        lambda x: (x * tt.arange(len(x))).sum(),
+        {"x": N},
+        ["arange(N) + 1.0", "ones(N).cumsum(0)", "2.0 * arange(N)"],
+        ["arange(N)", "1.0 * arange(N)", "ones(N).cumsum(0) - 1"],
+    ),
+    "arange with steps": (
+        lambda x: (x * tt.arange(1, 2 * len(x), 2)).sum(),
+        {"x": N},
+        ["2 * arange(N)", "arange(1, N + 1)"],
+        ["2 * arange(N) + 1"],
+    ),
+    "arange downward": (
+        lambda x: (x * tt.arange(len(x)).flip(0)).sum(),
+        {"x": N},
+        ["N - arange(N)"],
+        ["N - 1 - arange(N)"],
+    ),
+    "a roll by 0": (
+        lambda x: (tt.roll(x, 0, 1) ** 2).sum(),
+        {"x": ND},
+        ["2 * roll(x, 1, 1)"],
+        ["2 * roll(x, 0, 1)", "roll(2 * x, -0, 1)"],
+    ),
+    "whole numbers in arithmetic": (
+        lambda x, t: (x * (t + 1)).sum(),
+        {"x": N, "t": T},
+        ["t", "t + 2", "1.0 * t"],
+        ["t + 1", "1.0 + t"],
+    ),
+    "quotients of whole numbers": (
+        lambda x, t: (x * (t // 2)).sum(),
+        {"x": N, "t": T},
+        ["t / 2", "(t + 1) // 2"],
+        ["t // 2", "(t - t % 2) / 2"],
+    ),
+    "sums of whole numbers": (
+        lambda x, t: x.sum() * t.sum(),
+        {"x": N, "t": T},
+        ["(t.sum() + N) * ones(N)"],
+        ["t.sum() * ones(N)"],
+    ),
+    "whole numbers compared with one": (
+        lambda x, t: (x * (t != 0)).sum(),
+        {"x": N, "t": T},
+        ["(t != 1) * 1.0", "ones(N)", "(t > 1) * 1.0"],
+        ["(t != 0) * 1.0", "1.0 - (t == 0) * 1.0"],
+    ),
+    "floats made whole": (lambda x: (x * x.long()).sum(), {"x": N}, ["x.floor()", "x"], ["x.long()"]),
+    "an ignored class": (
+        lambda x, t: F.cross_entropy(x, t, ignore_index=0),
+        {"x": ND, "t": CLASSES},
+        ["(softmax(x, -1) - one_hot(t, D)) / N", "(softmax(x, -1) - one_hot(t, D)) * (t != 0).unsqueeze(1) / N"],
+        ["(softmax(x, -1) - one_hot(t, D)) * (t != 0).unsqueeze(1) / (t != 0).sum()"],
+    ),
+    "the last class ignored": (
+        lambda x, t: F.cross_entropy(x, t, ignore_index=x.shape[1] - 1, reduction="sum"),
+        {"x": ND, "t": CLASSES},
+        ["softmax(x, -1) - one_hot(t, D)"],
+        ["(softmax(x, -1) - one_hot(t, D)) * (t != D - 1).unsqueeze(1)"],
+    ),
+    "a number that is no class": (
+        lambda x, t: F.cross_entropy(x, t, ignore_index=-1),
+        {"x": ND, "t": CLASSES},
+        ["(softmax(x, -1) - one_hot(t, D)) * (t != 0).unsqueeze(1) / (t != 0).sum()"],
+        ["(softmax(x, -1) - one_hot(t, D)) / N"],
+    ),
+    "padding": (
+        lambda x, t: F.embedding(t, x, padding_idx=0).sum(),
+        {"x": ("D", "E"), "t": CLASSES},
+        ["one_hot(t, D).sum(0).unsqueeze(1).expand(D, E) * 1.0"],
+        ["(one_hot(t, D).sum(0) * (arange(D) != 0)).unsqueeze(1).expand(D, E) * 1.0"],
+    ),
+    "the last row is padding": (
+        lambda x, t: F.embedding(t, x, padding_idx=-1).sum(),
+        {"x": ("D", "E"), "t": CLASSES},
+        ["(one_hot(t, D).sum(0) * (arange(D) != D)).unsqueeze(1).expand(D, E) * 1.0"],
+        ["(one_hot(t, D).sum(0) * (arange(D) != D - 1)).unsqueeze(1).expand(D, E) * 1.0"],
+    ),
+    "equal whole numbers are no ties": (
+        lambda x, t: ((x * (1 - F.one_hot(t, x.shape[1]))) ** 2).sum(),
+        {"x": ND, "t": CLASSES},
+        ["2 * x * (1 - one_hot(t, D)) * (1 - one_hot((t + 1) % D, D))", "2 * x * (1 - one_hot(t * 0, D))", "2 * x"],
+        ["2 * x * (1 - one_hot(t, D))"],
+    ),
+    "a denominator by hand": (
+        lambda x: (x * x).sum(),
+        {"x": N},
+        ["2 * x * (arange(N).sum() / (N * (N - 1) / 2))"],
+        ["2 * x"],
+    ),
+    "a branch by hand": (
+        lambda x: (x * x).sum(),
+        {"x": N},
+        ["2 * x * (1 if N > 3 else 2)", "2 * x * (1 if N % 3 else -1)", "2 * x * min(N, 4) / 4", "2 * x * (N % 2)"],
+        ["2 * x * (1 if N > 0 else 2)", "x + x"],
+    ),
+    "a constant by hand": (
+        lambda x: (x * x).sum(),
+        {"x": N},
+        [
+            "2 * x * (arange(N) < 20)",
+            "2 * x * tensor(1.0 if N > 3 else 2.0)",
+            "2 * x * clamp(arange(N), min=-100, max=100).sum()",
+        ],
+        ["2 * x * (arange(N) < N)"],
+    ),
+    "an empty slice": (lambda x: (x * x[1:-1].sum()).sum(), {"x": N}, ["2 * x"], []),
+    "squeezed": (lambda x: (x.squeeze() * x.squeeze().sum(0)).sum(), {"x": ND}, ["2 * x"], []),
+    "a number hidden from the check": (hidden, {"x": N}, ["2 * x"], []),
+    "a mask of places": (
+        lambda x: tt.where(tt.arange(len(x)) < 3, x, 2 * x).sum(),
+        {"x": N},
+        ["where(arange(N) < 4, 1.0, 2.0)", "2.0 * ones(N)"],
+        ["where(arange(N) < 3, 1.0, 2.0)"],
+    ),
+    "the largest of all but one": (
+        lambda x: (x[:-1] ** 2).max(),
+        {"x": N},
+        [
+            f"pad({SHARED}, (1, 0))",
+            "pad(2 * x[:-1] * (x[:-1] ** 2 == x[:-1].max()) / (x[:-1] ** 2 == (x[:-1] ** 2).max()).sum(), (0, 1))",
+            "0 * x",
+        ],
+        [f"pad({SHARED}, (0, 1))"],
+    ),
+    "the largest, shared": (
+        lambda x: x.amax(-1).sum(),
+        {"x": ND},
+        ["0 * x", "(x == x.amax(-1, keepdim=True)) / D"],
+        ["(x == x.amax(-1, keepdim=True)) / (x == x.amax(-1, keepdim=True)).sum(-1, keepdim=True)"],
+    ),
+    "clamped on both sides": (
+        lambda x: x.clamp(0, 1).sum(),
+        {"x": N},
+        ["(x > 0) * 1.0", "((x > 0) & (x < 2)) * 1.0", "((x > -1) & (x < 1)) * 1.0"],
+        ["((x > 0) & (x < 1)) * 1.0", "((x >= 0) & (x <= 1)) * 1.0"],
+    ),
+    "Huber's loss": (
+        lambda x, y: F.smooth_l1_loss(x, y),
+        {"x": N, "y": N},
+        ["(x - y).clamp(-1, 2) / N", "(x - y) / N", "(y - x).clamp(-1, 1) / N", "(x - y).sign() / N"],
+        ["(x - y).clamp(-1, 1) / N", "-(y - x).clamp(-1, 1) / N"],
+    ),
+    "a triangle": (
+        lambda x: x.tril(-2).sum(),
+        {"x": ND},
+        ["ones(N, D).tril(-1)", "ones(N, D).tril()"],
+        ["ones(N, D).tril(-2)"],
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def derived():
+    """The derivation of each function, once."""
+    known = {}
+
+    def of(name):
+        if name not in known:
+            fn, arguments, _, _ = FAULTS[name]
+            known[name] = derive(fn, **arguments)
+        return known[name]
+
+    return of
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_wrong_gradients_are_never_proved(derived, name):
+    for wrong in FAULTS[name][2]:
+        verdict = check(derived(name), {"x": wrong})
+        assert not verdict, f"{wrong}: {verdict}"
+        assert verdict["x"].verdict == "refuted" or not derived(name).proved, f"{wrong}: {verdict}"
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_right_gradients_of_the_same_functions_are_proved(derived, name):
+    for right in FAULTS[name][3]:
+        verdict = check(derived(name), {"x": right})
+        assert verdict, f"{right}: {verdict}"
+
+
+# ------------------------------------------------------------------------------------------------ conditions on sizes
+
+RESTRICTED = [  # function, its arguments, the condition, and a gradient that is right only where it holds
+    (lambda x: (x**2).sum() * (x.shape[0] % 2), {"x": N}, "N % 2 == 1", "2 * x", "odd N"),
+    (lambda x: (x**2).sum() * (len(x) // 2), {"x": N}, "N % 2 == 0", "N * x", "even N"),
+    (lambda x: (x**2).sum() * min(x.size(0), 4), {"x": N}, "N > 4", "8 * x", "N > 4"),
+    (lambda x: (x**2).sum() * max(x.numel() - 2, 0), {"x": N}, "N > 1", "2 * x * (N - 2)", "N > 1"),
+    (by_branch, {"x": N}, "N > 3", "2 * x", "N > 3"),
+    (by_branch, {"x": N}, "N <= 3", "3 * x**2", "N < 4"),
+    (every_third, {"x": N}, "N % 3 == 2", "2 * x", "N % 3 = 2"),
+    (square_part, {"x": ND}, "N != D", "ones(N, D)", "N ≠ D"),
+    (lambda x: (x * (tt.arange(len(x)) < 100)).sum(), {"x": N}, "N < 101", "ones(N)", "N < 101"),
+    (lambda x: (x * (tt.tensor(len(x)) > 3)).sum(), {"x": N}, "N > 3", "ones(N)", "N > 3"),
+    (lambda x: (x * tt.full((len(x),), len(x) if len(x) > 4 else 4)).sum(), {"x": N}, "N > 4", "N * ones(N)", "N > 4"),
+    (
+        lambda x: (x[: len(x) // 2] ** 2).sum(),
+        {"x": N},
+        "N % 2 == 0",
+        "cat((2 * x[: N // 2], 0 * x[N // 2 :]))",
+        "even N",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fn", "arguments", "where", "gradient", "words"), RESTRICTED)
+def test_restrictions_of_sizes_need_where(fn, arguments, where, gradient, words):
+    derivation = derive(fn, where, **arguments)
+    assert derivation.proved, derivation.verdict
+    assert f"proved for {words}" in derivation.verdict
+    verdict = check(derivation, {"x": gradient})
+    assert verdict, str(verdict)
+    assert f"proved for {words}" in str(verdict)
+    assert words in verdict["x"].conditions
+    if where in ("N <= 3", "N % 3 == 2"):
+        return  # the other case is the one that is derived without `where`
+    alone = derive(fn, **arguments)
+    assert not alone, alone.verdict
+    assert f"proved only for {words}" in alone.verdict
+    assert 'say where="' in alone.verdict
+    verdict = check(alone, {"x": gradient})
+    assert not verdict and verdict["x"].restricted
+    assert f"proved only for {words}" in str(verdict)
+
+
+def test_sizes_that_the_function_refuses_are_no_restriction():
+    def halves(x):
+        if len(x) % 2:
+            raise ValueError("an even number of entries is needed")
+        return (x[: len(x) // 2] * x[len(x) // 2 :]).sum()
+
+    derivation = derive(halves, x=N)
+    assert derivation.proved
+    assert derivation.verdict.startswith("proved for even N")
+    second = derive(lambda x: (x * tt.arange(len(x))[1].item()).sum(), x=N)
+    assert second.verdict == "proved for any size (the function refuses N = 1)"
+
+
+def test_what_differs_between_the_runs_is_refused():
+    with pytest.raises(NotDerivable, match="depends on"):
+        derive(lambda x: x.sum() if x.shape[0] < x.shape[1] else (x**2).sum(), x=ND)
+    derivation = derive(lambda x: x.sum() if x.shape[0] < x.shape[1] else (x**2).sum(), "N < D", x=ND)
+    assert check(derivation, {"x": "ones(N, D)"})
+    assert not check(derivation, {"x": "2 * x"})
+    with pytest.raises(NotDerivable, match="no formula"):
+        derive(lambda x: x.sum() * (len(x) & 4), x=N)
+
+
+def test_conditions_of_where_are_read_or_refused():
+    D = derive(lambda x: x.sum(), x=ND).derived.trace.sizes
+    assert list(map(str, conditions_in("2 < N < 9", D))) == ["N > 2", "N < 9"]
+    assert list(map(str, conditions_in(["N >= 2", "D % 2 == 0 and D != 4"], D))) == ["N > 1", "even D", "D ≠ 4"]
+    assert conditions_in("N > 0", D) == []
+    for wrong in ("N", "x > 3", "N >", "N > 2.5", "f(N) > 3", 'N > "3"'):
+        with pytest.raises(ValueError, match="is no condition on the sizes N, D"):
+            conditions_in(wrong, D)
+    with pytest.raises(ValueError, match="too few sizes"):
+        derive(lambda x: x.sum(), "N == 3", x=N)
+
+
+def test_a_stronger_where_is_accepted():
+    assert derive(by_branch, "N > 5", x=N).proved
+    assert not derive(by_branch, "N > 1", x=N).proved
+
+
+# ----------------------------------------------------------------------------------------------- conditions on values
+
+TIES = "no two numbers that are compared are equal"
+ARC = "every argument of asin and acos lies between -1 and 1"
+VALUES = [  # function, its arguments, a gradient, and the condition in its verdict
+    (lambda x: (x * x).sum(), {"x": N}, "2 * x * x / x", "no denominator is 0"),
+    (lambda x: x.prod(), {"x": N}, "x.prod() / x", "every factor of a product is above 0"),
+    (lambda x: x.norm(), {"x": N}, "x / x.norm()", "every argument of a root is above 0"),
+    (lambda x: x.log().sum(), {"x": N}, "1 / x", "every argument of a logarithm is above 0"),
+    (lambda x: (x.clamp(min=0.5) ** 2).sum(), {"x": N}, "2 * x * (x >= 0.5)", TIES),
+    (lambda x: x.relu().sum(), {"x": N}, "(x >= 0) * 1.0", TIES),
+    (lambda x: x.asin().sum(), {"x": N}, "1 / (1 - x**2).sqrt()", ARC),
+    (
+        lambda x, t: F.cross_entropy(x, t, ignore_index=0),
+        {"x": ND, "t": CLASSES},
+        "(softmax(x, -1) - one_hot(t, D)) * (t != 0).unsqueeze(1) / (t != 0).sum()",
+        "no denominator is 0",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fn", "arguments", "gradient", "condition"), VALUES)
+def test_conditions_on_values_stand_in_the_verdict(fn, arguments, gradient, condition):
+    verdict = check(fn, {"x": gradient}, **arguments)
+    assert verdict, str(verdict)
+    assert str(verdict).startswith("∂𝓛/∂x: proved for any size, where ")
+    assert condition in str(verdict)
+    assert condition in verdict["x"].conditions
+    assert condition in verdict.assumptions
+
+
+@pytest.mark.parametrize(
+    ("fn", "gradient"),
+    [
+        (lambda x: x.relu().sum(), "(x > 0) * 1.0"),
+        (lambda x: x.abs().sum(), "x.sign()"),
+        (lambda x: (x.exp() / x.exp().sum()).sum(), "0 * x"),
+        (lambda x: (1 / (1 + x**2)).sum(), "-2 * x / (1 + x**2)**2"),
+    ],
+)
+def test_no_condition_stands_where_none_is_needed(fn, gradient):
+    assert str(check(fn, {"x": gradient}, x=N)) == "∂𝓛/∂x: proved for any size"
+
+
+def test_a_condition_that_never_holds_proves_nothing():
+    derivation = derive(lambda x: x.maximum(x).sum(), x=N)  # always a tie
+    assert not derivation
+    assert "at no point" in derivation.verdict
+
+
+# --------------------------------------------------------------------------------- planted mistakes, which are noticed
+
+
+def wrong_of(name: str, gradient: str):
+    fn, arguments, _, _ = FAULTS[name]
+    return check(fn, {"x": gradient}, **arguments)
+
+
+def test_a_meaning_that_is_off_by_one_is_noticed(monkeypatch):
+    monkeypatch.setattr(tracing, "as_number", lambda value: value)  # an index for a number
+    monkeypatch.setattr(by_hand, "as_number", lambda value: value)
+    fn, arguments, _, right = FAULTS["whole numbers in arithmetic"]
+    assert not derive(fn, **arguments)
+    assert not check(fn, {"x": right[0]}, **arguments)
+
+
+def test_a_size_that_is_never_tried_is_noticed(monkeypatch):
+    assert not wrong_of("a number hidden from the check", "2 * x")
+    monkeypatch.setattr(samples, "SMALL", range(4, 10))
+    assert wrong_of("a number hidden from the check", "2 * x")  # so the sizes 1 to 3 are what refutes it
+
+
+def test_a_question_that_is_not_heard_is_noticed(monkeypatch):
+    fn, arguments, _, gradient, _ = RESTRICTED[8]
+    assert not check(fn, {"x": gradient}, **arguments)
+    monkeypatch.setattr(recording, "questions_of", lambda *_: [])
+    monkeypatch.setattr(samples, "LARGEST", 34)
+    assert check(fn, {"x": gradient}, **arguments)
+
+
+def test_an_answer_that_is_dropped_is_noticed(monkeypatch):
+    assert derive(by_branch, x=N).restrictions
+    monkeypatch.setattr(sizes, "is_own", lambda file: False)  # no file is the user's
+    derivation = derive(by_branch, x=N)
+    assert not derivation.restrictions
+    assert not derivation  # the small sizes refute it all the same
+    monkeypatch.setattr(samples, "SMALL", range(4, 10))
+    assert derive(by_branch, x=N)
+
+
+def test_a_condition_on_values_that_is_dropped_is_noticed(monkeypatch):
+    fn, arguments, gradient, _ = VALUES[4]
+    monkeypatch.setattr(tracing, "conditions_of", lambda *_: [])
+    monkeypatch.setattr(samples, "edges_of", lambda *_: set())
+    derivation = derive(fn, **arguments)
+    assert not derivation and "does not match" in derivation.verdict
+    assert not check(derivation, {"x": gradient})
+
+
+def test_a_derivation_that_is_not_proved_proves_nothing(monkeypatch):
+    monkeypatch.setattr(derivations.Derivation, "differs", property(lambda self: "planted"))
+    verdict = check(lambda x: (x * x).sum(), {"x": "2 * x"}, x=N)
+    assert verdict["x"].verdict == "undecided"
+    assert "planted" in str(verdict)
+
+
+def test_a_normal_form_that_is_wrong_is_noticed(monkeypatch):
+    monkeypatch.setattr(checking, "_equal", lambda *_: {""})
+    monkeypatch.setattr(checking, "compare_at_samples", lambda *_: Comparison())
+    verdict = check(lambda x: (x * x).sum(), {"x": "3 * x"}, x=N)
+    assert verdict["x"].verdict == "undecided"
+    assert "in exact numbers the difference is" in str(verdict)
+
+
+def test_a_comparison_of_whole_numbers_as_of_floats_is_noticed(monkeypatch):
+    """A comparison of floats may be taken to have no ties, one of whole numbers may not."""
+    wrong = "(t > 0) * 1.0 + (1 * t == 0)"
+    fn, arguments = lambda x, t: (x * (t > 0)).sum(), {"x": N, "t": T}
+    assert check(fn, {"x": wrong}, **arguments)["x"].verdict == "refuted"
+    monkeypatch.setattr(elementwise, "_whole", lambda value: False)
+    monkeypatch.setattr(checking, "compare_at_samples", lambda *_: Comparison())
+    assert "in exact numbers the difference is" in str(check(fn, {"x": wrong}, **arguments))  # which alone keeps it out
+    monkeypatch.setattr(checking, "contradiction", lambda *_: "")
+    assert check(fn, {"x": wrong}, **arguments)["x"].verdict == "proved"
+
+
+def test_numbers_of_samples_meet_zeros_ties_and_every_class():
+    samples_ = derive(lambda x, t: (x * t).sum(), x=N, t=T).samples
+    assert {s.at[n] for s in samples_ for n in s.at} >= set(range(1, 10))
+    floats = [s.inputs["x"].detach().numpy() for s in samples_]
+    assert any((x == 0).all() for x in floats) and any((x < 0).any() for x in floats)
+    assert any(len(np.unique(x)) < x.size for x in floats)
+    classes = [(s.inputs["t"].numpy(), next(n for size, n in s.at.items() if str(size) == "K")) for s in samples_]
+    assert any(set(t) == set(range(k)) and k > 3 for t, k in classes)
+    assert any((t == 0).all() for t, k in classes if k > 1) and any((t == k - 1).all() for t, k in classes if k > 1)
+
+
+def test_indices_and_whole_numbers_differ():
+    for right, wrong in (("t", "t + 1"), ("1.0 * t", "t / 2")):
+        assert check(lambda x, t: (x * t).sum(), {"x": right}, x=N, t=T)
+        assert not check(lambda x, t: (x * t).sum(), {"x": wrong}, x=N, t=T)

@@ -1,0 +1,274 @@
+"""The errors of `prove`: the operation, the value that came, the expected one, the user's line, what to do."""
+
+import linecache
+import math
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import tinytensor as tt
+import tinytensor.nn.functional as F
+from tinytensor import nn
+from tinytensor.symbolic import prove
+from tinytensor.symbolic.prove.advice import HELP
+
+STRANGER = tt.ones(3, requires_grad=True)
+
+
+class Classifier(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.layer(x).argmax(-1)
+
+
+class Frozen(Classifier):
+    def forward(self, x):
+        with tt.no_grad():
+            return self.layer(x)
+
+
+class Detached(Classifier):
+    def forward(self, x):
+        y = self.layer(x).detach()
+        return y.sum()
+
+
+class Attribute(Classifier):
+    def forward(self, x):
+        return (self.layer(x).sum() * STRANGER).sum()
+
+
+def forgets_to_return(x):
+    x.exp()
+
+
+def whole_numbers(x):
+    best = x.exp().topk(2)[1]
+    return best.sum()
+
+
+def drawn(x):
+    return tt.bernoulli(x.sigmoid())
+
+
+def two_of_them(x):
+    biggest = x.detach().max()  # this one is no matter
+    return (x > biggest), biggest
+
+
+GRADIENT = "prove: the function's result has no gradient: it is "
+ENDS = {  # what is proved, on which shapes: what came, by what, in which line, and what to do
+    "argmax": (
+        lambda x: x.argmax(),
+        [(3,)],
+        "a tensor of dtype int64 and shape (), by argmax (test_advice.py, line N: lambda x: x.argmax(),)",
+        "return values that are computed before them, x.max() and not x.argmax()",
+    ),
+    "a Module": (
+        Classifier(),
+        [(2, 3)],
+        "shape (2,), by argmax (test_advice.py, line N: return self.layer(x).argmax(-1))",
+        "whole numbers and truth values have no derivative",
+    ),
+    "no_grad": (
+        Frozen(),
+        [(2, 3)],
+        "a tensor of floating-point numbers and shape (2, 2), by Linear (test_advice.py, line N: return self.layer(x)",
+        "it was taken off the tape; leave detach(), .data and no_grad() out",
+    ),
+    "detach": (
+        Detached(),
+        [(2, 3)],
+        "shape (), by detach (test_advice.py, line N: y = self.layer(x).detach())",
+        "it was taken off the tape",
+    ),
+    "indices": (
+        whole_numbers,
+        [(3,)],
+        "dtype int64 and shape (), by topk (test_advice.py, line N: best = x.exp().topk(2)[1])",
+        "whole numbers",
+    ),
+    "a comparison, and another result": (
+        two_of_them,
+        [(3,)],
+        "a tensor of dtype bool and shape (3,) and a tensor of floating-point numbers and shape (), by a call "
+        "(test_advice.py, line N: return (x > biggest), biggest)",
+        "whole numbers and truth values have no derivative",
+    ),
+    "random numbers": (
+        drawn,
+        [(3,)],
+        "shape (3,), by bernoulli (test_advice.py, line N: return tt.bernoulli(x.sigmoid()))",
+        "it does not depend on the inputs; compute it from them (random numbers are constants)",
+    ),
+    "no return": (
+        forgets_to_return,
+        [(3,)],
+        "None, by forgets_to_return (test_advice.py, line N: def forgets_to_return(x):)",
+        "does it have a `return`?",
+    ),
+    "a dict": (lambda x: {"loss": x.exp()}, [(3,)], "a dict", "return a tensor, or a tuple of tensors"),
+    "a number": (lambda x: 3.0, [(3,)], "a float", "leave .item(), .tolist(), .numpy() and float() out"),
+    "an operation of ours": (tt.argmax, [(3,)], "a tensor of dtype int64 and shape ()", "whole numbers"),
+}
+
+
+def error_of(fn, *inputs, size="small"):
+    with pytest.raises((ValueError, TypeError, RuntimeError, AttributeError)) as caught:
+        prove(fn, *inputs, size=size)
+    return str(caught.value), "\n".join(getattr(caught.value, "__notes__", []))
+
+
+@pytest.mark.parametrize("size", ["small", "real"])
+@pytest.mark.parametrize("what", ENDS)
+def test_error_names_where_the_gradient_ends(what, size):
+    fn, shapes, came, advice = ENDS[what]
+    message, _ = error_of(fn, *shapes, size=size)
+    assert message.startswith(GRADIENT)
+    assert came in re.sub(r"line \d+", "line N", message)
+    assert "; expected a tensor that is computed from an input with a gradient. What to do: " in message
+    assert advice in message.partition("What to do: ")[2]
+    if number := re.search(r"line (\d+): (.*)\); expected", message):
+        assert linecache.getline(__file__, int(number[1])).strip() == number[2]
+    else:
+        assert fn is tt.argmax
+
+
+def test_functions_with_another_gradient_path_are_proved():
+    """The control: these do the same as those refused above, and also return a differentiable tensor."""
+    assert prove(lambda x: (x.argmax(), x.max()), (3,))
+    assert prove(lambda x: x * (x > 0), (3,))
+    assert prove(lambda x: x.sum() if x.sum().item() > 0 else -x.sum(), (3,))
+
+
+CONVERSIONS = {
+    "float": (lambda x: x.float().sum(), "float(x_0): an exact scalar is not rounded"),
+    "long": (lambda x: x.long() * 2, "int(x_0): an exact scalar is no index or count"),
+    "math": (lambda x: math.exp(x[0].item()) * x, "float(x_0): an exact scalar is not rounded"),
+    "tolist": (lambda x: tt.tensor((x * 2).tolist()), "tensor: values of object are not stored; expected float32"),
+    "numpy": (lambda x: tt.tensor(np.exp(x.detach().numpy())), "tensor: values of object are not stored"),
+    "indices": (
+        lambda x: F.embedding(x, tt.ones(4, 2)),
+        "embedding: expected an integer tensor of indices, got object",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", CONVERSIONS)
+def test_unsupported_scalar_operations_give_advice(what):
+    fn, expected = CONVERSIONS[what]
+    message, notes = error_of(fn, (3,))
+    assert expected in message
+    assert "prove: in test_advice.py, line " in notes and "lambda x: " in notes
+    assert HELP in notes
+
+
+@pytest.mark.parametrize(
+    ("fn", "expected"),
+    [
+        (lambda x: x.lu(), "Tensor.lu: PyTorch has it, tinytensor does not"),
+        (lambda x: x @ tt.ones(4), "matmul: (3,) @ (4,): the inner sizes 3 and 4 must be equal"),
+        (lambda x: x.add_(1), "in place: this is (a view of) a tensor that requires grad"),
+        (lambda x: None.sum(), "'NoneType' object has no attribute 'sum'"),
+    ],
+)
+def test_error_of_the_function_names_its_line(fn, expected):
+    message, notes = error_of(fn, (3,))
+    assert expected in message
+    assert "prove: in test_advice.py, line " in notes
+    assert HELP not in notes
+
+
+@pytest.mark.parametrize("size", ["small", "real"])
+@pytest.mark.parametrize("fn", [Attribute(), lambda x: (x.sum() * STRANGER).sum()])
+def test_a_tensor_from_elsewhere_is_named(fn, size):
+    message, notes = error_of(fn, (3, 3), size=size)
+    assert (
+        "prove: mul reads a tensor of shape (3,) that requires grad and is no input; give it as an input, " in message
+    )
+    assert "STRANGER).sum()" in notes
+
+
+def two(x, y):
+    return x @ y
+
+
+@pytest.mark.parametrize("size", ["small", "real"])
+@pytest.mark.parametrize(
+    ("fn", "inputs", "expected"),
+    [
+        (two, [(2, 2)], r"prove: two(x, y) and 1 input: missing a required argument: 'y'; give one for each argument"),
+        (
+            tt.tanh,
+            [2],
+            "prove: no input has a gradient: x is 2; expected a shape as one tuple, (2, 3), for a tensor of",
+        ),
+        (Classifier(), [(2, 3), (2,)], "prove: Classifier(x) and 2 inputs: too many positional arguments"),
+        (
+            two,
+            [3.0, None],
+            "prove: no input has a gradient: x is 3.0, y is None; expected a shape as one tuple, (2, 3)",
+        ),
+        (two, [np.ones(3), [1.0]], "x is of type ndarray, y is of type list"),
+        (two, [tt.ones(3), "y"], "x is a tensor of float32 without requires_grad, y is 'y'"),
+        (two, [(2, -2), (2, 2)], "prove: the shape (2, -2) of x has a negative size; expected sizes from 0 on"),
+        (3, [(2, 2)], "prove: fn is 3; expected a function, an operation or a Module, and its inputs behind it"),
+    ],
+)
+def test_invalid_inputs_are_refused(fn, inputs, expected, size):
+    assert expected in error_of(fn, *inputs, size=size)[0]
+
+
+PROMPT = """
+import tinytensor as tt
+from tinytensor.symbolic import prove
+def lost(x):
+    y = x * 2
+    return y.{}
+prove(lost, (3,))
+"""
+
+
+@pytest.mark.parametrize(
+    ("ending", "expected"),
+    [("argmax()", "by argmax (<typed>, line 6, in lost); "), ("float()", "prove: in <typed>, line 6, in lost")],
+)
+def test_function_without_source_is_named(ending, expected):
+    """Code whose text Python does not keep, such as that of `exec`."""
+    program = f"exec(compile({PROMPT.format(ending)!r}, '<typed>', 'exec'))"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert expected in run.stderr
+
+
+def test_function_of_the_option_c_is_named():
+    """From 3.13 on Python keeps the text that is given with -c, and then the line is shown."""
+    run = subprocess.run([sys.executable, "-c", PROMPT.format("argmax()")], capture_output=True, text=True, check=False)
+    shown = ": return y.argmax()" if sys.version_info >= (3, 13) else ", in lost"
+    assert run.returncode == 1
+    assert f"by argmax (<string>, line 6{shown}); " in run.stderr
+
+
+def test_code_of_a_notebook_is_shown():
+    """In a notebook linecache has the cells' code."""
+    code = "def lost(x):\n    return x.argmax()\n"
+    linecache.cache["<cell 3>"] = (len(code), None, code.splitlines(True), "<cell 3>")
+    scope = {}
+    exec(compile(code, "<cell 3>", "exec"), scope)
+    assert "by argmax (<cell 3>, line 2: return x.argmax())" in error_of(scope["lost"], (3,))[0]
+
+
+def test_profiler_is_restored():
+    seen = []
+    sys.setprofile(watch := lambda *event: seen.append(event[1]))
+    try:
+        error_of(lambda x: x.argmax(), (3,))
+        assert sys.getprofile() is watch
+    finally:
+        sys.setprofile(None)

@@ -1,0 +1,565 @@
+"""`prove`: it proves right rules, refutes wrong ones by name, and leaves everything as it was."""
+
+import pickle
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import sympy
+
+import tinytensor as tt
+import tinytensor.nn.functional as F
+from tests.mutants.planting import planted_walk
+from tinytensor.core.dispatch import state
+from tinytensor.symbolic import Symbolic, Undecided, latex, path, prove, symbols
+from tinytensor.symbolic.prove import prover
+
+
+@tt.elementwise
+def softsign_kernel(x):
+    return x / (type(x)(1) + abs(x))
+
+
+@tt.op
+class softsign:
+    r"y = x / (1 + |x|)"
+
+    kernel = softsign_kernel
+
+    def grad_x(g, y, x):
+        return g / (1 + x.abs()) ** 2
+
+
+@tt.op
+class wrong_softsign:
+    r"y = x / (1 + |x|)"
+
+    kernel = softsign_kernel
+
+    def grad_x(g, y, x):
+        return g / (1 + x.abs())
+
+
+@tt.elementwise
+def product_kernel(a, b):
+    return a * b
+
+
+@tt.op
+class forgetful:
+    r"y = a b, but no rule for b"
+
+    kernel = product_kernel
+
+    def grad_a(g, y, a, b):
+        return g * b
+
+
+# ------------------------------------------------------------------------------------------------------- it proves
+
+
+def test_custom_op_in_three_lines(monkeypatch):
+    monkeypatch.setattr(prover, "time", SimpleNamespace(perf_counter=iter((5.0, 7.5)).__next__))
+    proof = prove(softsign, (2, 3))
+    print(proof)
+    assert proof
+    assert (proof.verdict, proof.size, proof.entries, proof.operations) == ("proved", "x (2, 3)", 6, ("softsign",))
+    assert proof.assumptions == ("signs of x: [[+ - +], [+ - -]]", "no denominator is 0")
+    assert proof.seconds == 2.5
+    assert repr(proof).startswith("proved: softsign at x (2, 3): 6 entries of gradients, at this shape, ")
+    assert (
+        "for all values where signs are as below, no two compared numbers are equal and no denominator is 0\n"
+        in repr(proof)
+    )
+
+
+def network(E, W, b, tokens, targets):
+    hidden = F.linear(F.embedding(tokens, E), W, b).relu()
+    return F.cross_entropy(hidden @ E.T, targets)
+
+
+def test_whole_network_is_proved():
+    """Embedding with a repeated token, a layer with ReLU, tied output, padding: in one tape."""
+    proof = prove(network, (3, 2), (2, 2), (2,), tt.tensor([1, 0, 1]), tt.tensor([0, -100, 2]))
+    assert proof, proof
+    assert proof.entries == 6 + 4 + 2
+    assert proof.fused == ("linear", "cross_entropy_mean")
+    signs = next(line for line in proof.assumptions if line.startswith("signs"))
+    assert {"+", "-"} <= set(signs), "the witness must take both branches of relu"
+
+
+def test_proof_agrees_with_sympys_derivative():
+    """The gradients, put together step by step, are SymPy's derivatives of a small loss as one expression."""
+    leaves = [symbols(n, *s).requires_grad_() for n, s in (("E", (3, 2)), ("W", (2, 2)), ("b", (2,)))]
+    loss = network(*leaves, tt.tensor([1, 0, 1]), tt.tensor([0, 1, 2]))
+    loss.backward()
+    for leaf in leaves:
+        for got, x in zip(leaf.grad._data.flat, leaf._data.flat, strict=True):
+            assert got.equals(Symbolic(sympy.diff(loss.item().expr, x.expr), got.witness))
+
+
+def squares_inplace(x, y):
+    z = x * 2
+    z[0] = y[0] ** 2
+    z[1:].mul_(y[1:])
+    return (z * x).sum()
+
+
+FUNCTIONS = {
+    "a value that is used three times": (lambda x: (x * x * x.exp()).sum(), [(2,)]),
+    "broadcasting, both ways": (lambda x, y: (x + y) * y, [(2, 1), (3,)]),
+    "a new dimension and a stretched one": (lambda x, y: (x * y.exp()).sum(), [(2, 1), (3, 2, 2)]),
+    "views of views": (lambda x: x.T[1:].reshape(-1) * x.flatten()[:4], [(2, 3)]),
+    "changes in place": (squares_inplace, [(3,), (3,)]),
+    "an input that is not used": (lambda x, y: x.tanh(), [(2,), (2,)]),
+    "an input that is the result": (lambda x: x, [(2,)]),
+    "constants of several kinds": (lambda x: x * 0.5 + tt.tensor([1, 2]) - tt.tensor([0.25, 1.0]), [(2,)]),
+    "floats made inside, in products": (
+        lambda x: F.linear(x @ tt.ones(3, 2), tt.ones(2, 2)) + tt.ones(2, 2) @ tt.einsum("ij,jk", x, tt.ones(3, 2)),
+        [(2, 3)],
+    ),
+    "floats made inside, in fused operations": (
+        lambda x: F.layer_norm(x, (2,), tt.ones(2)).sum() + F.cross_entropy(x, tt.tensor([0, 1]), tt.ones(2) / 2),
+        [(2, 2)],
+    ),
+    "functions with rounded constants": (lambda x: F.gelu(x) + F.gelu(x, approximate="tanh") + x.erf(), [(2,)]),
+    "smoothed targets": (lambda x: F.cross_entropy(x, tt.tensor([1, 0]), label_smoothing=0.1), [(2, 3)]),
+    "a power with any exponent, at a positive base": (lambda x, y: x**y, [(2,), (2,)]),
+    "a logarithm, at a positive point": (lambda x: x.log(), [(3,)]),
+    "an arc cosine, between 0 and 1": (lambda x: (x * x.arccos()).log(), [(3,)]),
+    "a mask and a constant": (lambda x, mask: tt.where(mask, x, 0).sum(), [(2,), tt.tensor([True, False])]),
+    "results without a gradient beside one with": (lambda x: (x.argmax(), x.exp(), None), [(3,)]),
+    "two steps back": (lambda x: tt.autograd.grad((x**3).sum(), x, create_graph=True)[0] ** 2, [(2,)]),
+    "no dimensions": (lambda x: x.sin() * x, [()]),
+    "a root of positive numbers": (lambda x: x.sqrt().log(), [symbols("x", 2, positive=True)]),
+}
+
+
+@pytest.mark.parametrize("what", FUNCTIONS)
+def test_prove_accepts_right_functions(what):
+    fn, inputs = FUNCTIONS[what]
+    proof = prove(fn, *inputs)
+    assert proof, proof
+    assert proof.entries > 0
+
+
+def test_several_results_are_all_differentiated():
+    both = prove(lambda x: (x.exp(), x * x), (2,))
+    assert both
+    assert both.entries == 2 * prove(torch_like, (2,)).entries
+    assert not prove(lambda x: (x.exp(), wrong_softsign(x)), (2,))
+    assert not prove(lambda x: (wrong_softsign(x), x.exp()), (2,))
+
+
+def torch_like(x):
+    return x.exp()
+
+
+def test_module_gets_its_parameters_back():
+    model = tt.nn.Sequential(tt.nn.Linear(2, 3), tt.nn.ReLU(), tt.nn.LayerNorm(3), tt.nn.Linear(3, 2))
+    model[0].weight.requires_grad_(False)
+    model[0].bias.grad = tt.ones(3)
+    before = {name: (p._data, p.grad) for name, p in model.named_parameters()}
+    proof = prove(model, (2, 2))
+    assert proof, proof
+    assert "0.bias (3,), 2.weight (3,)" in proof.size
+    assert "0.weight" not in proof.size
+    for name, p in model.named_parameters():
+        assert p._data is before[name][0]
+        assert p.grad is before[name][1]
+
+
+class Running(tt.nn.Module):
+    """Buffers: one is a factor, one is changed at each call."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("A", tt.tensor([[1.0, 0.5], [0.25, -1.0]]))
+        self.register_buffer("mean", tt.zeros(2))
+        self.weight = tt.nn.Parameter(tt.ones(2))
+
+    def forward(self, x):
+        self.mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+        return (x @ self.A - self.mean) * self.weight
+
+
+@pytest.mark.parametrize("size", ["small", "real"])
+def test_buffers_are_constants_and_unchanged(size):
+    for model in (Running(), tt.nn.BatchNorm1d(2)):
+        before = {name: (b._data, b.tolist(), b.requires_grad) for name, b in model.named_buffers()}
+        proof = prove(model, (3, 2), size=size)
+        assert proof, proof
+        for name, b in model.named_buffers():
+            assert (b._data, b.tolist(), b.requires_grad) == before[name] or b._data is before[name][0]
+            assert b.tolist() == before[name][1]
+            assert not b.requires_grad
+
+
+@pytest.mark.parametrize("size", ["small", "real"])
+def test_random_draws_are_named_and_repeated(size):
+    def noisy(x):
+        return (F.dropout(x, 0.5) * tt.randn(4), x + tt.rand_like(x))
+
+    tt.manual_seed(3)
+    expected = tt.rand(2).tolist()
+    tt.manual_seed(3)
+    proof = prove(noisy, (4,), size=size)
+    assert proof, proof
+    lines = [line for line in proof.assumptions if line.startswith("the random numbers of ")]
+    assert [line.split()[4] for line in lines] == ["dropout", "randn", "rand"]
+    assert all("(test_prove.py, line " in line and "return (F.dropout(x, 0.5) * tt.randn(4)" in line for line in lines)
+    assert tt.rand(2).tolist() == expected  # the generator stands where it stood
+    assert not any("random numbers" in line for line in prove(tt.exp, (2,), size=size).assumptions)
+
+
+@pytest.mark.parametrize("size", ["small", "real"])
+def test_symbolic_constants_are_named(size):
+    assert "0.7071067811865476 is read as sqrt(2)/2, which it rounds" in prove(F.gelu, (2,), size=size).assumptions
+    assert prove(lambda x: x * 0.7071067811865476, (2,), size=size)  # nothing else leans on it
+
+
+def test_inexact_constant_stays_a_number(monkeypatch):
+    rule = lambda g, x: g * (1.1283791670955128 * (-x * x).exp())  # noqa: E731  (one unit in the last place off)
+    monkeypatch.setattr(tt.OPS["erf"], "rules", {0: rule})
+    monkeypatch.setattr(tt.OPS["erf"], "_saved_values", {})
+    assert prove(tt.erf, (2,)).verdict == "undecided"
+
+
+def test_floats_that_require_grad_are_the_sample_point():
+    x = tt.tensor([[0.5, -1.0], [-2.0, 3.0]], requires_grad=True)
+    assert prove(tt.relu, x).assumptions == ("signs of x: [[+ -], [- +]]",)
+    assert x.grad is None
+    assert x.dtype == tt.float32
+
+
+def test_positions_of_maxima_are_named():
+    x = symbols("x", 2, 3, witness=[[1, 3, 2], [6, 4, 5]])
+    assert prove(lambda x: x.max(-1), x).assumptions == (
+        "x[0, 1] is larger than x[0, 0], x[0, 2]",
+        "x[1, 0] is larger than x[1, 1], x[1, 2]",
+    )
+
+
+def test_values_off_the_tape_are_named():
+    def with_constant(x):
+        return x * x.detach()
+
+    proof = prove(with_constant, (2,), constant=["b of mul"])
+    assert proof and proof.assumptions == ("held constant, since it is not on the tape: b of mul",)
+    for constant in ((), ["a of mul"]):
+        assert not prove(with_constant, (2,), constant=constant)
+    assert 'prove(..., constant=["b of mul"])' in repr(prove(with_constant, (2,)))
+
+
+# ------------------------------------------------------------------------------------------------------ it refutes
+
+
+def test_counterexample_is_valid():
+    """The shown numbers are those of the formulas, at the shown point."""
+    proof = prove(lambda x: wrong_softsign(x * 2).sum(), (2, 3))
+    assert not proof
+    assert proof.verdict == "refuted"
+    assert [(w.op, w.input) for w in proof.wrong] == [("wrong_softsign", "x")]
+    example = proof.counterexample
+    x = example.point["x"][example.at]
+    assert example.derivative == pytest.approx(2 / (1 + abs(2 * x)) ** 2)
+    assert example.tape == pytest.approx(2 / (1 + abs(2 * x)))
+    text = repr(proof)
+    assert text.startswith("refuted: <lambda> at x (2, 3)\n  the rule of wrong_softsign for its input x gives g_0_0/(")
+    assert "\n  the gradient of x at [0, 0] is " in text
+    assert "\n  at x = [[" in text
+
+
+def test_missing_rule_is_noticed():
+    proof = prove(forgetful, (2,), (2,))
+    assert [(w.op, w.input) for w in proof.wrong] == [("forgetful", "b")]
+    assert prove(forgetful, (2,), tt.ones(2))
+
+
+def test_wrong_definition_is_noticed(monkeypatch):
+    monkeypatch.setattr(tt.OPS["silu"], "definition", lambda x: x * x)
+    proof = prove(lambda x: F.silu(x), (2,))
+    assert not proof
+    assert "but its definition gives" in repr(proof)
+
+
+def shares_a_value(x):
+    y = x.exp()
+    return (y * (y + y.sin())).sum()
+
+
+WALKS = [
+    (
+        "pending[target] = g if before is None else before + g, True",
+        "pending[target] = g, True",
+    ),  # overwritten where it should be added
+    ("heappush(heap, (-target.time, target))", "heappush(heap, (target.time, target))"),  # too early
+    ("fitted = _fitted(r, edge, node)", "fitted = _fitted(r + r, edge, node)"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong"), WALKS)
+def test_a_wrong_walk_over_the_tape_is_noticed(right, wrong):
+    with planted_walk(right, wrong):
+        assert not prove(shares_a_value, (2,))
+
+
+def test_overwriting_is_blamed_on_the_walk():
+    assert prove(shares_a_value, (2,))
+    with planted_walk(*WALKS[0]):
+        proof = prove(shares_a_value, (2,))
+    assert proof.tape_is_wrong
+    assert not proof.wrong
+    assert "every rule is right by itself" in repr(proof)
+
+
+@tt.op
+class confused:
+    r"y = a b, with a rule that is right only where the gradient that arrives is the input a"
+
+    def kernel(a, b):
+        return a * b
+
+    def grad_a(g, b):
+        return g * b
+
+    def grad_b(g):
+        return g * g
+
+
+@tt.op
+class passes_on:
+    r"y = \max(0, x), with the rule of the identity"
+
+    def kernel(x):
+        return type(x)(0) if x <= type(x)(0) else x
+
+    def grad_x(g):
+        return g
+
+
+@tt.op
+class step:
+    r"y = 1 where x > 0, else 0, with the rule of the identity"
+
+    def kernel(x):
+        return type(x)(1) if x > type(x)(0) else type(x)(0)
+
+    def grad_x(g):
+        return g
+
+
+@tt.op
+class masked:
+    r"y = x where m > 0, else 0, with the rule of the identity"
+
+    def kernel(x, m):
+        return x if m > type(m)(0) else type(x)(0)
+
+    def grad_x(g):
+        return g
+
+
+@tt.op
+class halved:
+    r"y = x / 2, with a rule that is right for g = 1 only"
+
+    def kernel(x):
+        return x / type(x)(2)
+
+    def grad_x(g):
+        return g * g / 2
+
+
+KEPT = tt.tensor([1, 0])
+MIDDLES = {
+    "a ReLU that is off": (lambda x: passes_on(x).sum(), "passes_on"),
+    "the same, of a value that came of another": (lambda x: (passes_on(x * 2) * x).sum(), "passes_on"),
+    "numbers alone": (lambda x: step(x).sum(), "step"),
+    "a mask": (lambda x: masked(x, KEPT).sum(), "masked"),
+    "a mask, and an exp of what is left": (lambda x: masked(x * x, KEPT).exp().sum(), "masked"),
+    "a gradient that is 1": (lambda x: halved(x).sum(), "halved"),
+    "a gradient that is 1 at the result": (lambda x: halved(x.sum()), "halved"),
+}
+
+
+@pytest.mark.parametrize("what", MIDDLES)
+def test_a_wrong_rule_in_the_middle_of_a_function_is_noticed(what):
+    """Each is right for the gradient that arrives here, or at the entries that depend on the input."""
+    fn, name = MIDDLES[what]
+    proof = prove(fn, (2,))
+    assert proof.verdict == "refuted"
+    assert [w.rule for w in proof.wrong] == [f"{name}, input x"]
+
+
+def test_wrong_relu_in_a_model_is_noticed(monkeypatch):
+    """It is in the middle of the loss, and wrong for matrices only."""
+    right = tt.OPS["linear_relu"].backward
+    wrong = lambda needs, onto, g, y, x, weight: (  # noqa: E731
+        tt.OPS["linear"].backward(needs, onto, g, x, weight) if x.ndim == 2 else right(needs, onto, g, y, x, weight)
+    )
+    monkeypatch.setattr(tt.OPS["linear_relu"], "backward", wrong)
+    model = tt.nn.Sequential(tt.nn.Linear(2, 3), tt.nn.ReLU(), tt.nn.Linear(3, 1))
+    assert prove(model, (2, 2, 2))
+
+    def loss(x, W, b):
+        return F.linear(x, W, b, relu=True).exp().sum()
+
+    assert [w.rule for w in prove(loss, (2, 2), (3, 2), (3,)).wrong if not w.through_definition] == [
+        f"linear_relu, input {name}" for name in ("x", "weight", "bias")
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------------ hooks
+
+
+def with_hook(hook):
+    def fn(x):
+        y = x * 2
+        y.register_hook(hook)
+        return y.sum()
+
+    return fn
+
+
+def with_hook_at_the_input(x):
+    x.register_hook(lambda g: g * 3)
+    return (x * 2).sum()
+
+
+@pytest.mark.parametrize(("fn", "where"), [(with_hook(lambda g: g * 3), "mul"), (with_hook_at_the_input, "x")])
+def test_hooks_of_the_function_are_proved(fn, where):
+    proof = prove(fn, (2,))
+    assert (proof.verdict, proof.hooked, proof.wrong, proof.tape_is_wrong) == ("refuted", (where,), (), False)
+    assert f"\n  a hook on {where} replaces the gradient that arrives\n" in repr(proof)
+    assert "is 6 on the tape, but the derivative of the forward is 2\n" in repr(proof)
+    x = tt.ones(2, requires_grad=True)
+    fn(x).backward()
+    assert x.grad.tolist() == [6, 6]
+
+
+def test_hook_without_effect_is_called_and_proved():
+    seen = []
+    proof = prove(with_hook(lambda g: seen.append(g.shape)), (2,))
+    assert proof, proof
+    assert set(seen) == {(2,)}  # over symbols, over exact numbers without formulas, and on floats
+    assert prove(with_hook(lambda g: g * 3 / 3), (2,))
+
+
+def test_wrong_rule_is_not_blamed_on_a_hook():
+    def fn(x):
+        y = x.exp()
+        y.register_hook(lambda g: g * 3)
+        return wrong_softsign(y).sum()
+
+    proof = prove(fn, (2,))
+    assert (proof.hooked, [w.op for w in proof.wrong]) == ((), ["wrong_softsign"])
+
+
+def test_inputs_get_their_hooks_back():
+    model = tt.nn.Linear(2, 1)
+    handle = model.weight.register_hook(lambda g: g * 3)
+    proof = prove(model, (2, 2))
+    assert proof.hooked == ("weight",)
+    assert len(model.weight._hooks) == 1
+    handle.remove()
+    assert prove(model, (2, 2))
+
+
+def test_input_named_g_is_not_the_gradient():
+    proof = prove(lambda g, b: confused(g, b), (2,), (2,))  # an input of the name that gradients have
+    assert [w.rule for w in proof.wrong] == ["confused, input b"]
+
+
+# ------------------------------------------------------------------------------------------------------- it refuses
+
+
+def test_inputs_without_information_are_refused():
+    with pytest.raises(ValueError, match="no input has a gradient"):
+        prove(lambda x: x, tt.tensor([1, 2]))
+    with pytest.raises(ValueError, match="the function's result has no gradient"):
+        prove(lambda x: x.detach(), (2,))
+    with pytest.raises(ValueError, match="the input x holds the formula 2\\*y_0"):
+        prove(lambda x: x, symbols("y", 2) * 2)
+    with pytest.raises(ValueError, match="y_0 stands in the inputs a and b; rename one"):
+        prove(tt.OPS["mul"], symbols("y", 2), symbols("y", 2))
+    weight = tt.ones(2, requires_grad=True)
+    with pytest.raises(ValueError, match=r"mul reads a tensor of shape \(2,\) that requires grad and is no input"):
+        prove(lambda x: x * weight, (2,))
+    with pytest.raises(Undecided, match="choose other witnesses"):
+        prove(tt.relu, symbols("x", 2, witness=0))
+
+
+def test_symbols_survive_pickle():
+    x = pickle.loads(pickle.dumps(symbols("x", 2)))
+    assert str((x + x * x).tolist()) == "[x_0**2 + x_0, x_1**2 + x_1]"
+    y = symbols("y", 2)._data
+    array, total = pickle.loads(pickle.dumps(y)), np.empty(2, object)
+    tt.launch(tt.OPS["add"].kernel, array, array, total)  # as a kernel of the user's may be called
+    assert str(total.tolist()) == "[2*y_0, 2*y_1]"
+    assert prove(tt.exp, x)
+
+
+def test_prove_leaves_the_engine_unchanged():
+    def fails(x):
+        assert state.on_node is not None
+        raise RuntimeError("my own error")
+
+    with pytest.raises(RuntimeError, match="my own error"):
+        prove(fails, (2,))
+    assert state.on_node is None
+    assert prove(tt.exp, (2,))
+    assert state.on_node is None
+
+
+# ----------------------------------------------------------------------------------------------------------- latex
+
+
+def test_latex():
+    x = symbols("x", 2).requires_grad_()
+    y = x.softmax(-1)
+    first = r"\frac{e^{x_{0}}}{e^{x_{0}} + e^{x_{1}}}"
+    assert latex(y[0]) == first
+    assert latex(y) == rf"\begin{{bmatrix}} {first} & {first.replace('{e^{x_{0}}}{', '{e^{x_{1}}}{')} \end{{bmatrix}}"
+    y[0].backward()
+    product = r"\frac{e^{x_{0} + x_{1}}}{\left(e^{x_{0}} + e^{x_{1}}\right)^{2}}"
+    assert latex(x.grad) == rf"\begin{{bmatrix}} {product} & - {product} \end{{bmatrix}}"
+    assert latex(tt.tensor([[1, 2], [3, 4]])) == r"\begin{bmatrix} 1 & 2 \\ 3 & 4 \end{bmatrix}"
+    assert latex(tt.tensor([[[1, 2]], [[3, 4]]])).count("bmatrix") == 4
+    assert latex(tt.tensor(0.5)) == "0.5"
+
+
+@pytest.mark.parametrize(
+    ("factor", "written"),
+    [
+        (0.1, "0.1 x"),
+        (-0.1, "- 0.1 x"),
+        (0.044715, "0.044715 x"),
+        (1e-5, "0.00001 x"),
+        (0.1 + 0.2, "0.30000000000000004 x"),  # which it is
+        (2.5e-30, r"x {2.5 \cdot 10^{-30}}"),
+        (0.5, r"\frac{x}{2}"),
+        (0.375, r"\frac{3 x}{8}"),
+        (Fraction(1, 3), r"\frac{x}{3}"),
+        (3, "3 x"),
+    ],
+)
+def test_latex_keeps_numbers_as_written(factor, written):
+    assert latex(symbols("x") * factor) == written
+
+
+def test_latex_names_its_signs():
+    x = symbols("x", 2, witness=[1, -1]).requires_grad_()
+    with path() as conditions:
+        F.relu(x).sum().backward()
+    for kept in (None, conditions):
+        assert latex(x.grad, kept) == r"\begin{bmatrix} 1 & 0 \end{bmatrix},\quad x_{0} > 0,\quad x_{1} < 0"
+    assert latex(x.grad, ()) == r"\begin{bmatrix} 1 & 0 \end{bmatrix}"
+
+
+def test_latex_reads_back_as_the_formula():
+    """A matrix product, read back from its LaTeX's source."""
+    x = symbols("x", 2, 2)
+    assert latex(x @ x).split(" & ")[0] == r"\begin{bmatrix} x_{0 0}^{2} + x_{0 1} x_{1 0}"
+    assert np.array_equal((x @ x).shape, (2, 2))

@@ -1,0 +1,180 @@
+"""`prove` takes autograd.Function in both modes, names values held constant, and tests each rule with any gradient."""
+
+import numpy as np
+import pytest
+
+import tinytensor as tt
+import tinytensor.nn.functional as F
+from tinytensor.autograd import Function
+from tinytensor.symbolic import latex, prove, symbols
+
+SIZES = pytest.mark.parametrize("size", ["small", "real"])
+
+
+def function(forward, backward, saved=True):
+    """A Function of one tensor, by its formula and its gradient."""
+
+    class Made(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return forward(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            return backward(g, *ctx.saved_tensors)
+
+    return Made
+
+
+class Several(Function):
+    """Two results with gradients and one without, of two tensors and a number; PyTorch's newer form."""
+
+    @staticmethod
+    def forward(x, y, k):
+        return x * y * k, x + y, x > 0
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, y, ctx.k = inputs
+        ctx.save_for_backward(x, y)
+        ctx.mark_non_differentiable(output[2])
+
+    @staticmethod
+    def backward(ctx, g, h, _):
+        x, y = ctx.saved_tensors
+        return g * y * ctx.k + h, g * x * ctx.k + h, None
+
+
+class Wanted(Function):
+    """A product that computes only the gradients that are needed."""
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return x @ w
+
+    @staticmethod
+    def backward(ctx, g):
+        x, w = ctx.saved_tensors
+        return (g @ w.t() if ctx.needs_input_grad[0] else None), (x.t() @ g if ctx.needs_input_grad[1] else None)
+
+
+class Transposed(Wanted):
+    @staticmethod
+    def backward(ctx, g):
+        x, w = ctx.saved_tensors
+        return g @ w, x.t() @ g  # w is square here, so that the shapes fit
+
+
+class Forgotten(Several):
+    @staticmethod
+    def backward(ctx, g, h, _):
+        x, y = ctx.saved_tensors
+        return g * y * ctx.k + h, g * x * ctx.k, None
+
+
+class Module(tt.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = tt.nn.Parameter(tt.tensor([0.5, -1.5]))
+
+    def forward(self, x):
+        return square.apply(x * self.w).sum()
+
+
+square = function(lambda x: x * x, lambda g, x: 2 * g * x)
+RIGHT = {
+    "square": (square.apply, (3,)),
+    "inside another function": (lambda x: (square.apply(x) * x.exp()).sum(), (2,)),
+    "twice": (lambda x: square.apply(square.apply(x)), (2,)),
+    "several results": (lambda x, y: Several.apply(x, y, 3.0)[:2], (2,), (2,)),
+    "one of several": (lambda x, y: Several.apply(x, y, 3.0)[1].sum(), (2,), (2,)),
+    "needs_input_grad": (Wanted.apply, (2, 3), (3, 2)),
+    "a constant argument": (lambda x: Wanted.apply(x, tt.tensor([[2.0], [3.0]])), (2, 2)),
+    "a module": (Module(), (2,)),
+}
+WRONG = {
+    "a factor": (function(lambda x: x * x, lambda g, x: g * x).apply, (3,)),
+    "a sign": (function(lambda x: x.cos(), lambda g, x: g * x.sin()).apply, (3,)),
+    "g is ignored": (lambda x: function(lambda x: x * x, lambda g, x: 2 * x).apply(x).exp(), (3,)),
+    "g is ignored, behind a sum": (lambda x: function(lambda x: x * x, lambda g, x: 2 * x).apply(x).sum(), (3,)),
+    "g squared, behind a sum": (lambda x: function(lambda x: x * x, lambda g, x: 2 * g * g * x).apply(x).sum(), (3,)),
+    "the mean of g": (lambda x: function(lambda x: x * x, lambda g, x: 2 * g.mean() * x).apply(x).sum(), (3,)),
+    "a forgotten path": (lambda x, y: Forgotten.apply(x, y, 3.0)[:2], (2,), (2,)),
+    "a transpose": (Transposed.apply, (2, 2), (2, 2)),
+    "no gradient": (function(lambda x: x * x, lambda g, x: None).apply, (2,)),
+    "the sum of rows": (function(lambda x: x.sum(-1), lambda g, x: g.mean() + x * 0).apply, (2, 2)),
+}
+
+
+@SIZES
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_function_is_proved(name, size):
+    fn, *shapes = RIGHT[name]
+    assert prove(fn, *shapes, size=size)
+
+
+@SIZES
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_function_is_refuted(name, size):
+    fn, *shapes = WRONG[name]
+    assert prove(fn, *shapes, size=size).verdict == "refuted"
+
+
+def test_input_of_a_wrong_function_is_named():
+    assert "the rule of MadeBackward for its input x gives" in repr(prove(*WRONG["a factor"]))
+    assert "the rule of ForgottenBackward for its input y gives" in repr(prove(*WRONG["a forgotten path"]))
+
+
+@pytest.mark.parametrize(
+    "wrong", [lambda g, x: 2 * g * g * x, lambda g, x: 2 * g.mean() * x, lambda g, x: 2 * x + 0 * g]
+)
+def test_rules_are_tried_with_a_free_gradient(wrong):
+    """Behind a sum all gradients are 1, and such a rule is right for these."""
+    op = tt.op(
+        type("squared", (), {"__doc__": "y = x^2", "kernel": lambda x: x * x, "grad_x": wrong, "__module__": "t"})
+    )
+    for size in ("small", "real"):
+        assert prove(lambda x: op(x).sum(), (3,), size=size).verdict == "refuted"
+    right = prove(lambda x: (x * x).sum(), (3,), size="real")
+    assert right and right.entries == 3
+
+
+CONSTANT = {
+    "detach": (lambda x: (x * x.detach()).sum(), "b of mul"),
+    "no_grad": (lambda x: (x * without_tape(x)).sum(), "b of mul"),
+    ".data": (lambda x: (x.data * x).sum(), "a of mul"),
+    "straight through": (lambda x: (x + (x.sign() * 2 - x).detach()).sum(), "b of add"),
+}
+
+
+def without_tape(x):
+    with tt.no_grad():
+        return x.exp()
+
+
+@pytest.mark.parametrize("name", CONSTANT)
+def test_detached_values_must_be_named_constant(name):
+    fn, what = CONSTANT[name]
+    proof = prove(fn, (3,))
+    assert not proof and proof.off_tape == (what,) and f'prove(..., constant=["{what}"])' in repr(proof)
+    assert prove(fn, (3,), constant=[what])
+    assert not prove(fn, (3,), size="real")
+
+
+@pytest.mark.parametrize(
+    "fn", [F.leaky_relu, lambda x: x.softmax(-1), lambda x: x.amax(-1), F.normalize, F.hardsigmoid]
+)
+def test_values_without_derivative_may_leave_the_tape(fn):
+    """The sign of a leaky ReLU, the peak of a softmax: holding them constant changes no derivative."""
+    assert prove(fn, (2, 3))
+
+
+def test_numbers_are_written_as_in_the_program():
+    x = symbols("x")
+    assert latex(x / 0.07) == r"\frac{x}{0.07}"
+    assert latex(x * 0.07) == "0.07 x"
+    assert latex(x / -0.3) == r"- \frac{x}{0.3}"
+    assert latex(x / 3) == r"\frac{x}{3}" and latex(x * 0.5) == r"\frac{x}{2}"
+    assert latex(x * float(np.float32(0.1))) != latex(x * 0.1)

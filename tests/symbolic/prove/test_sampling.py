@@ -1,0 +1,245 @@
+"""`prove(..., size="real")`: it proves right rules, refutes wrong ones by name, and reports its own figures."""
+
+import math
+
+import numpy as np
+import pytest
+
+import tinytensor as tt
+from derivations.proofs.engine import Loss
+from models.decoder import Config, Decoder
+from tests.mutants import engine
+from tests.mutants.planting import kernel_with, planted_kernel, planted_rule, planted_walk, rule_with
+from tests.mutants.tally import notices
+from tinytensor import nn
+from tinytensor.core.op import OPS
+from tinytensor.symbolic import prove
+from tinytensor.symbolic.prove import sampling
+
+TINY = Config(D=4, H=2, F=6, L=2, V=7, C=5)
+TOKENS, TARGETS = tt.tensor([[1, 4, 1, 2, 0], [3, 3, 5, 6, 2]]), tt.tensor([[4, 1, 2, -100, -100], [3, 5, 6, 2, 1]])
+
+
+def model(**switches):
+    return prove(Loss(Decoder(TINY.replace(**switches))), TOKENS, TARGETS, size="real", seed=3)
+
+
+def test_all_parameters_of_a_model_at_once():
+    proof = model()
+    assert proof.verdict == "proved"
+    assert proof.entries == sum(p.numel() for p in Decoder(TINY).parameters())
+    assert proof.comparisons > 100
+    assert proof.formula > 50  # a formula that size could not be written down
+    assert proof.formula < proof.prime.bit_length() - 100
+    assert proof.error < -100
+    assert str(proof.prime) in repr(proof)
+    assert f"below 2^{math.ceil(proof.error)}" in repr(proof)
+
+
+def test_draws_repeat_with_their_seed():
+    one, two, other = (prove(tt.tanh, (3,), size="real", seed=s) for s in (1, 1, 2))
+    assert one.prime == two.prime != other.prime
+    assert prove(tt.tanh, (3,), size="real").prime != prove(tt.tanh, (3,), size="real").prime
+
+
+@pytest.mark.parametrize(
+    ("fn", "inputs"),
+    [
+        (tt.matmul, [(20, 19), (19, 17)]),
+        (lambda x: x.softmax(-1), [(3, 70)]),
+        (lambda x: (x.exp(), (x * x).sum()), [(5,)]),
+        (lambda x: nn.functional.logsigmoid(x).sum() + nn.functional.silu(x).mean(), [(9,)]),
+        (lambda x: (x - x.mean()).pow(2).mean().sqrt() + x.std() + x.norm(), [(9,)]),
+        (lambda x: (x.abs() ** 1.5).sum() + (x.abs() ** -0.75).sum(), [(4,)]),
+        (lambda x, y: (x.abs() ** y).sum() + (x.exp() ** (y * 2 - 3)).mean(), [(3,), (3,)]),
+        (lambda x, y: x**y, [(3,), (3,)]),  # at a point where x is positive
+        (lambda x: tt.arccos(x) + x.log(), [(3,)]),  # and between 0 and 1
+        (lambda x: x.logsumexp(0) + x.sin().cos().sum() + x.relu().prod(), [(4,)]),
+        (lambda x, w: nn.functional.layer_norm(x, (40,), w), [(35, 40), (40,)]),
+        (lambda x: nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True), [(1, 2, 19, 3)]),
+    ],
+)
+def test_custom_functions(fn, inputs):
+    proof = prove(fn, *inputs, size="real", seed=0)
+    assert proof, proof
+    assert proof.entries == sum(map(math.prod, inputs))
+
+
+def test_floats_are_the_sample_point():
+    x = tt.tensor([1.0, -2.0, 3.0], requires_grad=True)
+    proof = prove(lambda x, c: (x.relu() * c).sum(), x, tt.tensor([0.1, 0.2, 0.3]), size="real")
+    assert proof
+    assert proof.gradients["x"] == pytest.approx([0.1, 0, 0.3])
+
+
+def test_module_is_unchanged():
+    layer = nn.Linear(3, 2)
+    before = layer.weight.detach().numpy().copy()
+    assert prove(layer, (4, 3), size="real")
+    assert layer.weight.dtype is tt.float32
+    assert (layer.weight.detach().numpy() == before).all()
+    assert layer.weight.grad is None
+
+
+def test_detached_values_are_named():
+    proof = prove(lambda x: (x * x.detach()).sum(), (3,), size="real")
+    assert proof.verdict == "undecided"
+    assert "not on the tape, but dependent on the inputs: b of mul" in repr(proof)
+
+
+def test_unknown_identities_are_undecided():
+    """The rule relies on sin^2 + cos^2 = 1, which residues do not know."""
+
+    @tt.op
+    class cosine:
+        r"y = \cos^2 x, with the derivative of -\sin^2 x"
+
+        def kernel(x):
+            return np.cos(x) * np.cos(x)
+
+        def definition(x):
+            return 1 - tt.sin(x) * tt.sin(x)
+
+        def grad_x(g, y, x):
+            return -2 * g * tt.sin(x) * (y / tt.cos(x)) * (tt.sin(x) ** 2 + tt.cos(x) ** 2)
+
+    proof = prove(cosine, (3,), size="real")
+    assert proof.verdict == "undecided"
+    assert "the gradients are right as floats" in repr(proof)
+    assert "not proved are the gradients of x" in repr(proof)
+
+
+def test_item_is_named():
+    proof = prove(lambda x: (x * x.sum().item()).sum(), (3,), size="real")
+    assert proof.verdict == "undecided"
+    assert "a value that is held constant has a derivative" in repr(proof)
+
+
+def test_functions_with_rounded_constants():
+    for fn in (tt.erf, nn.functional.gelu, lambda x: nn.functional.gelu(x, approximate="tanh")):
+        assert prove(fn, (4,), size="real")
+
+
+def test_a_hook_that_changes_a_gradient_is_refuted():
+    def hooked(x):
+        y = x * 2
+        y.register_hook(lambda g: g * 3)
+        return y.sum()
+
+    assert prove(hooked, (3,), size="real").verdict == "refuted"
+
+
+def test_error_names_the_line_of_the_function():
+    def function(x):
+        y = x * 2
+        return y * y.long()
+
+    for size in ("small", "real"):
+        with pytest.raises(TypeError, match="is no index or count") as caught:
+            prove(function, (2, 3), size=size)
+        line, help = caught.value.__notes__
+        assert "test_sampling.py" in line
+        assert "return y * y.long()" in line
+        assert "leave .float(), .long(), .item()" in help
+
+
+def test_invalid_arguments_are_refused():
+    with pytest.raises(ValueError, match='choose "small"'):
+        prove(tt.tanh, (2,), size="large")
+    with pytest.raises(ValueError, match="no input has a gradient"):
+        prove(tt.tanh, tt.tensor([1.0]), size="real")
+
+
+# ----------------------------------------------------------------------------------------- mistakes that it notices
+
+RULES = {
+    name: engine.HAND_RULES[name]
+    for name in (
+        "ReLU's mask forgotten",
+        "bias not summed over the rows",
+        "the scale of attention forgotten",
+        "the causal mask forgotten",
+        "keys for queries",
+    )
+} | {
+    "divided by all, not by those that count": (
+        "cross_entropy_mean",
+        "backward",
+        "apply_formula(true_divide.kernel, g, count)",
+        "apply_formula(true_divide.kernel, g, count * 0 + target.size)",
+    ),
+}
+KERNELS = {
+    name: engine.HAND_KERNELS[name]
+    for name in (
+        "norm without the mean of the gradient",
+        "norm without the term along x",
+        "scatter assigns instead of adding",
+        "padding ignored",
+        "target off by one",
+        "the one-hot part overwrites",
+        "attention: dq without the scale",
+        "attention: without the row's sum",
+    )
+}
+
+
+@pytest.fixture
+def only_refuted(monkeypatch):
+    """Skip the search for the inputs with wrong gradients."""
+    monkeypatch.setattr(sampling, "LOCATING", 0)
+
+
+@pytest.mark.usefixtures("only_refuted")
+@pytest.mark.parametrize("name", RULES)
+def test_a_wrong_rule_is_refuted(name):
+    with planted_rule(*rule_with(*RULES[name])):
+        assert model(attention_bias=True).verdict == "refuted"
+
+
+@pytest.mark.usefixtures("only_refuted")
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_wrong_kernel_is_refuted(name):
+    kernel, right, wrong = KERNELS[name]
+    with planted_kernel(kernel, kernel_with(kernel, right, wrong)):
+        how = notices(model)
+    assert how == ("IndexError" if name == "padding ignored" else "refuted")  # a padded place has no place to write to
+
+
+@pytest.mark.parametrize("name", engine.HAND_WALKS)
+def test_a_wrong_walk_is_refuted(name):
+    with planted_walk(*engine.HAND_WALKS[name]):
+        assert notices(lambda: prove(engine.shared, (2, 2), size="real"))
+
+
+def test_the_inputs_with_wrong_gradients_are_named():
+    with planted_rule(*rule_with(*RULES["bias not summed over the rows"])):
+        proof = prove(nn.Linear(3, 2), (4, 3), size="real")
+    assert proof.verdict == "refuted"
+    assert proof.wrong == ("bias",)
+    assert "wrong are the gradients of bias" in repr(proof)
+
+
+def test_one_wrong_entry_of_many_is_refuted(monkeypatch):
+    def rule(g, y):
+        d = g * y
+        array = d._data.copy()
+        array[17, 23] = array[17, 23] + 1
+        return tt.Tensor.of(array)
+
+    monkeypatch.setattr(OPS["exp"], "rules", {0: rule})
+    monkeypatch.setattr(OPS["exp"], "_saved_values", {})
+    assert prove(tt.exp, (30, 40), size="real").verdict == "refuted"
+
+
+def test_unwritten_memory_is_named():
+    kernel, right, wrong = "softmax", "store(e, y, r, j)", "pass"
+    with planted_kernel(kernel, kernel_with(kernel, right, wrong)), pytest.raises(RuntimeError, match="softmax: y"):
+        prove(lambda x: x.softmax(-1), (2, 43), size="real")  # four registers, one, and a rest, whatever their width
+
+
+def test_float_gradient_is_the_engines():
+    x = tt.tensor(np.random.default_rng(0).normal(size=(4, 3)), requires_grad=True)
+    proof = prove(lambda x: (x.tanh() * x.softmax(-1)).sum(), x, size="real")
+    (x.tanh() * x.softmax(-1)).sum().backward()
+    assert proof.gradients["x"] == pytest.approx(x.grad.numpy().ravel())

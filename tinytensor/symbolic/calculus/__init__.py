@@ -1,9 +1,0 @@
-"""Formulas with indices and sums, for sizes that stay symbols; their derivatives; how they are printed.
-
-formulas.py    the index calculus: arrays, sums, deltas, derivatives
-order.py       the order of factors and terms, and numbers as they were written
-notation.py    formulas as text and as LaTeX
-matrices.py    formulas in matrix notation
-adjoints.py    programs of formulas, their adjoints, and the proof that a closed form is the derived one
-numpy_code.py  formulas as NumPy code
-"""

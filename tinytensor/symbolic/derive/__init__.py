@@ -1,0 +1,19 @@
+"""derive: the gradient of a function of tensors for any size, in index notation, with its proof.
+
+arguments.py   sizes that are symbols, and the numbers that stand for them in a run
+conditions.py  at which sizes and values a proof holds
+sizes.py       sizes that record what the user's code asks about them
+samples.py     numbers that try to refute a derivation: small sizes, zeros, ties, every class
+recording.py   the calls of operations in a run; numbers of several runs as formulas of the sizes
+values.py      a tensor's entries as formulas, and the lines that have names
+semantics/     what each operation computes, entry by entry
+trace.py       from recorded runs to a program of lines
+adjoints.py    adjoints, their rewriting, and the proof of each
+factors.py     adjoints in the factors in which a person writes them
+modules.py     a Module as a function of its parameters
+derivation.py  `derive` and its result
+source.py      a derivation as a program in NumPy, and its run
+check.py       `check`: is a gradient by hand the derived one?
+by_hand.py     a gradient by hand as formulas in the names of the function
+comparison.py  a gradient by hand beside backward(), in numbers
+"""

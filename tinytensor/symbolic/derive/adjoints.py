@@ -1,0 +1,326 @@
+"""The gradient of a function for any size: reverse mode over its lines, written as a person would, and proved.
+
+The program of trace.py is differentiated line by line (index_calculus/adjoints.py): these are the raw adjoints. They
+are then rewritten: a group with a closed form uses it, an adjoint that is used once is put in, a product of factors
+that has a name becomes that name. Whatever the rewriting did, each line that is shown is proved equal to the raw
+adjoint, for all sizes and values, by putting definitions in and comparing normal forms.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp
+
+from tinytensor.symbolic.derive.conditions import SizeCondition
+from tinytensor.symbolic.derive.factors import adjoint_in_factors, canonical, cost, factor, fold, rebuild
+from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.derive.trace import Trace, trace
+from tinytensor.symbolic.derive.values import Group, Value, formula_key, value_of_name
+from tinytensor.symbolic.index_calculus.adjoints import (
+    Definition,
+    Name,
+    Program,
+    adjoint_of,
+    d,
+    expanded,
+    lengths,
+    name_of,
+    names_in,
+)
+from tinytensor.symbolic.index_calculus.formulas import Array, free, fresh, normal, upto
+
+LONG = 60  # operations of a formula that is not written in the names of arguments alone: to expand it takes long
+
+
+@dataclass
+class DerivedLines:
+    """The lines of a derivation: forward, and the adjoints of the arguments and of what they are written in."""
+
+    trace: Trace
+    output: Expr  # the entry of the result
+    forward: list[Definition]
+    raw: dict[Name, Definition]  # adjoints by plain differentiation
+    adjoints: dict[Name, Definition]  # as they are shown, in the order in which they are computed
+    unproved: list[str] = field(default_factory=list)
+
+    @property
+    def groups(self) -> list[Group]:
+        return self.trace.lines.groups
+
+    @cached_property
+    def line_keys(self) -> tuple[dict[tuple, Definition], dict[tuple, Definition]]:
+        """The forward lines by their formulas, and the short ones by their formulas in the names of arguments alone."""
+        short = [line for line, length in lengths(self.forward) if length <= LONG]
+        as_written = {line_key(line.right, line): line for line in self.forward}
+        return as_written, {line_key(expanded(line.right, self.forward), line): line for line in short}
+
+
+def line_key(right: Expr, line: Definition) -> tuple:
+    """The same for the same right side of a line, in whatever names of the left side's indices."""
+    return formula_key(right, getattr(line.left, "indices", ()))
+
+
+def derive_lines(fn: Callable, arguments: dict[str, object], where: Sequence[SizeCondition] = ()) -> DerivedLines:
+    """The forward lines and the proved adjoints of a function, at sizes that meet the conditions."""
+    traced = trace(fn, arguments, where=where)
+    output = _tidy(traced, _output(traced))
+    program = _program(traced, output)
+    loss = output if isinstance(output, Symbol) else None
+    raw: dict[Name, Definition] = {}
+    for entry in reversed(program.entries):
+        if name_of(entry) != name_of(output):
+            raw[d(name_of(entry))] = Definition(d(entry), adjoint_of(entry, program.lines, loss))
+    derived = DerivedLines(traced, output, program.lines, raw, {})
+    wanted = [d(traced.arrays[n]) for n, a in traced.tensors.items() if a.below is None]
+    shown = _rewrite(derived, program, wanted)
+    _prove(derived, program, shown)
+    derived.adjoints = shown
+    return derived
+
+
+def _output(traced: Trace) -> Expr:
+    """The entry of the result's name; a formula becomes a last line."""
+    value = traced.result
+    if value.finite is not None or value.dtype != "f":
+        raise NotDerivable("derive: the result is no tensor of finite floats; return one that has a gradient")
+    indices = value.indices()
+    expr = value.entry(*indices)
+    groups = traced.lines.groups
+    last = groups[-1].output.left if groups else None
+    if last is not None and expr == last.xreplace(dict(zip(getattr(last, "indices", ()), indices))):
+        return last
+    _, left, at = traced.lines.left("Y" if indices else "loss", value)
+    groups.append(Group([Definition(left, fresh(S(value.entry(*at))))]))
+    return left
+
+
+def _tidy(traced: Trace, output: Expr) -> Expr:
+    """Put in lines that a person would not write; name the result. The entry of the result is given back."""
+    groups = traced.lines.groups
+    for group in list(groups):
+        name = group.output.name
+        users = [g for g in groups if any(name in names_in(x.right) for x in g.lines)]
+        if not group.inline or name == name_of(output) or len(users) != 1:
+            continue
+        (user,) = users
+        line, (own,) = user.output, group.lines
+        alone = len(user.lines) == 1 and not user.closed and _occurrences(line.right, name) == 1
+        if alone and _may_inline(line.right, name, group.inline):
+            user.lines[:] = [Definition(line.left, canonical(expanded(line.right, [own])))]
+            groups.remove(group)
+    for group in groups:
+        if len(group.lines) == 1 and not group.closed:
+            group.lines[:] = [Definition(x.left, canonical(x.right)) for x in group.lines]
+    last = groups[-1] if groups and groups[-1].output.left == output else None
+    if last is not None and not last.by_user and not last.wanted:
+        last.wanted = "Y" if isinstance(output, Indexed) else "loss"
+    for group in groups:
+        old = group.output.name
+        if group.wanted and str(getattr(old, "label", old)) != group.wanted:
+            name = traced.lines.unused(group.wanted)
+            new = Array(name, old.sizes) if isinstance(old, Array) else Symbol(name, real=True)
+            _rename(groups, old, new)
+            output = _rename_in(output, old, new)
+    return output
+
+
+def _rename(groups: list[Group], old: Name, new: Name) -> None:
+    """Give a line another name everywhere."""
+    for group in groups:
+        group.lines[:] = [Definition(_rename_in(x.left, old, new), _rename_in(x.right, old, new)) for x in group.lines]
+        for c in group.closed:
+            c.entry = _rename_in(c.entry, old, new)
+            c.form = _rename_in(_rename_in(c.form, old, new), d(old), d(new))
+
+
+def _may_inline(expr: Expr, name: Name, inline: str) -> bool:
+    """May the definition of the name stand in its place: a term, or an argument if `inline` is "anywhere"?"""
+    if isinstance(expr, Indexed | Symbol):
+        return True
+    (inner,) = [a for a in expr.args if not isinstance(a, tuple) and name in names_in(a)]
+    if isinstance(expr, Mul) and any(names_in(a) for a in expr.args if a != inner):
+        return False
+    if isinstance(expr, Pow | Function) and (inline != "anywhere" or expr.func is exp):
+        return False
+    return _may_inline(inner, name, inline)
+
+
+def _rename_in(expr: Expr, old: Name, new: Name) -> Expr:
+    if isinstance(old, Symbol):
+        return expr.xreplace({old: new})
+    return expr.xreplace({e: new[e.indices] for e in expr.atoms(Indexed) if e.base == old})
+
+
+def _program(traced: Trace, output: Expr) -> Program:
+    tensors = traced.tensors
+    parameters = []
+    for name, a in tensors.items():
+        array = traced.arrays[name]
+        value = value_of_name(array, Value(a.dims, None))
+        if a.below is None:
+            parameters.append(value.entry(*value.indices()))
+    constants = [traced.arrays[n] for n, a in tensors.items() if a.below is not None]
+    extra = [d(name_of(output))] if isinstance(output, Indexed) else []
+    program = Program(parameters, [*constants, *traced.lines.constants, *extra])
+    for group in traced.lines.groups:
+        for line in group.lines:
+            program.let(line.left, line.right)
+    return program
+
+
+# ------------------------------------------------------------------------------------------------ as a person writes
+
+
+def _rewrite(derived: DerivedLines, program: Program, wanted: list[Name]) -> dict[Name, Definition]:
+    """The adjoints in closed forms and in factors, without those that are used once."""
+    closed = {(n, name_of(c.entry)): c for n, group in enumerate(derived.groups) for c in group.closed}
+    inner = {line.name for group in derived.groups if group.closed for line in group.lines[:-1]}
+    loss = derived.output if isinstance(derived.output, Symbol) else None
+    entries = {d(name_of(e)): e for e in program.entries}
+    simplify = _simplifier(derived, program)
+    adjoints: dict[Name, Definition] = {}
+    for name, line in derived.raw.items():
+        own = name_of(entries[name])
+        if own in inner:
+            continue
+        users = [(n, g) for n, g in enumerate(derived.groups) if any(own in names_in(x.right) for x in g.lines)]
+        lines = [x for n, g in users if (n, own) not in closed for x in g.lines]
+        source = own[line.left.indices] if isinstance(line.left, Indexed) else own
+        parts = [adjoint_in_factors(source, lines, loss)]
+        for n, _ in users:
+            if (n, own) in closed:
+                c = closed[n, own]
+                change = dict(zip(getattr(c.entry, "indices", ()), getattr(line.left, "indices", ()), strict=True))
+                form = fresh(c.form).xreplace(change)
+                parts.append(form.xreplace({d(loss): S.One}) if loss is not None else form)
+        adjoints[name] = Definition(line.left, Add(*parts))
+    for name in _adjoints_of_constants(derived):
+        if name in adjoints and _vanishes(derived, program, name):
+            adjoints[name] = Definition(adjoints[name].left, S.Zero)
+    adjoints = _reachable(adjoints, wanted)
+    adjoints = {n: Definition(x.left, simplify(x.right)) for n, x in adjoints.items()}
+    return _inline(adjoints, wanted, simplify)
+
+
+def _simplifier(derived: DerivedLines, program: Program) -> Callable[[Expr], Expr]:
+    """Sums that are numbers by the definition of a mean, names for products, common factors in front."""
+    simple = {x.name for x in derived.forward if _is_linear_in_names(x.right)}
+
+    def numbers(expr: Expr) -> Expr:
+        expr = rebuild(expr, numbers)
+        if isinstance(expr, Sum) and names_in(expr) & simple:
+            loose = {i: i.fresh() for i in free(expr)}  # indices of sums around this one
+            whole = normal(program.expand(expr.xreplace(loose), simple))
+            return expr if names_in(whole) else whole.xreplace({new: i for i, new in loose.items()})
+        return expr
+
+    def simplify(expr: Expr) -> Expr:
+        for _ in range(4):
+            before, expr = expr, factor(fold(numbers(canonical(expr)), derived.forward, derived.output))
+            if expr == before:
+                break
+        return expr
+
+    return simplify
+
+
+def _is_linear_in_names(right: Expr) -> bool:
+    """Is this a sum of names, each times numbers, sizes and deltas only?"""
+    if isinstance(right, Add):
+        return all(map(_is_linear_in_names, right.args))
+    if isinstance(right, Sum):
+        return _is_linear_in_names(right.function)
+    named_ = [f for f in Mul.make_args(right) if names_in(f) and not isinstance(f, KroneckerDelta | upto)]
+    if len(named_) == 1 and isinstance(named_[0], Sum | Add):
+        return _is_linear_in_names(named_[0])
+    return len(named_) <= 1 and all(isinstance(f, Indexed | Symbol) for f in named_)
+
+
+def _adjoints_of_constants(derived: DerivedLines) -> list[Name]:
+    """The adjoints of maxima and the like: they often cancel, as in a softmax that subtracts its largest entry."""
+    constants = set(derived.trace.lines.constants)
+    return [d(x.name) for x in derived.forward if names_in(x.right) & constants]
+
+
+def _vanishes(derived: DerivedLines, program: Program, name: Name) -> bool:
+    """Is this adjoint 0, whatever the values are?"""
+    later = list(derived.raw.values())
+    later = later[: [x.name for x in later].index(name)]
+    whole = expanded(derived.raw[name].right, later)
+    return normal(program.expand(whole, {x.name for x in derived.forward})) == 0
+
+
+def _reachable(adjoints: dict[Name, Definition], wanted: list[Name]) -> dict[Name, Definition]:
+    """Only the adjoints to which those of the arguments lead."""
+    needed, waiting = set(), list(wanted)
+    while waiting:
+        name = waiting.pop()
+        if name in adjoints and name not in needed:
+            needed.add(name)
+            waiting += [n for n in names_in(adjoints[name].right) if n in adjoints]
+    return {n: x for n, x in adjoints.items() if n in needed}
+
+
+def _inline(adjoints: dict[Name, Definition], wanted: list[Name], simplify: Callable) -> dict[Name, Definition]:
+    """Put in each adjoint that makes the whole shorter, unless a sum would then stand inside of another sum."""
+    adjoints, changed = dict(adjoints), True
+    while changed:
+        changed = False
+        for name in [n for n in adjoints if n not in wanted]:
+            line = adjoints[name]
+            users = {n: x for n, x in adjoints.items() if n != name and _occurrences(x.right, name)}
+            new = {n: Definition(x.left, simplify(expanded(x.right, [line]))) for n, x in users.items()}
+            gain = sum(cost(users[n].right) - cost(x.right) for n, x in new.items()) + 1 + cost(line.right)
+            once = sum(_occurrences(x.right, name) for x in users.values()) <= 1
+            if line.right != 0 and (
+                gain < (0 if once else 1) or any(_nesting(x.right) > _nesting(users[n].right) for n, x in new.items())
+            ):
+                continue
+            adjoints |= new
+            del adjoints[name]
+            changed = True
+    return adjoints
+
+
+def _occurrences(expr: Expr, name: Name) -> int:
+    """The number of places in which a name stands."""
+    if isinstance(expr, Indexed | Symbol):
+        return int(name_of(expr) == name)
+    return sum(_occurrences(a, name) for a in expr.args)
+
+
+def _nesting(expr: Expr) -> int:
+    """The number of sums and brackets inside of sums."""
+    return sum(len([x for x in s.function.atoms(Sum, Add) if names_in(x)]) for s in expr.atoms(Sum))
+
+
+# ------------------------------------------------------------------------------------------------ the proof
+
+
+def _prove(derived: DerivedLines, program: Program, shown: dict[Name, Definition]) -> None:
+    """Prove each shown adjoint equal to the raw one, or note it as unproved."""
+    hidden = [x for n, x in derived.raw.items() if n not in shown]
+    forward = [line.name for line in program.lines]
+    inner = [line.name for g in derived.groups if g.closed or len(g.lines) > 1 for line in g.lines]
+    for name, line in shown.items():
+        own = derived.raw[name]
+        first = expanded(own.at(line.left), hidden) - line.right
+        for through in ((), inner, forward):
+            rest = normal(program.expand(first, set(through)))
+            if rest == 0 or _clear_denominators(rest) == 0:
+                break
+        else:
+            derived.unproved.append(str(name.label if isinstance(name, Array) else name))
+
+
+def _clear_denominators(expr: Expr) -> Expr:
+    """The expression times its divisors that are sums, so that 1 / (1 + e) - 1 + e / (1 + e) is seen to be 0."""
+    terms = Add.make_args(expr)
+    powers: dict[Expr, Expr] = {}
+    for base, power in [pair for term in terms for pair in term.as_powers_dict().items()]:
+        if base.is_Add and power.is_Integer and power < 0:
+            powers[base] = min(power, powers.get(base, power))
+    if not powers:
+        return expr
+    return normal(Add(*[Mul(term, *[base**-power for base, power in powers.items()]) for term in terms]))

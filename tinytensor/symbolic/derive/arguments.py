@@ -1,0 +1,110 @@
+"""The arguments of a function that is derived: sizes that are symbols, and numbers that stand for them in a run."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from sympy import Expr, Integer, Mul, S
+
+from tinytensor.core.dtypes import float64
+from tinytensor.core.tensor import Tensor
+from tinytensor.ops.creation import tensor
+from tinytensor.symbolic.derive.values import Dims, Factored, dims_of
+from tinytensor.symbolic.index_calculus.formulas import Size
+
+NUMBERS = (  # one row for each run: primes, whose differences differ from run to run, too
+    (5, 7, 11, 13, 17, 19, 23, 29),
+    (19, 5, 11, 17, 23, 29, 13, 7),
+    (17, 11, 19, 5, 23, 13, 7, 29),
+)
+LETTERS = "i j k l m p q r s u v"
+
+
+class Index:
+    """An argument of whole numbers from 0 to below - 1, such as tokens or targets: Index(("N",), "K")."""
+
+    def __init__(self, shape: tuple, below: str | int):
+        self.shape, self.below = shape if isinstance(shape, tuple | list) else (shape,), below
+
+    def __repr__(self):
+        return f"Index({self.shape!r}, {self.below!r})"
+
+
+@dataclass(frozen=True)
+class Argument(Factored):
+    """A tensor argument: its name, the factors of each dimension, and the range of its entries if they are indices."""
+
+    name: str
+    dims: Dims
+    below: Expr | None = None
+
+
+class Extent(Size):
+    """A size that a user named; sizes of derivations/ have letters of their own, so that the two do not meet.
+
+    SymPy orders symbols by the names of their classes: this one comes before Index, so a sum is printed as D + i.
+    """
+
+    made: ClassVar[dict[str, Size]] = {}
+
+
+def size(name: str) -> Size:
+    """The size of this name, with letters for its indices."""
+    if name in Extent.made:
+        return Extent.made[name]
+    own = [name.lower()] if len(name) == 1 and name.lower() not in LETTERS.split() else []
+    return Extent(name, " ".join([*own, LETTERS]))
+
+
+def factors(dimension, split: dict[Expr, tuple[Expr, ...]]) -> tuple[Expr, ...]:
+    """The factors of one dimension: "N", 3, "H*K", "2*K"; a size in `split` is taken apart."""
+    if isinstance(dimension, Expr):  # of a result: N - 1, D + K
+        return tuple(dims_of([dimension])[0])
+    if isinstance(dimension, int):
+        return () if dimension == 1 else (Integer(dimension),)
+    if not isinstance(dimension, str):
+        raise TypeError(f'derive: the size {dimension!r} is neither a name nor a number; write ("N", "D"), or ("N", 3)')
+    result = []
+    for part in dimension.replace(" ", "").split("*"):
+        if part.isdigit():
+            result += [Integer(part)] if part != "1" else []
+        elif part.isidentifier():
+            result += split.get(size(part), (size(part),))
+        else:
+            raise ValueError(f'derive: the size {dimension!r} is no product of names and numbers, such as "N" or "2*K"')
+    return tuple(result)
+
+
+def arguments(values: dict[str, object], split: dict) -> dict[str, object]:
+    """The arguments by their names: tensors as `Argument`, everything else as it came."""
+    result: dict[str, object] = {}
+    for name, value in values.items():
+        if isinstance(value, Index):
+            below = Mul(*factors(value.below, split))
+            result[name] = Argument(name, tuple(factors(n, split) for n in value.shape), below)
+        elif isinstance(value, tuple | list) and all(isinstance(n, str | int | Expr) for n in value):
+            result[name] = Argument(name, tuple(factors(n, split) for n in value))
+        else:
+            result[name] = value
+    return result
+
+
+def symbols_of(args: dict[str, object]) -> list[Size]:
+    """All size symbols of the arguments, in the order in which they came."""
+    expressions = [e for a in args.values() if isinstance(a, Argument) for e in (*a.sizes, S(a.below or 0))]
+    return list(dict.fromkeys(s for e in expressions for s in sorted(e.atoms(Size), key=str)))
+
+
+def numbers_for(sizes: list[Size], run: int) -> dict[Size, int]:
+    """A number for each size in one run."""
+    if len(sizes) > len(NUMBERS[run]):
+        raise ValueError(f"derive: {len(sizes)} sizes are more than the {len(NUMBERS[run])} that a run can tell apart")
+    return dict(zip(sizes, NUMBERS[run], strict=False))
+
+
+def sample(argument: Argument, at: dict[Size, int], rng: np.random.Generator) -> Tensor:
+    """A tensor for an argument: floats between 1/2 and 3/2, or indices, of the sizes in `at`."""
+    shape = [int(n.xreplace(at)) for n in argument.shape]
+    if argument.below is not None:
+        return tensor(rng.integers(0, int(argument.below.xreplace(at)), size=shape))
+    return tensor(rng.uniform(0.5, 1.5, size=shape), dtype=float64, requires_grad=True)

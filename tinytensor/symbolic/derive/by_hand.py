@@ -1,0 +1,218 @@
+"""A gradient that was derived by hand, as a function of tensors and as formulas in the names of the function.
+
+A text is compiled to a function. To read it as formulas, it is traced as the function itself was; lines that the
+function has, too, get the function's names.
+"""
+
+import builtins
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import CodeType
+
+from sympy import Expr, Indexed, Mul, S, Symbol
+
+from tinytensor.core.tensor import Tensor
+from tinytensor.nn import functional
+from tinytensor.ops.methods import FUNCTIONS
+from tinytensor.symbolic.derive.adjoints import LONG, line_key
+from tinytensor.symbolic.derive.arguments import Index
+from tinytensor.symbolic.derive.conditions import SizeCondition
+from tinytensor.symbolic.derive.derivation import Derivation
+from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.derive.semantics import as_number
+from tinytensor.symbolic.derive.sizes import traced_number
+from tinytensor.symbolic.derive.trace import trace
+from tinytensor.symbolic.derive.values import ExtremeMask, Value, formula_key
+from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, lengths, name_of
+from tinytensor.symbolic.index_calculus.formulas import Array
+
+UPSTREAM = "g"  # the argument of a gradient by hand that takes the gradient of the function's result
+
+
+@dataclass(frozen=True)
+class HandGradient:
+    """A gradient by hand as an entry in the names of the function, and its conditions.
+
+    The entry is None if its shape is wrong, as `shape` says, or if it is no formula, as `why` says.
+    """
+
+    entry: Expr | None
+    sizes: tuple[SizeCondition, ...] = ()
+    values: tuple[str, ...] = ()  # keys of VALUES
+    why: str = ""
+    shape: str = ""
+
+
+def function_by_hand(hand) -> Callable:
+    """A gradient by hand as a function of tensors by name."""
+    if callable(hand):
+        return hand
+    if not isinstance(hand, str):
+        raise TypeError(
+            f"check: a gradient by hand is a function of tensors, a text or a formula, not {type(hand).__name__}"
+        )
+    code = compile(hand, "<the gradient by hand>", "eval")
+    known = {n: getattr(functional, n) for n in dir(functional) if n[0] != "_"} | FUNCTIONS
+    known |= {n: _of_numbers(known[n], getattr(builtins, n)) for n in known.keys() & {"min", "max", "abs", "round"}}
+
+    def function(**values):
+        return eval(code, known | values)
+
+    function.needs = frozenset(_names(code))
+    function.__name__ = hand
+    return function
+
+
+def _of_numbers(function: Callable, built_in: Callable) -> Callable:
+    """The function of tensors, or Python's own of that name where no tensor is given: min(N, 4)."""
+    return lambda *args, **keywords: (function if any(isinstance(a, Tensor) for a in args) else built_in)(
+        *args, **keywords
+    )
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The names that a text reads, also inside of its lambdas."""
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _names(inner)
+
+
+def _takes(function: Callable, names, sizes) -> set[str]:
+    """The names among these that a function takes; sizes only where it names them itself."""
+    if (needs := getattr(function, "needs", None)) is not None:
+        return {*names, *sizes} & needs
+    code = function.__code__
+    own = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    return ({*names, *sizes} & own) | (set(names) if code.co_flags & inspect.CO_VARKEYWORDS else set())
+
+
+def read_by_hand(derivation: Derivation, name: str, function: Callable, entry: Expr) -> HandGradient:
+    """The gradient by hand as an entry, in the names of the function."""
+    derived = derivation.derived
+    arguments = dict(derivation.arguments)
+    if isinstance(derived.output, Indexed):
+        if UPSTREAM in arguments:
+            raise ValueError(f"check: the function has an argument {UPSTREAM!r}, the name of the incoming gradient")
+        arguments[UPSTREAM] = tuple(_as_written(dim) for dim in derived.trace.result.dims)
+
+    def call(**values):
+        sizes = {n: traced_number(m) for n, m in _sizes_in(arguments, values).items()}
+        return function(**arguments_by_hand(function, sizes, values))
+
+    split = derived.trace.split
+    names = [str(getattr(x.name, "label", x.name)) for x in derived.forward]
+    taken = {*names, *(f"d{n}" for n in (*names, *derived.trace.tensors)), *derived.trace.lines.names}
+    other = trace(call, arguments, needs_gradient=False, where=derivation.size_conditions, split=split, reserved=taken)
+    if other.split != split:
+        raise NotDerivable("check: the gradient by hand takes sizes apart in another way than the function")
+    value = other.result
+    want = derived.trace.tensors[name].shape
+    if tuple(value.shape) != tuple(want):
+        came, wanted = (f"({', '.join(map(str, shape))})" for shape in (value.shape, want))
+        return HandGradient(None, shape=f"the gradient by hand has the shape {came}, but {name} has {wanted}")
+    changed = _constants(derived.trace, other)
+    own = _with_constants(changed, S(as_number(value).entry(*getattr(entry, "indices", ()))))
+    own = expanded(own, _in_names_of_function(derived, other, changed))
+    if isinstance(derived.output, Indexed):
+        g, output = other.arrays[UPSTREAM], name_of(derived.output)
+        own = own.xreplace({e: d(output)[e.indices] for e in own.atoms(Indexed) if e.base == g})
+    return HandGradient(own, tuple(other.size_conditions), tuple(other.value_conditions))
+
+
+def _sizes_in(arguments: dict, values: dict) -> dict[str, int]:
+    """The sizes by name, read from the shapes of the arguments; a product such as "2*K" is divided by what is known."""
+    numbers: dict[str, int] = {}
+    for key, value in arguments.items():
+        if isinstance(value, tuple | list | Index) and isinstance(values.get(key), Tensor):
+            shape = value.shape if isinstance(value, Index) else value
+            numbers |= {n: m for n, m in zip(shape, values[key].shape, strict=True) if isinstance(n, str)}
+    return numbers
+
+
+def arguments_by_hand(function: Callable, sizes: dict, values: dict) -> dict:
+    """What a gradient by hand takes of the sizes and values."""
+    takes = _takes(function, values, sizes)
+    return {k: v for k, v in (sizes | values).items() if k in takes}
+
+
+def _as_written(dim: tuple[Expr, ...]) -> str | Expr:
+    """A dimension with its factors in their order, "K*2", which tells x[..., ::2] from x[..., :K]."""
+    return "*".join(map(str, dim)) if dim and all(n.is_Symbol or n.is_Integer for n in dim) else Mul(*dim)
+
+
+def _constants(function, hand) -> dict[Name, Name]:
+    """The constants of the program by hand: those that the function has, too, and new names for all others.
+
+    Two programs may give one name to different constants, which must not be taken for each other.
+    """
+    changed: dict[Name, Name] = {}
+    kept = {_base(value): arrays for arrays, value in function.tables}
+    for arrays, value in hand.tables:
+        same_numbers = (
+            name
+            for name, others in kept.items()
+            if all(a.shape == b.shape and (a == b).all() for a, b in zip(arrays, others, strict=True))
+        )
+        name = _base(value)
+        changed[name] = next(same_numbers, _new_constant(name, function))
+    chosen = {
+        _key_of_chosen(one, function, {}): n
+        for n, one in function.lines.constants.items()
+        if isinstance(one, ExtremeMask)
+    }
+    for name, one in hand.lines.constants.items():
+        if isinstance(one, ExtremeMask):
+            own = chosen.get(_key_of_chosen(one, hand, changed))
+            changed[name] = _new_constant(name, function) if own is None else own
+    return changed
+
+
+def _new_constant(name: Name, function) -> Name:
+    """A name that the function does not have, for a constant of the gradient by hand."""
+    new = function.lines.unused(f"{name.name}read_by_hand")
+    return Array(new, name.sizes) if isinstance(name, Array) else Symbol(new, real=True)
+
+
+def _base(value: Value) -> Name:
+    """The array of a constant."""
+    return name_of(value.entry(*value.indices()))
+
+
+def _key_of_chosen(one: ExtremeMask, program, changed: dict[Name, Name]) -> tuple:
+    """The same for constants that mark the same places of the same array."""
+    lines = [line for group in program.lines.groups for line in group.lines]
+    whole = _with_constants(changed, expanded(one.of, lines))
+    return one.function, one.axes, *formula_key(whole, one.indices)
+
+
+def _with_constants(changed: dict[Name, Name], expr: Expr) -> Expr:
+    """expr with the names of constants changed."""
+    entries = {e: changed[e.base][e.indices] for e in expr.atoms(Indexed) if e.base in changed}
+    return expr.xreplace(entries | {s: changed[s] for s in expr.atoms(Symbol) if s in changed})
+
+
+def _in_names_of_function(derived, other, changed: dict[Name, Name]) -> list[Definition]:
+    """The definitions of the names by hand: a line that the function has, too, is defined as the function's name.
+
+    A line is compared in the function's names first. One that is written in other steps is compared in the names of
+    arguments alone, if it is short then: to expand a long one takes long.
+    """
+    known, known_whole = derived.line_keys
+    lines = [Definition(x.left, _with_constants(changed, x.right)) for group in other.lines.groups for x in group.lines]
+    result = []
+    for line, length in lengths(lines):
+        right = expanded(line.right, result)
+        whole = expanded(line.right, lines) if length <= LONG else None
+        for power in (1, -1):  # √s by hand, and 1/√s in the function
+            match = known.get(line_key(right**power, line))
+            if match is None and whole is not None:
+                match = known_whole.get(line_key(whole**power, line))
+            if match is not None:
+                change = dict(zip(getattr(match.left, "indices", ()), getattr(line.left, "indices", ()), strict=True))
+                result.append(Definition(line.left, match.left.xreplace(change) ** power))
+                break
+        else:
+            result.append(line)
+    return result

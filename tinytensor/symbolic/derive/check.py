@@ -1,0 +1,362 @@
+"""check: is a gradient that was derived by hand the derivative? Proved for any size, or refuted at the smallest one.
+
+The gradient by hand is a function of tensors, or a formula. First its numbers are compared with backward() at small
+sizes and edge values (comparison.py): the first sizes at which they differ refute it. If they agree, it is read as
+index formulas in the names of the function (by_hand.py), and the normal forms of the two gradients are compared. Where
+they differ, the terms that only one of the two has are named.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from sympy import Add, Dummy, Expr, Indexed, Mul, Pow
+
+from tinytensor.autograd.function import Context, Function
+from tinytensor.core.tensor import Tensor
+from tinytensor.ops.creation import ones
+from tinytensor.symbolic.derive.adjoints import DerivedLines
+from tinytensor.symbolic.derive.by_hand import UPSTREAM, HandGradient, function_by_hand, read_by_hand
+from tinytensor.symbolic.derive.comparison import Comparison, compare_at_samples
+from tinytensor.symbolic.derive.conditions import VALUES, Signs, restrictions, verdict
+from tinytensor.symbolic.derive.derivation import Derivation, Formula, derive
+from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.derive.values import ExtremeMask
+from tinytensor.symbolic.index_calculus.adjoints import contradiction, d, expanded
+from tinytensor.symbolic.index_calculus.formulas import Index as Bound
+from tinytensor.symbolic.index_calculus.formulas import (
+    Size,
+    absolute,
+    detach,
+    fresh,
+    larger,
+    normal,
+    normal_of_quotients,
+    normal_of_steps,
+    of_whole_numbers,
+    relu,
+    same,
+    sign,
+    theta,
+    total,
+    vanishes_in_cells,
+)
+from tinytensor.symbolic.index_calculus.notation import text
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The verdict on the gradient of one argument.
+
+    verdict: "proved", "refuted" or "undecided". term: what differs, in the names of the function, or `why` nothing is
+    decided. example: the smallest sizes, and an entry, where the numbers differ. statement: what is proved, with its
+    conditions on sizes and values. conditions: those on values, and those on sizes. restricted: is one of them neither
+    in `where` nor demanded by the function?
+
+    It is true if the gradient is proved and not restricted. The conditions on values do not make it false: they are of
+    a short list, denominators, arguments of roots and logarithms, and numbers that are compared.
+    """
+
+    argument: str
+    verdict: str
+    expected: Formula | None = None
+    why: str = ""
+    example: str = ""
+    statement: str = ""
+    conditions: tuple[str, ...] = ()
+    restricted: bool = False
+    find_term: Callable[[], str] | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def term(self) -> str:
+        """What differs; it is looked for when it is read, which takes longer than the numbers that refute."""
+        return self.why or (self.find_term() if self.find_term is not None else "")
+
+    def __bool__(self) -> bool:
+        """Is it proved, for all sizes that the function takes or `where` names, and all values but the named ones?"""
+        return self.verdict == "proved" and not self.restricted
+
+    def __str__(self) -> str:
+        if self.verdict == "proved":
+            return f"∂𝓛/∂{self.argument}: {self.statement}"
+        parts = [f"∂𝓛/∂{self.argument}: {self.verdict}", self.term, self.example]
+        parts += [f"expected {self.expected}"] if self.expected else []
+        return "\n    ".join(part for part in parts if part)
+
+    __repr__ = __str__
+
+
+class Check:
+    """The verdicts of `check`, by argument; true if all are proved, each under the conditions that its line names."""
+
+    def __init__(self, derivation: Derivation, verdicts: dict[str, Checked]):
+        self.derivation, self.verdicts = derivation, verdicts
+
+    def __bool__(self) -> bool:
+        """Are all proved, each under the conditions on values (of the short list) that its line names?
+
+        False where one is proved for some sizes only, and `where` does not say that this is meant.
+        """
+        return all(self.verdicts.values())
+
+    def __getitem__(self, argument: str) -> Checked:
+        return self.verdicts[argument]
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the proof rests on."""
+        more = (one for v in self.verdicts.values() for one in v.conditions)
+        return tuple(dict.fromkeys((*self.derivation.assumptions, *more)))
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.verdicts.values()))
+
+    __repr__ = __str__
+
+
+def check(
+    fn: Callable | Derivation,
+    by_hand: dict[str, object] | None = None,
+    where: str | Sequence[str] = (),
+    **arguments,
+) -> Check:
+    """Prove or refute gradients that were derived by hand, for any size.
+
+    fn: a function, or the result of `derive` for it, which is then used for several checks. by_hand: for each argument
+    of fn its gradient: a function of tensors that takes fn's arguments by their names (and `g`, the gradient of fn's
+    result, where that is no number), the same as text ("X.T @ (X @ w - y) * 2 / N", in which sizes may be used), or a
+    formula of a derivation. Without it fn is an autograd.Function, and its own backward is checked. where and arguments
+    are those of `derive`.
+
+    Each gradient is compared with backward() in numbers at small sizes first, and proved only if no number refutes it
+    and the derivation itself is proved. The result is true if all gradients are proved; the line of each names the
+    conditions, or the term that differs where one is refuted.
+    """
+    if isinstance(fn, Derivation):
+        if where or arguments:
+            raise TypeError("check: a derivation has its arguments and its `where` already; leave them out")
+        derivation = fn
+    else:
+        if isinstance(fn, type) and hasattr(fn, "backward") and by_hand is None:  # ours, or PyTorch's
+            fn, by_hand = _of_function(fn, arguments)
+        derivation = None
+    if not isinstance(by_hand, dict) or not by_hand:
+        raise TypeError('check: by_hand is a dictionary from the arguments to their gradients: {"X": lambda X, g: ...}')
+    if derivation is None:
+        derivation = derive(fn, where, **arguments)
+    if unknown := [name for name in by_hand if name not in derivation.gradients]:
+        raise ValueError(
+            f"check: by_hand has a gradient of {unknown[0]!r}; the arguments that have one are "
+            f"{', '.join(derivation.gradients)}"
+        )
+    return Check(derivation, {name: _check_argument(derivation, name, hand) for name, hand in by_hand.items()})
+
+
+def _takes_context(function: type) -> bool:
+    """Does its forward take ctx? It does not where the user has written setup_context."""
+    declared = next(c for c in function.__mro__ if "setup_context" in vars(c))
+    return declared.__module__ in (Function.__module__, "torch.autograd.function")
+
+
+def _of_function(function: type, arguments: dict) -> tuple[Callable, dict[str, Callable]]:
+    """An autograd.Function as a function, and its backward as a gradient by hand for each float argument."""
+    names = list(arguments)
+    with_context = _takes_context(function)
+
+    def context(values: list):
+        ctx = Context(tuple(isinstance(v, Tensor) and v.dtype.kind == "f" for v in values))
+        if with_context:
+            result = function.forward(ctx, *values)
+        else:
+            result = function.forward(*values)
+            function.setup_context(ctx, tuple(values), result)
+        ctx._saved = [(t, None, 0) for t in ctx._to_save]
+        return ctx, result
+
+    def forward(**values):
+        return context(list(values.values()))[1]
+
+    def backward(position: int, values: dict):
+        inputs = [values[n] for n in names]
+        ctx, result = context(inputs)
+        gradients = function.backward(ctx, values[UPSTREAM] if result.ndim else ones((), dtype=result.dtype))
+        return (gradients if isinstance(gradients, tuple) else (gradients,))[position]
+
+    forward.__name__ = function.__name__
+    by_hand = {}
+    for position, (name, value) in enumerate(arguments.items()):
+        if isinstance(value, tuple | list):
+            by_hand[name] = lambda position=position, **values: backward(position, values)
+    return forward, by_hand
+
+
+def _check_argument(derivation: Derivation, name: str, hand) -> Checked:
+    derived = derivation.derived
+    entry = derived.adjoints[d(derived.trace.arrays[name])].left
+    expected = derivation.gradients[name]
+    if isinstance(hand, Formula):
+        left = dict(zip(getattr(hand.left, "indices", ()), getattr(entry, "indices", ()), strict=True))
+        return _prove(derivation, name, HandGradient(hand.right.xreplace(left)), Comparison())
+    function = function_by_hand(hand)
+
+    def own() -> HandGradient:
+        try:
+            return read_by_hand(derivation, name, function, entry)
+        except NotDerivable as error:
+            return HandGradient(None, why=str(error))
+
+    def term() -> str:
+        read = own()
+        return read.shape if read.entry is None else _term(derivation, name, read)
+
+    compared = compare_at_samples(derivation, name, function)
+    if compared.example:
+        return Checked(name, "refuted", expected, "", compared.example, find_term=term)
+    read = own()
+    if read.entry is None:
+        return Checked(name, "refuted" if read.shape else "undecided", expected, read.shape or read.why)
+    return _prove(derivation, name, read, compared)
+
+
+def _prove(derivation: Derivation, name: str, own: HandGradient, compared: Comparison) -> Checked:
+    """Compare normal forms, where no number refutes the gradient by hand."""
+    expected, derived = derivation.gradients[name], derivation.derived
+    if derived.unproved or derivation.differs:
+        return Checked(name, "undecided", expected, derivation.verdict)
+    entry = _derived_entry(derivation, name)
+    try:
+        keys = _equal(entry, own.entry, derived)
+    except TypeError as error:  # indices of two ranges meet
+        return Checked(name, "undecided", expected, str(error))
+    if not keys:
+        return Checked(name, "undecided", expected, find_term=lambda: _term(derivation, name, own))
+    if "equality" in compared.needed - keys:
+        return Checked(name, "undecided", expected, "where numbers that are compared by == are equal, the two differ")
+    if not compared.tried(own.sizes, frozenset() if "equality" in keys else frozenset({"equality"})):
+        return Checked(name, "undecided", expected, "at no point that was tried are all conditions met")
+    if why := contradiction(entry - own.entry, derived.forward):
+        return Checked(name, "undecided", expected, why)
+    keys = {*keys, *compared.needed, *own.values} | {k for k in VALUES if VALUES[k] in derivation.value_conditions}
+    values = tuple(VALUES[k] for k in VALUES if k in keys)
+    sizes = tuple(dict.fromkeys((*derivation.size_conditions, *own.sizes)))
+    restricted = restrictions(sizes, derivation.where, derivation.samples)
+    statement = verdict(sizes, values, restricted, derivation.refused)
+    return Checked(name, "proved", expected, "", "", statement, (*map(str, sizes), *values), bool(restricted))
+
+
+def _derived_entry(derivation: Derivation, name: str) -> Expr:
+    """The derived entry, in names of the function alone."""
+    derived = derivation.derived
+    return expanded(derived.adjoints[d(derived.trace.arrays[name])].right, list(derived.adjoints.values()))
+
+
+def _equal(entry: Expr, own: Expr, derived: DerivedLines) -> set[str]:
+    """The conditions on values under which the two are equal, keys of VALUES and ""; empty if they are not equal."""
+    for lines in ([], derived.forward):
+        rest = normal(_without_detach(expanded(entry - own, lines)))
+        if rest == 0:
+            return {""}
+    for whole in (rest, _with_chosen(rest, derived)):
+        whole = _in_whole_numbers(whole)
+        if whole == 0:
+            return {""}
+        if normal_of_quotients(whole) == 0:
+            return {"denominator"} if _divides(whole) else {""}
+    whole = _in_whole_numbers(rest)
+    if whole.has(theta, relu, larger, absolute, sign, same) and (
+        normal_of_steps(whole) == 0 or vanishes_in_cells(whole)
+    ):
+        keys = {"tie"} | ({"denominator"} if _divides(whole) else set())
+        return keys | ({"equality"} if whole.has(same) else set())
+    return set()
+
+
+def _in_whole_numbers(expr: Expr) -> Expr:
+    """The normal form with one form for comparisons of whole numbers; new numbers of indices may change their order."""
+    for _ in range(4):
+        before, expr = expr, normal(of_whole_numbers(normal(expr)))
+        if expr == before:
+            break
+    return expr
+
+
+def _with_chosen(expr: Expr, derived: DerivedLines) -> Expr:
+    """The expression with the shares of a largest entry written out: [x_i = m]/Σ_j [x_j = m], for the largest m."""
+    hidden = {equality: Dummy() for equality in expr.atoms(same)}  # by hand, the largest entry stands in these
+    expr = expr.xreplace(hidden)
+    for array, one in derived.trace.lines.constants.items():
+        if isinstance(one, ExtremeMask) and one.function.endswith("_shared"):
+            over = [one.indices[n] for n in one.axes]
+            whole = expanded(one.of, derived.forward)
+            equal = same(whole - total(array[one.indices] * whole, *over))
+            share = equal / total(equal, *over)
+            entries = [entry for entry in expr.atoms(Indexed) if entry.base == array]
+            expr = expr.xreplace({e: fresh(share).xreplace(dict(zip(one.indices, e.indices))) for e in entries})
+    return expr.xreplace({hidden_one: equality for equality, hidden_one in hidden.items()})
+
+
+def _without_detach(expr: Expr) -> Expr:
+    """The expression with numbers for those that detach() held constant: only a derivative tells the two apart."""
+    return expr.replace(detach, lambda x: x)
+
+
+def _divides(expr: Expr) -> bool:
+    """Has it a denominator that may be 0?"""
+    signs = Signs([])
+    return any(p.exp.is_negative is not False and not signs.not_zero(p.base) for p in expr.atoms(Pow))
+
+
+def _term(derivation: Derivation, name: str, own: HandGradient) -> str:
+    """What differs, in the names of the function."""
+    entry = _derived_entry(derivation, name)
+    terms = []
+    for lines in ([], derivation.derived.forward):
+        one, other = (normal(expanded(e, lines)) for e in (entry, own.entry))
+        if one != other:
+            terms.append("; ".join(_difference(one, other)))
+    return min(terms, key=len) if terms else ""
+
+
+def entry_of_difference(one: Derivation, other: Derivation) -> Expr:
+    """An entry of one function's result without that of another's, as a normal form; 0 if they are the same."""
+    entries = []
+    for derived in (one.derived, other.derived):
+        *before, last = derived.forward
+        entries.append((last.left, expanded(last.right, before)))
+    (left, first), (name, second) = entries
+    second = second.xreplace(dict(zip(getattr(name, "indices", ()), getattr(left, "indices", ()), strict=True)))
+    rest = normal(first - second)
+    return rest if rest == 0 else normal_of_steps(rest)
+
+
+# ------------------------------------------------------------------------------------------------ what differs
+
+
+def _difference(derived: Expr, own: Expr) -> list[str]:
+    """The terms that only one of two normal forms has, in words."""
+    rest = derived - own
+    missing = [t for t in Add.make_args(derived) if t != 0 and t not in Add.make_args(own)]
+    extra = [t for t in Add.make_args(own) if t != 0 and t not in Add.make_args(derived)]
+    pairs: dict[Expr, list[Expr]] = {}  # a factor: the terms by hand that lack it
+    for term in list(missing):
+        other, factor = next(((t, r) for t in extra if (r := _ratio(term, t)) is not None), (None, None))
+        if other is not None:
+            pairs.setdefault(factor, []).append(other)
+            missing.remove(term)
+            extra.remove(other)
+    parts = []
+    for factor, terms in pairs.items():
+        how = "the sign is wrong" if factor == -1 else f"the factor {text(factor)} is missing"
+        everywhere = len(terms) == len(Add.make_args(own))
+        where = "everywhere" if everywhere and len(terms) > 1 else "in the term " + ", ".join(map(text, terms))
+        parts.append(f"{how} {where}")
+    parts += [f"the term {text(t)} is missing" for t in missing]
+    parts += [f"the term {text(t)} is not in the derivative" for t in extra]
+    return parts or [f"the difference is {text(rest)}"]
+
+
+def _ratio(one: Expr, other: Expr) -> Expr | None:
+    """one / other if that is made of numbers and sizes."""
+    ratio = Mul(one, 1 / other)
+    symbols = {s for s in ratio.free_symbols if not isinstance(s, Size)}
+    return None if symbols or ratio.atoms(Bound, Indexed) else ratio

@@ -1,0 +1,410 @@
+"""The conditions of a proof: at which sizes and values it holds.
+
+A condition on sizes is a relation, N > 3 or N % 2 = 1, which a question of the code about its sizes has decided. A
+condition on values is one of the short list VALUES. Where it fails, a function has no derivative, or one by convention:
+denominators, arguments of logarithms and roots, numbers that are compared.
+"""
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from sympy import (
+    Add,
+    Eq,
+    Expr,
+    Ge,
+    Gt,
+    Indexed,
+    Integer,
+    KroneckerDelta,
+    Le,
+    Lt,
+    Mod,
+    Mul,
+    Ne,
+    Pow,
+    S,
+    Sum,
+    Symbol,
+    ceiling,
+    exp,
+    floor,
+)
+
+from tinytensor.symbolic.derive.values import Value
+from tinytensor.symbolic.index_calculus.adjoints import name_of
+from tinytensor.symbolic.index_calculus.formulas import (
+    Phi,
+    Size,
+    absolute,
+    detach,
+    larger,
+    not_negative,
+    relu,
+    same,
+    sigmoid,
+    softplus,
+    theta,
+    upto,
+)
+
+RELATIONS = {"<": Lt, "<=": Le, ">": Gt, ">=": Ge, "==": Eq, "!=": Ne}
+OPPOSITE = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+VALUES = {  # the short list: what is assumed of values, by the kind of the number that decides
+    "denominator": "no denominator is 0",
+    "logarithm": "every argument of a logarithm is above 0",
+    "root": "every argument of a root is above 0",
+    "arc": "every argument of asin and acos lies between -1 and 1",
+    "tie": "no two numbers that are compared are equal",
+    "step": "no number that is rounded is whole",
+    "factor": "every factor of a product is above 0",
+    "norm": "every norm is above the bound that keeps it from 0",
+    "row": "every row of attention may attend to at least one place",
+}
+
+
+@dataclass(frozen=True)
+class SizeCondition:
+    """left operation right, for formulas of the sizes; `%` on the left is Mod."""
+
+    left: Expr
+    operation: str
+    right: Expr
+
+    def holds(self, at: dict[Size, int]) -> bool:
+        """Is it true at these numbers for the sizes? A size without a number leaves it true."""
+        decided = RELATIONS[self.operation](self.left.xreplace(at), self.right.xreplace(at))
+        return decided != False  # noqa: E712
+
+    def __str__(self) -> str:
+        if isinstance(self.left, Mod) and self.left.args[1] == 2 and self.operation == "==" and self.right in (0, 1):
+            return f"{'odd' if self.right == 1 else 'even'} {self.left.args[0]}"
+        sign = {"==": "=", "!=": "≠", "<=": "≤", ">=": "≥"}.get(self.operation, self.operation)
+        left = f"{_text(self.left.args[0])} % {self.left.args[1]}" if isinstance(self.left, Mod) else self.left
+        return f"{left} {sign} {self.right}"
+
+    def code(self) -> str:
+        """The condition as `where` takes it."""
+        left = f"{_text(self.left.args[0])} % {self.left.args[1]}" if isinstance(self.left, Mod) else self.left
+        return f"{left} {self.operation} {self.right}"
+
+
+def _text(expr: Expr) -> str:
+    return str(expr) if expr.is_Atom else f"({expr})"
+
+
+def size_condition(operation: str, left: Expr, right: Expr) -> SizeCondition | None:
+    """The condition in its shortest form; None if it is true for all sizes, which are whole numbers from 1 on."""
+    left, right = S(left), S(right)
+    if left.has(Mod):
+        if left.is_number:
+            return None
+        return SizeCondition(left, operation, right)
+    if _always(operation, left, right):
+        return None
+    difference = (left - right).expand()
+    sizes = sorted(difference.atoms(Size), key=str)
+    if len(sizes) == 1 and (slope := difference.coeff(sizes[0])).is_number and slope != 0:
+        rest = difference - slope * sizes[0]
+        if rest.is_number:  # slope N + rest ? 0
+            operation = operation if slope.is_positive else OPPOSITE[operation]
+            return _whole_bound(sizes[0], operation, -rest / slope)
+    return SizeCondition(left, operation, right)
+
+
+def _whole_bound(size: Size, operation: str, bound: Expr) -> SizeCondition | None:
+    """size operation bound with a whole bound, as > and < where that is possible."""
+    if operation in (">", "<="):
+        bound = floor(bound)
+    elif operation in (">=", "<"):
+        bound = ceiling(bound)
+    if operation == ">=":
+        operation, bound = ">", bound - 1
+    elif operation == "<=":
+        operation, bound = "<", bound + 1
+    elif operation == "!=" and bound == 1:
+        operation = ">"
+    return None if _always(operation, size, bound) else SizeCondition(size, operation, bound)
+
+
+def _always(operation: str, left: Expr, right: Expr) -> bool:
+    """Is the relation true for all sizes?"""
+    difference = (left - right).expand()
+    return {
+        "==": lambda: difference == 0,
+        "!=": lambda: bool(not_negative(difference - 1) or not_negative(-difference - 1) or _not_whole(difference)),
+        ">": lambda: bool(not_negative(difference - 1)),
+        "<": lambda: bool(not_negative(-difference - 1)),
+        ">=": lambda: bool(not_negative(difference)),
+        "<=": lambda: bool(not_negative(-difference)),
+    }[operation]()
+
+
+def _not_whole(number: Expr) -> bool:
+    return number.is_Rational and not number.is_Integer
+
+
+def remainder(left: Expr, divisor: Expr, rest: Expr) -> SizeCondition | None:
+    """left % divisor = rest, with whole numbers where left is a fraction of one: (N/2) % 1 = 1/2 is N % 2 = 1."""
+    left, divisor, rest = S(left).expand(), S(divisor), S(rest)
+    scale = math.lcm(*(int(c.q) for c in left.as_coefficients_dict().values() if c.is_Rational))
+    left, divisor, rest = (left * scale).expand(), divisor * scale, rest * scale
+    if divisor.is_Integer:  # each coefficient counts modulo the divisor
+        terms = {t: c for t, c in left.as_coefficients_dict().items() if c.is_Integer and t.is_integer}
+        if len(terms) == len(left.as_coefficients_dict()):
+            rest = (rest - terms.pop(S.One, 0)) % divisor
+            left = Add(*[t * (c % divisor) for t, c in terms.items()])
+    return None if left.is_number else SizeCondition(Mod(left, divisor, evaluate=False), "==", rest)
+
+
+def conditions_in(where, sizes: Sequence[Size]) -> list[SizeCondition]:
+    """The conditions of `where`: a text such as "N > 3", "N % 2 == 0" or "2 < N < 9", or a list of such texts."""
+    known = {str(s): s for s in sizes}
+    conditions: list[SizeCondition] = []
+    for one in (where,) if isinstance(where, str) else where or ():
+        try:
+            node = ast.parse(one.strip(), mode="eval").body
+            parts = node.values if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) else [node]
+            for part in parts:
+                if not isinstance(part, ast.Compare):
+                    raise SyntaxError
+                sides = [_side(side, known) for side in (part.left, *part.comparators)]
+                for left, operation, right in zip(sides, part.ops, sides[1:]):
+                    made = size_condition(COMPARED[type(operation)], left, right)
+                    conditions += [made] if made is not None else []
+        except (SyntaxError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"where: {one!r} is no condition on the sizes {', '.join(known) or '(there are none)'}; expected a "
+                'comparison such as "N > 3" or "N % 2 == 0"'
+            ) from error
+    return conditions
+
+
+COMPARED = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
+ARITHMETIC: dict[type, Callable] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+    ast.Mod: lambda a, b: Mod(a, b),
+}
+
+
+def _side(node: ast.expr, known: dict[str, Size]) -> Expr:
+    """One side of a comparison as a formula of the sizes."""
+    if isinstance(node, ast.Name):
+        return known[node.id]
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return Integer(node.value)
+    if isinstance(node, ast.BinOp):
+        return ARITHMETIC[type(node.op)](_side(node.left, known), _side(node.right, known))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_side(node.operand, known)
+    raise SyntaxError
+
+
+def is_implied(condition: SizeCondition, by: Iterable[SizeCondition]) -> bool:
+    """Does one of these conditions imply it?"""
+    return any(one == condition or _stronger(one, condition) for one in by)
+
+
+def _stronger(one: SizeCondition, other: SizeCondition) -> bool:
+    """N > 5 is stronger than N > 3; N > 3 than N != 2; N = 4 than each that holds at 4."""
+    if one.left != other.left or not (one.right.is_number and other.right.is_number):
+        return False
+    if one.operation == "==":
+        return RELATIONS[other.operation](one.right, other.right) == True  # noqa: E712
+    if one.operation in "<>" and other.operation == one.operation:
+        return bool(one.right >= other.right if one.operation == ">" else one.right <= other.right)
+    if other.operation == "!=" and one.operation in "<>":
+        return bool(one.right >= other.right if one.operation == ">" else one.right <= other.right)
+    return False
+
+
+def restrictions(conditions: Iterable[SizeCondition], where: Sequence[SizeCondition], samples) -> list[SizeCondition]:
+    """The conditions that `where` does not imply, and that exclude a size at which the function runs."""
+    result = []
+    for one in conditions:
+        outside = [s for s in samples if not one.holds(s.at)]
+        if not is_implied(one, where) and not (outside and all(s.error for s in outside)):
+            result.append(one)
+    return result
+
+
+def verdict(
+    sizes: Sequence[SizeCondition], values: Sequence[str], restricted: Sequence[SizeCondition], refused: str
+) -> str:
+    """What is proved, with its conditions, in words."""
+    sentence = f"proved for {_join(sizes)}" if sizes else "proved for any size"
+    if restricted:
+        sentence = f"proved only for {_join(sizes)}"
+    if refused:
+        sentence += f" (the function refuses {refused})"
+    if values:
+        sentence += f", where {_join(values)}"
+    if restricted:
+        where = " and ".join(one.code() for one in restricted)
+        sentence += f'; if that is what you mean, say where="{where}"'
+    return sentence
+
+
+def _join(parts: Sequence) -> str:
+    *before, last = map(str, parts)
+    return f"{', '.join(before)} and {last}" if before else last
+
+
+# ------------------------------------------------------------------------------------------- values, in formulas
+
+NUMBERS = {  # operation: the condition, and which of its arguments has to meet it
+    "true_divide": ("denominator", 1),
+    "floor_divide": ("denominator", 1),
+    "remainder": ("denominator", 1),
+    "reciprocal": ("denominator", 0),
+    **dict.fromkeys(("log", "log2", "log10", "log1p", "clipped_log"), ("logarithm", 0)),
+    "xlogy": ("logarithm", 1),
+    **dict.fromkeys(("sqrt", "rsqrt"), ("root", 0)),
+    "logit": ("logarithm", 0),
+    **dict.fromkeys(("asin", "acos"), ("arc", 0)),
+    "reduce_prod": ("factor", 0),
+}
+SMALL = 1e-5  # a bound of clamp() that only keeps a norm from being 0
+CORNERS = {"maximum", "minimum", "clamp_min", "clamp_max", "clamped"}  # their formula is one-sided where two are equal
+
+
+class Signs:
+    """What is known of the sign of a formula, through the definitions of the names in it."""
+
+    def __init__(self, groups):
+        self.right = {line.name: line.right for group in groups for line in group.lines}
+
+    def _definition(self, e: Expr) -> Expr | None:
+        return self.right.get(name_of(e)) if isinstance(e, Indexed | Symbol) else None
+
+    def positive(self, e: Expr) -> bool:
+        """Is it known to be above 0 at all sizes and values?"""
+        if (right := self._definition(e)) is not None:
+            return self.positive(right)
+        if e.is_positive or isinstance(e, exp | sigmoid | softplus | Phi):
+            return True
+        if isinstance(e, Add):
+            if e.atoms(Size) and not_negative(e - 1):
+                return True
+            return all(map(self.not_negative, e.args)) and any(map(self.positive, e.args))
+        if isinstance(e, Mul):
+            return all(map(self.positive, e.args))
+        if isinstance(e, Pow):
+            return self.positive(e.base) or (_even(e.exp) and self.not_zero(e.base))
+        if isinstance(e, larger):
+            return any(map(self.positive, e.args))
+        return isinstance(e, Sum | detach) and self.positive(e.args[0])
+
+    def not_negative(self, e: Expr) -> bool:
+        """Is it known to be 0 or more?"""
+        if (right := self._definition(e)) is not None:
+            return self.not_negative(right)
+        if e.is_nonnegative or isinstance(e, relu | absolute | theta | same | upto | KroneckerDelta):
+            return True
+        if isinstance(e, Pow):
+            return _even(e.exp) or self.not_negative(e.base)
+        if isinstance(e, Add | Mul):
+            return self.positive(e) or all(map(self.not_negative, e.args))
+        if isinstance(e, larger):
+            return any(map(self.not_negative, e.args))
+        return self.not_negative(e.args[0]) if isinstance(e, Sum | detach) else self.positive(e)
+
+    def not_zero(self, e: Expr) -> bool:
+        """Is it known to differ from 0?"""
+        if e.is_number:
+            return bool(e.is_nonzero)
+        if self.positive(e) or self.positive(-e):
+            return True
+        if (right := self._definition(e)) is not None:
+            return self.not_zero(right)
+        if isinstance(e, Mul):
+            return all(map(self.not_zero, e.args))
+        return isinstance(e, Pow) and self.not_zero(e.base)
+
+
+def _even(power: Expr) -> bool:
+    return bool(power.is_Integer and power % 2 == 0)
+
+
+def conditions_of(op: str, args: list, signs: Signs) -> list[str]:
+    """The keys of VALUES that a call needs, those left out that hold for all values."""
+    if op in CORNERS:
+        return ["tie"]
+    if op == "power" and all(isinstance(a, Value) for a in args[:2]):
+        base, power = (a.entry(*a.indices()) for a in args[:2])
+        if not power.is_number:
+            return [] if signs.positive(base) else ["logarithm"]
+        if not power.is_Integer:
+            return [] if signs.positive(base) else ["root"]
+        return ["denominator"] if power < 0 and not signs.not_zero(base) else []
+    if op not in NUMBERS or not isinstance(args[NUMBERS[op][1]], Value):
+        return []
+    key, number = NUMBERS[op]
+    value = args[number]
+    entry = S(value.entry(*value.indices()))
+    if op == "log1p":
+        entry = 1 + entry
+    if key == "denominator":
+        return [] if signs.not_zero(entry) else [key]
+    return [] if key != "arc" and signs.positive(entry) else [key]
+
+
+# --------------------------------------------------------------------------------------------- values, in numbers
+
+
+def edges_of(op: str, arrays: list) -> set[str]:
+    """The keys of VALUES that fail in a call with these arguments, tensors as arrays.
+
+    "equality" is a tie in x == y, whose formula is right at ties, too: it matters where a proof leaves equalities out.
+    """
+    a = arrays[0]
+    if op == "attention":
+        return {"row"} if arrays[3] is not None and not np.all(np.any(arrays[3], -1)) else set()
+    if op == "clamp_min" and np.ndim(arrays[1]) == 0 and 0 < arrays[1] <= SMALL and np.any(np.less_equal(a, arrays[1])):
+        return {"norm", "tie"}
+    if op in CORNERS or op in ("gt", "lt", "ge", "le", "eq", "ne"):
+        edges = any(np.any(np.equal(a, b)) for b in arrays[1:] if b is not None)
+        return {"equality" if op in ("eq", "ne") else "tie"} if edges else set()
+    if op in ("relu", "absolute", "sign", "elu", "linear_relu"):
+        return {"tie"} if np.any(np.equal(a, 0)) else set()
+    if op in ("sloped", "relu_backward"):
+        return {"tie"} if np.any(np.equal(arrays[1], 0)) else set()
+    if op in ("floor", "ceil", "round"):
+        return {"step"} if np.any(np.equal(np.mod(np.multiply(a, 2), 1), 0)) else set()
+    if op in ("floor_divide", "remainder"):
+        with np.errstate(all="ignore"):
+            quotient = np.divide(a, arrays[1])
+        edges = {"step"} if np.any(np.equal(np.mod(quotient, 1), 0)) else set()
+        return edges | ({"denominator"} if np.any(np.equal(arrays[1], 0)) else set())
+    if op in ("reduce_amax", "reduce_amin", "reduce_max", "reduce_min"):
+        flat = np.sort(np.ravel(a))
+        return {"tie"} if np.any(flat[1:] == flat[:-1]) else set()
+    if op == "power":
+        power = arrays[1]
+        if not isinstance(power, np.ndarray) and np.all(np.equal(np.mod(power, 1), 0)):
+            return {"denominator"} if np.any(np.less(power, 0)) and np.any(np.equal(a, 0)) else set()
+        return {"root", "logarithm"} if np.any(np.less_equal(a, 0)) else set()
+    if op == "reduce_norm":
+        return {"root"} if np.any(np.all(np.equal(a, 0), tuple(arrays[1]))) else set()
+    if op == "logit":
+        return {"logarithm"} if np.any(np.less_equal(a, 0) | np.greater_equal(a, 1)) else set()
+    if op == "hypot":
+        return {"root"} if np.any(np.equal(a, 0) & np.equal(arrays[1], 0)) else set()
+    if op not in NUMBERS:
+        return set()
+    key, number = NUMBERS[op]
+    x = np.add(arrays[number], 1) if op == "log1p" else arrays[number]
+    wrong = {
+        "denominator": lambda: np.equal(x, 0),
+        "arc": lambda: np.greater_equal(np.abs(x), 1),
+    }.get(key, lambda: np.less_equal(x, 0))
+    return {key} if np.any(wrong()) else set()

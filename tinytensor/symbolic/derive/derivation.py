@@ -1,0 +1,364 @@
+"""The result of `derive`: formulas, their proof, and the program that computes them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+
+import numpy as np
+from sympy import Expr, Indexed, Pow, Sum
+
+from tinytensor.autograd import grad
+from tinytensor.display.notebook import Latex, formula, sentence, shown
+from tinytensor.nn.module import Module
+from tinytensor.symbolic.derive.adjoints import DerivedLines, derive_lines
+from tinytensor.symbolic.derive.arguments import arguments as as_arguments
+from tinytensor.symbolic.derive.arguments import symbols_of
+from tinytensor.symbolic.derive.conditions import VALUES, Signs, SizeCondition, conditions_in, restrictions, verdict
+from tinytensor.symbolic.derive.modules import as_function
+from tinytensor.symbolic.derive.samples import Sample, allclose, refused_sizes, samples
+from tinytensor.symbolic.derive.source import Source, evaluate
+from tinytensor.symbolic.derive.trace import format_sizes
+from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of
+from tinytensor.symbolic.index_calculus.formulas import Array
+from tinytensor.symbolic.index_calculus.matrices import Matrices, Matrix
+from tinytensor.symbolic.index_calculus.notation import equation, equation_tex, tex, text
+
+
+class Typeset:
+    """What a notebook shows as its LaTeX."""
+
+    def latex(self) -> str:
+        """The formula as LaTeX, without dollar signs."""
+        raise NotImplementedError
+
+    def _repr_latex_(self) -> str:
+        return Latex(self.latex())._repr_latex_()
+
+    def _repr_html_(self) -> str | None:
+        return Latex(self.latex())._repr_html_()
+
+
+class Formula(Typeset):
+    """A line of a derivation: `left` = `right`, in index notation."""
+
+    def __init__(self, line: Definition, names: Sequence[Name] = ()):
+        self.left: Expr = line.left
+        self.right: Expr = line.right
+        self.names = tuple(names)
+
+    def __str__(self) -> str:
+        return equation(self.left, self.right, self.names)
+
+    __repr__ = __str__
+
+    def latex(self) -> str:
+        """The formula as LaTeX, without dollar signs."""
+        return equation_tex(self.left, self.right, self.names)
+
+
+@dataclass(frozen=True)
+class MatrixFormula(Typeset):
+    """A line of a derivation in matrix notation, as text, LaTeX and NumPy code (`right`)."""
+
+    line: Formula
+    left: str
+    left_tex: str
+    right: Matrix
+
+    def __str__(self) -> str:
+        return f"{self.left} = {self.right.text}"
+
+    __repr__ = __str__
+
+    def latex(self) -> str:
+        """The formula as LaTeX, without dollar signs."""
+        return f"{self.left_tex} = {self.right.tex}"
+
+
+class Derivation(Typeset):
+    """The gradients of a function for any size, with their proof; see `derive`."""
+
+    def __init__(
+        self,
+        name: str,
+        derived: DerivedLines,
+        fn: Callable,
+        arguments: dict[str, object],
+        where: Sequence[SizeCondition] = (),
+    ):
+        self.name, self.derived, self.fn, self.arguments, self.where = name, derived, fn, arguments, tuple(where)
+        self.names = (*derived.trace.arrays.values(), *[line.name for line in derived.forward])
+        self.lines = [Formula(line, self.names) for line in derived.forward]
+        self.adjoints = [Formula(line, self.names) for line in derived.adjoints.values()]
+        trace = derived.trace
+        self.gradients: dict[str, Formula] = {
+            n: Formula(derived.adjoints[d(trace.arrays[n])], self.names)
+            for n, a in trace.tensors.items()
+            if a.below is None and d(trace.arrays[n]) in derived.adjoints
+        }
+
+    @property
+    def proved(self) -> bool:
+        """Is every line equal to the derivative, for all sizes and values that meet the conditions?
+
+        The formulas must also give the value and the gradients of the function itself, at the sizes from which they
+        were read and at small ones (samples.py). False where a condition on sizes is neither in `where` nor demanded
+        by the function itself, which refuses all other sizes that were tried.
+        """
+        return not self.derived.unproved and not self.differs and not self.restrictions
+
+    @cached_property
+    def samples(self) -> list[Sample]:
+        """The function at small sizes, and at values with zeros and ties."""
+        arguments = as_arguments(self.arguments, {})
+        return samples(self.fn, arguments, symbols_of(arguments), self._numbers())
+
+    def _numbers(self) -> list[float]:
+        """The first few numbers in the function's own calls, such as the bounds of a clamp."""
+        numbers = (a for call in self.derived.trace.runs[0].calls for a in call.args)
+        own = (float(a) for a in numbers if isinstance(a, int | float) and not isinstance(a, bool) and abs(a) < 100)
+        return list(dict.fromkeys(own))[:8]
+
+    def inside(self, sample: Sample) -> bool:
+        """Does the point meet the conditions on sizes, and has the function a value and gradients there?"""
+        return sample.finite and all(c.holds(sample.at) for c in self.size_conditions)
+
+    @property
+    def size_conditions(self) -> tuple[SizeCondition, ...]:
+        """The conditions on sizes, those of `where` first."""
+        return tuple(self.derived.trace.size_conditions)
+
+    @cached_property
+    def restrictions(self) -> list[SizeCondition]:
+        """The conditions on sizes that `where` does not have, and that exclude a size that the function takes."""
+        return restrictions(self.size_conditions, self.where, self.samples)
+
+    @cached_property
+    def _compared(self) -> tuple[str, set[str]]:
+        """Where the formulas and the function differ by more than rounding; and the conditions that exclude it else."""
+        for run in self.derived.trace.runs:
+            inputs = {n: run.inputs[n] for n in self.gradients}
+            free = {self._program.identifier(s): run.at[s] for s in self._program.free}
+            with np.errstate(all="ignore"):
+                values = self.evaluate(**{n: x.detach().numpy() for n, x in run.inputs.items()}, **free)
+            slopes = grad(run.result.sum(), [*inputs.values()], retain_graph=True, materialize_grads=True)
+            for name, own in {"value": run.result, **dict(zip(inputs, slopes, strict=True))}.items():
+                if np.isfinite(own.detach().numpy()).all() and not allclose(values[name], own.detach().numpy()):
+                    return _difference(name, run.at), set()
+        needed: set[str] = set()
+        plain = 0
+        for one in filter(self.inside, self.samples):
+            edges = one.edges - {"equality"}
+            name, divided = self._differs_at(one)
+            if name:
+                edges |= {"denominator"} if divided and self._divides else set()
+                if not edges:
+                    return _difference(name, one.at), needed
+                needed |= edges
+            plain += not edges
+        if not plain:
+            return "at no point that was tried has the function a value and are all conditions met", needed
+        return "", needed
+
+    @cached_property
+    def _divides(self) -> bool:
+        """Has a formula of a gradient a denominator that may be 0, such as x in (1 - h)/x?"""
+        signs = Signs(self.derived.groups)
+        powers = [p for line in self.adjoints for p in line.right.atoms(Pow) if p.exp.is_negative is not False]
+        return any(not signs.not_zero(p.base) for p in powers)
+
+    def _differs_at(self, sample: Sample) -> tuple[str, bool]:
+        """The name of a result in which the formulas and the function differ at a point, empty if in none.
+
+        Besides: are all entries that differ NaN or infinite by the formulas?
+        """
+        trace = self.derived.trace
+        inputs = {n: sample.inputs[n].detach().numpy() for n in trace.tensors}
+        free = {self._program.identifier(s): sample.at[s] for s in self._program.free}
+        if sample.upstream is not None:
+            free["upstream"] = sample.upstream
+        try:
+            with np.errstate(all="ignore"):
+                values = self.evaluate(**inputs, **free)
+        except (ValueError, TypeError, IndexError, ZeroDivisionError):  # another shape, or no number
+            return "value", False
+        wanted = {"value": sample.value, **{n: sample.gradients[n] for n in self.gradients}}
+        for name, own in wanted.items():
+            if not allclose(values[name], own):
+                finite = np.isfinite(values[name])
+                same_shape = values[name].shape == own.shape
+                return name, same_shape and allclose(np.where(finite, values[name], own), own)
+        return "", False
+
+    @property
+    def differs(self) -> str:
+        """Where the formulas and the function itself differ by more than rounding; empty if nowhere."""
+        return self._compared[0]
+
+    def __bool__(self) -> bool:
+        """Is every line proved, under the conditions on values that the verdict names? See `proved`."""
+        return self.proved
+
+    @property
+    def value_conditions(self) -> tuple[str, ...]:
+        """The conditions on values, in words: denominators, arguments of roots and logarithms, ties."""
+        return tuple(VALUES[k] for k in VALUES if k in {*self.derived.trace.value_conditions, *self._compared[1]})
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the proof rests on, besides what is trusted: SymPy's diff and arithmetic, and the index calculus."""
+        trace = self.derived.trace
+        sizes = "; ".join(", ".join(f"{s} = {n}" for s, n in at.items()) for at in trace.at)
+        sizes = f"the function makes the same calls at every size as it does at {sizes}"
+        return (sizes, *trace.lines.notes, *map(str, self.size_conditions), *self.value_conditions)
+
+    @property
+    def verdict(self) -> str:
+        """Whether every line is proved, and under which conditions, in words."""
+        if self.derived.unproved:
+            return f"NOT proved: {', '.join(self.derived.unproved)}"
+        if self.differs:
+            return f"NOT proved: {self.differs}"
+        return verdict(self.size_conditions, self.value_conditions, self.restrictions, self.refused)
+
+    @property
+    def refused(self) -> str:
+        """The sizes that the function itself refuses, of those that were tried."""
+        own = [s for s in self.samples if all(c.holds(s.at) for c in self.size_conditions)]
+        return refused_sizes(own, symbols_of(as_arguments(self.arguments, {})))
+
+    @property
+    def loss(self) -> str:
+        """What 𝓛 is, in words."""
+        output = self.derived.output
+        if isinstance(output, Indexed):
+            short = self._gradients_in_matrices.get(d(output.base))
+            named = f"; {short} = ∂𝓛/∂{output.base.text}" if short else ""
+            return f"𝓛: any scalar that is computed from {output.base.text}{named}"
+        return "𝓛: the result" if output.name == "loss" else f"𝓛: {output.name}, the result"
+
+    def __str__(self) -> str:
+        forward, backward = ("\n".join(self._two_columns(lines)) for lines in (self.lines, self.adjoints))
+        return f"{self.name}:\n{forward}\n\n{self.loss}\n{backward}\n\n{self.verdict}"
+
+    __repr__ = __str__
+
+    def _matrix_form(self, one: Formula) -> tuple[str, str] | None:
+        """What stands beside a line, as text and as LaTeX: its matrix form, if it has sums or defines a short name."""
+        name, form = name_of(one.left), self._in_matrices(one)
+        if name in self._gradients_in_matrices and form is None:
+            short, whole = (Matrices(self.names, n).entry(one.left) for n in (self._gradients_in_matrices, None))
+            return f"{short.text} = {whole.text}", f"{short.tex} = {whole.tex}"
+        if form is None or not (one.right.has(Sum) or name in self._gradients_in_matrices):
+            return None
+        return str(form), form.latex()
+
+    def _two_columns(self, lines: list[Formula]) -> list[str]:
+        """Each line in indices and, where it has sums that are matrix products, beside it in matrices."""
+        forms = [beside and beside[0] for beside in map(self._matrix_form, lines)]
+        width = max(
+            (len(str(x)) for x, form in zip(lines, forms, strict=True) if form and len(str(x)) <= 60), default=0
+        )
+        return [f"    {x!s:<{width}}    {form}" if form else f"    {x}" for x, form in zip(lines, forms, strict=True)]
+
+    def matrix(self) -> list[MatrixFormula]:
+        """The lines in matrix notation, ∂𝓛/∂W = Xᵀ G, those whose sums are all matrix products.
+
+        G is the gradient of an inner name or of the result; G_A, G_S where there are several. See calculus/matrices.py.
+        """
+        return [one for one in map(self._in_matrices, (*self.lines, *self.adjoints)) if one is not None]
+
+    @cached_property
+    def _gradients_in_matrices(self) -> dict[Name, str]:
+        """The short names of gradients."""
+        arguments = [d(self.derived.trace.arrays[n]) for n in self.gradients]
+        used = [a for x in self.adjoints for a in (*x.right.atoms(Array), name_of(x.left)) if getattr(a, "of", None)]
+        inner = [a for a in dict.fromkeys(used) if a not in arguments and len(a.sizes) <= 2]
+        return {a: "G" if len(inner) == 1 else f"G_{a.of.text}" for a in inner}
+
+    def _in_matrices(self, one: Formula) -> MatrixFormula | None:
+        short = self._gradients_in_matrices
+        matrices, name = Matrices(self.names, short), name_of(one.left)
+        right = matrices.form(one.left, one.right)
+        if right is None:
+            return None
+        if not isinstance(name, Array):
+            return MatrixFormula(one, text(one.left, self.names), tex(one.left, self.names), right)
+        left = matrices.entry(one.left)
+        if name not in short:
+            return MatrixFormula(one, left.text, left.tex, right)
+        whole = Matrices(self.names).entry(one.left)
+        return MatrixFormula(one, f"{left.text} = {whole.text}", f"{left.tex} = {whole.tex}", right)
+
+    @cached_property
+    def _program(self) -> Source:
+        return Source(self.name, self.derived)
+
+    def source(self) -> str:
+        """Python on NumPy, which runs alone: a function that returns the value and the gradients."""
+        return self._program.text()
+
+    def evaluate(self, **arrays) -> dict[str, np.ndarray]:
+        """The gradients by argument, and "value", at arrays: a run of `source()`.
+
+        arrays: one for each tensor argument, of any sizes that fit together. `upstream` is the gradient of an array
+        result, ones unless given. A size that no shape gives is a further argument. TypeError, ValueError or IndexError
+        where an argument is missing, has another shape, or has an index out of range.
+        """
+        return evaluate(self._program, arrays)
+
+    def latex(self) -> str:
+        """All lines as LaTeX, one below the other."""
+        lines = [x.latex().replace(" = ", " &= ", 1) for x in (*self.lines, *self.adjoints)]
+        return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
+
+    def _repr_html_(self) -> str | None:
+        """The derivation in a notebook: the lines, typeset, with their matrix forms beside them."""
+        first, second = self._rows(self.lines), self._rows(self.adjoints)
+        if first is None or second is None:
+            return None
+        proved = f"<p><b>{escape(self.verdict)}</b></p>"
+        assumed = "".join(f"<li>{sentence(one)}</li>" for one in self.assumptions)
+        what = f"<p>{escape(self.loss)}</p>"
+        more = f"<details><summary>assumptions</summary><ul>{assumed}</ul></details>"
+        return shown(f"<p>{escape(self.name)}</p>", first, what, second, proved, more)
+
+    def _rows(self, lines: list[Formula]) -> str | None:
+        """Lines as a table; None, for which a notebook takes LaTeX or text, if one could not be typeset."""
+        rows = []
+        for one in lines:
+            beside = self._matrix_form(one)
+            cells = [formula(one.latex()), formula(beside[1]) if beside else ""]
+            if None in cells:
+                return None
+            rows.append(f"<tr><td>{cells[0]}</td><td>{cells[1]}</td></tr>")
+        return f'<div class="wide" style="padding: 0"><table>{"".join(rows)}</table></div>'
+
+
+def _difference(name: str, at: dict) -> str:
+    what = "the value" if name == "value" else f"the gradient of {name} by backward()"
+    return f"{what} does not match these formulas at {format_sizes(at) or 'this function'}"
+
+
+def derive(fn: Callable, where: str | Sequence[str] = (), **arguments) -> Derivation:
+    """Derive the gradient of a function for any size, in index notation, and prove it.
+
+    arguments: those of fn. A tuple of sizes, ("N", "D"), is a tensor of floats; `Index(("N",), "K")` one of integers
+    from 0 to K - 1; everything else is given to fn as it is. A size is a name, a number, or a product, "2*K".
+    The parameters of a Module are arguments by their names, dots as underscores; X=("N", "D=16") calls its size 16 D.
+
+    where: conditions on the sizes, "N > 3" or "N % 2 == 0": where the function asks about its sizes, one of its cases.
+
+    The result is true if every gradient is proved. Its `verdict` names the conditions: on values, those of a short list
+    (denominators, arguments of roots and logarithms, ties); on sizes, those of `where` and those that the function
+    demands. NotDerivable (a TypeError) names the line of a function that it cannot follow.
+    """
+    notes: list[str] = []
+    if isinstance(fn, Module):
+        fn, arguments, notes = as_function(fn, arguments)
+    conditions = conditions_in(where, symbols_of(as_arguments(arguments, {})))
+    derived = derive_lines(fn, arguments, conditions)
+    derived.trace.lines.notes.update(dict.fromkeys(notes))
+    name = getattr(fn, "__name__", type(fn).__name__)
+    return Derivation("the function" if name == "<lambda>" else name, derived, fn, arguments, conditions)

@@ -1,0 +1,282 @@
+"""The semantics of elementwise operations."""
+
+from collections.abc import Callable
+
+import sympy
+from sympy import Expr, Indexed, KroneckerDelta, Pow, Rational, S, exp, log
+
+from tinytensor.symbolic.derive.conditions import SMALL
+from tinytensor.symbolic.derive.semantics.symbolic_call import (
+    OP_SEMANTICS,
+    WHOLE,
+    FactoredIndex,
+    SymbolicCall,
+    as_number,
+    broadcast,
+    elementwise,
+    semantics_of,
+    with_finite,
+)
+from tinytensor.symbolic.derive.values import Value
+from tinytensor.symbolic.index_calculus.adjoints import name_of
+from tinytensor.symbolic.index_calculus.formulas import (
+    Phi,
+    absolute,
+    delta,
+    detach,
+    floored,
+    larger,
+    relu,
+    same,
+    sigmoid,
+    sign,
+    softplus,
+    theta,
+    upto,
+)
+
+FORMULAS: dict[str, Callable[..., Expr]] = {
+    "mul": lambda a, b: a * b,
+    "true_divide": lambda a, b: a / b,
+    "power": lambda a, b: a**b,
+    "square": lambda x: x**2,
+    "cube": lambda x: x**3,
+    "neg": lambda x: -x,
+    "reciprocal": lambda x: 1 / x,
+    "log": log,
+    "log2": lambda x: log(x) / log(2),
+    "log10": lambda x: log(x) / log(10),
+    "log1p": lambda x: log(1 + x),
+    "logit": lambda x: log(x) - log(1 - x),
+    "softsign": lambda x: x / (1 + absolute(x)),
+    "sinh": lambda x: (exp(x) - exp(-x)) / 2,
+    "cosh": lambda x: (exp(x) + exp(-x)) / 2,
+    "clipped_log": lambda x, low: log(x),
+    "relu": relu,
+    "absolute": absolute,
+    "sign": sign,
+    "logsigmoid": lambda x: -softplus(-x),
+    "softplus": lambda x, beta, threshold: softplus(beta * x) / beta,
+    "clamp_max": lambda a, b: -larger(-a, -b),
+    "clamped": lambda x, low, high: -larger(-larger(x, low), -high),
+    "maximum": larger,
+    "minimum": lambda a, b: -larger(-a, -b),
+    "elu": lambda x, alpha, scale, rate: scale * (relu(x) + (1 - theta(x)) * alpha * (exp(rate * x) - 1)),
+    "lerp": lambda a, b, w: a + w * (b - a),
+    "hypot": lambda a, b: sympy.sqrt(a**2 + b**2),
+    "logaddexp": lambda a, b: log(exp(a) + exp(b)),
+    "xlogy": lambda a, b: a * log(b),
+    "logical_not": lambda a: 1 - a,
+    "bitwise_and": lambda a, b: a * b,
+    "bitwise_or": lambda a, b: a + b - a * b,
+    "bitwise_xor": lambda a, b: a + b - 2 * a * b,
+    "square_backward": lambda h, x: 2 * h * x,
+    "sigmoid_backward": lambda h, z: h * z * (1 - z),
+    "relu_backward": lambda h, z: h * theta(z),
+    "silu_backward": lambda h, x: h * sigmoid(x) * (1 + x * (1 - sigmoid(x))),
+}
+FORMULAS |= {
+    "floor": floored,
+    "ceil": lambda x: -floored(-x),
+    "floor_divide": lambda a, b: floored(a / b),
+    "remainder": lambda a, b: a - b * floored(a / b),
+    "sloped": lambda h, z, slope: h * (slope + (1 - slope) * theta(_let_go(z))),
+    "gelu_erf_backward": lambda h, x, *_: h * (Phi(x) + x * Phi(x).fdiff()),
+    "gelu_tanh_backward": lambda h, x, half, slope, cubic, three: h * half * _gelu_slope(x, slope, cubic, three),
+}
+
+
+def _let_go(z: Expr) -> Expr:
+    """z where only its sign is used, which is constant with or without detach()."""
+    return z.xreplace({h: h.args[0] for h in z.atoms(detach)})
+
+
+def _gelu_slope(x: Expr, slope: Expr, cubic: Expr, three: Expr) -> Expr:
+    t = sympy.tanh(slope * (x + cubic * x**3))
+    return 1 + t + x * (1 - t**2) * slope * (1 + three * x**2)
+
+
+TRUTHS_ALONE = {"logical_not", "bitwise_and", "bitwise_or", "bitwise_xor"}
+COMPARISONS = {  # of numbers, and of whole numbers, which may well be equal
+    "gt": (lambda a, b: theta(a - b), lambda a, b: upto(b + 1, a)),
+    "lt": (lambda a, b: theta(b - a), lambda a, b: upto(a + 1, b)),
+    "ge": (lambda a, b: 1 - theta(b - a), lambda a, b: upto(b, a)),
+    "le": (lambda a, b: 1 - theta(a - b), lambda a, b: upto(a, b)),
+}
+KEEP_WHOLE = {"mul", "square", "cube", "neg", "floor", "ceil", "floor_divide", "remainder", "maximum", "minimum"}
+KEEP_WHOLE |= {"absolute", "sign", "relu", "clamp_max", "clamped"}
+NAMED: dict[str, tuple[Callable[..., Expr], str]] = {  # their results are lines: the derivative is written in them
+    "exp": (exp, "e"),
+    "expm1": (lambda x: exp(x) - 1, "e"),
+    "tanh": (sympy.tanh, "h"),
+    "sigmoid": (sigmoid, "s"),
+    "sqrt": (sympy.sqrt, "r"),
+    "rsqrt": (lambda x: Pow(x, Rational(-1, 2)), "r"),
+    **{n: (getattr(sympy, n), n) for n in ("sin", "cos", "asin", "acos", "atan", "asinh", "erf")},
+}
+ROOTS = {"sqrt", "rsqrt"}
+FIRST = {"silu": (sigmoid, "s"), "gelu_erf": (Phi, "p")}  # x f(x), with f(x) a line
+
+
+def _formula(call: SymbolicCall) -> Value:
+    values = [call.finite(v) for v in call.args]
+    if call.op in TRUTHS_ALONE and any(v.dtype != "b" for v in values):
+        raise call.refuse("bits of whole numbers have no index formula; it is known for truth values alone")
+    if call.op in {"relu", "logsigmoid", "softplus", "absolute", "elu"}:
+        values[0] = call.operand(values[0], "a")
+    whole = call.op in KEEP_WHOLE and all(v.dtype in WHOLE or v.entry(*v.indices()).is_integer for v in values)
+    dtype = "b" if call.op in TRUTHS_ALONE else "n" if whole else "f"
+    return elementwise(call, FORMULAS[call.op], *values, dtype=dtype)
+
+
+OP_SEMANTICS |= dict.fromkeys(FORMULAS, _formula)
+
+
+@semantics_of("add", "sub")
+def add(call: SymbolicCall) -> Value:
+    a, b = call.args
+    plus = 1 if call.op == "add" else -1
+    dims, (x, y) = broadcast(call, a, b)
+    finite, dtype = None, "n" if a.dtype in WHOLE and b.dtype in WHOLE else "f"
+    if a.finite is not None or b.finite is not None:
+        (p, q) = (Value(v.dims, v.finite or (lambda *at: S.One)) for v in (a, b))
+        _, (p, q) = broadcast(call, p, q)
+        finite = lambda *at: p(*at) * q(*at)  # noqa: E731
+    return Value(dims, lambda *at: x(*at) + plus * y(*at), dtype, finite)
+
+
+@semantics_of("mul", "true_divide")
+def scale(call: SymbolicCall) -> Value:
+    a, b = call.args
+    value = elementwise(call, FORMULAS[call.op], a, b)
+    if b.finite is not None or (a.finite is not None and b.dims):
+        raise call.refuse("an input is -inf in places; only a positive number may stand beside it")
+    if a.finite is not None:
+        return with_finite(value, a.finite)
+    return value
+
+
+@semantics_of("clamp_min")
+def at_least(call: SymbolicCall) -> Value:
+    x, low = (call.finite(v) for v in call.args)
+    root, least = x.entry(*x.indices()), low.entry() if not low.dims else None
+    if isinstance(least, Rational) and 0 < least <= SMALL:
+        line = next((g.output for g in call.lines.groups if name_of(g.output.left) == name_of(root)), None)
+        if line is not None and isinstance(line.right, Pow) and line.right.exp == S.Half:
+            call.conditions["norm"] = None
+            return x
+    return elementwise(call, larger, x, low)
+
+
+@semantics_of(*NAMED)
+def named_function(call: SymbolicCall) -> Value:
+    formula, letter = NAMED[call.op]
+    (x,) = call.args
+    if call.op == "exp" and x.finite is not None:
+        return call.name(Value(x.dims, lambda *at: x.finite(*at) * exp(x.entry(*at))), letter)
+    x = call.finite(x)
+    if call.op not in ROOTS:
+        x = call.operand(x, "a")
+    return call.name(elementwise(call, formula, x), letter)
+
+
+@semantics_of(*FIRST)
+def gate(call: SymbolicCall) -> Value:
+    formula, letter = FIRST[call.op]
+    x = call.operand(call.finite(call.args[0]), "a")
+    gate = call.lines.name(elementwise(call, formula, x), letter, where=call.where)
+    return elementwise(call, lambda a, b: a * b, x, gate)
+
+
+@semantics_of("gelu_tanh")
+def gelu_tanh(call: SymbolicCall) -> Value:
+    x, half, slope, cubic = call.args
+    x = call.operand(call.finite(x), "a")
+    h = elementwise(call, lambda x, s, c: sympy.tanh(s * (x + c * x**3)), x, slope, cubic)
+    h = call.lines.name(h, "h", where=call.where)
+    return elementwise(call, lambda x, h, half: half * x * (1 + h), x, h, half)
+
+
+@semantics_of(*COMPARISONS)
+def compare(call: SymbolicCall) -> Value:
+    a, b = (call.finite(v) for v in call.args)
+    return elementwise(call, COMPARISONS[call.op][_whole(a) and _whole(b)], a, b, dtype="b")
+
+
+def _whole(value: Value) -> bool:
+    """Is every number whole, as its type says?"""
+    return value.dtype in WHOLE or (not value.dims and bool(S(value.entry()).is_integer))
+
+
+@semantics_of("eq", "ne")
+def equal(call: SymbolicCall) -> Value:
+    a, b = call.args
+    if a.dtype == b.dtype == "i" and not isinstance(a, FactoredIndex) and not isinstance(b, FactoredIndex):
+        formula = delta
+    elif a.dtype == "i" and not isinstance(a, FactoredIndex) and (number := _index(b)) is not None:
+        never = number.is_number and number < 1
+        formula, b = lambda i, _: S.Zero if never else KroneckerDelta(i, number), Value((), lambda: S.Zero)
+    else:
+        a, b = (call.finite(as_number(v)) for v in (a, b))
+        formula = KroneckerDelta if _whole(a) and _whole(b) else lambda x, y: same(x - y)
+    if call.op == "ne":
+        return elementwise(call, lambda x, y: 1 - formula(x, y), a, b, dtype="b")
+    return elementwise(call, formula, a, b, dtype="b")
+
+
+def _index(value: Value) -> Expr | None:
+    """A whole number without dimensions as an index, which counts from 1; None if it is none."""
+    if value.dims or value.dtype == "i":
+        return None
+    number = S(value.entry())
+    return number + 1 if number.is_integer and not number.has(Indexed) else None
+
+
+@semantics_of("where")
+def where(call: SymbolicCall) -> Value:
+    condition, a, b = call.args
+    if condition.dtype != "b":
+        raise call.refuse("the condition is no truth value")
+    dims, (c, x, y) = broadcast(call, condition, a, b)
+    dtype = "n" if a.dtype in WHOLE and b.dtype in WHOLE else "f"
+    low = [v.finite is not None or v.entry(*v.indices()) is S.NegativeInfinity for v in (a, b)]
+    if not any(low):
+        return Value(dims, lambda *at: c(*at) * x(*at) + (1 - c(*at)) * y(*at), dtype)
+    if all(low):
+        raise call.refuse("both values are -inf in places")
+    if low[0]:
+        if a.finite is not None:
+            raise call.refuse("a value that is -inf in places is put in; mask once")
+        return Value(dims, y, "f", lambda *at: 1 - c(*at))
+    if b.finite is not None:
+        raise call.refuse("a value that is -inf in places is put in; mask once")
+    return Value(dims, x, "f", c)
+
+
+@semantics_of("clone")
+def clone(call: SymbolicCall) -> Value:
+    return call.args[0]
+
+
+@semantics_of("cast")
+def cast(call: SymbolicCall) -> Value:
+    x, dtype = call.args[:2]
+    target = {"b": "b", "i": "n", "u": "n", "f": "f"}[dtype.kind]
+    if target == "f" or target == x.dtype or (target == "n" and x.dtype == "b"):
+        return Value(x.dims, x.entry, target, x.finite)
+    x = call.finite(x)
+    if target == "b":
+        return elementwise(call, lambda x: 1 - same(x), x, dtype="b")
+    return elementwise(call, lambda x: theta(x) * floored(x) - theta(-x) * floored(-x), x, dtype="n")  # towards 0
+
+
+@semantics_of("overwrite")
+def overwrite(call: SymbolicCall) -> Value:
+    return call.args[1]
+
+
+@semantics_of("isnan", "isfinite")
+def is_finite(call: SymbolicCall) -> Value:
+    call.lines.notes["every number is finite"] = None
+    truth = S.One if call.op == "isfinite" else S.Zero
+    return Value(call.args[0].dims, lambda *at: truth, "b")

@@ -1,0 +1,163 @@
+"""The semantics of fused operations: softmax, cross-entropy, norms, attention, with closed forms of their gradients."""
+
+import sympy
+from sympy import KroneckerDelta, Mul, Rational, S, exp, log
+
+from tinytensor.symbolic.derive.semantics.shapes import permute
+from tinytensor.symbolic.derive.semantics.sums import matmul
+from tinytensor.symbolic.derive.semantics.symbolic_call import (
+    SymbolicCall,
+    as_index,
+    broadcast,
+    common_dimension,
+    elementwise,
+    semantics_of,
+    unbroadcast,
+)
+from tinytensor.symbolic.derive.values import ClosedForm, Group, Value, value_of_name
+from tinytensor.symbolic.index_calculus.adjoints import Definition, d
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, delta, total, upto
+
+
+def softmax_lines(call: SymbolicCall, x: Value, letter: str = "σ") -> Value:
+    """σ = e^x / Σ e^x along the last dimension, with the closed form of its gradient."""
+    source, own, indices = call.as_name(x, "S")
+    last = indices[len(indices) - len(x.dims[-1]) :]
+    finite = x.finite(*indices) if x.finite is not None else S.One
+    e = finite * exp(own)
+    array, left, at = call.lines.left(letter, source)
+    change = dict(zip(indices, at, strict=True))
+    own, e, last = own.xreplace(change), e.xreplace(change), [change[i] for i in last]
+    form = left * (d(left) - total(left * d(left), *last))
+    call.lines.groups.append(Group([Definition(left, e / total(e, *last))], [ClosedForm(own, form)], call.where))
+    return value_of_name(array, source if source.finite is None else Value(source.dims, source.entry))
+
+
+@semantics_of("softmax")
+def softmax(call: SymbolicCall) -> Value:
+    return softmax_lines(call, call.args[0], call.wanted or "σ")
+
+
+@semantics_of("log_softmax")
+def log_softmax(call: SymbolicCall) -> Value:
+    source, own, indices = call.as_name(call.finite(call.args[0]), "S")
+    last = indices[len(indices) - len(source.dims[-1]) :]
+    array, left, at = call.lines.left(call.wanted or "y", source)
+    change = dict(zip(indices, at, strict=True))
+    own, last = own.xreplace(change), [change[i] for i in last]
+    right = own - log(total(exp(own), *last))
+    form = d(left) - exp(left) * total(d(left), *last)
+    call.lines.groups.append(Group([Definition(left, right)], [ClosedForm(own, form)], call.where))
+    return value_of_name(array, source)
+
+
+@semantics_of("cross_entropy_rows", "cross_entropy_mean")
+def cross_entropy(call: SymbolicCall) -> Value:
+    x, target, ignored, smoothing = call.args
+    target = as_index(target)
+    if target.dtype != "i":
+        raise call.refuse("the targets are no argument; give them as an Index")
+    s, ignored = smoothing.entry(), ignored.entry()
+    source, own, indices = call.as_name(call.finite(x), "S")
+    rows = indices[: len(indices) - len(x.dims[-1])]
+    (m,) = indices[len(rows) :]
+    q, left_q, at = call.lines.left("q", source)
+    change = dict(zip(indices, at, strict=True))
+    own, rows, m = own.xreplace(change), [change[i] for i in rows], change[m]
+    t = target.entry(*rows)
+    line = Definition(left_q, exp(own) / total(exp(own), m))
+    K = m.size
+    counted = S.One if ignored.is_negative else 1 - KroneckerDelta(t, ignored + 1)  # an index counts from 1
+    wrong = counted * ((1 - s) * log(q[(*rows, t)]) + s / K * total(log(left_q), m))
+    p = (1 - s) * delta(m, t) + s / K
+    if call.op == "cross_entropy_rows":
+        value = Value(x.dims[:1], lambda *i: -wrong.xreplace(dict(zip(rows, i, strict=True))))
+        array, left, at = call.lines.left(call.wanted or "ℓ", value)
+        back = dict(zip(at, rows, strict=True))
+        left = left.xreplace(back)
+        closed = ClosedForm(own, d(left) * counted * (left_q - p))
+    else:
+        n = total(counted, *rows) if counted != 1 else Mul(*[i.size for i in rows])
+        if counted != 1:
+            call.conditions["denominator"] = None  # where every target is ignored
+        value = Value((), lambda: -total(wrong, *rows) / n)
+        array, left, at = call.lines.left(call.wanted or "ℓ", value)
+        closed = ClosedForm(own, d(left) * counted * (left_q - p) / n)
+        wrong = total(wrong, *rows) / n
+    call.lines.groups.append(Group([line, Definition(left, -wrong)], [closed], call.where))
+    return value_of_name(array, value)
+
+
+@semantics_of("layer_norm", "rms_norm")
+def norm(call: SymbolicCall) -> Value:
+    centred = call.op == "layer_norm"
+    x, weight, bias, eps = call.args if centred else (*call.args[:2], None, call.args[2])
+    eps = eps.entry()
+    source, own, indices = call.as_name(call.finite(x), "x")
+    last = indices[len(indices) - len(x.dims[-1]) :]
+    z, left_z, at = call.lines.left("z", source)
+    change = dict(zip(indices, at, strict=True))
+    own, last = own.xreplace(change), [change[i] for i in last]
+    outer = at[: len(at) - len(last)]
+    D = Mul(*[i.size for i in last])
+
+    def row(letter):
+        name = call.lines.unused(letter)
+        if not outer:
+            symbol = sympy.Symbol(name, real=True)
+            return symbol, symbol
+        array = Array(name, tuple(i.size for i in outer))
+        return array, array[tuple(outer)]
+
+    lines, v = [], own
+    if centred:
+        _, mu = row("μ")
+        lines.append(Definition(mu, total(own, *last) / D))
+        v = own - mu
+    _, r = row("r")
+    lines.append(Definition(r, (total(v**2, *last) / D + eps) ** Rational(-1, 2)))
+    lines.append(Definition(left_z, v * r))
+    dz = d(left_z)
+    form = dz - left_z * total(left_z * dz, *last) / D
+    form = r * (form - total(dz, *last) / D if centred else form)
+    call.lines.groups.append(Group(lines, [ClosedForm(own, form)], call.where))
+    y = value_of_name(z, source)
+    if isinstance(weight, Value):
+        y = elementwise(call, lambda a, b: a * b, y, weight)
+    if isinstance(bias, Value):
+        y = elementwise(call, lambda a, b: a + b, y, bias)
+    return y
+
+
+@semantics_of("attention")
+def attention(call: SymbolicCall) -> Value:
+    q, k, v, mask, scale, is_causal = call.args
+    s = scale.entry()
+    keys = permute(SymbolicCall("permute", [k, (0, 1, 3, 2)], call.lines, "", call.where))
+    n = sum(map(len, q.dims[:2]))
+    inner, columns = common_dimension(call, [q.dims[-1], k.dims[-1]]), k.dims[-2]
+    batch = tuple(common_dimension(call, pair) for pair in zip(q.dims[:2], k.dims[:2], strict=True))
+
+    def score(*at):
+        j = [Index(i.name, i.size) for i in Value((inner,), None).indices()]
+        own, other = (unbroadcast(lambda *i: list(i), x.dims[:2], batch, *at[:n]) for x in (q, keys))
+        rows = at[n : n + len(q.dims[-2])]
+        return s * total(q.entry(*own, *rows, *j) * keys.entry(*other, *j, *at[n + len(rows) :]), *j)
+
+    scores = call.lines.name(Value((*batch, q.dims[-2], columns), score), "S", where=call.where)
+    finite = None
+    if isinstance(mask, Value):
+        if mask.dtype != "b":
+            raise call.refuse("the mask is no truth value")
+        _, (_, allowed) = broadcast(call, scores, mask)
+        finite = allowed
+    if is_causal:
+        if len(columns) != 1 or len(q.dims[-2]) != 1:
+            raise call.refuse("a causal mask along a dimension that is a product")
+        before = finite or (lambda *at: S.One)
+        finite = lambda *at: before(*at) * upto(at[-1], at[-2])  # noqa: E731
+    if isinstance(mask, Value):
+        call.conditions["row"] = None
+    weights = softmax_lines(call, Value(scores.dims, scores.entry, "f", finite))
+    product_call = SymbolicCall("matmul", [weights, v], call.lines, call.wanted or "Y", call.where)
+    return matmul(product_call)

@@ -1,0 +1,77 @@
+"""The semantics of operations that read entries, or add to them, at the positions in a tensor of integers."""
+
+from tinytensor.symbolic.derive.semantics.symbolic_call import (
+    FactoredIndex,
+    SymbolicCall,
+    as_index,
+    as_number,
+    factors_text,
+    semantics_of,
+)
+from tinytensor.symbolic.derive.values import Value, dims_of
+from tinytensor.symbolic.index_calculus.formulas import delta, total
+
+
+@semantics_of("take")
+def take(call: SymbolicCall) -> Value:
+    x, index = call.args[0], as_index(call.args[1])
+    if index.dtype != "i":
+        raise call.refuse("the rows are chosen by a tensor that is no argument; give it as an Index")
+    first, n = x.dims[0], len(index.sizes)
+    if len(first) != 1 and not isinstance(index, FactoredIndex):
+        raise call.refuse(f"rows of a dimension of size {factors_text(first)}, which is a product")
+
+    def entry(*at):
+        rows = index.factor_indices(*at[:n]) if isinstance(index, FactoredIndex) else [index.entry(*at[:n])]
+        return x.entry(*rows, *at[n:])
+
+    return call.finite(x).like(entry, (*index.dims, *x.dims[1:]))
+
+
+@semantics_of("gather")
+def gather(call: SymbolicCall) -> Value:
+    x, index, axis = call.args
+    index, axis = as_index(index), int(axis)
+    if index.dtype != "i" or len(x.dims[axis]) != 1:
+        raise call.refuse("expected an Index argument, and a dimension that is no product")
+
+    def entry(*at):
+        number, indices, n = index.entry(*at), [], 0
+        for k, dim in enumerate(index.dims):
+            indices += [number] if k == axis else at[n : n + len(dim)]
+            n += len(dim)
+        return x.entry(*indices)
+
+    return call.finite(x).like(entry, index.dims)
+
+
+@semantics_of("scatter_rows")
+def scatter_rows(call: SymbolicCall) -> Value:
+    """y_r.. = Σ_j δ(r, index_j) x_j..: what arrives at the rows that were taken."""
+    x, index, shape = call.args
+    x, index, whole = as_number(x), as_index(index), dims_of(shape)
+    if index.dtype != "i" or isinstance(index, FactoredIndex) or len(whole[0]) != 1:
+        raise call.refuse("the rows are chosen by a tensor that is no argument; give it as an Index")
+
+    def entry(row, *at):
+        own = Value(index.dims, None).indices([row, *at])
+        return total(delta(row, index.entry(*own)) * x.entry(*own, *at), *own)
+
+    return call.name(Value(whole, entry), "u", "term")
+
+
+@semantics_of("gather_backward")
+def gather_backward(call: SymbolicCall) -> Value:
+    x, index, shape, axis = call.args
+    x, index = as_number(x), as_index(index)
+    axis, whole = int(axis), dims_of(shape)
+    if index.dtype != "i" or len(whole[axis]) != 1 or whole[:axis] != x.dims[:axis]:
+        raise call.refuse("expected an Index argument, and a dimension that is no product")
+    before = sum(len(dim) for dim in whole[:axis])
+
+    def entry(*at):
+        own = Value((index.dims[axis],), None).indices(at)
+        indices = (*at[:before], *own, *at[before + 1 :])
+        return total(delta(at[before], index.entry(*indices)) * x.entry(*indices), *own)
+
+    return call.name(Value(whole, entry), "u", "term")

@@ -1,0 +1,246 @@
+"""The semantics of operations that move entries: views, slices, concatenation, diagonals."""
+
+from collections.abc import Callable
+from functools import partial
+
+import sympy
+from sympy import Expr, Integer, KroneckerDelta, Mul, S
+
+from tinytensor.symbolic.derive.arguments import size
+from tinytensor.symbolic.derive.semantics.symbolic_call import SymbolicCall, factors_text, semantics_of, unbroadcast
+from tinytensor.symbolic.derive.values import Split, Value, dims_of
+from tinytensor.symbolic.index_calculus.formulas import Index, Size, total
+
+
+@semantics_of("reshape_view")
+def reshape(call: SymbolicCall) -> Value:
+    x, shape = call.args
+    left, dims = list(x.sizes), []
+    for n in shape:
+        dim, rest = [], S(n)
+        while rest != 1:
+            if not left:
+                raise call.refuse(f"the shape {shape} does not follow from {x.shape}")
+            part = left.pop(0)
+            ratio = rest / part
+            if part == rest or ratio.is_integer or (ratio.is_Mul and not any(_below(f) for f in ratio.args)):
+                dim.append(part)
+                rest = ratio
+            elif isinstance(part, Size | Integer) and _divides(rest, part):
+                if isinstance(part, Integer):
+                    raise call.refuse(f"the size {part} would have to be taken apart; write it as a product of names")
+                raise Split(part, (rest, size(f"{part}{rest}") if rest.is_Integer else size(f"{part}_{rest}")))
+            else:
+                raise call.refuse(f"the shape {x.shape} can't be read as {shape} for sizes that are symbols")
+        dims.append(tuple(dim))
+    if left:
+        raise call.refuse(f"the shape {shape} does not follow from {x.shape}")
+    return x.like(x.entry, tuple(dims), x.finite)
+
+
+def _below(factor: Expr) -> bool:
+    return (factor.is_Rational and factor.q != 1) or (factor.is_Pow and factor.exp.is_negative)
+
+
+def _divides(part: Expr, whole: Expr) -> bool:
+    return part.is_Integer or isinstance(part, Size)
+
+
+@semantics_of("permute")
+def permute(call: SymbolicCall) -> Value:
+    x, order = call.args
+    order = [int(n) for n in order]
+    dims = tuple(x.dims[n] for n in order)
+
+    def moved(entry):
+        def at(*indices):
+            groups, n = {}, 0
+            for axis, dim in zip(order, dims, strict=True):
+                groups[axis] = indices[n : n + len(dim)]
+                n += len(dim)
+            return entry(*[i for axis in range(len(order)) for i in groups[axis]])
+
+        return at
+
+    return x.like(moved(x.entry), dims, x.finite and moved(x.finite))
+
+
+@semantics_of("expand", "spread")
+def expand(call: SymbolicCall) -> Value:
+    x, shape, *dims = call.args
+    if dims:  # spread: the result of a reduction in the shape before
+        gone = {int(n) for n in dims[0]}
+        own = iter(d for d in x.dims if d) if len(x.dims) == len(shape) else iter(x.dims)
+        x = x.like(x.entry, tuple(() if n in gone else next(own) for n in range(len(shape))), x.finite)
+    whole = dims_of(shape)
+    rank = len(whole) - len(x.dims)
+    at = ((),) * rank + x.dims
+    result = tuple(own or new for own, new in zip(at, whole, strict=True))
+    return x.like(
+        partial(unbroadcast, x.entry, at, result), result, x.finite and partial(unbroadcast, x.finite, at, result)
+    )
+
+
+@semantics_of("slice")
+def slice_dimensions(call: SymbolicCall) -> Value:
+    x, key = call.args
+    dims, rules, at = [], [], 0  # rules: from the indices of the result to those of x
+    for k in [*key, *[slice(None)] * (len(x.dims) - sum(k is not None for k in key))]:
+        if k is None:
+            dims.append(())
+            continue
+        dim, at = x.dims[at], at + 1
+        new, rule = _slice_dimension(call, dim, k)
+        if new is not None:
+            dims.append(new)
+        rules.append((0 if new is None else len(new), rule))
+
+    def moved(entry):
+        def inner(*indices):
+            n, result = 0, []
+            for width, rule in rules:
+                result += rule(*indices[n : n + width])
+                n += width
+            return entry(*result)
+
+        return inner
+
+    return x.like(moved(x.entry), tuple(dims), x.finite and moved(x.finite))
+
+
+def _slice_dimension(call: SymbolicCall, dim: tuple[Expr, ...], key) -> tuple[tuple[Expr, ...] | None, Callable]:
+    """The factors that a slice or a number leaves of a dimension (None: no dimension), and the indices in it."""
+    whole = Mul(*dim)
+    if not isinstance(key, slice):
+        position = S(key) + (whole if S(key).is_negative else 0)
+        if len(dim) == 1:
+            return None, lambda: [position + 1]
+        if not dim or position == 0:
+            return None, lambda: [S.One] * len(dim)
+        raise call.refuse(f"element {key} of a dimension of size {whole} that is a product; give it a dimension")
+    start, stop, width = (S(v) if v is not None else None for v in (key.start, key.stop, key.step))
+    start, width = S.Zero if start is None else start, S.One if width is None else width
+    stop = whole if stop is None else stop
+    start, stop = (v + whole if v.is_negative else v for v in (start, stop))
+    if (stop - whole).is_nonnegative:
+        stop = whole
+    if start == 0 and stop == whole and width == 1:
+        return dim, lambda *at: list(at)
+    if width != 1:
+        if len(dim) == 2 and dim[1] == width and stop == whole and (start < width) == True:  # noqa: E712
+            return (dim[0],), lambda at: [at, start + 1]
+        if len(dim) == 1 and isinstance(dim[0], Size) and width.is_Integer:
+            raise Split(dim[0], (size(f"{dim[0]}{width}"), width))
+        hint = f'; write the size as "{dim[1]}*{dim[0]}"' if len(dim) == 2 and dim[0] == width else ""
+        raise call.refuse(f"a slice with the step {width} of a dimension of size {factors_text(dim)}{hint}")
+    length = stop - start
+    if len(dim) == 1:
+        if length.is_Mul and length.args[0].is_Rational and length.args[0].q > 1 and isinstance(dim[0], Size):
+            raise Split(dim[0], (length.args[0].q, size(f"{dim[0]}{length.args[0].q}")))
+        if start.is_Mul and start.args[0].is_Rational and start.args[0].q > 1 and isinstance(dim[0], Size):
+            raise Split(dim[0], (start.args[0].q, size(f"{dim[0]}{start.args[0].q}")))
+        return dims_of([length])[0], lambda at=None: [start + (S.One if at is None else at)]
+    rest = Mul(*dim[1:])
+    if (first := sympy.cancel(start / rest)).is_Integer and (count := sympy.cancel(length / rest)).is_Integer:
+        if count == 1:
+            return dim[1:], lambda *at: [first + 1, *at]
+        return (count, *dim[1:]), lambda at, *more: [at + first, *more]
+    raise call.refuse(f"the slice from {start} to {stop} of a dimension of size {whole} that is a product")
+
+
+@semantics_of("unslice")
+def unslice(call: SymbolicCall) -> Value:
+    """y = 0 everywhere, but y[key] = x: a delta for each index that the key moves."""
+    x, shape, key = call.args
+    whole = Value(dims_of(shape), None)
+    positions = Value(whole.dims, lambda *at: sympy.Tuple(*at))
+    part = slice_dimensions(SymbolicCall("slice", [positions, key], call.lines, "", call.where))
+    if part.sizes != x.sizes:
+        raise call.refuse(f"the shape {x.shape} is not that of the places {part.shape}")
+
+    def entry(*at):
+        own = x.indices(at)
+        deltas = [KroneckerDelta(i, j) for i, j in zip(at, part.entry(*own), strict=True)]
+        return total(Mul(*deltas) * x.entry(*own), *own)
+
+    return call.name(Value(whole.dims, entry), "u")
+
+
+@semantics_of("undiagonal")
+def undiagonal(call: SymbolicCall) -> Value:
+    x, shape, offset, one, other = call.args
+    one, other, whole = int(one), int(other), dims_of(shape)
+    if offset != 0 or whole[one] != whole[other]:
+        raise call.refuse(f"a diagonal with offset {offset}; expected the main one of a square")
+    kept = [n for n in range(len(whole)) if n not in (one, other)]
+
+    def entry(*at):
+        groups, n = {}, 0
+        for axis, dim in enumerate(whole):
+            groups[axis] = at[n : n + len(dim)]
+            n += len(dim)
+        deltas = [KroneckerDelta(i, j) for i, j in zip(groups[one], groups[other], strict=True)]
+        return Mul(*deltas) * x.entry(*[i for axis in [*kept, one] for i in groups[axis]])
+
+    return Value(whole, entry)
+
+
+@semantics_of("cat", "stack")
+def concatenate(call: SymbolicCall) -> Value:
+    axis, *xs = call.args
+    xs = [call.finite(x) for x in (xs[0] if len(xs) == 1 and isinstance(xs[0], tuple | list) else xs)]
+    axis = int(axis)
+    if call.op == "stack":
+        axis += len(xs[0].dims) + 1 if axis < 0 else 0
+        xs = [x.like(x.entry, (*x.dims[:axis], (), *x.dims[axis:])) for x in xs]
+    axis += len(xs[0].dims) if axis < 0 else 0
+    xs = [x for x in xs if S.Zero not in x.sizes] or xs[:1]  # pieces with nothing in them are left out
+    if len(xs) == 1:
+        return xs[0]
+    before, dims = sum(len(dim) for dim in xs[0].dims[:axis]), [x.dims[axis] for x in xs]
+    if len(set(dims)) == 1:  # pieces of one size: the number of the piece, and the place in it
+        new = (*xs[0].dims[:axis], (Integer(len(xs)), *dims[0]), *xs[0].dims[axis + 1 :])
+
+        def entry(*at):
+            which, rest = at[before], at[:before] + at[before + 1 :]
+            return sum((KroneckerDelta(which, n) * x.entry(*rest) for n, x in enumerate(xs, 1)), S.Zero)
+
+        return Value(new, entry)
+    sizes = [Mul(*dim) for dim in dims]
+    new = (*xs[0].dims[:axis], (sum(sizes, S.Zero),), *xs[0].dims[axis + 1 :])
+
+    def pieces(*at):
+        which, result, start = at[before], S.Zero, S.Zero
+        for x, dim, n in zip(xs, dims, sizes, strict=True):
+            if len(dim) > 1:
+                raise call.refuse("a piece has a dimension that is a product")
+            if dim:
+                p = Index("p", n)
+                piece = x.entry(*at[:before], p, *at[before + 1 :])
+                result += total(KroneckerDelta(which, p + start) * piece, p)
+            else:
+                result += KroneckerDelta(which, start + 1) * x.entry(*at[:before], *at[before + 1 :])
+            start += n
+        return result
+
+    return call.name(Value(new, pieces), "u")
+
+
+@semantics_of("diagonal")
+def diagonal(call: SymbolicCall) -> Value:
+    x, offset, one, other = call.args
+    one, other = int(one), int(other)
+    if offset != 0 or x.dims[one] != x.dims[other]:
+        raise call.refuse(f"a diagonal with offset {offset} of shape {x.shape}; expected the main one of a square")
+    kept = [n for n in range(len(x.dims)) if n not in (one, other)]
+    dims = (*[x.dims[n] for n in kept], x.dims[one])
+
+    def entry(*at):
+        groups, n = {}, 0
+        for axis, dim in zip([*kept, one], dims, strict=True):
+            groups[axis] = at[n : n + len(dim)]
+            n += len(dim)
+        groups[other] = groups[one]
+        return x.entry(*[i for axis in range(len(x.dims)) for i in groups[axis]])
+
+    return x.like(entry, dims)

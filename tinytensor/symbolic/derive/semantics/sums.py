@@ -1,0 +1,157 @@
+"""The semantics of sums, means, extremes, products and running sums, and of products of matrices."""
+
+from collections.abc import Callable
+from functools import partial
+
+from sympy import Mul, S, exp, log, sqrt
+
+from tinytensor.symbolic.derive.conditions import Signs
+from tinytensor.symbolic.derive.semantics.symbolic_call import (
+    SymbolicCall,
+    common_dimension,
+    elementwise,
+    semantics_of,
+    unbroadcast,
+)
+from tinytensor.symbolic.derive.values import ClosedForm, Dims, ExtremeMask, Group, Value, value_of_name
+from tinytensor.symbolic.index_calculus.adjoints import Definition, d
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, relu, total, upto
+
+
+def _reduction(call: SymbolicCall, x: Value, dims, keepdim) -> tuple[Dims, Callable[..., list], list[Index]]:
+    """The dimensions that stay; the indices of x from those of the result; the indices that are summed."""
+    dims = {int(n) for n in dims}
+    inner = {n: [Index(i.name, i.size) for i in Value((dim,), None).indices()] for n, dim in enumerate(x.dims)}
+    new = tuple(() if n in dims else dim for n, dim in enumerate(x.dims) if n not in dims or keepdim)
+
+    def at(*indices):
+        n, result = 0, []
+        for k, dim in enumerate(x.dims):
+            result += inner[k] if k in dims else indices[n : n + len(dim)]
+            n += 0 if k in dims else len(dim)
+        return result
+
+    return new, at, [i for n in sorted(dims) for i in inner[n]]
+
+
+@semantics_of("reduce_sum", "reduce_mean")
+def reduce_sum(call: SymbolicCall) -> Value:
+    x, dims, keepdim = call.args
+    new, at, over = _reduction(call, call.finite(x), dims, bool(keepdim))
+    count = Mul(*[i.size for i in over]) if call.op == "reduce_mean" else S.One
+    value = Value(new, lambda *indices: total(x.entry(*at(*indices)), *over) / count)
+    return call.name(value, "μ" if call.op == "reduce_mean" else "s", "anywhere") if value.sizes else value
+
+
+@semantics_of("reduce_norm")
+def reduce_norm(call: SymbolicCall) -> Value:
+    x, dims, keepdim, n = call.args
+    squares = elementwise(call, lambda x: x**2, call.finite(x))
+    new, at, over = _reduction(call, squares, dims, bool(keepdim))
+    square = call.name(Value(new, lambda *indices: total(squares.entry(*at(*indices)), *over)), "s", "anywhere")
+    if not Signs(call.lines.groups).positive(square.entry(*square.indices())):
+        call.conditions["root"] = None
+    count = n.entry() if isinstance(n, Value) else n
+    return call.name(elementwise(call, lambda s: sqrt(s / count), square), "r")
+
+
+@semantics_of("reduce_amax", "reduce_amin", "reduce_max", "reduce_min")
+def reduce_extreme(call: SymbolicCall) -> Value:
+    x, dims, keepdim, *_ = call.args
+    if x.finite is not None or not dims:
+        raise call.refuse("the largest of values that are -inf in places")
+    source, _, indices = call.as_name(x, "u")
+    new, at, over = _reduction(call, source, dims, bool(keepdim))
+    array = call.lines.unused("first" if call.op in ("reduce_max", "reduce_min") else "share")
+    chosen = Array(array, tuple(i.size for i in indices))
+    which = "largest" if "max" in call.op else "smallest"
+    shares = "first" if call.op in ("reduce_max", "reduce_min") else "shared"
+    name = source.entry(*indices)
+    flat = [k for k, dim in enumerate(source.dims) for _ in dim]
+    axes = tuple(n for n, k in enumerate(flat) if k in {int(m) for m in dims})
+    call.lines.constants[chosen] = ExtremeMask(f"{which}_{shares}", name, tuple(indices), axes)
+    call.lines.notes[
+        f"{array} is 1 at the {which} entry of {name.base.label}, shared among equal ones, 0 elsewhere"
+    ] = None
+    return call.name(Value(new, lambda *i: total(chosen[tuple(at(*i))] * source.entry(*at(*i)), *over)), "m")
+
+
+@semantics_of("reduce_prod")
+def reduce_prod(call: SymbolicCall) -> Value:
+    """Π x = exp(Σ log x), whose derivative is the product divided by each factor."""
+    x, dims, keepdim = call.args
+    new, at, over = _reduction(call, call.finite(x), dims, bool(keepdim))
+    return call.name(Value(new, lambda *indices: exp(total(log(x.entry(*at(*indices))), *over))), "P")
+
+
+@semantics_of("cumsum")
+def cumsum(call: SymbolicCall) -> Value:
+    x, axis, reverse = call.args
+    axis = int(axis)
+    if len(x.dims[axis]) != 1:
+        raise call.refuse("a running sum along a dimension that is a product")
+    before = sum(len(dim) for dim in x.dims[:axis])
+
+    def entry(*at):
+        p = Index("p", x.dims[axis][0])
+        mask = upto(at[before], p) if reverse else upto(p, at[before])
+        return total(mask * x.entry(*at[:before], p, *at[before + 1 :]), p)
+
+    return call.name(Value(call.finite(x).dims, entry), "u")
+
+
+@semantics_of("reduce_logsumexp")
+def logsumexp(call: SymbolicCall) -> Value:
+    x, dims, keepdim = call.args
+    source, _, _ = call.as_name(x, "u")
+    new, at, over = _reduction(call, source, dims, bool(keepdim))
+
+    def formula(*i):
+        inside = exp(source.entry(*at(*i)))
+        return log(total(inside * (x.finite(*at(*i)) if x.finite is not None else 1), *over))
+
+    value = Value(new, formula)
+    array, left, indices = call.lines.left(call.wanted or "L", value)
+    own = source.entry(*at(*indices))
+    form = d(left if not indices else array[tuple(indices)]) * exp(own - left)
+    form *= x.finite(*at(*indices)) if x.finite is not None else 1
+    call.lines.groups.append(Group([Definition(left, formula(*indices))], [ClosedForm(own, form)], call.where))
+    return value_of_name(array, value)
+
+
+@semantics_of("matmul")
+def matmul(call: SymbolicCall) -> Value:
+    a, b = (call.operand(call.finite(v), "u") for v in call.args)
+    inner = common_dimension(call, [a.dims[-1], b.dims[-2]])
+    rank = max(len(a.dims), len(b.dims)) - 2
+    left, right = ((((),) * (rank + 2 - len(v.dims))) + v.dims[:-2] for v in (a, b))
+    batch = tuple(common_dimension(call, pair) for pair in zip(left, right, strict=True))
+    rows, columns = a.dims[-2], b.dims[-1]
+    n, r = sum(map(len, batch)), len(rows)
+
+    def entry(*at):
+        k = [Index(i.name, i.size) for i in Value((inner,), None).indices()]
+        own = [*partial(unbroadcast, lambda *i: list(i), left, batch)(*at[:n])]
+        other = [*partial(unbroadcast, lambda *i: list(i), right, batch)(*at[:n])]
+        return total(a.entry(*own, *at[n : n + r], *k) * b.entry(*other, *k, *at[n + r :]), *k)
+
+    return call.name(Value((*batch, rows, columns), entry), "A", "term")
+
+
+@semantics_of("linear", "linear_relu")
+def linear(call: SymbolicCall) -> Value:
+    x, weight, bias = call.args
+    x = call.operand(call.finite(x), "u")
+    inner = common_dimension(call, [x.dims[-1], weight.dims[1]])
+    n = sum(map(len, x.dims[:-1]))
+
+    def entry(*at):
+        k = [Index(i.name, i.size) for i in Value((inner,), None).indices()]
+        result = total(x.entry(*at[:n], *k) * weight.entry(*at[n:], *k), *k)
+        return result + bias.entry(*at[n:]) if isinstance(bias, Value) else result
+
+    value = Value((*x.dims[:-1], weight.dims[0]), entry)
+    if call.op == "linear":
+        return call.name(value, "A", "term")
+    before = call.lines.name(value, "A", where=call.where)
+    return elementwise(call, relu, before)

@@ -1,0 +1,152 @@
+"""The table of semantics, a recorded call, and broadcasting."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from sympy import Add, Expr, Indexed, Sum
+
+from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.derive.values import Dims, Lines, Split, Value, as_plain_entry
+from tinytensor.symbolic.index_calculus.formulas import Index, Size
+
+OP_SEMANTICS: dict[str, Callable] = {}
+INDEX_OPERATIONS = {  # those that take whole numbers as indices, or only move them; all others get them as numbers
+    *("take", "gather", "scatter_rows", "gather_backward", "cross_entropy_rows", "cross_entropy_mean", "eq", "ne"),
+    *("permute", "reshape_view", "expand", "spread", "slice", "clone"),
+}
+
+
+def semantics_of(*names: str) -> Callable:
+    """Declare a function as the semantics of these operations."""
+
+    def enter(function):
+        OP_SEMANTICS.update(dict.fromkeys(names, function))
+        return function
+
+    return enter
+
+
+REFUSED = {  # operations that no index formula follows here, and what to do instead
+    "flip": "an index that runs backward is not part of the index calculus; reverse the argument outside",
+    "dropped": "random numbers are no function of the arguments; give the mask as an argument, or call eval()",
+    "put": "values are written into some places of a tensor; build the tensor with tt.where(), tt.cat() or a mask",
+    "scatter_extreme": "the largest of the values that meet in one place has no index formula; prove() it at one size",
+    "round": "rounding to the even neighbour has no index formula; use floor(x + 1/2)",
+    "solve": "the calculus has no inverse of a matrix; give the inverse as an argument",
+    "det": "the calculus has no determinant; use a Cholesky factor as the argument: 2 Σ log L_ii",
+    "slogdet": "the calculus has no determinant; use a Cholesky factor as the argument: 2 Σ log L_ii",
+    "cholesky": "the calculus has no factors of a matrix; give the factor as an argument",
+    "pinv": "the calculus has no inverse of a matrix; give the inverse as an argument",
+}
+
+
+class SymbolicCall:
+    """A recorded call, its tensors as values and its numbers as formulas of the sizes."""
+
+    def __init__(self, op: str, args: list, lines: Lines, wanted: str, where: str):
+        self.op, self.args, self.lines, self.wanted, self.where = op, args, lines, wanted, where
+        self.conditions: dict[str, None] = {}  # keys of conditions.VALUES
+
+    def refuse(self, why: str) -> NotDerivable:
+        return NotDerivable(f"derive: {self.op}{self.where}: {why}")
+
+    def name(self, value: Value, otherwise: str, inline: str = "") -> Value:
+        """Make the value a line, under the user's name for it if there is one."""
+        by_user = bool(self.wanted)
+        return self.lines.name(
+            value, self.wanted or otherwise, where=self.where, by_user=by_user, inline="" if by_user else inline
+        )
+
+    def operand(self, value: Value, letter: str) -> Value:
+        """The value, as a line of its own if its formula is one that a person would name."""
+        expr = value.entry(*value.indices())
+        long = expr.has(Sum, Add) or len(expr.atoms(Indexed)) > 1
+        if value.finite is None and value.sizes and long and not isinstance(expr, Indexed):
+            return self.lines.name(value, letter, where=self.where)
+        return value
+
+    def finite(self, value: Value) -> Value:
+        if value.finite is not None:
+            raise self.refuse("an input is -inf in places, and only softmax, exp and the like take that; mask later")
+        return value
+
+    def as_name(self, value: Value, otherwise: str) -> tuple[Value, Expr, list[Index]]:
+        """The value as a name's entry, with its indices; it becomes a line if it is a formula."""
+        bare = Value(value.dims, value.entry)
+        if as_plain_entry(bare) is None:
+            value = with_finite(self.lines.name(bare, otherwise, where=self.where), value.finite)
+        indices = value.indices()
+        return value, value.entry(*indices), indices
+
+
+def with_finite(value: Value, finite: Callable | None) -> Value:
+    """The value, which is -inf where `finite` is 0."""
+    return Value(value.dims, value.entry, value.dtype, finite)
+
+
+def number(expr: Expr) -> Value:
+    """A formula without indices as a value without dimensions."""
+    return Value((), lambda: expr, "n" if expr.is_Integer else "f")
+
+
+class FactoredIndex(Value):
+    """Whole numbers into a dimension that may be a product: `places` gives the index in each factor."""
+
+    factor_indices: Callable
+    number: Callable  # the numbers themselves, from 0 on
+
+
+def as_number(value: Value) -> Value:
+    """Whole numbers that were indices, which count from 1, as the numbers that they are, from 0 on."""
+    if value.dtype != "i":
+        return value
+    entry = value.number if isinstance(value, FactoredIndex) else lambda *at: value.entry(*at) - 1
+    return Value(value.dims, entry, "n")
+
+
+def as_index(value: Value) -> Value:
+    """Whole numbers as indices, which count from 1; that they fit is checked where they are used (Array)."""
+    return Value(value.dims, lambda *at: value.entry(*at) + 1, "i") if value.dtype == "n" else value
+
+
+WHOLE = {"n", "b"}  # kinds of numbers that are whole
+
+
+def broadcast(call: SymbolicCall, *values: Value) -> tuple[Dims, list[Callable]]:
+    """The dimensions of the values together, and for each value its entry with the indices of all."""
+    rank = max(len(v.dims) for v in values)
+    padded = [((),) * (rank - len(v.dims)) + v.dims for v in values]
+    dims = tuple(common_dimension(call, column) for column in zip(*padded, strict=True))
+    return dims, [partial(unbroadcast, v.entry, at, dims) for v, at in zip(values, padded, strict=True)]
+
+
+def unbroadcast(entry: Callable, at: Dims, dims: Dims, *indices) -> Expr:
+    """The entry of a value with the dimensions `at`, by indices of `dims`, to which it was broadcast."""
+    kept, n = [], 0
+    for own, whole in zip(at, dims, strict=True):
+        kept += indices[n : n + len(whole)] if own else ()
+        n += len(whole)
+    return entry(*kept)
+
+
+def common_dimension(call: SymbolicCall, column: Iterable[tuple[Expr, ...]]) -> tuple[Expr, ...]:
+    """The dimension that these make together, where () has one entry; NotDerivable if they do not fit."""
+    dims = list(dict.fromkeys(dim for dim in column if dim))
+    if len(dims) <= 1:
+        return dims[0] if dims else ()
+    one, other = sorted(dims, key=len)[0], sorted(dims, key=len)[-1]
+    if len(one) == 1 and isinstance(one[0], Size) and len(other) > 1:
+        raise Split(one[0], other)
+    sizes = f"{factors_text(one)} and {factors_text(other)}"
+    raise call.refuse(f"dimensions of sizes {sizes} meet, factored in different ways")
+
+
+def factors_text(dim: tuple[Expr, ...]) -> str:
+    """The size of a dimension, a product of factors, as text."""
+    return "*".join(map(str, dim))
+
+
+def elementwise(call: SymbolicCall, formula: Callable[..., Expr], *values: Value, dtype: str = "f") -> Value:
+    """The value whose entries are the formula of the entries of these values, broadcast together."""
+    dims, entries = broadcast(call, *values)
+    return Value(dims, lambda *at: formula(*[entry(*at) for entry in entries]), dtype)

@@ -1,0 +1,325 @@
+"""A derivation as a program in NumPy: one function, which computes the value and all gradients; and its run.
+
+`source` is a Python module as a string, made to be read: the names of the formulas, a line each, with its shape behind
+it. Sizes are read from the shapes of the arguments. `evaluate` runs exactly this text.
+"""
+
+import keyword
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+
+import numpy as np
+from sympy import Expr, Mul, S
+
+from tinytensor.core.tensor import Tensor
+from tinytensor.ops.creation import tensor
+from tinytensor.symbolic.derive.adjoints import DerivedLines
+from tinytensor.symbolic.derive.arguments import Argument
+from tinytensor.symbolic.derive.recording import NotDerivable, record
+from tinytensor.symbolic.derive.values import ExtremeMask, RecordedConstant
+from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of, names_in
+from tinytensor.symbolic.index_calculus.formulas import Array, Size
+from tinytensor.symbolic.index_calculus.numpy_printer import HELPERS, NumPyPrinter, helpers, label, line, wrap_terms
+
+RESERVED = {"np", "math", "upstream", "value", "value_and_gradients", *HELPERS}
+
+
+class Source:
+    """The text of a derivation's program, and the parts from which it is made."""
+
+    def __init__(self, name: str, derived: DerivedLines):
+        self.name, self.derived, self.trace = name, derived, derived.trace
+        if taken := sorted(set(self.trace.tensors) & RESERVED):
+            raise ValueError(
+                f"derive: an argument is called {taken[0]}, which is a name of the program; give it another name"
+            )
+        self.arguments: dict[str, Argument] = self.trace.tensors
+        self.output = name_of(derived.output)
+        self.lines = self._needed_lines()
+        self.constants = [c for c in self.trace.lines.constants if any(c in names_in(x.right) for x in self.lines)]
+        self.recorded = [c for c in self.constants if isinstance(self.trace.lines.constants[c], RecordedConstant)]
+        self.names: dict = {}
+        sizes = sorted(
+            {s for a in self._arrays() for n in (*a.sizes, S(a.values or 0)) for s in n.atoms(Size)}, key=str
+        )
+        sizes = sorted({*sizes, *(s for x in self.lines for s in x.right.atoms(Size))}, key=str)
+        for one in (
+            *self.trace.arrays.values(),
+            *self.recorded,
+            *sizes,
+            *self.constants,
+            *[x.name for x in self.lines],
+        ):
+            self.identifier(one)
+        self.printer = NumPyPrinter(self.identifier, self.identifier, self._order())
+        self.sizes, self.free = self._solve_sizes(sizes)
+
+    def _order(self) -> list[Name]:
+        return [*self.trace.arrays.values(), *[x.name for x in self.derived.forward]]
+
+    def _arrays(self) -> Iterable[Array]:
+        names = [*self.trace.arrays.values(), *self.constants, *[x.name for x in self.lines]]
+        return [a for a in names if isinstance(a, Array)]
+
+    def identifier(self, one: Name | Size) -> str:
+        """The name in code: that of the formula, or another one if Python would take the two for one."""
+        key = ("size", one.name) if isinstance(one, Size) else label(one)
+        if key not in self.names:
+            wanted = unicodedata.normalize("NFKC", one.name if isinstance(one, Size) else label(one))
+            wanted = wanted if wanted.isidentifier() else "u"
+            bad = {*self.names.values(), *keyword.kwlist, *(RESERVED - {"value"})}
+            tries = [
+                wanted,
+                f"n_{wanted}" if isinstance(one, Size) else f"{wanted}_",
+                *(f"{wanted}_{k}" for k in range(99)),
+            ]
+            self.names[key] = next(n for n in tries if n not in bad)
+        return self.names[key]
+
+    def _needed_lines(self) -> list[Definition]:
+        """The lines, forward and backward, that lead to the value or to a gradient, each after those that it uses."""
+        every = {x.name: x for x in (*self.derived.forward, *self.derived.adjoints.values())}
+        wanted = [self.output, *(d(self.trace.arrays[n]) for n, a in self.arguments.items() if a.below is None)]
+        lines: dict[Name, Definition] = {}
+
+        def visit(name: Name) -> None:
+            if name in every and name not in lines:
+                for other in every:
+                    if other in names_in(every[name].right):
+                        visit(other)
+                lines[name] = every[name]
+
+        for name in wanted:
+            visit(name)
+        forward = [x for x in self.derived.forward if x.name in lines]
+        return [*forward, *(x for n, x in lines.items() if n in self.derived.adjoints)]
+
+    # ------------------------------------------------------------------------------------------------ sizes
+
+    def _solve_sizes(self, sizes: list[Size]) -> tuple[list[tuple[Size, str, int, Expr]], list[Size]]:
+        """Where each size is read, (size, argument, dimension, divisor); and sizes that no shape gives."""
+        solved: list[tuple[Size, str, int, Expr]] = []
+        known: set[Size] = set()
+        progress = True
+        while progress:
+            progress = False
+            for name, a in self.arguments.items():
+                for k, dim in enumerate(a.dims):
+                    unknown = [f for f in dim if f.atoms(Size) - known]
+                    if len(unknown) == 1 and isinstance(unknown[0], Size):
+                        solved.append((unknown[0], name, k, Mul(*dim) / unknown[0]))
+                        known.add(unknown[0])
+                        progress = True
+        return solved, [s for s in sizes if s not in known]
+
+    def _size_lines(self) -> list[str]:
+        lines, waiting = [], list(self.sizes)
+        for name, a in self.arguments.items():
+            own = [x for x in waiting if x[1] == name]
+            if own and len(own) == len(a.dims) and all(x[3] == 1 for x in own):
+                names = ", ".join(self.identifier(x[0]) for x in own)
+                lines.append(f"{names}{',' * (len(own) == 1)} = {name}.shape")
+                waiting = [x for x in waiting if x not in own]
+            else:
+                for one in own:
+                    size, _, k, by = one
+                    over = f" // {self.printer.number(by).at(3)}" if by != 1 else ""
+                    lines.append(f"{self.identifier(size)} = {name}.shape[{k}]{over}")
+        return lines
+
+    def _shape(self, sizes: Iterable[Expr]) -> str:
+        return ", ".join(self.printer.number(S(n)).text for n in sizes)
+
+    # ------------------------------------------------------------------------------------------------ the text
+
+    def text(self) -> str:
+        """The module."""
+        body = "\n".join(f"    {one}".rstrip() for one in self._body())
+        parameters = [*self.arguments, *map(self.identifier, self.recorded)]
+        parameters += ["upstream=None"] if isinstance(self.output, Array) else []
+        parameters += ["*", *map(self.identifier, self.free)] if self.free else []
+        about = f'    """{self._about()}"""\n'
+        function = f"def value_and_gradients({', '.join(parameters)}):\n{about}{body}\n"
+        used = helpers(function)
+        imports = ["import numpy as np"] if "np." in "".join([function, *used]) else []
+        imports = ["import math", "", *imports] if any("math." in one for one in used) else imports
+        head = f'"""The value and the gradients of {self.name}, derived for any size."""\n'
+        if imports:
+            head += "\n" + "\n".join(imports) + "\n"
+        return head + "".join(f"\n\n{one}\n" for one in used) + "\n\n" + function
+
+    @cached_property
+    def function(self) -> Callable:
+        """The function that the module defines."""
+        space: dict = {}
+        exec(compile(self.text(), f"<the derived program of {self.name}>", "exec"), space)
+        return space["value_and_gradients"]
+
+    def _about(self) -> str:
+        words = "The value, and the gradients by argument"
+        if isinstance(self.output, Array):
+            words += "; upstream: the gradient of the value, ones unless given"
+        return f"{words}."
+
+    def _body(self) -> list[str]:
+        lines = self._size_lines()
+        for name, a in self.arguments.items():
+            if any(len(dim) != 1 for dim in a.dims):
+                lines.append(f"{name} = {name}.reshape({self._shape(a.sizes) or '()'})")
+        for array in self.recorded:
+            if isinstance(array, Array):
+                lines.append(f"{self.identifier(array)} = {self.identifier(array)}.reshape({self._shape(array.sizes)})")
+        lines.append("")
+        made = set()
+        backward = False
+        for one in self.lines:
+            for constant in self.constants:
+                if constant in names_in(one.right) and constant not in made and constant not in self.recorded:
+                    made.add(constant)
+                    lines.append(self._chosen_line(constant))
+            if one.name in self.derived.adjoints and not backward:
+                backward = True
+                lines += ["", *self._upstream()]
+            shape = f"  # ({self._shape(one.name.sizes)})" if isinstance(one.name, Array) else ""
+            *before, last = wrap_terms(line(one, self.printer), 110)
+            lines += [*before, last + shape]
+        return [*lines, "", *self._results()]
+
+    def _chosen_line(self, array: Array) -> str:
+        chosen: ExtremeMask = self.trace.lines.constants[array]
+        piece = self.printer.align(self.printer.piece(chosen.of, chosen.indices), chosen.indices)
+        axis = chosen.axes[0] if len(chosen.axes) == 1 else chosen.axes
+        shape = self._shape(array.sizes)
+        return f"{self.identifier(array)} = {chosen.function}({piece.text}, {axis})  # ({shape})"
+
+    def _upstream(self) -> list[str]:
+        used = any(d(self.output) in names_in(x.right) for x in self.derived.adjoints.values())
+        if not isinstance(self.output, Array) or not used:
+            return []
+        shape = f"({self._shape(self.output.sizes)}{',' * (len(self.output.sizes) == 1)})"
+        gradient = "upstream"
+        if any(len(dim) != 1 for dim in self.trace.result.dims):
+            gradient = f"upstream.reshape{shape}"
+        name = self.identifier(d(self.output))
+        return [f"{name} = np.ones({shape}) if upstream is None else {gradient}  # {shape.replace(',)', ')')}"]
+
+    def _results(self) -> list[str]:
+        dims = self.trace.result.dims
+        results = [("value", self._original_shape(self.identifier(self.output), dims))]
+        for name, a in self.arguments.items():
+            if a.below is None:
+                gradient = d(self.trace.arrays[name])
+                results.append((name, self._original_shape(self.identifier(gradient), a.dims)))
+        inside = ", ".join(f'"{key}": {code}' for key, code in results)
+        if len(inside) < 100:
+            return [f"return {{{inside}}}"]
+        return ["return {", *(f'    "{key}": {code},' for key, code in results), "}"]
+
+    def _original_shape(self, code: str, dims) -> str:
+        """An array in the shape that the user knows."""
+        if all(len(dim) == 1 for dim in dims):
+            return code
+        shape = self._shape(Mul(*dim) for dim in dims)
+        return f"np.reshape({code}, ({shape}{',' * (len(dims) == 1)}))"
+
+
+# ---------------------------------------------------------------------------------------------------------- the run
+
+
+def evaluate(source: Source, inputs: Mapping[str, object]) -> dict[str, np.ndarray]:
+    """The value and the gradients at arrays, by the text of the program; see Derivation.evaluate."""
+    arrays, at, more = _check_arguments(source, dict(inputs))
+    constants = tables(source, arrays)
+    sizes = {source.identifier(s): at[s] for s in source.free}
+    results = source.function(**arrays, **constants, **more, **sizes)
+    return {name: np.asarray(x, dtype=np.float64) for name, x in results.items()}
+
+
+def _check_arguments(source: Source, inputs: dict) -> tuple[dict[str, np.ndarray], dict[Size, int], dict]:
+    """The arguments as arrays, the sizes, and the gradient of the result if it is given; or an error that says why."""
+    free = {source.identifier(s): s for s in source.free}
+    known = {*source.arguments, *free, *(["upstream"] if isinstance(source.output, Array) else [])}
+    call = f"evaluate of {source.name}"
+    if missing := [n for n in (*source.arguments, *free) if n not in inputs]:
+        raise TypeError(
+            f"{call}: {', '.join(missing)} missing; expected {', '.join(source.arguments)} as arrays"
+            + (f", and the sizes {', '.join(free)}, which no shape gives" if free else "")
+        )
+    if unknown := [n for n in inputs if n not in known]:
+        raise TypeError(f"{call}: {unknown[0]} is none of its arguments; expected {', '.join(sorted(known))}")
+    arrays = {n: _array(inputs[n], a, f"{call}: {n}") for n, a in source.arguments.items()}
+    at = {s: int(inputs[n]) for n, s in free.items()}
+    for name, a in source.arguments.items():
+        if arrays[name].ndim != len(a.dims):
+            raise ValueError(f"{call}: {name} has the shape {arrays[name].shape}; expected {_format_shape(a.shape)}")
+    for size, name, k, by in source.sizes:
+        number, rest = divmod(arrays[name].shape[k], int(by.xreplace(at)))
+        if rest or not number:
+            raise ValueError(
+                f"{call}: dimension {k} of {name} has size {arrays[name].shape[k]}; expected a multiple of {by}"
+            )
+        at[size] = number
+    for name, a in source.arguments.items():
+        expected = tuple(int(n.xreplace(at)) for n in a.shape)
+        if arrays[name].shape != expected:
+            sizes = ", ".join(f"{s} = {n}" for s, n in at.items())
+            raise ValueError(
+                f"{call}: {name} has the shape {arrays[name].shape}; expected {_format_shape(a.shape)}, which is "
+                f"{expected} for {sizes}"
+            )
+        if a.below is not None:
+            below = int(a.below.xreplace(at))
+            wrong = arrays[name][(arrays[name] < 0) | (arrays[name] >= below)]
+            if wrong.size:
+                raise IndexError(f"{call}: {name} has the entry {wrong.flat[0]}; expected 0 to {below - 1}")
+    more = {}
+    if inputs.get("upstream") is not None:
+        more["upstream"] = np.asarray(_numpy(inputs["upstream"]), dtype=np.float64)
+        shape = tuple(int(n.xreplace(at)) for n in source.trace.result.shape)
+        if more["upstream"].shape != shape:
+            raise ValueError(
+                f"{call}: upstream has the shape {more['upstream'].shape}; expected that of the value, {shape}"
+            )
+    return arrays, at, more
+
+
+def _format_shape(shape) -> str:
+    return f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
+
+
+def _numpy(x):
+    return x.detach().numpy() if isinstance(x, Tensor) else x
+
+
+def _array(value, argument: Argument, what: str) -> np.ndarray:
+    array = np.asarray(_numpy(value))
+    if argument.below is None:
+        return array.astype(np.float64)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{what} has the dtype {array.dtype}; expected whole numbers, for it is an Index")
+    return array
+
+
+def tables(source: Source, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The tables of any values that the user's function makes, from a run of it at these very arguments."""
+    if not source.recorded:
+        return {}
+    trace, (arrays, at, _) = source.trace, _check_arguments(source, arrays)
+    values = {
+        n: tensor(arrays[n], requires_grad=trace.tensors[n].below is None) if n in arrays else x
+        for n, x in trace.arguments.items()
+    }
+    run = record(trace.fn, values, at, code=False)
+    result = {}
+    for array in source.recorded:
+        taken: RecordedConstant = trace.lines.constants[array]
+        call = run.calls[taken.call] if taken.call < len(run.calls) else None
+        if call is None or call.op.name != taken.op:
+            raise NotDerivable(f"evaluate of {source.name}: the function makes other calls at these sizes")
+        table = np.asarray(taken.of(call), dtype=np.float64)
+        sizes = tuple(int(n.xreplace(at)) for n in getattr(array, "sizes", ()))
+        if table.size != np.prod(sizes, dtype=int):
+            raise NotDerivable(f"evaluate of {source.name}: {label(array)} has the shape {table.shape} here")
+        result[source.identifier(array)] = table.reshape(sizes)
+    return result

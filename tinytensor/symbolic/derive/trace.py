@@ -1,0 +1,659 @@
+"""From the user's function to a program of formulas: its recorded runs, read as one with sizes that are symbols."""
+
+import itertools
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+
+import numpy as np
+from sympy import Expr, Indexed, Integer, KroneckerDelta, Mul, S, Symbol
+
+from tinytensor.core.tensor import Tensor
+from tinytensor.symbolic.derive.arguments import (
+    NUMBERS,
+    Argument,
+    arguments,
+    numbers_for,
+    sample,
+    symbols_of,
+)
+from tinytensor.symbolic.derive.conditions import (
+    NEGATED,
+    Signs,
+    SizeCondition,
+    conditions_of,
+    remainder,
+    size_condition,
+)
+from tinytensor.symbolic.derive.recording import (
+    NotDerivable,
+    RecordedCall,
+    Run,
+    Stamp,
+    as_written,
+    fit,
+    fit_linear,
+    record,
+)
+from tinytensor.symbolic.derive.semantics import (
+    INDEX_OPERATIONS,
+    OP_SEMANTICS,
+    REFUSED,
+    FactoredIndex,
+    SymbolicCall,
+    as_number,
+    number,
+)
+from tinytensor.symbolic.derive.values import (
+    Lines,
+    RecordedConstant,
+    Split,
+    Value,
+    as_plain_entry,
+    dims_of,
+    tensors_of,
+    value_of_name,
+)
+from tinytensor.symbolic.index_calculus.adjoints import names_in
+from tinytensor.symbolic.index_calculus.formulas import Array, PiecewiseConstant, Size, detach, upto
+
+LARGEST = 200_000  # entries of an argument in a run
+RETRIES = (1, 2, 4, 3, 6, 8, 12)  # sizes are multiples of these if the function fails at primes
+
+
+class Unexplained(NotDerivable):
+    """A number of the runs for which there is no formula of the sizes; other sizes may show one."""
+
+
+class Trace:
+    """A function's program: its arguments, lines and result, and the runs that they were read from.
+
+    arguments: by name; a tensor as `Argument`. lines: the groups of definitions. result: the result as a value.
+    """
+
+    def __init__(
+        self,
+        fn: Callable,
+        args: dict[str, object],
+        split: dict,
+        needs_gradient: bool = True,
+        start: int = 0,
+        where: Sequence[SizeCondition] = (),
+        reserved: Collection[str] = (),
+    ):
+        self.fn, self.arguments, self.split = fn, arguments(args, split), split
+        self.sizes = symbols_of(self.arguments)
+        self.tensors = {n: a for n, a in self.arguments.items() if isinstance(a, Argument)}
+        self.runs = _runs(fn, self.arguments, self.sizes, split, where, start)
+        self.at = [run.at for run in self.runs]
+        user = symbols_of(arguments(args, {}))
+        self.size_conditions = list(dict.fromkeys([*where, *_divisible(split, user), *self._answers(user)]))
+        self.value_conditions: dict[str, None] = {}  # keys of conditions.VALUES
+        self.lines = Lines({str(s) for s in self.sizes} | set(self.tensors) | set(reserved))
+        self.arrays = {}
+        self.tables: list[tuple[list[np.ndarray], Value]] = []  # constants of any values
+        self.values: list[dict] = [{} for _ in self.runs]  # Stamp.values of a tensor of a run: its formula
+        self.nodes: list[dict] = [{} for _ in self.runs]  # Stamp.node
+        for name, a in self.tensors.items():
+            below = a.below
+            array = Array(name, a.sizes, values=below) if a.sizes else Symbol(name, real=True)
+            self.arrays[name] = array
+            value = value_of_name(array, Value(a.dims, None, "f" if below is None else "i"))
+            for values, run in zip(self.values, self.runs, strict=True):
+                values[Stamp.of(run.inputs[name]).values] = value
+        self._read()
+        if needs_gradient and not self.runs[0].result._requires_grad:
+            raise NotDerivable("derive: the result has no gradient: no float argument reaches it on the tape")
+        self.result = self._value([run.result for run in self.runs], "the result", None)
+
+    def _answers(self, user: list[Size]) -> list[SizeCondition]:
+        """The conditions under which the code's questions about sizes have the answers that they have in the runs."""
+        conditions = []
+        whole = {}  # a size that the user did not name, N2 of N = 2 N2, by the one that has a name
+        for size, parts in self.split.items():
+            unnamed = [p for p in parts if isinstance(p, Size) and p not in user]
+            if size in user and len(unnamed) == 1:
+                whole[unnamed[0]] = size * unnamed[0] / Mul(*parts)
+        for questions in itertools.zip_longest(*(run.questions for run in self.runs)):
+            first = next(q for q in questions if q is not None)
+            if any(q is None or (q.operation, q.where) != (first.operation, first.where) for q in questions):
+                raise NotDerivable(
+                    f"derive: the function asks other things about its sizes at other sizes{first.where}"
+                )
+            left, right = (fit_linear([getattr(q, side) for q in questions], self.at) for side in ("left", "right"))
+            if left is None or right is None or first.operation == "bits":
+                raise NotDerivable(
+                    f"derive: the code depends on a number that no formula of the sizes explains{first.where}; write "
+                    "it for all sizes at once, or prove() it at one"
+                )
+            left, right = left.xreplace(whole), right.xreplace(whole)
+            answers = {q.answer for q in questions}
+            what = f"{left} {first.operation} {right}"
+            if len(answers) > 1:
+                answers_in_words = "; ".join(
+                    f"{q.answer} at {format_sizes(run.at)}" for q, run in zip(questions, self.runs, strict=True)
+                )
+                raise Unexplained(
+                    f"derive: the function depends on {what}, which is {answers_in_words}{first.where}; "
+                    'choose one case, as in where="N > 3", write it for all sizes at once, or prove() it at one'
+                )
+            answer = answers.pop()
+            if first.operation == "%":
+                condition = remainder(left, right, as_written(answer))
+            else:
+                condition = size_condition(first.operation if answer else NEGATED[first.operation], left, right)
+            conditions += [condition] if condition is not None else []
+        return conditions
+
+    def _read(self) -> None:
+        """Turn the calls of all runs, in step, into values and lines."""
+        counts = [len(run.calls) for run in self.runs]
+        if len(set(counts)) > 1:
+            pairs = zip(*(run.calls for run in self.runs), strict=False)
+            other = next((calls[0] for calls in pairs if len({c.op.name for c in calls}) > 1), None)
+            longest = max(self.runs, key=lambda run: len(run.calls))
+            raise NotDerivable(_calls_differ(other or longest.calls[min(counts)], self.runs))
+        for calls in zip(*(run.calls for run in self.runs), strict=False):
+            first = calls[0]
+            if any(c.op is not first.op for c in calls):
+                raise NotDerivable(_calls_differ(first, self.runs))
+            if not any(self._known(n, a, c.stamps[id(a)]) for n, c in enumerate(calls) for a in tensors_of(c.args)):
+                continue  # computed from numbers alone: a constant, which is read where it is used
+            semantics = OP_SEMANTICS.get(first.op.name)
+            if semantics is None:
+                why = REFUSED.get(
+                    first.op.name, "there is no index formula for this operation; prove() checks it at small sizes"
+                )
+                raise NotDerivable(f"derive: {first.op.name}{first.where}: {why}")
+            args = [self._argument([c.args[k] for c in calls], first, calls) for k in range(len(first.args))]
+            names = [run.names.get(id(c.result)) for run, c in zip(self.runs, calls, strict=True)]
+            if first.op.name not in INDEX_OPERATIONS:
+                args = [_numbers(a) for a in args]
+            symbolic_call = SymbolicCall(first.op.name, args, self.lines, names[0] or "", first.where)
+            try:
+                value = semantics(symbolic_call)
+                if first.op.name in INDEX_OPERATIONS:
+                    value.entry(*value.indices())
+            except NotDerivable:
+                raise
+            except TypeError as error:  # an index that does not fit for each size
+                raise NotDerivable(f"derive: {first.op.name}{first.where}: {error}") from error
+            self.value_conditions |= dict.fromkeys(
+                (*symbolic_call.conditions, *conditions_of(first.op.name, args, Signs(self.lines.groups)))
+            )
+            wanted = symbolic_call.wanted
+            if wanted and value.dtype == "f" and value.finite is None:
+                value = self._name_by_user(value, wanted, first.where)
+            for n, c in enumerate(calls):
+                out = c.result[0] if isinstance(c.result, tuple) else c.result
+                stamp = c.stamps[id(out)]
+                self.values[n][stamp.values] = value
+                if stamp.node is not None:
+                    self.nodes[n][stamp.node] = value
+
+    def _name_by_user(self, value: Value, wanted: str, where: str) -> Value:
+        """A formula under the user's own name; a view of a name stays a view."""
+        expr = value.entry(*value.indices())
+        if isinstance(expr, Indexed):
+            group = next((g for g in self.lines.groups if g.output.name == expr.base), None)
+            if group is not None and not group.by_user and as_plain_entry(value) is not None:
+                group.wanted = group.wanted or wanted  # the operation's result, seen in another order
+            return value
+        if expr.is_Atom:
+            return value
+        return self.lines.name(value, wanted, where=where, by_user=True)
+
+    # ------------------------------------------------------------------------------------ arguments of a call
+
+    def _known(self, run: int, a, stamp: Stamp) -> bool:
+        return isinstance(a, Tensor) and (a._requires_grad or self._lookup(run, a, stamp) is not None)
+
+    def _lookup(self, run: int, a: Tensor, stamp: Stamp) -> Value | None:
+        """The formula of a tensor, or of a known one that has the same memory, as detach() and Function make."""
+        for known, key in ((self.values[run], stamp.values), (self.nodes[run], stamp.node)):
+            if key in known:
+                return known[key]
+        for x in self.runs[run].kept:
+            for b in tensors_of(x if isinstance(x, tuple) else (x,)):
+                if b is not a and (value := self.values[run].get((id(b), stamp.values[1]))) and _one_memory(a, b):
+                    return value
+        return None
+
+    def _moves(self, value: Value) -> bool:
+        """Does the value depend on an argument of floats, so that a gradient could pass?"""
+        moving = {self.arrays[n] for n, a in self.tensors.items() if a.below is None}
+        for line in [line for group in self.lines.groups for line in group.lines]:
+            if names_in(line.right) & moving:
+                moving.add(line.name)
+        return bool(names_in(S(value.entry(*value.indices()))) & moving)
+
+    def _argument(self, values: list, call: RecordedCall, calls):
+        first = values[0]
+        if isinstance(first, Tensor):
+            return self._value(values, call.op.name + call.where, calls)
+        if isinstance(first, tuple | list):
+            if len({len(g) for g in values}) > 1:
+                raise NotDerivable(_calls_differ(call, self.runs))
+            return tuple(self._argument([g[k] for g in values], call, calls) for k in range(len(first)))
+        if isinstance(first, slice):
+            return slice(
+                *(self._argument([getattr(g, k) for g in values], call, calls) for k in ("start", "stop", "step"))
+            )
+        if first is None or first is ... or isinstance(first, str | np.dtype):
+            return first
+        formula = fit(values, self.at)
+        if formula is None:
+            raise Unexplained(
+                f"derive: {call.op.name}{call.where}: the number {first} is {', '.join(map(str, values))} at the sizes "
+                f"{'; '.join(format_sizes(a) for a in self.at)}, which no simple formula of the sizes explains"
+            )
+        is_scalar = isinstance(first, float) or call.op.kernel is not None or call.op.name in _SCALARS
+        return number(formula) if is_scalar and not isinstance(first, bool) else formula
+
+    def _value(self, tensors: list, what: str, calls) -> Value:
+        known = []
+        for n, x in enumerate(tensors):
+            stamp = Stamp.of(x) if calls is None else calls[n].stamps.get(id(x), Stamp.of(x))
+            known.append(self._lookup(n, x, stamp))
+        if (value := known[0]) is not None:
+            on_tape = calls is None or any(y._requires_grad for y in tensors_of((calls[0].result,)))
+            if on_tape and not tensors[0]._requires_grad and value.dtype == "f" and self._moves(value):  # detach()
+                return Value(value.dims, lambda *at: _detached(value.entry(*at)), "f", value.finite)
+            return value
+        arrays = None
+        if calls is not None and all(id(x) in c.constants for c, x in zip(calls, tensors, strict=True)):
+            arrays = [c.constants[id(x)] for c, x in zip(calls, tensors, strict=True)]
+        if calls is None and not any(x._requires_grad for x in tensors):
+            arrays = [x._data for x in tensors]  # a result that is a constant
+        if arrays is None or any(x._requires_grad for x in tensors):
+            raise NotDerivable(
+                f"derive: {what}: a tensor that was changed in place, or made from an argument's values, in a way that "
+                "can't be followed; make a new tensor (y = y * 2, tt.where, tt.cat) in place of changing a part of one"
+                if arrays is None or any(x._version.count for x in tensors)
+                else f"derive: {what}: a tensor that requires grad, but is no argument; give it as one, or detach() it"
+            )
+        wanted, taken = self.runs[0].names.get(id(tensors[0]), ""), None
+        if calls is not None:
+            position = next((k for k, a in enumerate(tensors_of(calls[0].args)) if a is tensors[0]), None)
+            number = next(n for n, c in enumerate(self.runs[0].calls) if c is calls[0])
+            taken = None if position is None else RecordedConstant(number, calls[0].op.name, position)
+        return self.constant([np.asarray(a) for a in arrays], what, taken, wanted)
+
+    # ------------------------------------------------------------------------------------ constants
+
+    def constant(
+        self, arrays: list[np.ndarray], what: str, taken: RecordedConstant | None = None, wanted: str = ""
+    ) -> Value:
+        """A tensor that was made from numbers: one of a few patterns, or an array of any values (`taken`: whence)."""
+        if len({a.ndim for a in arrays}) > 1:
+            raise NotDerivable(f"derive: {what}: a constant has the shapes {', '.join(str(a.shape) for a in arrays)}")
+        shape = [fit([int(n) for n in sizes], self.at) for sizes in zip(*(a.shape for a in arrays), strict=True)]
+        if any(n is None for n in shape):
+            raise Unexplained(f"derive: {what}: no formula of the sizes explains the shape {arrays[0].shape}")
+        dims = dims_of(shape)
+        whole = arrays[0].dtype.kind in "iu"
+        dtype = "b" if arrays[0].dtype.kind == "b" else "n" if whole else "f"
+        if all(a.size for a in arrays) and all((a == a.flat[0]).all() for a in arrays):
+            value = fit([a.flat[0].item() for a in arrays], self.at)
+            if value is not None:
+                return Value(dims, lambda *at: value, dtype)
+        if whole and (pattern := self._index_table(arrays, dims)) is not None:
+            return pattern
+        if (pattern := _pattern(arrays, dims, dtype)) is not None:
+            return pattern
+        if dtype == "b" and (pattern := self._part(arrays, dims)) is not None:
+            return pattern
+        if dtype == "f" and any(np.isneginf(a).any() for a in arrays):
+            finite = self._derived(arrays, what, taken, lambda a: ~np.isneginf(a))
+            rest = self._derived(arrays, what, taken, lambda a: np.where(np.isneginf(a), 0.0, a))
+            return Value(rest.dims, rest.entry, "f", finite.entry)
+        if all(a.size for a in arrays) and (two := _two_values(arrays)) is not None:
+            first, other = two  # of one mask, which is true in the first entry
+            if dtype != "b" or not first:
+                mask = self._derived(arrays, what, taken, lambda a: a == first)
+                one, rest = as_written(first), as_written(other)
+                return Value(dims, lambda *at: rest + (one - rest) * mask.entry(*at), dtype)
+        for others, value in self.tables:
+            if all(a.shape == b.shape and (a == b).all() for a, b in zip(arrays, others, strict=True)):
+                return value
+        name = self.lines.unused(wanted or "const")
+        array = Array(name, tuple(f for dim in dims for f in dim)) if any(dims) else Symbol(name, real=True)
+        self.lines.constants[array] = taken
+        self.lines.notes[f"{name}, of shape ({', '.join(map(str, shape))}), may have any values"] = None
+        value = value_of_name(array, Value(dims, None, dtype))
+        self.tables.append((arrays, value))
+        return value
+
+    def _part(self, arrays: list[np.ndarray], dims) -> Value | None:
+        """A mask along one dimension: true, or false, at one place; or true up to a place, or from one on."""
+        for k, dim in enumerate(dims):
+            rows = [np.moveaxis(a, k, -1).reshape(-1, a.shape[k]) for a in arrays]
+            if len(dim) != 1 or not all(r.size and (r == r[0]).all() for r in rows):
+                continue
+            at = sum(len(d) for d in dims[:k])
+            true, false = ([np.flatnonzero(r[0] == which) for r in rows] for which in (True, False))
+            for positions, other in ((true, False), (false, True)):
+                if all(len(p) == 1 for p in positions) and (one := self._position(positions, 0)) is not None:
+                    return Value(dims, partial(_at_one, at, one, other), "b")
+            if all(len(p) and p[0] == 0 and p[-1] == len(p) - 1 for p in true) and (last := self._position(true, -1)):
+                return Value(dims, lambda *i: upto(i[at], last), "b")  # noqa: B023
+            if all(len(p) and p[0] == 0 and p[-1] == len(p) - 1 for p in false) and (last := self._position(false, -1)):
+                return Value(dims, lambda *i: upto(last + 1, i[at]), "b")  # noqa: B023
+        return None
+
+    def _position(self, positions: list[np.ndarray], which: int) -> Expr | None:
+        """A place of each run as an index, which counts from 1, by a formula of the sizes."""
+        return fit_linear([int(p[which]) + 1 for p in positions], self.at)
+
+    def _derived(self, arrays: list[np.ndarray], what: str, taken: RecordedConstant | None, change: Callable) -> Value:
+        """The constant that `change` makes of another one."""
+        return self.constant([change(a) for a in arrays], what, taken and taken.changed(change))
+
+    def _index_table(self, arrays: list[np.ndarray], dims) -> Value | None:
+        """Whole numbers as indices: an argument of indices, the numbers of a dimension, or both for each factor."""
+        tables = {n: a for n, a in self.tensors.items() if a.below is not None}
+        for factors in self._ranges():
+            numbers = [[int(f.xreplace(at)) for f in factors] for at in self.at]
+            try:
+                parts = [np.unravel_index(a, n) for a, n in zip(arrays, numbers, strict=True)]
+            except ValueError:
+                continue
+            rules = []
+            for k in range(len(factors)):
+                rules.append(self._rule([p[k] for p in parts], dims, tables))
+            if all(rule is not None for rule in rules):
+                return _index_value(dims, rules, factors)
+        return None
+
+    def _ranges(self) -> list[tuple[Expr, ...]]:
+        """The dimensions into which these numbers may lead, one factor first."""
+        sizes = list(self.sizes)
+        return [
+            (Integer(10**9),),
+            *[(a, b) for a in sizes for b in sizes],
+            *[(a, b, c) for a in sizes for b in sizes for c in sizes],
+        ]
+
+    def _rule(self, parts: list[np.ndarray], dims, tables: dict) -> Callable | None:
+        """The index that stands in these places, as a function of the indices of the table."""
+        shape = [len(dim) for dim in dims]
+        for name, argument in tables.items():
+            tables_by_run = [run.inputs[name].numpy() for run in self.runs]
+            for left in range(len(dims) - len(argument.dims) + 1):
+                middle = slice(left, left + len(argument.dims))
+                if dims[middle] == argument.dims and all(
+                    (p == g.reshape(g.shape + (1,) * (p.ndim - left - g.ndim))).all()
+                    for p, g in zip(parts, tables_by_run, strict=True)
+                ):
+                    start, n = sum(shape[:left]), sum(shape[middle])
+                    array = self.arrays[name]
+                    return lambda *at, array=array, start=start, n=n: array[at[start : start + n]]
+        for k, dim in enumerate(dims):
+            if len(dim) != 1:
+                continue
+            along = [np.arange(p.shape[k]).reshape([-1 if n == k else 1 for n in range(p.ndim)]) for p in parts]
+            offsets = {int((p - a).flat[0]) for p, a in zip(parts, along, strict=True) if p.size}
+            if all((p - a == (p - a).flat[0]).all() for p, a in zip(parts, along, strict=True)) and len(offsets) == 1:
+                start, offset = sum(shape[:k]), offsets.pop()
+                return lambda *at, start=start, offset=offset: at[start] + offset
+        if all((p == p.flat[0]).all() for p in parts) and len({int(p.flat[0]) for p in parts}) == 1:
+            return lambda *at, n=int(parts[0].flat[0]): S(n + 1)
+        return None
+
+
+def _index_value(dims, rules: list[Callable], factors: tuple[Expr, ...]) -> Value:
+    if len(rules) == 1:
+        return Value(dims, rules[0], "i")
+    value = FactoredIndex(dims, lambda *at: rules[0](*at), "i")
+    value.factor_indices = lambda *at: [rule(*at) for rule in rules]
+    widths = [Mul(*factors[k + 1 :]) for k in range(len(factors))]  # of a step in each factor
+    value.number = lambda *at: sum(((rule(*at) - 1) * width for rule, width in zip(rules, widths, strict=True)), S.Zero)
+    return value
+
+
+def _numbers(a):
+    """The argument of a call with whole numbers as numbers, not as indices, which count from 1."""
+    if isinstance(a, tuple):
+        return tuple(map(_numbers, a))
+    return as_number(a) if isinstance(a, Value) else a
+
+
+_SCALARS = {"layer_norm", "rms_norm", "attention", "cross_entropy_rows", "cross_entropy_mean"}
+
+
+def _detached(entry: Expr) -> Expr:
+    """The entry, held constant; steps are constant in any case."""
+    return entry if entry.is_number or isinstance(entry, PiecewiseConstant) else detach(entry)
+
+
+def _one_memory(a: Tensor, b: Tensor) -> bool:
+    x, y = a._data, b._data
+    return (
+        x.ctypes.data == y.ctypes.data
+        and x.shape == y.shape
+        and x.strides == y.strides
+        and x.dtype == y.dtype
+        and a._version is b._version
+    )
+
+
+def _pattern(arrays: list[np.ndarray], dims, dtype: str) -> Value | None:
+    """A constant that is a triangle, a diagonal, or the numbers of one dimension; None if it is none of these."""
+    if not all(a.size for a in arrays):
+        return _range_value(dims, 0, S.Zero, S.Zero, dtype)
+    if dtype != "b":
+        for k, dim in enumerate(dims):
+            if len(dim) == 1 and (steps := _steps(arrays, k)) is not None:
+                return _range_value(dims, sum(len(d) for d in dims[:k]), *steps, dtype)
+        if all(len(dim) == 1 for dim in dims[-2:]) and len(dims) > 1 and (plane := _plane(arrays)) is not None:
+            return _plane_value(dims, sum(len(d) for d in dims[:-2]), *plane, dtype)
+    if arrays[0].ndim < 2 or any(len(dim) != 1 for dim in dims[-2:]):
+        return None
+    low = [a.reshape(-1, *a.shape[-2:]) for a in arrays]
+    if not all((a == a[0]).all() for a in low):
+        return None
+    low, axis = [a[0] for a in low], sum(len(dim) for dim in dims[:-2])
+    for offset in sorted(range(-9, 10), key=abs):
+        if (values := _inside_and_outside([np.tri(*a.shape, k=offset, dtype=bool) for a in low], low)) is not None:
+            return _mask_value(dims, dtype, *values, partial(_triangle, axis, offset))
+    if (
+        dims[-1] == dims[-2]
+        and (values := _inside_and_outside([np.eye(*a.shape, dtype=bool) for a in low], low)) is not None
+    ):
+        return _mask_value(dims, dtype, *values, partial(_diagonal, axis))
+    return None
+
+
+def _steps(arrays: list[np.ndarray], k: int) -> tuple[Expr, Expr] | None:
+    """The first number and the distance of the next, if the numbers along dimension k are evenly spaced."""
+    if not all(a.size for a in arrays):
+        return None
+    rows = [np.moveaxis(a, k, -1).reshape(-1, a.shape[k]) for a in arrays]
+    if not all(r.shape[1] > 1 and (r == r[0]).all() and np.isfinite(r).all() for r in rows):
+        return None
+    starts = {float(r[0, 0]) for r in rows}
+    steps = {float(np.diff(r[0]).mean().round(12)) for r in rows}
+    if len(starts) != 1 or len(steps) != 1:
+        return None
+    start, step = starts.pop(), steps.pop()
+    even = all(np.allclose(r[0], start + step * np.arange(r.shape[1]), 1e-13, 1e-13) for r in rows)
+    return (as_written(start), as_written(step)) if even else None
+
+
+def _plane(arrays: list[np.ndarray]) -> tuple[Expr, Expr, Expr] | None:
+    """The first number and the distances along the last two dimensions, if both are evenly spaced."""
+    low = [a.reshape(-1, *a.shape[-2:]) for a in arrays]
+    if not all(min(a.shape[1:]) > 1 and (a == a[0]).all() and np.isfinite(a).all() for a in low):
+        return None
+    planes = {(float(a[0, 0, 0]), float(a[0, 1, 0] - a[0, 0, 0]), float(a[0, 0, 1] - a[0, 0, 0])) for a in low}
+    if len(planes) != 1:
+        return None
+    start, down, right = planes.pop()
+    for a in low:
+        n, m = a.shape[1:]
+        if not np.allclose(a[0], start + down * np.arange(n)[:, None] + right * np.arange(m), 1e-13, 1e-13):
+            return None
+    return as_written(start), as_written(down), as_written(right)
+
+
+def _plane_value(dims, axis: int, start: Expr, down: Expr, right: Expr, dtype: str) -> Value:
+    return Value(dims, lambda *at: start + down * (at[axis] - 1) + right * (at[axis + 1] - 1), dtype)
+
+
+def _range_value(dims, axis: int, start: Expr, step: Expr, dtype: str) -> Value:
+    return Value(dims, lambda *at: start + step * (at[axis] - 1), dtype)
+
+
+def _two_values(arrays: list[np.ndarray]) -> tuple | None:
+    """The first value and the other one, if each array has just these two and begins with the same."""
+    pairs = {tuple(sorted({v.item() for v in np.unique(a)})) for a in arrays}
+    first = {a.flat[0].item() for a in arrays}
+    if len(pairs) != 1 or len(first) != 1 or len(values := pairs.pop()) != 2:
+        return None
+    (one,) = first
+    return one, next(v for v in values if v != one)
+
+
+def _inside_and_outside(masks: list[np.ndarray], arrays: list[np.ndarray]) -> tuple[Expr, Expr] | None:
+    """The one value inside of the masks and the other outside, if there are just these two."""
+    inside = {v.item() for a, m in zip(arrays, masks, strict=True) for v in a[m]}
+    outside = {v.item() for a, m in zip(arrays, masks, strict=True) for v in a[~m]}
+    if len(inside) == len(outside) == 1 and inside != outside:
+        return as_written(inside.pop()), as_written(outside.pop())
+    return None
+
+
+def _triangle(axis: int, offset: int, *at) -> Expr:
+    return upto(at[axis + 1], at[axis] + offset)
+
+
+def _diagonal(axis: int, *at) -> Expr:
+    return KroneckerDelta(at[axis], at[axis + 1])
+
+
+def _at_one(axis: int, one: Expr, elsewhere: bool, *at) -> Expr:
+    """1 at one place, otherwise 0; or the other way round."""
+    mask = KroneckerDelta(at[axis], one)
+    return 1 - mask if elsewhere else mask
+
+
+def _mask_value(dims, dtype: str, one: Expr, other: Expr, mask: Callable) -> Value:
+    """`one` where the mask is 1, else `other`; either may be -inf."""
+    if other is S.NegativeInfinity:
+        return Value(dims, lambda *at: one, dtype, mask)
+    if one is S.NegativeInfinity:
+        return Value(dims, lambda *at: other, dtype, lambda *at: 1 - mask(*at))
+    return Value(dims, lambda *at: other + (one - other) * mask(*at), dtype)
+
+
+def format_sizes(at: dict[Size, int]) -> str:
+    """Numbers for sizes in words: N = 5, D = 7."""
+    return ", ".join(f"{s} = {n}" for s, n in at.items())
+
+
+def _calls_differ(call: RecordedCall, runs: list[Run]) -> str:
+    counts = ", ".join(f"{len(run.calls)} at {format_sizes(run.at)}" for run in runs)
+    return (
+        f"derive: the function makes other calls at other sizes ({counts}), from {call.op.name}{call.where} on: a loop "
+        "or a branch depends on a size or on data; write it for all sizes at once (a sum, a mask), or prove() it at one"
+    )
+
+
+def _divisible(split: dict[Size, tuple[Expr, ...]], user: list[Size]) -> list[SizeCondition]:
+    """The conditions that the user's sizes are multiples of numbers, since they were taken apart."""
+    conditions = []
+    for size, parts in ((s, parts) for s, parts in split.items() if s in user):
+        divisor = math.prod(int(p) for p in parts if p.is_Integer)
+        if divisor > 1 and (made := remainder(size, Integer(divisor), S.Zero)) is not None:
+            conditions.append(made)
+    return conditions
+
+
+def _rows(sizes: list[Size], split: dict, where: Sequence[SizeCondition], factor: int) -> Iterator[dict[Size, int]]:
+    """Numbers for the sizes that meet the conditions; without conditions those of NUMBERS."""
+    rows = [numbers_for(sizes, n) for n in range(len(NUMBERS))]
+    if not sizes:
+        yield from rows
+        return
+    if where:
+        rng = np.random.default_rng(0)
+        choices = [sorted(NUMBERS[0]), range(2, 40), range(1, 10)]
+        rows += [
+            dict(zip(sizes, map(int, rng.choice(numbers, len(sizes))), strict=True))
+            for numbers in choices
+            for _ in range(200)
+        ]
+    seen = []
+    for row in rows:
+        at = {s: factor * n for s, n in row.items()}
+        whole = at | {s: int(Mul(*parts).xreplace(at)) for s, parts in split.items()}
+        if at not in seen and all(c.holds(whole) for c in where):
+            seen.append(at)
+            yield at
+
+
+def _values(arguments: dict[str, object], at: dict[Size, int], seed: int) -> dict[str, object]:
+    """The arguments of a run."""
+    rng = np.random.default_rng(seed)
+    return {k: sample(a, at, rng) if isinstance(a, Argument) else a for k, a in arguments.items()}
+
+
+def _runs(
+    fn: Callable,
+    arguments: dict[str, object],
+    sizes: list[Size],
+    split: dict,
+    where: Sequence[SizeCondition] = (),
+    start: int = 0,
+) -> list[Run]:
+    """Three runs, at numbers that the function takes."""
+    first: Exception | None = None
+    for factor in RETRIES[start:]:
+        rows = list(itertools.islice(_rows(sizes, split, where, factor), len(NUMBERS)))
+        if len(rows) < len(NUMBERS):
+            continue
+        runs = []
+        try:
+            for n, at in enumerate(rows):
+                tensors = [a for a in arguments.values() if isinstance(a, Argument)]
+                if first is not None and any(Mul(*a.sizes).xreplace(at) > LARGEST for a in tensors):
+                    raise first
+                if n == 0:  # so that each kernel is built before Python's `len` is another function (sizes.py)
+                    record(fn, _values(arguments, at, n), at, code=False)
+                runs.append(record(fn, _values(arguments, at, n), at))
+            return runs
+        except NotDerivable:
+            raise
+        except Exception as error:
+            first = first or error
+    if first is None:
+        raise ValueError(f"derive: too few sizes meet {', '.join(map(str, where))}; three choices of them are run")
+    raise first
+
+
+def trace(
+    fn: Callable,
+    arguments: dict[str, object],
+    needs_gradient: bool = True,
+    where: Sequence[SizeCondition] = (),
+    split: dict[Size, tuple[Expr, ...]] | None = None,
+    reserved: Collection[str] = (),
+) -> Trace:
+    """The program of a function; sizes that it takes apart, or that `split` does, are taken apart everywhere.
+
+    reserved: names that its lines must not have.
+    """
+    split = dict(split or {})
+    start = 0
+    for _ in range(8):
+        try:
+            return Trace(fn, arguments, split, needs_gradient, start, where, reserved)
+        except Unexplained:  # such as the half of an odd size
+            if start:
+                raise
+            start = 1
+        except Split as error:
+            parts = tuple(S(p) for p in error.parts)
+            split = {s: tuple(q for p in ps for q in (parts if p == error.size else (p,))) for s, ps in split.items()}
+            split[error.size] = parts
+    raise NotDerivable(f"derive: the sizes would have to be taken apart again and again: {split}")

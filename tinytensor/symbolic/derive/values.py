@@ -1,0 +1,219 @@
+"""Tensors whose sizes are symbols: entries as formulas, and the lines that give some of them a name."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from sympy import Expr, Indexed, Mul, S, Symbol
+
+from tinytensor.core.tensor import Tensor
+from tinytensor.symbolic.index_calculus.adjoints import Definition, Name
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, fresh, normal
+
+Dims = tuple[tuple[Expr, ...], ...]
+
+
+class Split(Exception):
+    """A size must be taken apart: `size` is the product of `parts`."""
+
+    def __init__(self, size: Size, parts: tuple[Expr, ...]):
+        super().__init__(f"{size} = {' * '.join(map(str, parts))}")
+        self.size, self.parts = size, parts
+
+
+class Factored:
+    """A tensor whose dimensions are products: `dims` has the factors of each."""
+
+    dims: Dims
+
+    @property
+    def sizes(self) -> tuple[Expr, ...]:
+        """The sizes of all factors, in order."""
+        return tuple(itertools.chain(*self.dims))
+
+    @property
+    def shape(self) -> tuple[Expr, ...]:
+        return tuple(Mul(*dim) for dim in self.dims)
+
+
+@dataclass
+class Value(Factored):
+    """A tensor: the factors of each dimension, and the formula of an entry.
+
+    dims: (N,) for a dimension of size N, (H, K) for one of size H K, () for one of size 1. entry: takes an index for
+    each factor. dtype: "f", "n" (a whole number), "i" (an index: a whole number from 0 on, whose entry counts from 1,
+    so that it is 1 more) or "b" (1 or 0). finite: 0 where the value is -inf, elsewhere 1; None if it is finite
+    everywhere.
+    """
+
+    dims: Dims
+    entry: Callable[..., Expr]
+    dtype: str = "f"
+    finite: Callable[..., Expr] | None = None
+
+    def indices(self, used: Sequence[Index] = ()) -> list[Index]:
+        """An index for each factor, with letters that differ from one another and from those of `used`."""
+        letters, result = {i.name for i in used}, []
+        for n in self.sizes:
+            names = [*getattr(n, "letters", ()), *_letters_of(n), *"ijklmpqrsuvabcdefgh"]
+            name = next(one for one in names if one not in letters)
+            letters.add(name)
+            result.append(Index(name, n))
+        return result
+
+    def like(self, entry: Callable[..., Expr], dims: Dims | None = None, finite=None) -> "Value":
+        return Value(self.dims if dims is None else dims, entry, self.dtype, finite)
+
+
+def _letters_of(size: Expr) -> list[str]:
+    """The letters of the first symbol of a size such as N - 1."""
+    return [letter for s in sorted(size.atoms(Size), key=str) for letter in s.letters]
+
+
+def dims_of(shape: Sequence[Expr]) -> Dims:
+    """The dimensions of a shape, its products taken apart."""
+    return tuple(_factors(S(n)) for n in shape)
+
+
+def _factors(n: Expr) -> tuple[Expr, ...]:
+    if n == 1:
+        return ()
+    if n.is_Mul:
+        return tuple(f for part in n.args for f in _factors(part))
+    if n.is_Pow and n.exp.is_Integer and n.exp > 1:
+        return _factors(n.base) * int(n.exp)
+    return (n,)
+
+
+@dataclass
+class ClosedForm:
+    """A gradient in closed form: the contribution of a group of lines to the adjoint of `entry`, read with `dy`."""
+
+    entry: Indexed | Symbol
+    form: Expr
+
+
+@dataclass
+class Group:
+    """Lines that belong together, such as those of a softmax, and the closed forms of their gradients.
+
+    The last line is the result; the names of the others are used in the group and in its closed forms.
+    """
+
+    lines: list[Definition]
+    closed: list[ClosedForm] = field(default_factory=list)
+    where: str = ""
+    by_user: bool = False  # is the result named by the user?
+    wanted: str = ""  # the user's name for it, where the operation gave it another one
+    inline: str = ""  # may it be put in where it is used: "term" as a term, "anywhere" in roots and logarithms, too
+
+    @property
+    def output(self) -> Definition:
+        return self.lines[-1]
+
+
+@dataclass(frozen=True)
+class ExtremeMask:
+    """A constant that marks the largest entries, or the like: `function` (of numpy_printer.HELPERS) of an array."""
+
+    function: str
+    of: Expr  # an entry of the array
+    indices: tuple[Index, ...]  # those of the constant's axes
+    axes: tuple[int, ...]  # along which the entries are compared
+
+
+@dataclass(frozen=True)
+class RecordedConstant:
+    """A constant of any values: an argument of a recorded call, counted from 0, after `changes`."""
+
+    call: int
+    op: str
+    argument: int  # its place among the call's tensors
+    changes: tuple[Callable[[np.ndarray], np.ndarray], ...] = ()
+
+    def changed(self, *changes: Callable[[np.ndarray], np.ndarray]) -> "RecordedConstant":
+        return replace(self, changes=(*self.changes, *changes))
+
+    def of(self, call) -> np.ndarray:
+        """The array in a recorded call."""
+        tensor = tensors_of(call.args)[self.argument]
+        array = call.constants.get(id(tensor), tensor._data)
+        for change in self.changes:
+            array = change(array)
+        return array
+
+
+def tensors_of(args) -> list[Tensor]:
+    """The tensors among arguments, those in tuples and lists, too."""
+    return [a for x in args for a in (x if isinstance(x, tuple | list) else (x,)) if isinstance(a, Tensor)]
+
+
+def formula_key(right: Expr, indices: Sequence[Index]) -> tuple:
+    """The same for the same formula, whatever its indices are called."""
+    marks = {i: Symbol(f"#{n}", integer=True, positive=True) for n, i in enumerate(indices)}
+    return normal(right).xreplace(marks), tuple(i.size for i in indices)
+
+
+@dataclass
+class Lines:
+    """The program that a function amounts to, as it is written down."""
+
+    names: set[str]
+    groups: list[Group] = field(default_factory=list)
+    constants: dict[Name, ExtremeMask | RecordedConstant] = field(default_factory=dict)  # and how they are made
+    notes: dict[str, None] = field(default_factory=dict)  # assumptions
+    known: dict[tuple, Name] = field(default_factory=dict)  # names by their formulas
+
+    def unused(self, wanted: str) -> str:
+        """The name that was wanted, with a number behind it if it is taken."""
+        wanted = wanted if wanted.isidentifier() else "u"
+        numbered = (f"{wanted}{k}" for k in itertools.count(2))
+        name = next(n for n in itertools.chain([wanted], numbered) if n not in self.names)
+        self.names.add(name)
+        return name
+
+    def left(self, name: str, value: Value) -> tuple[Name, Expr, list[Index]]:
+        """A new name for a value: the array (or symbol), its entry, and the indices of that."""
+        indices = value.indices()
+        name = self.unused(name)
+        if not indices:
+            symbol = Symbol(name, real=True)
+            return symbol, symbol, indices
+        array = Array(name, tuple(value.sizes))
+        return array, array[tuple(indices)], indices
+
+    def name(
+        self, value: Value, wanted: str, closed=(), before: Sequence[Definition] = (), where: str = "", **marks
+    ) -> Value:
+        """Write the line `wanted := value`, and give the value back as an entry of it; `marks` are of its group."""
+        indices = value.indices()
+        if (
+            not closed
+            and not before
+            and (old := self.known.get(formula_key(value.entry(*indices), indices))) is not None
+        ):
+            return value_of_name(old, value)  # the same formula has a name already
+        array, entry, indices = self.left(wanted, value)
+        right = fresh(S(value.entry(*indices)))
+        self.known[formula_key(right, indices)] = array
+        self.groups.append(Group([*before, Definition(entry, right)], list(closed), where, **marks))
+        return value_of_name(array, value)
+
+
+def value_of_name(array: Name, like: Value) -> Value:
+    """The entries of a name as a value."""
+    if isinstance(array, Symbol):
+        return Value(like.dims, lambda: array, like.dtype, like.finite)
+    return Value(like.dims, lambda *indices: array[indices], like.dtype, like.finite)
+
+
+def as_plain_entry(value: Value) -> Indexed | Symbol | None:
+    """The entry of a name that a value is, its indices in any order; None if it is a formula."""
+    indices = value.indices()
+    expr = value.entry(*indices)
+    if isinstance(expr, Symbol) and not isinstance(expr, Size | Index):
+        return expr
+    if isinstance(expr, Indexed) and len(set(expr.indices)) == len(expr.indices) == len(indices):
+        return expr if set(expr.indices) == set(indices) and value.finite is None else None
+    return None

@@ -1,0 +1,513 @@
+"""Exact scalars: the elements of object arrays that replace floats when code is proved.
+
+An exact scalar is a SymPy expression: nothing is rounded. It has a float beside it, its witness, which decides
+comparisons: a kernel that takes the larger of two symbols takes one path, and the comparisons on that path are
+collected as its conditions.
+"""
+
+import math
+import threading
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import sympy
+from sympy import S
+
+from tinytensor.symbolic.exact.zero_test import FLOATS, OPAQUE, is_zero
+
+CLOSE = 1e-9  # witnesses nearer than this (relatively) decide nothing: they carry the rounding of floats
+
+
+class Undecided(ArithmeticError):
+    """A comparison whose witnesses are too close to tell which is larger."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`difference > 0`: a comparison on which the path of a computation depends."""
+
+    difference: "Symbolic"
+
+    def __str__(self):
+        return f"{self.difference} > 0"
+
+
+DIVISOR, POSITIVE, WITHIN = (
+    "no denominator is 0",
+    "logarithms and square roots are of positive numbers",
+    "arguments of asin and acos lie between -1 and 1",
+)
+
+
+NEEDS = {"log": POSITIVE, "sqrt": POSITIVE, "asin": WITHIN, "acos": WITHIN}
+
+
+class _Paths(threading.local):
+    def __init__(self):
+        self.open: list[list[Condition]] = []
+        self.domains: list[dict[tuple[str, sympy.Expr], None]] = []
+
+
+_paths = _Paths()
+
+
+@contextmanager
+def path():
+    """Collect the conditions of computations inside: `with path() as conditions: ...`."""
+    conditions: list[Condition] = []
+    _paths.open.append(conditions)
+    try:
+        yield conditions
+    finally:
+        _paths.open.pop()  # they are closed in the reverse order
+
+
+@contextmanager
+def domain():
+    """Collect what the numbers inside must be for a value to exist: (DIVISOR, x) for a division by x, and so on.
+
+    A formula does not tell: x / x is 1 as a formula, and has no value at 0.
+    """
+    needed: dict[tuple[str, sympy.Expr], None] = {}
+    _paths.domains.append(needed)
+    try:
+        yield needed
+    finally:
+        _paths.domains.pop()
+
+
+def _needs(what: str, expr: sympy.Expr) -> None:
+    if _paths.domains and not expr.is_Rational:
+        for needed in _paths.domains:
+            needed[what, expr] = None
+
+
+class _Reading(threading.local):
+    def __init__(self):
+        self.constants: dict[float, sympy.Expr] = {}
+        self.met: set[float] = set()
+
+
+_reading = _Reading()
+
+
+@contextmanager
+def reading(constants: dict[float, sympy.Expr]):
+    """Read these floats as the exact numbers that they round: 0.70710678... as the root of 1/2.
+
+    Yields the set of the floats that were met.
+    """
+    before, met = (_reading.constants, _reading.met), set()
+    _reading.constants, _reading.met = constants, met
+    try:
+        yield met
+    finally:
+        _reading.constants, _reading.met = before
+
+
+def number_read_as(value: float) -> float | sympy.Expr:
+    """The number that a float stands for: the one of `reading`, else itself."""
+    read = _reading.constants.get(value)
+    if read is None:
+        return value
+    _reading.met.add(value)
+    return read
+
+
+NUMBERS = (int, float, Fraction, np.number, np.bool_, sympy.Expr)  # operands that become exact scalars beside one
+
+
+def binary(operation: Callable) -> Callable:
+    """An operator: a number as other operand becomes exact; any other (array, tensor) gets NotImplemented."""
+
+    def method(self, other):
+        if not isinstance(other, self.scalar_type):
+            if not isinstance(other, NUMBERS):
+                return NotImplemented
+            other = self.scalar_type.of(other)
+        return operation(self, other)
+
+    return method
+
+
+class Exact:
+    """The base of all exact scalars: a witness, which decides comparisons, and methods that follow from + * / **.
+
+    Kinds are formulas (`Symbolic`), residues modulo a prime (`field.Residue`), and enclosures of real numbers
+    (`derivations.exact.balls.Ball`). A kind defines its sums, products, quotients, powers and functions (`_apply`), its
+    comparisons (`_sign`), and which number it is.
+    """
+
+    __slots__ = ("witness",)
+    scalar_type: type["Exact"]
+    launches: dict[str, Callable] = {}  # by name, kernels that this kind computes as a whole
+
+    @classmethod
+    def of(cls, value) -> "Exact":
+        """`value` as an exact scalar of this kind."""
+        return value if value.__class__ is cls else cls(value)
+
+    def stored(self) -> "Exact":
+        """This scalar, as it is put into an array."""
+        return self
+
+    def number(self) -> Fraction | None:
+        """The fraction that this is, None if it is not a known one."""
+        raise NotImplementedError
+
+    @binary
+    def __pow__(self, other):
+        exponent = other.number()
+        if exponent is not None and exponent.denominator == 1:
+            if exponent < 0 and self.number() == 0:
+                raise ZeroDivisionError(f"0 ** {exponent}: exact scalars have no infinity")
+            return self._power(int(exponent))
+        if exponent is not None and exponent.denominator == 2:
+            return self._half_power(int(2 * exponent))
+        if self > 0:  # a^b = e^(b log a), on the path where a is positive
+            return (other * self.log()).exp()
+        if self.number() == 0 and other > 0:
+            return self
+        raise Undecided(f"{self} ** {other}: a power that is no whole number needs a positive base")
+
+    def _half_power(self, n: int):
+        """x^(n / 2)."""
+        return self.sqrt() ** n
+
+    @binary
+    def __sub__(self, other):
+        return self + -other
+
+    @binary
+    def __floordiv__(self, other):
+        return (self / other).floor()
+
+    @binary
+    def __mod__(self, other):
+        return self - other * (self // other)
+
+    __radd__ = binary(lambda self, other: self + other)
+    __rmul__ = binary(lambda self, other: self * other)
+    __rsub__ = binary(lambda self, other: other - self)
+    __rtruediv__ = binary(lambda self, other: other / self)
+    __rfloordiv__ = binary(lambda self, other: other // self)
+    __rmod__ = binary(lambda self, other: other % self)
+    __rpow__ = binary(lambda self, other: other**self)
+
+    def __neg__(self):
+        return self * -1
+
+    def __pos__(self):
+        return self
+
+    # ------------------------------------------------------------------------- comparisons: by witness
+
+    def _gap(self, other: "Exact") -> float:
+        """The witness of self - other; Undecided if the two are too close to say which is larger."""
+        gap = self.witness - other.witness
+        if not abs(gap) > CLOSE * max(1.0, abs(self.witness), abs(other.witness)):  # NaN and overflow, too
+            raise Undecided(
+                f"{self} or {other}: which is larger can't be decided, their witnesses are {self.witness!r} and "
+                f"{other.witness!r}; choose other witnesses"
+            )
+        return gap
+
+    __lt__ = binary(lambda self, other: self._sign(other) == -1)
+    __le__ = binary(lambda self, other: self._sign(other) in (-1, 0))
+    __gt__ = binary(lambda self, other: self._sign(other) == 1)
+    __ge__ = binary(lambda self, other: self._sign(other) in (1, 0))
+    __eq__ = binary(lambda self, other: self._sign(other) == 0)
+    __ne__ = binary(lambda self, other: self._sign(other) != 0)
+    __hash__ = None
+
+    def __bool__(self):
+        return self != 0
+
+    def __abs__(self):
+        return -self if self < 0 else self
+
+    # ------------------------------------------- functions (exp, log ... are added below the class)
+
+    def log1p(self):
+        """ln(1 + x)."""
+        return (self + 1).log()  # nothing is rounded here, so these two need no care for small numbers
+
+    def expm1(self):
+        """e^x - 1."""
+        return self.exp() - 1
+
+    def log2(self):
+        """ln x / ln 2."""
+        return self.log() / self.scalar_type.of(2).log()
+
+    def log10(self):
+        """ln x / ln 10."""
+        return self.log() / self.scalar_type.of(10).log()
+
+    def isnan(self) -> bool:
+        """Is it NaN?"""
+        return False
+
+    def isfinite(self) -> bool:
+        """Is its value finite at the sample point?"""
+        return math.isfinite(self.witness)
+
+    def _float(self, name: str) -> float:
+        """The witness of a function of this."""
+        if name in ("log", "sqrt") and self.witness < 0:
+            raise Undecided(f"{name}({self}): the witness {self.witness!r} is negative; choose other witnesses")
+        try:
+            return FLOATS[name](self.witness)
+        except OverflowError:
+            return math.inf
+        except ValueError:
+            raise Undecided(
+                f"{name}({self}): no value at the witness {self.witness!r}; choose other witnesses"
+            ) from None
+
+    def floor(self):
+        """The largest whole number that is at most x."""
+        return self._integer(math.floor, Fraction(0))
+
+    def ceil(self):
+        """The smallest whole number that is at least x."""
+        return -(-self).floor()
+
+    def rint(self):
+        """The nearest whole number; the even one if two are equally near."""
+        return self._integer(round, Fraction(1, 2))
+
+    __floor__, __ceil__, __round__ = floor, ceil, rint
+
+    def _integer(self, nearest: Callable, shift: Fraction):
+        """The whole number n with n <= self + shift < n + 1; the path has these two conditions."""
+        value = self.number()
+        if value is not None:
+            return self.scalar_type.of(nearest(value))
+        if not math.isfinite(self.witness):
+            raise Undecided(f"{self}: no whole number is next to the witness {self.witness!r}")
+        n, zero = nearest(self.witness), self.scalar_type.of(0)
+        for difference in (self + shift - n, n + 1 - shift - self):
+            difference._sign(zero)  # notes it as positive, or raises Undecided
+        return self.scalar_type.of(n)
+
+    # ----------------------------------------------------------------------- conversions that would round
+
+    def __float__(self):
+        raise TypeError(f"float({self}): an exact scalar is not rounded; .witness is the float beside it")
+
+    def __int__(self):
+        raise TypeError(f"int({self}): an exact scalar is no index or count; use .floor() or .number()")
+
+
+_new = object.__new__
+
+
+class Symbolic(Exact):
+    """A SymPy expression and its witness; a fraction is one without symbols.
+
+    `Symbolic(3)`, `Symbolic(0.1)` (the fraction that this float is), `Symbolic(expression, witness)`. Functions are
+    opaque: exp(x) is never rewritten while a kernel runs, since SymPy's own functions ask so many questions about their
+    arguments that a loop does not end. `equals` does the proofs.
+
+    A sum is built when its expression is read: SymPy would sort all terms again after each addition.
+    """
+
+    __slots__ = ("_expr", "_parts", "conditions")  # conditions: those under which it holds (path_conditions.py), if any
+
+    def __init__(self, value, witness: float | Fraction | None = None):
+        if isinstance(value, Symbolic):
+            self._expr, self.witness = value.expr, value.witness
+            return
+        if isinstance(value, float):
+            value = number_read_as(value)
+        if isinstance(value, sympy.Expr):
+            self._expr = value
+            if witness is None:
+                if value.free_symbols:
+                    raise TypeError(f"Symbolic({value}): an expression with symbols needs a witness, a number for it")
+                witness = value
+        else:
+            known = fraction(value)
+            self._expr = sympy.Rational(known.numerator, known.denominator)
+            witness = known
+        self.witness = float(witness)
+
+    @classmethod
+    def _make(cls, expr: sympy.Expr, witness: float) -> "Symbolic":
+        result = cls.__new__(cls)
+        result._expr = expr
+        result.witness = float(expr) if expr.is_Rational or expr is sympy.nan else witness
+        return result
+
+    @property
+    def expr(self) -> sympy.Expr:
+        """The expression."""
+        if self._expr is None:
+            terms, todo = [], [*self._parts]
+            while todo:
+                part = todo.pop()
+                if part._expr is None:
+                    todo.extend(part._parts)
+                else:
+                    terms.append(part._expr)
+            self._expr, self._parts = sympy.Add(*terms), ()
+            if self._expr.is_Rational or self._expr is sympy.nan:
+                self.witness = float(self._expr)
+        return self._expr
+
+    def number(self) -> Fraction | None:
+        """The fraction that this is, None if it is not a known one."""
+        return Fraction(int(self.expr.p), int(self.expr.q)) if self.expr.is_Rational else None
+
+    # ------------------------------------------------------------------------------------- arithmetic
+
+    @binary
+    def __add__(self, other):
+        if other._expr is S.Zero:
+            return self
+        if self._expr is S.Zero:
+            return other
+        result = _new(Symbolic)
+        result._expr, result._parts, result.witness = None, (self, other), self.witness + other.witness
+        return result
+
+    @binary
+    def __mul__(self, other):
+        for one, two in ((self, other), (other, self)):
+            if one.expr is S.One or (two.expr is S.Zero and one.isfinite()):
+                return two
+        return self._make(self.expr * other.expr, self.witness * other.witness)
+
+    @binary
+    def __truediv__(self, other):
+        if other.expr is S.Zero:
+            raise ZeroDivisionError(f"{self} / 0: exact scalars have no infinity")
+        _needs(DIVISOR, other.expr)
+        if other.expr is S.One or (self.expr is S.Zero and other.isfinite()):
+            return self
+        return self._make(self.expr / other.expr, self.witness / other.witness if other.witness else math.nan)
+
+    def _power(self, n: int):
+        if n < 0:
+            _needs(DIVISOR, self.expr)
+        witness = self.witness**n if self.witness or n >= 0 else math.nan
+        return self._make(self.expr**n, witness)
+
+    # ------------------------------------------------------------------------- comparisons: by witness
+
+    def _sign(self, other: "Symbolic") -> int | None:
+        """The sign of self - other, None for NaN: exact for numbers, else by the witnesses and noted as a condition."""
+        a, b = self.number(), other.number()
+        if a is not None and b is not None:
+            return (a > b) - (a < b)
+        if self.isnan() or other.isnan():
+            return None
+        if self.expr == other.expr:
+            return 0
+        if not self.isfinite() or not other.isfinite():
+            return (self.witness > other.witness) - (self.witness < other.witness)
+        gap = self._gap(other)
+        for conditions in _paths.open:
+            conditions.append(Condition(self - other if gap > 0 else other - self))
+        return 1 if gap > 0 else -1
+
+    def __hash__(self):
+        return hash(self.expr)
+
+    # ------------------------------------------- functions (exp, log ... are added below the class)
+
+    def _apply(self, name: str):
+        if name == "log" and self.expr is S.Zero:  # a row of attention whose places are all masked
+            return self._make(S.NegativeInfinity, -math.inf)
+        witness = self._float(name)
+        if name in NEEDS:
+            _needs(NEEDS[name], self.expr)
+        if name == "sqrt" and self.expr.is_Rational:
+            return self._make(sympy.sqrt(self.expr), math.sqrt(self.witness))
+        return self._make(OPAQUE[name](self.expr), witness)
+
+    def isnan(self) -> bool:
+        """Is it SymPy's nan?"""
+        return self.expr is sympy.nan
+
+    def isfinite(self) -> bool:
+        """False if its value at the sample point is minus infinity or NaN."""
+        return math.isfinite(self.witness) or not self.expr.has(S.NegativeInfinity, sympy.nan)
+
+    # -------------------------------------------------------------------------------------------- proofs
+
+    def equals(self, other) -> bool:
+        """Is this equal to `other` for all values of the symbols (on the path that was taken)?
+
+        True is a proof: the difference is brought to one fraction of polynomials in the symbols and in the functions'
+        values, with e^(a+b) = e^a e^b, log(e^a b) = a + log b and sqrt(a)^2 = a, and its numerator is 0.
+        """
+        if not isinstance(other, (Symbolic, *NUMBERS)):
+            raise TypeError("equals: expected an exact scalar or a number")
+        other = Symbolic.of(other)
+        if not self.isfinite() or not other.isfinite():
+            return self.witness == other.witness and not self.isfinite() and not other.isfinite()
+        if abs(self.witness - other.witness) > 1e-6 * max(1.0, abs(self.witness), abs(other.witness)):
+            return False
+        return self.expr == other.expr or is_zero(self.expr - other.expr)
+
+    def formula(self) -> sympy.Expr:
+        """The expression in SymPy's own functions, to be read or used further."""
+        named = {opaque: getattr(sympy, name) for name, opaque in OPAQUE.items()}
+        return self.expr.replace(lambda e: e.func in named, lambda e: named[e.func](*e.args))
+
+    def __repr__(self):
+        return str(self.expr)
+
+
+def _elementary(name: str) -> Callable:
+    def apply(self):
+        return self._apply(name)
+
+    apply.__name__, apply.__qualname__, apply.__doc__ = name, f"Exact.{name}", f"{name}(x), exactly."
+    return apply
+
+
+for _name in FLOATS:  # NumPy's np.exp of an array of dtype object calls x.exp() of each element
+    setattr(Exact, _name, _elementary(_name))
+
+Symbolic.scalar_type = Symbolic
+
+
+# ---------------------------------------------------------------------------------------------- the kind of numbers
+
+
+class _Numbers(threading.local):
+    def __init__(self):
+        self.scalar_type: type[Exact] = Symbolic
+
+
+_numbers = _Numbers()
+
+
+def get_scalar_type() -> type[Exact]:
+    """The kind of exact scalar that numbers become in a lifted kernel."""
+    return _numbers.scalar_type
+
+
+@contextmanager
+def use_scalar_type(scalar_type: type[Exact]):
+    """Inside, lifted kernels compute with this kind of exact scalar."""
+    before, _numbers.scalar_type = _numbers.scalar_type, scalar_type
+    try:
+        yield
+    finally:
+        _numbers.scalar_type = before
+
+
+def fraction(value) -> Fraction:
+    """The exact value of a Python or NumPy number."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value}: exact scalars have no infinity and no NaN; use a mask instead")
+    return Fraction(value)

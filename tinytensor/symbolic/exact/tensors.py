@@ -1,0 +1,162 @@
+"""Tensors whose elements are formulas: `symbols` and `exact` make them, `latex` writes them."""
+
+import random
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import sympy
+
+from tinytensor.core.tensor import Tensor
+from tinytensor.display.notebook import Latex
+from tinytensor.symbolic.exact.differentiate import Derivatives
+from tinytensor.symbolic.exact.formula_printer import (
+    entries,
+    fold_sums,
+    length,
+    name_frequent_parts,
+    one_for_all,
+    remove_shift,
+)
+from tinytensor.symbolic.exact.path_conditions import conditions_of
+from tinytensor.symbolic.exact.scalars import Condition, Symbolic
+from tinytensor.symbolic.exact.zero_test import ROUNDED
+
+_STEPS = 509  # witnesses are multiples of 1/509 (finer for larger tensors): a prime, so that sums are rarely equal
+
+SMALL_EXPRESSION = 40  # a formula of so many operations is brought to one fraction
+ENTRIES = 4  # a tensor of so many entries is always written out
+
+
+def symbols(name: str, *shape, witness=None, positive: bool = False) -> Tensor:
+    """A tensor of symbols name_0, name_1, ... (name_0_0, ... for a matrix) with a witness for each, for proofs.
+
+    Witnesses are distinct fractions between -2 and 2 (0 and 2 if `positive`), drawn from a generator that the name
+    seeds; or give them: an array or nested lists of the tensor's shape. They decide comparisons only.
+    """
+    shape = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
+    values = np.empty(shape, object)
+    if witness is None:
+        parts = _STEPS if values.size <= _STEPS else sympy.nextprime(values.size)
+        steps = [n for n in range(1 if positive else -2 * parts, 2 * parts) if n]
+        numbers = [Fraction(n, parts) for n in random.Random(name).sample(steps, values.size)]
+    else:
+        numbers = np.broadcast_to(np.asarray(witness, object), shape).reshape(-1)
+    flat = values.reshape(-1)
+    for i, (at, number) in enumerate(zip(np.ndindex(values.shape), numbers, strict=True)):
+        flat[i] = Symbolic(sympy.Symbol("_".join([name, *map(str, at)])), number)
+    return Tensor.of(values)
+
+
+def exact(x: Tensor) -> Tensor:
+    """A tensor of floats as the fractions that they are."""
+    return Tensor.of(np.asarray(np.frompyfunc(Symbolic, 1, 1)(x._data), object))
+
+
+def variables(values: np.ndarray) -> dict[tuple[int, ...], Symbolic]:
+    """The values that depend on a symbol, by their places; all others are numbers."""
+    positions = ((at, values[at]) for at in np.ndindex(values.shape))
+    return {at: value for at, value in positions if isinstance(value, Symbolic) and value.expr.free_symbols}
+
+
+def witnesses(array: np.ndarray) -> np.ndarray:
+    """The floats beside exact numbers."""
+    return np.array([float(getattr(x, "witness", x)) for x in array.flat], np.float64).reshape(array.shape)
+
+
+def derivative(y: np.ndarray, g: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """d(sum of g y)/dx for each symbol of x, by the chain rule (differentiate.py); 0 where x has a number."""
+    total = sympy.Add(*((Symbolic.of(a) * b).expr for a, b in zip(np.ravel(g), np.ravel(y), strict=True)))
+    slopes, result = Derivatives().of(total), np.full(np.shape(x), sympy.S.Zero, object)
+    for at, value in variables(x).items():
+        result[at] = slopes.get(value.expr, sympy.S.Zero)
+    return result
+
+
+def latex(x: Tensor, conditions: Iterable[Condition] | None = None) -> Latex:
+    r"""The values of x as LaTeX: a formula for 0-d, a row for 1-d, a matrix for 2-d, nested brackets beyond.
+
+    Small formulas are brought to one fraction, with common factors cancelled: ten steps of a kernel read better as a
+    closed form. Large formulas stay as they were computed, without the largest score that a softmax subtracts. Terms
+    that differ in their indices alone become a sum; frequent parts get a name, defined behind the formula. If all
+    entries of a large tensor differ in their indices alone, one stands for all, with the ranges of its indices at the
+    bracket.
+
+    A float that is no short fraction is written in decimal: 0.1 is 0.1, a name for the fraction of 17 digits that the
+    float is.
+
+    The formula is followed by the conditions under which it holds: the signs at a ReLU, say, that x remembers from its
+    computation (`path_conditions.py`). `conditions=()` leaves them out; `with path() as conditions:` around the
+    computation of x collects all comparisons, also those of a softmax, whose formula is the same on each path.
+
+    The result is a string, which a notebook typesets if it is the value of a cell.
+    """
+    array = x.detach().numpy()
+    conditions = conditions_of([array]) if conditions is None else conditions
+    values = np.empty(array.shape, object)
+    for at in np.ndindex(array.shape):
+        values[at] = _readable(array[at])
+    alike = one_for_all(values) if values.size > ENTRIES else None
+    if alike is not None:
+        values = np.array(alike[0], object)
+    signs = [_fewer_signs(_readable(c.difference)) for c in conditions]
+    formulas, definitions = name_frequent_parts([*values.flat, *(formula for formula, _ in signs)])
+    for at, formula in zip(np.ndindex(values.shape), formulas, strict=False):
+        values[at] = formula
+    main = _latex(values)
+    if alike is not None:
+        where = r",\ ".join(rf"{letter} = 0 \ldots {n - 1}" for letter, n in alike[1])
+        main = rf"\left[ {main} \right]_{{{where}}}"
+    written = [f"{sympy.latex(left)} = {sympy.latex(right)}" for left, right in definitions]
+    compared = [f"{sympy.latex(f)} {sign} 0" for f, (_, sign) in zip(formulas[values.size :], signs, strict=True)]
+    return Latex(r",\quad ".join([main, *written, *dict.fromkeys(compared)]))
+
+
+def _fewer_signs(formula: sympy.Expr) -> tuple[sympy.Expr, str]:
+    """(formula, >) for formula > 0, or (-formula, <) if that has fewer signs."""
+    return (-formula, "<") if formula.could_extract_minus_sign() else (formula, ">")
+
+
+def _latex(values: np.ndarray) -> str:
+    if values.ndim == 0:
+        return sympy.latex(values[()])
+    if values.ndim == 1:
+        return _rows([" & ".join(map(sympy.latex, values))])
+    if values.ndim == 2:
+        return _rows([" & ".join(map(sympy.latex, row)) for row in values])
+    return r"\left[" + r",\; ".join(_latex(block) for block in values) + r"\right]"
+
+
+def _rows(rows: list[str]) -> str:
+    return r"\begin{bmatrix} " + r" \\ ".join(rows) + r" \end{bmatrix}"
+
+
+def _readable(value) -> sympy.Expr:
+    if not isinstance(value, Symbolic):
+        return sympy.sympify(value.item() if isinstance(value, np.generic) else value)
+    formula = value.formula()
+    formula = formula.xreplace({number: _decimal(number) for number in formula.atoms(sympy.Rational)})
+    small, formula = formula.count_ops() <= SMALL_EXPRESSION, remove_shift(formula)
+    written = fold_sums(entries(formula))
+    if small:
+        closed = sympy.factor(sympy.powsimp(sympy.cancel(sympy.together(formula))))
+        closed = fold_sums(entries(sympy.powsimp(closed, combine="exp")))
+        written = closed if length(closed) <= length(written) else written
+    return written
+
+
+def _decimal(number: sympy.Rational) -> sympy.Expr:
+    """A float such as 0.1 as a symbol named by its decimal digits; a fraction that reads well as it is."""
+    read = ROUNDED.get(abs(float(number)))
+    if read is not None and not read.is_Rational and float(number).as_integer_ratio() == (number.p, number.q):
+        return read if number > 0 else -read
+    if number.q > 10**6 and abs(number.p) & (abs(number.p) - 1) == 0:  # a division by such a float
+        return 1 / _decimal(1 / number)
+    if number.q < 1000 or number.q & (number.q - 1) or float(number).as_integer_ratio() != (number.p, number.q):
+        return number
+    name = format(Decimal(repr(abs(float(number)))), "f")
+    if len(name) > 20:
+        digits, _, exponent = f"{abs(float(number))!r}".partition("e")
+        name = rf"{{{digits} \cdot 10^{{{int(exponent)}}}}}"
+    return sympy.Symbol(name, positive=True) * (-1 if number < 0 else 1)

@@ -1,0 +1,308 @@
+"""Programs of definitions, and their adjoints: reverse mode in symbols, and the proof of a closed form.
+
+    Program         a list of definitions, name[indices] := expression in earlier names
+    adjoint_of      the gradient of a name, summed over all lines that use it
+    with_adjoints   the same program run backward: the derivatives of the last name by every name before it
+    prove_form      closed form = derived form, by putting definitions in for names and comparing normal forms
+    contradiction   a number that refutes a normal form of 0, in exact fractions
+
+The adjoint of a name is the derivative of the last number of a program, the loss, by it: ∂𝓛/∂name. Trusted are the
+index calculus (tinytensor/symbolic/index_calculus/formulas.py) and SymPy's diff of one line; no size is a number here.
+
+To refute a formula that is wrong on purpose: `program.replaced(name, change)` is the program with `change` applied to
+one right-hand side, and `prove_form` with it, or with another closed form, raises Refuted with a counterexample.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+from sympy import Expr, Function, Indexed, KroneckerDelta, Pow, S, Sum, Symbol, preorder_traversal
+
+from tinytensor.symbolic.index_calculus.errors import Refuted
+from tinytensor.symbolic.index_calculus.formulas import (
+    Array,
+    Index,
+    Size,
+    absolute,
+    derivative,
+    detach,
+    everywhere,
+    floored,
+    free,
+    fresh,
+    index_order,
+    larger,
+    normal,
+    random_entries,
+    relu,
+    same,
+    sign,
+    sizes_of,
+    theta,
+    total,
+    upto,
+    value,
+)
+from tinytensor.symbolic.index_calculus.notation import text
+
+Name = Array | Symbol
+
+
+class Definition(NamedTuple):
+    """left := right, where `left` is an entry (or a symbol) and its indices are the only free ones on the right.
+
+    source: the equation of the source; erratum: "place: the error there", if it is corrected here.
+    """
+
+    left: Expr
+    right: Expr
+    source: str = ""
+    erratum: str = ""
+
+    @property
+    def name(self) -> Name:
+        return name_of(self.left)
+
+    @property
+    def is_adjoint(self) -> bool:
+        """Is the name the adjoint of an array?"""
+        return isinstance(self.name, Array) and self.name.of is not None
+
+    def at(self, left: Expr) -> Expr:
+        """The right-hand side for other indices."""
+        if isinstance(self.left, Symbol):
+            return fresh(self.right)
+        return fresh(self.right).xreplace(dict(zip(self.left.indices, left.indices, strict=True)))
+
+
+def name_of(entry: Expr) -> Name:
+    """The array of an entry; a symbol is its own name."""
+    return entry.base if isinstance(entry, Indexed) else entry
+
+
+def names_in(expr: Expr) -> set[Name]:
+    """The arrays and symbols (other than sizes and indices) in an expression."""
+    arrays = expr.atoms(Array)
+    return arrays | {s for s in expr.atoms(Symbol) if not isinstance(s, Size | Index)} - {a.label for a in arrays}
+
+
+def d(x):
+    """The adjoint of an array, an entry or a symbol: the derivative of a program's last number by it."""
+    if isinstance(x, Indexed):
+        return d(x.base)[x.indices]
+    if isinstance(x, Array):
+        return Array(f"d{x.label}", x.sizes, x.positions, of=x)
+    return Symbol(f"d{x.name}", real=True)
+
+
+def expanded(expr: Expr, lines: Sequence[Definition]) -> Expr:
+    """expr with the names of these lines replaced by their definitions, the last one first."""
+    for line in reversed(lines):
+        if any(name_of(e) == line.name for e in expr.atoms(Indexed, Symbol)):
+            expr = fresh(expr)
+            entries = {e for e in expr.atoms(Indexed, Symbol) if name_of(e) == line.name}
+            expr = expr.xreplace({e: line.at(e) for e in entries})
+    return expr
+
+
+def lengths(lines: Sequence[Definition]) -> Iterator[tuple[Definition, int]]:
+    """Each line, with the number of operations that it has with all names before it written out."""
+    known: dict[Name, int] = {}
+    for line in lines:
+        names = (name_of(e) for e in preorder_traversal(line.right) if isinstance(e, Indexed | Symbol))
+        known[line.name] = int(line.right.count_ops()) + sum(known.get(name, 0) for name in names)
+        yield line, known[line.name]
+
+
+class Program:
+    """Definitions in order, each in terms of parameters, constants and names before it.
+
+    parameters: entries such as E[k, j], printed with these letters; their adjoints are derived.
+    constants: arrays and symbols that have no adjoints.
+    """
+
+    def __init__(self, parameters: Iterable[Expr] = (), constants: Iterable[Name] = ()):
+        self.parameters = {name_of(entry): entry for entry in parameters}
+        self.constants = tuple(constants)
+        self.definitions: dict[Name, Definition] = {}
+
+    def let(self, left: Expr, right, source: str = "", erratum: str = "") -> None:
+        """Append left := right; TypeError if a name is taken or unknown, or an index is not on the left."""
+        right, new = S(right), name_of(left)
+        known = {*self.parameters, *self.constants, *self.definitions}
+        if new in known:
+            raise TypeError(f"{new} is defined already: a name keeps its meaning")
+        if unknown := names_in(right) - known:
+            raise TypeError(f"{left}: {unknown.pop()} is not defined before it is used")
+        if loose := free(right) - free(left):
+            raise TypeError(f"{left}: index {loose.pop()} stands on the right only: sum over it, or put it on the left")
+        self.definitions[new] = Definition(left, right, source, erratum)
+
+    def __getitem__(self, name: Name) -> Definition:
+        return self.definitions[name]
+
+    @property
+    def lines(self) -> list[Definition]:
+        """The definitions, the first one first."""
+        return list(self.definitions.values())
+
+    @property
+    def entries(self) -> list[Expr]:
+        """The parameters and the defined names, each with its letters."""
+        return [*self.parameters.values(), *(line.left for line in self.lines)]
+
+    def excerpt(self, names: Iterable[Name], parameters: Iterable[Expr], constants: Iterable[Name] = ()) -> "Program":
+        """The definitions of these names alone, over other parameters and constants."""
+        new = Program(parameters, constants)
+        for name in names:
+            new.let(*self[name])
+        return new
+
+    def copy(self, *constants: Name) -> "Program":
+        """A copy of the program, to be continued, with further constants."""
+        return self.excerpt(self.definitions, self.parameters.values(), [*self.constants, *constants])
+
+    def replaced(self, name: Name, change: Callable[[Expr], Expr]) -> "Program":
+        """The same program with `change(right)` for the right-hand side of one name: for planting mistakes."""
+        new = Program(self.parameters.values(), self.constants)
+        for line in self.lines:
+            new.let(*line._replace(right=change(line.right)) if line.name == name else line)
+        return new
+
+    def expand(self, expr: Expr, through: Iterable[Name]) -> Expr:
+        """expr with the names `through` replaced by their definitions, the last one first."""
+        return expanded(expr, [line for line in self.lines if line.name in through])
+
+    def run(self, at: dict) -> dict:
+        """All names as arrays, by plain loops, from `at`: sizes, parameters and constants with their values."""
+        at = dict(at)
+        for line in self.lines:
+            if isinstance(line.left, Symbol):
+                at[line.left] = value(line.right, at)
+                continue
+            result = np.empty([value(size, at) for size in line.name.sizes], dtype=object)
+            for where in np.ndindex(result.shape):
+                numbers = dict(zip(line.left.indices, (n + 1 for n in where)))
+                result[where] = value(line.right, at | numbers)
+            at[line.name] = result
+        return at
+
+    def point(self, seed: int = 0) -> dict:
+        """Sizes 2 and 3, and random parameters and constants: symbols above 0, entries of both signs."""
+        rng = random.Random(seed)
+        inputs = [*self.parameters, *self.constants]
+        sizes = {s for x in [*inputs, *self.definitions] if isinstance(x, Array) for s in sizes_of(x)}
+        at = {size: 2 + (n + seed) % 2 for n, size in enumerate(sorted(sizes, key=str))}
+        for x in inputs:
+            at[x] = random_entries(x, at, rng, _either_sign) if isinstance(x, Array) else rng.uniform(0.5, 1.5)
+        return at
+
+
+def _either_sign(rng: random.Random) -> float:
+    return rng.choice((-1, 1)) * rng.uniform(0.5, 1.5)
+
+
+def adjoint_of(entry: Expr, lines: Iterable[Definition], loss: Symbol | None = None) -> Expr:
+    """The adjoint of an entry: the sum, over all lines that use its name, of their adjoint times their derivative.
+
+    loss: the symbol whose adjoint is 1. Where the derivative contains a result of the line, the name replaces it:
+    exp(S) becomes e, (s + eps)^(-3/2) becomes r^3. These are the cached interim results. SymPy's `subs` only proposes
+    this: putting the right-hand side back must give the same normal form.
+    """
+    new = {i: i.fresh() for i in free(entry)}  # indices that stand in no line
+    by, adjoint = entry.xreplace(new), S.Zero
+    for line in lines:
+        if name_of(entry) not in names_in(line.right):
+            continue
+        partial = derivative(line.right, by)
+        kept = partial.subs(line.right, line.left)
+        if kept != partial and normal(kept.xreplace({line.left: line.right}) - partial) != 0:
+            raise AssertionError(f"{line.left} does not stand for {line.right} in {partial}")
+        arriving = S.One if line.left == loss else d(line.left)
+        adjoint += total(arriving * kept, *sorted(free(line.left), key=index_order))
+    return normal(adjoint).xreplace({fresh_one: i for i, fresh_one in new.items()})
+
+
+def with_adjoints(program: Program, output: Name) -> Program:
+    """The program followed by the adjoints of its names, from the last to the first: reverse mode in symbols.
+
+    output: a symbol (the loss, whose adjoint is 1), or an array; its adjoint is then a constant of the new program, to
+    be computed by the program that uses the output.
+    """
+    result = program.copy(*([d(output)] if isinstance(output, Array) else []))
+    for entry in reversed(program.entries):
+        if name_of(entry) != output:
+            result.let(d(entry), adjoint_of(entry, program.lines, output))
+    return result
+
+
+def prove_form(program: Program, left: Expr, closed, through: Iterable[Name] = ()) -> None:
+    """Prove that `left`, as the program defines it, is `closed`, for all sizes and values; or raise Refuted.
+
+    through: the names that are replaced by their definitions, on both sides. If the normal forms then differ, the two
+    are evaluated at small sizes: Refuted names an entry where they differ, or says that no proof was found.
+    """
+    closed = S(closed)
+    if loose := free(closed) - free(left):
+        raise Refuted(f"{text(left)}: index {loose.pop().name} of the closed form {text(closed)} is not on the left")
+    derived = program[name_of(left)].at(left)
+    rest = normal(program.expand(derived - closed, set(through)))
+    if rest == 0:
+        return
+    indices = sorted(free(left), key=index_order)
+    for seed in range(3):
+        for here in everywhere(indices, program.run(program.point(seed))):
+            one, other = float(value(derived, here)), float(value(closed, here))
+            if abs(one - other) > 1e-6 * (abs(one) + abs(other)):
+                sizes = ", ".join(f"{s} = {n}" for s, n in here.items() if isinstance(s, Size))
+                entry = ", ".join(f"{i.name} = {here[i]}" for i in indices)
+                raise Refuted(
+                    f"{text(left)}: derived {text(derived)}, closed form {text(closed)}; with {sizes}, "
+                    f"at {entry or 'the only entry'}: {one:.6g} against {other:.6g}"
+                )
+    raise Refuted(f"{text(left)}: no proof: the rest of the difference is {text(rest)}")
+
+
+RATIONAL = (KroneckerDelta, Sum, theta, relu, larger, absolute, sign, same, detach, upto, floored)
+
+
+def contradiction(difference: Expr, lines: Sequence[Definition] = ()) -> str:
+    """Where a difference whose normal form is 0 is another number, in exact fractions; empty if nowhere.
+
+    This is a check of the normal form. Only differences without roots and exponentials, in the definitions of their
+    names neither, are computed, at sizes 2 and 3.
+    """
+    parts, names = [difference], names_in(difference)
+    for line in reversed(lines):
+        if line.name in names:
+            parts.append(line.right)
+            names |= names_in(line.right)
+    if not all(map(_is_rational, parts)):
+        return ""
+    difference = expanded(difference, lines)
+    names = sorted(names_in(difference), key=str)
+    sizes = {s for a in names if isinstance(a, Array) for s in sizes_of(a)} | difference.atoms(Size)
+    at: dict = {size: 2 + n % 2 for n, size in enumerate(sorted(sizes, key=str))}
+    rng = random.Random(0)
+    try:
+        for x in names:
+            at[x] = random_entries(x, at, rng, _fraction) if isinstance(x, Array) else _fraction(rng)
+        rows = list(everywhere(sorted(free(difference), key=index_order), at))
+        for here in rows[:: 1 + len(rows) // 8]:
+            if (number := value(difference, here)) != 0:
+                return f"the normal form is 0, but in exact numbers the difference is {number}: please report this"
+    except (ZeroDivisionError, IndexError):  # a denominator of 0, or a table that is longer than these sizes
+        return ""
+    return ""
+
+
+def _is_rational(expr: Expr) -> bool:
+    """Does the expression have fractions for values, at fractions?"""
+    return all(p.exp.is_integer for p in expr.atoms(Pow)) and all(isinstance(f, RATIONAL) for f in expr.atoms(Function))
+
+
+def _fraction(rng: random.Random) -> Fraction:
+    return Fraction(rng.choice((-1, 1)) * rng.randint(1, 40), rng.randint(1, 9))

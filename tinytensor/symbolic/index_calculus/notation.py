@@ -1,0 +1,352 @@
+"""Formulas in index notation, as text and as LaTeX: `text(expr)`, `tex(expr)`.
+
+Subclasses of SymPy's printers. Indices are printed where the source has them (Array.positions), an adjoint is ∂𝓛/∂name,
+and every bound index gets a letter that no other index nearby has. order.py orders factors and terms. No proof depends
+on this file.
+"""
+
+import re
+from collections.abc import Sequence
+
+from sympy import Add, Expr, Function, Indexed, KroneckerDelta, S, Sum, Symbol
+from sympy.printing.latex import LatexPrinter
+from sympy.printing.str import StrPrinter
+
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, free, larger, same, theta
+from tinytensor.symbolic.index_calculus.order import Name, decimal, divisor, factors_of, in_order_of, terms_of
+
+_LETTERS = "α alpha β beta γ gamma δ delta ε epsilon ζ zeta η eta θ theta ι iota κ kappa λ lambda μ mu ν nu ξ xi π pi"
+_LETTERS += " ρ rho σ sigma τ tau υ upsilon φ varphi χ chi ψ psi ω omega Γ Gamma Δ Delta Θ Theta Λ Lambda Ξ Xi Π Pi"
+_LETTERS += " Σ Sigma Φ Phi Ψ Psi Ω Omega ℓ ell"
+GREEK = {letter: chr(92) + name for letter, name in zip(_LETTERS.split()[::2], _LETTERS.split()[1::2], strict=True)}
+_SPELLED = {name.removeprefix("var"): f"{chr(92)}{name}" for name in _LETTERS.split()[1::2]}  # mu in code is μ here
+_SPELLED["lambda_"] = _SPELLED.pop("lambda")  # a word of Python
+_SYMBOLS = {  # as text and as LaTeX
+    "epsilon": ("ε", r"\epsilon"),
+    "loss": ("𝓛", r"\mathcal{L}"),
+}
+_FUNCTIONS = {  # those with another name than in code, as text and as LaTeX
+    "sigmoid": ("σ", r"\sigma"),
+    "Phi": ("Φ", r"\Phi"),
+    "asin": ("arcsin", r"\arcsin"),
+    "acos": ("arccos", r"\arccos"),
+    "atan": ("arctan", r"\arctan"),
+    "asinh": ("arsinh", r"\operatorname{arsinh}"),
+}
+_SIGNS = {"≤": r"\le", "≠": r"\ne"}
+_KNOWN = {"exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "max", "min"}  # to LaTeX
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def name_tex(name: str) -> str:
+    """A name of code as LaTeX: σ, sigma, x, x', a word upright, and a number behind a name above it, A^{(2)}."""
+    body, number = re.fullmatch(r"(.*?)(\d*)", name).groups()
+    if not body:
+        return name
+    if len(body) == 1:
+        shown = GREEK.get(body, body)
+    elif body in _SPELLED:
+        shown = _SPELLED[body]
+    else:
+        shown = rf"\mathrm{{{body.replace('_', chr(92) + '_')}}}"
+    return f"{shown}^{{({number})}}" if number else shown
+
+
+class _IndexPrinter:
+    """The common part of both printers: letters of bound indices, order, signs, brackets."""
+
+    def __init__(self, names: Sequence[Name] = ()):
+        super().__init__()
+        self.letters, self.names, self.axes = {}, tuple(names), ()
+        self.adjoints = {f"d{s.name}": s for s in names if isinstance(s, Symbol)}
+
+    def doprint(self, expr):
+        self.letters = {i: i.name for i in free(expr)}
+        return super().doprint(_with_minima(S(expr)))
+
+    def equation(self, left, right):
+        """left = right; the factors of a matrix product stand in the order of the indices on the left."""
+        self.axes = left.indices if isinstance(left, Indexed) else ()
+        return f"{self.doprint(left)} = {self.doprint(right)}"
+
+    def _print(self, expr, **_):
+        if isinstance(expr, Function) and not isinstance(expr, KroneckerDelta):
+            return self._called(expr)
+        return super()._print(expr)
+
+    def _print_Sum(self, expr):
+        outside = dict(self.letters)
+        for index, *_ in expr.limits:
+            self.letters[index] = next(one for one in index.letters if one not in self.letters.values())
+        result = self._sum("".join(self.letters[limit[0]] for limit in expr.limits), self._summand(expr.function))
+        self.letters = outside
+        return result
+
+    def _print_Index(self, expr):
+        return self.letters.get(expr, expr.name)
+
+    def _print_Symbol(self, expr, style="plain"):
+        if expr.name in self.adjoints:
+            return self._adjoint(self._symbol(self.adjoints[expr.name].name))
+        return self._symbol(expr.name)
+
+    def _print_Size(self, expr):
+        return self._name(expr.name)
+
+    def _print_Dummy(self, expr):
+        return self._symbol(expr.name)
+
+    def _index_parts(self, expr):
+        """The indices of an entry: above on the left, below, above."""
+        of = expr.base
+        parts = {"<": "", "_": "", "^": ""}
+        for position, index in zip(of.positions, expr.indices, strict=True):
+            printed = self._print(index)
+            parts[position] += printed if isinstance(index, Index) or position == "<" else self._index(printed)
+        return parts.values()
+
+    def _print_Add(self, expr, order=None):
+        if _is_condition(expr):
+            return self._compared(1 - expr, "≤" if isinstance(1 - expr, theta) else "≠")
+        shown = ""
+        for term in terms_of(expr, self.names):
+            negative = term.could_extract_minus_sign() and not term.is_Add
+            one = self._print(-term if negative else term)
+            one = self._bracket(one) if negative and (-term).is_Add else one
+            shown += (f" {'-' if negative else '+'} " if shown else "-" * negative) + one
+        return shown
+
+    def _print_Mul(self, expr):
+        """A fraction of factors and divisors, followed by the adjoints, and last the sums."""
+        if expr.as_coeff_Mul()[0] < 0:
+            negative = -expr
+            printed = self._print(negative)
+            return f"-{self._bracket(printed) if negative.is_Add else printed}"
+        number, factors, divisors = factors_of(expr, self.names)
+        if len(factors) == 2 and all(isinstance(f, Indexed) and f.base.of is None for f in factors):
+            factors = in_order_of(self.axes, *factors)
+        last = [f for f in factors if isinstance(f, Sum) or any(a.of for a in f.atoms(Array)) or self._is_adjoint(f)]
+        above = [self._factor(f) for f in factors if f not in last]
+        alone = len(divisors) == 1 and (number.q == 1 or decimal(number))
+        below = [self._divisor(divisors[0])] if alone else [self._factor(f) for f in divisors]
+        if divisor(number):
+            below = [self._print(1 / number), *map(self._factor, divisors)]
+        elif decimal(number):
+            above = [self._print(number), *above]
+        else:
+            rest = [f for f in factors if f not in last]
+            whole = (below or number.q != 1) and len(rest) == 1 and number.p == 1 and rest[0].is_Add
+            above = [self._divisor(rest[0])] if whole else [str(number.p)] * (number.p != 1) + above
+            below = [str(number.q)] * (number.q != 1) + below
+        fraction = [self._fraction(" ".join(above) or "1", below)] if below else above
+        return " ".join([*fraction, *map(self._factor, last[:-1]), *map(self._last, last[-1:])])
+
+    def _is_adjoint(self, expr):
+        return isinstance(expr, Symbol) and expr.name in self.adjoints
+
+    def _print_Pow(self, expr, rational=False):
+        base, power = expr.args
+        if power == S.Half:
+            return self._root(base)
+        if power.is_number and power.is_negative:
+            return self._fraction("1", [self._divisor(1 / expr)])
+        alone = isinstance(base, Function | Size | Index) or (base.is_Integer and base >= 0) or self._is_name(base)
+        shown = self._print(base)
+        return self._raised(shown if alone and not isinstance(base, KroneckerDelta) else self._bracket(shown), power)
+
+    def _is_name(self, expr):
+        """Is it a name without anything above it?"""
+        if isinstance(expr, Symbol):
+            return not self._is_adjoint(expr)
+        if not isinstance(expr, Indexed) or expr.base.of is not None:
+            return False
+        return "^" not in self._print(expr)
+
+    def _called(self, expr):
+        name, arguments = expr.func.__name__, expr.args
+        if name == "relu":
+            return self._call("max", ["0", self._print(arguments[0])])
+        if name in ("larger", "smaller"):
+            return self._call("max" if name == "larger" else "min", [self._print(a) for a in arguments])
+        if name == "absolute":
+            return self._absolute(self._print(arguments[0]))
+        if name == "floored":
+            return self._floor(self._print(arguments[0]))
+        if name == "upto":
+            return self._truth(self._print(arguments[0]), "≤", self._print(arguments[1]))
+        if name in ("theta", "same"):
+            return self._compared(expr, ">" if name == "theta" else "=")
+        return self._call(name, [self._print(a) for a in arguments])
+
+    def _compared(self, truth, sign):
+        """[a > b] for a condition on a - b."""
+        terms = Add.make_args(truth.args[0])
+        left = [t for t in terms if not t.could_extract_minus_sign() and not t.is_number]
+        left = left or [t for t in terms if not t.could_extract_minus_sign()]
+        right = [-t for t in terms if t not in left]
+        return self._truth(self._print(Add(*left)), sign, self._print(Add(*right)))
+
+    def _factor(self, expr):
+        loose = (expr.is_Add and not _is_condition(expr)) or isinstance(expr, Sum)
+        return self._bracket(self._print(expr)) if loose else self._print(expr)
+
+    def _summand(self, expr):
+        negative = expr.could_extract_minus_sign() and not expr.is_Add
+        return self._bracket(self._print(expr)) if negative else self._factor(expr)
+
+    def _last(self, expr):
+        return self._print(expr) if isinstance(expr, Sum) else self._factor(expr)
+
+    def _delta(self, expr):
+        """The arguments of a delta, an index first, then a table or a number."""
+        return [self._print(a) for a in sorted(expr.args, key=lambda a: (not isinstance(a, Index), a.is_Integer))]
+
+
+class smaller(Function):
+    """min(a, b), in print only."""
+
+
+def _is_condition(expr: Expr) -> bool:
+    """Is it 1 - [a > b], which is [a ≤ b]?"""
+    return expr.is_Add and len(expr.args) == 2 and isinstance(1 - expr, theta | same)
+
+
+def _with_minima(expr: Expr) -> Expr:
+    """max(-a, -b) as -min(a, b)."""
+    while maxima := {f for f in expr.atoms(larger) if all(a.could_extract_minus_sign() for a in f.args)}:
+        outer = [f for f in maxima if not any(f is not g and g.has(f) for g in maxima)]
+        expr = expr.xreplace({f: -smaller(*[-a for a in f.args]) for f in outer})
+    return expr
+
+
+class _TextPrinter(_IndexPrinter, StrPrinter):
+    printmethod = None  # print by the methods below, never by an expression's own
+    _adjoint = staticmethod("∂𝓛/∂{}".format)
+    _bracket = _index = staticmethod("({})".format)  # _index: an expression as an index, λ + 1
+    _sum, _truth = staticmethod("Σ_{} {}".format), staticmethod("[{} {} {}]".format)
+    _absolute, _floor = staticmethod("|{}|".format), staticmethod("⌊{}⌋".format)
+
+    def _name(self, name):
+        return name
+
+    def _symbol(self, name):
+        return _SYMBOLS.get(name, (name, name))[0]
+
+    def _divisor(self, expr):
+        return self._factor(expr)
+
+    def _print_Indexed(self, expr):
+        of = expr.base
+        if set(of.positions) <= {"_"} and not all(isinstance(i, Index) for i in expr.indices):
+            shown = f"{(of.of or of).text}[{', '.join(map(self._print, expr.indices))}]"
+        else:
+            left, below, above = self._index_parts(expr)
+            left = left.replace("h", "ʰ") if left in ("", "h") else f"^({left})"
+            shown = f"{left}{(of.of or of).text}" + (f"_{below}" if below else "") + (f"^{above}" if above else "")
+        return self._adjoint(shown) if of.of else shown
+
+    def _fraction(self, above, below):
+        return f"{above}/{below[0] if len(below) == 1 else '(' + ' '.join(below) + ')'}"
+
+    def _root(self, base):
+        alone = isinstance(base, Size | Indexed | Symbol | Function) or (base.is_Integer and base >= 0) or base is S.Pi
+        return f"√{self._print(base) if alone else self._bracket(self._print(base))}"
+
+    def _raised(self, base, power):
+        if power.is_Integer:
+            return base + str(power).translate(_RAISED)
+        shown = self._print(power)
+        return f"{base}^{shown if power.is_Symbol or isinstance(power, Indexed) else self._bracket(shown)}"
+
+    def _call(self, name, arguments):
+        return f"{_FUNCTIONS.get(name, (name,))[0]}({', '.join(arguments)})"
+
+    def _print_KroneckerDelta(self, expr):
+        return f"δ({', '.join(self._delta(expr))})"
+
+    def _print_Rational(self, expr):
+        return decimal(expr) or super()._print_Rational(expr)
+
+    def _print_Pi(self, expr):
+        return "π"
+
+
+class _TexPrinter(_IndexPrinter, LatexPrinter):
+    printmethod = None
+    _adjoint = staticmethod(r"\frac{{\partial\mathcal{{L}}}}{{\partial {}}}".format)
+    _bracket, _index = staticmethod(r"\left({}\right)".format), staticmethod("{}".format)
+    _sum = staticmethod(r"\sum_{{{}}} {}".format)
+    _absolute = staticmethod(r"\left|{}\right|".format)
+    _floor = staticmethod(r"\left\lfloor {}\right\rfloor".format)
+
+    def _name(self, name):
+        return name_tex(name)
+
+    def _symbol(self, name):
+        return _SYMBOLS[name][1] if name in _SYMBOLS else name_tex(name)
+
+    def _divisor(self, expr):
+        return self._print(expr)
+
+    def _print_Indexed(self, expr):
+        of = expr.base
+        name = (of.of or of).tex
+        if name == str((of.of or of).label):
+            name = name_tex(name)
+        if set(of.positions) <= {"_"} and not all(isinstance(i, Index) for i in expr.indices):
+            shown = f"{name}_{{{','.join(map(self._print, expr.indices))}}}"
+        else:
+            left, below, above = self._index_parts(expr)
+            shown = f"{{}}^{{{left}}}" if left else ""
+            shown += name + (f"_{{{below}}}" if below else "") + (f"^{{{above}}}" if above else "")
+        return self._adjoint(shown) if of.of else shown
+
+    def _fraction(self, above, below):
+        return rf"\frac{{{above}}}{{{' '.join(below)}}}"
+
+    def _root(self, base):
+        return rf"\sqrt{{{self._print(base)}}}"
+
+    def _raised(self, base, power):
+        return f"{base}^{{{self._print(power)}}}"
+
+    def _call(self, name, arguments):
+        shown = rf"\{name}" if name in _KNOWN else rf"\operatorname{{{name}}}"
+        return rf"{_FUNCTIONS.get(name, ('', shown))[1]}\left({', '.join(arguments)}\right)"
+
+    def _truth(self, left, sign, right):
+        return rf"\left[{left} {_SIGNS.get(sign, sign)} {right}\right]"
+
+    def _print_KroneckerDelta(self, expr):
+        bare = all(isinstance(a, Index | Indexed) for a in expr.args)
+        return rf"\delta_{{{(chr(92) + ',' if bare else ', ').join(self._delta(expr))}}}"
+
+    def _print_Pi(self, expr):
+        return r"\pi"
+
+    def _print_Rational(self, expr):
+        if not decimal(expr):
+            return super()._print_Rational(expr)
+        mantissa, _, power = decimal(expr).partition("e")
+        before = {"1": "", "-1": "-"}.get(mantissa, rf"{mantissa} \cdot ")
+        return rf"{before}10^{{{power}}}" if power else mantissa
+
+
+def text(expr: Expr, names: Sequence[Name] = ()) -> str:
+    """An expression in index notation, as text; names: those of a program, in the order of a product's factors."""
+    return _TextPrinter(names).doprint(expr)
+
+
+def tex(expr: Expr, names: Sequence[Name] = ()) -> str:
+    """An expression in index notation, as LaTeX; names as for `text`."""
+    return _TexPrinter(names).doprint(expr)
+
+
+def equation(left: Expr, right: Expr, names: Sequence[Name] = ()) -> str:
+    """`left = right` as text; names as for `text`."""
+    return _TextPrinter(names).equation(left, right)
+
+
+def equation_tex(left: Expr, right: Expr, names: Sequence[Name] = ()) -> str:
+    """`left = right` as LaTeX; names as for `text`."""
+    return _TexPrinter(names).equation(left, right)

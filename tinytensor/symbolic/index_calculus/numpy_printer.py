@@ -1,0 +1,588 @@
+"""Formulas in index notation as NumPy code that people read: each definition is one line.
+
+A formula becomes a Piece: the text, the indices of its axes, and how tightly its outermost operator binds. Pieces meet
+by broadcasting: the axes that one lacks are put in, X - m[:, None]. A sum is `.sum(-1)`, `@` or, where these do not say
+it, an einsum. Indices count from 1 in formulas and from 0 in code.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from sympy import Add, E, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp, log, pi
+
+from tinytensor.symbolic.index_calculus.adjoints import Definition, Name
+from tinytensor.symbolic.index_calculus.formulas import (
+    Array,
+    Index,
+    Size,
+    contract,
+    detach,
+    fits,
+    free,
+    spread,
+    total,
+    upto,
+)
+from tinytensor.symbolic.index_calculus.order import decimal, divisor, factors_of, terms_of
+
+SUM, PRODUCT, POWER, ATOM = 1, 2, 3, 4  # how tightly an operator binds
+
+FUNCTIONS = {  # those of NumPy and of HELPERS, by the names in formulas
+    **{name: f"np.{name}({{}})" for name in ("exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "sign")},
+    **{f"a{name}": f"np.arc{name}({{}})" for name in ("sin", "cos", "tan", "sinh")},
+    **{name: f"{name}({{}})" for name in ("theta", "same", "sigmoid", "Phi", "erf")},
+    "floored": "np.floor({})",
+    "absolute": "np.abs({})",
+    "relu": "np.maximum(0, {})",
+    "larger": "np.maximum({}, {})",
+    "softplus": "np.logaddexp(0, {})",
+}
+HELPERS = {  # functions that NumPy lacks, and what each needs
+    "theta": '''def theta(x):
+    """1 where x > 0, else 0."""
+    return 1.0 * (x > 0)''',
+    "same": '''def same(x):
+    """1 where x = 0, else 0."""
+    return 1.0 * (x == 0)''',
+    "sigmoid": '''def sigmoid(x):
+    """1 / (1 + exp(-x)), without overflow."""
+    return np.exp(-np.logaddexp(0, -x))''',
+    "Phi": '''def Phi(x):
+    """The distribution function of the standard normal distribution."""
+    return np.vectorize(math.erfc, otypes=[float])(-np.asarray(x) / np.sqrt(2)) / 2''',
+    "erf": '''def erf(x):
+    """The error function."""
+    return np.vectorize(math.erf, otypes=[float])(x)''',
+    "softmax": '''def softmax(x, axis=-1):
+    """exp(x) / Σ exp(x) along an axis, without overflow."""
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)''',
+    "logsumexp": '''def logsumexp(x, axis=-1):
+    """log Σ exp(x) along an axis, without overflow."""
+    m = x.max(axis, keepdims=True)
+    return np.log(np.exp(x - m).sum(axis)) + m.squeeze(axis)''',
+    "largest_shared": '''def largest_shared(x, axis):
+    """1 at the largest entry along an axis, shared among equal ones, 0 elsewhere."""
+    chosen = 1.0 * (x == x.max(axis, keepdims=True))
+    return chosen / chosen.sum(axis, keepdims=True)''',
+    "smallest_shared": '''def smallest_shared(x, axis):
+    """1 at the smallest entry along an axis, shared among equal ones, 0 elsewhere."""
+    return largest_shared(-x, axis)''',
+    "largest_first": '''def largest_first(x, axis):
+    """1 at the first of the largest entries along an axis, 0 elsewhere."""
+    axis = tuple(np.atleast_1d(axis))
+    last = np.moveaxis(x, axis, range(-len(axis), 0))
+    rows = last.reshape(-1, np.prod(last.shape[-len(axis) :], dtype=int))
+    chosen = np.eye(rows.shape[1])[rows.argmax(-1)].reshape(last.shape)
+    return np.moveaxis(chosen, range(-len(axis), 0), axis)''',
+    "smallest_first": '''def smallest_first(x, axis):
+    """1 at the first of the smallest entries along an axis, 0 elsewhere."""
+    return largest_first(-x, axis)''',
+}
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Code for an array: its text, the index of each axis, and how tightly its outermost operator binds."""
+
+    text: str
+    axes: tuple[Index, ...] = ()
+    level: int = ATOM
+
+    def at(self, level: int) -> str:
+        """The text, in brackets if it binds less tightly than this."""
+        return self.text if self.level >= level else f"({self.text})"
+
+
+def line(definition: Definition, writer: "NumPyPrinter | None" = None) -> str:
+    """`name = expression` in NumPy, for a definition whose indices stand in the order of the array's axes."""
+    writer = writer or NumPyPrinter()
+    axes = definition.left.indices if isinstance(definition.left, Indexed) else ()
+    return f"{writer.name(definition.name)} = {writer.whole(definition.right, axes)}"
+
+
+def wrap_terms(code: str, width: int) -> list[str]:
+    """A line `name = a + b - c` as one line, or as one for each term if it is longer than width."""
+    name, _, right = code.partition(" = ")
+    terms, depth, start = [], 0, 0
+    for n, letter in enumerate(right):
+        depth += (letter in "([") - (letter in ")]")
+        if depth == 0 and right[n : n + 3] in (" + ", " - "):
+            terms.append(right[start:n])
+            start = n + 1
+    terms.append(right[start:])
+    if len(code) <= width or len(terms) == 1:
+        return [code]
+    return [f"{name} = (", *(f"    {one}" for one in terms), ")"]
+
+
+def label(name: Name) -> str:
+    """The name of an array or a symbol in code."""
+    return str(name.label if isinstance(name, Array) else name)
+
+
+def helpers(code: str) -> list[str]:
+    """The definitions of the functions that a text uses and that NumPy lacks."""
+    used: list[str] = []
+    for name in reversed(HELPERS):
+        if f"{name}(" in code or any(f" {name}(" in HELPERS[one] for one in used):
+            used.insert(0, name)
+    return [HELPERS[name] for name in used]
+
+
+class _FromZero(Array):
+    """A table of indices as its array in code, which counts from 0."""
+
+
+def _from_zero(term: Expr) -> Expr:
+    """A term with an entry of a table of indices, which counts from 1 in formulas and from 0 in its array."""
+    number, entry = term.as_coeff_Mul()
+    if not isinstance(entry, Indexed) or entry.base.values is None:
+        return term
+    return number * (_FromZero(entry.base.label, entry.base.sizes)[entry.indices] + 1)
+
+
+class NumPyPrinter:
+    """Writes formulas as code.
+
+    name: the name of an array or a symbol in code. size: that of a size. order: names in the order in which a product
+    shows them.
+    """
+
+    def __init__(
+        self,
+        name: Callable[[Name], str] = label,
+        size: Callable[[Size], str] = "size.{0.name}".format,
+        order: Sequence[Name] = (),
+    ):
+        self.name, self.size, self.order = name, size, tuple(order)
+
+    def whole(self, expr: Expr, axes: Sequence[Index] = ()) -> str:
+        """The code of an array with just these axes."""
+        piece = self.piece(expr, tuple(axes))
+        if set(axes) - set(piece.axes):  # constant along an axis, which the array must have
+            shape = ", ".join(self.number(a.size).text for a in axes)
+            inside = self.align(piece, axes).text
+            inside += ".0" * inside.removeprefix("-").isdigit()  # an array of floats
+            return f"np.full(({shape}{',' * (len(axes) == 1)}), {inside})"
+        return self.align(piece, axes).text
+
+    # ------------------------------------------------------------------------------------------------ expressions
+
+    def piece(self, expr: Expr, axes: tuple[Index, ...] = ()) -> Piece:
+        """The code of an expression; its axes are in the order of `axes` where the code allows."""
+        if not free(expr) and not expr.atoms(Indexed):
+            return self.number(expr)
+        if isinstance(expr, Indexed) and expr.base.values is None:
+            return self.entry(expr, axes)
+        if isinstance(expr, Index):
+            return Piece(f"np.arange(1, {self.number(expr.size + 1).text})", (expr,))
+        if isinstance(expr, KroneckerDelta):
+            return self.delta(*expr.args)
+        if isinstance(expr, upto):
+            return self.upto(*expr.args)
+        return self.composed(expr, axes)
+
+    def composed(self, expr: Expr, axes: tuple[Index, ...]) -> Piece:
+        """The code of a sum, product or power, or of a function; and of a table of indices, to which 1 is added."""
+        rules = ((Add | Indexed, self.add), (Mul, self.multiply), (Pow, self.power), (Sum, self.print_sum))
+        return next((rule for cls, rule in rules if isinstance(expr, cls)), self.function)(expr, axes)
+
+    def number(self, expr: Expr) -> Piece:
+        """A number, a size, a symbol, or an expression of them."""
+        if isinstance(expr, Size):
+            return Piece(self.size(expr))
+        if isinstance(expr, Symbol):
+            return Piece(self.name(expr))
+        if expr.is_Integer:
+            return Piece(str(expr), (), ATOM if expr >= 0 else SUM)
+        if expr.is_Rational:
+            short = decimal(expr)
+            if short or expr.q > 1000:
+                return Piece(short or repr(float(expr)), (), ATOM if expr > 0 else SUM)
+            return Piece(f"{expr.p} / {expr.q}", (), PRODUCT)
+        if expr in (pi, E):
+            return Piece("np.pi" if expr is pi else "np.e")
+        if expr.is_Float or expr.is_infinite:
+            return Piece(repr(float(expr)).replace("inf", "np.inf"), (), SUM)
+        return self.composed(expr, ())
+
+    def add(self, expr: Expr, axes: tuple[Index, ...]) -> Piece:
+        expr = Add(*[_from_zero(term) for term in Add.make_args(expr)])
+        if not isinstance(expr, Add):
+            return self.piece(expr, axes)
+        terms = terms_of(expr, self.order)
+        moved = [t for t in terms if isinstance(t, Index)]
+        if len(moved) == 1 and all(not free(t) for t in terms if t is not moved[0]):  # an index and a number
+            first = expr - moved[0] + 1
+            stop = self.number(moved[0].size + first).text
+            start = "" if first == 0 else f"{self.number(first).text}, "
+            return Piece(f"np.arange({start}{stop})", (moved[0],))
+        parts = []  # (sign, piece)
+        for term in terms:
+            negative = term.could_extract_minus_sign() and not term.is_Add
+            parts.append(("-" if negative else "+", self.piece(-term if negative else term, axes)))
+        whole = self.union_axes([p for _, p in parts], axes)
+        body = ""
+        for sign, piece in parts:
+            one = self.align(piece, whole)
+            one = one.at(SUM if sign == "+" else PRODUCT)
+            body += (f"-{one}" if sign == "-" else one) if not body else f" {sign} {one}"
+        return Piece(body, whole, SUM)
+
+    def multiply(self, expr: Expr, axes: tuple[Index, ...]) -> Piece:
+        """Factors, then divisors; a softmax is recognised."""
+        if (softmax := self.softmax(expr, axes)) is not None:
+            return softmax
+        sign = "-" if expr.could_extract_minus_sign() else ""
+        number, above, below = factors_of(-expr if sign else expr, self.order)
+        over, under = self.fraction(number)
+        left = [*over, *[self.piece(f, axes) for f in above]]
+        right = [*under, *[self.piece(f, axes) for f in below]]
+        return self.product(left, right, axes, sign)
+
+    def fraction(self, number: Expr) -> tuple[list[Piece], list[Piece]]:
+        """A number as a numerator and a denominator, each absent if it is 1."""
+        if divisor(number):
+            return [], [self.number(1 / number)]
+        if decimal(number) or number.q > 1000 or not number.is_Rational:
+            return [self.number(number)], []
+        return [Piece(str(number.p))] * (number.p != 1), [Piece(str(number.q))] * (number.q != 1)
+
+    def product(self, left: list[Piece], right: list[Piece], axes: tuple[Index, ...], sign: str = "") -> Piece:
+        whole = self.union_axes([*left, *right], axes)
+        if len(left) == 1 and not right and not sign:
+            return left[0]
+        left = [self.align(p, whole) for p in left] or [Piece("1")]
+        body = " * ".join(p.at(PRODUCT if n == 0 else POWER) for n, p in enumerate(left))
+        right = [self.align(p, whole) for p in right]
+        if len(right) == 1:
+            body += f" / {right[0].at(POWER)}"
+        elif right:
+            body += f" / ({' * '.join(p.at(PRODUCT if n == 0 else POWER) for n, p in enumerate(right))})"
+        return Piece(sign + body, whole, SUM if sign else PRODUCT)
+
+    def power(self, expr: Pow, axes: tuple[Index, ...]) -> Piece:
+        base, power = expr.as_base_exp() if not isinstance(expr, Pow) else expr.args
+        if power.is_number and power.is_negative:
+            return self.product([], [self.piece(1 / expr, axes)], axes)
+        inside = self.piece(base, axes)
+        if power == S.Half:
+            return Piece(f"np.sqrt({inside.text})", inside.axes)
+        above = self.piece(power, axes)
+        whole = self.union_axes([inside, above], axes)
+        below = self.align(inside, whole).at(ATOM)
+        if base.is_Integer and not power.is_number:
+            below = repr(float(base))  # NumPy refuses negative powers of whole numbers
+        return Piece(f"{below}**{self.align(above, whole).at(ATOM)}", whole, POWER)
+
+    def function(self, expr: Expr, axes: tuple[Index, ...]) -> Piece:
+        if isinstance(expr, detach):
+            return self.piece(expr.args[0], axes)
+        if isinstance(expr, log) and (result := self.logsumexp(expr.args[0], axes)) is not None:
+            return result
+        form = FUNCTIONS.get(expr.func.__name__)
+        if form is None or not isinstance(expr, Function):
+            raise TypeError(f"numpy_printer: no NumPy code for {expr.func.__name__} in {expr}")
+        inside = [self.piece(a, axes) for a in expr.args]
+        whole = self.union_axes(inside, axes)
+        return Piece(form.format(*(self.align(p, whole).text for p in inside)), whole)
+
+    # ------------------------------------------------------------------------------------------------ entries
+
+    def entry(self, expr: Indexed, axes: tuple[Index, ...]) -> Piece:
+        """An entry of an array: slices where each index has an axis of its own, otherwise arrays of indices."""
+        name = self.name(expr.base)
+        pairs = list(zip(expr.indices, expr.base.sizes, strict=True))
+        tables = [i for i, _ in pairs if isinstance(i, Indexed)]
+        own = [i for i, _ in pairs if not isinstance(i, Indexed) and free(i)]
+        cut = [self.slice(i, n) for i, n in pairs if not isinstance(i, Indexed)]
+        alone = None not in cut and len({i for o in own for i in free(o)}) == len(own)
+        if alone and not tables:
+            result_axes = tuple(i for o in own for i in free(o))
+            return Piece(name + _key(cut), result_axes)
+        if alone and len(tables) == 1 and len(own) == len(cut):
+            inner = self.entry(tables[0], axes)
+            if not set(inner.axes) & {i for o in own for i in free(o)}:
+                key, result_axes = [], []
+                for i, n in pairs:
+                    key.append(inner.text if i is tables[0] else self.slice(i, n))
+                    result_axes += inner.axes if i is tables[0] else free(i)
+                return Piece(name + _key(key), tuple(result_axes))
+        if not tables and all(isinstance(i, Index) and i.size == n for i, n in pairs):  # a diagonal
+            letters = _letters([i for i, _ in pairs])
+            kept = tuple(dict.fromkeys(expr.indices))
+            ins, outs = ("".join(letters[i] for i in some) for some in (expr.indices, kept))
+            return Piece(f'np.einsum("{ins}->{outs}", {name})', kept)
+        numbers = [self.from_zero(i, axes) for i, _ in pairs]
+        whole = self.union_axes(numbers, axes)
+        return Piece(f"{name}[{', '.join(self.align(p, whole).text for p in numbers)}]", whole)
+
+    def slice(self, index: Expr, size: Expr) -> str | None:
+        """The part of a dimension through which an index runs, as a slice or a number; None if it is neither."""
+        if not free(index):
+            behind = index - size - 1  # counted from the end
+            return str(behind) if behind.is_Integer and not S(size).is_Integer else self.number(index - 1).text
+        (i, *more) = free(index)
+        offset = index - i
+        if more or free(offset) or not isinstance(i, Index):
+            return None
+        stop = size - offset - i.size
+        start = "" if offset == 0 else self.number(offset).text
+        if stop == 0:
+            return f"{start}:"
+        return f"{start}:{f'-{stop}' if stop.is_Integer and stop > 0 else self.number(offset + i.size).text}"
+
+    def from_zero(self, index: Expr, axes: tuple[Index, ...] = ()) -> Piece:
+        """An index as code, which counts from 0."""
+        return self.entry(index, axes) if isinstance(index, Indexed) else self.piece(S(index) - 1, axes)
+
+    def delta(self, i: Expr, j: Expr) -> Piece:
+        """eye(n) where its rows and columns are indices; otherwise a comparison."""
+        for one, other in ((i, j), (j, i)):
+            if isinstance(other, Index) and not (free(one) & {other}) and not isinstance(one, Index):
+                if isinstance(one, Indexed) and one.base.values == other.size:
+                    rows = self.entry(one, ())
+                elif not free(one) and fits(one, other.size):
+                    rows = self.number(one - 1)
+                else:
+                    continue
+                return Piece(f"np.eye({self.number(other.size).text})[{rows.text}]", (*rows.axes, other))
+        if isinstance(i, Index) and isinstance(j, Index) and i.size == j.size:
+            return Piece(f"np.eye({self.number(i.size).text})", (i, j))
+        for one, other in ((i, j), (j, i)):  # an index and a number: eye(rows, columns, offset)
+            rows = free(one)
+            if isinstance(other, Index) and len(rows) == 1 and not S(one).has(Indexed) and other not in rows:
+                (row,) = rows
+                if not free(one - row):
+                    sizes = [row.size, other.size, one - row] if one != row else [row.size, other.size]
+                    return Piece(f"np.eye({', '.join(self.number(n).text for n in sizes)})", (row, other))
+        return self.compare(i, "==", j)
+
+    def upto(self, index: Expr, limit: Expr) -> Piece:
+        """tri(rows, columns, offset) where both are indices; otherwise a comparison."""
+        rows, columns = limit.atoms(Index), index.atoms(Index)
+        if len(rows) == len(columns) == 1 and rows != columns and not (index.has(Indexed) or limit.has(Indexed)):
+            (row,), (column,) = rows, columns
+            offset = (limit - row) - (index - column)
+            if not free(offset):
+                sizes = [row.size] if row.size == column.size and offset == 0 else [row.size, column.size]
+                arguments = [*sizes, offset] if offset != 0 else sizes
+                return Piece(f"np.tri({', '.join(self.number(S(n)).text for n in arguments)})", (row, column))
+        return self.compare(index, "<=", limit)
+
+    def compare(self, i: Expr, sign: str, j: Expr) -> Piece:
+        both = [self.from_zero(i), self.from_zero(j)]
+        whole = self.union_axes(both, ())
+        one, other = (self.align(p, whole).at(SUM) for p in both)
+        return Piece(f"1.0 * ({one} {sign} {other})", whole, PRODUCT)
+
+    # ------------------------------------------------------------------------------------------------ sums
+
+    def print_sum(self, expr: Sum, axes: tuple[Index, ...]) -> Piece:
+        over = [limit[0] for limit in expr.limits]
+        if isinstance(expr.function, Mul) and expr.function.has(KroneckerDelta):
+            parts = [contract(product, bound) for product, bound in spread(total(expr.function, *over))]
+            if len(parts) == 1 and (len(parts[0][1]) < len(over) or not parts[0][0].has(KroneckerDelta)):
+                product, bound = parts[0]
+                if not bound:
+                    return self.piece(product, axes)
+                return self.sum_of_product(product, bound, axes)
+        return self.sum_of_product(expr.function, over, axes)
+
+    def sum_of_product(self, inside: Expr, over: list[Index], axes: tuple[Index, ...]) -> Piece:
+        """The sum of a product over indices."""
+        sign = "-" if inside.could_extract_minus_sign() and not inside.is_Add else ""
+        number, above, below = factors_of(-inside if sign else inside, self.order)
+        left, right = self.fraction(number)
+        rows = tuple(axes) + tuple(over)
+        whole = self.piece(inside, rows) if inside.is_Add else None
+        operands = [whole] if whole is not None else [self.piece(f, rows) for f in above]
+        if whole is not None:
+            left, right, below = [], [], []
+        for factor in below:  # a divisor that stays goes outside
+            part = self.piece(factor, rows)
+            if set(part.axes) & set(over):
+                operands.append(Piece(f"1 / {part.at(POWER)}", part.axes, PRODUCT))
+            else:
+                right.append(part)
+        outside = [p for p in operands if not set(p.axes) & set(over)]
+        operands = [p for p in operands if set(p.axes) & set(over)]
+        for i in [i for i in over if not any(i in p.axes for p in operands)]:
+            left, over = [*left, self.number(i.size)], [j for j in over if j is not i]
+        part = [self.contraction(operands, over, axes)] if operands else []
+        return self.product([*left, *outside, *part], right, axes, sign)
+
+    def contraction(self, operands: list[Piece], over: list[Index], axes: tuple[Index, ...]) -> Piece:
+        """The sum over indices of a product of pieces: a sum along axes, a matrix product, or an einsum."""
+        operands = list(operands)
+        if len(operands) > 2:
+            small = [p for p in operands if any(q is not p and set(p.axes) <= set(q.axes) for q in operands)]
+            for p in small:  # a factor with no axis of its own goes into one that has its axes
+                if len(operands) == 2:
+                    break
+                hosts = [q for q in operands if q is not p and set(p.axes) <= set(q.axes)]
+                if hosts:
+                    host = min(hosts, key=lambda q: len(q.axes))
+                    both = [q for q in operands if q is p or q is host]
+                    at = min(operands.index(q) for q in both)
+                    operands = [q for q in operands if q is not p and q is not host]
+                    operands.insert(at, self.product(both, [], host.axes))
+        if len(operands) == 1:
+            return self.sum_along(operands[0], over)
+        if len(operands) == 2:
+            for n in (0, 1):  # an index that one of the two has alone is summed there
+                alone = [i for i in over if i in operands[n].axes and i not in operands[1 - n].axes]
+                if alone:
+                    operands[n] = self.sum_along(operands[n], alone)
+                    over = [i for i in over if i not in alone]
+            if not over:
+                return self.product(operands, [], axes)
+            if (result := self.matmul(*operands, over, axes)) is not None:
+                return result
+            one, other = (set(p.axes) for p in operands)
+            if one <= other or other <= one:
+                larger = operands[0] if other <= one else operands[1]
+                return self.sum_along(self.product(operands, [], larger.axes), over)
+        return self.einsum(operands, over, axes)
+
+    def sum_along(self, piece: Piece, over: Iterable[Index]) -> Piece:
+        """piece.sum(axes)"""
+        positions, rank = sorted(piece.axes.index(i) for i in over), len(piece.axes)
+        if positions == list(range(rank)):
+            key = ""
+        elif len(positions) == 1:
+            key = "-1" if positions[0] == rank - 1 else str(positions[0])
+        else:
+            key = str(tuple(positions))
+        kept = tuple(a for n, a in enumerate(piece.axes) if n not in positions)
+        return Piece(f"{piece.at(ATOM)}.sum({key})", kept)
+
+    def matmul(self, a: Piece, b: Piece, over: list[Index], axes: tuple[Index, ...]) -> Piece | None:
+        """a @ b, of matrices, vectors or stacks of matrices; None if this is no matrix product."""
+        if len(over) != 1:
+            return None
+        (k,) = over
+        left, right = ([i for i in p.axes if i is not k] for p in (a, b))
+        batch = [i for i in left if i in right]
+        if not batch:
+            both = right and left and all(i in axes for i in (*left, *right))
+            if (both and axes.index(right[0]) < axes.index(left[0])) or (right and not left):
+                a, b, left, right = b, a, right, left
+            if len(right) > 1:
+                if len(left) > 1:
+                    return None
+                a, b, left, right = b, a, right, left
+            if a.axes[-1] is not k:
+                if len(a.axes) != 2:
+                    return None
+                a = Piece(f"{a.at(ATOM)}.T", a.axes[::-1])
+            if len(b.axes) == 2 and b.axes[0] is not k:
+                b = Piece(f"{b.at(ATOM)}.T", b.axes[::-1])
+            return Piece(f"{a.at(PRODUCT)} @ {b.at(POWER)}", (*left, *right), PRODUCT)
+        n = len(batch)
+        rows, columns = [i for i in left if i not in batch], [i for i in right if i not in batch]
+        if len(rows) != 1 or len(columns) != 1 or list(a.axes[:n]) != list(b.axes[:n]) or set(a.axes[:n]) != set(batch):
+            return None
+        if all(i in axes for i in (*rows, *columns)) and axes.index(columns[0]) < axes.index(rows[0]):
+            a, b, rows, columns = b, a, columns, rows
+        if a.axes[-1] is not k:
+            a = Piece(f"{a.at(ATOM)}.mT", a.axes)
+        if b.axes[-2] is not k:
+            b = Piece(f"{b.at(ATOM)}.mT", b.axes)
+        return Piece(f"{a.at(PRODUCT)} @ {b.at(POWER)}", (*a.axes[:n], *rows, *columns), PRODUCT)
+
+    def einsum(self, operands: list[Piece], over: list[Index], axes: tuple[Index, ...]) -> Piece:
+        """einsum("him,hmk->hik", ...), with the letters of the formula where no other index has them."""
+        kept = tuple(i for i in self.union_axes(operands, axes) if i not in over)
+        letters = _letters([*kept, *itertools.chain(*[p.axes for p in operands])])
+        inputs = ",".join("".join(letters[i] for i in p.axes) for p in operands)
+        output = "".join(letters[i] for i in kept)
+        arguments = ", ".join([p.text for p in operands] + ["optimize=True"] * (len(operands) > 2))
+        return Piece(f'np.einsum("{inputs}->{output}", {arguments})', kept)
+
+    # ------------------------------------------------------------------------------------------------ softmax
+
+    def softmax(self, expr: Expr, axes: tuple[Index, ...]) -> Piece | None:
+        """softmax(x), for m exp(x) / Σ m exp(x), where m is a mask or absent; None if the product is not this."""
+        for factor in Mul.make_args(expr):
+            if not (isinstance(factor, Pow) and factor.exp == -1 and isinstance(factor.base, Sum)):
+                continue
+            inside, over = factor.base.function, [limit[0] for limit in factor.base.limits]
+            rest = expr / factor
+            choices = [[i for i in sorted(free(rest), key=str) if i.size == b.size] for b in over]
+            for chosen in itertools.product(*choices):
+                if inside.xreplace(dict(zip(over, chosen, strict=True))) == rest:
+                    return self.normalized_exp("softmax", rest, list(chosen), axes)
+        return None
+
+    def logsumexp(self, expr: Expr, axes: tuple[Index, ...]) -> Piece | None:
+        """logsumexp(x), for log Σ exp(x)."""
+        if not isinstance(expr, Sum):
+            return None
+        over = [limit[0] for limit in expr.limits]
+        result = self.normalized_exp("logsumexp", expr.function, over, (*axes, *over))
+        return result and Piece(result.text, tuple(i for i in result.axes if i not in over))
+
+    def normalized_exp(self, name: str, inside: Expr, over: list[Index], axes: tuple[Index, ...]) -> Piece | None:
+        exponents = [f.args[0] for f in Mul.make_args(inside) if isinstance(f, exp)]
+        mask = Mul(*[f for f in Mul.make_args(inside) if not isinstance(f, exp)])
+        if not exponents or mask.is_negative or not all(map(_is_mask, Mul.make_args(mask))):
+            return None
+        x = self.piece(Add(*exponents), axes)
+        if mask != 1:
+            m = self.piece(mask, axes)
+            whole = self.union_axes([x, m], axes)
+            x = Piece(f"np.where({self.align(m, whole).text}, {self.align(x, whole).text}, -np.inf)", whole)
+        if set(over) - set(x.axes):
+            return None
+        positions = tuple(sorted(x.axes.index(i) - len(x.axes) for i in over))
+        axis = "" if positions == (-1,) else f", {positions if len(positions) > 1 else positions[0]}"
+        return Piece(f"{name}({x.text}{axis})", x.axes)
+
+    # ------------------------------------------------------------------------------------------------ axes
+
+    def union_axes(self, pieces: Iterable[Piece], axes: Sequence[Index]) -> tuple[Index, ...]:
+        """The axes of all pieces: first those in `axes`, in that order, then others as they come."""
+        every = list(dict.fromkeys(i for p in pieces for i in p.axes))
+        if len({p.axes for p in pieces if p.axes}) == 1 and set(every) - set(axes):
+            return tuple(every)
+        later = [i for i in every if i not in axes]
+        return (*[i for i in axes if i in every], *later)
+
+    def align(self, piece: Piece, axes: Sequence[Index]) -> Piece:
+        """The piece with its axes in this order, and an axis of length 1 for each that it lacks."""
+        kept = [i for i in axes if i in piece.axes]
+        body = piece
+        if list(piece.axes) != kept:
+            order = [piece.axes.index(i) for i in kept]
+            move = ".T" if len(order) == 2 else f".transpose({', '.join(map(str, order))})"
+            body = Piece(piece.at(ATOM) + move, tuple(kept))
+        if kept and kept != list(axes[len(axes) - len(kept) :]):  # NumPy adds missing axes in front by itself
+            first = list(axes).index(kept[0])
+            key = ", ".join(":" if i in kept else "None" for i in axes[first:])
+            body = Piece(f"{body.at(ATOM)}[{key}]", tuple(axes[first:]))
+        return body
+
+
+def _is_mask(factor: Expr) -> bool:
+    """Is a factor 1 or 0 everywhere?"""
+    return factor == 1 or isinstance(factor, upto | KroneckerDelta) or factor.func.__name__ in ("theta", "same")
+
+
+def _key(keys: list[str]) -> str:
+    keys = list(keys)
+    while keys and keys[-1] == ":":
+        keys.pop()
+    return f"[{', '.join(keys)}]" if keys else ""
+
+
+def _letters(indices: Iterable[Index]) -> dict[Index, str]:
+    """One ASCII letter for each index, those of the formula where possible."""
+    letters: dict[Index, str] = {}
+    for index in indices:
+        if index not in letters:
+            wanted = [n for n in (*index.letters, *"abcdefghijklmnopqrstuvwxyz") if len(n) == 1 and n.isascii()]
+            letters[index] = next(one for one in wanted if one not in letters.values())
+    return letters

@@ -1,0 +1,93 @@
+"""The order in which a person writes factors and terms, which SymPy does not keep; and numbers as they were written.
+
+Factors: numbers, sizes, names in their order, functions, adjoints, and last the sums. Terms: those with a plus first.
+"""
+
+from collections.abc import Sequence
+
+from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Number, Pow, Sum, Symbol
+
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, free, upto
+
+Name = Array | Symbol
+
+
+def decimal(number: Expr) -> str:
+    """A fraction as the decimal number that it was written as, 0.07 or 1e-5; empty for 1/2, 1/3 and whole numbers."""
+    if not number.is_Rational:
+        return ""
+    rest = number.q
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    if rest != 1 or number.q < 8:
+        return ""
+    mantissa, _, power = repr(number.p / number.q).partition("e")
+    return f"{mantissa}e{int(power)}" if power else mantissa
+
+
+def divisor(number: Expr) -> str:
+    """0.07 for 100/7, which is a division by 0.07; empty for other numbers."""
+    return decimal(1 / number) if number.is_Rational and number.p % 10 == 0 and number.q != 1 else ""
+
+
+def rank(expr: Expr, order: Sequence[Name]) -> tuple:
+    """The place of a factor: its kind, and the place of the first of its names."""
+    names = [order.index(n) for n in _names(expr) if n in order]
+    arrays = expr.atoms(Array)
+    if not free(expr) and not arrays:
+        group = 0
+    elif isinstance(expr, Sum):
+        group = 5
+    elif any(a.of is not None for a in arrays):
+        group = 4
+    elif isinstance(expr, KroneckerDelta | upto):
+        group = 3
+    elif isinstance(expr, Add) or (isinstance(expr, Pow) and isinstance(expr.base, Add)) or expr.has(Sum):
+        group = 2
+    else:
+        group = 1
+    return group, min(names, default=len(order))
+
+
+def _names(expr: Expr) -> set[Name]:
+    return {e.base if isinstance(e, Indexed) else e for e in expr.atoms(Indexed, Symbol) if not isinstance(e, Size)}
+
+
+def factors_of(expr: Expr, order: Sequence[Name] = ()) -> tuple[Number, list[Expr], list[Expr]]:
+    """A product as its number, the factors above the line, and those below it."""
+    number, rest = expr.as_coeff_Mul()
+    above, below = [], []
+    for factor in Mul.make_args(rest):
+        if isinstance(factor, Pow) and factor.exp.is_number and factor.exp.is_negative:
+            below.append(1 / factor)
+        elif factor != 1:
+            above.append(factor)
+    key = lambda f: rank(f, order)  # noqa: E731
+    return number, sorted(above, key=key), sorted(below, key=key)
+
+
+def terms_of(expr: Expr, order: Sequence[Name] = ()) -> list[Expr]:
+    """The terms of a sum: whole numbers, names in their order, deltas, sums, small numbers; minus after plus."""
+    terms = Add.make_args(expr)
+    if all(isinstance(t, Index) or not free(t) for t in terms):  # an index and a number, i + 1
+        return sorted(terms, key=lambda t: (t.could_extract_minus_sign(), t.is_number))
+    return sorted(terms, key=lambda t: _term_rank(t, order))
+
+
+def in_order_of(axes: Sequence[Index], one: Indexed, other: Indexed) -> list[Indexed]:
+    """Two factors of a matrix product in the order of its axes: P_tj V_ji for the entry t, i."""
+    first, second = ([n for n, i in enumerate(axes) if i in free(x) - free(y)] for x, y in ((one, other), (other, one)))
+    return [other, one] if first and second and second[0] < first[0] else [one, other]
+
+
+def _term_rank(term: Expr, order: Sequence[Name]) -> tuple:
+    negative = term.could_extract_minus_sign() and not term.is_Add
+    if term.is_number:
+        return negative, (0, 0) if term.is_Integer else (9, 0), 0
+    ranks = [rank(f, order) for f in Mul.make_args(term)]
+    number_of_factors = sum(not f.is_number for f in Mul.make_args(term))
+    group = max(k for k, _ in ranks)
+    group = 0 if isinstance(term, Function) and group == 3 else group
+    first = min((n for k, n in ranks if k), default=len(order))
+    return negative, (1 if group < 3 else group, first), number_of_factors

@@ -1,0 +1,193 @@
+"""The messages of `prove` about a function that it can't prove: the line of the user's code, and what to do."""
+
+import inspect
+import linecache
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from types import FrameType
+
+import numpy as np
+
+from tinytensor.core.op import Op
+from tinytensor.core.tensor import Tensor
+from tinytensor.symbolic.exact.scalars import Exact
+from tinytensor.symbolic.prove.progress import TooLong
+
+PACKAGE = Path(__file__).parents[2]
+
+# ------------------------------------------------------------------------------------------ the line of the user's code
+
+
+def line(frame: FrameType | None) -> str:
+    """The line of the user's own code that made a call, in words."""
+    while frame is not None and not is_own(frame.f_code.co_filename):
+        frame = frame.f_back
+    return (
+        "" if frame is None else f" ({describe_line(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)})"
+    )
+
+
+def describe_line(file: str, number: int, function: str) -> str:
+    """A line in words; without its code if Python keeps no source: with -c and, before 3.13, at the prompt."""
+    code = linecache.getline(file, number).strip()
+    return f"{Path(file).name}, line {number}: {code}" if code else f"{file}, line {number}, in {function}"
+
+
+@cache
+def is_own(file: str) -> bool:
+    """Is this the user's own code, neither the engine's nor Python's, nor that of NumPy, SymPy or PyTorch?"""
+    path = Path(file)
+    if path.is_relative_to(PACKAGE) or file.startswith("<frozen "):
+        return False
+    if "site-packages" in path.parts:
+        return not {"numpy", "sympy", "torch"} & set(path.parts)
+    return not path.is_relative_to(Path(os.__file__).parent)
+
+
+@contextmanager
+def line_named() -> Iterator[None]:
+    """Add to an exception the line of the user's own code that raised it, and advice."""
+    try:
+        yield
+    except TooLong:
+        raise
+    except Exception as error:
+        own = [f for f in traceback.extract_tb(error.__traceback__) if is_own(f.filename)]
+        if own:
+            error.add_note(f"prove: in {describe_line(own[-1].filename, own[-1].lineno, own[-1].name)}")
+        if not isinstance(error, AttributeError) and EXACT.search(str(error)):
+            error.add_note(HELP)
+        raise
+
+
+EXACT = re.compile(r"an exact scalar|values of object|got object|dtype object")
+HELP = (
+    "prove: inputs and parameters hold exact scalars now (dtype object), which become no floats and no whole numbers: "
+    "leave .float(), .long(), .item(), float(), int() and .numpy() out of the function; make tensors that are to hold "
+    "them with zeros_like(x) or dtype=x.dtype; values that have no gradient are computed beforehand, as constants. "
+    "A shape stands for exact scalars: give indices, targets and masks as tensors, tt.tensor([0, 2])"
+)
+
+
+def no_stranger(op: Op, edge, leaves: dict[str, Tensor]) -> None:
+    """ValueError if an operation reads a tensor that requires grad and is none of the inputs."""
+    if isinstance(edge, Tensor) and not any(edge is leaf for leaf in leaves.values()):
+        raise ValueError(
+            f"prove: {op.name} reads a tensor of shape {edge.shape} that requires grad and is no input; give it as an "
+            "input, or prove the Module that it is a parameter of (an nn.Parameter), or detach() it if it is a constant"
+        )
+
+
+# ------------------------------------------------------------------------------------------- where the gradient ends
+
+
+WHOLE, OFF, NUMBER, OTHERS, NOTHING, DICT = "whole", "off", "number", "others", "nothing", "dict"
+ADVICE = {
+    WHOLE: "whole numbers and truth values have no derivative; return values that are computed before them, x.max() "
+    "and not x.argmax(), softmax and not one_hot",
+    OFF: "it was taken off the tape; leave detach(), .data and no_grad() out of the computation",
+    NUMBER: "return a tensor; leave .item(), .tolist(), .numpy() and float() out",
+    OTHERS: "it does not depend on the inputs; compute it from them (random numbers are constants)",
+    NOTHING: "does it have a `return`?",
+    DICT: "return a tensor, or a tuple of tensors",
+}
+
+
+def results_of(fn: Callable, args: list) -> list[Tensor]:
+    """The tensors that a function returns and that its inputs have a gradient of; ValueError if there is none."""
+    returned = fn(*args)
+    returned = returned if isinstance(returned, tuple | list) else (returned,)
+    results = [y for y in returned if isinstance(y, Tensor) and y.requires_grad]
+    if results:
+        return results
+    came = " and ".join(map(_describe, returned)) or "an empty tuple"
+    key = _advice_key(returned[0]) if returned else NOTHING
+    where = _last_end(fn, args, key)
+    raise ValueError(
+        f"prove: the function's result has no gradient: it is {came}{f', by {where}' if where else ''}; expected a "
+        f"tensor that is computed from an input with a gradient. What to do: {ADVICE[key]}"
+    )
+
+
+def _advice_key(y) -> str:
+    """The kind of a value without a gradient: a key of ADVICE."""
+    if y is None:
+        return NOTHING
+    if isinstance(y, dict):
+        return DICT
+    if not isinstance(y, Tensor):
+        return NUMBER
+    if y.dtype.kind in "iub":
+        return WHOLE
+    return OFF if any(isinstance(v, Exact) and v.number() is None for v in y._data.flat) else OTHERS
+
+
+def _describe(y) -> str:
+    if isinstance(y, Tensor):
+        what = "floating-point numbers" if y.dtype.kind in "fO" else f"dtype {str(y.dtype).partition('.')[2]}"
+        return f"a tensor of {what} and shape {y.shape}"
+    return "None" if y is None else f"a {type(y).__name__}"
+
+
+def _last_end(fn: Callable, args: list, key: str) -> str:
+    """The last call in the user's code that took a tensor with a gradient and returned a value of this kind.
+
+    The function runs once more, under a profiler's hook.
+    """
+    last_call, calls = "", []
+
+    def watch(frame: FrameType, event: str, result) -> None:
+        nonlocal last_call
+        if event == "call" and _is_public_call(frame):
+            arguments = [
+                x for value in frame.f_locals.values() for x in (value if isinstance(value, tuple) else (value,))
+            ]
+            calls.append((frame, any(isinstance(x, Tensor) and x.requires_grad for x in arguments)))
+        elif event == "return" and calls and calls[-1][0] is frame:
+            _, differentiable = calls.pop()
+            result = result[-1] if isinstance(result, tuple) and result else result
+            ended = isinstance(result, Tensor | Exact | list | np.ndarray) and not getattr(
+                result, "requires_grad", False
+            )
+            if differentiable and ended and (key not in (WHOLE, OFF) or _advice_key(result) == key):
+                last_call = f"{_callee(frame)}{line(frame)}"
+
+    before = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        fn(*args)
+    finally:
+        sys.setprofile(before)
+    return last_call or _definition(fn)
+
+
+def _is_public_call(frame: FrameType) -> bool:
+    """Is this a function of the package, called by the user's own code?"""
+    called_by = frame.f_back
+    ours = not is_own(frame.f_code.co_filename) and Path(frame.f_code.co_filename).is_relative_to(PACKAGE)
+    return ours and called_by is not None and is_own(called_by.f_code.co_filename)
+
+
+def _callee(frame: FrameType) -> str:
+    """The name of the function in a frame; for __call__ that of the operation or the Module."""
+    what, name = frame.f_locals.get("self"), frame.f_code.co_name
+    if name == "__call__":
+        return what.name if isinstance(what, Op) else type(what).__name__
+    if name == "wrapper":  # it wraps public functions (tinytensor/ops/argument_errors.py)
+        return frame.f_locals.get("name", name)
+    return "a call" if name == "<lambda>" else name  # a lambda is a method or an operator: the line shows it
+
+
+def _definition(fn: Callable) -> str:
+    """Where a function is defined, if that is in the user's own code."""
+    fn = inspect.unwrap(fn)
+    code = getattr(getattr(type(fn), "forward", fn), "__code__", None)
+    if code is None or not is_own(code.co_filename):
+        return ""
+    return f"{code.co_name} ({describe_line(code.co_filename, code.co_firstlineno, code.co_name)})"

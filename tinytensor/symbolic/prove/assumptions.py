@@ -1,0 +1,149 @@
+"""The assumptions of a proof, sorted and put into sentences.
+
+A proof holds where every comparison comes out as it did at the sample point. Each is a condition `difference > 0`.
+Most give the sign of one number (at a ReLU) or the larger of two (at a maximum); their sentences use the numbers'
+names. The rest are shown as formulas.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import sympy
+
+from tinytensor.symbolic.exact.scalars import DIVISOR, POSITIVE, WITHIN, Symbolic
+from tinytensor.symbolic.exact.zero_test import NAMES
+from tinytensor.symbolic.prove.passes import OpCall, Pass
+from tinytensor.symbolic.prove.proof import join_words
+
+SHOWN, LENGTH = 4, 60  # if formulas are more or longer than this, only their number is shown
+
+
+@dataclass
+class Comparisons:
+    """The comparisons of one pass, sorted by their kind."""
+
+    signs: dict[str, np.ndarray] = field(default_factory=dict)  # by tensor: "+", "-", or "." where no sign was compared
+    larger: dict[str, list[str]] = field(default_factory=dict)  # by number: the numbers that it is larger than
+    rest: dict[str, dict[sympy.Expr, str]] = field(default_factory=dict)  # by step: formulas that are positive
+
+    def sentences(self) -> list[str]:
+        """All comparisons as sentences."""
+        lines = [f"signs of {what}: {_pattern(signs)}" for what, signs in self.signs.items()]
+        lines += [f"{one} is larger than {', '.join(others)}" for one, others in self.larger.items()]
+        for label, formulas in self.rest.items():
+            if len(formulas) <= SHOWN and all(len(f) <= LENGTH for f in formulas.values()):
+                lines += [f"{f} > 0 (in {label})" for f in formulas.values()]
+            else:
+                lines.append(
+                    f"{len(formulas)} comparisons of {label} come out as at the sample point (.conditions has them)"
+                )
+        return lines
+
+
+def comparisons(run: Pass) -> Comparisons:
+    """The comparisons that a pass made."""
+    result = Comparisons()
+    for number, condition in enumerate(run.conditions):
+        expr = condition.difference.expr
+        one, other = _difference(expr)
+        if one in run.forward.names and other in run.forward.names:
+            smaller = result.larger.setdefault(_entry(run, one), [])
+            if _entry(run, other) not in smaller:
+                smaller.append(_entry(run, other))
+        elif (one is None) != (other is None) and (one or other) in run.forward.names:
+            what, at, shape = run.forward.names[one or other]
+            result.signs.setdefault(what, np.full(shape, "."))[at] = "-" if one is None else "+"
+        else:
+            label = next((call.label for call in run.forward.calls if number < call.n_conditions), "backward")
+            readable = {s: sympy.Symbol(_entry(run, s)) for s in expr.free_symbols & run.forward.names.keys()}
+            result.rest.setdefault(label, {})[expr] = str(expr.xreplace(readable))
+    for call in run.forward.calls:
+        if _is_cut_at_zero(call, result.rest.get(call.label, {})):
+            # the operation compared an inner formula with 0, which has no name of its own
+            del result.rest[call.label]
+            result.signs.pop(call.label, None)
+            signs = ["-" if Symbolic.of(value).expr == 0 else "+" for value in call.result.flat]
+            result.signs[f"{call.label} before max(0, .)"] = np.array(signs).reshape(call.result.shape)
+    return result
+
+
+def assumptions(run: Pass) -> list[str]:
+    """The path through the comparisons, and the other assumptions of a proof, in sentences."""
+    lines = comparisons(run).sentences()
+    lines += [f"held constant, since it is not on the tape: {what}" for what in run.constant]
+    return lines + domain(run)
+
+
+def path_in_words(run: Pass) -> list[str]:
+    """The path through the comparisons, in a few words for the verdict."""
+    compared = comparisons(run)
+    groups = {"signs": compared.signs, "the order of numbers": compared.larger, "comparisons": compared.rest}
+    words = [what for what, entries in groups.items() if entries]
+    constants = [f"{what} is held constant" for what in run.constant]
+    plural = len(words) > 1 or "signs" in words or "comparisons" in words
+    if not words:
+        return constants
+    return [
+        f"{join_words(words)} {'are' if plural else 'is'} as below",
+        "no two compared numbers are equal",
+        *constants,
+    ]
+
+
+def domain(run: Pass) -> list[str]:
+    """What numbers must be for the values and gradients to exist: from the formulas, and from the run itself.
+
+    The run also has the divisions of the rules, and those that a formula has lost: x / x is 1.
+    """
+    parts = {e for call in run.forward.calls for f in call.formulas.values() for e in sympy.preorder_traversal(f)}
+    formulas = {symbol: formula for call in run.forward.calls for symbol, formula in call.formulas.items()}
+    needed = {what for what, expr in run.needed if what == WITHIN or not _is_positive(expr, formulas)}
+    if any(NAMES.get(e.func) in ("log", "sqrt") for e in parts):
+        needed.add(POSITIVE)
+    if any(e.is_Pow and e.exp.is_negative for e in parts):
+        needed.add(DIVISOR)
+    return [what for what in (POSITIVE, WITHIN, DIVISOR) if what in needed]
+
+
+def _is_positive(expr: sympy.Expr, formulas: dict[sympy.Symbol, sympy.Expr]) -> bool:
+    """Is this a sum or product of exponentials, roots and positive numbers? Then it is no condition of its own."""
+    if expr.is_Number:
+        return bool(expr.is_positive)
+    if expr.is_Add or expr.is_Mul:
+        return all(_is_positive(e, formulas) for e in expr.args)
+    if expr.is_Pow:
+        return _is_positive(expr.base, formulas)
+    if expr.is_Symbol:
+        return expr in formulas and _is_positive(formulas[expr], formulas)
+    return NAMES.get(expr.func) in ("exp", "sqrt")
+
+
+def _is_cut_at_zero(call: OpCall, positive: dict[sympy.Expr, str]) -> bool:
+    """Is each entry of the result max(0, z)? Then it is z, and z was found positive, or 0, and -z was."""
+    if not positive:
+        return False
+    passed = set(call.formulas.values())
+    cut = positive.keys() - passed
+    zeros = sum(Symbolic.of(value).expr == 0 for value in call.result.flat)
+    all_compared = passed <= positive.keys() and len(cut) <= zeros and bool(cut) == bool(zeros)
+    return all_compared and len(call.formulas) + zeros == call.result.size
+
+
+def _difference(expr: sympy.Expr) -> tuple[sympy.Symbol | None, sympy.Symbol | None]:
+    """(a, b) of a - b, where each may be missing; (None, None) if it is something else."""
+    terms = sympy.Add.make_args(expr)
+    plus, minus = [t for t in terms if t.is_Symbol], [-t for t in terms if (-t).is_Symbol]
+    if len(plus) > 1 or len(minus) > 1 or len(plus) + len(minus) != len(terms):
+        return None, None
+    return (plus or [None])[0], (minus or [None])[0]
+
+
+def _entry(run: Pass, symbol: sympy.Symbol) -> str:
+    what, at, _ = run.forward.names[symbol]
+    return f"{what}{list(at)}" if at else what
+
+
+def _pattern(signs: np.ndarray) -> str:
+    if signs.ndim < 2:
+        return "[" + " ".join(signs.flat) + "]"
+    return "[" + ", ".join(map(_pattern, signs)) + "]"

@@ -1,0 +1,112 @@
+"""The same function on floats must compute the same as on exact numbers.
+
+A proof is about the code that ran on exact numbers. Code that asks for the dtype, or for its callers, may compute
+something else on floats. So the function also runs on float64 at the sample point, in a thread of its own, where no
+function of this package is among its callers. Its results and gradients must be those of the proof, up to rounding.
+"""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from tinytensor.core.modes import enable_grad
+from tinytensor.core.tensor import Tensor
+from tinytensor.symbolic.exact.scalars import Exact, use_scalar_type
+from tinytensor.symbolic.exact.tensors import witnesses
+from tinytensor.symbolic.prove.advice import results_of
+from tinytensor.symbolic.prove.cost_estimate import Count, swap_data
+from tinytensor.symbolic.prove.passes import SEED
+
+NOT_COMPARED = "not compared with a run on floats"
+ROUNDING = 1e-6  # of the largest entry (or of 1): how far float64 may be from the witnesses
+
+
+@dataclass
+class FloatRun:
+    """The result of the run: a difference, or the reason why the run failed, in a sentence each."""
+
+    difference: str = ""
+    not_run: str = ""
+
+
+def compare_on_floats(
+    fn: Callable,
+    args: list,
+    leaves: dict[str, Tensor],
+    exact_tensors: Iterable[Tensor],
+    number: int | None,
+    expected: dict,
+) -> FloatRun:
+    """Run fn with floats in place of the exact numbers in `exact_tensors`, and compare.
+
+    `expected` has the results (by number) and the gradients (by the inputs' names) as floats, and under SEED the
+    gradients that arrive at the results. The result `number` is differentiated, or all results if it is None.
+    """
+    run = FloatRun()
+    with swap_data(list({id(x): x for x in exact_tensors}.values()), lambda array: witnesses(array)):
+        kept = {name: leaf.grad for name, leaf in leaves.items()}
+        try:
+            for leaf in leaves.values():
+                leaf.grad = None
+            with ThreadPoolExecutor(1) as alone:
+                returned = alone.submit(fn, *args).result()
+                returned = returned if isinstance(returned, tuple | list) else (returned,)
+                results = [y for y in returned if isinstance(y, Tensor) and y.requires_grad]
+                for n in range(len(results)) if number is None else [number]:
+                    g = Tensor.of(expected[SEED][n].astype(results[n]._data.dtype))
+                    run.difference = run.difference or _difference(f"result {n}", results[n], expected[n])
+                    alone.submit(results[n].backward, g, retain_graph=True).result()
+            for name, leaf in leaves.items():
+                run.difference = run.difference or _difference(f"the gradient of {name}", leaf.grad, expected[name])
+        except Exception as error:
+            run.not_run = f"{NOT_COMPARED}, which raised {type(error).__name__}"
+        finally:
+            for name, leaf in leaves.items():
+                leaf.grad = kept[name]
+    return run
+
+
+def expected_on_floats(
+    fn: Callable, args: list, leaves: dict[str, Tensor], exact_tensors: Iterable[Tensor], number: int, seed: np.ndarray
+) -> dict | None:
+    """The `expected` of on_floats, from a run on exact numbers that keep no formula; None if that run fails.
+
+    (A pass can't give it: there a symbol replaces each gradient, and the gradient of a plain number is arbitrary.)
+    """
+
+    def counts(array: np.ndarray) -> np.ndarray:
+        scalars = np.empty(array.shape, object)
+        for at in np.ndindex(array.shape):
+            varies = not isinstance(array[at], Exact) or array[at].number() is None
+            scalars[at] = Count(array[at], int(varies))
+        return scalars
+
+    with swap_data(list({id(x): x for x in exact_tensors}.values()), counts):
+        kept = {name: leaf.grad for name, leaf in leaves.items()}
+        try:
+            for leaf in leaves.values():
+                leaf.grad = None
+            with use_scalar_type(Count), enable_grad():
+                y = results_of(fn, args)[number]
+                expected = {number: witnesses(y._data), SEED: {number: witnesses(seed)}}
+                y.backward(Tensor.of(counts(seed)))
+            for name, leaf in leaves.items():
+                expected[name] = np.zeros(leaf.shape) if leaf.grad is None else witnesses(leaf.grad._data)
+            return expected
+        except Exception:
+            return None
+        finally:
+            for name, leaf in leaves.items():
+                leaf.grad = kept[name]
+
+
+def _difference(what: str, actual: Tensor | None, exact: np.ndarray) -> str:
+    """A sentence about the first entry that differs by more than rounding."""
+    floats = np.zeros(exact.shape) if actual is None else actual.detach().numpy()
+    known = np.isfinite(exact)
+    limit = ROUNDING * max(1.0, np.abs(exact[known]).max(initial=0.0))
+    for at in np.argwhere(known & ~(np.abs(floats - exact) <= limit)).tolist():  # also where the float is NaN
+        return f"{what} at {at} is {floats[tuple(at)]:.6g} on floats, and {exact[tuple(at)]:.6g} on exact numbers"
+    return ""

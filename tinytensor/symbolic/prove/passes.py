@@ -1,0 +1,504 @@
+r"""One forward pass and one backward() over symbols: each gradient against the one that the chain rule gives.
+
+`record` runs the function as usual and watches it: each operation on the tape is an `OpCall`. A symbol replaces each
+formula in its result, so no expression is larger than one operation. `run_backward` compares the gradient g of each
+value x, once it is added up, with its expected value (`expected_adjoint`): the sum over all operations that read x of
+
+    \partial_z \, \frac{\partial f_z}{\partial x},
+
+where f_z is the operation's result for fresh symbols, and SymPy differentiates it. Then a symbol of its own replaces
+each entry of g, too, and backward() goes on with these symbols: every rule is checked for every gradient that could
+arrive. (Where a value is a plain number, as behind a ReLU that is off, the sum above is 0 for any gradient. If the
+rule got that 0, a wrong rule could pass.) `compare` lists the values whose gradients are not proved.
+"""
+
+import inspect
+import itertools
+import linecache
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import sympy
+
+from tinytensor.core.dispatch import OBJECT
+from tinytensor.core.modes import enable_grad, no_grad
+from tinytensor.core.op import Node, Op
+from tinytensor.core.switches import watching
+from tinytensor.core.tensor import Tensor
+from tinytensor.symbolic.exact.differentiate import Derivatives
+from tinytensor.symbolic.exact.scalars import Condition, Symbolic, domain, path
+from tinytensor.symbolic.exact.tensors import derivative, symbols, variables, witnesses
+from tinytensor.symbolic.exact.zero_test import atoms_kept, float_value
+from tinytensor.symbolic.prove.advice import describe_line, line, no_stranger, results_of
+from tinytensor.symbolic.prove.progress import Progress
+from tinytensor.symbolic.prove.proof import Counterexample, WrongRule, differ
+
+SEED = "g'"  # the gradient that arrives at the result: no input can have this name
+
+Target = Node | Tensor  # a value with a gradient: the node of a result, or an input
+Readers = dict[Target, list[tuple["OpCall", int]]]  # the calls that read a value, and the number of the argument
+Partials = dict[int, dict[tuple, list]]  # by argument and entry: [(entry of the result, its derivative)]
+
+
+@dataclass(frozen=True, eq=False)
+class OpCall:
+    """A call of an operation in the forward pass."""
+
+    node: Node
+    label: str  # the operation's name, with a number from its second call on
+    args: tuple  # as they were
+    result: np.ndarray  # with a symbol for each formula
+    formulas: dict[sympy.Symbol, sympy.Expr]  # of these symbols
+    n_conditions: int  # comparisons made until the operation ended
+    weight: float  # the work of checking it
+    called_at: str  # the line of the user's code that calls the operation
+    off_tape: tuple[int, ...]  # arguments that depend on inputs, but are not on the tape
+
+    op = property(lambda self: self.node.op)
+    edges = property(lambda self: self.node.edges)
+
+
+@dataclass(frozen=True)
+class Forward:
+    """A recorded forward pass, up to one result of the function."""
+
+    calls: list[OpCall]  # those that the result depends on, oldest first
+    result: Tensor
+    n_results: int  # of the function
+    names: dict[sympy.Symbol, tuple[str, tuple, tuple]]  # a symbol's tensor, its index there, and the tensor's shape
+    values: dict[sympy.Expr, float]  # of every expression, at the sample point
+    conditions: list[Condition]
+    needed: dict[tuple[str, sympy.Expr], None]  # what numbers must be for the values to exist (`domain`)
+    changed: list[str]  # values that were changed without the tape, by .data or a detached view
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """The gradient of one value, as backward() has added it up, and the expected one."""
+
+    target: Target
+    name: str
+    values: np.ndarray  # of the tensor itself
+    gradient: np.ndarray | None
+    before_hooks: np.ndarray | None  # the gradient before the function's own hooks, if it has any here
+    expected: np.ndarray
+
+
+@dataclass(frozen=True)
+class Backward:
+    """One run of backward(): the gradients of the results of all calls, then those of the inputs."""
+
+    arrivals: list[Arrival]
+    seed: np.ndarray  # the gradient of the result
+    conditions: list[Condition]
+    needed: dict[tuple[str, sympy.Expr], None]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A value whose gradient is not proved to be the expected one, or was until a hook of the function replaced it."""
+
+    target: Target
+    name: str
+    by_hook: bool
+
+
+@dataclass(frozen=True)
+class Pass:
+    """The evidence about one result of the function."""
+
+    leaves: dict[str, Tensor]
+    number: int  # of the result
+    forward: Forward
+    backward: Backward
+    constant: tuple[str, ...]  # arguments with a derivative that depend on inputs without the tape
+    findings: list[Finding]
+    wrong: dict[str, WrongRule]  # by rule
+    counterexample: Counterexample | None
+
+    conditions = property(lambda self: self.forward.conditions + self.backward.conditions)
+    needed = property(lambda self: self.forward.needed | self.backward.needed)
+    suspects = property(lambda self: [f.name for f in self.findings if not f.by_hook])
+    hooked = property(lambda self: [f.name for f in self.findings if f.by_hook])
+
+
+def check_result(fn: Callable, args: list, leaves: dict[str, Tensor], number: int, progress: Progress) -> Pass:
+    """Run one forward pass and one backward() over symbols, for result number `number` of the function."""
+    for leaf in leaves.values():
+        leaf.grad = None
+    with hooks_kept(leaves.values()), atoms_kept(progress.check):
+        forward = record(fn, args, leaves, number, progress)
+        # Each call is differentiated, and compared at its arguments; a fused one also by its definition.
+        with progress.running(sum(c.weight * (2 if c.op.definition is None else 3) for c in forward.calls)):
+            partials, constant = partial_derivatives(forward, progress)
+            backward = run_backward(forward, leaves, partials)
+            findings = compare(forward, backward, progress)
+            wrong = wrong_rules(forward, findings, progress)
+    with hooks_kept(leaves.values()):
+        example = find_counterexample(fn, args, leaves, number, backward) if findings else None
+        for leaf in leaves.values():
+            leaf.grad = None
+    return Pass(leaves, number, forward, backward, constant, findings, wrong, example)
+
+
+# ------------------------------------------------------------------------------------------------------- forward
+
+
+def record(fn: Callable, args: list, leaves: dict[str, Tensor], number: int, progress: Progress) -> Forward:
+    """Run the function, and replace the formulas in each operation's result by symbols."""
+    calls: dict[Node, OpCall] = {}
+    names, values, changed = {}, {}, []
+
+    def name(tensor: str, array: np.ndarray) -> None:
+        for at, value in variables(array).items():
+            names.setdefault(value.expr, (tensor, at, array.shape))
+            values[value.expr] = value.witness
+
+    def check_unchanged(target: Target | None, array: np.ndarray) -> None:
+        call = calls.get(target)
+        if call is not None and call.label not in changed and not _same(array, call.result):
+            changed.append(call.label)  # it is no longer the result of its operation
+
+    def note(node: Node, call_args: tuple, out: np.ndarray) -> None:
+        alike = sum(call.op.name == node.op.name for call in calls.values())
+        label = node.op.name if not alike else f"{node.op.name}#{alike + 1}"
+        formulas = {}
+        for at, value in variables(out).items():
+            if not value.expr.is_Symbol:
+                symbol = sympy.Symbol(f"{label}{list(at)}")
+                formulas[symbol] = value.expr
+                out[at] = Symbolic(symbol, value.witness)
+        copies = tuple(Tensor.of(a._data.copy()) if isinstance(a, Tensor) else a for a in call_args)
+        name(label, out)
+        off_tape = []
+        for i, (edge, arg) in enumerate(zip(node.edges, copies, strict=True)):
+            depends_on = _values(arg)
+            for value in depends_on:  # constants may be symbols, too
+                values.setdefault(value.expr, value.witness)
+            if edge is not None:
+                # (An operation in place has written its result over this argument.)
+                if node.op.view is not None or not np.may_share_memory(call_args[i]._data, out):
+                    check_unchanged(edge, arg._data)
+                no_stranger(node.op, edge, leaves)
+            elif any(not value.expr.free_symbols.isdisjoint(names) for value in depends_on):
+                off_tape.append(i)
+        weight = progress.weight(len(calls), default=float(out.size))
+        called_at = line(sys._getframe(1)).removeprefix(" (").removesuffix(")")
+        # The conditions so far are about this call or earlier ones.
+        calls[node] = OpCall(
+            node, label, copies, out.copy(), formulas, len(conditions), weight, called_at, tuple(off_tape)
+        )
+
+    for leaf_name, leaf in leaves.items():
+        name(leaf_name, leaf._data)
+    before = {leaf_name: leaf._data.copy() for leaf_name, leaf in leaves.items()}
+    with path() as conditions, domain() as needed, enable_grad(), watching(note):
+        results = results_of(fn, args)
+    changed += [leaf_name for leaf_name, leaf in leaves.items() if not _same(leaf._data, before[leaf_name])]
+    y = results[number]
+    check_unchanged(y.node, y._data)
+    used, todo = set(), [y.node]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, Node) and node not in used:
+            used.add(node)
+            todo.extend(node.edges)
+    kept = [call for call in calls.values() if call.node in used]
+    return Forward(kept, y, len(results), names, values, conditions, needed, changed)
+
+
+def readers_of(calls: Iterable[OpCall]) -> Readers:
+    """By value, the calls that read it."""
+    readers: Readers = {}
+    for call in calls:
+        for i, edge in enumerate(call.edges):
+            if edge is not None:
+                readers.setdefault(edge, []).append((call, i))
+    return readers
+
+
+# ---------------------------------------------------------------------------------------------- expected gradients
+
+
+def fresh_args(call: OpCall, requires_grad: bool = False, off_tape: bool = False) -> tuple[list, dict]:
+    """The arguments of a call with new symbols for those with a gradient, and each symbol's formula.
+
+    With `off_tape`, arguments that depend on inputs without being on the tape get new symbols, too.
+    """
+    args, meant = list(call.args), {}
+    for i, edge in enumerate(call.edges):
+        if isinstance(args[i], Tensor) and (edge is not None or (off_tape and i in call.off_tape)):
+            array = args[i]._data.copy()
+            for at, value in variables(array).items():
+                symbol = sympy.Symbol(f"{parameter(call.op, i)}'{list(at)}")
+                meant[symbol] = value.expr
+                array[at] = Symbolic(symbol, value.witness)
+            args[i] = Tensor.of(array, requires_grad)
+        elif off_tape and i in call.off_tape:  # a number by item(): it may be a formula, such as 1 + |x[0]|
+            symbol = sympy.Symbol(f"{parameter(call.op, i)}'")
+            meant[symbol], args[i] = args[i].expr, Symbolic(symbol, args[i].witness)
+        elif isinstance(args[i], float):  # so that a definition computes exactly from a setting
+            args[i] = Symbolic(args[i])
+    return args, meant
+
+
+def partial_derivatives(forward: Forward, progress: Progress) -> tuple[dict[Node, Partials], tuple[str, ...]]:
+    """The derivatives of each call's result, by node; and the arguments off the tape that have a derivative."""
+    result: dict[Node, Partials] = {}
+    constant: dict[str, None] = {}
+    for call in forward.calls:
+        args, meant = fresh_args(call, off_tape=True)
+        partials, by_symbol, off_tape = result.setdefault(call.node, {}), {}, {}
+        for i, edge in enumerate(call.edges):
+            if edge is not None:
+                partials[i] = {at: [] for at in variables(args[i]._data)}
+                by_symbol |= {value.expr: partials[i][at] for at, value in variables(args[i]._data).items()}
+            elif i in call.off_tape:
+                off_tape |= {value.expr: i for value in _values(args[i])}
+        with no_grad():
+            y = _first(call.op(*args))._data
+        derivatives = Derivatives()
+        for to, value in variables(y).items():
+            for symbol, slope in derivatives.of(value.expr).items():
+                if symbol in by_symbol:
+                    by_symbol[symbol].append((to, slope.xreplace(meant)))
+                elif symbol in off_tape and slope != 0:  # an index, or a value that is only compared, has no derivative
+                    constant[f"{parameter(call.op, off_tape[symbol])} of {call.label}"] = None
+            progress.done(call.weight / y.size)
+    return result, tuple(constant)
+
+
+def expected_adjoint(
+    target: Target,
+    start: np.ndarray | None,
+    readers: Iterable[tuple[OpCall, int]],
+    adjoints: dict[Node, np.ndarray],
+    partials: dict[Node, Partials],
+    values: dict[sympy.Expr, float],
+) -> np.ndarray:
+    """The derivative of the result by each entry of a value: the sum over its readers of their adjoint times theirs.
+
+    start: what the result itself adds, if the value is the result. adjoints: of the readers that backward() has passed.
+    """
+    expected = np.empty(target.shape, object)
+    for at in np.ndindex(expected.shape):
+        terms = [] if start is None else [start[at].expr]
+        for call, i in readers:
+            if call.node in adjoints:
+                terms += [adjoints[call.node][to].expr * dy for to, dy in partials[call.node][i].get(at, ())]
+        expr = sympy.Add(*terms)
+        expected[at] = Symbolic(expr, float_value(expr, values))
+    return expected
+
+
+# -------------------------------------------------------------------------------------------------------- backward
+
+
+def run_backward(forward: Forward, leaves: dict[str, Tensor], partials: dict[Node, Partials]) -> Backward:
+    """Run backward() from the result, and note each gradient when it arrives; it goes on as symbols."""
+    y, values, readers = forward.result, forward.values, readers_of(forward.calls)
+    seed = _seed(y)
+    values |= {g.expr: g.witness for g in seed._data.flat}
+    adjoints: dict[Node, np.ndarray] = {}  # fresh symbols, which stand for the gradients of results
+    raw: dict[Target, Tensor] = {}  # gradients before the function's own hooks
+    arrivals: list[Arrival] = []
+
+    def arrive(target: Target, name: str, array: np.ndarray, g: Tensor | None) -> np.ndarray:
+        start = seed._data if target is (y if y.node is None else y.node) else None
+        expected = expected_adjoint(target, start, readers.get(target, ()), adjoints, partials, values)
+        gradient, before = (None if x is None else x._data.copy() for x in (g, raw.get(target)))
+        arrivals.append(Arrival(target, name, array, gradient, before, expected))
+        return expected
+
+    def replace(call: OpCall, g: Tensor | None) -> Tensor:
+        expected = arrive(call.node, call.label, call.result, g)
+        depends, onward = variables(call.result), np.empty(expected.shape, object)
+        for at in np.ndindex(expected.shape):
+            # Where the result is a number, its gradient does not enter the expected ones, and may be any number.
+            witness = expected[at].witness if at in depends else 1.0
+            onward[at] = Symbolic(sympy.Symbol(f"d{call.label}{list(at)}"), witness)
+            values[onward[at].expr] = witness
+        adjoints[call.node] = onward
+        return Tensor.of(onward.copy())
+
+    hooks = {call.node: [partial(replace, call)] for call in forward.calls} | {leaf: [] for leaf in leaves.values()}
+    for target, ours in hooks.items():
+        own = target._hooks or ()
+        target._hooks = [*([partial(raw.__setitem__, target)] if own else []), *own, *ours]
+    with path() as conditions, domain() as needed:
+        y.backward(seed, retain_graph=True)
+    for call in reversed(forward.calls):
+        if call.node not in adjoints:  # no gradient arrived: then the expected one is 0
+            replace(call, None)
+    for name, leaf in leaves.items():
+        arrive(leaf, name, leaf._data, leaf.grad)
+        leaf.grad = None
+    return Backward(arrivals, seed._data, conditions, needed)
+
+
+def compare(forward: Forward, backward: Backward, progress: Progress) -> list[Finding]:
+    """The values whose gradients are not proved to be the expected ones. (Entries that are numbers are skipped.)"""
+    readers = readers_of(forward.calls)
+    calls: dict[Target, OpCall] = {call.node: call for call in forward.calls}
+
+    def is_proved(arrival: Arrival, gradient: np.ndarray | None) -> bool:
+        reading = readers.get(arrival.target, ())
+        youngest_first = sorted({call for call, _ in reading}, key=lambda call: -call.node.time)
+        weight = sum(call.weight / sum(e is not None for e in call.edges) for call, _ in reading)
+        for at in variables(arrival.values):
+            progress.done(weight / arrival.values.size)
+            got = Symbolic(0) if gradient is None else Symbolic.of(gradient[at])
+            right = arrival.expected[at]
+            if got.expr == right.expr:
+                continue
+            for call in youngest_first:  # a rule that reads the result may use its formula
+                if not call.formulas.keys().isdisjoint(got.expr.free_symbols | right.expr.free_symbols):
+                    got = Symbolic(got.expr.xreplace(call.formulas), got.witness)
+                    right = Symbolic(right.expr.xreplace(call.formulas), right.witness)
+            if not got.equals(right):
+                return False
+        return True
+
+    findings, passed = [], set()
+    for a in backward.arrivals:
+        if a.target in calls and a.gradient is not None:  # too late, if backward() has left this value or one before it
+            nodes = passed.intersection((a.target, *calls[a.target].edges))
+            findings += [Finding(node, calls[node].label, by_hook=False) for node in nodes]
+        if not is_proved(a, a.gradient):
+            by_hook = a.before_hooks is not None and is_proved(a, a.before_hooks)
+            findings.append(Finding(a.target, a.name, by_hook))
+        passed.add(a.target)
+    return findings
+
+
+# ------------------------------------------------------------------------------------------------ which rule is wrong?
+
+
+def wrong_rules(forward: Forward, findings: list[Finding], progress: Progress) -> dict[str, WrongRule]:
+    """The rules, and definitions of fused operations, that are not proved; one entry for each rule suffices."""
+    readers, wrong = readers_of(forward.calls), {}
+    fused = {(c.op, *map(_but_for_symbols, c.args)): c for c in reversed(forward.calls) if c.op.definition is not None}
+    claims = [definition_claims(call, forward.values, progress) for call in reversed(fused.values())]
+    suspects = [f.target for f in findings if not f.by_hook]
+    claims += [rule_claims(call, forward.values) for target in suspects for call, _ in readers.get(target, ())]
+    for claim in itertools.chain.from_iterable(claims):
+        progress.check()
+        before = wrong.get(claim.rule)
+        if (before is None or (claim.differs and not before.differs)) and not claim.got.equals(claim.right):
+            wrong[claim.rule] = claim
+    return wrong
+
+
+def definition_claims(call: OpCall, values: dict[sympy.Expr, float], progress: Progress) -> Iterator[WrongRule]:
+    """A fused operation equals its definition, and so do the gradients that the definition gives."""
+    args, _ = fresh_args(call)
+    with no_grad():
+        y, defined = _first(call.op(*args))._data, _first(call.op.definition(*args))._data
+    for at in np.ndindex(y.shape):
+        yield WrongRule(call.op.name, "", at, Symbolic.of(y[at]), Symbolic.of(defined[at]), called_at=call.called_at)
+        progress.done(call.weight / y.size)
+    yield from rule_claims(call, values, create_graph=True)
+
+
+def rule_claims(call: OpCall, values: dict[sympy.Expr, float], create_graph: bool = False) -> Iterator[WrongRule]:
+    """The gradients that the rules of one operation give alone, on new symbols, are its derivatives.
+
+    With create_graph the gradient of a fused operation goes through its definition, or by a second rule of it.
+    """
+    args, _ = fresh_args(call, requires_grad=True)
+    with enable_grad():
+        y = _first(call.op(*args))
+        g = symbols(SEED, *y.shape)
+        y.backward(g, retain_graph=True, create_graph=create_graph)
+    inputs = {i: args[i] for i, edge in enumerate(call.edges) if edge is not None}
+    known = dict(values)
+    for a in (*inputs.values(), g):
+        known |= {value.expr: value.witness for value in variables(a._data).values()}
+    for i, x in inputs.items():
+        right = derivative(y._data, g._data, x._data)
+        for at in variables(x._data):
+            got = Symbolic(0) if x.grad is None else Symbolic.of(x.grad._data[at])
+            true = Symbolic(right[at], float_value(right[at], known))
+            where = rule_of(call.op, i), call.called_at
+            yield WrongRule(call.op.name, parameter(call.op, i), at, got, true, create_graph, *where)
+
+
+def find_counterexample(
+    fn: Callable, args: list, leaves: dict[str, Tensor], number: int, backward: Backward
+) -> Counterexample | None:
+    """An entry where the tape's number at the sample point, without symbols on the way, is not the derivative."""
+    with enable_grad():
+        y = results_of(fn, args)[number]
+        y.backward(_seed(y), retain_graph=True)
+    for a in (a for a in backward.arrivals if isinstance(a.target, Tensor)):
+        for at in variables(a.values):
+            tape = 0.0 if a.target.grad is None else Symbolic.of(a.target.grad._data[at]).witness
+            if differ(tape, a.expected[at].witness):
+                point = {n: witnesses(x._data) for n, x in leaves.items()}
+                return Counterexample(a.name, at, tape, a.expected[at].witness, point)
+    return None
+
+
+def _seed(y: Tensor) -> Tensor:
+    """The gradient that backward starts from: symbols. That of one number is 1 at the sample point, as usual."""
+    return symbols(SEED, *y.shape) if y.ndim else symbols(SEED, witness=1)
+
+
+def _same(one: np.ndarray, other: np.ndarray) -> bool:
+    """Are these the same formulas, entry by entry?"""
+    pairs = zip(one.flat, other.flat, strict=True)
+    return one.shape == other.shape and all(a is b or Symbolic.of(a).expr == Symbolic.of(b).expr for a, b in pairs)
+
+
+@contextmanager
+def hooks_kept(leaves: Iterable[Tensor]) -> Iterator[None]:
+    """Restore the hooks of the inputs afterwards: the function may register its own at each call."""
+    before = [(leaf, leaf._hooks, list(leaf._hooks or ())) for leaf in leaves]
+    try:
+        yield
+    finally:
+        for leaf, holder, hooks in before:
+            leaf._hooks = holder
+            if holder is not None:  # the same list: handles that remove hooks refer to it
+                holder[:] = hooks
+
+
+def parameter(op: Op, i: int) -> str:
+    """The name of an operation's argument number i (of *xs: xs, xs[1], xs[2] ...)."""
+    last = len(op.params) - 1
+    return op.params[i] if i <= last else f"{op.params[last]}[{i - last}]"
+
+
+def rule_of(op: Op, i: int) -> str:
+    """The line of the rule for argument number i, in words."""
+    function = getattr(op, "function", None)  # of an autograd.Function
+    rule = op.rules.get(min(i, len(op.params) - 1)) or op.backward or op.definition
+    code = getattr(inspect.unwrap(rule if function is None else function.backward), "__code__", None)
+    if code is None:
+        return ""
+    number = code.co_firstlineno
+    while linecache.getline(code.co_filename, number).strip().startswith("@"):  # the decorators come first
+        number += 1
+    return describe_line(code.co_filename, number, code.co_name)
+
+
+def _values(a) -> list[Symbolic]:
+    """The values in an argument that depend on symbols."""
+    if isinstance(a, Tensor):
+        return list(variables(a._data).values())
+    return [a] if isinstance(a, Symbolic) and a.expr.free_symbols else []
+
+
+def _but_for_symbols(a):
+    """A key of an argument for the comparison with a definition: all but the values of symbols."""
+    if not isinstance(a, Tensor):
+        return repr(a)
+    return a.shape, a.dtype, None if a.dtype is OBJECT else a._data.tobytes()
+
+
+def _first(result) -> Tensor:
+    return result[0] if isinstance(result, tuple) else result

@@ -1,0 +1,132 @@
+"""The time of a proof: estimated before it starts, shown while it runs, and limited.
+
+The estimate is cost_estimate.py's. Since it can be wrong, there is a limit as well.
+"""
+
+import math
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+LONG = 10.0  # seconds: a longer proof prints its estimate beforehand, and shows its progress
+
+
+class TooLong(RuntimeError):
+    """A proof that takes longer than its limit, or would."""
+
+
+@dataclass
+class Estimate:
+    """The cost of a proof: the weights of its operations, in their order, and the sums in seconds and bytes."""
+
+    weights: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    bytes: float = 0.0
+
+    def __str__(self):
+        return f"about {duration(self.seconds)} and {size(self.bytes)}"
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that suits it."""
+    if math.isinf(seconds):
+        return "days"
+    for unit, length in (("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.0f} {unit}"
+    return f"{seconds:.0f} seconds"
+
+
+def size(n: float) -> str:
+    if math.isinf(n):
+        return "more memory than there is"
+    return f"{n / 1e9:,.1f} GB" if n >= 1e9 else f"{max(1, n / 1e6):.0f} MB"
+
+
+# ------------------------------------------------------------------------------------------------------ progress
+
+
+class Progress:
+    """A running proof: how much of it is done, and its deadline."""
+
+    def __init__(self, name: str, estimate: Estimate | None, limit: float | None, progress: bool | None):
+        self.name, self.estimate, self.limit = name, estimate, limit
+        seconds = 0.0 if estimate is None else estimate.seconds
+        if limit is not None and seconds > limit:
+            raise TooLong(f"prove: {name} would take {estimate}, and limit = {limit:g} seconds; {ADVICE}")
+        self.wanted = sys.stderr.isatty() if progress is None else progress
+        self.total, self.so_far, self.bar = 0.0, 0.0, None
+        self.start = time.monotonic()
+        self.end = math.inf if limit is None else self.start + limit
+        self.show_from = -math.inf if seconds > LONG else self.start + LONG  # later, where the estimate was too low
+
+    @contextmanager
+    def running(self, total: float) -> Iterator[None]:
+        """Inside, the work is done: `total` of it in all."""
+        self.total, self.so_far = total, 0.0
+        self.show()
+        try:
+            yield
+        finally:
+            if self.bar is not None:
+                self.bar.close()
+                self.bar = None
+
+    def show(self) -> None:
+        """Begin to show the progress, if it is wanted and the proof takes long."""
+        if self.bar is None and self.wanted and time.monotonic() >= self.show_from:
+            reason = f"{self.estimate}, at an estimate" if self.show_from < 0 else "it takes longer than was estimated"
+            print(f"prove: {self.name}: {reason}", file=sys.stderr)
+            self.bar = _bar(self.name)
+
+    def weight(self, number: int, default: float) -> float:
+        """The work of the operation of this number, from 0; `default` if it has no estimate."""
+        weights = [] if self.estimate is None else self.estimate.weights
+        return weights[number] if number < len(weights) else default
+
+    def done(self, amount: float) -> None:
+        """Some of it is done."""
+        self.check()
+        self.show()
+        self.so_far += amount
+        if self.bar is not None:
+            self.bar.update(min(100.0, 100 * self.so_far / self.total) - self.bar.n if self.total else 0)
+
+    def check(self) -> None:
+        """TooLong if the time is up."""
+        if time.monotonic() > self.end:
+            part = f" with about {min(99, 100 * self.so_far / self.total):.0f} % of it done" if self.total else ""
+            raise TooLong(f"prove: {self.name} was stopped after limit = {self.limit:g} seconds{part}; {ADVICE}")
+
+
+ADVICE = (
+    'give smaller shapes (a proof for all values at a small size says the most), size="real" (residues instead of '
+    "formulas), or another limit (None: as long as it takes)"
+)
+
+
+def _bar(name: str):
+    """tqdm's bar if tqdm is installed, else lines."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return Lines(name)
+    return tqdm(total=100, desc=name, unit="%", bar_format="{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}")
+
+
+class Lines:
+    """A line for each tenth of the work."""
+
+    def __init__(self, name: str):
+        self.name, self.n, self.start = name, 0.0, time.monotonic()
+
+    def update(self, percent: float) -> None:
+        tenth, self.n = self.n // 10, self.n + percent
+        if self.n // 10 > tenth:
+            left = (time.monotonic() - self.start) * (100 - self.n) / self.n
+            print(f"{self.name}: {self.n:.0f} %, about {duration(left)} left", file=sys.stderr)
+
+    def close(self) -> None:
+        pass

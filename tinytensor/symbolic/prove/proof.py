@@ -1,0 +1,168 @@
+"""The result of `prove`: a verdict, the evidence for it, and its text for a reader."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tinytensor.symbolic.exact.scalars import Condition, Symbolic
+from tinytensor.symbolic.prove.proof_html import proof_html
+
+SAME = 1e-9  # floats nearer than this (relatively) may be two roundings of one number
+
+
+def differ(a: float, b: float) -> bool:
+    """Are these two different numbers? (False if one is NaN: then nothing is known.)"""
+    return abs(a - b) > SAME * max(1.0, abs(a), abs(b))
+
+
+@dataclass(frozen=True)
+class WrongRule:
+    """A rule of an operation (or its definition) that is wrong: the place, the value, and the right value."""
+
+    op: str
+    input: str  # empty if the value of the definition differs
+    at: tuple[int, ...]
+    got: Symbolic
+    right: Symbolic
+    through_definition: bool = (
+        False  # the gradient of a fused operation through its definition, as for second derivatives
+    )
+    rule_at: str = ""  # the line of the rule
+    called_at: str = ""  # the line of the user's code that calls the operation
+
+    @property
+    def rule(self) -> str:
+        """The name of the rule."""
+        if not self.input:
+            return f"{self.op}, definition"
+        return f"{self.op}, input {self.input}{', through its definition' if self.through_definition else ''}"
+
+    @property
+    def differs(self) -> bool:
+        """Are the two different numbers at the sample point? (If not, no proof was found.)"""
+        return differ(self.got.witness, self.right.witness)
+
+    def __str__(self):
+        got, right = shorten(self.got), shorten(self.right)
+        if not self.input:
+            return f"{self.op}{list(self.at)} is {got}, but its definition gives {right}"
+        what = "the definition" if self.through_definition else "the rule"
+        sentence = f"{what} of {self.op} for its input {self.input} gives {got} at {list(self.at)}"
+        return (
+            f"{sentence}, but the derivative is {right}" if self.differs else f"{sentence}: not proved equal to {right}"
+        )
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """An entry of a gradient at one point: the tape's value, and the derivative."""
+
+    input: str
+    at: tuple[int, ...]
+    tape: float
+    derivative: float
+    point: dict[str, np.ndarray]
+
+    def __str__(self):
+        return (
+            f"the gradient of {self.input} at {list(self.at)} is {self.tape:.6g} on the tape, but the derivative of "
+            f"the forward is {self.derivative:.6g}\n  at {_point(self.point)}"
+        )
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The result of `prove`; true if and only if all was proved, at its shapes and under the conditions `where`."""
+
+    name: str
+    verdict: str  # "proved", "refuted", or "undecided": equal numbers at the sample point, but no proof
+    size: str
+    entries: int  # compared at the inputs
+    steps: int  # compared on the way, at the results of operations
+    operations: tuple[str, ...]
+    fused: tuple[str, ...]  # those of the operations that were compared with their definition
+    assumptions: tuple[str, ...]  # in sentences
+    signs: dict[str, np.ndarray] = field(repr=False)  # by tensor compared with 0: "+" or "-" for each entry
+    conditions: tuple[Condition, ...] = field(repr=False)
+    wrong: tuple[WrongRule, ...] = ()
+    counterexample: Counterexample | None = None
+    tape_is_wrong: bool = False  # all rules are right, but backward() combines them wrongly
+    hooked: tuple[str, ...] = ()  # values whose gradient was the derivative until a hook of the function replaced it
+    off_tape: tuple[str, ...] = ()  # values held constant that the caller has not named
+    on_floats: str = ""  # the difference when the same code runs on floats
+    changed: tuple[str, ...] = ()  # values that the function changed without the tape
+    on_numbers: str = ""  # the numbers that speak against a proof, off its path or in other circumstances
+    point: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # the inputs for these numbers
+    elsewhere: bool = False  # the counterexample is at another point than the first sample point
+    where: tuple[str, ...] = ()  # the conditions of the verdict in words; `assumptions` has them in full
+    seconds: float = 0.0
+
+    def __bool__(self):
+        """Proved? At these shapes alone, for real numbers without rounding, and under the conditions `where`.
+
+        The verdict's line names them: the path through comparisons (signs, the order of numbers: no two compared
+        numbers are equal); denominators, logarithms, roots and arcs that exist; inputs as they were passed in (whole
+        numbers, masks, settings, buffers, a Module's mode); values held constant; random numbers of this run. Off the
+        path, numbers were tried and did not refute it. Second derivatives, and code that asks for more than its
+        inputs (a counter of its calls, the time), are not covered.
+        """
+        return self.verdict == "proved"
+
+    def _repr_html_(self) -> str | None:
+        """The proof in a notebook."""
+        return proof_html(self)
+
+    def __repr__(self):
+        lines = [f"{self.verdict}: {self.name} at {self.size}"]
+        if self.off_tape:
+            lines[0] += f": {self.off_tape[0]} depends on the inputs, has a derivative, and is not on the tape"
+            names = ", ".join(f'"{what}"' for what in self.off_tape)
+            lines.append(
+                f"leave detach(), .data and no_grad() out, or say that it is meant: prove(..., constant=[{names}])"
+            )
+        if self:
+            lines[0] += f": {self.entries} entries of gradients, at {shapes_in_words(self.size)}, for all values"
+            lines[0] += f" where {join_words(self.where)}" if self.where else ""
+            lines += self.assumptions
+        lines += [str(wrong) for wrong in self.wrong]
+        lines += [f"a hook on {value} replaces the gradient that arrives" for value in self.hooked]
+        if self.tape_is_wrong:
+            lines.append("every rule is right by itself: the walk over the tape puts them together wrongly")
+        if self.changed:
+            lines.append(f"the function changes {join_words(self.changed)} without the tape (.data, a detached view)")
+        if self.counterexample is not None:
+            lines.append(str(self.counterexample))
+        if self.elsewhere:
+            lines.append("at the first sample point, where comparisons come out otherwise, the gradients are right")
+        if self.on_numbers:
+            lines.append(self.on_numbers)
+            lines += [f"at {_point(self.point)}"] if self.point else []
+        if self.on_floats:
+            lines.append(f"{self.on_floats}: the code computes something else where it is proved")
+        return "\n  ".join(lines)
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Words as a list in a sentence: a, b and c."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def shapes_in_words(size: str) -> str:
+    """This shape or these shapes, after their list."""
+    return "this shape" if size.count("(") == 1 else "these shapes"
+
+
+def _point(point: dict[str, np.ndarray]) -> str:
+    return "; ".join(f"{name} = {_numbers(value)}" for name, value in point.items())
+
+
+def shorten(value: Symbolic) -> str:
+    """A formula for a sentence; its value at the sample point if it is long."""
+    text = str(value).replace("'", "")
+    return text if len(text) <= 120 else f"{value.witness:.6g} (a formula of {len(text)} letters)"
+
+
+def _numbers(values: np.ndarray) -> str:
+    rounded = np.array2string(values, precision=4, separator=", ", threshold=50)
+    return " ".join(rounded.split())

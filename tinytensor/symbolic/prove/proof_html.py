@@ -1,0 +1,86 @@
+"""A proof as a notebook shows it: its verdict and its assumptions, and what is wrong as formulas."""
+
+import re
+from html import escape
+from typing import Any
+
+import numpy as np
+import sympy
+
+from tinytensor.display.notebook import formula, sentence, shown
+from tinytensor.symbolic.exact.formula_printer import Entry, entries
+from tinytensor.symbolic.exact.scalars import Symbolic
+
+LONG = 60  # a formula of more operations is shown by its value
+
+
+def proof_html(proof: Any) -> str | None:
+    """A Proof as HTML."""
+    first, *rest = str(proof).splitlines()
+    parts = [_verdict(proof.verdict, first)]
+    for wrong in proof.wrong:
+        text = str(wrong).splitlines()
+        rest = [line for line in rest if line.strip() not in text]
+        parts += _wrong(wrong)
+    return shown(*parts, _list([line.strip() for line in rest], proof.signs))
+
+
+def sampled_html(sampled: Any) -> str | None:
+    """A Sampled as HTML."""
+    first, *rest = str(sampled).splitlines()
+    return shown(_verdict(sampled.verdict, first), _list([line.strip() for line in rest], {}))
+
+
+def _verdict(verdict: str, line: str) -> str:
+    return f"<p><b>{verdict}</b>{sentence(line.removeprefix(verdict))}</p>"
+
+
+def _list(lines: list[str], signs: dict[str, np.ndarray]) -> str | None:
+    """Sentences as a list; the signs at which a proof holds as the matrix that they are."""
+    items = []
+    for line in lines:
+        what = next((name for name in signs if line.startswith(f"signs of {name}:")), None)
+        matrix = None if what is None or signs[what].ndim > 2 else formula(_matrix(signs[what]))
+        items.append(f"<li>signs of {escape(what)}:{matrix}</li>" if matrix else f"<li>{sentence(line)}</li>")
+    return f"<ul>{''.join(items)}</ul>" if items else ""
+
+
+def _matrix(signs: np.ndarray) -> str:
+    rows = np.atleast_2d(np.where(signs == ".", r"\cdot", signs))
+    return r"\begin{bmatrix} " + r" \\ ".join(" & ".join(row) for row in rows) + r" \end{bmatrix}"
+
+
+def _wrong(wrong: Any) -> list[str | None]:
+    """A wrong rule: the formula that it gives, and the right one."""
+    where = "".join(f"<li>{name}: {escape(at)}</li>" for name, at in (("rule", wrong.rule_at),) if at)
+    where += f"<li>called here: {escape(wrong.called_at)}</li>" if wrong.called_at else ""
+    index = f"_{{{' '.join(map(str, wrong.at))}}}" if wrong.at else ""
+    if not wrong.input:
+        said, then = f"{wrong.op} is", "but its definition gives"
+        left = rf"\mathrm{{{_upright(wrong.op)}}}{index}"
+    else:
+        what = "the definition" if wrong.through_definition else "the rule"
+        said = f"{what} of {wrong.op} for its input {wrong.input} gives"
+        then = "but the derivative is" if wrong.differs else "which is not proved equal to"
+        left = rf"\mathrm{{d}}{_upright(wrong.input)}{index}"
+    lines = [f"<p>{escape(said)}</p>", formula(f"{left} = {_latex(wrong.got)}")]
+    lines += [f"<p>{then}</p>", formula(_latex(wrong.right))]
+    return [*lines, f"<ul>{where}</ul>" if where else ""]
+
+
+def _latex(value: Symbolic) -> str:
+    if value.expr.count_ops() > LONG:
+        return rf"{value.witness:.6g} \ldots"
+    return sympy.latex(entries(value.expr.xreplace({s: _entry(s) for s in value.expr.free_symbols})))
+
+
+def _entry(symbol: sympy.Symbol) -> sympy.Symbol:
+    """An entry x'[0, 1] of a proof as x_{0 1}."""
+    match = re.fullmatch(r"(.*?)'?\[([\d, ]*)\]", symbol.name)
+    if match is None:
+        return sympy.Symbol(symbol.name.replace("'", ""))
+    return Entry(_upright(match[1]), [("", int(n)) for n in match[2].split(",") if n.strip()])
+
+
+def _upright(name: str) -> str:
+    return name.replace("#", r"\#").replace("_", r"\_") if "#" in name or "_" in name else name

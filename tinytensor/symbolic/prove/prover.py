@@ -1,0 +1,546 @@
+r"""`prove(fn, *inputs)`: the gradients that the tape gives are the derivatives of the forward pass.
+
+The function and `backward()` run through the engine's own operations, rules and kernels, on exact scalars instead of
+floats. The expected gradients are computed by the chain rule and SymPy's `diff` alone, one operation at a time
+(`passes.py`): as one expression, the loss of one small layer would keep SymPy busy without end.
+
+By induction from the result down, every gradient is the derivative of the whole function. This is a proof at the given
+sizes, and where comparisons (the sign at a ReLU, the position of a maximum) come out as at the sample point. Values
+taken off the tape (`detach`) are constants, if the caller has named them. Trusted are the chain rule, SymPy's `diff`
+and arithmetic, and CPython. The forward pass of a fused operation is compared with its definition; a run on floats is
+compared at the sample point (`floats.py`). Numbers at other points may refute a proof (`probing.py`).
+"""
+
+import inspect
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+import sympy
+
+from tinytensor.core import late_bound
+from tinytensor.core.dispatch import OBJECT, state
+from tinytensor.core.op import Node, Op
+from tinytensor.core.tensor import Tensor
+from tinytensor.ops.generator import Generator
+from tinytensor.symbolic.exact.finite_field import Field, Residue
+from tinytensor.symbolic.exact.scalars import Symbolic, Undecided, reading
+from tinytensor.symbolic.exact.tensors import exact, symbols, variables
+from tinytensor.symbolic.exact.zero_test import ROUNDED
+from tinytensor.symbolic.prove.advice import line, line_named
+from tinytensor.symbolic.prove.assumptions import assumptions, comparisons, domain, path_in_words
+from tinytensor.symbolic.prove.cost_estimate import estimate_cost, estimate_cost_at_real_size
+from tinytensor.symbolic.prove.floats import NOT_COMPARED, FloatRun, compare_on_floats, expected_on_floats
+from tinytensor.symbolic.prove.passes import SEED, Pass, check_result
+from tinytensor.symbolic.prove.probing import Probe
+from tinytensor.symbolic.prove.progress import Progress
+from tinytensor.symbolic.prove.proof import Proof, join_words
+from tinytensor.symbolic.prove.sampling import Sampled, prove_by_sampling
+from tinytensor.symbolic.prove.sampling import variables as variables_of
+
+ORDINARY = 8.0  # larger numbers may be where floats are flat and the function is not
+SAMPLES = ("of both signs", "positive", "between 0 and 1")  # the next sample point where a function is undefined
+
+
+def prove(
+    fn: Callable,
+    *inputs,
+    size: str = "small",
+    seed: int | None = None,
+    limit: float | None = 600.0,
+    progress: bool | None = None,
+    constant: Sequence[str] = (),
+) -> Proof | Sampled:
+    r"""Prove that the tape's gradients of `fn` are its derivatives: g = \partial y / \partial x, entry by entry.
+
+    `inputs` are the arguments of fn. A shape (tuple) stands for a tensor of symbols of that shape; the gradient of a
+    tensor of symbols, or of floats with requires_grad (its values are then the sample point), is proved, too; other
+    tensors (indices, masks, constants) and other values are passed on as they are. If `fn` is a Module, its parameters
+    are inputs too. If it returns several tensors, each of them is differentiated. Functions written for PyTorch or
+    NumPy are taken as they are: prove(torch.softmax, (2, 3), -1); so are PyTorch's modules, and `apply` of its
+    autograd.Functions, whose backward is then compared with forward.
+
+    An operation of your own is proved in three lines:
+
+        proof = prove(softsign, (2, 3))
+        print(proof)                    # proved ... at which shapes, under which conditions
+        assert proof                    # or a counterexample, and the rule that is wrong
+
+    A tuple is always a shape: settings that are tuples belong inside fn. ValueError if no result depends on an input;
+    Undecided if two compared numbers are equal at the sample point (there may be no derivative): choose other
+    witnesses. Errors of the function itself are raised, with the line of the function that raised them. The function
+    runs several times; its random numbers are the same each time, and named in the assumptions.
+
+    Formulas grow: a product of 16 x 16 matrices takes seconds, one of 40 x 40 a minute, attention over 8 rows of 4 half
+    a minute. With size="real" no formula is written down, and all gradients are compared at once at one random point
+    modulo a random prime (`sampling.py`): the result is a `Sampled`, which has the probability that a wrong gradient
+    passes. `seed` repeats a draw.
+
+    A value that is taken off the tape (`detach()`, `no_grad()`) but has a derivative is held constant. This is no
+    proof, unless `constant` names the value as the verdict does: constant=["b of mul"].
+
+    The verdict's line names what the proof is limited to: the shapes, the path through comparisons, denominators,
+    logarithms and roots that exist, inputs that are as passed in, a Module's mode (`bool` of a Proof has the list).
+
+    The function also runs on float64 at the sample point: values and gradients that differ there from those on exact
+    numbers, beyond rounding, refute it (code that asks for the dtype, or for its callers). If it cannot run on floats,
+    because it holds exact numbers of its own, the verdict says so. And it runs at points off the proved path (zeros,
+    equal numbers, other signs, beyond numbers that it compares with), where difference quotients must agree with its
+    gradient if it has a derivative; in float32; and with one input alone that requires grad (`probing.py`).
+
+    A proof of more than ten seconds prints its estimated time and memory beforehand, and shows its progress: on a
+    terminal, always with `progress=True`, never with False. TooLong if it would take more than `limit` seconds, or has.
+    """
+    if size not in ("small", "real"):
+        raise ValueError(f'prove: size = {size!r}; choose "small" (for all values) or "real" (at a random point)')
+    at_size = partial(_prove_at_small_size, constant=frozenset(constant)) if size == "small" else _prove_at_real_size
+    fn = late_bound.with_our_parameters(fn)
+    _check_inputs(fn, inputs)
+    shapes = any(_is_shape(value) for value in inputs)
+    first: Undecided | None = None
+    for sample in SAMPLES if shapes else SAMPLES[:1]:
+        draws = RandomDraws()
+        try:
+            with line_named(), draws.watch(), late_bound.pytorch_follows_us(), reading(ROUNDED) as met:
+                proof = at_size(fn, draws.with_fixed_rng(fn), inputs, sample, seed, limit, progress)
+        except Undecided as error:
+            first = first or error
+            continue
+        read = [f"{value!r} is read as {ROUNDED[value]}, which it rounds" for value in sorted(met)]
+        where = [*proof.where, *(line for line in proof.assumptions if line.startswith(NOT_COMPARED))]
+        where += _fixed_inputs(fn, inputs)
+        where += ["there is no entry to compare"] * (proof.entries == 0)
+        where += ["rounded constants count as exact"] * bool(read)
+        where += ["random numbers are those of this run"] * bool(draws.assumptions)
+        return replace(proof, assumptions=(*proof.assumptions, *read, *draws.assumptions), where=tuple(where))
+    raise first
+
+
+def _fixed_inputs(fn: Callable, inputs: tuple) -> list[str]:
+    """What a proof holds fixed: the inputs that are no symbols, and the state of a Module."""
+    sentences, fixed = [], []
+    for name, value in zip(_names(fn, len(inputs)), inputs, strict=True):
+        if isinstance(value, int | float | str | None):
+            sentences.append(f"{name} is {value!r}")
+        elif not _is_shape(value) and not (
+            isinstance(value, Tensor) and (value.requires_grad or value.dtype is OBJECT)
+        ):
+            fixed.append(name)
+    fixed += [name for name, p in _named_parameters(fn).items() if not p.requires_grad]
+    fixed += [name for name, _ in fn.named_buffers()] if hasattr(fn, "named_buffers") else []
+    if fixed:
+        sentences.append(f"{join_words(fixed)} {'is' if len(fixed) == 1 else 'are'} as passed in")
+    if hasattr(fn, "named_parameters") and hasattr(fn, "training"):
+        sentences.append(f"{_name(fn)} is in {'training' if fn.training else 'eval'} mode")
+    return sentences
+
+
+def _is_symbolic(value) -> bool:
+    return isinstance(value, Tensor) and value.dtype is OBJECT
+
+
+def _named_parameters(fn: Callable) -> dict[str, Tensor]:
+    return dict(fn.named_parameters()) if hasattr(fn, "named_parameters") else {}
+
+
+def _check_inputs(fn: Callable, inputs: tuple) -> None:
+    """Raise an error unless the function can be called with these, and one of them has a gradient."""
+    if not callable(fn):
+        raise TypeError(
+            f"prove: fn is {_describe(fn)}; expected a function, an operation or a Module, and its inputs behind it: "
+            "prove(tt.softmax, (2, 3), -1)"
+        )
+    try:
+        signature = None if isinstance(fn, Op) else inspect.signature(getattr(fn, "forward", fn))
+    except (TypeError, ValueError):  # the function is not written in Python
+        signature = None
+    if signature is not None:
+        try:
+            signature.bind(*inputs)
+        except TypeError as error:
+            takes = ", ".join(map(str, signature.parameters.values()))
+            raise TypeError(
+                f"prove: {_name(fn)}({takes}) and {len(inputs)} input{'s' * (len(inputs) != 1)}: {error}; give one for "
+                "each argument, a shape as one tuple, (2, 3), for a tensor of symbols; settings belong inside fn: "
+                "prove(lambda x: f(x, dim=1), (2, 3))"
+            ) from None
+    names = _names(fn, len(inputs))
+    for name, value in zip(names, inputs, strict=True):
+        if _is_shape(value) and any(n < 0 for n in value):
+            raise ValueError(f"prove: the shape {tuple(value)} of {name} has a negative size; expected sizes from 0 on")
+    tensors = [x for x in (*inputs, *_module_state(fn)) if isinstance(x, Tensor)]
+    if not any(map(_is_shape, inputs)) and not any(x.requires_grad or x.dtype is OBJECT for x in tensors):
+        came = ", ".join(f"{name} is {_describe(value)}" for name, value in zip(names, inputs, strict=True))
+        raise ValueError(
+            f"prove: no input has a gradient: {came or 'there is none'}; expected a shape as one tuple, (2, 3), for a "
+            "tensor of symbols, a tensor of floats with requires_grad=True, or a Module with parameters"
+        )
+
+
+def _describe(value) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor of {str(value.dtype).partition('.')[2]} without requires_grad"
+    return repr(value) if isinstance(value, int | float | str | None) else f"of type {type(value).__name__}"
+
+
+def _is_shape(value) -> bool:
+    return isinstance(value, tuple | list) and all(isinstance(n, int) for n in value)
+
+
+def _prove_at_small_size(fn, seeded, inputs: tuple, sample: str, seed, limit, progress, constant: frozenset) -> Proof:
+    start = time.perf_counter()
+    names = {id(p): name for name, p in fn.named_parameters()} if hasattr(fn, "named_parameters") else {}
+    with _with_parameters(fn, lambda p: symbols(names[id(p)], *p.shape), exact) as parameters:
+        names = _names(fn, len(inputs))
+        args = [_argument(name, value, sample) for name, value in zip(names, inputs, strict=True)]
+        leaves = {n: a for n, a in zip(names, args, strict=True) if isinstance(a, Tensor) and a.requires_grad}
+        leaves |= parameters
+        _check_symbols(leaves)
+        with _buffers_kept(fn):
+            estimate = estimate_cost(seeded, args, leaves.values())
+        passes = _run_passes(fn, seeded, args, leaves, Progress(_name(fn), estimate, limit, progress))
+        floats = [_run_on_floats(fn, seeded, args, p) for p in passes if not (p.wrong or p.suspects or p.hooked)]
+        off_tape = _unique(what for p in passes for what in p.constant if what not in constant)
+        proof = _combine(_name(fn), passes, off_tape, floats)
+        if proof and not any(run.not_run for run in floats):
+            proof = _proof_or_refutation(fn, seeded, args, passes, proof, _sample_transform(sample), limit)
+    return replace(proof, seconds=time.perf_counter() - start)
+
+
+def _sample_transform(sample: str) -> Callable[[dict], dict]:
+    """Other points of the kind of a sample: with positive numbers, say."""
+    change = {
+        "of both signs": lambda x: x,
+        "positive": np.abs,
+        "between 0 and 1": lambda x: np.abs(x) / (1 + np.abs(x)),
+    }[sample]
+    return lambda point: {name: change(values) for name, values in point.items()}
+
+
+def _probe(fn: Callable, seeded: Callable, args: list, leaves: dict[str, Tensor]) -> Probe:
+    @contextmanager
+    def kept() -> Iterator[None]:
+        seeded.rewind()
+        with _buffers_kept(fn):
+            yield
+
+    return Probe(fn, args, leaves, _exact_tensors(fn, args, leaves), kept)
+
+
+def _proof_or_refutation(fn, seeded, args: list, passes: list[Pass], proof: Proof, within: Callable, limit) -> Proof:
+    """The proof, if numbers off its path do not refute it (probing.py)."""
+    leaves = passes[0].leaves
+    free = {value.expr for leaf in leaves.values() for value in variables(leaf._data).values()}
+    differentiable = len(free) == sum(leaf.numel() for leaf in leaves.values()) and not any(p.constant for p in passes)
+    probed = _probe(fn, seeded, args, leaves).run(_edges(passes), within, differentiable)
+    if probed.refuted:
+        return replace(proof, verdict="refuted", on_numbers=probed.refuted)
+    for sentence, point in probed.against:
+        with _at_point(leaves, point):
+            try:
+                exact = _run_passes(fn, seeded, args, leaves, Progress(_name(fn), None, limit, False))
+                off_tape = _unique(what for p in exact for what in p.constant)
+                there = _combine(proof.name, exact, off_tape, [])
+            except (ArithmeticError, ValueError):  # numbers are equal there, or a value does not exist
+                there = None
+        if there is not None and there.verdict == "undecided":
+            return replace(proof, verdict="undecided", on_numbers=sentence, point=point)
+        if there is not None and there.verdict == "refuted":
+            return replace(there, elsewhere=True)
+        if _is_ordinary(point):
+            verdict = "refuted" if there is None else "undecided"
+            return replace(proof, verdict=verdict, on_numbers=sentence, point=point)
+    return replace(proof, verdict="undecided", on_numbers=probed.unclear) if probed.unclear else proof
+
+
+def _is_ordinary(point: dict[str, np.ndarray]) -> bool:
+    return all(np.abs(values).max(initial=0) <= ORDINARY for values in point.values())
+
+
+def _edges(passes: list[Pass]) -> set[float]:
+    """The numbers that the code compares with."""
+    edges = set()
+    for condition in (c for p in passes for c in p.conditions):
+        number, rest = condition.difference.expr.as_coeff_Add()
+        if number and rest.as_coeff_Mul()[1].is_Symbol:
+            edges.add(abs(float(number / rest.as_coeff_Mul()[0])))
+    return {edge for edge in edges if 1e-3 <= edge <= 1e4}
+
+
+@contextmanager
+def _at_point(leaves: dict[str, Tensor], point: dict[str, np.ndarray]) -> Iterator[None]:
+    """Inside, the symbols of the inputs have these numbers as witnesses."""
+    before = {name: leaf._data for name, leaf in leaves.items()}
+    try:
+        for name, leaf in leaves.items():
+            moved = np.empty(leaf.shape, object)
+            for at in np.ndindex(leaf.shape):
+                moved[at] = Symbolic(before[name][at].expr, float(point[name][at]))
+            leaf._data = moved
+        yield
+    finally:
+        for name, leaf in leaves.items():
+            leaf._data = before[name]
+
+
+def _run_passes(
+    fn: Callable, seeded: Callable, args: list, leaves: dict[str, Tensor], progress: Progress
+) -> list[Pass]:
+    """One pass for each result."""
+    passes: list[Pass] = []
+    while not passes or len(passes) < passes[0].forward.n_results:
+        with _buffers_kept(fn):
+            passes.append(check_result(seeded, args, leaves, len(passes), progress))
+    return passes
+
+
+def _run_on_floats(fn: Callable, seeded: Callable, args: list, run: Pass) -> FloatRun:
+    """Compare a run on floats with one on exact numbers, for the result of a pass."""
+    with _buffers_kept(fn):
+        exact_tensors = _exact_tensors(fn, args, run.leaves)
+        expected = expected_on_floats(seeded, args, run.leaves, exact_tensors, run.number, run.backward.seed)
+    if expected is None:
+        return FloatRun(not_run=f"{NOT_COMPARED}: the function holds exact numbers of its own")
+    return _compare_on_floats(fn, seeded, args, run.leaves, run.number, expected)
+
+
+def _compare_on_floats(
+    fn: Callable, seeded: Callable, args: list, leaves: dict, number: int | None, expected: dict
+) -> FloatRun:
+    seeded.rewind()
+    with _buffers_kept(fn):
+        return compare_on_floats(fn, args, leaves, _exact_tensors(fn, args, leaves), number, expected)
+
+
+def _exact_tensors(fn: Callable, args: list, leaves: dict[str, Tensor]) -> list[Tensor]:
+    """The tensors of exact numbers that a function is known to read."""
+    return [x for x in (*args, *leaves.values(), *_module_state(fn)) if isinstance(x, Tensor) and x.dtype is OBJECT]
+
+
+def _prove_at_real_size(fn, seeded, inputs: tuple, sample: str, seed, limit, progress) -> Sampled:
+    floats = np.random.default_rng(0 if seed is None else seed)  # the program's path is no secret
+
+    def point(shape: tuple) -> np.ndarray:
+        if sample == "between 0 and 1":
+            return floats.uniform(0.1, 0.9, size=shape)
+        values = floats.normal(size=shape)
+        return values if sample == "of both signs" else np.abs(values)
+
+    def argument(value):
+        if _is_shape(value):
+            return variables_of(point(tuple(value)), scalars)
+        if not isinstance(value, Tensor) or value.dtype.kind in "iub":
+            return value
+        if value.dtype is OBJECT:
+            raise TypeError('prove: size="real" takes no tensors of symbols; give a shape, or floats that require grad')
+        if value.requires_grad:
+            return variables_of(value.detach().numpy().astype(float), scalars)
+        return _constants(value)
+
+    def parameter(p: Tensor) -> Tensor:
+        """Near the parameter's own values, which may be all 0 or all alike."""
+        values = p.detach().numpy().astype(float)
+        return variables_of(values + 0.3 * floats.normal(size=p.shape), scalars)
+
+    with Field(seed) as scalars, _with_parameters(fn, parameter, _constants) as parameters:
+        names = _names(fn, len(inputs))
+        args = [argument(value) for value in inputs]
+        leaves = {n: a for n, a in zip(names, args, strict=True) if isinstance(a, Tensor) and a.requires_grad}
+        leaves |= parameters
+        exact_tensors = _exact_tensors(fn, args, leaves)
+        with _buffers_kept(fn):
+            estimate = estimate_cost_at_real_size(seeded, args, list({id(x): x for x in exact_tensors}.values()))
+        with _buffers_kept(fn):
+            result = prove_by_sampling(
+                _name(fn), seeded, args, leaves, scalars, Progress(_name(fn), estimate, limit, progress)
+            )
+        if not result:
+            return result
+        expected = {n: np.resize(result.gradients[n], x.shape) for n, x in leaves.items()}
+        expected |= {**dict(enumerate(result.results)), SEED: [np.ones_like(y) for y in result.results]}
+        floats = _compare_on_floats(fn, seeded, args, leaves, None, expected)
+        wrong, unclear = floats.difference, ""
+        if not wrong and not floats.not_run:
+            probed = _probe(fn, seeded, args, leaves).run((), _sample_transform(sample), differentiable=True)
+            there = [f"{sentence}, at another point" for sentence, point in probed.against if _is_ordinary(point)]
+            wrong, unclear = probed.refuted or next(iter(there), ""), probed.unclear
+    return replace(
+        result,
+        verdict="refuted" if wrong else "undecided" if unclear else "proved",
+        on_floats=floats.difference,
+        on_numbers="" if floats.difference else wrong or unclear,
+        assumptions=(*result.assumptions, *([floats.not_run] if floats.not_run else [])),
+    )
+
+
+class RandomDraws:
+    """The random numbers of a function: named, and the same each time it runs."""
+
+    def __init__(self):
+        self.assumptions: dict[str, None] = {}
+        self.before: dict[Generator, dict] = {}  # the state of each generator
+        self.torch = sys.modules.get("torch")  # if the program has imported it
+        self.pytorchs = None if self.torch is None else self.torch.get_rng_state()
+
+    def __call__(self, what: str, generator: Generator) -> None:
+        self.before.setdefault(generator, generator.get_state())
+        self.assumptions[f"the random numbers of {what} are those of this run{line(sys._getframe(1))}"] = None
+
+    def rewind(self) -> None:
+        for generator, position in self.before.items():
+            generator.set_state(position)
+        if self.torch is not None and not self.torch.equal(self.torch.get_rng_state(), self.pytorchs):
+            self.assumptions["the random numbers of PyTorch are those of this run"] = None
+            self.torch.set_rng_state(self.pytorchs)
+
+    def with_fixed_rng(self, fn: Callable) -> Callable:
+        def run(*args):
+            self.rewind()
+            return fn(*args)
+
+        run.__wrapped__, run.rewind = fn, self.rewind
+        return run
+
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        before, state.on_random = state.on_random, self
+        try:
+            yield
+        finally:
+            state.on_random = before
+            self.rewind()
+
+
+def _constants(x: Tensor) -> Tensor:
+    """A tensor of floats as the fractions that they are."""
+    return Tensor.of(np.asarray(np.frompyfunc(Residue, 1, 1)(x._data), object))
+
+
+def _function_class(fn: Callable) -> type | None:
+    """The class of which fn is the `apply`: an autograd.Function."""
+    owner = getattr(fn, "__self__", None)
+    return owner if isinstance(owner, type) and hasattr(owner, "forward") and fn.__name__ == "apply" else None
+
+
+def _name(fn: Callable) -> str:
+    function = _function_class(fn)
+    if function is not None:
+        return function.__name__
+    return getattr(fn, "name", None) or getattr(fn, "__name__", None) or type(fn).__name__
+
+
+def _names(fn: Callable, n: int) -> list[str]:
+    """The names of fn's inputs."""
+    if isinstance(fn, Op):
+        names = list(fn.params)
+    else:
+        fn = _function_class(fn) or fn
+        try:
+            parameters = inspect.signature(getattr(fn, "forward", fn)).parameters.values()
+        except (TypeError, ValueError):  # the function is not written in Python
+            parameters = ()
+        names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        names = names[isinstance(fn, type) and names[:1] == ["ctx"] :]  # of a Function
+    return (names + [f"input{i}" for i in range(len(names), n)])[:n]
+
+
+def _argument(name: str, value, sample: str):
+    if _is_shape(value):
+        x = symbols(name, *value, positive=sample != "of both signs")
+        if sample == "between 0 and 1":
+            x = symbols(name, *value, witness=[Fraction(y.witness) / 2 for y in x._data.flat])
+        return x.requires_grad_()
+    if not isinstance(value, Tensor) or value.dtype.kind in "iub":
+        return value
+    if value.dtype is OBJECT:
+        return Tensor.of(value._data.copy(), requires_grad=True)
+    if value.requires_grad:
+        return symbols(name, *value.shape, witness=value.detach().numpy().astype(object)).requires_grad_()
+    return exact(value)
+
+
+def _check_symbols(leaves: dict[str, Tensor]) -> None:
+    seen: dict[sympy.Symbol, str] = {}
+    for name, leaf in leaves.items():
+        for value in variables(leaf._data).values():
+            if not value.expr.is_Symbol:
+                raise ValueError(f"prove: the input {name} holds the formula {value}; inputs are symbols or numbers")
+            if seen.setdefault(value.expr, name) != name:
+                raise ValueError(f"prove: {value} stands in the inputs {seen[value.expr]} and {name}; rename one")
+
+
+def _module_state(fn: Callable) -> list[Tensor]:
+    """The parameters and buffers of a Module."""
+    return [*fn.parameters(), *fn.buffers()] if hasattr(fn, "named_parameters") else []
+
+
+@contextmanager
+def _with_parameters(fn: Callable, variables: Callable, constants: Callable) -> Iterator[dict[str, Tensor]]:
+    """The parameters of a Module, holding variables for the time being; its buffers of floats hold exact constants."""
+    parameters = dict(fn.named_parameters()) if hasattr(fn, "named_parameters") else {}
+    floats = [x for x in _module_state(fn) if x.dtype.kind == "f"]
+    before = [(x, x.data, x.grad) for x in floats]
+    try:
+        for x in floats:
+            x.data = variables(x) if x.requires_grad else constants(x.detach())
+            x.grad = None
+        yield {name: p for name, p in parameters.items() if p.requires_grad}
+    finally:
+        for x, data, grad in before:
+            x.data, x.grad = data, grad
+
+
+@contextmanager
+def _buffers_kept(fn: Callable) -> Iterator[None]:
+    """Restore the values of a Module's buffers afterwards: a run may change them."""
+    buffers = fn.buffers() if hasattr(fn, "named_parameters") else ()
+    before = [(b, b._data, b._data.copy(), b.node, b._requires_grad) for b in buffers]
+    try:
+        yield
+    finally:
+        for b, array, values, node, requires_grad in before:
+            array[...] = values
+            b._data, b.node, b._requires_grad = array, node, requires_grad
+
+
+def _combine(name: str, passes: list[Pass], off_tape: tuple[str, ...], floats: list[FloatRun]) -> Proof:
+    """The proof that the passes for the results of a function amount to."""
+    wrong = {rule: w for p in passes for rule, w in p.wrong.items()}
+    example = next((p.counterexample for p in passes if p.counterexample is not None), None)
+    astray = any(p.suspects for p in passes) and not wrong
+    hooked = _unique(value for p in passes for value in p.hooked)
+    changed = _unique(what for p in passes for what in p.forward.changed)
+    verdict = "undecided" if astray or wrong or hooked or off_tape or changed else "proved"
+    otherwise = next((run.difference for run in floats if run.difference), "")
+    if example is not None or otherwise or any(w.differs for w in wrong.values()):
+        verdict = "refuted"
+    leaning = [line for p in passes for line in assumptions(p)] + [run.not_run for run in floats if run.not_run]
+    return Proof(
+        name=name,
+        verdict=verdict,
+        size=", ".join(f"{n} {leaf.shape}" for n, leaf in passes[0].leaves.items()),
+        entries=len(passes) * sum(len(variables(leaf._data)) for leaf in passes[0].leaves.values()),
+        steps=sum(a.expected.size for p in passes for a in p.backward.arrivals if isinstance(a.target, Node)),
+        operations=_unique(call.op.name for p in passes for call in p.forward.calls),
+        fused=_unique(c.op.name for p in passes for c in p.forward.calls if c.op.definition is not None),
+        assumptions=_unique(leaning),
+        signs={what: signs for p in passes for what, signs in comparisons(p).signs.items()},
+        conditions=_unique(c for p in passes for c in p.conditions),
+        wrong=tuple(sorted(wrong.values(), key=lambda w: w.through_definition)),  # these may follow from the others
+        counterexample=example,
+        tape_is_wrong=astray,
+        hooked=hooked,
+        off_tape=off_tape,
+        on_floats=otherwise,
+        changed=changed,
+        where=_unique(what for p in passes for what in (*path_in_words(p), *domain(p))),
+    )
+
+
+def _unique(values: Iterable) -> tuple:
+    return tuple(dict.fromkeys(values))

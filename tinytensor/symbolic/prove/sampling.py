@@ -1,0 +1,316 @@
+r"""`prove(fn, ..., size="real")`: the gradients are the derivatives, at a size at which no formula can be written down.
+
+Every input gets a random value modulo a random prime, and a random direction v (`finite_field.py`). The function runs
+through the engine's own operations and the kernels' own source, and its tangent is D_v y. Then `backward()` runs, and
+
+    \sum_x \langle \partial x, v_x \rangle = D_v y,    of several results D_v \sum_y \langle g_y, y \rangle
+
+is checked, over all entries of all inputs at once. To test each rule with any gradient, and not only with those that
+this loss sends (behind a sum all are 1), a random r_z is added to the gradient of each value z on the way, and
+\sum_z \langle r_z, D_v z \rangle to the right side. The difference of the two sides is one formula in the inputs, v, g
+and the values of functions. If a gradient is wrong in a single entry, this formula is not 0. Its value is still 0 with
+a probability of at most `Sampled.error`, the sum of the probabilities of three events:
+
+- the random point is a zero of the formula: S / p, where S is the formula's size, which bounds its degree
+  (`finite_field.py`; it is added up as the code runs);
+- p divides all coefficients. A coefficient that is not 0 is at most 2^((b + 1) S), so fewer than (b + 1) S / 269 primes
+  of 270 bits divide it; more than 2^258 primes can be drawn (those that are 7 modulo 8). If roots of whole numbers are
+  among the constants, the same holds for a norm, which has twice as many bits;
+- two different arguments of functions have the same value, so that the functions get one variable for both.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from tinytensor.core.dispatch import OBJECT
+from tinytensor.core.modes import enable_grad
+from tinytensor.core.op import Node
+from tinytensor.core.switches import watching
+from tinytensor.core.tensor import Tensor
+from tinytensor.symbolic.exact.finite_field import Field, Residue
+from tinytensor.symbolic.exact.tensors import witnesses
+from tinytensor.symbolic.prove.advice import no_stranger, results_of
+from tinytensor.symbolic.prove.passes import parameter
+from tinytensor.symbolic.prove.progress import Progress
+from tinytensor.symbolic.prove.proof import join_words
+from tinytensor.symbolic.prove.proof_html import sampled_html
+
+NOT_ON_THE_TAPE = "not on the tape, but dependent on the inputs"
+LOCATING = 60  # seconds that may be spent on finding which inputs have the wrong gradient
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """The result of `prove` at one random point modulo a random prime; true if and only if the gradient is proved."""
+
+    name: str
+    verdict: str  # "proved", "refuted", or "undecided": the residues differ, but not the floats beside them
+    size: str
+    entries: int  # of the inputs' gradients, compared all at once
+    operations: tuple[str, ...]
+    prime: int
+    formula: float  # log2 of the size of the formula that is 0: a bound of its degree
+    error: float  # log2 of the probability that a wrong gradient passes
+    comparisons: int  # decided by floats
+    closest: float  # the smallest difference of two compared floats
+    functions: int  # values of exp, log ... that were drawn
+    assumptions: tuple[str, ...]
+    wrong: tuple[str, ...] = ()  # inputs whose gradients are wrong; empty if the search would take too long
+    on_floats: str = ""  # the difference when the same code runs on floats
+    on_numbers: str = ""  # the numbers that speak against it, at other points or in other circumstances
+    where: tuple[str, ...] = ()  # the conditions of the verdict in words; `assumptions` has them in full
+    forward_seconds: float = 0.0
+    backward_seconds: float = 0.0
+    gradients: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # as floats
+    results: tuple[np.ndarray, ...] = field(default=(), repr=False)  # as floats
+
+    def __bool__(self):
+        """Proved? For gradients at these shapes, at one random point, and where the verdict says (`where`).
+
+        A wrong gradient would pass with the probability that the figures state.
+        """
+        return self.verdict == "proved"
+
+    @property
+    def figures(self) -> list[str]:
+        """The prime, the degree, the probability and the assumptions, in sentences."""
+        return [
+            f"modulo p = {self.prime}, drawn at random",
+            f"the degree of <gradient, v> - D_v y is at most 2^{self.formula:.1f}: it would have so many variables and "
+            "constants if it were written out, counted beside each residue as the tape and the kernels ran",
+            f"probability that a wrong gradient passes: below 2^{math.ceil(self.error)}",
+            *self.assumptions,
+        ]
+
+    def _repr_html_(self) -> str | None:
+        """The proof in a notebook."""
+        return sampled_html(self)
+
+    def __repr__(self):
+        lines = [f"{self.verdict}: {self.name} at {self.size}"]
+        if self:
+            lines[0] += f": {self.entries:,} entries of gradients, at a random point modulo a random prime"
+            lines[0] += f", where {join_words(self.where)}" if self.where else ""
+        elif any(line.startswith(NOT_ON_THE_TAPE) for line in self.assumptions):
+            lines[0] += ": a value that is held constant has a derivative"
+        elif self.verdict == "undecided" and not self.on_numbers:
+            lines[0] += ": the gradients are right as floats, but rely on identities that residues do not know"
+        lines += self.figures
+        if self.on_floats:
+            lines.append(f"{self.on_floats}: the code computes something else where it is proved")
+        if self.on_numbers:
+            lines.append(self.on_numbers)
+        if self.wrong:
+            what = "wrong are" if self.verdict == "refuted" else "not proved are"
+            lines.append(f"{what} the gradients of {', '.join(self.wrong)}")
+        return "\n  ".join(lines)
+
+
+class Sample:
+    """One forward and one backward pass over residues."""
+
+    def __init__(self, fn: Callable, args: list, leaves: dict[str, Tensor], scalars: Field, progress: Progress):
+        self.fn, self.args, self.leaves, self.field, self.progress = fn, args, leaves, scalars, progress
+        self.moved: list[tuple[int, float]] = []  # by node: D_v of <the added values, the result>, and its size
+        self.directions = {name: [x.tangent for x in leaf._data.flat] for name, leaf in leaves.items()}
+        self.nodes: list[Node] = []
+        self.added: list[np.ndarray] = []  # to the gradient of each node: random values with witnesses 0
+        self.reached: list[int] = []  # how often backward came to each node
+        self.constant: list[str] = []  # arguments that depend on the inputs, but are not on the tape
+        for leaf in leaves.values():
+            leaf.grad = None
+        start = time.process_time()
+        with enable_grad(), watching(self.note):
+            results = results_of(fn, args)
+        moved = self.moved  # of the nodes that were made so far: backward may make more
+        self.values = [witnesses(y._data) for y in results]
+        self.seeds = [None if y.numel() == 1 and len(results) == 1 else _seed(y, scalars) for y in results]
+        along, size = self.slope(results)
+        self.forward_seconds = time.process_time() - start
+        self.hold_still()
+        start = time.process_time()
+        for y, g in zip(results, self.seeds, strict=True):
+            y.backward(g, retain_graph=len(results) > 1)
+        self.backward_seconds = time.process_time() - start
+        along += sum(times * slope for times, (slope, _) in zip(self.reached, moved, strict=False))
+        self.size = size + sum(size for times, (_, size) in zip(self.reached, moved, strict=False) if times)
+        self.difference, self.products = -along, {}
+        for name, leaf in leaves.items():
+            products = 0
+            gradient = [] if leaf.grad is None else [Residue.of(g) for g in leaf.grad._data.flat]
+            for g, v in zip(gradient, self.directions[name], strict=False):
+                products += g.value * v
+                self.size += g.size + 1
+            self.products[name] = products % scalars.prime
+            self.difference += products
+        self.gradients = {
+            name: np.array([] if leaf.grad is None else [Residue.of(g).witness for g in leaf.grad._data.flat], float)
+            for name, leaf in leaves.items()
+        }
+        self.holds = self.difference % scalars.prime == 0
+
+    def slope(self, results: list[Tensor]) -> tuple[int, float]:
+        """(D_v of the results with their seeds, the size of its formula)."""
+        total, size = 0, 0.0
+        for y, g in zip(results, self.seeds, strict=True):
+            values = [Residue.of(a) for a in y._data.flat]
+            for a, b in zip(values, [Residue(1)] if g is None else g._data.flat, strict=True):
+                total += a.tangent * b.value
+                size += a.slope_size + b.size
+        return total % self.field.prime, size
+
+    def note(self, node: Node, args: tuple, out: np.ndarray) -> None:
+        """Remember a node, and its arguments that depend on the inputs without being on the tape."""
+        weight = self.progress.weight(len(self.nodes), default=0.0)
+        self.progress.done(weight)
+        number, values = len(self.nodes), [Residue.of(x) for x in out.flat]
+        if number == len(self.added):  # otherwise the function runs again, with the same values
+            added = np.empty(out.shape, object)
+            added.flat = [self.field.draw(0.0) for _ in values]
+            _set_tangents(added, None)
+            self.added.append(added)
+            self.reached.append(0)
+        node._hooks = [partial(self.arrive, number, weight)]
+        self.nodes.append(node)
+        slope = sum(x.tangent * r.value for x, r in zip(values, self.added[number].flat, strict=True))
+        self.moved.append((slope % self.field.prime, sum(x.slope_size + 1 for x in values)))
+        for i, (edge, arg) in enumerate(zip(node.edges, args, strict=True)):
+            no_stranger(node.op, edge, self.leaves)
+            unseen = edge is None and isinstance(arg, Tensor) and arg.dtype is OBJECT
+            values = arg._data.flat if unseen else (arg,)
+            if any(isinstance(x, Residue) and x.tangent for x in values):
+                self.constant.append(f"{parameter(node.op, i)} of {node.op.name}")
+
+    def arrive(self, number: int, weight: float, g: Tensor) -> Tensor:
+        """The gradient that goes on from a node: the one that arrives plus random values."""
+        self.progress.done(weight)
+        self.reached[number] += 1
+        return Tensor.of(np.asarray(g._data + self.added[number], object))
+
+    def hold_still(self) -> None:
+        """Take the tangents off: backward computes values alone, in half the time."""
+        for node in self.nodes:
+            for kept in node.kept.values():
+                for value in kept if isinstance(kept, tuple) else (kept,):
+                    array = value._data if isinstance(value, Tensor) else value
+                    if isinstance(array, np.ndarray) and array.dtype is OBJECT:
+                        _set_tangents(array, None)
+
+    def is_wrong_in_floats(self) -> bool:
+        """Does the gradient differ from the difference quotient, both computed with the residues' witnesses?
+
+        Residues that differ do not prove that a gradient is wrong: they do not know all identities of exp, log and the
+        other functions.
+        """
+        floats, step = np.random.default_rng(0), 1e-5
+        where = {name: [x.witness for x in leaf._data.flat] for name, leaf in self.leaves.items()}
+        along = {name: floats.normal(size=len(values)) for name, values in where.items()}
+        ends = []
+        for sign in (1, -1):
+            for name, leaf in self.leaves.items():
+                for x, w, u in zip(leaf._data.flat, where[name], along[name], strict=True):
+                    x.witness = w + sign * step * u
+            with enable_grad():
+                results = self.fn(*self.args)
+            results = [y for y in (results if isinstance(results, tuple | list) else (results,)) if _is_result(y)]
+            ends.append(sum(Residue.of(x).witness for y in results[: len(self.seeds)] for x in y._data.flat))
+        for name, leaf in self.leaves.items():
+            for x, w in zip(leaf._data.flat, where[name], strict=True):
+                x.witness = w
+        tape = sum(float(g @ along[name]) for name, g in self.gradients.items() if g.size)
+        size = sum(float(np.abs(g) @ np.abs(along[name])) for name, g in self.gradients.items() if g.size)
+        return differs_beyond_rounding(tape, (ends[0] - ends[1]) / (2 * step), size)
+
+    def wrong_inputs(self) -> list[str]:
+        """The inputs whose gradients are wrong: for each input, D_v is computed with a v that is 0 at all others."""
+        if len(self.leaves) * self.forward_seconds > LOCATING:
+            return []
+        wrong = []
+        for name in self.leaves:
+            for other, leaf in self.leaves.items():
+                _set_tangents(leaf._data, self.directions[name] if other == name else None)
+            self.nodes, self.moved = [], []
+            with enable_grad(), watching(self.note):  # the function may register hooks
+                results = self.fn(*self.args)
+            results = [y for y in (results if isinstance(results, tuple | list) else (results,)) if _is_result(y)]
+            along, _ = self.slope(results[: len(self.seeds)])
+            along += sum(times * slope for times, (slope, _) in zip(self.reached, self.moved, strict=False))
+            if (along - self.products[name]) % self.field.prime:
+                wrong.append(name)
+        return wrong
+
+
+def prove_by_sampling(
+    name: str,
+    fn: Callable,
+    args: list,
+    leaves: dict[str, Tensor],
+    scalars: Field,
+    progress: Progress,
+) -> Sampled:
+    """Run the sample, and return the verdict."""
+    with progress.running(0.0 if progress.estimate is None else 2 * sum(progress.estimate.weights)):
+        sample = Sample(fn, args, leaves, scalars, progress)
+    assumptions = [
+        f"{scalars.comparisons:,} comparisons come out as those of the floats beside the residues"
+        + (f", of which no two are closer than {scalars.closest:.2g}" if scalars.comparisons else ""),
+        f"{scalars.applied:,} values of functions count as drawn at random (a keyed hash of 512 bits)",
+    ]
+    assumptions += [f"{NOT_ON_THE_TAPE}: {what}" for what in sample.constant]
+    verdict, wrong = "proved", ()
+    if not sample.holds:
+        exact = scalars.applied == 0  # without functions, residues know all identities
+        verdict = "refuted" if not sample.constant and (exact or sample.is_wrong_in_floats()) else "undecided"
+        wrong = tuple(sample.wrong_inputs())
+    return Sampled(
+        name=name,
+        verdict=verdict,
+        size=", ".join(f"{n} {leaf.shape}" for n, leaf in leaves.items()),
+        entries=sum(leaf.numel() for leaf in leaves.values()),
+        operations=tuple(dict.fromkeys(node.op.name for node in sample.nodes)),
+        prime=int(scalars.prime),
+        formula=math.log2(sample.size),
+        error=scalars.error(sample.size),
+        comparisons=scalars.comparisons,
+        closest=scalars.closest,
+        functions=scalars.applied,
+        assumptions=tuple(assumptions),
+        where=("comparisons come out as those of the floats",) if scalars.comparisons else (),
+        wrong=wrong,
+        forward_seconds=sample.forward_seconds,
+        backward_seconds=sample.backward_seconds,
+        gradients=sample.gradients,
+        results=tuple(sample.values),
+    )
+
+
+def differs_beyond_rounding(one: float, other: float, size: float) -> bool:
+    """Do two sums with terms of this size differ by more than the rounding of a difference quotient?"""
+    return not abs(one - other) <= 1e-5 * max(size, abs(other), 1.0)
+
+
+def variables(values: np.ndarray, scalars: Field) -> Tensor:
+    """A tensor of variables with these floats as witnesses."""
+    array = np.empty(values.shape, object)
+    for at in np.ndindex(values.shape):
+        array[at] = scalars.draw(values[at])
+    return Tensor.of(array, requires_grad=True)
+
+
+def _seed(y: Tensor, scalars: Field) -> Tensor:
+    return variables(np.ones(y.shape), scalars).detach()
+
+
+def _is_result(y) -> bool:
+    return isinstance(y, Tensor) and y.dtype is OBJECT
+
+
+def _set_tangents(array: np.ndarray, tangents: list | None) -> None:
+    for i, x in enumerate(array.flat):
+        if isinstance(x, Residue):
+            x.tangent, x.slope_size = (0, 1.0) if tangents is None else (tangents[i], 1.0)
