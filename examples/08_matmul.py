@@ -16,8 +16,8 @@ import numpy as np
 from numba import njit
 
 import tinytensor as tt
-from tinytensor.native.tiles import store_tile, sum_tile, zero_tile
-from tinytensor.native.vectors import add, fma, lanes, load, total, zero
+from tinytensor.simd.tile import store_tile, sum_tile, zero_tile
+from tinytensor.simd.vector import add, fma, lanes, load, total, zero
 from tinytensor.symbolic import prove
 from tinytensor.viz import plots
 

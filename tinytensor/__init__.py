@@ -24,8 +24,6 @@ from tinytensor.cpython.distribution import version as _version
 from tinytensor.io import serialization
 from tinytensor.io.printing import set_printoptions
 from tinytensor.io.serialization import load, save
-from tinytensor.native.driver import get_num_threads, set_num_threads
-from tinytensor.native.kernel import cut, elementwise, helper, kernel, share
 from tinytensor.ops.argument_errors import public_as as _public_as
 from tinytensor.ops.constructors import TYPES as _TYPES
 from tinytensor.ops.creation import (
@@ -57,6 +55,8 @@ from tinytensor.ops.creation import (
 from tinytensor.ops.generator import Generator, default_generator, manual_seed
 from tinytensor.ops.methods import FUNCTIONS as _functions
 from tinytensor.recording.compiled import compile
+from tinytensor.runtime.kernel import cut, elementwise, helper, kernel, share
+from tinytensor.runtime.scheduler import get_num_threads, set_num_threads
 from tinytensor.tools import on_demand as _on_demand
 from tinytensor.tools.profiling import profile
 from tinytensor.torch_names import (

@@ -32,9 +32,9 @@ from tinytensor.kernels.matmul import AT_ONCE, BESIDE, DEPTH, FEW, GROUP, HEIGHT
 from tinytensor.kernels.matmul import COLUMNS as COLUMNS_OF_A_BLOCK
 from tinytensor.kernels.norm import TERMS
 from tinytensor.kernels.reduce import BLOCK
-from tinytensor.native.kernel import MOST_TASKS, Elementwise
-from tinytensor.native.simd import BYTES
-from tinytensor.native.squares import LANES, WIDTH
+from tinytensor.runtime.kernel import MOST_TASKS, Elementwise
+from tinytensor.simd.isa import BYTES
+from tinytensor.simd.score_tile import LANES, WIDTH
 from tinytensor.symbolic import lift
 from tinytensor.symbolic.field import Field, Residue
 from tinytensor.symbolic.normal import ROUNDED

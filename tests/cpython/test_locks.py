@@ -55,7 +55,7 @@ import os, signal, sys, threading, time, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12 on: this process has threads
 import tinytensor as tt
 from tinytensor.cpython import locks
-from tinytensor.native.compiler import compiling
+from tinytensor.runtime.compiler import compiling
 
 x = tt.randn(150, 150)
 step = tt.compile(lambda x: (x @ x).softmax(-1))

@@ -12,7 +12,7 @@ from models.decoder import CONFIGS
 from models.tasks import recommend
 from tests.mutants.planting import kernel_with, module_of, planted_kernel, planted_rule, rule_with
 from tinytensor.kernels import KERNELS, attention, matmul
-from tinytensor.native import vectors
+from tinytensor.simd import vector
 from tinytensor.symbolic import lift, prove, replaying
 from tinytensor.symbolic import sampling as sampling_of
 
@@ -59,7 +59,7 @@ def test_sizes_are_beyond_blocks():
     config = real_size.SMALLER
     assert min(config.C, real_size.WORDS, real_size.ANSWER) > attention.LANES >= attention.WIDTH
     assert config.C * 2 > matmul.HEIGHT * 2
-    assert min(config.D, config.F, config.V) > 2 * vectors.BYTES // 8
+    assert min(config.D, config.F, config.V) > 2 * vector.BYTES // 8
     sizes = [config.C, config.D, config.F, config.V, config.K, config.H, 2]
     assert len(set(sizes)) >= 6
 

@@ -29,8 +29,8 @@ from thorough import some  # noqa: E402
 
 from tinytensor.kernels import KERNELS  # noqa: E402
 from tinytensor.kernels.matmul import BESIDE, DEPTH, GROUP, HEIGHT, copy_shape, panel_shape  # noqa: E402
-from tinytensor.native.kernel import Loop, kernel  # noqa: E402
-from tinytensor.native.vectors import load, store  # noqa: E402
+from tinytensor.runtime.kernel import Loop, kernel  # noqa: E402
+from tinytensor.simd.vector import load, store  # noqa: E402
 
 LOOPS = [name for name, k in KERNELS.items() if isinstance(k, Loop)]
 FAR = (10**10, -(10**10), -1, np.iinfo(np.int64).max, np.iinfo(np.int64).min)

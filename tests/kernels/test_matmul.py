@@ -20,8 +20,8 @@ from tinytensor.kernels.matmul import (
     matmul_plan,
     panel_shape,
 )
-from tinytensor.native.kernel import KERNELS, MOST_TASKS
-from tinytensor.native.simd import BYTES, LINE
+from tinytensor.runtime.kernel import KERNELS, MOST_TASKS
+from tinytensor.simd.isa import BYTES, LINE
 
 JIT = not numba.config.DISABLE_JIT
 SIZES = range(1, 41) if JIT else (1, 2, 4, 5, 9)

@@ -16,8 +16,8 @@ from tinytensor.autograd import derivatives
 from tinytensor.core import provided, tape
 from tinytensor.core.op import OPS, Op
 from tinytensor.fast.launch_cache import Again
-from tinytensor.native.entries import NoBuild, exact
-from tinytensor.native.kernel import KERNELS, Elementwise, Kernel, Loop
+from tinytensor.runtime.entry_points import NoBuild, exact
+from tinytensor.runtime.kernel import KERNELS, Elementwise, Kernel, Loop
 from tinytensor.symbolic.lifting import lift, rebind
 
 # --------------------------------------------------------------------------------------------- mistakes in code

@@ -41,7 +41,7 @@ from derivations.exact.definitions import (
 )
 from tinytensor.kernels.attention import attention_backward_scratch, attention_of_one_scratch, attention_scratch
 from tinytensor.kernels.matmul import matmul_plan
-from tinytensor.native.kernel import KERNELS, Elementwise, Kernel
+from tinytensor.runtime.kernel import KERNELS, Elementwise, Kernel
 from tinytensor.symbolic import Symbolic, lift, symbols
 from tinytensor.symbolic.lifting import rebind
 from tinytensor.symbolic.normal import ROUNDED

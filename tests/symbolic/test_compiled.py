@@ -18,14 +18,15 @@ from numba import config
 from symbolic.kernel_samples import SAMPLES, SPECIAL, interpreted
 
 import tinytensor.kernels
-import tinytensor.native
+import tinytensor.runtime
+import tinytensor.simd
 from tinytensor.kernels import KERNELS
-from tinytensor.native.kernel import Elementwise
+from tinytensor.runtime.kernel import Elementwise
 
 NUMBERS = (0.75, -0.5, 1.625, 0.0)  # for formulas: both sides of 0, and 0
 TRUTH = {"bitwise_and", "bitwise_or", "bitwise_xor"}  # formulas that floats do not have
 BOUND = 8  # units of rounding of the largest number among the results (or of 1)
-FOLDERS = tuple(str(Path(room.__file__).parent) for room in (tinytensor.kernels, tinytensor.native))
+FOLDERS = tuple(str(Path(room.__file__).parent) for room in (tinytensor.kernels, tinytensor.runtime, tinytensor.simd))
 
 
 def as_float(value, name: str, dtype: np.dtype):

@@ -12,7 +12,7 @@ from symbolic.kernel_samples import SAMPLES, Sample, blank, disagreements, sym
 from thorough import some
 
 from tinytensor.kernels import KERNELS
-from tinytensor.native.kernel import Elementwise, elementwise, helper, kernel
+from tinytensor.runtime.kernel import Elementwise, elementwise, helper, kernel
 from tinytensor.symbolic import NotLiftable, lift
 
 CALLS = [

@@ -19,7 +19,7 @@ from symbolic.kernel_samples import tasks_tried
 from symbolic.test_compiled import FOLDERS, calls
 
 from tinytensor.kernels import KERNELS
-from tinytensor.native.kernel import Elementwise, helper, kernel
+from tinytensor.runtime.kernel import Elementwise, helper, kernel
 from tinytensor.symbolic.lifting import rebind
 
 MANY = 2  # times that a loop ran, or more

@@ -26,8 +26,8 @@ from tinytensor.core.meta import Meta
 from tinytensor.core.promotion import by_formula
 from tinytensor.core.rule_arguments import Reads, check_inputs, check_names, reads
 from tinytensor.core.tensor import Tensor, Version, notice
-from tinytensor.native.entries import by_name, is_ours
-from tinytensor.native.kernel import Kernel, elementwise
+from tinytensor.runtime.entry_points import by_name, is_ours
+from tinytensor.runtime.kernel import Kernel, elementwise
 
 # ----------------------------------------------------------------------------------------------------- the tape
 

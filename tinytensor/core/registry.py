@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tinytensor.core import provided
-from tinytensor.native.entries import is_ours
+from tinytensor.runtime.entry_points import is_ours
 
 APPEARANCES: dict[str, Callable] = {}  # by public name: "Tensor.tanh", "tanh", "F.tanh", "nn.Tanh"
 

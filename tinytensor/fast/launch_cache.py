@@ -22,11 +22,11 @@ from tinytensor.core.recorder import NotRecordable, Recorder
 from tinytensor.core.tensor import Tensor
 from tinytensor.cpython.locks import ThreadLock
 from tinytensor.cpython.object_layout import ITEMS
-from tinytensor.native.blocks import FITS, OTHER, Noted
-from tinytensor.native.driver import Program
-from tinytensor.native.entries import is_ours
-from tinytensor.native.kernel import Elementwise, Kernel
-from tinytensor.native.uninitialized import fresh, spoil, spoiled
+from tinytensor.runtime.entry_points import is_ours
+from tinytensor.runtime.kernel import Elementwise, Kernel
+from tinytensor.runtime.launch_args import FITS, OTHER, Noted
+from tinytensor.runtime.poison import fresh, spoil, spoiled
+from tinytensor.runtime.scheduler import Program
 
 MOST = 256  # calls of a function that are remembered
 LARGE = 1 << 20  # bytes: a larger array is not remembered, since notes keep the memory of intermediate results

@@ -18,10 +18,10 @@ are finite; to test this, they are multiplied by 0. But hidden numbers may be an
 hidden number is left out one by one.
 """
 
-from tinytensor.native.fastmath import log
-from tinytensor.native.kernel import EXACT_ORDER, cut, helper, kernel, share
-from tinytensor.native.simd import NEAR
-from tinytensor.native.squares import (
+from tinytensor.runtime.kernel import EXACT_ORDER, cut, helper, kernel, share
+from tinytensor.simd.isa import NEAR
+from tinytensor.simd.math import log
+from tinytensor.simd.score_tile import (
     HALF,
     LANES,
     WIDTH,
@@ -62,8 +62,8 @@ from tinytensor.native.squares import (
     write_columns,
     write_square,
 )
-from tinytensor.native.vectors import add, div, split, store, store_first, total, where_less
-from tinytensor.native.vectors import log as logs
+from tinytensor.simd.vector import add, div, split, store, store_first, total, where_less
+from tinytensor.simd.vector import log as logs
 
 COLUMNS = 4  # of a head's row, taken together: four chains of sums, and no more registers than AVX2 has
 AHEAD = 4  # heads are prefetched by this many, some microseconds where they are small

@@ -5,7 +5,7 @@ at any place. So can each process: an array may be one of the equal parts, one a
 processes share. Its places are then counted in the whole array, and its numbers are those of the whole array.
 """
 
-from tinytensor.native.kernel import EXACT_ORDER, cut, helper, kernel, share
+from tinytensor.runtime.kernel import EXACT_ORDER, cut, helper, kernel, share
 
 LOW = 0xFFFFFFFF  # the lower 32 bits
 FIRST, SECOND = 0x7FEB352D, 0x846CA68B  # odd multipliers, with the least bias of those that C. Wellons tried

@@ -7,7 +7,7 @@ bad[0] becomes 1 and bad[1] one of the wrong numbers. The kernels of the gradien
 
 import numpy as np
 
-from tinytensor.native.kernel import EXACT_ORDER, cut, helper, kernel, share
+from tinytensor.runtime.kernel import EXACT_ORDER, cut, helper, kernel, share
 
 
 @kernel(

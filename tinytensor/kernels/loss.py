@@ -6,8 +6,8 @@ int64 (2,), at first 0: bad[0] becomes 1, and bad[1] one of the wrong targets.
 
 from tinytensor.kernels.reduce import row_sum
 from tinytensor.kernels.softmax import log_share, row_max, shifted_exps, store_four, sum_of_exps
-from tinytensor.native.kernel import EXACT_ORDER, cut, helper, kernel, share
-from tinytensor.native.vectors import (
+from tinytensor.runtime.kernel import EXACT_ORDER, cut, helper, kernel, share
+from tinytensor.simd.vector import (
     exp,
     fill,
     first,

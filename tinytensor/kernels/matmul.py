@@ -19,9 +19,9 @@ from functools import lru_cache
 
 from numba import config
 
-from tinytensor.native.kernel import EXACT_ORDER, MOST_TASKS, helper, kernel, share
-from tinytensor.native.simd import BYTES, LINE, NEAR, SECOND
-from tinytensor.native.tiles import (
+from tinytensor.runtime.kernel import EXACT_ORDER, MOST_TASKS, helper, kernel, share
+from tinytensor.simd.isa import BYTES, LINE, NEAR, SECOND
+from tinytensor.simd.tile import (
     add_tile,
     fetch_tile,
     load_tile,
@@ -31,7 +31,7 @@ from tinytensor.native.tiles import (
     sum_tile,
     zero_tile,
 )
-from tinytensor.native.vectors import lanes, load, load_first, store
+from tinytensor.simd.vector import lanes, load, load_first, store
 
 HEIGHT = 8 if BYTES == 64 else 6  # rows of a tile: of 6, and two of b and one of a, are 15 of AVX2's 16 registers
 HALF = 4  # rows of the tile for up to as many remaining rows: a whole tile would compute rows in vain

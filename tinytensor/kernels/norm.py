@@ -9,8 +9,8 @@ depends on the number of threads.
 
 import numpy as np
 
-from tinytensor.native.kernel import EXACT_ORDER, cut, helper, kernel, share
-from tinytensor.native.vectors import add, fill, first, fma, lanes, load_first, mul, store_first, sub, total, zero
+from tinytensor.runtime.kernel import EXACT_ORDER, cut, helper, kernel, share
+from tinytensor.simd.vector import add, fill, first, fma, lanes, load_first, mul, store_first, sub, total, zero
 
 TERMS = 4096  # terms of a sum that are added one after another: a multiple of two registers
 

@@ -8,9 +8,9 @@ memory. Tasks share the outer dimension; for one long row, or few, the sum is ta
 import numpy as np
 
 from tinytensor.kernels.softmax import row_max
-from tinytensor.native.fastmath import exp, log
-from tinytensor.native.kernel import EXACT_ORDER, MOST_TASKS, cut, helper, in_any_order, kernel, share
-from tinytensor.native.vectors import largest
+from tinytensor.runtime.kernel import EXACT_ORDER, MOST_TASKS, cut, helper, in_any_order, kernel, share
+from tinytensor.simd.math import exp, log
+from tinytensor.simd.vector import largest
 
 BLOCK = 512  # numbers of a row that are summed before their sum is added to the total, with the rounding error carried
 

@@ -1,6 +1,6 @@
 """Running sums along a dimension."""
 
-from tinytensor.native.kernel import EXACT_ORDER, cut, kernel, share
+from tinytensor.runtime.kernel import EXACT_ORDER, cut, kernel, share
 
 
 @kernel("x[O, N, I], y[O, N, I]", tasks=lambda x, *_: cut(x.size, x.shape[0]), fastmath=EXACT_ORDER)

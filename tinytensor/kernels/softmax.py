@@ -8,8 +8,8 @@ registers at a time as far as a row has them. A row's exponentials wait for its 
 the exponentials of the row above, and is ready when they begin.
 """
 
-from tinytensor.native.kernel import EXACT_ORDER, cut, helper, kernel, share
-from tinytensor.native.vectors import (
+from tinytensor.runtime.kernel import EXACT_ORDER, cut, helper, kernel, share
+from tinytensor.simd.vector import (
     add,
     exp,
     exps,

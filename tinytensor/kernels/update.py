@@ -6,7 +6,7 @@ multiplies the learning rate: (0,) for none, (1,) for one factor, or one factor 
 
 import numpy as np
 
-from tinytensor.native.kernel import EXACT_ORDER, cut, kernel, share
+from tinytensor.runtime.kernel import EXACT_ORDER, cut, kernel, share
 
 
 @kernel(

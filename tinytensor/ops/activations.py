@@ -4,14 +4,14 @@ from tinytensor.core.op import op
 from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.native.fastmath import exp as fast_exp
-from tinytensor.native.fastmath import expm1 as fast_expm1
-from tinytensor.native.fastmath import log1p as fast_log1p
 from tinytensor.ops.arguments import dimension
 from tinytensor.ops.elementwise import absolute, clamp, exp, logical_or, sigmoid, tanh, where
 from tinytensor.ops.fused import softmax
 from tinytensor.ops.in_place import in_place
 from tinytensor.ops.shape import chunk, reshape
+from tinytensor.simd.math import exp as fast_exp
+from tinytensor.simd.math import expm1 as fast_expm1
+from tinytensor.simd.math import log1p as fast_log1p
 
 
 @op

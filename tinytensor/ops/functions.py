@@ -17,10 +17,6 @@ from tinytensor.core.op import op
 from tinytensor.core.promotion import only_floats, within
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.native.fastmath import exp as fast_exp
-from tinytensor.native.fastmath import log as fast_log
-from tinytensor.native.fastmath import log1p as fast_log1p
-from tinytensor.native.fastmath import log1p_of_fraction
 from tinytensor.ops.arguments import (
     dimension,
     nonempty_dimensions,
@@ -72,6 +68,10 @@ from tinytensor.ops.shape import (
     reshape,
     unsqueeze,
 )
+from tinytensor.simd.math import exp as fast_exp
+from tinytensor.simd.math import log as fast_log
+from tinytensor.simd.math import log1p as fast_log1p
+from tinytensor.simd.math import log1p_of_fraction
 
 # ----------------------------------------------------------------------------------------- functions of numbers
 

@@ -25,12 +25,12 @@ from tinytensor.core.op import Node, Op, op
 from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor, notice
-from tinytensor.native.blocks import same_place
 from tinytensor.ops.arguments import dimension, tensor_of_dtype
 from tinytensor.ops.creation import rand, randn, tensor, zeros
 from tinytensor.ops.index import no_index_is_bad, part_at_once, put, read, refuse_index, take
 from tinytensor.ops.keys import understand
 from tinytensor.ops.shape import cast, clone, expand, flatten, reshape, reshape_view, slice_op, squeeze
+from tinytensor.runtime.launch_args import same_place
 
 # --------------------------------------------------------------------------------------------- how a change is made
 

@@ -24,14 +24,14 @@ from tinytensor.core.dtypes import get_default_dtype
 from tinytensor.core.interchange import Left
 from tinytensor.core.tensor import Tensor
 from tinytensor.cpython.locks import ThreadLock
-from tinytensor.native.driver import Program
-from tinytensor.native.entries import OBJECT
-from tinytensor.native.kernel import Kernel
 from tinytensor.nn.module import Module
 from tinytensor.recording.external import Seen, are_as_they_were
 from tinytensor.recording.guards import PLAIN, Surroundings, ask
 from tinytensor.recording.pool import lease_of
 from tinytensor.recording.recording import Recording
+from tinytensor.runtime.entry_points import OBJECT
+from tinytensor.runtime.kernel import Kernel
+from tinytensor.runtime.scheduler import Program
 
 LIMIT = 64  # recordings kept for one function; more means that something varies at each call
 MEMORY = 256 * 2**20  # bytes that the recordings of one function may keep; beyond, those that were used last stay

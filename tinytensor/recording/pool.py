@@ -14,7 +14,7 @@ from weakref import WeakSet
 import numpy as np
 
 from tinytensor.core.dispatch import OBJECT
-from tinytensor.native.uninitialized import aligned, fresh, spoil, spoiled
+from tinytensor.runtime.poison import aligned, fresh, spoil, spoiled
 
 BYTE = np.dtype(np.uint8)
 

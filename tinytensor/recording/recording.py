@@ -24,10 +24,10 @@ import numpy as np
 from tinytensor.core.dispatch import outside_recording, state
 from tinytensor.core.recorder import Recorder
 from tinytensor.cpython.object_layout import addresses
-from tinytensor.native.driver import STOPPED, Program
-from tinytensor.native.kernel import Kernel
 from tinytensor.recording.external import Seen
 from tinytensor.recording.pool import Pool, owned
+from tinytensor.runtime.kernel import Kernel
+from tinytensor.runtime.scheduler import STOPPED, Program
 
 
 class Recording(Recorder):

@@ -24,8 +24,8 @@ from tinytensor.core.modes import enable_grad
 from tinytensor.core.op import Node
 from tinytensor.core.switches import watching
 from tinytensor.core.tensor import Tensor
-from tinytensor.native.kernel import Kernel, Launch
 from tinytensor.ops.creation import ones_like
+from tinytensor.runtime.kernel import Kernel, Launch
 from tinytensor.symbolic.advice import results_of
 from tinytensor.symbolic.passes import hooks_kept
 from tinytensor.symbolic.scalars import NUMBERS, Exact, binary, fraction, numbers_are

@@ -17,8 +17,8 @@ from functools import cache, partial
 import numpy as np
 
 from tinytensor.cpython.bytecode import global_names, has_comprehension
-from tinytensor.native.entries import OBJECT
-from tinytensor.native.kernel import Elementwise, Kernel
+from tinytensor.runtime.entry_points import OBJECT
+from tinytensor.runtime.kernel import Elementwise, Kernel
 from tinytensor.symbolic.given import following
 from tinytensor.symbolic.normal import FLOATS
 from tinytensor.symbolic.scalars import Exact, kind_of_numbers

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tinytensor.cpython import tried
 from tinytensor.cpython.distribution import NAME, clone, version
-from tinytensor.native.cache import root
-from tinytensor.native.driver import get_num_threads
-from tinytensor.native.simd import BYTES, SIMD, processor
+from tinytensor.runtime.cache import root
+from tinytensor.runtime.scheduler import get_num_threads
+from tinytensor.simd.isa import BYTES, SIMD, processor
 
 NEEDED = ("numpy", "numba", "llvmlite", "sympy", "safetensors")
 OPTIONAL = (

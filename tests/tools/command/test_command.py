@@ -15,7 +15,7 @@ import pytest
 import tinytensor as tt
 from models.command import cli
 from models.options import called
-from tinytensor.native import cache
+from tinytensor.runtime import cache
 from tinytensor.tools import environment
 from tinytensor.tools.command import cache as kept
 from tinytensor.tools.command import main as command

@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from tinytensor.io.files import reason_of
-from tinytensor.native.cache import root
+from tinytensor.runtime.cache import root
 from tinytensor.tools.environment import cache_size, clear_cache
 
 

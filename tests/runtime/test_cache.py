@@ -12,13 +12,13 @@ from numba import config
 
 from tests.systems import posix
 from tests.thorough import some
-from tinytensor.native import cache
+from tinytensor.runtime import cache
 
 pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
 
 PROGRAM = """
 import tinytensor as tt
-from tinytensor.native.cache import progress
+from tinytensor.runtime.cache import progress
 assert tt.tensor([0.0, 0.0]).exp().tolist() == [1.0, 1.0]
 print(progress.count)
 """
@@ -102,7 +102,7 @@ def test_warm_start_compiles_nothing(tmp_path):
 
 def parsed(text: str) -> set[str]:
     """What `cache.imported` should find, by Python's own parser."""
-    names, rooms = set(), ("tinytensor.cpython", "tinytensor.kernels", "tinytensor.native")
+    names, rooms = set(), ("tinytensor.cpython", "tinytensor.kernels", "tinytensor.runtime", "tinytensor.simd")
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom):
             assert not node.level, "a relative import, which the cache does not know"
@@ -129,7 +129,7 @@ FORMS = {
     "x = '#'; from tinytensor.kernels import copy": {"copy"},
     "def f():\n    from tinytensor.kernels.norm import *": {"norm", "*"},
     "from tinytensor.kernels_of_mine import copy": set(),
-    "from tinytensor.native.driver import run": {"driver", "run"},
+    "from tinytensor.runtime.scheduler import run": {"scheduler", "run"},
     "from tinytensor.core.dispatch import launch": set(),
 }
 

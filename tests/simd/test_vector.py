@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from numba import njit
 
-from tinytensor.native import fastmath
-from tinytensor.native.kernel import kernel
-from tinytensor.native.simd import BYTES, SIMD, widths_of
-from tinytensor.native.vectors import (
+from tinytensor.runtime.kernel import kernel
+from tinytensor.simd import math as simd_math
+from tinytensor.simd.isa import BYTES, SIMD, widths_of
+from tinytensor.simd.vector import (
     add,
     div,
     exp,
@@ -111,7 +111,7 @@ def test_exp_equals_fastmath_exp():
     @compile_
     def scalars(x, y):
         for i in range(x.size):
-            y[i] = fastmath.exp(x[i])
+            y[i] = simd_math.exp(x[i])
 
     @compile_
     def registers(x, y):
@@ -133,7 +133,7 @@ def test_exp_equals_fastmath_exp():
 def test_log_equals_fastmath_and_numpy(dtype):
     def scalars(x, y):
         for i in range(x.size):
-            y[i] = fastmath.log(x[i])
+            y[i] = simd_math.log(x[i])
 
     def registers(x, y):
         for i in range(0, x.size, lanes(x)):
@@ -193,7 +193,7 @@ def test_memory_beyond_the_edge_is_not_read():
     program = """
 import ctypes, mmap, numpy as np
 from numba import njit
-from tinytensor.native.vectors import load_first, store_first
+from tinytensor.simd.vector import load_first, store_first
 page = mmap.PAGESIZE
 pages = mmap.mmap(-1, 2 * page)
 start = ctypes.addressof(ctypes.c_char.from_buffer(pages))
@@ -299,7 +299,7 @@ print(*cpu_target.target_context.codegen().magic_tuple())
 
 def test_wider_registers_than_the_machine_are_refused():
     done = subprocess.run(
-        [sys.executable, "-c", "import tinytensor.native.vectors"],
+        [sys.executable, "-c", "import tinytensor.simd.vector"],
         capture_output=True,
         text=True,
         cwd=ROOT,

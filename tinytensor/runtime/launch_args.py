@@ -15,8 +15,9 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from tinytensor.cpython.object_layout import DATA, DTYPE, HEAD, NDIM, SIZES, STRIDES, words_at
-from tinytensor.native.compiler import array_at, inlined
-from tinytensor.native.driver import WORD, call, native
+from tinytensor.runtime.compiler import inlined
+from tinytensor.runtime.scheduler import WORD, call, native
+from tinytensor.simd.address import array_at
 
 SMALL_FORMULA = 8000  # elements of a formula that is one task: 8 microseconds of work
 # The bits of a number, as `struct` names them; a number smaller than a word stands at the word's beginning.

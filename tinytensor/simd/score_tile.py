@@ -24,25 +24,20 @@ from numba import types
 from numba.core import cgutils
 from numba.core.cgutils import pack_array, unpack_tuple
 
-from tinytensor.native import fastmath
-from tinytensor.native.simd import BYTES, LINE, SIMD
-from tinytensor.native.vectors import (
+from tinytensor.simd import math as simd_math
+from tinytensor.simd.address import address, ask_for, beyond, corner, number, part_of
+from tinytensor.simd.isa import BYTES, LINE, SIMD
+from tinytensor.simd.vector import (
     Vector,
     add,
-    address,
-    ask_for,
-    beyond,
     broadcast,
     compiled,
     constant,
-    corner,
     exp,
     fma,
     halves,
     mul,
     multiply_add,
-    number,
-    part_of,
     read,
     read_first,
     store,
@@ -686,8 +681,8 @@ _FACTORIALS = [1 / math.factorial(k) for k in range(13, 1, -1)]  # of e^r - 1 - 
 # e^x = 2^n e^r with n = rint(x / log 2). Columns: log 2 in two parts, n times the first exact; the terms of e^r from
 # r^2 on; the number of bits of the fraction; the bias of the exponent; the x whose e^x is the least normal number.
 _FLOAT32 = (
-    (fastmath._LN2_HIGH, fastmath._LN2_LOW),
-    (fastmath._Q4, fastmath._Q3, fastmath._Q2, fastmath._Q1, fastmath._Q0),
+    (simd_math._LN2_HIGH, simd_math._LN2_LOW),
+    (simd_math._Q4, simd_math._Q3, simd_math._Q2, simd_math._Q1, simd_math._Q0),
 )
 _EXP = {
     "float": (*_FLOAT32, 23, 127, -87.33654),
@@ -702,7 +697,7 @@ def _exp(builder, x):
     whole = ir.VectorType(ir.IntType(32 if bits == 23 else 64), LANES)
     rounding = constant(kind, 1.5 * 2.0**bits + bias)  # added to a number, it leaves no bits for a fraction
     shifted = multiply_add(
-        builder, x, constant(kind, float(fastmath._LOG2_E) if bits == 23 else math.log2(math.e)), rounding
+        builder, x, constant(kind, float(simd_math._LOG2_E) if bits == 23 else math.log2(math.e)), rounding
     )
     n = builder.fsub(shifted, rounding)
     r = multiply_add(builder, n, constant(kind, -float(low)), multiply_add(builder, n, constant(kind, -float(high)), x))

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from numba import njit
 
-from tinytensor.native import squares as sq
-from tinytensor.native.squares import LANES, WIDTH
-from tinytensor.native.vectors import store
+from tinytensor.simd import score_tile
+from tinytensor.simd.score_tile import LANES, WIDTH
+from tinytensor.simd.vector import store
 
 SIZE = WIDTH * LANES
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="there is no compiled meaning")
@@ -17,76 +17,76 @@ pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="there is no co
 
 
 def registers(x, z, i, j, y):
-    store(sq.register(z, i), y, j)
-    store(sq.every(z[i]), y, j + LANES)
-    y[j + 2 * LANES] = sq.add_neighbours(z, i)
+    store(score_tile.register(z, i), y, j)
+    store(score_tile.every(z[i]), y, j + LANES)
+    y[j + 2 * LANES] = score_tile.add_neighbours(z, i)
 
 
 def memory(x, z, i, j, y):
-    sq.write_square(sq.read_square(z, i), y, j)
-    sq.write_square(sq.full(z[j]), y, j + SIZE)
+    score_tile.write_square(score_tile.read_square(z, i), y, j)
+    score_tile.write_square(score_tile.full(z[j]), y, j + SIZE)
 
 
 def blocks(x, z, i, j, y):
-    sq.write_square(sq.read_block(x, i, j), y, 0)
-    sq.write_block(sq.read_square(z, 0), x, i, j)
+    score_tile.write_square(score_tile.read_block(x, i, j), y, 0)
+    score_tile.write_block(score_tile.read_square(z, 0), x, i, j)
     for r in range(x.shape[0]):
         for c in range(x.shape[1]):
             y[SIZE + r * x.shape[1] + c] = x[r, c]
 
 
 def columns(x, z, i, j, y):
-    sq.write_square(sq.read_columns(x, i, j), y, 0)
-    sq.write_columns(sq.read_square(z, 0), x, i, j)
+    score_tile.write_square(score_tile.read_columns(x, i, j), y, 0)
+    score_tile.write_columns(score_tile.read_square(z, 0), x, i, j)
     for r in range(x.shape[0]):
         for c in range(x.shape[1]):
             y[SIZE + r * x.shape[1] + c] = x[r, c]
 
 
 def arithmetic(x, z, i, j, y):
-    a, b, v = sq.read_square(z, i), sq.read_square(z, SIZE), sq.register(z, j)
-    sq.write_square(sq.scale_each(a, v), y, 0)
-    sq.write_square(sq.fma_each(a, b, a), y, SIZE)
-    store(sq.add_up(a), y, 2 * SIZE)
-    sq.write_square(sq.minus(a, v), y, 3 * SIZE)
-    sq.write_square(sq.minus_each(a, z, j), y, 4 * SIZE)
-    sq.write_square(sq.times(sq.at_most_zero(a), b), y, 5 * SIZE)
+    a, b, v = score_tile.read_square(z, i), score_tile.read_square(z, SIZE), score_tile.register(z, j)
+    score_tile.write_square(score_tile.scale_each(a, v), y, 0)
+    score_tile.write_square(score_tile.fma_each(a, b, a), y, SIZE)
+    store(score_tile.add_up(a), y, 2 * SIZE)
+    score_tile.write_square(score_tile.minus(a, v), y, 3 * SIZE)
+    score_tile.write_square(score_tile.minus_each(a, z, j), y, 4 * SIZE)
+    score_tile.write_square(score_tile.times(score_tile.at_most_zero(a), b), y, 5 * SIZE)
 
 
 def halves(x, z, i, j, y):
-    a, b = sq.read_square(z, i), sq.half(z, j)
+    a, b = score_tile.read_square(z, i), score_tile.half(z, j)
     store(b, y, 0)
-    sq.write_square(a, y, SIZE)
-    sq.write_square(sq.read_half(z, SIZE), y, SIZE)
-    sq.write_square(a, y, 2 * SIZE)
-    sq.write_square(sq.outer(sq.read_half(z, i), z, j, 2, b), y, 2 * SIZE)
+    score_tile.write_square(a, y, SIZE)
+    score_tile.write_square(score_tile.read_half(z, SIZE), y, SIZE)
+    score_tile.write_square(a, y, 2 * SIZE)
+    score_tile.write_square(score_tile.outer(score_tile.read_half(z, i), z, j, 2, b), y, 2 * SIZE)
 
 
 def products(x, z, i, j, y):
-    a, v = sq.read_square(z, i), sq.register(z, j)
-    sq.write_square(sq.outer(a, z, j, 2, v), y, 0)
-    store(sq.inner(v, a, z, j), y, SIZE)
-    sq.write_square(sq.outer_rows(a, x, i, j, z, i, 4), y, 2 * SIZE)
-    sq.write_square(sq.outer_rows(a, x, i, j, z, i, 1), y, 3 * SIZE)
-    sq.write_square(a, y, 4 * SIZE)
-    sq.inner_rows(a, x, i, j, y, 4 * SIZE, 4)
-    sq.inner_rows(a, x, i, j, y, 4 * SIZE + 4 * LANES, 1)
+    a, v = score_tile.read_square(z, i), score_tile.register(z, j)
+    score_tile.write_square(score_tile.outer(a, z, j, 2, v), y, 0)
+    store(score_tile.inner(v, a, z, j), y, SIZE)
+    score_tile.write_square(score_tile.outer_rows(a, x, i, j, z, i, 4), y, 2 * SIZE)
+    score_tile.write_square(score_tile.outer_rows(a, x, i, j, z, i, 1), y, 3 * SIZE)
+    score_tile.write_square(a, y, 4 * SIZE)
+    score_tile.inner_rows(a, x, i, j, y, 4 * SIZE, 4)
+    score_tile.inner_rows(a, x, i, j, y, 4 * SIZE + 4 * LANES, 1)
 
 
 def seen(x, z, i, j, y):
-    a, b, v = sq.read_square(z, i), sq.read_square(z, SIZE), sq.register(z, j)
-    first, second = sq.before(i, sq.register(z, 2 * SIZE)), sq.before_each(j, z, 2 * SIZE)
-    sq.write_square(sq.only(a, first), y, 0)
-    sq.write_square(sq.only(a, second), y, SIZE)
-    sq.write_square(sq.only(a, sq.both(first, sq.positive(b))), y, 2 * SIZE)
-    store(sq.inner_seen(v, a, z, j, second), y, 3 * SIZE)
-    sq.write_square(a, y, 4 * SIZE)
-    sq.inner_rows_seen(a, x, i, j, y, 4 * SIZE, first)
-    sq.inner_rows_seen(a, x, i, j, y, 4 * SIZE + LANES, second)
-    sq.write_square(sq.outer_seen(a, z, j, LANES, v, z[SIZE:]), y, 6 * SIZE)
-    none = sq.nothing(z[0])
-    store(sq.largest_of(sq.largest_of(none, a), b), y, 5 * SIZE)
-    store(sq.largest_seen(sq.largest_of(none, a), b, sq.positive(b)), y, 5 * SIZE + LANES)
+    a, b, v = score_tile.read_square(z, i), score_tile.read_square(z, SIZE), score_tile.register(z, j)
+    first, second = score_tile.before(i, score_tile.register(z, 2 * SIZE)), score_tile.before_each(j, z, 2 * SIZE)
+    score_tile.write_square(score_tile.only(a, first), y, 0)
+    score_tile.write_square(score_tile.only(a, second), y, SIZE)
+    score_tile.write_square(score_tile.only(a, score_tile.both(first, score_tile.positive(b))), y, 2 * SIZE)
+    store(score_tile.inner_seen(v, a, z, j, second), y, 3 * SIZE)
+    score_tile.write_square(a, y, 4 * SIZE)
+    score_tile.inner_rows_seen(a, x, i, j, y, 4 * SIZE, first)
+    score_tile.inner_rows_seen(a, x, i, j, y, 4 * SIZE + LANES, second)
+    score_tile.write_square(score_tile.outer_seen(a, z, j, LANES, v, z[SIZE:]), y, 6 * SIZE)
+    none = score_tile.nothing(z[0])
+    store(score_tile.largest_of(score_tile.largest_of(none, a), b), y, 5 * SIZE)
+    store(score_tile.largest_seen(score_tile.largest_of(none, a), b, score_tile.positive(b)), y, 5 * SIZE + LANES)
 
 
 def both_meanings(function, dtype, i, j):
@@ -115,12 +115,14 @@ def test_compiled_and_plain_squares_agree(function, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("write", "rows", "lanes"), [(sq.write_block, WIDTH, LANES), (sq.write_columns, LANES, WIDTH)])
+@pytest.mark.parametrize(
+    ("write", "rows", "lanes"), [(score_tile.write_block, WIDTH, LANES), (score_tile.write_columns, LANES, WIDTH)]
+)
 def test_writes_stop_at_the_matrix_edge(write, rows, lanes, dtype):
     """What lies beyond its ends, in the array of which it is a part, stays as it is."""
 
     def plain(x, z, i, j):
-        write(sq.read_square(z, 0), x, i, j)
+        write(score_tile.read_square(z, 0), x, i, j)
 
     compiled = njit(error_model="numpy")(plain)
     z = np.arange(1, SIZE + 1).astype(dtype)
@@ -135,13 +137,14 @@ def test_writes_stop_at_the_matrix_edge(write, rows, lanes, dtype):
 
 def test_every_function_of_squares_is_tried():
     tried = set().union(*(function.__code__.co_names for function in (*FUNCTIONS, exponentials, expectation)))
-    public = {n for n, f in vars(sq).items() if getattr(f, "__module__", "") == sq.__name__ and n[0] != "_"}
+    ours = [f for f in vars(score_tile).values() if getattr(f, "__module__", "") == score_tile.__name__]
+    public = {f.__name__ for f in ours if f.__name__[0] != "_"}
     assert public - tried == {"where"}  # which compiled code has no need of
 
 
 def expectation(x, i):
-    sq.expect(x, 1, 0, i, False)
-    sq.expect(x, 1, 0, i, True)
+    score_tile.expect(x, 1, 0, i, False)
+    score_tile.expect(x, 1, 0, i, True)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -158,7 +161,7 @@ def test_prefetch_changes_nothing(dtype):
 
 def exponentials(x, y):
     for at in range(0, x.size, SIZE):
-        sq.write_square(sq.exp_each(sq.read_square(x, at)), y, at)
+        score_tile.write_square(score_tile.exp_each(score_tile.read_square(x, at)), y, at)
 
 
 @pytest.mark.parametrize(("dtype", "bound", "least"), [(np.float32, 7.8e-8, -126), (np.float64, 1.5e-16, -1022)])

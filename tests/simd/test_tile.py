@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numba import njit
 
-from tinytensor.native.simd import BYTES
-from tinytensor.native.tiles import (
+from tinytensor.simd.isa import BYTES
+from tinytensor.simd.tile import (
     STEPS,
     add_tile,
     fetch_tile,

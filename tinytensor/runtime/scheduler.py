@@ -23,9 +23,9 @@ from numba.extending import intrinsic
 
 from tinytensor.cpython.locks import ThreadLock
 from tinytensor.cpython.systems import called_by_compiled_code
-from tinytensor.native.cache import builds_of, kept
-from tinytensor.native.compiler import colourless, signals_wait
-from tinytensor.native.simd import LINE
+from tinytensor.runtime.cache import builds_of, kept
+from tinytensor.runtime.compiler import colourless, signals_wait
+from tinytensor.simd.isa import LINE
 
 ENTRY, BLOCK, TASKS = range(3)  # the columns of a program
 DONE, SHARES = 0, 1  # the rows of a group's counters: the number of tasks done; from row 1, those taken of each share

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from llvmlite.binding import create_pass_builder, create_pipeline_tuning_options
-from numba import config, types
+from numba import config
 from numba.core import errors
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
@@ -18,7 +18,6 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.typed_passes import NativeLowering
 from numba.extending import register_jitable
-from numba.np.arrayobj import make_array, populate_array
 
 from tinytensor.cpython.locks import waits_for
 
@@ -74,15 +73,6 @@ class _NoAddress:
     @staticmethod
     def set_env(name: str, env) -> None:
         """Nothing: code without an address does not run, and needs no constants."""
-
-
-def array_at(context, builder, kind: types.Array, address, shape: list, strides: list):
-    """An array of this type whose first element is at the address. It is borrowed: no reference is counted."""
-    element, array = context.get_data_type(kind.dtype), make_array(kind)(context, builder)
-    data = builder.inttoptr(address, element.as_pointer())
-    itemsize = context.get_constant(types.intp, context.get_abi_sizeof(element))
-    populate_array(array, data=data, shape=shape, strides=strides, itemsize=itemsize, meminfo=None)
-    return array._getvalue()
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)

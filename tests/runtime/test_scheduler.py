@@ -20,11 +20,11 @@ from numba import config, types
 
 from tests.systems import posix
 from tinytensor.kernels import KERNELS
-from tinytensor.native import driver
-from tinytensor.native.cache import _Builds
-from tinytensor.native.compiler import signals_wait
-from tinytensor.native.driver import STOPPED, Pace, Program, _groups
-from tinytensor.native.kernel import GRAIN, MOST_TASKS, cut, kernel, share
+from tinytensor.runtime import scheduler
+from tinytensor.runtime.cache import _Builds
+from tinytensor.runtime.compiler import signals_wait
+from tinytensor.runtime.kernel import GRAIN, MOST_TASKS, cut, kernel, share
+from tinytensor.runtime.scheduler import STOPPED, Pace, Program, _groups
 
 
 @kernel(tasks=lambda x, parts, y: parts)
@@ -55,9 +55,9 @@ def test_task_counts_are_powers_of_two():
 
 @pytest.fixture
 def threads():
-    before = driver.get_num_threads()
-    yield driver.set_num_threads
-    driver.set_num_threads(before)
+    before = scheduler.get_num_threads()
+    yield scheduler.set_num_threads
+    scheduler.set_num_threads(before)
 
 
 def rows(launches):
@@ -98,11 +98,11 @@ def test_share_of_a_late_thread_is_done_by_others():
         assert program()
         alone, (x[:], y[:]) = (x.tobytes(), y.tobytes()), (1, 0)
     program = Program(rows(launches))
-    counters = driver._counters(len(program.groups), 3)
+    counters = scheduler._counters(len(program.groups), 3)
     numba.set_num_threads(min(2, config.NUMBA_NUM_THREADS))
-    assert driver._run_together(program.program, program.groups, counters, 3)
+    assert scheduler._run_together(program.program, program.groups, counters, 3)
     assert (x.tobytes(), y.tobytes()) == alone
-    assert (counters[:, driver.DONE, 0] == program.groups[:, 2]).all()
+    assert (counters[:, scheduler.DONE, 0] == program.groups[:, 2]).all()
 
 
 def on_arm64(write: Callable, words: int) -> str:
@@ -114,7 +114,7 @@ def on_arm64(write: Callable, words: int) -> str:
     except RuntimeError:
         pytest.skip("this llvmlite was built without ARM64")
     module = ir.Module()
-    function = ir.Function(module, ir.FunctionType(driver.WORD, [driver.WORD] * words), "f")
+    function = ir.Function(module, ir.FunctionType(scheduler.WORD, [scheduler.WORD] * words), "f")
     builder = ir.IRBuilder(function.append_basic_block())
     builder.ret(write(builder, function.args))
     return target.create_target_machine(cpu="cortex-a72", opt=2).emit_assembly(llvm.parse_assembly(str(module)))
@@ -128,13 +128,13 @@ def test_handovers_order_memory_on_arm64():
         return on_arm64(lambda builder, args: codegen(None, builder, None, args), words)
 
     def plain(builder, args):  # the control
-        place = builder.inttoptr(args[0], driver.WORD.as_pointer())
+        place = builder.inttoptr(args[0], scheduler.WORD.as_pointer())
         builder.store(builder.add(builder.load(place), args[1]), place)
         return builder.load(place)
 
     reads, adds = r"\tldar\t", r"(?s)\tldaxr\t.*\tstlxr\t"
-    assert re.search(reads, written(driver._load_atomically, 1))
-    assert re.search(adds, written(driver._add_atomically, 2))
+    assert re.search(reads, written(scheduler._load_atomically, 1))
+    assert re.search(adds, written(scheduler._add_atomically, 2))
     without = on_arm64(plain, 2)
     assert "\tldr\t" in without and not re.search(f"{reads}|ldaxr|stlxr", without)
 
@@ -171,11 +171,11 @@ class Clock:
 
     def __init__(self, monkeypatch, alone=1e-3, together=(0.6e-3,)):
         self.now, self.ran, self.together = 0.0, [], cycle(together)
-        monkeypatch.setattr(driver.time, "perf_counter", lambda: self.now)
-        monkeypatch.setattr(driver, "_run_alone", lambda *a: self.take("alone", alone))
-        monkeypatch.setattr(driver, "run_together", lambda *a: self.take("together", next(self.together)))
-        monkeypatch.setattr(driver.threads, "number", lambda: 2)
-        monkeypatch.setattr(driver.threads, "started", True)
+        monkeypatch.setattr(scheduler.time, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(scheduler, "_run_alone", lambda *a: self.take("alone", alone))
+        monkeypatch.setattr(scheduler, "run_together", lambda *a: self.take("together", next(self.together)))
+        monkeypatch.setattr(scheduler.threads, "number", lambda: 2)
+        monkeypatch.setattr(scheduler.threads, "started", True)
 
     def take(self, what, seconds):
         self.ran.append(what)
@@ -236,10 +236,10 @@ def test_program_returns_to_all_threads_after_a_disturbance(monkeypatch):
 
 def test_start_of_threads_is_not_counted(monkeypatch):
     clock = Clock(monkeypatch, together=(0.3, *[0.6e-3] * 999))
-    monkeypatch.setattr(driver.threads, "started", False)
+    monkeypatch.setattr(scheduler.threads, "started", False)
     program = Program([(0, 0, 4)])
     clock.run(program, 4)
-    driver.threads.started = True
+    scheduler.threads.started = True
     assert clock.run(program, 100) == pytest.approx(0.6)
 
 
@@ -310,42 +310,42 @@ def test_pace_does_not_count_a_run_that_was_stopped(pace):
 @pytest.fixture
 def paces(monkeypatch):
     """The paces of single launches: none yet."""
-    monkeypatch.setattr(driver, "_paces", {})
-    return driver._paces
+    monkeypatch.setattr(scheduler, "_paces", {})
+    return scheduler._paces
 
 
 def test_single_launch_has_a_pace_of_its_own(monkeypatch, paces):
     """The same kernel at another size, or in other tasks, begins anew, on one thread."""
     clock, block = Clock(monkeypatch), np.zeros(1, np.int64)
-    monkeypatch.setattr(driver, "_run_one", lambda *a: clock.take("alone", 1e-3) and None)
+    monkeypatch.setattr(scheduler, "_run_one", lambda *a: clock.take("alone", 1e-3) and None)
     for tasks, size in ((4, 1000), (4, 2000), (8, 2000)):
         clock.ran.clear()
         for _ in range(10):
-            driver.run(7, block, tasks, size)
+            scheduler.run(7, block, tasks, size)
         assert clock.ran == ["alone"] * Pace.MEASURED + ["together"] * (10 - Pace.MEASURED)
     assert list(paces) == [(7, 4, 1000), (7, 4, 2000), (7, 8, 2000)]
     clock.together = cycle((9e-3,))
     clock.ran.clear()
     for _ in range(30):
-        driver.run(7, block, 4, 1000)
+        scheduler.run(7, block, 4, 1000)
     assert clock.ran.count("together") == 1
 
 
 def test_one_task_or_one_thread_has_no_pace(monkeypatch, paces):
     clock, block = Clock(monkeypatch), np.zeros(1, np.int64)
-    monkeypatch.setattr(driver, "_run_one", lambda *a: clock.take("alone", 1e-3) and None)
-    driver.run(7, block, 1, 1000)
-    monkeypatch.setattr(driver.threads, "number", lambda: 1)
-    driver.run(7, block, 4, 1000)
+    monkeypatch.setattr(scheduler, "_run_one", lambda *a: clock.take("alone", 1e-3) and None)
+    scheduler.run(7, block, 1, 1000)
+    monkeypatch.setattr(scheduler.threads, "number", lambda: 1)
+    scheduler.run(7, block, 4, 1000)
     assert clock.ran == ["alone"] * 2 and paces == {}
 
 
 def test_table_of_paces_is_bounded(monkeypatch, paces):
     clock, block = Clock(monkeypatch), np.zeros(1, np.int64)
-    monkeypatch.setattr(driver, "_run_one", lambda *a: clock.take("alone", 1e-3) and None)
-    monkeypatch.setattr(driver, "MOST_PACES", 5)
+    monkeypatch.setattr(scheduler, "_run_one", lambda *a: clock.take("alone", 1e-3) and None)
+    monkeypatch.setattr(scheduler, "MOST_PACES", 5)
     for size in range(23):
-        driver.run(7, block, 4, size)
+        scheduler.run(7, block, 4, size)
         assert 1 <= len(paces) <= 5
     assert len(clock.ran) == 23
 
@@ -358,7 +358,7 @@ def test_single_launch_gives_the_same_at_any_pace(threads, paces):
         y[:] = np.nan
         doubled_in_parts.run(launch)
         assert (y == x + x).all()
-    if driver.get_num_threads() > 1:
+    if scheduler.get_num_threads() > 1:
         ((key, pace),) = paces.items()
         assert key == (launch.entry, 7, 2000) and pace.runs == 3 * Pace.MEASURED
 
@@ -487,7 +487,7 @@ def test_signals_wait_for_every_build(handler, monkeypatch):
 
     monkeypatch.setattr(_Builds, "load_overload", look)
 
-    @driver.native()
+    @scheduler.native()
     def two():
         return 2
 

@@ -2,8 +2,8 @@
 
 Numba keeps a build beside a note of the source file that it came from. It does not see that a helper in another file
 has changed, and would then load the old machine code. So each build is kept in a folder that is named after the text of
-every file that the kernel's own file reaches by its imports from `tinytensor.kernels`, `tinytensor.native` and
-`tinytensor.cpython`.
+every file that the kernel's own file reaches by its imports from `tinytensor.kernels`, `tinytensor.runtime`,
+`tinytensor.simd` and `tinytensor.cpython`.
 
 The cache only saves time. So a damaged file, a full disk, or a folder without write permission costs one line and the
 time to compile; a damaged file is replaced.
@@ -28,14 +28,16 @@ from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 from tinytensor.cpython.tried import cache_folder
-from tinytensor.native.simd import SIMD
+from tinytensor.simd.isa import SIMD
 
 LONGEST = 80  # letters of the name of a build in the names of its files
-ROOMS = [Path(__file__).parents[1] / room for room in ("cpython", "kernels", "native")]  # of a kernel's imports
+ROOMS = [
+    Path(__file__).parents[1] / room for room in ("cpython", "kernels", "runtime", "simd")
+]  # of a kernel's imports
 # A statement ends with its line, which a backslash continues, or with its parenthesis; a comment inside may hold
 # another parenthesis.
 _IMPORT = re.compile(
-    r"\bfrom[\s\\]+tinytensor\.(?:cpython|kernels|native)\b\.?([\w.]*)[\s\\]+import[\s\\]*(\((?:#.*|[^)#])*\)|(?:\\\r?\n|.)*)"
+    r"\bfrom[\s\\]+tinytensor\.(?:cpython|kernels|runtime|simd)\b\.?([\w.]*)[\s\\]+import[\s\\]*(\((?:#.*|[^)#])*\)|(?:\\\r?\n|.)*)"
 )
 
 

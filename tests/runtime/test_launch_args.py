@@ -5,8 +5,8 @@ import pytest
 from numba import config
 
 from tinytensor.kernels import KERNELS
-from tinytensor.native.blocks import FormulaLayout, LoopLayout
-from tinytensor.native.kernel import kernel
+from tinytensor.runtime.kernel import kernel
+from tinytensor.runtime.launch_args import FormulaLayout, LoopLayout
 
 pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is packed")
 

@@ -25,14 +25,14 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.cgutils import pack_array, unpack_tuple
+from numba.core.cgutils import pack_array
 from numba.core.errors import TypingError
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import lower_builtin, models, register_model
 
-from tinytensor.native import fastmath
-from tinytensor.native.compiler import array_at
-from tinytensor.native.simd import BYTES
+from tinytensor.simd import math as simd_math
+from tinytensor.simd.address import address, array_at, number, part_of
+from tinytensor.simd.isa import BYTES
 
 # ------------------------------------------------------------------------------------- what a register holds
 
@@ -161,7 +161,7 @@ def first(count, x, y):
 
 
 def exp(x):
-    """e^x: in float32 the polynomial of fastmath.exp, with its bounds; -inf gives 0, inf gives inf, NaN stays."""
+    """e^x: in float32 the polynomial of simd_math.exp, with its bounds; -inf gives 0, inf gives inf, NaN stays."""
     v = ()
     for lane in range(len(x)):
         v += (np.exp(x[lane]),)
@@ -181,7 +181,7 @@ def exps(*registers):
 
 
 def log(x):
-    """ln x: in float32 the polynomial of fastmath.log, with its bounds; 0 gives -inf, a negative number NaN."""
+    """ln x: in float32 the polynomial of simd_math.log, with its bounds; 0 gives -inf, a negative number NaN."""
     v = ()
     for lane in range(len(x)):
         v += (np.log(x[lane]),)
@@ -279,47 +279,6 @@ def constant(kind: ir.VectorType, value) -> ir.Constant:
 def broadcast(builder, kind: ir.VectorType, value):
     v = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
     return builder.shuffle_vector(v, v, constant(ir.VectorType(ir.IntType(32), kind.count), 0))
-
-
-def address(context, builder, array: types.Array, value, at: list, kind: ir.Type | None = None):
-    """The address of an element, as that of a register of type `kind`; the elements of a row must be neighbours."""
-    place, _ = corner(context, builder, array, value, at, kind is not None)
-    return builder.bitcast(place, (kind or context.get_data_type(array.dtype)).as_pointer())
-
-
-def corner(context, builder, array: types.Array, value, at: list, dense: bool):
-    """The address of an element, and the array's strides; `dense`: the elements of a row are neighbours."""
-    strides = unpack_tuple(builder, part_of(context, builder, array, value, "strides"))
-    if dense or array.layout == "C":
-        strides[-1] = number(array.dtype.bitwidth // 8)
-    offset = number(0)
-    for index, stride in zip(at, strides, strict=True):
-        offset = builder.add(offset, builder.mul(index, stride))
-    data = part_of(context, builder, array, value, "data")
-    return beyond(builder, builder.bitcast(data, ir.IntType(8).as_pointer()), offset), strides
-
-
-def part_of(context, builder, array: types.Array, value, name: str):
-    """The data, the shape or the strides of an array."""
-    return context.data_model_manager[array].get(builder, value, name)
-
-
-def beyond(builder, place, offset):
-    return builder.gep(place, [offset], inbounds=True)
-
-
-def ask_for(builder, place, write: bool) -> None:
-    """Prefetch the cache line at an address. A processor ignores an invalid address."""
-    whole, address = ir.IntType(32), ir.IntType(8).as_pointer()
-    kind = ir.FunctionType(ir.VoidType(), [address, whole, whole, whole])
-    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-    near = 3 if write else 2  # the nearest cache, or the second: there, later reads do not push out data in use
-    builder.call(prefetch, [builder.bitcast(place, address), whole(int(write)), whole(near), whole(1)])
-
-
-@cache
-def number(value: int) -> ir.Constant:
-    return ir.Constant(ir.IntType(64), value)
 
 
 def _mask(builder, count, n: int):
@@ -526,7 +485,7 @@ def _each_lane(context, builder, register: Vector, function: Callable, x):
 
 
 def _exponentials(context, builder, register: Vector, xs: list) -> list:
-    """fastmath.exp of each, all lanes at once; for dtypes with the C library's exp, one lane after the other."""
+    """simd_math.exp of each, all lanes at once; for dtypes with the C library's exp, one lane after the other."""
     kind = xs[0].type
     if str(kind.element) != "float":
         return [_each_lane(context, builder, register, np.exp, x) for x in xs]
@@ -545,14 +504,14 @@ def _exponentials(context, builder, register: Vector, xs: list) -> list:
     def every(number):
         return [constant(kind, float(number))] * len(xs)
 
-    lowest, highest = constant(kind, float(fastmath._LOWEST)), constant(kind, float(fastmath._HIGHEST))
+    lowest, highest = constant(kind, float(simd_math._LOWEST)), constant(kind, float(simd_math._HIGHEST))
     c = [builder.select(less(builder, x, lowest), lowest, x) for x in xs]
     c = [builder.select(less(builder, highest, x), highest, x) for x in c]
-    shifted = sums(c, every(fastmath._LOG2_E), every(fastmath._ROUND))
-    n = [builder.fsub(*pair, flags=("nsz",)) for pair in zip(shifted, every(fastmath._ROUND), strict=True)]
-    r = sums(n, every(-fastmath._LN2_LOW), sums(n, every(-fastmath._LN2_HIGH), c))
-    q = every(fastmath._Q4)
-    for coefficient in (fastmath._Q3, fastmath._Q2, fastmath._Q1, fastmath._Q0):
+    shifted = sums(c, every(simd_math._LOG2_E), every(simd_math._ROUND))
+    n = [builder.fsub(*pair, flags=("nsz",)) for pair in zip(shifted, every(simd_math._ROUND), strict=True)]
+    r = sums(n, every(-simd_math._LN2_LOW), sums(n, every(-simd_math._LN2_HIGH), c))
+    q = every(simd_math._Q4)
+    for coefficient in (simd_math._Q3, simd_math._Q2, simd_math._Q1, simd_math._Q0):
         q = sums(r, q, every(coefficient))
     p = sums([builder.fmul(x, x) for x in r], q, r)
     p = [builder.fadd(*pair, flags=("nsz",)) for pair in zip(every(1.0), p, strict=True)]
@@ -575,18 +534,18 @@ def _log(context, builder, kind, kinds, args):
     def bits_of(number):
         return constant(whole, int(number))
 
-    small = less(builder, x, every(fastmath._LEAST_NORMAL))
-    c = builder.select(small, builder.fmul(x, every(fastmath._TWO_TO_23)), x)
-    bits = builder.sub(builder.bitcast(c, whole), bits_of(fastmath._ROOT_HALF))
-    n = builder.sitofp(builder.ashr(bits, bits_of(fastmath._FRACTION)), kind)
-    n = builder.fsub(n, builder.select(small, every(fastmath._TWENTY_THREE), every(0)), flags=("nsz",))
-    bits = builder.add(builder.and_(bits, bits_of(fastmath._FRACTION_BITS)), bits_of(fastmath._ROOT_HALF))
+    small = less(builder, x, every(simd_math._LEAST_NORMAL))
+    c = builder.select(small, builder.fmul(x, every(simd_math._TWO_TO_23)), x)
+    bits = builder.sub(builder.bitcast(c, whole), bits_of(simd_math._ROOT_HALF))
+    n = builder.sitofp(builder.ashr(bits, bits_of(simd_math._FRACTION)), kind)
+    n = builder.fsub(n, builder.select(small, every(simd_math._TWENTY_THREE), every(0)), flags=("nsz",))
+    bits = builder.add(builder.and_(bits, bits_of(simd_math._FRACTION_BITS)), bits_of(simd_math._ROOT_HALF))
     f = builder.fsub(builder.bitcast(bits, kind), every(1), flags=("nsz",))
-    p = every(fastmath._C8)
+    p = every(simd_math._C8)
     for power in (7, 6, 5, 4, 3, 2, 1, 0):
-        p = multiply_add(builder, f, p, every(getattr(fastmath, f"_C{power}")))
-    low = multiply_add(builder, builder.fmul(f, f), p, builder.fmul(n, every(fastmath._LN2_LOW)))
-    y = multiply_add(builder, n, every(fastmath._LN2_HIGH), builder.fadd(f, low, flags=("nsz",)))
+        p = multiply_add(builder, f, p, every(getattr(simd_math, f"_C{power}")))
+    low = multiply_add(builder, builder.fmul(f, f), p, builder.fmul(n, every(simd_math._LN2_LOW)))
+    y = multiply_add(builder, n, every(simd_math._LN2_HIGH), builder.fadd(f, low, flags=("nsz",)))
     y = builder.select(less(builder, x, every(math.inf)), y, every(math.inf))
     end = builder.select(less(builder, x, every(0), "=="), every(-math.inf), every(math.nan))
     return builder.select(less(builder, every(0), x), y, end)

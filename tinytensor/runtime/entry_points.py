@@ -21,10 +21,11 @@ from numba.core.lowering import Lower
 from numba.extending import intrinsic
 from numba.np.numpy_support import from_dtype
 
-from tinytensor.native.blocks import word
-from tinytensor.native.cache import builds_of, is_kept, kept, progress
-from tinytensor.native.compiler import KernelCompiler, Lowering, array_at, colourless, signals_wait
-from tinytensor.native.driver import WORD
+from tinytensor.runtime.cache import builds_of, is_kept, kept, progress
+from tinytensor.runtime.compiler import KernelCompiler, Lowering, colourless, signals_wait
+from tinytensor.runtime.launch_args import word
+from tinytensor.runtime.scheduler import WORD
+from tinytensor.simd.address import array_at
 
 OBJECT = np.dtype(object)  # the dtype of exact scalars; every such tensor has this very object, so `is` may compare it
 

@@ -25,11 +25,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import config
 
-from tinytensor.native import driver
-from tinytensor.native.blocks import FormulaLayout, LoopLayout
-from tinytensor.native.compiler import compiling, inlined
-from tinytensor.native.entries import Entry, NoBuild, build, by_name, exact, formula_entry, is_ours, loop_entry
-from tinytensor.native.shape_checks import checker
+from tinytensor.runtime import scheduler
+from tinytensor.runtime.compiler import compiling, inlined
+from tinytensor.runtime.entry_points import Entry, NoBuild, build, by_name, exact, formula_entry, is_ours, loop_entry
+from tinytensor.runtime.launch_args import FormulaLayout, LoopLayout
+from tinytensor.runtime.shape_checks import checker
 
 # Never fastmath=True: it lets LLVM assume that there are no NaNs, and isnan(nan) becomes False.
 # "reassoc" lets a sum along a row be vectorised. It stays off where the bits of one row of the
@@ -120,7 +120,7 @@ class Kernel:
     def run(launch: Launch) -> None:
         """Run all tasks of a launch."""
         size = sum([a.size for a in launch.args if a.__class__ is np.ndarray]) if launch.tasks > 1 else 0
-        driver.run(launch.entry, launch.block, launch.tasks, size)
+        scheduler.run(launch.entry, launch.block, launch.tasks, size)
 
     def prepare(self, args: tuple) -> Launch:
         """A launch of these arguments, checked and packed, which may run many times."""

@@ -13,22 +13,19 @@ from llvmlite.ir.instructions import LoadInstr
 from numba import types
 from numba.core import cgutils
 
-from tinytensor.native.simd import LINE
-from tinytensor.native.vectors import (
+from tinytensor.simd.address import ask_for, beyond, corner, number
+from tinytensor.simd.isa import LINE
+from tinytensor.simd.vector import (
     add,
-    ask_for,
-    beyond,
     broadcast,
     compiled,
     constant,
-    corner,
     fma,
     lanes,
     less,
     load,
     load_first,
     multiply_add,
-    number,
     plus,
     read,
     read_first,

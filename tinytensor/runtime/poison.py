@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tinytensor.native.entries import OBJECT
-from tinytensor.native.simd import LINE
+from tinytensor.runtime.entry_points import OBJECT
+from tinytensor.simd.isa import LINE
 
 
 def spoil(memory: np.ndarray) -> None:
