@@ -21,7 +21,7 @@ from tests.systems import POSIX
 
 EVERYTHING = "python -m pytest -n 2 --dist worksteal --all"
 
-os.environ["TINYTENSOR_UNWRITTEN"] = "nan"
+os.environ["TINYTENSOR_POISON"] = "nan"
 os.environ["TINYTENSOR_UNTRIED"] = "off"
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False

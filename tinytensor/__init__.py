@@ -55,7 +55,7 @@ from tinytensor.ops.creation import (
 from tinytensor.ops.generator import Generator, default_generator, manual_seed
 from tinytensor.ops.methods import FUNCTIONS as _functions
 from tinytensor.recording.compiled import compile
-from tinytensor.runtime.kernel import cut, elementwise, helper, kernel, share
+from tinytensor.runtime.kernel import device_function, elementwise, kernel, num_tasks, task_range
 from tinytensor.runtime.scheduler import get_num_threads, set_num_threads
 from tinytensor.tools import on_demand as _on_demand
 from tinytensor.tools.profiling import profile

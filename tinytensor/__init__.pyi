@@ -32,11 +32,11 @@ from tinytensor.core.tensor import Tensor as Tensor
 from tinytensor.io import serialization as serialization
 from tinytensor.io.printing import set_printoptions as set_printoptions
 from tinytensor.io.serialization import load as load, save as save
-from tinytensor.runtime.scheduler import get_num_threads as get_num_threads, set_num_threads as set_num_threads
-from tinytensor.runtime.kernel import cut as cut, elementwise as elementwise, helper as helper, kernel as kernel, share as share
 from tinytensor.ops.creation import arange as arange, as_tensor as as_tensor, empty as empty, empty_like as empty_like, empty_permuted as empty_permuted, eye as eye, from_dlpack as from_dlpack, from_numpy as from_numpy, full as full, full_like as full_like, linspace as linspace, logspace as logspace, ones as ones, ones_like as ones_like, rand as rand, rand_like as rand_like, randint as randint, randint_like as randint_like, randn as randn, randn_like as randn_like, randperm as randperm, tensor as tensor, zeros as zeros, zeros_like as zeros_like
 from tinytensor.ops.generator import Generator as Generator, default_generator as default_generator, manual_seed as manual_seed
 from tinytensor.recording.compiled import compile as compile
+from tinytensor.runtime.kernel import device_function as device_function, elementwise as elementwise, kernel as kernel, num_tasks as num_tasks, task_range as task_range
+from tinytensor.runtime.scheduler import get_num_threads as get_num_threads, set_num_threads as set_num_threads
 from tinytensor.tools.profiling import profile as profile
 from tinytensor.torch_names import accelerator as accelerator, amp as amp, backends as backends, cuda as cuda, distributions as distributions, func as func, linalg as linalg, missing_names as missing_names, module_paths as module_paths
 from tinytensor.torch_names.amp import GradScaler as GradScaler, autocast as autocast

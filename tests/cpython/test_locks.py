@@ -96,7 +96,7 @@ os._exit(0)
 @forks
 @pytest.mark.parametrize("unwritten", ["nan", ""])
 def test_a_child_computes_while_another_thread_held_all_locks(unwritten):
-    environment = os.environ | {"NUMBA_NUM_THREADS": "2", "TINYTENSOR_UNWRITTEN": unwritten}
+    environment = os.environ | {"NUMBA_NUM_THREADS": "2", "TINYTENSOR_POISON": unwritten}
     done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, env=environment, timeout=600)
     count, code = done.stdout.split()
     assert int(code) == 0, done.stderr

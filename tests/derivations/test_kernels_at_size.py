@@ -110,7 +110,7 @@ MISTAKES = [  # nothing is wrong with the first block, or the first few
     (copied_rows, "matmul", "if p % group == 0:", "if p == 0:"),
     (products, "matmul", "block // down % across * columns", "0"),
     (kernels.rows_by_number, "scatter_add", "if start <= v < stop:", "if start <= v < min(stop, 64):"),
-    (kernels.norms, "layer_norm_backward", "share(rows, block, blocks)", "share(rows, min(block, 11), blocks)"),
+    (kernels.norms, "layer_norm_backward", "task_range(rows, block,", "task_range(rows, min(block, 11),"),
     (kernels.losses, "mean_of_counted", "row_sum(losses, losses", "row_sum(losses[:512], losses"),
     (kernels.reductions, "reduce_sum", "range(0, row.size, BLOCK)", "range(0, BLOCK, BLOCK)"),
     (kernels.reductions, "cumsum", "total += x", "total = (total if k < 512 else x[o, first, 0]) + x"),

@@ -304,7 +304,8 @@ def test_noted_launches_with_tasks_have_the_same_bits(way, two_threads, programs
     assert programs == []
     assert [values(seed) for seed in range(8)] == expected
     assert len(programs) >= 1 and all(program.divisible for program in programs)
-    assert max(program.calls for program in programs) > scheduler.Pace.MEASURED  # once on several threads at least
+    # once on several threads at least
+    assert max(program.calls for program in programs) > scheduler.ThreadTuner.MEASURED
 
 
 def test_flag_of_a_launch_with_tasks_is_looked_at_in_every_call(two_threads, programs):
@@ -418,6 +419,6 @@ assert (x @ x).softmax(-1).numpy().tobytes() == first[0]
 @pytest.mark.parametrize("unwritten", ["nan", ""])
 def test_child_process_makes_a_noted_call_with_several_tasks(unwritten):
     """With uninitialized memory that holds NaN, as in all tests, and with memory as users have it."""
-    environment = os.environ | {"NUMBA_NUM_THREADS": "2", "TINYTENSOR_UNWRITTEN": unwritten}
+    environment = os.environ | {"NUMBA_NUM_THREADS": "2", "TINYTENSOR_POISON": unwritten}
     done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, env=environment, timeout=120)
     assert done.returncode == 0, done.stderr

@@ -17,7 +17,7 @@ def one_and_two_threads(monkeypatch) -> Callable:
     """
     if config.DISABLE_JIT or config.NUMBA_NUM_THREADS < 2:
         pytest.skip("needs two threads")
-    monkeypatch.setattr(scheduler.Pace, "run", lambda self, alone, together: together())
+    monkeypatch.setattr(scheduler.ThreadTuner, "run", lambda self, alone, together: together())
     dealt, run_together, before = [], scheduler.run_together, scheduler.get_num_threads()
     monkeypatch.setattr(scheduler, "run_together", lambda *args: dealt.append(args) or run_together(*args))
 

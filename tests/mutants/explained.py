@@ -70,7 +70,7 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         "cross_entropy": ["end - begin  ->  end + begin"],
     },
     "of one piece, or one task, the divisions say the same: it takes longer": {
-        "share": [
+        "task_range": [
             "...if tasks > 1 else (0, n)  ->  (n * task...",
             "tasks > 1  ->  tasks >= 1",
             "1  ->  0  in  ...if tasks > 1 else (0, n)",

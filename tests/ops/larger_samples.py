@@ -127,7 +127,7 @@ IN_NUMPY: dict[str, Callable] = {  # of the operations without a definition
 def unwritten_is_nan() -> Iterator[None]:
     """New memory holds NaN, or a whole number that is no index, until it is written; little work is many tasks."""
     step_by_step = patch.object(Again, "run", lambda self, args, short: self.function(*args))
-    with patch.object(door, "fresh", poison.spoiled), patch.object(kernel, "GRAIN", GRAIN), step_by_step:
+    with patch.object(door, "fresh", poison.poisoned), patch.object(kernel, "GRAIN", GRAIN), step_by_step:
         yield
 
 

@@ -127,9 +127,9 @@ def test_no_kernel_knows_of_threads():
 def test_error_in_a_loop_names_the_loop():
     program = """
 import numpy as np
-from tinytensor import helper, kernel
+from tinytensor import device_function, kernel
 
-@helper
+@device_function
 def twice(a):
     return a + a
 
@@ -142,7 +142,7 @@ def doubles(x, y):
 
 y = np.zeros(2)
 doubles(np.array([1.0, -2.0]), y)
-print(y, twice("a"))  # a helper that Python calls is what stands there
+print(y, twice("a"))  # a device function that Python calls is what stands there
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600)
     assert done.stdout == "[2. 0.] aa\n", done.stderr
@@ -170,7 +170,7 @@ def test_engine_kernel_may_not_allocate(monkeypatch):
     """They count no references to memory, so Numba has none to give."""
     monkeypatch.setattr(backwards, "__module__", "tinytensor.kernels.mine")
     monkeypatch.setattr(entry_points, "builds_of", lambda *_: NullCache())
-    entry = entry_points.loop_entry("backwards", backwards, (np.ones(3), np.ones(3)), (False, False), False)
+    entry = entry_points.loop_entry_point("backwards", backwards, (np.ones(3), np.ones(3)), (False, False), False)
     with pytest.raises(errors.TypingError, match="array"):
         entry_points.build("backwards", FAST, entry)
 

@@ -95,7 +95,7 @@ def test_unwritten_integers_are_minus_1():
 
 
 def test_nan_fill_is_off_by_default():
-    assert poison.chosen("") is np.empty
-    assert poison.chosen("nan") is poison.spoiled is door.fresh
-    with pytest.raises(ValueError, match="TINYTENSOR_UNWRITTEN=zero: expected nan"):
-        poison.chosen("zero")
+    assert poison.allocator_for("") is np.empty
+    assert poison.allocator_for("nan") is poison.poisoned is door.fresh
+    with pytest.raises(ValueError, match="TINYTENSOR_POISON=zero: expected nan"):
+        poison.allocator_for("zero")

@@ -23,13 +23,13 @@ from tinytensor.kernels import KERNELS
 from tinytensor.runtime import scheduler
 from tinytensor.runtime.cache import _Builds
 from tinytensor.runtime.compiler import signals_wait
-from tinytensor.runtime.kernel import GRAIN, MOST_TASKS, cut, kernel, share
-from tinytensor.runtime.scheduler import STOPPED, Pace, Program, _groups
+from tinytensor.runtime.kernel import GRAIN, MOST_TASKS, kernel, num_tasks, task_range
+from tinytensor.runtime.scheduler import STOPPED, Program, ThreadTuner, _groups
 
 
 @kernel(tasks=lambda x, parts, y: parts)
 def doubled_in_parts(x, parts, y, task, tasks):
-    first, last = share(x.size, task, tasks)
+    first, last = task_range(x.size, task, tasks)
     for i in range(first, last):
         y[i] = x[i] + x[i]
 
@@ -46,11 +46,11 @@ def added_up(x, y):
 def test_task_counts_are_powers_of_two():
     """As many tasks as are worth it, but a power of two, unless there are fewer parts than that."""
     for nanoseconds in (0, 1, GRAIN, 2 * GRAIN - 1, 2 * GRAIN, 5 * GRAIN, 12 * GRAIN, 10**9):
-        tasks = cut(nanoseconds, 10**6)
+        tasks = num_tasks(nanoseconds, 10**6)
         assert tasks in (1, 2, 4, 8, 16, 32) and tasks <= MOST_TASKS
         assert nanoseconds >= GRAIN * tasks or tasks == 1
         assert nanoseconds < 2 * GRAIN * tasks or tasks == MOST_TASKS
-    assert [cut(10**9, units) for units in (0, 1, 3)] == [1, 1, 3]
+    assert [num_tasks(10**9, units) for units in (0, 1, 3)] == [1, 1, 3]
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def threads():
 
 
 def rows(launches):
-    return [(launch.entry, launch.block.ctypes.data, launch.tasks) for launch in launches]
+    return [(launch.entry, launch.buffer.ctypes.data, launch.tasks) for launch in launches]
 
 
 def chain(parts: int, links: int = 40):
@@ -250,45 +250,45 @@ def test_indivisible_work_runs_on_one_thread(monkeypatch):
 
 
 @pytest.fixture
-def pace(monkeypatch):
+def tuner(monkeypatch):
     """A pace, and a function that makes one run of it, of so many milliseconds: "alone" or "together"."""
-    clock, pace = Clock(monkeypatch), Pace()
+    clock, tuner = Clock(monkeypatch), ThreadTuner()
 
     def run(together: float, alone: float = 1.0, whole: bool = True) -> str:
-        pace.run(
+        tuner.run(
             lambda: clock.take("alone", 1e-3 * alone) and whole,
             lambda: clock.take("together", 1e-3 * together) and whole,
         )
         return clock.ran[-1]
 
-    return pace, run
+    return tuner, run
 
 
-def test_pace_measures_one_thread_first_and_now_and_then(pace):
-    pace, run = pace
-    ran = [run(together=0.6) for _ in range(3 * pace.REMEASURE)]
-    assert ran[: pace.MEASURED] == ["alone"] * pace.MEASURED
-    assert [i + 1 for i, what in enumerate(ran) if what == "alone"][pace.MEASURED :] == [
-        pace.REMEASURE * n for n in (1, 2, 3)
+def test_pace_measures_one_thread_first_and_now_and_then(tuner):
+    tuner, run = tuner
+    ran = [run(together=0.6) for _ in range(3 * tuner.REMEASURE)]
+    assert ran[: tuner.MEASURED] == ["alone"] * tuner.MEASURED
+    assert [i + 1 for i, what in enumerate(ran) if what == "alone"][tuner.MEASURED :] == [
+        tuner.REMEASURE * n for n in (1, 2, 3)
     ]
 
 
-def test_pace_leaves_threads_after_a_loss_and_tries_again(pace):
-    pace, run = pace
-    ran = [run(together=4.0) for _ in range(pace.MEASURED + 1)]
+def test_pace_leaves_threads_after_a_loss_and_tries_again(tuner):
+    tuner, run = tuner
+    ran = [run(together=4.0) for _ in range(tuner.MEASURED + 1)]
     assert ran[-1] == "together"
     ran = [run(together=4.0) for _ in range(130)]
     first, second = [i for i, what in enumerate(ran) if what == "together"][:2]
     loss = 3  # runs on one thread take as long
-    assert abs(first - loss * pace.WORTH) <= 1 and abs(second - first - loss * pace.WORTH) <= 2
+    assert abs(first - loss * tuner.WORTH) <= 1 and abs(second - first - loss * tuner.WORTH) <= 2
     while run(together=0.5) == "alone":
         pass
     assert {run(together=0.5) for _ in range(20)} == {"together"}  # it pays again
 
 
-def test_pace_forgives_a_rare_loss(pace):
+def test_pace_forgives_a_rare_loss(tuner):
     """After many gains it tries again after a time as long as the loss, and no twenty times that."""
-    pace, run = pace
+    tuner, run = tuner
     for _ in range(100):
         run(together=0.5)
     assert run(together=20.0) == "together"
@@ -298,23 +298,23 @@ def test_pace_forgives_a_rare_loss(pace):
     assert waited <= 20
 
 
-def test_pace_does_not_count_a_run_that_was_stopped(pace):
-    pace, run = pace
-    for _ in range(pace.MEASURED):
+def test_pace_does_not_count_a_run_that_was_stopped(tuner):
+    tuner, run = tuner
+    for _ in range(tuner.MEASURED):
         run(together=0.5, alone=0.01, whole=False)
-    assert pace.alone == float("inf")
+    assert tuner.alone == float("inf")
     run(together=50.0, whole=False)
-    assert pace.lost == 0 and pace.rest == 0
+    assert tuner.lost == 0 and tuner.rest == 0
 
 
 @pytest.fixture
-def paces(monkeypatch):
+def tuners(monkeypatch):
     """The paces of single launches: none yet."""
     monkeypatch.setattr(scheduler, "_paces", {})
-    return scheduler._paces
+    return scheduler._tuners
 
 
-def test_single_launch_has_a_pace_of_its_own(monkeypatch, paces):
+def test_single_launch_has_a_pace_of_its_own(monkeypatch, tuners):
     """The same kernel at another size, or in other tasks, begins anew, on one thread."""
     clock, block = Clock(monkeypatch), np.zeros(1, np.int64)
     monkeypatch.setattr(scheduler, "_run_one", lambda *a: clock.take("alone", 1e-3) and None)
@@ -322,8 +322,8 @@ def test_single_launch_has_a_pace_of_its_own(monkeypatch, paces):
         clock.ran.clear()
         for _ in range(10):
             scheduler.run(7, block, tasks, size)
-        assert clock.ran == ["alone"] * Pace.MEASURED + ["together"] * (10 - Pace.MEASURED)
-    assert list(paces) == [(7, 4, 1000), (7, 4, 2000), (7, 8, 2000)]
+        assert clock.ran == ["alone"] * ThreadTuner.MEASURED + ["together"] * (10 - ThreadTuner.MEASURED)
+    assert list(tuners) == [(7, 4, 1000), (7, 4, 2000), (7, 8, 2000)]
     clock.together = cycle((9e-3,))
     clock.ran.clear()
     for _ in range(30):
@@ -331,36 +331,36 @@ def test_single_launch_has_a_pace_of_its_own(monkeypatch, paces):
     assert clock.ran.count("together") == 1
 
 
-def test_one_task_or_one_thread_has_no_pace(monkeypatch, paces):
+def test_one_task_or_one_thread_has_no_pace(monkeypatch, tuners):
     clock, block = Clock(monkeypatch), np.zeros(1, np.int64)
     monkeypatch.setattr(scheduler, "_run_one", lambda *a: clock.take("alone", 1e-3) and None)
     scheduler.run(7, block, 1, 1000)
     monkeypatch.setattr(scheduler.threads, "number", lambda: 1)
     scheduler.run(7, block, 4, 1000)
-    assert clock.ran == ["alone"] * 2 and paces == {}
+    assert clock.ran == ["alone"] * 2 and tuners == {}
 
 
-def test_table_of_paces_is_bounded(monkeypatch, paces):
+def test_table_of_paces_is_bounded(monkeypatch, tuners):
     clock, block = Clock(monkeypatch), np.zeros(1, np.int64)
     monkeypatch.setattr(scheduler, "_run_one", lambda *a: clock.take("alone", 1e-3) and None)
     monkeypatch.setattr(scheduler, "MOST_PACES", 5)
     for size in range(23):
         scheduler.run(7, block, 4, size)
-        assert 1 <= len(paces) <= 5
+        assert 1 <= len(tuners) <= 5
     assert len(clock.ran) == 23
 
 
-def test_single_launch_gives_the_same_at_any_pace(threads, paces):
+def test_single_launch_gives_the_same_at_any_pace(threads, tuners):
     threads(min(2, os.cpu_count()))
     x, y = np.arange(1000.0), np.empty(1000)
     launch = doubled_in_parts.prepare((x, 7, y))
-    for _ in range(3 * Pace.MEASURED):
+    for _ in range(3 * ThreadTuner.MEASURED):
         y[:] = np.nan
         doubled_in_parts.run(launch)
         assert (y == x + x).all()
     if scheduler.get_num_threads() > 1:
-        ((key, pace),) = paces.items()
-        assert key == (launch.entry, 7, 2000) and pace.runs == 3 * Pace.MEASURED
+        ((key, tuner),) = tuners.items()
+        assert key == (launch.entry, 7, 2000) and tuner.runs == 3 * ThreadTuner.MEASURED
 
 
 FORK = """

@@ -12,7 +12,7 @@ from symbolic.kernel_samples import SAMPLES, Sample, blank, disagreements, sym
 from thorough import some
 
 from tinytensor.kernels import KERNELS
-from tinytensor.runtime.kernel import Elementwise, elementwise, helper, kernel
+from tinytensor.runtime.kernel import Elementwise, device_function, elementwise, kernel
 from tinytensor.symbolic import NotLiftable, lift
 
 CALLS = [
@@ -256,7 +256,7 @@ def test_unknown_constants_of_a_kernel_are_refused():
 COEFFICIENT = 0.044715
 
 
-@helper
+@device_function
 def hidden(row):
     return np.dot(row, row)
 

@@ -19,7 +19,7 @@ from symbolic.kernel_samples import tasks_tried
 from symbolic.test_compiled import FOLDERS, calls
 
 from tinytensor.kernels import KERNELS
-from tinytensor.runtime.kernel import Elementwise, helper, kernel
+from tinytensor.runtime.kernel import Elementwise, device_function, kernel
 from tinytensor.symbolic.lifting import rebind
 
 MANY = 2  # times that a loop ran, or more
@@ -210,8 +210,8 @@ def watch(seen: Seen, kernel, calls: Iterable, ours: tuple[str, ...] = FOLDERS) 
         for tasks in tasks_tried(kernel, make()):
             args = make()
             with np.errstate(all="ignore"):
-                for share in [(task, tasks) for task in range(tasks)] if kernel.dealt else [()]:
-                    source(*args, *share)
+                for task_range in [(task, tasks) for task in range(tasks)] if kernel.dealt else [()]:
+                    source(*args, *task_range)
 
 
 def test_every_path_is_proved():
@@ -225,7 +225,7 @@ def test_every_path_is_proved():
     assert excused - seen.missed() == set(), "this is excused, and was seen"
 
 
-@helper
+@device_function
 def larger_of(a, b):
     return a if a > b else b
 

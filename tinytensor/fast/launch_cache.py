@@ -24,8 +24,8 @@ from tinytensor.cpython.locks import ThreadLock
 from tinytensor.cpython.object_layout import ITEMS
 from tinytensor.runtime.entry_points import is_ours
 from tinytensor.runtime.kernel import Elementwise, Kernel
-from tinytensor.runtime.launch_args import FITS, OTHER, Noted
-from tinytensor.runtime.poison import fresh, spoil, spoiled
+from tinytensor.runtime.launch_args import FITS, OTHER, NativePlan
+from tinytensor.runtime.poison import fresh, poison, poisoned
 from tinytensor.runtime.scheduler import Program
 
 MOST = 256  # calls of a function that are remembered
@@ -120,22 +120,22 @@ class Notes:
                 rows.append((0, row[1]))
                 continue
             kernel, launch = row
-            rows.append((launch.entry, launch.block))
-            dealt.append((launch.entry, launch.block.ctypes.data, launch.tasks))
+            rows.append((launch.entry, launch.buffer))
+            dealt.append((launch.entry, launch.buffer.ctypes.data, launch.tasks))
             for at, a in _addresses(kernel, launch.args):
                 i = _owner(a, items)
                 if i is not None:
-                    places.append((launch.block.ctypes.data + 8 * at, i, _extent(a)[0] - _extent(items[i])[0]))
+                    places.append((launch.buffer.ctypes.data + 8 * at, i, _extent(a)[0] - _extent(items[i])[0]))
         self.rehearsal = rehearsal  # keeps the memory that repeated launches use: intermediate results and settings
         on_threads = any(tasks > 1 for _, _, tasks in dealt)
         if on_threads and len(dealt) < len(rows):  # the native call tells which flag was set, a program does not
             raise NotRecordable
-        self.noted = Noted(stand_ins, numbers, places, [] if on_threads else rows)
+        self.noted = NativePlan(stand_ins, numbers, places, [] if on_threads else rows)
         as_made = self.results == [(len(args) + i, None) for i in range(len(self.new))]
         self.again = self._for_any() if not as_made else self._for_one_array() if self.one else self._for_new_arrays()
         if on_threads:
             self.again = self._on_threads(self.again, Program(dealt))
-        if fresh is spoiled:
+        if fresh is poisoned:
             self.again = self._on_spoiled(self.again)
 
     def _for_one_array(self) -> Callable:
@@ -201,7 +201,7 @@ class Notes:
         return on_threads
 
     def _on_spoiled(self, again: Callable) -> Callable:
-        """`again` with TINYTENSOR_UNWRITTEN=nan: the memory of intermediate results is spoiled before each call.
+        """`again` with TINYTENSOR_POISON=nan: the memory of intermediate results is spoiled before each call.
 
         The native call keeps the interpreter's lock, so threads take turns with this memory. NumPy's `fill` releases
         it, and would overwrite another thread's numbers in the middle of its call: hence a lock around both.
@@ -211,7 +211,7 @@ class Notes:
         def on_spoiled(args: tuple):
             with held.lock:
                 for buffer in self.rehearsal.buffers:
-                    spoil(buffer)
+                    poison(buffer)
                 return again(args)
 
         return on_spoiled

@@ -18,7 +18,7 @@ are finite; to test this, they are multiplied by 0. But hidden numbers may be an
 hidden number is left out one by one.
 """
 
-from tinytensor.runtime.kernel import EXACT_ORDER, cut, helper, kernel, share
+from tinytensor.runtime.kernel import EXACT_ORDER, device_function, kernel, num_tasks, task_range
 from tinytensor.simd.isa import NEAR
 from tinytensor.simd.math import log
 from tinytensor.simd.score_tile import (
@@ -70,11 +70,11 @@ AHEAD = 4  # heads are prefetched by this many, some microseconds where they are
 
 
 def whole(size: int, unit: int) -> int:
-    """The next multiple of `unit`; a plain function, since a call of a helper from Python compiles it at each start."""
+    """The next multiple of `unit`; a plain function: a device function that Python calls is compiled at each start."""
     return (size + unit - 1) // unit * unit
 
 
-up = helper(whole)
+up = device_function(whole)
 
 
 def attention_scratch(B: int, H: int, C: int, M: int, K: int, Kv: int) -> tuple[int, int]:
@@ -83,24 +83,24 @@ def attention_scratch(B: int, H: int, C: int, M: int, K: int, Kv: int) -> tuple[
     Heads of 8 columns take half a nanosecond for a pair of a query and a key with eight lanes; half of that time goes
     into e^x.
     """
-    tasks = cut(B * H * C * M * (12 + K + Kv) // 60, B * H * whole(C, LANES) // LANES)
+    tasks = num_tasks(B * H * C * M * (12 + K + Kv) // 60, B * H * whole(C, LANES) // LANES)
     return tasks, (whole(K, WIDTH) + whole(Kv, WIDTH) + 2 * whole(M, WIDTH) + 1) * LANES
 
 
 def attention_backward_scratch(B: int, H: int, C: int, M: int, K: int, Kv: int) -> tuple[int, int]:
     """Return the shape of the scratch array of `attention_backward`: a row for each task."""
-    tasks = cut(B * H * C * M * (12 + K + Kv) // 30, B * H)
+    tasks = num_tasks(B * H * C * M * (12 + K + Kv) // 30, B * H)
     of_keys = 2 * whole(K, WIDTH) + 2 * whole(Kv, WIDTH) + whole(K, LANES) + 2 * WIDTH
     return tasks, of_keys * LANES + whole(C, LANES) * (whole(K, WIDTH) + whole(K, LANES) + whole(Kv, WIDTH) + 5)
 
 
 def attention_of_one_scratch(B: int, H: int, M: int, K: int, Kv: int) -> tuple[int, int]:
     """Return the shape of the scratch array of `attention_of_one`: a row for each task."""
-    tasks = cut(B * H * M * (12 + K + Kv) // 60, B * H)
+    tasks = num_tasks(B * H * M * (12 + K + Kv) // 60, B * H)
     return tasks, whole(K, LANES) + whole(Kv, LANES) + LANES + 2 * whole(M, WIDTH * LANES)
 
 
-@helper
+@device_function
 def reach(mask, b, h, i, M, is_causal):
     """(the reach of query i; does the mask hide keys below it?)"""
     count = min(i + 1, M) if is_causal else M
@@ -113,7 +113,7 @@ def reach(mask, b, h, i, M, is_causal):
     return last, number < last
 
 
-@helper
+@device_function
 def look(mask, b, h, i, queries, m, keys, x, at, per_query, per_key):
     """x[at + t per_query + n per_key] = 1 where the mask lets query i + t see key m + n, else 0; t < queries, n < keys.
 
@@ -126,28 +126,28 @@ def look(mask, b, h, i, queries, m, keys, x, at, per_query, per_key):
             x[at + t * per_query + n * per_key] = x.dtype.type(1) if seen else x.dtype.type(0)
 
 
-@helper
+@device_function
 def columns_of(x, i, factor, y, at):
     """The columns of x[i : i + LANES] times `factor`, one register for each, at y[at:]; zeros where x ends before."""
     for j in range(0, x.shape[1], WIDTH):
         write_square(scale_each(read_columns(x, i, j), factor), y, at + j * LANES)
 
 
-@helper
+@device_function
 def rows_of(y, at, factor, x, i):
     """The inverse of `columns_of`: x[i : i + LANES] from its columns, each times `factor`, as far as x goes."""
     for j in range(0, x.shape[1], WIDTH):
         write_columns(scale_each(read_square(y, at + j * LANES), factor), x, i, j)
 
 
-@helper
+@device_function
 def clear(y):
     """y = 0."""
     for at in range(0, y.size, LANES):
         store(every(y.dtype.type(0)), y, at)
 
 
-@helper
+@device_function
 def zeros_of(x):
     """0 times each number of x, which are whole squares, added up to one register."""
     c = full(x.dtype.type(0))
@@ -156,7 +156,7 @@ def zeros_of(x):
     return add_up(c)
 
 
-@helper
+@device_function
 def zeros_of_rows(x, i):
     """0 times each number of the rows x[i : i + WIDTH], added up to one register."""
     v = every(x.dtype.type(0))
@@ -165,13 +165,13 @@ def zeros_of_rows(x, i):
     return v
 
 
-@helper
+@device_function
 def finite(zeros):
     """Were all the numbers finite, given the sum of their products with 0? The product of inf with 0 is NaN."""
     return total(zeros) == 0
 
 
-@helper
+@device_function
 def add_keys(y, at, x, keys, first, columns):
     """The square at y[at:] += sum_n x[n + t LANES] keys[n] over LANES keys, whose registers stand at keys[first:].
 
@@ -210,7 +210,7 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
     # Scaled queries, a lane for each, and their results, as columns; two registers for each key; each query's reach.
     qs, ys, scores, looks, ends = split(scratch[task], up(K, WIDTH) * LANES, up(Kv, WIDTH) * LANES, n, n, LANES)
     squares, least, most, holes = up(C, LANES) // LANES, 0, 0, False
-    first, last = share(B * squares * H, task, tasks)
+    first, last = task_range(B * squares * H, task, tasks)
     for unit in range(first, last):  # heads side by side: most often one mask serves all of them
         b, h = unit // H // squares, unit % H
         i = (squares - 1 - unit // H % squares) * LANES  # the last queries first: causal ones take longest
@@ -285,7 +285,7 @@ def attention_of_one(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tas
     # Of each key its score, and LANES if it is seen, else 0.
     scores, ends, qs, ys, tops = split(scratch[task], n, n, up(K, LANES), up(Kv, LANES), LANES)
     count, holes = 0, False
-    first, last = share(B * H, task, tasks)
+    first, last = task_range(B * H, task, tasks)
     for unit in range(first, last):
         b, h = unit // H, unit % H
         if unit == first or h == 0 or (mask.size > 0 and mask.strides[1] != 0):
@@ -373,7 +373,7 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
         n * up(Kv, WIDTH),  # gs: the same of g
     )
     holes = False
-    first, last = share(B * H, task, tasks)
+    first, last = task_range(B * H, task, tasks)
     for unit in range(first, last):
         b, h = unit // H, unit % H
         if unit == first or h == 0 or (mask.size > 0 and mask.strides[1] != 0):

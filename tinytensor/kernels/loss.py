@@ -6,7 +6,7 @@ int64 (2,), at first 0: bad[0] becomes 1, and bad[1] one of the wrong targets.
 
 from tinytensor.kernels.reduce import row_sum
 from tinytensor.kernels.softmax import log_share, row_max, shifted_exps, store_four, sum_of_exps
-from tinytensor.runtime.kernel import EXACT_ORDER, cut, helper, kernel, share
+from tinytensor.runtime.kernel import EXACT_ORDER, device_function, kernel, num_tasks, task_range
 from tinytensor.simd.vector import (
     exp,
     fill,
@@ -25,7 +25,7 @@ from tinytensor.simd.vector import (
 
 @kernel(
     "x[R, V], target[R], losses[R], lse[R], bad[2]",
-    tasks=lambda x, *_: cut(x.size // 2, x.shape[0]),
+    tasks=lambda x, *_: num_tasks(x.size // 2, x.shape[0]),
     fastmath=EXACT_ORDER,
 )
 def cross_entropy(x, target, ignore_index, label_smoothing, losses, lse, bad, task, tasks):
@@ -37,7 +37,7 @@ def cross_entropy(x, target, ignore_index, label_smoothing, losses, lse, bad, ta
     width = lanes(x)
     rest = size % width
     nothing, one, count = x.dtype.type(0), x.dtype.type(1), x.dtype.type(size)
-    start, stop = share(rows, task, tasks)
+    start, stop = task_range(rows, task, tasks)
     for begin in range(start, stop, width):  # the logarithms of a register of rows are taken at once
         end = min(begin + width, stop)
         for r in range(begin, end):
@@ -82,7 +82,7 @@ def mean_of_counted(losses, target, ignore_index, y, count):
     y[0] = row_sum(losses, losses.dtype.type(0)) / count[0]
 
 
-@helper
+@device_function
 def loss_slope(count, x, r, v, scale, shift, each, dx):
     """dx_rv = scale (exp(x_rv - shift) - each)."""
     p = exp(first(count, sub(load_first(count, x, r, v), shift), zero(x)))
@@ -91,7 +91,7 @@ def loss_slope(count, x, r, v, scale, shift, each, dx):
 
 @kernel(
     "x[R, V], g[R], target[R], lse[R], dx[R, V]",
-    tasks=lambda g, x, *_: cut(x.size // 3, x.shape[0]),
+    tasks=lambda g, x, *_: num_tasks(x.size // 3, x.shape[0]),
     strided=("g",),  # one number for all rows of a mean, with stride 0
 )
 def cross_entropy_backward(g, x, target, lse, ignore_index, label_smoothing, dx, task, tasks):
@@ -101,7 +101,7 @@ def cross_entropy_backward(g, x, target, lse, ignore_index, label_smoothing, dx,
     rest, few = size % width, size % (4 * width)
     nothing, one = x.dtype.type(0), x.dtype.type(1)
     each = label_smoothing / x.dtype.type(size) if size > 0 else nothing
-    start, stop = share(rows, task, tasks)
+    start, stop = task_range(rows, task, tasks)
     for r in range(start, stop):
         t = target[r]
         if t != ignore_index and 0 <= t < size:

@@ -19,7 +19,7 @@ from functools import lru_cache
 
 from numba import config
 
-from tinytensor.runtime.kernel import EXACT_ORDER, MOST_TASKS, helper, kernel, share
+from tinytensor.runtime.kernel import EXACT_ORDER, MOST_TASKS, device_function, kernel, task_range
 from tinytensor.simd.isa import BYTES, LINE, NEAR, SECOND
 from tinytensor.simd.tile import (
     add_tile,
@@ -129,7 +129,7 @@ def matmul_plan(
     return rows, columns, (tasks, deep, width), copy
 
 
-@helper
+@device_function
 def pack(b, first, last, j, width, deep, panels):
     """panels[g deep + k - first] = b[k, j + g n : j + (g + 1) n], n numbers of two registers; zeros beyond the width.
 
@@ -155,7 +155,7 @@ def pack(b, first, last, j, width, deep, panels):
                 panels[v // (2 * n) * deep + k - first, v % (2 * n)] = b[k, j + v] if v < width else b.dtype.type(0)
 
 
-@helper
+@device_function
 def copy_columns(a, begin, end, first, last, deep, copy):
     """copy[t deep + k - first, r] = a[begin + t BESIDE + r, k], first <= k < last, r < BESIDE; columns of a are dense.
 
@@ -175,7 +175,7 @@ def copy_columns(a, begin, end, first, last, deep, copy):
             row += deep
 
 
-@helper
+@device_function
 def copy_rows(a, begin, end, first, last, copy):
     """copy[i - begin, k - first] = a[i, k], begin <= i < end, first <= k < last; rows of a are dense."""
     n = lanes(a)
@@ -185,13 +185,13 @@ def copy_rows(a, begin, end, first, last, copy):
             store(v, copy, i - begin, k - first)
 
 
-@helper
+@device_function
 def pieces(size, unit):
     """The number of pieces of length `unit` in `size`, the last perhaps shorter. (A division is as slow as a tile.)"""
     return (size + unit - 1) // unit if size > unit else min(size, 1)
 
 
-@helper
+@device_function
 def tiles(blank, begin, end, a, away, b, beside, first, last, K, sums, at, kept, term, relu, y, j, width, asks):
     """y[begin:end, j : j + width], tile by tile, from the products first <= k < last.
 
@@ -247,7 +247,7 @@ def matmul(a, b, term, relu, rows, columns, y, scratch, copy, task, tasks):
     group = group if scratch.shape[1] >= group * deep else 1
     kept = K > DEPTH and scratch.shape[1] >= group * deep + panels * high
     across, down = pieces(N, columns), pieces(M, rows)
-    first_block, last_block = share(n * across * down, task, tasks)
+    first_block, last_block = task_range(n * across * down, task, tasks)
     panel = scratch[task]
     columns_dense = a.strides[1] == a.itemsize
     asks = M * K * a.itemsize > NEAR

@@ -30,7 +30,7 @@ from tinytensor.ops.creation import rand, randn, tensor, zeros
 from tinytensor.ops.index import no_index_is_bad, part_at_once, put, read, refuse_index, take
 from tinytensor.ops.keys import understand
 from tinytensor.ops.shape import cast, clone, expand, flatten, reshape, reshape_view, slice_op, squeeze
-from tinytensor.runtime.launch_args import same_place
+from tinytensor.runtime.launch_args import same_memory
 
 # --------------------------------------------------------------------------------------------- how a change is made
 
@@ -332,7 +332,7 @@ def _is_there_already(part: Tensor, value: Tensor) -> bool:
     if state.grad and (part._requires_grad or value._requires_grad):
         return False
     check_in_place(part)
-    return part._data.__class__ is not Example and same_place(part._data, value._data)
+    return part._data.__class__ is not Example and same_memory(part._data, value._data)
 
 
 def _fits(value: Tensor, shape: tuple, what: str) -> None:

@@ -159,7 +159,7 @@ def _parts(noted: list) -> list[tuple[int, Program | Callable, tuple]]:
 
     for place, (what, how) in enumerate(noted):
         if isinstance(what, Kernel):
-            rows.append((how.entry, how.block.ctypes.data, how.tasks))
+            rows.append((how.entry, how.buffer.ctypes.data, how.tasks))
         elif what is None:  # an entry without tasks: the driver reads the flag instead, and stops if it is set
             rows.append((0, how.ctypes.data, 0))
         else:

@@ -91,7 +91,7 @@ def folder(file: str) -> Path:
 
 
 def can_keep(function: Callable) -> bool:
-    """Does the function stand in a file? Numba keeps no build of a function that was typed at a prompt."""
+    """Is the function in a file? Numba keeps no build of a function that was typed at a prompt."""
     return Path(function.__code__.co_filename).is_file()
 
 
@@ -112,8 +112,8 @@ def is_kept(function: Callable, name: str) -> bool:
     """
     if not can_keep(function):
         return False
-    place = folder(function.__code__.co_filename)
-    return all(any(place.rglob(f"*.{short(name)}-*.{kind}")) for kind in ("nbi", "nbc"))
+    builds = folder(function.__code__.co_filename)
+    return all(any(builds.rglob(f"*.{short(name)}-*.{suffix}")) for suffix in ("nbi", "nbc"))
 
 
 @contextmanager
@@ -163,7 +163,7 @@ class _Files(IndexDataCacheFile):
 
 
 class _Builds(FunctionCache):
-    """Numba's cache of one function; after any error in it, which is reported, the function is compiled anew."""
+    """Numba's cache of one function; after any error in it, which is reported, the function is compiled again."""
 
     def __init__(self, function: Callable, name: str):
         super().__init__(function)
@@ -231,7 +231,9 @@ class _Progress:
         if not self.complained:
             self.complained = True
             text = " ".join(str(error).split())
-            print(f"tinytensor: kernels are compiled anew, for the cache fails: {text}", file=sys.stderr, flush=True)
+            print(
+                f"tinytensor: kernels are compiled again, because the cache fails: {text}", file=sys.stderr, flush=True
+            )
 
 
 progress = _Progress()

@@ -1,7 +1,7 @@
 """Numba's compiler, adapted to kernels: almost unchanged up to LLVM, and with fewer steps from there on.
 
-A kernel becomes one piece of machine code. The helpers that it calls are inlined into it, so separate machine code of a
-helper, which Numba would make as well, would never run. Making it took one second of the twelve to a first step.
+A kernel becomes one piece of machine code. Its device functions are inlined into it, so separate machine code for them,
+which Numba would make as well, would never run. Making it took one second of the twelve to a first step.
 """
 
 import signal
@@ -53,7 +53,7 @@ class _Whole(JITCodeLibrary):
 
 
 class _Part(_Whole):
-    """The code of a helper, tidied once for all kernels that inline it. It has no address."""
+    """The code of a device function, optimised once for all kernels that inline it. It has no address."""
 
     def finalize(self) -> None:
         for library in dict.fromkeys(self._linking_libraries):
@@ -89,8 +89,8 @@ class Lowering(NativeLowering):
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _HelperLowering(Lowering):
-    _name = "helper_lowering"
+class _DeviceLowering(Lowering):
+    _name = "device_function_lowering"
     library = _Part
 
 
@@ -101,14 +101,14 @@ class KernelCompiler(CompilerBase):
 
     def define_pipelines(self) -> list[PassManager]:
         passes = PassManager("kernel")
-        found = DefaultPassBuilder.define_nopython_pipeline(self.state).passes
-        passes.passes = [(self.lowering if each is NativeLowering else each, told) for each, told in found]
+        passes_of_numba = DefaultPassBuilder.define_nopython_pipeline(self.state).passes
+        passes.passes = [(self.lowering if each is NativeLowering else each, label) for each, label in passes_of_numba]
         passes.finalize()
         return [passes]
 
 
-class _HelperCompiler(KernelCompiler):
-    lowering = _HelperLowering
+class _DeviceCompiler(KernelCompiler):
+    lowering = _DeviceLowering
 
 
 @contextmanager
@@ -170,4 +170,4 @@ def inlined(function: Callable, fastmath: frozenset = frozenset()) -> Callable:
     for calls from Python and C are left out; they would take an eighth of the time to compile.
     """
     options = {"error_model": "numpy", "fastmath": set(fastmath), "forceinline": True, "no_cfunc_wrapper": True}
-    return register_jitable(**options, pipeline_class=_HelperCompiler)(function)
+    return register_jitable(**options, pipeline_class=_DeviceCompiler)(function)
