@@ -68,7 +68,7 @@ def _vectors_log(x, y):
 @njit
 def _squares_exp(x, y):
     for i in range(0, x.size, score_tile.WIDTH * score_tile.LANES):
-        score_tile.write_square(score_tile.exp_each(score_tile.read_square(x, i)), y, i)
+        score_tile.store_score_tile(score_tile.exp_tile(score_tile.load_score_tile(x, i)), y, i)
 
 
 @njit

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from tinytensor.simd import score_tile
+from tinytensor.simd import score_tile as st
 from tinytensor.simd.score_tile import LANES, WIDTH
 from tinytensor.simd.vector import store
 
@@ -17,76 +17,83 @@ pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="there is no co
 
 
 def registers(x, z, i, j, y):
-    store(score_tile.register(z, i), y, j)
-    store(score_tile.every(z[i]), y, j + LANES)
-    y[j + 2 * LANES] = score_tile.add_neighbours(z, i)
+    store(st.load_register(z, i), y, j)
+    store(st.splat(z[i]), y, j + LANES)
+    y[j + 2 * LANES] = st.sum_elements(z, i)
 
 
 def memory(x, z, i, j, y):
-    score_tile.write_square(score_tile.read_square(z, i), y, j)
-    score_tile.write_square(score_tile.full(z[j]), y, j + SIZE)
+    st.store_score_tile(st.load_score_tile(z, i), y, j)
+    st.store_score_tile(st.splat_tile(z[j]), y, j + SIZE)
 
 
 def blocks(x, z, i, j, y):
-    score_tile.write_square(score_tile.read_block(x, i, j), y, 0)
-    score_tile.write_block(score_tile.read_square(z, 0), x, i, j)
+    st.store_score_tile(st.load_rows(x, i, j), y, 0)
+    st.store_rows(st.load_score_tile(z, 0), x, i, j)
     for r in range(x.shape[0]):
         for c in range(x.shape[1]):
             y[SIZE + r * x.shape[1] + c] = x[r, c]
 
 
 def columns(x, z, i, j, y):
-    score_tile.write_square(score_tile.read_columns(x, i, j), y, 0)
-    score_tile.write_columns(score_tile.read_square(z, 0), x, i, j)
+    st.store_score_tile(st.load_columns(x, i, j), y, 0)
+    st.store_columns(st.load_score_tile(z, 0), x, i, j)
     for r in range(x.shape[0]):
         for c in range(x.shape[1]):
             y[SIZE + r * x.shape[1] + c] = x[r, c]
 
 
 def arithmetic(x, z, i, j, y):
-    a, b, v = score_tile.read_square(z, i), score_tile.read_square(z, SIZE), score_tile.register(z, j)
-    score_tile.write_square(score_tile.scale_each(a, v), y, 0)
-    score_tile.write_square(score_tile.fma_each(a, b, a), y, SIZE)
-    store(score_tile.add_up(a), y, 2 * SIZE)
-    score_tile.write_square(score_tile.minus(a, v), y, 3 * SIZE)
-    score_tile.write_square(score_tile.minus_each(a, z, j), y, 4 * SIZE)
-    score_tile.write_square(score_tile.times(score_tile.at_most_zero(a), b), y, 5 * SIZE)
+    a, b, v = st.load_score_tile(z, i), st.load_score_tile(z, SIZE), st.load_register(z, j)
+    st.store_score_tile(st.mul_register(a, v), y, 0)
+    st.store_score_tile(st.fma_tiles(a, b, a), y, SIZE)
+    store(st.sum_registers(a), y, 2 * SIZE)
+    st.store_score_tile(st.sub_register(a, v), y, 3 * SIZE)
+    st.store_score_tile(st.sub_elements(a, z, j), y, 4 * SIZE)
+    st.store_score_tile(st.mul_tiles(st.min_zero(a), b), y, 5 * SIZE)
 
 
 def halves(x, z, i, j, y):
-    a, b = score_tile.read_square(z, i), score_tile.half(z, j)
+    a, b = st.load_score_tile(z, i), st.load_half_register(z, j)
     store(b, y, 0)
-    score_tile.write_square(a, y, SIZE)
-    score_tile.write_square(score_tile.read_half(z, SIZE), y, SIZE)
-    score_tile.write_square(a, y, 2 * SIZE)
-    score_tile.write_square(score_tile.outer(score_tile.read_half(z, i), z, j, 2, b), y, 2 * SIZE)
+    st.store_score_tile(a, y, SIZE)
+    st.store_score_tile(st.load_half_score_tile(z, SIZE), y, SIZE)
+    st.store_score_tile(a, y, 2 * SIZE)
+    st.store_score_tile(st.outer(st.load_half_score_tile(z, i), z, j, 2, b), y, 2 * SIZE)
 
 
 def products(x, z, i, j, y):
-    a, v = score_tile.read_square(z, i), score_tile.register(z, j)
-    score_tile.write_square(score_tile.outer(a, z, j, 2, v), y, 0)
-    store(score_tile.inner(v, a, z, j), y, SIZE)
-    score_tile.write_square(score_tile.outer_rows(a, x, i, j, z, i, 4), y, 2 * SIZE)
-    score_tile.write_square(score_tile.outer_rows(a, x, i, j, z, i, 1), y, 3 * SIZE)
-    score_tile.write_square(a, y, 4 * SIZE)
-    score_tile.inner_rows(a, x, i, j, y, 4 * SIZE, 4)
-    score_tile.inner_rows(a, x, i, j, y, 4 * SIZE + 4 * LANES, 1)
+    a, v = st.load_score_tile(z, i), st.load_register(z, j)
+    st.store_score_tile(st.outer(a, z, j, 2, v), y, 0)
+    store(st.inner(v, a, z, j), y, SIZE)
+    st.store_score_tile(st.outer_rows(a, x, i, j, z, i, 4), y, 2 * SIZE)
+    st.store_score_tile(st.outer_rows(a, x, i, j, z, i, 1), y, 3 * SIZE)
+    st.store_score_tile(a, y, 4 * SIZE)
+    st.inner_rows(a, x, i, j, y, 4 * SIZE, 4)
+    st.inner_rows(a, x, i, j, y, 4 * SIZE + 4 * LANES, 1)
 
 
-def seen(x, z, i, j, y):
-    a, b, v = score_tile.read_square(z, i), score_tile.read_square(z, SIZE), score_tile.register(z, j)
-    first, second = score_tile.before(i, score_tile.register(z, 2 * SIZE)), score_tile.before_each(j, z, 2 * SIZE)
-    score_tile.write_square(score_tile.only(a, first), y, 0)
-    score_tile.write_square(score_tile.only(a, second), y, SIZE)
-    score_tile.write_square(score_tile.only(a, score_tile.both(first, score_tile.positive(b))), y, 2 * SIZE)
-    store(score_tile.inner_seen(v, a, z, j, second), y, 3 * SIZE)
-    score_tile.write_square(a, y, 4 * SIZE)
-    score_tile.inner_rows_seen(a, x, i, j, y, 4 * SIZE, first)
-    score_tile.inner_rows_seen(a, x, i, j, y, 4 * SIZE + LANES, second)
-    score_tile.write_square(score_tile.outer_seen(a, z, j, LANES, v, z[SIZE:]), y, 6 * SIZE)
-    none = score_tile.nothing(z[0])
-    store(score_tile.largest_of(score_tile.largest_of(none, a), b), y, 5 * SIZE)
-    store(score_tile.largest_seen(score_tile.largest_of(none, a), b, score_tile.positive(b)), y, 5 * SIZE + LANES)
+def visible(x, z, i, j, y):
+    a, b, v = st.load_score_tile(z, i), st.load_score_tile(z, SIZE), st.load_register(z, j)
+    first, second = (
+        st.registers_less_than(i, st.load_register(z, 2 * SIZE)),
+        st.lanes_less_than(j, z, 2 * SIZE),
+    )
+    st.store_score_tile(st.zero_where_not(a, first), y, 0)
+    st.store_score_tile(st.zero_where_not(a, second), y, SIZE)
+    st.store_score_tile(st.zero_where_not(a, st.logical_and(first, st.is_positive(b))), y, 2 * SIZE)
+    store(st.masked_inner(v, a, z, j, second), y, 3 * SIZE)
+    st.store_score_tile(a, y, 4 * SIZE)
+    st.masked_inner_rows(a, x, i, j, y, 4 * SIZE, first)
+    st.masked_inner_rows(a, x, i, j, y, 4 * SIZE + LANES, second)
+    st.store_score_tile(st.masked_outer(a, z, j, LANES, v, z[SIZE:]), y, 6 * SIZE)
+    none = st.neg_inf(z[0])
+    store(st.max_registers(st.max_registers(none, a), b), y, 5 * SIZE)
+    store(
+        st.masked_max_registers(st.max_registers(none, a), b, st.is_positive(b)),
+        y,
+        5 * SIZE + LANES,
+    )
 
 
 def both_meanings(function, dtype, i, j):
@@ -96,13 +103,13 @@ def both_meanings(function, dtype, i, j):
     z[2 * SIZE : 2 * SIZE + LANES] = rng.integers(0, 2 * LANES, LANES)  # the ends of what is seen
     results = []
     for run in (njit(error_model="numpy")(function), function):
-        x, y = wide.copy()[:, 1], np.full(9 * SIZE, -7, dtype)
+        x, y = wide.copy()[:, 1], np.splat_tile(9 * SIZE, -7, dtype)
         run(x, z.copy(), i, j, y)
         results.append(y)
     return results
 
 
-FUNCTIONS = (registers, memory, blocks, columns, arithmetic, halves, products, seen)
+FUNCTIONS = (registers, memory, blocks, columns, arithmetic, halves, products, visible)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -115,14 +122,12 @@ def test_compiled_and_plain_squares_agree(function, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(
-    ("write", "rows", "lanes"), [(score_tile.write_block, WIDTH, LANES), (score_tile.write_columns, LANES, WIDTH)]
-)
+@pytest.mark.parametrize(("write", "rows", "lanes"), [(st.store_rows, WIDTH, LANES), (st.store_columns, LANES, WIDTH)])
 def test_writes_stop_at_the_matrix_edge(write, rows, lanes, dtype):
     """What lies beyond its ends, in the array of which it is a part, stays as it is."""
 
     def plain(x, z, i, j):
-        write(score_tile.read_square(z, 0), x, i, j)
+        write(st.load_score_tile(z, 0), x, i, j)
 
     compiled = njit(error_model="numpy")(plain)
     z = np.arange(1, SIZE + 1).astype(dtype)
@@ -137,23 +142,23 @@ def test_writes_stop_at_the_matrix_edge(write, rows, lanes, dtype):
 
 def test_every_function_of_squares_is_tried():
     tried = set().union(*(function.__code__.co_names for function in (*FUNCTIONS, exponentials, expectation)))
-    ours = [f for f in vars(score_tile).values() if getattr(f, "__module__", "") == score_tile.__name__]
+    ours = [f for f in vars(st).values() if getattr(f, "__module__", "") == st.__name__]
     public = {f.__name__ for f in ours if f.__name__[0] != "_"}
     assert public - tried == {"where"}  # which compiled code has no need of
 
 
 def expectation(x, i):
-    score_tile.expect(x, 1, 0, i, False)
-    score_tile.expect(x, 1, 0, i, True)
+    st.prefetch_rows(x, 1, 0, i, False)
+    st.prefetch_rows(x, 1, 0, i, True)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_prefetch_changes_nothing(dtype):
     x = np.random.default_rng(0).standard_normal((2, LANES + 3, 2, 21)).astype(dtype).swapaxes(1, 2)
-    before, compiled = x.copy(), njit(expectation)
+    registers_less_than, compiled = x.copy(), njit(expectation)
     for i in (0, LANES, LANES + 3, 10 * LANES):  # a whole register of rows, the last three, none
         compiled(x, i)
-        np.testing.assert_array_equal(x, before)
+        np.testing.assert_array_equal(x, registers_less_than)
     (code,) = compiled.inspect_llvm().values()
     asked = {line.split(",", 1)[1] for line in code.split("\n") if "call void @llvm.prefetch" in line}
     assert asked == {" i32 0, i32 2, i32 1)", " i32 1, i32 3, i32 1)"}  # to be read, second cache; to be written, first
@@ -161,7 +166,7 @@ def test_prefetch_changes_nothing(dtype):
 
 def exponentials(x, y):
     for at in range(0, x.size, SIZE):
-        score_tile.write_square(score_tile.exp_each(score_tile.read_square(x, at)), y, at)
+        st.store_score_tile(st.exp_tile(st.load_score_tile(x, at)), y, at)
 
 
 @pytest.mark.parametrize(("dtype", "bound", "least"), [(np.float32, 7.8e-8, -126), (np.float64, 1.5e-16, -1022)])

@@ -9,16 +9,16 @@ from tinytensor.kernels.softmax import log_share, row_max, shifted_exps, store_f
 from tinytensor.runtime.kernel import EXACT_ORDER, device_function, kernel, num_tasks, task_range
 from tinytensor.simd.vector import (
     exp,
-    fill,
-    first,
     lanes,
-    largest,
     load_first,
     log,
+    max_lanes,
     mul,
+    select_first,
+    splat,
     store_first,
     sub,
-    total,
+    sum_lanes,
     zero,
 )
 
@@ -48,11 +48,11 @@ def cross_entropy(x, target, ignore_index, label_smoothing, losses, lse, bad, ta
                 bad[0] = 1
                 bad[1] = t
             elif t != ignore_index:
-                losses[r] = largest(row_max(x, r))  # the exponentials below wait for it
+                losses[r] = max_lanes(row_max(x, r))  # the exponentials below wait for it
         for r in range(begin, end):
             if target[r] != ignore_index and 0 <= target[r] < size:
-                lse[r] = sum_of_exps(x, r, fill(x, losses[r]))
-        sums = first(end - begin, load_first(end - begin, lse, begin), fill(x, one))
+                lse[r] = sum_of_exps(x, r, splat(x, losses[r]))
+        sums = select_first(end - begin, load_first(end - begin, lse, begin), splat(x, one))
         store_first(end - begin, log(sums), lse, begin)
         for r in range(begin, end):
             t = target[r]
@@ -63,12 +63,12 @@ def cross_entropy(x, target, ignore_index, label_smoothing, losses, lse, bad, ta
                 if label_smoothing == nothing:  # 0 times an infinite logit would be NaN
                     losses[r] = nll
                 else:
-                    s, m, shift = zero(x), fill(x, peak), fill(x, log_total)
+                    s, m, shift = zero(x), splat(x, peak), splat(x, log_total)
                     for v in range(0, size - rest, width):
                         s = sub(s, log_share(width, x, r, v, m, shift))
                     if rest:
-                        s = sub(s, first(rest, log_share(rest, x, r, size - rest, m, shift), zero(x)))
-                    losses[r] = (one - label_smoothing) * nll + label_smoothing * (total(s) / count)
+                        s = sub(s, select_first(rest, log_share(rest, x, r, size - rest, m, shift), zero(x)))
+                    losses[r] = (one - label_smoothing) * nll + label_smoothing * (sum_lanes(s) / count)
 
 
 @kernel("losses[R], target[R], y[1], count[1]")
@@ -85,7 +85,7 @@ def mean_of_counted(losses, target, ignore_index, y, count):
 @device_function
 def loss_slope(count, x, r, v, scale, shift, each, dx):
     """dx_rv = scale (exp(x_rv - shift) - each)."""
-    p = exp(first(count, sub(load_first(count, x, r, v), shift), zero(x)))
+    p = exp(select_first(count, sub(load_first(count, x, r, v), shift), zero(x)))
     store_first(count, mul(scale, sub(p, each)), dx, r, v)
 
 
@@ -105,7 +105,7 @@ def cross_entropy_backward(g, x, target, lse, ignore_index, label_smoothing, dx,
     for r in range(start, stop):
         t = target[r]
         if t != ignore_index and 0 <= t < size:
-            scale, shift, level = fill(x, g[r]), fill(x, lse[r]), fill(x, each)
+            scale, shift, level = splat(x, g[r]), splat(x, lse[r]), splat(x, each)
             for v in range(0, size - few, 4 * width):
                 a, b, c, d = shifted_exps(x, r, v, shift)
                 a, b = mul(scale, sub(a, level)), mul(scale, sub(b, level))

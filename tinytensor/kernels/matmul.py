@@ -23,9 +23,9 @@ from tinytensor.runtime.kernel import EXACT_ORDER, MOST_TASKS, device_function, 
 from tinytensor.simd.isa import BYTES, LINE, NEAR, SECOND
 from tinytensor.simd.tile import (
     add_tile,
-    fetch_tile,
     load_tile,
     load_transposed,
+    prefetch_tile,
     relu_tile,
     store_tile,
     sum_tile,
@@ -206,7 +206,7 @@ def tiles(blank, begin, end, a, away, b, beside, first, last, K, sums, at, kept,
         height = min(len(blank), end - i)
         t = (i - above) // BESIDE if apart > 0 else 0
         if asks and (last == K or not kept):
-            fetch_tile(blank, y, i, j)
+            prefetch_tile(blank, y, i, j)
         c = blank
         if first > 0:
             c = load_tile(c, height, width, sums, at + i, 0) if kept else load_tile(c, height, width, y, i, j)

@@ -10,7 +10,19 @@ depends on the number of threads.
 import numpy as np
 
 from tinytensor.runtime.kernel import EXACT_ORDER, device_function, kernel, num_tasks, task_range
-from tinytensor.simd.vector import add, fill, first, fma, lanes, load_first, mul, store_first, sub, total, zero
+from tinytensor.simd.vector import (
+    add,
+    fma,
+    lanes,
+    load_first,
+    mul,
+    select_first,
+    splat,
+    store_first,
+    sub,
+    sum_lanes,
+    zero,
+)
 
 TERMS = 4096  # terms of a sum that are added one after another: a multiple of two registers
 
@@ -18,7 +30,7 @@ TERMS = 4096  # terms of a sum that are added one after another: a multiple of t
 @device_function
 def centred(count, x, r, d, mu):
     """x_rd - mu_r; 0 past the end."""
-    return first(count, sub(load_first(count, x, r, d), mu), zero(x))
+    return select_first(count, sub(load_first(count, x, r, d), mu), zero(x))
 
 
 @device_function
@@ -67,8 +79,8 @@ def layer_norm(x, weight, bias, eps, y, mean, rstd, task, tasks):
         if rest:
             s = add(s, load_first(rest, x, r, size - rest))
             t = add(t, load_first(rest - width, x, r, size - rest + width))
-        mean[r] = total(add(part, add(s, t))) / count
-        mu = fill(x, mean[r])
+        mean[r] = sum_lanes(add(part, add(s, t))) / count
+        mu = splat(x, mean[r])
         part = s = t = zero(x)
         for block in range(0, size - rest, TERMS):
             part, s, t = add(part, add(s, t)), zero(x), zero(x)
@@ -78,8 +90,8 @@ def layer_norm(x, weight, bias, eps, y, mean, rstd, task, tasks):
         if rest:
             s = add_square(centred(rest, x, r, size - rest, mu), s)
             t = add_square(centred(rest - width, x, r, size - rest + width, mu), t)
-        rstd[r] = one / np.sqrt(total(add(part, add(s, t))) / count + eps)
-        scale = fill(x, rstd[r])
+        rstd[r] = one / np.sqrt(sum_lanes(add(part, add(s, t))) / count + eps)
+        scale = splat(x, rstd[r])
         for d in range(0, size - rest, width):
             normed(width, x, r, d, mu, scale, weight, bias, y)
         if rest:
@@ -129,7 +141,7 @@ def layer_norm_row(g, x, weight, mean, rstd, r):
     rest = size % (2 * width)
     inverse = x.dtype.type(1) / x.dtype.type(size)
     scale_r = rstd[r]
-    mu = fill(x, mean[r])
+    mu = splat(x, mean[r])
     h, hc, sum_h, sum_hc = zero(x), zero(x), zero(x), zero(x)
     for d in range(0, size - rest, 2 * width):
         h, hc = layer_norm_sums(width, g, x, weight, r, d, mu, h, hc)
@@ -137,9 +149,9 @@ def layer_norm_row(g, x, weight, mean, rstd, r):
     if rest:
         h, hc = layer_norm_sums(rest, g, x, weight, r, size - rest, mu, h, hc)
         sum_h, sum_hc = layer_norm_sums(rest - width, g, x, weight, r, size - rest + width, mu, sum_h, sum_hc)
-    mean_h, mean_hc = total(add(h, sum_h)) * inverse, total(add(hc, sum_hc)) * inverse
-    level, tilt = fill(x, -scale_r * mean_h), fill(x, -scale_r * scale_r * scale_r * mean_hc)
-    return mu, fill(x, scale_r), level, tilt
+    mean_h, mean_hc = sum_lanes(add(h, sum_h)) * inverse, sum_lanes(add(hc, sum_hc)) * inverse
+    level, tilt = splat(x, -scale_r * mean_h), splat(x, -scale_r * scale_r * scale_r * mean_hc)
+    return mu, splat(x, scale_r), level, tilt
 
 
 @device_function
@@ -239,8 +251,8 @@ def rms_norm(x, weight, eps, y, rstd, task, tasks):
         if rest:
             s = add_square(load_first(rest, x, r, size - rest), s)
             t = add_square(load_first(rest - width, x, r, size - rest + width), t)
-        rstd[r] = one / np.sqrt(total(add(s, t)) / count + eps)
-        scale = fill(x, rstd[r])
+        rstd[r] = one / np.sqrt(sum_lanes(add(s, t)) / count + eps)
+        scale = splat(x, rstd[r])
         for d in range(0, size - rest, width):
             scaled_by(width, x, r, d, scale, weight, y)
         if rest:
@@ -287,12 +299,12 @@ def rms_norm_backward(g, x, weight, rstd, dx, partial, task, tasks):
         clear(partial, block)
         begin, end = task_range(rows, block, blocks)
         for r in range(begin, end):
-            scale, sum_hn = fill(x, rstd[r]), zero(x)
+            scale, sum_hn = splat(x, rstd[r]), zero(x)
             for d in range(0, size - rest, width):
                 sum_hn = rms_norm_sums(width, g, x, weight, r, d, scale, block, partial, sum_hn)
             if rest:
                 sum_hn = rms_norm_sums(rest, g, x, weight, r, size - rest, scale, block, partial, sum_hn)
-            mean_hn = fill(x, total(sum_hn) / count)
+            mean_hn = splat(x, sum_lanes(sum_hn) / count)
             for d in range(0, size - rest, width):
                 rms_norm_slope(width, g, x, weight, r, d, scale, mean_hn, dx)
             if rest:

@@ -18,7 +18,7 @@ from tinytensor.runtime.kernel import (
     task_range,
 )
 from tinytensor.simd.math import exp, log
-from tinytensor.simd.vector import largest
+from tinytensor.simd.vector import max_lanes
 
 BLOCK = 512  # numbers of a row that are summed before their sum is added to the total, with the rounding error carried
 
@@ -243,7 +243,7 @@ def reduce_logsumexp(x, y, peak, task, tasks):
     for o in range(start, stop):
         if inner == 1 and n > 0:
             row = rows[o]
-            shift, total = finite_or_zero(largest(row_max(rows, o)), zero), zero
+            shift, total = finite_or_zero(max_lanes(row_max(rows, o)), zero), zero
             for j in range(n):
                 total += exp(row[j] - shift)
             peak[o, 0] = shift

@@ -13,21 +13,21 @@ from tinytensor.simd.vector import (
     add,
     exp,
     exps,
-    fill,
-    first,
     fma,
     lanes,
-    largest,
     load,
     load_first,
+    load_splat,
     log,
+    max_lanes,
     maximum,
     mul,
+    select_first,
     splat,
     store,
     store_first,
     sub,
-    total,
+    sum_lanes,
     zero,
 )
 
@@ -35,7 +35,7 @@ from tinytensor.simd.vector import (
 @device_function
 def larger(count, x, r, j, m):
     """The larger one of m and the elements of x_r from j on, lane by lane."""
-    return maximum(first(count, load_first(count, x, r, j), m), m)
+    return maximum(select_first(count, load_first(count, x, r, j), m), m)
 
 
 @device_function
@@ -43,19 +43,19 @@ def row_max(x, r):
     """max_j x_rj in every lane, for a row that is not empty; any number where one is NaN."""
     n, width = x.shape[1], lanes(x)
     rest = n % width
-    m = splat(x, r, 0)
+    m = load_splat(x, r, 0)
     for j in range(0, n - rest, width):
         m = larger(width, x, r, j, m)
     if rest:
         m = larger(rest, x, r, n - rest, m)
-    return fill(x, largest(m))
+    return splat(x, max_lanes(m))
 
 
 @device_function
 def shifted_exp(count, x, r, j, m):
     """exp(x_rj - m_r); 0 past the end."""
-    e = exp(first(count, sub(load_first(count, x, r, j), m), zero(x)))
-    return first(count, e, zero(x))
+    e = exp(select_first(count, sub(load_first(count, x, r, j), m), zero(x)))
+    return select_first(count, e, zero(x))
 
 
 @device_function
@@ -100,7 +100,7 @@ def softmax(x, y, task, tasks):
         if rest:
             e = shifted_exp(rest, x, r, n - rest, m)  # it stays in its register until the sum is known
             s = add(s, e)
-        factor = fill(x, x.dtype.type(1) / total(s))
+        factor = splat(x, x.dtype.type(1) / sum_lanes(s))
         for j in range(0, n - rest, width):
             store(mul(load(y, r, j), factor), y, r, j)
         if rest:
@@ -133,7 +133,7 @@ def softmax_backward(g, y, dx, task, tasks):
         if rest:
             s = add_products(rest, g, y, r, n - rest, s)
             t = add_products(rest - width, g, y, r, n - rest + width, t)
-        dot = fill(y, total(add(s, t)))
+        dot = splat(y, sum_lanes(add(s, t)))
         for j in range(0, n - rest, width):
             softmax_slope(width, g, y, r, j, dot, dx)
         if rest:
@@ -154,7 +154,7 @@ def sum_of_exps(x, r, m):
         s = add(s, shifted_exp(width, x, r, j, m))
     if rest:
         s = add(s, shifted_exp(rest, x, r, n - rest, m))
-    return total(s)
+    return sum_lanes(s)
 
 
 @device_function
@@ -175,7 +175,7 @@ def log_softmax(x, y, task, tasks):
     below = row_max(x, start) if start < stop else zero(x)
     for r in range(start, stop):
         m, below = below, row_max(x, min(r + 1, stop - 1))
-        log_total = log(fill(x, sum_of_exps(x, r, m)))
+        log_total = log(splat(x, sum_of_exps(x, r, m)))
         for j in range(0, n - rest, width):
             store_first(width, log_share(width, x, r, j, m, log_total), y, r, j)
         if rest:
@@ -201,7 +201,7 @@ def log_softmax_backward(g, y, dx, task, tasks):
             s = add(s, load_first(width, g, r, j))
         if rest:
             s = add(s, load_first(rest, g, r, n - rest))
-        sum_g = fill(y, total(s))
+        sum_g = splat(y, sum_lanes(s))
         for j in range(0, n - rest, width):
             log_softmax_slope(width, g, y, r, j, sum_g, dx)
         if rest:

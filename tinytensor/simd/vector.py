@@ -14,7 +14,7 @@ off, and where the proofs run a kernel over exact numbers. Compiled code gets an
 instructions instead. These test no bounds and take no index from the end: a kernel slices, then counts from 0.
 
 `at` is the place of an element, one whole number for each dimension of the array. The elements that follow it in its
-row must be neighbours in memory (`splat` alone reads any strides).
+row must be neighbours in memory (`load_splat` alone reads any strides).
 """
 
 import math
@@ -31,181 +31,10 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.extending import lower_builtin, models, register_model
 
 from tinytensor.simd import math as simd_math
-from tinytensor.simd.address import address, array_at, number, part_of
+from tinytensor.simd.address import array_at, array_field, element_ptr, int64
 from tinytensor.simd.isa import BYTES
 
-# ------------------------------------------------------------------------------------- what a register holds
-
-
-def lanes(x):
-    """The number of elements of the array x that fill a register."""
-    return BYTES // x.itemsize
-
-
-def zero(x):
-    """0 in every lane, of the dtype of x."""
-    return (x.dtype.type(0),) * lanes(x)
-
-
-def fill(x, value):
-    """`value` in every lane, as a number of the dtype of x."""
-    return (x.dtype.type(value),) * lanes(x)
-
-
-# -------------------------------------------------------------------------------------------- memory
-
-
-def load(x, *at):
-    """The elements of x from `at` on."""
-    return load_first(lanes(x), x, *at)
-
-
-def load_first(count, x, *at):
-    """The `count` elements of x from `at` on, then zeros; no element beyond them is read."""
-    n, row, j = max(0, min(count, lanes(x))), at[:-1], at[-1]
-    v, zeros = tuple(x[row + (slice(j, j + n),)]), (x.dtype.type(0),) * (lanes(x) - n)
-    fits = len(v) == n and (n < 2 or x.strides[-1] == x.itemsize)  # none missing, and neighbours
-    return v + zeros if fits else x[row + (max(j + n - 1, x.shape[-1]),)]  # an index outside of x, so x raises
-
-
-def split(x, *sizes):
-    """Pieces of these sizes, one after the other, of a one-dimensional x."""
-    pieces, at = (), 0
-    for size in sizes:
-        pieces += (x[at : at + size],)
-        at += size
-    return pieces
-
-
-def splat(x, *at):
-    """The one element x[at] in every lane."""
-    return (x[at],) * lanes(x)
-
-
-def store(v, x, *at):
-    """Write v over the elements of x from `at` on."""
-    store_first(len(v), v, x, *at)
-
-
-def store_first(count, v, x, *at):
-    """Write the first `count` lanes of v over the elements of x from `at` on; no element beyond them is written."""
-    for lane in range(min(count, len(v))):
-        x[at[:-1] + (at[-1] + lane,)] = v[lane]
-
-
-# ----------------------------------------------------------------------------- arithmetic, lane by lane
-
-
-def fma(a, b, c):
-    """a * b + c, rounded once where the machine can."""
-    v = ()
-    for x, y, z in zip(a, b, c, strict=True):
-        v += (x * y + z,)
-    return v
-
-
-def add(a, b):
-    """a + b."""
-    v = ()
-    for x, y in zip(a, b, strict=True):
-        v += (x + y,)
-    return v
-
-
-def sub(a, b):
-    """a - b."""
-    v = ()
-    for x, y in zip(a, b, strict=True):
-        v += (x - y,)
-    return v
-
-
-def mul(a, b):
-    """a * b."""
-    v = ()
-    for x, y in zip(a, b, strict=True):
-        v += (x * y,)
-    return v
-
-
-def div(a, b):
-    """a / b."""
-    v = ()
-    for x, y in zip(a, b, strict=True):
-        v += (x / y,)
-    return v
-
-
-def where_less(a, b, x, y):
-    """x where a < b; y elsewhere, and where one of a and b is NaN."""
-    v = ()
-    for lane in range(len(a)):
-        v += (x[lane] if a[lane] < b[lane] else y[lane],)
-    return v
-
-
-def maximum(a, b):
-    """The larger one; b where one of the two is NaN."""
-    v = ()
-    for lane in range(len(a)):
-        v += (a[lane] if a[lane] > b[lane] else b[lane],)
-    return v
-
-
-def first(count, x, y):
-    """The first `count` lanes of x, then those of y."""
-    v = ()
-    for lane in range(len(x)):
-        v += (x[lane] if lane < count else y[lane],)
-    return v
-
-
-def exp(x):
-    """e^x: in float32 the polynomial of simd_math.exp, with its bounds; -inf gives 0, inf gives inf, NaN stays."""
-    v = ()
-    for lane in range(len(x)):
-        v += (np.exp(x[lane]),)
-    return v
-
-
-def exps(*registers):
-    """exp of each register, computed in step.
-
-    A polynomial's terms wait for each other. If registers are computed one after the other, a processor works on three
-    or four at once, as many as its waiting instructions cover; in step, it works on the other registers meanwhile.
-    """
-    v = ()
-    for i in range(len(registers)):
-        v += (exp(registers[i]),)
-    return v
-
-
-def log(x):
-    """ln x: in float32 the polynomial of simd_math.log, with its bounds; 0 gives -inf, a negative number NaN."""
-    v = ()
-    for lane in range(len(x)):
-        v += (np.log(x[lane]),)
-    return v
-
-
-# ------------------------------------------------------------------------------------ across the lanes
-
-
-def total(v):
-    """The sum of the lanes: the upper half is added to the lower half until one number is left."""
-    while len(v) > 1:
-        v = add(v[: len(v) // 2], v[len(v) // 2 :])
-    return v[0]
-
-
-def largest(v):
-    """The largest lane, found in the order of `total`."""
-    while len(v) > 1:
-        v = maximum(v[: len(v) // 2], v[len(v) // 2 :])
-    return v[0]
-
-
-# --------------------------------------------------------------------------------- their compiled meaning
+# --- LLVM: types, and instructions that the compiled functions share
 
 
 class Vector(types.Type):
@@ -222,13 +51,13 @@ class _VectorModel(models.PrimitiveModel):
         super().__init__(dmm, vector, ir.VectorType(dmm.lookup(vector.dtype).get_value_type(), vector.count))
 
 
-def register_of(x: types.Array, *_) -> Vector:
+def vector_type(x: types.Array, *_) -> Vector:
     return Vector(x.dtype, BYTES * 8 // x.dtype.bitwidth)
 
 
-def number_of(kind: types.Type) -> types.Type:
+def element_type_of(ty: types.Type) -> types.Type:
     """The type of the numbers in an array, in a register, in several of these."""
-    return number_of(kind.dtype) if hasattr(kind, "dtype") else kind
+    return element_type_of(ty.dtype) if hasattr(ty, "dtype") else ty
 
 
 def compiled(plain: Callable, result: Callable) -> Callable:
@@ -244,22 +73,22 @@ def compiled(plain: Callable, result: Callable) -> Callable:
 
         def generic(self, args, kws):
             # A register is written without conversion to the array's dtype: floats would overrun an array of bytes.
-            held = {(number_of(a), isinstance(a, types.Array)) for a in args if hasattr(a, "dtype")}
-            held = {kind for kind, is_array in held if is_array or isinstance(kind, types.Float)}  # no booleans
+            held = {(element_type_of(a), isinstance(a, types.Array)) for a in args if hasattr(a, "dtype")}
+            held = {ty for ty, is_array in held if is_array or isinstance(ty, types.Float)}  # no booleans
             if len(held) > 1:
                 raise TypingError(f"{plain.__name__}: the elements are of several types: {sorted(map(str, held))}")
-            places = [types.intp if isinstance(a, types.Integer) else a for a in args]
-            if plain is fill:
-                places[1] = args[0].dtype
-            return signature(result(*args), *places)
+            arg_types = [types.intp if isinstance(a, types.Integer) else a for a in args]
+            if plain is splat:
+                arg_types[1] = args[0].dtype
+            return signature(result(*args), *arg_types)
 
     infer_global(plain, types.Function(Template))
 
     def decorate(emit):
         @lower_builtin(plain, types.VarArg(types.Any))
         def lowered(context, builder, sig, args):
-            kind = context.get_value_type(sig.return_type)
-            value = emit(context, builder, kind, sig.args, args)
+            ty = context.get_value_type(sig.return_type)
+            value = emit(context, builder, ty, sig.args, args)
             return context.get_dummy_value() if value is None else value
 
         return emit
@@ -267,18 +96,18 @@ def compiled(plain: Callable, result: Callable) -> Callable:
     return decorate
 
 
-def is_float(kind: types.Type | ir.Type) -> bool:
-    return isinstance(getattr(kind, "element", kind), ir.FloatType | ir.DoubleType)
+def is_float(ty: types.Type | ir.Type) -> bool:
+    return isinstance(getattr(ty, "element", ty), ir.FloatType | ir.DoubleType)
 
 
 @cache  # a constant keeps its text for LLVM, which is long for a register
-def constant(kind: ir.VectorType, value) -> ir.Constant:
-    return ir.Constant(kind, [value] * kind.count if value else None)
+def constant(ty: ir.VectorType, value) -> ir.Constant:
+    return ir.Constant(ty, [value] * ty.count if value else None)
 
 
-def broadcast(builder, kind: ir.VectorType, value):
-    v = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
-    return builder.shuffle_vector(v, v, constant(ir.VectorType(ir.IntType(32), kind.count), 0))
+def broadcast(builder, ty: ir.VectorType, value):
+    v = builder.insert_element(ir.Constant(ty, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(v, v, constant(ir.VectorType(ir.IntType(32), ty.count), 0))
 
 
 def _mask(builder, count, n: int):
@@ -291,29 +120,14 @@ def _mask(builder, count, n: int):
 
 def _call(builder, name: str, result: ir.Type, args: list):
     """Call an LLVM intrinsic."""
-    kind = ir.FunctionType(result, [a.type for a in args])
-    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), args)
+    ty = ir.FunctionType(result, [a.type for a in args])
+    return builder.call(cgutils.get_or_insert_function(builder.module, ty, name), args)
 
 
-def _name(kind: ir.VectorType) -> str:
+def _name(ty: ir.VectorType) -> str:
     """The name of a vector type in LLVM's intrinsics: v8f32."""
-    letter, bits = {"float": ("f", 32), "double": ("f", 64)}.get(str(kind.element)) or ("i", kind.element.width)
-    return f"v{kind.count}{letter}{bits}"
-
-
-@compiled(lanes, lambda x: types.intp)
-def _lanes(context, builder, kind, kinds, args):
-    return ir.Constant(kind, register_of(kinds[0]).count)
-
-
-@compiled(zero, register_of)
-def _zero(context, builder, kind, kinds, args):
-    return constant(kind, 0)
-
-
-@compiled(fill, register_of)
-def _fill(context, builder, kind, kinds, args):
-    return broadcast(builder, kind, args[1])
+    letter, bits = {"float": ("f", 32), "double": ("f", 64)}.get(str(ty.element)) or ("i", ty.element.width)
+    return f"v{ty.count}{letter}{bits}"
 
 
 def read(builder, address, dtype: types.Type):
@@ -327,10 +141,10 @@ def write(builder, value, address, dtype: types.Type):
 
 
 def read_first(builder, count, address, dtype: types.Type):
-    kind = address.type.pointee
+    ty = address.type.pointee
     align = ir.Constant(ir.IntType(32), dtype.bitwidth // 8)
-    mask = _mask(builder, count, kind.count)
-    return _call(builder, f"llvm.masked.load.{_name(kind)}.p0", kind, [address, align, mask, constant(kind, 0)])
+    mask = _mask(builder, count, ty.count)
+    return _call(builder, f"llvm.masked.load.{_name(ty)}.p0", ty, [address, align, mask, constant(ty, 0)])
 
 
 def write_first(builder, count, value, address, dtype: types.Type):
@@ -339,140 +153,247 @@ def write_first(builder, count, value, address, dtype: types.Type):
     _call(builder, f"llvm.masked.store.{_name(value.type)}.p0", ir.VoidType(), [value, address, align, mask])
 
 
-@compiled(split, lambda x, *sizes: types.UniTuple(x, len(sizes)))
-def _split(context, builder, kind, kinds, args):
-    x, *sizes = args
-    place, pieces = part_of(context, builder, kinds[0], x, "data"), []
-    step = number(kinds[0].dtype.bitwidth // 8)
-    for size in sizes:
-        pieces.append(array_at(context, builder, kinds[0], builder.ptrtoint(place, ir.IntType(64)), [size], [step]))
-        place = builder.gep(place, [size])
-    return pack_array(builder, pieces)
+def _same(*arg_types):
+    return arg_types[-1]
 
 
-@compiled(splat, register_of)
-def _splat(context, builder, kind, kinds, args):
-    x, *at = args
-    return broadcast(builder, kind, read(builder, address(context, builder, kinds[0], x, at), kinds[0].dtype))
-
-
-@compiled(load, register_of)
-def _load(context, builder, kind, kinds, args):
-    x, *at = args
-    return read(builder, address(context, builder, kinds[0], x, at, kind), kinds[0].dtype)
-
-
-@compiled(load_first, lambda count, x, *at: register_of(x))
-def _load_first(context, builder, kind, kinds, args):
-    count, x, *at = args
-    return read_first(builder, count, address(context, builder, kinds[1], x, at, kind), kinds[1].dtype)
-
-
-@compiled(store, lambda v, x, *at: types.none)
-def _store(context, builder, kind, kinds, args):
-    v, x, *at = args
-    write(builder, v, address(context, builder, kinds[1], x, at, v.type), kinds[1].dtype)
-
-
-@compiled(store_first, lambda count, v, x, *at: types.none)
-def _store_first(context, builder, kind, kinds, args):
-    count, v, x, *at = args
-    write_first(builder, count, v, address(context, builder, kinds[2], x, at, v.type), kinds[2].dtype)
-
-
-def _same(*kinds):
-    return kinds[-1]
-
-
-def multiply_add(builder, a, b, c):
+def emit_fma(builder, a, b, c):
     if is_float(c.type):  # "fmuladd": one instruction where the machine has it, and never a call into the C library
         return _call(builder, f"llvm.fmuladd.{_name(c.type)}", c.type, [a, b, c])
     return builder.add(builder.mul(a, b), c)
 
 
-def plus(builder, a, b):
+def emit_add(builder, a, b):
     return (builder.fadd if is_float(a.type) else builder.add)(a, b)
 
 
-def less(builder, a, b, sign: str = "<"):
+def emit_less(builder, a, b, sign: str = "<"):
     return (builder.fcmp_ordered if is_float(a.type) else builder.icmp_signed)(sign, a, b)
 
 
+# --- What a register holds
+
+
+def lanes(x):
+    """The number of elements of the array x that fill a register."""
+    return BYTES // x.itemsize
+
+
+@compiled(lanes, lambda x: types.intp)
+def _lanes(context, builder, ty, arg_types, args):
+    return ir.Constant(ty, vector_type(arg_types[0]).count)
+
+
+def zero(x):
+    """0 in every lane, of the dtype of x."""
+    return (x.dtype.type(0),) * lanes(x)
+
+
+@compiled(zero, vector_type)
+def _zero(context, builder, ty, arg_types, args):
+    return constant(ty, 0)
+
+
+def splat(x, value):
+    """`value` in every lane, as a number of the dtype of x."""
+    return (x.dtype.type(value),) * lanes(x)
+
+
+@compiled(splat, vector_type)
+def _fill(context, builder, ty, arg_types, args):
+    return broadcast(builder, ty, args[1])
+
+
+# --- Memory
+
+
+def load(x, *at):
+    """The elements of x from `at` on."""
+    return load_first(lanes(x), x, *at)
+
+
+@compiled(load, vector_type)
+def _load(context, builder, ty, arg_types, args):
+    x, *at = args
+    return read(builder, element_ptr(context, builder, arg_types[0], x, at, ty), arg_types[0].dtype)
+
+
+def load_first(count, x, *at):
+    """The `count` elements of x from `at` on, then zeros; no element beyond them is read."""
+    n, row, j = max(0, min(count, lanes(x))), at[:-1], at[-1]
+    v, zeros = tuple(x[row + (slice(j, j + n),)]), (x.dtype.type(0),) * (lanes(x) - n)
+    fits = len(v) == n and (n < 2 or x.strides[-1] == x.itemsize)  # none missing, and neighbours
+    return v + zeros if fits else x[row + (max(j + n - 1, x.shape[-1]),)]  # an index outside of x, so x raises
+
+
+@compiled(load_first, lambda count, x, *at: vector_type(x))
+def _load_first(context, builder, ty, arg_types, args):
+    count, x, *at = args
+    return read_first(builder, count, element_ptr(context, builder, arg_types[1], x, at, ty), arg_types[1].dtype)
+
+
+def split(x, *sizes):
+    """Pieces of these sizes, one after the other, of a one-dimensional x."""
+    pieces, at = (), 0
+    for size in sizes:
+        pieces += (x[at : at + size],)
+        at += size
+    return pieces
+
+
+@compiled(split, lambda x, *sizes: types.UniTuple(x, len(sizes)))
+def _split(context, builder, ty, arg_types, args):
+    x, *sizes = args
+    ptr, pieces = array_field(context, builder, arg_types[0], x, "data"), []
+    step = int64(arg_types[0].dtype.bitwidth // 8)
+    for size in sizes:
+        pieces.append(array_at(context, builder, arg_types[0], builder.ptrtoint(ptr, ir.IntType(64)), [size], [step]))
+        ptr = builder.gep(ptr, [size])
+    return pack_array(builder, pieces)
+
+
+def load_splat(x, *at):
+    """The one element x[at] in every lane."""
+    return (x[at],) * lanes(x)
+
+
+@compiled(load_splat, vector_type)
+def _splat(context, builder, ty, arg_types, args):
+    x, *at = args
+    return broadcast(builder, ty, read(builder, element_ptr(context, builder, arg_types[0], x, at), arg_types[0].dtype))
+
+
+def store(v, x, *at):
+    """Write v over the elements of x from `at` on."""
+    store_first(len(v), v, x, *at)
+
+
+@compiled(store, lambda v, x, *at: types.none)
+def _store(context, builder, ty, arg_types, args):
+    v, x, *at = args
+    write(builder, v, element_ptr(context, builder, arg_types[1], x, at, v.type), arg_types[1].dtype)
+
+
+def store_first(count, v, x, *at):
+    """Write the first `count` lanes of v over the elements of x from `at` on; no element beyond them is written."""
+    for lane in range(min(count, len(v))):
+        x[at[:-1] + (at[-1] + lane,)] = v[lane]
+
+
+@compiled(store_first, lambda count, v, x, *at: types.none)
+def _store_first(context, builder, ty, arg_types, args):
+    count, v, x, *at = args
+    write_first(builder, count, v, element_ptr(context, builder, arg_types[2], x, at, v.type), arg_types[2].dtype)
+
+
+# --- Arithmetic, lane by lane
+
+
+def fma(a, b, c):
+    """a * b + c, rounded once where the machine can."""
+    v = ()
+    for x, y, z in zip(a, b, c, strict=True):
+        v += (x * y + z,)
+    return v
+
+
 @compiled(fma, _same)
-def _fma(context, builder, kind, kinds, args):
-    return multiply_add(builder, *args)
+def _fma(context, builder, ty, arg_types, args):
+    return emit_fma(builder, *args)
+
+
+def add(a, b):
+    """a + b."""
+    v = ()
+    for x, y in zip(a, b, strict=True):
+        v += (x + y,)
+    return v
 
 
 @compiled(add, _same)
-def _add(context, builder, kind, kinds, args):
-    return plus(builder, *args)
+def _add(context, builder, ty, arg_types, args):
+    return emit_add(builder, *args)
+
+
+def sub(a, b):
+    """a - b."""
+    v = ()
+    for x, y in zip(a, b, strict=True):
+        v += (x - y,)
+    return v
 
 
 @compiled(sub, _same)
-def _sub(context, builder, kind, kinds, args):
-    return (builder.fsub if is_float(kind) else builder.sub)(*args)
+def _sub(context, builder, ty, arg_types, args):
+    return (builder.fsub if is_float(ty) else builder.sub)(*args)
+
+
+def mul(a, b):
+    """a * b."""
+    v = ()
+    for x, y in zip(a, b, strict=True):
+        v += (x * y,)
+    return v
 
 
 @compiled(mul, _same)
-def _mul(context, builder, kind, kinds, args):
-    return (builder.fmul if is_float(kind) else builder.mul)(*args)
+def _mul(context, builder, ty, arg_types, args):
+    return (builder.fmul if is_float(ty) else builder.mul)(*args)
+
+
+def div(a, b):
+    """a / b."""
+    v = ()
+    for x, y in zip(a, b, strict=True):
+        v += (x / y,)
+    return v
 
 
 @compiled(div, _same)
-def _div(context, builder, kind, kinds, args):
+def _div(context, builder, ty, arg_types, args):
     return builder.fdiv(*args)  # floats only: no kernel divides registers of integers
 
 
+def where_less(a, b, x, y):
+    """x where a < b; y elsewhere, and where one of a and b is NaN."""
+    v = ()
+    for lane in range(len(a)):
+        v += (x[lane] if a[lane] < b[lane] else y[lane],)
+    return v
+
+
 @compiled(where_less, _same)
-def _where_less(context, builder, kind, kinds, args):
+def _where_less(context, builder, ty, arg_types, args):
     a, b, x, y = args
-    return builder.select(less(builder, a, b), x, y)
+    return builder.select(emit_less(builder, a, b), x, y)
+
+
+def maximum(a, b):
+    """The larger one; b where one of the two is NaN."""
+    v = ()
+    for lane in range(len(a)):
+        v += (a[lane] if a[lane] > b[lane] else b[lane],)
+    return v
 
 
 @compiled(maximum, _same)
-def _maximum(context, builder, kind, kinds, args):
+def _maximum(context, builder, ty, arg_types, args):
     a, b = args
-    return builder.select(less(builder, b, a), a, b)
+    return builder.select(emit_less(builder, b, a), a, b)
 
 
-@compiled(first, _same)
-def _first(context, builder, kind, kinds, args):
+def select_first(count, x, y):
+    """The first `count` lanes of x, then those of y."""
+    v = ()
+    for lane in range(len(x)):
+        v += (x[lane] if lane < count else y[lane],)
+    return v
+
+
+@compiled(select_first, _same)
+def _first(context, builder, ty, arg_types, args):
     count, x, y = args
-    return builder.select(_mask(builder, count, kind.count), x, y)
-
-
-def halves(builder, v, join):
-    """One number from the lanes of v: join(lower half, upper half) until one is left."""
-    n = v.type.count
-    while n > 1:
-        n //= 2
-        places = ir.VectorType(ir.IntType(32), n)
-        lower = builder.shuffle_vector(v, v, ir.Constant(places, list(range(n))))
-        upper = builder.shuffle_vector(v, v, ir.Constant(places, list(range(n, 2 * n))))
-        v = join(lower, upper)
-    return builder.extract_element(v, ir.Constant(ir.IntType(32), 0))
-
-
-@compiled(total, lambda v: v.dtype)
-def _total(context, builder, kind, kinds, args):
-    return halves(builder, args[0], lambda a, b: plus(builder, a, b))
-
-
-@compiled(largest, lambda v: v.dtype)
-def _largest(context, builder, kind, kinds, args):
-    return halves(builder, args[0], lambda a, b: builder.select(less(builder, b, a), a, b))
-
-
-@compiled(exp, _same)
-def _exp(context, builder, kind, kinds, args):
-    return _exponentials(context, builder, kinds[0], args)[0]
-
-
-@compiled(exps, lambda *registers: types.UniTuple(registers[0], len(registers)))
-def _exps(context, builder, kind, kinds, args):
-    return context.make_tuple(
-        builder, types.UniTuple(kinds[0], len(args)), _exponentials(context, builder, kinds[0], args)
-    )
+    return builder.select(_mask(builder, count, ty.count), x, y)
 
 
 def _each_lane(context, builder, register: Vector, function: Callable, x):
@@ -486,66 +407,145 @@ def _each_lane(context, builder, register: Vector, function: Callable, x):
 
 def _exponentials(context, builder, register: Vector, xs: list) -> list:
     """simd_math.exp of each, all lanes at once; for dtypes with the C library's exp, one lane after the other."""
-    kind = xs[0].type
-    if str(kind.element) != "float":
+    ty = xs[0].type
+    if str(ty.element) != "float":
         return [_each_lane(context, builder, register, np.exp, x) for x in xs]
-    whole = ir.VectorType(ir.IntType(32), kind.count)
+    whole = ir.VectorType(ir.IntType(32), ty.count)
 
     def powers_of_two(exponents):
-        return [builder.bitcast(builder.shl(e, constant(whole, 23)), kind) for e in exponents]
+        return [builder.bitcast(builder.shl(e, constant(whole, 23)), ty) for e in exponents]
 
     def products(a, b):
         return [builder.fmul(*pair, flags=("nsz",)) for pair in zip(a, b, strict=True)]
 
     def sums(a, b, c):
         """a b + c. Each product is fused with a sum, so a kernel's "reassoc" finds nothing to reorder."""
-        return [multiply_add(builder, *three) for three in zip(a, b, c, strict=True)]
+        return [emit_fma(builder, *three) for three in zip(a, b, c, strict=True)]
 
-    def every(number):
-        return [constant(kind, float(number))] * len(xs)
+    def constants_of(number):
+        return [constant(ty, float(number))] * len(xs)
 
-    lowest, highest = constant(kind, float(simd_math._LOWEST)), constant(kind, float(simd_math._HIGHEST))
-    c = [builder.select(less(builder, x, lowest), lowest, x) for x in xs]
-    c = [builder.select(less(builder, highest, x), highest, x) for x in c]
-    shifted = sums(c, every(simd_math._LOG2_E), every(simd_math._ROUND))
-    n = [builder.fsub(*pair, flags=("nsz",)) for pair in zip(shifted, every(simd_math._ROUND), strict=True)]
-    r = sums(n, every(-simd_math._LN2_LOW), sums(n, every(-simd_math._LN2_HIGH), c))
-    q = every(simd_math._Q4)
+    lowest, highest = constant(ty, float(simd_math._LOWEST)), constant(ty, float(simd_math._HIGHEST))
+    c = [builder.select(emit_less(builder, x, lowest), lowest, x) for x in xs]
+    c = [builder.select(emit_less(builder, highest, x), highest, x) for x in c]
+    shifted = sums(c, constants_of(simd_math._LOG2_E), constants_of(simd_math._ROUND))
+    n = [builder.fsub(*pair, flags=("nsz",)) for pair in zip(shifted, constants_of(simd_math._ROUND), strict=True)]
+    r = sums(n, constants_of(-simd_math._LN2_LOW), sums(n, constants_of(-simd_math._LN2_HIGH), c))
+    q = constants_of(simd_math._Q4)
     for coefficient in (simd_math._Q3, simd_math._Q2, simd_math._Q1, simd_math._Q0):
-        q = sums(r, q, every(coefficient))
+        q = sums(r, q, constants_of(coefficient))
     p = sums([builder.fmul(x, x) for x in r], q, r)
-    p = [builder.fadd(*pair, flags=("nsz",)) for pair in zip(every(1.0), p, strict=True)]
+    p = [builder.fadd(*pair, flags=("nsz",)) for pair in zip(constants_of(1.0), p, strict=True)]
     bits = [builder.bitcast(s, whole) for s in shifted]
-    halves = [builder.ashr(b, constant(whole, 1)) for b in bits]
-    others = [builder.sub(*pair) for pair in zip(bits, halves, strict=True)]
-    return products(products(p, powers_of_two(halves)), powers_of_two(others))
+    tree_reduce = [builder.ashr(b, constant(whole, 1)) for b in bits]
+    others = [builder.sub(*pair) for pair in zip(bits, tree_reduce, strict=True)]
+    return products(products(p, powers_of_two(tree_reduce)), powers_of_two(others))
+
+
+def exp(x):
+    """e^x: in float32 the polynomial of simd_math.exp, with its bounds; -inf gives 0, inf gives inf, NaN stays."""
+    v = ()
+    for lane in range(len(x)):
+        v += (np.exp(x[lane]),)
+    return v
+
+
+@compiled(exp, _same)
+def _exp(context, builder, ty, arg_types, args):
+    return _exponentials(context, builder, arg_types[0], args)[0]
+
+
+def exps(*registers):
+    """exp of each register, computed in step.
+
+    A polynomial's terms wait for each other. If registers are computed one after the other, a processor works on three
+    or four at once, as many as its waiting instructions cover; in step, it works on the other registers meanwhile.
+    """
+    v = ()
+    for i in range(len(registers)):
+        v += (exp(registers[i]),)
+    return v
+
+
+@compiled(exps, lambda *registers: types.UniTuple(registers[0], len(registers)))
+def _exps(context, builder, ty, arg_types, args):
+    return context.make_tuple(
+        builder, types.UniTuple(arg_types[0], len(args)), _exponentials(context, builder, arg_types[0], args)
+    )
+
+
+def log(x):
+    """ln x: in float32 the polynomial of simd_math.log, with its bounds; 0 gives -inf, a negative number NaN."""
+    v = ()
+    for lane in range(len(x)):
+        v += (np.log(x[lane]),)
+    return v
 
 
 @compiled(log, _same)
-def _log(context, builder, kind, kinds, args):
+def _log(context, builder, ty, arg_types, args):
     x = args[0]
-    if str(kind.element) != "float":
-        return _each_lane(context, builder, kinds[0], np.log, x)
-    whole = ir.VectorType(ir.IntType(32), kind.count)
+    if str(ty.element) != "float":
+        return _each_lane(context, builder, arg_types[0], np.log, x)
+    whole = ir.VectorType(ir.IntType(32), ty.count)
 
-    def every(number):
-        return constant(kind, float(number))
+    def constants_of(number):
+        return constant(ty, float(number))
 
     def bits_of(number):
         return constant(whole, int(number))
 
-    small = less(builder, x, every(simd_math._LEAST_NORMAL))
-    c = builder.select(small, builder.fmul(x, every(simd_math._TWO_TO_23)), x)
+    small = emit_less(builder, x, constants_of(simd_math._LEAST_NORMAL))
+    c = builder.select(small, builder.fmul(x, constants_of(simd_math._TWO_TO_23)), x)
     bits = builder.sub(builder.bitcast(c, whole), bits_of(simd_math._ROOT_HALF))
-    n = builder.sitofp(builder.ashr(bits, bits_of(simd_math._FRACTION)), kind)
-    n = builder.fsub(n, builder.select(small, every(simd_math._TWENTY_THREE), every(0)), flags=("nsz",))
+    n = builder.sitofp(builder.ashr(bits, bits_of(simd_math._FRACTION)), ty)
+    n = builder.fsub(n, builder.select(small, constants_of(simd_math._TWENTY_THREE), constants_of(0)), flags=("nsz",))
     bits = builder.add(builder.and_(bits, bits_of(simd_math._FRACTION_BITS)), bits_of(simd_math._ROOT_HALF))
-    f = builder.fsub(builder.bitcast(bits, kind), every(1), flags=("nsz",))
-    p = every(simd_math._C8)
+    f = builder.fsub(builder.bitcast(bits, ty), constants_of(1), flags=("nsz",))
+    p = constants_of(simd_math._C8)
     for power in (7, 6, 5, 4, 3, 2, 1, 0):
-        p = multiply_add(builder, f, p, every(getattr(simd_math, f"_C{power}")))
-    low = multiply_add(builder, builder.fmul(f, f), p, builder.fmul(n, every(simd_math._LN2_LOW)))
-    y = multiply_add(builder, n, every(simd_math._LN2_HIGH), builder.fadd(f, low, flags=("nsz",)))
-    y = builder.select(less(builder, x, every(math.inf)), y, every(math.inf))
-    end = builder.select(less(builder, x, every(0), "=="), every(-math.inf), every(math.nan))
-    return builder.select(less(builder, every(0), x), y, end)
+        p = emit_fma(builder, f, p, constants_of(getattr(simd_math, f"_C{power}")))
+    low = emit_fma(builder, builder.fmul(f, f), p, builder.fmul(n, constants_of(simd_math._LN2_LOW)))
+    y = emit_fma(builder, n, constants_of(simd_math._LN2_HIGH), builder.fadd(f, low, flags=("nsz",)))
+    y = builder.select(emit_less(builder, x, constants_of(math.inf)), y, constants_of(math.inf))
+    end = builder.select(emit_less(builder, x, constants_of(0), "=="), constants_of(-math.inf), constants_of(math.nan))
+    return builder.select(emit_less(builder, constants_of(0), x), y, end)
+
+
+# --- Across the lanes
+
+
+def tree_reduce(builder, v, join):
+    """One number from the lanes of v: join(lower half, upper half) until one is left."""
+    n = v.type.count
+    while n > 1:
+        n //= 2
+        positions = ir.VectorType(ir.IntType(32), n)
+        lower = builder.shuffle_vector(v, v, ir.Constant(positions, list(range(n))))
+        upper = builder.shuffle_vector(v, v, ir.Constant(positions, list(range(n, 2 * n))))
+        v = join(lower, upper)
+    return builder.extract_element(v, ir.Constant(ir.IntType(32), 0))
+
+
+def sum_lanes(v):
+    """The sum of the lanes: the upper half is added to the lower half until one number is left."""
+    while len(v) > 1:
+        v = add(v[: len(v) // 2], v[len(v) // 2 :])
+    return v[0]
+
+
+@compiled(sum_lanes, lambda v: v.dtype)
+def _total(context, builder, ty, arg_types, args):
+    return tree_reduce(builder, args[0], lambda a, b: emit_add(builder, a, b))
+
+
+def max_lanes(v):
+    """The largest lane, found in the order of `sum_lanes`."""
+    while len(v) > 1:
+        v = maximum(v[: len(v) // 2], v[len(v) // 2 :])
+    return v[0]
+
+
+@compiled(max_lanes, lambda v: v.dtype)
+def _largest(context, builder, ty, arg_types, args):
+    return tree_reduce(builder, args[0], lambda a, b: builder.select(emit_less(builder, b, a), a, b))

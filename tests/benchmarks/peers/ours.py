@@ -184,7 +184,7 @@ class Parts:
         def exponentials(x, y, times):
             for _ in range(times):
                 for i in range(0, x.size, score_tile.WIDTH * score_tile.LANES):
-                    score_tile.write_square(score_tile.exp_each(score_tile.read_square(x, i)), y, i)
+                    score_tile.store_score_tile(score_tile.exp_tile(score_tile.load_score_tile(x, i)), y, i)
 
         text, self.work = source(lanes(SIMD))
         self.multiply = native(text, "run", ctypes.c_float, ctypes.c_int64, ctypes.c_float)
