@@ -58,7 +58,7 @@ def test_sizes_are_beyond_blocks():
     """A square of attention has 8 queries at least, a tile of a product 8 rows, registers 8 doubles at most."""
     config = real_size.SMALLER
     assert min(config.C, real_size.WORDS, real_size.ANSWER) > attention.LANES >= attention.WIDTH
-    assert config.C * 2 > matmul.HEIGHT * 2
+    assert config.C * 2 > matmul.MR * 2
     assert min(config.D, config.F, config.V) > 2 * vector.BYTES // 8
     sizes = [config.C, config.D, config.F, config.V, config.K, config.H, 2]
     assert len(set(sizes)) >= 6

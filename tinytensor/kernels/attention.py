@@ -1,21 +1,22 @@
 r"""Scaled dot-product attention, y_i = sum_m softmax_m(scale q_i . k_m) v_m, and its gradients.
 
-No C x M array is made. LANES queries and WIDTH keys at a time are a square of WIDTH registers (see `squares.py`).
-Forward keeps the scores of LANES queries with all keys that they see, a lane for each query, and goes over them twice:
-for the largest, then for probabilities and weighted sums. Backward takes LANES keys, a lane for each, and goes over the
-queries, WIDTH at a time. The gradient of the queries (dq) needs a sum across the lanes: for it the numbers of a square
-come one at a time, and the lanes are columns of the keys, half a register of them where a head is narrow.
+No C x M array is made. The unit is a score tile of LANES queries and WIDTH keys, or the reverse (`simd/score_tile.py`).
+Forward holds LANES queries in the lanes of a register. It stores their scores with all visible keys and reads them
+twice: for the maximum, then for the probabilities and weighted sums. The backward pass holds LANES keys in the lanes
+and loops over the queries, WIDTH at a time. dq sums over keys, i.e. across lanes. To avoid a horizontal sum, each dS is
+broadcast and multiplied by a row of k (half a register of it in narrow heads).
 
 A row of y depends only on the keys that it sees, to the last bit. Sums over k and m run in their order, one fused
-multiply-add after the other, and the sum of probabilities adds WIDTH neighbours as a tree, in which a hidden key counts
-0. So a row has the same bits alone, with only the keys that it sees, as in a causal pass over all rows or with further
-keys hidden by a mask: a key/value cache does not change them.
+multiply-add after the other, and the sum of probabilities adds WIDTH neighbours as a tree, in which a masked key counts
+0. So a row has the same bits alone, with only its visible keys, as in a causal pass over all rows or with further keys
+masked: a key/value cache does not change them.
 
-The *reach* of a row is the number of keys up to the last one that it sees. Causality, padding and the empty part of a
-cache only limit the reach. Where every row of a square reaches its last key, no key is hidden and none is tested; only
-a mask with holes below the reach is read key by key. A hidden key has the probability 0, which is enough if its numbers
-are finite; to test this, they are multiplied by 0. But hidden numbers may be anything, and 0 inf is NaN: then each
-hidden number is left out one by one.
+The *visible range* of a row is the number of keys up to the last one that it sees. Causality, padding and the empty
+part of a cache only limit it. Where each row of a tile sees the last key of the tile, nothing is masked and nothing is
+tested. Only a mask with holes below the visible range is read key by key.
+
+A masked key has probability 0, so 0 * v contributes nothing, unless v is inf or NaN (0 * inf = NaN). `finite` checks
+rows by summing 0 * v; only if that is not 0 are masked elements skipped one by one (`accumulate_visible`).
 """
 
 from tinytensor.runtime.kernel import EXACT_ORDER, device_function, kernel, num_tasks, task_range
@@ -104,7 +105,7 @@ def attention_of_one_scratch(B: int, H: int, M: int, K: int, Kv: int) -> tuple[i
 
 @device_function
 def visible_range(mask, b, h, i, M, is_causal):
-    """(the reach of query i; does the mask hide keys below it?)"""
+    """(the visible range of query i; does the mask have holes below it?)"""
     count = min(i + 1, M) if is_causal else M
     if mask.size == 0:
         return count, False
@@ -116,15 +117,34 @@ def visible_range(mask, b, h, i, M, is_causal):
 
 
 @device_function
+def visible_ranges(mask, b, h, C, M, is_causal, ends, least, most):
+    """Write the visible range of each query to `ends`, and those of WIDTH queries to `least` and `most`.
+
+    Returns whether the mask has holes below a visible range.
+    """
+    has_holes = False
+    for i in range(0, C, WIDTH):
+        low, high = M, 0
+        for t in range(WIDTH):
+            count, hole = 0, False
+            if i + t < C:
+                count, hole = visible_range(mask, b, h, i + t, M, is_causal)
+            ends[i + t] = ends.dtype.type(count)
+            low, high, has_holes = min(low, count), max(high, count), has_holes or hole
+        least[i], most[i] = ends.dtype.type(low), ends.dtype.type(high)
+    return has_holes
+
+
+@device_function
 def load_mask(mask, b, h, i, queries, m, keys, x, at, per_query, per_key):
     """x[at + t per_query + n per_key] = 1 where the mask lets query i + t see key m + n, else 0; t < queries, n < keys.
 
-    This is a square: one of the two steps is 1 and counts lanes, the other is LANES and counts registers.
+    The result is a score tile: one of the two steps is 1 and counts lanes, the other is LANES and counts registers.
     """
     C, M = mask.shape[2:]
     for t in range(queries):
         for n in range(keys):
-            visible = mask[b, h, min(i + t, C - 1), min(m + n, M - 1)]  # beyond the ends: the reach decides there
+            visible = mask[b, h, min(i + t, C - 1), min(m + n, M - 1)]  # past the ends the visible range decides
             x[at + t * per_query + n * per_key] = x.dtype.type(1) if visible else x.dtype.type(0)
 
 
@@ -151,7 +171,7 @@ def clear(y):
 
 @device_function
 def zeros_of(x):
-    """0 times each number of x, which are whole squares, added up to one register."""
+    """0 times each number of x, which is whole score tiles, summed to one register."""
     c = splat_tile(x.dtype.type(0))
     for at in range(0, x.size, WIDTH * LANES):
         c = fma_tiles(load_score_tile(x, at), splat_tile(x.dtype.type(0)), c)
@@ -175,7 +195,7 @@ def finite(zeros):
 
 @device_function
 def add_keys(y, at, x, keys, first, columns):
-    """The square at y[at:] += sum_n x[n + t LANES] keys[n] over LANES keys, whose registers stand at keys[first:].
+    """The score tile at y[at:] += sum_n x[n + t LANES] keys[n] over LANES keys, whose registers begin at keys[first].
 
     Half of each register is enough for few columns.
     """
@@ -209,7 +229,7 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
     M, Kv = v.shape[2:]
     zero, one = y.dtype.type(0), y.dtype.type(1)
     n = round_up(M, WIDTH) * LANES
-    # Scaled queries, a lane for each, and their results, as columns; two registers for each key; each query's reach.
+    # As columns: scaled queries, a lane for each, and results. Two registers for each key; each query's visible range.
     qs, ys, scores, mask_tile, ends = split(
         scratch[task], round_up(K, WIDTH) * LANES, round_up(Kv, WIDTH) * LANES, n, n, LANES
     )
@@ -287,7 +307,7 @@ def attention_of_one(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tas
     B, H, _, K = q.shape
     M, Kv = v.shape[2:]
     zero, one = y.dtype.type(0), y.dtype.type(1)
-    n = round_up(M, WIDTH * LANES)  # whole squares of keys
+    n = round_up(M, WIDTH * LANES)  # whole tiles of keys
     # Of each key its score, and LANES if it is seen, else 0.
     scores, ends, qs, ys, tops = split(scratch[task], n, n, round_up(K, LANES), round_up(Kv, LANES), LANES)
     count, has_holes = 0, False
@@ -342,6 +362,61 @@ def attention_of_one(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tas
             y[b, h, 0, j] = ys[j] * inverse
 
 
+@device_function
+def score_tile(qs, a, ks, K, gs, c, vs, Kv, shifts, deltas, ends, i, m, hidden, has_holes, mask_tile):
+    """(p, dS) of the queries i ... i + WIDTH - 1 and the keys m ... m + LANES - 1; both are 0 where a key is masked.
+
+    `hidden`: is a key of the tile beyond a query's visible range, or masked? If `has_holes`, mask_tile says which are.
+    """
+    s, d = splat_tile(shifts.dtype.type(0)), splat_tile(shifts.dtype.type(0))
+    for j in range(K):
+        s = outer(s, qs, a + j * LANES, 1, load_register(ks, j * LANES))
+    s = sub_elements(s, shifts, i)
+    if hidden:
+        s = zero_where_not(s, lanes_less_than(m, ends, i))  # before exp: a masked score may be anything
+    if has_holes:
+        s = zero_where_not(s, is_positive(load_score_tile(mask_tile, 0)))
+    p = exp_tile(s)
+    for j in range(Kv):
+        d = outer(d, gs, c + j * LANES, 1, load_register(vs, j * LANES))
+    d = mul_tiles(p, sub_elements(d, deltas, i))
+    if hidden:  # compared a second time, since LLVM packs booleans that it keeps for another branch
+        p = zero_where_not(p, lanes_less_than(m, ends, i))
+        d = zero_where_not(d, lanes_less_than(m, ends, i))
+    if has_holes:
+        p = zero_where_not(p, is_positive(load_score_tile(mask_tile, 0)))
+        d = zero_where_not(d, is_positive(load_score_tile(mask_tile, 0)))
+    return p, d
+
+
+@device_function
+def accumulate(p, d, qs, a, ks_rows, K, gs, c, Kv, slopes, dqs, at, dks, dvs):
+    """dv += p^T g, dk += dS^T q, dq += dS k, for one score tile; dq's tiles begin at dqs[at]."""
+    for j in range(Kv):
+        store(inner(load_register(dvs, j * LANES), p, gs, c + j * LANES), dvs, j * LANES)
+    for j in range(K):
+        store(inner(load_register(dks, j * LANES), d, qs, a + j * LANES), dks, j * LANES)
+    store_score_tile(d, slopes, 0)
+    for j in range(0, K, LANES):
+        add_keys(dqs, at + j * WIDTH, slopes, ks_rows, j * LANES, K - j)
+
+
+@device_function
+def accumulate_visible(p, d, visible, qs, a, ks_rows, K, gs, c, Kv, slopes, dqs, at, dks, dvs, mask_tile):
+    """`accumulate` that skips masked pairs one by one: a masked inf or NaN has no effect."""
+    store_score_tile(zero_where_not(splat_tile(slopes.dtype.type(1)), visible), mask_tile, 0)
+    for j in range(Kv):
+        store(masked_inner(load_register(dvs, j * LANES), p, gs, c + j * LANES, visible), dvs, j * LANES)
+    for j in range(K):
+        store(masked_inner(load_register(dks, j * LANES), d, qs, a + j * LANES, visible), dks, j * LANES)
+    store_score_tile(d, slopes, 0)
+    for j in range(0, K, LANES):
+        s = load_score_tile(dqs, at + j * WIDTH)
+        for n in range(LANES):
+            s = masked_outer(s, slopes, n, LANES, load_register(ks_rows, (j + n) * LANES), mask_tile)
+        store_score_tile(s, dqs, at + j * WIDTH)
+
+
 @kernel(
     "q[B, H, C, K], k[B, H, M, K], v[B, H, M, Kv], mask[B | 0, H | 0, C | 0, M | 0], g[B, H, C, Kv], y[B, H, C, Kv],"
     "lse[B, H, C], dq[B, H, C, K], dk[B, H, M, K], dv[B, H, M, Kv],"
@@ -360,39 +435,31 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
     M, Kv = v.shape[2:]
     zero, one = y.dtype.type(0), y.dtype.type(1)
     wide, n = round_up(K, LANES), round_up(C, LANES)
-    ks, vs, dks, dvs, rows, slopes, mask_tile, shifts, deltas, ends, least, most, dqs, qs, gs = split(
+    # Columns hold a lane for each of LANES keys (or queries), tiles a register for each of WIDTH.
+    ks, vs, dks, dvs, ks_rows, slopes, mask_tile, shifts, deltas, ends, least, most, dqs, qs, gs = split(
         scratch[task],
-        round_up(K, WIDTH) * LANES,  # ks: LANES keys, a lane for each: columns
-        round_up(Kv, WIDTH) * LANES,  # vs: their values, likewise
+        round_up(K, WIDTH) * LANES,  # ks, vs: LANES keys and their values, as columns
+        round_up(Kv, WIDTH) * LANES,
         round_up(K, WIDTH) * LANES,  # dks, dvs: the gradients of both
         round_up(Kv, WIDTH) * LANES,
-        wide * LANES,  # rows: the same keys by rows, squares that hold LANES columns of WIDTH of them
-        WIDTH * LANES,  # slopes: dS of one square
-        WIDTH * LANES,  # looks: which query sees which key in it
-        n,  # shifts, deltas, ends: lse, g . y and reach of each query
+        wide * LANES,  # ks_rows: the same keys as tiles of WIDTH keys and LANES columns
+        WIDTH * LANES,  # slopes: dS of one tile
+        WIDTH * LANES,  # mask_tile: above 0 where a query sees a key
+        n,  # shifts, deltas, ends: lse, g . y and visible range of each query
         n,
         n,
-        n,  # least, most: of the reaches of WIDTH queries
+        n,  # least, most: of the visible ranges of WIDTH queries
         n,
-        n * wide,  # dqs: squares that hold LANES columns of WIDTH queries
-        n * round_up(K, WIDTH),  # qs: columns of LANES queries, and so on
-        n * round_up(Kv, WIDTH),  # gs: the same of g
+        n * wide,  # dqs: dq as tiles of WIDTH queries and LANES columns
+        n * round_up(K, WIDTH),  # qs, gs: scaled queries, and g, as columns
+        n * round_up(Kv, WIDTH),
     )
     has_holes = False
     first, last = task_range(B * H, task, tasks)
     for unit in range(first, last):
         b, h = unit // H, unit % H
         if unit == first or h == 0 or (mask.size > 0 and mask.strides[1] != 0):
-            has_holes = False
-            for i in range(0, C, WIDTH):
-                low, high = M, 0
-                for t in range(WIDTH):
-                    count, hole = 0, False
-                    if i + t < C:
-                        count, hole = visible_range(mask, b, h, i + t, M, is_causal)
-                    ends[i + t] = y.dtype.type(count)
-                    low, high, has_holes = min(low, count), max(high, count), has_holes or hole
-                least[i], most[i] = y.dtype.type(low), y.dtype.type(high)
+            has_holes = visible_ranges(mask, b, h, C, M, is_causal, ends, least, most)
         keys, values, gradients, results = k[b, h], v[b, h], g[b, h], y[b, h]
         # Distant memory arrives within the time of some heads; for memory that is near, prefetching only costs time.
         prefetching, later = q.size * q.itemsize > NEAR, min(unit + AHEAD, B * H - 1)
@@ -424,7 +491,7 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
             columns_of(values, m, splat(one), vs, 0)
             for j in range(0, K, LANES):
                 for n in range(0, LANES, WIDTH):
-                    store_score_tile(load_rows(keys, m + n, j), rows, (j + n) * LANES)
+                    store_score_tile(load_rows(keys, m + n, j), ks_rows, (j + n) * LANES)
             clear(dks)
             clear(dvs)
             has_non_finite = not finite(add(zeros, zeros_of(ks)))
@@ -433,57 +500,19 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
                     continue
                 a = i // LANES * LANES * round_up(K, WIDTH) + i % LANES
                 c = i // LANES * LANES * round_up(Kv, WIDTH) + i % LANES
-                s, d = splat_tile(zero), splat_tile(zero)
-                for j in range(K):
-                    s = outer(s, qs, a + j * LANES, 1, load_register(ks, j * LANES))
-                s = sub_elements(s, shifts, i)
                 hidden = has_holes or least[i] < m + LANES
-                if hidden:
-                    s = zero_where_not(s, lanes_less_than(m, ends, i))  # before exp: a hidden score may be anything
                 if has_holes:
                     load_mask(mask, b, h, i, WIDTH, m, LANES, mask_tile, 0, LANES, 1)
-                    s = zero_where_not(s, is_positive(load_score_tile(mask_tile, 0)))
-                p = exp_tile(s)
-                for j in range(Kv):
-                    d = outer(d, gs, c + j * LANES, 1, load_register(vs, j * LANES))
-                d = mul_tiles(p, sub_elements(d, deltas, i))
-                if hidden:  # compared anew, since LLVM packs booleans that it keeps for another branch
-                    p, d = (
-                        zero_where_not(p, lanes_less_than(m, ends, i)),
-                        zero_where_not(d, lanes_less_than(m, ends, i)),
-                    )
-                if has_holes:
-                    p, d = (
-                        zero_where_not(p, is_positive(load_score_tile(mask_tile, 0))),
-                        zero_where_not(d, is_positive(load_score_tile(mask_tile, 0))),
-                    )
+                p, d = score_tile(qs, a, ks, K, gs, c, vs, Kv, shifts, deltas, ends, i, m, hidden, has_holes, mask_tile)
                 if hidden and has_non_finite:
                     if not has_holes:
                         store_score_tile(splat_tile(one), mask_tile, 0)
                     visible = logical_and(lanes_less_than(m, ends, i), is_positive(load_score_tile(mask_tile, 0)))
-                    store_score_tile(zero_where_not(splat_tile(one), visible), mask_tile, 0)
-                    for j in range(Kv):
-                        store(
-                            masked_inner(load_register(dvs, j * LANES), p, gs, c + j * LANES, visible), dvs, j * LANES
-                        )
-                    for j in range(K):
-                        store(
-                            masked_inner(load_register(dks, j * LANES), d, qs, a + j * LANES, visible), dks, j * LANES
-                        )
-                    store_score_tile(d, slopes, 0)
-                    for j in range(0, K, LANES):
-                        s = load_score_tile(dqs, i * wide + j * WIDTH)
-                        for n in range(LANES):
-                            s = masked_outer(s, slopes, n, LANES, load_register(rows, (j + n) * LANES), mask_tile)
-                        store_score_tile(s, dqs, i * wide + j * WIDTH)
+                    accumulate_visible(
+                        p, d, visible, qs, a, ks_rows, K, gs, c, Kv, slopes, dqs, i * wide, dks, dvs, mask_tile
+                    )
                 else:
-                    for j in range(Kv):
-                        store(inner(load_register(dvs, j * LANES), p, gs, c + j * LANES), dvs, j * LANES)
-                    for j in range(K):
-                        store(inner(load_register(dks, j * LANES), d, qs, a + j * LANES), dks, j * LANES)
-                    store_score_tile(d, slopes, 0)
-                    for j in range(0, K, LANES):
-                        add_keys(dqs, i * wide + j * WIDTH, slopes, rows, j * LANES, K - j)
+                    accumulate(p, d, qs, a, ks_rows, K, gs, c, Kv, slopes, dqs, i * wide, dks, dvs)
             rows_of(dks, 0, splat(one), dk[b, h], m)
             rows_of(dvs, 0, splat(one), dv[b, h], m)
         for i in range(0, C, WIDTH):
