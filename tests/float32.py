@@ -150,7 +150,7 @@ FUNCTIONS = {
     "normal_cdf": Function(_normal_cdf, _cdf, -15, 15, least=0, most=1, absolute=True),
     "gelu_slope": Function(_gelu_slope, _slope, -16, 16, absolute=True),
 }
-# What fastmath.py states: the largest error relative to the result; of the last two the absolute one.
+# What simd/math.py states: the largest error relative to the result; of the last two the absolute one.
 BOUNDS = {
     "exp": 8.51e-8,
     "vectors.exp": 8.51e-8,

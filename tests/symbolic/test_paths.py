@@ -210,8 +210,8 @@ def watch(seen: Seen, kernel, calls: Iterable, ours: tuple[str, ...] = FOLDERS) 
         for tasks in tasks_tried(kernel, make()):
             args = make()
             with np.errstate(all="ignore"):
-                for task_range in [(task, tasks) for task in range(tasks)] if kernel.dealt else [()]:
-                    source(*args, *task_range)
+                for share in [(task, tasks) for task in range(tasks)] if kernel.takes_tasks else [()]:
+                    source(*args, *share)
 
 
 def test_every_path_is_proved():

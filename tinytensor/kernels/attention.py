@@ -270,7 +270,7 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
             p = sub_register(load_score_tile(scores, m * LANES), top)
             hidden = has_holes or m + WIDTH > least
             if hidden:
-                p = min_zero(p)  # before exp: seen scores are so already, hidden ones may be anything
+                p = min_zero(p)  # before exp: visible scores are so already, masked ones may be anything
             p = exp_tile(p)
             if hidden:
                 p = zero_where_not(p, registers_less_than(m, end))
@@ -308,7 +308,7 @@ def attention_of_one(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tas
     M, Kv = v.shape[2:]
     zero, one = y.dtype.type(0), y.dtype.type(1)
     n = round_up(M, WIDTH * LANES)  # whole tiles of keys
-    # Of each key its score, and LANES if it is seen, else 0.
+    # Of each key its score, and LANES if it is visible, else 0.
     scores, ends, qs, ys, tops = split(scratch[task], n, n, round_up(K, LANES), round_up(Kv, LANES), LANES)
     count, has_holes = 0, False
     first, last = task_range(B * H, task, tasks)
@@ -328,7 +328,7 @@ def attention_of_one(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tas
             for j in range(0, K, WIDTH):
                 s = inner(s, load_columns(keys, m, j), qs, j)
             store(s, scores, m)
-        shift = zero  # the first score that is seen, then the largest
+        shift = zero  # the first visible score, then the largest
         for m in range(count):
             if ends[count - 1 - m] > zero:
                 shift = scores[count - 1 - m]

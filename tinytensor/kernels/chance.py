@@ -21,11 +21,11 @@ def mixed(n):
 
 
 @device_function
-def drawn(key, draw, place):
+def drawn(key, draw, index):
     """A pseudo-random number of 32 bits for a place: equal for equal arguments, otherwise independent."""
-    upper = mixed(((place >> 32) + draw * SPREAD) & LOW)
+    upper = mixed(((index >> 32) + draw * SPREAD) & LOW)
     # A sum, since both terms are the same for key 0 and place 0, where their exclusive or would be 0 at each draw.
-    return mixed((mixed((place * SPREAD + upper) & LOW) + mixed((key ^ upper) & LOW)) & LOW)
+    return mixed((mixed((index * SPREAD + upper) & LOW) + mixed((key ^ upper) & LOW)) & LOW)
 
 
 @kernel("stream[3], at[3]")

@@ -183,9 +183,9 @@ def sample_rows(p, u, y, task, tasks):
         threshold = u[r] * total
         y[r] = -1
         total = p.dtype.type(0)
-        found = False
+        sampled = False
         for j in range(n):
             total += p[r, j]
-            if p[r, j] > p.dtype.type(0) and not found:
+            if p[r, j] > p.dtype.type(0) and not sampled:
                 y[r] = j  # the last positive one, if rounding keeps the sum below the threshold
-                found = total > threshold
+                sampled = total > threshold

@@ -21,10 +21,10 @@ def sgd(p, g, buf, scale, hyper, task, tasks):
     hyper = [lr, momentum, dampening, weight_decay, nesterov, maximize, first], the last three 0 or 1.
     buf is (0,) without momentum.
     """
-    kind = p.dtype.type
-    lr, momentum, keep, decay = kind(hyper[0]), kind(hyper[1]), kind(1 - hyper[2]), kind(hyper[3])
+    cast = p.dtype.type
+    lr, momentum, keep, decay = cast(hyper[0]), cast(hyper[1]), cast(1 - hyper[2]), cast(hyper[3])
     nesterov, maximize, first = hyper[4] != 0, hyper[5] != 0, hyper[6] != 0
-    common = scale[0] if scale.size == 1 else kind(1)
+    common = scale[0] if scale.size == 1 else cast(1)
     each = scale.size > 1
     start, stop = task_range(p.size, task, tasks)
     ps, gs, bs, factors = p[start:stop], g[start:stop], buf[start:stop], scale[start:stop]  # the last two may be empty
@@ -50,20 +50,20 @@ def adam(p, g, m, v, scale, hyper, task, tasks):
     hyper = [lr, b1, b2, eps, weight_decay, decoupled, t, maximize]. Weight decay adds wd p to g (Adam), or if
     decoupled (AdamW) p is multiplied by 1 - lr wd first.
     """
-    kind = p.dtype.type
-    beta2, eps, sign = kind(hyper[2]), kind(hyper[3]), kind(1 - 2 * hyper[7])
-    new1, new2 = kind(1 - hyper[1]), kind(1 - hyper[2])
-    decay, shrink = kind(hyper[4] * (1 - hyper[5])), kind(hyper[0] * hyper[4] * hyper[5])  # one of them is 0
-    step = kind(hyper[0] / (1 - hyper[1] ** hyper[6]))
-    grow = kind(1 / np.sqrt(1 - hyper[2] ** hyper[6]))
-    common = scale[0] if scale.size == 1 else kind(1)
+    cast = p.dtype.type
+    beta2, eps, sign = cast(hyper[2]), cast(hyper[3]), cast(1 - 2 * hyper[7])
+    new1, new2 = cast(1 - hyper[1]), cast(1 - hyper[2])
+    decay, shrink = cast(hyper[4] * (1 - hyper[5])), cast(hyper[0] * hyper[4] * hyper[5])  # one of them is 0
+    step = cast(hyper[0] / (1 - hyper[1] ** hyper[6]))
+    grow = cast(1 / np.sqrt(1 - hyper[2] ** hyper[6]))
+    common = scale[0] if scale.size == 1 else cast(1)
     each = scale.size > 1
     start, stop = task_range(p.size, task, tasks)
     ps, gs, ms, vs = p[start:stop], g[start:stop], m[start:stop], v[start:stop]
     factors = scale[start:stop]  # empty unless there is one for each element
     for i in range(ps.size):
         factor = factors[i] if each else common
-        old = ps[i] * (kind(1) - factor * shrink)
+        old = ps[i] * (cast(1) - factor * shrink)
         d = sign * gs[i]
         if decay != 0:  # as above
             d += decay * old

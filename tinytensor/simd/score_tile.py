@@ -1,19 +1,20 @@
-"""Squares: WIDTH registers of LANES numbers each, the unit in which attention works.
+"""Score tile: WIDTH registers of LANES numbers each, the unit in which attention works.
 
-A square holds values for all pairs of LANES queries and WIDTH keys (or the reverse): their scores, their probabilities,
-or the gradients of both. Rows of a narrow head (4 or 8 numbers) would leave most of a register empty; so the lanes of a
-square's registers are queries (or keys), and the numbers of a head's rows come one at a time, each in all lanes.
+A score tile holds a value for each pair of LANES queries and WIDTH keys (or the reverse): scores, probabilities, or the
+gradients of both. The lanes are queries (or keys), and not the numbers of a head's row, which would leave most of a
+register empty in a narrow head (4 or 8 numbers). The numbers of a row come one at a time, each broadcast to all lanes.
 
-As in `vectors.py`, each function is plain Python first, a square being a tuple of tuples, and compiled code gets
-LLVM's vectors. The size of a square depends on the machine. AVX2 has 16 registers of eight float32. Each number that
-goes into all lanes is read by an instruction of its own, and a cycle has no more of these than multiplications. So 16
-lanes, a pair of registers, share each number that is read, and the registers have room for four pairs of sums. AVX-512
-has 32 registers of 16 lanes, and multiplies by a number in memory: eight sums are enough for two multiply-adds a cycle,
-and more lanes would stay empty where a sentence ends or a query sees no further keys. NEON has 32 registers of four:
-eight pairs.
+As in `vector.py`, each function is plain Python first, with tuples of tuples as tiles. Its compiled meaning follows it.
 
-`x` with one place `at` is a row of scratch memory, in which a register or a square begins at that place. `x` with
-places i and j is a matrix, whose rows may lie anywhere but hold their elements side by side.
+| ISA | registers | lanes | score tile | why |
+|---|---|---|---|---|
+| AVX2 | 16 of 8 float32 | 16, a pair of registers | 4 x 16 | a pair shares each broadcast; four pairs of sums fit |
+| AVX-512 | 32 of 16 | 16 | 8 x 16 | broadcasts are free; eight sums keep two FMAs a cycle busy |
+| NEON | 32 of 4 | 8, a pair of registers | 8 x 8 | room for eight pairs of sums |
+| none | 16 of 4 | 8 | 4 x 8 | as AVX2, in two halves |
+
+`x` with one index `at` is a row of scratch memory: a register or a tile begins at x[at]. `x` with indices i and j is a
+matrix with rows anywhere, each contiguous.
 """
 
 import math
@@ -134,9 +135,9 @@ def _same(c, *_):
 
 
 def _for_each_register(plain: Callable, emit: Callable) -> None:
-    """Compile `plain`, which treats all registers of a square alike, as emit(builder, register, *others) for each.
+    """Compile `plain`, which treats all registers of a tile alike, as emit(builder, register, *others) for each.
 
-    The others are the same register of further squares, or one register that all of them share.
+    The others are the same register of further tiles, or one register that all of them share.
     """
 
     @compiled(plain, _same)
@@ -184,7 +185,7 @@ def _splat(context, builder, ty, arg_types, args):
 
 
 def neg_inf(value):
-    """A number below every other one of the kind of `value`, in every lane: the maximum of no numbers."""
+    """-inf in every lane, of the type of `value`: the maximum of no numbers."""
     return (None,) * LANES
 
 
@@ -193,11 +194,11 @@ def _neg_inf(context, builder, ty, arg_types, args):
     return constant(ty, float("-inf"))
 
 
-# --- Squares
+# --- Score tiles
 
 
 def splat_tile(value):
-    """A square with `value` in every lane of every register."""
+    """A tile with `value` in every lane of every register."""
     return ((value,) * LANES,) * WIDTH
 
 
@@ -207,7 +208,7 @@ def _splat_tile(context, builder, ty, arg_types, args):
 
 
 def load_score_tile(x, at):
-    """The square whose registers stand in x one after the other."""
+    """The tile whose registers follow each other in x, from x[at] on."""
     c = ()
     for t in range(WIDTH):
         c += (load_register(x, at + t * LANES),)
@@ -221,7 +222,7 @@ def _load_score_tile(context, builder, ty, arg_types, args):
 
 
 def store_score_tile(c, x, at):
-    """Write the registers of c over those of a square of x; half registers go over the first halves."""
+    """Write the registers of c over those of a tile of x; half registers go over the first halves."""
     for t in range(WIDTH):
         store(c[t], x, at + t * LANES)
 
@@ -234,7 +235,7 @@ def _store_score_tile(context, builder, ty, arg_types, args):
 
 
 def load_half_score_tile(x, at):
-    """The first halves of the registers of a square of x."""
+    """The first halves of the registers of a tile of x."""
     c = ()
     for t in range(WIDTH):
         c += (load_half_register(x, at + t * LANES),)
@@ -603,7 +604,7 @@ def _outer(context, builder, ty, arg_types, args):
 
 
 def masked_outer(c, x, at, step, b, visible):
-    """`outer` with 0 in place of b for each t whose seen[at + t step] is not above 0: b may be infinite there."""
+    """`outer` with 0 in place of b for each t whose visible[at + t step] is not above 0: b may be infinite there."""
     d = ()
     for t in range(WIDTH):
         factor = b if visible[at + t * step] > 0 else splat(type(x[at])(0))
@@ -637,7 +638,7 @@ def _inner(context, builder, ty, arg_types, args):
 
 
 def masked_inner(a, c, x, at, visible):
-    """`inner` with 0 in place of x[at + t] in lanes that have not seen t: it may be infinite, and 0 inf is NaN."""
+    """`inner` with 0 in place of x[at + t] in lanes where t is not visible: it may be infinite, and 0 inf is NaN."""
     for t in range(WIDTH):
         a = fma(c[t], select(visible[t], splat(x[at + t]), splat(type(x[at])(0))), a)
     return a
@@ -722,7 +723,7 @@ def _inner_rows(context, builder, ty, arg_types, args):
 
 
 def masked_inner_rows(c, x, i, j, y, at, visible):
-    """`inner_rows` for one column, with 0 in place of x[i + t, j] in the lanes that have not seen t."""
+    """`inner_rows` for one column, with 0 in place of x[i + t, j] in the lanes where t is not visible."""
     a = load_register(y, at)
     for t in range(WIDTH):
         b = splat(x[min(i + t, x.shape[0] - 1), j])
@@ -735,7 +736,7 @@ def _masked_inner_rows(context, builder, ty, arg_types, args):
     _inner_of_rows(context, builder, arg_types, args, 1, unpack_tuple(builder, args[-1]))
 
 
-# --- Who has seen whom: booleans
+# --- Masks: which key is visible to which query
 
 
 def select(visible, a, b):
@@ -822,7 +823,7 @@ def _zero_where_not(builder, a, mask):
 
 
 def zero_where_not(c, visible):
-    """The lanes of c that are seen, 0 elsewhere."""
+    """The visible lanes of c, 0 elsewhere."""
     b = ()
     for t in range(WIDTH):
         v = ()
@@ -860,7 +861,7 @@ def _max_registers(context, builder, ty, arg_types, args):
 
 
 def masked_max_registers(top, c, visible):
-    """`max_registers` over the lanes that are seen."""
+    """`max_registers` over the visible lanes."""
     for t in range(WIDTH):
         v = ()
         for lane in range(LANES):

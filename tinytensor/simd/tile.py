@@ -1,9 +1,9 @@
 """Tiles: blocks of registers as one value, for loops that keep a dozen sums at once.
 
 A tile is a tuple of rows, and a row is a tuple of registers side by side (see vectors). The kernel writes its size as
-two numbers, so compiled code knows every register of it by name, and keeps each in place from the first product to the
-last. `height` and `width` are the numbers of its rows and columns that lie within the array: no element outside is read
-or written.
+two numbers, so compiled code knows every register of it by name, and keeps each in its register from the first product
+to the last. `height` and `width` are the numbers of its rows and columns that lie within the array: no element outside
+is read or written.
 """
 
 from collections.abc import Callable
@@ -155,7 +155,7 @@ def fma_tile(c, height, a, i, k, b, row, j):
 
 
 class _VolatileLoad(LoadInstr):
-    """A "volatile" load, which the compiler keeps exactly where it stands; llvmlite cannot express it."""
+    """A "volatile" load, which the compiler neither moves nor merges; llvmlite cannot express it."""
 
     def descr(self, buf):
         super().descr(buf)
@@ -183,7 +183,7 @@ def sum_tile(c, height, a, i, k, b, row, j, count, prefetching):
 def _sum_tile(context, builder, ty, arg_types, args):
     """A loop over STEPS products at a time, which prefetches the next rows or does not, and a loop over the others.
 
-    Two addresses move through it, by strides that are read anew for each step. If the compiler knew that these stay
+    Two addresses move through it, by strides that are read again in each step. If the compiler knew that these stay
     the same, it would keep an address for each row and step, and load the values of later steps first: more than the
     registers can hold.
     """
@@ -246,7 +246,7 @@ def _sum_tile(context, builder, ty, arg_types, args):
 
 
 def prefetch_tile(c, y, i, j):
-    """Prefetch the place of y to which a tile of the size of c will be written; nothing is read or written.
+    """Prefetch the memory of y to which a tile of the size of c will be written; nothing is read or written.
 
     This takes as long as a hundred products. A kernel that prefetches before it multiplies does not wait at its write.
     """
@@ -332,7 +332,7 @@ def _relu_tile(context, builder, ty, arg_types, args):
     return _tile(builder, ty, register)
 
 
-def _square_type(height, width, x: types.Array, *_) -> types.UniTuple:
+def _transposed_type(height, width, x: types.Array, *_) -> types.UniTuple:
     register = vector_type(x)
     return types.UniTuple(types.UniTuple(register, 1), register.count)
 
@@ -350,7 +350,7 @@ def load_transposed(height, width, x, i, j):
     return tile
 
 
-@compiled(load_transposed, _square_type)
+@compiled(load_transposed, _transposed_type)
 def _load_transposed(context, builder, ty, arg_types, args):
     height, width, x, i, j = args
     rows = _read_tile(context, builder, ty, height, width, arg_types[2], x, i, j)

@@ -13,7 +13,7 @@ Each function below is plain Python first, with a tuple of numbers as a register
 off, and where the proofs run a kernel over exact numbers. Compiled code gets an LLVM vector and one or a few
 instructions instead. These test no bounds and take no index from the end: a kernel slices, then counts from 0.
 
-`at` is the place of an element, one whole number for each dimension of the array. The elements that follow it in its
+`at` is the index of an element, one whole number for each dimension of the array. The elements that follow it in its
 row must be neighbours in memory (`load_splat` alone reads any strides).
 """
 

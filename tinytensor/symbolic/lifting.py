@@ -1,7 +1,7 @@
 """The third reading of a kernel: its own Python source, run over exact scalars.
 
 `lift(kernel)` takes the code object of the kernel as it is and gives it other globals: `np.exp` becomes the exact
-exp; helpers and the functions of `kernels/vectors.py` are lifted in their turn. Arrays are passed in as `Cells`, which
+exp; device functions and those of `simd/vector.py` are lifted in their turn. Arrays are passed in as `Cells`, which
 offer only the operations that a kernel may use on an array: an element read before it was written, an index out of
 bounds (or negative: compiled code would wrap it), or an array expression raises an error that names the kernel.
 
@@ -85,7 +85,9 @@ def lift(kernel: Kernel, tasks: int | None = None, **constants: int) -> Callable
             for at, given in zip(places, list(zip(*rows)) if rows else [()] * y.size, strict=True):
                 y[at] = function(*given)
             return
-        shares = kernel.shares(args) if tasks is None or not kernel.dealt else [(task, tasks) for task in range(tasks)]
+        shares = (
+            kernel.shares(args) if tasks is None or not kernel.takes_tasks else [(task, tasks) for task in range(tasks)]
+        )
         run = _Run(kernel.name, len(shares))
         args = [_argument(a, run, name) for a, name in zip(args, kernel.names, strict=True)]
         for share in shares:
