@@ -48,7 +48,7 @@ from tinytensor.symbolic.normal import ROUNDED
 from tinytensor.symbolic.scalars import CLOSE, reading
 from tinytensor.symbolic.tensors import derivative
 
-SCRATCH = ("scratch", "copy", "peak")
+SCRATCH = ("scratch", "packed_a", "peak")
 # what exact scalars do not show: in these an exp is of a number <= 0 always, so that no float overflows
 SHIFTED = {"softmax", "log_softmax", "reduce_logsumexp", "cross_entropy", "attention", "attention_of_one", "logsigmoid"}
 
