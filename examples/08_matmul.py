@@ -16,8 +16,8 @@ import numpy as np
 from numba import njit
 
 import tinytensor as tt
-from tinytensor.native.tiles import store_tile, sum_tile, zero_tile
-from tinytensor.native.vectors import add, fma, lanes, load, total, zero
+from tinytensor.simd.tile import store_tile, sum_tile, zero_tile
+from tinytensor.simd.vector import add, fma, lanes, load, sum_lanes, zero
 from tinytensor.symbolic import prove
 from tinytensor.viz import plots
 
@@ -87,7 +87,7 @@ def peak(x, rounds):
     for _ in range(rounds):
         a, b, c, d, e, f = fma(v, v, a), fma(v, v, b), fma(v, v, c), fma(v, v, d), fma(v, v, e), fma(v, v, f)
         g, h, i, j, k, m = fma(v, v, g), fma(v, v, h), fma(v, v, i), fma(v, v, j), fma(v, v, k), fma(v, v, m)
-    return total(add(add(add(add(a, b), add(c, d)), add(add(e, f), add(g, h))), add(add(i, j), add(k, m))))
+    return sum_lanes(add(add(add(add(a, b), add(c, d)), add(add(e, f), add(g, h))), add(add(i, j), add(k, m))))
 
 
 def speed(work, tries, f, *arguments):  # 10^9 additions and multiplications a second; the first try compiles

@@ -1,6 +1,6 @@
 """For all tests and the processes that they start.
 
-Uninitialized memory holds NaN (native/uninitialized.py), and no warning says that a version was not tested
+Uninitialized memory holds NaN (runtime/poison.py), and no warning says that a version was not tested
 (platform/tested_versions.py): a test run is how it is tested. Python keeps its bytecode, even where a container's
 settings forbid it: hundreds of processes would each compile all source files, for half a second.
 
@@ -21,7 +21,7 @@ from tests.tools.platforms import POSIX
 
 EVERYTHING = "python -m pytest -n 2 --dist worksteal --all"
 
-os.environ["TINYTENSOR_UNWRITTEN"] = "nan"
+os.environ["TINYTENSOR_POISON"] = "nan"
 os.environ["TINYTENSOR_UNTRIED"] = "off"
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -68,7 +68,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Say once that kernels are compiled; what processes write while they compile is a part of their tests."""
     terminal = session.config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None and is_whole_run(session.config):
-        from tinytensor.native.cache import root  # only now, for what it imports reads the environment
+        from tinytensor.runtime.cache import root  # only now, for what it imports reads the environment
 
         if not any(root().rglob("*.nbc")):
             terminal.write_line(f"This first run compiles some 400 kernels, for a minute, and keeps them in {root()}.")

@@ -123,7 +123,7 @@ def test_set_num_threads_refuses_nonsense():
 WHERE = """
 import importlib.util, sys
 from pathlib import Path
-spec = importlib.util.spec_from_file_location("cache", Path(sys.argv[1]) / "native" / "cache.py")
+spec = importlib.util.spec_from_file_location("cache", Path(sys.argv[1]) / "runtime" / "cache.py")
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
 print(module.folder(str(Path(sys.argv[1]) / sys.argv[2])))
@@ -132,13 +132,13 @@ print(module.folder(str(Path(sys.argv[1]) / sys.argv[2])))
 
 def test_changed_kernel_sources_have_another_cache(tmp_path):
     sources = tmp_path / "sources"
-    for room in ("platform", "kernels", "native"):
+    for room in ("platform", "kernels", "runtime", "simd"):
         shutil.copytree(PACKAGE / room, sources / room, ignore=shutil.ignore_patterns("__pycache__"))
     where = lambda file: run(WHERE, str(sources), file, NUMBA_CACHE_DIR=str(tmp_path / "cache"))  # noqa: E731
     first, other = where("kernels/softmax.py"), where("kernels/scan.py")
     assert Path(first).is_relative_to(tmp_path / "cache")
     assert where("kernels/softmax.py") == first != other
-    with (sources / "native" / "fastmath.py").open("a") as file:  # softmax calls it, running sums do not
+    with (sources / "simd" / "math.py").open("a") as file:  # softmax calls it, running sums do not
         file.write("\n# changed\n")
     assert where("kernels/softmax.py") != first
     assert where("kernels/scan.py") == other
@@ -149,7 +149,7 @@ def test_a_cache_that_cannot_be_written(tmp_path):
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     printed = run(
-        "import tinytensor as tt; from tinytensor.native import cache, kernel;"
+        "import tinytensor as tt; from tinytensor.runtime import cache, kernel;"
         "print((tt.ones(2) + 1).tolist(), cache.folder(kernel.__file__))",
         NUMBA_CACHE_DIR=str(tmp_path / "file"),
         TMPDIR=str(temporary),
@@ -162,16 +162,30 @@ def test_a_cache_that_cannot_be_written(tmp_path):
 
 # The rooms, the lowest first: a file imports from its own room and from those below it, inside functions as well.
 ROOMS = [
-    *("platform", "display", "native", "kernels", "core", "profiler", "fast", "ops", "printing", "linalg", "autograd"),
+    *(
+        "platform",
+        "display",
+        "simd",
+        "runtime",
+        "kernels",
+        "core",
+        "profiler",
+        "fast",
+        "ops",
+        "printing",
+        "linalg",
+        "autograd",
+    ),
     *("io", "distributed", "optim", "amp", "nn", "func", "recording", "distributions", "utils", "torch_names", "docs"),
     *("symbolic", "viz", "cli", "lazy_imports", "", "__main__"),
 ]
-BELOW = {"platform", "native", "kernels", "core"}
+BELOW = {"platform", "simd", "runtime", "kernels", "core"}
 ELSEWHERE = {  # what these may import; proofs draw on what they prove as little as can be, to watch and name draws
     "platform": set(),
     "display": {"platform"},
-    "native": {"platform"},
-    "kernels": {"native"},  # arrays in, arrays out
+    "simd": {"platform"},
+    "runtime": {"platform", "simd"},
+    "kernels": {"runtime", "simd"},  # arrays in, arrays out
     "optim": BELOW | {"ops"},
     "symbolic": BELOW
     | {"recording", "ops", "display", "profiler", "autograd", "nn"},  # these run the user's function and backward()
@@ -319,7 +333,9 @@ def test_call_of_the_tensor_constructor_is_found():
 
 # --- No arithmetic outside the door
 
-OUTSIDE = [p for p in FILES if room_of(module_of(p)) not in ("platform", "native", "kernels", "symbolic", "viz")]
+OUTSIDE = [
+    p for p in FILES if room_of(module_of(p)) not in ("platform", "simd", "runtime", "kernels", "symbolic", "viz")
+]
 
 # NumPy's names that may stand outside kernels/, by the reason why no arithmetic on a tensor's data is done with them
 ALLOWED = {

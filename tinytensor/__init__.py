@@ -25,8 +25,6 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.distributions import normal
 from tinytensor.io import serialization
 from tinytensor.io.serialization import load, save
-from tinytensor.native.driver import get_num_threads, set_num_threads
-from tinytensor.native.kernel import cut, elementwise, helper, kernel, share
 from tinytensor.ops.argument_errors import public_as as _public_as
 from tinytensor.ops.constructors import TYPES as _TYPES
 from tinytensor.ops.creation import (

@@ -33,8 +33,6 @@ from tinytensor.core.tensor import Tensor as Tensor
 from tinytensor.distributions import normal as normal
 from tinytensor.io import serialization as serialization
 from tinytensor.io.serialization import load as load, save as save
-from tinytensor.native.driver import get_num_threads as get_num_threads, set_num_threads as set_num_threads
-from tinytensor.native.kernel import cut as cut, elementwise as elementwise, helper as helper, kernel as kernel, share as share
 from tinytensor.ops.creation import arange as arange, as_tensor as as_tensor, empty as empty, empty_like as empty_like, empty_permuted as empty_permuted, eye as eye, from_dlpack as from_dlpack, from_numpy as from_numpy, full as full, full_like as full_like, linspace as linspace, logspace as logspace, ones as ones, ones_like as ones_like, rand as rand, rand_like as rand_like, randint as randint, randint_like as randint_like, randn as randn, randn_like as randn_like, randperm as randperm, tensor as tensor, zeros as zeros, zeros_like as zeros_like
 from tinytensor.ops.generator import Generator as Generator, default_generator as default_generator, manual_seed as manual_seed
 from tinytensor.printing import set_printoptions as set_printoptions

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from tinytensor.core.dispatch import state
-from tinytensor.native.driver import STOPPED
-from tinytensor.native.kernel import Kernel, Launch
+from tinytensor.runtime.kernel import Kernel, Launch
+from tinytensor.runtime.scheduler import STOPPED
 
 
 def _pairs(q, k, is_causal: int) -> int:

@@ -28,13 +28,13 @@ from tinytensor.kernels.attention import (
     attention_of_one_scratch,
     attention_scratch,
 )
-from tinytensor.kernels.matmul import AT_ONCE, BESIDE, DEPTH, FEW, GROUP, HEIGHT, TILES, copy_shape, matmul_plan
+from tinytensor.kernels.matmul import A_ROWS, AT_ONCE, GROUP, KC, MC, MIN_ROWS, MR, matmul_plan, packed_a_shape
 from tinytensor.kernels.matmul import COLUMNS as COLUMNS_OF_A_BLOCK
 from tinytensor.kernels.norm import TERMS
 from tinytensor.kernels.reduce import BLOCK
-from tinytensor.native.kernel import MOST_TASKS, Elementwise
-from tinytensor.native.simd import BYTES
-from tinytensor.native.squares import LANES, WIDTH
+from tinytensor.runtime.kernel import MOST_TASKS, Elementwise
+from tinytensor.simd.isa import BYTES
+from tinytensor.simd.score_tile import LANES, WIDTH
 from tinytensor.symbolic import lift
 from tinytensor.symbolic.exact.finite_field import Field, Residue
 from tinytensor.symbolic.exact.scalars import reading
@@ -320,8 +320,8 @@ def rows_by_number(trial: Trial) -> None:
 # Rows, products of a sum, columns: each beyond its block once, with the others small, and all three together.
 HIGH, DEEP, WIDE, ALL = (2, 203, 11, 21), (2, 11, 530, 19), (1, 67, 19, 275), (1, 195, 259, 35)
 # Beyond a block of a that is copied, which has so many rows and columns; and a product whose copies the plan asks for.
-COPIED = (1, 2 * BESIDE + 3, DEPTH + 3, (GROUP + 1) * 2 * REGISTER + 5)
-BLOCK_OF_COPIES = BESIDE + HEIGHT, (GROUP + 1) * 2 * REGISTER
+COPIED = (1, 2 * A_ROWS + 3, KC + 3, (GROUP + 1) * 2 * REGISTER + 5)
+BLOCK_OF_COPIES = A_ROWS + MR, (GROUP + 1) * 2 * REGISTER
 PLANNED = (1, 259, 67, 131)
 LAYOUTS = {  # the memory layout of a matrix of so many rows and columns
     "as it is": lambda draw, n, rows, columns: draw(n, rows, columns),
@@ -345,7 +345,7 @@ def product(trial: Trial, sizes: tuple[int, ...], left: str, right: str, epilogu
     if block:
         (rows, columns), panels = block, block[1] // width
         deep = min(GROUP, panels) * deep + panels * rows
-        copy = copy_shape(K, rows, a.itemsize, a.strides[1] == a.itemsize)
+        copy = packed_a_shape(K, rows, a.itemsize, a.strides[1] == a.itemsize)
     tasks = max(tasks, TASKS)
     copies = blank(tasks, *copy) if copy[0] else blank(0, 0, 0)
     holds((copies.size > 0) == (block is not None or sizes == PLANNED), "blocks of a are copied where that is claimed")
@@ -376,19 +376,19 @@ COPIES = (("as it is", "transposed", "bias"), ("transposed", "as it is", "relu")
     f"first factor, and {COPIED} in {len(COPIES)} forms, where copies do not pay yet; a row alone",
 )
 def products(trial: Trial) -> None:
-    trial.beyond("rows of a tile", HIGH[1], HEIGHT)
-    trial.beyond("rows of a block", HIGH[1], TILES * HEIGHT)
-    trial.beyond("rows of a panel", DEEP[2], DEPTH)
+    trial.beyond("rows of a tile", HIGH[1], MR)
+    trial.beyond("rows of a block", HIGH[1], MC)
+    trial.beyond("rows of a panel", DEEP[2], KC)
     trial.beyond("columns of a tile", HIGH[3], 2 * REGISTER)
     trial.beyond("columns of a block", WIDE[3], COLUMNS_OF_A_BLOCK)
-    trial.beyond("rows that a panel should serve", WIDE[1], FEW)
+    trial.beyond("rows that a panel should serve", WIDE[1], MIN_ROWS)
     for form in FORMS:
         for sizes in (HIGH, DEEP, WIDE):
             product(trial, sizes, *form)
     product(trial, (2, 1, 261, 139), "as it is", "as it is", "bias relu")  # eight registers at a time
     product(trial, ALL, "transposed", "transposed", "bias")
-    trial.beyond("rows of copied tiles beside each other", COPIED[1], BESIDE)
-    trial.beyond("rows of such a block", BLOCK_OF_COPIES[0], BESIDE)
+    trial.beyond("rows of copied tiles beside each other", COPIED[1], A_ROWS)
+    trial.beyond("rows of such a block", BLOCK_OF_COPIES[0], A_ROWS)
     trial.beyond("products that are copied together", COPIED[2], AT_ONCE)
     trial.beyond("columns of a group of panels", COPIED[3], GROUP * 2 * REGISTER)
     for form in COPIES:

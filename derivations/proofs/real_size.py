@@ -22,7 +22,7 @@ from derivations.proofs.engine import Loss
 from models import decoder, transformer
 from models.training.trainer import Settings, build_optimizer, training_step
 from tinytensor import Tensor, nn
-from tinytensor.native.memory_order import memory_order, ordered
+from tinytensor.core.memory_order import memory_order, ordered
 from tinytensor.symbolic import prove
 from tinytensor.symbolic.exact.finite_field import Field, Residue
 from tinytensor.symbolic.exact.replay_exact import Replay

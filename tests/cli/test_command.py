@@ -20,7 +20,7 @@ from tinytensor.cli import environment
 from tinytensor.cli import main as command
 from tinytensor.cli.arguments import InvalidArgument, parse_value
 from tinytensor.cli.derive import parse_argument
-from tinytensor.native import cache
+from tinytensor.runtime import cache
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,7 +12,7 @@ from models.decoder import CONFIGS
 from models.tasks import recommend
 from tests.mutants.planting import kernel_with, module_of, planted_kernel, planted_rule, rule_with
 from tinytensor.kernels import KERNELS, attention, matmul
-from tinytensor.native import vectors
+from tinytensor.simd import vector
 from tinytensor.symbolic import lift, prove
 from tinytensor.symbolic.exact import replay_exact as replaying
 from tinytensor.symbolic.prove import sampling as sampling_of
@@ -59,8 +59,8 @@ def test_sizes_are_beyond_blocks():
     """A square of attention has 8 queries at least, a tile of a product 8 rows, registers 8 doubles at most."""
     config = real_size.SMALLER
     assert min(config.C, real_size.WORDS, real_size.ANSWER) > attention.LANES >= attention.WIDTH
-    assert config.C * 2 > matmul.HEIGHT * 2
-    assert min(config.D, config.F, config.V) > 2 * vectors.BYTES // 8
+    assert config.C * 2 > matmul.MR * 2
+    assert min(config.D, config.F, config.V) > 2 * vector.BYTES // 8
     sizes = [config.C, config.D, config.F, config.V, config.K, config.H, 2]
     assert len(set(sizes)) >= 6
 

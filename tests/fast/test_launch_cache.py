@@ -25,7 +25,7 @@ from tinytensor.core.op import OPS
 from tinytensor.core.recorder import NotRecordable
 from tinytensor.fast import launch_cache as again_module
 from tinytensor.fast.launch_cache import OTHER, DryRun, LaunchCache, LaunchPlan
-from tinytensor.native import driver
+from tinytensor.runtime import scheduler
 
 pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is noted where nothing is compiled")
 
@@ -253,10 +253,10 @@ def test_threads_make_the_same_call():
 @pytest.fixture
 def two_threads():
     """Kernels may use two threads, where the machine has them."""
-    before = driver.get_num_threads()
-    driver.set_num_threads(2)
+    before = scheduler.get_num_threads()
+    scheduler.set_num_threads(2)
     yield
-    driver.set_num_threads(before)
+    scheduler.set_num_threads(before)
 
 
 REPETITIONS = itertools.count()
@@ -267,7 +267,7 @@ def programs(monkeypatch):
     """The programs that notes have made, each with the number of its runs."""
     made = []
 
-    class Counted(driver.Program):
+    class Counted(scheduler.Program):
         def __init__(self, launches):
             super().__init__(launches)
             self.calls = 0
@@ -304,7 +304,8 @@ def test_noted_launches_with_tasks_have_the_same_bits(way, two_threads, programs
     assert programs == []
     assert [values(seed) for seed in range(8)] == expected
     assert len(programs) >= 1 and all(program.divisible for program in programs)
-    assert max(program.calls for program in programs) > driver.Pace.MEASURED  # once on several threads at least
+    # once on several threads at least
+    assert max(program.calls for program in programs) > scheduler.ThreadTuner.MEASURED
 
 
 def test_flag_of_a_launch_with_tasks_is_looked_at_in_every_call(two_threads, programs):
@@ -418,6 +419,6 @@ assert (x @ x).softmax(-1).numpy().tobytes() == first[0]
 @pytest.mark.parametrize("unwritten", ["nan", ""])
 def test_child_process_makes_a_noted_call_with_several_tasks(unwritten):
     """With uninitialized memory that holds NaN, as in all tests, and with memory as users have it."""
-    environment = os.environ | {"NUMBA_NUM_THREADS": "2", "TINYTENSOR_UNWRITTEN": unwritten}
+    environment = os.environ | {"NUMBA_NUM_THREADS": "2", "TINYTENSOR_POISON": unwritten}
     done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, env=environment, timeout=120)
     assert done.returncode == 0, done.stderr

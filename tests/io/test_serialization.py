@@ -172,7 +172,7 @@ def test_no_pickle_anywhere():
     assert len(files) > 30
     results = {str(p.relative_to(ROOT)): results for p in files if (results := unpicklers(p.read_text()))}
     assert results == {
-        "tinytensor/native/cache.py": ["pickle"],  # Numba keeps machine code so
+        "tinytensor/runtime/cache.py": ["pickle"],  # Numba keeps machine code so
         "tinytensor/distributed/collectives.py": ["pickle"],  # what ranks of one run say to each other, never a file
     }
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from numba import config
 
-from tinytensor.native import driver
+from tinytensor.runtime import scheduler
 
 
 @pytest.fixture
@@ -17,19 +17,19 @@ def one_and_two_threads(monkeypatch) -> Callable:
     """
     if config.DISABLE_JIT or config.NUMBA_NUM_THREADS < 2:
         pytest.skip("needs two threads")
-    monkeypatch.setattr(driver.Pace, "run", lambda self, alone, together: together())
-    dealt, run_together, before = [], driver.run_together, driver.get_num_threads()
-    monkeypatch.setattr(driver, "run_together", lambda *args: dealt.append(args) or run_together(*args))
+    monkeypatch.setattr(scheduler.ThreadTuner, "run", lambda self, alone, together: together())
+    dealt, run_together, before = [], scheduler.run_together, scheduler.get_num_threads()
+    monkeypatch.setattr(scheduler, "run_together", lambda *args: dealt.append(args) or run_together(*args))
 
     def run(work: Callable, launches: int) -> tuple:
         dealt.clear()
-        driver.set_num_threads(1)
+        scheduler.set_num_threads(1)
         one = work()
         assert dealt == []
-        driver.set_num_threads(2)
+        scheduler.set_num_threads(2)
         two = work()
         assert len(dealt) >= launches, "launches were not cut into tasks: take larger arrays"
         return one, two
 
     yield run
-    driver.set_num_threads(before)
+    scheduler.set_num_threads(before)

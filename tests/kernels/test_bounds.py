@@ -27,9 +27,9 @@ sys.path[:0] = [str(TESTS.parent), str(TESTS)]  # this file is run as a program,
 from tests.symbolic.exact.test_compiled import calls, interpreted  # noqa: E402
 from tests.tools.sampling_rate import some  # noqa: E402
 from tinytensor.kernels import KERNELS  # noqa: E402
-from tinytensor.kernels.matmul import BESIDE, DEPTH, GROUP, HEIGHT, copy_shape, panel_shape  # noqa: E402
-from tinytensor.native.kernel import Loop, kernel  # noqa: E402
-from tinytensor.native.vectors import load, store  # noqa: E402
+from tinytensor.kernels.matmul import A_ROWS, GROUP, KC, MR, packed_a_shape, panel_shape  # noqa: E402
+from tinytensor.runtime.kernel import Loop, kernel  # noqa: E402
+from tinytensor.simd.vector import load, store  # noqa: E402
 
 LOOPS = [name for name, k in KERNELS.items() if isinstance(k, Loop)]
 FAR = (10**10, -(10**10), -1, np.iinfo(np.int64).max, np.iinfo(np.int64).min)
@@ -201,16 +201,16 @@ def large_products(dtype: type) -> Iterator[tuple[str, list, dict]]:
     needs as much memory as one with all of y; with less memory than that, the kernel must do without.
     """
     rng = np.random.default_rng(0)
-    wide = panel_shape(DEPTH, np.dtype(dtype).itemsize)[1]
+    wide = panel_shape(KC, np.dtype(dtype).itemsize)[1]
     # rows, products of a sum, columns, and the rows and columns of a block
-    sizes = [(2 * BESIDE + 1, DEPTH + 3, 3 * wide + 5, BESIDE + HEIGHT, 2 * wide)]
-    far = (HEIGHT, FAR[3]), (FAR[3], 40), (FAR[0], FAR[0])
-    sizes += [(HEIGHT + 3, DEPTH + 1, (GROUP + 1) * wide + 1, *block) for block in far]
-    sizes += [(BESIDE - 1, 7, wide + 3, BESIDE, wide + 3), (1, DEPTH + 9, 5 * wide + 1, 1, 5 * wide)]
+    sizes = [(2 * A_ROWS + 1, KC + 3, 3 * wide + 5, A_ROWS + MR, 2 * wide)]
+    far = (MR, FAR[3]), (FAR[3], 40), (FAR[0], FAR[0])
+    sizes += [(MR + 3, KC + 1, (GROUP + 1) * wide + 1, *block) for block in far]
+    sizes += [(A_ROWS - 1, 7, wide + 3, A_ROWS, wide + 3), (1, KC + 9, 5 * wide + 1, 1, 5 * wide)]
     for at, (M, K, N, rows, columns) in enumerate(sizes):
         high, panels = min(rows, M), -(-min(columns, N) // wide)
         deep = panel_shape(K, np.dtype(dtype).itemsize)[0]
-        needed = min(GROUP, panels) * deep + (panels * high if K > DEPTH else 0)
+        needed = min(GROUP, panels) * deep + (panels * high if K > KC else 0)
         whole = rng.standard_normal((1, M, K)).astype(dtype), rng.standard_normal((1, K, N)).astype(dtype)
         for flip_a, flip_b in product((False, True), repeat=2):
             a, b = (
@@ -218,7 +218,7 @@ def large_products(dtype: type) -> Iterator[tuple[str, list, dict]]:
                 for x, flip in zip(whole, (flip_a, flip_b), strict=True)
             )
             copies = [(0, 0, 0)]
-            copies += [(2, *copy_shape(K, rows, a.itemsize, flip_a))] if rows == high or rows < FAR[0] else []
+            copies += [(2, *packed_a_shape(K, rows, a.itemsize, flip_a))] if rows == high or rows < FAR[0] else []
             for depth, copy in product((needed, needed - 1, deep), copies):
                 if depth >= deep:
                     scratch, copy = (np.full(shape, np.nan, dtype) for shape in ((2, depth, wide), copy))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tinytensor.kernels import KERNELS
-from tinytensor.native.kernel import Elementwise
+from tinytensor.runtime.kernel import Elementwise
 
 INF, NAN = np.inf, np.nan
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.5, 20.0, -20.0, INF, -INF, NAN]

@@ -6,22 +6,22 @@ import pytest
 
 from tinytensor.kernels import matmul as module
 from tinytensor.kernels.matmul import (
-    ACROSS,
+    A_LANES,
+    A_ROWS,
     AT_ONCE,
-    BESIDE,
-    DEPTH,
     GROUP,
-    HEIGHT,
+    KC,
     LARGE,
+    MC_PACKED,
+    MR,
     PRODUCTS,
-    SIDE,
-    copy_shape,
     matmul,
     matmul_plan,
+    packed_a_shape,
     panel_shape,
 )
-from tinytensor.native.kernel import KERNELS, MOST_TASKS
-from tinytensor.native.simd import BYTES, LINE
+from tinytensor.runtime.kernel import KERNELS, MOST_TASKS
+from tinytensor.simd.isa import BYTES, LINE
 
 JIT = not numba.config.DISABLE_JIT
 SIZES = range(1, 41) if JIT else (1, 2, 4, 5, 9)
@@ -42,7 +42,7 @@ def plan_of(a, b, block=None, room=None):
         scratch = scratch[0], (min(GROUP, wide) * deep + wide * rows if room else deep), width
     if room is not None or block is not None:
         copied = room != 0 and a.itemsize in a.strides[1:]
-        shape = copy_shape(a.shape[2], rows, a.itemsize, a.strides[1] == a.itemsize)
+        shape = packed_a_shape(a.shape[2], rows, a.itemsize, a.strides[1] == a.itemsize)
         copy = (scratch[0], *shape) if copied else (0, 0, 0)
     return rows, columns, scratch, copy
 
@@ -98,8 +98,8 @@ def test_tasks_and_tails_of_large_products(dtype):
     rng = np.random.default_rng(0)
     m, k, n = CUT
     if JIT:
-        assert m * k * n > 2 * PRODUCTS and k > DEPTH
-    for dm, dn in zip(range(HEIGHT + 1), (0, 1, 15, 25, 31, 16, 2)):
+        assert m * k * n > 2 * PRODUCTS and k > KC
+    for dm, dn in zip(range(MR + 1), (0, 1, 15, 25, 31, 16, 2)):
         a, b = draw(rng, (1, m + dm, k + dm), dtype), draw(rng, (1, k + dm, n + dn), dtype)
         check_product(run_matmul(a, b), a, b)
         check_product(run_matmul(a, np.asfortranarray(b[0])[None]), a, b)
@@ -177,7 +177,7 @@ def test_task_count_changes_no_bit():
         at, bt = a.transpose(0, 2, 1).copy().transpose(0, 2, 1), b.transpose(0, 2, 1).copy().transpose(0, 2, 1)
         expected = run_matmul(a, b)
         width = 2 * BYTES // 4
-        for block in ((HEIGHT, width), (2 * HEIGHT, 3 * width), (m, 5), (1, columns), (m, columns)):
+        for block in ((MR, width), (2 * MR, 3 * width), (m, 5), (1, columns), (m, columns)):
             for left in (a, at):
                 for right in (b, bt):
                     assert bits_equal(expected, run_matmul(left, right, block=block)), (block, left.strides)
@@ -216,7 +216,7 @@ def test_nan_and_inf_pass():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
 def test_a_term_is_added_last(dtype):
     rng = np.random.default_rng(0)
-    for n, m, k, columns in ((2, 7, 3, 35), (1, 1, 5, 9), (1, 9, DEPTH + 1 if JIT else 5, 40)):
+    for n, m, k, columns in ((2, 7, 3, 35), (1, 1, 5, 9), (1, 9, KC + 1 if JIT else 5, 40)):
         a, b, term = (rng.integers(-9, 9, s).astype(dtype) for s in ((n, m, k), (n, k, columns), (n, m, columns)))
         assert (run_matmul(a, b, term) == a @ b + term).all()
         assert (run_matmul(a, b, term[:1, :1], 1) == np.maximum(a @ b + term[:1, :1], 0)).all()
@@ -239,13 +239,13 @@ def columns_dense(x):
 
 # Each of M, K and N lies just beside a size at which blocks, panels or groups of panels begin.
 AROUND = [
-    (LARGE, 2 * DEPTH + 1, LARGE),
-    (LARGE - 1, 2 * DEPTH, LARGE),
-    (SIDE, DEPTH + 1, LARGE // 2),
-    (SIDE + 1, 2 * DEPTH + 1, SIDE + 1),
-    (LARGE + HEIGHT + 1, 4 * DEPTH + 1, GROUP * 32 + 1),
-    (LARGE + 3, 4 * DEPTH - 1, LARGE + GROUP * 32 + 17),
-    (2 * SIDE + HEIGHT // 2, DEPTH // 4, LARGE - 1),
+    (LARGE, 2 * KC + 1, LARGE),
+    (LARGE - 1, 2 * KC, LARGE),
+    (MC_PACKED, KC + 1, LARGE // 2),
+    (MC_PACKED + 1, 2 * KC + 1, MC_PACKED + 1),
+    (LARGE + MR + 1, 4 * KC + 1, GROUP * 32 + 1),
+    (LARGE + 3, 4 * KC - 1, LARGE + GROUP * 32 + 17),
+    (2 * MC_PACKED + MR // 2, KC // 4, LARGE - 1),
 ]
 
 
@@ -284,9 +284,9 @@ def test_small_blocks_with_copies_change_no_bit(left, dtype):
     """Rows and columns that end anywhere in a tile, a pair of tiles, a register, a panel and a group of panels."""
     rng = np.random.default_rng(0)
     width = 2 * BYTES // np.dtype(dtype).itemsize
-    rows = (*range(1, 2 * BESIDE + 2), 4 * BESIDE - 1) if JIT else (1, BESIDE + 1)
+    rows = (*range(1, 2 * A_ROWS + 2), 4 * A_ROWS - 1) if JIT else (1, A_ROWS + 1)
     for at, high in enumerate(rows):
-        m, k = 2 * high + at % 3, (1, AT_ONCE - 1, AT_ONCE, 2 * AT_ONCE + 1, DEPTH, DEPTH + 3)[at % 6 if JIT else 2]
+        m, k = 2 * high + at % 3, (1, AT_ONCE - 1, AT_ONCE, 2 * AT_ONCE + 1, KC, KC + 3)[at % 6 if JIT else 2]
         wide = (1, width - 1, width, 2 * width + 1, GROUP * width, (GROUP + 1) * width + 3)[(at // 2) % 6 if JIT else 2]
         n = wide + (0, 1, width // 2 + 1)[at % 3]
         a, b = draw(rng, (2, m, k), dtype), draw(rng, (2, k, n), dtype)
@@ -302,10 +302,10 @@ def test_small_blocks_with_copies_change_no_bit(left, dtype):
 def test_factors_of_any_strides_with_room_for_copies():
     """Dense rows of every other row, dense columns of every other one, overlapping windows; and neither way dense."""
     rng = np.random.default_rng(0)
-    depth = DEPTH + 5 if JIT else 7
-    x, b = draw(rng, (2, 4 * HEIGHT + 6, 2 * depth), np.float32), draw(rng, (2, depth, 70), np.float32)
-    series = draw(rng, (2, 2 * HEIGHT + 3 + depth), np.float32)
-    shape = 2, 2 * HEIGHT + 3, depth
+    depth = KC + 5 if JIT else 7
+    x, b = draw(rng, (2, 4 * MR + 6, 2 * depth), np.float32), draw(rng, (2, depth, 70), np.float32)
+    series = draw(rng, (2, 2 * MR + 3 + depth), np.float32)
+    shape = 2, 2 * MR + 3, depth
     factors = {
         "every other row": x[:, ::2, :depth],
         "rows from the last": x[:, ::-1, 3 : 3 + depth],
@@ -318,10 +318,10 @@ def test_factors_of_any_strides_with_room_for_copies():
         "neither, from the last": x[:, ::-2, ::-2],
     }
     for what, a in factors.items():
-        y = run_matmul(a, b, block=(BESIDE + HEIGHT, 33))
+        y = run_matmul(a, b, block=(A_ROWS + MR, 33))
         check_product(y, a, b)
         assert bits_equal(y, run_matmul(a.copy(), b, room=0)), what
-        copied = plan_of(a, b, (BESIDE + HEIGHT, 33))[3][0] > 0
+        copied = plan_of(a, b, (A_ROWS + MR, 33))[3][0] > 0
         assert copied != what.startswith("neither"), what
 
 
@@ -338,10 +338,12 @@ def test_a_copy_of_another_shape_is_refused():
         call((tasks, high, wide))
         wrong = [(tasks - 1, high, wide), (tasks, high - 1, wide), (tasks, high, wide - 1), (tasks, high + 1, wide)]
         for shape in (*wrong, (tasks, wide, high), (high, wide), (tasks, high, wide, 1)):
-            with pytest.raises(ValueError, match=r"matmul\(.*: expected .*copy_fits\(copy.*\); got .*, copy \("):
+            with pytest.raises(
+                ValueError, match=r"matmul\(.*: expected .*packed_a_fits\(packed_a.*\); got .*, packed_a \("
+            ):
                 call(shape)
         apart = np.repeat(np.repeat(a, 2, 1), 2, 2)[:, ::2, ::2]  # its numbers lie together neither way
-        with pytest.raises(ValueError, match="copy_fits"):
+        with pytest.raises(ValueError, match="packed_a_fits"):
             call((tasks, high, wide), a=apart)
 
 
@@ -365,8 +367,8 @@ def test_a_fitting_copy_excuses_no_other_wrong_size():
 def test_a_nan_of_a_copied_factor_stays_in_its_row(dtype):
     """What a copy has beyond the last row or product is multiplied with nothing that is kept."""
     rng = np.random.default_rng(0)
-    a, b = draw(rng, (1, LARGE + 5, 2 * DEPTH + 3), dtype), draw(rng, (1, 2 * DEPTH + 3, LARGE), dtype)
-    places = (0, 0), (LARGE // 2 + 3, DEPTH), (LARGE + 4, 2 * DEPTH + 2)
+    a, b = draw(rng, (1, LARGE + 5, 2 * KC + 3), dtype), draw(rng, (1, 2 * KC + 3, LARGE), dtype)
+    places = (0, 0), (LARGE // 2 + 3, KC), (LARGE + 4, 2 * KC + 2)
     for i, k in places:
         a[0, i, k] = np.nan
     for left in (a, columns_dense(a)):
@@ -382,8 +384,8 @@ def test_plan_has_whole_tiles_and_enough_tasks():
                 rows, columns, (tasks, depth, width), copy = matmul_plan(1, m, k, n, 4)
                 assert copy == (0, 0, 0)  # without its strides nothing is known of a
                 blocks = -(-m // rows) * -(-n // columns)
-                assert rows % HEIGHT == 0 and columns % width == 0 and rows > 0 and columns > 0
-                assert 1 <= tasks <= max(1, min(blocks, MOST_TASKS)) and depth >= min(k, DEPTH)
+                assert rows % MR == 0 and columns % width == 0 and rows > 0 and columns > 0
+                assert 1 <= tasks <= max(1, min(blocks, MOST_TASKS)) and depth >= min(k, KC)
                 assert tasks == 1 or m * k * n >= 2 * PRODUCTS
     for m, k, n in ((768, 32, 64), (32, 768, 32), (96, 32, 300), (768, 32, 32)):
         tasks = matmul_plan(1, m, k, n, 4)[2][0]
@@ -404,29 +406,29 @@ def test_plan_of_copies_bounds_their_memory(itemsize, threads, monkeypatch):
     """
     monkeypatch.setattr(module.config, "NUMBA_NUM_THREADS", threads)
     matmul_plan.cache_clear()
-    deepest, width = panel_shape(DEPTH, itemsize)
-    most_rows, most_columns = SIDE + HEIGHT - 1, SIDE + width - 1
-    most_copied = -(-most_rows // BESIDE) * BESIDE * max(deepest * ACROSS / BESIDE, deepest + LINE // itemsize)
+    deepest, width = panel_shape(KC, itemsize)
+    most_rows, most_columns = MC_PACKED + MR - 1, MC_PACKED + width - 1
+    most_copied = -(-most_rows // A_ROWS) * A_ROWS * max(deepest * A_LANES / A_ROWS, deepest + LINE // itemsize)
     made = set()
     for n in (1, 3):
-        for m in (LARGE - 1, LARGE, 300, SIDE + 1, 5000, 10**6):
-            for k in (1, DEPTH // 4, DEPTH, 2 * DEPTH, 2 * DEPTH + 1, 10**5):
-                for columns_of_b in (1, LARGE // 2, LARGE, SIDE + 1, 3000, 10**6):
+        for m in (LARGE - 1, LARGE, 300, MC_PACKED + 1, 5000, 10**6):
+            for k in (1, KC // 4, KC, 2 * KC, 2 * KC + 1, 10**5):
+                for columns_of_b in (1, LARGE // 2, LARGE, MC_PACKED + 1, 3000, 10**6):
                     for strides in ((itemsize, m * itemsize), (k * itemsize, itemsize), (itemsize,) * 2, (0, 8 * k)):
                         rows, columns, scratch, copy = matmul_plan(n, m, k, columns_of_b, itemsize, strides)
                         tasks, deep, wide = scratch
-                        assert rows % HEIGHT == 0 and columns % width == 0 and wide == width
+                        assert rows % MR == 0 and columns % width == 0 and wide == width
                         made.add((copy[0] > 0, strides[0] == itemsize))
                         if copy[0] == 0:
                             assert copy == (0, 0, 0) and deep == panel_shape(k, itemsize)[0]
                             continue
                         blocks = n * -(-m // rows) * -(-columns_of_b // columns)
                         assert copy[0] == tasks <= min(2 * threads, blocks)
-                        assert copy[1:] == copy_shape(k, rows, itemsize, strides[0] == itemsize)
+                        assert copy[1:] == packed_a_shape(k, rows, itemsize, strides[0] == itemsize)
                         assert copy[1] * copy[2] <= most_copied
                         assert rows <= most_rows and columns <= most_columns
                         assert deep * wide <= GROUP * deepest * width + most_rows * most_columns
-                        assert k <= DEPTH or deep >= min(GROUP, columns // width) * deepest + rows * columns // width
+                        assert k <= KC or deep >= min(GROUP, columns // width) * deepest + rows * columns // width
                         assert m >= LARGE and (tasks == 2 * threads or n * m * k * columns_of_b < 10**9)
     assert made == {(True, True), (True, False), (False, True), (False, False)}
     matmul_plan.cache_clear()

@@ -29,7 +29,7 @@ from tinytensor import linear, stack
 from tinytensor.core.dispatch import OBJECT
 from tinytensor.core.op import OPS, Op
 from tinytensor.core.tensor import Tensor
-from tinytensor.native.kernel import KERNELS
+from tinytensor.runtime.kernel import KERNELS
 from tinytensor.symbolic import Symbolic, prove
 
 from .planting import (

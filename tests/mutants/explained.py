@@ -23,7 +23,7 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
     },
     "both registers, or tiles, have as many numbers": {
         "maximum": ["a  ->  b  in  ...len(a)..."],
-        "first": ["x  ->  y  in  ...len(x)..."],
+        "select_first": ["x  ->  y  in  ...len(x)..."],
         "add_tile": ["a  ->  b  in  ...len(a)...", "a  ->  b  in  ...a[0]..."],
         "where_less": ["a  ->  b  in  ...len(a)..."],
     },
@@ -31,8 +31,8 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         "maximum": ["a[lane] > b[lane]  ->  a[lane] >= b[lane]"],
         "logsigmoid": ["x > zero  ->  x >= zero..."],
         "relu_tile": ["x <= type(x)(0)  ->  x < type(x)(0)"],
-        "at_most_zero": ["c[t][lane] > zero  ->  c[t][lane] >= zero"],
-        "largest_...": ["c[t][lane] > top[lane]  ->  c[t][lane] >= top[lane]"],
+        "min_zero": ["c[t][lane] > zero  ->  c[t][lane] >= zero"],
+        "...max_registers": ["c[t][lane] > top[lane]  ->  c[t][lane] >= top[lane]"],
     },
     "the other loop gives the same, but takes longer": {
         "reduce_logsumexp": [
@@ -57,9 +57,9 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         "layer_norm_backward": ["range(0, size, width)  ->  range(0, size + width, width)"],
         "row_sum": ["range(0, row.size, BLOCK)  ->  range(0, row.size + BLOCK, BLOCK)"],
         "argsort": ["width < n  ->  width <= n", "range(0, n, 2 * width)  ->  range(0, n + 2 * width, 2 * width)"],
-        "pieces": ["1  ->  0  in  ...min(size, 1)... (2)"],
-        "pack": ["range(first, last, AT_ONCE)  ->  range(first, last + AT_ONCE, AT_ONCE)"],
-        "copy_columns": ["range(first, last, AT_ONCE)  ->  range(first, last + AT_ONCE, AT_ONCE)"],
+        "ceil_div": ["1  ->  0  in  ...min(size, 1)... (2)"],
+        "pack_b": ["range(first, last, AT_ONCE)  ->  range(first, last + AT_ONCE, AT_ONCE)"],
+        "pack_a_columns": ["range(first, last, AT_ONCE)  ->  range(first, last + AT_ONCE, AT_ONCE)"],
         "attention_backward": ["range(0, M, LANES)  ->  range(0, M + LANES, LANES)"],
         "cross_entropy": ["range(start, stop, width)  ->  range(start, stop + width, width)"],
     },
@@ -70,12 +70,12 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         "cross_entropy": ["end - begin  ->  end + begin"],
     },
     "of one piece, or one task, the divisions say the same: it takes longer": {
-        "share": [
+        "task_range": [
             "...if tasks > 1 else (0, n)  ->  (n * task...",
             "tasks > 1  ->  tasks >= 1",
             "1  ->  0  in  ...if tasks > 1 else (0, n)",
         ],
-        "pieces": [
+        "ceil_div": [
             "...if size > unit else min(size, 1)  ->  (size + unit - 1) // unit",
             "size > unit  ->  size >= unit",
         ],
@@ -86,18 +86,18 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         ],
     },
     "what the memory is asked for changes no number, only how long they take": {
-        "tiles": [
-            "if asks...:  ->  if True:",
-            "if asks...:  ->  if False:",
-            "asks and (last == K or not kept)  ->  ...",
-            "last == K or not kept  ->  ... (2)",
+        "macrokernel": [
+            "if prefetching...:  ->  if True:",
+            "if prefetching...:  ->  if False:",
+            "prefetching and (last == K or not packed)  ->  ...",
+            "last == K or not packed  ->  ... (2)",
             "last == K  ->  last != K (3)",
-            "not kept  ->  kept  in  if asks...",
-            "fetch_tile(blank, y, i, j)  ->  pass",
-            "y  ->  j  in  fetch_tile(blank, y, i, j)",
-            "asks and apart == 0  ->  ...",
+            "not packed  ->  packed  in  if prefetching...",
+            "prefetch_tile(tile, y, i, j)  ->  pass",
+            "y  ->  j  in  prefetch_tile(tile, y, i, j)",
+            "prefetching and apart == 0  ->  ...",
             "apart == 0  ->  apart != 0",
-            "0  ->  1  in  ...asks and apart == 0...",
+            "0  ->  1  in  ...prefetching and apart == 0...",
         ],
         "matmul": [
             "M * K * a.itemsize > NEAR  ->  ...",
@@ -108,18 +108,18 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
     },
     "the same products one after the other, in tiles of another size or out of another place: it takes longer": {
         "matmul": [
-            "end if over > HALF else end - over  ->  end",
-            "over > HALF  ->  over >= HALF",
-            "if copy.size > 0:  ->  if False:",
-            "copy.size > 0  ->  copy.size < 0",
-            "0  ->  1  in  if copy.size > 0:",
+            "end if over > MR_EDGE else end - over  ->  end",
+            "over > MR_EDGE  ->  over >= MR_EDGE",
+            "if packed_a.size > 0:  ->  if False:",
+            "packed_a.size > 0  ->  packed_a.size < 0",
+            "0  ->  1  in  if packed_a.size > 0:",
             "min(GROUP, panels)  ->  max(GROUP, panels)",
             "group if scratch.shape[1] >= group * deep else 1  ->  1",
             "scratch.shape[1] >= group * deep  ->  scratch.shape[1] > group * deep",
             "1  ->  ...  in  ...b.strides[1]...",
             "1  ->  2  in  ...max(K, 1)...",
-            "end - begin >= FEW and ...  ->  end - begin >= FEW or ...",
-            "end - begin >= FEW  ->  ...",
+            "end - begin >= MIN_ROWS and ...  ->  end - begin >= MIN_ROWS or ...",
+            "end - begin >= MIN_ROWS  ->  ...",
             "end - begin  ->  end + begin (2)",
             "(last - first) * abs(b.strides[1])...  ->  ...b.strides...",
             "last - first  ->  last + first",
@@ -129,49 +129,49 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
             "M == 1  ->  M != 1",
             "M  ->  n  in  ...M * K...",
             "1  ->  ...  in  ...M == 1...",
-            "1  ->  0  in  ...right - 4 * full + 1...",
-            "range(left, ...)  ->  range(left, ...- 4 * full, 4 * full)",
-            "right - 4 * full + 1  ->  ...",
+            "1  ->  0  in  ...right - 4 * NR + 1...",
+            "range(left, ...)  ->  range(left, ...- 4 * NR, 4 * NR)",
+            "right - 4 * NR + 1  ->  ...",
             "1  ->  ...  in  ...over == 1...",
-            "4  ->  5  in  ...4 * full... (2)",
+            "4  ->  5  in  ...4 * NR... (2)",
             "1  ->  2  in  ...zero_tile(y, 1, 8)...",
-            "if far...:  ->  if True:",
-            "far or b.strides[2] != b.itemsize  ->  b.strides[2] != b.itemsize",
+            "if packs_b...:  ->  if True:",
+            "packs_b or b.strides[2] != b.itemsize  ->  b.strides[2] != b.itemsize",
             "if width % lanes(y) > 0:  ->  if True:",
             "width % lanes(y) > 0  ->  width % lanes(y) >= 0",
             "if over == 1:  ->  if True:",
             "if over == 1:  ->  if False:",
             "over == 1  ->  over != 1",
-            "if over <= HALF:  ->  if True:",
-            "over <= HALF  ->  over >= HALF",
+            "if over <= MR_EDGE:  ->  if True:",
+            "over <= MR_EDGE  ->  over >= MR_EDGE",
         ],
-        "pack": [
+        "pack_b": [
             "if b.strides[1] == b.itemsize:  ->  if False:",
             "if b.strides[0] == b.itemsize:  ->  if False:",
             "0  ->  1  in  ...b.strides[0]...",
         ],
-        "copy_columns": [
+        "pack_a_columns": [
             "if i + r + n <= end:  ->  if False:",
             "i + r + n <= end  ->  i + r + n < end",
         ],
-        "copy_rows": [
+        "pack_a_rows": [
             "load(a, i, k) if k + n <= last else load_first(last - k, a, i, k)  ->  load_first(last - k, a, i, k)",
             "k + n <= last  ->  k + n < last",
         ],
     },
     "unfinished sums wait in y instead of in scratch, and where none is unfinished, none waits": {
         "matmul": [
-            "min(rows, M)  ->  max(rows, M)",
-            "min(columns, N)  ->  max(columns, N)",
-            "K > DEPTH and ...  ->  scratch.shape[1] >= group * deep + panels * high",
-            "K > DEPTH  ->  ...",
+            "min(mc, M)  ->  max(mc, M)",
+            "min(nc, N)  ->  max(nc, N)",
+            "K > KC and ...  ->  scratch.shape[1] >= group * deep + panels * high",
+            "K > KC  ->  ...",
             "scratch.shape[1] >= group * deep + panels * high  ->  scratch.shape[1] > ...",
-            "K  ->  N  in  kept = ...",
-            "0  ->  1  in  place = (first, last, K, panel, 0, False...",
+            "K  ->  N  in  sums_packed = ...",
+            "0  ->  1  in  call = (...(panel, 0, False)...",
         ],
     },
-    "copied tiles are two rows apart at least": {
-        "tiles": ["0  ->  1  in  t = (i - above) // BESIDE if apart > 0 else 0 (2)"],
+    "packed tiles are two rows apart at least": {
+        "macrokernel": ["0  ->  1  in  t = (i - above) // A_ROWS if apart > 0 else 0 (2)"],
     },
     "the mask is searched once more, or for the only query and key: it takes longer": {
         "attention...": [
@@ -182,84 +182,87 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         ],
     },
     "keys that no query sees, or all queries see, are looked at one by one: it takes longer": {
-        "reach": ["number + 1  ->  number - 1", "1  ->  0  in  ...m + 1... (2)", "number < last  ->  number <= last"],
+        "visible_range": [
+            "number + 1  ->  number - 1",
+            "1  ->  0  in  ...m + 1... (2)",
+            "number < last  ->  number <= last",
+        ],
         "attention": [
-            "least, most, holes = (M, 0, False)  ->  pass",
+            "least, most, has_holes = (M, 0, False)  ->  pass",
             "M  ->  K  in  ...(M, 0, False)...",
             "if m + WIDTH > least:  ->  if True:",
             "m + WIDTH > least  ->  m + WIDTH >= least...",
             "if hidden:  ->  if True:...",
         ],
+        "visible_ranges": ["M  ->  C  in  ...(M, 0)...", "0  ->  1  in  ...(M, 0)..."],
+        "score_tile": ["if hidden:  ->  if True:..."],
         "attention_backward": [
-            "M  ->  K  in  ...(M, 0)...",
-            "0  ->  1  in  ...(M, 0)...",
             "if most[i] <= m:  ->  if False:",
             "most[i] <= m  ->  most[i] < m",
             "continue  ->  pass",
             "least[i] < m + LANES  ->  least[i] <= m + LANES",
-            "if hidden:  ->  if True:...",
         ],
         "attention_of_one": [
-            "if holes or m + WIDTH > count:  ->  if True:",
+            "if has_holes or m + WIDTH > count:  ->  if True:",
             "m + WIDTH > count  ->  m + WIDTH >= count",
         ],
     },
     "it is set anew before it is read": {
-        "attention": ["0  ->  1  in  squares, least, most, holes = ..."],
-        "attention_backward": ["holes = False  ->  pass"],
-        "attention_of_one": ["count, holes = (0, False)  ->  pass", "0  ->  1  in  ...(0, False)..."],
+        "attention": ["0  ->  1  in  tiles, least, most, has_holes = ..."],
+        "attention_backward": ["has_holes = False  ->  pass"],
+        "attention_of_one": ["count, has_holes = (0, False)  ->  pass", "0  ->  1  in  ...(0, False)..."],
     },
     "what is finite, or seen by all, needs no care: it takes longer": {
         "attention": ["hidden and (not finite...  ->  ...not finite..."],
-        "attention_backward": ["if hidden and careful:  ->  if True:", "hidden and careful  ->  ..."],
-        "finite": ["0  ->  1  in  ...total(zeros) == 0..."],
+        "attention_backward": ["if hidden and has_non_finite:  ->  if True:", "hidden and has_non_finite  ->  ..."],
+        "finite": ["0  ->  1  in  ...sum_lanes(zeros) == 0..."],
         "zeros_of": ["0  ->  1  in  ...x.dtype.type(0)..."],
         "zeros_of_rows": ["0  ->  1  in  ...x.dtype.type(0)..."],
     },
     "half a register holds what a whole one does beyond its zeros: it takes longer": {
         "add_keys": ["columns <= HALF  ->  columns < HALF"],
-        "attention_backward": ["K - j  ->  K + j"],
+        "accumulate": ["K - j  ->  K + j"],
     },
     "zeros stand beyond the last column": {
         "zeros_of_rows": ["range(0, x.shape[1], LANES)  ->  range(0, x.shape[1] + LANES, LANES)"],
     },
-    "registers beyond those of a square are not read": {
-        "read_block": ["range(WIDTH)  ->  range(WIDTH + 1)"],
-        "before": ["range(WIDTH)  ->  range(WIDTH + 1)"],
-        "before_each": ["range(LANES)  ->  range(LANES + 1)"],
+    "registers beyond those of a score tile are not read": {
+        "load_rows": ["range(WIDTH)  ->  range(WIDTH + 1)"],
+        "registers_less_than": ["range(WIDTH)  ->  range(WIDTH + 1)"],
+        "lanes_less_than": ["range(LANES)  ->  range(LANES + 1)"],
     },
     "2 is above 0, too": {
-        "look": ["1  ->  2  in  ...x.dtype.type(1)..."],
+        "load_mask": ["1  ->  2  in  ...x.dtype.type(1)..."],
     },
     "what stands for it is multiplied by 0": {
-        "inner_seen": ["0  ->  1  in  ...type(x[at])(0)..."],
-        "inner_rows_seen": ["0  ->  1  in  ...every(type(b[0])(0))), a)"],
-        "outer_seen": ["0  ->  1  in  ...type(x[at])(0)... (2)"],
+        "masked_inner": ["0  ->  1  in  ...type(x[at])(0)..."],
+        "masked_inner_rows": ["0  ->  1  in  ...splat(type(b[0])(0))), a)"],
+        "masked_outer": ["0  ->  1  in  ...type(x[at])(0)... (2)"],
     },
     "of this one nothing counts but its type": {
-        "inner_rows_seen": ["0  ->  1  in  ...b[0]... (2)"],
+        "masked_inner_rows": ["0  ->  1  in  ...b[0]... (2)"],
     },
     "where nothing is hidden, no row lies beyond the last key": {
         "attention_of_one": ["M - 1  ->  M + 1", "1  ->  0  in  ...M - 1..."],
     },
     "Python counts it from the end, and it is the same one": {
-        "add_up": ["t + len(c) // 2  ->  t - len(c) // 2"],
+        "sum_registers": ["t + len(c) // 2  ->  t - len(c) // 2"],
     },
     "a block has whole tiles, so that its first row is a multiple of their height": {
         "matmul": ["end - begin  ->  end + begin"],
     },
     "what a tile has beyond its height and width is not stored": {
-        "matmul": ["4  ->  5  in  place = (...4 * full..."],
+        "matmul": ["4  ->  5  in  call = (...4 * NR..."],
         "load_tile": ["range(len(c))  ->  range(len(c) + 1)"],
         "relu_tile": ["r < height and x <= type(x)(0)  ->  x <= type(x)(0)", "r < height  ->  r <= height"],
-        "pack": ["0  ->  1  in  ...b.dtype.type(0)..."],
+        "pack_b": ["0  ->  1  in  ...b.dtype.type(0)..."],
         "load_transposed": ["range(lanes(x))  ->  range(lanes(x) + 1)"],
     },
     "of infinity and NaN w >= w - w is false already": {
         "check_weights": ["valid and w >= w - w and ...  ->  valid and w >= w - w", "w  ->  j  in  ...w - w... (2)"],
     },
     "no array of the tests has 2^31 elements": {
-        "drawn": ["32  ->  ...  in  ...place >> 32..."],
+        "drawn": ["32  ->  ...  in  ...index >> 32..."],
     },
     "the kernels give no sample in which a register would read beyond the array: that is an error": {
         "load_first": [
@@ -283,8 +286,8 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
     },
     "no number depends on which rows the memory is asked for in advance, or whether": {
         "attention_backward": [
-            "if asks:  ->  if True:...",
-            "if asks:  ->  if False:...",
+            "if prefetching:  ->  if True:...",
+            "if prefetching:  ->  if False:...",
             "q.size * q.itemsize > NEAR  ->  ...",
             "q.size * q.itemsize  ->  ...",
             "q  ->  k  in  ...q.size...",

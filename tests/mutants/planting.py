@@ -15,8 +15,8 @@ from unittest.mock import patch
 from tinytensor.core import late_bound, tape
 from tinytensor.core.op import OPS, Op
 from tinytensor.fast.launch_cache import LaunchCache
-from tinytensor.native.entries import NoBuild, exact
-from tinytensor.native.kernel import KERNELS, Elementwise, Kernel, Loop
+from tinytensor.runtime.entry_points import NoBuild, exact
+from tinytensor.runtime.kernel import KERNELS, Elementwise, Kernel, Loop
 from tinytensor.symbolic.exact.lifting import lift, rebind
 
 BACKWARD = sys.modules["tinytensor.autograd.backward"]  # the module; autograd's attribute is the function

@@ -21,8 +21,7 @@ from tinytensor.core.modes import no_grad
 from tinytensor.core.op import OPS
 from tinytensor.core.tensor import Tensor
 from tinytensor.fast.launch_cache import LaunchCache
-from tinytensor.native import kernel
-from tinytensor.native import uninitialized as unwritten
+from tinytensor.runtime import kernel, poison
 
 MANY = 1100
 STEP, WITHIN = 1e-7, 1e-6  # of a slope by central differences, and how near it is, relatively
@@ -128,7 +127,7 @@ IN_NUMPY: dict[str, Callable] = {  # of the operations without a definition
 def unwritten_is_nan() -> Iterator[None]:
     """New memory holds NaN, or a whole number that is no index, until it is written; little work is many tasks."""
     step_by_step = patch.object(LaunchCache, "run", lambda self, args, short: self.function(*args))
-    with patch.object(door, "fresh", unwritten.spoiled), patch.object(kernel, "GRAIN", GRAIN), step_by_step:
+    with patch.object(door, "fresh", poison.poisoned), patch.object(kernel, "GRAIN", GRAIN), step_by_step:
         yield
 
 

@@ -55,7 +55,7 @@ import os, signal, sys, threading, time, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12 on: this process has threads
 import tinytensor as tt
 from tinytensor.platform import locks
-from tinytensor.native.compiler import compiling
+from tinytensor.runtime.compiler import compiling
 
 x = tt.randn(150, 150)
 step = tt.compile(lambda x: (x @ x).softmax(-1))
@@ -96,7 +96,7 @@ os._exit(0)
 @forks
 @pytest.mark.parametrize("unwritten", ["nan", ""])
 def test_a_child_computes_while_another_thread_held_all_locks(unwritten):
-    environment = os.environ | {"NUMBA_NUM_THREADS": "2", "TINYTENSOR_UNWRITTEN": unwritten}
+    environment = os.environ | {"NUMBA_NUM_THREADS": "2", "TINYTENSOR_POISON": unwritten}
     done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, env=environment, timeout=600)
     count, code = done.stdout.split()
     assert int(code) == 0, done.stderr

@@ -44,8 +44,8 @@ REGISTERS = "edge or arithmetic or products or transposed or equals or pieces or
 COMPILE = "training_step or dropout or clipping or gradient_accumulation"
 SAMPLES = "test_value or test_gradient or test_float32"
 PARTS = {
-    "threads": (("tests/native/test_driver.py", "-k", "program or late_thread or flag"), 1),
-    "registers": (("tests/native/test_vectors.py", "tests/native/test_tiles.py", "-k", REGISTERS), 1),
+    "threads": (("tests/runtime/test_scheduler.py", "-k", "program or late_thread or flag"), 1),
+    "registers": (("tests/simd/test_vector.py", "tests/simd/test_tile.py", "-k", REGISTERS), 1),
     "kernels": ((*(f"tests/kernels/test_{name}.py" for name in ("matmul", "softmax", "norm")), "-k", KERNELS), 1),
     "compile": (("tests/recording/test_compile.py", "-k", COMPILE), 2),
     "samples": (("tests/test_samples.py", "-k", SAMPLES), 240),
@@ -188,7 +188,7 @@ def compared(here: list[float], there: list[float]) -> str:
 
 
 def describe() -> None:
-    from tinytensor.native.simd import BYTES, SIMD
+    from tinytensor.simd.isa import BYTES, SIMD
 
     print(json.dumps({"machine": platform.machine(), "registers": SIMD, "bytes": BYTES}))
 

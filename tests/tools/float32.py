@@ -5,7 +5,7 @@
     python -m tests.tools.float32 exp --share 2/8  the second of eight shares of all 2^32 numbers
 
 TINYTENSOR_SIMD chooses the width of registers, as ever. Exits with 1 if an error is above its documented bound
-(BOUNDS, which `tinytensor/native/fastmath.py` states), or a special value is wrong.
+(BOUNDS, which `tinytensor/simd/math.py` states), or a special value is wrong.
 
 What the results are compared with is a Taylor polynomial of degree 8 in float64 around the next multiple c of 1/64. Its
 coefficients are enclosed by Arb and then rounded. That leaves an error far below what is measured:
@@ -39,8 +39,9 @@ from numba import njit
 
 from tests.tools.sharding import share
 from tinytensor.kernels import KERNELS
-from tinytensor.native import fastmath, squares, vectors
-from tinytensor.native.simd import SIMD
+from tinytensor.simd import math as simd_math
+from tinytensor.simd import score_tile, vector
+from tinytensor.simd.isa import SIMD
 
 TERMS = 9
 LOG_2 = math.log(2)
@@ -54,38 +55,38 @@ HALF, ROOT_HALF, DENSITY = (np.float32(c) for c in (0.5, math.sqrt(0.5), 1 / mat
 
 @njit
 def _vectors_exp(x, y):
-    for i in range(0, x.size, vectors.lanes(x)):
-        vectors.store(vectors.exp(vectors.load(x, i)), y, i)
+    for i in range(0, x.size, vector.lanes(x)):
+        vector.store(vector.exp(vector.load(x, i)), y, i)
 
 
 @njit
 def _vectors_log(x, y):
-    for i in range(0, x.size, vectors.lanes(x)):
-        vectors.store(vectors.log(vectors.load(x, i)), y, i)
+    for i in range(0, x.size, vector.lanes(x)):
+        vector.store(vector.log(vector.load(x, i)), y, i)
 
 
 @njit
 def _squares_exp(x, y):
-    for i in range(0, x.size, squares.WIDTH * squares.LANES):
-        squares.write_square(squares.exp_each(squares.read_square(x, i)), y, i)
+    for i in range(0, x.size, score_tile.WIDTH * score_tile.LANES):
+        score_tile.store_score_tile(score_tile.exp_tile(score_tile.load_score_tile(x, i)), y, i)
 
 
 @njit
 def _log1p_of_fraction(x, y):
     for i in range(x.size):
-        y[i] = fastmath.log1p_of_fraction(x[i])
+        y[i] = simd_math.log1p_of_fraction(x[i])
 
 
 @njit
 def _normal_cdf(x, y):
     for i in range(x.size):
-        y[i] = fastmath.normal_cdf(x[i], HALF, ROOT_HALF)
+        y[i] = simd_math.normal_cdf(x[i], HALF, ROOT_HALF)
 
 
 @njit
 def _gelu_slope(x, y):
     for i in range(x.size):
-        y[i] = fastmath.gelu_slope(x[i], HALF, ROOT_HALF, DENSITY)
+        y[i] = simd_math.gelu_slope(x[i], HALF, ROOT_HALF, DENSITY)
 
 
 WHOLE, LOG, LOG_1P = range(3)  # how the table is read: at x, or at what is left of x or 1 + x beside a power of two
@@ -149,7 +150,7 @@ FUNCTIONS = {
     "normal_cdf": Function(_normal_cdf, _cdf, -15, 15, least=0, most=1, absolute=True),
     "gelu_slope": Function(_gelu_slope, _slope, -16, 16, absolute=True),
 }
-# What fastmath.py states: the largest error relative to the result; of the last two the absolute one.
+# What simd/math.py states: the largest error relative to the result; of the last two the absolute one.
 BOUNDS = {
     "exp": 8.51e-8,
     "vectors.exp": 8.51e-8,

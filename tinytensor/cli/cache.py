@@ -5,7 +5,7 @@ import sys
 
 from tinytensor.cli.environment import cache_size, clear_cache
 from tinytensor.io.files import reason_of
-from tinytensor.native.cache import root
+from tinytensor.runtime.cache import root
 
 
 def main(arguments: list[str], program: str) -> int:

@@ -23,9 +23,9 @@ import numpy as np
 
 from tinytensor.core import late_bound
 from tinytensor.kernels.copy import copy as _copy
-from tinytensor.native.entries import OBJECT, NoBuild, exact
-from tinytensor.native.kernel import Kernel
-from tinytensor.native.uninitialized import fresh
+from tinytensor.runtime.entry_points import OBJECT, NoBuild, exact
+from tinytensor.runtime.kernel import Kernel
+from tinytensor.runtime.poison import fresh
 
 SMALL_COPY = 1 << 15  # elements of a copy that is not worth a launch
 WATCHERS = frozenset({"recording", "profile", "anomaly", "on_op"})  # switches of State

@@ -28,8 +28,8 @@ from tinytensor.core.registry import OPS
 from tinytensor.core.rule_arguments import SavedValues, check_inputs, check_names, values_to_save
 from tinytensor.core.tensor import Tensor, notice
 from tinytensor.core.views import regenerate_grad_fn
-from tinytensor.native.entries import by_name, is_ours
-from tinytensor.native.kernel import Kernel, elementwise
+from tinytensor.runtime.entry_points import by_name, is_ours
+from tinytensor.runtime.kernel import Kernel, elementwise
 
 # --------------------------------------------------------------------------------------------------- operations
 

@@ -20,8 +20,8 @@ from tinytensor.core.dispatch import empty, host, move
 from tinytensor.core.tensor import Tensor, notice
 from tinytensor.distributed.group import Group
 from tinytensor.distributed.group import group as joined
-from tinytensor.native.simd import LINE
 from tinytensor.ops.elementwise import add, maximum, minimum, mul, true_divide
+from tinytensor.simd.isa import LINE
 
 
 class ReduceOp(Enum):

@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.native.driver import set_num_threads, threads
 from tinytensor.ops.generator import default_generator
 from tinytensor.platform.distribution import install
+from tinytensor.runtime.scheduler import set_num_threads, threads
 
 TIMEOUT = timedelta(minutes=30)  # PyTorch's
 PATIENCE = 200  # tests of a request before a waiting rank offers its processor to others

@@ -15,8 +15,8 @@ from tinytensor.core.op import Node, Op
 from tinytensor.core.promotion import number_array
 from tinytensor.core.tensor import Tensor
 from tinytensor.fast.launch_cache import with_launch_cache
-from tinytensor.native.blocks import FITS
-from tinytensor.native.uninitialized import fresh
+from tinytensor.runtime.launch_args import FITS
+from tinytensor.runtime.poison import fresh
 
 _ndarray = np.ndarray
 

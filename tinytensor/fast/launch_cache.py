@@ -20,13 +20,13 @@ import numpy as np
 from tinytensor.core.dispatch import OBJECT, state
 from tinytensor.core.recorder import NotRecordable, Recorder
 from tinytensor.core.tensor import Tensor
-from tinytensor.native.blocks import FITS, OTHER, Noted
-from tinytensor.native.driver import Program
-from tinytensor.native.entries import is_ours
-from tinytensor.native.kernel import Elementwise, Kernel
-from tinytensor.native.uninitialized import fresh, spoil, spoiled
 from tinytensor.platform.locks import ThreadLock
 from tinytensor.platform.object_layout import ITEMS
+from tinytensor.runtime.entry_points import is_ours
+from tinytensor.runtime.kernel import Elementwise, Kernel
+from tinytensor.runtime.launch_args import FITS, OTHER, NativePlan
+from tinytensor.runtime.poison import fresh, poison, poisoned
+from tinytensor.runtime.scheduler import Program
 
 MOST = 256  # calls of a function that are remembered
 LARGE = 1 << 20  # bytes: a larger array is not remembered, since notes keep the memory of intermediate results
@@ -120,22 +120,22 @@ class LaunchPlan:
                 rows.append((0, row[1]))
                 continue
             kernel, launch = row
-            rows.append((launch.entry, launch.block))
-            dealt.append((launch.entry, launch.block.ctypes.data, launch.tasks))
+            rows.append((launch.entry, launch.buffer))
+            dealt.append((launch.entry, launch.buffer.ctypes.data, launch.tasks))
             for at, a in _addresses(kernel, launch.args):
                 i = _owner(a, items)
                 if i is not None:
-                    addresses.append((launch.block.ctypes.data + 8 * at, i, _extent(a)[0] - _extent(items[i])[0]))
+                    addresses.append((launch.buffer.ctypes.data + 8 * at, i, _extent(a)[0] - _extent(items[i])[0]))
         self.dry_run = dry_run  # keeps the memory that repeated launches use: intermediate results and settings
         on_threads = any(tasks > 1 for _, _, tasks in dealt)
         if on_threads and len(dealt) < len(rows):  # the native call tells which flag was set, a program does not
             raise NotRecordable
-        self.noted = Noted(stand_ins, numbers, addresses, [] if on_threads else rows)
+        self.noted = NativePlan(stand_ins, numbers, addresses, [] if on_threads else rows)
         as_made = self.results == [(len(args) + i, None) for i in range(len(self.new))]
         self.replay = self._for_any() if not as_made else self._for_one_array() if self.one else self._for_new_arrays()
         if on_threads:
             self.replay = self._on_threads(self.replay, Program(dealt))
-        if fresh is spoiled:
+        if fresh is poisoned:
             self.replay = self._on_spoiled(self.replay)
 
     def _for_one_array(self) -> Callable:
@@ -201,7 +201,7 @@ class LaunchPlan:
         return on_threads
 
     def _on_spoiled(self, replay: Callable) -> Callable:
-        """`replay` with TINYTENSOR_UNWRITTEN=nan: the memory of intermediate results is spoiled before each call.
+        """`replay` with TINYTENSOR_POISON=nan: the memory of intermediate results is spoiled before each call.
 
         The native call keeps the interpreter's lock, so threads take turns with this memory. NumPy's `fill` releases
         it, and would overwrite another thread's numbers in the middle of its call: hence a lock around both.
@@ -211,7 +211,7 @@ class LaunchPlan:
         def on_spoiled(args: tuple):
             with held.lock:
                 for buffer in self.dry_run.buffers:
-                    spoil(buffer)
+                    poison(buffer)
                 return replay(args)
 
         return on_spoiled

@@ -1,7 +1,7 @@
 """Numba kernels: loops on NumPy arrays. `kernel.KERNELS` is the table of all of them."""
 
 from tinytensor.kernels import attention, chance, copy, index, loss, matmul, norm, reduce, scan, softmax, update
-from tinytensor.native.kernel import KERNELS
+from tinytensor.runtime.kernel import KERNELS
 
 __all__ = [
     "KERNELS",

@@ -1,80 +1,81 @@
 r"""Scaled dot-product attention, y_i = sum_m softmax_m(scale q_i . k_m) v_m, and its gradients.
 
-No C x M array is made. LANES queries and WIDTH keys at a time are a square of WIDTH registers (see `squares.py`).
-Forward keeps the scores of LANES queries with all keys that they see, a lane for each query, and goes over them twice:
-for the largest, then for probabilities and weighted sums. Backward takes LANES keys, a lane for each, and goes over the
-queries, WIDTH at a time. The gradient of the queries (dq) needs a sum across the lanes: for it the numbers of a square
-come one at a time, and the lanes are columns of the keys, half a register of them where a head is narrow.
+No C x M array is made. The unit is a score tile of LANES queries and WIDTH keys, or the reverse (`simd/score_tile.py`).
+Forward holds LANES queries in the lanes of a register. It stores their scores with all visible keys and reads them
+twice: for the maximum, then for the probabilities and weighted sums. The backward pass holds LANES keys in the lanes
+and loops over the queries, WIDTH at a time. dq sums over keys, i.e. across lanes. To avoid a horizontal sum, each dS is
+broadcast and multiplied by a row of k (half a register of it in narrow heads).
 
 A row of y depends only on the keys that it sees, to the last bit. Sums over k and m run in their order, one fused
-multiply-add after the other, and the sum of probabilities adds WIDTH neighbours as a tree, in which a hidden key counts
-0. So a row has the same bits alone, with only the keys that it sees, as in a causal pass over all rows or with further
-keys hidden by a mask: a key/value cache does not change them.
+multiply-add after the other, and the sum of probabilities adds WIDTH neighbours as a tree, in which a masked key counts
+0. So a row has the same bits alone, with only its visible keys, as in a causal pass over all rows or with further keys
+masked: a key/value cache does not change them.
 
-The *reach* of a row is the number of keys up to the last one that it sees. Causality, padding and the empty part of a
-cache only limit the reach. Where every row of a square reaches its last key, no key is hidden and none is tested; only
-a mask with holes below the reach is read key by key. A hidden key has the probability 0, which is enough if its numbers
-are finite; to test this, they are multiplied by 0. But hidden numbers may be anything, and 0 inf is NaN: then each
-hidden number is left out one by one.
+The *visible range* of a row is the number of keys up to the last one that it sees. Causality, padding and the empty
+part of a cache only limit it. Where each row of a tile sees the last key of the tile, nothing is masked and nothing is
+tested. Only a mask with holes below the visible range is read key by key.
+
+A masked key has probability 0, so 0 * v contributes nothing, unless v is inf or NaN (0 * inf = NaN). `finite` checks
+rows by summing 0 * v; only if that is not 0 are masked elements skipped one by one (`accumulate_visible`).
 """
 
-from tinytensor.native.fastmath import log
-from tinytensor.native.kernel import EXACT_ORDER, cut, helper, kernel, share
-from tinytensor.native.simd import NEAR
-from tinytensor.native.squares import (
+from tinytensor.runtime.kernel import EXACT_ORDER, device_function, kernel, num_tasks, task_range
+from tinytensor.simd.isa import NEAR
+from tinytensor.simd.math import log
+from tinytensor.simd.score_tile import (
     HALF,
     LANES,
     WIDTH,
-    add_neighbours,
-    add_up,
-    at_most_zero,
-    before,
-    before_each,
-    both,
-    every,
-    exp_each,
-    expect,
-    fma_each,
-    full,
-    half,
+    exp_tile,
+    fma_tiles,
     inner,
     inner_rows,
-    inner_rows_seen,
-    inner_seen,
-    largest_of,
-    largest_seen,
-    minus,
-    minus_each,
-    nothing,
-    only,
+    is_positive,
+    lanes_less_than,
+    load_columns,
+    load_half_register,
+    load_half_score_tile,
+    load_register,
+    load_rows,
+    load_score_tile,
+    logical_and,
+    masked_inner,
+    masked_inner_rows,
+    masked_max_registers,
+    masked_outer,
+    max_registers,
+    min_zero,
+    mul_register,
+    mul_tiles,
+    neg_inf,
     outer,
     outer_rows,
-    outer_seen,
-    positive,
-    read_block,
-    read_columns,
-    read_half,
-    read_square,
-    register,
-    scale_each,
-    times,
-    write_block,
-    write_columns,
-    write_square,
+    prefetch_rows,
+    registers_less_than,
+    splat,
+    splat_tile,
+    store_columns,
+    store_rows,
+    store_score_tile,
+    sub_elements,
+    sub_register,
+    sum_elements,
+    sum_registers,
+    zero_where_not,
 )
-from tinytensor.native.vectors import add, div, split, store, store_first, total, where_less
-from tinytensor.native.vectors import log as logs
+from tinytensor.simd.vector import add, div, split, store, store_first, sum_lanes, where_less
+from tinytensor.simd.vector import log as logs
 
 COLUMNS = 4  # of a head's row, taken together: four chains of sums, and no more registers than AVX2 has
 AHEAD = 4  # heads are prefetched by this many, some microseconds where they are small
 
 
-def whole(size: int, unit: int) -> int:
-    """The next multiple of `unit`; a plain function, since a call of a helper from Python compiles it at each start."""
+def next_multiple(size: int, unit: int) -> int:
+    """The next multiple of `unit`; a plain function: a device function that Python calls is compiled at each start."""
     return (size + unit - 1) // unit * unit
 
 
-up = helper(whole)
+round_up = device_function(next_multiple)
 
 
 def attention_scratch(B: int, H: int, C: int, M: int, K: int, Kv: int) -> tuple[int, int]:
@@ -83,26 +84,28 @@ def attention_scratch(B: int, H: int, C: int, M: int, K: int, Kv: int) -> tuple[
     Heads of 8 columns take half a nanosecond for a pair of a query and a key with eight lanes; half of that time goes
     into e^x.
     """
-    tasks = cut(B * H * C * M * (12 + K + Kv) // 60, B * H * whole(C, LANES) // LANES)
-    return tasks, (whole(K, WIDTH) + whole(Kv, WIDTH) + 2 * whole(M, WIDTH) + 1) * LANES
+    tasks = num_tasks(B * H * C * M * (12 + K + Kv) // 60, B * H * next_multiple(C, LANES) // LANES)
+    return tasks, (next_multiple(K, WIDTH) + next_multiple(Kv, WIDTH) + 2 * next_multiple(M, WIDTH) + 1) * LANES
 
 
 def attention_backward_scratch(B: int, H: int, C: int, M: int, K: int, Kv: int) -> tuple[int, int]:
     """Return the shape of the scratch array of `attention_backward`: a row for each task."""
-    tasks = cut(B * H * C * M * (12 + K + Kv) // 30, B * H)
-    of_keys = 2 * whole(K, WIDTH) + 2 * whole(Kv, WIDTH) + whole(K, LANES) + 2 * WIDTH
-    return tasks, of_keys * LANES + whole(C, LANES) * (whole(K, WIDTH) + whole(K, LANES) + whole(Kv, WIDTH) + 5)
+    tasks = num_tasks(B * H * C * M * (12 + K + Kv) // 30, B * H)
+    of_keys = 2 * next_multiple(K, WIDTH) + 2 * next_multiple(Kv, WIDTH) + next_multiple(K, LANES) + 2 * WIDTH
+    return tasks, of_keys * LANES + next_multiple(C, LANES) * (
+        next_multiple(K, WIDTH) + next_multiple(K, LANES) + next_multiple(Kv, WIDTH) + 5
+    )
 
 
 def attention_of_one_scratch(B: int, H: int, M: int, K: int, Kv: int) -> tuple[int, int]:
     """Return the shape of the scratch array of `attention_of_one`: a row for each task."""
-    tasks = cut(B * H * M * (12 + K + Kv) // 60, B * H)
-    return tasks, whole(K, LANES) + whole(Kv, LANES) + LANES + 2 * whole(M, WIDTH * LANES)
+    tasks = num_tasks(B * H * M * (12 + K + Kv) // 60, B * H)
+    return tasks, next_multiple(K, LANES) + next_multiple(Kv, LANES) + LANES + 2 * next_multiple(M, WIDTH * LANES)
 
 
-@helper
-def reach(mask, b, h, i, M, is_causal):
-    """(the reach of query i; does the mask hide keys below it?)"""
+@device_function
+def visible_range(mask, b, h, i, M, is_causal):
+    """(the visible range of query i; does the mask have holes below it?)"""
     count = min(i + 1, M) if is_causal else M
     if mask.size == 0:
         return count, False
@@ -113,80 +116,99 @@ def reach(mask, b, h, i, M, is_causal):
     return last, number < last
 
 
-@helper
-def look(mask, b, h, i, queries, m, keys, x, at, per_query, per_key):
+@device_function
+def visible_ranges(mask, b, h, C, M, is_causal, ends, least, most):
+    """Write the visible range of each query to `ends`, and those of WIDTH queries to `least` and `most`.
+
+    Returns whether the mask has holes below a visible range.
+    """
+    has_holes = False
+    for i in range(0, C, WIDTH):
+        low, high = M, 0
+        for t in range(WIDTH):
+            count, hole = 0, False
+            if i + t < C:
+                count, hole = visible_range(mask, b, h, i + t, M, is_causal)
+            ends[i + t] = ends.dtype.type(count)
+            low, high, has_holes = min(low, count), max(high, count), has_holes or hole
+        least[i], most[i] = ends.dtype.type(low), ends.dtype.type(high)
+    return has_holes
+
+
+@device_function
+def load_mask(mask, b, h, i, queries, m, keys, x, at, per_query, per_key):
     """x[at + t per_query + n per_key] = 1 where the mask lets query i + t see key m + n, else 0; t < queries, n < keys.
 
-    This is a square: one of the two steps is 1 and counts lanes, the other is LANES and counts registers.
+    The result is a score tile: one of the two steps is 1 and counts lanes, the other is LANES and counts registers.
     """
     C, M = mask.shape[2:]
     for t in range(queries):
         for n in range(keys):
-            seen = mask[b, h, min(i + t, C - 1), min(m + n, M - 1)]  # beyond the ends: the reach decides there
-            x[at + t * per_query + n * per_key] = x.dtype.type(1) if seen else x.dtype.type(0)
+            visible = mask[b, h, min(i + t, C - 1), min(m + n, M - 1)]  # past the ends the visible range decides
+            x[at + t * per_query + n * per_key] = x.dtype.type(1) if visible else x.dtype.type(0)
 
 
-@helper
+@device_function
 def columns_of(x, i, factor, y, at):
     """The columns of x[i : i + LANES] times `factor`, one register for each, at y[at:]; zeros where x ends before."""
     for j in range(0, x.shape[1], WIDTH):
-        write_square(scale_each(read_columns(x, i, j), factor), y, at + j * LANES)
+        store_score_tile(mul_register(load_columns(x, i, j), factor), y, at + j * LANES)
 
 
-@helper
+@device_function
 def rows_of(y, at, factor, x, i):
     """The inverse of `columns_of`: x[i : i + LANES] from its columns, each times `factor`, as far as x goes."""
     for j in range(0, x.shape[1], WIDTH):
-        write_columns(scale_each(read_square(y, at + j * LANES), factor), x, i, j)
+        store_columns(mul_register(load_score_tile(y, at + j * LANES), factor), x, i, j)
 
 
-@helper
+@device_function
 def clear(y):
     """y = 0."""
     for at in range(0, y.size, LANES):
-        store(every(y.dtype.type(0)), y, at)
+        store(splat(y.dtype.type(0)), y, at)
 
 
-@helper
+@device_function
 def zeros_of(x):
-    """0 times each number of x, which are whole squares, added up to one register."""
-    c = full(x.dtype.type(0))
+    """0 times each number of x, which is whole score tiles, summed to one register."""
+    c = splat_tile(x.dtype.type(0))
     for at in range(0, x.size, WIDTH * LANES):
-        c = fma_each(read_square(x, at), full(x.dtype.type(0)), c)
-    return add_up(c)
+        c = fma_tiles(load_score_tile(x, at), splat_tile(x.dtype.type(0)), c)
+    return sum_registers(c)
 
 
-@helper
+@device_function
 def zeros_of_rows(x, i):
     """0 times each number of the rows x[i : i + WIDTH], added up to one register."""
-    v = every(x.dtype.type(0))
+    v = splat(x.dtype.type(0))
     for j in range(0, x.shape[1], LANES):
-        v = add(v, add_up(scale_each(read_block(x, i, j), every(x.dtype.type(0)))))
+        v = add(v, sum_registers(mul_register(load_rows(x, i, j), splat(x.dtype.type(0)))))
     return v
 
 
-@helper
+@device_function
 def finite(zeros):
     """Were all the numbers finite, given the sum of their products with 0? The product of inf with 0 is NaN."""
-    return total(zeros) == 0
+    return sum_lanes(zeros) == 0
 
 
-@helper
+@device_function
 def add_keys(y, at, x, keys, first, columns):
-    """The square at y[at:] += sum_n x[n + t LANES] keys[n] over LANES keys, whose registers stand at keys[first:].
+    """The score tile at y[at:] += sum_n x[n + t LANES] keys[n] over LANES keys, whose registers begin at keys[first].
 
     Half of each register is enough for few columns.
     """
     if columns <= HALF:
-        c = read_half(y, at)
+        c = load_half_score_tile(y, at)
         for n in range(LANES):
-            c = outer(c, x, n, LANES, half(keys, first + n * LANES))
-        write_square(c, y, at)
+            c = outer(c, x, n, LANES, load_half_register(keys, first + n * LANES))
+        store_score_tile(c, y, at)
     else:
-        c = read_square(y, at)
+        c = load_score_tile(y, at)
         for n in range(LANES):
-            c = outer(c, x, n, LANES, register(keys, first + n * LANES))
-        write_square(c, y, at)
+            c = outer(c, x, n, LANES, load_register(keys, first + n * LANES))
+        store_score_tile(c, y, at)
 
 
 @kernel(
@@ -206,64 +228,68 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
     B, H, C, K = q.shape
     M, Kv = v.shape[2:]
     zero, one = y.dtype.type(0), y.dtype.type(1)
-    n = up(M, WIDTH) * LANES
-    # Scaled queries, a lane for each, and their results, as columns; two registers for each key; each query's reach.
-    qs, ys, scores, looks, ends = split(scratch[task], up(K, WIDTH) * LANES, up(Kv, WIDTH) * LANES, n, n, LANES)
-    squares, least, most, holes = up(C, LANES) // LANES, 0, 0, False
-    first, last = share(B * squares * H, task, tasks)
+    n = round_up(M, WIDTH) * LANES
+    # As columns: scaled queries, a lane for each, and results. Two registers for each key; each query's visible range.
+    qs, ys, scores, mask_tile, ends = split(
+        scratch[task], round_up(K, WIDTH) * LANES, round_up(Kv, WIDTH) * LANES, n, n, LANES
+    )
+    tiles, least, most, has_holes = round_up(C, LANES) // LANES, 0, 0, False
+    first, last = task_range(B * tiles * H, task, tasks)
     for unit in range(first, last):  # heads side by side: most often one mask serves all of them
-        b, h = unit // H // squares, unit % H
-        i = (squares - 1 - unit // H % squares) * LANES  # the last queries first: causal ones take longest
+        b, h = unit // H // tiles, unit % H
+        i = (tiles - 1 - unit // H % tiles) * LANES  # the last queries first: causal ones take longest
         if unit == first or h == 0 or (mask.size > 0 and mask.strides[1] != 0):
-            least, most, holes = M, 0, False
+            least, most, has_holes = M, 0, False
             for t in range(LANES):
-                count, hole = reach(mask, b, h, min(i + t, C - 1), M, is_causal)
+                count, hole = visible_range(mask, b, h, min(i + t, C - 1), M, is_causal)
                 ends[t] = y.dtype.type(count)
-                least, most, holes = min(least, count), max(most, count), holes or hole
-        keys, values, end = k[b, h], v[b, h], register(ends, 0)
-        columns_of(q[b, h], i, every(scale), qs, 0)
-        top = nothing(zero)
+                least, most, has_holes = min(least, count), max(most, count), has_holes or hole
+        keys, values, end = k[b, h], v[b, h], load_register(ends, 0)
+        columns_of(q[b, h], i, splat(scale), qs, 0)
+        top = neg_inf(zero)
         for m in range(0, most, WIDTH):
-            s = full(zero)
+            s = splat_tile(zero)
             for j in range(0, K - K % COLUMNS, COLUMNS):
                 s = outer_rows(s, keys, m, j, qs, j * LANES, COLUMNS)
             for j in range(K - K % COLUMNS, K):
                 s = outer_rows(s, keys, m, j, qs, j * LANES, 1)
-            write_square(s, scores, m * LANES)
-            if holes:
-                look(mask, b, h, i, LANES, m, WIDTH, looks, m * LANES, 1, LANES)
-                top = largest_seen(top, s, both(before(m, end), positive(read_square(looks, m * LANES))))
+            store_score_tile(s, scores, m * LANES)
+            if has_holes:
+                load_mask(mask, b, h, i, LANES, m, WIDTH, mask_tile, m * LANES, 1, LANES)
+                top = masked_max_registers(
+                    top, s, logical_and(registers_less_than(m, end), is_positive(load_score_tile(mask_tile, m * LANES)))
+                )
             elif m + WIDTH > least:
-                top = largest_seen(top, s, before(m, end))
+                top = masked_max_registers(top, s, registers_less_than(m, end))
             else:
-                top = largest_of(top, s)
-        top = where_less(every(zero), end, top, every(zero))
+                top = max_registers(top, s)
+        top = where_less(splat(zero), end, top, splat(zero))
         clear(ys)
-        norm = every(zero)
+        norm = splat(zero)
         for m in range(0, most, WIDTH):
-            p = minus(read_square(scores, m * LANES), top)
-            hidden = holes or m + WIDTH > least
+            p = sub_register(load_score_tile(scores, m * LANES), top)
+            hidden = has_holes or m + WIDTH > least
             if hidden:
-                p = at_most_zero(p)  # before exp: seen scores are so already, hidden ones may be anything
-            p = exp_each(p)
+                p = min_zero(p)  # before exp: visible scores are so already, masked ones may be anything
+            p = exp_tile(p)
             if hidden:
-                p = only(p, before(m, end))
-            if holes:
-                p = only(p, positive(read_square(looks, m * LANES)))
+                p = zero_where_not(p, registers_less_than(m, end))
+            if has_holes:
+                p = zero_where_not(p, is_positive(load_score_tile(mask_tile, m * LANES)))
             if hidden and not finite(zeros_of_rows(values, m)):
-                if not holes:
-                    write_square(full(one), looks, m * LANES)
-                seen = both(before(m, end), positive(read_square(looks, m * LANES)))
+                if not has_holes:
+                    store_score_tile(splat_tile(one), mask_tile, m * LANES)
+                visible = logical_and(registers_less_than(m, end), is_positive(load_score_tile(mask_tile, m * LANES)))
                 for j in range(Kv):
-                    inner_rows_seen(p, values, m, j, ys, j * LANES, seen)
+                    masked_inner_rows(p, values, m, j, ys, j * LANES, visible)
             else:
                 for j in range(0, Kv - Kv % COLUMNS, COLUMNS):
                     inner_rows(p, values, m, j, ys, j * LANES, COLUMNS)
                 for j in range(Kv - Kv % COLUMNS, Kv):
                     inner_rows(p, values, m, j, ys, j * LANES, 1)
-            norm = add(norm, add_up(p))
+            norm = add(norm, sum_registers(p))
         store_first(C - i, add(top, logs(norm)), lse, b, h, i)
-        rows_of(ys, 0, div(every(one), where_less(every(zero), norm, norm, every(one))), y[b, h], i)
+        rows_of(ys, 0, div(splat(one), where_less(splat(zero), norm, norm, splat(one))), y[b, h], i)
 
 
 @kernel(
@@ -281,59 +307,114 @@ def attention_of_one(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tas
     B, H, _, K = q.shape
     M, Kv = v.shape[2:]
     zero, one = y.dtype.type(0), y.dtype.type(1)
-    n = up(M, WIDTH * LANES)  # whole squares of keys
-    # Of each key its score, and LANES if it is seen, else 0.
-    scores, ends, qs, ys, tops = split(scratch[task], n, n, up(K, LANES), up(Kv, LANES), LANES)
-    count, holes = 0, False
-    first, last = share(B * H, task, tasks)
+    n = round_up(M, WIDTH * LANES)  # whole tiles of keys
+    # Of each key its score, and LANES if it is visible, else 0.
+    scores, ends, qs, ys, tops = split(scratch[task], n, n, round_up(K, LANES), round_up(Kv, LANES), LANES)
+    count, has_holes = 0, False
+    first, last = task_range(B * H, task, tasks)
     for unit in range(first, last):
         b, h = unit // H, unit % H
         if unit == first or h == 0 or (mask.size > 0 and mask.strides[1] != 0):
-            count, holes = reach(mask, b, h, 0, M, is_causal)
+            count, has_holes = visible_range(mask, b, h, 0, M, is_causal)
             for m in range(ends.size):
-                seen = m < count and (not holes or mask[b, h, 0, min(m, M - 1)])
-                ends[m] = y.dtype.type(LANES) if seen else zero
+                visible = m < count and (not has_holes or mask[b, h, 0, min(m, M - 1)])
+                ends[m] = y.dtype.type(LANES) if visible else zero
         keys, values = k[b, h], v[b, h]
         clear(qs)
         for j in range(K):
             qs[j] = scale * q[b, h, 0, j]
         for m in range(0, count, LANES):
-            s = every(zero)
+            s = splat(zero)
             for j in range(0, K, WIDTH):
-                s = inner(s, read_columns(keys, m, j), qs, j)
+                s = inner(s, load_columns(keys, m, j), qs, j)
             store(s, scores, m)
-        shift = zero  # the first score that is seen, then the largest
+        shift = zero  # the first visible score, then the largest
         for m in range(count):
             if ends[count - 1 - m] > zero:
                 shift = scores[count - 1 - m]
         for m in range(ends.size):
             if ends[m] <= zero:
                 scores[m] = shift  # before exp: a hidden score may be anything
-        top = every(shift)
+        top = splat(shift)
         for m in range(0, count, WIDTH * LANES):
-            top = largest_of(top, read_square(scores, m))
+            top = max_registers(top, load_score_tile(scores, m))
         store(top, tops, 0)
         for t in range(LANES):
             shift = max(shift, tops[t])
         for m in range(0, count, WIDTH * LANES):
-            write_square(exp_each(minus(read_square(scores, m), every(shift))), scores, m)
+            store_score_tile(exp_tile(sub_register(load_score_tile(scores, m), splat(shift))), scores, m)
         for m in range(ends.size):
             if ends[m] <= zero:
                 scores[m] = zero
         norm = zero
         for m in range(0, count, WIDTH):
-            norm += add_neighbours(scores, m)
+            norm += sum_elements(scores, m)
         clear(ys)
         for m in range(0, count, WIDTH):
             for j in range(0, Kv, LANES):
-                rows = read_block(values, m, j)
-                if holes or m + WIDTH > count:
-                    rows = only(rows, before_each(0, ends, m))
-                store(inner(register(ys, j), rows, scores, m), ys, j)
+                rows = load_rows(values, m, j)
+                if has_holes or m + WIDTH > count:
+                    rows = zero_where_not(rows, lanes_less_than(0, ends, m))
+                store(inner(load_register(ys, j), rows, scores, m), ys, j)
         lse[b, h, 0] = shift + log(norm)
         inverse = one / norm if count > 0 else zero
         for j in range(Kv):
             y[b, h, 0, j] = ys[j] * inverse
+
+
+@device_function
+def score_tile(qs, a, ks, K, gs, c, vs, Kv, shifts, deltas, ends, i, m, hidden, has_holes, mask_tile):
+    """(p, dS) of the queries i ... i + WIDTH - 1 and the keys m ... m + LANES - 1; both are 0 where a key is masked.
+
+    `hidden`: is a key of the tile beyond a query's visible range, or masked? If `has_holes`, mask_tile says which are.
+    """
+    s, d = splat_tile(shifts.dtype.type(0)), splat_tile(shifts.dtype.type(0))
+    for j in range(K):
+        s = outer(s, qs, a + j * LANES, 1, load_register(ks, j * LANES))
+    s = sub_elements(s, shifts, i)
+    if hidden:
+        s = zero_where_not(s, lanes_less_than(m, ends, i))  # before exp: a masked score may be anything
+    if has_holes:
+        s = zero_where_not(s, is_positive(load_score_tile(mask_tile, 0)))
+    p = exp_tile(s)
+    for j in range(Kv):
+        d = outer(d, gs, c + j * LANES, 1, load_register(vs, j * LANES))
+    d = mul_tiles(p, sub_elements(d, deltas, i))
+    if hidden:  # compared a second time, since LLVM packs booleans that it keeps for another branch
+        p = zero_where_not(p, lanes_less_than(m, ends, i))
+        d = zero_where_not(d, lanes_less_than(m, ends, i))
+    if has_holes:
+        p = zero_where_not(p, is_positive(load_score_tile(mask_tile, 0)))
+        d = zero_where_not(d, is_positive(load_score_tile(mask_tile, 0)))
+    return p, d
+
+
+@device_function
+def accumulate(p, d, qs, a, ks_rows, K, gs, c, Kv, slopes, dqs, at, dks, dvs):
+    """dv += p^T g, dk += dS^T q, dq += dS k, for one score tile; dq's tiles begin at dqs[at]."""
+    for j in range(Kv):
+        store(inner(load_register(dvs, j * LANES), p, gs, c + j * LANES), dvs, j * LANES)
+    for j in range(K):
+        store(inner(load_register(dks, j * LANES), d, qs, a + j * LANES), dks, j * LANES)
+    store_score_tile(d, slopes, 0)
+    for j in range(0, K, LANES):
+        add_keys(dqs, at + j * WIDTH, slopes, ks_rows, j * LANES, K - j)
+
+
+@device_function
+def accumulate_visible(p, d, visible, qs, a, ks_rows, K, gs, c, Kv, slopes, dqs, at, dks, dvs, mask_tile):
+    """`accumulate` that skips masked pairs one by one: a masked inf or NaN has no effect."""
+    store_score_tile(zero_where_not(splat_tile(slopes.dtype.type(1)), visible), mask_tile, 0)
+    for j in range(Kv):
+        store(masked_inner(load_register(dvs, j * LANES), p, gs, c + j * LANES, visible), dvs, j * LANES)
+    for j in range(K):
+        store(masked_inner(load_register(dks, j * LANES), d, qs, a + j * LANES, visible), dks, j * LANES)
+    store_score_tile(d, slopes, 0)
+    for j in range(0, K, LANES):
+        s = load_score_tile(dqs, at + j * WIDTH)
+        for n in range(LANES):
+            s = masked_outer(s, slopes, n, LANES, load_register(ks_rows, (j + n) * LANES), mask_tile)
+        store_score_tile(s, dqs, at + j * WIDTH)
 
 
 @kernel(
@@ -353,124 +434,88 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
     B, H, C, K = q.shape
     M, Kv = v.shape[2:]
     zero, one = y.dtype.type(0), y.dtype.type(1)
-    wide, n = up(K, LANES), up(C, LANES)
-    ks, vs, dks, dvs, rows, slopes, looks, shifts, deltas, ends, least, most, dqs, qs, gs = split(
+    wide, n = round_up(K, LANES), round_up(C, LANES)
+    # Columns hold a lane for each of LANES keys (or queries), tiles a register for each of WIDTH.
+    ks, vs, dks, dvs, ks_rows, slopes, mask_tile, shifts, deltas, ends, least, most, dqs, qs, gs = split(
         scratch[task],
-        up(K, WIDTH) * LANES,  # ks: LANES keys, a lane for each: columns
-        up(Kv, WIDTH) * LANES,  # vs: their values, likewise
-        up(K, WIDTH) * LANES,  # dks, dvs: the gradients of both
-        up(Kv, WIDTH) * LANES,
-        wide * LANES,  # rows: the same keys by rows, squares that hold LANES columns of WIDTH of them
-        WIDTH * LANES,  # slopes: dS of one square
-        WIDTH * LANES,  # looks: which query sees which key in it
-        n,  # shifts, deltas, ends: lse, g . y and reach of each query
+        round_up(K, WIDTH) * LANES,  # ks, vs: LANES keys and their values, as columns
+        round_up(Kv, WIDTH) * LANES,
+        round_up(K, WIDTH) * LANES,  # dks, dvs: the gradients of both
+        round_up(Kv, WIDTH) * LANES,
+        wide * LANES,  # ks_rows: the same keys as tiles of WIDTH keys and LANES columns
+        WIDTH * LANES,  # slopes: dS of one tile
+        WIDTH * LANES,  # mask_tile: above 0 where a query sees a key
+        n,  # shifts, deltas, ends: lse, g . y and visible range of each query
         n,
         n,
-        n,  # least, most: of the reaches of WIDTH queries
+        n,  # least, most: of the visible ranges of WIDTH queries
         n,
-        n * wide,  # dqs: squares that hold LANES columns of WIDTH queries
-        n * up(K, WIDTH),  # qs: columns of LANES queries, and so on
-        n * up(Kv, WIDTH),  # gs: the same of g
+        n * wide,  # dqs: dq as tiles of WIDTH queries and LANES columns
+        n * round_up(K, WIDTH),  # qs, gs: scaled queries, and g, as columns
+        n * round_up(Kv, WIDTH),
     )
-    holes = False
-    first, last = share(B * H, task, tasks)
+    has_holes = False
+    first, last = task_range(B * H, task, tasks)
     for unit in range(first, last):
         b, h = unit // H, unit % H
         if unit == first or h == 0 or (mask.size > 0 and mask.strides[1] != 0):
-            holes = False
-            for i in range(0, C, WIDTH):
-                low, high = M, 0
-                for t in range(WIDTH):
-                    count, hole = 0, False
-                    if i + t < C:
-                        count, hole = reach(mask, b, h, i + t, M, is_causal)
-                    ends[i + t] = y.dtype.type(count)
-                    low, high, holes = min(low, count), max(high, count), holes or hole
-                least[i], most[i] = y.dtype.type(low), y.dtype.type(high)
+            has_holes = visible_ranges(mask, b, h, C, M, is_causal, ends, least, most)
         keys, values, gradients, results = k[b, h], v[b, h], g[b, h], y[b, h]
         # Distant memory arrives within the time of some heads; for memory that is near, prefetching only costs time.
-        asks, later = q.size * q.itemsize > NEAR, min(unit + AHEAD, B * H - 1)
+        prefetching, later = q.size * q.itemsize > NEAR, min(unit + AHEAD, B * H - 1)
         later_b, later_h = later // H, later % H
         for i in range(0, C, LANES):
-            if asks:
-                expect(q, later_b, later_h, i, False)
-                expect(g, later_b, later_h, i, False)
-                expect(y, later_b, later_h, i, False)
-                expect(dq, later_b, later_h, i, True)
-            columns_of(q[b, h], i, every(scale), qs, i * up(K, WIDTH))
-            products = full(zero)
+            if prefetching:
+                prefetch_rows(q, later_b, later_h, i, False)
+                prefetch_rows(g, later_b, later_h, i, False)
+                prefetch_rows(y, later_b, later_h, i, False)
+                prefetch_rows(dq, later_b, later_h, i, True)
+            columns_of(q[b, h], i, splat(scale), qs, i * round_up(K, WIDTH))
+            products = splat_tile(zero)
             for j in range(0, Kv, WIDTH):
-                columns = read_columns(gradients, i, j)
-                products = fma_each(columns, read_columns(results, i, j), products)
-                write_square(columns, gs, i * up(Kv, WIDTH) + j * LANES)
-            store(add_up(products), deltas, i)
-        for i in range(up(C, WIDTH)):
+                columns = load_columns(gradients, i, j)
+                products = fma_tiles(columns, load_columns(results, i, j), products)
+                store_score_tile(columns, gs, i * round_up(Kv, WIDTH) + j * LANES)
+            store(sum_registers(products), deltas, i)
+        for i in range(round_up(C, WIDTH)):
             shifts[i] = lse[b, h, i] if ends[i] > zero else zero
         clear(dqs)
         zeros = add(zeros_of(qs), zeros_of(gs))
         for m in range(0, M, LANES):
-            if asks:
-                expect(k, later_b, later_h, m, False)
-                expect(v, later_b, later_h, m, False)
-                expect(dk, later_b, later_h, m, True)
-                expect(dv, later_b, later_h, m, True)
-            columns_of(keys, m, every(one), ks, 0)
-            columns_of(values, m, every(one), vs, 0)
+            if prefetching:
+                prefetch_rows(k, later_b, later_h, m, False)
+                prefetch_rows(v, later_b, later_h, m, False)
+                prefetch_rows(dk, later_b, later_h, m, True)
+                prefetch_rows(dv, later_b, later_h, m, True)
+            columns_of(keys, m, splat(one), ks, 0)
+            columns_of(values, m, splat(one), vs, 0)
             for j in range(0, K, LANES):
                 for n in range(0, LANES, WIDTH):
-                    write_square(read_block(keys, m + n, j), rows, (j + n) * LANES)
+                    store_score_tile(load_rows(keys, m + n, j), ks_rows, (j + n) * LANES)
             clear(dks)
             clear(dvs)
-            careful = not finite(add(zeros, zeros_of(ks)))
+            has_non_finite = not finite(add(zeros, zeros_of(ks)))
             for i in range(0, C, WIDTH):
                 if most[i] <= m:
                     continue
-                a = i // LANES * LANES * up(K, WIDTH) + i % LANES
-                c = i // LANES * LANES * up(Kv, WIDTH) + i % LANES
-                s, d = full(zero), full(zero)
-                for j in range(K):
-                    s = outer(s, qs, a + j * LANES, 1, register(ks, j * LANES))
-                s = minus_each(s, shifts, i)
-                hidden = holes or least[i] < m + LANES
-                if hidden:
-                    s = only(s, before_each(m, ends, i))  # before exp: a hidden score may be anything
-                if holes:
-                    look(mask, b, h, i, WIDTH, m, LANES, looks, 0, LANES, 1)
-                    s = only(s, positive(read_square(looks, 0)))
-                p = exp_each(s)
-                for j in range(Kv):
-                    d = outer(d, gs, c + j * LANES, 1, register(vs, j * LANES))
-                d = times(p, minus_each(d, deltas, i))
-                if hidden:  # compared anew, since LLVM packs booleans that it keeps for another branch
-                    p, d = only(p, before_each(m, ends, i)), only(d, before_each(m, ends, i))
-                if holes:
-                    p, d = only(p, positive(read_square(looks, 0))), only(d, positive(read_square(looks, 0)))
-                if hidden and careful:
-                    if not holes:
-                        write_square(full(one), looks, 0)
-                    seen = both(before_each(m, ends, i), positive(read_square(looks, 0)))
-                    write_square(only(full(one), seen), looks, 0)
-                    for j in range(Kv):
-                        store(inner_seen(register(dvs, j * LANES), p, gs, c + j * LANES, seen), dvs, j * LANES)
-                    for j in range(K):
-                        store(inner_seen(register(dks, j * LANES), d, qs, a + j * LANES, seen), dks, j * LANES)
-                    write_square(d, slopes, 0)
-                    for j in range(0, K, LANES):
-                        s = read_square(dqs, i * wide + j * WIDTH)
-                        for n in range(LANES):
-                            s = outer_seen(s, slopes, n, LANES, register(rows, (j + n) * LANES), looks)
-                        write_square(s, dqs, i * wide + j * WIDTH)
+                a = i // LANES * LANES * round_up(K, WIDTH) + i % LANES
+                c = i // LANES * LANES * round_up(Kv, WIDTH) + i % LANES
+                hidden = has_holes or least[i] < m + LANES
+                if has_holes:
+                    load_mask(mask, b, h, i, WIDTH, m, LANES, mask_tile, 0, LANES, 1)
+                p, d = score_tile(qs, a, ks, K, gs, c, vs, Kv, shifts, deltas, ends, i, m, hidden, has_holes, mask_tile)
+                if hidden and has_non_finite:
+                    if not has_holes:
+                        store_score_tile(splat_tile(one), mask_tile, 0)
+                    visible = logical_and(lanes_less_than(m, ends, i), is_positive(load_score_tile(mask_tile, 0)))
+                    accumulate_visible(
+                        p, d, visible, qs, a, ks_rows, K, gs, c, Kv, slopes, dqs, i * wide, dks, dvs, mask_tile
+                    )
                 else:
-                    for j in range(Kv):
-                        store(inner(register(dvs, j * LANES), p, gs, c + j * LANES), dvs, j * LANES)
-                    for j in range(K):
-                        store(inner(register(dks, j * LANES), d, qs, a + j * LANES), dks, j * LANES)
-                    write_square(d, slopes, 0)
-                    for j in range(0, K, LANES):
-                        add_keys(dqs, i * wide + j * WIDTH, slopes, rows, j * LANES, K - j)
-            rows_of(dks, 0, every(one), dk[b, h], m)
-            rows_of(dvs, 0, every(one), dv[b, h], m)
+                    accumulate(p, d, qs, a, ks_rows, K, gs, c, Kv, slopes, dqs, i * wide, dks, dvs)
+            rows_of(dks, 0, splat(one), dk[b, h], m)
+            rows_of(dvs, 0, splat(one), dv[b, h], m)
         for i in range(0, C, WIDTH):
             for j in range(0, K, LANES):
-                s = scale_each(read_square(dqs, i * wide + j * WIDTH), every(scale))
-                write_block(s, dq[b, h], i, j)
+                s = mul_register(load_score_tile(dqs, i * wide + j * WIDTH), splat(scale))
+                store_rows(s, dq[b, h], i, j)

@@ -5,14 +5,14 @@ at any place. So can each process: an array may be one of the equal parts, one a
 processes share. Its places are then counted in the whole array, and its numbers are those of the whole array.
 """
 
-from tinytensor.native.kernel import EXACT_ORDER, cut, helper, kernel, share
+from tinytensor.runtime.kernel import EXACT_ORDER, device_function, kernel, num_tasks, task_range
 
 LOW = 0xFFFFFFFF  # the lower 32 bits
 FIRST, SECOND = 0x7FEB352D, 0x846CA68B  # odd multipliers, with the least bias of those that C. Wellons tried
 SPREAD = 0x9E3779B9  # 2^32 over the golden ratio: neighbouring numbers become distant ones
 
 
-@helper
+@device_function
 def mixed(n):
     """A 32-bit number in which each bit depends on all bits of the 32-bit number n; different for each n."""
     n = ((n ^ (n >> 16)) * FIRST) & LOW
@@ -20,12 +20,12 @@ def mixed(n):
     return n ^ (n >> 16)
 
 
-@helper
-def drawn(key, draw, place):
+@device_function
+def drawn(key, draw, index):
     """A pseudo-random number of 32 bits for a place: equal for equal arguments, otherwise independent."""
-    upper = mixed(((place >> 32) + draw * SPREAD) & LOW)
+    upper = mixed(((index >> 32) + draw * SPREAD) & LOW)
     # A sum, since both terms are the same for key 0 and place 0, where their exclusive or would be 0 at each draw.
-    return mixed((mixed((place * SPREAD + upper) & LOW) + mixed((key ^ upper) & LOW)) & LOW)
+    return mixed((mixed((index * SPREAD + upper) & LOW) + mixed((key ^ upper) & LOW)) & LOW)
 
 
 @kernel("stream[3], at[3]")
@@ -45,10 +45,10 @@ def uniform(at, shift, scale, y):
         y[i] = scale * y.dtype.type(drawn(at[0], at[1], start + i) >> shift)
 
 
-@kernel("x[N], at[3], y[N]", tasks=lambda x, *_: cut(4 * x.size, x.size), fastmath=EXACT_ORDER)
+@kernel("x[N], at[3], y[N]", tasks=lambda x, *_: num_tasks(4 * x.size, x.size), fastmath=EXACT_ORDER)
 def drop(x, at, threshold, scale, y, task, tasks):
     """y_i = scale x_i where the number drawn for i is below the threshold (of 2^32), else 0: x and y (n,), at (3,)."""
-    first, last = share(x.size, task, tasks)
+    first, last = task_range(x.size, task, tasks)
     a, b = x[first:last], y[first:last]
     key, draw, start = at[0], at[1], at[2] * x.size + first
     for i in range(a.size):

@@ -1,6 +1,6 @@
 """Copies: the one formula without arithmetic. The loop around it changes layout and dtype."""
 
-from tinytensor.native.kernel import elementwise
+from tinytensor.runtime.kernel import elementwise
 
 
 @elementwise

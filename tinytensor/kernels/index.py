@@ -7,16 +7,17 @@ bad[0] becomes 1 and bad[1] one of the wrong numbers. The kernels of the gradien
 
 import numpy as np
 
-from tinytensor.native.kernel import EXACT_ORDER, cut, helper, kernel, share
+from tinytensor.runtime.kernel import EXACT_ORDER, device_function, kernel, num_tasks, task_range
 
 
 @kernel(
-    "x[V, D], index[R], y[R, D], bad[2]", tasks=lambda x, index, y, bad: cut(y.size // 8 + 2 * index.size, index.size)
+    "x[V, D], index[R], y[R, D], bad[2]",
+    tasks=lambda x, index, y, bad: num_tasks(y.size // 8 + 2 * index.size, index.size),
 )
 def take(x, index, y, bad, task, tasks):
     """y[r, d] = x[index[r], d]: rows of x (V, D) to y (R, D)."""
     size = x.shape[1]
-    start, stop = share(index.size, task, tasks)
+    start, stop = task_range(index.size, task, tasks)
     for r in range(start, stop):
         v, row = index[r], y[r]
         if 0 <= v < x.shape[0]:
@@ -47,7 +48,7 @@ def write_rows(source, index, y, bad):
 
 @kernel(
     "g[R, D], index[R], dx[V, D]",
-    tasks=lambda g, index, dx: cut((g.size + dx.size) // 8, dx.shape[0]),
+    tasks=lambda g, index, dx: num_tasks((g.size + dx.size) // 8, dx.shape[0]),
     fastmath=EXACT_ORDER,
 )
 def scatter_add(g, index, dx, task, tasks):
@@ -56,7 +57,7 @@ def scatter_add(g, index, dx, task, tasks):
     Each task searches the whole index for its own rows of dx.
     """
     size = dx.shape[1]
-    start, stop = share(dx.shape[0], task, tasks)
+    start, stop = task_range(dx.shape[0], task, tasks)
     for v in range(start, stop):
         target = dx[v]
         for d in range(size):
@@ -70,12 +71,13 @@ def scatter_add(g, index, dx, task, tasks):
 
 
 @kernel(
-    "x[O, N, I], index[O, M, I], y[O, M, I], bad[2]", tasks=lambda x, index, y, bad: cut(2 * index.size, index.shape[0])
+    "x[O, N, I], index[O, M, I], y[O, M, I], bad[2]",
+    tasks=lambda x, index, y, bad: num_tasks(2 * index.size, index.shape[0]),
 )
 def gather(x, index, y, bad, task, tasks):
     """y[o, j, i] = x[o, index[o, j, i], i]: x (outer, n, inner), index and y (outer, m, inner)."""
     outer, m, inner = index.shape
-    start, stop = share(outer, task, tasks)
+    start, stop = task_range(outer, task, tasks)
     for o in range(start, stop):
         for j in range(m):
             for i in range(inner):
@@ -90,13 +92,13 @@ def gather(x, index, y, bad, task, tasks):
 
 @kernel(
     "g[O, M, I], index[O, M, I], dx[O, N, I]",
-    tasks=lambda g, index, dx: cut(2 * g.size + dx.size // 8, dx.shape[0]),
+    tasks=lambda g, index, dx: num_tasks(2 * g.size + dx.size // 8, dx.shape[0]),
     fastmath=EXACT_ORDER,
 )
 def gather_backward(g, index, dx, task, tasks):
     """dx[o, k, i] = sum over the j with index[o, j, i] = k of g[o, j, i], in the order of j."""
     outer, m, inner = index.shape
-    start, stop = share(outer, task, tasks)
+    start, stop = task_range(outer, task, tasks)
     for o in range(start, stop):
         for k in range(dx.shape[1]):
             for i in range(inner):
@@ -108,7 +110,7 @@ def gather_backward(g, index, dx, task, tasks):
                     dx[o, k, i] += g[o, j, i]
 
 
-@helper
+@device_function
 def before(a, b, descending):
     """Does a stand strictly before b in the order? NaN counts as larger than every number."""
     if descending:
@@ -116,7 +118,7 @@ def before(a, b, descending):
     return a < b or (np.isnan(b) and not np.isnan(a))
 
 
-@helper
+@device_function
 def merge(row, descending, start, middle, stop, source, target):
     """Merge the sorted runs source[start:middle] and source[middle:stop] into target[start:stop]."""
     left, right = start, middle
@@ -130,14 +132,14 @@ def merge(row, descending, start, middle, stop, source, target):
             left += 1
 
 
-@kernel("x[R, N], y[R, N], scratch[R, N]", tasks=lambda x, *_: cut(40 * x.size, x.shape[0]))
+@kernel("x[R, N], y[R, N], scratch[R, N]", tasks=lambda x, *_: num_tasks(40 * x.size, x.shape[0]))
 def argsort(x, descending, y, scratch, task, tasks):
     """y[r] = the positions that sort row r of x (R, n); equal elements keep their order; NaN is the largest.
 
     y and scratch are int64 (R, n). A merge sort: runs of 1, 2, 4 ... are merged from one array into the other.
     """
     n = x.shape[1]
-    start, stop = share(x.shape[0], task, tasks)
+    start, stop = task_range(x.shape[0], task, tasks)
     for r in range(start, stop):
         row, source, target = x[r], y[r], scratch[r]
         for j in range(n):
@@ -166,14 +168,14 @@ def check_weights(p, needed, bad):
 
 
 # exact order, since both sums must be added in the same order
-@kernel("p[R, N], u[R], y[R]", tasks=lambda p, *_: cut(3 * p.size, p.shape[0]), fastmath=EXACT_ORDER)
+@kernel("p[R, N], u[R], y[R]", tasks=lambda p, *_: num_tasks(3 * p.size, p.shape[0]), fastmath=EXACT_ORDER)
 def sample_rows(p, u, y, task, tasks):
     """y[r] = the first j with p[r, 0] + ... + p[r, j] > u[r] sum_k p[r, k]: weights p (R, n) >= 0, u (R,) in [0, 1).
 
     An element of weight 0 is never drawn; y[r] = -1 if all weights are 0.
     """
     n = p.shape[1]
-    start, stop = share(p.shape[0], task, tasks)
+    start, stop = task_range(p.shape[0], task, tasks)
     for r in range(start, stop):
         total = p.dtype.type(0)
         for j in range(n):
@@ -181,9 +183,9 @@ def sample_rows(p, u, y, task, tasks):
         threshold = u[r] * total
         y[r] = -1
         total = p.dtype.type(0)
-        found = False
+        sampled = False
         for j in range(n):
             total += p[r, j]
-            if p[r, j] > p.dtype.type(0) and not found:
+            if p[r, j] > p.dtype.type(0) and not sampled:
                 y[r] = j  # the last positive one, if rounding keeps the sum below the threshold
-                found = total > threshold
+                sampled = total > threshold

@@ -6,26 +6,26 @@ int64 (2,), at first 0: bad[0] becomes 1, and bad[1] one of the wrong targets.
 
 from tinytensor.kernels.reduce import row_sum
 from tinytensor.kernels.softmax import log_share, row_max, shifted_exps, store_four, sum_of_exps
-from tinytensor.native.kernel import EXACT_ORDER, cut, helper, kernel, share
-from tinytensor.native.vectors import (
+from tinytensor.runtime.kernel import EXACT_ORDER, device_function, kernel, num_tasks, task_range
+from tinytensor.simd.vector import (
     exp,
-    fill,
-    first,
     lanes,
-    largest,
     load_first,
     log,
+    max_lanes,
     mul,
+    select_first,
+    splat,
     store_first,
     sub,
-    total,
+    sum_lanes,
     zero,
 )
 
 
 @kernel(
     "x[R, V], target[R], losses[R], lse[R], bad[2]",
-    tasks=lambda x, *_: cut(x.size // 2, x.shape[0]),
+    tasks=lambda x, *_: num_tasks(x.size // 2, x.shape[0]),
     fastmath=EXACT_ORDER,
 )
 def cross_entropy(x, target, ignore_index, label_smoothing, losses, lse, bad, task, tasks):
@@ -37,7 +37,7 @@ def cross_entropy(x, target, ignore_index, label_smoothing, losses, lse, bad, ta
     width = lanes(x)
     rest = size % width
     nothing, one, count = x.dtype.type(0), x.dtype.type(1), x.dtype.type(size)
-    start, stop = share(rows, task, tasks)
+    start, stop = task_range(rows, task, tasks)
     for begin in range(start, stop, width):  # the logarithms of a register of rows are taken at once
         end = min(begin + width, stop)
         for r in range(begin, end):
@@ -48,11 +48,11 @@ def cross_entropy(x, target, ignore_index, label_smoothing, losses, lse, bad, ta
                 bad[0] = 1
                 bad[1] = t
             elif t != ignore_index:
-                losses[r] = largest(row_max(x, r))  # the exponentials below wait for it
+                losses[r] = max_lanes(row_max(x, r))  # the exponentials below wait for it
         for r in range(begin, end):
             if target[r] != ignore_index and 0 <= target[r] < size:
-                lse[r] = sum_of_exps(x, r, fill(x, losses[r]))
-        sums = first(end - begin, load_first(end - begin, lse, begin), fill(x, one))
+                lse[r] = sum_of_exps(x, r, splat(x, losses[r]))
+        sums = select_first(end - begin, load_first(end - begin, lse, begin), splat(x, one))
         store_first(end - begin, log(sums), lse, begin)
         for r in range(begin, end):
             t = target[r]
@@ -63,12 +63,12 @@ def cross_entropy(x, target, ignore_index, label_smoothing, losses, lse, bad, ta
                 if label_smoothing == nothing:  # 0 times an infinite logit would be NaN
                     losses[r] = nll
                 else:
-                    s, m, shift = zero(x), fill(x, peak), fill(x, log_total)
+                    s, m, shift = zero(x), splat(x, peak), splat(x, log_total)
                     for v in range(0, size - rest, width):
                         s = sub(s, log_share(width, x, r, v, m, shift))
                     if rest:
-                        s = sub(s, first(rest, log_share(rest, x, r, size - rest, m, shift), zero(x)))
-                    losses[r] = (one - label_smoothing) * nll + label_smoothing * (total(s) / count)
+                        s = sub(s, select_first(rest, log_share(rest, x, r, size - rest, m, shift), zero(x)))
+                    losses[r] = (one - label_smoothing) * nll + label_smoothing * (sum_lanes(s) / count)
 
 
 @kernel("losses[R], target[R], y[1], count[1]")
@@ -82,16 +82,16 @@ def mean_of_counted(losses, target, ignore_index, y, count):
     y[0] = row_sum(losses, losses.dtype.type(0)) / count[0]
 
 
-@helper
+@device_function
 def loss_slope(count, x, r, v, scale, shift, each, dx):
     """dx_rv = scale (exp(x_rv - shift) - each)."""
-    p = exp(first(count, sub(load_first(count, x, r, v), shift), zero(x)))
+    p = exp(select_first(count, sub(load_first(count, x, r, v), shift), zero(x)))
     store_first(count, mul(scale, sub(p, each)), dx, r, v)
 
 
 @kernel(
     "x[R, V], g[R], target[R], lse[R], dx[R, V]",
-    tasks=lambda g, x, *_: cut(x.size // 3, x.shape[0]),
+    tasks=lambda g, x, *_: num_tasks(x.size // 3, x.shape[0]),
     strided=("g",),  # one number for all rows of a mean, with stride 0
 )
 def cross_entropy_backward(g, x, target, lse, ignore_index, label_smoothing, dx, task, tasks):
@@ -101,11 +101,11 @@ def cross_entropy_backward(g, x, target, lse, ignore_index, label_smoothing, dx,
     rest, few = size % width, size % (4 * width)
     nothing, one = x.dtype.type(0), x.dtype.type(1)
     each = label_smoothing / x.dtype.type(size) if size > 0 else nothing
-    start, stop = share(rows, task, tasks)
+    start, stop = task_range(rows, task, tasks)
     for r in range(start, stop):
         t = target[r]
         if t != ignore_index and 0 <= t < size:
-            scale, shift, level = fill(x, g[r]), fill(x, lse[r]), fill(x, each)
+            scale, shift, level = splat(x, g[r]), splat(x, lse[r]), splat(x, each)
             for v in range(0, size - few, 4 * width):
                 a, b, c, d = shifted_exps(x, r, v, shift)
                 a, b = mul(scale, sub(a, level)), mul(scale, sub(b, level))

@@ -9,25 +9,37 @@ depends on the number of threads.
 
 import numpy as np
 
-from tinytensor.native.kernel import EXACT_ORDER, cut, helper, kernel, share
-from tinytensor.native.vectors import add, fill, first, fma, lanes, load_first, mul, store_first, sub, total, zero
+from tinytensor.runtime.kernel import EXACT_ORDER, device_function, kernel, num_tasks, task_range
+from tinytensor.simd.vector import (
+    add,
+    fma,
+    lanes,
+    load_first,
+    mul,
+    select_first,
+    splat,
+    store_first,
+    sub,
+    sum_lanes,
+    zero,
+)
 
 TERMS = 4096  # terms of a sum that are added one after another: a multiple of two registers
 
 
-@helper
+@device_function
 def centred(count, x, r, d, mu):
     """x_rd - mu_r; 0 past the end."""
-    return first(count, sub(load_first(count, x, r, d), mu), zero(x))
+    return select_first(count, sub(load_first(count, x, r, d), mu), zero(x))
 
 
-@helper
+@device_function
 def add_square(v, s):
     """s + v^2."""
     return fma(v, v, s)
 
 
-@helper
+@device_function
 def weighted(count, v, weight, d):
     """w_d v, or v if there is no weight."""
     if weight.size > 0:
@@ -35,7 +47,7 @@ def weighted(count, v, weight, d):
     return v
 
 
-@helper
+@device_function
 def normed(count, x, r, d, mu, scale, weight, bias, y):
     """y_rd = w_d (x_rd - mu_r) scale_r + b_d."""
     v = weighted(count, mul(centred(count, x, r, d, mu), scale), weight, d)
@@ -46,7 +58,7 @@ def normed(count, x, r, d, mu, scale, weight, bias, y):
 
 @kernel(
     "x[R, D], weight[D | 0], bias[D | 0], y[R, D], mean[R], rstd[R]",
-    tasks=lambda x, *_: cut(x.size // 4 + 10 * x.shape[0], x.shape[0]),
+    tasks=lambda x, *_: num_tasks(x.size // 4 + 10 * x.shape[0], x.shape[0]),
 )
 def layer_norm(x, weight, bias, eps, y, mean, rstd, task, tasks):
     """y_rd = w_d (x_rd - mean_r) rstd_r + b_d with rstd_r = 1 / sqrt(var_r + eps), var_r = sum_d (x_rd - mean_r)^2 / D.
@@ -56,7 +68,7 @@ def layer_norm(x, weight, bias, eps, y, mean, rstd, task, tasks):
     size, width = x.shape[1], lanes(x)
     rest = size % (2 * width)
     one, count = x.dtype.type(1), x.dtype.type(size)
-    start, stop = share(x.shape[0], task, tasks)
+    start, stop = task_range(x.shape[0], task, tasks)
     for r in range(start, stop):
         part = s = t = zero(x)
         for block in range(0, size - rest, TERMS):  # one sum of millions of terms would lose late terms
@@ -67,8 +79,8 @@ def layer_norm(x, weight, bias, eps, y, mean, rstd, task, tasks):
         if rest:
             s = add(s, load_first(rest, x, r, size - rest))
             t = add(t, load_first(rest - width, x, r, size - rest + width))
-        mean[r] = total(add(part, add(s, t))) / count
-        mu = fill(x, mean[r])
+        mean[r] = sum_lanes(add(part, add(s, t))) / count
+        mu = splat(x, mean[r])
         part = s = t = zero(x)
         for block in range(0, size - rest, TERMS):
             part, s, t = add(part, add(s, t)), zero(x), zero(x)
@@ -78,8 +90,8 @@ def layer_norm(x, weight, bias, eps, y, mean, rstd, task, tasks):
         if rest:
             s = add_square(centred(rest, x, r, size - rest, mu), s)
             t = add_square(centred(rest - width, x, r, size - rest + width, mu), t)
-        rstd[r] = one / np.sqrt(total(add(part, add(s, t))) / count + eps)
-        scale = fill(x, rstd[r])
+        rstd[r] = one / np.sqrt(sum_lanes(add(part, add(s, t))) / count + eps)
+        scale = splat(x, rstd[r])
         for d in range(0, size - rest, width):
             normed(width, x, r, d, mu, scale, weight, bias, y)
         if rest:
@@ -89,22 +101,22 @@ def layer_norm(x, weight, bias, eps, y, mean, rstd, task, tasks):
 
 def norm_blocks(R, D):
     """The number of blocks of rows for x (R, D); each block sums its own part of the weight's gradient."""
-    return cut(R * (D // 4 + 4), R // 8)
+    return num_tasks(R * (D // 4 + 4), R // 8)
 
 
-@helper
+@device_function
 def add_to(count, v, sums, k, block, d):
     """sums_k,block,d += v."""
     store_first(count, add(load_first(count, sums, k, block, d), v), sums, k, block, d)
 
 
-@helper
+@device_function
 def add_both(count, v, w, sums, k, block, d):
     """sums_k,block,d += v, and then += w."""
     store_first(count, add(add(load_first(count, sums, k, block, d), v), w), sums, k, block, d)
 
 
-@helper
+@device_function
 def clear(sums, block):
     """sums_k,block,d = 0 for all k and d."""
     for k in range(sums.shape[0]):
@@ -112,14 +124,14 @@ def clear(sums, block):
             sums[k, block, d] = sums.dtype.type(0)
 
 
-@helper
+@device_function
 def layer_norm_sums(count, g, x, weight, r, d, mu, sum_h, sum_hc):
     """(sum_h + h_rd, sum_hc + h_rd c_rd) with c_rd = x_rd - mu_r."""
     h = weighted(count, load_first(count, g, r, d), weight, d)
     return add(sum_h, h), fma(h, centred(count, x, r, d, mu), sum_hc)
 
 
-@helper
+@device_function
 def layer_norm_row(g, x, weight, mean, rstd, r):
     """The numbers of row r, in all lanes: (mean_r, scale_r, level_r, tilt_r), as `layer_norm_slope` takes them.
 
@@ -129,7 +141,7 @@ def layer_norm_row(g, x, weight, mean, rstd, r):
     rest = size % (2 * width)
     inverse = x.dtype.type(1) / x.dtype.type(size)
     scale_r = rstd[r]
-    mu = fill(x, mean[r])
+    mu = splat(x, mean[r])
     h, hc, sum_h, sum_hc = zero(x), zero(x), zero(x), zero(x)
     for d in range(0, size - rest, 2 * width):
         h, hc = layer_norm_sums(width, g, x, weight, r, d, mu, h, hc)
@@ -137,12 +149,12 @@ def layer_norm_row(g, x, weight, mean, rstd, r):
     if rest:
         h, hc = layer_norm_sums(rest, g, x, weight, r, size - rest, mu, h, hc)
         sum_h, sum_hc = layer_norm_sums(rest - width, g, x, weight, r, size - rest + width, mu, sum_h, sum_hc)
-    mean_h, mean_hc = total(add(h, sum_h)) * inverse, total(add(hc, sum_hc)) * inverse
-    level, tilt = fill(x, -scale_r * mean_h), fill(x, -scale_r * scale_r * scale_r * mean_hc)
-    return mu, fill(x, scale_r), level, tilt
+    mean_h, mean_hc = sum_lanes(add(h, sum_h)) * inverse, sum_lanes(add(hc, sum_hc)) * inverse
+    level, tilt = splat(x, -scale_r * mean_h), splat(x, -scale_r * scale_r * scale_r * mean_hc)
+    return mu, splat(x, scale_r), level, tilt
 
 
-@helper
+@device_function
 def layer_norm_slope(count, g, x, weight, r, d, row, dx):
     """Write dx_rd = scale_r h_rd + level_r + tilt_r c_rd, and return (g_rd n_rd, g_rd)."""
     mu, scale, level, tilt = row
@@ -152,7 +164,7 @@ def layer_norm_slope(count, g, x, weight, r, d, row, dx):
     return mul(up, mul(c, scale)), up
 
 
-@helper
+@device_function
 def layer_norm_slopes(count, g, x, weight, r, d, row, following, dx, block, partial):
     """`layer_norm_slope` of row r and of the next row; their results are added to the block's part.
 
@@ -166,7 +178,7 @@ def layer_norm_slopes(count, g, x, weight, r, d, row, following, dx, block, part
             add_both(count, up, up_next, partial, 1, block, d)
 
 
-@helper
+@device_function
 def layer_norm_last(count, g, x, weight, r, d, row, dx, block, partial):
     """`layer_norm_slopes` for a single row."""
     gn, up = layer_norm_slope(count, g, x, weight, r, d, row, dx)
@@ -193,10 +205,10 @@ def layer_norm_backward(g, x, weight, mean, rstd, dx, partial, task, tasks):
     blocks = partial.shape[1]
     width = lanes(x)
     rest = size % (2 * width)
-    start, stop = share(blocks, task, tasks)
+    start, stop = task_range(blocks, task, tasks)
     for block in range(start, stop):
         clear(partial, block)
-        begin, end = share(rows, block, blocks)
+        begin, end = task_range(rows, block, blocks)
         for r in range(begin, end - 1, 2):
             row = layer_norm_row(g, x, weight, mean, rstd, r)
             following = layer_norm_row(g, x, weight, mean, rstd, r + 1)
@@ -213,13 +225,15 @@ def layer_norm_backward(g, x, weight, mean, rstd, dx, partial, task, tasks):
                 layer_norm_last(size - d, g, x, weight, end - 1, d, row, dx, block, partial)
 
 
-@helper
+@device_function
 def scaled_by(count, x, r, d, scale, weight, y):
     """y_rd = w_d x_rd scale_r."""
     store_first(count, weighted(count, mul(load_first(count, x, r, d), scale), weight, d), y, r, d)
 
 
-@kernel("x[R, D], weight[D | 0], y[R, D], rstd[R]", tasks=lambda x, *_: cut(x.size // 6 + 8 * x.shape[0], x.shape[0]))
+@kernel(
+    "x[R, D], weight[D | 0], y[R, D], rstd[R]", tasks=lambda x, *_: num_tasks(x.size // 6 + 8 * x.shape[0], x.shape[0])
+)
 def rms_norm(x, weight, eps, y, rstd, task, tasks):
     """y_rd = w_d x_rd rstd_r with rstd_r = 1 / sqrt(sum_d x_rd^2 / D + eps), kept for backward.
 
@@ -228,7 +242,7 @@ def rms_norm(x, weight, eps, y, rstd, task, tasks):
     size, width = x.shape[1], lanes(x)
     rest = size % (2 * width)
     one, count = x.dtype.type(1), x.dtype.type(size)
-    start, stop = share(x.shape[0], task, tasks)
+    start, stop = task_range(x.shape[0], task, tasks)
     for r in range(start, stop):
         s = t = zero(x)
         for d in range(0, size - rest, 2 * width):
@@ -237,8 +251,8 @@ def rms_norm(x, weight, eps, y, rstd, task, tasks):
         if rest:
             s = add_square(load_first(rest, x, r, size - rest), s)
             t = add_square(load_first(rest - width, x, r, size - rest + width), t)
-        rstd[r] = one / np.sqrt(total(add(s, t)) / count + eps)
-        scale = fill(x, rstd[r])
+        rstd[r] = one / np.sqrt(sum_lanes(add(s, t)) / count + eps)
+        scale = splat(x, rstd[r])
         for d in range(0, size - rest, width):
             scaled_by(width, x, r, d, scale, weight, y)
         if rest:
@@ -246,7 +260,7 @@ def rms_norm(x, weight, eps, y, rstd, task, tasks):
             scaled_by(rest - width, x, r, size - rest + width, scale, weight, y)
 
 
-@helper
+@device_function
 def rms_norm_sums(count, g, x, weight, r, d, scale, block, partial, sum_hn):
     """sum_hn + h_rd n_rd, after g_rd n_rd has been added to the block's part."""
     up = load_first(count, g, r, d)
@@ -256,7 +270,7 @@ def rms_norm_sums(count, g, x, weight, r, d, scale, block, partial, sum_hn):
     return fma(weighted(count, up, weight, d), n, sum_hn)
 
 
-@helper
+@device_function
 def rms_norm_slope(count, g, x, weight, r, d, scale, mean_hn, dx):
     """dx_rd = scale_r (h_rd - n_rd mean_hn)."""
     n = mul(load_first(count, x, r, d), scale)
@@ -280,17 +294,17 @@ def rms_norm_backward(g, x, weight, rstd, dx, partial, task, tasks):
     width = lanes(x)
     rest = size % width
     count = x.dtype.type(size)
-    start, stop = share(blocks, task, tasks)
+    start, stop = task_range(blocks, task, tasks)
     for block in range(start, stop):
         clear(partial, block)
-        begin, end = share(rows, block, blocks)
+        begin, end = task_range(rows, block, blocks)
         for r in range(begin, end):
-            scale, sum_hn = fill(x, rstd[r]), zero(x)
+            scale, sum_hn = splat(x, rstd[r]), zero(x)
             for d in range(0, size - rest, width):
                 sum_hn = rms_norm_sums(width, g, x, weight, r, d, scale, block, partial, sum_hn)
             if rest:
                 sum_hn = rms_norm_sums(rest, g, x, weight, r, size - rest, scale, block, partial, sum_hn)
-            mean_hn = fill(x, total(sum_hn) / count)
+            mean_hn = splat(x, sum_lanes(sum_hn) / count)
             for d in range(0, size - rest, width):
                 rms_norm_slope(width, g, x, weight, r, d, scale, mean_hn, dx)
             if rest:

@@ -8,9 +8,17 @@ memory. Tasks share the outer dimension; for one long row, or few, the sum is ta
 import numpy as np
 
 from tinytensor.kernels.softmax import row_max
-from tinytensor.native.fastmath import exp, log
-from tinytensor.native.kernel import EXACT_ORDER, MOST_TASKS, cut, helper, in_any_order, kernel, share
-from tinytensor.native.vectors import largest
+from tinytensor.runtime.kernel import (
+    EXACT_ORDER,
+    MOST_TASKS,
+    device_function,
+    kernel,
+    num_tasks,
+    reassoc_device_function,
+    task_range,
+)
+from tinytensor.simd.math import exp, log
+from tinytensor.simd.vector import max_lanes
 
 BLOCK = 512  # numbers of a row that are summed before their sum is added to the total, with the rounding error carried
 
@@ -20,11 +28,11 @@ def sum_parts(outer, n, inner):
 
     The parts are summed as if the array were (outer * parts, n / parts, inner), and then their sums are added.
     """
-    wanted = cut(outer * n * inner // 10, MOST_TASKS) // max(outer, 1)
+    wanted = num_tasks(outer * n * inner // 10, MOST_TASKS) // max(outer, 1)
     return 1 if wanted < 2 else max([parts for parts in range(1, wanted + 1) if n % parts == 0])
 
 
-@helper
+@device_function
 def carried_sum(total, part, lost, zero):
     """(total + part, the rounding error in it), where `lost` is the rounding error of the addition before."""
     part -= lost
@@ -33,7 +41,7 @@ def carried_sum(total, part, lost, zero):
     return after, lost if lost - lost == zero else zero  # inf - inf is no rounding error
 
 
-@in_any_order
+@reassoc_device_function
 def block_sum(block, zero):
     """The sum of a few numbers."""
     part = zero
@@ -42,7 +50,7 @@ def block_sum(block, zero):
     return part
 
 
-@helper
+@device_function
 def row_sum(row, zero):
     """The sum of a row, block by block; the rounding error of each addition is carried to the next."""
     total, lost = zero, zero
@@ -52,13 +60,13 @@ def row_sum(row, zero):
     return total
 
 
-@kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: cut(x.size // 10, x.shape[0]))
+@kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: num_tasks(x.size // 10, x.shape[0]))
 def reduce_sum(x, y, task, tasks):
     """y[o, i] = sum_j x[o, j, i]; 0 for an empty sum. Summed in the dtype of y."""
     outer, n, inner = x.shape
     zero = y.dtype.type(0)
     rows = x.reshape((outer, n * inner))
-    start, stop = share(outer, task, tasks)
+    start, stop = task_range(outer, task, tasks)
     for o in range(start, stop):
         if inner == 1:
             y[o, 0] = row_sum(rows[o], zero)
@@ -76,7 +84,7 @@ def reduce_sum(x, y, task, tasks):
                 y[o, i] += x[o, j, i]
 
 
-@in_any_order
+@reassoc_device_function
 def block_squares(block, zero):
     """The sum of the squares of a few numbers."""
     part = zero
@@ -86,13 +94,13 @@ def block_squares(block, zero):
     return part
 
 
-@kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: cut(x.size // 10, x.shape[0]))
+@kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: num_tasks(x.size // 10, x.shape[0]))
 def reduce_squares(x, y, task, tasks):
     """y[o, i] = sum_j x[o, j, i]^2; 0 for an empty sum. Squared and summed in the dtype of y."""
     outer, n, inner = x.shape
     zero = y.dtype.type(0)
     rows = x.reshape((outer, n * inner))
-    start, stop = share(outer, task, tasks)
+    start, stop = task_range(outer, task, tasks)
     for o in range(start, stop):
         if inner == 1:
             total, lost = zero, zero
@@ -115,11 +123,11 @@ def reduce_squares(x, y, task, tasks):
 
 
 # exact order: in another order a product may overflow though the result does not
-@kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: cut(x.size, x.shape[0]), fastmath=EXACT_ORDER)
+@kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: num_tasks(x.size, x.shape[0]), fastmath=EXACT_ORDER)
 def reduce_prod(x, y, task, tasks):
     """y[o, i] = prod_j x[o, j, i]; 1 for an empty product. Multiplied in the dtype of y."""
     outer, n, inner = x.shape
-    start, stop = share(outer, task, tasks)
+    start, stop = task_range(outer, task, tasks)
     for o in range(start, stop):
         if inner == 1:
             product = y.dtype.type(1)  # in a register: in memory each multiplication would wait for the one before
@@ -134,7 +142,7 @@ def reduce_prod(x, y, task, tasks):
                 y[o, i] *= x[o, j, i]
 
 
-@in_any_order
+@reassoc_device_function
 def first_nan(row):
     """The first j at which row is NaN, or row.size; it compares all elements, which vectors do faster than a search."""
     first = row.size
@@ -143,7 +151,7 @@ def first_nan(row):
     return first
 
 
-@helper
+@device_function
 def best_of(row, better):
     """The largest or least element, `better` being max or min, of a row that is not empty and holds no NaN."""
     a = b = c = d = row[0]  # four chains, so that a comparison does not wait for the one before
@@ -159,7 +167,7 @@ def best_of(row, better):
     return better(better(a, b), better(c, d))
 
 
-@in_any_order
+@reassoc_device_function
 def first_equal(row, value):
     """The first j with row[j] = value; there must be one."""
     first = row.size
@@ -168,12 +176,12 @@ def first_equal(row, value):
     return first
 
 
-@kernel("x[O, N, I], y[O, I], index[O, I]", tasks=lambda x, *_: cut(x.size, x.shape[0]))
+@kernel("x[O, N, I], y[O, I], index[O, I]", tasks=lambda x, *_: num_tasks(x.size, x.shape[0]))
 def reduce_max(x, y, index, task, tasks):
     """y[o, i] = max_j x[o, j, i], and index its first j. A NaN counts as the maximum. Needs n > 0."""
     outer, n, inner = x.shape
     rows = x.reshape((outer, n * inner))
-    start, stop = share(outer if n > 0 else 0, task, tasks)
+    start, stop = task_range(outer if n > 0 else 0, task, tasks)
     for o in range(start, stop):
         if inner == 1:
             first = first_nan(rows[o])
@@ -192,12 +200,12 @@ def reduce_max(x, y, index, task, tasks):
                 index[o, i] = j if better else index[o, i]
 
 
-@kernel("x[O, N, I], y[O, I], index[O, I]", tasks=lambda x, *_: cut(x.size, x.shape[0]))
+@kernel("x[O, N, I], y[O, I], index[O, I]", tasks=lambda x, *_: num_tasks(x.size, x.shape[0]))
 def reduce_min(x, y, index, task, tasks):
     """y[o, i] = min_j x[o, j, i], and index its first j. A NaN counts as the minimum. Needs n > 0."""
     outer, n, inner = x.shape
     rows = x.reshape((outer, n * inner))
-    start, stop = share(outer if n > 0 else 0, task, tasks)
+    start, stop = task_range(outer if n > 0 else 0, task, tasks)
     for o in range(start, stop):
         if inner == 1:
             first = first_nan(rows[o])
@@ -216,13 +224,13 @@ def reduce_min(x, y, index, task, tasks):
                 index[o, i] = j if better else index[o, i]
 
 
-@helper
+@device_function
 def finite_or_zero(m, zero):
     """m, or 0 where m is infinite or NaN: inf - inf would make a NaN of a sum that has a value."""
     return m if m - m == zero else zero
 
 
-@kernel("x[O, N, I], y[O, I], peak[O, I]", tasks=lambda x, *_: cut(x.size, x.shape[0]))
+@kernel("x[O, N, I], y[O, I], peak[O, I]", tasks=lambda x, *_: num_tasks(x.size, x.shape[0]))
 def reduce_logsumexp(x, y, peak, task, tasks):
     """y[o, i] = m + log(sum_j exp(x[o, j, i] - m)) with m = max_j x[o, j, i], kept in peak (outer, inner).
 
@@ -231,11 +239,11 @@ def reduce_logsumexp(x, y, peak, task, tasks):
     outer, n, inner = x.shape
     zero = x.dtype.type(0)
     rows = x.reshape((outer, n * inner))
-    start, stop = share(outer, task, tasks)
+    start, stop = task_range(outer, task, tasks)
     for o in range(start, stop):
         if inner == 1 and n > 0:
             row = rows[o]
-            shift, total = finite_or_zero(largest(row_max(rows, o)), zero), zero
+            shift, total = finite_or_zero(max_lanes(row_max(rows, o)), zero), zero
             for j in range(n):
                 total += exp(row[j] - shift)
             peak[o, 0] = shift
@@ -256,11 +264,11 @@ def reduce_logsumexp(x, y, peak, task, tasks):
             y[o, i] = peak[o, i] + log(y[o, i])
 
 
-@kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: cut(x.size, x.shape[0]))
+@kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: num_tasks(x.size, x.shape[0]))
 def reduce_any(x, y, task, tasks):
     """y[o, i] = is one of x[o, :, i] true? x and y are bool; false for n = 0."""
     outer, n, inner = x.shape
-    start, stop = share(outer, task, tasks)
+    start, stop = task_range(outer, task, tasks)
     for o in range(start, stop):
         for i in range(inner):
             y[o, i] = False
@@ -269,11 +277,11 @@ def reduce_any(x, y, task, tasks):
                 y[o, i] = y[o, i] or x[o, j, i]
 
 
-@kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: cut(x.size, x.shape[0]))
+@kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: num_tasks(x.size, x.shape[0]))
 def reduce_all(x, y, task, tasks):
     """y[o, i] = are all of x[o, :, i] true? x and y are bool; true for n = 0."""
     outer, n, inner = x.shape
-    start, stop = share(outer, task, tasks)
+    start, stop = task_range(outer, task, tasks)
     for o in range(start, stop):
         for i in range(inner):
             y[o, i] = True

@@ -1,16 +1,16 @@
 """Running sums along a dimension."""
 
-from tinytensor.native.kernel import EXACT_ORDER, cut, kernel, share
+from tinytensor.runtime.kernel import EXACT_ORDER, kernel, num_tasks, task_range
 
 
-@kernel("x[O, N, I], y[O, N, I]", tasks=lambda x, *_: cut(x.size, x.shape[0]), fastmath=EXACT_ORDER)
+@kernel("x[O, N, I], y[O, N, I]", tasks=lambda x, *_: num_tasks(x.size, x.shape[0]), fastmath=EXACT_ORDER)
 def cumsum(x, reverse, y, task, tasks):
     """y[o, j, i] = x[o, 0, i] + ... + x[o, j, i], or x[o, j, i] + ... + x[o, n - 1, i] if reverse (the backward).
 
     x and y are (outer, n, inner).
     """
     outer, n, inner = x.shape
-    start, stop = share(outer if n > 0 else 0, task, tasks)
+    start, stop = task_range(outer if n > 0 else 0, task, tasks)
     for o in range(start, stop):
         first, step = (n - 1, -1) if reverse else (0, 1)
         if inner == 1:

@@ -8,57 +8,57 @@ registers at a time as far as a row has them. A row's exponentials wait for its 
 the exponentials of the row above, and is ready when they begin.
 """
 
-from tinytensor.native.kernel import EXACT_ORDER, cut, helper, kernel, share
-from tinytensor.native.vectors import (
+from tinytensor.runtime.kernel import EXACT_ORDER, device_function, kernel, num_tasks, task_range
+from tinytensor.simd.vector import (
     add,
     exp,
     exps,
-    fill,
-    first,
     fma,
     lanes,
-    largest,
     load,
     load_first,
+    load_splat,
     log,
+    max_lanes,
     maximum,
     mul,
+    select_first,
     splat,
     store,
     store_first,
     sub,
-    total,
+    sum_lanes,
     zero,
 )
 
 
-@helper
+@device_function
 def larger(count, x, r, j, m):
     """The larger one of m and the elements of x_r from j on, lane by lane."""
-    return maximum(first(count, load_first(count, x, r, j), m), m)
+    return maximum(select_first(count, load_first(count, x, r, j), m), m)
 
 
-@helper
+@device_function
 def row_max(x, r):
     """max_j x_rj in every lane, for a row that is not empty; any number where one is NaN."""
     n, width = x.shape[1], lanes(x)
     rest = n % width
-    m = splat(x, r, 0)
+    m = load_splat(x, r, 0)
     for j in range(0, n - rest, width):
         m = larger(width, x, r, j, m)
     if rest:
         m = larger(rest, x, r, n - rest, m)
-    return fill(x, largest(m))
+    return splat(x, max_lanes(m))
 
 
-@helper
+@device_function
 def shifted_exp(count, x, r, j, m):
     """exp(x_rj - m_r); 0 past the end."""
-    e = exp(first(count, sub(load_first(count, x, r, j), m), zero(x)))
-    return first(count, e, zero(x))
+    e = exp(select_first(count, sub(load_first(count, x, r, j), m), zero(x)))
+    return select_first(count, e, zero(x))
 
 
-@helper
+@device_function
 def shifted_exps(x, r, j, m):
     """exp(x_rj - m_r) in four registers."""
     k, width = j + 2 * lanes(x), lanes(x)
@@ -66,7 +66,7 @@ def shifted_exps(x, r, j, m):
     return exps(sub(a, m), sub(b, m), sub(c, m), sub(d, m))
 
 
-@helper
+@device_function
 def store_four(a, b, c, d, y, r, j):
     """Write four registers side by side, into y_r from j on."""
     k, width = j + 2 * lanes(y), lanes(y)
@@ -76,7 +76,7 @@ def store_four(a, b, c, d, y, r, j):
     store(d, y, r, k + width)
 
 
-@kernel("x[R, N], y[R, N]", tasks=lambda x, y: cut(x.size // 2, x.shape[0]))
+@kernel("x[R, N], y[R, N]", tasks=lambda x, y: num_tasks(x.size // 2, x.shape[0]))
 def softmax(x, y, task, tasks):
     """y_rj = exp(x_rj - m_r) / sum_k exp(x_rk - m_r) with m_r = max_k x_rk.
 
@@ -84,7 +84,7 @@ def softmax(x, y, task, tasks):
     """
     n, width = x.shape[1], lanes(x)
     rest, few = n % width, n % (4 * width)
-    start, stop = share(x.shape[0] if n > 0 else 0, task, tasks)
+    start, stop = task_range(x.shape[0] if n > 0 else 0, task, tasks)
     below = row_max(x, start) if start < stop else zero(x)
     for r in range(start, stop):
         m, below = below, row_max(x, min(r + 1, stop - 1))
@@ -100,31 +100,31 @@ def softmax(x, y, task, tasks):
         if rest:
             e = shifted_exp(rest, x, r, n - rest, m)  # it stays in its register until the sum is known
             s = add(s, e)
-        factor = fill(x, x.dtype.type(1) / total(s))
+        factor = splat(x, x.dtype.type(1) / sum_lanes(s))
         for j in range(0, n - rest, width):
             store(mul(load(y, r, j), factor), y, r, j)
         if rest:
             store_first(rest, mul(e, factor), y, r, n - rest)
 
 
-@helper
+@device_function
 def add_products(count, a, b, r, j, s):
     """s + a_rj b_rj."""
     return fma(load_first(count, a, r, j), load_first(count, b, r, j), s)
 
 
-@helper
+@device_function
 def softmax_slope(count, g, y, r, j, dot, dx):
     """dx_rj = y_rj (g_rj - dot_r)."""
     store_first(count, mul(load_first(count, y, r, j), sub(load_first(count, g, r, j), dot)), dx, r, j)
 
 
-@kernel("g[R, N], y[R, N], dx[R, N]", tasks=lambda g, y, dx: cut(y.size // 5, y.shape[0]))
+@kernel("g[R, N], y[R, N], dx[R, N]", tasks=lambda g, y, dx: num_tasks(y.size // 5, y.shape[0]))
 def softmax_backward(g, y, dx, task, tasks):
     """dx_rj = y_rj (g_rj - sum_k g_rk y_rk), where y is the softmax."""
     n, width = y.shape[1], lanes(y)
     rest = n % (2 * width)
-    start, stop = share(y.shape[0], task, tasks)
+    start, stop = task_range(y.shape[0], task, tasks)
     for r in range(start, stop):
         s = t = zero(y)
         for j in range(0, n - rest, 2 * width):
@@ -133,7 +133,7 @@ def softmax_backward(g, y, dx, task, tasks):
         if rest:
             s = add_products(rest, g, y, r, n - rest, s)
             t = add_products(rest - width, g, y, r, n - rest + width, t)
-        dot = fill(y, total(add(s, t)))
+        dot = splat(y, sum_lanes(add(s, t)))
         for j in range(0, n - rest, width):
             softmax_slope(width, g, y, r, j, dot, dx)
         if rest:
@@ -141,7 +141,7 @@ def softmax_backward(g, y, dx, task, tasks):
             softmax_slope(rest - width, g, y, r, n - rest + width, dot, dx)
 
 
-@helper
+@device_function
 def sum_of_exps(x, r, m):
     """sum_j exp(x_rj - m_r)."""
     n, width = x.shape[1], lanes(x)
@@ -154,16 +154,16 @@ def sum_of_exps(x, r, m):
         s = add(s, shifted_exp(width, x, r, j, m))
     if rest:
         s = add(s, shifted_exp(rest, x, r, n - rest, m))
-    return total(s)
+    return sum_lanes(s)
 
 
-@helper
+@device_function
 def log_share(count, x, r, j, m, log_total):
     """(x_rj - m_r) - log_total in this order: added up first, m + log_total would lose digits."""
     return sub(sub(load_first(count, x, r, j), m), log_total)
 
 
-@kernel("x[R, N], y[R, N]", tasks=lambda x, y: cut(x.size // 2, x.shape[0]), fastmath=EXACT_ORDER)
+@kernel("x[R, N], y[R, N]", tasks=lambda x, y: num_tasks(x.size // 2, x.shape[0]), fastmath=EXACT_ORDER)
 def log_softmax(x, y, task, tasks):
     """y_rj = x_rj - m_r - log(sum_k exp(x_rk - m_r)) with m_r = max_k x_rk.
 
@@ -171,37 +171,37 @@ def log_softmax(x, y, task, tasks):
     """
     n, width = x.shape[1], lanes(x)
     rest = n % width
-    start, stop = share(x.shape[0] if n > 0 else 0, task, tasks)
+    start, stop = task_range(x.shape[0] if n > 0 else 0, task, tasks)
     below = row_max(x, start) if start < stop else zero(x)
     for r in range(start, stop):
         m, below = below, row_max(x, min(r + 1, stop - 1))
-        log_total = log(fill(x, sum_of_exps(x, r, m)))
+        log_total = log(splat(x, sum_of_exps(x, r, m)))
         for j in range(0, n - rest, width):
             store_first(width, log_share(width, x, r, j, m, log_total), y, r, j)
         if rest:
             store_first(rest, log_share(rest, x, r, n - rest, m, log_total), y, r, n - rest)
 
 
-@helper
+@device_function
 def log_softmax_slope(count, g, y, r, j, sum_g, dx):
     """dx_rj = g_rj - exp(y_rj) sum_g."""
     slope = sub(load_first(count, g, r, j), mul(exp(load_first(count, y, r, j)), sum_g))
     store_first(count, slope, dx, r, j)
 
 
-@kernel("g[R, N], y[R, N], dx[R, N]", tasks=lambda g, y, dx: cut(y.size // 3, y.shape[0]))
+@kernel("g[R, N], y[R, N], dx[R, N]", tasks=lambda g, y, dx: num_tasks(y.size // 3, y.shape[0]))
 def log_softmax_backward(g, y, dx, task, tasks):
     """dx_rj = g_rj - exp(y_rj) sum_k g_rk, where y is the logarithm of the softmax."""
     n, width = y.shape[1], lanes(y)
     rest = n % width
-    start, stop = share(y.shape[0], task, tasks)
+    start, stop = task_range(y.shape[0], task, tasks)
     for r in range(start, stop):
         s = zero(y)
         for j in range(0, n - rest, width):
             s = add(s, load_first(width, g, r, j))
         if rest:
             s = add(s, load_first(rest, g, r, n - rest))
-        sum_g = fill(y, total(s))
+        sum_g = splat(y, sum_lanes(s))
         for j in range(0, n - rest, width):
             log_softmax_slope(width, g, y, r, j, sum_g, dx)
         if rest:

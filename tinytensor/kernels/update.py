@@ -6,12 +6,12 @@ multiplies the learning rate: (0,) for none, (1,) for one factor, or one factor 
 
 import numpy as np
 
-from tinytensor.native.kernel import EXACT_ORDER, cut, kernel, share
+from tinytensor.runtime.kernel import EXACT_ORDER, kernel, num_tasks, task_range
 
 
 @kernel(
     "p[N], g[N], buf[N | 0], scale[N | 1 | 0], hyper[7 | 8]",
-    tasks=lambda p, *_: cut(p.size // 2, p.size),
+    tasks=lambda p, *_: num_tasks(p.size // 2, p.size),
     fastmath=EXACT_ORDER,
 )
 def sgd(p, g, buf, scale, hyper, task, tasks):
@@ -21,12 +21,12 @@ def sgd(p, g, buf, scale, hyper, task, tasks):
     hyper = [lr, momentum, dampening, weight_decay, nesterov, maximize, first], the last three 0 or 1.
     buf is (0,) without momentum.
     """
-    kind = p.dtype.type
-    lr, momentum, keep, decay = kind(hyper[0]), kind(hyper[1]), kind(1 - hyper[2]), kind(hyper[3])
+    cast = p.dtype.type
+    lr, momentum, keep, decay = cast(hyper[0]), cast(hyper[1]), cast(1 - hyper[2]), cast(hyper[3])
     nesterov, maximize, first = hyper[4] != 0, hyper[5] != 0, hyper[6] != 0
-    common = scale[0] if scale.size == 1 else kind(1)
+    common = scale[0] if scale.size == 1 else cast(1)
     each = scale.size > 1
-    start, stop = share(p.size, task, tasks)
+    start, stop = task_range(p.size, task, tasks)
     ps, gs, bs, factors = p[start:stop], g[start:stop], buf[start:stop], scale[start:stop]  # the last two may be empty
     for i in range(ps.size):
         d = -gs[i] if maximize else gs[i]
@@ -40,7 +40,9 @@ def sgd(p, g, buf, scale, hyper, task, tasks):
 
 
 @kernel(
-    "p[N], g[N], m[N], v[N], scale[N | 1 | 0], hyper[8]", tasks=lambda p, *_: cut(p.size, p.size), fastmath=EXACT_ORDER
+    "p[N], g[N], m[N], v[N], scale[N | 1 | 0], hyper[8]",
+    tasks=lambda p, *_: num_tasks(p.size, p.size),
+    fastmath=EXACT_ORDER,
 )
 def adam(p, g, m, v, scale, hyper, task, tasks):
     """m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2, p -= lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps).
@@ -48,20 +50,20 @@ def adam(p, g, m, v, scale, hyper, task, tasks):
     hyper = [lr, b1, b2, eps, weight_decay, decoupled, t, maximize]. Weight decay adds wd p to g (Adam), or if
     decoupled (AdamW) p is multiplied by 1 - lr wd first.
     """
-    kind = p.dtype.type
-    beta2, eps, sign = kind(hyper[2]), kind(hyper[3]), kind(1 - 2 * hyper[7])
-    new1, new2 = kind(1 - hyper[1]), kind(1 - hyper[2])
-    decay, shrink = kind(hyper[4] * (1 - hyper[5])), kind(hyper[0] * hyper[4] * hyper[5])  # one of them is 0
-    step = kind(hyper[0] / (1 - hyper[1] ** hyper[6]))
-    grow = kind(1 / np.sqrt(1 - hyper[2] ** hyper[6]))
-    common = scale[0] if scale.size == 1 else kind(1)
+    cast = p.dtype.type
+    beta2, eps, sign = cast(hyper[2]), cast(hyper[3]), cast(1 - 2 * hyper[7])
+    new1, new2 = cast(1 - hyper[1]), cast(1 - hyper[2])
+    decay, shrink = cast(hyper[4] * (1 - hyper[5])), cast(hyper[0] * hyper[4] * hyper[5])  # one of them is 0
+    step = cast(hyper[0] / (1 - hyper[1] ** hyper[6]))
+    grow = cast(1 / np.sqrt(1 - hyper[2] ** hyper[6]))
+    common = scale[0] if scale.size == 1 else cast(1)
     each = scale.size > 1
-    start, stop = share(p.size, task, tasks)
+    start, stop = task_range(p.size, task, tasks)
     ps, gs, ms, vs = p[start:stop], g[start:stop], m[start:stop], v[start:stop]
     factors = scale[start:stop]  # empty unless there is one for each element
     for i in range(ps.size):
         factor = factors[i] if each else common
-        old = ps[i] * (kind(1) - factor * shrink)
+        old = ps[i] * (cast(1) - factor * shrink)
         d = sign * gs[i]
         if decay != 0:  # as above
             d += decay * old
@@ -74,16 +76,16 @@ def adam(p, g, m, v, scale, hyper, task, tasks):
 
 def sumsq_parts(n):
     """The number of parts of the sum over n elements."""
-    return cut(n // 10, n)
+    return num_tasks(n // 10, n)
 
 
 @kernel("x[N], parts[P]", tasks=lambda x, parts: parts.size)
 def sumsq(x, parts, task, tasks):
     """The sum of parts is sum_i x_i^2: x (n,), parts (sumsq_parts(n),)."""
     blocks = parts.size
-    start, stop = share(blocks, task, tasks)
+    start, stop = task_range(blocks, task, tasks)
     for block in range(start, stop):
-        begin, end = share(x.size, block, blocks)
+        begin, end = task_range(x.size, block, blocks)
         part = x[begin:end]
         total = x.dtype.type(0)
         for i in range(part.size):

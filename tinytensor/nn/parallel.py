@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from tinytensor.core.dispatch import host, move
+from tinytensor.core.memory_order import laid_like
 from tinytensor.core.modes import no_grad
 from tinytensor.core.post_accumulate_hooks import queue_callback
 from tinytensor.core.tensor import Tensor, notice
 from tinytensor.distributed.collectives import ReduceOp, all_gather_object, broadcast, combined, parted
 from tinytensor.distributed.group import Group, group
-from tinytensor.native.memory_order import laid_like
 from tinytensor.nn.module import Module, Parameter
 
 MEGABYTE = 1 << 20

@@ -4,9 +4,6 @@ from tinytensor.core.op import op
 from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.native.fastmath import exp as fast_exp
-from tinytensor.native.fastmath import expm1 as fast_expm1
-from tinytensor.native.fastmath import log1p as fast_log1p
 from tinytensor.ops.arguments import (
     dimension,
     refuse_only_bools,
@@ -27,6 +24,9 @@ from tinytensor.ops.shape import (
     chunk,
     reshape,
 )
+from tinytensor.simd.math import exp as fast_exp
+from tinytensor.simd.math import expm1 as fast_expm1
+from tinytensor.simd.math import log1p as fast_log1p
 
 
 @op

@@ -22,7 +22,7 @@ from tinytensor.core.keywords import own_names
 from tinytensor.core.op import OPS
 from tinytensor.core.registry import APPEARANCES
 from tinytensor.core.tensor import Tensor
-from tinytensor.native.entries import is_ours
+from tinytensor.runtime.entry_points import is_ours
 
 _WORDS = {
     Tensor: "a tensor",

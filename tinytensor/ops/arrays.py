@@ -8,7 +8,7 @@ import numpy as np
 from tinytensor import kernels
 from tinytensor.core.dispatch import OBJECT, contiguous, empty, launch, state
 from tinytensor.core.promotion import number_array, to_scalar
-from tinytensor.native.kernel import Kernel
+from tinytensor.runtime.kernel import Kernel
 
 
 def apply_formula(kernel: Kernel, *values) -> np.ndarray:

@@ -16,16 +16,16 @@ from tinytensor.core.op import op
 from tinytensor.core.promotion import broadcast_shape, clamp_to_inf, only_floats, to_0d_array
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.native.fastmath import erf as fast_erf
-from tinytensor.native.fastmath import exp as fast_exp
-from tinytensor.native.fastmath import expm1 as fast_expm1
-from tinytensor.native.fastmath import floor_quotient, floor_rest, gelu_slope, log1p_of_fraction, normal_cdf
-from tinytensor.native.fastmath import log as fast_log
-from tinytensor.native.fastmath import log1p as fast_log1p
-from tinytensor.native.fastmath import tanh as fast_tanh
 from tinytensor.ops.arguments import only_floats_together, refuse_only_bools, scaled, tensor_of_dtype
 from tinytensor.ops.arrays import apply_formula
 from tinytensor.ops.creation import zeros
+from tinytensor.simd.math import erf as fast_erf
+from tinytensor.simd.math import exp as fast_exp
+from tinytensor.simd.math import expm1 as fast_expm1
+from tinytensor.simd.math import floor_quotient, floor_rest, gelu_slope, log1p_of_fraction, normal_cdf
+from tinytensor.simd.math import log as fast_log
+from tinytensor.simd.math import log1p as fast_log1p
+from tinytensor.simd.math import tanh as fast_tanh
 
 # --- Arithmetic
 

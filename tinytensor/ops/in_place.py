@@ -18,12 +18,12 @@ from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor, notice
 from tinytensor.core.views import regenerate_grad_fn
-from tinytensor.native.blocks import same_place
 from tinytensor.ops.arguments import dimension, tensor_of_dtype
 from tinytensor.ops.creation import rand, randn, tensor, zeros
 from tinytensor.ops.index import no_index_is_bad, part_at_once, put, read, refuse_index
 from tinytensor.ops.keys import parse_index
 from tinytensor.ops.shape import cast, clone, expand, flatten, slice_op, squeeze
+from tinytensor.runtime.launch_args import same_memory
 
 
 def in_place(operation: Callable, name: str = "") -> Callable:
@@ -188,7 +188,7 @@ def _is_there_already(part: Tensor, value: Tensor) -> bool:
     if state.grad and (part._requires_grad or value._requires_grad):
         return False
     check_in_place(part)
-    return part._data.__class__ is not BatchedData and same_place(part._data, value._data)
+    return part._data.__class__ is not BatchedData and same_memory(part._data, value._data)
 
 
 def _fits(value: Tensor, shape: tuple, what: str) -> None:

@@ -9,10 +9,6 @@ from tinytensor.core.op import op
 from tinytensor.core.promotion import clamp_to_inf, only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.native.fastmath import exp as fast_exp
-from tinytensor.native.fastmath import log as fast_log
-from tinytensor.native.fastmath import log1p as fast_log1p
-from tinytensor.native.fastmath import log1p_of_fraction
 from tinytensor.ops.arguments import (
     only_floats_together,
     refuse_only_bools,
@@ -48,6 +44,10 @@ from tinytensor.ops.shape import (
     broadcast_tensors,
     clone,
 )
+from tinytensor.simd.math import exp as fast_exp
+from tinytensor.simd.math import log as fast_log
+from tinytensor.simd.math import log1p as fast_log1p
+from tinytensor.simd.math import log1p_of_fraction
 
 
 def _float(x: Tensor) -> Tensor:

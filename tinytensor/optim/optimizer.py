@@ -11,9 +11,9 @@ import numpy as np
 
 from tinytensor import kernels
 from tinytensor.core.dispatch import contiguous, host, launch, move, outside_recording, state
+from tinytensor.core.memory_order import memory_order, ordered
 from tinytensor.core.modes import enable_grad, no_grad
 from tinytensor.core.tensor import Tensor
-from tinytensor.native.memory_order import memory_order, ordered
 from tinytensor.ops.argument_errors import construction, shown
 
 # accepted because they cannot change a result: they choose between PyTorch's implementations

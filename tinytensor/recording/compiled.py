@@ -23,15 +23,15 @@ from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import get_default_dtype
 from tinytensor.core.tensor import Tensor
 from tinytensor.core.tensor_base import BorrowedGrad
-from tinytensor.native.driver import Program
-from tinytensor.native.entries import OBJECT
-from tinytensor.native.kernel import Kernel
 from tinytensor.nn.module import Module
 from tinytensor.platform.locks import ThreadLock
 from tinytensor.recording.external import TensorSnapshot, are_as_they_were
 from tinytensor.recording.guards import PLAIN, Guards, ask
 from tinytensor.recording.pool import lease_of
 from tinytensor.recording.recording import Recording
+from tinytensor.runtime.entry_points import OBJECT
+from tinytensor.runtime.kernel import Kernel
+from tinytensor.runtime.scheduler import Program
 
 LIMIT = 64  # recordings kept for one function; more means that something varies at each call
 MEMORY = 256 * 2**20  # bytes that the recordings of one function may keep; beyond, those that were used last stay

@@ -14,7 +14,7 @@ from weakref import WeakSet
 import numpy as np
 
 from tinytensor.core.dispatch import OBJECT
-from tinytensor.native.uninitialized import aligned, fresh, spoil, spoiled
+from tinytensor.runtime.poison import aligned, fresh, poison, poisoned
 
 BYTE = np.dtype(np.uint8)
 
@@ -34,8 +34,8 @@ class Pool:
             return np.empty(shape, dtype)
         free = self.free.get(size)
         memory = free.pop() if free else self._more(size)
-        if fresh is spoiled:  # the new lease must not depend on the buffer's old contents
-            spoil(memory)
+        if fresh is poisoned:  # the new lease must not depend on the buffer's old contents
+            poison(memory)
         lease = Lease(self, memory, shape, dtype)
         self.leases.add(lease)
         return np.asarray(lease)
@@ -46,9 +46,9 @@ class Pool:
 
     def spoil(self) -> None:
         """Spoil all buffers before a replay, if that is switched on: it may read only values that it wrote itself."""
-        if fresh is spoiled:
+        if fresh is poisoned:
             for memory in self.all:
-                spoil(memory)
+                poison(memory)
 
     def owns(self, array: np.ndarray) -> bool:
         """Does the array use a buffer of this pool?"""

@@ -23,11 +23,11 @@ import numpy as np
 
 from tinytensor.core.dispatch import outside_recording, state
 from tinytensor.core.recorder import Recorder
-from tinytensor.native.driver import STOPPED, Program
-from tinytensor.native.kernel import Kernel
 from tinytensor.platform.object_layout import addresses
 from tinytensor.recording.external import TensorSnapshot
 from tinytensor.recording.pool import Pool, owned
+from tinytensor.runtime.kernel import Kernel
+from tinytensor.runtime.scheduler import STOPPED, Program
 
 
 class Recording(Recorder):
@@ -159,7 +159,7 @@ def _parts(noted: list) -> list[tuple[int, Program | Callable, tuple]]:
 
     for position, (what, how) in enumerate(noted):
         if isinstance(what, Kernel):
-            rows.append((how.entry, how.block.ctypes.data, how.tasks))
+            rows.append((how.entry, how.buffer.ctypes.data, how.tasks))
         elif what is None:  # an entry without tasks: the driver reads the flag instead, and stops if it is set
             rows.append((0, how.ctypes.data, 0))
         else:

@@ -177,14 +177,14 @@ class Parts:
         self.tt, self.threads = TinyTensor(threads).tt, threads
         from numba import njit
 
-        from tinytensor.native import squares
-        from tinytensor.native.simd import SIMD
+        from tinytensor.simd import score_tile
+        from tinytensor.simd.isa import SIMD
 
         @njit(nogil=True)
         def exponentials(x, y, times):
             for _ in range(times):
-                for i in range(0, x.size, squares.WIDTH * squares.LANES):
-                    squares.write_square(squares.exp_each(squares.read_square(x, i)), y, i)
+                for i in range(0, x.size, score_tile.WIDTH * score_tile.LANES):
+                    score_tile.store_score_tile(score_tile.exp_tile(score_tile.load_score_tile(x, i)), y, i)
 
         text, self.work = source(lanes(SIMD))
         self.multiply = native(text, "run", ctypes.c_float, ctypes.c_int64, ctypes.c_float)

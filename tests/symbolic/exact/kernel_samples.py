@@ -41,14 +41,14 @@ from derivations.exact.definitions import (
 )
 from tinytensor.kernels.attention import attention_backward_scratch, attention_of_one_scratch, attention_scratch
 from tinytensor.kernels.matmul import matmul_plan
-from tinytensor.native.kernel import KERNELS, Elementwise, Kernel
+from tinytensor.runtime.kernel import KERNELS, Elementwise, Kernel
 from tinytensor.symbolic import Symbolic, lift, symbols
 from tinytensor.symbolic.exact.lifting import rebind
 from tinytensor.symbolic.exact.scalars import CLOSE, reading
 from tinytensor.symbolic.exact.tensors import derivative
 from tinytensor.symbolic.exact.zero_test import ROUNDED
 
-SCRATCH = ("scratch", "copy", "peak")
+SCRATCH = ("scratch", "packed_a", "peak")
 # what exact scalars do not show: in these an exp is of a number <= 0 always, so that no float overflows
 SHIFTED = {"softmax", "log_softmax", "reduce_logsumexp", "cross_entropy", "attention", "attention_of_one", "logsigmoid"}
 
@@ -430,18 +430,18 @@ def product(a, b, term=None, relu=0, block=None, deep=None, copied=False, **cons
     term = np.empty((n, 0, 0), object) if term is None else term
     tasks, copy = 4 if block else 1, blank(0, 0, 0)
     if copied:
-        rows_of_panel = -(-min(K, constants["DEPTH"]) // 2) * 2  # registers have two numbers
-        tiles = -(-rows // constants["BESIDE"]) * rows_of_panel, 4
+        rows_of_panel = -(-min(K, constants["KC"]) // 2) * 2  # registers have two numbers
+        tiles = -(-rows // constants["A_ROWS"]) * rows_of_panel, 4
         copy = blank(tasks, *(tiles if a.strides[1] == a.itemsize else (rows, rows_of_panel + 1)))
     call = a, b, term, relu, rows, columns, blank(n, M, N), blank(tasks, deep or scratch[1], scratch[2]), copy
     add("matmul", matmul, call, constants=constants, fits_builds=deep is None and not copied)
 
 
 # Registers of two numbers, tiles of two rows, panels of two rows of b: tiles and their edges, sums in several pieces.
-SMALL = {"BYTES": 16, "HEIGHT": 2, "DEPTH": 2}
+SMALL = {"BYTES": 16, "MR": 2, "KC": 2}
 # Two tiles beside each other in a copy, or one of three rows (a copy has four numbers in a row); two panels in a group.
-COPIED = SMALL | {"BESIDE": 4, "AT_ONCE": 2, "GROUP": 2}
-THREES = COPIED | {"HEIGHT": 3, "BESIDE": 3, "DEPTH": 3}
+COPIED = SMALL | {"A_ROWS": 4, "AT_ONCE": 2, "GROUP": 2}
+THREES = COPIED | {"MR": 3, "A_ROWS": 3, "KC": 3}
 A, B, BIAS = sym("a", 2, 5, 5), sym("b", 2, 5, 7), sym("c", 7)
 for left in (A, sym("a", 2, 5, 5).transpose(0, 2, 1)):
     for right in (B, sym("b", 2, 7, 5).transpose(0, 2, 1), sym("b", 5, 7, 2).transpose(2, 0, 1)):
@@ -453,12 +453,12 @@ for left in (LONG, sym("a", 2, 5, 7).transpose(0, 2, 1)):
         product(left[:1], right, block=(6, 12), deep=4 + 3 * 6, copied=True, **COPIED)  # 4 rows of panels, and the sums
     product(left, sym("b", 5, 14, 2).transpose(2, 0, 1), block=(6, 12), deep=40, copied=True, **COPIED)
     for deep in (16, 3, 2):  # room for panels of a group, and for one alone; sums stay in y
-        product(left, sym("b", 2, 5, 7), block=(4, 8), deep=deep, copied=True, **COPIED, FEW=0, SPAN=0)
+        product(left, sym("b", 2, 5, 7), block=(4, 8), deep=deep, copied=True, **COPIED, MIN_ROWS=0, SPAN=0)
     product(left, sym("b", 2, 5, 7), block=(6, 8), deep=40, copied=True, **THREES)
     product(left, sym("b", 2, 5, 7), block=(6, 8), deep=40, copied=True, **THREES, NEAR=0)
 for HIGH in (3, 4):  # of five rows two are left over, for which there is a tile; of seven three, which fill a whole one
-    product(sym("a", 1, 2 * HIGH - 1, 3), B[:1, :3], **{**SMALL, "HEIGHT": HIGH, "HALF": 2})
-product(A, B, block=(4, 4), **SMALL, FEW=0, SPAN=0)  # b is packed though its rows lie in one piece
+    product(sym("a", 1, 2 * HIGH - 1, 3), B[:1, :3], **{**SMALL, "MR": HIGH, "MR_EDGE": 2})
+product(A, B, block=(4, 4), **SMALL, MIN_ROWS=0, SPAN=0)  # b is packed though its rows lie in one piece
 product(A, B, block=(4, 4), **SMALL, NEAR=0)  # the memory is asked for what comes next
 for relu in (0, 1):
     product(A[:1], B[:1], np.broadcast_to(BIAS, (1, 5, 7)), relu)
@@ -709,8 +709,8 @@ rms = sym("x", 2, 1)
 call = (sym("g", 2, 1), rms, sym("w", 1), normed(rms, EPS, centre=False)[2], blank(2, 1), blank(1, 1, 1))
 add("rms_norm_backward", rms_norm_back, call, constants=PAIRS)  # a rest alone
 product(sym("a", 0, 1, 1), sym("b", 0, 1, 1))
-product(sym("a", 1, 2, 2), sym("b", 1, 2, 2), **(SMALL | {"DEPTH": 1}))  # a product at a time
-product(sym("a", 1, 1, 3), sym("b", 1, 3, 37), BYTES=16, DEPTH=2)  # one row, whose sums are put away and taken again
+product(sym("a", 1, 2, 2), sym("b", 1, 2, 2), **(SMALL | {"KC": 1}))  # a product at a time
+product(sym("a", 1, 1, 3), sym("b", 1, 3, 37), BYTES=16, KC=2)  # one row, whose sums are put away and taken again
 # neighbours of two matrices lie together, which are no columns
 product(sym("a", 5, 5, 2).transpose(2, 0, 1), sym("b", 2, 5, 7), block=(4, 4), **SMALL)
 product(sym("a", 1, 2, 2), sym("b", 1, 3, 2).transpose(0, 2, 1), deep=2, **SMALL)  # a panel that is filled
@@ -723,7 +723,7 @@ product(sym("a", 1, 1, 3), sym("b", 1, 5, 3).transpose(0, 2, 1))
 product(sym("a", 1, 1, 2), sym("b", 1, 2, 33), BYTES=16)  # sixteen columns at a time, twice, and one more
 product(sym("a", 1, 1, 1), sym("b", 1, 1, 16), BYTES=16)
 product(sym("a", 1, 3, 4).transpose(0, 2, 1)[:, :, :0], sym("b", 1, 0, 4), block=(4, 4), **SMALL)  # nothing is copied
-product(sym("a", 1, 4, 6), sym("b", 1, 6, 6).transpose(0, 2, 1), block=(4, 4), **(SMALL | {"DEPTH": 5}))
+product(sym("a", 1, 4, 6), sym("b", 1, 6, 6).transpose(0, 2, 1), block=(4, 4), **(SMALL | {"KC": 5}))
 add("take", taken, (sym("x", 4, 1), index(4), blank(1, 1), FINE))
 product(sym("a", 1, 2, 0), sym("b", 1, 3, 3).transpose(0, 2, 1)[:, :0], block=(4, 4), **SMALL)
 add_attention(2, 1, 1, 2, 5, 5, NO_MASK, 0, WIDTH=2, LANES=2, COLUMNS=2)  # more columns than two squares have
@@ -739,15 +739,15 @@ LEFT = sym("a", 2, 5, 5)
 product(LEFT, sym("b", 2, 5, 7), block=(2, 4), **SMALL)
 product(LEFT, sym("b", 2, 5, 6), block=(4, 4), **SMALL)
 RIGHT = sym("b", 2, 5, 7)
-product(sym("a", 2, 5, 5).transpose(0, 2, 1), RIGHT, block=(3, 8), deep=20, copied=True, **(COPIED | {"BESIDE": 2}))
+product(sym("a", 2, 5, 5).transpose(0, 2, 1), RIGHT, block=(3, 8), deep=20, copied=True, **(COPIED | {"A_ROWS": 2}))
 product(sym("a", 2, 5, 5), RIGHT, block=(4, 4), deep=2, **SMALL, NEAR=0)  # the memory is asked for; sums stay in y
 product(sym("a", 2, 5, 5), RIGHT, block=(4, 4), **COPIED)  # more rows than tiles beside each other, and no copy
-THREE_PANELS = COPIED | {"DEPTH": 5, "GROUP": 3, "FEW": 0, "SPAN": 0}  # filled from rows of b, two at a time
+THREE_PANELS = COPIED | {"KC": 5, "GROUP": 3, "MIN_ROWS": 0, "SPAN": 0}  # filled from rows of b, two at a time
 for width in (9, 11):
     product(sym("a", 1, 3, 7), sym("b", 1, 7, width), block=(4, 12), deep=40, **THREE_PANELS)
 product(sym("a", 2, 3, 3), sym("b", 3, 11, 2).transpose(2, 0, 1), block=(4, 12), deep=40, **THREE_PANELS)
 FLIPPED = sym("b", 1, 2, 5).transpose(0, 2, 1)
-product(sym("a", 1, 3, 5), FLIPPED, deep=40, **(SMALL | {"DEPTH": 4}))  # two columns, and more products than that
+product(sym("a", 1, 3, 5), FLIPPED, deep=40, **(SMALL | {"KC": 4}))  # two columns, and more products than that
 product(sym("a", 1, 2, 3), sym("b", 1, 3, 14), block=(2, 16), deep=5, **COPIED)  # a group has room, and sums have none
 product(sym("a", 1, 2, 3), sym("b", 1, 3, 3), block=(1, 4), deep=2, **SMALL)  # the sum of one row has none
 for left in (sym("a", 1, 1, 5), sym("a", 1, 5, 1).transpose(0, 2, 1)):  # one row that is copied

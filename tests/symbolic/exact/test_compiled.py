@@ -17,15 +17,16 @@ import pytest
 from numba import config
 
 import tinytensor.kernels
-import tinytensor.native
+import tinytensor.runtime
+import tinytensor.simd
 from tests.symbolic.exact.kernel_samples import SAMPLES, SPECIAL, interpreted
 from tinytensor.kernels import KERNELS
-from tinytensor.native.kernel import Elementwise
+from tinytensor.runtime.kernel import Elementwise
 
 NUMBERS = (0.75, -0.5, 1.625, 0.0)  # for formulas: both sides of 0, and 0
 TRUTH = {"bitwise_and", "bitwise_or", "bitwise_xor"}  # formulas that floats do not have
 BOUND = 8  # units of rounding of the largest number among the results (or of 1)
-FOLDERS = tuple(str(Path(room.__file__).parent) for room in (tinytensor.kernels, tinytensor.native))
+FOLDERS = tuple(str(Path(room.__file__).parent) for room in (tinytensor.kernels, tinytensor.runtime, tinytensor.simd))
 
 
 def as_float(value, name: str, dtype: np.dtype):
@@ -91,5 +92,5 @@ def test_compiled_and_source_agree(name, dtype):
         kernel(*compiled)
         interpreted(kernel, source, constants)
         for parameter, a, b in zip(kernel.names, compiled, source, strict=True):
-            if isinstance(a, np.ndarray) and parameter not in ("scratch", "copy"):
+            if isinstance(a, np.ndarray) and parameter not in ("scratch", "packed_a"):
                 assert distance(a, b) <= BOUND, (name, parameter, a, b)

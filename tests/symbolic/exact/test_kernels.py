@@ -12,7 +12,7 @@ import pytest
 from tests.symbolic.exact.kernel_samples import SAMPLES, Sample, blank, disagreements, sym
 from tests.tools.sampling_rate import some
 from tinytensor.kernels import KERNELS
-from tinytensor.native.kernel import Elementwise, elementwise, helper, kernel
+from tinytensor.runtime.kernel import Elementwise, device_function, elementwise, kernel
 from tinytensor.symbolic import NotLiftable, lift
 
 CALLS = [
@@ -58,26 +58,36 @@ MISTAKES = [
     ("reduce", "reduce_max", "better = not (value <= best)", "better = not (value < best)"),
     ("reduce", "reduce_logsumexp", "y[o, i] = peak[o, i] + log(y[o, i])", "y[o, i] = log(y[o, i])"),
     ("scan", "cumsum", "y[o, j - step, i] + x", "y[o, j - step, i] - x"),
-    ("softmax", "softmax", "x.dtype.type(1) / total(s)", "x.dtype.type(1)"),
+    ("softmax", "softmax", "x.dtype.type(1) / sum_lanes(s)", "x.dtype.type(1)"),
     ("softmax", "softmax", "m = larger(rest, x, r, n - rest, m)", "m = m"),  # still a softmax, but one that overflows
-    ("softmax", "softmax", "e = exp(first(count, sub(", "e = exp(first(lanes(x), sub("),  # past the end: overflows too
+    (
+        "softmax",
+        "softmax",
+        "e = exp(select_first(count, sub(",
+        "e = exp(select_first(lanes(x), sub(",
+    ),  # past the end: overflows too
     ("softmax", "softmax_backward", "sub(load_first(count, g, r, j), dot)", "load_first(count, g, r, j)"),
     ("softmax", "log_softmax_backward", "mul(exp(load_first(count, y, r, j)), sum_g)", "sum_g"),
-    ("loss", "cross_entropy", "label_smoothing * (total(s) / count)", "label_smoothing * total(s)"),
-    ("loss", "cross_entropy", "first(rest, log_share(", "first(width, log_share("),  # numbers past the end count
+    ("loss", "cross_entropy", "label_smoothing * (sum_lanes(s) / count)", "label_smoothing * sum_lanes(s)"),
+    (
+        "loss",
+        "cross_entropy",
+        "select_first(rest, log_share(",
+        "select_first(width, log_share(",
+    ),  # numbers past the end count
     ("loss", "cross_entropy", "not 0 <= t < size", "not 0 <= t <= size"),
     ("loss", "cross_entropy_backward", "dx[r, t] -= g[r]", "dx[r, t] = g[r]"),
     ("loss", "cross_entropy_backward", "if t != ignore_index and 0 <= t", "if t != ignore_index + 1 and 0 <= t"),
     (
         "norm",
         "layer_norm",
-        "np.sqrt(total(add(part, add(s, t))) / count + eps)",
-        "np.sqrt(total(add(part, add(s, t))) / count)",
+        "np.sqrt(sum_lanes(add(part, add(s, t))) / count + eps)",
+        "np.sqrt(sum_lanes(add(part, add(s, t))) / count)",
     ),
     (
         "norm",
         "layer_norm",
-        "first(count, sub(load_first(count, x, r, d), mu), zero(x))",
+        "select_first(count, sub(load_first(count, x, r, d), mu), zero(x))",
         "sub(load_first(count, x, r, d), mu)",
     ),
     (
@@ -93,7 +103,7 @@ MISTAKES = [
         "fma(scale, h, level)",
     ),
     ("norm", "layer_norm_backward", "        clear(partial, block)\n", ""),  # read before it is written
-    ("norm", "rms_norm_backward", "total(sum_hn) / count", "total(sum_hn)"),
+    ("norm", "rms_norm_backward", "sum_lanes(sum_hn) / count", "sum_lanes(sum_hn)"),
     ("index", "scatter_add", "target[d] += row[d]", "target[d] = row[d]"),
     ("index", "take", "if 0 <= v < x.shape[0]", "if 0 <= v <= x.shape[0]"),
     ("index", "gather_backward", "dx[o, k, i] += g", "dx[o, k, i] -= g"),
@@ -101,38 +111,63 @@ MISTAKES = [
     ("update", "adam", "square = beta2 * vs[i] + new2 * d * d", "square = beta2 * vs[i] + new2 * d"),
     ("update", "adam", "* grow + eps)", "+ eps)"),
     ("update", "sgd", "d + momentum * b if nesterov", "momentum * b if nesterov"),
-    ("attention", "attention", "p = at_most_zero(p)", "p = p"),
-    ("attention", "attention", "                p = only(p, before(m, end))\n", "                pass\n"),
+    ("attention", "attention", "p = min_zero(p)", "p = p"),
     (
         "attention",
         "attention",
-        "                p = only(p, positive(read_square(looks, m * LANES)))\n",
+        "                p = zero_where_not(p, registers_less_than(m, end))\n",
         "                pass\n",
     ),
-    ("attention", "attention", "norm = add(norm, add_up(p))", "norm = add_up(p)"),
+    (
+        "attention",
+        "attention",
+        "                p = zero_where_not(p, is_positive(load_score_tile(mask_tile, m * LANES)))\n",
+        "                pass\n",
+    ),
+    ("attention", "attention", "norm = add(norm, sum_registers(p))", "norm = sum_registers(p)"),
     ("attention", "attention", "min(least, count), max(most, count)", "max(least, count), max(most, count)"),
     ("attention", "attention_of_one", "scores[m] = shift  # before", "pass  # before"),
     ("attention", "attention_of_one", "                scores[m] = zero\n", "                pass\n"),
-    ("attention", "attention_of_one", "seen = m < count and (not holes or", "seen = m < count or (not holes or"),
-    ("attention", "attention_backward", "j * WIDTH), every(scale))", "j * WIDTH), every(one))"),
-    ("attention", "attention_backward", "outer(c, x, n, LANES, register(", "outer(c, x, n * LANES, 1, register("),
-    ("attention", "attention_backward", "outer(c, x, n, LANES, half(", "outer(c, x, n * LANES, 1, half("),
+    (
+        "attention",
+        "attention_of_one",
+        "visible = m < count and (not has_holes or",
+        "visible = m < count or (not has_holes or",
+    ),
+    ("attention", "attention_backward", "j * WIDTH), splat(scale))", "j * WIDTH), splat(one))"),
+    (
+        "attention",
+        "attention_backward",
+        "outer(c, x, n, LANES, load_register(",
+        "outer(c, x, n * LANES, 1, load_register(",
+    ),
+    (
+        "attention",
+        "attention_backward",
+        "outer(c, x, n, LANES, load_half_register(",
+        "outer(c, x, n * LANES, 1, load_half_register(",
+    ),
     ("attention", "attention_backward", "if columns <= HALF:", "if columns <= LANES:"),
     ("attention", "attention_backward", "clear(dqs)", "pass"),
     ("attention", "attention", "if is_causal else M", "if is_causal else M - 1"),
     ("attention", "attention_backward", "if is_causal else M", "if not is_causal else M"),
     ("matmul", "matmul", "        if first > 0:", "        if first < 0:"),
-    ("matmul", "matmul", "term[m], relu, y[m], j, width", "term[0], relu, y[m], j, width"),
+    ("matmul", "matmul", "(term[m], relu)", "(term[0], relu)"),
     ("matmul", "matmul", "            if relu:", "            if not relu:"),
-    ("matmul", "matmul", "elif over <= HALF", "elif over < HALF"),
-    ("matmul", "matmul", "panel, (-first, 0)", "panel, (0, 0)"),
+    ("matmul", "matmul", "elif over <= MR_EDGE", "elif over < MR_EDGE"),
+    ("matmul", "matmul", "panel, -first, 0", "panel, 0, 0"),
     ("matmul", "matmul", "p % group * deep - first", "p % group - first"),
     ("matmul", "matmul", "before - t * apart", "before - apart"),
-    ("matmul", "matmul", "(begin, first, deep if columns_dense else 0)", "(begin, 0, deep if columns_dense else 0)"),
+    ("matmul", "matmul", "packed_a[task], begin, first", "packed_a[task], begin, 0"),
     ("matmul", "matmul", "load_first(end - i - r, columns, k, i + r)", "load_first(end - i, columns, k, i)"),
-    ("matmul", "matmul", "store(v, copy, i - begin, k - first)", "store(v, copy, i - begin, k)"),
+    ("matmul", "matmul", "store(v, packed_a, i - begin, k - first)", "store(v, packed_a, i - begin, k)"),
     ("matmul", "matmul", "group if scratch.shape[1] >= group * deep else 1", "group"),
-    ("matmul", "matmul", "store_tile(c, height, width, sums, at + i, 0)", "store_tile(c, height, width, sums, i, 0)"),
+    (
+        "matmul",
+        "matmul",
+        "store_tile(c, height, width, partial, at + i, 0)",
+        "store_tile(c, height, width, partial, i, 0)",
+    ),
 ]
 
 
@@ -254,7 +289,7 @@ def test_unknown_constants_of_a_kernel_are_refused():
 COEFFICIENT = 0.044715
 
 
-@helper
+@device_function
 def hidden(row):
     return np.dot(row, row)
 

@@ -19,7 +19,7 @@ import numpy as np
 from tests.symbolic.exact.kernel_samples import tasks_tried
 from tests.symbolic.exact.test_compiled import FOLDERS, calls
 from tinytensor.kernels import KERNELS
-from tinytensor.native.kernel import Elementwise, helper, kernel
+from tinytensor.runtime.kernel import Elementwise, device_function, kernel
 from tinytensor.symbolic.exact.lifting import rebind
 
 MANY = 2  # times that a loop ran, or more
@@ -49,7 +49,7 @@ UNSEEN = {
         ("layer_norm", "for d in range(0, size - rest, width)"): ["once"],
         ("rms_norm", "for d in range(0, size - rest, width)"): ["once"],
         ("softmax_backward", "for j in range(0, n - rest, width)"): ["once"],
-        ("attention_backward", "for i in range(up(C, WIDTH))"): ["once"],
+        ("attention_backward", "for i in range(round_up(C, WIDTH))"): ["once"],
         ("attention_of_one", "for m in range(ends.size)"): ["once"],
     },
     "there are as many tasks as blocks": {
@@ -63,7 +63,7 @@ UNSEEN = {
         ("reduce_logsumexp", "for j in range(n)"): ["left out"],  # within `if n > 0`
         ("merge", "for k in range(start, stop)"): ["left out"],
         ("cross_entropy", "for r in range(begin, end)"): ["left out"],
-        ("reach", "for m in range(count)"): ["left out"],
+        ("visible_range", "for m in range(count)"): ["left out"],
         ("clear", "for k in range(sums.shape[0])"): ["left out"],
         ("first_equal", "for j in range(row.size)"): ["left out"],
         ("first_nan", "for j in range(row.size)"): ["left out"],
@@ -71,27 +71,27 @@ UNSEEN = {
         ("block_squares", "for j in range(block.size)"): ["left out"],
         ("inner_rows", "for n in range(columns)"): ["left out"],
         ("outer_rows", "for n in range(columns)"): ["left out"],
-        ("matmul", "for first in range(0, max(K, 1), DEPTH)"): ["left out"],
-        ("copy_columns", "for some in range(first, last, AT_ONCE)"): ["left out"],
-        ("copy_columns", "for i in range(begin, end, BESIDE)"): ["left out"],
-        ("copy_columns", "for k in range(some, min(some + AT_ONCE, last))"): ["left out"],
-        ("copy_rows", "for i in range(begin, end)"): ["left out"],
-        ("copy_rows", "for k in range(first, last, n)"): ["left out"],
-        ("pack", "for some in range(first, last, AT_ONCE)"): ["left out"],
-        ("pack", "for k in range(some, min(some + AT_ONCE, last))"): ["left out"],
-        ("pack", "for v in range(0, width, 2 * n)"): ["left out"],
-        ("pack", "for v in range(0, width, n)"): ["left out"],
-        ("pack", "for k in range(first, last, n)"): ["left out"],
+        ("matmul", "for first in range(0, max(K, 1), KC)"): ["left out"],
+        ("pack_a_columns", "for some in range(first, last, AT_ONCE)"): ["left out"],
+        ("pack_a_columns", "for i in range(begin, end, A_ROWS)"): ["left out"],
+        ("pack_a_columns", "for k in range(some, min(some + AT_ONCE, last))"): ["left out"],
+        ("pack_a_rows", "for i in range(begin, end)"): ["left out"],
+        ("pack_a_rows", "for k in range(first, last, n)"): ["left out"],
+        ("pack_b", "for some in range(first, last, AT_ONCE)"): ["left out"],
+        ("pack_b", "for k in range(some, min(some + AT_ONCE, last))"): ["left out"],
+        ("pack_b", "for v in range(0, width, 2 * n)"): ["left out"],
+        ("pack_b", "for v in range(0, width, n)"): ["left out"],
+        ("pack_b", "for k in range(first, last, n)"): ["left out"],
         ("store_tile", "for r in range(min(height, len(c)))"): ["left out"],
-        ("write_block", "for lane in range(min(LANES, x.shape[1] - j))"): ["left out"],
-        ("write_block", "for t in range(min(WIDTH, x.shape[0] - i))"): ["left out"],
+        ("store_rows", "for lane in range(min(LANES, x.shape[1] - j))"): ["left out"],
+        ("store_rows", "for t in range(min(WIDTH, x.shape[0] - i))"): ["left out"],
     },
-    "it is as many as a square or a panel has": {
-        ("look", "for n in range(keys)"): ["left out", "once"],
-        ("look", "for t in range(queries)"): ["left out", "once"],
-        ("copy_columns", "for r in range(0, BESIDE, n)"): ["left out"],
-        ("pack", "for v in range(-(-width // (2 * n)) * 2 * n)"): ["left out", "once"],
-        ("add_up", "for t in range(len(c) // 2)"): ["left out"],
+    "it is as many as a score tile or a panel has": {
+        ("load_mask", "for n in range(keys)"): ["left out", "once"],
+        ("load_mask", "for t in range(queries)"): ["left out", "once"],
+        ("pack_a_columns", "for r in range(0, A_ROWS, n)"): ["left out"],
+        ("pack_b", "for v in range(-(-width // (2 * n)) * 2 * n)"): ["left out", "once"],
+        ("sum_registers", "for t in range(len(c) // 2)"): ["left out"],
     },
     "the mean of no targets is 0 / 0": {("mean_of_counted", "for r in range(target.size)"): ["left out"]},
 }
@@ -210,7 +210,7 @@ def watch(seen: Seen, kernel, calls: Iterable, ours: tuple[str, ...] = FOLDERS) 
         for tasks in tasks_tried(kernel, make()):
             args = make()
             with np.errstate(all="ignore"):
-                for share in [(task, tasks) for task in range(tasks)] if kernel.dealt else [()]:
+                for share in [(task, tasks) for task in range(tasks)] if kernel.takes_tasks else [()]:
                     source(*args, *share)
 
 
@@ -225,7 +225,7 @@ def test_every_path_is_proved():
     assert excused - seen.missed() == set(), "this is excused, and was seen"
 
 
-@helper
+@device_function
 def larger_of(a, b):
     return a if a > b else b
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from tinytensor import kernels
 from tinytensor.core.dispatch import contiguous, empty, launch
+from tinytensor.core.memory_order import memory_order, ordered
 from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
-from tinytensor.native.memory_order import memory_order, ordered
 from tinytensor.nn.module import Module, Parameter
 from tinytensor.nn.utils import rnn
 from tinytensor.ops.creation import zeros

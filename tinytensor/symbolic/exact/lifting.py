@@ -18,8 +18,8 @@ from functools import cache, partial
 
 import numpy as np
 
-from tinytensor.native.entries import OBJECT
-from tinytensor.native.kernel import Elementwise, Kernel
+from tinytensor.runtime.entry_points import OBJECT
+from tinytensor.runtime.kernel import Elementwise, Kernel
 from tinytensor.symbolic.exact.path_conditions import track_conditions
 from tinytensor.symbolic.exact.scalars import Exact, get_scalar_type
 from tinytensor.symbolic.exact.zero_test import FLOATS
@@ -86,7 +86,9 @@ def lift(kernel: Kernel, tasks: int | None = None, **constants: int) -> Callable
             for at, operands in zip(positions, list(zip(*rows)) if rows else [()] * y.size, strict=True):
                 y[at] = function(*operands)
             return
-        shares = kernel.shares(args) if tasks is None or not kernel.dealt else [(task, tasks) for task in range(tasks)]
+        shares = (
+            kernel.shares(args) if tasks is None or not kernel.takes_tasks else [(task, tasks) for task in range(tasks)]
+        )
         run = _Run(kernel.name, len(shares))
         args = [_argument(a, run, name) for a, name in zip(args, kernel.names, strict=True)]
         for share in shares:

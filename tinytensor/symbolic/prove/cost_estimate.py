@@ -24,9 +24,9 @@ from tinytensor.core.modes import enable_grad
 from tinytensor.core.op import Node
 from tinytensor.core.switches import watching
 from tinytensor.core.tensor import Tensor
-from tinytensor.native.kernel import Kernel, Launch
 from tinytensor.ops.creation import ones_like
 from tinytensor.profiler import FLOPS
+from tinytensor.runtime.kernel import Kernel, Launch
 from tinytensor.symbolic.exact.scalars import NUMBERS, Exact, binary, fraction, use_scalar_type
 from tinytensor.symbolic.prove.advice import results_of
 from tinytensor.symbolic.prove.passes import hooks_kept

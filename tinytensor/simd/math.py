@@ -11,12 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 from numba import types
-from numba.extending import overload
-
-from tinytensor.native.kernel import EXACT_ORDER, helper
+from numba.extending import overload, register_jitable
 
 # No "reassoc": it could merge the two halves of log 2 below, whatever the calling kernel allows.
-_FLAGS = {"error_model": "numpy", "fastmath": set(EXACT_ORDER)}
+_FLAGS = {"error_model": "numpy", "fastmath": {"contract", "nsz"}}
+_part = register_jitable(**_FLAGS, forceinline=True, no_cfunc_wrapper=True)  # of several functions: inlined
 
 
 def _in_float32(plain: Callable, ours: Callable) -> None:
@@ -66,7 +65,7 @@ def _exp_float32(x):
 _in_float32(exp, _exp_float32)
 
 
-@helper
+@_part
 def _power(c):
     """(e^r - 1, 2^a, 2^b) with c = (a + b) log 2 + r: two powers, since 2^-150 and 2^128 are no float32."""
     shifted = c * _LOG2_E + _ROUND
@@ -139,7 +138,7 @@ def _log_float32(x):
 _in_float32(log, _log_float32)
 
 
-@helper
+@_part
 def _log_of(u, less, lost):
     """log(u / 2^less) + lost = n log 2 + log(1 + f) + lost, where u = 2^(n + less) (1 + f) is a normal number."""
     bits = np.int32(np.float32(u).view(np.int32) - _ROOT_HALF)

@@ -15,10 +15,10 @@ from numba.core.caching import NullCache
 
 import tinytensor
 from tinytensor.kernels import KERNELS
-from tinytensor.native import entries
-from tinytensor.native.compiler import colourless
-from tinytensor.native.fastmath import _FLAGS
-from tinytensor.native.kernel import EXACT_ORDER, FAST, kernel
+from tinytensor.runtime import entry_points
+from tinytensor.runtime.compiler import colourless
+from tinytensor.runtime.kernel import EXACT_ORDER, FAST, kernel
+from tinytensor.simd.math import _FLAGS
 
 PACKAGE = Path(tinytensor.__file__).parent
 
@@ -26,7 +26,7 @@ PACKAGE = Path(tinytensor.__file__).parent
 PROGRAM = """
 import hashlib, sys
 import tinytensor as tt
-from tinytensor.native.cache import progress
+from tinytensor.runtime.cache import progress
 from tinytensor.nn import functional as F
 
 tt.manual_seed(0)
@@ -71,7 +71,7 @@ FLAGS = "fast nnan ninf nsz arcp contract afn reassoc"
 @pytest.fixture
 def flags_of(monkeypatch):
     """The liberties that the compiler was given, read back from the code that it was given for a kernel, made anew."""
-    monkeypatch.setattr(entries, "builds_of", lambda *entry: NullCache())  # of what was kept no code can be read
+    monkeypatch.setattr(entry_points, "builds_of", lambda *entry: NullCache())  # of what was kept no code can be read
 
     def flags_of(made, *args) -> set[str]:
         monkeypatch.setattr(made, "entries", {})
@@ -119,7 +119,7 @@ def parallel_functions(text: str) -> list[str]:
 def test_no_kernel_knows_of_threads():
     files = sorted(PACKAGE.rglob("*.py"))
     found = {(file.name, name) for file in files for name in parallel_functions(file.read_text())}
-    assert found == {("driver.py", "_run_together")}
+    assert found == {("scheduler.py", "_run_together")}
     assert parallel_functions("def f(x):\n    for i in prange(3):\n        x[i] = 0") == ["f"]
 
 
@@ -127,9 +127,9 @@ def test_no_kernel_knows_of_threads():
 def test_error_in_a_loop_names_the_loop():
     program = """
 import numpy as np
-from tinytensor import helper, kernel
+from tinytensor import device_function, kernel
 
-@helper
+@device_function
 def twice(a):
     return a + a
 
@@ -142,7 +142,7 @@ def doubles(x, y):
 
 y = np.zeros(2)
 doubles(np.array([1.0, -2.0]), y)
-print(y, twice("a"))  # a helper that Python calls is what stands there
+print(y, twice("a"))  # a device function that Python calls is what stands there
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600)
     assert done.stdout == "[2. 0.] aa\n", done.stderr
@@ -169,10 +169,10 @@ def test_custom_kernel_may_allocate():
 def test_engine_kernel_may_not_allocate(monkeypatch):
     """They count no references to memory, so Numba has none to give."""
     monkeypatch.setattr(backwards, "__module__", "tinytensor.kernels.mine")
-    monkeypatch.setattr(entries, "builds_of", lambda *_: NullCache())
-    entry = entries.loop_entry("backwards", backwards, (np.ones(3), np.ones(3)), (False, False), False)
+    monkeypatch.setattr(entry_points, "builds_of", lambda *_: NullCache())
+    entry = entry_points.loop_entry_point("backwards", backwards, (np.ones(3), np.ones(3)), (False, False), False)
     with pytest.raises(errors.TypingError, match="array"):
-        entries.build("backwards", FAST, entry)
+        entry_points.build("backwards", FAST, entry)
 
 
 def test_colours_of_numba_are_restored():

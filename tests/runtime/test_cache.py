@@ -12,19 +12,19 @@ from numba import config
 
 from tests.tools.platforms import posix
 from tests.tools.sampling_rate import some
-from tinytensor.native import cache
+from tinytensor.runtime import cache
 
 pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
 
 PROGRAM = """
 import tinytensor as tt
-from tinytensor.native.cache import progress
+from tinytensor.runtime.cache import progress
 assert tt.tensor([0.0, 0.0]).exp().tolist() == [1.0, 1.0]
 print(progress.count)
 """
 NO_FILES_OVER_A_KILOBYTE = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
 COMPILING = "tinytensor: compiling the kernels that this program needs (about 0.3 s each, {}) ..."
-ANEW = "tinytensor: kernels are compiled anew, for the cache fails"
+COMPILED_AGAIN = "tinytensor: kernels are compiled again, because the cache fails"
 
 
 def run(folder: Path | str, before: str = "", **environment: str) -> tuple[int, list[str]]:
@@ -66,7 +66,7 @@ def test_a_damaged_file_is_replaced(filled, kind, damage):
     for file in files:
         file.write_bytes(DAMAGE[damage](file.read_bytes()))
     _, said = run(filled)
-    assert [line.startswith(ANEW) and line.endswith("is damaged") for line in said] == [True]
+    assert [line.startswith(COMPILED_AGAIN) and line.endswith("is damaged") for line in said] == [True]
     assert run(filled) == (0, [])
 
 
@@ -102,7 +102,7 @@ def test_warm_start_compiles_nothing(tmp_path):
 
 def parsed(text: str) -> set[str]:
     """What `cache.imported` should find, by Python's own parser."""
-    names, rooms = set(), ("tinytensor.kernels", "tinytensor.native", "tinytensor.platform")
+    names, rooms = set(), ("tinytensor.kernels", "tinytensor.platform", "tinytensor.runtime", "tinytensor.simd")
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom):
             assert not node.level, "a relative import, which the cache does not know"
@@ -129,7 +129,7 @@ FORMS = {
     "x = '#'; from tinytensor.kernels import copy": {"copy"},
     "def f():\n    from tinytensor.kernels.norm import *": {"norm", "*"},
     "from tinytensor.kernels_of_mine import copy": set(),
-    "from tinytensor.native.driver import run": {"driver", "run"},
+    "from tinytensor.runtime.scheduler import run": {"scheduler", "run"},
     "from tinytensor.core.dispatch import launch": set(),
 }
 
@@ -159,9 +159,11 @@ def test_kernels_run_on_a_full_disk(tmp_path):
     pytest.importorskip("resource")
     compiled, said = run(tmp_path, NO_FILES_OVER_A_KILOBYTE)
     assert compiled > 0
-    assert [line for line in said if line.startswith(ANEW)] == [f"{ANEW}: [Errno 27] File too large"]
+    assert [line for line in said if line.startswith(COMPILED_AGAIN)] == [
+        f"{COMPILED_AGAIN}: [Errno 27] File too large"
+    ]
     compiled, said = run(tmp_path)  # and what was begun then does no harm
-    assert compiled > 0 and not any(line.startswith(ANEW) for line in said)
+    assert compiled > 0 and not any(line.startswith(COMPILED_AGAIN) for line in said)
     assert run(tmp_path) == (0, [])
 
 
@@ -171,7 +173,7 @@ def test_kernels_run_without_a_writable_folder(tmp_path, variable):
     (tmp_path / "file").touch()  # root may write to any folder, but not into a file
     compiled, said = run("", **{variable: str(tmp_path / "file")}, XDG_CACHE_HOME="")
     assert compiled > 0
-    assert said[0].startswith(f"{ANEW}: [Errno 20] Not a directory")
+    assert said[0].startswith(f"{COMPILED_AGAIN}: [Errno 20] Not a directory")
     assert said[1:] == [COMPILING.format("not kept")]
 
 
@@ -192,10 +194,10 @@ def test_cache_folder_without_a_home(tmp_path, temporary, monkeypatch, capsys):
     monkeypatch.setattr(cache.atexit, "register", lambda *args, **options: None)
     monkeypatch.setattr(cache, "progress", cache._Progress())
     assert cache.root.__wrapped__() == (tmp_path if temporary else Path(os.devnull) / "tinytensor")
-    assert capsys.readouterr().err == f"{ANEW}: Could not determine home directory.\n"
+    assert capsys.readouterr().err == f"{COMPILED_AGAIN}: Could not determine home directory.\n"
 
 
 def test_kernels_run_without_a_cache_folder():
     no_folder = "import tempfile\ndef refuse(**_): raise FileNotFoundError\ntempfile.mkdtemp = refuse\n"
     compiled, said = run("", no_folder, HOME=os.devnull, XDG_CACHE_HOME="")
-    assert compiled > 0 and said[0].startswith(ANEW)
+    assert compiled > 0 and said[0].startswith(COMPILED_AGAIN)

@@ -14,7 +14,7 @@ from tests.tools import float32
 from tests.tools.float32 import BOUNDS, FUNCTIONS, NOT_NEAREST, RELATIVE, ULP, WRONG, Found
 from tests.tools.sampling_rate import some
 from tinytensor.kernels import KERNELS
-from tinytensor.native import fastmath
+from tinytensor.simd import math as simd_math
 
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="in Python they are NumPy's")
 SAMPLE = float32.sample()
@@ -94,13 +94,13 @@ def test_count_of_inexact_exp_is_unchanged():
 
 
 def exp_with(**constants):
-    return shipped_with(fastmath._exp_float32, constants)
+    return shipped_with(simd_math._exp_float32, constants)
 
 
 def shipped_with(function, constants):
     """The shipped polynomial with other constants, compiled as it is."""
-    scope, compiled = {**vars(fastmath), **constants}, njit(**fastmath._FLAGS)
-    for each in (fastmath._power, fastmath._log_of, function):
+    scope, compiled = {**vars(simd_math), **constants}, njit(**simd_math._FLAGS)
+    for each in (simd_math._power, simd_math._log_of, function):
         one = scope[each.__name__] = compiled(types.FunctionType(each.__code__, scope))
 
     @compiled
@@ -114,8 +114,8 @@ def shipped_with(function, constants):
 @pytest.mark.parametrize("name", list(some(["_Q0", "_Q1", "_Q2", "_Q3", "_Q4"], one_in=2)))
 def test_a_wrong_coefficient_is_noticed(name):
     """One part in a million more: the first two move the largest error, the others only some last bits."""
-    value = np.float32(getattr(fastmath, name) * np.float64(1.000001))
-    assert value != getattr(fastmath, name)
+    value = np.float32(getattr(simd_math, name) * np.float64(1.000001))
+    assert value != getattr(simd_math, name)
     wrong = Found.nothing("exp")
     wrong.add(SAMPLE, exp_with(**{name: value}))
     assert wrong.counts[NOT_NEAREST] != EXP_NOT_NEAREST
@@ -128,9 +128,9 @@ COEFFICIENTS = ["_C0", "_C1", "_C2", "_C3", "_C4", "_C5", "_C6", "_C7", "_C8", "
 @pytest.mark.parametrize("name", list(some(COEFFICIENTS, one_in=3)))
 def test_a_wrong_coefficient_of_log_is_noticed(name):
     """One part in ten thousand more: of the last ones, too, the largest error tells it or some last bits."""
-    value = np.float32(getattr(fastmath, name) * np.float64(1.0001))
+    value = np.float32(getattr(simd_math, name) * np.float64(1.0001))
     wrong = Found.nothing("log")
-    wrong.add(SAMPLE, shipped_with(fastmath._log_float32, {name: value}))
+    wrong.add(SAMPLE, shipped_with(simd_math._log_float32, {name: value}))
     assert wrong.counts[NOT_NEAREST] != of_sample("log").counts[NOT_NEAREST]
     if name in ("_C0", "_C1", "_C2", "_LN2_LOW"):
         assert not wrong.holds()
@@ -139,9 +139,9 @@ def test_a_wrong_coefficient_of_log_is_noticed(name):
 @pytest.mark.parametrize("name", ["_D1", "_D2", "_D3", "_D4"])
 def test_a_wrong_coefficient_of_log1p_of_fraction_is_noticed(name):
     """One part in a thousand more."""
-    value = np.float32(getattr(fastmath, name) * np.float64(1.001))
+    value = np.float32(getattr(simd_math, name) * np.float64(1.001))
     wrong = Found.nothing("log1p_of_fraction")
-    wrong.add(SAMPLE, shipped_with(fastmath._log1p_of_fraction_float32, {name: value}))
+    wrong.add(SAMPLE, shipped_with(simd_math._log1p_of_fraction_float32, {name: value}))
     assert wrong.counts[NOT_NEAREST] != of_sample("log1p_of_fraction").counts[NOT_NEAREST]
     assert wrong.holds() == (name == "_D4")
 
@@ -162,7 +162,7 @@ ENDS = [
 def test_wrong_end_of_exp_is_noticed(function, name, value):
     """Numbers that are not normal, infinity, where the power of two changes, and what it is."""
     wrong = Found.nothing(function)
-    wrong.add(SAMPLE, shipped_with(getattr(fastmath, f"_{function}_float32"), {name: value}))
+    wrong.add(SAMPLE, shipped_with(getattr(simd_math, f"_{function}_float32"), {name: value}))
     assert not wrong.holds(), str(wrong)
 
 

@@ -15,7 +15,7 @@ _REGISTER = {"avx512": 64, "avx2": 32, "neon": 16, "none": 16}  # bytes ("none":
 
 
 def widths_of(features: dict[str, bool], triple: str) -> list[str]:
-    """The kinds of registers of a machine, the widest first, by LLVM's names for its features and for the machine.
+    """The names of a machine's registers, the widest first, by LLVM's names for its features and for the machine.
 
     All machines called aarch64 or arm64 have NEON, and LLVM lists no features of Apple's.
     """

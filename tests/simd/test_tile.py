@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from numba import njit
 
-from tinytensor.native.simd import BYTES
-from tinytensor.native.tiles import (
+from tinytensor.simd.isa import BYTES
+from tinytensor.simd.tile import (
     STEPS,
     add_tile,
-    fetch_tile,
     load_tile,
     load_transposed,
+    prefetch_tile,
     relu_tile,
     store_tile,
     sum_tile,
@@ -72,7 +72,7 @@ def summed(a, b, y, height, k, count, asks):
 def summed_tall(a, b, y, height, k, count, asks):
     """A tile of more rows than STEPS, which may ask; the memory of the last one's next rows belongs to no array."""
     c = load_tile(zero_tile(y, 6, 2), height, y.shape[1], y, 0, 0)
-    fetch_tile(c, y, 0, 0)
+    prefetch_tile(c, y, 0, 0)
     store_tile(sum_tile(c, height, a, 1, k, b, 2, 0, count, asks), height, y.shape[1], y, 0, 0)
 
 

@@ -7,8 +7,8 @@ import tinytensor as tt
 from tinytensor.core import dispatch as door
 from tinytensor.core.tensor import Tensor
 from tinytensor.fast import launch_cache as again
-from tinytensor.native import uninitialized as unwritten
-from tinytensor.native.kernel import kernel
+from tinytensor.runtime import poison
+from tinytensor.runtime.kernel import kernel
 
 
 @kernel("x[N], y[N]")
@@ -95,7 +95,7 @@ def test_unwritten_integers_are_minus_1():
 
 
 def test_nan_fill_is_off_by_default():
-    assert unwritten.chosen("") is np.empty
-    assert unwritten.chosen("nan") is unwritten.spoiled is door.fresh
-    with pytest.raises(ValueError, match="TINYTENSOR_UNWRITTEN=zero: expected nan"):
-        unwritten.chosen("zero")
+    assert poison.allocator_for("") is np.empty
+    assert poison.allocator_for("nan") is poison.poisoned is door.fresh
+    with pytest.raises(ValueError, match="TINYTENSOR_POISON=zero: expected nan"):
+        poison.allocator_for("zero")

@@ -20,16 +20,16 @@ from numba import config, types
 
 from tests.tools.platforms import posix
 from tinytensor.kernels import KERNELS
-from tinytensor.native import driver
-from tinytensor.native.cache import _Builds
-from tinytensor.native.compiler import signals_wait
-from tinytensor.native.driver import STOPPED, Pace, Program, _groups
-from tinytensor.native.kernel import GRAIN, MOST_TASKS, cut, kernel, share
+from tinytensor.runtime import scheduler
+from tinytensor.runtime.cache import _Builds
+from tinytensor.runtime.compiler import signals_wait
+from tinytensor.runtime.kernel import GRAIN, MOST_TASKS, kernel, num_tasks, task_range
+from tinytensor.runtime.scheduler import STOPPED, Program, ThreadTuner, _groups
 
 
 @kernel(tasks=lambda x, parts, y: parts)
 def doubled_in_parts(x, parts, y, task, tasks):
-    first, last = share(x.size, task, tasks)
+    first, last = task_range(x.size, task, tasks)
     for i in range(first, last):
         y[i] = x[i] + x[i]
 
@@ -46,22 +46,22 @@ def added_up(x, y):
 def test_task_counts_are_powers_of_two():
     """As many tasks as are worth it, but a power of two, unless there are fewer parts than that."""
     for nanoseconds in (0, 1, GRAIN, 2 * GRAIN - 1, 2 * GRAIN, 5 * GRAIN, 12 * GRAIN, 10**9):
-        tasks = cut(nanoseconds, 10**6)
+        tasks = num_tasks(nanoseconds, 10**6)
         assert tasks in (1, 2, 4, 8, 16, 32) and tasks <= MOST_TASKS
         assert nanoseconds >= GRAIN * tasks or tasks == 1
         assert nanoseconds < 2 * GRAIN * tasks or tasks == MOST_TASKS
-    assert [cut(10**9, units) for units in (0, 1, 3)] == [1, 1, 3]
+    assert [num_tasks(10**9, units) for units in (0, 1, 3)] == [1, 1, 3]
 
 
 @pytest.fixture
 def threads():
-    before = driver.get_num_threads()
-    yield driver.set_num_threads
-    driver.set_num_threads(before)
+    before = scheduler.get_num_threads()
+    yield scheduler.set_num_threads
+    scheduler.set_num_threads(before)
 
 
 def rows(launches):
-    return [(launch.entry, launch.block.ctypes.data, launch.tasks) for launch in launches]
+    return [(launch.entry, launch.buffer.ctypes.data, launch.tasks) for launch in launches]
 
 
 def chain(parts: int, links: int = 40):
@@ -98,11 +98,11 @@ def test_share_of_a_late_thread_is_done_by_others():
         assert program()
         alone, (x[:], y[:]) = (x.tobytes(), y.tobytes()), (1, 0)
     program = Program(rows(launches))
-    counters = driver._counters(len(program.groups), 3)
+    counters = scheduler._counters(len(program.groups), 3)
     numba.set_num_threads(min(2, config.NUMBA_NUM_THREADS))
-    assert driver._run_together(program.program, program.groups, counters, 3)
+    assert scheduler._run_together(program.program, program.groups, counters, 3)
     assert (x.tobytes(), y.tobytes()) == alone
-    assert (counters[:, driver.DONE, 0] == program.groups[:, 2]).all()
+    assert (counters[:, scheduler.DONE, 0] == program.groups[:, 2]).all()
 
 
 def on_arm64(write: Callable, words: int) -> str:
@@ -114,7 +114,7 @@ def on_arm64(write: Callable, words: int) -> str:
     except RuntimeError:
         pytest.skip("this llvmlite was built without ARM64")
     module = ir.Module()
-    function = ir.Function(module, ir.FunctionType(driver.WORD, [driver.WORD] * words), "f")
+    function = ir.Function(module, ir.FunctionType(scheduler.WORD, [scheduler.WORD] * words), "f")
     builder = ir.IRBuilder(function.append_basic_block())
     builder.ret(write(builder, function.args))
     return target.create_target_machine(cpu="cortex-a72", opt=2).emit_assembly(llvm.parse_assembly(str(module)))
@@ -128,13 +128,13 @@ def test_handovers_order_memory_on_arm64():
         return on_arm64(lambda builder, args: codegen(None, builder, None, args), words)
 
     def plain(builder, args):  # the control
-        place = builder.inttoptr(args[0], driver.WORD.as_pointer())
+        place = builder.inttoptr(args[0], scheduler.WORD.as_pointer())
         builder.store(builder.add(builder.load(place), args[1]), place)
         return builder.load(place)
 
     reads, adds = r"\tldar\t", r"(?s)\tldaxr\t.*\tstlxr\t"
-    assert re.search(reads, written(driver._load_atomically, 1))
-    assert re.search(adds, written(driver._add_atomically, 2))
+    assert re.search(reads, written(scheduler._load_atomically, 1))
+    assert re.search(adds, written(scheduler._add_atomically, 2))
     without = on_arm64(plain, 2)
     assert "\tldr\t" in without and not re.search(f"{reads}|ldaxr|stlxr", without)
 
@@ -171,11 +171,11 @@ class Clock:
 
     def __init__(self, monkeypatch, alone=1e-3, together=(0.6e-3,)):
         self.now, self.ran, self.together = 0.0, [], cycle(together)
-        monkeypatch.setattr(driver.time, "perf_counter", lambda: self.now)
-        monkeypatch.setattr(driver, "_run_alone", lambda *a: self.take("alone", alone))
-        monkeypatch.setattr(driver, "run_together", lambda *a: self.take("together", next(self.together)))
-        monkeypatch.setattr(driver.threads, "number", lambda: 2)
-        monkeypatch.setattr(driver.threads, "started", True)
+        monkeypatch.setattr(scheduler.time, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(scheduler, "_run_alone", lambda *a: self.take("alone", alone))
+        monkeypatch.setattr(scheduler, "run_together", lambda *a: self.take("together", next(self.together)))
+        monkeypatch.setattr(scheduler.threads, "number", lambda: 2)
+        monkeypatch.setattr(scheduler.threads, "started", True)
 
     def take(self, what, seconds):
         self.ran.append(what)
@@ -236,10 +236,10 @@ def test_program_returns_to_all_threads_after_a_disturbance(monkeypatch):
 
 def test_start_of_threads_is_not_counted(monkeypatch):
     clock = Clock(monkeypatch, together=(0.3, *[0.6e-3] * 999))
-    monkeypatch.setattr(driver.threads, "started", False)
+    monkeypatch.setattr(scheduler.threads, "started", False)
     program = Program([(0, 0, 4)])
     clock.run(program, 4)
-    driver.threads.started = True
+    scheduler.threads.started = True
     assert clock.run(program, 100) == pytest.approx(0.6)
 
 
@@ -250,45 +250,45 @@ def test_indivisible_work_runs_on_one_thread(monkeypatch):
 
 
 @pytest.fixture
-def pace(monkeypatch):
+def tuner(monkeypatch):
     """A pace, and a function that makes one run of it, of so many milliseconds: "alone" or "together"."""
-    clock, pace = Clock(monkeypatch), Pace()
+    clock, tuner = Clock(monkeypatch), ThreadTuner()
 
     def run(together: float, alone: float = 1.0, whole: bool = True) -> str:
-        pace.run(
+        tuner.run(
             lambda: clock.take("alone", 1e-3 * alone) and whole,
             lambda: clock.take("together", 1e-3 * together) and whole,
         )
         return clock.ran[-1]
 
-    return pace, run
+    return tuner, run
 
 
-def test_pace_measures_one_thread_first_and_now_and_then(pace):
-    pace, run = pace
-    ran = [run(together=0.6) for _ in range(3 * pace.REMEASURE)]
-    assert ran[: pace.MEASURED] == ["alone"] * pace.MEASURED
-    assert [i + 1 for i, what in enumerate(ran) if what == "alone"][pace.MEASURED :] == [
-        pace.REMEASURE * n for n in (1, 2, 3)
+def test_pace_measures_one_thread_first_and_now_and_then(tuner):
+    tuner, run = tuner
+    ran = [run(together=0.6) for _ in range(3 * tuner.REMEASURE)]
+    assert ran[: tuner.MEASURED] == ["alone"] * tuner.MEASURED
+    assert [i + 1 for i, what in enumerate(ran) if what == "alone"][tuner.MEASURED :] == [
+        tuner.REMEASURE * n for n in (1, 2, 3)
     ]
 
 
-def test_pace_leaves_threads_after_a_loss_and_tries_again(pace):
-    pace, run = pace
-    ran = [run(together=4.0) for _ in range(pace.MEASURED + 1)]
+def test_pace_leaves_threads_after_a_loss_and_tries_again(tuner):
+    tuner, run = tuner
+    ran = [run(together=4.0) for _ in range(tuner.MEASURED + 1)]
     assert ran[-1] == "together"
     ran = [run(together=4.0) for _ in range(130)]
     first, second = [i for i, what in enumerate(ran) if what == "together"][:2]
     loss = 3  # runs on one thread take as long
-    assert abs(first - loss * pace.WORTH) <= 1 and abs(second - first - loss * pace.WORTH) <= 2
+    assert abs(first - loss * tuner.WORTH) <= 1 and abs(second - first - loss * tuner.WORTH) <= 2
     while run(together=0.5) == "alone":
         pass
     assert {run(together=0.5) for _ in range(20)} == {"together"}  # it pays again
 
 
-def test_pace_forgives_a_rare_loss(pace):
+def test_pace_forgives_a_rare_loss(tuner):
     """After many gains it tries again after a time as long as the loss, and no twenty times that."""
-    pace, run = pace
+    tuner, run = tuner
     for _ in range(100):
         run(together=0.5)
     assert run(together=20.0) == "together"
@@ -298,69 +298,69 @@ def test_pace_forgives_a_rare_loss(pace):
     assert waited <= 20
 
 
-def test_pace_does_not_count_a_run_that_was_stopped(pace):
-    pace, run = pace
-    for _ in range(pace.MEASURED):
+def test_pace_does_not_count_a_run_that_was_stopped(tuner):
+    tuner, run = tuner
+    for _ in range(tuner.MEASURED):
         run(together=0.5, alone=0.01, whole=False)
-    assert pace.alone == float("inf")
+    assert tuner.alone == float("inf")
     run(together=50.0, whole=False)
-    assert pace.lost == 0 and pace.rest == 0
+    assert tuner.lost == 0 and tuner.rest == 0
 
 
 @pytest.fixture
-def paces(monkeypatch):
+def tuners(monkeypatch):
     """The paces of single launches: none yet."""
-    monkeypatch.setattr(driver, "_paces", {})
-    return driver._paces
+    monkeypatch.setattr(scheduler, "_paces", {})
+    return scheduler._tuners
 
 
-def test_single_launch_has_a_pace_of_its_own(monkeypatch, paces):
+def test_single_launch_has_a_pace_of_its_own(monkeypatch, tuners):
     """The same kernel at another size, or in other tasks, begins anew, on one thread."""
     clock, block = Clock(monkeypatch), np.zeros(1, np.int64)
-    monkeypatch.setattr(driver, "_run_one", lambda *a: clock.take("alone", 1e-3) and None)
+    monkeypatch.setattr(scheduler, "_run_one", lambda *a: clock.take("alone", 1e-3) and None)
     for tasks, size in ((4, 1000), (4, 2000), (8, 2000)):
         clock.ran.clear()
         for _ in range(10):
-            driver.run(7, block, tasks, size)
-        assert clock.ran == ["alone"] * Pace.MEASURED + ["together"] * (10 - Pace.MEASURED)
-    assert list(paces) == [(7, 4, 1000), (7, 4, 2000), (7, 8, 2000)]
+            scheduler.run(7, block, tasks, size)
+        assert clock.ran == ["alone"] * ThreadTuner.MEASURED + ["together"] * (10 - ThreadTuner.MEASURED)
+    assert list(tuners) == [(7, 4, 1000), (7, 4, 2000), (7, 8, 2000)]
     clock.together = cycle((9e-3,))
     clock.ran.clear()
     for _ in range(30):
-        driver.run(7, block, 4, 1000)
+        scheduler.run(7, block, 4, 1000)
     assert clock.ran.count("together") == 1
 
 
-def test_one_task_or_one_thread_has_no_pace(monkeypatch, paces):
+def test_one_task_or_one_thread_has_no_pace(monkeypatch, tuners):
     clock, block = Clock(monkeypatch), np.zeros(1, np.int64)
-    monkeypatch.setattr(driver, "_run_one", lambda *a: clock.take("alone", 1e-3) and None)
-    driver.run(7, block, 1, 1000)
-    monkeypatch.setattr(driver.threads, "number", lambda: 1)
-    driver.run(7, block, 4, 1000)
-    assert clock.ran == ["alone"] * 2 and paces == {}
+    monkeypatch.setattr(scheduler, "_run_one", lambda *a: clock.take("alone", 1e-3) and None)
+    scheduler.run(7, block, 1, 1000)
+    monkeypatch.setattr(scheduler.threads, "number", lambda: 1)
+    scheduler.run(7, block, 4, 1000)
+    assert clock.ran == ["alone"] * 2 and tuners == {}
 
 
-def test_table_of_paces_is_bounded(monkeypatch, paces):
+def test_table_of_paces_is_bounded(monkeypatch, tuners):
     clock, block = Clock(monkeypatch), np.zeros(1, np.int64)
-    monkeypatch.setattr(driver, "_run_one", lambda *a: clock.take("alone", 1e-3) and None)
-    monkeypatch.setattr(driver, "MOST_PACES", 5)
+    monkeypatch.setattr(scheduler, "_run_one", lambda *a: clock.take("alone", 1e-3) and None)
+    monkeypatch.setattr(scheduler, "MOST_PACES", 5)
     for size in range(23):
-        driver.run(7, block, 4, size)
-        assert 1 <= len(paces) <= 5
+        scheduler.run(7, block, 4, size)
+        assert 1 <= len(tuners) <= 5
     assert len(clock.ran) == 23
 
 
-def test_single_launch_gives_the_same_at_any_pace(threads, paces):
+def test_single_launch_gives_the_same_at_any_pace(threads, tuners):
     threads(min(2, os.cpu_count()))
     x, y = np.arange(1000.0), np.empty(1000)
     launch = doubled_in_parts.prepare((x, 7, y))
-    for _ in range(3 * Pace.MEASURED):
+    for _ in range(3 * ThreadTuner.MEASURED):
         y[:] = np.nan
         doubled_in_parts.run(launch)
         assert (y == x + x).all()
-    if driver.get_num_threads() > 1:
-        ((key, pace),) = paces.items()
-        assert key == (launch.entry, 7, 2000) and pace.runs == 3 * Pace.MEASURED
+    if scheduler.get_num_threads() > 1:
+        ((key, tuner),) = tuners.items()
+        assert key == (launch.entry, 7, 2000) and tuner.runs == 3 * ThreadTuner.MEASURED
 
 
 FORK = """
@@ -487,7 +487,7 @@ def test_signals_wait_for_every_build(handler, monkeypatch):
 
     monkeypatch.setattr(_Builds, "load_overload", look)
 
-    @driver.native()
+    @scheduler.native()
     def two():
         return 2
 

@@ -5,8 +5,8 @@ import pytest
 from numba import config
 
 from tinytensor.kernels import KERNELS
-from tinytensor.native.blocks import FormulaLayout, LoopLayout
-from tinytensor.native.kernel import kernel
+from tinytensor.runtime.kernel import kernel
+from tinytensor.runtime.launch_args import ElementwiseArgs, LoopArgs
 
 pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is packed")
 
@@ -33,7 +33,7 @@ def address(a):
 def test_loop_block_holds_addresses_shapes_and_strides(name):
     a = ARRAYS[name]
     args = (7, a, 0.25, np.float32(0.5), a, True)
-    words = LoopLayout(tuple("nabcdt"), (False, True, False, False, True, False), args).block("loop", args).tolist()
+    words = LoopArgs(tuple("nabcdt"), (False, True, False, False, True, False), args).pack("loop", args).tolist()
     array = [address(a), *a.shape, *a.strides]
     assert words[0] == 7 and words[-1] == 1
     assert words[1 : 1 + len(array)] == words[-1 - len(array) : -1] == array
@@ -44,12 +44,12 @@ def test_loop_block_holds_addresses_shapes_and_strides(name):
 @pytest.mark.parametrize("name", ARRAYS)
 def test_contiguous_loop_refuses_gaps(name):
     a = ARRAYS[name]
-    layout = LoopLayout(("x",), (False,), (a,))
+    layout = LoopArgs(("x",), (False,), (a,))
     if a.flags.c_contiguous:
-        layout.block("loop", (a,))
+        layout.pack("loop", (a,))
     else:
         with pytest.raises(TypeError, match=r"kernel loop: x of shape .* is not contiguous"):
-            layout.block("loop", (a,))
+            layout.pack("loop", (a,))
 
 
 @pytest.mark.parametrize("name", [name for name in ARRAYS if ARRAYS[name].dtype.kind == "f"])
@@ -62,7 +62,7 @@ def test_formula_reads_strided_arrays_in_place(name):
 
 def test_adjacent_dimensions_are_merged():
     def dims(*arrays):
-        return FormulaLayout(list(arrays)).block("formula", list(arrays))[0] + 1
+        return ElementwiseArgs(list(arrays)).pack("formula", list(arrays))[0] + 1
 
     x, y = np.ones((4, 5, 6)), np.empty((4, 5, 6))
     assert dims(x, y) == 1

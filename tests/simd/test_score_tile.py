@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from numba import njit
 
-from tinytensor.native import squares as sq
-from tinytensor.native.squares import LANES, WIDTH
-from tinytensor.native.vectors import store
+from tinytensor.simd import score_tile as st
+from tinytensor.simd.score_tile import LANES, WIDTH
+from tinytensor.simd.vector import store
 
 SIZE = WIDTH * LANES
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="there is no compiled meaning")
@@ -17,76 +17,83 @@ pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="there is no co
 
 
 def registers(x, z, i, j, y):
-    store(sq.register(z, i), y, j)
-    store(sq.every(z[i]), y, j + LANES)
-    y[j + 2 * LANES] = sq.add_neighbours(z, i)
+    store(st.load_register(z, i), y, j)
+    store(st.splat(z[i]), y, j + LANES)
+    y[j + 2 * LANES] = st.sum_elements(z, i)
 
 
 def memory(x, z, i, j, y):
-    sq.write_square(sq.read_square(z, i), y, j)
-    sq.write_square(sq.full(z[j]), y, j + SIZE)
+    st.store_score_tile(st.load_score_tile(z, i), y, j)
+    st.store_score_tile(st.splat_tile(z[j]), y, j + SIZE)
 
 
 def blocks(x, z, i, j, y):
-    sq.write_square(sq.read_block(x, i, j), y, 0)
-    sq.write_block(sq.read_square(z, 0), x, i, j)
+    st.store_score_tile(st.load_rows(x, i, j), y, 0)
+    st.store_rows(st.load_score_tile(z, 0), x, i, j)
     for r in range(x.shape[0]):
         for c in range(x.shape[1]):
             y[SIZE + r * x.shape[1] + c] = x[r, c]
 
 
 def columns(x, z, i, j, y):
-    sq.write_square(sq.read_columns(x, i, j), y, 0)
-    sq.write_columns(sq.read_square(z, 0), x, i, j)
+    st.store_score_tile(st.load_columns(x, i, j), y, 0)
+    st.store_columns(st.load_score_tile(z, 0), x, i, j)
     for r in range(x.shape[0]):
         for c in range(x.shape[1]):
             y[SIZE + r * x.shape[1] + c] = x[r, c]
 
 
 def arithmetic(x, z, i, j, y):
-    a, b, v = sq.read_square(z, i), sq.read_square(z, SIZE), sq.register(z, j)
-    sq.write_square(sq.scale_each(a, v), y, 0)
-    sq.write_square(sq.fma_each(a, b, a), y, SIZE)
-    store(sq.add_up(a), y, 2 * SIZE)
-    sq.write_square(sq.minus(a, v), y, 3 * SIZE)
-    sq.write_square(sq.minus_each(a, z, j), y, 4 * SIZE)
-    sq.write_square(sq.times(sq.at_most_zero(a), b), y, 5 * SIZE)
+    a, b, v = st.load_score_tile(z, i), st.load_score_tile(z, SIZE), st.load_register(z, j)
+    st.store_score_tile(st.mul_register(a, v), y, 0)
+    st.store_score_tile(st.fma_tiles(a, b, a), y, SIZE)
+    store(st.sum_registers(a), y, 2 * SIZE)
+    st.store_score_tile(st.sub_register(a, v), y, 3 * SIZE)
+    st.store_score_tile(st.sub_elements(a, z, j), y, 4 * SIZE)
+    st.store_score_tile(st.mul_tiles(st.min_zero(a), b), y, 5 * SIZE)
 
 
 def halves(x, z, i, j, y):
-    a, b = sq.read_square(z, i), sq.half(z, j)
+    a, b = st.load_score_tile(z, i), st.load_half_register(z, j)
     store(b, y, 0)
-    sq.write_square(a, y, SIZE)
-    sq.write_square(sq.read_half(z, SIZE), y, SIZE)
-    sq.write_square(a, y, 2 * SIZE)
-    sq.write_square(sq.outer(sq.read_half(z, i), z, j, 2, b), y, 2 * SIZE)
+    st.store_score_tile(a, y, SIZE)
+    st.store_score_tile(st.load_half_score_tile(z, SIZE), y, SIZE)
+    st.store_score_tile(a, y, 2 * SIZE)
+    st.store_score_tile(st.outer(st.load_half_score_tile(z, i), z, j, 2, b), y, 2 * SIZE)
 
 
 def products(x, z, i, j, y):
-    a, v = sq.read_square(z, i), sq.register(z, j)
-    sq.write_square(sq.outer(a, z, j, 2, v), y, 0)
-    store(sq.inner(v, a, z, j), y, SIZE)
-    sq.write_square(sq.outer_rows(a, x, i, j, z, i, 4), y, 2 * SIZE)
-    sq.write_square(sq.outer_rows(a, x, i, j, z, i, 1), y, 3 * SIZE)
-    sq.write_square(a, y, 4 * SIZE)
-    sq.inner_rows(a, x, i, j, y, 4 * SIZE, 4)
-    sq.inner_rows(a, x, i, j, y, 4 * SIZE + 4 * LANES, 1)
+    a, v = st.load_score_tile(z, i), st.load_register(z, j)
+    st.store_score_tile(st.outer(a, z, j, 2, v), y, 0)
+    store(st.inner(v, a, z, j), y, SIZE)
+    st.store_score_tile(st.outer_rows(a, x, i, j, z, i, 4), y, 2 * SIZE)
+    st.store_score_tile(st.outer_rows(a, x, i, j, z, i, 1), y, 3 * SIZE)
+    st.store_score_tile(a, y, 4 * SIZE)
+    st.inner_rows(a, x, i, j, y, 4 * SIZE, 4)
+    st.inner_rows(a, x, i, j, y, 4 * SIZE + 4 * LANES, 1)
 
 
-def seen(x, z, i, j, y):
-    a, b, v = sq.read_square(z, i), sq.read_square(z, SIZE), sq.register(z, j)
-    first, second = sq.before(i, sq.register(z, 2 * SIZE)), sq.before_each(j, z, 2 * SIZE)
-    sq.write_square(sq.only(a, first), y, 0)
-    sq.write_square(sq.only(a, second), y, SIZE)
-    sq.write_square(sq.only(a, sq.both(first, sq.positive(b))), y, 2 * SIZE)
-    store(sq.inner_seen(v, a, z, j, second), y, 3 * SIZE)
-    sq.write_square(a, y, 4 * SIZE)
-    sq.inner_rows_seen(a, x, i, j, y, 4 * SIZE, first)
-    sq.inner_rows_seen(a, x, i, j, y, 4 * SIZE + LANES, second)
-    sq.write_square(sq.outer_seen(a, z, j, LANES, v, z[SIZE:]), y, 6 * SIZE)
-    none = sq.nothing(z[0])
-    store(sq.largest_of(sq.largest_of(none, a), b), y, 5 * SIZE)
-    store(sq.largest_seen(sq.largest_of(none, a), b, sq.positive(b)), y, 5 * SIZE + LANES)
+def visible(x, z, i, j, y):
+    a, b, v = st.load_score_tile(z, i), st.load_score_tile(z, SIZE), st.load_register(z, j)
+    first, second = (
+        st.registers_less_than(i, st.load_register(z, 2 * SIZE)),
+        st.lanes_less_than(j, z, 2 * SIZE),
+    )
+    st.store_score_tile(st.zero_where_not(a, first), y, 0)
+    st.store_score_tile(st.zero_where_not(a, second), y, SIZE)
+    st.store_score_tile(st.zero_where_not(a, st.logical_and(first, st.is_positive(b))), y, 2 * SIZE)
+    store(st.masked_inner(v, a, z, j, second), y, 3 * SIZE)
+    st.store_score_tile(a, y, 4 * SIZE)
+    st.masked_inner_rows(a, x, i, j, y, 4 * SIZE, first)
+    st.masked_inner_rows(a, x, i, j, y, 4 * SIZE + LANES, second)
+    st.store_score_tile(st.masked_outer(a, z, j, LANES, v, z[SIZE:]), y, 6 * SIZE)
+    none = st.neg_inf(z[0])
+    store(st.max_registers(st.max_registers(none, a), b), y, 5 * SIZE)
+    store(
+        st.masked_max_registers(st.max_registers(none, a), b, st.is_positive(b)),
+        y,
+        5 * SIZE + LANES,
+    )
 
 
 def both_meanings(function, dtype, i, j):
@@ -102,7 +109,7 @@ def both_meanings(function, dtype, i, j):
     return results
 
 
-FUNCTIONS = (registers, memory, blocks, columns, arithmetic, halves, products, seen)
+FUNCTIONS = (registers, memory, blocks, columns, arithmetic, halves, products, visible)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -115,12 +122,12 @@ def test_compiled_and_plain_squares_agree(function, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("write", "rows", "lanes"), [(sq.write_block, WIDTH, LANES), (sq.write_columns, LANES, WIDTH)])
+@pytest.mark.parametrize(("write", "rows", "lanes"), [(st.store_rows, WIDTH, LANES), (st.store_columns, LANES, WIDTH)])
 def test_writes_stop_at_the_matrix_edge(write, rows, lanes, dtype):
     """What lies beyond its ends, in the array of which it is a part, stays as it is."""
 
     def plain(x, z, i, j):
-        write(sq.read_square(z, 0), x, i, j)
+        write(st.load_score_tile(z, 0), x, i, j)
 
     compiled = njit(error_model="numpy")(plain)
     z = np.arange(1, SIZE + 1).astype(dtype)
@@ -135,22 +142,23 @@ def test_writes_stop_at_the_matrix_edge(write, rows, lanes, dtype):
 
 def test_every_function_of_squares_is_tried():
     tried = set().union(*(function.__code__.co_names for function in (*FUNCTIONS, exponentials, expectation)))
-    public = {n for n, f in vars(sq).items() if getattr(f, "__module__", "") == sq.__name__ and n[0] != "_"}
-    assert public - tried == {"where"}  # which compiled code has no need of
+    ours = [f for f in vars(st).values() if getattr(f, "__module__", "") == st.__name__]
+    public = {f.__name__ for f in ours if f.__name__[0] != "_"}
+    assert public - tried == {"select"}  # which compiled code has no need of
 
 
 def expectation(x, i):
-    sq.expect(x, 1, 0, i, False)
-    sq.expect(x, 1, 0, i, True)
+    st.prefetch_rows(x, 1, 0, i, False)
+    st.prefetch_rows(x, 1, 0, i, True)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_prefetch_changes_nothing(dtype):
     x = np.random.default_rng(0).standard_normal((2, LANES + 3, 2, 21)).astype(dtype).swapaxes(1, 2)
-    before, compiled = x.copy(), njit(expectation)
+    registers_less_than, compiled = x.copy(), njit(expectation)
     for i in (0, LANES, LANES + 3, 10 * LANES):  # a whole register of rows, the last three, none
         compiled(x, i)
-        np.testing.assert_array_equal(x, before)
+        np.testing.assert_array_equal(x, registers_less_than)
     (code,) = compiled.inspect_llvm().values()
     asked = {line.split(",", 1)[1] for line in code.split("\n") if "call void @llvm.prefetch" in line}
     assert asked == {" i32 0, i32 2, i32 1)", " i32 1, i32 3, i32 1)"}  # to be read, second cache; to be written, first
@@ -158,7 +166,7 @@ def test_prefetch_changes_nothing(dtype):
 
 def exponentials(x, y):
     for at in range(0, x.size, SIZE):
-        sq.write_square(sq.exp_each(sq.read_square(x, at)), y, at)
+        st.store_score_tile(st.exp_tile(st.load_score_tile(x, at)), y, at)
 
 
 @pytest.mark.parametrize(("dtype", "bound", "least"), [(np.float32, 7.8e-8, -126), (np.float64, 1.5e-16, -1022)])

@@ -2,8 +2,8 @@
 
 Numba keeps a build beside a note of the source file that it came from. It does not see that a helper in another file
 has changed, and would then load the old machine code. So each build is kept in a folder that is named after the text of
-every file that the kernel's own file reaches by its imports from `tinytensor.kernels`, `tinytensor.native` and
-`tinytensor.platform`.
+every file that the kernel's own file reaches by its imports from `tinytensor.kernels`, `tinytensor.runtime`,
+`tinytensor.simd` and `tinytensor.platform`.
 
 The cache only saves time. So a damaged file, a full disk, or a folder without write permission costs one line and the
 time to compile; a damaged file is replaced.
@@ -27,15 +27,17 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
-from tinytensor.native.simd import SIMD
 from tinytensor.platform.tested_versions import cache_folder
+from tinytensor.simd.isa import SIMD
 
 LONGEST = 80  # letters of the name of a build in the names of its files
-ROOMS = [Path(__file__).parents[1] / room for room in ("kernels", "native", "platform")]  # of a kernel's imports
+ROOMS = [
+    Path(__file__).parents[1] / room for room in ("kernels", "platform", "runtime", "simd")
+]  # of a kernel's imports
 # A statement ends with its line, which a backslash continues, or with its parenthesis; a comment inside may hold
 # another parenthesis.
 _IMPORT = re.compile(
-    r"\bfrom[\s\\]+tinytensor\.(?:kernels|native|platform)\b\.?([\w.]*)[\s\\]+import[\s\\]*(\((?:#.*|[^)#])*\)|(?:\\\r?\n|.)*)"
+    r"\bfrom[\s\\]+tinytensor\.(?:kernels|platform|runtime|simd)\b\.?([\w.]*)[\s\\]+import[\s\\]*(\((?:#.*|[^)#])*\)|(?:\\\r?\n|.)*)"
 )
 
 
@@ -89,7 +91,7 @@ def folder(file: str) -> Path:
 
 
 def can_keep(function: Callable) -> bool:
-    """Does the function stand in a file? Numba keeps no build of a function that was typed at a prompt."""
+    """Is the function in a file? Numba keeps no build of a function that was typed at a prompt."""
     return Path(function.__code__.co_filename).is_file()
 
 
@@ -110,8 +112,8 @@ def is_kept(function: Callable, name: str) -> bool:
     """
     if not can_keep(function):
         return False
-    place = folder(function.__code__.co_filename)
-    return all(any(place.rglob(f"*.{short(name)}-*.{kind}")) for kind in ("nbi", "nbc"))
+    builds = folder(function.__code__.co_filename)
+    return all(any(builds.rglob(f"*.{short(name)}-*.{suffix}")) for suffix in ("nbi", "nbc"))
 
 
 @contextmanager
@@ -161,7 +163,7 @@ class _Files(IndexDataCacheFile):
 
 
 class _Builds(FunctionCache):
-    """Numba's cache of one function; after any error in it, which is reported, the function is compiled anew."""
+    """Numba's cache of one function; after any error in it, which is reported, the function is compiled again."""
 
     def __init__(self, function: Callable, name: str):
         super().__init__(function)
@@ -229,7 +231,9 @@ class _Progress:
         if not self.complained:
             self.complained = True
             text = " ".join(str(error).split())
-            print(f"tinytensor: kernels are compiled anew, for the cache fails: {text}", file=sys.stderr, flush=True)
+            print(
+                f"tinytensor: kernels are compiled again, because the cache fails: {text}", file=sys.stderr, flush=True
+            )
 
 
 progress = _Progress()

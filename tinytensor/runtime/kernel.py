@@ -13,10 +13,10 @@ proof runs it over exact scalars: so a proof is about the very source that was c
 code does no bounds checks, and would read or corrupt adjacent memory. So a kernel declares its arrays' sizes, "x[R, D],
 y[R, D]", which are checked before each launch (`shape_checks.py`); its loop checks numbers that it reads from arrays.
 
-Every compiled kernel has the same signature, `entry(block, task, tasks)`, where the block is a piece of memory that
-holds the arguments (`entries.py`, `blocks.py`). So a launch is an address, a block and a number of tasks: three
-integers. Native code can run a list of them without Python, whatever the kernels are; this makes a replay fast. Eager
-mode runs the same machine code on the same kind of block, so both give the same bits.
+Every compiled kernel has the same signature, `entry(buffer, task, tasks)`. The buffer holds the packed arguments
+(`entry_points.py`, `launch_args.py`). So a launch is three integers: an address, a buffer and a number of tasks. Native
+code can run a list of them without Python, whatever the kernels are; this makes a replay fast. Eager mode runs the same
+machine code on buffers of the same layout, so both give the same bits.
 """
 
 from collections.abc import Callable
@@ -25,11 +25,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import config
 
-from tinytensor.native import driver
-from tinytensor.native.blocks import FormulaLayout, LoopLayout
-from tinytensor.native.compiler import compiling, inlined
-from tinytensor.native.entries import Entry, NoBuild, build, by_name, exact, formula_entry, is_ours, loop_entry
-from tinytensor.native.shape_checks import checker
+from tinytensor.runtime import scheduler
+from tinytensor.runtime.compiler import compiling, inlined
+from tinytensor.runtime.entry_points import (
+    EntryPoint,
+    NoBuild,
+    build,
+    by_name,
+    elementwise_entry_point,
+    exact,
+    is_ours,
+    loop_entry_point,
+)
+from tinytensor.runtime.launch_args import ElementwiseArgs, LoopArgs
+from tinytensor.runtime.shape_checks import checker
 
 # Never fastmath=True: it lets LLVM assume that there are no NaNs, and isnan(nan) becomes False.
 # "reassoc" lets a sum along a row be vectorised. It stays off where the bits of one row of the
@@ -49,41 +58,40 @@ class Launch(NamedTuple):
     """A kernel with its arguments, in the form that native code takes."""
 
     entry: int  # the address of the machine code
-    block: np.ndarray  # the packed arguments, int64 words
+    buffer: np.ndarray  # the packed arguments, int64 words
     tasks: int
-    args: tuple  # addresses in the block keep no array alive: the arrays could be freed before the kernel runs
+    args: tuple  # addresses in the buffer keep no array alive: the arrays could be freed before the kernel runs
 
 
-def cut(nanoseconds: int, units: int) -> int:
+def num_tasks(nanoseconds: int, units: int) -> int:
     """The number of tasks for this many nanoseconds of work in this many separable units.
 
-    It depends on shapes alone, never on the number of threads. A sum that is cut into tasks adds up part by part, and
-    floating-point addition is not associative: with as many parts as threads, the last bits of a loss would differ from
-    one machine to the next. So the tasks are fixed, and threads only take more or fewer of them: 2, 4, 8 or more if
-    there are enough units, since three tasks take two threads as long as four.
+    The number of tasks depends on shapes only, so results do not depend on the number of threads. (Each task of a sum
+    adds up its own part, and floating-point addition is not associative.) It is a power of two if there are enough
+    units: on two threads, three tasks take as long as four.
     """
     return max(1, min(1 << min(int(nanoseconds) // GRAIN, MOST_TASKS).bit_length() >> 1, units))
 
 
-def helper(py_func: Callable) -> Callable:
-    """A small function that kernels call; it computes in the order of its source.
+def device_function(py_func: Callable) -> Callable:
+    """Declare a small function that kernels call; it computes in the order of its source.
 
-    It becomes a part of each kernel that calls it (`inlined` says why). To Python it stays a plain function.
+    It is inlined into each kernel that calls it (`inlined` says why). Python calls it as a plain function.
     """
     return inlined(py_func, EXACT_ORDER)
 
 
-def in_any_order(py_func: Callable) -> Callable:
-    """A helper whose sum the compiler may reorder: it adds registers of terms, and then the lanes of the result."""
+def reassoc_device_function(py_func: Callable) -> Callable:
+    """Declare a device function whose sums may be reordered: registers of terms first, then the lanes."""
     return inlined(py_func, FAST)
 
 
-@helper
-def share(n, task, tasks):
-    """(first, one after the last) of n things: the task's equal share.
+@device_function
+def task_range(n, task, tasks):
+    """(first, end) of the task's equal share of n items.
 
-    The end of one share is the beginning of the next by the same formula, so each thing is in exactly one share, in
-    spite of rounding; 10 things make 3, 3 and 4 for three tasks.
+    One formula computes the end of a range and the start of the next, so each item is in exactly one range, in spite of
+    rounding: 10 items make 3, 3 and 4 for three tasks.
     """
     return (n * task // tasks, n * (task + 1) // tasks) if tasks > 1 else (0, n)  # a division takes nanoseconds
 
@@ -97,7 +105,7 @@ class Kernel:
         self.py_func, self.fastmath = py_func, fastmath
         self.name = py_func.__name__
         self.__doc__, self.__module__, self.__qualname__ = py_func.__doc__, py_func.__module__, py_func.__qualname__
-        # By the types of the arguments: the address of a build, and the layout of the arguments in a block.
+        # By the types of the arguments: the address of a build, and the layout of the arguments in a buffer.
         self.entries: dict[tuple, tuple[int, Any]] = {}
         self.builds: list[object] = []  # keeps the builds, and with them their machine code, alive
         if is_ours(py_func):
@@ -120,7 +128,7 @@ class Kernel:
     def run(launch: Launch) -> None:
         """Run all tasks of a launch."""
         size = sum([a.size for a in launch.args if a.__class__ is np.ndarray]) if launch.tasks > 1 else 0
-        driver.run(launch.entry, launch.block, launch.tasks, size)
+        scheduler.run(launch.entry, launch.buffer, launch.tasks, size)
 
     def prepare(self, args: tuple) -> Launch:
         """A launch of these arguments, checked and packed, which may run many times."""
@@ -130,7 +138,7 @@ class Kernel:
         """Run the Python source (NUMBA_DISABLE_JIT=1)."""
         raise NotImplementedError
 
-    def _build(self, key: tuple, args: tuple, source: Callable[[], Entry], layout: Callable) -> tuple[int, Any]:
+    def _build(self, key: tuple, args: tuple, source: Callable[[], EntryPoint], layout: Callable) -> tuple[int, Any]:
         """Compile the build for arguments of these types; returns its address, and the layout of the arguments.
 
         The table is read again under the lock: another thread may have compiled this very build meanwhile.
@@ -156,7 +164,7 @@ class Elementwise(Kernel):
         super().__init__(py_func, EXACT_ORDER)
         self.names = (*py_func.__code__.co_varnames[: py_func.__code__.co_argcount], "y")
 
-    def _found(self, args: tuple) -> tuple[list[np.ndarray], tuple[int, FormulaLayout]]:
+    def _specialize(self, args: tuple) -> tuple[list[np.ndarray], tuple[int, ElementwiseArgs]]:
         """The operands as arrays, and their build. (Lists inside tuple(): a generator is slower for few elements.)"""
         # A number becomes an array without dimensions, so that it has an address. With many operands the key says which
         # were numbers: such a build reads them once, before the loops; with few operands one build serves both.
@@ -164,18 +172,20 @@ class Elementwise(Kernel):
         key = tuple([a.dtype for a in arrays])
         if len(key) > FEW:
             key += tuple([a.__class__ is np.ndarray for a in args])
-        found = self.entries.get(key)
-        return arrays, found or self._build(key, args, lambda: self._source(key), lambda: FormulaLayout(arrays))
+        build = self.entries.get(key)
+        return arrays, build or self._build(key, args, lambda: self._source(key), lambda: ElementwiseArgs(arrays))
 
     def run_now(self, args: tuple) -> None:
-        """Run the native build; a single task of few operands needs no block that outlives the call."""
-        arrays, (entry, layout) = self._found(args)
+        """Run the native build; a single task of few operands needs no buffer that outlives the call."""
+        arrays, (entry, layout) = self._specialize(args)
         if len(args) > FEW or not layout.run(self.name, entry, arrays):
             super().run_now(args)
 
     def prepare(self, args: tuple) -> Launch:
-        (*arrays, y), (entry, layout) = self._found(args)
-        return Launch(entry, layout.block(self.name, (*arrays, y)), cut(y.size * NANOSECONDS, y.size), (*arrays, y))
+        (*arrays, y), (entry, layout) = self._specialize(args)
+        return Launch(
+            entry, layout.pack(self.name, (*arrays, y)), num_tasks(y.size * NANOSECONDS, y.size), (*arrays, y)
+        )
 
     def interpret(self, *args) -> None:
         y = args[-1]
@@ -183,28 +193,28 @@ class Elementwise(Kernel):
             for at, values in zip(np.ndindex(y.shape), np.broadcast(*args), strict=True):
                 y[at] = self.py_func(*values[:-1])
 
-    def _source(self, key: tuple) -> Entry:
+    def _source(self, key: tuple) -> EntryPoint:
         """The source of the build: the loop around the formula."""
         n = len(self.names)
         operands = list(zip(key[:n], key[n:] or [True] * n, strict=True))
-        scope = {"formula": inlined(self.py_func, self.fastmath), "share": share}
-        return formula_entry(self.name, self.py_func, operands, scope)
+        scope = {"formula": inlined(self.py_func, self.fastmath), "task_range": task_range}
+        return elementwise_entry_point(self.name, self.py_func, operands, scope)
 
 
 class Loop(Kernel):
     """A loop over one task's share of whole arrays. Arrays are C-contiguous except those named in `strided`.
 
     There is a build for each combination of dtypes and numbers of dimensions, but not for each shape: sizes are read
-    from the block, so that a longer sentence compiles nothing.
+    from the buffer, so that a longer sentence compiles nothing.
     """
 
     def __init__(self, py_func: Callable, shapes: str, tasks: Callable | None, fastmath: frozenset, strided: tuple):
         super().__init__(py_func, fastmath)
         names = py_func.__code__.co_varnames[: py_func.__code__.co_argcount]
-        self.dealt = names[-2:] == ("task", "tasks")  # does the loop take its share?
-        if tasks is not None and not self.dealt:
+        self.takes_tasks = names[-2:] == ("task", "tasks")  # does the loop take its share?
+        if tasks is not None and not self.takes_tasks:
             raise TypeError(f"kernel {self.name}: the last two parameters must be task and tasks, not {names[-2:]}")
-        names = names[:-2] if self.dealt else names
+        names = names[:-2] if self.takes_tasks else names
         unknown = set(strided) - set(names)
         if unknown:
             raise ValueError(f"kernel {self.name}: strided names {unknown}, which are not parameters")
@@ -213,25 +223,25 @@ class Loop(Kernel):
         self.shapes, self.check = shapes, checker(self.name, names, shapes, py_func.__globals__)
         self.tasks, self.divisible = tasks or (lambda *args: 1), tasks is not None
 
-    def _found(self, args: tuple) -> tuple[int, LoopLayout]:
+    def _specialize(self, args: tuple) -> tuple[int, LoopArgs]:
         """The build for arguments of these types; their sizes are checked first."""
         self.check(args)
         key = tuple([(a.dtype, a.ndim) if a.__class__ is np.ndarray else a.__class__ for a in args])
         return self.entries.get(key) or self._build(
             key,
             args,
-            lambda: loop_entry(self.name, self.py_func, args, self.strided, self.dealt),
-            lambda: LoopLayout(self.names, self.strided, args),
+            lambda: loop_entry_point(self.name, self.py_func, args, self.strided, self.takes_tasks),
+            lambda: LoopArgs(self.names, self.strided, args),
         )
 
     def prepare(self, args: tuple) -> Launch:
-        entry, layout = self._found(args)
-        return Launch(entry, layout.block(self.name, args), self.tasks(*args), args)
+        entry, layout = self._specialize(args)
+        return Launch(entry, layout.pack(self.name, args), self.tasks(*args), args)
 
     def shares(self, args: tuple) -> list[tuple[int, ...]]:
         """The last arguments of the source in each task's call: (task, tasks), or none."""
         tasks = self.tasks(*args)
-        return [(task, tasks) for task in range(tasks)] if self.dealt else [()]
+        return [(task, tasks) for task in range(tasks)] if self.takes_tasks else [()]
 
     def interpret(self, *args) -> None:
         self.check(args)
@@ -251,8 +261,8 @@ def kernel(
     """Declare a serial loop over one task's share of whole arrays as a kernel.
 
     `shapes` declares the sizes of the arrays (others are not checked). `tasks(*args)` is the number of tasks, by shapes
-    and settings alone (see `cut`); without it there is one task, and no parameters `task` and `tasks`. Tasks run in any
-    order and at the same time: no two write the same element, and none reads an element that another writes. `strided`
-    names the arrays that may have any strides (transposed, sliced, or broadcast with stride 0).
+    and settings alone (see `num_tasks`); without it there is one task, and no parameters `task` and `tasks`. Tasks run
+    in any order and at the same time: no two write the same element, and none reads an element that another writes.
+    `strided` names the arrays that may have any strides (transposed, sliced, or broadcast with stride 0).
     """
     return lambda py_func: Loop(py_func, shapes, tasks, fastmath, strided)

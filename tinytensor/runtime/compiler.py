@@ -1,7 +1,7 @@
 """Numba's compiler, adapted to kernels: almost unchanged up to LLVM, and with fewer steps from there on.
 
-A kernel becomes one piece of machine code. The helpers that it calls are inlined into it, so separate machine code of a
-helper, which Numba would make as well, would never run. Making it took one second of the twelve to a first step.
+A kernel becomes one piece of machine code. Its device functions are inlined into it, so separate machine code for them,
+which Numba would make as well, would never run. Making it took one second of the twelve to a first step.
 """
 
 import signal
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from llvmlite.binding import create_pass_builder, create_pipeline_tuning_options
-from numba import config, types
+from numba import config
 from numba.core import errors
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
@@ -18,7 +18,6 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.typed_passes import NativeLowering
 from numba.extending import register_jitable
-from numba.np.arrayobj import make_array, populate_array
 
 from tinytensor.platform.locks import waits_for
 
@@ -54,7 +53,7 @@ class _Whole(JITCodeLibrary):
 
 
 class _Part(_Whole):
-    """The code of a helper, tidied once for all kernels that inline it. It has no address."""
+    """The code of a device function, optimised once for all kernels that inline it. It has no address."""
 
     def finalize(self) -> None:
         for library in dict.fromkeys(self._linking_libraries):
@@ -76,15 +75,6 @@ class _NoAddress:
         """Nothing: code without an address does not run, and needs no constants."""
 
 
-def array_at(context, builder, kind: types.Array, address, shape: list, strides: list):
-    """An array of this type whose first element is at the address. It is borrowed: no reference is counted."""
-    element, array = context.get_data_type(kind.dtype), make_array(kind)(context, builder)
-    data = builder.inttoptr(address, element.as_pointer())
-    itemsize = context.get_constant(types.intp, context.get_abi_sizeof(element))
-    populate_array(array, data=data, shape=shape, strides=strides, itemsize=itemsize, meminfo=None)
-    return array._getvalue()
-
-
 @register_pass(mutates_CFG=True, analysis_only=False)
 class Lowering(NativeLowering):
     """Numba's last step before LLVM's."""
@@ -99,8 +89,8 @@ class Lowering(NativeLowering):
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _HelperLowering(Lowering):
-    _name = "helper_lowering"
+class _DeviceLowering(Lowering):
+    _name = "device_function_lowering"
     library = _Part
 
 
@@ -111,14 +101,14 @@ class KernelCompiler(CompilerBase):
 
     def define_pipelines(self) -> list[PassManager]:
         passes = PassManager("kernel")
-        found = DefaultPassBuilder.define_nopython_pipeline(self.state).passes
-        passes.passes = [(self.lowering if each is NativeLowering else each, told) for each, told in found]
+        passes_of_numba = DefaultPassBuilder.define_nopython_pipeline(self.state).passes
+        passes.passes = [(self.lowering if each is NativeLowering else each, label) for each, label in passes_of_numba]
         passes.finalize()
         return [passes]
 
 
-class _HelperCompiler(KernelCompiler):
-    lowering = _HelperLowering
+class _DeviceCompiler(KernelCompiler):
+    lowering = _DeviceLowering
 
 
 @contextmanager
@@ -180,4 +170,4 @@ def inlined(function: Callable, fastmath: frozenset = frozenset()) -> Callable:
     for calls from Python and C are left out; they would take an eighth of the time to compile.
     """
     options = {"error_model": "numpy", "fastmath": set(fastmath), "forceinline": True, "no_cfunc_wrapper": True}
-    return register_jitable(**options, pipeline_class=_HelperCompiler)(function)
+    return register_jitable(**options, pipeline_class=_DeviceCompiler)(function)

@@ -1,4 +1,4 @@
-"""The driver: native code that runs a program of launches, on one thread or on several.
+"""The scheduler: native code that runs a program of launches, on one thread or on several.
 
 A launch is three numbers: the address of a kernel's entry, the address of its packed arguments, and its number of
 tasks. A program is an array of them, one row a launch. Kernels are serial loops over one task's share and know nothing
@@ -21,13 +21,13 @@ from llvmlite import binding, ir
 from numba import config, njit, prange, types
 from numba.extending import intrinsic
 
-from tinytensor.native.cache import builds_of, kept
-from tinytensor.native.compiler import colourless, signals_wait
-from tinytensor.native.simd import LINE
 from tinytensor.platform.locks import ThreadLock
 from tinytensor.platform.operating_system import called_by_compiled_code
+from tinytensor.runtime.cache import builds_of, kept
+from tinytensor.runtime.compiler import colourless, signals_wait
+from tinytensor.simd.isa import LINE
 
-ENTRY, BLOCK, TASKS = range(3)  # the columns of a program
+ENTRY, BUFFER, TASKS = range(3)  # the columns of a program
 DONE, SHARES = 0, 1  # the rows of a group's counters: the number of tasks done; from row 1, those taken of each share
 SPACING = 2 * LINE // 8  # int64 from one counter to the next: no two may share a line, and processors fetch pairs
 STOPPED = False  # the result of running a program in which a flag was set; otherwise it is True
@@ -36,12 +36,12 @@ WORD = ir.IntType(64)
 
 
 @intrinsic
-def call(typing, entry, block, task, tasks):
-    """entry(block, task, tasks), at its address."""
+def call(typing, entry, buffer, task, tasks):
+    """entry(buffer, task, tasks), at its address."""
 
     def codegen(context, builder, signature, args):
-        kind = ir.FunctionType(ir.VoidType(), [WORD] * 3)
-        builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+        ty = ir.FunctionType(ir.VoidType(), [WORD] * 3)
+        builder.call(builder.inttoptr(args[0], ty.as_pointer()), args[1:])
         return context.get_dummy_value()
 
     return types.void(types.intp, types.intp, types.intp, types.intp), codegen
@@ -68,7 +68,7 @@ def _load_atomically(typing, address):
 
 
 def native(parallel: bool = False, nogil: bool = True):
-    """Compile a function of the driver on its first call; its build is cached as those of kernels are."""
+    """Compile a function of the runtime on its first call; its build is cached as those of kernels are."""
 
     def decorate(function):
         if config.DISABLE_JIT:  # for a debugger: the Python source runs
@@ -93,19 +93,19 @@ def _run_alone(program, times):
     """Run every task of every launch, in order, on the calling thread, `times` times; False if a flag was set."""
     for _ in range(times):
         for i in range(program.shape[0]):
-            entry, block, tasks = program[i, ENTRY], program[i, BLOCK], program[i, TASKS]
-            if tasks == 0 and _load_atomically(block) != 0:
+            entry, buffer, tasks = program[i, ENTRY], program[i, BUFFER], program[i, TASKS]
+            if tasks == 0 and _load_atomically(buffer) != 0:
                 return False
             for task in range(tasks):
-                call(entry, block, task, tasks)
+                call(entry, buffer, task, tasks)
     return True
 
 
 @native()
-def _run_one(entry, block, tasks):
+def _run_one(entry, buffer, tasks):
     """Run every task of one launch, in order, on the calling thread."""
     for task in range(tasks):
-        call(entry, block.ctypes.data, task, tasks)
+        call(entry, buffer.ctypes.data, task, tasks)
 
 
 @native(parallel=True)
@@ -122,7 +122,7 @@ def _run_together(program, groups, counters, threads):
         for i in range(groups.shape[0]):
             first, last, tasks = groups[i, 0], groups[i, 1], groups[i, 2]
             if tasks == 0:  # all earlier launches are done, so every thread sees the same flag
-                if _load_atomically(program[first, BLOCK]) != 0:
+                if _load_atomically(program[first, BUFFER]) != 0:
                     break
                 continue
             mine = 0
@@ -136,7 +136,7 @@ def _run_together(program, groups, counters, threads):
                     if task >= end:
                         break
                     for k in range(first, last):
-                        call(program[k, ENTRY], program[k, BLOCK], task, tasks)
+                        call(program[k, ENTRY], program[k, BUFFER], task, tasks)
                     mine += 1
             done = counters[i, DONE].ctypes.data
             if mine > 0:
@@ -147,7 +147,7 @@ def _run_together(program, groups, counters, threads):
                 if looks > PATIENCE:
                     _pause()
     for i in range(groups.shape[0]):  # a result from the threads would take Numba 0.25 seconds longer to compile
-        if groups[i, 2] == 0 and _load_atomically(program[groups[i, 0], BLOCK]) != 0:
+        if groups[i, 2] == 0 and _load_atomically(program[groups[i, 0], BUFFER]) != 0:
             return False
     return True
 
@@ -191,17 +191,14 @@ def get_num_threads() -> int:
     return threads.number()
 
 
-class Pace:
-    """How many threads a piece of work takes, decided from the times of its earlier runs.
+class ThreadTuner:
+    """Chooses one or several threads for a piece of work from measured times.
 
-    On a machine that is busy with other work, a thread may wait for another that the system does not run, for a whole
-    time slice (some 4 ms). No way of waiting is cheap then: to sleep instead of looking again was tried, and takes as
-    long, since the other thread still waits for its processor. This cannot be known beforehand, so each run is
-    measured. A pace knows the time of a run on one thread, and adds up the time that runs on several threads lose or
-    win against it. When they have lost more than a run, the work stays on one thread for twenty times the loss, and
-    tries again: so the trials cost a twentieth of the time on a machine that is always busy. If several threads have
-    won much before, as on a calm machine, the loss was most likely a disturbance: then it tries again after a time as
-    long as the loss, and if that fails too, after twice that time, and so on.
+    Several threads lose on a busy machine: one waits for another that the system has suspended, up to a time slice of
+    some 4 ms. The tuner keeps the best single-thread time and a running balance of what several threads gained or lost.
+    If they lost more than one run, the work stays on one thread for 20 times the loss (at most 1 s), then tries again.
+    After a long winning streak one loss is treated as noise: it retries after 1 times the loss, then 2 times, and so
+    on.
     """
 
     MEASURED = 3  # first runs on one thread, to measure their time; the very first meets cold caches
@@ -252,7 +249,7 @@ class Program:
         self.counters = _counters(len(groups), numba.config.NUMBA_NUM_THREADS)
         self.divisible = any(tasks > 1 for _, _, tasks in groups)
         self.times = 1  # passes through all launches in one run
-        self.pace = Pace()
+        self.tuner = ThreadTuner()
 
     def __call__(self) -> bool:
         """Run all launches, in order; False if a flag was set: the launches after it did not run."""
@@ -260,7 +257,7 @@ class Program:
         if n == 1:
             return _run_alone(self.program, self.times)
         return all(
-            self.pace.run(
+            self.tuner.run(
                 lambda: _run_alone(self.program, 1),
                 lambda: run_together(self.program, self.groups, self.counters, n),
             )
@@ -268,29 +265,29 @@ class Program:
         )
 
 
-_paces: dict[tuple, Pace] = {}  # of single launches, by what is equal in those that take about the same time
-MOST_PACES = 1024
+_tuners: dict[tuple, ThreadTuner] = {}  # of single launches, by what is equal in those that take about the same time
+MAX_TUNERS = 1024
 
 
-def run(entry: int, block: np.ndarray, tasks: int, size: int) -> None:
+def run(entry: int, buffer: np.ndarray, tasks: int, size: int) -> None:
     """Run one launch, on several threads if it has tasks for them; `size` is the number of its arrays' elements."""
     n = threads.number() if tasks > 1 else 1
     if n == 1:
-        _run_one(entry, block, tasks)
+        _run_one(entry, buffer, tasks)
         return
     key = entry, tasks, size
-    pace = _paces.get(key)
-    if pace is None:
-        if len(_paces) >= MOST_PACES:  # so that programs with ever new sizes do not fill the memory
-            _paces.clear()
-        pace = _paces[key] = Pace()
+    tuner = _tuners.get(key)
+    if tuner is None:
+        if len(_tuners) >= MAX_TUNERS:  # so that programs with ever new sizes do not fill the memory
+            _tuners.clear()
+        tuner = _tuners[key] = ThreadTuner()
 
     def together() -> bool:
         groups = np.array([(0, 1, tasks)], np.int64)
-        program = np.array([(entry, block.ctypes.data, tasks)], np.int64)
+        program = np.array([(entry, buffer.ctypes.data, tasks)], np.int64)
         return run_together(program, groups, _counters(1, n), n)
 
-    pace.run(lambda: _run_one(entry, block, tasks) is None, together)
+    tuner.run(lambda: _run_one(entry, buffer, tasks) is None, together)
 
 
 def _groups(tasks: np.ndarray) -> list[tuple[int, int, int]]:

@@ -11,30 +11,30 @@ import numpy as np
 import pytest
 from numba import njit
 
-from tinytensor.native import fastmath
-from tinytensor.native.kernel import kernel
-from tinytensor.native.simd import BYTES, SIMD, widths_of
-from tinytensor.native.vectors import (
+from tinytensor.runtime.kernel import kernel
+from tinytensor.simd import math as simd_math
+from tinytensor.simd.isa import BYTES, SIMD, widths_of
+from tinytensor.simd.vector import (
     add,
     div,
     exp,
     exps,
-    fill,
-    first,
     fma,
     lanes,
-    largest,
     load,
     load_first,
+    load_splat,
     log,
+    max_lanes,
     maximum,
     mul,
+    select_first,
     splat,
     split,
     store,
     store_first,
     sub,
-    total,
+    sum_lanes,
     where_less,
     zero,
 )
@@ -71,8 +71,8 @@ def arithmetic(x, a, y):
     store(div(u, v), y, 4, 0)
     store(maximum(u, v), y, 5, 0)
     store(where_less(u, v, zero(x), u), y, 6, 0)
-    store(splat(a, 1, 2), y, 7, 0)
-    store(fill(x, lanes(x)), y, 8, 0)
+    store(load_splat(a, 1, 2), y, 7, 0)
+    store(splat(x, lanes(x)), y, 8, 0)
     store(exp(u), y, 9, 0)
     store(log(exp(u)), y, 10, 0)
 
@@ -90,7 +90,7 @@ def specials(x, y):
     u, v = load(x, 0), load(x, lanes(x))
     store(maximum(u, v), y, 0, 0)
     store(maximum(v, u), y, 1, 0)
-    store(where_less(u, v, fill(x, 1), fill(x, 2)), y, 2, 0)
+    store(where_less(u, v, splat(x, 1), splat(x, 2)), y, 2, 0)
     store(exp(u), y, 3, 0)
     store(log(u), y, 4, 0)
 
@@ -111,7 +111,7 @@ def test_exp_equals_fastmath_exp():
     @compile_
     def scalars(x, y):
         for i in range(x.size):
-            y[i] = fastmath.exp(x[i])
+            y[i] = simd_math.exp(x[i])
 
     @compile_
     def registers(x, y):
@@ -133,7 +133,7 @@ def test_exp_equals_fastmath_exp():
 def test_log_equals_fastmath_and_numpy(dtype):
     def scalars(x, y):
         for i in range(x.size):
-            y[i] = fastmath.log(x[i])
+            y[i] = simd_math.log(x[i])
 
     def registers(x, y):
         for i in range(0, x.size, lanes(x)):
@@ -174,7 +174,7 @@ def edges(x, count, y):
     n = lanes(x)
     store_first(count, load(x, 0, 0), y, 0, 1)
     store(load_first(count, x, 1, n - count), y, 1, 0)  # reads the end of the row and nothing after it
-    store(first(count, load(x, 0, 0), load(x, 1, 0)), y, 2, 0)
+    store(select_first(count, load(x, 0, 0), load(x, 1, 0)), y, 2, 0)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -193,7 +193,7 @@ def test_memory_beyond_the_edge_is_not_read():
     program = """
 import ctypes, mmap, numpy as np
 from numba import njit
-from tinytensor.native.vectors import load_first, store_first
+from tinytensor.simd.vector import load_first, store_first
 page = mmap.PAGESIZE
 pages = mmap.mmap(-1, 2 * page)
 start = ctypes.addressof(ctypes.c_char.from_buffer(pages))
@@ -214,7 +214,7 @@ def pieces(x, n, y):
     one, two, three = split(x, n, 2, lanes(x))
     y[0], y[1] = one.size, one[n - 1]
     y[2], y[3] = two.size, two[1]
-    y[4], y[5], y[6] = three.size, three[0], total(load(three, 0))
+    y[4], y[5], y[6] = three.size, three[0], sum_lanes(load(three, 0))
     two[0] = y[0]  # a piece is a view
 
 
@@ -231,7 +231,7 @@ def test_pieces(dtype):
 
 def sums(x, y):
     v = load(x, 0)
-    y[0], y[1] = total(v), largest(v)
+    y[0], y[1] = sum_lanes(v), max_lanes(v)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -245,7 +245,7 @@ def test_across_the_lanes(dtype):
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_whole_numbers(dtype):
     def kernel(x, y):
-        store(fma(load(x, 0, 0), load(x, 1, 0), fill(x, -5)), y, 0)
+        store(fma(load(x, 0, 0), load(x, 1, 0), splat(x, -5)), y, 0)
 
     n = width(dtype)
     x = np.random.default_rng(0).integers(-99, 99, (2, n)).astype(dtype)
@@ -257,8 +257,8 @@ def test_whole_numbers(dtype):
 def scaled_sum(x, y):
     s = zero(x)
     for j in range(0, x.shape[1], lanes(x)):
-        s = fma(splat(x, 1, j), load_first(x.shape[1] - j, x, 0, j), s)
-    y[0] = total(s)
+        s = fma(load_splat(x, 1, j), load_first(x.shape[1] - j, x, 0, j), s)
+    y[0] = sum_lanes(s)
 
 
 def test_proofs_read_register_code():
@@ -299,7 +299,7 @@ print(*cpu_target.target_context.codegen().magic_tuple())
 
 def test_wider_registers_than_the_machine_are_refused():
     done = subprocess.run(
-        [sys.executable, "-c", "import tinytensor.native.vectors"],
+        [sys.executable, "-c", "import tinytensor.simd.vector"],
         capture_output=True,
         text=True,
         cwd=ROOT,

@@ -1,9 +1,9 @@
-"""Entries: each kernel is compiled behind an entry, which reads its arguments from a block of memory (`blocks.py`).
+"""Entry points: `entry(buffer, task, tasks)`, the signature that the machine code of every kernel has.
 
-Compiled code has fixed types of arguments, so each kernel is called in another way, and a native program that runs one
-launch after the other could call none of them. So each gets an entry: `entry(block, task, tasks)`, three integers for
-every kernel, in C's calling convention. A loop's entry takes the arguments out of the block, and calls the loop; a
-formula's entry is itself the loop around the formula. Both become one piece of machine code.
+The three arguments are integers, in C's calling convention. The buffer holds the kernel's own arguments
+(`launch_args.py`), so one native program can call kernels of any signature. The entry point of a loop reads the
+arguments from the buffer and calls the loop. The entry point of a formula is the loop around the formula. Both become
+one piece of machine code.
 """
 
 import gc
@@ -21,20 +21,21 @@ from numba.core.lowering import Lower
 from numba.extending import intrinsic
 from numba.np.numpy_support import from_dtype
 
-from tinytensor.native.blocks import word
-from tinytensor.native.cache import builds_of, is_kept, kept, progress
-from tinytensor.native.compiler import KernelCompiler, Lowering, array_at, colourless, signals_wait
-from tinytensor.native.driver import WORD
+from tinytensor.runtime.cache import builds_of, is_kept, kept, progress
+from tinytensor.runtime.compiler import KernelCompiler, Lowering, colourless, signals_wait
+from tinytensor.runtime.launch_args import word
+from tinytensor.runtime.scheduler import WORD
+from tinytensor.simd.address import array_at
 
 OBJECT = np.dtype(object)  # the dtype of exact scalars; every such tensor has this very object, so `is` may compare it
 
 
-class Entry(NamedTuple):
+class EntryPoint(NamedTuple):
     """The input of a compilation: a function, the types of its arguments, and the class of Numba's compiler for it."""
 
-    told: str  # the kernel's name, with the types
+    label: str  # the kernel's name, with the types
     function: Callable
-    kinds: tuple[types.Type, ...]
+    arg_types: tuple[types.Type, ...]
     compiler: type[CompilerBase]
 
 
@@ -55,7 +56,7 @@ def by_name(declared: Any) -> str:
 def exact(args: tuple) -> bool:
     """Does an array hold exact scalars? One is enough: Python's source works on any mixture of numbers.
 
-    This compares kinds, since a user's own launch may have a dtype that equals OBJECT but is another object.
+    This compares `dtype.kind`, since the dtype of a user's own launch may equal OBJECT without being OBJECT.
     """
     return any(arg.__class__ is np.ndarray and arg.dtype.kind == "O" for arg in args)
 
@@ -63,21 +64,21 @@ def exact(args: tuple) -> bool:
 # -------------------------------------------------------------------------------------------------- loops
 
 
-def _unpacked(context, builder, block, kinds: tuple) -> list:
-    """The arguments that a block holds, each of its type."""
-    words, at, found = builder.inttoptr(block, WORD.as_pointer()), 0, []
-    for kind in kinds:
+def _unpack_args(context, builder, buffer, arg_types: tuple) -> list:
+    """The arguments in a buffer, each of its type."""
+    words, at, values = builder.inttoptr(buffer, WORD.as_pointer()), 0, []
+    for ty in arg_types:
         first = builder.gep(words, [ir.Constant(WORD, at)])
-        if isinstance(kind, types.Array):
-            n = kind.ndim
+        if isinstance(ty, types.Array):
+            n = ty.ndim
             each = [builder.load(builder.gep(first, [ir.Constant(WORD, i)])) for i in range(1 + 2 * n)]
-            found.append(array_at(context, builder, kind, each[0], each[1 : 1 + n], each[1 + n :]))
+            values.append(array_at(context, builder, ty, each[0], each[1 : 1 + n], each[1 + n :]))
             at += 1 + 2 * n
         else:
-            place = builder.bitcast(first, context.get_data_type(kind).as_pointer())
-            found.append(context.data_model_manager[kind].from_data(builder, builder.load(place)))
+            ptr = builder.bitcast(first, context.get_data_type(ty).as_pointer())
+            values.append(context.data_model_manager[ty].from_data(builder, builder.load(ptr)))
             at += 1
-    return found
+    return values
 
 
 class _LowerWithEntry(Lower):
@@ -94,11 +95,11 @@ class _LowerWithEntry(Lower):
         context, words = self.context, ir.FunctionType(ir.VoidType(), [WORD] * 3)
         entry = ir.Function(self.module, words, fndesc.llvm_cfunc_wrapper_name)
         builder = ir.IRBuilder(entry.append_basic_block("entry"))
-        block, *share = entry.args
+        buffer, *task_args = entry.args
         shared = fndesc.args[-2:] == ("task", "tasks")
         arguments = fndesc.argtypes[:-2] if shared else fndesc.argtypes
-        given = _unpacked(context, builder, block, arguments) + (share if shared else [])
-        status, _ = self.call_conv.call_function(builder, self.function, fndesc.restype, fndesc.argtypes, given)
+        values = _unpack_args(context, builder, buffer, arguments) + (task_args if shared else [])
+        status, _ = self.call_conv.call_function(builder, self.function, fndesc.restype, fndesc.argtypes, values)
         with builder.if_then(status.is_error, likely=False):  # an error in a user's loop is printed, not passed on
             python = context.get_python_api(builder)
             lock = python.gil_ensure()
@@ -123,53 +124,53 @@ class _LoopCompiler(KernelCompiler):
     lowering = _LoweringWithEntry
 
 
-def _element(context, builder, address, i, kind):
-    pointer = builder.inttoptr(address, context.get_data_type(kind).as_pointer())
-    return context.data_model_manager[kind], builder.gep(pointer, [i])
+def _element(context, builder, address, i, ty):
+    pointer = builder.inttoptr(address, context.get_data_type(ty).as_pointer())
+    return context.data_model_manager[ty], builder.gep(pointer, [i])
 
 
 @intrinsic
-def _get(typing, address, i, array):
+def _get_element(typing, address, i, array):
     """The i-th element from the address on; `array` is the type of an array of such elements."""
-    kind = array.instance_type.dtype
+    ty = array.instance_type.dtype
 
     def codegen(context, builder, signature, args):
-        model, place = _element(context, builder, args[0], args[1], kind)
-        return model.load_from_data_pointer(builder, place)
+        model, ptr = _element(context, builder, args[0], args[1], ty)
+        return model.load_from_data_pointer(builder, ptr)
 
-    return kind(types.intp, types.intp, array), codegen
+    return ty(types.intp, types.intp, array), codegen
 
 
 @intrinsic
-def _put(typing, address, i, array, value):
+def _set_element(typing, address, i, array, value):
     """Write the i-th element from the address on, converted to the element type of `array`."""
-    kind = array.instance_type.dtype
+    ty = array.instance_type.dtype
 
     def codegen(context, builder, signature, args):
-        model, place = _element(context, builder, args[0], args[1], kind)
-        builder.store(model.as_data(builder, context.cast(builder, args[3], value, kind)), place)
+        model, ptr = _element(context, builder, args[0], args[1], ty)
+        builder.store(model.as_data(builder, context.cast(builder, args[3], value, ty)), ptr)
         return context.get_dummy_value()
 
     return types.void(types.intp, types.intp, array, value), codegen
 
 
-def loop_entry(name: str, py_func: Callable, args: tuple, strided: tuple[bool, ...], shared: bool) -> Entry:
+def loop_entry_point(name: str, py_func: Callable, args: tuple, strided: tuple[bool, ...], shared: bool) -> EntryPoint:
     """The entry of a loop for arguments of these types.
 
     `strided` says which arrays may have any strides; in the others, neighbours in a row are neighbours in memory, which
     compiled code needs for vectors. `shared`: does the loop take (task, tasks)?
     """
-    kinds = [
+    arg_types = [
         types.Array(from_dtype(a.dtype), a.ndim, "A" if any_strides else "C")
         if a.__class__ is np.ndarray
-        else _kind_of_number(a)
+        else _number_type(a)
         for a, any_strides in zip(args, strided, strict=True)
     ]
-    told = "_".join(f"{k.dtype}{k.ndim}" if isinstance(k, types.Array) else str(k) for k in kinds)
-    return Entry(f"{name}_{told}", py_func, (*kinds, *(types.intp, types.intp) * shared), _LoopCompiler)
+    label = "_".join(f"{k.dtype}{k.ndim}" if isinstance(k, types.Array) else str(k) for k in arg_types)
+    return EntryPoint(f"{name}_{label}", py_func, (*arg_types, *(types.intp, types.intp) * shared), _LoopCompiler)
 
 
-def _kind_of_number(a) -> types.Type:
+def _number_type(a) -> types.Type:
     if isinstance(a, np.generic):
         return from_dtype(a.dtype)
     return types.int64 if isinstance(a, int) else types.float64
@@ -178,12 +179,12 @@ def _kind_of_number(a) -> types.Type:
 # ------------------------------------------------------------------------------------------------- formulas
 
 
-def formula_entry(name: str, py_func: Callable, key: list[tuple[np.dtype, bool]], scope: dict) -> Entry:
+def elementwise_entry_point(name: str, py_func: Callable, key: list[tuple[np.dtype, bool]], scope: dict) -> EntryPoint:
     """The entry of a formula for operands of these (dtype, is it an array?), the last of them y: the loop around it.
 
     The loop is generated as text, with a name for each operand: each operand has a type of its own, and Numba compiles
-    no loop over values of several types. The text calls functions in `scope`: the `formula`, and `share`. Its file name
-    is that of the formula, so that Numba can keep the build.
+    no loop over values of several types. The text calls functions in `scope`: the `formula` and `task_range`. Its file
+    name is that of the formula, so that Numba can keep the build.
 
     The innermost loop stands there three times, so that LLVM makes vectors of it: for neighbours in memory, for a
     second operand that is one number, and for any strides. Operands given as numbers are read once, before the loops.
@@ -191,13 +192,13 @@ def formula_entry(name: str, py_func: Callable, key: list[tuple[np.dtype, bool]]
     names = [f"p{i}" for i in range(len(key))]
     *inputs, y = names
     stepped = [p for p, (_, is_array) in zip(names, key, strict=True) if is_array]
-    told = "_".join([name, *(d.str[1:] + ("" if is_array else "n") for d, is_array in key)])
-    lines = [f"def {told}(block, task, tasks):"]
+    label = "_".join([name, *(d.str[1:] + ("" if is_array else "n") for d, is_array in key)])
+    lines = [f"def {label}(buffer, task, tasks):"]
     n = len(names)
-    lines += [f"    outer, rows, inner = word(block, 0), word(block, 1), word(block, {2 + n})"]
-    lines += [f"    {p}, s{p} = word(block, {2 + i}), word(block, {3 + n + i})" for i, p in enumerate(names)]
+    lines += [f"    outer, rows, inner = word(buffer, 0), word(buffer, 1), word(buffer, {2 + n})"]
+    lines += [f"    {p}, s{p} = word(buffer, {2 + i}), word(buffer, {3 + n + i})" for i, p in enumerate(names)]
     lines += [f"    n{p} = get({p}, 0, T{p})" for p in inputs if p not in stepped]
-    lines += ["    at, last = share(rows * inner, task, tasks)"]
+    lines += ["    at, last = task_range(rows * inner, task, tasks)"]
     lines += ["    row, j = at // max(inner, 1), at % max(inner, 1)"]
     lines += ["    while at < last:"]
     lines += ["        count = min(inner - j, last - at)", "        rest = row"]
@@ -206,9 +207,9 @@ def formula_entry(name: str, py_func: Callable, key: list[tuple[np.dtype, bool]]
     lines += ["            i = rest"]
     lines += [
         "            if d < outer - 1:",
-        "                i, rest = rest % word(block, w), rest // word(block, w)",
+        "                i, rest = rest % word(buffer, w), rest // word(buffer, w)",
     ]
-    lines += [f"            o{p} += i * word(block, w + {1 + k})" for k, p in enumerate(names) if p in stepped]
+    lines += [f"            o{p} += i * word(buffer, w + {1 + k})" for k, p in enumerate(names) if p in stepped]
 
     def loop(steps: dict[str, str], **others: str) -> list[str]:
         got = {p: f"get({p}, o{p} + {steps[p]}, T{p})" if p in steps else f"n{p}" for p in inputs} | others
@@ -230,9 +231,9 @@ def formula_entry(name: str, py_func: Callable, key: list[tuple[np.dtype, bool]]
     lines += ["        else:", *loop({p: f"k * s{p}" for p in stepped})]
     lines += ["        at, row, j = at + count, row + 1, 0"]
     scope |= {f"T{p}": types.Array(from_dtype(d), 1, "C") for p, (d, _) in zip(names, key, strict=True)}
-    scope |= {"__name__": py_func.__module__, "word": word, "get": _get, "put": _put}
+    scope |= {"__name__": py_func.__module__, "word": word, "get": _get_element, "put": _set_element}
     exec(compile("\n".join(lines), py_func.__code__.co_filename, "exec"), scope)
-    return Entry(told, scope[told], (types.intp,) * 3, KernelCompiler)
+    return EntryPoint(label, scope[label], (types.intp,) * 3, KernelCompiler)
 
 
 # ------------------------------------------------------------------------------------------------------- the build
@@ -250,17 +251,17 @@ def _no_collector() -> Iterator[None]:
             gc.enable()
 
 
-def build(name: str, fastmath: frozenset, entry: Entry) -> CFunc:
+def build(name: str, fastmath: frozenset, entry: EntryPoint) -> CFunc:
     """Compile (or load) an entry of a kernel; its `.address` is the address of the machine code."""
     # The collector is switched on before signals are let in: a function that it calls would swallow a signal's error.
     with kept(entry.function), signals_wait(), _no_collector(), colourless():
-        if not is_kept(entry.function, entry.told):
+        if not is_kept(entry.function, entry.label):
             progress.compiling(name)
         # Kernels allocate nothing, so references to memory are not counted: Numba would write that code beside each
         # slice, and LLVM would remove it again. Only a user's own kernel may allocate.
         options = {"error_model": "numpy", "fastmath": set(fastmath), "_nrt": not is_ours(entry.function)}
-        compiled = CFunc(entry.function, (entry.kinds, types.void), {}, options, pipeline_class=entry.compiler)
+        compiled = CFunc(entry.function, (entry.arg_types, types.void), {}, options, pipeline_class=entry.compiler)
         # As numba.cfunc(cache=True) sets Numba's own cache.
-        compiled._cache = builds_of(entry.function, entry.told)
+        compiled._cache = builds_of(entry.function, entry.label)
         compiled.compile()
         return compiled

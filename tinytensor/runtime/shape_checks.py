@@ -28,7 +28,7 @@ def dense(*arrays: np.ndarray) -> bool:
 
 def checker(name: str, parameters: tuple[str, ...], statement: str, scope: dict) -> Callable[[tuple], None]:
     """A function that checks a launch's arguments; it raises ValueError if sizes differ from the kernel's statement."""
-    fits = question(parameters, statement, scope)
+    fits = shape_test(parameters, statement, scope)
 
     def check(args: tuple) -> None:
         try:
@@ -39,13 +39,13 @@ def checker(name: str, parameters: tuple[str, ...], statement: str, scope: dict)
         if len(args) != len(parameters):
             called = f"{name}({', '.join(parameters)})"
             raise TypeError(f"kernel {called}: expected {len(parameters)} arguments, got {len(args)}")
-        told = (f"{n} {getattr(a, 'shape', a)}" for n, a in zip(parameters, args))
-        raise ValueError(f"kernel {name}({', '.join(parameters)}): expected {statement}; got {', '.join(told)}")
+        values = (f"{n} {getattr(a, 'shape', a)}" for n, a in zip(parameters, args))
+        raise ValueError(f"kernel {name}({', '.join(parameters)}): expected {statement}; got {', '.join(values)}")
 
     return check
 
 
-def question(parameters: tuple[str, ...], statement: str, scope: dict) -> Callable[..., bool]:
+def shape_test(parameters: tuple[str, ...], statement: str, scope: dict) -> Callable[..., bool]:
     """The statement as a function of the kernel's arguments: do they satisfy it?
 
     For `take` above it is
@@ -69,15 +69,15 @@ def question(parameters: tuple[str, ...], statement: str, scope: dict) -> Callab
         if not any((d.isidentifier() and d not in sizes) or "|" in d for d in dims):
             conditions.append(f"{name}.shape == ({', '.join(dims)},)")
             continue
-        found = []
+        dims_of_array = []
         for i, d in enumerate(dims):
             if d.isidentifier() and d not in sizes:
                 sizes.add(d)
-                found.append(d)
+                dims_of_array.append(d)
             else:
-                found.append(f"{name}_{i}")
+                dims_of_array.append(f"{name}_{i}")
                 conditions.append(f"{name}_{i} in ({d.replace(' | ', ', ')},)")
-        lines.append(f"    {', '.join(found)}, = {name}.shape\n")
+        lines.append(f"    {', '.join(dims_of_array)}, = {name}.shape\n")
     text = f"def fits({', '.join(parameters)}):\n{''.join(lines)}    return {' and '.join(conditions) or True}\n"
     made: dict[str, Callable] = {}
     exec(text, scope | {"dense": dense}, made)

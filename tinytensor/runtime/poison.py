@@ -1,0 +1,47 @@
+"""Poisoned memory: with `TINYTENSOR_POISON=nan` every bit of new memory is 1, so a read before a write shows.
+
+An element that a kernel forgets to write, or reads too early, often still holds the right number of the last run. All
+bits set are NaN in floats, and -1 in integers, which is not a valid index. It covers all sources of memory:
+`dispatch.empty`, a recording's pool (each time that a buffer is lent, and all of it before each replay), and the
+buffers of `fast/launch_cache.py`. The tests run with it.
+"""
+
+import math
+import os
+from collections.abc import Callable
+
+import numpy as np
+
+from tinytensor.runtime.entry_points import OBJECT
+from tinytensor.simd.isa import LINE
+
+
+def poison(memory: np.ndarray) -> None:
+    """Set every bit to 1; Python's objects stay None, which raises an error in any computation."""
+    if memory.dtype is not OBJECT:
+        memory.reshape(-1).view(np.uint8).fill(255)
+
+
+def poisoned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """New memory with every bit set."""
+    y = np.empty(shape, dtype)
+    poison(y)
+    return y
+
+
+def allocator_for(switch: str) -> Callable:
+    """The function that allocates memory: `np.empty` itself where the switch is off, so that it costs nothing."""
+    if switch not in ("", "nan"):
+        raise ValueError(f"TINYTENSOR_POISON={switch}: expected nan, or nothing; unset it")
+    return poisoned if switch else np.empty
+
+
+fresh = allocator_for(os.environ.get("TINYTENSOR_POISON", ""))
+
+
+def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """New memory that begins at a cache line, so that vector loads never straddle two lines."""
+    size = math.prod(shape) * dtype.itemsize
+    memory = np.empty(size + LINE, np.uint8)
+    start = -memory.ctypes.data % LINE
+    return memory[start : start + size].view(dtype).reshape(shape)
