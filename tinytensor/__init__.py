@@ -59,6 +59,8 @@ from tinytensor.platform.distribution import version as _version
 from tinytensor.printing import set_printoptions
 from tinytensor.profiler import profile
 from tinytensor.recording.compiled import compile
+from tinytensor.runtime.kernel import device_function, elementwise, kernel, num_tasks, task_range
+from tinytensor.runtime.scheduler import get_num_threads, set_num_threads
 from tinytensor.torch_names import accelerator, backends, cuda, missing_names, module_paths
 from tinytensor.torch_names.cuda import mps, xpu
 from tinytensor.torch_names.typeinfo import UNSTORED as _UNSTORED

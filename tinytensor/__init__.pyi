@@ -38,6 +38,8 @@ from tinytensor.ops.generator import Generator as Generator, default_generator a
 from tinytensor.printing import set_printoptions as set_printoptions
 from tinytensor.profiler import profile as profile
 from tinytensor.recording.compiled import compile as compile
+from tinytensor.runtime.kernel import device_function as device_function, elementwise as elementwise, kernel as kernel, num_tasks as num_tasks, task_range as task_range
+from tinytensor.runtime.scheduler import get_num_threads as get_num_threads, set_num_threads as set_num_threads
 from tinytensor.torch_names import accelerator as accelerator, backends as backends, cuda as cuda, missing_names as missing_names, module_paths as module_paths
 from tinytensor.torch_names.cuda import mps as mps, xpu as xpu
 from tinytensor.torch_names.typeinfo import can_cast as can_cast, finfo as finfo, get_default_dtype as get_default_dtype, iinfo as iinfo, is_complex as is_complex, is_tensor as is_tensor, promote_types as promote_types, result_type as result_type
