@@ -194,7 +194,7 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
             "m + WIDTH > least  ->  m + WIDTH >= least...",
             "if hidden:  ->  if True:...",
         ],
-        "visible_ranges": ["M  ->  C  in  ...(M, 0)...", "0  ->  1  in  ...(M, 0)..."],
+        "visible_ranges": ["0  ->  1  in  ...(M, 0)..."],
         "score_tile": ["if hidden:  ->  if True:..."],
         "attention_backward": [
             "if most[i] <= m:  ->  if False:",
