@@ -57,7 +57,7 @@ def with_our_parameters(fn):
 def convert_foreign_tensors(args, kwargs):
     if "torch" not in sys.modules:  # most often: no program of PyTorch is here
         return None
-    return import_module("tinytensor.torch_names.pytorch_functions").again(args, kwargs)
+    return import_module("tinytensor.torch_names.pytorch_functions").convert_foreign_tensors(args, kwargs)
 
 
 late_bound.lift, late_bound.carry_over = lift, carry_over
