@@ -93,9 +93,7 @@ def started(clone):
     # One thread each: tests run side by side, and threads that wait for each other take longer than one alone.
     environment = {"PYTHONPATH": str(clone / "installed"), "NUMBA_NUM_THREADS": "1"}
     # -P: what stands in the folder in which it runs cannot be imported
-    with forks(
-        "tinytensor", "matplotlib.pyplot", "sympy", options=("-P", "-W", "error"), **environment
-    ) as process:
+    with forks("tinytensor", "matplotlib.pyplot", "sympy", options=("-P", "-W", "error"), **environment) as process:
         yield process
 
 
