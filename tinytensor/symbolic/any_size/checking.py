@@ -29,7 +29,7 @@ from tinytensor.symbolic.any_size.derivation import Derivation, Formula, derive
 from tinytensor.symbolic.any_size.deriving import LONG, Derived, line_key
 from tinytensor.symbolic.any_size.meanings import as_number
 from tinytensor.symbolic.any_size.recording import NotDerivable
-from tinytensor.symbolic.any_size.samples import close, edges_noted
+from tinytensor.symbolic.any_size.samples import close, edges_noted, excuses
 from tinytensor.symbolic.any_size.sizes import asked
 from tinytensor.symbolic.any_size.tracing import told, trace
 from tinytensor.symbolic.any_size.values import Chosen, Value, formula_key
@@ -613,6 +613,7 @@ def _compared(derivation: Derivation, name: str, function: Callable) -> Compared
             continue
         inputs = ", ".join(f"{k} = {_short(one.inputs[k])}" for k in derivation.found.trace.tensors)
         problem = f"at {told(one.at) or 'one number'}{problem} ({inputs})"
+        edges = excuses(edges, one.inputs)
         if not edges:
             example = example or problem
             if ran:

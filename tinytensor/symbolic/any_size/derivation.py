@@ -15,7 +15,7 @@ from tinytensor.symbolic.any_size.arguments import symbols_of
 from tinytensor.symbolic.any_size.conditions import VALUES, Signs, SizeCondition, conditions_in, restrictions, verdict
 from tinytensor.symbolic.any_size.deriving import Derived, derive_lines
 from tinytensor.symbolic.any_size.modules import as_function
-from tinytensor.symbolic.any_size.samples import Sample, close, refused, samples
+from tinytensor.symbolic.any_size.samples import Sample, close, excuses, refused, samples
 from tinytensor.symbolic.any_size.source import Source, evaluate
 from tinytensor.symbolic.any_size.tracing import told
 from tinytensor.symbolic.calculus.adjoints import Definition, Name, d, name_of
@@ -145,11 +145,11 @@ class Derivation:
             edges = one.edges - {"equality"}
             name, divided = self._differs_at(one)
             if name:
-                edges |= {"denominator"} if divided and self._divides else set()
-                if not edges:
+                excused = excuses(edges, one.inputs) | ({"denominator"} if divided and self._divides else set())
+                if not excused:
                     return _difference(name, one.at), needed
-                needed |= edges
-            plain += not edges
+                needed |= excused
+            plain += not edges and not name
         if not plain:
             return "at no point that was tried has the function a value and are all conditions met", needed
         return "", needed

@@ -221,8 +221,9 @@ class Trace:
                 f"derive: {call.op.name}{call.where}: the number {first} is {', '.join(map(str, given))} at the sizes "
                 f"{'; '.join(told(a) for a in self.at)}, which no simple formula of the sizes explains"
             )
+        setting = isinstance(first, bool) and call.op.kernel is None  # an elementwise operation has operands alone
         scalar_place = isinstance(first, float) or call.op.kernel is not None or call.op.name in _SCALARS
-        return number(found) if scalar_place and not isinstance(first, bool) else found
+        return number(found) if scalar_place and not setting else found
 
     def _value(self, given: list, what: str, calls) -> Value:
         found = []
