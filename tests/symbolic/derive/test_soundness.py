@@ -63,6 +63,18 @@ FAULTS = {
         ["N - arange(N)"],
         ["N - 1 - arange(N)"],
     ),
+    "a comparison that always meets equal numbers": (
+        lambda x: (x * x.sign()).mean(),
+        {"x": N},
+        ["x.relu().sign() / N", "x.relu().relu().sign() * x.sign() / N"],
+        ["x.sign() / N"],
+    ),
+    "a truth value of a size as a factor": (
+        lambda x: (x**2).sum() * (x.shape[0] < 5),
+        {"x": N},
+        ["2 * x", "2 * x * (N < 6)"],
+        [],
+    ),
     "a roll by 0": (
         lambda x: (tt.roll(x, 0, 1) ** 2).sum(),
         {"x": ND},

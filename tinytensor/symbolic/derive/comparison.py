@@ -11,7 +11,7 @@ from tinytensor.ops.creation import tensor
 from tinytensor.symbolic.derive.by_hand import UPSTREAM, arguments_by_hand
 from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.derivation import Derivation
-from tinytensor.symbolic.derive.samples import allclose, record_edges
+from tinytensor.symbolic.derive.samples import allclose, excuses, record_edges
 from tinytensor.symbolic.derive.trace import format_sizes
 
 
@@ -63,6 +63,7 @@ def compare_at_samples(derivation: Derivation, name: str, function: Callable) ->
             continue
         inputs = ", ".join(f"{k} = {_format_tensor(one.inputs[k])}" for k in derivation.derived.trace.tensors)
         problem = f"at {format_sizes(one.at) or 'one number'}{problem} ({inputs})"
+        edges = excuses(edges, one.inputs)
         if not edges:
             example = example or problem
             if ran:

@@ -16,7 +16,7 @@ from tinytensor.symbolic.derive.arguments import arguments as as_arguments
 from tinytensor.symbolic.derive.arguments import symbols_of
 from tinytensor.symbolic.derive.conditions import VALUES, Signs, SizeCondition, conditions_in, restrictions, verdict
 from tinytensor.symbolic.derive.modules import as_function
-from tinytensor.symbolic.derive.samples import Sample, allclose, refused_sizes, samples
+from tinytensor.symbolic.derive.samples import Sample, allclose, excuses, refused_sizes, samples
 from tinytensor.symbolic.derive.source import Source, evaluate
 from tinytensor.symbolic.derive.trace import format_sizes
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of
@@ -152,11 +152,11 @@ class Derivation(Typeset):
             edges = one.edges - {"equality"}
             name, divided = self._differs_at(one)
             if name:
-                edges |= {"denominator"} if divided and self._divides else set()
-                if not edges:
+                excused = excuses(edges, one.inputs) | ({"denominator"} if divided and self._divides else set())
+                if not excused:
                     return _difference(name, one.at), needed
-                needed |= edges
-            plain += not edges
+                needed |= excused
+            plain += not edges and not name
         if not plain:
             return "at no point that was tried has the function a value and are all conditions met", needed
         return "", needed

@@ -247,8 +247,9 @@ class Trace:
                 f"derive: {call.op.name}{call.where}: the number {first} is {', '.join(map(str, values))} at the sizes "
                 f"{'; '.join(format_sizes(a) for a in self.at)}, which no simple formula of the sizes explains"
             )
+        is_setting = isinstance(first, bool) and call.op.kernel is None  # an elementwise operation has operands alone
         is_scalar = isinstance(first, float) or call.op.kernel is not None or call.op.name in _SCALARS
-        return number(formula) if is_scalar and not isinstance(first, bool) else formula
+        return number(formula) if is_scalar and not is_setting else formula
 
     def _value(self, tensors: list, what: str, calls) -> Value:
         known = []
