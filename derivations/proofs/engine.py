@@ -208,7 +208,7 @@ FILES = {
     "in_place": "what changes a tensor in place",
     "activations": "leaky ReLU, softplus, ELU",
     "matrices": "solving, determinants, factorizations",
-    "functions": "the logarithm of a sum of exponentials",
+    "pointwise": "the logarithm of a sum of exponentials, and other stable forms",
 }
 
 

@@ -29,7 +29,7 @@ from tinytensor.kernels.attention import (
     attention_scratch,
 )
 from tinytensor.kernels.matmul import A_ROWS, AT_ONCE, GROUP, KC, MC, MIN_ROWS, MR, matmul_plan, packed_a_shape
-from tinytensor.kernels.matmul import COLUMNS as COLUMNS_OF_A_BLOCK
+from tinytensor.kernels.matmul import NC as COLUMNS_OF_A_BLOCK
 from tinytensor.kernels.norm import TERMS
 from tinytensor.kernels.reduce import BLOCK
 from tinytensor.runtime.kernel import MOST_TASKS, Elementwise

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 # What computes no number from numbers has no equation: it moves, chooses, converts, draws, or answers yes or no.
 WITHOUT_EQUATION = set(
     """
-    Tensor.backward Tensor.register_post_accumulate_grad_hook
+    Tensor.backward Tensor.register_hook Tensor.register_post_accumulate_grad_hook Tensor.retain_grad
     Tensor.__init__ numel is_floating_point Tensor.contiguous Tensor.to Tensor.float Tensor.double Tensor.byte
     Tensor.int Tensor.long Tensor.bool Tensor.type Tensor.type_as Tensor.cpu Tensor.is_cuda broadcast_tensors split
     chunk unbind cat stack Tensor.__iter__ Tensor.new_zeros Tensor.new_ones Tensor.new_empty Tensor.new_full

@@ -160,13 +160,13 @@ def test_bad_commands_get_a_sentence(tmp_path):
 
 def test_links_lead_to_the_pages_of_files(tmp_path):
     site = Site(tmp_path / "sources", tmp_path / "extra", [])
-    text = "[a](documents.md), [b](../README.md), [c](../tests/browser.py), [d](https://a.example), `[e](f)`"
+    text = "[a](documents.md), [b](../README.md), [c](../tests/tools/browser.py), [d](https://a.example), `[e](f)`"
     linked = site.linked(text, "examples/README.md", "course/index")
     assert linked == (
-        "[a](../course/documents.md), [b](../index.md), [c](../sources/tests/browser_py.md), "
+        "[a](../course/documents.md), [b](../index.md), [c](../sources/tests/tools/browser_py.md), "
         "[d](https://a.example), `[e](f)`"
     )
-    assert "def chromium" in site.pages["sources/tests/browser_py"]
+    assert "def chromium" in site.pages["sources/tests/tools/browser_py"]
 
 
 def test_fences_and_equations():

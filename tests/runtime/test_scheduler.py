@@ -310,7 +310,7 @@ def test_pace_does_not_count_a_run_that_was_stopped(tuner):
 @pytest.fixture
 def tuners(monkeypatch):
     """The paces of single launches: none yet."""
-    monkeypatch.setattr(scheduler, "_paces", {})
+    monkeypatch.setattr(scheduler, "_tuners", {})
     return scheduler._tuners
 
 

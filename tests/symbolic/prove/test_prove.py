@@ -291,10 +291,10 @@ def shares_a_value(x):
 
 WALKS = [
     (
-        "pending[target] = g if before is None else before + g, True",
-        "pending[target] = g, True",
+        "self.sums[target] = g if before is None else before + g, True",
+        "self.sums[target] = g, True",
     ),  # overwritten where it should be added
-    ("heappush(heap, (-target.time, target))", "heappush(heap, (target.time, target))"),  # too early
+    ("heappush(self.heap, (-target.time, target))", "heappush(self.heap, (target.time, target))"),  # too early
     ("fitted = _fitted(r, edge, node)", "fitted = _fitted(r + r, edge, node)"),
 ]
 
