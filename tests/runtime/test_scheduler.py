@@ -343,7 +343,7 @@ def test_one_task_or_one_thread_has_no_pace(monkeypatch, tuners):
 def test_table_of_paces_is_bounded(monkeypatch, tuners):
     clock, block = Clock(monkeypatch), np.zeros(1, np.int64)
     monkeypatch.setattr(scheduler, "_run_one", lambda *a: clock.take("alone", 1e-3) and None)
-    monkeypatch.setattr(scheduler, "MOST_PACES", 5)
+    monkeypatch.setattr(scheduler, "MAX_TUNERS", 5)
     for size in range(23):
         scheduler.run(7, block, 4, size)
         assert 1 <= len(tuners) <= 5
