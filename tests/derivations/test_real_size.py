@@ -76,7 +76,7 @@ def test_layout_holds_with_a_stated_probability():
 
 def test_a_wrong_kernel_fails(monkeypatch):
     monkeypatch.setattr(sampling_of, "LOCATING", 0)
-    kernel, right, wrong = "rms_norm_backward", "total(sum_hn) / count", "total(sum_hn)"
+    kernel, right, wrong = "rms_norm_backward", "sum_lanes(sum_hn) / count", "sum_lanes(sum_hn)"
     with planted_kernel(kernel, kernel_with(kernel, right, wrong)):
         result = result_of(claim("microgpt's layout"))
     assert isinstance(result.error, Refuted)

@@ -65,7 +65,7 @@ def test_ranks_without_data_add_nothing(outcome, n):
 
 
 def test_documented_program_runs(tmp_path):
-    (code,) = re.findall(r"```py\n(.*?)```", (mpi.ROOT / "models" / "parallel.md").read_text(), re.DOTALL)
+    (code,) = re.findall(r"```py\n(.*?)```", (mpi.ROOT / "examples" / "guide" / "processes.md").read_text(), re.DOTALL)
     path = tmp_path / "program.py"
     path.write_text(code + "print(distributed.is_initialized())\n")
     code, output = mpi.run(2, "-W", "error", path)
