@@ -20,7 +20,8 @@ from tinytensor.core.dtype_objects import bool_ as bool
 from tinytensor.core.dtype_objects import float32, float64, int32, int64, uint8
 from tinytensor.core.dtypes import set_default_dtype
 from tinytensor.core.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
-from tinytensor.core.op import OPS, op
+from tinytensor.core.op import op
+from tinytensor.core.registry import OPS
 from tinytensor.core.tensor import Tensor
 from tinytensor.distributions import normal
 from tinytensor.io import serialization

@@ -28,7 +28,8 @@ bool = bool_
 from tinytensor.core.dtype_objects import float32 as float32, float64 as float64, int32 as int32, int64 as int64, uint8 as uint8
 from tinytensor.core.dtypes import set_default_dtype as set_default_dtype
 from tinytensor.core.modes import enable_grad as enable_grad, inference_mode as inference_mode, is_grad_enabled as is_grad_enabled, no_grad as no_grad, set_grad_enabled as set_grad_enabled
-from tinytensor.core.op import OPS as OPS, op as op
+from tinytensor.core.op import op as op
+from tinytensor.core.registry import OPS as OPS
 from tinytensor.core.tensor import Tensor as Tensor
 from tinytensor.distributions import normal as normal
 from tinytensor.io import serialization as serialization
