@@ -11,7 +11,7 @@ import pytest
 import tinytensor as tt
 from tinytensor.nn import functional as F
 from tinytensor.symbolic import Index, check, derive
-from tinytensor.symbolic.derive import by_hand, recording, samples, sizes
+from tinytensor.symbolic.derive import by_hand, comparison, recording, samples, sizes
 from tinytensor.symbolic.derive import check as checking
 from tinytensor.symbolic.derive import derivation as derivations
 from tinytensor.symbolic.derive import trace as tracing
@@ -393,6 +393,13 @@ def test_a_size_that_is_never_tried_is_noticed(monkeypatch):
     assert not wrong_of("a number hidden from the check", "2 * x")
     monkeypatch.setattr(samples, "SMALL", range(4, 10))
     assert wrong_of("a number hidden from the check", "2 * x")  # so the sizes 1 to 3 are what refutes it
+
+
+def test_a_tie_that_excuses_every_difference_is_noticed(monkeypatch):
+    name = "a comparison that always meets equal numbers"
+    assert wrong_of(name, "x.relu().sign() / N")["x"].verdict == "refuted"
+    monkeypatch.setattr(comparison, "excuses", lambda edges, inputs: {*edges})
+    assert wrong_of(name, "x.relu().sign() / N")
 
 
 def test_a_question_that_is_not_heard_is_noticed(monkeypatch):
