@@ -62,11 +62,8 @@ def convert_foreign_tensors(args, kwargs):
 
 late_bound.lift, late_bound.carry_over = lift, carry_over
 late_bound.html, late_bound.documentation = html, documentation
-late_bound.pytorch_call, late_bound.convert_foreign_tensors, late_bound.pytorch_follows_us = (
-    pytorch_call,
-    convert_foreign_tensors,
-    pytorch_follows_us,
-)
+late_bound.pytorch_call, late_bound.pytorch_follows_us = pytorch_call, pytorch_follows_us
+late_bound.convert_foreign_tensors = convert_foreign_tensors
 late_bound.with_our_parameters = with_our_parameters
 late_bound.numpy_ufunc, late_bound.numpy_function = numpy_ufunc, numpy_function
 

@@ -30,7 +30,7 @@ from tinytensor.symbolic.index_calculus.adjoints import (
 )
 from tinytensor.symbolic.index_calculus.formulas import Array, free, fresh, normal, upto
 
-LONG = 60  # operations of a formula that is not written in the names of arguments alone: to expand it takes long
+LONG = 60  # operations: a longer formula is not written in the names of arguments alone, which takes long
 
 
 @dataclass

@@ -158,13 +158,13 @@ def _constants(function, hand) -> dict[Name, Name]:
         name = _base(value)
         changed[name] = next(same_numbers, _new_constant(name, function))
     chosen = {
-        _key_of_chosen(one, function, {}): n
+        _key_of_mask(one, function, {}): n
         for n, one in function.lines.constants.items()
         if isinstance(one, ExtremeMask)
     }
     for name, one in hand.lines.constants.items():
         if isinstance(one, ExtremeMask):
-            own = chosen.get(_key_of_chosen(one, hand, changed))
+            own = chosen.get(_key_of_mask(one, hand, changed))
             changed[name] = _new_constant(name, function) if own is None else own
     return changed
 
@@ -180,7 +180,7 @@ def _base(value: Value) -> Name:
     return name_of(value.entry(*value.indices()))
 
 
-def _key_of_chosen(one: ExtremeMask, program, changed: dict[Name, Name]) -> tuple:
+def _key_of_mask(one: ExtremeMask, program, changed: dict[Name, Name]) -> tuple:
     """The same for constants that mark the same places of the same array."""
     lines = [line for group in program.lines.groups for line in group.lines]
     whole = _with_constants(changed, expanded(one.of, lines))

@@ -265,7 +265,8 @@ class Derivation(Typeset):
     def matrix(self) -> list[MatrixFormula]:
         """The lines in matrix notation, ∂𝓛/∂W = Xᵀ G, those whose sums are all matrix products.
 
-        G is the gradient of an inner name or of the result; G_A, G_S where there are several. See calculus/matrices.py.
+        G is the gradient of an inner name or of the result; G_A, G_S where there are several.
+        index_calculus/matrices.py writes the forms.
         """
         return [one for one in map(self._in_matrices, (*self.lines, *self.adjoints)) if one is not None]
 
