@@ -27,10 +27,11 @@ from tinytensor.ops.elementwise import (
     sqrt,
     where,
 )
-from tinytensor.ops.fused import cross_entropy_mean, cross_entropy_rows, log_softmax
+from tinytensor.ops.fused import cross_entropy_mean, cross_entropy_rows
 from tinytensor.ops.index import embedding as rows_of
 from tinytensor.ops.reduce import norm
 from tinytensor.ops.shape import broadcast_tensors
+from tinytensor.ops.softmax import log_softmax
 
 
 def _reduced(loss: Tensor, reduction: str, total: Tensor | None, what: str) -> Tensor:

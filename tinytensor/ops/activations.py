@@ -18,12 +18,12 @@ from tinytensor.ops.elementwise import (
     tanh,
     where,
 )
-from tinytensor.ops.fused import softmax
 from tinytensor.ops.in_place import copy_, in_place
 from tinytensor.ops.shape import (
     chunk,
     reshape,
 )
+from tinytensor.ops.softmax import softmax
 from tinytensor.simd.math import exp as fast_exp
 from tinytensor.simd.math import expm1 as fast_expm1
 from tinytensor.simd.math import log1p as fast_log1p
