@@ -11,7 +11,10 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         "walk": ["leaves_done_after(node, hooked) if ...  ->  leaves_done_after(node, hooked)"],
         "_Shares.send": ["matters and ...  ->  _is_owned..."],
         "accumulate_grad": ["g._data.flags.c_contiguous or ...  ->  ..."],
-        "Op.__init__": ["'f' if self.dtype == 'float' else 'fi'  ->  'f'", "self.kinds or 'fi'  ->  self.kinds"],
+        "Op.__init__": [
+            "'f' if self.dtype == 'float' else 'fi'  ->  'f'",
+            "self.dtype_kinds or 'fi'  ->  self.dtype_kinds",
+        ],
         "Op.saved_values_for": ["if needs not in self._saved_values:  ->  if True:"],
         "Op.__call__": [
             "if keywords:  ->  if True:",

@@ -69,16 +69,16 @@ def result_type(*values) -> np.dtype:
         else:
             rank, dtype = 2, (bool_, int64, _default_dtype, OBJECT)[category(value)]
         ranks[rank] = dtype if ranks[rank] is None else _larger(ranks[rank], dtype)
-    result = None
+    common_dtype = None
     # A lower rank counts only if its category is higher: `int_tensor * 0.5` is of the default float dtype.
     for dtype in ranks:
-        if dtype is not None and (result is None or CATEGORY[dtype.kind] > CATEGORY[result.kind]):
-            result = dtype
-    return result
+        if dtype is not None and (common_dtype is None or CATEGORY[dtype.kind] > CATEGORY[common_dtype.kind]):
+            common_dtype = dtype
+    return common_dtype
 
 
-def _larger(a: np.dtype, b: np.dtype) -> np.dtype:
+def _larger(dtype: np.dtype, other_dtype: np.dtype) -> np.dtype:
     """The dtype with more bits if both are of one category, else that of the higher category."""
-    if CATEGORY[a.kind] == CATEGORY[b.kind]:
-        return np.promote_types(a, b)
-    return a if CATEGORY[a.kind] > CATEGORY[b.kind] else b
+    if CATEGORY[dtype.kind] == CATEGORY[other_dtype.kind]:
+        return np.promote_types(dtype, other_dtype)
+    return dtype if CATEGORY[dtype.kind] > CATEGORY[other_dtype.kind] else other_dtype

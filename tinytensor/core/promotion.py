@@ -62,7 +62,7 @@ def common_dtype(op, args: tuple) -> np.dtype:
         (dtype,) = dtypes
         numbers = [category(a) for a in args if not isinstance(a, Tensor)]
         if max(numbers, default=0) <= CATEGORY[dtype.kind] and (
-            not op.kinds or (dtype.kind in op.kinds and 0 not in numbers)
+            not op.dtype_kinds or (dtype.kind in op.dtype_kinds and 0 not in numbers)
         ):
             return dtype
     dtype = result_type(*args)
@@ -75,10 +75,12 @@ def common_dtype(op, args: tuple) -> np.dtype:
             raise TypeError(f"{op.name}: expected at least one tensor, got {', '.join(map(repr, args))}")
     elif any(hasattr(a, "__torch_function__") and not isinstance(a, Tensor) for a in args):  # no exact scalar
         raise TypeError(f"{op.name}: expected tensors or numbers, got PyTorch's; give it as tinytensor.tensor(...)")
-    for a in args if op.kinds else ():
+    for a in args if op.dtype_kinds else ():
         letter = a.dtype.kind if isinstance(a, Tensor) else "bifO"[category(a)]
-        if letter not in op.kinds and (isinstance(a, Tensor) or letter != "i"):  # a whole number may stand for a float
-            allowed = " or ".join(KINDS[k] for k in op.kinds if k not in "uO")
+        if letter not in op.dtype_kinds and (
+            isinstance(a, Tensor) or letter != "i"
+        ):  # a whole number may stand for a float
+            allowed = " or ".join(KINDS[k] for k in op.dtype_kinds if k not in "uO")
             came = a.dtype if isinstance(a, Tensor) else repr(a)
             raise RuntimeError(f"{op.name}: expected {allowed} tensors, got {came}")
     return dtype

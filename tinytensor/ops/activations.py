@@ -33,7 +33,7 @@ from tinytensor.simd.math import log1p as fast_log1p
 class sloped:
     r"y = h where z > 0, else s h"
 
-    kinds = "fO"
+    dtype_kinds = "fO"
 
     def kernel(h, z, slope):
         return h if z > type(z)(0) else h * slope
@@ -49,7 +49,7 @@ class sloped:
 class softplus_op:
     r"y = \frac1\beta \ln(1 + e^{\beta x}), and x where \beta x lies above the threshold"
 
-    kinds = "fO"
+    dtype_kinds = "fO"
 
     def kernel(x, beta=1.0, threshold=20.0):
         z = beta * x
@@ -63,7 +63,7 @@ class softplus_op:
 class elu_op:
     r"y = s x where x > 0, else s \alpha (e^{r x} - 1)"
 
-    kinds = "fO"
+    dtype_kinds = "fO"
 
     def kernel(x, alpha=1.0, scale=1.0, rate=1.0):
         return scale * x if x > type(x)(0) else scale * alpha * fast_expm1(rate * x)
@@ -177,7 +177,7 @@ class softsign_op:
     r"y = x / (1 + |x|)"
 
     dtype = "float"
-    kinds = "ifO"
+    dtype_kinds = "ifO"
 
     def kernel(x):
         return x / (type(x)(1) + abs(x))

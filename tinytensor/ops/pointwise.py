@@ -111,7 +111,7 @@ def logit(x: Tensor, eps: float | None = None) -> Tensor:
 class logit_op:
     r"y = \ln(x / (1 - x))"
 
-    kinds = "fO"
+    dtype_kinds = "fO"
 
     def kernel(x):  # around 1/2 the logarithm of a number near 1: 2 x - 1 is exact there
         one, four = type(x)(1), x + x + x + x
@@ -135,7 +135,7 @@ def xlogy(x: Tensor | float, y: Tensor | float) -> Tensor:
 class xlogy_op:
     r"y = a \ln b, and 0 where a is 0"
 
-    kinds = "fO"
+    dtype_kinds = "fO"
 
     def kernel(a, b):  # b == b is False of NaN
         zero = type(a)(0)
@@ -154,7 +154,7 @@ class xlogy_op:
 class logaddexp_op:
     r"y = \ln(e^a + e^b)"
 
-    kinds = "fO"
+    dtype_kinds = "fO"
 
     def kernel(a, b):  # the larger one is taken out; equal infinities have no difference
         gap = type(a)(0) if a == b else -abs(a - b)
@@ -193,7 +193,7 @@ def hypot(a: Tensor, b: Tensor) -> Tensor:
 class hypot_op:
     r"y = \sqrt{a^2 + b^2}, with the gradient 0 at the origin, which has no direction"
 
-    kinds = "fO"
+    dtype_kinds = "fO"
 
     def kernel(a, b):  # the larger one is taken out, so that no square overflows; an infinity prevails over NaN
         p, q = abs(a), abs(b)
