@@ -3,19 +3,44 @@
 Both walk the tape (core/tape.py); `grad`, and `backward` with `inputs`, walk only the part that leads to the inputs.
 """
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Literal, overload
 
 from tinytensor.autograd.accumulate_grad import accumulate_grad
 from tinytensor.autograd.seed import seed_of
 from tinytensor.core.graph import between
 from tinytensor.core.op import Node
-from tinytensor.core.post_accumulate_hooks import callbacks_at_end
 from tinytensor.core.registry import appears
 from tinytensor.core.tape import Observer, walk
 from tinytensor.core.tensor import Tensor
 from tinytensor.core.views import regenerate_grad_fn
 from tinytensor.ops.creation import zeros_like
+
+
+class _Callbacks(threading.local):
+    """The functions that this thread's walk will call."""
+
+    def __init__(self):
+        self.endings: list[Callable] = []  # called when the walk has ended
+
+
+_callbacks = _Callbacks()
+
+
+def queue_callback(function: Callable[[], None]) -> None:
+    """Call `function()` at the end of the present walk; hooks call this."""
+    _callbacks.endings.append(function)
+
+
+@contextmanager
+def callbacks_at_end() -> Iterator[None]:
+    """A context around a walk; if the walk ends without an exception, the functions of `queue_callback` are called."""
+    _callbacks.endings = []  # drops functions of an earlier walk that an exception has ended
+    yield
+    for function in _callbacks.endings:
+        function()
 
 
 def _wanted(inputs: Tensor | Sequence[Tensor], what: str) -> list[Tensor]:

@@ -13,7 +13,7 @@ uint8, int32, int64 = np.dtype("uint8"), np.dtype("int32"), np.dtype("int64")
 bool_ = np.dtype("bool")
 
 # OBJECT holds exact scalars, for proofs; tensors have it on request only. NumPy has one object for each dtype, and
-# pickle makes another; a tensor's array always has NumPy's own (tensor_base.py), so `is` may compare them.
+# pickle makes another; a tensor's array always has NumPy's own (tensor_values.py), so `is` may compare them.
 DTYPES = {float32, float64, uint8, int32, int64, bool_, OBJECT}
 
 # By NumPy's letter for the kind of a dtype. Where two categories meet, the higher one wins: a truth value can be read

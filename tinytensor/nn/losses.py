@@ -10,10 +10,10 @@ import numpy as np
 
 from tinytensor.core.dispatch import host
 from tinytensor.core.dtypes import int64, result_type
-from tinytensor.core.promotion import broadcast_shape, only_floats
+from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.arguments import whole_number
+from tinytensor.ops.arguments import only_floats, whole_number
 from tinytensor.ops.creation import ones_like
 from tinytensor.ops.elementwise import (
     absolute,

@@ -1,11 +1,11 @@
 """More activations than those of elementwise.py: three formulas, and functions composed of them."""
 
 from tinytensor.core.op import op
-from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import (
     dimension,
+    only_floats,
     refuse_only_bools,
     tensor_of_dtype,
 )

@@ -5,12 +5,14 @@ import math
 from collections.abc import Sequence
 
 from tinytensor.core.dtypes import result_type
-from tinytensor.core.promotion import broadcast_shape, promote_floats_to_exact, to_0d_array
+from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import (
     dimension,
+    promote_floats_to_exact,
     scaled,
+    to_0d_array,
     whole_number,
 )
 from tinytensor.ops.products import bmm, matmul, outer

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tinytensor.core.dtypes import bool_, int32, int64, result_type
-from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import (
     dimension_with_size,
+    only_floats,
     whole_number,
 )
 from tinytensor.ops.creation import arange, linspace, ones, tensor, zeros

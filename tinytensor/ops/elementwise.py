@@ -13,10 +13,17 @@ import numpy as np
 from tinytensor.core.dispatch import host
 from tinytensor.core.dtypes import bool_, result_type, uint8
 from tinytensor.core.op import op
-from tinytensor.core.promotion import broadcast_shape, clamp_to_inf, only_floats, to_0d_array
+from tinytensor.core.promotion import broadcast_shape, clamp_to_inf
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.arguments import only_floats_together, refuse_only_bools, scaled, tensor_of_dtype
+from tinytensor.ops.arguments import (
+    only_floats,
+    only_floats_together,
+    refuse_only_bools,
+    scaled,
+    tensor_of_dtype,
+    to_0d_array,
+)
 from tinytensor.ops.arrays import apply_formula
 from tinytensor.ops.creation import zeros
 from tinytensor.simd.math import erf as fast_erf

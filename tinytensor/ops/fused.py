@@ -7,10 +7,9 @@ import numpy as np
 from tinytensor import kernels
 from tinytensor.core.dispatch import check, contiguous, empty, launch, move
 from tinytensor.core.op import op
-from tinytensor.core.promotion import promote_floats_to_exact
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.arguments import refuse_bools
+from tinytensor.ops.arguments import promote_floats_to_exact, refuse_bools
 from tinytensor.ops.arrays import absent_input, apply_formula, as_rows, matrix_product, reduce_array, setting
 from tinytensor.ops.creation import tensor
 from tinytensor.ops.elementwise import exp, logical_and, maximum, relu_backward, sqrt, true_divide, where

@@ -6,10 +6,11 @@ import numpy as np
 
 from tinytensor.core.dtypes import float64, int64, result_type
 from tinytensor.core.op import op
-from tinytensor.core.promotion import clamp_to_inf, only_floats
+from tinytensor.core.promotion import clamp_to_inf
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import (
+    only_floats,
     only_floats_together,
     refuse_only_bools,
     tensor_of_dtype,

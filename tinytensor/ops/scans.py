@@ -3,11 +3,11 @@
 import builtins
 
 from tinytensor.core.dtypes import int64
-from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import (
     dimension,
+    only_floats,
 )
 from tinytensor.ops.creation import arange, tensor
 from tinytensor.ops.elementwise import (

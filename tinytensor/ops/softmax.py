@@ -7,10 +7,9 @@ import numpy as np
 from tinytensor import kernels
 from tinytensor.core.dispatch import empty, launch
 from tinytensor.core.op import op
-from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.arguments import dimension
+from tinytensor.ops.arguments import dimension, only_floats
 from tinytensor.ops.arrays import as_rows
 from tinytensor.ops.elementwise import exp, log
 from tinytensor.ops.reduce import amax, sum

@@ -5,11 +5,11 @@ import math
 from collections.abc import Sequence
 from numbers import Real
 
-from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import (
     nonempty_dimensions,
+    only_floats,
     refuse_only_bools,
 )
 from tinytensor.ops.creation import tensor

@@ -21,8 +21,7 @@ from numba import config
 from tinytensor.autograd.accumulate_grad import accumulate_grad
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import get_default_dtype
-from tinytensor.core.tensor import Tensor
-from tinytensor.core.tensor_base import BorrowedGrad
+from tinytensor.core.tensor import BorrowedGrad, Tensor
 from tinytensor.nn.module import Module
 from tinytensor.platform.locks import ThreadLock
 from tinytensor.recording.external import TensorSnapshot, are_as_they_were

@@ -30,8 +30,8 @@ import numpy as np
 from tinytensor.core.dispatch import OBJECT
 from tinytensor.core.modes import enable_grad
 from tinytensor.core.op import Node
-from tinytensor.core.switches import watching
 from tinytensor.core.tensor import Tensor
+from tinytensor.core.watching import watching
 from tinytensor.symbolic.exact.finite_field import Field, Residue
 from tinytensor.symbolic.exact.tensors import witnesses
 from tinytensor.symbolic.prove.advice import no_stranger, results_of
