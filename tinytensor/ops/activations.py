@@ -3,26 +3,10 @@
 from tinytensor.core.op import op
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.arguments import (
-    dimension,
-    only_floats,
-    refuse_only_bools,
-    tensor_of_dtype,
-)
-from tinytensor.ops.elementwise import (
-    absolute,
-    clamp,
-    exp,
-    logical_or,
-    sigmoid,
-    tanh,
-    where,
-)
+from tinytensor.ops.arguments import dimension, only_floats, refuse_only_bools, tensor_of_dtype
+from tinytensor.ops.elementwise import absolute, clamp, exp, logical_or, sigmoid, tanh, where
 from tinytensor.ops.in_place import copy_, in_place
-from tinytensor.ops.shape import (
-    chunk,
-    reshape,
-)
+from tinytensor.ops.shape import chunk, reshape
 from tinytensor.ops.softmax import softmax
 from tinytensor.simd.math import exp as fast_exp
 from tinytensor.simd.math import expm1 as fast_expm1

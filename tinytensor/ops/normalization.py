@@ -3,9 +3,7 @@
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import only_floats
-from tinytensor.ops.shape import (
-    reshape,
-)
+from tinytensor.ops.shape import reshape
 from tinytensor.ops.statistics import var_mean
 
 

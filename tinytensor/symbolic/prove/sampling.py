@@ -246,12 +246,7 @@ class Sample:
 
 
 def prove_by_sampling(
-    name: str,
-    fn: Callable,
-    args: list,
-    leaves: dict[str, Tensor],
-    scalars: Field,
-    progress: Progress,
+    name: str, fn: Callable, args: list, leaves: dict[str, Tensor], scalars: Field, progress: Progress
 ) -> Sampled:
     """Run the sample, and return the verdict."""
     with progress.running(0.0 if progress.estimate is None else 2 * sum(progress.estimate.weights)):
