@@ -14,6 +14,10 @@ from typing import get_args
 called = SimpleNamespace(name="models", command="python -m models")
 
 
+class UsageError(ValueError):
+    """The given options do not fit together."""
+
+
 def proposed(*words: str | Path) -> str:
     """A command for the user to run, with its words quoted as a shell needs it: `tinytensor train ...`."""
     # A folder whose name begins with - would be read as an option.

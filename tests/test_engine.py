@@ -524,17 +524,6 @@ def test_no_name_in_a_package_hides_a_module():
 
 # Each of these words had several meanings, so a reader could not look one up. CONTRIBUTING has a glossary.
 BANNED = frozenset(("place", "places", "found", "told", "again", "given", "kind", "kinds", "thing", "much"))
-# The rooms that still use some of them, and which. An entry that is not needed fails.
-UNCLEAN = {
-    "derivations/proofs": "kinds",
-    "tests/autograd": "kinds",
-    "tests/kernels": "given place places told",
-    "tests/runtime": "again found kind place",
-    "tests/simd": "found told",
-    "tinytensor/core": "kind kinds",
-    "tinytensor/docs": "kinds",
-    "tinytensor/ops": "kinds",
-}
 
 
 def is_of_a_library(attribute: ast.Attribute) -> bool:
@@ -577,12 +566,7 @@ def banned_by_room() -> dict[str, dict[str, set[str]]]:
 
 
 def test_identifiers_are_terms_of_the_field():
-    rooms = banned_by_room()
-    for room, names in rooms.items():
-        allowed = UNCLEAN.get(room, "")
-        assert set(names) <= set(allowed.split()), f"{room}: {names}"
-    for room, allowed in UNCLEAN.items():
-        assert set(allowed.split()) == set(rooms.get(room, ())), f"{room} is clean"
+    assert banned_by_room() == {}
 
 
 @pytest.mark.parametrize(

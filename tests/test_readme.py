@@ -211,6 +211,32 @@ def test_engine_folder_has_at_most_thirty_two_entries():
     assert len(entries) <= 32
 
 
+def missing_definitions(text: str) -> list[str]:
+    """The rows `file` | `definition` of a table whose file or definition the project does not have."""
+    rows = re.findall(r"\| `([\w/]+\.py)` \| `([\w.]+)` \|$", text, re.MULTILINE)
+    return [f"{file}: {name}" for file, name in rows if not _defines(ROOT / file, name.split("."))]
+
+
+def _defines(file: Path, names: list[str]) -> bool:
+    nodes = ast.parse(file.read_text()).body if file.exists() else []
+    for name in names:
+        matches = [n for n in nodes if isinstance(n, ast.ClassDef | ast.FunctionDef) and n.name == name]
+        nodes = matches[0].body if matches else []
+    return bool(nodes)
+
+
+def test_missing_definitions_are_found():
+    rows = ["`tests/conftest.py` | `nowhere`", "`gone.py` | `f`", "`tests/test_readme.py` | `missing_definitions`"]
+    text = "".join(f"| what | {row} |\n" for row in rows)
+    assert missing_definitions(text) == ["tests/conftest.py: nowhere", "gone.py: f"]
+
+
+def test_things_are_where_the_guide_says():
+    table = GUIDE["engine"].partition("## Where to find things")[2].partition("\n## ")[0]
+    assert len(re.findall(r"^\| .*`\w.* \|$", table, re.MULTILINE)) == table.count("`") // 4 >= 8
+    assert missing_definitions(table) == []
+
+
 def imported_from_core(text: str) -> set[Path]:
     """The files of tinytensor/core/ that a file imports, or from which it imports names."""
     names = set()

@@ -151,7 +151,7 @@ def reason(op: Op) -> str:
     """The reason why an operation has no derivative; empty for one that should have one."""
     if op.dtype == "bool":
         return "the result is a truth value"
-    return "truth values and whole numbers only" if op.kinds and not set(op.kinds) & set("fO") else ""
+    return "truth values and whole numbers only" if op.dtype_kinds and not set(op.dtype_kinds) & set("fO") else ""
 
 
 NO_DERIVATIVE = {op.name: reason(op) for op in OPS.values() if not op.differentiable and reason(op)} | {

@@ -13,12 +13,13 @@ import sys
 import textwrap
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 
 import tinytensor
 from models.command import configuration, exchange, monitors
+from models.command.resume import PIPED, has_value_of_run, resume, task_of, with_kept_data
 from models.data import pairs
 from models.data.decoding import contents, is_pipe, unpacked
 from models.data.text import TextError
@@ -26,7 +27,7 @@ from models.data.tokenizers import Tokenizer
 from models.decoder import Decoder
 from models.inference import report
 from models.inference.generate import TEMPERATURE, NonFiniteLogits, Sampler, check_sampling, stream, until
-from models.options import add_options, called, data_path, flags_for, path, proposed
+from models.options import UsageError, add_options, called, data_path, flags_for, path, proposed
 from models.show import show
 from models.tasks import TASKS
 from models.tasks.task import Task
@@ -50,10 +51,6 @@ SHOWN = ("text", "translate")  # the tasks whose models have a page
 MOST_TOKENS = 1_000_000  # of a sample
 MOST_SAMPLES = 10_000  # of one call
 SEPARATOR = "-" * 15  # a line between two samples
-
-
-class UsageError(ValueError):
-    """The given options do not fit together."""
 
 
 @contextmanager
@@ -162,10 +159,10 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
         help="the task to learn (default: text); the options below are those of the task",
     )
     run.add_argument("--out", metavar="DIR", type=path, help="a new folder for the results (default: runs/NAME)")
-    resume = (
+    resume_help = (
         "go on with a run that was stopped, bit for bit; with more --steps than it had, the rate follows its schedule"
     )
-    run.add_argument("--resume", metavar="DIR", type=path, help=f"{resume} for that many steps from here on")
+    run.add_argument("--resume", metavar="DIR", type=path, help=f"{resume_help} for that many steps from here on")
     begin = "begin with the weights of a run, to go on with another text; sizes and vocabulary are those of that run"
     run.add_argument("--init-from", metavar="RUN", type=data_path, help=begin)
     run.add_argument(
@@ -354,7 +351,7 @@ def _prepared(options, stack: ExitStack):
     _set_threads(options)
     page = stack.enter_context(_page(vars(options)))
     with _refusing():
-        trainer = _resumed(options) if hasattr(options, "resume") else _begun(options)
+        trainer = resume(options) if hasattr(options, "resume") else _begun(options)
     if ranks.rank() == 0:
         stack.enter_context(_locked(trainer.folder))
         if not hasattr(options, "resume"):
@@ -427,9 +424,6 @@ def _begun(options) -> Trainer:
     return trainer
 
 
-PIPED = {"text": "text.txt", "pairs": "pairs.tsv", "sequences": "sequences.csv"}  # the names of files that hold pipes
-
-
 @contextmanager
 def _pipe_kept(flags: dict, option: str, folder: Path):
     """Read a pipe that an option names into the run's folder, and name that file in its place.
@@ -465,15 +459,6 @@ def _pipe_kept(flags: dict, option: str, folder: Path):
         raise
 
 
-def _with_kept_data(folder: Path, state: dict) -> dict:
-    """The state of a task, with the file that holds its pipe in the run's folder, wherever that lies now."""
-    file = state.get("file")
-    kept = None if file is None else folder / Path(file).name
-    if kept is None or kept.stem not in PIPED or not kept.is_file() or Path(file).exists():
-        return state
-    return state | {"file": str(kept.resolve())}
-
-
 @dataclass
 class Source:
     """The run whose weights a new run begins with."""
@@ -492,7 +477,7 @@ def _source(flags: dict, task_class: type[Task]) -> Source:
     folder = flags["init_from"]
     saved = checkpoint.load(folder, ("weights",))
     with checkpoint.reading(folder):
-        own, state = _task_of(saved), saved.state["task"]
+        own, state = task_of(saved), saved.state["task"]
     if own is not task_class:
         raise UsageError(f"--init-from {folder} was trained with --task {own.name}: give --task {own.name}")
     with checkpoint.reading(folder):
@@ -500,63 +485,12 @@ def _source(flags: dict, task_class: type[Task]) -> Source:
         begun = task_class.options(state)
     fixed = {entry.name for entry in fields(task_class.Config)} - CHANGEABLE | {"config", "tokenizer"}
     for name in sorted(fixed & set(flags)):
-        if not _as_begun(name, flags, begun, task_class):
+        if not has_value_of_run(name, flags, begun, task_class):
             raise UsageError(
                 f"--init-from {folder} decides the sizes, the layout and the vocabulary: leave out "
                 f"--{name.replace('_', '-')}"
             )
     return Source(folder.resolve().name, config, tokenizer, saved.weights)
-
-
-# Options that may change when a run is resumed, and the entries that argparse adds.
-FREE = {"resume", "threads", "eager", "live", "live_port", "profile", "tensorboard", "steps", "patience", "task"}
-FREE |= {"command", "name", "task_class"}
-
-
-def _resumed(options) -> Trainer:
-    """A run that was stopped, or a finished one that takes more steps."""
-    flags = vars(options)
-    folder = flags["resume"]
-    saved = checkpoint.load(folder)
-    if "imported" in saved.state:
-        reason = "it has weights, but no training to go on with; --init-from begins a new run with them"
-        raise UsageError(f"{folder} was imported: {reason}")
-    with checkpoint.reading(folder):
-        task_class, settings = _task_of(saved), Settings(**saved.state["settings"])
-        saved.state["task"] = _with_kept_data(folder, saved.state["task"])
-        begun = task_class.options(saved.state["task"]) | vars(settings) | {"out": folder}
-    if flags.get("task", task_class.name) != task_class.name:
-        raise UsageError(f"{folder} was trained with --task {task_class.name}, not {flags['task']}")
-    for name in sorted(set(flags) - FREE):
-        if not _as_begun(name, flags, begun, task_class):
-            raise UsageError(
-                f"--resume goes on with a run as it was begun: --{name.replace('_', '-')} cannot be changed "
-                "(--threads, --eager and --live can: no result depends on them; --steps and --patience too)"
-            )
-    settings = replace(settings, **{name: flags[name] for name in ("steps", "patience") if name in flags})
-    if settings.steps < saved.step:
-        raise UsageError(
-            f"--steps {settings.steps}: {folder} has taken {saved.step} steps already; give as many or more"
-        )
-    with checkpoint.reading(folder):
-        task = task_class.restore(saved.state["task"])
-        trainer = Trainer(task, settings, folder, eager=flags.get("eager", False)).restore(saved)
-    print(f"going on after step {trainer.step} of {settings.steps}")
-    if settings.steps != begun["steps"]:
-        print(f"the learning rate is from here on that of a run of {settings.steps} steps ({settings.schedule})")
-    return trainer
-
-
-def _as_begun(name: str, flags: dict, begun: dict, task_class: type[Task]) -> bool:
-    """Does an option have the value that the run has already?"""
-    value = flags[name]
-    if name == "config":  # its sizes and switches, except those that options or the data set
-        other = set(flags) | set(task_class.sized_by_data)
-        return all(x == begun[size] for size, x in task_class.CONFIGS[value].to_dict().items() if size not in other)
-    if isinstance(value, Path):
-        return begun.get(name) is not None and value.resolve() == Path(begun[name]).resolve()
-    before = begun.get(name)
-    return value == (tuple(before) if isinstance(before, list) else before)  # JSON makes lists of tuples
 
 
 def _new_folder(out: Path | None, name: str) -> Path:
@@ -737,7 +671,7 @@ def _evaluate(options) -> int:
     folder = flags["run"] or _newest_run("text")
     _set_threads(options)
     model, tokenizer, saved = _loaded(folder, *TASKS, best=flags.get("best", False))
-    task_class, imported = _task_of(saved), "imported" in saved.state
+    task_class, imported = task_of(saved), "imported" in saved.state
     if "text" in flags and task_class is not TASKS["text"]:
         raise UsageError(
             f"--text: {folder} was trained with --task {task_class.name}; only one of --task text reads a text"
@@ -752,7 +686,7 @@ def _evaluate(options) -> int:
         if "text" in flags:
             task = task_class.of_file(model.config, tokenizer, flags["text"], flags.get("field"))
         else:
-            task = task_class.restore(_with_kept_data(folder, saved.state["task"]))
+            task = task_class.restore(with_kept_data(folder, saved.state["task"]))
         changed = "text" not in flags and task.fingerprint() != saved.state["data"]
     if changed:
         raise UsageError(f"{folder}: its data have changed since its training: name a text with --text")
@@ -860,7 +794,7 @@ def _info(options) -> int:
             raise UsageError(f"{folder} is neither a configuration ({', '.join(named)}) nor the folder of a run")
         saved = checkpoint.load(folder, ())
         with checkpoint.reading(folder):
-            task, state = _task_of(saved), saved.state["task"]
+            task, state = task_of(saved), saved.state["task"]
             config, tokenizer = task.described(state)
             memory.check_fits(f"a model of {config.sizes()}", config.weights())
             held = [row["heldout_loss"] for row in Log.of(saved.state["log"]).rows if "heldout_loss" in row]
@@ -876,11 +810,6 @@ def _info(options) -> int:
     table = report.parameter_table(task.Model(config, device="meta"))
     print(f"\n{config.count}\n\n{report.format_table(table)}")
     return 0
-
-
-def _task_of(saved: checkpoint.Checkpoint) -> type[Task]:
-    """The task whose run a checkpoint belongs to."""
-    return TASKS[saved.state["task"]["name"]]
 
 
 def _saved(folder: Path, best: bool) -> checkpoint.Checkpoint:
@@ -906,7 +835,7 @@ def _loaded(folder: Path | None, *names: str, best: bool = False) -> tuple[Modul
         folder = _newest_run(*names)
     saved = _saved(folder, best)
     with checkpoint.reading(folder):
-        task, state = _task_of(saved), saved.state["task"]
+        task, state = task_of(saved), saved.state["task"]
     if task.name not in names:
         needed = " or ".join(f"--task {name}" for name in names)
         raise UsageError(f"{folder} was trained with --task {task.name}, this command needs a run of {needed}")
@@ -919,7 +848,7 @@ def _loaded(folder: Path | None, *names: str, best: bool = False) -> tuple[Modul
 
 def _newest_run(*names: str) -> Path:
     runs = [(latest.stat().st_mtime, run) for run in RUNS.glob("*") if (latest := checkpoint.latest(run))]
-    of_task = [run for _, run in sorted(runs) if _task_of(checkpoint.load(run, ())).name in names]
+    of_task = [run for _, run in sorted(runs) if task_of(checkpoint.load(run, ())).name in names]
     if not of_task:
         train = "train" if "text" in names else f"train --task {names[0]}"
         raise UsageError(f"there is no run of {called.command} {train} in {RUNS}/: train first, or name a run's folder")

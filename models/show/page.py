@@ -21,7 +21,7 @@ from models.show.lines import Table
 from models.show.program import table
 from models.transformer import Transformer
 from tinytensor import Tensor
-from tinytensor.display.typeset import mathml, split
+from tinytensor.display.latex import mathml, split
 from tinytensor.io.serialization import write_atomically
 
 LARGEST = 8_000_000  # bytes of a page

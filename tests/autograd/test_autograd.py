@@ -1331,7 +1331,7 @@ def test_operation_takes_positional_and_keyword_arguments():
     class scaled:
         r"y = c s x"
 
-        kinds = "f"
+        dtype_kinds = "f"
 
         def kernel(x, s, c=2.0):
             return c * s * x

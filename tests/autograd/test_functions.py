@@ -9,6 +9,7 @@ import pytest
 import tinytensor as tt
 from tinytensor import nn
 from tinytensor.autograd import Function, Variable, functional, grad
+from tinytensor.autograd.backward import queue_callback
 from tinytensor.autograd.function import once_differentiable
 from tinytensor.core import post_accumulate_hooks
 from tinytensor.core.tensor import Version
@@ -609,9 +610,7 @@ def test_every_post_accumulate_hook_of_a_leaf_is_called():
 
 def test_at_end_runs_after_the_whole_walk():
     x, y, calls = tt.ones(1, requires_grad=True), tt.ones(1, requires_grad=True), []
-    x.register_post_accumulate_grad_hook(
-        lambda x: post_accumulate_hooks.queue_callback(lambda: calls.append((x.grad, y.grad)))
-    )
+    x.register_post_accumulate_grad_hook(lambda x: queue_callback(lambda: calls.append((x.grad, y.grad))))
     first = y * 1
     failing = first.register_hook(lambda g: 1 / 0)
     with pytest.raises(ZeroDivisionError):

@@ -192,20 +192,20 @@ def test_the_number_of_threads_does_not_change_a_bit(one_and_two_threads):
 
 def test_nan_stays_where_it_belongs():
     rng = np.random.default_rng(0)
-    for place in (0, 5, 16):
+    for key in (0, 5, 16):
         _, q, k, v = draw(rng, np.float32, 1, 1, 18, 18, 3, 3)
-        k[0, 0, place, 1] = np.nan
+        k[0, 0, key, 1] = np.nan
         y, lse = forward(q, k, v, is_causal=1)
-        assert (np.isnan(y).all(-1) == (np.arange(18) >= place)).all()
-        assert (np.isnan(lse) == (np.arange(18) >= place)).all()
+        assert (np.isnan(y).all(-1) == (np.arange(18) >= key)).all()
+        assert (np.isnan(lse) == (np.arange(18) >= key)).all()
         _, q, k, v = draw(rng, np.float32, 1, 1, 18, 18, 3, 3)
-        v[0, 0, place, 1] = np.inf
+        v[0, 0, key, 1] = np.inf
         y, lse = forward(q, k, v, is_causal=1)
-        assert (y[0, 0, place:, 1] == np.inf).all() and np.isfinite(y[0, 0, :place]).all() and np.isfinite(lse).all()
+        assert (y[0, 0, key:, 1] == np.inf).all() and np.isfinite(y[0, 0, :key]).all() and np.isfinite(lse).all()
         _, q, k, v = draw(rng, np.float32, 1, 1, 18, 18, 3, 3)
-        q[0, 0, place, 0] = np.nan
+        q[0, 0, key, 0] = np.nan
         y, lse = forward(q, k, v, is_causal=1)
-        assert (np.isnan(y[0, 0]).all(-1) == (np.arange(18) == place)).all()
+        assert (np.isnan(y[0, 0]).all(-1) == (np.arange(18) == key)).all()
 
 
 def padded(x, M, rng):

@@ -54,10 +54,10 @@ def wrong_arrays(a: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
         yield "one dimension less", a.reshape(*a.shape[:-2], math.prod(a.shape[-2:]))
     if a.dtype.kind == "i":
         for value in FAR:
-            for place in {0, a.size // 2, a.size - 1} if a.size else ():
+            for i_flat in {0, a.size // 2, a.size - 1} if a.size else ():
                 changed = a.copy()
-                changed.flat[place] = value
-                yield f"{value} at {place}", changed
+                changed.flat[i_flat] = value
+                yield f"{value} at {i_flat}", changed
     elif a.ndim > 1 and a.shape[-1] > 1:
         yield "stretched rows", np.broadcast_to(a[..., :1], a.shape)
         yield "rows with gaps", np.repeat(a, 3, -1)[..., ::3]
@@ -68,15 +68,15 @@ def wrong_calls(name: str, dtype: type) -> Iterator[tuple[str, list, dict]]:
     for n, (make, constants) in enumerate(calls(name, dtype)):
         yield f"{name}-{n}", make(), constants
         for i, parameter in enumerate(KERNELS[name].names):
-            given = make()[i]
-            if isinstance(given, np.ndarray):
-                others = wrong_arrays(given)
+            argument = make()[i]
+            if isinstance(argument, np.ndarray):
+                others = wrong_arrays(argument)
             else:
-                others = [(str(v), v) for v in (*FAR, 0, 7)] if isinstance(given, int) else []
-            for told, other in others:
+                others = [(str(v), v) for v in (*FAR, 0, 7)] if isinstance(argument, int) else []
+            for label, other in others:
                 args = make()
                 args[i] = other
-                yield f"{name}-{n}: {parameter}: {told}", args, constants
+                yield f"{name}-{n}: {parameter}: {label}", args, constants
 
 
 # ----------------------------------------------------------------------------------------- the source, by places
@@ -223,8 +223,8 @@ def large_products(dtype: type) -> Iterator[tuple[str, list, dict]]:
                 if depth >= deep:
                     scratch, copy = (np.full(shape, np.nan, dtype) for shape in ((2, depth, wide), copy))
                     term, y = np.empty((1, 0, 0), dtype), np.empty((1, M, N), dtype)
-                    told = f"matmul-large-{at}: {flip_a} {flip_b} {depth} {copy.shape}"
-                    yield told, [a, b, term, 0, rows, columns, y, scratch, copy], {}
+                    label = f"matmul-large-{at}: {flip_a} {flip_b} {depth} {copy.shape}"
+                    yield label, [a, b, term, 0, rows, columns, y, scratch, copy], {}
 
 
 def run_guarded(names: list[str]) -> None:
@@ -232,16 +232,16 @@ def run_guarded(names: list[str]) -> None:
     for name in names:
         for dtype in (np.float32, np.float64):
             ran, more = 0, large_products(dtype) if name == "matmul" else ()
-            for told, args, _ in chain(some(wrong_calls(name, dtype), one_in=7), more):
+            for label, args, _ in chain(some(wrong_calls(name, dtype), one_in=7), more):
                 if isinstance(KERNELS[name], Loop) and refused(KERNELS[name], args):
                     continue
                 for at_end in (True, False):
-                    print(told, np.dtype(dtype), "end" if at_end else "begin", flush=True)
+                    print(label, np.dtype(dtype), "end" if at_end else "begin", flush=True)
                     try:
                         KERNELS[name](*[guarded(a, at_end) if isinstance(a, np.ndarray) else a for a in args])
                         ran += 1
                     except (ValueError, TypeError):
-                        assert "large" not in told, told
+                        assert "large" not in label, label
             assert ran > 0
     print("whole")
 

@@ -20,9 +20,9 @@ def numbers(key=1, draw=0, n=N):
         return x ^ (x >> np.uint64(16))
 
     low, spread = np.uint64(0xFFFFFFFF), 0x9E3779B9
-    place = np.arange(n, dtype=np.uint64)
+    index = np.arange(n, dtype=np.uint64)
     upper = mix(np.uint64(draw * spread % 2**32))
-    return mix((mix((place * np.uint64(spread) + upper) & low) + mix((np.uint64(key) ^ upper) & low)) & low)
+    return mix((mix((index * np.uint64(spread) + upper) & low) + mix((np.uint64(key) ^ upper) & low)) & low)
 
 
 def kept(threshold, key=1, draw=0, n=N):
@@ -73,11 +73,11 @@ def test_places_draws_and_keys_are_independent():
 
 
 @pytest.mark.parametrize("key", [0, 1, 2**31, 2**32 - 1])
-@pytest.mark.parametrize("place", [0, 1, 2**31 - 1])
-def test_draws_of_one_place_are_independent(key, place):
-    """Seed 0 has key 0, and a token is drawn at place 0."""
+@pytest.mark.parametrize("index", [0, 1, 2**31 - 1])
+def test_draws_at_one_index_are_independent(key, index):
+    """Seed 0 has key 0, and a token is drawn at index 0."""
     n = 4000
-    u = np.array([drawn(key, draw, place) for draw in range(n)]) / 2**32
+    u = np.array([drawn(key, draw, index) for draw in range(n)]) / 2**32
     counts = np.histogram(u, 16, (0, 1))[0]
     assert ((counts - n / 16) ** 2 / (n / 16)).sum() < 15 + 5 * np.sqrt(2 * 15)
     assert abs(correlation(u[1:], u[:-1])) < 5 / np.sqrt(n)

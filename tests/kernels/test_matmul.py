@@ -109,9 +109,9 @@ def test_wrong_element_is_noticed():
     rng = np.random.default_rng(0)
     a, b = draw(rng, (1, 7, 9), np.float32), draw(rng, (1, 9, 33), np.float32)
     y = run_matmul(a, b)
-    for place in ((0, 0, 0), (0, 6, 32), (0, 3, 31)):
+    for position in ((0, 0, 0), (0, 6, 32), (0, 3, 31)):
         wrong = y.copy()
-        wrong[place] += np.float32(3e-5)
+        wrong[position] += np.float32(3e-5)
         with pytest.raises(AssertionError):
             check_product(wrong, a, b)
 
@@ -368,13 +368,13 @@ def test_a_nan_of_a_copied_factor_stays_in_its_row(dtype):
     """What a copy has beyond the last row or product is multiplied with nothing that is kept."""
     rng = np.random.default_rng(0)
     a, b = draw(rng, (1, LARGE + 5, 2 * KC + 3), dtype), draw(rng, (1, 2 * KC + 3, LARGE), dtype)
-    places = (0, 0), (LARGE // 2 + 3, KC), (LARGE + 4, 2 * KC + 2)
-    for i, k in places:
+    positions = (0, 0), (LARGE // 2 + 3, KC), (LARGE + 4, 2 * KC + 2)
+    for i, k in positions:
         a[0, i, k] = np.nan
     for left in (a, columns_dense(a)):
         assert plan_of(left, b)[3][0] > 0
-        assert (np.isnan(run_matmul(left, b)).all(2)[0].nonzero()[0] == [i for i, _ in places]).all()
-        assert np.isnan(run_matmul(left, b)).sum() == len(places) * LARGE
+        assert (np.isnan(run_matmul(left, b)).all(2)[0].nonzero()[0] == [i for i, _ in positions]).all()
+        assert np.isnan(run_matmul(left, b)).sum() == len(positions) * LARGE
 
 
 def test_plan_has_whole_tiles_and_enough_tasks():

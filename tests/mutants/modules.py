@@ -81,6 +81,7 @@ PARTS = {
             "core/rule_arguments.py",
             "autograd/seed.py",
             "core/post_accumulate_hooks.py",
+            "autograd/accumulate_grad.py",
             "autograd/backward.py",
         ),
         (

@@ -10,8 +10,11 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         "_fitted": ["if late or r.shape != edge.shape:  ->  if True:", "r if ...  ->  r.sum(dims)"],
         "walk": ["leaves_done_after(node, hooked) if ...  ->  leaves_done_after(node, hooked)"],
         "_Shares.send": ["matters and ...  ->  _is_owned..."],
-        "accumulate": ["g._data.flags.c_contiguous or ...  ->  ..."],
-        "Op.__init__": ["'f' if self.dtype == 'float' else 'fi'  ->  'f'", "self.kinds or 'fi'  ->  self.kinds"],
+        "accumulate_grad": ["g._data.flags.c_contiguous or ...  ->  ..."],
+        "Op.__init__": [
+            "'f' if self.dtype == 'float' else 'fi'  ->  'f'",
+            "self.dtype_kinds or 'fi'  ->  self.dtype_kinds",
+        ],
         "Op.saved_values_for": ["if needs not in self._saved_values:  ->  if True:"],
         "Op.__call__": [
             "if keywords:  ->  if True:",

@@ -16,7 +16,7 @@ import tinytensor as tt
 from tests.samples.dtypes import NOT_NARROWER, NUMBER, ONE, TWO, WALK, WIDER, answer, differs
 from tests.tools.sampling_rate import some
 from tinytensor import nn
-from tinytensor.core import promotion
+from tinytensor.core import number_arrays
 from tinytensor.core.registry import APPEARANCES
 
 STORED = json.loads((Path(__file__).parents[1] / "samples" / "oracle" / "dtypes.json").read_text())
@@ -160,9 +160,9 @@ def test_equal_numbers_of_other_types_stay_apart(dtype):
 
 def test_cache_of_numbers_is_bounded():
     x = tt.ones(2)
-    for i in range(2 * promotion.REMEMBERED):
+    for i in range(2 * number_arrays.REMEMBERED):
         assert (x + (i + 0.5)).tolist() == [i + 1.5] * 2
-    assert len(promotion._numbers) <= promotion.REMEMBERED
+    assert len(number_arrays._numbers) <= number_arrays.REMEMBERED
 
 
 # --- What a dtype says

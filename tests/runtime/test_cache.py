@@ -59,9 +59,9 @@ def filled(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("kind", "damage"), list(some(product(["nbi", "nbc"], DAMAGE), one_in=3)))
-def test_a_damaged_file_is_replaced(filled, kind, damage):
-    files = list(filled.rglob(f"*.{kind}"))
+@pytest.mark.parametrize(("suffix", "damage"), list(some(product(["nbi", "nbc"], DAMAGE), one_in=3)))
+def test_a_damaged_file_is_replaced(filled, suffix, damage):
+    files = list(filled.rglob(f"*.{suffix}"))
     assert files
     for file in files:
         file.write_bytes(DAMAGE[damage](file.read_bytes()))
@@ -137,9 +137,9 @@ FORMS = {
 @pytest.mark.parametrize("text", FORMS)
 def test_every_form_of_import_is_found(text):
     expected = FORMS[text] - {"*"}
-    found = cache.imported(text)
-    assert expected <= found
-    assert bool(found) == bool(expected)
+    names = cache.imported(text)
+    assert expected <= names
+    assert bool(names) == bool(expected)
     if "_of_mine" not in text:
         assert parsed(text) - {"*"} == expected
 

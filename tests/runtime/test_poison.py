@@ -6,7 +6,7 @@ import pytest
 import tinytensor as tt
 from tinytensor.core import dispatch as door
 from tinytensor.core.tensor import Tensor
-from tinytensor.fast import launch_cache as again
+from tinytensor.fast import launch_cache
 from tinytensor.runtime import poison
 from tinytensor.runtime.kernel import kernel
 
@@ -52,12 +52,12 @@ def in_a_replay(run):
 
 
 def done_again(run):
-    return again.LaunchCache(run)
+    return launch_cache.LaunchCache(run)
 
 
 @pytest.fixture(params=[eager, in_a_replay, done_again])
 def way(request, monkeypatch):
-    monkeypatch.setattr(again, "is_ours", lambda function: True)  # these are the engine's own otherwise
+    monkeypatch.setattr(launch_cache, "is_ours", lambda function: True)  # these are the engine's own otherwise
     return request.param
 
 

@@ -128,9 +128,9 @@ def test_handovers_order_memory_on_arm64():
         return on_arm64(lambda builder, args: codegen(None, builder, None, args), words)
 
     def plain(builder, args):  # the control
-        place = builder.inttoptr(args[0], scheduler.WORD.as_pointer())
-        builder.store(builder.add(builder.load(place), args[1]), place)
-        return builder.load(place)
+        ptr = builder.inttoptr(args[0], scheduler.WORD.as_pointer())
+        builder.store(builder.add(builder.load(ptr), args[1]), ptr)
+        return builder.load(ptr)
 
     reads, adds = r"\tldar\t", r"(?s)\tldaxr\t.*\tstlxr\t"
     assert re.search(reads, written(scheduler._load_atomically, 1))

@@ -22,16 +22,16 @@ SAMPLE = float32.sample()
 
 @cache
 def of_sample(name: str) -> Found:
-    found = Found.nothing(name)
-    found.add(SAMPLE)
-    return found
+    errors = Found.nothing(name)
+    errors.add(SAMPLE)
+    return errors
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_dense_sample_keeps_the_bound(name):
-    found = of_sample(name)
-    assert found.holds(), str(found)
-    assert found.error > 0.8 * BOUNDS[name]  # the sample comes close to where all numbers have their largest error
+    errors = of_sample(name)
+    assert errors.holds(), str(errors)
+    assert errors.error > 0.8 * BOUNDS[name]  # the sample comes close to where all numbers have their largest error
 
 
 @pytest.mark.parametrize("name", ["exp", "log"])
@@ -50,36 +50,36 @@ def test_reference_agrees_with_mpmath(name, least):
     x = np.concatenate([x[::9973], np.linspace(0.99, 1.01, 200, dtype=np.float32)])  # where a logarithm is near 0
     with mpmath.workdps(40):
         y = np.array([float(getattr(mpmath, name)(float(v))) for v in x]).astype(np.float32)
-    found = Found.nothing(name)
-    found.add(x, lambda x, out: np.copyto(out, y))
-    assert 0.49 < found.worst[ULP] <= 0.5 + 1e-7
-    assert found.counts[NOT_NEAREST] == found.counts[WRONG] == 0
-    assert found.worst[RELATIVE] <= 2**-24
+    errors = Found.nothing(name)
+    errors.add(x, lambda x, out: np.copyto(out, y))
+    assert 0.49 < errors.worst[ULP] <= 0.5 + 1e-7
+    assert errors.counts[NOT_NEAREST] == errors.counts[WRONG] == 0
+    assert errors.worst[RELATIVE] <= 2**-24
 
 
 def test_wrong_results_are_counted():
     for index, value in ((np.argmax(np.isnan(SAMPLE)), 1.0), (np.argmax(np.isposinf(SAMPLE)), 3e38)):
-        found = Found.nothing("exp")
+        errors = Found.nothing("exp")
 
         def compute(x, y, index=index, value=value):
             FUNCTIONS["exp"].compute(x, y)
             y[index] = value
 
-        found.add(SAMPLE, compute)
-        assert found.counts[WRONG] == 1 and not found.holds()
+        errors.add(SAMPLE, compute)
+        assert errors.counts[WRONG] == 1 and not errors.holds()
 
 
 def test_negative_probability_is_noticed():
     """The quotient of normal_cdf is nowhere larger than 1/2, so that nothing has to be cut off."""
-    found = Found.nothing("normal_cdf")
+    errors = Found.nothing("normal_cdf")
 
     def compute(x, y):
         FUNCTIONS["normal_cdf"].compute(x, y)
         y[np.argmax(y == 0)] = -1e-9
 
-    found.add(SAMPLE, compute)
-    assert found.error <= BOUNDS["normal_cdf"]
-    assert found.counts[WRONG] == 1 and not found.holds()
+    errors.add(SAMPLE, compute)
+    assert errors.error <= BOUNDS["normal_cdf"]
+    assert errors.counts[WRONG] == 1 and not errors.holds()
 
 
 EXP_NOT_NEAREST = 105_875  # with one rounding for a product and a sum, where vectors are 64 or 32 or 16 bytes wide
@@ -88,9 +88,9 @@ EXP_NOT_NEAREST = 105_875  # with one rounding for a product and a sum, where ve
 def test_count_of_inexact_exp_is_unchanged():
     """A mistake that the largest error does not show: how many of the results are not the nearest float32."""
     for compute in (None, exp_with()):
-        found = Found.nothing("exp")
-        found.add(SAMPLE, compute)
-        assert found.counts[NOT_NEAREST] == EXP_NOT_NEAREST
+        errors = Found.nothing("exp")
+        errors.add(SAMPLE, compute)
+        assert errors.counts[NOT_NEAREST] == EXP_NOT_NEAREST
 
 
 def exp_with(**constants):
@@ -186,6 +186,6 @@ def test_empty_share_is_refused(share, capsys):
     """Of no numbers every bound would hold."""
     with pytest.raises(SystemExit):
         float32.main(["exp", "--share", share])
-    told = capsys.readouterr()
-    assert "share" in told.err
-    assert "holds" not in told.out
+    printed = capsys.readouterr()
+    assert "share" in printed.err
+    assert "holds" not in printed.out

@@ -283,7 +283,7 @@ import tinytensor
 from numba.core.registry import cpu_target
 print(*cpu_target.target_context.codegen().magic_tuple())
 """
-    told = {}
+    printed = {}
     for simd in (SIMD, *NARROWER):
         done = subprocess.run(
             [sys.executable, "-c", program],
@@ -292,9 +292,9 @@ print(*cpu_target.target_context.codegen().magic_tuple())
             cwd=ROOT,
             env=os.environ | {"TINYTENSOR_SIMD": simd},
         )
-        told[simd] = done.stdout
+        printed[simd] = done.stdout
         assert ("+avx512f" in done.stdout) == (simd == "avx512"), done.stderr
-    assert "avx512" not in told or told["avx512"] != told["avx2"]
+    assert "avx512" not in printed or printed["avx512"] != printed["avx2"]
 
 
 def test_wider_registers_than_the_machine_are_refused():

@@ -6,7 +6,7 @@ import pytest
 import tinytensor as tt
 from tests.viz.formulas import evaluate
 from tinytensor.core.op import OPS
-from tinytensor.display.typeset import mathml, split
+from tinytensor.display.latex import mathml, split
 from tinytensor.viz import explain
 from tinytensor.viz.record import BackwardTrace
 from tinytensor.viz.steps import Writer
@@ -113,4 +113,4 @@ def test_formulas_are_typeset(name):
 def test_explain_states_the_formula():
     x = tt.tensor([1.0, 2.0], requires_grad=True)
     text = str(explain(tt.softmax(x, 0)[0], {"x": x}))
-    assert "∂L/∂x_i = y_i (g_i - Σ_j g_j y_j)    # tinytensor/ops/fused.py:" in text and "kernels" not in text
+    assert "∂L/∂x_i = y_i (g_i - Σ_j g_j y_j)    # tinytensor/ops/softmax.py:" in text and "kernels" not in text

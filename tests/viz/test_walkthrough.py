@@ -15,7 +15,7 @@ import tinytensor.nn.functional as F
 from tests.viz.pages import WORDS, Page, _browser, attention_layer, data_of, watched_chain  # noqa: F401
 from tinytensor import nn
 from tinytensor.core.op import OPS
-from tinytensor.display.typeset import mathml, rule_as_latex, split
+from tinytensor.display.latex import mathml, rule_as_latex, split
 from tinytensor.platform.distribution import install
 from tinytensor.viz import walkthrough, watch
 from tinytensor.viz.arrays import as_json

@@ -3,19 +3,44 @@
 Both walk the tape (core/tape.py); `grad`, and `backward` with `inputs`, walk only the part that leads to the inputs.
 """
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Literal, overload
 
+from tinytensor.autograd.accumulate_grad import accumulate_grad
 from tinytensor.autograd.seed import seed_of
 from tinytensor.core.graph import between
-from tinytensor.core.modes import no_grad
 from tinytensor.core.op import Node
-from tinytensor.core.post_accumulate_hooks import callbacks_at_end, run_hooks
 from tinytensor.core.registry import appears
 from tinytensor.core.tape import Observer, walk
 from tinytensor.core.tensor import Tensor
 from tinytensor.core.views import regenerate_grad_fn
 from tinytensor.ops.creation import zeros_like
+
+
+class _Callbacks(threading.local):
+    """The functions that this thread's walk will call."""
+
+    def __init__(self):
+        self.endings: list[Callable] = []  # called when the walk has ended
+
+
+_callbacks = _Callbacks()
+
+
+def queue_callback(function: Callable[[], None]) -> None:
+    """Call `function()` at the end of the present walk; hooks call this."""
+    _callbacks.endings.append(function)
+
+
+@contextmanager
+def callbacks_at_end() -> Iterator[None]:
+    """A context around a walk; if the walk ends without an exception, the functions of `queue_callback` are called."""
+    _callbacks.endings = []  # drops functions of an earlier walk that an exception has ended
+    yield
+    for function in _callbacks.endings:
+        function()
 
 
 def _wanted(inputs: Tensor | Sequence[Tensor], what: str) -> list[Tensor]:
@@ -38,30 +63,6 @@ def _on_the_way(outputs: Sequence[Tensor], inputs: Tensor | Sequence[Tensor]) ->
     return between(outputs, inputs)
 
 
-def accumulate(create_graph: bool) -> Callable[[Tensor, Tensor, bool], None]:
-    """The function by which backward() adds a gradient to a leaf's `.grad`.
-
-    With create_graph the sum is a new tensor, since the old one may be on the tape. Otherwise it is made in place, so
-    that code which holds the `.grad` tensor (an optimizer, a clipping of norms) sees the sum.
-    """
-
-    def into(leaf: Node | Tensor, g: Tensor, owned: bool) -> None:
-        if isinstance(leaf, Node) or not leaf._requires_grad:  # requires_grad was switched off after its use
-            return
-        old = leaf.grad
-        if create_graph:
-            leaf.grad = g.clone() if old is None else old + g
-        elif old is None:  # the user may change .grad in place, so it must not share memory with another tensor
-            lies_well = g._data.flags.c_contiguous or g._data.strides == leaf._data.strides  # loops over it are fast
-            leaf.grad = Tensor.of(g._data) if owned and lies_well else g.detach().clone()
-        else:
-            with no_grad():
-                old.add_(g)
-        run_hooks(leaf)  # call the functions that wait for this gradient
-
-    return into
-
-
 @appears("Tensor.backward")
 def backward_of(
     self: Tensor,
@@ -80,7 +81,7 @@ def backward_of(
     seed = seed_of(self, gradient, "backward")
     useful = None if inputs is None else _on_the_way([self], inputs)
     with callbacks_at_end():  # calls the functions that hooks have queued for the end
-        walk([self], [seed], retain, create_graph, Observer(accumulate(create_graph)), useful)
+        walk([self], [seed], retain, create_graph, Observer(accumulate_grad(create_graph)), useful)
 
 
 def backward(
@@ -101,7 +102,7 @@ def backward(
     retain = create_graph if retain_graph is None else retain_graph
     useful = None if inputs is None else _on_the_way(tensors, inputs)
     with callbacks_at_end():
-        walk(tensors, seeds, retain, create_graph, Observer(accumulate(create_graph)), useful)
+        walk(tensors, seeds, retain, create_graph, Observer(accumulate_grad(create_graph)), useful)
 
 
 @overload

@@ -106,13 +106,7 @@ class FunctionNode(Node):
     __slots__ = ("array", "arrived", "ctx", "function", "layout")
 
     def __init__(
-        self,
-        function: type["Function"],
-        ctx: Context,
-        args: tuple,
-        y: Tensor,
-        layout: list | None,
-        wanted: list[int],
+        self, function: type["Function"], ctx: Context, args: tuple, y: Tensor, layout: list | None, wanted: list[int]
     ):
         super().__init__(FunctionOp(function, wanted, len(args)), args, y, ())
         self.function, self.ctx, self.array = function, ctx, y._data

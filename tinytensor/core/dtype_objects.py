@@ -15,10 +15,10 @@ from tinytensor.core import dtypes
 class DType:
     """The kind of a tensor's numbers, with PyTorch's attributes beside NumPy's."""
 
-    __slots__ = ("dtype", "is_complex", "is_floating_point", "is_signed", "itemsize", "kind")
+    __slots__ = ("dtype", "is_complex", "is_floating_point", "is_signed")
 
     def __init__(self, dtype: np.dtype):
-        self.dtype, self.kind, self.itemsize = dtype, dtype.kind, dtype.itemsize  # NumPy itself reads .dtype
+        self.dtype = dtype  # which NumPy itself reads
         self.is_floating_point, self.is_signed, self.is_complex = dtype.kind == "f", dtype.kind in "fi", False
 
     def __getattr__(self, name: str):

@@ -13,7 +13,7 @@ uint8, int32, int64 = np.dtype("uint8"), np.dtype("int32"), np.dtype("int64")
 bool_ = np.dtype("bool")
 
 # OBJECT holds exact scalars, for proofs; tensors have it on request only. NumPy has one object for each dtype, and
-# pickle makes another; a tensor's array always has NumPy's own (tensor_base.py), so `is` may compare them.
+# pickle makes another; a tensor's array always has NumPy's own (tensor_values.py), so `is` may compare them.
 DTYPES = {float32, float64, uint8, int32, int64, bool_, OBJECT}
 
 # By NumPy's letter for the kind of a dtype. Where two categories meet, the higher one wins: a truth value can be read
@@ -69,16 +69,16 @@ def result_type(*values) -> np.dtype:
         else:
             rank, dtype = 2, (bool_, int64, _default_dtype, OBJECT)[category(value)]
         ranks[rank] = dtype if ranks[rank] is None else _larger(ranks[rank], dtype)
-    result = None
+    common_dtype = None
     # A lower rank counts only if its category is higher: `int_tensor * 0.5` is of the default float dtype.
     for dtype in ranks:
-        if dtype is not None and (result is None or CATEGORY[dtype.kind] > CATEGORY[result.kind]):
-            result = dtype
-    return result
+        if dtype is not None and (common_dtype is None or CATEGORY[dtype.kind] > CATEGORY[common_dtype.kind]):
+            common_dtype = dtype
+    return common_dtype
 
 
-def _larger(a: np.dtype, b: np.dtype) -> np.dtype:
+def _larger(dtype: np.dtype, other_dtype: np.dtype) -> np.dtype:
     """The dtype with more bits if both are of one category, else that of the higher category."""
-    if CATEGORY[a.kind] == CATEGORY[b.kind]:
-        return np.promote_types(a, b)
-    return a if CATEGORY[a.kind] > CATEGORY[b.kind] else b
+    if CATEGORY[dtype.kind] == CATEGORY[other_dtype.kind]:
+        return np.promote_types(dtype, other_dtype)
+    return dtype if CATEGORY[dtype.kind] > CATEGORY[other_dtype.kind] else other_dtype

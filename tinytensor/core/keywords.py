@@ -4,9 +4,8 @@ They are looked up only after a call turns out to have a keyword that the functi
 pay for them.
 """
 
-import inspect
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 # Names that a function may have instead; the first one that it has, and that the call has not given, is meant.
 ALIASES = {
@@ -66,20 +65,3 @@ def by_position(what: str, names: tuple[str, ...], defaults: tuple, args: tuple,
         unknown = next(iter(keywords))
         raise TypeError(f"{what}: unknown keyword {unknown!r}; the inputs are {', '.join(names)}")
     return args
-
-
-def own_names(function: Callable, what: str, args: tuple, keywords: dict) -> tuple[tuple, dict] | None:
-    """The arguments of a failed call under the function's own names; None if renaming does not help.
-
-    A function that takes any number of sizes or dimensions by position, flip(x, *dims), takes them as a keyword too.
-    """
-    parameters = inspect.signature(function).parameters
-    if not keywords or keywords.keys() <= {n for n, p in parameters.items() if p.kind is not p.VAR_POSITIONAL}:
-        return None
-    several = next((name for name, p in parameters.items() if p.kind is p.VAR_POSITIONAL), None)
-    first = [name for name in parameters if name != several][: len(args)]
-    keywords = renamed(what, parameters, first, keywords)
-    if several in keywords and len(args) == len(first):
-        first = [keywords.pop(name) for name in list(parameters)[len(args) : list(parameters).index(several)]]
-        args = (*args, *first, keywords.pop(several))
-    return (args, keywords) if keywords.keys() <= parameters.keys() - {several} else None

@@ -41,7 +41,7 @@ class Op:
 
     - `kernel(*inputs, *settings)`, a formula between scalars. Broadcasting, strides and result dtypes come with it.
       Parameters with default values are the formula's constants. `dtype` is the result's: "same" (the default), "float"
-      (integers become floats), or "bool"; `kinds` are the only kinds of numbers that the formula takes, as letters of
+      (integers become floats), or "bool"; `dtype_kinds` are the only dtype kinds that the formula takes, as letters of
       NumPy's `dtype.kind` (i includes u).
     - `view(x, *settings)`, which returns a NumPy view of the array x.
     - `forward(*inputs, *settings)`, which gets arrays for tensors, calls `launch`, and returns the array y, or y and
@@ -82,9 +82,14 @@ class Op:
         if self.kernel is not None and not isinstance(self.kernel, Kernel):
             self.kernel.__name__ = self.name  # the kernel has the operation's name
             self.kernel = elementwise(self.kernel)
-        self.dtype, self.kinds = getattr(form, "dtype", "same"), getattr(form, "kinds", "").replace("i", "iu")
-        # The kinds of numbers whose arrays the kernel takes as they are (fast/fast_calls.py).
-        self.fast_kinds = "".join([k for k in ("f" if self.dtype == "float" else "fi") if k in (self.kinds or "fi")])
+        self.dtype, self.dtype_kinds = (
+            getattr(form, "dtype", "same"),
+            getattr(form, "dtype_kinds", "").replace("i", "iu"),
+        )
+        # The dtype kinds whose arrays the kernel takes as they are (fast/fast_calls.py).
+        self.fast_kinds = "".join(
+            [k for k in ("f" if self.dtype == "float" else "fi") if k in (self.dtype_kinds or "fi")]
+        )
         self.saved, self.outputs = getattr(form, "saved", ()), getattr(form, "outputs", 1)
         self.gradient: tuple[str, ...] = getattr(form, "gradient", ())
 

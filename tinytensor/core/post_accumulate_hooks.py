@@ -6,24 +6,13 @@ know when it has visited the last node that leads to such a leaf. So it counts t
 The count visits the whole graph, and is made only if there is such a leaf at all.
 """
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 
 from tinytensor.core.hooks import RemovableHandle
 from tinytensor.core.op import Node
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 
-
-class _Callbacks(threading.local):
-    """The functions that this thread's walk will call."""
-
-    def __init__(self):
-        self.endings: list[Callable] = []  # called when the walk has ended
-
-
-_callbacks = _Callbacks()
 _ever: list[bool] = []  # has any leaf had such a hook? Until then no walk looks for one
 
 
@@ -77,17 +66,3 @@ def run_hooks(leaf: Tensor) -> None:
     """Call the hooks of a leaf whose gradient has been accumulated."""
     for hook in tuple(leaf._post_accumulate_grad_hooks):
         hook(leaf)
-
-
-def queue_callback(function: Callable[[], None]) -> None:
-    """Call `function()` at the end of the present walk; hooks call this."""
-    _callbacks.endings.append(function)
-
-
-@contextmanager
-def callbacks_at_end() -> Iterator[None]:
-    """A context around a walk; if the walk ends without an exception, the functions given to `at_end` are called."""
-    _callbacks.endings = []  # drops functions of an earlier walk that an exception has ended
-    yield
-    for function in _callbacks.endings:
-        function()

@@ -62,7 +62,7 @@ def common_dtype(op, args: tuple) -> np.dtype:
         (dtype,) = dtypes
         numbers = [category(a) for a in args if not isinstance(a, Tensor)]
         if max(numbers, default=0) <= CATEGORY[dtype.kind] and (
-            not op.kinds or (dtype.kind in op.kinds and 0 not in numbers)
+            not op.dtype_kinds or (dtype.kind in op.dtype_kinds and 0 not in numbers)
         ):
             return dtype
     dtype = result_type(*args)
@@ -75,63 +75,15 @@ def common_dtype(op, args: tuple) -> np.dtype:
             raise TypeError(f"{op.name}: expected at least one tensor, got {', '.join(map(repr, args))}")
     elif any(hasattr(a, "__torch_function__") and not isinstance(a, Tensor) for a in args):  # no exact scalar
         raise TypeError(f"{op.name}: expected tensors or numbers, got PyTorch's; give it as tinytensor.tensor(...)")
-    for a in args if op.kinds else ():
+    for a in args if op.dtype_kinds else ():
         letter = a.dtype.kind if isinstance(a, Tensor) else "bifO"[category(a)]
-        if letter not in op.kinds and (isinstance(a, Tensor) or letter != "i"):  # a whole number may stand for a float
-            allowed = " or ".join(KINDS[k] for k in op.kinds if k not in "uO")
+        if letter not in op.dtype_kinds and (
+            isinstance(a, Tensor) or letter != "i"
+        ):  # a whole number may stand for a float
+            allowed = " or ".join(KINDS[k] for k in op.dtype_kinds if k not in "uO")
             came = a.dtype if isinstance(a, Tensor) else repr(a)
             raise RuntimeError(f"{op.name}: expected {allowed} tensors, got {came}")
     return dtype
-
-
-def promote_floats_to_exact(*values: Tensor | None) -> tuple:
-    """The same tensors; if one of them holds exact scalars, floats in the others become exact fractions."""
-    if not any(x is not None and x.dtype is OBJECT for x in values):
-        return values
-    return tuple([x.to(OBJECT) if x is not None and x.dtype.kind == "f" else x for x in values])
-
-
-def only_floats(what: str, *values: Tensor | np.dtype | None) -> tuple:
-    """The values, floats next to exact scalars made exact; RuntimeError for integers, bools, and floats of two dtypes.
-
-    A formula brings its arguments to one dtype by itself; this is for kernels that take arrays as they are, and would
-    cut a result down to whole numbers.
-    """
-    if len(values) == 1 and isinstance(values[0], Tensor) and values[0]._data.dtype.kind == "f":  # most often
-        return values
-    dtypes = {x.dtype if isinstance(x, Tensor) else x: None for x in values if x is not None}
-    for dtype in dtypes:
-        if dtype.kind not in "fO":
-            raise RuntimeError(f"{what}: expected a floating-point tensor, got {dtype}; use x.float() first")
-    if OBJECT in dtypes and len(values) > 1:
-        return promote_floats_to_exact(*values)
-    if len(dtypes) > 1:
-        raise RuntimeError(
-            f"{what}: tensors of {' and '.join(d.name for d in dtypes)}: the dtypes must be equal; use .to(dtype)"
-        )
-    return values
-
-
-REMEMBERED = 256  # numbers that are kept as arrays
-_numbers: dict[tuple, np.ndarray] = {}
-
-
-def number_array(value, dtype: np.dtype) -> np.ndarray | None:
-    """A number as an array of the other operand's dtype; None if the number must take the general way.
-
-    Programs use few numbers, so these arrays are remembered (not that of -0.0, whose key Python finds equal to 0.0).
-    """
-    cls = value.__class__
-    array = _numbers.get((value, cls, dtype)) if cls is int or cls is float else None
-    if array is None and (cls is int or (cls is float and value != 0)) and dtype.kind in ("fi" if cls is int else "f"):
-        try:
-            array = np.asarray(to_scalar(value, dtype))
-        except OverflowError:  # the general way raises it, with the operation's name
-            return None
-        if len(_numbers) >= REMEMBERED:
-            _numbers.clear()
-        _numbers[value, cls, dtype] = array
-    return array
 
 
 # Numbers from here on round to infinity in float32: its largest number, 2^128 - 2^104, plus half a step.
@@ -169,38 +121,18 @@ _MODULAR = frozenset({"add", "sub", "mul", "bitwise_and", "bitwise_or", "bitwise
 def cast_number(what: str, value: float, dtype: np.dtype) -> np.generic:
     """A number of that dtype; one too large is taken modulo 2**bits if the operation allows it, or OverflowError."""
     try:
-        return dtype.type(_as_byte(value) if dtype == uint8 else clamp_to_inf(value, dtype))
+        return dtype.type(as_byte(value) if dtype == uint8 else clamp_to_inf(value, dtype))
     except OverflowError:
         if what in _MODULAR and isinstance(value, int) and -(2**63) <= value < 2**64:  # fits into 64 bits
             return np.array((value + 2**63) % 2**64 - 2**63, np.int64).astype(dtype)[()]
         raise OverflowError(f"{what}: {value} is too large for {dtype}") from None
 
 
-def _as_byte(value: float) -> float:
+def as_byte(value: float) -> float:
     """PyTorch's reading of a negative number as a byte, modulo 256: -1 is 255; -0.5 is an OverflowError."""
     if isinstance(value, float) and value < 0:
         raise OverflowError
     return value % 256 if -256 < value < 0 else value
-
-
-# Types that are not exact scalars. (symbolic/ knows the exact scalars, but is not imported for a number.)
-_NO_NUMBER = (complex, str, bytes, list, tuple, dict, type, type(None), np.ndarray)
-
-
-def to_0d_array(what: str, value: float, dtype: np.dtype) -> np.ndarray:
-    """A number as a 0-d array; RuntimeError if the dtype cannot hold it: nan as an integer, 10**30 in 64 bits."""
-    array = np.empty((), dtype)
-    if isinstance(value, _NO_NUMBER) or (not isinstance(value, int | float | np.generic) and dtype.kind != "O"):
-        raise TypeError(f"{what}: expected a tensor or a number, got {value!r}")
-    if isinstance(value, np.generic):
-        value = value.item()  # NumPy checks Python's numbers when it converts them, but not its own
-    try:
-        if value != clamp_to_inf(value, dtype) and value == value:
-            raise OverflowError
-        array[()] = _as_byte(value) if dtype == uint8 else value
-    except (OverflowError, ValueError):
-        raise RuntimeError(f"{what}: {value} can't be stored as {dtype}") from None
-    return array
 
 
 def common_shape(name: str, operands: list) -> tuple[int, ...]:

@@ -2,8 +2,8 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import ContextDecorator, contextmanager
+from collections.abc import Callable
+from contextlib import ContextDecorator
 
 from tinytensor.core.dispatch import state
 
@@ -52,13 +52,3 @@ class Switch(ContextDecorator):
                     go_on = functools.partial(pieces.throw, error)
 
         return generator
-
-
-@contextmanager
-def watching(note: Callable) -> Iterator[None]:
-    """Inside, call `note(node, args, y)` for every operation that goes on the tape in this thread."""
-    before, state.on_node = state.on_node, note
-    try:
-        yield
-    finally:
-        state.on_node = before

@@ -5,18 +5,18 @@ tensor was computed from tensors whose gradient is wanted. Neither is fixed: sev
 (views, and the results of detach()), and a change in place moves a tensor to another place on the tape.
 
 This file holds a tensor's state and its relation to the tape, but no operations: the files in `ops/` declare those,
-`x + y` or `x.sum()`, and attach them here. The ways to get its values out are in `tensor_values.py`.
+`x + y` or `x.sum()`, and attach them here. Its dtype, device and strides in PyTorch's words, and the ways to get its
+values out, are in `tensor_values.py`.
 """
 
 import itertools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from tinytensor.core.dispatch import move, state
-from tinytensor.core.dtype_objects import NAMED, DType
 from tinytensor.core.meta import Meta
-from tinytensor.core.tensor_base import BorrowedGrad, TensorBase
 
 _new_object = object.__new__
 
@@ -32,6 +32,38 @@ class Version:
     clock, reshaped = itertools.count(), -1  # the time of nodes (op.py); the time when .data last got another shape
     count = 0  # all changes: a value that was kept before a change must not be read after it
     tracked = 0  # the changes that are on the tape: a view that was taken before one of them is stale
+
+
+class BorrowedGrad:
+    """A gradient that a replay has left in the recording's own memory, until it is read.
+
+    The next replay will write over that memory, and most gradients are never read from outside the step. So the first
+    read of `tensor.grad` makes a copy, and replays make none.
+    """
+
+    __slots__ = ("_data",)  # as in a tensor
+
+    def __init__(self, array: np.ndarray):
+        self._data = array
+
+
+class TensorBase:
+    """Sizes as functions. They are inherited, so that `derive` can put others in front of them."""
+
+    __slots__ = ()
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or one of its sizes."""
+        try:
+            return self.shape if dim is None else self.shape[dim]
+        except (IndexError, TypeError):
+            raise IndexError(f"size: {dim!r} is no dimension of shape {self.shape}") from None
+
+    def numel(self) -> int:
+        """The number of elements (a SymPy expression where the sizes are symbols)."""
+        return self._data.size
+
+    nelement = numel
 
 
 class Tensor(TensorBase):
@@ -50,7 +82,7 @@ class Tensor(TensorBase):
         "_data",  # the array, or a Meta
         "_grad",  # a tensor, None, or a BorrowedGrad, which a replay leaves (see held_grad)
         "_hooks",  # of a leaf; a computed tensor's hooks are at its node
-        "_requires_grad",  # behind the property requires_grad (tensor_base.py), which checks assigned values
+        "_requires_grad",  # behind the property requires_grad, which checks assigned values
         "_tracked",  # of a view: the count Version.tracked when the view took its place on the tape; -1 once the view
         # itself was changed
         "_version",  # shared by all tensors on one memory
@@ -87,15 +119,23 @@ class Tensor(TensorBase):
         return self._data.shape
 
     @property
-    def dtype(self) -> DType:
-        """The kind of its numbers; for exact scalars NumPy's own dtype object."""
-        dtype = self._data.dtype
-        return NAMED.get(dtype, dtype)
-
-    @property
     def ndim(self) -> int:
         """The number of dimensions."""
         return self._data.ndim
+
+    @property
+    def requires_grad(self) -> bool:
+        """Is the gradient of this tensor wanted? Assigning sets it, as requires_grad_() does."""
+        return self._requires_grad or (self._is_stale_view and self._base._requires_grad)
+
+    @requires_grad.setter
+    def requires_grad(self, requires_grad: bool):
+        self.requires_grad_(requires_grad)
+
+    @property
+    def grad_fn(self):
+        """PyTorch's name for the node."""
+        return self.node
 
     @property
     def is_meta(self) -> bool:
@@ -169,6 +209,13 @@ class Tensor(TensorBase):
         view = Tensor.of(self._data)
         view._version = self._version  # so that backward sees changes that are made through this view
         return view
+
+    def detach_(self):
+        """Take this tensor itself off the tape: from here on it is a constant."""
+        if self._base is not None and self._base.requires_grad:
+            raise RuntimeError("detach_: a view can't leave the tape on which its base is; use detach()")
+        self.node, self._requires_grad = None, False
+        return self
 
     def requires_grad_(self, requires_grad: bool = True) -> "Tensor":
         """Ask for (or stop asking for) the gradient of this tensor; returns it.

@@ -18,16 +18,29 @@ from tinytensor.ops.reduce import ValuesIndices
 from tinytensor.core.tensor_values import TensorValues
 import itertools
 from collections.abc import Callable, Sequence
+from typing import Any
 import numpy as np
 from tinytensor.core.dispatch import move, state
-from tinytensor.core.dtype_objects import NAMED, DType
 from tinytensor.core.meta import Meta
-from tinytensor.core.tensor_base import BorrowedGrad, TensorBase
 _new_object: Any
 
 class Version:
     count: Any
     tracked: Any
+
+class BorrowedGrad:
+
+    def __init__(self, array: np.ndarray) -> None:
+        ...
+
+class TensorBase:
+
+    def size(self, dim: builtins.int | None=None) -> Any:
+        ...
+
+    def numel(self) -> builtins.int:
+        ...
+    nelement: Any
 
 class Tensor(TensorBase, TensorValues):
     node: Any
@@ -466,11 +479,19 @@ class Tensor(TensorBase, TensorValues):
         ...
 
     @property
-    def dtype(self) -> DType:
+    def ndim(self) -> builtins.int:
         ...
 
     @property
-    def ndim(self) -> builtins.int:
+    def requires_grad(self) -> builtins.bool:
+        ...
+
+    @requires_grad.setter
+    def requires_grad(self, requires_grad: builtins.bool) -> Any:
+        ...
+
+    @property
+    def grad_fn(self) -> Any:
         ...
 
     @property
@@ -506,6 +527,9 @@ class Tensor(TensorBase, TensorValues):
     __hash__: Any
 
     def detach(self) -> 'Tensor':
+        ...
+
+    def detach_(self) -> Any:
         ...
 
     def requires_grad_(self, requires_grad: builtins.bool=True) -> 'Tensor':

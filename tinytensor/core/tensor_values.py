@@ -1,4 +1,4 @@
-"""A tensor's values as Python numbers, text, NumPy arrays, and through DLPack; they play no part in gradients."""
+"""A tensor's dtype, sizes and values: as Python numbers, text, NumPy arrays, through DLPack; no gradient needs them."""
 
 from numbers import Number
 from typing import Any
@@ -6,17 +6,28 @@ from typing import Any
 import numpy as np
 
 from tinytensor.core import late_bound
+from tinytensor.core.devices import CPU, META, device
 from tinytensor.core.dispatch import state
-from tinytensor.core.tensor import Tensor
-from tinytensor.core.tensor_base import BorrowedGrad, with_own_dtype
+from tinytensor.core.dtype_objects import NAMED, DType
+from tinytensor.core.tensor import BorrowedGrad, Tensor
 
 # The functions that NumPy calls for `scalar * tensor`, and the tensor's methods for them.
 _REFLECTED = {"add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "divide": "__rtruediv__"}
 _REFLECTED |= {"floor_divide": "__rfloordiv__", "remainder": "__rmod__", "power": "__rpow__"}
 
 
+def with_own_dtype(array: np.ndarray) -> np.ndarray:
+    """The same memory, with NumPy's own object for its dtype.
+
+    An array out of a pickle has another object, which is equal. The engine compares dtypes by `is`, since `==` is slow;
+    so an array that comes from outside has to pass here before it becomes a tensor's.
+    """
+    own = np.dtype(array.dtype.type)
+    return array if array.dtype is own else array.view(own)
+
+
 class TensorValues:
-    """The members of Tensor that return its values (ops/methods.py adds them)."""
+    """The members of Tensor that return its sizes and its values (ops/methods.py adds them)."""
 
     __array_priority__ = 1000  # array * tensor calls the tensor's method, not NumPy's
 
@@ -32,6 +43,60 @@ class TensorValues:
                 "return the tensor from the step and look at it outside"
             )
         return self._data
+
+    # --------------------------------------------------------------------------------------- dtype, device and strides
+
+    @property
+    def dtype(self) -> DType:
+        """The kind of its numbers; for exact scalars NumPy's own dtype object."""
+        dtype = self._data.dtype
+        return NAMED.get(dtype, dtype)
+
+    @property
+    def device(self) -> device:
+        """The CPU, or "meta" for a shape without values; a device is a string, equal to its name."""
+        return META if self.is_meta else CPU
+
+    def dim(self) -> int:
+        """The number of dimensions."""
+        return self.ndim
+
+    def ndimension(self) -> int:
+        """The number of dimensions."""
+        return self.ndim
+
+    def is_complex(self) -> bool:
+        """False: tinytensor has no complex tensors."""
+        return False
+
+    def is_floating_point(self) -> bool:
+        """Is it of float32 or float64?"""
+        return self.dtype.kind == "f"
+
+    def is_contiguous(self) -> bool:
+        """Do its numbers stand in memory one after the other, in the order of its dimensions?"""
+        return self._data.flags.c_contiguous
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Steps between neighbours, in elements."""
+        strides = tuple(s // self.dtype.itemsize for s in self._data.strides)
+        return strides if dim is None else strides[dim]
+
+    def element_size(self) -> int:
+        """The bytes of a number."""
+        return self.dtype.itemsize
+
+    def data_ptr(self) -> int:
+        """The address of its first number."""
+        return self._data.ctypes.data
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len(): a 0-d tensor has no length")
+        return self.shape[0]
+
+    def __delitem__(self, key):
+        raise TypeError("del: elements of a tensor can't be deleted; x[mask] or cat([...]) is a tensor without them")
 
     # ------------------------------------------------------------------------------------------ Python's numbers
 

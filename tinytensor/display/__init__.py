@@ -1,1 +1,1 @@
-"""Formulas as MathML (`typeset.py`), and as a notebook shows them (`notebook.py`)."""
+"""Formulas as MathML (`latex.py`), and as a notebook shows them (`notebook.py`)."""

@@ -8,7 +8,7 @@ colour of its own: a notebook is light or dark as its reader set it.
 import re
 from html import escape
 
-from tinytensor.display.typeset import mathml
+from tinytensor.display.latex import mathml
 
 STYLE = """<style>
 .tt-shown { line-height: 1.5; max-width: 100%; overflow-wrap: anywhere; }

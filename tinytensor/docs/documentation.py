@@ -73,7 +73,7 @@ def _shapes(op: Op) -> str:
         together = f"{', '.join(inputs)} are broadcast, and y has the shape that they have together"
         shape = together if len(inputs) > 1 else f"y has the shape of {inputs[0]}"
         names_by_letters = {"f": "floats", "iu": "whole numbers", "b": "bools"}
-        only = [word for letters, word in names_by_letters.items() if set(letters) & set(op.kinds)]
+        only = [word for letters, word in names_by_letters.items() if set(letters) & set(op.dtype_kinds)]
         return f"{shape}; {result}" + (f"; only {' and '.join(only)} are taken" if only else "") + "."
     if op.view is not None:
         return "y shares the memory of x: a change of one in place changes the other."

@@ -13,7 +13,7 @@ from types import ModuleType
 from tinytensor.core.op import Op
 from tinytensor.core.registry import APPEARANCES, Docstring
 from tinytensor.core.tensor import Tensor
-from tinytensor.display.typeset import split
+from tinytensor.display.latex import split
 from tinytensor.docs.documentation import errors
 from tinytensor.torch_names.missing_names import Absent
 

@@ -11,8 +11,8 @@ import numpy as np
 from tinytensor.core import late_bound
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import bool_
+from tinytensor.core.number_arrays import number_array
 from tinytensor.core.op import Node, Op
-from tinytensor.core.promotion import number_array
 from tinytensor.core.tensor import Tensor
 from tinytensor.fast.launch_cache import with_launch_cache
 from tinytensor.runtime.launch_args import FITS

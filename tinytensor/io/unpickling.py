@@ -4,11 +4,12 @@ Python's own pickle module calls every function that a file names. Here a file c
 and can only call those entries that are functions made for files (pytorch.py has the table). The instructions for
 objects of arbitrary classes do not exist.
 
-Memory stays below 64 times the length of the pickle, which is a small part of a file of tensors: a length that goes
-beyond the end raises, the memo grows by one place at a time, and the machine counts the memory of the objects it makes.
+Memory stays below 64 times the length of the pickle, which is a small part of a file of tensors: pickletools, which
+reads the instructions and executes none, refuses a length beyond the end, the memo grows by one place at a time, and
+the machine counts the memory of the objects it makes.
 """
 
-import struct
+import pickletools
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -46,35 +47,20 @@ class _Machine:
         self.left = 100_000 + 48 * len(content)  # bytes that objects may still take; 12 more are places on the stack
 
     def run(self) -> Any:
-        while (code := self.take(1)[0]) != ord("."):
-            if code not in INSTRUCTIONS:
-                raise ValueError(f"instruction {bytes([code])!r} at byte {self.at - 1} is none that tensors need")
-            INSTRUCTIONS[code](self)
+        for code, argument, at in pickletools.genops(self.content):
+            if code.name == "STOP":
+                break
+            if code.name not in INSTRUCTIONS:
+                raise ValueError(f"instruction {code.name} at byte {at} is none that tensors need")
+            self.at = at
+            INSTRUCTIONS[code.name](self, argument)
         value = self.pop()
         if self.stack:
             raise ValueError(f"it leaves {len(self.stack)} values beside its result")
         _check_result(value)
         return value
 
-    # --- Reading and stack
-
-    def take(self, count: int) -> bytes:
-        """The next bytes."""
-        if count < 0 or count > len(self.content) - self.at:
-            raise ValueError(f"{count} bytes are needed at byte {self.at} of {len(self.content)}")
-        self.at += count
-        return self.content[self.at - count : self.at]
-
-    def number(self, layout: str) -> Any:
-        """The next number, in a layout of struct."""
-        return struct.unpack(layout, self.take(struct.calcsize(layout)))[0]
-
-    def line(self) -> str:
-        """The next bytes up to a line end, as text."""
-        end = self.content.index(b"\n", self.at, self.at + 1000)
-        text = self.take(end - self.at).decode()
-        self.at += 1
-        return text
+    # --- Stack
 
     def make(self, value: Any) -> None:
         """Push a new object, and count its memory."""
@@ -85,38 +71,32 @@ class _Machine:
 
     def pop(self) -> Any:
         if not self.stack or self.stack[-1] is MARK:
-            raise ValueError(f"an instruction before byte {self.at} lacks its value")
+            raise ValueError(f"an instruction at byte {self.at} lacks its value")
         return self.stack.pop()
 
     def top(self, *types: type) -> Any:
         """The value on top, which must be of one of these kinds."""
         if not self.stack or type(self.stack[-1]) not in types:
-            raise ValueError(f"an instruction before byte {self.at} has a value of another kind than it needs")
+            raise ValueError(f"an instruction at byte {self.at} has a value of another kind than it needs")
         return self.stack[-1]
 
     def marked(self) -> list:
         """Pop the values above the last mark, and the mark."""
         mark = next((i for i in range(len(self.stack) - 1, -1, -1) if self.stack[i] is MARK), None)
         if mark is None:
-            raise ValueError(f"an instruction before byte {self.at} lacks its mark")
+            raise ValueError(f"an instruction at byte {self.at} lacks its mark")
         values = self.stack[mark + 1 :]
         del self.stack[mark:]
         return values
 
     # --- Instructions
 
-    def protocol(self) -> None:
-        if (number := self.number("<B")) not in (2, 3, 4, 5):
-            raise ValueError(f"protocol {number} of pickle is not known")
-
-    def text(self, length: int) -> None:
-        self.stack.append(self.take(length).decode("utf-8", "surrogatepass"))
-
-    def long(self, length: int) -> None:
-        self.stack.append(int.from_bytes(self.take(length), "little", signed=True))
-
-    def truth(self, value: bool | None) -> None:
+    def push(self, value: Any) -> None:
         self.stack.append(value)
+
+    def protocol(self, number: int) -> None:
+        if number not in (2, 3, 4, 5):
+            raise ValueError(f"protocol {number} of pickle is not known")
 
     def tuple_of(self, count: int) -> None:
         values = [self.pop() for _ in range(count)]
@@ -135,96 +115,86 @@ class _Machine:
             raise ValueError(f"value {index} is used, but only {len(self.memo)} are remembered")
         self.stack.append(self.memo[index])
 
-    def named(self, module: str, name: str) -> None:
+    def named(self, path: str) -> None:
         """A name of a module, which only the table resolves; nothing is imported."""
-        full = f"{module}.{name}"
+        full = path.replace(" ", ".", 1)
         if full not in self.names:
             raise LookupError(f"it asks for {full[:200]}, which no file of tensors needs; nothing of it was run")
         self.stack.append(self.names[full])
 
-    def stacked_name(self) -> None:
+    def stacked_name(self, _) -> None:
         name, module = self.pop(), self.pop()
         if type(name) is not str or type(module) is not str:
-            raise ValueError(f"the name before byte {self.at} is no text")
-        self.named(module, name)
+            raise ValueError(f"the name at byte {self.at} is no text")
+        self.named(f"{module} {name}")
 
-    def call(self) -> None:
+    def call(self, _) -> None:
         arguments, callee = self.pop(), self.pop()
         if not isinstance(callee, Callee) or type(arguments) is not tuple:
-            raise ValueError(f"a call before byte {self.at} is of a value that is no function of the table")
+            raise ValueError(f"a call at byte {self.at} is of a value that is no function of the table")
         self.make(callee.function(*arguments))
 
-    def build(self) -> None:
+    def build(self, _) -> None:
         """The attributes of an object: only PyTorch's `_metadata` of a state_dict, versions that are not needed."""
         state = self.pop()
         self.top(OrderedDict)
         if type(state) is not dict or not set(state) <= {"_metadata"}:
-            raise ValueError(f"attributes before byte {self.at} are set, which no file of tensors needs")
+            raise ValueError(f"attributes at byte {self.at} are set, which no file of tensors needs")
 
-    def append(self) -> None:
+    def append(self, _) -> None:
         value = self.pop()
         self.top(list).append(value)
 
-    def appends(self) -> None:
+    def appends(self, _) -> None:
         values = self.marked()
         self.top(list).extend(values)
 
-    def set_item(self) -> None:
+    def set_item(self, _) -> None:
         value, key = self.pop(), self.pop()
         self.top(dict, OrderedDict, Counter)[_checked_key(key)] = value
 
-    def set_items(self) -> None:
+    def set_items(self, _) -> None:
         values = self.marked()
         if len(values) % 2:
-            raise ValueError(f"a key before byte {self.at} lacks its value")
+            raise ValueError(f"a key at byte {self.at} lacks its value")
         holder = self.top(dict, OrderedDict, Counter)
         for key, value in zip(values[::2], values[1::2], strict=True):
             holder[_checked_key(key)] = value
 
-    def persistent_value(self) -> None:
+    def persistent_value(self, _) -> None:
         self.stack.append(self.persistent(self.pop()))
 
 
-INSTRUCTIONS: dict[int, Callable[[_Machine], None]] = {
-    ord(code): instruction
-    for code, instruction in {
-        "\x80": _Machine.protocol,
-        "\x95": lambda m: m.number("<Q"),  # the length of a frame
-        "N": lambda m: m.truth(None),
-        "\x88": lambda m: m.truth(True),
-        "\x89": lambda m: m.truth(False),
-        "J": lambda m: m.stack.append(m.number("<i")),
-        "K": lambda m: m.stack.append(m.number("<B")),
-        "M": lambda m: m.stack.append(m.number("<H")),
-        "G": lambda m: m.stack.append(m.number(">d")),
-        "\x8a": lambda m: m.long(m.number("<B")),
-        "\x8b": lambda m: m.long(m.number("<i")),
-        "X": lambda m: m.text(m.number("<I")),
-        "\x8c": lambda m: m.text(m.number("<B")),
-        "\x8d": lambda m: m.text(m.number("<Q")),
-        "(": lambda m: m.stack.append(MARK),
-        ")": lambda m: m.stack.append(()),
-        "\x85": lambda m: m.tuple_of(1),
-        "\x86": lambda m: m.tuple_of(2),
-        "\x87": lambda m: m.tuple_of(3),
-        "t": lambda m: m.make(tuple(m.marked())),
-        "]": lambda m: m.make([]),
-        "}": lambda m: m.make({}),
-        "a": _Machine.append,
-        "e": _Machine.appends,
-        "s": _Machine.set_item,
-        "u": _Machine.set_items,
-        "q": lambda m: m.put(m.number("<B")),
-        "r": lambda m: m.put(m.number("<I")),
-        "\x94": lambda m: m.put(len(m.memo)),
-        "h": lambda m: m.get(m.number("<B")),
-        "j": lambda m: m.get(m.number("<I")),
-        "c": lambda m: m.named(m.line(), m.line()),
-        "\x93": _Machine.stacked_name,
-        "R": _Machine.call,
-        "b": _Machine.build,
-        "Q": _Machine.persistent_value,
-    }.items()
+INSTRUCTIONS: dict[str, Callable[[_Machine, Any], None]] = {  # by pickletools' names
+    "PROTO": _Machine.protocol,
+    "FRAME": lambda m, length: None,
+    "NONE": lambda m, _: m.push(None),
+    "NEWTRUE": lambda m, _: m.push(True),
+    "NEWFALSE": lambda m, _: m.push(False),
+    **dict.fromkeys(("BININT", "BININT1", "BININT2", "BINFLOAT", "LONG1", "LONG4"), _Machine.push),
+    **dict.fromkeys(("BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8"), _Machine.push),
+    "MARK": lambda m, _: m.push(MARK),
+    "EMPTY_TUPLE": lambda m, _: m.push(()),
+    "TUPLE1": lambda m, _: m.tuple_of(1),
+    "TUPLE2": lambda m, _: m.tuple_of(2),
+    "TUPLE3": lambda m, _: m.tuple_of(3),
+    "TUPLE": lambda m, _: m.make(tuple(m.marked())),
+    "EMPTY_LIST": lambda m, _: m.make([]),
+    "EMPTY_DICT": lambda m, _: m.make({}),
+    "APPEND": _Machine.append,
+    "APPENDS": _Machine.appends,
+    "SETITEM": _Machine.set_item,
+    "SETITEMS": _Machine.set_items,
+    "BINPUT": _Machine.put,
+    "LONG_BINPUT": _Machine.put,
+    "MEMOIZE": lambda m, _: m.put(len(m.memo)),
+    "BINGET": _Machine.get,
+    "LONG_BINGET": _Machine.get,
+    "GLOBAL": _Machine.named,
+    "STACK_GLOBAL": _Machine.stacked_name,
+    "REDUCE": _Machine.call,
+    "BUILD": _Machine.build,
+    "BINPERSID": _Machine.persistent_value,
 }
 
 

@@ -12,21 +12,22 @@ from tinytensor.core.dtypes import bool_, int64
 from tinytensor.core.in_place import assign_result
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import Op
-from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import APPEARANCES, appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn import losses  # noqa: F401 (its functions appear here)
 from tinytensor.ops.argument_errors import public_as
+from tinytensor.ops.arguments import only_floats
 from tinytensor.ops.creation import arange, ones, tensor, zeros
 from tinytensor.ops.elementwise import silu as silu_op
 from tinytensor.ops.elementwise import where
-from tinytensor.ops.fused import attention, layer_norm_op, linear, rms_norm_op, softmax
+from tinytensor.ops.fused import attention, layer_norm_op, linear, rms_norm_op
 from tinytensor.ops.generator import Generator
 from tinytensor.ops.in_place import in_place
 from tinytensor.ops.index import check_range, scatter_rows
 from tinytensor.ops.index import embedding as rows_of
 from tinytensor.ops.order import drop
 from tinytensor.ops.shape import cat, stack
+from tinytensor.ops.softmax import softmax
 
 # functions that are declared elsewhere: operations (tanh, gelu, softmax, linear ...), activations, losses
 globals().update(

@@ -10,10 +10,10 @@ import numpy as np
 
 from tinytensor.core.dispatch import host
 from tinytensor.core.dtypes import int64, result_type
-from tinytensor.core.promotion import broadcast_shape, only_floats
+from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.arguments import whole_number
+from tinytensor.ops.arguments import only_floats, whole_number
 from tinytensor.ops.creation import ones_like
 from tinytensor.ops.elementwise import (
     absolute,
@@ -27,10 +27,11 @@ from tinytensor.ops.elementwise import (
     sqrt,
     where,
 )
-from tinytensor.ops.fused import cross_entropy_mean, cross_entropy_rows, log_softmax
+from tinytensor.ops.fused import cross_entropy_mean, cross_entropy_rows
 from tinytensor.ops.index import embedding as rows_of
 from tinytensor.ops.reduce import norm
 from tinytensor.ops.shape import broadcast_tensors
+from tinytensor.ops.softmax import log_softmax
 
 
 def _reduced(loss: Tensor, reduction: str, total: Tensor | None, what: str) -> Tensor:

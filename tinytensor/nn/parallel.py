@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from tinytensor.autograd.backward import queue_callback
 from tinytensor.core.dispatch import host, move
 from tinytensor.core.memory_order import laid_like
 from tinytensor.core.modes import no_grad
-from tinytensor.core.post_accumulate_hooks import queue_callback
 from tinytensor.core.tensor import Tensor, notice
 from tinytensor.distributed.collectives import ReduceOp, all_gather_object, broadcast, combined, parted
 from tinytensor.distributed.group import Group, group

@@ -130,13 +130,7 @@ class RNNCell(_PlainSteps, _Cell):
     """h' = tanh(w_ih x + b_ih + w_hh h + b_hh), or with relu."""
 
     def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        nonlinearity: str = "tanh",
-        device=None,
-        dtype=None,
+        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device=None, dtype=None
     ):
         super().__init__(input_size, hidden_size, bias, device, dtype)
         self._choose(nonlinearity)

@@ -1,29 +1,13 @@
 """More activations than those of elementwise.py: three formulas, and functions composed of them."""
 
 from tinytensor.core.op import op
-from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.arguments import (
-    dimension,
-    refuse_only_bools,
-    tensor_of_dtype,
-)
-from tinytensor.ops.elementwise import (
-    absolute,
-    clamp,
-    exp,
-    logical_or,
-    sigmoid,
-    tanh,
-    where,
-)
-from tinytensor.ops.fused import softmax
+from tinytensor.ops.arguments import dimension, only_floats, refuse_only_bools, tensor_of_dtype
+from tinytensor.ops.elementwise import absolute, clamp, exp, logical_or, sigmoid, tanh, where
 from tinytensor.ops.in_place import copy_, in_place
-from tinytensor.ops.shape import (
-    chunk,
-    reshape,
-)
+from tinytensor.ops.shape import chunk, reshape
+from tinytensor.ops.softmax import softmax
 from tinytensor.simd.math import exp as fast_exp
 from tinytensor.simd.math import expm1 as fast_expm1
 from tinytensor.simd.math import log1p as fast_log1p
@@ -33,7 +17,7 @@ from tinytensor.simd.math import log1p as fast_log1p
 class sloped:
     r"y = h where z > 0, else s h"
 
-    kinds = "fO"
+    dtype_kinds = "fO"
 
     def kernel(h, z, slope):
         return h if z > type(z)(0) else h * slope
@@ -49,7 +33,7 @@ class sloped:
 class softplus_op:
     r"y = \frac1\beta \ln(1 + e^{\beta x}), and x where \beta x lies above the threshold"
 
-    kinds = "fO"
+    dtype_kinds = "fO"
 
     def kernel(x, beta=1.0, threshold=20.0):
         z = beta * x
@@ -63,7 +47,7 @@ class softplus_op:
 class elu_op:
     r"y = s x where x > 0, else s \alpha (e^{r x} - 1)"
 
-    kinds = "fO"
+    dtype_kinds = "fO"
 
     def kernel(x, alpha=1.0, scale=1.0, rate=1.0):
         return scale * x if x > type(x)(0) else scale * alpha * fast_expm1(rate * x)
@@ -177,7 +161,7 @@ class softsign_op:
     r"y = x / (1 + |x|)"
 
     dtype = "float"
-    kinds = "ifO"
+    dtype_kinds = "ifO"
 
     def kernel(x):
         return x / (type(x)(1) + abs(x))

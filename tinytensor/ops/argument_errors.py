@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tinytensor.core import late_bound
-from tinytensor.core.keywords import own_names
+from tinytensor.core.keywords import renamed
 from tinytensor.core.op import OPS
 from tinytensor.core.registry import APPEARANCES
 from tinytensor.core.tensor import Tensor
@@ -56,7 +56,7 @@ def public(function: Callable, name: str = "", always: bool = False) -> Callable
         except Exception as error:
             if isinstance(error, late_bound.NeedsValues):  # inside vmap: for each example it has values
                 return late_bound.for_each_example(wrapper, args, kwargs, name)
-            converted = own_names(function, name, args, kwargs) if isinstance(error, TypeError) else None
+            converted = _own_names(function, name, args, kwargs) if isinstance(error, TypeError) else None
             converted = converted or late_bound.convert_foreign_tensors(args, kwargs)
             if converted is None:
                 # a base class's constructor, whose error begins with the class of the object, raised what it meant
@@ -227,3 +227,20 @@ def _stopped_at_raise(trace: types.TracebackType) -> bool:
     it was.
     """
     return trace.tb_frame.f_code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+
+
+def _own_names(function: Callable, what: str, args: tuple, keywords: dict) -> tuple[tuple, dict] | None:
+    """The arguments of a failed call under the function's own names; None if renaming does not help.
+
+    A function that takes any number of sizes or dimensions by position, flip(x, *dims), takes them as a keyword too.
+    """
+    parameters = inspect.signature(function).parameters
+    if not keywords or keywords.keys() <= {n for n, p in parameters.items() if p.kind is not p.VAR_POSITIONAL}:
+        return None
+    several = next((name for name, p in parameters.items() if p.kind is p.VAR_POSITIONAL), None)
+    first = [name for name in parameters if name != several][: len(args)]
+    keywords = renamed(what, parameters, first, keywords)
+    if several in keywords and len(args) == len(first):
+        first = [keywords.pop(name) for name in list(parameters)[len(args) : list(parameters).index(several)]]
+        args = (*args, *first, keywords.pop(several))
+    return (args, keywords) if keywords.keys() <= parameters.keys() - {several} else None

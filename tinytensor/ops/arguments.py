@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tinytensor.core.dtypes import CATEGORY, bool_, category, result_type
-from tinytensor.core.promotion import only_floats, to_0d_array
+from tinytensor.core.dispatch import OBJECT
+from tinytensor.core.dtypes import CATEGORY, bool_, category, result_type, uint8
+from tinytensor.core.promotion import as_byte, clamp_to_inf
 from tinytensor.core.tensor import Tensor
 
 # --- Dimensions and sizes
@@ -84,6 +85,26 @@ def sizes_of(args: tuple, what: str) -> tuple[int, ...]:
 # --- Values
 
 
+# Types that are not exact scalars. (symbolic/ knows the exact scalars, but is not imported for a number.)
+_NO_NUMBER = (complex, str, bytes, list, tuple, dict, type, type(None), np.ndarray)
+
+
+def to_0d_array(what: str, value: float, dtype: np.dtype) -> np.ndarray:
+    """A number as a 0-d array; RuntimeError if the dtype cannot hold it: nan as an integer, 10**30 in 64 bits."""
+    array = np.empty((), dtype)
+    if isinstance(value, _NO_NUMBER) or (not isinstance(value, int | float | np.generic) and dtype.kind != "O"):
+        raise TypeError(f"{what}: expected a tensor or a number, got {value!r}")
+    if isinstance(value, np.generic):
+        value = value.item()  # NumPy checks Python's numbers when it converts them, but not its own
+    try:
+        if value != clamp_to_inf(value, dtype) and value == value:
+            raise OverflowError
+        array[()] = as_byte(value) if dtype == uint8 else value
+    except (OverflowError, ValueError):
+        raise RuntimeError(f"{what}: {value} can't be stored as {dtype}") from None
+    return array
+
+
 def tensor_of_dtype(value: Tensor | float, dtype: np.dtype, what: str = "tensor") -> Tensor:
     """A tensor or a number as a tensor of this dtype."""
     return value.to(dtype) if isinstance(value, Tensor) else Tensor.of(to_0d_array(what, value, dtype))
@@ -140,6 +161,34 @@ def refuse_bools(what: str, x: Tensor) -> None:
     """Refuse truth values, for operations that add up products."""
     if x.dtype.kind == "b":
         raise RuntimeError(f"{what}: truth values have no sums of products; use .float() or .long() first")
+
+
+def promote_floats_to_exact(*values: Tensor | None) -> tuple:
+    """The same tensors; if one of them holds exact scalars, floats in the others become exact fractions."""
+    if not any(x is not None and x.dtype is OBJECT for x in values):
+        return values
+    return tuple([x.to(OBJECT) if x is not None and x.dtype.kind == "f" else x for x in values])
+
+
+def only_floats(what: str, *values: Tensor | np.dtype | None) -> tuple:
+    """The values, floats next to exact scalars made exact; RuntimeError for integers, bools, and floats of two dtypes.
+
+    A formula brings its arguments to one dtype by itself; this is for kernels that take arrays as they are, and would
+    cut a result down to whole numbers.
+    """
+    if len(values) == 1 and isinstance(values[0], Tensor) and values[0]._data.dtype.kind == "f":  # most often
+        return values
+    dtypes = {x.dtype if isinstance(x, Tensor) else x: None for x in values if x is not None}
+    for dtype in dtypes:
+        if dtype.kind not in "fO":
+            raise RuntimeError(f"{what}: expected a floating-point tensor, got {dtype}; use x.float() first")
+    if OBJECT in dtypes and len(values) > 1:
+        return promote_floats_to_exact(*values)
+    if len(dtypes) > 1:
+        raise RuntimeError(
+            f"{what}: tensors of {' and '.join(d.name for d in dtypes)}: the dtypes must be equal; use .to(dtype)"
+        )
+    return values
 
 
 def only_floats_together(what: str, *values: Tensor) -> None:

@@ -7,7 +7,8 @@ import numpy as np
 
 from tinytensor import kernels
 from tinytensor.core.dispatch import OBJECT, contiguous, empty, launch, state
-from tinytensor.core.promotion import number_array, to_scalar
+from tinytensor.core.number_arrays import number_array
+from tinytensor.core.promotion import to_scalar
 from tinytensor.runtime.kernel import Kernel
 
 

@@ -5,20 +5,13 @@ import math
 from collections.abc import Sequence
 
 from tinytensor.core.dtypes import result_type
-from tinytensor.core.promotion import broadcast_shape, promote_floats_to_exact, to_0d_array
+from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.arguments import (
-    dimension,
-    scaled,
-    whole_number,
-)
+from tinytensor.ops.arguments import dimension, promote_floats_to_exact, scaled, to_0d_array, whole_number
 from tinytensor.ops.products import bmm, matmul, outer
 from tinytensor.ops.reduce import sum
-from tinytensor.ops.shape import (
-    permute,
-    reshape,
-)
+from tinytensor.ops.shape import permute, reshape
 
 
 def _sum_of(what: str, x: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:

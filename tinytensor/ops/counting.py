@@ -6,37 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tinytensor.core.dtypes import bool_, int32, int64, result_type
-from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.arguments import (
-    dimension_with_size,
-    whole_number,
-)
+from tinytensor.ops.arguments import dimension_with_size, only_floats, whole_number
 from tinytensor.ops.creation import arange, linspace, ones, tensor, zeros
-from tinytensor.ops.elementwise import (
-    floor,
-    isnan,
-    where,
-)
-from tinytensor.ops.index import (
-    gather,
-    nonzero,
-    put,
-    scatter_rows,
-)
+from tinytensor.ops.elementwise import floor, isnan, where
+from tinytensor.ops.index import gather, nonzero, put, scatter_rows
 from tinytensor.ops.indexing import scatter
 from tinytensor.ops.order import argsort, sort
 from tinytensor.ops.reduce import cumsum, sum
-from tinytensor.ops.shape import (
-    cat,
-    clone,
-    flatten,
-    make_contiguous,
-    movedim,
-    narrow,
-    reshape,
-)
+from tinytensor.ops.shape import cat, clone, flatten, make_contiguous, movedim, narrow, reshape
 
 
 @appears("bincount Tensor.bincount")

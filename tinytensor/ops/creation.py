@@ -16,10 +16,9 @@ from tinytensor.core.dtype_objects import DType
 from tinytensor.core.dtypes import DTYPES, bool_, float32, float64, get_default_dtype, int32, int64, uint8
 from tinytensor.core.memory_order import reordered
 from tinytensor.core.meta import Meta
-from tinytensor.core.promotion import to_0d_array
 from tinytensor.core.tensor import Tensor
-from tinytensor.core.tensor_base import with_own_dtype
-from tinytensor.ops.arguments import nested_numbers
+from tinytensor.core.tensor_values import with_own_dtype
+from tinytensor.ops.arguments import nested_numbers, to_0d_array
 from tinytensor.ops.generator import Generator, drawn_from
 from tinytensor.runtime.poison import aligned
 

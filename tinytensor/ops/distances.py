@@ -1,17 +1,11 @@
 """Distances between vectors, and vectors of a limited length."""
 
-from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.arguments import (
-    dimension,
-)
+from tinytensor.ops.arguments import dimension, only_floats
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.reduce import norm
-from tinytensor.ops.shape import (
-    clone,
-    unsqueeze,
-)
+from tinytensor.ops.shape import clone, unsqueeze
 
 
 @appears("dist Tensor.dist")

@@ -13,10 +13,17 @@ import numpy as np
 from tinytensor.core.dispatch import host
 from tinytensor.core.dtypes import bool_, result_type, uint8
 from tinytensor.core.op import op
-from tinytensor.core.promotion import broadcast_shape, clamp_to_inf, only_floats, to_0d_array
+from tinytensor.core.promotion import broadcast_shape, clamp_to_inf
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.arguments import only_floats_together, refuse_only_bools, scaled, tensor_of_dtype
+from tinytensor.ops.arguments import (
+    only_floats,
+    only_floats_together,
+    refuse_only_bools,
+    scaled,
+    tensor_of_dtype,
+    to_0d_array,
+)
 from tinytensor.ops.arrays import apply_formula
 from tinytensor.ops.creation import zeros
 from tinytensor.simd.math import erf as fast_erf
@@ -53,7 +60,7 @@ class sub:
     def kernel(a, b):
         return a - b
 
-    kinds = "ifO"  # bools have ^ (xor)
+    dtype_kinds = "ifO"  # bools have ^ (xor)
 
     def grad_a(g):
         return g
@@ -109,7 +116,7 @@ class floor_divide_op:
 class trunc_divide_op:
     r"y = a / b of whole numbers, without its decimals"
 
-    kinds = "i"
+    dtype_kinds = "i"
 
     def kernel(a, b):
         quotient, zero = floor_quotient(a, b), type(a)(0)
@@ -246,7 +253,7 @@ class clamp_max:
 class clamped_op:
     r"y = \min(\max(x, low), high) for two numbers; the gradient passes at the bounds"
 
-    kinds = "fO"
+    dtype_kinds = "fO"
 
     def kernel(x, low=0.0, high=1.0):
         y = x if x > low or x != x else low
@@ -264,7 +271,7 @@ class neg:
     def kernel(x):
         return -x
 
-    kinds = "ifO"
+    dtype_kinds = "ifO"
 
     def grad_x(g):
         return -g
@@ -275,7 +282,7 @@ class neg:
 class absolute:
     r"y = |x|; the gradient at 0 is 0"
 
-    kinds = "ifO"
+    dtype_kinds = "ifO"
 
     def kernel(x):
         return abs(x)
@@ -315,7 +322,7 @@ class reciprocal:
 class floor:
     r"y = \lfloor x \rfloor"
 
-    kinds = "ifO"
+    dtype_kinds = "ifO"
 
     def kernel(x):
         return np.floor(x)
@@ -329,7 +336,7 @@ class floor:
 class ceil:
     r"y = \lceil x \rceil"
 
-    kinds = "ifO"
+    dtype_kinds = "ifO"
 
     def kernel(x):
         return np.ceil(x)
@@ -342,7 +349,7 @@ class ceil:
 class round_op:
     r"y = the integer next to x, halves to the even one"
 
-    kinds = "ifO"
+    dtype_kinds = "ifO"
 
     def kernel(x):
         return np.rint(x)
@@ -421,7 +428,7 @@ class log10:
 class clipped_log:
     r"y = \max(\ln x, -100): a loss stays finite where a probability is 0"
 
-    kinds = "fO"
+    dtype_kinds = "fO"
 
     def kernel(x, low=-100.0):
         y = fast_log(x)
@@ -478,7 +485,7 @@ class sqrt:
 class logsigmoid:
     r"y = \ln(1 / (1 + e^{-x}))"
 
-    kinds = "fO"
+    dtype_kinds = "fO"
 
     def kernel(x):
         zero = type(x)(0)
@@ -679,7 +686,7 @@ class sigmoid_backward:
 class silu:
     r"y = x / (1 + e^{-x})"
 
-    kinds = "fO"
+    dtype_kinds = "fO"
 
     def kernel(x):
         return x / (type(x)(1) + fast_exp(-x))
@@ -706,7 +713,7 @@ class silu_backward:
 class relu:
     r"y = \max(0, x); the gradient at 0 is 0"
 
-    kinds = "ifO"
+    dtype_kinds = "ifO"
 
     def kernel(x):
         return type(x)(0) if x <= type(x)(0) else x  # NaN passes
@@ -736,7 +743,7 @@ ROOT_HALF, DENSITY, SLOPE, CUBIC = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi), m
 class gelu_erf:
     r"y = \tfrac12 x (1 + \mathrm{erf}(x / \sqrt2))"
 
-    kinds = "fO"
+    dtype_kinds = "fO"
 
     def kernel(x, half=0.5, root_half=ROOT_HALF):
         return x * normal_cdf(x, half, root_half)
@@ -760,7 +767,7 @@ class gelu_erf_backward:
 class gelu_tanh:
     r"y = \tfrac12 x (1 + \tanh(\sqrt{2/\pi} (x + 0.044715 x^3)))"
 
-    kinds = "fO"
+    dtype_kinds = "fO"
 
     def kernel(x, half=0.5, slope=SLOPE, cubic=CUBIC):
         return half * x * (type(x)(1) + fast_tanh(slope * (x + cubic * x * x * x)))
@@ -908,7 +915,7 @@ class bitwise_and:
     def kernel(a, b):
         return a & b
 
-    kinds = "bi"
+    dtype_kinds = "bi"
 
 
 @appears("bitwise_or Tensor.bitwise_or Tensor.bitwise_or_ Tensor.__or__ Tensor.__ror__ Tensor.__ior__")
@@ -919,7 +926,7 @@ class bitwise_or:
     def kernel(a, b):
         return a | b
 
-    kinds = "bi"
+    dtype_kinds = "bi"
 
 
 @appears("bitwise_xor Tensor.bitwise_xor Tensor.bitwise_xor_ Tensor.__xor__ Tensor.__rxor__ Tensor.__ixor__")
@@ -930,7 +937,7 @@ class bitwise_xor:
     def kernel(a, b):
         return a ^ b
 
-    kinds = "bi"
+    dtype_kinds = "bi"
 
 
 def _truth(x):

@@ -14,11 +14,10 @@ from tinytensor.core.in_place import assign_result, check_in_place
 from tinytensor.core.meta import BatchedData
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import Op, op
-from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor, notice
 from tinytensor.core.views import regenerate_grad_fn
-from tinytensor.ops.arguments import dimension, tensor_of_dtype
+from tinytensor.ops.arguments import dimension, only_floats, tensor_of_dtype
 from tinytensor.ops.creation import rand, randn, tensor, zeros
 from tinytensor.ops.index import no_index_is_bad, part_at_once, put, read, refuse_index
 from tinytensor.ops.keys import parse_index

@@ -10,25 +10,11 @@ from tinytensor.core.dtypes import bool_, int64
 from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.arguments import (
-    dimension,
-    scaled,
-)
+from tinytensor.ops.arguments import dimension, scaled
 from tinytensor.ops.creation import full, ones
-from tinytensor.ops.elementwise import (
-    where,
-)
+from tinytensor.ops.elementwise import where
 from tinytensor.ops.in_place import index_copy_, setitem
-from tinytensor.ops.index import (
-    check_range,
-    gather,
-    gather_backward,
-    nonzero,
-    put,
-    read,
-    scatter_extreme,
-    scatter_rows,
-)
+from tinytensor.ops.index import check_range, gather, gather_backward, nonzero, put, read, scatter_extreme, scatter_rows
 from tinytensor.ops.keys import parse_index
 from tinytensor.ops.order import argsort
 from tinytensor.ops.shape import (

@@ -8,18 +8,9 @@ from itertools import pairwise
 from tinytensor.core.dtypes import bool_, int64, result_type
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.arguments import (
-    dimension,
-    dimension_with_size,
-    list_of_tensors,
-    sizes_of,
-    whole_number,
-)
+from tinytensor.ops.arguments import dimension, dimension_with_size, list_of_tensors, sizes_of, whole_number
 from tinytensor.ops.creation import ones, tensor, zeros
-from tinytensor.ops.index import (
-    index_select,
-    nonzero,
-)
+from tinytensor.ops.index import index_select, nonzero
 from tinytensor.ops.reduce import sum
 from tinytensor.ops.shape import (
     cat,

@@ -15,10 +15,9 @@ import numpy as np
 from tinytensor.core.dispatch import OBJECT, empty, host
 from tinytensor.core.dtypes import int64
 from tinytensor.core.op import op
-from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.arguments import dimension, list_of_tensors, whole_number
+from tinytensor.ops.arguments import dimension, list_of_tensors, only_floats, whole_number
 from tinytensor.ops.arrays import apply_formula
 from tinytensor.ops.creation import eye, zeros
 from tinytensor.ops.elementwise import absolute, log

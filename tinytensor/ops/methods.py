@@ -18,21 +18,8 @@ from tinytensor.ops import in_place
 from tinytensor.ops.argument_errors import named, public_as
 from tinytensor.ops.creation import as_tensor
 
-_OPERATORS = [
-    "add",
-    "sub",
-    "mul",
-    "matmul",
-    "truediv",
-    "floordiv",
-    "mod",
-    "pow",
-    "and",
-    "or",
-    "xor",
-    "lshift",
-    "rshift",
-]
+_OPERATORS = ["add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow"]
+_OPERATORS += ["and", "or", "xor", "lshift", "rshift"]
 _REFLECTED = {f"__r{name}__" for name in _OPERATORS}
 _BINARY = {f"__{name}__" for name in ("lt", "le", "gt", "ge", *_OPERATORS)}
 _AUGMENTED = {f"__i{name.removeprefix('__r')}" for name in _REFLECTED}

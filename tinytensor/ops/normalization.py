@@ -1,11 +1,9 @@
 """group_norm, composed of layer_norm."""
 
-from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.shape import (
-    reshape,
-)
+from tinytensor.ops.arguments import only_floats
+from tinytensor.ops.shape import reshape
 from tinytensor.ops.statistics import var_mean
 
 

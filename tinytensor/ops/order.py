@@ -6,10 +6,9 @@ from tinytensor import kernels
 from tinytensor.core.dispatch import check, contiguous, empty, host, launch, move
 from tinytensor.core.dtypes import int64
 from tinytensor.core.op import op
-from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.arguments import dimension
+from tinytensor.ops.arguments import dimension, only_floats
 from tinytensor.ops.arrays import as_rows, setting
 from tinytensor.ops.creation import zeros
 from tinytensor.ops.generator import Generator, drawn_from

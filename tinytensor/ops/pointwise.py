@@ -6,14 +6,10 @@ import numpy as np
 
 from tinytensor.core.dtypes import float64, int64, result_type
 from tinytensor.core.op import op
-from tinytensor.core.promotion import clamp_to_inf, only_floats
+from tinytensor.core.promotion import clamp_to_inf
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.arguments import (
-    only_floats_together,
-    refuse_only_bools,
-    tensor_of_dtype,
-)
+from tinytensor.ops.arguments import only_floats, only_floats_together, refuse_only_bools, tensor_of_dtype
 from tinytensor.ops.creation import tensor
 from tinytensor.ops.elementwise import (
     absolute,
@@ -40,10 +36,7 @@ from tinytensor.ops.elementwise import (
     trunc,
     where,
 )
-from tinytensor.ops.shape import (
-    broadcast_tensors,
-    clone,
-)
+from tinytensor.ops.shape import broadcast_tensors, clone
 from tinytensor.simd.math import exp as fast_exp
 from tinytensor.simd.math import log as fast_log
 from tinytensor.simd.math import log1p as fast_log1p
@@ -111,7 +104,7 @@ def logit(x: Tensor, eps: float | None = None) -> Tensor:
 class logit_op:
     r"y = \ln(x / (1 - x))"
 
-    kinds = "fO"
+    dtype_kinds = "fO"
 
     def kernel(x):  # around 1/2 the logarithm of a number near 1: 2 x - 1 is exact there
         one, four = type(x)(1), x + x + x + x
@@ -135,7 +128,7 @@ def xlogy(x: Tensor | float, y: Tensor | float) -> Tensor:
 class xlogy_op:
     r"y = a \ln b, and 0 where a is 0"
 
-    kinds = "fO"
+    dtype_kinds = "fO"
 
     def kernel(a, b):  # b == b is False of NaN
         zero = type(a)(0)
@@ -154,7 +147,7 @@ class xlogy_op:
 class logaddexp_op:
     r"y = \ln(e^a + e^b)"
 
-    kinds = "fO"
+    dtype_kinds = "fO"
 
     def kernel(a, b):  # the larger one is taken out; equal infinities have no difference
         gap = type(a)(0) if a == b else -abs(a - b)
@@ -193,7 +186,7 @@ def hypot(a: Tensor, b: Tensor) -> Tensor:
 class hypot_op:
     r"y = \sqrt{a^2 + b^2}, with the gradient 0 at the origin, which has no direction"
 
-    kinds = "fO"
+    dtype_kinds = "fO"
 
     def kernel(a, b):  # the larger one is taken out, so that no square overflows; an infinity prevails over NaN
         p, q = abs(a), abs(b)

@@ -9,10 +9,9 @@ import numpy as np
 
 from tinytensor.core.dispatch import contiguous
 from tinytensor.core.op import op
-from tinytensor.core.promotion import promote_floats_to_exact
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.arguments import list_of_tensors, refuse_bools
+from tinytensor.ops.arguments import list_of_tensors, promote_floats_to_exact, refuse_bools
 from tinytensor.ops.arrays import matrix_product
 from tinytensor.ops.creation import tensor
 from tinytensor.ops.elementwise import where

@@ -1,13 +1,11 @@
 """Tensors of random numbers that are drawn from given probabilities, and in place."""
 
 from tinytensor.core.dtypes import float64
-from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
+from tinytensor.ops.arguments import only_floats
 from tinytensor.ops.creation import rand
-from tinytensor.ops.elementwise import (
-    log1p,
-)
+from tinytensor.ops.elementwise import log1p
 from tinytensor.ops.generator import Generator
 from tinytensor.ops.in_place import copy_
 

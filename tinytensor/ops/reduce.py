@@ -9,10 +9,9 @@ from tinytensor.core.dispatch import empty, launch, move
 from tinytensor.core.dtypes import bool_, float32, float64, int64, uint8
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import op
-from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.arguments import dimension, dimensions, nonempty_dimensions
+from tinytensor.ops.arguments import dimension, dimensions, nonempty_dimensions, only_floats
 from tinytensor.ops.arrays import apply_formula, grouped, reduce_array, reduced_shape
 from tinytensor.ops.elementwise import (
     absolute,

@@ -3,33 +3,15 @@
 import builtins
 
 from tinytensor.core.dtypes import int64
-from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.arguments import (
-    dimension,
-)
+from tinytensor.ops.arguments import dimension, only_floats
 from tinytensor.ops.creation import arange, tensor
-from tinytensor.ops.elementwise import (
-    isnan,
-    logical_or,
-    maximum,
-    minimum,
-    where,
-)
-from tinytensor.ops.index import (
-    gather,
-)
+from tinytensor.ops.elementwise import isnan, logical_or, maximum, minimum, where
+from tinytensor.ops.index import gather
 from tinytensor.ops.pointwise import logaddexp
 from tinytensor.ops.reduce import ValuesIndices
-from tinytensor.ops.shape import (
-    cat,
-    clone,
-    make_contiguous,
-    movedim,
-    narrow,
-    reshape,
-)
+from tinytensor.ops.shape import cat, clone, make_contiguous, movedim, narrow, reshape
 
 
 @appears("cumprod Tensor.cumprod Tensor.cumprod_")

@@ -5,33 +5,15 @@ import math
 from collections.abc import Sequence
 from numbers import Real
 
-from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.arguments import (
-    nonempty_dimensions,
-    refuse_only_bools,
-)
+from tinytensor.ops.arguments import nonempty_dimensions, only_floats, refuse_only_bools
 from tinytensor.ops.creation import tensor
-from tinytensor.ops.elementwise import (
-    isnan,
-    logical_and,
-    logical_or,
-    where,
-)
-from tinytensor.ops.index import (
-    gather,
-    index_select,
-    nonzero,
-)
+from tinytensor.ops.elementwise import isnan, logical_and, logical_or, where
+from tinytensor.ops.index import gather, index_select, nonzero
 from tinytensor.ops.order import sort
 from tinytensor.ops.reduce import ValuesIndices, amax, amin, max, mean, min, std, sum, var
-from tinytensor.ops.shape import (
-    flatten,
-    make_contiguous,
-    movedim,
-    reshape,
-)
+from tinytensor.ops.shape import flatten, make_contiguous, movedim, reshape
 
 
 @appears("nansum Tensor.nansum")

@@ -67,11 +67,7 @@ def _release(version: str) -> tuple[int, ...]:
 
 def untested(python: str = "", numpy: str = numpy_version, numba: str = numba_version) -> list[str]:
     """The versions in use (or those given) that lie outside of the tried ones, each with these."""
-    used = {
-        "Python": python or f"{sys.version_info[0]}.{sys.version_info[1]}",
-        "NumPy": numpy,
-        "Numba": numba,
-    }
+    used = {"Python": python or f"{sys.version_info[0]}.{sys.version_info[1]}", "NumPy": numpy, "Numba": numba}
     return [
         f"{name} {version} (tried: {first} to {last})"
         for (name, version), (first, last) in zip(used.items(), TESTED.values(), strict=True)

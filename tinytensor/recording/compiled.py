@@ -18,11 +18,10 @@ from typing import Any, TypeVar, overload
 import numpy as np
 from numba import config
 
-from tinytensor.autograd.backward import accumulate
+from tinytensor.autograd.accumulate_grad import accumulate_grad
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import get_default_dtype
-from tinytensor.core.tensor import Tensor
-from tinytensor.core.tensor_base import BorrowedGrad
+from tinytensor.core.tensor import BorrowedGrad, Tensor
 from tinytensor.nn.module import Module
 from tinytensor.platform.locks import ThreadLock
 from tinytensor.recording.external import TensorSnapshot, are_as_they_were
@@ -411,7 +410,7 @@ class CapturedStep:
                 )
                 t.requires_grad, t._grad, stand_in._grad = stand_in.requires_grad, stand_in._grad, None
                 if stand_in.requires_grad:  # a graph that is still alive leads to the copy
-                    stand_in.register_hook(partial(accumulate(create_graph=False), t, owned=False))
+                    stand_in.register_hook(partial(accumulate_grad(create_graph=False), t, owned=False))
             others = outside + [(o._data, c) for o, _, _, c in inside[:number]]
             if any((changed or c) and np.may_share_memory(t._data, other) for other, c in others):
                 raise RuntimeError(

@@ -2,7 +2,7 @@
 
 A step reads and changes tensors that it did not make: parameters and their gradients. Their state before the run is a
 condition of the replay (`TensorSnapshot`). Each replay must leave the gradients that the run left (`BorrowedGrad`,
-core/tensor_base.py).
+core/tensor.py).
 """
 
 

@@ -214,19 +214,13 @@ def elementwise_entry_point(name: str, py_func: Callable, key: list[tuple[np.dty
     def loop(steps: dict[str, str], **others: str) -> list[str]:
         got = {p: f"get({p}, o{p} + {steps[p]}, T{p})" if p in steps else f"n{p}" for p in inputs} | others
         result = f"formula({', '.join(got.values())})"
-        return [
-            "            for k in range(count):",
-            f"                put({y}, o{y} + {steps[y]}, T{y}, {result})",
-        ]
+        return ["            for k in range(count):", f"                put({y}, o{y} + {steps[y]}, T{y}, {result})"]
 
     near = " and ".join(f"s{p} == 1" for p in stepped)
     lines += [f"        if {near}:", *loop(dict.fromkeys(stepped, "k"))]
     if stepped == names and len(inputs) == 2:
         a, b = inputs
-        lines += [
-            f"        elif s{a} == 1 and s{b} == 0 and s{y} == 1:",
-            f"            number = get({b}, o{b}, T{b})",
-        ]
+        lines += [f"        elif s{a} == 1 and s{b} == 0 and s{y} == 1:", f"            number = get({b}, o{b}, T{b})"]
         lines += loop({a: "k", y: "k"}, **{b: "number"})
     lines += ["        else:", *loop({p: f"k * s{p}" for p in stepped})]
     lines += ["        at, row, j = at + count, row + 1, 0"]

@@ -258,8 +258,7 @@ class Program:
             return _run_alone(self.program, self.times)
         return all(
             self.tuner.run(
-                lambda: _run_alone(self.program, 1),
-                lambda: run_together(self.program, self.groups, self.counters, n),
+                lambda: _run_alone(self.program, 1), lambda: run_together(self.program, self.groups, self.counters, n)
             )
             for _ in range(self.times)
         )

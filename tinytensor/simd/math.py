@@ -18,6 +18,10 @@ _FLAGS = {"error_model": "numpy", "fastmath": {"contract", "nsz"}}
 _part = register_jitable(**_FLAGS, forceinline=True, no_cfunc_wrapper=True)  # of several functions: inlined
 
 
+def _floats(*numbers: float) -> list[np.float32]:
+    return [np.float32(number) for number in numbers]
+
+
 def _in_float32(plain: Callable, ours: Callable) -> None:
     """Let compiled code compute a function of one float32 as `ours` does."""
 
@@ -30,11 +34,7 @@ _LOG2_E = np.float32(1.4426950408889634)
 _LN2_HIGH = np.float32(0.693359375)  # 355/512: nine bits, so that n * _LN2_HIGH is exact
 _LN2_LOW = np.float32(-2.12194440054690583e-4)  # log 2 - 355/512
 # e^r = 1 + r + r^2 (Q0 + Q1 r + ... + Q4 r^4) for |r| <= log(2)/2; minimax, relative error 3.1e-9
-_Q0 = np.float32(0.49999994039)
-_Q1 = np.float32(0.16666521132)
-_Q2 = np.float32(0.041668388993)
-_Q3 = np.float32(0.0083687454462)
-_Q4 = np.float32(0.001381454058)
+_Q0, _Q1, _Q2, _Q3, _Q4 = _floats(0.49999994039, 0.16666521132, 0.041668388993, 0.0083687454462, 0.001381454058)
 _LOWEST = np.float32(-104)  # e^-104 rounds to 0 ...
 _HIGHEST = np.float32(89)  # ... and e^89 to inf in float32
 _EIGHTEEN = np.float32(-18)  # e^-18 - 1 rounds to -1
@@ -106,15 +106,9 @@ _FRACTION_BITS = np.int32((1 << 23) - 1)
 _LEAST_NORMAL = np.float32(2**-126)
 _TWENTY_THREE = np.float32(23)
 _TWO_TO_23 = np.float32(2**23)  # times this, the least number is a normal one
-_C0 = np.float32(-0.49999988)
-_C1 = np.float32(0.33333325)
-_C2 = np.float32(-0.25001606)
-_C3 = np.float32(0.20002005)
-_C4 = np.float32(-0.16608587)
-_C5 = np.float32(0.14181012)
-_C6 = np.float32(-0.13246022)
-_C7 = np.float32(0.12910384)
-_C8 = np.float32(-0.07621866)
+_C0, _C1, _C2, _C3, _C4, _C5, _C6, _C7, _C8 = _floats(
+    -0.49999988, 0.33333325, -0.25001606, 0.20002005, -0.16608587, 0.14181012, -0.13246022, 0.12910384, -0.07621866
+)
 _INF = np.float32(math.inf)
 _NAN = np.float32(math.nan)
 
@@ -172,10 +166,7 @@ _in_float32(log1p, _log1p_float32)
 
 # ln(1 + x) = 2 artanh (t / 2) = t (1 + t^2 (D1 + ... + D4 t^6)) with t = 2 x / (2 + x), which is at most 2/3 for x from
 # 0 to 1; minimax as above, relative error 4.5e-9.
-_D1 = np.float32(0.08333302)
-_D2 = np.float32(0.012506699)
-_D3 = np.float32(0.0021877366)
-_D4 = np.float32(0.0005470069)
+_D1, _D2, _D3, _D4 = _floats(0.08333302, 0.012506699, 0.0021877366, 0.0005470069)
 _TWO = np.float32(2)
 
 
@@ -209,27 +200,14 @@ def _log1p_of_fraction_float64(x):
 # (tanh 3.0e-8, erf 5.5e-8), rounded to float32 one after the other and fitted anew after each; the rest of the
 # errors stated below is rounding.
 _TANH_END = np.float32(9.2)  # tanh rounds to 1 here, and the quotient lies a little above 1
-_TANH_P1 = np.float32(0.13383317)
-_TANH_P2 = np.float32(0.0034982064)
-_TANH_P3 = np.float32(2.0648195e-05)
-_TANH_P4 = np.float32(1.3401556e-08)
-_TANH_Q1 = np.float32(0.4671664)
-_TANH_Q2 = np.float32(0.025887206)
-_TANH_Q3 = np.float32(0.0003289744)
-_TANH_Q4 = np.float32(7.797288e-07)
+_TANH_P1, _TANH_P2, _TANH_P3, _TANH_P4 = _floats(0.13383317, 0.0034982064, 2.0648195e-05, 1.3401556e-08)
+_TANH_Q1, _TANH_Q2, _TANH_Q3, _TANH_Q4 = _floats(0.4671664, 0.025887206, 0.0003289744, 7.797288e-07)
 
 _ERF_END = np.float32(4)  # erf rounds to 1 here, and the quotient lies a little above 1
-_ERF_P0 = np.float32(1.1283792)
-_ERF_P1 = np.float32(0.17462651)
-_ERF_P2 = np.float32(0.050741103)
-_ERF_P3 = np.float32(0.0031177695)
-_ERF_P4 = np.float32(0.00027535047)
-_ERF_P5 = np.float32(2.2326922e-06)
-_ERF_Q1 = np.float32(0.48809332)
-_ERF_Q2 = np.float32(0.10766071)
-_ERF_Q3 = np.float32(0.013658451)
-_ERF_Q4 = np.float32(0.0010154118)
-_ERF_Q5 = np.float32(3.9495804e-05)
+_ERF_P0, _ERF_P1, _ERF_P2, _ERF_P3, _ERF_P4, _ERF_P5 = _floats(
+    1.1283792, 0.17462651, 0.050741103, 0.0031177695, 0.00027535047, 2.2326922e-06
+)
+_ERF_Q1, _ERF_Q2, _ERF_Q3, _ERF_Q4, _ERF_Q5 = _floats(0.48809332, 0.10766071, 0.013658451, 0.0010154118, 3.9495804e-05)
 
 
 def tanh(x):
@@ -278,30 +256,20 @@ _in_float32(erf, _erf_float32)
 # 1/2, so that both functions are 0 and 1 far from 0; the first quotient is nowhere larger, so Phi stays between them.
 _HALF = np.float32(0.5)
 _CDF_END = np.float32(5.211452)
-_CDF_P0 = np.float32(0.39894223)
-_CDF_P1 = np.float32(0.033372343)
-_CDF_P2 = np.float32(0.0046508587)
-_CDF_P3 = np.float32(0.00016432295)
-_CDF_P4 = np.float32(6.3600346e-06)
-_CDF_P5 = np.float32(2.3386676e-08)
-_CDF_Q1 = np.float32(0.25031814)
-_CDF_Q2 = np.float32(0.028378755)
-_CDF_Q3 = np.float32(0.0018589884)
-_CDF_Q4 = np.float32(7.2400624e-05)
-_CDF_Q5 = np.float32(1.2165904e-06)
+_CDF_P0, _CDF_P1, _CDF_P2, _CDF_P3, _CDF_P4, _CDF_P5 = _floats(
+    0.39894223, 0.033372343, 0.0046508587, 0.00016432295, 6.3600346e-06, 2.3386676e-08
+)
+_CDF_Q1, _CDF_Q2, _CDF_Q3, _CDF_Q4, _CDF_Q5 = _floats(
+    0.25031814, 0.028378755, 0.0018589884, 7.2400624e-05, 1.2165904e-06
+)
 
 _SLOPE_END = np.float32(5.7999997)
-_SLOPE_P0 = np.float32(0.79788536)
-_SLOPE_P1 = np.float32(-0.030995904)
-_SLOPE_P2 = np.float32(0.014230313)
-_SLOPE_P3 = np.float32(1.9219402e-05)
-_SLOPE_P4 = np.float32(3.5956044e-05)
-_SLOPE_P5 = np.float32(1.9293041e-07)
-_SLOPE_Q1 = np.float32(0.29449397)
-_SLOPE_Q2 = np.float32(0.0409802)
-_SLOPE_Q3 = np.float32(0.0035230338)
-_SLOPE_Q4 = np.float32(0.00019203642)
-_SLOPE_Q5 = np.float32(8.952457e-06)
+_SLOPE_P0, _SLOPE_P1, _SLOPE_P2, _SLOPE_P3, _SLOPE_P4, _SLOPE_P5 = _floats(
+    0.79788536, -0.030995904, 0.014230313, 1.9219402e-05, 3.5956044e-05, 1.9293041e-07
+)
+_SLOPE_Q1, _SLOPE_Q2, _SLOPE_Q3, _SLOPE_Q4, _SLOPE_Q5 = _floats(
+    0.29449397, 0.0409802, 0.0035230338, 0.00019203642, 8.952457e-06
+)
 
 
 def normal_cdf(x, half, root_half):

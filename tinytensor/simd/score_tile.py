@@ -31,7 +31,9 @@ from tinytensor.simd.isa import BYTES, LINE, SIMD
 from tinytensor.simd.vector import (
     Vector,
     add,
+    branch,
     broadcast,
+    compile_lanewise,
     compiled,
     constant,
     emit_fma,
@@ -141,7 +143,7 @@ def _for_each_register(plain: Callable, emit: Callable) -> None:
     """
 
     @compiled(plain, _same)
-    def lowered(context, builder, ty, arg_types, args):
+    def emit_each(context, builder, ty, arg_types, args):
         parts = [
             unpack_tuple(builder, a) if isinstance(k, types.UniTuple) else [a] * WIDTH for k, a in zip(arg_types, args)
         ]
@@ -153,10 +155,7 @@ def _for_each_register(plain: Callable, emit: Callable) -> None:
 
 def load_register(x, at):
     """The LANES elements of x from `at` on."""
-    v = ()
-    for lane in range(LANES):
-        v += (x[at + lane],)
-    return v
+    return tuple([x[at + lane] for lane in range(LANES)])
 
 
 @compiled(load_register, _register_type)
@@ -209,10 +208,7 @@ def _splat_tile(context, builder, ty, arg_types, args):
 
 def load_score_tile(x, at):
     """The tile whose registers follow each other in x, from x[at] on."""
-    c = ()
-    for t in range(WIDTH):
-        c += (load_register(x, at + t * LANES),)
-    return c
+    return tuple([load_register(x, at + t * LANES) for t in range(WIDTH)])
 
 
 @compiled(load_score_tile, _score_tile_type)
@@ -236,10 +232,7 @@ def _store_score_tile(context, builder, ty, arg_types, args):
 
 def load_half_score_tile(x, at):
     """The first halves of the registers of a tile of x."""
-    c = ()
-    for t in range(WIDTH):
-        c += (load_half_register(x, at + t * LANES),)
-    return c
+    return tuple([load_half_register(x, at + t * LANES) for t in range(WIDTH)])
 
 
 @compiled(load_half_score_tile, lambda x, at: types.UniTuple(_half_register_type(x), WIDTH))
@@ -259,25 +252,15 @@ def _edge_rows(context, builder, array, x, i, j, rows: int, lanes: int, whole, p
     # Each row has an address of its own. With one for all, a step of AVX2 takes a thirtieth longer.
     ptrs = [element_ptr(context, builder, array, x, [builder.add(i, int64(t)), j], ty) for t in range(rows)]
     fits = builder.and_(*(builder.icmp_signed(">=", size, int64(n)) for size, n in ((height, rows), (width, lanes))))
-    with builder.if_else(fits) as (then, otherwise):
-        with then:
-            all_of = [whole(ptr) for ptr in ptrs], builder.block
-        with otherwise:
-            short = builder.select(builder.icmp_signed("<", width, int64(lanes)), width, int64(lanes))
-            some_of = []
-            for t, ptr in enumerate(ptrs):
-                count = builder.select(builder.icmp_signed("<", int64(t), height), short, int64(0))
-                count = builder.trunc(count, ir.IntType(32))  # as many bits as a lane has, or nearly
-                some_of.append(part(ptr, count))
-            some_of = some_of, builder.block
-    results = []
-    for pair in zip(all_of[0], some_of[0], strict=True):
-        result = builder.phi(pair[0].type) if pair[0] is not None else None
-        for value, block in zip(pair, (all_of[1], some_of[1]), strict=True):
-            if result is not None:
-                result.add_incoming(value, block)
-        results.append(result)
-    return results
+
+    def at_edge():
+        short, results = builder.select(builder.icmp_signed("<", width, int64(lanes)), width, int64(lanes)), []
+        for t, ptr in enumerate(ptrs):
+            count = builder.select(builder.icmp_signed("<", int64(t), height), short, int64(0))
+            results.append(part(ptr, builder.trunc(count, ir.IntType(32))))  # as many bits as a lane has, or nearly
+        return results
+
+    return branch(builder, fits, lambda: [whole(ptr) for ptr in ptrs], at_edge)
 
 
 def _emit_load_rows(context, builder, array, ptr, rows: int, lanes: int) -> list:
@@ -300,13 +283,13 @@ def _emit_store_rows(context, builder, array, rows: list, ptr) -> None:
     (x, i, j), lanes = ptr, rows[0].type.count
 
     def store_rows():
-        left = {"whole": iter(rows), "part": iter(rows)}
+        wholes, parts = iter(rows), iter(rows)
 
         def whole(address):
-            write(builder, next(left["whole"]), address, array.dtype)
+            write(builder, next(wholes), address, array.dtype)
 
         def part(address, count):
-            write_first(builder, count, next(left["part"]), address, array.dtype)
+            write_first(builder, count, next(parts), address, array.dtype)
 
         _edge_rows(context, builder, array, x, i, j, len(rows), lanes, whole, part)
 
@@ -327,10 +310,9 @@ def load_rows(x, i, j):
     """The elements of x[i : i + WIDTH, j : j + LANES]; zeros where x ends before."""
     c = ()
     for t in range(WIDTH):
-        v = ()
-        for lane in range(LANES):
-            v += (x[i + t, j + lane] if i + t < x.shape[0] and j + lane < x.shape[1] else x.dtype.type(0),)
-        c += (v,)
+        zeros = i + t >= x.shape[0]
+        row = [x.dtype.type(0) if zeros or k >= x.shape[1] else x[i + t, k] for k in range(j, j + LANES)]
+        c += (tuple(row),)
     return c
 
 
@@ -426,10 +408,7 @@ def _prefetch_rows(context, builder, ty, arg_types, args):
 
 def mul_register(c, v):
     """Each register of c times v."""
-    b = ()
-    for t in range(WIDTH):
-        b += (mul(c[t], v),)
-    return b
+    return tuple([mul(register, v) for register in c])
 
 
 _for_each_register(mul_register, lambda builder, a, v: builder.fmul(a, v))
@@ -437,10 +416,7 @@ _for_each_register(mul_register, lambda builder, a, v: builder.fmul(a, v))
 
 def fma_tiles(a, b, c):
     """a * b + c, register by register."""
-    d = ()
-    for t in range(WIDTH):
-        d += (fma(a[t], b[t], c[t]),)
-    return d
+    return tuple([fma(*registers) for registers in zip(a, b, c, strict=True)])
 
 
 _for_each_register(fma_tiles, emit_fma)
@@ -449,10 +425,7 @@ _for_each_register(fma_tiles, emit_fma)
 def sum_registers(c):
     """The sum of the registers: the second half is added to the first until one is left."""
     while len(c) > 1:
-        b = ()
-        for t in range(len(c) // 2):
-            b += (add(c[t], c[t + len(c) // 2]),)
-        c = b
+        c = [add(a, b) for a, b in zip(c[: len(c) // 2], c[len(c) // 2 :], strict=True)]
     return c[0]
 
 
@@ -467,10 +440,7 @@ def _sum_registers(context, builder, ty, arg_types, args):
 
 def sum_elements(x, at):
     """The sum of the WIDTH elements of x from `at` on, in the same order."""
-    v = ()
-    for t in range(WIDTH):
-        v += (x[at + t],)
-    return sum_lanes(v)
+    return sum_lanes([x[at + t] for t in range(WIDTH)])
 
 
 @compiled(sum_elements, lambda x, at: x.dtype)
@@ -481,10 +451,7 @@ def _sum_elements(context, builder, ty, arg_types, args):
 
 def sub_register(c, v):
     """c[t] - v for each register c[t]."""
-    b = ()
-    for t in range(WIDTH):
-        b += (sub(c[t], v),)
-    return b
+    return tuple([sub(register, v) for register in c])
 
 
 _for_each_register(sub_register, lambda builder, a, v: builder.fsub(a, v))
@@ -492,10 +459,7 @@ _for_each_register(sub_register, lambda builder, a, v: builder.fsub(a, v))
 
 def sub_elements(c, x, at):
     """c[t] - x[at + t] for each register c[t]."""
-    b = ()
-    for t in range(WIDTH):
-        b += (sub(c[t], splat(x[at + t])),)
-    return b
+    return tuple([sub(c[t], splat(x[at + t])) for t in range(WIDTH)])
 
 
 @compiled(sub_elements, _same)
@@ -507,10 +471,7 @@ def _sub_elements(context, builder, ty, arg_types, args):
 
 def mul_tiles(a, b):
     """a[t] b[t] for each of their registers."""
-    c = ()
-    for t in range(WIDTH):
-        c += (mul(a[t], b[t]),)
-    return c
+    return tuple([mul(*registers) for registers in zip(a, b, strict=True)])
 
 
 _for_each_register(mul_tiles, lambda builder, a, b: builder.fmul(a, b))
@@ -523,14 +484,7 @@ def _min_zero(builder, a):
 
 def min_zero(c):
     """c where it is at most 0, 0 where it is above; NaN stays."""
-    b = ()
-    for t in range(WIDTH):
-        v = ()
-        for lane in range(LANES):
-            zero = type(c[t][lane])(0)
-            v += (zero if c[t][lane] > zero else c[t][lane],)
-        b += (v,)
-    return b
+    return tuple([tuple([type(x)(0) if x > type(x)(0) else x for x in register]) for register in c])
 
 
 _for_each_register(min_zero, _min_zero)
@@ -574,10 +528,7 @@ def exp_tile(c):
     Differences from the largest score are so. Results below the least normal number are 0. float32: relative error at
     most 7.71e-8, 0.89 units in the last place (every float32 up to 0 was checked).
     """
-    b = ()
-    for t in range(WIDTH):
-        b += (exp(c[t]),)
-    return b
+    return tuple([exp(register) for register in c])
 
 
 _for_each_register(exp_tile, _exp)
@@ -588,10 +539,7 @@ _for_each_register(exp_tile, _exp)
 
 def outer(c, x, at, step, b):
     """c[t] + x[at + t step] b, for whole or half registers."""
-    d = ()
-    for t in range(WIDTH):
-        d += (fma((x[at + t * step],) * len(b), b, c[t]),)
-    return d
+    return tuple([fma((x[at + t * step],) * len(b), b, c[t]) for t in range(WIDTH)])
 
 
 @compiled(outer, _same)
@@ -605,11 +553,9 @@ def _outer(context, builder, ty, arg_types, args):
 
 def masked_outer(c, x, at, step, b, visible):
     """`outer` with 0 in place of b for each t whose visible[at + t step] is not above 0: b may be infinite there."""
-    d = ()
-    for t in range(WIDTH):
-        factor = b if visible[at + t * step] > 0 else splat(type(x[at])(0))
-        d += (fma(splat(x[at + t * step]), factor, c[t]),)
-    return d
+    zeros = splat(type(x[at])(0))
+    steps = range(at, at + WIDTH * step, step)
+    return tuple([fma(splat(x[k]), b if visible[k] > 0 else zeros, c[t]) for t, k in enumerate(steps)])
 
 
 @compiled(masked_outer, _same)
@@ -675,10 +621,8 @@ def outer_rows(c, x, i, j, b, at, columns):
     Where x ends before row i + t, its last row is used instead.
     """
     for n in range(columns):
-        d = ()
-        for t in range(WIDTH):
-            d += (fma(splat(x[min(i + t, x.shape[0] - 1), j + n]), load_register(b, at + n * LANES), c[t]),)
-        c = d
+        b_n = load_register(b, at + n * LANES)
+        c = tuple([fma(splat(x[min(i + t, x.shape[0] - 1), j + n]), b_n, c[t]) for t in range(WIDTH)])
     return c
 
 
@@ -740,22 +684,16 @@ def _masked_inner_rows(context, builder, ty, arg_types, args):
 
 
 def select(visible, a, b):
-    """The lanes of a where `visible` is true, those of b elsewhere (only plain Python calls it by name)."""
-    v = ()
-    for lane in range(LANES):
-        v += (a[lane] if visible[lane] else b[lane],)
-    return v
+    """The lanes of a where `visible` is true, those of b elsewhere."""
+    return tuple([a[lane] if visible[lane] else b[lane] for lane in range(LANES)])
+
+
+compile_lanewise(select, _select)
 
 
 def registers_less_than(m, ends):
     """Lane l of register t: is m + t < ends[lane]?"""
-    c = ()
-    for t in range(WIDTH):
-        v = ()
-        for lane in range(LANES):
-            v += (m + t < ends[lane],)
-        c += (v,)
-    return c
+    return tuple([tuple([m + t < end for end in ends]) for t in range(WIDTH)])
 
 
 @compiled(registers_less_than, lambda m, ends: _mask_type(ends))
@@ -768,13 +706,7 @@ def _registers_less_than(context, builder, ty, arg_types, args):
 
 def lanes_less_than(m, x, at):
     """Lane l of register t: is m + lane < x[at + t]?"""
-    c = ()
-    for t in range(WIDTH):
-        v = ()
-        for lane in range(LANES):
-            v += (m + lane < x[at + t],)
-        c += (v,)
-    return c
+    return tuple([tuple([m + lane < x[at + t] for lane in range(LANES)]) for t in range(WIDTH)])
 
 
 @compiled(lanes_less_than, lambda m, x, at: _mask_type(x))
@@ -788,13 +720,7 @@ def _lanes_less_than(context, builder, ty, arg_types, args):
 
 def is_positive(c):
     """Lane by lane: is the number above 0?"""
-    b = ()
-    for t in range(WIDTH):
-        v = ()
-        for lane in range(LANES):
-            v += (c[t][lane] > 0,)
-        b += (v,)
-    return b
+    return tuple([tuple([x > 0 for x in register]) for register in c])
 
 
 @compiled(is_positive, lambda c: _mask_type(c.dtype))
@@ -806,13 +732,7 @@ def _is_positive(context, builder, ty, arg_types, args):
 
 def logical_and(a, b):
     """Lane by lane: are both true?"""
-    c = ()
-    for t in range(WIDTH):
-        v = ()
-        for lane in range(LANES):
-            v += (a[t][lane] and b[t][lane],)
-        c += (v,)
-    return c
+    return tuple([tuple([x and y for x, y in zip(*masks, strict=True)]) for masks in zip(a, b, strict=True)])
 
 
 _for_each_register(logical_and, lambda builder, a, b: builder.and_(a, b))
@@ -824,13 +744,7 @@ def _zero_where_not(builder, a, mask):
 
 def zero_where_not(c, visible):
     """The visible lanes of c, 0 elsewhere."""
-    b = ()
-    for t in range(WIDTH):
-        v = ()
-        for lane in range(LANES):
-            v += (c[t][lane] if visible[t][lane] else type(c[t][lane])(0),)
-        b += (v,)
-    return b
+    return tuple([select(mask, register, splat(type(register[0])(0))) for mask, register in zip(visible, c)])
 
 
 _for_each_register(zero_where_not, _zero_where_not)
@@ -847,10 +761,7 @@ def _max_tree(builder, rows: list):
 def max_registers(top, c):
     """The largest of top and of the registers of c, lane by lane."""
     for t in range(WIDTH):
-        v = ()
-        for lane in range(LANES):
-            v += (c[t][lane] if top[lane] is None or c[t][lane] > top[lane] else top[lane],)
-        top = v
+        top = tuple([x if y is None or x > y else y for x, y in zip(c[t], top, strict=True)])
     return top
 
 
@@ -863,10 +774,8 @@ def _max_registers(context, builder, ty, arg_types, args):
 def masked_max_registers(top, c, visible):
     """`max_registers` over the visible lanes."""
     for t in range(WIDTH):
-        v = ()
-        for lane in range(LANES):
-            v += (c[t][lane] if visible[t][lane] and (top[lane] is None or c[t][lane] > top[lane]) else top[lane],)
-        top = v
+        lanes = zip(c[t], visible[t], top, strict=True)
+        top = tuple([x if is_visible and (y is None or x > y) else y for x, is_visible, y in lanes])
     return top
 
 

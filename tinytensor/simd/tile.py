@@ -17,6 +17,7 @@ from tinytensor.simd.address import element_ptr_and_strides, gep_bytes, int64, p
 from tinytensor.simd.isa import LINE
 from tinytensor.simd.vector import (
     add,
+    branch,
     broadcast,
     compiled,
     constant,
@@ -68,24 +69,14 @@ def _at_edge(builder, ty: ir.ArrayType, height, width, whole: Callable, part: Ca
     positions = [(r, v) for r in range(rows) for v in range(columns)]
     tall = builder.icmp_signed(">=", height, int64(rows))
     wide = builder.icmp_signed(">=", width, int64(columns * n))
-    with builder.if_else(builder.and_(tall, wide), likely=True) as (inside, edge):
-        with inside:
-            values = [whole(r, v) for r, v in positions]
-            inside_end = builder.block
-        with edge:
-            counts = [builder.sub(width, int64(v * n)) for v in range(columns)]
-            valid = [builder.icmp_signed("<", int64(r), height) for r in range(rows)]
-            others = [part(r, v, builder.select(valid[r], counts[v], int64(0))) for r, v in positions]
-            edge_end = builder.block
-    if values[0] is None:
-        return []
-    joined = []
-    for value, other in zip(values, others, strict=True):
-        either = builder.phi(value.type)
-        either.add_incoming(value, inside_end)
-        either.add_incoming(other, edge_end)
-        joined.append(either)
-    return joined
+
+    def at_edge():
+        counts = [builder.sub(width, int64(v * n)) for v in range(columns)]
+        valid = [builder.icmp_signed("<", int64(r), height) for r in range(rows)]
+        return [part(r, v, builder.select(valid[r], counts[v], int64(0))) for r, v in positions]
+
+    inside = builder.and_(tall, wide)
+    return branch(builder, inside, lambda: [whole(r, v) for r, v in positions], at_edge, likely=True)
 
 
 def _tile_of(builder, ty: ir.ArrayType, registers: list):
@@ -125,13 +116,10 @@ def _zero_tile(context, builder, ty, arg_types, args):
 
 def load_tile(c, height, width, x, i, j):
     """The elements of x[i : i + height, j : j + width] as a tile of the size of c; zeros around them."""
-    tile = ()
+    n, tile = len(c[0][0]), ()
     for r in range(len(c)):
-        registers = ()
-        for v in range(len(c[0])):
-            n = len(c[0][0])
-            registers += (load_first(width - v * n, x, i + r, j + v * n) if r < height else zero(x),)
-        tile += (registers,)
+        row = [load_first(width - v * n, x, i + r, j + v * n) if r < height else zero(x) for v in range(len(c[0]))]
+        tile += (tuple(row),)
     return tile
 
 
@@ -139,19 +127,6 @@ def load_tile(c, height, width, x, i, j):
 def _load_tile(context, builder, ty, arg_types, args):
     _, height, width, x, i, j = args
     return _tile_of(builder, ty, _read_tile(context, builder, ty, height, width, arg_types[3], x, i, j))
-
-
-def fma_tile(c, height, a, i, k, b, row, j):
-    """c + a[i : i + height, k] b[row, j:], as fma; the rows of c past `height` are undefined."""
-    n, right, tile = len(c[0][0]), (), ()
-    for v in range(len(c[0])):
-        right += (load(b, row, j + v * n),)
-    for r in range(len(c)):
-        left, registers = load_splat(a, i + min(r, height - 1), k), ()
-        for v in range(len(c[0])):
-            registers += (fma(left, right[v], c[r][v]),)
-        tile += (registers,)
-    return tile
 
 
 class _VolatileLoad(LoadInstr):
@@ -169,13 +144,20 @@ def volatile_load(builder, ptr):
 
 
 def sum_tile(c, height, a, i, k, b, row, j, count, prefetching):
-    """c + a[i : i + height, k : k + count] b[row : row + count, j:], one product after the other.
+    """c + a[i : i + height, k : k + count] b[row : row + count, j:], one product after the other, as fma.
+
+    The rows of c past `height` are undefined.
 
     With `prefetching` it prefetches the rows of a below these, which the next tile needs. That changes no number, but
     wastes time where these rows are near already.
     """
+    n = len(c[0][0])
     for t in range(count):
-        c = fma_tile(c, height, a, i, k + t, b, row + t, j)
+        right, tile = [load(b, row + t, j + v * n) for v in range(len(c[0]))], ()
+        for r in range(len(c)):
+            left = load_splat(a, i + min(r, height - 1), k + t)
+            tile += (tuple([fma(left, *pair) for pair in zip(right, c[r], strict=True)]),)
+        c = tile
     return c
 
 
@@ -289,13 +271,7 @@ def _store_tile(context, builder, ty, arg_types, args):
 
 def add_tile(a, b):
     """a + b."""
-    tile = ()
-    for r in range(len(a)):
-        registers = ()
-        for v in range(len(a[0])):
-            registers += (add(a[r][v], b[r][v]),)
-        tile += (registers,)
-    return tile
+    return tuple([tuple([add(x, y) for x, y in zip(*rows, strict=True)]) for rows in zip(a, b, strict=True)])
 
 
 @compiled(add_tile, lambda a, b: a)
@@ -310,14 +286,8 @@ def relu_tile(c, height):
     """0 where c <= 0; c elsewhere, and where it is NaN; the rows of c past `height` are undefined."""
     tile = ()
     for r in range(len(c)):
-        registers = ()
-        for v in range(len(c[0])):
-            register = ()
-            for lane in range(len(c[0][0])):
-                x = c[r][v][lane]
-                register += (type(x)(0) if r < height and x <= type(x)(0) else x,)
-            registers += (register,)
-        tile += (registers,)
+        row = [tuple([type(x)(0) if r < height and x <= type(x)(0) else x for x in register]) for register in c[r]]
+        tile += (tuple(row),)
     return tile
 
 
@@ -339,15 +309,8 @@ def _transposed_type(height, width, x: types.Array, *_) -> types.UniTuple:
 
 def load_transposed(height, width, x, i, j):
     """The columns of x[i : i + height, j : j + width] as rows of a square tile; zeros around them."""
-    rows, tile = (), ()
-    for lane in range(lanes(x)):
-        rows += (load_first(width, x, i + lane, j) if lane < height else zero(x),)
-    for r in range(lanes(x)):
-        register = ()
-        for lane in range(lanes(x)):
-            register += (rows[lane][r],)
-        tile += ((register,),)
-    return tile
+    rows = [load_first(width, x, i + lane, j) if lane < height else zero(x) for lane in range(lanes(x))]
+    return tuple([(column,) for column in zip(*rows, strict=True)])
 
 
 @compiled(load_transposed, _transposed_type)

@@ -63,8 +63,8 @@ def element_type_of(ty: types.Type) -> types.Type:
 def compiled(plain: Callable, result: Callable) -> Callable:
     """Define `plain` in compiled code, where `result(*types)` is the type of its result.
 
-    The decorated function writes the instructions. It takes the LLVM type of the result, and the Numba types and the
-    LLVM values of the arguments.
+    The decorated function writes the instructions: plain.emit. It takes the LLVM type of the result, and the Numba
+    types and the LLVM values of the arguments.
     """
 
     class Template(AbstractTemplate):
@@ -91,9 +91,35 @@ def compiled(plain: Callable, result: Callable) -> Callable:
             value = emit(context, builder, ty, sig.args, args)
             return context.get_dummy_value() if value is None else value
 
+        plain.emit = emit
         return emit
 
     return decorate
+
+
+def compile_lanewise(plain: Callable, emit: Callable) -> None:
+    """Compile `plain`, whose result has the type of its last argument, as emit(builder, *values)."""
+    compiled(plain, _same)(lambda context, builder, ty, arg_types, args: emit(builder, *args))
+
+
+def _same(*arg_types):
+    return arg_types[-1]
+
+
+def branch(builder, condition, then: Callable, otherwise: Callable, likely: bool | None = None) -> list:
+    """The values of then() where the condition holds, those of otherwise() elsewhere; None (a write) is left out."""
+    with builder.if_else(condition, likely=likely) as (first, second):
+        with first:
+            values, end = then(), builder.block
+        with second:
+            others, other_end = otherwise(), builder.block
+    joined = []
+    for value, other in zip(values, others, strict=True):
+        if value is not None:
+            joined.append(builder.phi(value.type))
+            joined[-1].add_incoming(value, end)
+            joined[-1].add_incoming(other, other_end)
+    return joined
 
 
 def is_float(ty: types.Type | ir.Type) -> bool:
@@ -151,10 +177,6 @@ def write_first(builder, count, value, address, dtype: types.Type):
     align = ir.Constant(ir.IntType(32), dtype.bitwidth // 8)
     mask = _mask(builder, count, value.type.count)
     _call(builder, f"llvm.masked.store.{_name(value.type)}.p0", ir.VoidType(), [value, address, align, mask])
-
-
-def _same(*arg_types):
-    return arg_types[-1]
 
 
 def emit_fma(builder, a, b, c):
@@ -291,109 +313,52 @@ def _store_first(context, builder, ty, arg_types, args):
 
 def fma(a, b, c):
     """a * b + c, rounded once where the machine can."""
-    v = ()
-    for x, y, z in zip(a, b, c, strict=True):
-        v += (x * y + z,)
-    return v
-
-
-@compiled(fma, _same)
-def _fma(context, builder, ty, arg_types, args):
-    return emit_fma(builder, *args)
+    return tuple([x * y + z for x, y, z in zip(a, b, c, strict=True)])
 
 
 def add(a, b):
     """a + b."""
-    v = ()
-    for x, y in zip(a, b, strict=True):
-        v += (x + y,)
-    return v
-
-
-@compiled(add, _same)
-def _add(context, builder, ty, arg_types, args):
-    return emit_add(builder, *args)
+    return tuple([x + y for x, y in zip(a, b, strict=True)])
 
 
 def sub(a, b):
     """a - b."""
-    v = ()
-    for x, y in zip(a, b, strict=True):
-        v += (x - y,)
-    return v
-
-
-@compiled(sub, _same)
-def _sub(context, builder, ty, arg_types, args):
-    return (builder.fsub if is_float(ty) else builder.sub)(*args)
+    return tuple([x - y for x, y in zip(a, b, strict=True)])
 
 
 def mul(a, b):
     """a * b."""
-    v = ()
-    for x, y in zip(a, b, strict=True):
-        v += (x * y,)
-    return v
-
-
-@compiled(mul, _same)
-def _mul(context, builder, ty, arg_types, args):
-    return (builder.fmul if is_float(ty) else builder.mul)(*args)
+    return tuple([x * y for x, y in zip(a, b, strict=True)])
 
 
 def div(a, b):
     """a / b."""
-    v = ()
-    for x, y in zip(a, b, strict=True):
-        v += (x / y,)
-    return v
-
-
-@compiled(div, _same)
-def _div(context, builder, ty, arg_types, args):
-    return builder.fdiv(*args)  # floats only: no kernel divides registers of integers
+    return tuple([x / y for x, y in zip(a, b, strict=True)])
 
 
 def where_less(a, b, x, y):
     """x where a < b; y elsewhere, and where one of a and b is NaN."""
-    v = ()
-    for lane in range(len(a)):
-        v += (x[lane] if a[lane] < b[lane] else y[lane],)
-    return v
-
-
-@compiled(where_less, _same)
-def _where_less(context, builder, ty, arg_types, args):
-    a, b, x, y = args
-    return builder.select(emit_less(builder, a, b), x, y)
+    return tuple([x[lane] if a[lane] < b[lane] else y[lane] for lane in range(len(a))])
 
 
 def maximum(a, b):
     """The larger one; b where one of the two is NaN."""
-    v = ()
-    for lane in range(len(a)):
-        v += (a[lane] if a[lane] > b[lane] else b[lane],)
-    return v
-
-
-@compiled(maximum, _same)
-def _maximum(context, builder, ty, arg_types, args):
-    a, b = args
-    return builder.select(emit_less(builder, b, a), a, b)
+    return tuple([x if x > y else y for x, y in zip(a, b, strict=True)])
 
 
 def select_first(count, x, y):
     """The first `count` lanes of x, then those of y."""
-    v = ()
-    for lane in range(len(x)):
-        v += (x[lane] if lane < count else y[lane],)
-    return v
+    return tuple([x[lane] if lane < count else y[lane] for lane in range(len(x))])
 
 
-@compiled(select_first, _same)
-def _first(context, builder, ty, arg_types, args):
-    count, x, y = args
-    return builder.select(_mask(builder, count, ty.count), x, y)
+compile_lanewise(fma, emit_fma)
+compile_lanewise(add, emit_add)
+compile_lanewise(sub, lambda builder, a, b: (builder.fsub if is_float(a.type) else builder.sub)(a, b))
+compile_lanewise(mul, lambda builder, a, b: (builder.fmul if is_float(a.type) else builder.mul)(a, b))
+compile_lanewise(div, lambda builder, a, b: builder.fdiv(a, b))  # no kernel divides registers of integers
+compile_lanewise(where_less, lambda builder, a, b, x, y: builder.select(emit_less(builder, a, b), x, y))
+compile_lanewise(maximum, lambda builder, a, b: builder.select(emit_less(builder, b, a), a, b))
+compile_lanewise(select_first, lambda builder, count, x, y: builder.select(_mask(builder, count, x.type.count), x, y))
 
 
 def _each_lane(context, builder, register: Vector, function: Callable, x):
@@ -444,10 +409,7 @@ def _exponentials(context, builder, register: Vector, xs: list) -> list:
 
 def exp(x):
     """e^x: in float32 the polynomial of simd_math.exp, with its bounds; -inf gives 0, inf gives inf, NaN stays."""
-    v = ()
-    for lane in range(len(x)):
-        v += (np.exp(x[lane]),)
-    return v
+    return tuple([np.exp(number) for number in x])
 
 
 @compiled(exp, _same)
@@ -461,10 +423,7 @@ def exps(*registers):
     A polynomial's terms wait for each other. If registers are computed one after the other, a processor works on three
     or four at once, as many as its waiting instructions cover; in step, it works on the other registers meanwhile.
     """
-    v = ()
-    for i in range(len(registers)):
-        v += (exp(registers[i]),)
-    return v
+    return tuple([exp(register) for register in registers])
 
 
 @compiled(exps, lambda *registers: types.UniTuple(registers[0], len(registers)))
@@ -476,10 +435,7 @@ def _exps(context, builder, ty, arg_types, args):
 
 def log(x):
     """ln x: in float32 the polynomial of simd_math.log, with its bounds; 0 gives -inf, a negative number NaN."""
-    v = ()
-    for lane in range(len(x)):
-        v += (np.log(x[lane]),)
-    return v
+    return tuple([np.log(number) for number in x])
 
 
 @compiled(log, _same)

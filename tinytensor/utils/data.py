@@ -202,11 +202,7 @@ class WeightedRandomSampler(Sampler):
     """num_samples indices, drawn with probabilities in proportion to their weights."""
 
     def __init__(
-        self,
-        weights: Sequence[float],
-        num_samples: int,
-        replacement: bool = True,
-        generator: Generator | None = None,
+        self, weights: Sequence[float], num_samples: int, replacement: bool = True, generator: Generator | None = None
     ):
         super().__init__()
         self.weights, self.num_samples = tensor(weights, dtype=float64), num_samples
@@ -350,8 +346,7 @@ class DataLoader(_ByType):
         if isinstance(dataset, IterableDataset):
             samples = iter(dataset)
             return map(
-                collate,
-                samples if self.batch_sampler is None else _batches(samples, self.batch_size, self.drop_last),
+                collate, samples if self.batch_sampler is None else _batches(samples, self.batch_size, self.drop_last)
             )
         if self.batch_sampler is None:
             return (collate(dataset[i]) for i in self.sampler)

@@ -16,8 +16,8 @@ import numpy as np
 
 from tinytensor.core.dispatch import state
 from tinytensor.core.op import Node
-from tinytensor.core.switches import watching
 from tinytensor.core.tensor import Tensor
+from tinytensor.core.watching import watching
 from tinytensor.nn.module import Module
 
 

@@ -1,9 +1,7 @@
 """The places of the boxes of a graph, and the lines between them.
 
-The layers, the order within each and the places are found by grandalf, a small library in plain Python (the viz extra
-installs it). It was chosen because it works wherever Python does: pygraphviz, the wheel with Graphviz itself, loads X11
-and GLib from the system on import, which a bare machine lacks, and other packages have binaries for some machines only.
-It takes the sizes of boxes into account, and needs a twentieth of a second for 250 of them.
+The layers, the order within each and the places are found by grandalf, a library in plain Python (of the viz extra),
+which takes the sizes of boxes into account.
 
 The layers are counted from the result, so a parameter stands right above the operation that reads it, and not at the
 top beside all others. Sizes are in pixels, y goes down.

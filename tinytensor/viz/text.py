@@ -10,8 +10,8 @@ from html import escape
 import numpy as np
 
 from tinytensor.core.tensor import Tensor
+from tinytensor.display.latex import rule_as_latex, with_words
 from tinytensor.display.notebook import shown
-from tinytensor.display.typeset import rule_as_latex, with_words
 from tinytensor.nn.module import Module
 from tinytensor.viz.groups import local
 from tinytensor.viz.record import UNKNOWN, Argument, BackwardTrace, Leaf, Rule, Share, Step, Value

@@ -14,6 +14,7 @@ import pytest
 
 from models.command import cli
 from models.command.cli import main
+from models.command.resume import with_kept_data
 from models.options import called, data_path, proposed
 from models.training import checkpoint, ranks
 from models.training.trainer import Trainer
@@ -119,8 +120,8 @@ def test_file_of_the_same_name_is_no_pipe_of_the_run(verse, tmp_path):
     """A run's own file takes the place of a pipe's; another file that is gone stays gone."""
     (tmp_path / "verse.txt").write_text("another")
     state = {"file": str(tmp_path / "nowhere" / "verse.txt")}
-    assert cli._with_kept_data(tmp_path, state) is state
-    assert cli._with_kept_data(tmp_path, {"file": None}) == {"file": None}
+    assert with_kept_data(tmp_path, state) is state
+    assert with_kept_data(tmp_path, {"file": None}) == {"file": None}
 
 
 def test_run_without_a_checkpoint_may_begin_again(tmp_path):

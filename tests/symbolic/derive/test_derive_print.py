@@ -5,7 +5,7 @@ import pytest
 from sympy import Integer, Rational, Symbol, exp, log, pi, sqrt
 
 from tests.symbolic.derive.derived_functions import FUNCTIONS, arrays, derived
-from tinytensor.display.typeset import mathml
+from tinytensor.display.latex import mathml
 from tinytensor.symbolic import Index as IndexArgument
 from tinytensor.symbolic import derive
 from tinytensor.symbolic.index_calculus.adjoints import d

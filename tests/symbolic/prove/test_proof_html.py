@@ -10,8 +10,8 @@ from IPython.core.formatters import DisplayFormatter
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
+from tinytensor.display import latex as latex_to_mathml
 from tinytensor.display import notebook as shown
-from tinytensor.display import typeset
 from tinytensor.symbolic import latex, prove, symbols
 from tinytensor.viz import explain
 
@@ -42,7 +42,7 @@ def without_latex2mathml(monkeypatch):
     def missing(*args):
         raise ModuleNotFoundError("latex2mathml")
 
-    for module in (typeset, shown):
+    for module in (latex_to_mathml, shown):
         monkeypatch.setattr(module, "mathml", missing)
 
 

@@ -13,12 +13,7 @@ from tinytensor.ops.shape import cat, movedim, narrow, slice_op
 
 
 def vmap(
-    func: Callable,
-    in_dims: Any = 0,
-    out_dims: Any = 0,
-    randomness: str = "error",
-    *,
-    chunk_size: int | None = None,
+    func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None
 ) -> Callable:
     """The function that computes func for each example of a batch, and joins the results: y[i] = f(x[i]).
 

@@ -61,7 +61,7 @@ def lift(kernel: Kernel, tasks: int | None = None, **constants: int) -> Callable
         used.add(name)
         return _exact_meaning(_where(kernel, code), name, constants.get(name, value))
 
-    source = rebind(kernel.py_func, meaning, check=lambda code: _check_constants(_where(kernel, code), code))
+    source = rebind(kernel.py_func, meaning, check=partial(_check_code, kernel))
     if not constants.keys() <= used:
         raise TypeError(f"kernel {kernel.name}: {sorted(constants.keys() - used)} are not among its constants")
 
@@ -99,11 +99,11 @@ def lift(kernel: Kernel, tasks: int | None = None, **constants: int) -> Callable
     return lifted
 
 
-def rebind(function: Callable, meaning: Callable, check: Callable = lambda code: None) -> Callable:
+def rebind(function: Callable, meaning: Callable, check: Callable = lambda function: None) -> Callable:
     """The same code object with other globals: each name in it stands for `meaning(code, name, value)`.
 
     A name from a module is given with the module's name: numpy.exp. A Python function that `meaning` returns (or a
-    compiled one, with `py_func`) is rebound in the same way; `check` gets every code object.
+    compiled one, with `py_func`) is rebound in the same way; `check` gets every function.
     """
     bound: dict[types.CodeType, Callable] = {}
 
@@ -115,7 +115,7 @@ def rebind(function: Callable, meaning: Callable, check: Callable = lambda code:
         function = getattr(function, "py_func", function)
         code = function.__code__
         if code not in bound:
-            check(code)
+            check(function)
             scope: dict[str, object] = {"__builtins__": {}}
             bound[code] = types.FunctionType(code, scope, code.co_name, function.__defaults__, function.__closure__)
             for name, attributes in _global_names(code).items():
@@ -153,11 +153,13 @@ def _exact_meaning(where: str, name: str, value):
     raise NotLiftable(f"{where}: the name {name} {came}; use arithmetic, loops and np.exp, np.log, np.sqrt ...")
 
 
-def _check_constants(where: str, code: types.CodeType) -> None:
+def _check_code(kernel: Kernel, function: Callable) -> None:
+    code = function.__code__
+    where = _where(kernel, code)
     for constant in code.co_consts:
         if isinstance(constant, float):
             raise NotLiftable(f"{where}: the literal {constant!r} is a float; make it a parameter of the kernel")
-    if _has_comprehension(code):
+    if _has_comprehension(code) and not hasattr(function, "emit"):  # a register function is compiled from its `emit`
         raise NotLiftable(f"{where}: functions and comprehensions inside it allocate; write the loop out")
 
 
@@ -321,6 +323,9 @@ class Cells:
 def _global_names(code: types.CodeType) -> dict[str, set[str]]:
     """The global names that the code uses, each with the attributes that it reads of it."""
     names: dict[str, set[str]] = {}
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):  # a comprehension, until Python 3.11
+            names |= _global_names(inner)
     for this, after in itertools.pairwise(dis.get_instructions(code)):
         if this.opname == "LOAD_GLOBAL":
             attributes = names.setdefault(this.argval, set())

@@ -22,8 +22,8 @@ from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import get_default_dtype
 from tinytensor.core.modes import enable_grad
 from tinytensor.core.op import Node
-from tinytensor.core.switches import watching
 from tinytensor.core.tensor import Tensor
+from tinytensor.core.watching import watching
 from tinytensor.ops.creation import ones_like
 from tinytensor.profiler import FLOPS
 from tinytensor.runtime.kernel import Kernel, Launch

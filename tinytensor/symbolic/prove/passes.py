@@ -27,8 +27,8 @@ import sympy
 from tinytensor.core.dispatch import OBJECT
 from tinytensor.core.modes import enable_grad, no_grad
 from tinytensor.core.op import Node, Op
-from tinytensor.core.switches import watching
 from tinytensor.core.tensor import Tensor
+from tinytensor.core.watching import watching
 from tinytensor.symbolic.exact.differentiate import Derivatives
 from tinytensor.symbolic.exact.scalars import Condition, Symbolic, domain, path
 from tinytensor.symbolic.exact.tensors import derivative, symbols, variables, witnesses

@@ -30,8 +30,8 @@ import numpy as np
 from tinytensor.core.dispatch import OBJECT
 from tinytensor.core.modes import enable_grad
 from tinytensor.core.op import Node
-from tinytensor.core.switches import watching
 from tinytensor.core.tensor import Tensor
+from tinytensor.core.watching import watching
 from tinytensor.symbolic.exact.finite_field import Field, Residue
 from tinytensor.symbolic.exact.tensors import witnesses
 from tinytensor.symbolic.prove.advice import no_stranger, results_of
@@ -246,12 +246,7 @@ class Sample:
 
 
 def prove_by_sampling(
-    name: str,
-    fn: Callable,
-    args: list,
-    leaves: dict[str, Tensor],
-    scalars: Field,
-    progress: Progress,
+    name: str, fn: Callable, args: list, leaves: dict[str, Tensor], scalars: Field, progress: Progress
 ) -> Sampled:
     """Run the sample, and return the verdict."""
     with progress.running(0.0 if progress.estimate is None else 2 * sum(progress.estimate.weights)):
