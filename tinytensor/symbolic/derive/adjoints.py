@@ -15,6 +15,7 @@ from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum
 from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.factors import adjoint_in_factors, canonical, cost, factor, fold, rebuild
 from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.derive.time_limit import stage, stopped
 from tinytensor.symbolic.derive.trace import Trace, trace
 from tinytensor.symbolic.derive.values import Group, Value, formula_key, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import (
@@ -29,6 +30,7 @@ from tinytensor.symbolic.index_calculus.adjoints import (
     names_in,
 )
 from tinytensor.symbolic.index_calculus.formulas import Array, free, fresh, normal, upto
+from tinytensor.symbolic.prove.progress import TooLong
 
 LONG = 60  # operations: a longer formula is not written in the names of arguments alone, which takes long
 
@@ -43,6 +45,7 @@ class DerivedLines:
     raw: dict[Name, Definition]  # adjoints by plain differentiation
     adjoints: dict[Name, Definition]  # as they are shown, in the order in which they are computed
     unproved: list[str] = field(default_factory=list)
+    stopped: str = ""  # after which time, and while what was done, if the time was up
 
     @property
     def groups(self) -> list[Group]:
@@ -63,19 +66,27 @@ def line_key(right: Expr, line: Definition) -> tuple:
 
 def derive_lines(fn: Callable, arguments: dict[str, object], where: Sequence[SizeCondition] = ()) -> DerivedLines:
     """The forward lines and the proved adjoints of a function, at sizes that meet the conditions."""
+    stage("the function was read")
     traced = trace(fn, arguments, where=where)
     output = _tidy(traced, _output(traced))
     program = _program(traced, output)
     loss = output if isinstance(output, Symbol) else None
-    raw: dict[Name, Definition] = {}
-    for entry in reversed(program.entries):
-        if name_of(entry) != name_of(output):
-            raw[d(name_of(entry))] = Definition(d(entry), adjoint_of(entry, program.lines, loss))
-    derived = DerivedLines(traced, output, program.lines, raw, {})
+    derived = DerivedLines(traced, output, program.lines, {}, {})
     wanted = [d(traced.arrays[n]) for n, a in traced.tensors.items() if a.below is None]
-    shown = _rewrite(derived, program, wanted)
-    _prove(derived, program, shown)
-    derived.adjoints = shown
+    try:
+        stage("the function was differentiated", 20)
+        for entry in reversed(program.entries):
+            if name_of(entry) != name_of(output):
+                derived.raw[d(name_of(entry))] = Definition(d(entry), adjoint_of(entry, program.lines, loss))
+                stage("", 20 / len(program.entries))
+        stage("the gradients were written in fewer terms")
+        shown = _reachable(derived.raw, wanted)  # what is known if the time is up
+        derived.adjoints = dict(shown)
+        derived.adjoints = shown = _rewrite(derived, program, wanted)
+        stage("the gradients were proved", 20)
+        _prove(derived, program, shown)
+    except TooLong:
+        derived.stopped = stopped()
     return derived
 
 
@@ -312,6 +323,7 @@ def _prove(derived: DerivedLines, program: Program, shown: dict[Name, Definition
                 break
         else:
             derived.unproved.append(str(name.label if isinstance(name, Array) else name))
+        stage("", 20 / len(shown))
 
 
 def _clear_denominators(expr: Expr) -> Expr:

@@ -21,6 +21,17 @@ from tinytensor.symbolic.derive.comparison import Comparison, compare_at_samples
 from tinytensor.symbolic.derive.conditions import VALUES, Signs, restrictions, verdict
 from tinytensor.symbolic.derive.derivation import Derivation, Formula, derive
 from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.derive.time_limit import (
+    SECONDS,
+    SYMBOLS,
+    TimeLimit,
+    is_up,
+    limited,
+    out_of_time,
+    rest_of,
+    stage,
+    stopped,
+)
 from tinytensor.symbolic.derive.values import ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import contradiction, d, expanded
 from tinytensor.symbolic.index_calculus.formulas import Index as Bound
@@ -42,6 +53,9 @@ from tinytensor.symbolic.index_calculus.formulas import (
     vanishes_in_cells,
 )
 from tinytensor.symbolic.index_calculus.notation import text
+from tinytensor.symbolic.prove.progress import TooLong
+
+TERM = 5.0  # seconds in which a term that differs is looked for
 
 
 @dataclass(frozen=True)
@@ -118,6 +132,8 @@ def check(
     fn: Callable | Derivation,
     by_hand: dict[str, object] | None = None,
     where: str | Sequence[str] = (),
+    limit: float | None = SECONDS,
+    progress: bool | None = None,
     **arguments,
 ) -> Check:
     """Prove or refute gradients that were derived by hand, for any size.
@@ -127,6 +143,9 @@ def check(
     result, where that is no number), the same as text ("X.T @ (X @ w - y) * 2 / N", in which sizes may be used), or a
     formula of a derivation. Without it fn is an autograd.Function, and its own backward is checked. where and arguments
     are those of `derive`.
+
+    limit, progress: those of `derive`. A gradient that is not decided in this time is "undecided", and what the numbers
+    say stands beside it; numbers that refute it do so in any case.
 
     Each gradient is compared with backward() in numbers at small sizes first, and proved only if no number refutes it
     and the derivation itself is proved. The result is true if all gradients are proved; the line of each names the
@@ -143,13 +162,25 @@ def check(
     if not isinstance(by_hand, dict) or not by_hand:
         raise TypeError('check: by_hand is a dictionary from the arguments to their gradients: {"X": lambda X, g: ...}')
     if derivation is None:
-        derivation = derive(fn, where, **arguments)
-    if unknown := [name for name in by_hand if name not in derivation.gradients]:
+        start = TimeLimit("check", "", limit, False)
+        derivation = derive(fn, where, None if limit is None else SYMBOLS * limit, progress, **arguments)
+        seconds = rest_of(limit, start.used)
+        derivation.limit = limit
+    else:
+        seconds = limit
+    known = [name for name, a in derivation.derived.trace.tensors.items() if a.below is None]
+    if unknown := [name for name in by_hand if name not in known]:
         raise ValueError(
-            f"check: by_hand has a gradient of {unknown[0]!r}; the arguments that have one are "
-            f"{', '.join(derivation.gradients)}"
+            f"check: by_hand has a gradient of {unknown[0]!r}; the arguments that have one are {', '.join(known)}"
         )
-    return Check(derivation, {name: _check_argument(derivation, name, hand) for name, hand in by_hand.items()})
+    functions = {name: hand if isinstance(hand, Formula) else function_by_hand(hand) for name, hand in by_hand.items()}
+    verdicts: dict[str, Checked] = {}
+    with limited(TimeLimit("check", derivation.name, seconds, progress)):
+        for name, hand in functions.items():
+            stage(f"the gradient of {name} was compared in numbers")
+            verdicts[name] = _check_argument(derivation, name, hand)
+            stage("", 100 / len(functions))
+    return Check(derivation, verdicts)
 
 
 def _takes_context(function: type) -> bool:
@@ -190,18 +221,19 @@ def _of_function(function: type, arguments: dict) -> tuple[Callable, dict[str, C
     return forward, by_hand
 
 
-def _check_argument(derivation: Derivation, name: str, hand) -> Checked:
+def _check_argument(derivation: Derivation, name: str, hand: Formula | Callable) -> Checked:
     derived = derivation.derived
-    entry = derived.adjoints[d(derived.trace.arrays[name])].left
-    expected = derivation.gradients[name]
+    adjoint = derived.adjoints.get(d(derived.trace.arrays[name]))
+    expected = derivation.gradients.get(name)
     if isinstance(hand, Formula):
-        left = dict(zip(getattr(hand.left, "indices", ()), getattr(entry, "indices", ()), strict=True))
+        if adjoint is None:
+            return Checked(name, "undecided", None, derivation.verdict)
+        left = dict(zip(getattr(hand.left, "indices", ()), getattr(adjoint.left, "indices", ()), strict=True))
         return _prove(derivation, name, HandGradient(hand.right.xreplace(left)), Comparison())
-    function = function_by_hand(hand)
 
     def own() -> HandGradient:
         try:
-            return read_by_hand(derivation, name, function, entry)
+            return read_by_hand(derivation, name, hand, adjoint.left)
         except NotDerivable as error:
             return HandGradient(None, why=str(error))
 
@@ -209,19 +241,46 @@ def _check_argument(derivation: Derivation, name: str, hand) -> Checked:
         read = own()
         return read.shape if read.entry is None else _term(derivation, name, read)
 
-    compared = compare_at_samples(derivation, name, function)
+    compared = compare_at_samples(derivation, name, hand)
     if compared.example:
-        return Checked(name, "refuted", expected, "", compared.example, find_term=term)
-    read = own()
-    if read.entry is None:
-        return Checked(name, "refuted" if read.shape else "undecided", expected, read.shape or read.why)
-    return _prove(derivation, name, read, compared)
+        find = _in_time(derivation, term) if adjoint is not None else None
+        return Checked(name, "refuted", expected, "", compared.example, find_term=find)
+    if derivation.stopped or is_up():
+        return _out_of_time(derivation, name, compared)
+    try:
+        stage(f"the gradient of {name} was proved")
+        read = own()
+        if read.entry is None:
+            return Checked(name, "refuted" if read.shape else "undecided", expected, read.shape or read.why)
+        return _prove(derivation, name, read, compared)
+    except TooLong:
+        return _out_of_time(derivation, name, compared)
+
+
+def _out_of_time(derivation: Derivation, name: str, compared: Comparison) -> Checked:
+    """The verdict of a gradient that no number refutes, and for whose proof there was no time."""
+    numbers = f"in numbers, it agrees with backward() at the {len(compared.agreed)} points that were compared"
+    why = out_of_time(derivation.limit, derivation.stopped or stopped(), numbers)
+    return Checked(name, "undecided", derivation.gradients.get(name), why)
+
+
+def _in_time(derivation: Derivation, find: Callable[[], str]) -> Callable[[], str]:
+    """The same search for a term, which is ended after a few seconds; then it finds none."""
+
+    def search() -> str:
+        try:
+            with limited(TimeLimit("check", derivation.name, TERM, False)):
+                return find()
+        except TooLong:
+            return ""
+
+    return search
 
 
 def _prove(derivation: Derivation, name: str, own: HandGradient, compared: Comparison) -> Checked:
     """Compare normal forms, where no number refutes the gradient by hand."""
     expected, derived = derivation.gradients[name], derivation.derived
-    if derived.unproved or derivation.differs:
+    if derived.unproved or derivation.differs or derivation.stopped:
         return Checked(name, "undecided", expected, derivation.verdict)
     entry = _derived_entry(derivation, name)
     try:
@@ -229,7 +288,8 @@ def _prove(derivation: Derivation, name: str, own: HandGradient, compared: Compa
     except TypeError as error:  # indices of two ranges meet
         return Checked(name, "undecided", expected, str(error))
     if not keys:
-        return Checked(name, "undecided", expected, find_term=lambda: _term(derivation, name, own))
+        find = _in_time(derivation, lambda: _term(derivation, name, own))
+        return Checked(name, "undecided", expected, find_term=find)
     if "equality" in compared.needed - keys:
         return Checked(name, "undecided", expected, "where numbers that are compared by == are equal, the two differ")
     if not compared.tried(own.sizes, frozenset() if "equality" in keys else frozenset({"equality"})):

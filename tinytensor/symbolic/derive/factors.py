@@ -14,6 +14,7 @@ from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum
 
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Index, close, contract, free, fresh, index_order
+from tinytensor.symbolic.index_calculus.interruption import step
 
 # ------------------------------------------------------------------------------------------------ reverse mode
 
@@ -117,6 +118,7 @@ def canonical(expr: Expr) -> Expr:
 
 def rebuild(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     """The expression with `change` applied to its parts."""
+    step()
     if not expr.args or isinstance(expr, Indexed | KroneckerDelta):
         return expr
     if isinstance(expr, Sum):

@@ -56,6 +56,7 @@ from tinytensor.symbolic.derive.values import (
 )
 from tinytensor.symbolic.index_calculus.adjoints import names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, PiecewiseConstant, Size, detach, upto
+from tinytensor.symbolic.index_calculus.interruption import step
 
 LARGEST = 200_000  # entries of an argument in a run
 RETRIES = (1, 2, 4, 3, 6, 8, 12)  # sizes are multiples of these if the function fails at primes
@@ -614,6 +615,7 @@ def _runs(
         if len(rows) < len(NUMBERS):
             continue
         runs = []
+        step()
         try:
             for n, at in enumerate(rows):
                 tensors = [a for a in arguments.values() if isinstance(a, Argument)]

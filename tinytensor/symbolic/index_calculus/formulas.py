@@ -57,6 +57,8 @@ from sympy import (
     tanh,
 )
 
+from tinytensor.symbolic.index_calculus.interruption import step
+
 # ---- sizes, indices, arrays -----------------------------------------------------------------------------------------
 
 
@@ -189,6 +191,16 @@ class Phi(Function):
 
     def fdiff(self, argindex=1):
         return exp(-(self.args[0] ** 2) / 2) / sqrt(2 * pi)
+
+
+class arctan2(Function):
+    """The angle of the point (x, y), as arctan2(y, x), from -π to π; its derivative is taken where x² + y² is not 0."""
+
+    nargs = 2
+
+    def fdiff(self, argindex=1):
+        y, x = self.args
+        return (x if argindex == 1 else -y) / (x**2 + y**2)
 
 
 class absolute(Function):
@@ -472,6 +484,7 @@ def _in_one_exponential(power: Pow) -> Expr:
 
 def _divide(expr: Expr) -> Expr:
     """The expression after one division in each of its products."""
+    step()
     if isinstance(expr, Sum):
         return total(_divide(expr.function), *[limit[0] for limit in expr.limits]) if expr.function.has(Pow) else expr
     if isinstance(expr, Add):
@@ -513,6 +526,7 @@ def _holds(product: Expr, term: Expr) -> bool:
 
 def spread(expr: Expr) -> list[tuple[Expr, list[Index]]]:
     """expr as a sum of products, each with its bound indices, which are new."""
+    step()
     if isinstance(expr, Add):
         return [term for a in expr.args for term in spread(a)]
     if isinstance(expr, Sum) and expr.function == 0:
@@ -546,6 +560,7 @@ def _multiplied(factors) -> list[tuple[Expr, list[Index]]]:
 def contract(product: Expr, bound: list[Index]) -> tuple[Expr, list[Index]]:
     """Use every delta of a product, and count the sums over nothing."""
     bound = list(bound)
+    step()
     while (used := _one_delta(product, bound)) is not None:
         product, bound = used
     for i in [i for i in bound if not product.has(i)]:
@@ -641,6 +656,7 @@ def _numbered(product: Expr, bound: set[Index]) -> Expr:
         choices.append([dict(zip(order, numbers)) for order in itertools.permutations(indices)])
     forms = []
     for choice in itertools.product(*choices):
+        step()
         names = {i: b for part in choice for i, b in part.items()}
         forms.append((product.xreplace(names), sorted(names.values(), key=str)))
     form, indices = min(forms, key=lambda form: str(form[0])) if len(forms) > 1 else forms[0]
@@ -697,6 +713,7 @@ _MEANING = {
     sigmoid: lambda x: 1 / (1 + math.exp(-x)),
     softplus: lambda x: math.log1p(math.exp(x)),
     Phi: lambda x: math.erfc(-x / math.sqrt(2)) / 2,
+    arctan2: math.atan2,
     absolute: abs,
     sign: lambda x: (x > 0) - (x < 0),
     same: lambda x: int(x == 0),
