@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import traceback
 from typing import Any
 
 from tinytensor.cli.arguments import ERRORS, InvalidArgument, load_function
@@ -44,7 +45,10 @@ def main(arguments: list[str], program: str) -> int:
         result = check(
             function, gradients(options.gradient, names), options.where, options.limit, options.progress, **inputs
         )
-    except (*ERRORS, NameError, SyntaxError) as error:
+    except SyntaxError as error:
+        print("tinytensor: check: " + "".join(traceback.format_exception_only(error)).strip(), file=sys.stderr)
+        return 2
+    except (*ERRORS, NameError) as error:
         print(f"tinytensor: check: {error}", file=sys.stderr)
         return 2
     print(result)

@@ -42,7 +42,10 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
 
 
 def _limit(text: str) -> float | None:
-    return None if text.lower() == "none" else float(text)
+    try:
+        return None if text.lower() == "none" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds, and not none") from None
 
 
 def _derive(options: argparse.Namespace) -> int:

@@ -29,7 +29,7 @@ from tinytensor.symbolic.index_calculus.adjoints import (
     name_of,
     names_in,
 )
-from tinytensor.symbolic.index_calculus.formulas import Array, free, fresh, normal, upto
+from tinytensor.symbolic.index_calculus.formulas import Array, free, fresh, normal, normal_of_quotients, upto
 from tinytensor.symbolic.prove.progress import TooLong
 
 LONG = 60  # operations: a longer formula is not written in the names of arguments alone, which takes long
@@ -220,6 +220,9 @@ def _simplifier(derived: DerivedLines, program: Program) -> Callable[[Expr], Exp
 
     def numbers(expr: Expr) -> Expr:
         expr = rebuild(expr, numbers)
+        if isinstance(expr, Sum) and isinstance(expr.function, Add) and cost(expr) <= LONG:
+            whole = _normal_inside(expr)
+            expr = whole if cost(whole) < cost(expr) else expr
         if isinstance(expr, Sum) and names_in(expr) & simple:
             loose = {i: i.fresh() for i in free(expr)}  # indices of sums around this one
             whole = normal(program.expand(expr.xreplace(loose), simple))
@@ -234,6 +237,12 @@ def _simplifier(derived: DerivedLines, program: Program) -> Callable[[Expr], Exp
         return expr
 
     return simplify
+
+
+def _normal_inside(expr: Expr) -> Expr:
+    """The normal form of a sum that may stand inside of others, whose indices are then free in it."""
+    loose = {i: i.fresh() for i in free(expr)}
+    return normal(expr.xreplace(loose)).xreplace({new: i for i, new in loose.items()})
 
 
 def _is_linear_in_names(right: Expr) -> bool:
@@ -320,6 +329,9 @@ def _prove(derived: DerivedLines, program: Program, shown: dict[Name, Definition
         for through in ((), inner, forward):
             rest = normal(program.expand(first, set(through)))
             if rest == 0 or _clear_denominators(rest) == 0:
+                break
+            if through == forward and rest.has(Pow) and normal_of_quotients(rest) == 0:
+                derived.trace.value_conditions["denominator"] = None
                 break
         else:
             derived.unproved.append(str(name.label if isinstance(name, Array) else name))

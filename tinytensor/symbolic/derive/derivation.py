@@ -1,12 +1,12 @@
 """The result of `derive`: formulas, their proof, and the program that computes them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 
 import numpy as np
-from sympy import Expr, Indexed, Pow, Sum
+from sympy import Add, Expr, Indexed, Mul, Pow, Sum
 
 from tinytensor.autograd import grad
 from tinytensor.display.notebook import Latex, formula, sentence, shown
@@ -30,8 +30,9 @@ from tinytensor.symbolic.derive.time_limit import (
     stopped,
 )
 from tinytensor.symbolic.derive.trace import format_sizes
+from tinytensor.symbolic.derive.values import Value, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of
-from tinytensor.symbolic.index_calculus.formulas import Array
+from tinytensor.symbolic.index_calculus.formulas import Array, Size
 from tinytensor.symbolic.index_calculus.matrices import Matrices, Matrix
 from tinytensor.symbolic.index_calculus.notation import equation, equation_tex, tex, text
 from tinytensor.symbolic.prove.progress import TooLong
@@ -54,19 +55,20 @@ class Typeset:
 class Formula(Typeset):
     """A line of a derivation: `left` = `right`, in index notation."""
 
-    def __init__(self, line: Definition, names: Sequence[Name] = ()):
+    def __init__(self, line: Definition, names: Sequence[Name] = (), sizes: Mapping[Size, Expr] | None = None):
         self.left: Expr = line.left
         self.right: Expr = line.right
         self.names = tuple(names)
+        self.sizes = dict(sizes or {})  # those that the user did not name, in those that have a name
 
     def __str__(self) -> str:
-        return equation(self.left, self.right, self.names)
+        return equation(self.left, self.right.xreplace(self.sizes), self.names)
 
     __repr__ = __str__
 
     def latex(self) -> str:
         """The formula as LaTeX, without dollar signs."""
-        return equation_tex(self.left, self.right, self.names)
+        return equation_tex(self.left, self.right.xreplace(self.sizes), self.names)
 
 
 @dataclass(frozen=True)
@@ -106,11 +108,12 @@ class Derivation(Typeset):
         self._rest = rest_of(limit, used)  # the seconds for the comparison in numbers
         self.name, self.derived, self.fn, self.arguments, self.where = name, derived, fn, arguments, tuple(where)
         self.names = (*derived.trace.arrays.values(), *[line.name for line in derived.forward])
-        self.lines = [Formula(line, self.names) for line in derived.forward]
-        self.adjoints = [Formula(line, self.names) for line in derived.adjoints.values()]
         trace = derived.trace
+        sizes = trace.unnamed_sizes
+        self.lines = [Formula(line, self.names, sizes) for line in derived.forward]
+        self.adjoints = [Formula(line, self.names, sizes) for line in derived.adjoints.values()]
         self.gradients: dict[str, Formula] = {
-            n: Formula(derived.adjoints[d(trace.arrays[n])], self.names)
+            n: Formula(derived.adjoints[d(trace.arrays[n])], self.names, sizes)
             for n, a in trace.tensors.items()
             if a.below is None and d(trace.arrays[n]) in derived.adjoints
         }
@@ -186,8 +189,11 @@ class Derivation(Typeset):
         for run in self.derived.trace.runs:
             inputs = {n: run.inputs[n] for n in self.gradients}
             free = {self._program.identifier(s): run.at[s] for s in self._program.free}
-            with np.errstate(all="ignore"):
-                values = self.evaluate(**{n: x.detach().numpy() for n, x in run.inputs.items()}, **free)
+            try:
+                with np.errstate(all="ignore"):
+                    values = self.evaluate(**{n: x.detach().numpy() for n, x in run.inputs.items()}, **free)
+            except (ValueError, TypeError, IndexError, ZeroDivisionError):  # another shape, or no number
+                return _difference("value", run.at), set(), 0
             slopes = grad(run.result.sum(), [*inputs.values()], retain_graph=True, materialize_grads=True)
             for name, own in {"value": run.result, **dict(zip(inputs, slopes, strict=True))}.items():
                 if np.isfinite(own.detach().numpy()).all() and not allclose(values[name], own.detach().numpy()):
@@ -293,9 +299,28 @@ class Derivation(Typeset):
 
     def __str__(self) -> str:
         forward, backward = ("\n".join(self._two_columns(lines)) for lines in (self.lines, self.adjoints))
+        forward = "\n".join([*(f"    {one}" for one in self._entries_apart()), forward])
         return f"{self.name}:\n{forward}\n\n{self.loss}\n{backward}\n\n{self.verdict}"
 
     __repr__ = __str__
+
+    def _entries_apart(self) -> list[str]:
+        """Which entries the indices of arguments are whose sizes were taken apart: x_ij is entry 2 i + j - 2 of x."""
+        trace, result = self.derived.trace, []
+        written = as_arguments(self.arguments, {})
+        for name, a in trace.tensors.items():
+            if a.dims == written[name].dims:
+                continue
+            value = value_of_name(trace.arrays[name], Value(a.dims, None))
+            all_indices, entries = value.indices(), []
+            indices = list(all_indices)
+            for dim in a.dims:
+                own, indices = indices[: len(dim)], indices[len(dim) :]
+                steps = [Mul(*dim[n + 1 :]) for n in range(len(dim))]
+                number = Add(*[(i - 1) * step for i, step in zip(own, steps, strict=True)]) + 1
+                entries += [text(number.xreplace(trace.unnamed_sizes).expand())] if dim else []
+            result.append(f"{text(value.entry(*all_indices))} is entry {', '.join(entries)} of {name}, from 1 on")
+        return result
 
     def _matrix_form(self, one: Formula) -> tuple[str, str] | None:
         """What stands beside a line, as text and as LaTeX: its matrix form, if it has sums or defines a short name."""
@@ -424,6 +449,7 @@ def derive(
     conditions = conditions_in(where, symbols_of(as_arguments(arguments, {})))
     name = getattr(fn, "__name__", type(fn).__name__)
     name = "the function" if name == "<lambda>" else name
+    TimeLimit("derive", name, limit, False)  # a limit that is no time is refused
     seconds = None if limit is None else SYMBOLS * limit
     with limited(TimeLimit("derive", name, seconds, progress)) as time:
         try:

@@ -44,6 +44,7 @@ def _occurrences(expr: Expr, arriving: Expr, bound: list[Index], name: Name, lef
     if isinstance(expr, Add):
         parts = [(term, arriving, bound) for term in expr.args]
     elif isinstance(expr, Sum):
+        expr = fresh(expr)  # the same sum may stand in `arriving`, as in the derivative of its square
         parts = [(expr.function, arriving, bound + [limit[0] for limit in expr.limits])]
     elif isinstance(expr, Mul):
         parts = []

@@ -453,6 +453,7 @@ def normal_of_quotients(expr) -> Expr:
         expr = expr.replace(function, written)
     form = normal(normal(expr).replace(lambda e: isinstance(e, Pow) and e.base.is_Add, _in_one_exponential))
     form = form.replace(log, _log_of_exponentials)
+    form = form.replace(lambda e: isinstance(e, Pow) and e.base.is_Add, _sizes_in_front)
     form = form.replace(lambda e: isinstance(e, Pow) and e.exp.is_Add, lambda e: Mul(*[e.base**a for a in e.exp.args]))
     while (divided := normal(_divide(form))) != form:
         form = divided
@@ -480,6 +481,27 @@ def _in_one_exponential(power: Pow) -> Expr:
         inside = Add(*[number * exp(e - first) for e, number in exponents.items()])
         choices.append((str(inside), exp(first * power.exp) * inside**power.exp))
     return min(choices)[1]
+
+
+def _sizes_in_front(power: Pow) -> Expr:
+    """A power of a sum with the factors of sizes that all terms have taken out: √(a/(N - 1) + b/(N - 1)).
+
+    A factor of 0 or more leaves a power. Where it is 0, it stands in a denominator, or both forms are 0.
+    """
+    terms = [dict(term.as_powers_dict()) for term in power.base.args]
+    outside = S.One
+    for base in sorted(terms[0], key=str):
+        if base.is_number or not base.free_symbols or any(not isinstance(s, Size) for s in base.free_symbols):
+            continue
+        exponents = [term.get(base, S.Zero) for term in terms]
+        if not all(e.is_Integer for e in exponents) or not not_negative(base):
+            continue
+        if all(e > 0 for e in exponents) or all(e < 0 for e in exponents):
+            outside *= base ** (min(exponents) if exponents[0] > 0 else max(exponents))
+    if outside == 1:
+        return power
+    factors = [f.base ** (f.exp * power.exp) if isinstance(f, Pow) else f**power.exp for f in Mul.make_args(outside)]
+    return Mul(*factors) * Add(*[term / outside for term in power.base.args]) ** power.exp
 
 
 def _divide(expr: Expr) -> Expr:

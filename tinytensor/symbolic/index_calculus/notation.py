@@ -61,7 +61,7 @@ class _IndexPrinter:
         self.adjoints = {f"d{s.name}": s for s in names if isinstance(s, Symbol)}
 
     def doprint(self, expr):
-        self.letters = {i: i.name for i in free(expr)}
+        self.letters = {i: i.name for i in set().union(free(expr), *map(free, self.axes))}
         return super().doprint(_with_minima(S(expr)))
 
     def equation(self, left, right):
