@@ -6,11 +6,13 @@ index formulas in the names of the function (by_hand.py), and the normal forms o
 they differ, the terms that only one of the two has are named.
 """
 
+import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from sympy import Add, Dummy, Expr, Indexed, Mul, Pow
+from sympy import Add, Dummy, Expr, Indexed, Integer, Mul, Pow
 
 from tinytensor.autograd.function import Context, Function
 from tinytensor.core.tensor import Tensor
@@ -19,7 +21,7 @@ from tinytensor.symbolic.derive.adjoints import DerivedLines
 from tinytensor.symbolic.derive.by_hand import UPSTREAM, HandGradient, function_by_hand, read_by_hand
 from tinytensor.symbolic.derive.comparison import Comparison, compare_at_samples
 from tinytensor.symbolic.derive.conditions import VALUES, Signs, restrictions, verdict
-from tinytensor.symbolic.derive.derivation import Derivation, Formula, derive
+from tinytensor.symbolic.derive.derivation import Derivation, Formula, derive_within
 from tinytensor.symbolic.derive.recording import NotDerivable
 from tinytensor.symbolic.derive.time_limit import (
     SECONDS,
@@ -39,7 +41,9 @@ from tinytensor.symbolic.index_calculus.formulas import (
     Size,
     absolute,
     detach,
+    free,
     fresh,
+    index_order,
     larger,
     normal,
     normal_of_quotients,
@@ -55,6 +59,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
 from tinytensor.symbolic.index_calculus.notation import text
 from tinytensor.symbolic.prove.progress import TooLong
 
+CASES = 8  # values of indices that are looked at one by one
 TERM = 5.0  # seconds in which a term that differs is looked for
 
 
@@ -163,9 +168,8 @@ def check(
         raise TypeError('check: by_hand is a dictionary from the arguments to their gradients: {"X": lambda X, g: ...}')
     if derivation is None:
         start = TimeLimit("check", "", limit, False)
-        derivation = derive(fn, where, None if limit is None else SYMBOLS * limit, progress, **arguments)
+        derivation = derive_within(SYMBOLS, fn, where, limit, progress, arguments)
         seconds = rest_of(limit, start.used)
-        derivation.limit = limit
     else:
         seconds = limit
     known = [name for name, a in derivation.derived.trace.tensors.items() if a.below is None]
@@ -323,6 +327,8 @@ def _equal(entry: Expr, own: Expr, derived: DerivedLines) -> set[str]:
         if normal_of_quotients(whole) == 0:
             return {"denominator"} if _divides(whole) else {""}
     whole = _in_whole_numbers(rest)
+    if _vanishes_in_cases(whole):
+        return {""}
     if whole.has(theta, relu, larger, absolute, sign, same) and (
         normal_of_steps(whole) == 0 or vanishes_in_cells(whole)
     ):
@@ -338,6 +344,15 @@ def _in_whole_numbers(expr: Expr) -> Expr:
         if expr == before:
             break
     return expr
+
+
+def _vanishes_in_cases(expr: Expr) -> bool:
+    """Is it 0 for each value of its indices that run over a few numbers, such as 1 and 2?"""
+    few = [i for i in sorted(free(expr), key=index_order) if i.size.is_Integer and i.size <= CASES]
+    if not few or math.prod(int(i.size) for i in few) > CASES:
+        return False
+    values = itertools.product(*[range(1, int(i.size) + 1) for i in few])
+    return all(normal(fresh(expr).xreplace(dict(zip(few, map(Integer, row), strict=True)))) == 0 for row in values)
 
 
 def _with_chosen(expr: Expr, derived: DerivedLines) -> Expr:

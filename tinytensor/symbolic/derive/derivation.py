@@ -102,10 +102,11 @@ class Derivation(Typeset):
         where: Sequence[SizeCondition] = (),
         limit: float | None = None,
         progress: bool | None = None,
+        share: float = 1.0,
         used: float = 0.0,
     ):
         self.limit, self.progress = limit, progress
-        self._rest = rest_of(limit, used)  # the seconds for the comparison in numbers
+        self._rest = rest_of(limit and share * limit, used)  # the seconds for the comparison in numbers
         self.name, self.derived, self.fn, self.arguments, self.where = name, derived, fn, arguments, tuple(where)
         self.names = (*derived.trace.arrays.values(), *[line.name for line in derived.forward])
         trace = derived.trace
@@ -443,6 +444,18 @@ def derive(
     (denominators, arguments of roots and logarithms, ties); on sizes, those of `where` and those that the function
     demands. NotDerivable (a TypeError) names the line of a function that it cannot follow.
     """
+    return derive_within(1.0, fn, where, limit, progress, arguments)
+
+
+def derive_within(
+    share: float,
+    fn: Callable,
+    where: str | Sequence[str],
+    limit: float | None,
+    progress: bool | None,
+    arguments: dict[str, object],
+) -> Derivation:
+    """The derivation in a share of the limit; the rest is for a check that follows."""
     notes: list[str] = []
     if isinstance(fn, Module):
         fn, arguments, notes = as_function(fn, arguments)
@@ -450,7 +463,7 @@ def derive(
     name = getattr(fn, "__name__", type(fn).__name__)
     name = "the function" if name == "<lambda>" else name
     TimeLimit("derive", name, limit, False)  # a limit that is no time is refused
-    seconds = None if limit is None else SYMBOLS * limit
+    seconds = None if limit is None else SYMBOLS * share * limit
     with limited(TimeLimit("derive", name, seconds, progress)) as time:
         try:
             derived = derive_lines(fn, arguments, conditions)
@@ -458,4 +471,4 @@ def derive(
             raise TooLong(f"derive: {name}: {out_of_time(limit, stopped(), '')}") from None
         used = time.used
     derived.trace.lines.notes.update(dict.fromkeys(notes))
-    return Derivation(name, derived, fn, arguments, conditions, limit, progress, used)
+    return Derivation(name, derived, fn, arguments, conditions, limit, progress, share, used)
