@@ -12,9 +12,10 @@ from functools import cached_property
 
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp
 
-from tinytensor.symbolic.derive.conditions import SizeCondition
+from tinytensor.symbolic.derive.conditions import Signs, SizeCondition
 from tinytensor.symbolic.derive.factors import adjoint_in_factors, canonical, cost, factor, fold, rebuild
 from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.derive.shorter import shorten
 from tinytensor.symbolic.derive.time_limit import stage, stopped
 from tinytensor.symbolic.derive.trace import Trace, trace
 from tinytensor.symbolic.derive.values import Group, Value, formula_key, value_of_name
@@ -29,9 +30,24 @@ from tinytensor.symbolic.index_calculus.adjoints import (
     name_of,
     names_in,
 )
-from tinytensor.symbolic.index_calculus.formulas import Array, free, fresh, normal, normal_of_quotients, upto
+from tinytensor.symbolic.index_calculus.formulas import (
+    Array,
+    absolute,
+    free,
+    fresh,
+    larger,
+    normal,
+    normal_of_quotients,
+    normal_of_steps,
+    relu,
+    sign,
+    theta,
+    upto,
+    vanishes_in_cells,
+)
 from tinytensor.symbolic.prove.progress import TooLong
 
+SHORT = 8  # the cost of a line that may be put in for its name
 LONG = 60  # operations: a longer formula is not written in the names of arguments alone, which takes long
 
 
@@ -231,9 +247,13 @@ def _simplifier(derived: DerivedLines, program: Program) -> Callable[[Expr], Exp
 
     def simplify(expr: Expr) -> Expr:
         for _ in range(4):
-            before, expr = expr, factor(fold(numbers(canonical(expr)), derived.forward, derived.output))
+            before, expr = expr, shorten(factor(fold(numbers(canonical(expr)), derived.forward, derived.output)))
             if expr == before:
                 break
+        for line in reversed(derived.forward):  # 1 - sign(x) y, where y is x/(1 + |x|)
+            if line.name in names_in(expr) and cost(line.right) <= SHORT and not line.right.has(Sum):
+                whole = shorten(expanded(expr, [line]))
+                expr = whole if cost(whole) < cost(expr) else expr
         return expr
 
     return simplify
@@ -326,16 +346,33 @@ def _prove(derived: DerivedLines, program: Program, shown: dict[Name, Definition
     for name, line in shown.items():
         own = derived.raw[name]
         first = expanded(own.at(line.left), hidden) - line.right
+        rests = []
         for through in ((), inner, forward):
-            rest = normal(program.expand(first, set(through)))
-            if rest == 0 or _clear_denominators(rest) == 0:
-                break
-            if through == forward and rest.has(Pow) and normal_of_quotients(rest) == 0:
-                derived.trace.value_conditions["denominator"] = None
+            rests.append(normal(program.expand(first, set(through))))
+            if rests[-1] == 0 or _clear_denominators(rests[-1]) == 0:
                 break
         else:
+            key = next(filter(None, (_vanishes_if(rest, derived.groups) for rest in rests)), None)
+            if key is not None:
+                derived.trace.value_conditions |= dict.fromkeys(filter(None, key))
+                continue
             derived.unproved.append(str(name.label if isinstance(name, Array) else name))
         stage("", 20 / len(shown))
+
+
+def _vanishes_if(rest: Expr, groups: list[Group]) -> tuple[str, ...]:
+    """The conditions on values under which it is 0 by the laws of quotients and steps: ("",) for none.
+
+    () if these laws do not say that it is 0.
+    """
+    signs = Signs(groups)
+    quotients = (p.base for p in rest.atoms(Pow) if p.exp.is_negative is not False)
+    divides = () if all(map(signs.not_zero, quotients)) else ("denominator",)
+    if normal_of_quotients(rest) == 0:
+        return divides or ("",)
+    if rest.has(theta, relu, absolute, sign, larger) and (normal_of_steps(rest) == 0 or vanishes_in_cells(rest)):
+        return (*divides, "tie")
+    return ()
 
 
 def _clear_denominators(expr: Expr) -> Expr:

@@ -453,7 +453,7 @@ def normal_of_quotients(expr) -> Expr:
         expr = expr.replace(function, written)
     form = normal(normal(expr).replace(lambda e: isinstance(e, Pow) and e.base.is_Add, _in_one_exponential))
     form = form.replace(log, _log_of_exponentials)
-    form = form.replace(lambda e: isinstance(e, Pow) and e.base.is_Add, _sizes_in_front)
+    form = form.replace(lambda e: isinstance(e, Pow) and e.base.is_Add, _numbers_in_front)
     form = form.replace(lambda e: isinstance(e, Pow) and e.exp.is_Add, lambda e: Mul(*[e.base**a for a in e.exp.args]))
     while (divided := normal(_divide(form))) != form:
         form = divided
@@ -462,6 +462,8 @@ def normal_of_quotients(expr) -> Expr:
 
 def _log_of_exponentials(x: Expr) -> Expr:
     """log(e^a x) as a + log(x)."""
+    if isinstance(x, Add) and (taken := _leading_exponential(x)) is not None:
+        return taken[0] + log(taken[1])
     factors = Mul.make_args(x)
     outside = [factor.args[0] for factor in factors if isinstance(factor, exp)]
     return Add(*outside, log(Mul(*[factor for factor in factors if not isinstance(factor, exp)])))
@@ -469,27 +471,35 @@ def _log_of_exponentials(x: Expr) -> Expr:
 
 def _in_one_exponential(power: Pow) -> Expr:
     """A power of a sum of exponentials, with one of them taken out: 1 + e^(-x) is e^(-x) (1 + e^x), or stays."""
+    taken = _leading_exponential(power.base)
+    return power if taken is None else exp(taken[0] * power.exp) * taken[1] ** power.exp
+
+
+def _leading_exponential(total_: Add) -> tuple[Expr, Expr] | None:
+    """The exponent a, and e^(-a) times a sum of exponentials, for the a whose form comes first; None for other sums."""
     exponents = {}
-    for term in power.base.args:
+    for term in total_.args:
         number, rest = term.as_coeff_Mul()
         factors = [] if rest == 1 else Mul.make_args(rest)
         if not all(isinstance(factor, exp) for factor in factors):
-            return power
+            return None
         exponents[Add(*[factor.args[0] for factor in factors])] = number
     choices = []
     for first in exponents:
         inside = Add(*[number * exp(e - first) for e, number in exponents.items()])
-        choices.append((str(inside), exp(first * power.exp) * inside**power.exp))
-    return min(choices)[1]
+        choices.append((str(inside), first, inside))
+    return min(choices)[1:]
 
 
-def _sizes_in_front(power: Pow) -> Expr:
-    """A power of a sum with the factors of sizes that all terms have taken out: √(a/(N - 1) + b/(N - 1)).
+def _numbers_in_front(power: Pow) -> Expr:
+    """A power of a sum with the number of its first term, and the factors of sizes of all terms, taken out.
 
-    A factor of 0 or more leaves a power. Where it is 0, it stands in a denominator, or both forms are 0.
+    √(a/(N - 1) + b/(N - 1)) is √(a + b)/√(N - 1), and 1/(1/2 + a/2) is 2/(1 + a). A factor of 0 or more leaves a power;
+    where it is 0, it stands in a denominator, or both forms are 0.
     """
     terms = [dict(term.as_powers_dict()) for term in power.base.args]
-    outside = S.One
+    first = min(power.base.args, key=lambda term: str(term.as_coeff_Mul()[1]))
+    outside = [(abs(first.as_coeff_Mul()[0]), S.One)]
     for base in sorted(terms[0], key=str):
         if base.is_number or not base.free_symbols or any(not isinstance(s, Size) for s in base.free_symbols):
             continue
@@ -497,11 +507,12 @@ def _sizes_in_front(power: Pow) -> Expr:
         if not all(e.is_Integer for e in exponents) or not not_negative(base):
             continue
         if all(e > 0 for e in exponents) or all(e < 0 for e in exponents):
-            outside *= base ** (min(exponents) if exponents[0] > 0 else max(exponents))
-    if outside == 1:
+            outside.append((base, min(exponents) if exponents[0] > 0 else max(exponents)))
+    if outside == [(S.One, S.One)]:
         return power
-    factors = [f.base ** (f.exp * power.exp) if isinstance(f, Pow) else f**power.exp for f in Mul.make_args(outside)]
-    return Mul(*factors) * Add(*[term / outside for term in power.base.args]) ** power.exp
+    factor = Mul(*[base**exponent for base, exponent in outside])
+    inside = Add(*[term / factor for term in power.base.args])
+    return Mul(*[base ** (exponent * power.exp) for base, exponent in outside]) * inside**power.exp
 
 
 def _divide(expr: Expr) -> Expr:
