@@ -6,6 +6,7 @@ that has a name becomes that name. Whatever the rewriting did, each line that is
 adjoint, for all sizes and values, by putting definitions in and comparing normal forms.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -149,6 +150,20 @@ def _tidy(traced: Trace, output: Expr) -> Expr:
             new = Array(name, old.sizes) if isinstance(old, Array) else Symbol(name, real=True)
             _rename(groups, old, new)
             output = _rename_in(output, old, new)
+    return _free_names(traced, output)
+
+
+def _free_names(traced: Trace, output: Expr) -> Expr:
+    """Give lines the names that they left to the user's tensors, where no such tensor became a line."""
+    groups, lines = traced.lines.groups, traced.lines
+    for wanted in sorted(lines.avoided - lines.names):
+        names = [line.name for group in groups for line in group.lines]
+        own = [n for n in names if re.fullmatch(rf"{re.escape(wanted)}\d+", str(getattr(n, "label", n)))]
+        if own:
+            new = Array(wanted, own[0].sizes) if isinstance(own[0], Array) else Symbol(wanted, real=True)
+            _rename(groups, own[0], new)
+            output = _rename_in(output, own[0], new)
+            lines.names.add(wanted)
     return output
 
 

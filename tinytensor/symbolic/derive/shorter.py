@@ -35,8 +35,15 @@ def shorten(expr: Expr) -> Expr:
 
 
 def _length(expr: Expr) -> tuple[int, int]:
-    """How long an expression is: its names, numbers and sums; then its brackets."""
-    return cost(expr), sum(len(a.args) for a in expr.atoms(Add, Mul))
+    """How long an expression is: its names, numbers and sums; then the brackets with a number behind a minus sign."""
+    brackets = expr.atoms(Add)
+    ones = sum(abs(t) == 1 for a in brackets for t in a.args)
+    return cost(expr) + ones, sum(map(_has_number_behind, brackets))
+
+
+def _has_number_behind(bracket: Add) -> bool:
+    """Has it a number behind a minus sign, as p - 1 has?"""
+    return any(t.is_number and t.is_negative for t in bracket.args)
 
 
 def _forms(expr: Expr) -> Iterator[Expr]:
@@ -46,9 +53,33 @@ def _forms(expr: Expr) -> Iterator[Expr]:
             yield factor(form)
         if isinstance(form, Add | Mul):
             yield factor(_by_laws(expand_mul(form)))
-            yield from map(factor, _cancelled(form))
+            yield from map(factor, map(_signs_in_order, _cancelled(form)))
     if isinstance(expr, Mul):
         yield from _quotients_of_exponentials(expr)
+
+
+def _signs_in_order(expr: Expr) -> Expr:
+    """(p - 1)² as (1 - p)², and (b - a)/(p - 1) as (a - b)/(1 - p)."""
+
+    def turned(bracket: Add) -> Add:
+        return Add(*[-t for t in bracket.args])
+
+    def ordered(product: Expr) -> Expr:
+        number, rest = product.as_coeff_Mul()
+        factors = [(f.as_base_exp() if isinstance(f, Pow) else (f, S.One)) for f in Mul.make_args(rest)]
+        negative = bool(number.is_negative)
+        for n, (base, power) in enumerate(factors):
+            if base.is_Add and power.is_Integer and _has_number_behind(base):
+                factors[n] = (turned(base), power)
+                negative ^= bool(power.is_odd)
+        for n, (base, power) in enumerate(factors):
+            loose = base.is_Add and power.is_odd and not any(t.is_number for t in base.args)
+            if negative and loose and any(t.could_extract_minus_sign() for t in base.args):
+                factors[n] = (turned(base), power)
+                negative = False
+        return (-1 if negative else 1) * abs(number) * Mul(*[base**power for base, power in factors])
+
+    return expr.replace(lambda e: isinstance(e, Mul | Pow) and e.has(Add), ordered)
 
 
 # ------------------------------------------------------------------------------------------------------------- laws

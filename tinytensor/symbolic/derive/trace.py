@@ -103,6 +103,7 @@ class Trace:
             for values, run in zip(self.values, self.runs, strict=True):
                 values[Stamp.of(run.inputs[name]).values] = value
         self._read()
+        self.lines.reserved = set()
         if needs_gradient and not self.runs[0].result._requires_grad:
             raise NotDerivable("derive: the result has no gradient: no float argument reaches it on the tape")
         self.result = self._value([run.result for run in self.runs], "the result", None)
@@ -176,6 +177,7 @@ class Trace:
             if first.op.name not in INDEX_OPERATIONS:
                 args = [_numbers(a) for a in args]
             symbolic_call = SymbolicCall(first.op.name, args, self.lines, names[0] or "", first.where)
+            self.lines.reserved = set(self.runs[0].names.values()) - {names[0]}
             try:
                 value = semantics(symbolic_call)
                 if first.op.name in INDEX_OPERATIONS:

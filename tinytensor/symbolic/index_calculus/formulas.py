@@ -366,6 +366,8 @@ def _vanishes(expr: Expr, bounds: dict[Expr, tuple[Expr, Expr]], left: list[int]
     if not steps:
         left[0] -= 1
         return left[0] >= 0 and normal_of_quotients(expr) == 0
+    if not all(free(s) <= free(expr) for s in steps):  # a step inside of a sum is 0 for some of its terms, 1 for others
+        return False
     step = min(steps, key=str)
     whole = normal(step.args[0])
     if whole.is_number:
