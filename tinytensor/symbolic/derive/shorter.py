@@ -120,16 +120,18 @@ def _product_by_laws(product: Expr) -> Expr:
     return result.xreplace(known) if known else result  # max(a, b) θ(a - b) = a θ(a - b)
 
 
+TURNED: dict[type, Callable[[Expr], Expr]] = {  # f(x) by f(-x)
+    sigmoid: lambda x: 1 - sigmoid(-x),
+    softplus: lambda x: softplus(-x) + x,
+    absolute: lambda x: absolute(-x),
+    sign: lambda x: -sign(-x),
+}
+
+
 def _signs_turned(expr: Expr) -> Expr:
     """σ(-a) as 1 - σ(a), and softplus(-a) as softplus(a) - a, where the expression has σ(a) or softplus(a), too."""
-    laws: dict[type, Callable[[Expr], Expr]] = {
-        sigmoid: lambda x: 1 - sigmoid(-x),
-        softplus: lambda x: softplus(-x) + x,
-        absolute: lambda x: absolute(-x),
-        sign: lambda x: -sign(-x),
-    }
     change = {}
-    for function, law in laws.items():
+    for function, law in TURNED.items():
         own = expr.atoms(function)
         turned = [f for f in own if f.args[0].could_extract_minus_sign() and function(-f.args[0]) in own]
         change |= {f: law(f.args[0]) for f in turned}
