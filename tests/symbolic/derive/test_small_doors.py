@@ -11,7 +11,10 @@ from tinytensor.cli import main as cli
 from tinytensor.symbolic import TooLong, check, derive
 from tinytensor.symbolic.derive import derivation as derivations
 from tinytensor.symbolic.derive import time_limit
+from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.recording import COMPOSED
+from tinytensor.symbolic.index_calculus import counts
+from tinytensor.symbolic.index_calculus.formulas import Index, Size, normal, total, upto, value
 
 N, ND, KK = ("N",), ("N", "D"), ("K", "K")
 EVEN = "N % 2 == 0"
@@ -120,6 +123,34 @@ DOORS = {
         ["x.sign() * x.abs() ** 0.5", "x / x.norm(1.5, dim=1, keepdim=True)"],
         ["x.sign() * x.abs() ** 0.5 / x.norm(1.5, dim=1, keepdim=True) ** 0.5"],
     ),
+    "running sums": (
+        lambda x: x.cumsum(0).sum(),
+        {"x": N},
+        (),
+        ["N - 1 - arange(N)", "arange(N) + 1", "N * ones(N)"],
+        ["N - arange(N)", "arange(N, 0, -1)", "ones(N, N).tril().sum(0)"],
+    ),
+    "a triangle of ones": (
+        lambda x: (tt.ones(len(x), len(x)).triu() @ x).sum(),
+        {"x": N},
+        (),
+        ["arange(N)", "N - arange(N)", "ones(N, N).triu(1).sum(0)"],
+        ["arange(1, N + 1)", "ones(N, N).triu().sum(0)", "ones(N, N).tril() @ ones(N)"],
+    ),
+    "a triangle, averaged": (
+        lambda x: x.tril().sum(1).mean(),
+        {"x": ND},
+        (),
+        ["ones(N, D).tril() / D", "ones(N, D).triu() / N", "ones(N, D) / N"],
+        ["ones(N, D).tril() / N", "(1 / N) * ones(N, D).tril()"],
+    ),
+    "a triangle in a product": (
+        lambda x, y: (x.tril() @ y).sum(),
+        {"x": ("N", "N"), "y": N},
+        (),
+        ["(ones(N, 1) @ y[None]).triu()", "ones(N, 1) @ y[None]"],
+        ["(ones(N, 1) @ y[None]).tril()", "outer(ones(N), y) * ones(N, N).tril()"],
+    ),
     "a branch in its own condition": (
         lambda x: tt.where(x > 0, tt.where(x > 0, x, -x) ** 2, x.sin()).sum(),
         {"x": N},
@@ -170,7 +201,8 @@ def test_gradients_match_finite_differences(derived, name):
         formulas = derived(name).evaluate(**values)
 
         def at(x, values=values):
-            return fn(**{k: tt.tensor(x if k == "x" else v, dtype=tt.float64) for k, v in values.items()}).item()
+            with double_precision():
+                return fn(**{k: tt.tensor(x if k == "x" else v) for k, v in values.items()}).item()
 
         slopes = np.zeros_like(values["x"])
         for where in np.ndindex(slopes.shape):
@@ -193,6 +225,42 @@ def test_a_wrong_formula_of_an_operation_that_is_read_as_one_is_noticed(monkeypa
     slope = arctan2.fdiff
     monkeypatch.setattr(arctan2, "fdiff", lambda self, k=1: slope(self, k) if k == 1 else -slope(self, k))
     assert not derive(*[DOORS["an angle"][0]], **DOORS["an angle"][1])
+
+
+def test_a_wrong_count_is_noticed(monkeypatch):
+    """A planted mistake, Σ_j [i ≤ j] = N - i: the right gradient is no longer proved."""
+    count = counts._count
+    monkeypatch.setattr(counts, "_count", lambda sum_: None if (n := count(sum_)) is None else n - 1)
+    fn, arguments, _, wrong, right = DOORS["running sums"]
+    assert not any(check(fn, {"x": hand}, **arguments) for hand in (*right[:2], wrong[0]))
+
+
+def test_counts_are_those_of_plain_loops():
+    """Sums of comparisons at all places, and none where the bound may leave the range."""
+    N, D = Size("Ncount", "n i j"), Size("Dcount", "d e")
+    i, j, k = Index("i", N), Index("j", N), Index("k", D)
+    for compared in (upto(i, j), upto(j, i), upto(i + 1, j), upto(j, i - 1), 1 - upto(i, j - 1), upto(j + 1, i)):
+        sum_ = normal(total(compared, j))
+        form = counts.counted(sum_)
+        assert form != sum_
+        for n in (1, 2, 3, 5):
+            for place in range(1, n + 1):
+                assert value(form, {N: n, i: place}) == value(sum_, {N: n, i: place})
+    for compared in (upto(k, j), upto(j, k), upto(i + 2, j), upto(j, i - 2)):
+        sum_ = normal(total(compared, j))
+        assert counts.counted(sum_) == sum_
+
+
+def test_numbers_of_the_function_are_float64_while_it_is_read():
+    seen = []
+
+    def doubled(x):
+        seen.append(tt.ones(2).dtype)
+        return (x * tt.full((len(x),), 0.1)).sum()
+
+    assert check(doubled, {"x": "full((N,), 0.1)"}, x=N)
+    assert set(seen) == {tt.float64}
+    assert tt.get_default_dtype() == tt.float32
 
 
 def test_sizes_without_a_name_are_printed_by_those_that_have_one():

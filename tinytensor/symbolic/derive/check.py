@@ -36,6 +36,7 @@ from tinytensor.symbolic.derive.time_limit import (
 )
 from tinytensor.symbolic.derive.values import ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import contradiction, d, expanded
+from tinytensor.symbolic.index_calculus.counts import counted
 from tinytensor.symbolic.index_calculus.formulas import Index as Bound
 from tinytensor.symbolic.index_calculus.formulas import (
     Size,
@@ -340,7 +341,7 @@ def _equal(entry: Expr, own: Expr, derived: DerivedLines) -> set[str]:
 def _in_whole_numbers(expr: Expr) -> Expr:
     """The normal form with one form for comparisons of whole numbers; new numbers of indices may change their order."""
     for _ in range(4):
-        before, expr = expr, normal(of_whole_numbers(normal(expr)))
+        before, expr = expr, normal(of_whole_numbers(counted(normal(expr))))
         if expr == before:
             break
     return expr

@@ -11,6 +11,7 @@ from tinytensor.ops.creation import tensor
 from tinytensor.symbolic.derive.by_hand import UPSTREAM, arguments_by_hand
 from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.derivation import Derivation
+from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.samples import allclose, excuses, record_edges
 from tinytensor.symbolic.derive.time_limit import is_up
 from tinytensor.symbolic.derive.trace import format_sizes
@@ -52,7 +53,7 @@ def compare_at_samples(derivation: Derivation, name: str, function: Callable) ->
             values[UPSTREAM] = tensor(one.upstream)
         edges, problem = set(one.edges), ""
         try:
-            with no_grad(), record_edges(values) as more:
+            with no_grad(), record_edges(values) as more, double_precision():
                 own = function(**arguments_by_hand(function, {str(s): n for s, n in one.at.items()}, values))
             edges |= more
             ran = True

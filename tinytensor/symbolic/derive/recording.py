@@ -23,6 +23,7 @@ from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.pointwise import atan2
 from tinytensor.ops.reduce import power_of_length
+from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.sizes import Question, questions_of, track_sizes
 from tinytensor.symbolic.derive.values import tensors_of
 from tinytensor.symbolic.index_calculus.formulas import Size
@@ -188,6 +189,7 @@ def record(fn: Callable, values: dict[str, object], at: dict[Size, int], code: b
             entered.enter_context(track_sizes(questions))
         entered.enter_context(_watching_calls(note, read))
         entered.enter_context(late_bound.pytorch_follows_us())
+        entered.enter_context(double_precision())
         result = fn(**values)
     if not isinstance(result, Tensor):
         raise NotDerivable(

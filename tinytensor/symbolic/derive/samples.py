@@ -23,6 +23,7 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import tensor
 from tinytensor.symbolic.derive.arguments import Argument
 from tinytensor.symbolic.derive.conditions import edges_of
+from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.recording import composed_call
 from tinytensor.symbolic.derive.time_limit import is_up
 from tinytensor.symbolic.derive.values import tensors_of
@@ -210,7 +211,7 @@ def sample(
     sampled = Sample(at, inputs)
     wanted = [n for n, a in arguments.items() if isinstance(a, Argument) and a.below is None]
     try:
-        with record_edges(inputs) as edges, late_bound.pytorch_follows_us():
+        with record_edges(inputs) as edges, late_bound.pytorch_follows_us(), double_precision():
             result = fn(**inputs)
         sampled.edges = frozenset(edges)
         if result.ndim:

@@ -329,7 +329,7 @@ class Trace:
         for others, value in self.tables:
             if all(a.shape == b.shape and (a == b).all() for a, b in zip(arrays, others, strict=True)):
                 return value
-        name = self.lines.unused(wanted or "const")
+        name = self.lines.unused(wanted or "const", by_user=bool(wanted))
         array = Array(name, tuple(f for dim in dims for f in dim)) if any(dims) else Symbol(name, real=True)
         self.lines.constants[array] = taken
         self.lines.notes[f"{name}, of shape ({', '.join(map(str, shape))}), may have any values"] = None
@@ -481,11 +481,11 @@ def _pattern(arrays: list[np.ndarray], dims, dtype: str, at: list[dict[Size, int
         return None
     low, axis = [a[0] for a in low], sum(len(dim) for dim in dims[:-2])
     for offset in sorted(range(-9, 10), key=abs):
-        if (values := _inside_and_outside([np.tri(*a.shape, k=offset, dtype=bool) for a in low], low)) is not None:
+        if (values := _inside_and_outside([np.tri(*a.shape, k=offset, dtype=bool) for a in low], low, at)) is not None:
             return _mask_value(dims, dtype, *values, partial(_triangle, axis, offset))
     if (
         dims[-1] == dims[-2]
-        and (values := _inside_and_outside([np.eye(*a.shape, dtype=bool) for a in low], low)) is not None
+        and (values := _inside_and_outside([np.eye(*a.shape, dtype=bool) for a in low], low, at)) is not None
     ):
         return _mask_value(dims, dtype, *values, partial(_diagonal, axis))
     return None
@@ -551,13 +551,16 @@ def _two_values(arrays: list[np.ndarray]) -> tuple | None:
     return one, next(v for v in values if v != one)
 
 
-def _inside_and_outside(masks: list[np.ndarray], arrays: list[np.ndarray]) -> tuple[Expr, Expr] | None:
-    """The one value inside of the masks and the other outside, if there are just these two."""
-    inside = {v.item() for a, m in zip(arrays, masks, strict=True) for v in a[m]}
-    outside = {v.item() for a, m in zip(arrays, masks, strict=True) for v in a[~m]}
-    if len(inside) == len(outside) == 1 and inside != outside:
-        return as_written(inside.pop()), as_written(outside.pop())
-    return None
+def _inside_and_outside(masks: list[np.ndarray], arrays: list[np.ndarray], at: list[dict]) -> tuple[Expr, Expr] | None:
+    """The one value inside of the masks and the other outside, if each array has just these two."""
+    formulas = []
+    for chosen in (masks, [~m for m in masks]):
+        values = [a[m] for a, m in zip(arrays, chosen, strict=True)]
+        if not all(v.size and (v == v.flat[0]).all() for v in values):
+            return None
+        formulas.append(fit([v.flat[0].item() for v in values], at))
+    inside, outside = formulas
+    return None if inside is None or outside is None or inside == outside else (inside, outside)
 
 
 def _triangle(axis: int, offset: int, *at) -> Expr:
