@@ -2,10 +2,11 @@
 
 import argparse
 import sys
+import traceback
 from typing import Any
 
 from tinytensor.cli.arguments import ERRORS, InvalidArgument, load_function
-from tinytensor.cli.derive import ARGUMENTS, WHERE, parse_argument
+from tinytensor.cli.derive import ARGUMENTS, WHERE, add_limits, parse_argument
 from tinytensor.symbolic import check
 
 GRADIENT = "W=EXPRESSION, or W=NAME for a function of the file; g is the gradient of the result. Once for each argument"
@@ -36,12 +37,18 @@ def main(arguments: list[str], program: str) -> int:
     parser.add_argument("--args", metavar="TEXT", default="", help="the same arguments, as one text: 'X=N,D t=N<K'")
     parser.add_argument("--where", metavar="CONDITION", action="append", default=[], help=WHERE)
     parser.add_argument("--gradient", metavar="W=...", action="append", default=[], help=GRADIENT)
+    add_limits(parser)
     options = parser.parse_args(arguments)
     try:
         function, names = load_function(options.function)
         inputs = dict(parse_argument(text) for text in (*options.inputs, *options.args.split()))
-        result = check(function, gradients(options.gradient, names), options.where, **inputs)
-    except (*ERRORS, NameError, SyntaxError) as error:
+        result = check(
+            function, gradients(options.gradient, names), options.where, options.limit, options.progress, **inputs
+        )
+    except SyntaxError as error:
+        print("tinytensor: check: " + "".join(traceback.format_exception_only(error)).strip(), file=sys.stderr)
+        return 2
+    except (*ERRORS, NameError) as error:
         print(f"tinytensor: check: {error}", file=sys.stderr)
         return 2
     print(result)

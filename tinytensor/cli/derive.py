@@ -6,6 +6,7 @@ from typing import Any
 
 from tinytensor.cli.arguments import InvalidArgument, command, load_function, run
 from tinytensor.symbolic import Index, derive
+from tinytensor.symbolic.derive.time_limit import SECONDS
 
 ARGUMENTS = "X=N,D (a tensor of these sizes), t=N:K or t=N<K (integers below K), m=, (a tensor of no dimension), "
 ARGUMENTS += "or another Python value, as in eps=0.1"
@@ -32,11 +33,26 @@ def _sizes(text: str) -> tuple[str | int, ...]:
     return tuple(int(part) if part.isdigit() else part for part in parts if part)
 
 
+def add_limits(parser: argparse.ArgumentParser) -> None:
+    """The options of the time limit and the progress bar."""
+    about = "seconds of computing after which the work ends, with what is known by then; none: no limit (default 20)"
+    parser.add_argument("--limit", metavar="SECONDS", type=_limit, default=SECONDS, help=about)
+    about = "show how much is done (by default on a terminal, after two seconds)"
+    parser.add_argument("--progress", action=argparse.BooleanOptionalAction, default=None, help=about)
+
+
+def _limit(text: str) -> float | None:
+    try:
+        return None if text.lower() == "none" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds, and not none") from None
+
+
 def _derive(options: argparse.Namespace) -> int:
     """Print the gradients for any size; 0 if they are proved, 1 if not."""
     function, _ = load_function(options.function)
     arguments = dict(parse_argument(text) for text in (*options.inputs, *options.args.split()))
-    derivation = derive(function, options.where, **arguments)
+    derivation = derive(function, options.where, options.limit, options.progress, **arguments)
     print(derivation.latex() if options.latex else derivation)
     return 0 if derivation.proved else 1
 
@@ -47,5 +63,6 @@ def main(arguments: list[str], program: str) -> int:
     parser = command(program, "ARGUMENT", ARGUMENTS, about)
     parser.add_argument("--args", metavar="TEXT", default="", help="the same arguments, as one text: 'X=N,D t=N<K'")
     parser.add_argument("--where", metavar="CONDITION", action="append", default=[], help=WHERE)
+    add_limits(parser)
     parser.add_argument("--latex", action="store_true", help="print LaTeX")
     return run(program, _derive, parser.parse_args(arguments))

@@ -361,10 +361,10 @@ def norm(x: Tensor, p: float | str | None = 2, dim: int | Sequence[int] | None =
         return sum(absolute(x), dim, keepdim)
     if p < 0:
         return pow(sum(pow(absolute(x), p), dim, keepdim), 1 / p)
-    return _power_but_at_zero(sum(_power_but_at_zero(absolute(x), p), dim, keepdim), 1 / p)
+    return power_of_length(sum(power_of_length(absolute(x), p), dim, keepdim), 1 / p)
 
 
-def _power_but_at_zero(x: Tensor, p: float) -> Tensor:
+def power_of_length(x: Tensor, p: float) -> Tensor:
     """x^p of x >= 0, with the gradient 0 at 0: a length has no direction there."""
     nothing = x == 0
     return where(nothing, 0, pow(where(nothing, 1, x), p))

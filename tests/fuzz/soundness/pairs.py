@@ -19,7 +19,7 @@ import tinytensor as tt
 from tests.tools.timeout import limited
 from tinytensor.autograd import grad
 from tinytensor.symbolic.derive import check as checking
-from tinytensor.symbolic.derive.derivation import Derivation
+from tinytensor.symbolic.derive.derivation import Derivation, derive
 
 from . import gradients
 from .functions import Sample, compiled, sample, values
@@ -330,7 +330,7 @@ def ask(one: Sample, number: int, seed: int, tally: Tally, check: Callable | Non
     with tally.timed("derivations"):
         try:
             with limited(SECONDS_OF_A_DERIVATION, TooLong, signal.ITIMER_PROF):
-                derivation = checking.derive(fn, **one.arguments)
+                derivation = derive(fn, **one.arguments)
         except TooLong:
             tally.counts["functions: too long"] += 1
             return

@@ -3,6 +3,8 @@
 arguments.py   sizes that are symbols, and the numbers that stand for them in a run
 conditions.py  at which sizes and values a proof holds
 sizes.py       sizes that record what the user's code asks about them
+precision.py   float64 while a function is read
+time_limit.py  how long `derive` and `check` work
 samples.py     numbers that try to refute a derivation: small sizes, zeros, ties, every class
 recording.py   the calls of operations in a run; numbers of several runs as formulas of the sizes
 values.py      a tensor's entries as formulas, and the lines that have names
@@ -10,6 +12,7 @@ semantics/     what each operation computes, entry by entry
 trace.py       from recorded runs to a program of lines
 adjoints.py    adjoints, their rewriting, and the proof of each
 factors.py     adjoints in the factors in which a person writes them
+shorter.py     adjoints as short as a textbook has them
 modules.py     a Module as a function of its parameters
 derivation.py  `derive` and its result
 source.py      a derivation as a program in NumPy, and its run

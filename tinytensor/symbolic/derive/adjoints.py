@@ -6,15 +6,18 @@ that has a name becomes that name. Whatever the rewriting did, each line that is
 adjoint, for all sizes and values, by putting definitions in and comparing normal forms.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp
 
-from tinytensor.symbolic.derive.conditions import SizeCondition
+from tinytensor.symbolic.derive.conditions import Signs, SizeCondition
 from tinytensor.symbolic.derive.factors import adjoint_in_factors, canonical, cost, factor, fold, rebuild
 from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.derive.shorter import shorten
+from tinytensor.symbolic.derive.time_limit import stage, stopped
 from tinytensor.symbolic.derive.trace import Trace, trace
 from tinytensor.symbolic.derive.values import Group, Value, formula_key, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import (
@@ -28,8 +31,24 @@ from tinytensor.symbolic.index_calculus.adjoints import (
     name_of,
     names_in,
 )
-from tinytensor.symbolic.index_calculus.formulas import Array, free, fresh, normal, upto
+from tinytensor.symbolic.index_calculus.formulas import (
+    Array,
+    absolute,
+    free,
+    fresh,
+    larger,
+    normal,
+    normal_of_quotients,
+    normal_of_steps,
+    relu,
+    sign,
+    theta,
+    upto,
+    vanishes_in_cells,
+)
+from tinytensor.symbolic.prove.progress import TooLong
 
+SHORT = 8  # the cost of a line that may be put in for its name
 LONG = 60  # operations: a longer formula is not written in the names of arguments alone, which takes long
 
 
@@ -43,6 +62,7 @@ class DerivedLines:
     raw: dict[Name, Definition]  # adjoints by plain differentiation
     adjoints: dict[Name, Definition]  # as they are shown, in the order in which they are computed
     unproved: list[str] = field(default_factory=list)
+    stopped: str = ""  # after which time, and while what was done, if the time was up
 
     @property
     def groups(self) -> list[Group]:
@@ -63,19 +83,27 @@ def line_key(right: Expr, line: Definition) -> tuple:
 
 def derive_lines(fn: Callable, arguments: dict[str, object], where: Sequence[SizeCondition] = ()) -> DerivedLines:
     """The forward lines and the proved adjoints of a function, at sizes that meet the conditions."""
+    stage("the function was read")
     traced = trace(fn, arguments, where=where)
     output = _tidy(traced, _output(traced))
     program = _program(traced, output)
     loss = output if isinstance(output, Symbol) else None
-    raw: dict[Name, Definition] = {}
-    for entry in reversed(program.entries):
-        if name_of(entry) != name_of(output):
-            raw[d(name_of(entry))] = Definition(d(entry), adjoint_of(entry, program.lines, loss))
-    derived = DerivedLines(traced, output, program.lines, raw, {})
+    derived = DerivedLines(traced, output, program.lines, {}, {})
     wanted = [d(traced.arrays[n]) for n, a in traced.tensors.items() if a.below is None]
-    shown = _rewrite(derived, program, wanted)
-    _prove(derived, program, shown)
-    derived.adjoints = shown
+    try:
+        stage("the function was differentiated", 20)
+        for entry in reversed(program.entries):
+            if name_of(entry) != name_of(output):
+                derived.raw[d(name_of(entry))] = Definition(d(entry), adjoint_of(entry, program.lines, loss))
+                stage("", 20 / len(program.entries))
+        stage("the gradients were written in fewer terms")
+        shown = _reachable(derived.raw, wanted)  # what is known if the time is up
+        derived.adjoints = dict(shown)
+        derived.adjoints = shown = _rewrite(derived, program, wanted)
+        stage("the gradients were proved", 20)
+        _prove(derived, program, shown)
+    except TooLong:
+        derived.stopped = stopped()
     return derived
 
 
@@ -122,6 +150,20 @@ def _tidy(traced: Trace, output: Expr) -> Expr:
             new = Array(name, old.sizes) if isinstance(old, Array) else Symbol(name, real=True)
             _rename(groups, old, new)
             output = _rename_in(output, old, new)
+    return _free_names(traced, output)
+
+
+def _free_names(traced: Trace, output: Expr) -> Expr:
+    """Give lines the names that they left to the user's tensors, where no such tensor became a line."""
+    groups, lines = traced.lines.groups, traced.lines
+    for wanted in sorted(lines.avoided - lines.names):
+        names = [line.name for group in groups for line in group.lines]
+        own = [n for n in names if re.fullmatch(rf"{re.escape(wanted)}\d+", str(getattr(n, "label", n)))]
+        if own:
+            new = Array(wanted, own[0].sizes) if isinstance(own[0], Array) else Symbol(wanted, real=True)
+            _rename(groups, own[0], new)
+            output = _rename_in(output, own[0], new)
+            lines.names.add(wanted)
     return output
 
 
@@ -209,6 +251,9 @@ def _simplifier(derived: DerivedLines, program: Program) -> Callable[[Expr], Exp
 
     def numbers(expr: Expr) -> Expr:
         expr = rebuild(expr, numbers)
+        if isinstance(expr, Sum) and isinstance(expr.function, Add) and cost(expr) <= LONG:
+            whole = _normal_inside(expr)
+            expr = whole if cost(whole) < cost(expr) else expr
         if isinstance(expr, Sum) and names_in(expr) & simple:
             loose = {i: i.fresh() for i in free(expr)}  # indices of sums around this one
             whole = normal(program.expand(expr.xreplace(loose), simple))
@@ -217,12 +262,22 @@ def _simplifier(derived: DerivedLines, program: Program) -> Callable[[Expr], Exp
 
     def simplify(expr: Expr) -> Expr:
         for _ in range(4):
-            before, expr = expr, factor(fold(numbers(canonical(expr)), derived.forward, derived.output))
+            before, expr = expr, shorten(factor(fold(numbers(canonical(expr)), derived.forward, derived.output)))
             if expr == before:
                 break
+        for line in reversed(derived.forward):  # 1 - sign(x) y, where y is x/(1 + |x|)
+            if line.name in names_in(expr) and cost(line.right) <= SHORT and not line.right.has(Sum):
+                whole = shorten(expanded(expr, [line]))
+                expr = whole if cost(whole) < cost(expr) else expr
         return expr
 
     return simplify
+
+
+def _normal_inside(expr: Expr) -> Expr:
+    """The normal form of a sum that may stand inside of others, whose indices are then free in it."""
+    loose = {i: i.fresh() for i in free(expr)}
+    return normal(expr.xreplace(loose)).xreplace({new: i for i, new in loose.items()})
 
 
 def _is_linear_in_names(right: Expr) -> bool:
@@ -306,12 +361,33 @@ def _prove(derived: DerivedLines, program: Program, shown: dict[Name, Definition
     for name, line in shown.items():
         own = derived.raw[name]
         first = expanded(own.at(line.left), hidden) - line.right
+        rests = []
         for through in ((), inner, forward):
-            rest = normal(program.expand(first, set(through)))
-            if rest == 0 or _clear_denominators(rest) == 0:
+            rests.append(normal(program.expand(first, set(through))))
+            if rests[-1] == 0 or _clear_denominators(rests[-1]) == 0:
                 break
         else:
+            key = next(filter(None, (_vanishes_if(rest, derived.groups) for rest in rests)), None)
+            if key is not None:
+                derived.trace.value_conditions |= dict.fromkeys(filter(None, key))
+                continue
             derived.unproved.append(str(name.label if isinstance(name, Array) else name))
+        stage("", 20 / len(shown))
+
+
+def _vanishes_if(rest: Expr, groups: list[Group]) -> tuple[str, ...]:
+    """The conditions on values under which it is 0 by the laws of quotients and steps: ("",) for none.
+
+    () if these laws do not say that it is 0.
+    """
+    signs = Signs(groups)
+    quotients = (p.base for p in rest.atoms(Pow) if p.exp.is_negative is not False)
+    divides = () if all(map(signs.not_zero, quotients)) else ("denominator",)
+    if normal_of_quotients(rest) == 0:
+        return divides or ("",)
+    if rest.has(theta, relu, absolute, sign, larger) and (normal_of_steps(rest) == 0 or vanishes_in_cells(rest)):
+        return (*divides, "tie")
+    return ()
 
 
 def _clear_denominators(expr: Expr) -> Expr:

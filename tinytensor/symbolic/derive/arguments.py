@@ -60,12 +60,16 @@ def factors(dimension, split: dict[Expr, tuple[Expr, ...]]) -> tuple[Expr, ...]:
     """The factors of one dimension: "N", 3, "H*K", "2*K"; a size in `split` is taken apart."""
     if isinstance(dimension, Expr):  # of a result: N - 1, D + K
         return tuple(dims_of([dimension])[0])
+    if isinstance(dimension, int) and dimension < 1:
+        raise ValueError(_no_size(dimension))
     if isinstance(dimension, int):
         return () if dimension == 1 else (Integer(dimension),)
     if not isinstance(dimension, str):
         raise TypeError(f'derive: the size {dimension!r} is neither a name nor a number; write ("N", "D"), or ("N", 3)')
     result = []
     for part in dimension.replace(" ", "").split("*"):
+        if part.isdigit() and int(part) == 0:
+            raise ValueError(_no_size(dimension))
         if part.isdigit():
             result += [Integer(part)] if part != "1" else []
         elif part.isidentifier():
@@ -73,6 +77,10 @@ def factors(dimension, split: dict[Expr, tuple[Expr, ...]]) -> tuple[Expr, ...]:
         else:
             raise ValueError(f'derive: the size {dimension!r} is no product of names and numbers, such as "N" or "2*K"')
     return tuple(result)
+
+
+def _no_size(dimension) -> str:
+    return f"derive: the size {dimension!r}: a size is a name or a whole number from 1 on; nothing has no derivative"
 
 
 def arguments(values: dict[str, object], split: dict) -> dict[str, object]:

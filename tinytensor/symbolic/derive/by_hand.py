@@ -6,14 +6,18 @@ function has, too, get the function's names.
 
 import builtins
 import inspect
+import math
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import CodeType
 
 from sympy import Expr, Indexed, Mul, S, Symbol
 
+from tinytensor.core.dtypes import float64
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn import functional
+from tinytensor.ops.creation import tensor
 from tinytensor.ops.methods import FUNCTIONS
 from tinytensor.symbolic.derive.adjoints import LONG, line_key
 from tinytensor.symbolic.derive.arguments import Index
@@ -27,6 +31,7 @@ from tinytensor.symbolic.derive.values import ExtremeMask, Value, formula_key
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, lengths, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array
 
+CREATED = ("eye", "full", "full_like", "linspace", "ones_like", "zeros_like", "pi", "e", "inf")  # besides FUNCTIONS
 UPSTREAM = "g"  # the argument of a gradient by hand that takes the gradient of the function's result
 
 
@@ -52,12 +57,23 @@ def function_by_hand(hand) -> Callable:
         raise TypeError(
             f"check: a gradient by hand is a function of tensors, a text or a formula, not {type(hand).__name__}"
         )
-    code = compile(hand, "<the gradient by hand>", "eval")
-    known = {n: getattr(functional, n) for n in dir(functional) if n[0] != "_"} | FUNCTIONS
+    code = compile(hand.strip(), "<the gradient by hand>", "eval")  # a SyntaxError shows the text, with a caret
+    whole = sys.modules["tinytensor"]
+    known = {n: getattr(whole, n) for n in CREATED} | {"tt": whole, "torch": whole, "F": functional, "math": math}
+    known |= {n: getattr(functional, n) for n in dir(functional) if n[0] != "_"} | FUNCTIONS
     known |= {n: _of_numbers(known[n], getattr(builtins, n)) for n in known.keys() & {"min", "max", "abs", "round"}}
 
     def function(**values):
-        return eval(code, known | values)
+        try:
+            return eval(code, known | values)
+        except NameError as error:
+            known_by = ", ".join(sorted(values)) or "no argument"
+            raise NameError(
+                f"check: the gradient by hand {hand!r} has the name {error.name!r}, which is no argument, no size and "
+                f"no function of tinytensor; it was given {known_by}"
+                + (", and the result is a number, whose gradient g is 1" if error.name == UPSTREAM else ""),
+                name=error.name,
+            ) from None
 
     function.needs = frozenset(_names(code))
     function.__name__ = hand
@@ -99,7 +115,8 @@ def read_by_hand(derivation: Derivation, name: str, function: Callable, entry: E
 
     def call(**values):
         sizes = {n: traced_number(m) for n, m in _sizes_in(arguments, values).items()}
-        return function(**arguments_by_hand(function, sizes, values))
+        own = function(**arguments_by_hand(function, sizes, values))
+        return tensor(own, dtype=float64) if isinstance(own, int | float) else own
 
     split = derived.trace.split
     names = [str(getattr(x.name, "label", x.name)) for x in derived.forward]

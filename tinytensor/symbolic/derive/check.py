@@ -6,11 +6,13 @@ index formulas in the names of the function (by_hand.py), and the normal forms o
 they differ, the terms that only one of the two has are named.
 """
 
+import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from sympy import Add, Dummy, Expr, Indexed, Mul, Pow
+from sympy import Add, Dummy, Expr, Indexed, Integer, Mul, Pow
 
 from tinytensor.autograd.function import Context, Function
 from tinytensor.core.tensor import Tensor
@@ -19,16 +21,30 @@ from tinytensor.symbolic.derive.adjoints import DerivedLines
 from tinytensor.symbolic.derive.by_hand import UPSTREAM, HandGradient, function_by_hand, read_by_hand
 from tinytensor.symbolic.derive.comparison import Comparison, compare_at_samples
 from tinytensor.symbolic.derive.conditions import VALUES, Signs, restrictions, verdict
-from tinytensor.symbolic.derive.derivation import Derivation, Formula, derive
+from tinytensor.symbolic.derive.derivation import Derivation, Formula, derive_within
 from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.derive.time_limit import (
+    SECONDS,
+    SYMBOLS,
+    TimeLimit,
+    is_up,
+    limited,
+    out_of_time,
+    rest_of,
+    stage,
+    stopped,
+)
 from tinytensor.symbolic.derive.values import ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import contradiction, d, expanded
+from tinytensor.symbolic.index_calculus.counts import counted
 from tinytensor.symbolic.index_calculus.formulas import Index as Bound
 from tinytensor.symbolic.index_calculus.formulas import (
     Size,
     absolute,
     detach,
+    free,
     fresh,
+    index_order,
     larger,
     normal,
     normal_of_quotients,
@@ -42,6 +58,10 @@ from tinytensor.symbolic.index_calculus.formulas import (
     vanishes_in_cells,
 )
 from tinytensor.symbolic.index_calculus.notation import text
+from tinytensor.symbolic.prove.progress import TooLong
+
+CASES = 8  # values of indices that are looked at one by one
+TERM = 5.0  # seconds in which a term that differs is looked for
 
 
 @dataclass(frozen=True)
@@ -118,6 +138,8 @@ def check(
     fn: Callable | Derivation,
     by_hand: dict[str, object] | None = None,
     where: str | Sequence[str] = (),
+    limit: float | None = SECONDS,
+    progress: bool | None = None,
     **arguments,
 ) -> Check:
     """Prove or refute gradients that were derived by hand, for any size.
@@ -127,6 +149,9 @@ def check(
     result, where that is no number), the same as text ("X.T @ (X @ w - y) * 2 / N", in which sizes may be used), or a
     formula of a derivation. Without it fn is an autograd.Function, and its own backward is checked. where and arguments
     are those of `derive`.
+
+    limit, progress: those of `derive`. A gradient that is not decided in this time is "undecided", and what the numbers
+    say stands beside it; numbers that refute it do so in any case.
 
     Each gradient is compared with backward() in numbers at small sizes first, and proved only if no number refutes it
     and the derivation itself is proved. The result is true if all gradients are proved; the line of each names the
@@ -143,13 +168,24 @@ def check(
     if not isinstance(by_hand, dict) or not by_hand:
         raise TypeError('check: by_hand is a dictionary from the arguments to their gradients: {"X": lambda X, g: ...}')
     if derivation is None:
-        derivation = derive(fn, where, **arguments)
-    if unknown := [name for name in by_hand if name not in derivation.gradients]:
+        start = TimeLimit("check", "", limit, False)
+        derivation = derive_within(SYMBOLS, fn, where, limit, progress, arguments)
+        seconds = rest_of(limit, start.used)
+    else:
+        seconds = limit
+    known = [name for name, a in derivation.derived.trace.tensors.items() if a.below is None]
+    if unknown := [name for name in by_hand if name not in known]:
         raise ValueError(
-            f"check: by_hand has a gradient of {unknown[0]!r}; the arguments that have one are "
-            f"{', '.join(derivation.gradients)}"
+            f"check: by_hand has a gradient of {unknown[0]!r}; the arguments that have one are {', '.join(known)}"
         )
-    return Check(derivation, {name: _check_argument(derivation, name, hand) for name, hand in by_hand.items()})
+    functions = {name: hand if isinstance(hand, Formula) else function_by_hand(hand) for name, hand in by_hand.items()}
+    verdicts: dict[str, Checked] = {}
+    with limited(TimeLimit("check", derivation.name, seconds, progress)):
+        for name, hand in functions.items():
+            stage(f"the gradient of {name} was compared in numbers")
+            verdicts[name] = _check_argument(derivation, name, hand)
+            stage("", 100 / len(functions))
+    return Check(derivation, verdicts)
 
 
 def _takes_context(function: type) -> bool:
@@ -190,18 +226,19 @@ def _of_function(function: type, arguments: dict) -> tuple[Callable, dict[str, C
     return forward, by_hand
 
 
-def _check_argument(derivation: Derivation, name: str, hand) -> Checked:
+def _check_argument(derivation: Derivation, name: str, hand: Formula | Callable) -> Checked:
     derived = derivation.derived
-    entry = derived.adjoints[d(derived.trace.arrays[name])].left
-    expected = derivation.gradients[name]
+    adjoint = derived.adjoints.get(d(derived.trace.arrays[name]))
+    expected = derivation.gradients.get(name)
     if isinstance(hand, Formula):
-        left = dict(zip(getattr(hand.left, "indices", ()), getattr(entry, "indices", ()), strict=True))
+        if adjoint is None:
+            return Checked(name, "undecided", None, derivation.verdict)
+        left = dict(zip(getattr(hand.left, "indices", ()), getattr(adjoint.left, "indices", ()), strict=True))
         return _prove(derivation, name, HandGradient(hand.right.xreplace(left)), Comparison())
-    function = function_by_hand(hand)
 
     def own() -> HandGradient:
         try:
-            return read_by_hand(derivation, name, function, entry)
+            return read_by_hand(derivation, name, hand, adjoint.left)
         except NotDerivable as error:
             return HandGradient(None, why=str(error))
 
@@ -209,19 +246,46 @@ def _check_argument(derivation: Derivation, name: str, hand) -> Checked:
         read = own()
         return read.shape if read.entry is None else _term(derivation, name, read)
 
-    compared = compare_at_samples(derivation, name, function)
+    compared = compare_at_samples(derivation, name, hand)
     if compared.example:
-        return Checked(name, "refuted", expected, "", compared.example, find_term=term)
-    read = own()
-    if read.entry is None:
-        return Checked(name, "refuted" if read.shape else "undecided", expected, read.shape or read.why)
-    return _prove(derivation, name, read, compared)
+        find = _in_time(derivation, term) if adjoint is not None else None
+        return Checked(name, "refuted", expected, "", compared.example, find_term=find)
+    if derivation.stopped or is_up():
+        return _out_of_time(derivation, name, compared)
+    try:
+        stage(f"the gradient of {name} was proved")
+        read = own()
+        if read.entry is None:
+            return Checked(name, "refuted" if read.shape else "undecided", expected, read.shape or read.why)
+        return _prove(derivation, name, read, compared)
+    except TooLong:
+        return _out_of_time(derivation, name, compared)
+
+
+def _out_of_time(derivation: Derivation, name: str, compared: Comparison) -> Checked:
+    """The verdict of a gradient that no number refutes, and for whose proof there was no time."""
+    numbers = f"in numbers, it agrees with backward() at the {len(compared.agreed)} points that were compared"
+    why = out_of_time(derivation.limit, derivation.stopped or stopped(), numbers)
+    return Checked(name, "undecided", derivation.gradients.get(name), why)
+
+
+def _in_time(derivation: Derivation, find: Callable[[], str]) -> Callable[[], str]:
+    """The same search for a term, which is ended after a few seconds; then it finds none."""
+
+    def search() -> str:
+        try:
+            with limited(TimeLimit("check", derivation.name, TERM, False)):
+                return find()
+        except TooLong:
+            return ""
+
+    return search
 
 
 def _prove(derivation: Derivation, name: str, own: HandGradient, compared: Comparison) -> Checked:
     """Compare normal forms, where no number refutes the gradient by hand."""
     expected, derived = derivation.gradients[name], derivation.derived
-    if derived.unproved or derivation.differs:
+    if derived.unproved or derivation.differs or derivation.stopped:
         return Checked(name, "undecided", expected, derivation.verdict)
     entry = _derived_entry(derivation, name)
     try:
@@ -229,7 +293,8 @@ def _prove(derivation: Derivation, name: str, own: HandGradient, compared: Compa
     except TypeError as error:  # indices of two ranges meet
         return Checked(name, "undecided", expected, str(error))
     if not keys:
-        return Checked(name, "undecided", expected, find_term=lambda: _term(derivation, name, own))
+        find = _in_time(derivation, lambda: _term(derivation, name, own))
+        return Checked(name, "undecided", expected, find_term=find)
     if "equality" in compared.needed - keys:
         return Checked(name, "undecided", expected, "where numbers that are compared by == are equal, the two differ")
     if not compared.tried(own.sizes, frozenset() if "equality" in keys else frozenset({"equality"})):
@@ -263,6 +328,8 @@ def _equal(entry: Expr, own: Expr, derived: DerivedLines) -> set[str]:
         if normal_of_quotients(whole) == 0:
             return {"denominator"} if _divides(whole) else {""}
     whole = _in_whole_numbers(rest)
+    if _vanishes_in_cases(whole):
+        return {""}
     if whole.has(theta, relu, larger, absolute, sign, same) and (
         normal_of_steps(whole) == 0 or vanishes_in_cells(whole)
     ):
@@ -274,10 +341,19 @@ def _equal(entry: Expr, own: Expr, derived: DerivedLines) -> set[str]:
 def _in_whole_numbers(expr: Expr) -> Expr:
     """The normal form with one form for comparisons of whole numbers; new numbers of indices may change their order."""
     for _ in range(4):
-        before, expr = expr, normal(of_whole_numbers(normal(expr)))
+        before, expr = expr, normal(of_whole_numbers(counted(normal(expr))))
         if expr == before:
             break
     return expr
+
+
+def _vanishes_in_cases(expr: Expr) -> bool:
+    """Is it 0 for each value of its indices that run over a few numbers, such as 1 and 2?"""
+    few = [i for i in sorted(free(expr), key=index_order) if i.size.is_Integer and i.size <= CASES]
+    if not few or math.prod(int(i.size) for i in few) > CASES:
+        return False
+    values = itertools.product(*[range(1, int(i.size) + 1) for i in few])
+    return all(normal(fresh(expr).xreplace(dict(zip(few, map(Integer, row), strict=True)))) == 0 for row in values)
 
 
 def _with_chosen(expr: Expr, derived: DerivedLines) -> Expr:

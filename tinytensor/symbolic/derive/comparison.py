@@ -11,7 +11,9 @@ from tinytensor.ops.creation import tensor
 from tinytensor.symbolic.derive.by_hand import UPSTREAM, arguments_by_hand
 from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.derivation import Derivation
+from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.samples import allclose, excuses, record_edges
+from tinytensor.symbolic.derive.time_limit import is_up
 from tinytensor.symbolic.derive.trace import format_sizes
 
 
@@ -44,12 +46,14 @@ def compare_at_samples(derivation: Derivation, name: str, function: Callable) ->
     ran = False
     inside = [one for one in derivation.samples if derivation.inside(one)]
     for one in sorted(inside, key=lambda s: (sum(s.at.values()), max(s.at.values(), default=0))):
+        if is_up():
+            break
         values = dict(one.inputs)
         if one.upstream is not None:
             values[UPSTREAM] = tensor(one.upstream)
         edges, problem = set(one.edges), ""
         try:
-            with no_grad(), record_edges(values) as more:
+            with no_grad(), record_edges(values) as more, double_precision():
                 own = function(**arguments_by_hand(function, {str(s): n for s, n in one.at.items()}, values))
             edges |= more
             ran = True
@@ -72,7 +76,9 @@ def compare_at_samples(derivation: Derivation, name: str, function: Callable) ->
         needed |= edges
     if failures and len(failures) == len(inside):
         raise failures[0]
-    if equal and not any(not edges for _, edges in agreed):  # it always compares equal numbers, as in x == x.max()
+    if (
+        equal and not is_up() and not any(not edges for _, edges in agreed)
+    ):  # it always compares equal numbers, as in x == x.max()
         example = example or equal
     return Comparison(example, frozenset(needed), tuple(agreed))
 

@@ -397,6 +397,12 @@ def edges_of(op: str, arrays: list) -> set[str]:
         return {"root"} if np.any(np.all(np.equal(a, 0), tuple(arrays[1]))) else set()
     if op == "logit":
         return {"logarithm"} if np.any(np.less_equal(a, 0) | np.greater_equal(a, 1)) else set()
+    if op == "atan2":
+        y, x = arrays
+        edges = {"tie"} if np.any(np.equal(y, 0)) else set()
+        return edges | ({"denominator"} if np.any(np.equal(y, 0) & np.equal(x, 0)) else set())
+    if op == "power_of_length":
+        return {"root"} if arrays[1] <= 1 and np.any(np.equal(a, 0)) else set()
     if op == "hypot":
         return {"root"} if np.any(np.equal(a, 0) & np.equal(arrays[1], 0)) else set()
     if op not in NUMBERS:

@@ -1,12 +1,12 @@
 """The result of `derive`: formulas, their proof, and the program that computes them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 
 import numpy as np
-from sympy import Expr, Indexed, Pow, Sum
+from sympy import Add, Expr, Indexed, Mul, Pow, Sum
 
 from tinytensor.autograd import grad
 from tinytensor.display.notebook import Latex, formula, sentence, shown
@@ -18,11 +18,24 @@ from tinytensor.symbolic.derive.conditions import VALUES, Signs, SizeCondition, 
 from tinytensor.symbolic.derive.modules import as_function
 from tinytensor.symbolic.derive.samples import Sample, allclose, excuses, refused_sizes, samples
 from tinytensor.symbolic.derive.source import Source, evaluate
+from tinytensor.symbolic.derive.time_limit import (
+    SECONDS,
+    SYMBOLS,
+    TimeLimit,
+    is_up,
+    limited,
+    out_of_time,
+    rest_of,
+    stage,
+    stopped,
+)
 from tinytensor.symbolic.derive.trace import format_sizes
+from tinytensor.symbolic.derive.values import Value, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of
-from tinytensor.symbolic.index_calculus.formulas import Array
+from tinytensor.symbolic.index_calculus.formulas import Array, Size
 from tinytensor.symbolic.index_calculus.matrices import Matrices, Matrix
 from tinytensor.symbolic.index_calculus.notation import equation, equation_tex, tex, text
+from tinytensor.symbolic.prove.progress import TooLong
 
 
 class Typeset:
@@ -42,19 +55,20 @@ class Typeset:
 class Formula(Typeset):
     """A line of a derivation: `left` = `right`, in index notation."""
 
-    def __init__(self, line: Definition, names: Sequence[Name] = ()):
+    def __init__(self, line: Definition, names: Sequence[Name] = (), sizes: Mapping[Size, Expr] | None = None):
         self.left: Expr = line.left
         self.right: Expr = line.right
         self.names = tuple(names)
+        self.sizes = dict(sizes or {})  # those that the user did not name, in those that have a name
 
     def __str__(self) -> str:
-        return equation(self.left, self.right, self.names)
+        return equation(self.left, self.right.xreplace(self.sizes), self.names)
 
     __repr__ = __str__
 
     def latex(self) -> str:
         """The formula as LaTeX, without dollar signs."""
-        return equation_tex(self.left, self.right, self.names)
+        return equation_tex(self.left, self.right.xreplace(self.sizes), self.names)
 
 
 @dataclass(frozen=True)
@@ -86,14 +100,21 @@ class Derivation(Typeset):
         fn: Callable,
         arguments: dict[str, object],
         where: Sequence[SizeCondition] = (),
+        limit: float | None = None,
+        progress: bool | None = None,
+        share: float = 1.0,
+        used: float = 0.0,
     ):
+        self.limit, self.progress = limit, progress
+        self._rest = rest_of(limit and share * limit, used)  # the seconds for the comparison in numbers
         self.name, self.derived, self.fn, self.arguments, self.where = name, derived, fn, arguments, tuple(where)
         self.names = (*derived.trace.arrays.values(), *[line.name for line in derived.forward])
-        self.lines = [Formula(line, self.names) for line in derived.forward]
-        self.adjoints = [Formula(line, self.names) for line in derived.adjoints.values()]
         trace = derived.trace
+        sizes = trace.unnamed_sizes
+        self.lines = [Formula(line, self.names, sizes) for line in derived.forward]
+        self.adjoints = [Formula(line, self.names, sizes) for line in derived.adjoints.values()]
         self.gradients: dict[str, Formula] = {
-            n: Formula(derived.adjoints[d(trace.arrays[n])], self.names)
+            n: Formula(derived.adjoints[d(trace.arrays[n])], self.names, sizes)
             for n, a in trace.tensors.items()
             if a.below is None and d(trace.arrays[n]) in derived.adjoints
         }
@@ -106,13 +127,29 @@ class Derivation(Typeset):
         were read and at small ones (samples.py). False where a condition on sizes is neither in `where` nor demanded
         by the function itself, which refuses all other sizes that were tried.
         """
-        return not self.derived.unproved and not self.differs and not self.restrictions
+        return not self.derived.unproved and not self.differs and not self.stopped and not self.restrictions
+
+    @property
+    def stopped(self) -> str:
+        """After which time, and where, the work was ended; empty if it was not. Nothing is proved then."""
+        return self.derived.stopped or self._compared[2]
 
     @cached_property
     def samples(self) -> list[Sample]:
         """The function at small sizes, and at values with zeros and ties."""
+        return self._samples[0]
+
+    def _time(self, seconds: float | None) -> TimeLimit:
+        return TimeLimit("derive", self.name, seconds, self.progress)
+
+    @cached_property
+    def _samples(self) -> tuple[list[Sample], str, float]:
+        """The samples, whether and where their computation was stopped, and its seconds."""
         arguments = as_arguments(self.arguments, {})
-        return samples(self.fn, arguments, symbols_of(arguments), self._numbers())
+        with limited(self._time(self._rest)) as limit:
+            stage("numbers were compared", 80)
+            found = samples(self.fn, arguments, symbols_of(arguments), self._numbers())
+            return found, stopped() if is_up() else "", limit.used
 
     def _numbers(self) -> list[float]:
         """The first few numbers in the function's own calls, such as the bounds of a clamp."""
@@ -135,31 +172,50 @@ class Derivation(Typeset):
         return restrictions(self.size_conditions, self.where, self.samples)
 
     @cached_property
-    def _compared(self) -> tuple[str, set[str]]:
-        """Where the formulas and the function differ by more than rounding; and the conditions that exclude it else."""
+    def _compared(self) -> tuple[str, set[str], str, int]:
+        """Where the formulas and the function differ by more than rounding; the conditions that exclude it else.
+
+        Besides: whether and where the comparison was stopped, and the number of points in which they agree.
+        """
+        if not self.gradients:
+            return "", set(), self.derived.stopped, 0
+        _, late, used = self._samples
+        with limited(self._time(rest_of(self._rest, used))):
+            stage("numbers were compared", 90)
+            differs, needed, number = self._compare()
+            return differs, needed, late or (stopped() if is_up() else ""), number
+
+    def _compare(self) -> tuple[str, set[str], int]:
+        """The comparison of the formulas with the function, at the points for which there is time."""
         for run in self.derived.trace.runs:
             inputs = {n: run.inputs[n] for n in self.gradients}
             free = {self._program.identifier(s): run.at[s] for s in self._program.free}
-            with np.errstate(all="ignore"):
-                values = self.evaluate(**{n: x.detach().numpy() for n, x in run.inputs.items()}, **free)
+            try:
+                with np.errstate(all="ignore"):
+                    values = self.evaluate(**{n: x.detach().numpy() for n, x in run.inputs.items()}, **free)
+            except (ValueError, TypeError, IndexError, ZeroDivisionError):  # another shape, or no number
+                return _difference("value", run.at), set(), 0
             slopes = grad(run.result.sum(), [*inputs.values()], retain_graph=True, materialize_grads=True)
             for name, own in {"value": run.result, **dict(zip(inputs, slopes, strict=True))}.items():
                 if np.isfinite(own.detach().numpy()).all() and not allclose(values[name], own.detach().numpy()):
-                    return _difference(name, run.at), set()
+                    return _difference(name, run.at), set(), 0
         needed: set[str] = set()
-        plain = 0
+        plain = number = 0
         for one in filter(self.inside, self.samples):
+            if is_up():
+                break
             edges = one.edges - {"equality"}
             name, divided = self._differs_at(one)
             if name:
                 excused = excuses(edges, one.inputs) | ({"denominator"} if divided and self._divides else set())
                 if not excused:
-                    return _difference(name, one.at), needed
+                    return _difference(name, one.at), needed, number
                 needed |= excused
             plain += not edges and not name
-        if not plain:
-            return "at no point that was tried has the function a value and are all conditions met", needed
-        return "", needed
+            number += not name
+        if not plain and not is_up():
+            return "at no point that was tried has the function a value and are all conditions met", needed, number
+        return "", needed, number
 
     @cached_property
     def _divides(self) -> bool:
@@ -220,6 +276,10 @@ class Derivation(Typeset):
             return f"NOT proved: {', '.join(self.derived.unproved)}"
         if self.differs:
             return f"NOT proved: {self.differs}"
+        if self.stopped:
+            number = self._compared[3]
+            numbers = f"in numbers, these formulas agree with backward() at the {number} points that were compared"
+            return f"NOT proved: {out_of_time(self.limit, self.stopped, numbers if number else '')}"
         return verdict(self.size_conditions, self.value_conditions, self.restrictions, self.refused)
 
     @property
@@ -240,9 +300,28 @@ class Derivation(Typeset):
 
     def __str__(self) -> str:
         forward, backward = ("\n".join(self._two_columns(lines)) for lines in (self.lines, self.adjoints))
+        forward = "\n".join([*(f"    {one}" for one in self._entries_apart()), forward])
         return f"{self.name}:\n{forward}\n\n{self.loss}\n{backward}\n\n{self.verdict}"
 
     __repr__ = __str__
+
+    def _entries_apart(self) -> list[str]:
+        """Which entries the indices of arguments are whose sizes were taken apart: x_ij is entry 2 i + j - 2 of x."""
+        trace, result = self.derived.trace, []
+        written = as_arguments(self.arguments, {})
+        for name, a in trace.tensors.items():
+            if a.dims == written[name].dims:
+                continue
+            value = value_of_name(trace.arrays[name], Value(a.dims, None))
+            all_indices, entries = value.indices(), []
+            indices = list(all_indices)
+            for dim in a.dims:
+                own, indices = indices[: len(dim)], indices[len(dim) :]
+                steps = [Mul(*dim[n + 1 :]) for n in range(len(dim))]
+                number = Add(*[(i - 1) * step for i, step in zip(own, steps, strict=True)]) + 1
+                entries += [text(number.xreplace(trace.unnamed_sizes).expand())] if dim else []
+            result.append(f"{text(value.entry(*all_indices))} is entry {', '.join(entries)} of {name}, from 1 on")
+        return result
 
     def _matrix_form(self, one: Formula) -> tuple[str, str] | None:
         """What stands beside a line, as text and as LaTeX: its matrix form, if it has sums or defines a short name."""
@@ -342,7 +421,13 @@ def _difference(name: str, at: dict) -> str:
     return f"{what} does not match these formulas at {format_sizes(at) or 'this function'}"
 
 
-def derive(fn: Callable, where: str | Sequence[str] = (), **arguments) -> Derivation:
+def derive(
+    fn: Callable,
+    where: str | Sequence[str] = (),
+    limit: float | None = SECONDS,
+    progress: bool | None = None,
+    **arguments,
+) -> Derivation:
     """Derive the gradient of a function for any size, in index notation, and prove it.
 
     arguments: those of fn. A tuple of sizes, ("N", "D"), is a tensor of floats; `Index(("N",), "K")` one of integers
@@ -351,15 +436,39 @@ def derive(fn: Callable, where: str | Sequence[str] = (), **arguments) -> Deriva
 
     where: conditions on the sizes, "N > 3" or "N % 2 == 0": where the function asks about its sizes, one of its cases.
 
+    limit: the seconds of computing after which the work ends; None: as long as it takes. Then the result has the
+    formulas that are known by then, compared with backward() in numbers, and is not proved. TooLong if the function
+    itself could not be read. progress: True shows how much is done, False does not, None does on a terminal.
+
     The result is true if every gradient is proved. Its `verdict` names the conditions: on values, those of a short list
     (denominators, arguments of roots and logarithms, ties); on sizes, those of `where` and those that the function
     demands. NotDerivable (a TypeError) names the line of a function that it cannot follow.
     """
+    return derive_within(1.0, fn, where, limit, progress, arguments)
+
+
+def derive_within(
+    share: float,
+    fn: Callable,
+    where: str | Sequence[str],
+    limit: float | None,
+    progress: bool | None,
+    arguments: dict[str, object],
+) -> Derivation:
+    """The derivation in a share of the limit; the rest is for a check that follows."""
     notes: list[str] = []
     if isinstance(fn, Module):
         fn, arguments, notes = as_function(fn, arguments)
     conditions = conditions_in(where, symbols_of(as_arguments(arguments, {})))
-    derived = derive_lines(fn, arguments, conditions)
-    derived.trace.lines.notes.update(dict.fromkeys(notes))
     name = getattr(fn, "__name__", type(fn).__name__)
-    return Derivation("the function" if name == "<lambda>" else name, derived, fn, arguments, conditions)
+    name = "the function" if name == "<lambda>" else name
+    TimeLimit("derive", name, limit, False)  # a limit that is no time is refused
+    seconds = None if limit is None else SYMBOLS * share * limit
+    with limited(TimeLimit("derive", name, seconds, progress)) as time:
+        try:
+            derived = derive_lines(fn, arguments, conditions)
+        except TooLong:  # before there are any formulas
+            raise TooLong(f"derive: {name}: {out_of_time(limit, stopped(), '')}") from None
+        used = time.used
+    derived.trace.lines.notes.update(dict.fromkeys(notes))
+    return Derivation(name, derived, fn, arguments, conditions, limit, progress, share, used)

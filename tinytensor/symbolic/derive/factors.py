@@ -14,6 +14,7 @@ from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum
 
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Index, close, contract, free, fresh, index_order
+from tinytensor.symbolic.index_calculus.interruption import step
 
 # ------------------------------------------------------------------------------------------------ reverse mode
 
@@ -43,6 +44,7 @@ def _occurrences(expr: Expr, arriving: Expr, bound: list[Index], name: Name, lef
     if isinstance(expr, Add):
         parts = [(term, arriving, bound) for term in expr.args]
     elif isinstance(expr, Sum):
+        expr = fresh(expr)  # the same sum may stand in `arriving`, as in the derivative of its square
         parts = [(expr.function, arriving, bound + [limit[0] for limit in expr.limits])]
     elif isinstance(expr, Mul):
         parts = []
@@ -117,6 +119,7 @@ def canonical(expr: Expr) -> Expr:
 
 def rebuild(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     """The expression with `change` applied to its parts."""
+    step()
     if not expr.args or isinstance(expr, Indexed | KroneckerDelta):
         return expr
     if isinstance(expr, Sum):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
+from types import FrameType
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,11 @@ from tinytensor.core import late_bound
 from tinytensor.core.dispatch import state
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
+from tinytensor.ops.pointwise import atan2
+from tinytensor.ops.reduce import power_of_length
+from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.sizes import Question, questions_of, track_sizes
+from tinytensor.symbolic.derive.values import tensors_of
 from tinytensor.symbolic.index_calculus.formulas import Size
 from tinytensor.symbolic.prove.advice import is_own, line
 
@@ -74,17 +79,51 @@ def _watching_calls(note: Callable, read: Callable) -> Iterator[None]:
         state.on_op, state.on_read = before
 
 
+@dataclass(frozen=True)
+class ComposedOperation:
+    """A function of several operations that is read as one, by its own formula."""
+
+    name: str
+    kernel: None = None
+
+
+COMPOSED = {f.__code__: ComposedOperation(f.__name__) for f in (atan2, power_of_length)}
+
+
+def _arguments_of(frame: FrameType) -> tuple:
+    return tuple(frame.f_locals[n] for n in frame.f_code.co_varnames[: frame.f_code.co_argcount])
+
+
+def composed_call(frame: FrameType | None) -> tuple[str, list] | None:
+    """The name and the arguments of the function of COMPOSED that makes a call, tensors as arrays; None outside."""
+    while frame is not None and not is_own(frame.f_code.co_filename):
+        if frame.f_code in COMPOSED:
+            return COMPOSED[frame.f_code].name, [getattr(a, "_data", a) for a in _arguments_of(frame)]
+        frame = frame.f_back
+    return None
+
+
 @contextmanager
-def _names_of(fn: Callable, names: dict[int, str], kept: list) -> Iterator[None]:
-    """Note the local names of tensors in the user's own functions, when they return."""
-    code = getattr(getattr(fn, "forward", fn), "__code__", None)
-    own = code.co_filename if code is not None and is_own(code.co_filename) else ""
+def _watching_functions(fn: Callable, names: dict[int, str], kept: list, calls: list, code: bool) -> Iterator[None]:
+    """Note the local names of tensors in the user's own functions, when they return, if `code`.
+
+    The calls inside of a function of COMPOSED become one call.
+    """
+    own_code = getattr(getattr(fn, "forward", fn), "__code__", None)
+    own = own_code.co_filename if own_code is not None and is_own(own_code.co_filename) else ""
 
     def users(file: str) -> bool:
         return file == own or (file[:1] != "<" and "site-packages" not in file and is_own(file))
 
-    def look(frame, event, _):
-        if event == "return" and users(frame.f_code.co_filename):
+    entered: list[tuple] = []
+
+    def look(frame, event, result):
+        if frame.f_code in COMPOSED:
+            if event == "call":
+                entered.append((len(calls), _arguments_of(frame)))
+            elif event == "return":
+                _compose(calls, frame, *entered.pop(), result, kept)
+        elif code and event == "return" and users(frame.f_code.co_filename):
             for name, value in frame.f_locals.items():
                 if isinstance(value, Tensor) and not name.startswith((".", "_")):
                     names.setdefault(id(value), name)
@@ -96,6 +135,22 @@ def _names_of(fn: Callable, names: dict[int, str], kept: list) -> Iterator[None]
         yield
     finally:
         sys.setprofile(before)
+
+
+def _compose(calls: list[RecordedCall], frame: FrameType, start: int, values: tuple, result, kept: list) -> None:
+    """Put one call in the place of all calls since `start`, if its arguments are tensors and numbers."""
+    inner, tensors = calls[start:], tensors_of(values)
+    if not inner or not isinstance(result, Tensor) or not tensors:
+        return
+    made = {id(c.result) for c in inner}
+    constants, stamps = {}, {id(result): Stamp.of(result)}
+    for one in inner:  # what was noted before anything was changed
+        constants |= {k: v for k, v in one.constants.items() if k not in made}
+        stamps |= {k: v for k, v in one.stamps.items() if k not in stamps}
+    if not all(id(x) in stamps for x in tensors):
+        return
+    kept.append((values, result))
+    calls[start:] = [RecordedCall(COMPOSED[frame.f_code], values, result, line(frame), constants, stamps)]
 
 
 def record(fn: Callable, values: dict[str, object], at: dict[Size, int], code: bool = True) -> Run:
@@ -129,11 +184,12 @@ def record(fn: Callable, values: dict[str, object], at: dict[Size, int], code: b
             )
 
     with ExitStack() as entered:
+        entered.enter_context(_watching_functions(fn, names, kept, calls, code))
         if code:
-            entered.enter_context(_names_of(fn, names, kept))
             entered.enter_context(track_sizes(questions))
         entered.enter_context(_watching_calls(note, read))
         entered.enter_context(late_bound.pytorch_follows_us())
+        entered.enter_context(double_precision())
         result = fn(**values)
     if not isinstance(result, Tensor):
         raise NotDerivable(

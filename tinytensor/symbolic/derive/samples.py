@@ -6,6 +6,7 @@ at whole numbers that meet every class, the first and the last.
 """
 
 import itertools
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +23,9 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import tensor
 from tinytensor.symbolic.derive.arguments import Argument
 from tinytensor.symbolic.derive.conditions import edges_of
+from tinytensor.symbolic.derive.precision import double_precision
+from tinytensor.symbolic.derive.recording import composed_call
+from tinytensor.symbolic.derive.time_limit import is_up
 from tinytensor.symbolic.derive.values import tensors_of
 from tinytensor.symbolic.index_calculus.formulas import Size
 
@@ -159,7 +163,8 @@ def record_edges(inputs: dict[str, object]) -> Iterator[set[str]]:
             reached.update(_address(r) for r in results if isinstance(r, Tensor))
             kept.append((tensors, result))
             if tensors[0].dtype.kind == "f" and tensors[0].numel():
-                edges.update(edges_of(op.name, [a._data if isinstance(a, Tensor) else a for a in args]))
+                own = op.name, [a._data if isinstance(a, Tensor) else a for a in args]
+                edges.update(edges_of(*(composed_call(sys._getframe(2)) or own)))
         return result
 
     with _each_call(note), np.errstate(all="ignore"):
@@ -206,7 +211,7 @@ def sample(
     sampled = Sample(at, inputs)
     wanted = [n for n, a in arguments.items() if isinstance(a, Argument) and a.below is None]
     try:
-        with record_edges(inputs) as edges, late_bound.pytorch_follows_us():
+        with record_edges(inputs) as edges, late_bound.pytorch_follows_us(), double_precision():
             result = fn(**inputs)
         sampled.edges = frozenset(edges)
         if result.ndim:
@@ -227,9 +232,11 @@ def sample(
 def samples(
     fn: Callable, arguments: dict[str, object], sizes: list[Size], constants: Sequence[float] = ()
 ) -> list[Sample]:
-    """The function at all points."""
+    """The function at all points; at the first few of them if the time is up."""
     result = []
     for seed, (at, style) in enumerate(points(sizes)):
+        if is_up():
+            break
         arrays = [a for a in arguments.values() if isinstance(a, Argument)]
         if all(Mul(*a.shape).xreplace(at) <= ENTRIES for a in arrays):
             result.append(sample(fn, arguments, at, style, seed, constants))

@@ -56,6 +56,7 @@ from tinytensor.symbolic.derive.values import (
 )
 from tinytensor.symbolic.index_calculus.adjoints import names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, PiecewiseConstant, Size, detach, upto
+from tinytensor.symbolic.index_calculus.interruption import step
 
 LARGEST = 200_000  # entries of an argument in a run
 RETRIES = (1, 2, 4, 3, 6, 8, 12)  # sizes are multiples of these if the function fails at primes
@@ -81,7 +82,7 @@ class Trace:
         where: Sequence[SizeCondition] = (),
         reserved: Collection[str] = (),
     ):
-        self.fn, self.arguments, self.split = fn, arguments(args, split), split
+        self.fn, self.arguments, self.split, self._args = fn, arguments(args, split), split, args
         self.sizes = symbols_of(self.arguments)
         self.tensors = {n: a for n, a in self.arguments.items() if isinstance(a, Argument)}
         self.runs = _runs(fn, self.arguments, self.sizes, split, where, start)
@@ -102,18 +103,24 @@ class Trace:
             for values, run in zip(self.values, self.runs, strict=True):
                 values[Stamp.of(run.inputs[name]).values] = value
         self._read()
+        self.lines.reserved = set()
         if needs_gradient and not self.runs[0].result._requires_grad:
             raise NotDerivable("derive: the result has no gradient: no float argument reaches it on the tape")
         self.result = self._value([run.result for run in self.runs], "the result", None)
 
-    def _answers(self, user: list[Size]) -> list[SizeCondition]:
-        """The conditions under which the code's questions about sizes have the answers that they have in the runs."""
-        conditions = []
-        whole = {}  # a size that the user did not name, N2 of N = 2 N2, by the one that has a name
+    @property
+    def unnamed_sizes(self) -> dict[Size, Expr]:
+        """The sizes that the user did not name, N2 of N = 2 N2, by those that have a name: N/2."""
+        whole, user = {}, symbols_of(arguments(self._args, {}))
         for size, parts in self.split.items():
             unnamed = [p for p in parts if isinstance(p, Size) and p not in user]
             if size in user and len(unnamed) == 1:
                 whole[unnamed[0]] = size * unnamed[0] / Mul(*parts)
+        return whole
+
+    def _answers(self, user: list[Size]) -> list[SizeCondition]:
+        """The conditions under which the code's questions about sizes have the answers that they have in the runs."""
+        conditions, whole = [], self.unnamed_sizes
         for questions in itertools.zip_longest(*(run.questions for run in self.runs)):
             first = next(q for q in questions if q is not None)
             if any(q is None or (q.operation, q.where) != (first.operation, first.where) for q in questions):
@@ -170,6 +177,7 @@ class Trace:
             if first.op.name not in INDEX_OPERATIONS:
                 args = [_numbers(a) for a in args]
             symbolic_call = SymbolicCall(first.op.name, args, self.lines, names[0] or "", first.where)
+            self.lines.reserved = set(self.runs[0].names.values()) - {names[0]}
             try:
                 value = semantics(symbolic_call)
                 if first.op.name in INDEX_OPERATIONS:
@@ -177,7 +185,8 @@ class Trace:
             except NotDerivable:
                 raise
             except TypeError as error:  # an index that does not fit for each size
-                raise NotDerivable(f"derive: {first.op.name}{first.where}: {error}") from error
+                advice = "; a slice, or flip() for a reversed order, can be read" if first.op.name == "take" else ""
+                raise NotDerivable(f"derive: {first.op.name}{first.where}: {error}{advice}") from error
             self.value_conditions |= dict.fromkeys(
                 (*symbolic_call.conditions, *conditions_of(first.op.name, args, Signs(self.lines.groups)))
             )
@@ -298,11 +307,14 @@ class Trace:
             value = fit([a.flat[0].item() for a in arrays], self.at)
             if value is not None:
                 return Value(dims, lambda *at: value, dtype)
+        dims = self._as_split(dims)
         if whole and (pattern := self._index_table(arrays, dims)) is not None:
             return pattern
-        if (pattern := _pattern(arrays, dims, dtype)) is not None:
+        if (pattern := _pattern(arrays, dims, dtype, self.at)) is not None:
             return pattern
         if dtype == "b" and (pattern := self._part(arrays, dims)) is not None:
+            return pattern
+        if any(len(dim) > 1 for dim in dims) and (pattern := self._in_factors(arrays, dims, dtype)) is not None:
             return pattern
         if dtype == "f" and any(np.isneginf(a).any() for a in arrays):
             finite = self._derived(arrays, what, taken, lambda a: ~np.isneginf(a))
@@ -317,13 +329,27 @@ class Trace:
         for others, value in self.tables:
             if all(a.shape == b.shape and (a == b).all() for a, b in zip(arrays, others, strict=True)):
                 return value
-        name = self.lines.unused(wanted or "const")
+        name = self.lines.unused(wanted or "const", by_user=bool(wanted))
         array = Array(name, tuple(f for dim in dims for f in dim)) if any(dims) else Symbol(name, real=True)
         self.lines.constants[array] = taken
         self.lines.notes[f"{name}, of shape ({', '.join(map(str, shape))}), may have any values"] = None
         value = value_of_name(array, Value(dims, None, dtype))
         self.tables.append((arrays, value))
         return value
+
+    def _as_split(self, dims):
+        """The dimensions, those of a size that was taken apart with the factors in its order: N2*2, not 2*N2."""
+        orders = {Mul(*parts): tuple(parts) for parts in self.split.values()}
+        return tuple(orders.get(Mul(*dim), dim) if len(dim) > 1 else dim for dim in dims)
+
+    def _in_factors(self, arrays: list[np.ndarray], dims, dtype: str) -> Value | None:
+        """A pattern along the factors of dimensions that are products, each factor as a dimension of its own."""
+        flat = tuple((factor,) for dim in dims for factor in dim)
+        shapes = [[int(factor.xreplace(at)) for (factor,) in flat] for at in self.at]
+        apart = [a.reshape(shape) for a, shape in zip(arrays, shapes, strict=True)]
+        pattern = self._part(apart, flat) if dtype == "b" else None
+        pattern = _pattern(apart, flat, dtype, self.at) if pattern is None else pattern
+        return None if pattern is None else pattern.like(pattern.entry, dims, pattern.finite)
 
     def _part(self, arrays: list[np.ndarray], dims) -> Value | None:
         """A mask along one dimension: true, or false, at one place; or true up to a place, or from one on."""
@@ -438,14 +464,14 @@ def _one_memory(a: Tensor, b: Tensor) -> bool:
     )
 
 
-def _pattern(arrays: list[np.ndarray], dims, dtype: str) -> Value | None:
+def _pattern(arrays: list[np.ndarray], dims, dtype: str, at: list[dict[Size, int]]) -> Value | None:
     """A constant that is a triangle, a diagonal, or the numbers of one dimension; None if it is none of these."""
     if not all(a.size for a in arrays):
         return _range_value(dims, 0, S.Zero, S.Zero, dtype)
     if dtype != "b":
         for k, dim in enumerate(dims):
-            if len(dim) == 1 and (steps := _steps(arrays, k)) is not None:
-                return _range_value(dims, sum(len(d) for d in dims[:k]), *steps, dtype)
+            if dim and (steps := _steps(arrays, k, at)) is not None:
+                return _range_value(dims, k, *steps, dtype)
         if all(len(dim) == 1 for dim in dims[-2:]) and len(dims) > 1 and (plane := _plane(arrays)) is not None:
             return _plane_value(dims, sum(len(d) for d in dims[:-2]), *plane, dtype)
     if arrays[0].ndim < 2 or any(len(dim) != 1 for dim in dims[-2:]):
@@ -455,30 +481,34 @@ def _pattern(arrays: list[np.ndarray], dims, dtype: str) -> Value | None:
         return None
     low, axis = [a[0] for a in low], sum(len(dim) for dim in dims[:-2])
     for offset in sorted(range(-9, 10), key=abs):
-        if (values := _inside_and_outside([np.tri(*a.shape, k=offset, dtype=bool) for a in low], low)) is not None:
+        if (values := _inside_and_outside([np.tri(*a.shape, k=offset, dtype=bool) for a in low], low, at)) is not None:
             return _mask_value(dims, dtype, *values, partial(_triangle, axis, offset))
     if (
         dims[-1] == dims[-2]
-        and (values := _inside_and_outside([np.eye(*a.shape, dtype=bool) for a in low], low)) is not None
+        and (values := _inside_and_outside([np.eye(*a.shape, dtype=bool) for a in low], low, at)) is not None
     ):
         return _mask_value(dims, dtype, *values, partial(_diagonal, axis))
     return None
 
 
-def _steps(arrays: list[np.ndarray], k: int) -> tuple[Expr, Expr] | None:
+def _steps(arrays: list[np.ndarray], k: int, at: list[dict[Size, int]]) -> tuple[Expr, Expr] | None:
     """The first number and the distance of the next, if the numbers along dimension k are evenly spaced."""
     if not all(a.size for a in arrays):
         return None
     rows = [np.moveaxis(a, k, -1).reshape(-1, a.shape[k]) for a in arrays]
     if not all(r.shape[1] > 1 and (r == r[0]).all() and np.isfinite(r).all() for r in rows):
         return None
-    starts = {float(r[0, 0]) for r in rows}
-    steps = {float(np.diff(r[0]).mean().round(12)) for r in rows}
-    if len(starts) != 1 or len(steps) != 1:
-        return None
-    start, step = starts.pop(), steps.pop()
-    even = all(np.allclose(r[0], start + step * np.arange(r.shape[1]), 1e-13, 1e-13) for r in rows)
-    return (as_written(start), as_written(step)) if even else None
+    starts, distances = [r[0, 0].item() for r in rows], [np.diff(r[0]).mean().round(12).item() for r in rows]
+    for r, start, distance in zip(rows, starts, distances, strict=True):
+        if not np.allclose(r[0], start + distance * np.arange(r.shape[1]), 1e-13, 1e-13):
+            return None
+    first, each = (fit_linear([_whole(n) for n in numbers], at) for numbers in (starts, distances))
+    return None if first is None or each is None else (first, each)
+
+
+def _whole(number: float) -> int | float:
+    """A whole number as an int, whose formula of the sizes is easier to find."""
+    return int(number) if float(number).is_integer() else number
 
 
 def _plane(arrays: list[np.ndarray]) -> tuple[Expr, Expr, Expr] | None:
@@ -501,8 +531,14 @@ def _plane_value(dims, axis: int, start: Expr, down: Expr, right: Expr, dtype: s
     return Value(dims, lambda *at: start + down * (at[axis] - 1) + right * (at[axis + 1] - 1), dtype)
 
 
-def _range_value(dims, axis: int, start: Expr, step: Expr, dtype: str) -> Value:
-    return Value(dims, lambda *at: start + step * (at[axis] - 1), dtype)
+def _range_value(dims, k: int, start: Expr, step: Expr, dtype: str) -> Value:
+    """start + step n along dimension k, where n counts from 0 through all of its factors."""
+    if not step:
+        return Value(dims, lambda *at: start, dtype)
+    first, dim = sum(len(d) for d in dims[:k]), dims[k]
+    widths = [Mul(*dim[n + 1 :]) for n in range(len(dim))]
+    number = lambda at: sum(((at[first + n] - 1) * width for n, width in enumerate(widths)), S.Zero)  # noqa: E731
+    return Value(dims, lambda *at: start + step * number(at), dtype)
 
 
 def _two_values(arrays: list[np.ndarray]) -> tuple | None:
@@ -515,13 +551,16 @@ def _two_values(arrays: list[np.ndarray]) -> tuple | None:
     return one, next(v for v in values if v != one)
 
 
-def _inside_and_outside(masks: list[np.ndarray], arrays: list[np.ndarray]) -> tuple[Expr, Expr] | None:
-    """The one value inside of the masks and the other outside, if there are just these two."""
-    inside = {v.item() for a, m in zip(arrays, masks, strict=True) for v in a[m]}
-    outside = {v.item() for a, m in zip(arrays, masks, strict=True) for v in a[~m]}
-    if len(inside) == len(outside) == 1 and inside != outside:
-        return as_written(inside.pop()), as_written(outside.pop())
-    return None
+def _inside_and_outside(masks: list[np.ndarray], arrays: list[np.ndarray], at: list[dict]) -> tuple[Expr, Expr] | None:
+    """The one value inside of the masks and the other outside, if each array has just these two."""
+    formulas = []
+    for chosen in (masks, [~m for m in masks]):
+        values = [a[m] for a, m in zip(arrays, chosen, strict=True)]
+        if not all(v.size and (v == v.flat[0]).all() for v in values):
+            return None
+        formulas.append(fit([v.flat[0].item() for v in values], at))
+    inside, outside = formulas
+    return None if inside is None or outside is None or inside == outside else (inside, outside)
 
 
 def _triangle(axis: int, offset: int, *at) -> Expr:
@@ -614,6 +653,7 @@ def _runs(
         if len(rows) < len(NUMBERS):
             continue
         runs = []
+        step()
         try:
             for n, at in enumerate(rows):
                 tensors = [a for a in arguments.values() if isinstance(a, Argument)]

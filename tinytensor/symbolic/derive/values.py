@@ -164,12 +164,17 @@ class Lines:
     constants: dict[Name, ExtremeMask | RecordedConstant] = field(default_factory=dict)  # and how they are made
     notes: dict[str, None] = field(default_factory=dict)  # assumptions
     known: dict[tuple, Name] = field(default_factory=dict)  # names by their formulas
+    reserved: set[str] = field(default_factory=set)  # the user's names for other tensors than the one that is named
+    avoided: set[str] = field(default_factory=set)  # those of them that a line would have had
 
-    def unused(self, wanted: str) -> str:
-        """The name that was wanted, with a number behind it if it is taken."""
+    def unused(self, wanted: str, by_user: bool = False) -> str:
+        """The name that was wanted, with a number behind it if it is taken; `by_user`: it is the user's for this one."""
         wanted = wanted if wanted.isidentifier() else "u"
         numbered = (f"{wanted}{k}" for k in itertools.count(2))
-        name = next(n for n in itertools.chain([wanted], numbered) if n not in self.names)
+        reserved = set() if by_user else self.reserved
+        if wanted in reserved and wanted not in self.names:
+            self.avoided.add(wanted)
+        name = next(n for n in itertools.chain([wanted], numbered) if n not in self.names | reserved)
         self.names.add(name)
         return name
 

@@ -57,6 +57,8 @@ from sympy import (
     tanh,
 )
 
+from tinytensor.symbolic.index_calculus.interruption import step
+
 # ---- sizes, indices, arrays -----------------------------------------------------------------------------------------
 
 
@@ -189,6 +191,16 @@ class Phi(Function):
 
     def fdiff(self, argindex=1):
         return exp(-(self.args[0] ** 2) / 2) / sqrt(2 * pi)
+
+
+class arctan2(Function):
+    """The angle of the point (x, y), as arctan2(y, x), from -π to π; its derivative is taken where x² + y² is not 0."""
+
+    nargs = 2
+
+    def fdiff(self, argindex=1):
+        y, x = self.args
+        return (x if argindex == 1 else -y) / (x**2 + y**2)
 
 
 class absolute(Function):
@@ -354,6 +366,8 @@ def _vanishes(expr: Expr, bounds: dict[Expr, tuple[Expr, Expr]], left: list[int]
     if not steps:
         left[0] -= 1
         return left[0] >= 0 and normal_of_quotients(expr) == 0
+    if not all(free(s) <= free(expr) for s in steps):  # a step inside of a sum is 0 for some of its terms, 1 for others
+        return False
     step = min(steps, key=str)
     whole = normal(step.args[0])
     if whole.is_number:
@@ -441,6 +455,7 @@ def normal_of_quotients(expr) -> Expr:
         expr = expr.replace(function, written)
     form = normal(normal(expr).replace(lambda e: isinstance(e, Pow) and e.base.is_Add, _in_one_exponential))
     form = form.replace(log, _log_of_exponentials)
+    form = form.replace(lambda e: isinstance(e, Pow) and e.base.is_Add, _numbers_in_front)
     form = form.replace(lambda e: isinstance(e, Pow) and e.exp.is_Add, lambda e: Mul(*[e.base**a for a in e.exp.args]))
     while (divided := normal(_divide(form))) != form:
         form = divided
@@ -449,6 +464,8 @@ def normal_of_quotients(expr) -> Expr:
 
 def _log_of_exponentials(x: Expr) -> Expr:
     """log(e^a x) as a + log(x)."""
+    if isinstance(x, Add) and (taken := _leading_exponential(x)) is not None:
+        return taken[0] + log(taken[1])
     factors = Mul.make_args(x)
     outside = [factor.args[0] for factor in factors if isinstance(factor, exp)]
     return Add(*outside, log(Mul(*[factor for factor in factors if not isinstance(factor, exp)])))
@@ -456,22 +473,53 @@ def _log_of_exponentials(x: Expr) -> Expr:
 
 def _in_one_exponential(power: Pow) -> Expr:
     """A power of a sum of exponentials, with one of them taken out: 1 + e^(-x) is e^(-x) (1 + e^x), or stays."""
+    taken = _leading_exponential(power.base)
+    return power if taken is None else exp(taken[0] * power.exp) * taken[1] ** power.exp
+
+
+def _leading_exponential(total_: Add) -> tuple[Expr, Expr] | None:
+    """The exponent a, and e^(-a) times a sum of exponentials, for the a whose form comes first; None for other sums."""
     exponents = {}
-    for term in power.base.args:
+    for term in total_.args:
         number, rest = term.as_coeff_Mul()
         factors = [] if rest == 1 else Mul.make_args(rest)
         if not all(isinstance(factor, exp) for factor in factors):
-            return power
+            return None
         exponents[Add(*[factor.args[0] for factor in factors])] = number
     choices = []
     for first in exponents:
         inside = Add(*[number * exp(e - first) for e, number in exponents.items()])
-        choices.append((str(inside), exp(first * power.exp) * inside**power.exp))
-    return min(choices)[1]
+        choices.append((str(inside), first, inside))
+    return min(choices)[1:]
+
+
+def _numbers_in_front(power: Pow) -> Expr:
+    """A power of a sum with the number of its first term, and the factors of sizes of all terms, taken out.
+
+    √(a/(N - 1) + b/(N - 1)) is √(a + b)/√(N - 1), and 1/(1/2 + a/2) is 2/(1 + a). A factor of 0 or more leaves a power;
+    where it is 0, it stands in a denominator, or both forms are 0.
+    """
+    terms = [dict(term.as_powers_dict()) for term in power.base.args]
+    first = min(power.base.args, key=lambda term: str(term.as_coeff_Mul()[1]))
+    outside = [(abs(first.as_coeff_Mul()[0]), S.One)]
+    for base in sorted(terms[0], key=str):
+        if base.is_number or not base.free_symbols or any(not isinstance(s, Size) for s in base.free_symbols):
+            continue
+        exponents = [term.get(base, S.Zero) for term in terms]
+        if not all(e.is_Integer for e in exponents) or not not_negative(base):
+            continue
+        if all(e > 0 for e in exponents) or all(e < 0 for e in exponents):
+            outside.append((base, min(exponents) if exponents[0] > 0 else max(exponents)))
+    if outside == [(S.One, S.One)]:
+        return power
+    factor = Mul(*[base**exponent for base, exponent in outside])
+    inside = Add(*[term / factor for term in power.base.args])
+    return Mul(*[base ** (exponent * power.exp) for base, exponent in outside]) * inside**power.exp
 
 
 def _divide(expr: Expr) -> Expr:
     """The expression after one division in each of its products."""
+    step()
     if isinstance(expr, Sum):
         return total(_divide(expr.function), *[limit[0] for limit in expr.limits]) if expr.function.has(Pow) else expr
     if isinstance(expr, Add):
@@ -513,6 +561,7 @@ def _holds(product: Expr, term: Expr) -> bool:
 
 def spread(expr: Expr) -> list[tuple[Expr, list[Index]]]:
     """expr as a sum of products, each with its bound indices, which are new."""
+    step()
     if isinstance(expr, Add):
         return [term for a in expr.args for term in spread(a)]
     if isinstance(expr, Sum) and expr.function == 0:
@@ -546,6 +595,7 @@ def _multiplied(factors) -> list[tuple[Expr, list[Index]]]:
 def contract(product: Expr, bound: list[Index]) -> tuple[Expr, list[Index]]:
     """Use every delta of a product, and count the sums over nothing."""
     bound = list(bound)
+    step()
     while (used := _one_delta(product, bound)) is not None:
         product, bound = used
     for i in [i for i in bound if not product.has(i)]:
@@ -641,6 +691,7 @@ def _numbered(product: Expr, bound: set[Index]) -> Expr:
         choices.append([dict(zip(order, numbers)) for order in itertools.permutations(indices)])
     forms = []
     for choice in itertools.product(*choices):
+        step()
         names = {i: b for part in choice for i, b in part.items()}
         forms.append((product.xreplace(names), sorted(names.values(), key=str)))
     form, indices = min(forms, key=lambda form: str(form[0])) if len(forms) > 1 else forms[0]
@@ -697,6 +748,7 @@ _MEANING = {
     sigmoid: lambda x: 1 / (1 + math.exp(-x)),
     softplus: lambda x: math.log1p(math.exp(x)),
     Phi: lambda x: math.erfc(-x / math.sqrt(2)) / 2,
+    arctan2: math.atan2,
     absolute: abs,
     sign: lambda x: (x > 0) - (x < 0),
     same: lambda x: int(x == 0),

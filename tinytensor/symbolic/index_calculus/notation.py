@@ -8,7 +8,7 @@ on this file.
 import re
 from collections.abc import Sequence
 
-from sympy import Add, Expr, Function, Indexed, KroneckerDelta, S, Sum, Symbol
+from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, fraction
 from sympy.printing.latex import LatexPrinter
 from sympy.printing.str import StrPrinter
 
@@ -61,7 +61,7 @@ class _IndexPrinter:
         self.adjoints = {f"d{s.name}": s for s in names if isinstance(s, Symbol)}
 
     def doprint(self, expr):
-        self.letters = {i: i.name for i in free(expr)}
+        self.letters = {i: i.name for i in set().union(free(expr), *map(free, self.axes))}
         return super().doprint(_with_minima(S(expr)))
 
     def equation(self, left, right):
@@ -122,7 +122,7 @@ class _IndexPrinter:
             negative = -expr
             printed = self._print(negative)
             return f"-{self._bracket(printed) if negative.is_Add else printed}"
-        number, factors, divisors = factors_of(expr, self.names)
+        number, factors, divisors = _with_one_root(*factors_of(expr, self.names))
         if len(factors) == 2 and all(isinstance(f, Indexed) and f.base.of is None for f in factors):
             factors = in_order_of(self.axes, *factors)
         last = [f for f in factors if isinstance(f, Sum) or any(a.of for a in f.atoms(Array)) or self._is_adjoint(f)]
@@ -209,6 +209,22 @@ class smaller(Function):
 def _is_condition(expr: Expr) -> bool:
     """Is it 1 - [a > b], which is [a ≤ b]?"""
     return expr.is_Add and len(expr.args) == 2 and isinstance(1 - expr, theta | same)
+
+
+def _with_one_root(number: Expr, factors: list[Expr], divisors: list[Expr]) -> tuple[Expr, list[Expr], list[Expr]]:
+    """√2/(2 √π) as 1/√(2 π)."""
+    above, below = ([f for f in part if _is_root_of_number(f)] for part in (factors, divisors))
+    if not below:
+        return number, factors, divisors
+    square = Mul(number**2, *[f.base for f in above], *[1 / f.base for f in below])
+    if fraction(square)[0] != 1:
+        return number, factors, divisors
+    root = Pow(1 / square, S.Half, evaluate=False)
+    return S.One, [f for f in factors if f not in above], [root, *[f for f in divisors if f not in below]]
+
+
+def _is_root_of_number(factor: Expr) -> bool:
+    return isinstance(factor, Pow) and factor.exp == S.Half and factor.base.is_number
 
 
 def _with_minima(expr: Expr) -> Expr:

@@ -36,6 +36,7 @@ FUNCTIONS = {  # those of NumPy and of HELPERS, by the names in formulas
     "absolute": "np.abs({})",
     "relu": "np.maximum(0, {})",
     "larger": "np.maximum({}, {})",
+    "arctan2": "np.arctan2({}, {})",
     "softplus": "np.logaddexp(0, {})",
 }
 HELPERS = {  # functions that NumPy lacks, and what each needs

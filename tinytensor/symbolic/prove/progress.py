@@ -51,16 +51,28 @@ def size(n: float) -> str:
 class Progress:
     """A running proof: how much of it is done, and its deadline."""
 
+    command = "prove"
+    advice = (
+        'give smaller shapes (a proof for all values at a small size says the most), size="real" (residues instead of '
+        "formulas), or another limit (None: as long as it takes)"
+    )
+    long: float | None = None  # seconds, after which the progress is shown; None: LONG
+
     def __init__(self, name: str, estimate: Estimate | None, limit: float | None, progress: bool | None):
         self.name, self.estimate, self.limit = name, estimate, limit
         seconds = 0.0 if estimate is None else estimate.seconds
         if limit is not None and seconds > limit:
-            raise TooLong(f"prove: {name} would take {estimate}, and limit = {limit:g} seconds; {ADVICE}")
+            raise TooLong(f"{self.command}: {name} would take {estimate}, and limit = {limit:g} seconds; {self.advice}")
         self.wanted = sys.stderr.isatty() if progress is None else progress
         self.total, self.so_far, self.bar = 0.0, 0.0, None
-        self.start = time.monotonic()
+        self.start = self.clock()
         self.end = math.inf if limit is None else self.start + limit
-        self.show_from = -math.inf if seconds > LONG else self.start + LONG  # later, where the estimate was too low
+        long = LONG if self.long is None else self.long
+        self.show_from = -math.inf if seconds > long else self.start + long  # later, where the estimate was too low
+
+    def clock(self) -> float:
+        """The seconds that the limit counts."""
+        return time.monotonic()
 
     @contextmanager
     def running(self, total: float) -> Iterator[None]:
@@ -76,10 +88,13 @@ class Progress:
 
     def show(self) -> None:
         """Begin to show the progress, if it is wanted and the proof takes long."""
-        if self.bar is None and self.wanted and time.monotonic() >= self.show_from:
-            reason = f"{self.estimate}, at an estimate" if self.show_from < 0 else "it takes longer than was estimated"
-            print(f"prove: {self.name}: {reason}", file=sys.stderr)
+        if self.bar is None and self.wanted and self.clock() >= self.show_from:
+            if self.estimate is not None:
+                expected = self.show_from < 0
+                reason = f"{self.estimate}, at an estimate" if expected else "it takes longer than was estimated"
+                print(f"{self.command}: {self.name}: {reason}", file=sys.stderr)
             self.bar = _bar(self.name)
+            self.count(0)
 
     def weight(self, number: int, default: float) -> float:
         """The work of the operation of this number, from 0; `default` if it has no estimate."""
@@ -89,6 +104,10 @@ class Progress:
     def done(self, amount: float) -> None:
         """Some of it is done."""
         self.check()
+        self.count(amount)
+
+    def count(self, amount: float) -> None:
+        """Some of it is done, whatever the time is."""
         self.show()
         self.so_far += amount
         if self.bar is not None:
@@ -96,15 +115,11 @@ class Progress:
 
     def check(self) -> None:
         """TooLong if the time is up."""
-        if time.monotonic() > self.end:
+        if self.clock() > self.end:
             part = f" with about {min(99, 100 * self.so_far / self.total):.0f} % of it done" if self.total else ""
-            raise TooLong(f"prove: {self.name} was stopped after limit = {self.limit:g} seconds{part}; {ADVICE}")
-
-
-ADVICE = (
-    'give smaller shapes (a proof for all values at a small size says the most), size="real" (residues instead of '
-    "formulas), or another limit (None: as long as it takes)"
-)
+            raise TooLong(
+                f"{self.command}: {self.name} was stopped after limit = {self.limit:g} seconds{part}; {self.advice}"
+            )
 
 
 def _bar(name: str):
@@ -127,6 +142,9 @@ class Lines:
         if self.n // 10 > tenth:
             left = (time.monotonic() - self.start) * (100 - self.n) / self.n
             print(f"{self.name}: {self.n:.0f} %, about {duration(left)} left", file=sys.stderr)
+
+    def refresh(self) -> None:
+        pass
 
     def close(self) -> None:
         pass

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 
 import sympy
-from sympy import Expr, Indexed, KroneckerDelta, Pow, Rational, S, exp, log
+from sympy import Add, Expr, Indexed, KroneckerDelta, Pow, Rational, S, exp, log
 
 from tinytensor.symbolic.derive.conditions import SMALL
+from tinytensor.symbolic.derive.factors import canonical
 from tinytensor.symbolic.derive.semantics.symbolic_call import (
     OP_SEMANTICS,
     WHOLE,
@@ -21,10 +22,13 @@ from tinytensor.symbolic.derive.values import Value
 from tinytensor.symbolic.index_calculus.adjoints import name_of
 from tinytensor.symbolic.index_calculus.formulas import (
     Phi,
+    PiecewiseConstant,
     absolute,
+    arctan2,
     delta,
     detach,
     floored,
+    fresh,
     larger,
     relu,
     same,
@@ -239,6 +243,8 @@ def where(call: SymbolicCall) -> Value:
         raise call.refuse("the condition is no truth value")
     dims, (c, x, y) = broadcast(call, condition, a, b)
     dtype = "n" if a.dtype in WHOLE and b.dtype in WHOLE else "f"
+    if a.finite is None and b.finite is None:
+        x, y = _known_in_branches(c, x, y)
     low = [v.finite is not None or v.entry(*v.indices()) is S.NegativeInfinity for v in (a, b)]
     if not any(low):
         return Value(dims, lambda *at: c(*at) * x(*at) + (1 - c(*at)) * y(*at), dtype)
@@ -251,6 +257,41 @@ def where(call: SymbolicCall) -> Value:
     if b.finite is not None:
         raise call.refuse("a value that is -inf in places is put in; mask once")
     return Value(dims, x, "f", c)
+
+
+def _known_in_branches(condition: Callable, one: Callable, other: Callable) -> tuple[Callable, ...]:
+    """The entries of both branches of a `where`, the condition in them replaced by its truth value there."""
+
+    def branch(entry: Callable, truth: Expr) -> Callable:
+        def at(*indices):
+            mask, value = canonical(S(condition(*indices))), truth
+            if isinstance(mask, Add) and isinstance(1 - mask, PiecewiseConstant | upto | KroneckerDelta):
+                mask, value = 1 - mask, 1 - truth
+            expr = S(entry(*indices))
+            if not isinstance(mask, PiecewiseConstant | upto | KroneckerDelta):
+                return expr
+            return fresh(canonical(expr).xreplace({mask: value}))
+
+        return at
+
+    return branch(one, S.One), branch(other, S.Zero)
+
+
+@semantics_of("atan2")
+def angle(call: SymbolicCall) -> Value:
+    y, x = (call.operand(call.finite(v), "a") for v in call.args)
+    call.conditions |= dict.fromkeys(("denominator", "tie"))  # the origin; and the angle's step at y = 0
+    return call.name(elementwise(call, arctan2, y, x), "φ")
+
+
+@semantics_of("power_of_length")
+def power_of_length(call: SymbolicCall) -> Value:
+    """x^p for x >= 0 and p > 0, whose gradient at 0 is 0."""
+    x, p = call.args
+    p = p.entry() if isinstance(p, Value) else S(p)
+    if not (p - 1).is_positive:
+        call.conditions["root"] = None
+    return elementwise(call, lambda x: x**p, call.finite(x))
 
 
 @semantics_of("clone")

@@ -1,0 +1,197 @@
+"""Shorter forms of adjoints, as a textbook has them: σ(a) (1 - y) - y σ(-a) is σ(a) - y.
+
+    laws       σ(-a) = 1 - σ(a), softplus(-a) = softplus(a) - a, |a| sign(a) = a, θ(a)² = θ(a), and
+               max(a, b) θ(a - b) = a θ(a - b); quotients of exponentials are σ or tanh
+    rational   quotients are cancelled, products multiplied out where that is shorter
+    shorten    the shortest of the forms to which these lead
+
+These are proposals. adjoints.py proves each of them equal to the derivative of index_calculus/adjoints.py.
+"""
+
+from collections.abc import Callable, Iterator
+
+from sympy import Add, Dummy, Expr, Indexed, Mul, Pow, S, cancel, exp, expand_mul, tanh
+
+from tinytensor.symbolic.derive.factors import cost, factor, rebuild
+from tinytensor.symbolic.index_calculus.formulas import absolute, larger, relu, sigmoid, sign, softplus, theta
+from tinytensor.symbolic.index_calculus.interruption import step
+
+LONG = 60  # the cost of an expression for which no shorter form is looked for
+NAMES = 10  # of different names in a quotient that is cancelled
+
+
+def shorten(expr: Expr) -> Expr:
+    """The shortest form that the laws lead to, of the expression and of its parts; itself if there is none."""
+    expr = rebuild(expr, shorten)
+    if not expr.args or isinstance(expr, Indexed) or cost(expr) > LONG:
+        return expr
+    for _ in range(3):
+        step()
+        shortest = min(_forms(expr), key=_length, default=expr)
+        if _length(shortest) >= _length(expr):
+            break
+        expr = shortest
+    return expr
+
+
+def _length(expr: Expr) -> tuple[int, int]:
+    """How long an expression is: its names, numbers and sums; then the brackets with a number behind a minus sign."""
+    brackets = expr.atoms(Add)
+    ones = sum(abs(t) == 1 for a in brackets for t in a.args)
+    return cost(expr) + ones, sum(map(_has_number_behind, brackets))
+
+
+def _has_number_behind(bracket: Add) -> bool:
+    """Has it a number behind a minus sign, as p - 1 has?"""
+    return any(t.is_number and t.is_negative for t in bracket.args)
+
+
+def _forms(expr: Expr) -> Iterator[Expr]:
+    """Other forms of an expression."""
+    for form in dict.fromkeys((expr, _by_laws(expr), _signs_turned(_by_laws(expr)))):
+        if form != expr:
+            yield factor(form)
+        if isinstance(form, Add | Mul):
+            yield factor(_by_laws(expand_mul(form)))
+            yield from map(factor, map(_signs_in_order, _cancelled(form)))
+    if isinstance(expr, Mul):
+        yield from _quotients_of_exponentials(expr)
+
+
+def _signs_in_order(expr: Expr) -> Expr:
+    """(p - 1)² as (1 - p)², and (b - a)/(p - 1) as (a - b)/(1 - p)."""
+
+    def turned(bracket: Add) -> Add:
+        return Add(*[-t for t in bracket.args])
+
+    def ordered(product: Expr) -> Expr:
+        number, rest = product.as_coeff_Mul()
+        factors = [(f.as_base_exp() if isinstance(f, Pow) else (f, S.One)) for f in Mul.make_args(rest)]
+        negative = bool(number.is_negative)
+        for n, (base, power) in enumerate(factors):
+            if base.is_Add and power.is_Integer and _has_number_behind(base):
+                factors[n] = (turned(base), power)
+                negative ^= bool(power.is_odd)
+        for n, (base, power) in enumerate(factors):
+            loose = base.is_Add and power.is_odd and not any(t.is_number for t in base.args)
+            if negative and loose and any(t.could_extract_minus_sign() for t in base.args):
+                factors[n] = (turned(base), power)
+                negative = False
+        return (-1 if negative else 1) * abs(number) * Mul(*[base**power for base, power in factors])
+
+    return expr.replace(lambda e: isinstance(e, Mul | Pow) and e.has(Add), ordered)
+
+
+# ------------------------------------------------------------------------------------------------------------- laws
+
+
+def _by_laws(expr: Expr) -> Expr:
+    """Powers and products of steps, of absolute values and signs."""
+    return expr.replace(lambda e: isinstance(e, Mul | Pow), _product_by_laws)
+
+
+def _product_by_laws(product: Expr) -> Expr:
+    powers = dict(product.as_powers_dict())
+    for base, power in list(powers.items()):
+        if isinstance(base, theta) and power.is_Integer and power > 1:
+            powers[base] = S.One
+    for base in [b for b in powers if isinstance(b, absolute)]:
+        x, power = base.args[0], powers[base]
+        signs = powers.get(sign(x), S.Zero)
+        if power.is_Integer and power >= 1 and signs.is_Integer and signs >= 1:  # |x| sign(x) = x
+            powers[x] = powers.get(x, S.Zero) + 1
+            powers[base], powers[sign(x)] = power - 1, signs - 1
+            power -= 1
+        if power.is_Integer and power.is_even and power:
+            powers[x] = powers.get(x, S.Zero) + power
+            powers[base] = S.Zero
+    for base in [b for b in powers if isinstance(b, sign)]:  # x sign(x) = |x|
+        x = base.args[0]
+        if powers[base] == 1 and powers.get(x, S.Zero).is_Integer and powers.get(x, S.Zero) >= 1:
+            powers[x], powers[base] = powers[x] - 1, S.Zero
+            powers[absolute(x)] = powers.get(absolute(x), S.Zero) + 1
+    above = [b.args[0] for b in powers if isinstance(b, theta) and powers[b].is_positive]
+    for base in [b for b in powers if isinstance(b, relu) and b.args[0] in above]:  # max(0, x) θ(x) = max(0, x)
+        if powers[base].is_positive:
+            powers[theta(base.args[0])] = S.Zero
+    result = Mul(*[base**power for base, power in powers.items()])
+    known = {m: m.args[0] for m in result.atoms(larger) if m.args[0] - m.args[1] in above}
+    known |= {m: m.args[1] for m in result.atoms(larger) if m.args[1] - m.args[0] in above}
+    return result.xreplace(known) if known else result  # max(a, b) θ(a - b) = a θ(a - b)
+
+
+TURNED: dict[type, Callable[[Expr], Expr]] = {  # f(x) by f(-x)
+    sigmoid: lambda x: 1 - sigmoid(-x),
+    softplus: lambda x: softplus(-x) + x,
+    absolute: lambda x: absolute(-x),
+    sign: lambda x: -sign(-x),
+}
+
+
+def _signs_turned(expr: Expr) -> Expr:
+    """σ(-a) as 1 - σ(a), and softplus(-a) as softplus(a) - a, where the expression has σ(a) or softplus(a), too."""
+    change = {}
+    for function, law in TURNED.items():
+        own = expr.atoms(function)
+        turned = [f for f in own if f.args[0].could_extract_minus_sign() and function(-f.args[0]) in own]
+        change |= {f: law(f.args[0]) for f in turned}
+    return expr.xreplace(change)
+
+
+def _quotients_of_exponentials(product: Mul) -> Iterator[Expr]:
+    """(p e^a + q e^b) / (e^a + e^b) as numbers and tanh((a - b)/2), or σ(a - b) where q is 0."""
+    for power in product.args:
+        if not (isinstance(power, Pow) and power.exp == -1 and isinstance(power.base, Add)):
+            continue
+        below = _exponentials(power.base)
+        if below is None or len(below) != 2 or len(set(below.values())) != 1:
+            continue
+        (a, number), (b, _) = sorted(below.items(), key=lambda pair: pair[0].could_extract_minus_sign())
+        for other in (f for f in product.args if isinstance(f, Add | exp)):
+            above = _exponentials(other)
+            if above is None or set(above) - {a, b}:
+                continue
+            p, q = (above.get(k, S.Zero) / number for k in (a, b))
+            rest = Mul(*[f for f in product.args if f is not power and f is not other])
+            if len(above) == 1:
+                yield rest * (p * sigmoid(a - b) + q * sigmoid(b - a))
+            else:
+                yield rest * ((p + q) / 2 + (p - q) / 2 * tanh(((a - b) / 2).expand()))
+
+
+def _exponentials(expr: Expr) -> dict[Expr, Expr] | None:
+    """A sum of exponentials with numbers in front as numbers by exponents; None if it is none."""
+    result: dict[Expr, Expr] = {}
+    for term in Add.make_args(expr):
+        number, rest = term.as_coeff_Mul()
+        if not isinstance(rest, exp):
+            return None
+        result[rest.args[0]] = result.get(rest.args[0], S.Zero) + number
+    return result
+
+
+# --------------------------------------------------------------------------------------------------------- rational
+
+
+def _cancelled(expr: Expr) -> Iterator[Expr]:
+    """The expression as a quotient of polynomials in its names, sums and functions without a common factor."""
+    if not any(isinstance(p, Pow) and p.exp.is_number and p.exp.is_negative for p in expr.atoms(Pow)):
+        return
+    names: dict[Expr, Dummy] = {}
+
+    def hidden(part: Expr) -> Expr:
+        if part.is_Rational:
+            return part
+        if isinstance(part, Add | Mul):
+            return part.func(*map(hidden, part.args))
+        if isinstance(part, Pow) and part.exp.is_Integer:
+            return hidden(part.base) ** part.exp
+        return names.setdefault(part, Dummy())
+
+    flat = hidden(expr)
+    if len(names) > NAMES:
+        return
+    back = {new: old for old, new in names.items()}
+    above, below = cancel(flat).as_numer_denom()
+    yield (above / below).xreplace(back)
+    yield (above.factor() / below.factor()).xreplace(back)
