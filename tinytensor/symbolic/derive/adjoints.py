@@ -29,6 +29,7 @@ from tinytensor.symbolic.index_calculus.adjoints import (
     names_in,
 )
 from tinytensor.symbolic.index_calculus.formulas import Array, free, fresh, normal, upto
+from tinytensor.symbolic.index_calculus.linear_algebra import has_matrices, normal_of_matrices, shortened
 
 LONG = 60  # operations: a longer formula is not written in the names of arguments alone, which takes long
 
@@ -220,9 +221,16 @@ def _simplifier(derived: DerivedLines, program: Program) -> Callable[[Expr], Exp
             before, expr = expr, factor(fold(numbers(canonical(expr)), derived.forward, derived.output))
             if expr == before:
                 break
-        return expr
+        return _by_matrix_laws(expr, derived) if has_matrices(expr) else expr
 
     return simplify
+
+
+def _by_matrix_laws(expr: Expr, derived: DerivedLines) -> Expr:
+    """The shortest of the forms that the laws of matrices give, with and without the definitions of names."""
+    of_matrices = [x for x in derived.forward if has_matrices(x.right) and x.left != derived.output]
+    forms = [expr, shortened(expr), normal_of_matrices(expr), normal_of_matrices(expanded(expr, of_matrices))]
+    return min((factor(canonical(form)) for form in forms), key=cost)
 
 
 def _is_linear_in_names(right: Expr) -> bool:
@@ -307,7 +315,7 @@ def _prove(derived: DerivedLines, program: Program, shown: dict[Name, Definition
         own = derived.raw[name]
         first = expanded(own.at(line.left), hidden) - line.right
         for through in ((), inner, forward):
-            rest = normal(program.expand(first, set(through)))
+            rest = normal_of_matrices(program.expand(first, set(through)))
             if rest == 0 or _clear_denominators(rest) == 0:
                 break
         else:

@@ -15,6 +15,7 @@ from tinytensor.symbolic.derive.adjoints import DerivedLines, derive_lines
 from tinytensor.symbolic.derive.arguments import arguments as as_arguments
 from tinytensor.symbolic.derive.arguments import symbols_of
 from tinytensor.symbolic.derive.conditions import VALUES, Signs, SizeCondition, conditions_in, restrictions, verdict
+from tinytensor.symbolic.derive.facts import Fact, with_facts
 from tinytensor.symbolic.derive.modules import as_function
 from tinytensor.symbolic.derive.samples import Sample, allclose, excuses, refused_sizes, samples
 from tinytensor.symbolic.derive.source import Source, evaluate
@@ -342,14 +343,15 @@ def _difference(name: str, at: dict) -> str:
     return f"{what} does not match these formulas at {format_sizes(at) or 'this function'}"
 
 
-def derive(fn: Callable, where: str | Sequence[str] = (), **arguments) -> Derivation:
+def derive(fn: Callable, where: str | Fact | Sequence[str | Fact] = (), **arguments) -> Derivation:
     """Derive the gradient of a function for any size, in index notation, and prove it.
 
     arguments: those of fn. A tuple of sizes, ("N", "D"), is a tensor of floats; `Index(("N",), "K")` one of integers
     from 0 to K - 1; everything else is given to fn as it is. A size is a name, a number, or a product, "2*K".
     The parameters of a Module are arguments by their names, dots as underscores; X=("N", "D=16") calls its size 16 D.
 
-    where: conditions on the sizes, "N > 3" or "N % 2 == 0": where the function asks about its sizes, one of its cases.
+    where: conditions on the sizes, "N > 3" or "N % 2 == 0": where the function asks about its sizes, one of its cases;
+    and facts about arguments, `symmetric("S")` and `positive_definite("S")`.
 
     The result is true if every gradient is proved. Its `verdict` names the conditions: on values, those of a short list
     (denominators, arguments of roots and logarithms, ties); on sizes, those of `where` and those that the function
@@ -358,6 +360,7 @@ def derive(fn: Callable, where: str | Sequence[str] = (), **arguments) -> Deriva
     notes: list[str] = []
     if isinstance(fn, Module):
         fn, arguments, notes = as_function(fn, arguments)
+    where, arguments = with_facts(where, arguments)
     conditions = conditions_in(where, symbols_of(as_arguments(arguments, {})))
     derived = derive_lines(fn, arguments, conditions)
     derived.trace.lines.notes.update(dict.fromkeys(notes))

@@ -22,6 +22,7 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import tensor
 from tinytensor.symbolic.derive.arguments import Argument
 from tinytensor.symbolic.derive.conditions import edges_of
+from tinytensor.symbolic.derive.facts import of_fact
 from tinytensor.symbolic.derive.values import tensors_of
 from tinytensor.symbolic.index_calculus.formulas import Size
 
@@ -138,6 +139,7 @@ def inputs_at(
             continue
         values = floats(rng, shape) if first else STYLES[0][0](rng, shape) if style == 4 else floats(rng, shape)
         first = False
+        values = of_fact(values, a.what, style)
         inputs[name] = tensor(values, dtype=float64, requires_grad=True)
     return inputs
 

@@ -25,6 +25,7 @@ from tinytensor.symbolic.derive.conditions import (
     remainder,
     size_condition,
 )
+from tinytensor.symbolic.derive.facts import ARRAYS, Fact
 from tinytensor.symbolic.derive.recording import (
     NotDerivable,
     RecordedCall,
@@ -55,7 +56,8 @@ from tinytensor.symbolic.derive.values import (
     value_of_name,
 )
 from tinytensor.symbolic.index_calculus.adjoints import names_in
-from tinytensor.symbolic.index_calculus.formulas import Array, PiecewiseConstant, Size, detach, upto
+from tinytensor.symbolic.index_calculus.formulas import PiecewiseConstant, Size, detach, upto
+from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
 
 LARGEST = 200_000  # entries of an argument in a run
 RETRIES = (1, 2, 4, 3, 6, 8, 12)  # sizes are multiples of these if the function fails at primes
@@ -96,7 +98,9 @@ class Trace:
         self.nodes: list[dict] = [{} for _ in self.runs]  # Stamp.node
         for name, a in self.tensors.items():
             below = a.below
-            array = Array(name, a.sizes, values=below) if a.sizes else Symbol(name, real=True)
+            array = ARRAYS[a.what](name, a.sizes, values=below) if a.sizes else Symbol(name, real=True)
+            if a.what:
+                self.lines.notes[str(Fact(name, a.what))] = None
             self.arrays[name] = array
             value = value_of_name(array, Value(a.dims, None, "f" if below is None else "i"))
             for values, run in zip(self.values, self.runs, strict=True):
@@ -170,8 +174,9 @@ class Trace:
             if first.op.name not in INDEX_OPERATIONS:
                 args = [_numbers(a) for a in args]
             symbolic_call = SymbolicCall(first.op.name, args, self.lines, names[0] or "", first.where)
+            symbolic_call.at = self.at
             try:
-                value = semantics(symbolic_call)
+                value, *others = results if isinstance(results := semantics(symbolic_call), tuple) else (results,)
                 if first.op.name in INDEX_OPERATIONS:
                     value.entry(*value.indices())
             except NotDerivable:
@@ -181,6 +186,7 @@ class Trace:
             self.value_conditions |= dict.fromkeys(
                 (*symbolic_call.conditions, *conditions_of(first.op.name, args, Signs(self.lines.groups)))
             )
+            self.size_conditions += [c for c in symbolic_call.size_conditions if c not in self.size_conditions]
             wanted = symbolic_call.wanted
             if wanted and value.dtype == "f" and value.finite is None:
                 value = self._name_by_user(value, wanted, first.where)
@@ -190,10 +196,14 @@ class Trace:
                 self.values[n][stamp.values] = value
                 if stamp.node is not None:
                     self.nodes[n][stamp.node] = value
+                for more, known in zip(c.result[1:] if others else (), others, strict=True):
+                    self.values[n][c.stamps[id(more)].values] = known
 
     def _name_by_user(self, value: Value, wanted: str, where: str) -> Value:
         """A formula under the user's own name; a view of a name stays a view."""
         expr = value.entry(*value.indices())
+        if isinstance(expr, MatrixEntry):
+            return value  # S⁻¹ is its own name
         if isinstance(expr, Indexed):
             group = next((g for g in self.lines.groups if g.output.name == expr.base), None)
             if group is not None and not group.by_user and as_plain_entry(value) is not None:

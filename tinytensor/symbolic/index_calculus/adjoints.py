@@ -46,6 +46,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     upto,
     value,
 )
+from tinytensor.symbolic.index_calculus.linear_algebra import Cholesky, LogAbsDet, SymmetricArray, in_names
 from tinytensor.symbolic.index_calculus.notation import text
 
 Name = Array | Symbol
@@ -105,6 +106,8 @@ def expanded(expr: Expr, lines: Sequence[Definition]) -> Expr:
             expr = fresh(expr)
             entries = {e for e in expr.atoms(Indexed, Symbol) if name_of(e) == line.name}
             expr = expr.xreplace({e: line.at(e) for e in entries})
+        if isinstance(line.name, Array) and expr.has(line.name):
+            expr = in_names(expr, line.name, line.left, line.right)
     return expr
 
 
@@ -290,6 +293,8 @@ def contradiction(difference: Expr, lines: Sequence[Definition] = ()) -> str:
     try:
         for x in names:
             at[x] = random_entries(x, at, rng, _fraction) if isinstance(x, Array) else _fraction(rng)
+            if isinstance(x, SymmetricArray):
+                at[x] = at[x] + at[x].T
         rows = list(everywhere(sorted(free(difference), key=index_order), at))
         for here in rows[:: 1 + len(rows) // 8]:
             if (number := value(difference, here)) != 0:
@@ -301,6 +306,8 @@ def contradiction(difference: Expr, lines: Sequence[Definition] = ()) -> str:
 
 def _is_rational(expr: Expr) -> bool:
     """Does the expression have fractions for values, at fractions?"""
+    if expr.has(Cholesky, LogAbsDet):
+        return False
     return all(p.exp.is_integer for p in expr.atoms(Pow)) and all(isinstance(f, RATIONAL) for f in expr.atoms(Function))
 
 

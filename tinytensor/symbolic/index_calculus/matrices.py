@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, exp
 
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, detach, free, larger, relu, same, sigmoid, theta
+from tinytensor.symbolic.index_calculus.linear_algebra import SymmetricArray, with_names
 from tinytensor.symbolic.index_calculus.notation import name_tex, tex, text
 from tinytensor.symbolic.index_calculus.numpy_printer import FUNCTIONS, NumPyPrinter
 from tinytensor.symbolic.index_calculus.order import Name, decimal, factors_of, terms_of
@@ -32,6 +33,7 @@ class Matrix:
     rows: Index | None = None
     columns: Index | None = None
     level: int = ATOM
+    symmetric: bool = False
 
     @property
     def axes(self) -> set[Index]:
@@ -67,6 +69,7 @@ class Matrices:
         if len(axes) > 2:
             return None
         rows, columns = (*axes, None, None)[:2]
+        right = with_names(right)
         try:
             return self.broadcast_to(self.of(right, rows, columns), rows, columns)
         except NoMatrixForm:
@@ -112,7 +115,7 @@ class Matrices:
             shown = rf"\frac{{\partial\mathcal{{L}}}}{{\partial {shown}}}"
         code = self.writer.name(expr.base)
         code = f"{code}[:, None]" if len(axes) == 1 else code
-        return Matrix(plain_text, shown, code, *axes)
+        return Matrix(plain_text, shown, code, *axes, symmetric=isinstance(expr.base, SymmetricArray))
 
     def add(self, expr: Add, rows, columns) -> Matrix:
         terms = terms_of(expr, self.names)
@@ -351,7 +354,14 @@ class Matrices:
         return _matrix(texts, [m], SUM, ATOM, m.rows, m.rows)
 
     def transpose(self, m: Matrix) -> Matrix:
+        if m.symmetric:
+            return replace(m, rows=m.columns, columns=m.rows)
         texts = ("{}ᵀ", r"{{}}^{\top}", "{}.T")
+        if m.text.endswith("⁻¹") and m.level == ATOM:
+            return Matrix(m.text[:-1] + "ᵀ", m.tex.replace("^{-1}", r"^{-\top}"), f"{m.code}.T", m.columns, m.rows)
+        if m.text.endswith("⁻ᵀ") and m.level == ATOM:
+            code = m.code.removesuffix(".T")
+            return Matrix(m.text[:-1] + "¹", m.tex.replace(r"^{-\top}", "^{-1}"), code, m.columns, m.rows)
         if m.level == ATOM and m.text.startswith("∂"):
             texts = ("({})ᵀ", r"{\left({}\right)}^{\top}", "{}.T")
         if m.text.endswith("ᵀ") and m.level == ATOM:
