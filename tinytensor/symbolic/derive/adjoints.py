@@ -9,6 +9,7 @@ adjoint, for all sizes and values, by putting definitions in and comparing norma
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import permutations
 
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp
 
@@ -28,7 +29,7 @@ from tinytensor.symbolic.index_calculus.adjoints import (
     name_of,
     names_in,
 )
-from tinytensor.symbolic.index_calculus.formulas import Array, free, fresh, normal, upto
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, free, fresh, normal, upto
 from tinytensor.symbolic.index_calculus.linear_algebra import has_matrices, normal_of_matrices, shortened
 
 LONG = 60  # operations: a longer formula is not written in the names of arguments alone, which takes long
@@ -228,9 +229,25 @@ def _simplifier(derived: DerivedLines, program: Program) -> Callable[[Expr], Exp
 
 def _by_matrix_laws(expr: Expr, derived: DerivedLines) -> Expr:
     """The shortest of the forms that the laws of matrices give, with and without the definitions of names."""
-    of_matrices = [x for x in derived.forward if has_matrices(x.right) and x.left != derived.output]
-    forms = [expr, shortened(expr), normal_of_matrices(expr), normal_of_matrices(expanded(expr, of_matrices))]
-    return min((factor(canonical(form)) for form in forms), key=cost)
+    lines = [x for x in derived.forward if has_matrices(x.right) and x.left != derived.output]
+    forms = [expr, shortened(expr), normal_of_matrices(expr), normal_of_matrices(expanded(expr, lines))]
+    return min((factor(canonical(_in_line_names(form, lines))) for form in forms), key=cost)
+
+
+def _in_line_names(expr: Expr, lines: list[Definition]) -> Expr:
+    """The expression with the name of a line for each sum that is its formula: Z for S⁻¹ d."""
+    for s in sorted(expr.atoms(Sum), key=cost, reverse=True):
+        at = [i for i in free(s) if isinstance(i, Index)]
+        for line in lines:
+            indices = getattr(line.left, "indices", ())
+            if not isinstance(line.right, Sum) or {i.size for i in indices} != {i.size for i in at}:
+                continue
+            for own in permutations(at):
+                if len(own) == len(indices) and all(i.size == j.size for i, j in zip(own, indices, strict=True)):
+                    name = line.left.xreplace(dict(zip(indices, own, strict=True)))
+                    if normal_of_matrices(s - line.at(name)) == 0:
+                        expr = expr.xreplace({s: name})
+    return expr
 
 
 def _is_linear_in_names(right: Expr) -> bool:

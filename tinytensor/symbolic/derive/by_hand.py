@@ -12,6 +12,7 @@ from types import CodeType
 
 from sympy import Expr, Indexed, Mul, S, Symbol
 
+from tinytensor import linalg
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn import functional
 from tinytensor.ops.methods import FUNCTIONS
@@ -54,6 +55,7 @@ def function_by_hand(hand) -> Callable:
         )
     code = compile(hand, "<the gradient by hand>", "eval")
     known = {n: getattr(functional, n) for n in dir(functional) if n[0] != "_"} | FUNCTIONS
+    known = {n: getattr(linalg, n) for n in linalg.__all__} | known | {"linalg": linalg}
     known |= {n: _of_numbers(known[n], getattr(builtins, n)) for n in known.keys() & {"min", "max", "abs", "round"}}
 
     def function(**values):

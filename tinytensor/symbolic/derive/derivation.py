@@ -22,6 +22,7 @@ from tinytensor.symbolic.derive.source import Source, evaluate
 from tinytensor.symbolic.derive.trace import format_sizes
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array
+from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
 from tinytensor.symbolic.index_calculus.matrices import Matrices, Matrix
 from tinytensor.symbolic.index_calculus.notation import equation, equation_tex, tex, text
 
@@ -251,7 +252,7 @@ class Derivation(Typeset):
         if name in self._gradients_in_matrices and form is None:
             short, whole = (Matrices(self.names, n).entry(one.left) for n in (self._gradients_in_matrices, None))
             return f"{short.text} = {whole.text}", f"{short.tex} = {whole.tex}"
-        if form is None or not (one.right.has(Sum) or name in self._gradients_in_matrices):
+        if form is None or not (one.right.has(Sum, MatrixEntry) or name in self._gradients_in_matrices):
             return None
         return str(form), form.latex()
 

@@ -20,6 +20,7 @@ from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import float64
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import tensor
+from tinytensor.ops.matrices import LinAlgError
 from tinytensor.symbolic.derive.arguments import Argument
 from tinytensor.symbolic.derive.conditions import edges_of
 from tinytensor.symbolic.derive.facts import of_fact
@@ -221,6 +222,8 @@ def sample(
         else:  # constant at these sizes
             sampled.gradients = {n: np.zeros(inputs[n].shape) for n in wanted}
         sampled.value = np.asarray(result.detach().numpy())
+    except LinAlgError:  # these numbers, and not their sizes, have no inverse or factor
+        sampled.edges |= {"regular"}
     except Exception as error:  # whatever the function raises: it does not take this point
         sampled.error = f"{type(error).__name__}: {error}".splitlines()[0]
     return sampled

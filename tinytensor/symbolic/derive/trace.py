@@ -635,6 +635,8 @@ def _runs(
             return runs
         except NotDerivable:
             raise
+        except NotImplementedError as error:  # an operation without a gradient, which says what to do instead
+            raise NotDerivable(f"derive: {error}") from error
         except Exception as error:
             first = first or error
     if first is None:

@@ -15,6 +15,7 @@ entries: `normal_of_matrices` uses them, to compare values; no line is rewritten
 
 import itertools
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -145,20 +146,20 @@ class MatrixEntry(OfMatrix):
 
 
 class Determinant(OfMatrix):
-    """det A."""
+    """det A; a second argument says that A is symmetric by its definition."""
 
     def slope(self, by: Indexed) -> Expr:
-        return self * _slope_of_log(self.matrix, by)
+        return self * _slope_of_log(*self.args, by=by)
 
     def _eval_is_positive(self):
         return True if is_positive_definite(self.matrix) else None
 
 
 class LogAbsDet(OfMatrix):
-    """log |det A|."""
+    """log |det A|; a second argument says that A is symmetric by its definition."""
 
     def slope(self, by: Indexed) -> Expr:
-        return _slope_of_log(self.matrix, by)
+        return _slope_of_log(*self.args, by=by)
 
 
 def entry(matrix: Matrix, i, j) -> Expr:
@@ -171,12 +172,13 @@ def has_matrices(expr: Expr) -> bool:
     return expr.has(OfMatrix) or any(isinstance(a, SymmetricArray) for a in expr.atoms(Array))
 
 
-def _slope_of_log(matrix: Matrix, by: Indexed) -> Expr:
+def _slope_of_log(matrix: Matrix, symmetric=False, *, by: Indexed) -> Expr:
     """d log|det A| = tr(A⁻¹ dA)."""
     a, b = _new(matrix, 2)
+    inverse = inverse_of(matrix, bool(symmetric))
     if isinstance(matrix, Array):
-        return entry(inverse_of(matrix), by.indices[1], by.indices[0])
-    return _contracted(entry(inverse_of(matrix), b, a) * _slope(matrix, a, b, by), a, b)
+        return entry(inverse, by.indices[1], by.indices[0])
+    return _contracted(entry(inverse, b, a) * _slope(matrix, a, b, by), a, b)
 
 
 def _slope(matrix: Matrix, i, j, by: Indexed) -> Expr:
@@ -191,14 +193,17 @@ def _slope(matrix: Matrix, i, j, by: Indexed) -> Expr:
     factor = inner if isinstance(matrix, Inverse) else matrix
     left = inverse_of(factor)
     rows = (p, j) if isinstance(matrix, Cholesky) else (i, p)
-    slope = _slope(factor.args[0], a, b, by)
+    slope = S.One
+    if isinstance(factor.args[0], Array):
+        a, b = by.indices
+    else:
+        slope = _slope(factor.args[0], a, b, by)
     change = (  # L⁻¹ dS L⁻ᵀ for the symmetric part of dS
         entry(left, rows[0], a) * entry(left, rows[1], b) + entry(left, rows[0], b) * entry(left, rows[1], a)
     ) / 2
     lower = upto(rows[1], rows[0]) - KroneckerDelta(*rows) / 2
-    if isinstance(matrix, Cholesky):  # L Φ
-        return _contracted(entry(factor, i, p) * lower * change * slope, a, b, p)
-    return _contracted(-lower * change * slope * entry(left, p, j), a, b, p)  # -Φ L⁻¹
+    both = entry(factor, i, p) * lower if isinstance(matrix, Cholesky) else -lower * entry(left, p, j)  # L Φ, -Φ L⁻¹
+    return total(both * change, p) if slope == 1 else _contracted(both * change * slope, a, b, p)
 
 
 def _new(matrix: Matrix, count: int) -> list[Index]:
@@ -419,12 +424,9 @@ def _numbered(product: Expr, bound: set[Index], symmetry: bool) -> Expr:
     return Sum(form, *[(i, 1, i.size) for i in indices])
 
 
-_SELF, _OTHER = Symbol("self", integer=True, positive=True), Symbol("other", integer=True, positive=True)
-
-
 def _use(product: Expr, index: Index, bound: set[Index], symmetry: bool) -> str:
     """How a bound index is used: the same for two that a change of names could exchange."""
-    marks = {i: _SELF if i is index else _OTHER for i in bound}
+    marks = {i: bound_index(i.size, "self" if i is index else "other") for i in bound}
     marked = [f.xreplace(marks) for f in Mul.make_args(product) if f.has(index)]
     return str(sorted(str(_in_order(f) if symmetry else f) for f in marked))
 
@@ -493,14 +495,14 @@ def _eliminated(matrix: np.ndarray) -> tuple[np.ndarray | None, object]:
 # ---- in print --------------------------------------------------------------------------------------------------------
 
 
-def with_names(expr: Expr) -> Expr:
+def with_names(expr: Expr, typeset: Callable[[str], str]) -> Expr:
     """The expression with an array, A⁻¹ or chol(S), for each matrix, and a name for each determinant; for printers.
 
-    The label of such an array is its NumPy code.
+    The label of such an array is its NumPy code. typeset: the LaTeX of a name.
     """
     changes: dict[Expr, Expr] = {}
     for e in expr.atoms(OfMatrix):
-        text, tex, code = written(e.matrix)
+        text, tex, code = written(e.matrix, typeset)
         if isinstance(e, MatrixEntry):
             n = size_of(e.matrix)
             cls = SymmetricArray if is_symmetric(e.matrix) else Array
@@ -510,11 +512,11 @@ def with_names(expr: Expr) -> Expr:
     return expr.xreplace(changes) if changes else expr
 
 
-def written(matrix: Matrix) -> tuple[str, str, str]:
+def written(matrix: Matrix, typeset: Callable[[str], str]) -> tuple[str, str, str]:
     """A matrix as text, as LaTeX and as NumPy code."""
     if isinstance(matrix, Array):
-        return matrix.text, matrix.tex, str(matrix.label)
-    text, tex, code = written(matrix.args[0])
+        return matrix.text, typeset(matrix.text), str(matrix.label)
+    text, tex, code = written(matrix.args[0], typeset)
     if isinstance(matrix, Inverse):
         return f"{text}⁻¹", f"{{{tex}}}^{{-1}}", f"np.linalg.inv({code})"
     return f"chol({text})", rf"\operatorname{{chol}}\left({tex}\right)", f"np.linalg.cholesky({code})"

@@ -69,7 +69,7 @@ class Matrices:
         if len(axes) > 2:
             return None
         rows, columns = (*axes, None, None)[:2]
-        right = with_names(right)
+        right = with_names(right, name_tex)
         try:
             return self.broadcast_to(self.of(right, rows, columns), rows, columns)
         except NoMatrixForm:
@@ -108,7 +108,7 @@ class Matrices:
         name = self.shown.get(expr.base)
         base = expr.base.of or expr.base
         plain_text = name or (f"∂𝓛/∂{base.text}" if expr.base.of is not None else base.text)
-        shown = name_tex(base.text)
+        shown = base.tex if base.text.endswith(("⁻¹", ")")) else name_tex(base.text)
         if name:
             shown = rf"G_{{{name_tex(name[2:])}}}" if name.startswith("G_") else name
         elif expr.base.of is not None:

@@ -63,7 +63,7 @@ class _IndexPrinter:
 
     def doprint(self, expr):
         self.letters = {i: i.name for i in free(expr)}
-        return super().doprint(_with_minima(with_names(S(expr))))
+        return super().doprint(_with_minima(with_names(S(expr), name_tex)))
 
     def equation(self, left, right):
         """left = right; the factors of a matrix product stand in the order of the indices on the left."""

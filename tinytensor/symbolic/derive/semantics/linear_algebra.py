@@ -41,6 +41,11 @@ class Operand(NamedTuple):
     def inverse(self) -> Matrix:
         return inverse_of(self.matrix, self.symmetric)
 
+    @property
+    def determined(self) -> tuple:
+        """What the determinant is made from."""
+        return (self.matrix, S.true) if self.symmetric else (self.matrix,)
+
     def inverse_entry(self, i, j) -> Expr:
         return entry(self.inverse, *((j, i) if self.turned else (i, j))) / self.number
 
@@ -86,9 +91,9 @@ def solve(call: SymbolicCall) -> Value:
     if len(b.dims) != 2:
         raise call.refuse("a batch of right sides; take one of them")
     inner = common_dimension(call, [a.dims[1], b.dims[0]])
-    i, j = b.indices()[:1], b.indices()[1:]
-    if isinstance(b.entry(*i, *j), KroneckerDelta):  # the inverse itself
+    if isinstance(b.entry(*b.indices()), KroneckerDelta):  # the inverse itself
         return Value(a.dims, own.inverse_entry)
+    b = call.operand(b, "u")
 
     def solution(*at):
         (k,) = Value((inner,), None).indices()
@@ -101,7 +106,7 @@ def solve(call: SymbolicCall) -> Value:
 def det(call: SymbolicCall) -> Value:
     own = operand(call, call.args[0])
     _regular(call, own)
-    result = own.number ** size_of(own.matrix) * Determinant(own.matrix)
+    result = own.number ** size_of(own.matrix) * Determinant(*own.determined)
     return Value((), lambda: result)
 
 
@@ -111,8 +116,8 @@ def slogdet(call: SymbolicCall) -> tuple[Value, Value]:
     own = operand(call, call.args[0])
     _regular(call, own)
     number = S.Zero if own.number == 1 else size_of(own.matrix) * log(absolute_of(own.number))
-    result = number + LogAbsDet(own.matrix)
-    signed = own.number ** size_of(own.matrix) * Determinant(own.matrix)
+    result = number + LogAbsDet(*own.determined)
+    signed = own.number ** size_of(own.matrix) * Determinant(*own.determined)
     return Value((), lambda: result), Value((), lambda: sign(signed))
 
 
