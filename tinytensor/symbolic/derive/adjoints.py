@@ -9,7 +9,6 @@ adjoint, for all sizes and values, by putting definitions in and comparing norma
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import permutations
 
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp
 
@@ -29,8 +28,17 @@ from tinytensor.symbolic.index_calculus.adjoints import (
     name_of,
     names_in,
 )
-from tinytensor.symbolic.index_calculus.formulas import Array, Index, free, fresh, normal, upto
-from tinytensor.symbolic.index_calculus.linear_algebra import has_matrices, normal_of_matrices, shortened
+from tinytensor.symbolic.index_calculus.formulas import Array, free, fresh, normal, upto
+from tinytensor.symbolic.index_calculus.linear_algebra import (
+    Gram,
+    OfMatrix,
+    array_of,
+    grams,
+    has_matrices,
+    in_products,
+    normal_of_matrices,
+    shortened,
+)
 
 LONG = 60  # operations: a longer formula is not written in the names of arguments alone, which takes long
 
@@ -49,6 +57,13 @@ class DerivedLines:
     @property
     def groups(self) -> list[Group]:
         return self.trace.lines.groups
+
+    @cached_property
+    def products(self) -> tuple[Gram, ...]:
+        """The definitions of matrices with products, such as Xᵀ X + λ I, whose inverses stand in formulas."""
+        opaque = [e for line in self.forward for e in line.right.atoms(OfMatrix)]
+        inverted = {array_of(e.matrix) for e in opaque}
+        return grams(line for line in self.forward if line.name in inverted)
 
     @cached_property
     def line_keys(self) -> tuple[dict[tuple, Definition], dict[tuple, Definition]]:
@@ -202,7 +217,26 @@ def _rewrite(derived: DerivedLines, program: Program, wanted: list[Name]) -> dic
             adjoints[name] = Definition(adjoints[name].left, S.Zero)
     adjoints = _reachable(adjoints, wanted)
     adjoints = {n: Definition(x.left, simplify(x.right)) for n, x in adjoints.items()}
-    return _inline(adjoints, wanted, simplify)
+    adjoints = _inline(adjoints, wanted, simplify)
+    return _by_products(derived, adjoints, wanted, simplify) if derived.products else adjoints
+
+
+def _by_products(derived: DerivedLines, adjoints: dict[Name, Definition], wanted: list[Name], simplify: Callable):
+    """The adjoints with the shorter form that Xᵀ X C⁻¹ = I - λ C⁻¹ gives, as where a minimum does not depend on λ."""
+    output = [derived.forward[-1]] if isinstance(derived.output, Symbol) else []
+    for name in wanted:
+        line = adjoints[name]
+        if isinstance(line.right, Indexed | Symbol) or (isinstance(line.right, Mul) and not has_matrices(line.right)):
+            continue
+        before = [x for n, x in adjoints.items() if n != name]
+        whole = expanded(expanded(line.right, before), [x for x in derived.forward if x not in output])
+        if whole.count_ops() > LONG * 8:
+            continue
+        form = normal_of_matrices(whole, products=derived.products)
+        form = factor(canonical(in_products(form, derived.forward)))
+        if cost(form) <= cost(line.right):
+            adjoints[name] = Definition(line.left, form)
+    return _reachable(adjoints, wanted)
 
 
 def _simplifier(derived: DerivedLines, program: Program) -> Callable[[Expr], Expr]:
@@ -231,23 +265,7 @@ def _by_matrix_laws(expr: Expr, derived: DerivedLines) -> Expr:
     """The shortest of the forms that the laws of matrices give, with and without the definitions of names."""
     lines = [x for x in derived.forward if has_matrices(x.right) and x.left != derived.output]
     forms = [expr, shortened(expr), normal_of_matrices(expr), normal_of_matrices(expanded(expr, lines))]
-    return min((factor(canonical(_in_line_names(form, lines))) for form in forms), key=cost)
-
-
-def _in_line_names(expr: Expr, lines: list[Definition]) -> Expr:
-    """The expression with the name of a line for each sum that is its formula: Z for S⁻¹ d."""
-    for s in sorted(expr.atoms(Sum), key=cost, reverse=True):
-        at = [i for i in free(s) if isinstance(i, Index)]
-        for line in lines:
-            indices = getattr(line.left, "indices", ())
-            if not isinstance(line.right, Sum) or {i.size for i in indices} != {i.size for i in at}:
-                continue
-            for own in permutations(at):
-                if len(own) == len(indices) and all(i.size == j.size for i, j in zip(own, indices, strict=True)):
-                    name = line.left.xreplace(dict(zip(indices, own, strict=True)))
-                    if normal_of_matrices(s - line.at(name)) == 0:
-                        expr = expr.xreplace({s: name})
-    return expr
+    return min((factor(canonical(in_products(form, lines))) for form in forms), key=cost)
 
 
 def _is_linear_in_names(right: Expr) -> bool:
@@ -332,10 +350,14 @@ def _prove(derived: DerivedLines, program: Program, shown: dict[Name, Definition
         own = derived.raw[name]
         first = expanded(own.at(line.left), hidden) - line.right
         for through in ((), inner, forward):
-            rest = normal_of_matrices(program.expand(first, set(through)))
+            rest = normal_of_matrices(program.expand(first, set(through)), products=derived.products)
             if rest == 0 or _clear_denominators(rest) == 0:
                 break
         else:
+            every = [x for n, x in derived.raw.items() if n != name]  # a form may have used what another adjoint is
+            first = expanded(own.at(line.left) - line.right, every) if derived.products else S.One
+            if normal_of_matrices(program.expand(first, set(forward)), products=derived.products) == 0:
+                continue
             derived.unproved.append(str(name.label if isinstance(name, Array) else name))
 
 

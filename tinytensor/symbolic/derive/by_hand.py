@@ -8,13 +8,16 @@ import builtins
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from types import CodeType
 
 from sympy import Expr, Indexed, Mul, S, Symbol
 
 from tinytensor import linalg
+from tinytensor.core.dtypes import float64
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn import functional
+from tinytensor.ops.creation import eye
 from tinytensor.ops.methods import FUNCTIONS
 from tinytensor.symbolic.derive.adjoints import LONG, line_key
 from tinytensor.symbolic.derive.arguments import Index
@@ -55,7 +58,9 @@ def function_by_hand(hand) -> Callable:
         )
     code = compile(hand, "<the gradient by hand>", "eval")
     known = {n: getattr(functional, n) for n in dir(functional) if n[0] != "_"} | FUNCTIONS
-    known = {n: getattr(linalg, n) for n in linalg.__all__} | known | {"linalg": linalg}
+    known = (
+        {n: getattr(linalg, n) for n in linalg.__all__} | known | {"linalg": linalg, "eye": partial(eye, dtype=float64)}
+    )
     known |= {n: _of_numbers(known[n], getattr(builtins, n)) for n in known.keys() & {"min", "max", "abs", "round"}}
 
     def function(**values):

@@ -255,7 +255,7 @@ def _derived_entry(derivation: Derivation, name: str) -> Expr:
 def _equal(entry: Expr, own: Expr, derived: DerivedLines) -> set[str]:
     """The conditions on values under which the two are equal, keys of VALUES and ""; empty if they are not equal."""
     for lines in ([], derived.forward):
-        rest = normal_of_matrices(_without_detach(expanded(entry - own, lines)))
+        rest = normal_of_matrices(_without_detach(expanded(entry - own, lines)), products=derived.products)
         if rest == 0:
             return {""}
     for whole in (rest, _with_chosen(rest, derived)):

@@ -17,7 +17,7 @@ from tinytensor.symbolic.derive.arguments import symbols_of
 from tinytensor.symbolic.derive.conditions import VALUES, Signs, SizeCondition, conditions_in, restrictions, verdict
 from tinytensor.symbolic.derive.facts import Fact, with_facts
 from tinytensor.symbolic.derive.modules import as_function
-from tinytensor.symbolic.derive.samples import Sample, allclose, excuses, refused_sizes, samples
+from tinytensor.symbolic.derive.samples import Sample, allclose, excuses, record_edges, refused_sizes, samples
 from tinytensor.symbolic.derive.source import Source, evaluate
 from tinytensor.symbolic.derive.trace import format_sizes
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of
@@ -147,6 +147,8 @@ class Derivation(Typeset):
             slopes = grad(run.result.sum(), [*inputs.values()], retain_graph=True, materialize_grads=True)
             for name, own in {"value": run.result, **dict(zip(inputs, slopes, strict=True))}.items():
                 if np.isfinite(own.detach().numpy()).all() and not allclose(values[name], own.detach().numpy()):
+                    if self._is_singular(run.inputs):
+                        break
                     return _difference(name, run.at), set()
         needed: set[str] = set()
         plain = 0
@@ -162,6 +164,12 @@ class Derivation(Typeset):
         if not plain:
             return "at no point that was tried has the function a value and are all conditions met", needed
         return "", needed
+
+    def _is_singular(self, inputs: dict) -> bool:
+        """Is a matrix that is inverted singular at these arguments, as Xᵀ X is for a wide X?"""
+        with record_edges(inputs) as edges:
+            self.fn(**self.arguments | inputs)
+        return bool(edges & {"regular", "rank"})
 
     @cached_property
     def _divides(self) -> bool:

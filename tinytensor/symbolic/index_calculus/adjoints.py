@@ -186,11 +186,7 @@ class Program:
             if isinstance(line.left, Symbol):
                 at[line.left] = value(line.right, at)
                 continue
-            result = np.empty([value(size, at) for size in line.name.sizes], dtype=object)
-            for where in np.ndindex(result.shape):
-                numbers = dict(zip(line.left.indices, (n + 1 for n in where)))
-                result[where] = value(line.right, at | numbers)
-            at[line.name] = result
+            at[line.name] = _entries(line, at)
         return at
 
     def point(self, seed: int = 0) -> dict:
@@ -286,7 +282,9 @@ def contradiction(difference: Expr, lines: Sequence[Definition] = ()) -> str:
     if not all(map(_is_rational, parts)):
         return ""
     difference = expanded(difference, lines)
-    names = sorted(names_in(difference), key=str)
+    inside = [x for x in lines if x.name in names_in(difference)]  # of an inverse
+    names = names_in(difference).union(*(names_in(expanded(x.right, lines)) for x in inside))
+    names = sorted(names - {x.name for x in inside}, key=str)
     sizes = {s for a in names if isinstance(a, Array) for s in sizes_of(a)} | difference.atoms(Size)
     at: dict = {size: 2 + n % 2 for n, size in enumerate(sorted(sizes, key=str))}
     rng = random.Random(0)
@@ -295,6 +293,8 @@ def contradiction(difference: Expr, lines: Sequence[Definition] = ()) -> str:
             at[x] = random_entries(x, at, rng, _fraction) if isinstance(x, Array) else _fraction(rng)
             if isinstance(x, SymmetricArray):
                 at[x] = at[x] + at[x].T
+        for line in inside:
+            at[line.name] = _entries(line, at)
         rows = list(everywhere(sorted(free(difference), key=index_order), at))
         for here in rows[:: 1 + len(rows) // 8]:
             if (number := value(difference, here)) != 0:
@@ -302,6 +302,14 @@ def contradiction(difference: Expr, lines: Sequence[Definition] = ()) -> str:
     except (ZeroDivisionError, IndexError):  # a denominator of 0, or a table that is longer than these sizes
         return ""
     return ""
+
+
+def _entries(line: Definition, at: dict) -> np.ndarray:
+    """A line's array by plain loops."""
+    result = np.empty([value(size, at) for size in line.name.sizes], dtype=object)
+    for where in np.ndindex(result.shape):
+        result[where] = value(line.right, at | dict(zip(line.left.indices, (n + 1 for n in where))))
+    return result
 
 
 def _is_rational(expr: Expr) -> bool:

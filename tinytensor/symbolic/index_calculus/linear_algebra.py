@@ -15,8 +15,9 @@ entries: `normal_of_matrices` uses them, to compare values; no line is rewritten
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from sympy import Add, Basic, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol
@@ -28,6 +29,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     contract,
     delta,
     free,
+    fresh,
     index_order,
     normal,
     spread,
@@ -222,17 +224,56 @@ def _contracted(expr: Expr, *indices: Index) -> Expr:
 # ---- laws ------------------------------------------------------------------------------------------------------------
 
 
-def normal_of_matrices(expr, symmetry: bool = True) -> Expr:
+class Gram(NamedTuple):
+    """The definition of a matrix with a product, C_ab = number Σ_n left_an right_nb + rest; see `grams`."""
+
+    entry: Indexed
+    number: Expr
+    left: Expr
+    right: Expr
+    over: Index
+    rest: Expr
+
+
+def grams(lines: Iterable) -> tuple[Gram, ...]:
+    """The definitions left := right of square matrices that have a product of two matrices as a term."""
+    found = []
+    for left, right in ((line.left, line.right) for line in lines):
+        if not isinstance(left, Indexed) or len(left.indices) != 2 or left.base.sizes[0] != left.base.sizes[1]:
+            continue
+        a, b = left.indices
+        for product, bound in spread(right):
+            number, own = product.as_independent(a, b, *bound, as_Add=False)
+            factors = [f for f in Mul.make_args(own) if as_entry(f) is not None]
+            if len(bound) != 1 or len(factors) != 2 or Mul(*factors) != own or free(number):
+                continue
+            (n,) = bound
+            one, other = factors if factors[0].has(a) else factors[::-1]
+            if {*as_entry(one)[1:]} == {a, n} and {*as_entry(other)[1:]} == {b, n}:
+                rest = normal(right - total(product, n))
+                found.append(Gram(left, number, one, other, n, rest))
+                break
+    return tuple(found)
+
+
+def normal_of_matrices(expr, symmetry: bool = True, products: tuple[Gram, ...] = ()) -> Expr:
     """The normal form that uses the laws of matrices, too; without `symmetry` the identities alone.
 
     The identities hold wherever the inverses are, so an expression may be replaced before it is differentiated.
+    products: definitions such as C = Xᵀ X + λ I, by which Xᵀ X C⁻¹ is I - λ C⁻¹.
     """
     expr = S(expr)
     if not has_matrices(expr):
         return normal(expr)
     expr = _inside(expr, symmetry)
     while True:
-        form = Add(*[_close(*one, symmetry) for product in spread(expr) for one in _by_laws(*product, symmetry)])
+        parts = [one for product in spread(expr) for one in _by_laws(*product, symmetry)]
+        while (
+            used := next(((n, u) for n, p in enumerate(parts) if (u := _of_products(*p, products))), None)
+        ) is not None:
+            n, new = used
+            parts[n : n + 1] = [one for product in new for one in _by_laws(*product, symmetry)]
+        form = Add(*[_close(*one, symmetry) for one in parts])
         if form == expr:
             return form
         expr = form
@@ -351,6 +392,50 @@ def _product_of(x: Matrix, x_turned: bool, y: Matrix, y_turned: bool, r, c, symm
     return None
 
 
+def _of_products(product: Expr, bound: list[Index], products: tuple[Gram, ...]) -> list[Product] | None:
+    """Xᵀ X C⁻¹ as I - λ C⁻¹, for C = Xᵀ X + λ I."""
+    factors = Mul.make_args(product)
+    for e in [f for f in factors if isinstance(f, MatrixEntry) and isinstance(f.matrix, Inverse)]:
+        for gram in [g for g in products if g.entry.base == e.matrix.args[0]]:
+            for at, turned in ((1, False), (2, True), *(((1, True), (2, False)) if is_symmetric(e.matrix) else ())):
+                i, j = e.args[at], e.args[3 - at]
+                new = _matched(factors, bound, e, i, gram, turned) if i in bound and i != j else None
+                if new is None:
+                    continue
+                x, n, own = new
+                rest = Mul(*[f for f in factors if f is not e and f not in own]) / gram.number
+                a, b = gram.entry.indices
+                left = fresh(gram.rest).xreplace({a: i, b: x} if turned else {a: x, b: i})
+                kept = [k for k in bound if k is not n]
+                result = [(rest * delta(x, j), [k for k in kept if k is not i])]
+                return result + [(p, kept + more) for p, more in spread(-rest * e * left)]
+    return None
+
+
+def _matched(factors, bound: list[Index], e: Expr, i: Index, gram: Gram, turned: bool):
+    """Where the two factors of a product stand beside C⁻¹: the index that they leave, the one over which they run."""
+    near, far = (gram.left, gram.right) if turned else (gram.right, gram.left)
+    mine = [f for f in factors if f is not e and f.has(i)]
+    if len(mine) != 1 or (first := _other_index(mine[0], i, near, gram.over, inner=True)) is None:
+        return None
+    if first not in bound or first.size != gram.over.size:
+        return None
+    others = [f for f in factors if f is not mine[0] and f.has(first)]
+    if len(others) != 1 or (x := _other_index(others[0], first, far, gram.over, inner=False)) is None or x == i:
+        return None
+    return x, first, [mine[0], others[0]]
+
+
+def _other_index(factor: Expr, index: Index, pattern: Expr, over: Index, inner: bool):
+    """The other index of an entry of the pattern's matrix, if `index` stands where the pattern has its own."""
+    whole, wanted = as_entry(factor), as_entry(pattern)
+    if whole is None or whole[0] != wanted[0] or whole[1:].count(index) != 1:
+        return None
+    place = wanted[1:].index(over)
+    place = 1 - place if inner else place
+    return whole[1:][1 - place] if whole[1:][place] == index else None
+
+
 def _of_triangles(product: Expr, bound: list[Index]) -> Product | None:
     """The laws of a lower triangle: L_ij [j ≤ i] = L_ij, L_ij [i ≤ j] = L_ij δ(i,j), and L⁻¹_ii = 1/L_ii."""
     for f in Mul.make_args(product):
@@ -445,6 +530,65 @@ def _in_order(expr: Expr) -> Expr:
 
 def _order(index: Expr) -> tuple:
     return (str(index), *(index_order(index)[1:] if isinstance(index, Index) else (0,)))
+
+
+def in_products(expr: Expr, lines: Iterable) -> Expr:
+    """The expression with the name of a line for each product of two arrays that defines it: w for C⁻¹ b."""
+    for line in lines:
+        parts = spread(line.right)
+        if len(parts) != 1 or len(parts[0][1]) != 1:
+            continue
+        product, (over,) = parts[0]
+        number, own = product.as_independent(over, *getattr(line.left, "indices", ()), as_Add=False)
+        pattern = Mul.make_args(own)
+        if len(pattern) != 2 or free(number) or not all(isinstance(f, Indexed | MatrixEntry) for f in pattern):
+            continue
+        terms = []
+        for product, bound in spread(expr):
+            while (used := _named(product, bound, line.left, number, pattern, over)) is not None:
+                product, bound = used
+            terms.append(_close(product, bound, False))
+        expr = Add(*terms)
+    return expr
+
+
+def _named(product: Expr, bound: list[Index], left: Expr, number: Expr, pattern, over: Index) -> Product | None:
+    factors = _factors(product)
+    for k in [k for k in bound if k.size == over.size]:
+        own = [f for f in factors if f.has(k)]
+        for one, other in (own, own[::-1]) if len(own) == 2 else ():
+            change: dict = {over: k}
+            if _matches(one, pattern[0], change) and _matches(other, pattern[1], change):
+                factors.remove(one)
+                factors.remove(other)
+                name = left.xreplace({i: change[i] for i in getattr(left, "indices", ())})
+                return Mul(*factors) * name / number, [i for i in bound if i is not k]
+    return None
+
+
+def _factors(product: Expr) -> list[Expr]:
+    """The factors of a product, a square as two of them."""
+    result = []
+    for f in Mul.make_args(product):
+        whole = isinstance(f, Pow) and f.exp.is_Integer and 0 < f.exp < 4 and isinstance(f.base, Indexed | MatrixEntry)
+        result += [f.base] * int(f.exp) if whole else [f]
+    return result
+
+
+def _matches(entry_: Expr, pattern: Expr, change: dict) -> bool:
+    """Is it the pattern with other indices? `change` says which, and gets those that are new."""
+    (matrix, *at), (wanted, *indices) = (
+        e.args if isinstance(e, MatrixEntry) else (e.base, *e.indices) if isinstance(e, Indexed) else (None,)
+        for e in (entry_, pattern)
+    )
+    if matrix != wanted or matrix is None:
+        return False
+    for own in [at, at[::-1]] if is_symmetric(matrix) else [at]:
+        new = dict(zip(indices, own, strict=True))
+        if len(new) == len(indices) and all(change.get(i, j) == j for i, j in new.items()):
+            change |= new
+            return True
+    return False
 
 
 # ---- replacing an array, and the meaning in numbers ------------------------------------------------------------------

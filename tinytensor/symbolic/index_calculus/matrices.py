@@ -216,6 +216,9 @@ class Matrices:
         else:
             number, above, below = factors_of(inside, self.names)
         negative, number = number < 0, abs(number)
+        if (whole := self.trace(above, over)) is not None and not [f for f in below if free(f)]:
+            result = self.scale_by(whole, number / Mul(*below))
+            return self.negate(result) if negative else result
         parts = [self.of(f, rows, columns) for f in above]
         divisors = [self.of(f, rows, columns) for f in below if free(f)]
         if any(m.axes & set(over) for m in divisors):
@@ -232,6 +235,28 @@ class Matrices:
         scale = number / Mul(*[f for f in below if not free(f)])
         result = self.scale_by(result, scale)
         return self.negate(result) if negative else result
+
+    def trace(self, factors: list[Expr], over: list[Index]) -> Matrix | None:
+        """tr(A) for Σ_k A_kk, tr(A B) for Σ_ij A_ij B_ji, with numbers in front."""
+        own = [f for f in factors if any(f.has(k) for k in over)]
+        rest = [self.of(f) for f in factors if f not in own]
+        if not own or len(own) > 2 or any(m.axes for m in rest):
+            return None
+        if any(not isinstance(f, Indexed) or len(f.indices) != 2 for f in own):
+            return None
+        if len(own) == 1:
+            i, j = own[0].indices
+            if i != j or over != [i]:
+                return None
+            inside = self.entry(own[0].base[i, Index("other", i.size)])
+        else:
+            a, b = (self.entry(f) for f in own)
+            if len(over) != 2 or a.axes != set(over) or b.axes != a.axes:
+                return None
+            inside = self.times(self.orient(a, b.columns, b.rows), b, a.rows, a.rows)
+        texts = ("tr({})", r"\operatorname{tr}\left({}\right)", "np.trace({})")
+        result = _matrix(texts, [inside], SUM, ATOM, None, None)
+        return self.multiple(self.multiply_numbers(rest), result) if rest else result
 
     def scale_by(self, m: Matrix, scale: Expr) -> Matrix:
         number, above, below = factors_of(scale)

@@ -9,7 +9,12 @@ from typing import NamedTuple
 from sympy import Expr, KroneckerDelta, S, log
 
 from tinytensor.symbolic.derive.conditions import size_condition
-from tinytensor.symbolic.derive.semantics.symbolic_call import SymbolicCall, common_dimension, factors_text, semantics_of
+from tinytensor.symbolic.derive.semantics.symbolic_call import (
+    SymbolicCall,
+    common_dimension,
+    factors_text,
+    semantics_of,
+)
 from tinytensor.symbolic.derive.values import Value
 from tinytensor.symbolic.index_calculus.adjoints import expanded
 from tinytensor.symbolic.index_calculus.formulas import Index, absolute, sign, total
@@ -151,7 +156,9 @@ def pinv(call: SymbolicCall) -> Value:
     (rows,), (columns,) = a.dims
     differences = [int((rows - columns).xreplace(at)) for at in call.at]
     if min(differences) < 0 < max(differences):
-        raise call.refuse(f'the formulas for tall and for wide matrices differ; choose one: where="{rows} >= {columns}"')
+        raise call.refuse(
+            f'the formulas for tall and for wide matrices differ; choose one: where="{rows} >= {columns}"'
+        )
     tall = min(differences) >= 0
     if (condition := size_condition(">=", rows, columns) if tall else size_condition("<=", rows, columns)) is not None:
         call.size_conditions.append(condition)
