@@ -56,7 +56,7 @@ from tinytensor.symbolic.derive.values import (
     value_of_name,
 )
 from tinytensor.symbolic.index_calculus.adjoints import names_in
-from tinytensor.symbolic.index_calculus.formulas import PiecewiseConstant, Size, detach, upto
+from tinytensor.symbolic.index_calculus.formulas import Array, PiecewiseConstant, Size, detach, upto
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
 
 LARGEST = 200_000  # entries of an argument in a run
