@@ -268,11 +268,13 @@ def normal_of_matrices(expr, symmetry: bool = True, products: tuple[Gram, ...] =
     expr = _inside(expr, symmetry)
     while True:
         parts = [one for product in spread(expr) for one in _by_laws(*product, symmetry)]
-        while (
-            used := next(((n, u) for n, p in enumerate(parts) if (u := _of_products(*p, products))), None)
-        ) is not None:
-            n, new = used
-            parts[n : n + 1] = [one for product in new for one in _by_laws(*product, symmetry)]
+        waiting, parts = parts, []
+        while waiting:
+            one = waiting.pop()
+            if (new := _of_products(*one, products)) is None:
+                parts.append(one)
+            else:
+                waiting += [part for product in new for part in _by_laws(*product, symmetry)]
         form = Add(*[_close(*one, symmetry) for one in parts])
         if form == expr:
             return form

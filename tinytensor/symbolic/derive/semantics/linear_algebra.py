@@ -137,8 +137,8 @@ def cholesky(call: SymbolicCall) -> Value:
     if not own.symmetric:
         name = array_of(own.matrix).label
         raise call.refuse(
-            f'{name} is not known to be symmetric: where=positive_definite("{name}") says so of an argument; of another '
-            "matrix, its formula must be"
+            f'{name} is not known to be symmetric; where=positive_definite("{name}") says so of an argument; take '
+            "(A + A.T)/2 of another matrix"
         )
     if own.number != 1:
         raise call.refuse("a number in front of the matrix; take it out: cholesky(c S) is √c cholesky(S)")
