@@ -28,7 +28,7 @@ from tinytensor.symbolic.index_calculus.adjoints import (
     name_of,
     names_in,
 )
-from tinytensor.symbolic.index_calculus.formulas import Array, free, fresh, normal, upto
+from tinytensor.symbolic.index_calculus.formulas import Array, fresh, free, normal, total, upto
 from tinytensor.symbolic.index_calculus.linear_algebra import (
     Gram,
     OfMatrix,
@@ -36,6 +36,7 @@ from tinytensor.symbolic.index_calculus.linear_algebra import (
     grams,
     has_matrices,
     in_products,
+    phi_of,
     normal_of_matrices,
     shortened,
 )
@@ -218,10 +219,27 @@ def _rewrite(derived: DerivedLines, program: Program, wanted: list[Name]) -> dic
     adjoints = _reachable(adjoints, wanted)
     adjoints = {n: Definition(x.left, simplify(x.right)) for n, x in adjoints.items()}
     adjoints = _inline(adjoints, wanted, simplify)
-    return _by_products(derived, adjoints, wanted, simplify) if derived.products else adjoints
+    adjoints = _by_products(derived, adjoints, wanted) if derived.products else adjoints
+    return _with_phi(derived, adjoints)
 
 
-def _by_products(derived: DerivedLines, adjoints: dict[Name, Definition], wanted: list[Name], simplify: Callable):
+def _with_phi(derived: DerivedLines, adjoints: dict[Name, Definition]) -> dict[Name, Definition]:
+    """The adjoints with a line Φ, a lower triangle with half of the diagonal, in each that goes through a Cholesky."""
+    result: dict[Name, Definition] = {}
+    for name, line in adjoints.items():
+        right = line.right
+        for s in sorted(right.atoms(Sum), key=str) if has_matrices(right) else ():
+            if (parts := phi_of(s)) is not None:
+                (row, column), phi, outside = parts
+                array = Array(derived.trace.lines.unused("Φ"), (row.size, column.size))
+                result[array] = Definition(array[row, column], phi)
+                terms = [total(term * array[row, column], row, column) for term in Add.make_args(outside)]
+                right = right.xreplace({s: Add(*map(canonical, terms))})
+        result[name] = Definition(line.left, right)
+    return result
+
+
+def _by_products(derived: DerivedLines, adjoints: dict[Name, Definition], wanted: list[Name]):
     """The adjoints with the shorter form that Xᵀ X C⁻¹ = I - λ C⁻¹ gives, as where a minimum does not depend on λ."""
     output = [derived.forward[-1]] if isinstance(derived.output, Symbol) else []
     for name in wanted:
@@ -265,7 +283,8 @@ def _by_matrix_laws(expr: Expr, derived: DerivedLines) -> Expr:
     """The shortest of the forms that the laws of matrices give, with and without the definitions of names."""
     lines = [x for x in derived.forward if has_matrices(x.right) and x.left != derived.output]
     forms = [expr, shortened(expr), normal_of_matrices(expr), normal_of_matrices(expanded(expr, lines))]
-    return min((factor(canonical(in_products(form, lines))) for form in forms), key=cost)
+    forms = [factor(canonical(in_products(form, lines))) for form in forms]
+    return min(forms, key=lambda form: (sum(term.has(upto) for term in Add.make_args(form)), cost(form)))
 
 
 def _is_linear_in_names(right: Expr) -> bool:
@@ -346,8 +365,10 @@ def _prove(derived: DerivedLines, program: Program, shown: dict[Name, Definition
     hidden = [x for n, x in derived.raw.items() if n not in shown]
     forward = [line.name for line in program.lines]
     inner = [line.name for g in derived.groups if g.closed or len(g.lines) > 1 for line in g.lines]
-    for name, line in shown.items():
+    helpers = [x for n, x in shown.items() if n not in derived.raw]
+    for name, line in ((n, x) for n, x in shown.items() if n in derived.raw):
         own = derived.raw[name]
+        line = Definition(line.left, expanded(line.right, helpers))
         first = expanded(own.at(line.left), hidden) - line.right
         for through in ((), inner, forward):
             rest = normal_of_matrices(program.expand(first, set(through)), products=derived.products)

@@ -545,12 +545,13 @@ def in_products(expr: Expr, lines: Iterable) -> Expr:
         pattern = Mul.make_args(own)
         if len(pattern) != 2 or free(number) or not all(isinstance(f, Indexed | MatrixEntry) for f in pattern):
             continue
-        terms = []
+        terms, changed = [], False
         for product, bound in spread(expr):
             while (used := _named(product, bound, line.left, number, pattern, over)) is not None:
                 product, bound = used
+                changed = True
             terms.append(_close(product, bound, False))
-        expr = Add(*terms)
+        expr = Add(*terms) if changed else expr
     return expr
 
 
@@ -591,6 +592,27 @@ def _matches(entry_: Expr, pattern: Expr, change: dict) -> bool:
             change |= new
             return True
     return False
+
+
+def phi_of(expr: Sum) -> tuple[tuple[Index, Index], Expr, Expr] | None:
+    """For Σ L⁻¹_ka Φ_kj L⁻¹_jb and the like: the indices k, j, the entry Φ_kj, and the factors beside it."""
+    factors = Mul.make_args(expr.function)
+    lower = [f for f in factors if isinstance(f, Add) and f.has(upto) and not f.has(OfMatrix)]
+    if len(lower) != 1:
+        return None
+    bound = [limit[0] for limit in expr.limits]
+    row, column = next(iter(lower[0].atoms(upto))).args[::-1]
+    beside = [f for f in factors if isinstance(f, Add) and f.has(row) and f.has(column) and f is not lower[0]]
+    rest = [f for f in factors if f not in beside and f is not lower[0]]
+    over = [i for i in bound if i not in (row, column)]
+    if len(beside) != 1 or {row, column} - set(bound) or any(beside[0].has(i) for i in over):
+        return None
+    inside = [f for f in rest if f.atoms(Index) & {row, column, *over}]
+    letters = [*getattr(row.size, "letters", ()), *"ijk"]
+    names = {row: Index(letters[0], row.size), column: Index(letters[1], row.size)}
+    phi = (lower[0] * total(Mul(*inside), *over)).xreplace(names)
+    outside = Mul(*beside, *[f for f in rest if f not in inside]).expand()
+    return (names[row], names[column]), phi, outside.xreplace(names)
 
 
 # ---- replacing an array, and the meaning in numbers ------------------------------------------------------------------
