@@ -28,7 +28,7 @@ from tinytensor.symbolic.index_calculus.adjoints import (
     name_of,
     names_in,
 )
-from tinytensor.symbolic.index_calculus.formulas import Array, fresh, free, normal, total, upto
+from tinytensor.symbolic.index_calculus.formulas import Array, free, fresh, normal, total, upto
 from tinytensor.symbolic.index_calculus.linear_algebra import (
     Gram,
     OfMatrix,
@@ -36,8 +36,8 @@ from tinytensor.symbolic.index_calculus.linear_algebra import (
     grams,
     has_matrices,
     in_products,
-    phi_of,
     normal_of_matrices,
+    phi_of,
     shortened,
 )
 
@@ -274,7 +274,10 @@ def _simplifier(derived: DerivedLines, program: Program) -> Callable[[Expr], Exp
             before, expr = expr, factor(fold(numbers(canonical(expr)), derived.forward, derived.output))
             if expr == before:
                 break
-        return _by_matrix_laws(expr, derived) if has_matrices(expr) else expr
+        if has_matrices(expr):
+            return _by_matrix_laws(expr, derived)
+        form = factor(canonical(in_products(expr, derived.forward)))  # A² for Σ_j A_ij A_jk
+        return form if cost(form) < cost(expr) else expr
 
     return simplify
 

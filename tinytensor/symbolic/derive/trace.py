@@ -9,6 +9,7 @@ import numpy as np
 from sympy import Expr, Indexed, Integer, KroneckerDelta, Mul, S, Symbol
 
 from tinytensor.core.tensor import Tensor
+from tinytensor.ops.matrices import LinAlgError
 from tinytensor.symbolic.derive.arguments import (
     NUMBERS,
     Argument,
@@ -635,6 +636,13 @@ def _runs(
             return runs
         except NotDerivable:
             raise
+        except LinAlgError as error:
+            if any(a.what == "" for a in tensors):
+                raise NotDerivable(
+                    f'derive: {error}; the runs take random numbers; where=positive_definite("S") makes those of the '
+                    "argument S symmetric and positive definite"
+                ) from error
+            first = first or error
         except NotImplementedError as error:  # an operation without a gradient, which says what to do instead
             raise NotDerivable(f"derive: {error}") from error
         except Exception as error:
