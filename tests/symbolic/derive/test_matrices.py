@@ -334,6 +334,13 @@ def test_the_gradient_of_a_symmetric_argument_is_that_of_backward():
     assert check(derivation, {"A": "S.T"}) and check(derivation, {"A": "S"})
 
 
+def test_a_fact_may_be_text():
+    for where in ("symmetric(A)", ['symmetric("A")', "D > 1"]):
+        derivation = derive(quadratic, where=where, x=D, A=DD)
+        assert derivation and any(one.startswith("A is symmetric") for one in derivation.assumptions)
+    assert repr(positive_definite("S")) == 'positive_definite("S")'
+
+
 def test_a_fact_that_is_not_given_is_not_used():
     assert check(quadratic, {"x": "2 * A @ x"}, where=symmetric("A"), x=D, A=DD)
     assert check(quadratic, {"x": "2 * A @ x"}, x=D, A=DD)["x"].verdict == "refuted"  # not from SymPy's cache either

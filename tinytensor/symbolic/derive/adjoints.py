@@ -277,7 +277,7 @@ def _simplifier(derived: DerivedLines, program: Program) -> Callable[[Expr], Exp
         if has_matrices(expr):
             return _by_matrix_laws(expr, derived)
         form = factor(canonical(in_products(expr, derived.forward)))  # A² for Σ_j A_ij A_jk
-        return form if cost(form) < cost(expr) else expr
+        return form if len(Add.make_args(form)) < len(Add.make_args(expr)) else expr
 
     return simplify
 

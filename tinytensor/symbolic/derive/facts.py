@@ -5,6 +5,7 @@
 The gradient stays that of all entries as independent numbers, at a symmetric matrix, as backward() computes it.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,9 @@ class Fact:
 
     argument: str
     what: str
+
+    def __repr__(self) -> str:
+        return f'{self.what.replace(" ", "_")}("{self.argument}")'
 
     def __str__(self) -> str:
         what = self.what if self.what == "symmetric" else f"symmetric and {self.what}"
@@ -59,6 +63,7 @@ ARRAYS: dict[str, type[Array]] = {"": Array, "symmetric": SymmetricArray, "posit
 def with_facts(where, arguments: dict[str, object]) -> tuple[object, dict[str, object]]:
     """The other conditions of `where`; and the arguments, with what is known of them."""
     conditions = [where] if isinstance(where, str | Fact) else list(where or ())
+    conditions = [c if isinstance(c, Fact) else _fact_of(c) or c for c in conditions]
     arguments = dict(arguments)
     for fact in [c for c in conditions if isinstance(c, Fact)]:
         shape = arguments.get(fact.argument)
@@ -70,6 +75,12 @@ def with_facts(where, arguments: dict[str, object]) -> tuple[object, dict[str, o
         known = getattr(shape, "what", "")
         arguments[fact.argument] = Shape(shape, known if known == "positive definite" else fact.what)
     return [c for c in conditions if not isinstance(c, Fact)], arguments
+
+
+def _fact_of(text: str) -> Fact | None:
+    """The fact that a text such as symmetric(S) states; None for a condition on sizes."""
+    match = re.fullmatch(r"""\s*(symmetric|positive_definite)\(["']?(\w+)["']?\)\s*""", text)
+    return Fact(match[2], match[1].replace("_", " ")) if match else None
 
 
 def of_fact(values: np.ndarray, what: str, style: int = 0) -> np.ndarray:

@@ -663,6 +663,12 @@ def _eliminated(matrix: np.ndarray) -> tuple[np.ndarray | None, object]:
 # ---- in print --------------------------------------------------------------------------------------------------------
 
 
+class NamedNumber(Symbol):
+    """A determinant, for printers."""
+
+    tex = ""
+
+
 def with_names(expr: Expr, typeset: Callable[[str], str]) -> Expr:
     """The expression with an array, A⁻¹ or chol(S), for each matrix, and a name for each determinant; for printers.
 
@@ -676,7 +682,8 @@ def with_names(expr: Expr, typeset: Callable[[str], str]) -> Expr:
             cls = SymmetricArray if is_symmetric(e.matrix) else Array
             changes[e] = cls(code, (n, n), text=text, tex=tex)[e.args[1:]]
         else:
-            changes[e] = Symbol(f"det({text})" if isinstance(e, Determinant) else f"log|det({text})|", real=True)
+            changes[e] = NamedNumber(f"det({text})" if isinstance(e, Determinant) else f"log|det({text})|", real=True)
+            changes[e].tex = rf"\det {tex}" if isinstance(e, Determinant) else rf"\log\left|\det {tex}\right|"
     return expr.xreplace(changes) if changes else expr
 
 

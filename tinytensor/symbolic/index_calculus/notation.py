@@ -94,6 +94,9 @@ class _IndexPrinter:
     def _print_Size(self, expr):
         return self._name(expr.name)
 
+    def _print_NamedNumber(self, expr):
+        return expr.name if isinstance(self, StrPrinter) else expr.tex
+
     def _print_Dummy(self, expr):
         return self._symbol(expr.name)
 
