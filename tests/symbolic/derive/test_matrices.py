@@ -32,9 +32,11 @@ from tests.symbolic.derive.derived_matrices import (
 )
 from tinytensor import linalg
 from tinytensor.symbolic import NotDerivable, check, derive, positive_definite, symmetric
+from tinytensor.symbolic.derive import check as checking
 from tinytensor.symbolic.derive import facts
 from tinytensor.symbolic.derive.arguments import arguments as as_arguments
 from tinytensor.symbolic.derive.arguments import symbols_of
+from tinytensor.symbolic.derive.comparison import Comparison
 from tinytensor.symbolic.derive.facts import of_fact
 from tinytensor.symbolic.derive.samples import inputs_at
 from tinytensor.symbolic.index_calculus import linear_algebra as laws
@@ -215,7 +217,7 @@ BY_HAND = [
         "S",
         {
             "inv(S) @ outer(x - m, x - m) @ inv(S) - inv(S)": "the factor 1/2 is missing everywhere",
-            f"{OUTER} - 0.5 * inv(S)": "is not in the derivative",
+            f"{OUTER} - 0.5 * inv(S)": "the factor 1/2 is missing in the term A_d A_i",
             f"0.5 * inv(S) - 0.5 * {OUTER}": "the sign is wrong everywhere",
             "-0.5 * (linalg.inv(S) + outer(x - m, x - m))": "the term A_d A_i/2 is missing",
         },
@@ -266,7 +268,10 @@ BY_HAND = [
             f"inv({NOISE})": "the factor -1/2 is missing",
             "0.5 * (outer(solve(K, y), solve(K, y)) - inv(K))": "the term -K⁻¹_in/2 is not in the derivative",
         },
-        [f"0.5 * (outer(solve({NOISE}, y), solve({NOISE}, y)) - inv({NOISE}))"],
+        [
+            f"0.5 * (outer(solve({NOISE}, y), solve({NOISE}, y)) - inv({NOISE}))",
+            f"0.5 * (outer(solve({NOISE}.mT, y), solve({NOISE}, y)) - inv({NOISE}.T))",
+        ],
     ),
     (
         evidence,
@@ -471,6 +476,26 @@ def test_a_wrong_law_is_noticed(at, monkeypatch):
     monkeypatch.setattr(laws, "_product_of", lambda x, a, y, b, r, c, symmetry: entry(x, r, c))
     form = normal_of_matrices(LAWS["A A⁻¹"])
     assert float(value(form, at | {I: 1, K: 2})) != pytest.approx(float(value(LAWS["A A⁻¹"], at | {I: 1, K: 2})))
+
+
+def test_numbers_refute_a_wrong_rule(monkeypatch):
+    right = laws.MatrixEntry.slope
+    monkeypatch.setattr(laws.MatrixEntry, "slope", lambda self, by: -right(self, by))
+    derivation = derive(trace_of_inverse, A=DD)
+    assert not derivation and "does not match these formulas" in derivation.verdict
+    assert check(derivation, {"A": "linalg.matrix_power(A, -2).T"})["A"].verdict == "refuted"
+
+
+def test_numbers_refute_a_law_where_it_does_not_hold(monkeypatch):
+    monkeypatch.setattr(laws, "is_symmetric", lambda matrix: True)
+    assert check(log_det, {"A": "linalg.inv(A)"}, A=DD)["A"].verdict == "refuted"
+
+
+def test_exact_numbers_contradict_a_law_where_it_does_not_hold(monkeypatch):
+    monkeypatch.setattr(laws, "is_symmetric", lambda matrix: True)
+    monkeypatch.setattr(checking, "compare_at_samples", lambda *_: Comparison())
+    one = check(trace_of_inverse, {"A": "-linalg.inv(A) @ linalg.inv(A)"}, A=DD)["A"]
+    assert one.verdict == "undecided" and "in exact numbers the difference is" in one.why
 
 
 def test_matrix_forms_are_as_in_a_textbook():

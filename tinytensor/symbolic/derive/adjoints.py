@@ -8,7 +8,7 @@ adjoint, for all sizes and values, by putting definitions in and comparing norma
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp
 
@@ -28,7 +28,7 @@ from tinytensor.symbolic.index_calculus.adjoints import (
     name_of,
     names_in,
 )
-from tinytensor.symbolic.index_calculus.formulas import Array, free, fresh, normal, total, upto
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, free, fresh, normal, total, upto
 from tinytensor.symbolic.index_calculus.linear_algebra import (
     Gram,
     OfMatrix,
@@ -76,7 +76,16 @@ class DerivedLines:
 
 def line_key(right: Expr, line: Definition) -> tuple:
     """The same for the same right side of a line, in whatever names of the left side's indices."""
-    return formula_key(right, getattr(line.left, "indices", ()))
+    indices = getattr(line.left, "indices", ())
+    if not has_matrices(right):
+        return formula_key(right, indices)
+    marks = {i: _mark(i.size, n) for n, i in enumerate(indices)}  # an order of indices that does not depend on letters
+    return formula_key(normal_of_matrices(right.xreplace(marks)), [*marks.values()])
+
+
+@cache
+def _mark(size: Expr, number: int) -> Index:
+    return Index(f"#{number}", size)
 
 
 def derive_lines(fn: Callable, arguments: dict[str, object], where: Sequence[SizeCondition] = ()) -> DerivedLines:

@@ -25,6 +25,7 @@ from sympy import Add, Basic, Expr, Function, Indexed, KroneckerDelta, Mul, Pow,
 from tinytensor.symbolic.index_calculus.formulas import (
     Array,
     Index,
+    Size,
     bound_index,
     contract,
     delta,
@@ -245,7 +246,7 @@ def grams(lines: Iterable) -> tuple[Gram, ...]:
         for product, bound in spread(right):
             number, own = product.as_independent(a, b, *bound, as_Add=False)
             factors = [f for f in Mul.make_args(own) if as_entry(f) is not None]
-            if len(bound) != 1 or len(factors) != 2 or Mul(*factors) != own or free(number):
+            if len(bound) != 1 or len(factors) != 2 or Mul(*factors) != own or not _of_sizes(number):
                 continue
             (n,) = bound
             one, other = factors if factors[0].has(a) else factors[::-1]
@@ -254,6 +255,11 @@ def grams(lines: Iterable) -> tuple[Gram, ...]:
                 found.append(Gram(left, number, one, other, n, rest))
                 break
     return tuple(found)
+
+
+def _of_sizes(number: Expr) -> bool:
+    """Is it made of numbers and sizes, so that it may be divided by?"""
+    return all(isinstance(s, Size) for s in number.free_symbols)
 
 
 def normal_of_matrices(expr, symmetry: bool = True, products: tuple[Gram, ...] = ()) -> Expr:
@@ -266,7 +272,7 @@ def normal_of_matrices(expr, symmetry: bool = True, products: tuple[Gram, ...] =
     if not has_matrices(expr):
         return normal(expr)
     expr = _inside(expr, symmetry)
-    while True:
+    for _ in range(20):
         parts = [one for product in spread(expr) for one in _by_laws(*product, symmetry)]
         waiting, parts = parts, []
         while waiting:
@@ -277,8 +283,9 @@ def normal_of_matrices(expr, symmetry: bool = True, products: tuple[Gram, ...] =
                 waiting += [part for product in new for part in _by_laws(*product, symmetry)]
         form = Add(*[_close(*one, symmetry) for one in parts])
         if form == expr:
-            return form
+            break
         expr = form
+    return expr
 
 
 def _inside(expr: Expr, symmetry: bool) -> Expr:
@@ -543,7 +550,7 @@ def in_products(expr: Expr, lines: Iterable) -> Expr:
         product, (over,) = parts[0]
         number, own = product.as_independent(over, *getattr(line.left, "indices", ()), as_Add=False)
         pattern = Mul.make_args(own)
-        if len(pattern) != 2 or free(number) or not all(isinstance(f, Indexed | MatrixEntry) for f in pattern):
+        if len(pattern) != 2 or not _of_sizes(number) or not all(isinstance(f, Indexed | MatrixEntry) for f in pattern):
             continue
         terms, changed = [], False
         for product, bound in spread(expr):
