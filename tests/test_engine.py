@@ -188,6 +188,7 @@ ELSEWHERE = {  # what these may import; proofs draw on what they prove as little
     "kernels": {"runtime", "simd"},  # arrays in, arrays out
     "optim": BELOW | {"ops"},
     "symbolic": BELOW
+    | {"linalg"}  # names for gradients by hand
     | {"recording", "ops", "display", "profiler", "autograd", "nn"},  # these run the user's function and backward()
 }
 EXTRAS = {  # packages of extras, which these may import, and only where they are used

@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = parser.parse_args(arguments).name
     proved = True
     for entry in [TABLE[name]] if name else TABLE.values():
-        derivation = derive(entry.function, **entry.arguments)
+        derivation = derive(entry.function, entry.where, **entry.arguments)
         print(f"{entry.title}. {entry.about}\n{entry.source}\n\n{derivation}\n")
         proved = proved and derivation.proved
     return 0 if proved else 1

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import tinytensor as tt
+from tinytensor import linalg
 from tinytensor.nn import functional as F
-from tinytensor.symbolic import Index
+from tinytensor.symbolic import Index, positive_definite
 
 
 def layer_norm(x, w, b):
@@ -159,11 +160,64 @@ def wrong_log_determinant(L):
     return 2 / L
 
 
+def log_det(A):
+    return tt.logdet(A)
+
+
+def wrong_log_det(A):
+    return linalg.inv(A)
+
+
+def inverse(A):
+    return linalg.inv(A)
+
+
+def wrong_inverse(A, g):
+    return -linalg.inv(A) @ g @ linalg.inv(A)
+
+
+def gaussian(x, m, S):
+    d = x - m
+    return -0.5 * (d @ linalg.solve(S, d)) - 0.5 * tt.logdet(S) - 0.5 * len(x) * math.log(2 * math.pi)
+
+
+def wrong_gaussian(x, m, S):
+    d = x - m
+    return linalg.inv(S) @ tt.outer(d, d) @ linalg.inv(S) - linalg.inv(S)
+
+
+def quadratic(x, A):
+    return x @ A @ x
+
+
+def wrong_quadratic(x, A):
+    return 2 * A @ x
+
+
+def trace_of_product(A, X, B):
+    return tt.trace(A @ X @ B)
+
+
+def wrong_trace_of_product(A, B):
+    return A @ B
+
+
+def ridge(X, y, lam):
+    w = linalg.solve(X.T @ X + lam * tt.eye(X.shape[1], dtype=tt.float64), X.T @ y)
+    return ((X @ w - y) ** 2).sum() + lam * (w * w).sum()
+
+
+def wrong_ridge(X, y, lam):
+    w = linalg.solve(X.T @ X + lam * tt.eye(X.shape[1], dtype=tt.float64), X.T @ y)
+    return 2 * lam * (w * w).sum()
+
+
 @dataclass(frozen=True)
 class Entry:
     """A function; the sizes of its arguments; what it is, and where it is defined; its gradient in words.
 
-    wrong: a gradient of `argument` by hand with a mistake; mistake: what is wrong in it.
+    wrong: a gradient of `argument` by hand with a mistake; mistake: what is wrong in it. question: what people ask, to
+    which the gradient is the answer. where: facts about the arguments, for `derive`.
     """
 
     title: str
@@ -175,6 +229,8 @@ class Entry:
     argument: str
     wrong: Callable
     mistake: str
+    question: str = ""
+    where: tuple = ()
 
 
 ENTRIES = [
@@ -396,6 +452,90 @@ ENTRIES = [
         argument="L",
         wrong=wrong_log_determinant,
         mistake="Entries off the diagonal have a gradient here. The function does not depend on them.",
+    ),
+    Entry(
+        title="Log determinant",
+        function=log_det,
+        arguments={"A": ("D", "D")},
+        about="The logarithm of the determinant of a matrix, such as in a Gaussian's density or a normalizing flow.",
+        source="Petersen, Pedersen: The Matrix Cookbook, 2012, equation (57).",
+        gradient="The inverse, transposed. Only for a symmetric matrix the transposition changes nothing.",
+        argument="A",
+        wrong=wrong_log_det,
+        mistake="The transposition is missing. A is not symmetric here.",
+        question="Is the derivative of log det A the inverse of A, or its transpose?",
+    ),
+    Entry(
+        title="Inverse of a matrix",
+        function=inverse,
+        arguments={"A": ("D", "D")},
+        about="The inverse of a square matrix, and how a gradient goes back through it.",
+        source="Petersen, Pedersen: The Matrix Cookbook, 2012, equation (59).",
+        gradient=(
+            "From A A⁻¹ = I follows dA⁻¹ = −A⁻¹ dA A⁻¹. So the gradient that arrives stands between two inverses, both "
+            "transposed, with a minus."
+        ),
+        argument="A",
+        wrong=wrong_inverse,
+        mistake="The inverses are those of the forward direction, dA⁻¹; on the way back both are transposed.",
+        question="How do I differentiate through the inverse of a matrix?",
+    ),
+    Entry(
+        title="Gaussian log density",
+        function=gaussian,
+        arguments={"x": ("D",), "m": ("D",), "S": ("D", "D")},
+        about="The logarithm of the density of a normal distribution with mean m and covariance S, at x.",
+        source="Bishop: Pattern Recognition and Machine Learning, 2006, equations (2.43) and (C.28).",
+        gradient=(
+            "With Z = S⁻¹ (x − m), the gradient of the mean is Z, and that of the covariance half of Z Zᵀ − S⁻¹. Its "
+            "mean over data is 0 where S is the mean of (x − m)(x − m)ᵀ."
+        ),
+        argument="S",
+        wrong=wrong_gaussian,
+        mistake="The factor 1/2 is missing: it stands in front of both terms of the density.",
+        question="What is the gradient of the multivariate normal log likelihood with respect to mean and covariance?",
+        where=(positive_definite("S"),),
+    ),
+    Entry(
+        title="Quadratic form",
+        function=quadratic,
+        arguments={"x": ("D",), "A": ("D", "D")},
+        about="xᵀ A x for any square matrix A, which need not be symmetric.",
+        source="Petersen, Pedersen: The Matrix Cookbook, 2012, equation (81).",
+        gradient="(A + Aᵀ) x: x stands in two places. Only for a symmetric A this is 2 A x.",
+        argument="x",
+        wrong=wrong_quadratic,
+        mistake="2 A x holds for a symmetric A alone.",
+        question="Is the gradient of xᵀ A x equal to 2 A x, or to (A + Aᵀ) x?",
+    ),
+    Entry(
+        title="Trace of a product",
+        function=trace_of_product,
+        arguments={"A": ("D", "D"), "X": ("D", "D"), "B": ("D", "D")},
+        about="tr(A X B): each function that is linear in a matrix X has this form, or is a sum of such.",
+        source="Petersen, Pedersen: The Matrix Cookbook, 2012, equation (101).",
+        gradient="The other factors in a circle, transposed: tr(A X B) = tr(B A X), so the gradient is (B A)ᵀ = Aᵀ Bᵀ.",
+        argument="X",
+        wrong=wrong_trace_of_product,
+        mistake="Both transpositions are missing.",
+        question="What is the derivative of tr(A X B) with respect to X?",
+    ),
+    Entry(
+        title="Ridge regression, by its penalty",
+        function=ridge,
+        arguments={"X": ("N", "D"), "y": ("N",), "lam": ()},
+        about=(
+            "The smallest value of ‖X w − y‖² + λ ‖w‖², at w = (Xᵀ X + λ I)⁻¹ Xᵀ y, as a function of the data and of λ."
+        ),
+        source="Hastie, Tibshirani, Friedman: The Elements of Statistical Learning, 2009, equation (3.44).",
+        gradient=(
+            "The gradient by λ is ‖w‖², as if w did not depend on λ: at a minimum a change of w does not count. The "
+            "proof finds this by (Xᵀ X + λ I) w = Xᵀ y."
+        ),
+        argument="lam",
+        wrong=wrong_ridge,
+        mistake="This is the derivative of λ² ‖w‖² with a constant w.",
+        question="How does the loss of ridge regression change with λ?",
     ),
 ]
 TABLE = {entry.function.__name__: entry for entry in ENTRIES}

@@ -18,9 +18,9 @@ from tinytensor.symbolic import check
 from tinytensor.symbolic.derive.derivation import Derivation, Formula
 
 TITLE = "The gradients people look up"
-OPENING = """Each page has a function from a paper as a program, and its gradient with respect to each argument for any
-size, derived from that program and proved, as formulas and as NumPy. Then `check` refutes a gradient by hand that has a
-mistake, and names the term. `python -m examples.gradients` prints the derivations."""
+OPENING = """Each page has a function from a paper or a textbook as a program, and its gradient with respect to each
+argument for any size, derived from that program and proved, as formulas and as NumPy. Then `check` refutes a gradient
+by hand that has a mistake, and names the term. `python -m examples.gradients` prints the derivations."""
 TRUSTED = (
     "The proof differentiates each line and compares normal forms. It trusts SymPy's derivatives and arithmetic, the "
     "index calculus, and the table that says what each operation of the engine computes. That table is compared with "
@@ -63,14 +63,17 @@ def index(names: Sequence[str]) -> str:
 
 def page(entry: Entry) -> str:
     """The page of one function in Markdown; LessonFailed if its gradient is not proved or the wrong one not refuted."""
-    checked = check(entry.function, {entry.argument: entry.wrong}, **entry.arguments)
+    checked = check(entry.function, {entry.argument: entry.wrong}, entry.where, **entry.arguments)
     derivation = checked.derivation
     if not derivation.proved:
         raise LessonFailed(f"the gradient of {entry.function.__name__} is not proved:\n\n{derivation}")
     if checked[entry.argument].verdict != "refuted":
         raise LessonFailed(f"the wrong gradient of {entry.function.__name__} is not refuted:\n\n{checked}")
     arguments = ", ".join(f"{name}={value!r}" for name, value in entry.arguments.items()).replace("'", '"')
-    parts = [f"# {entry.title}", entry.about, f"Source: {entry.source}", "## The function"]
+    if entry.where:
+        arguments = f"where=[{', '.join(map(repr, entry.where))}], {arguments}"
+    asked = [f"**{entry.question}**"] if entry.question else []
+    parts = [f"# {entry.title}", *asked, entry.about, f"Source: {entry.source}", "## The function"]
     parts.append(code(inspect.getsource(entry.function)))
     parts.append("As formulas, with a name for each interim result:")
     parts.append(typeset(derivation.lines))

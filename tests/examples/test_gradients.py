@@ -21,7 +21,7 @@ def test_entries_fit_their_functions(name):
 @pytest.mark.parametrize("name", list(some(TABLE, 4)))
 def test_gradient_with_a_mistake_is_refuted(name):
     entry = TABLE[name]
-    result = check(entry.function, {entry.argument: entry.wrong}, **entry.arguments)
+    result = check(entry.function, {entry.argument: entry.wrong}, entry.where, **entry.arguments)
     assert result.derivation.proved
     assert result[entry.argument].verdict == "refuted"
 

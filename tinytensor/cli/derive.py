@@ -10,7 +10,10 @@ from tinytensor.symbolic.derive.time_limit import SECONDS
 
 ARGUMENTS = "X=N,D (a tensor of these sizes), t=N:K or t=N<K (integers below K), m=, (a tensor of no dimension), "
 ARGUMENTS += "or another Python value, as in eps=0.1"
-WHERE = "a condition on the sizes, such as 'N > 3' or 'N %% 2 == 0': one case of a function that asks about its sizes"
+WHERE = (
+    "a condition on the sizes, such as 'N > 3' or 'N %% 2 == 0': one case of a function that asks about its sizes; or "
+    "what is known of a matrix, 'symmetric(S)' or 'positive_definite(S)'"
+)
 
 
 def parse_argument(text: str) -> tuple[str, Any]:

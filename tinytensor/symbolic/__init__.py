@@ -25,6 +25,7 @@ The functions `prove` and `derive` hide the rooms of these names: import from th
 from tinytensor.symbolic.derive.arguments import Index
 from tinytensor.symbolic.derive.check import Check, check
 from tinytensor.symbolic.derive.derivation import Derivation, derive
+from tinytensor.symbolic.derive.facts import Fact, positive_definite, symmetric
 from tinytensor.symbolic.derive.recording import NotDerivable
 from tinytensor.symbolic.exact.lifting import NotLiftable, lift
 from tinytensor.symbolic.exact.scalars import Condition, Symbolic, Undecided, path
@@ -39,6 +40,7 @@ __all__ = [
     "Check",
     "Condition",
     "Derivation",
+    "Fact",
     "Index",
     "NotDerivable",
     "NotLiftable",
@@ -53,6 +55,8 @@ __all__ = [
     "latex",
     "lift",
     "path",
+    "positive_definite",
     "prove",
     "symbols",
+    "symmetric",
 ]

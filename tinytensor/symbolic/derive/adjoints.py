@@ -9,7 +9,7 @@ adjoint, for all sizes and values, by putting definitions in and comparing norma
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp
 
@@ -33,6 +33,7 @@ from tinytensor.symbolic.index_calculus.adjoints import (
 )
 from tinytensor.symbolic.index_calculus.formulas import (
     Array,
+    Index,
     absolute,
     free,
     fresh,
@@ -43,8 +44,20 @@ from tinytensor.symbolic.index_calculus.formulas import (
     relu,
     sign,
     theta,
+    total,
     upto,
     vanishes_in_cells,
+)
+from tinytensor.symbolic.index_calculus.linear_algebra import (
+    Gram,
+    OfMatrix,
+    array_of,
+    grams,
+    has_matrices,
+    in_products,
+    normal_of_matrices,
+    phi_of,
+    shortened,
 )
 from tinytensor.symbolic.prove.progress import TooLong
 
@@ -69,6 +82,13 @@ class DerivedLines:
         return self.trace.lines.groups
 
     @cached_property
+    def products(self) -> tuple[Gram, ...]:
+        """The definitions of matrices with products, such as Xᵀ X + λ I, whose inverses stand in formulas."""
+        opaque = [e for line in self.forward for e in line.right.atoms(OfMatrix)]
+        inverted = {array_of(e.matrix) for e in opaque}
+        return grams(line for line in self.forward if line.name in inverted)
+
+    @cached_property
     def line_keys(self) -> tuple[dict[tuple, Definition], dict[tuple, Definition]]:
         """The forward lines by their formulas, and the short ones by their formulas in the names of arguments alone."""
         short = [line for line, length in lengths(self.forward) if length <= LONG]
@@ -78,7 +98,16 @@ class DerivedLines:
 
 def line_key(right: Expr, line: Definition) -> tuple:
     """The same for the same right side of a line, in whatever names of the left side's indices."""
-    return formula_key(right, getattr(line.left, "indices", ()))
+    indices = getattr(line.left, "indices", ())
+    if not has_matrices(right):
+        return formula_key(right, indices)
+    marks = {i: _mark(i.size, n) for n, i in enumerate(indices)}  # an order of indices that does not depend on letters
+    return formula_key(normal_of_matrices(right.xreplace(marks)), [*marks.values()])
+
+
+@cache
+def _mark(size: Expr, number: int) -> Index:
+    return Index(f"#{number}", size)
 
 
 def derive_lines(fn: Callable, arguments: dict[str, object], where: Sequence[SizeCondition] = ()) -> DerivedLines:
@@ -242,7 +271,43 @@ def _rewrite(derived: DerivedLines, program: Program, wanted: list[Name]) -> dic
             adjoints[name] = Definition(adjoints[name].left, S.Zero)
     adjoints = _reachable(adjoints, wanted)
     adjoints = {n: Definition(x.left, simplify(x.right)) for n, x in adjoints.items()}
-    return _inline(adjoints, wanted, simplify)
+    adjoints = _inline(adjoints, wanted, simplify)
+    adjoints = _by_products(derived, adjoints, wanted) if derived.products else adjoints
+    return _with_phi(derived, adjoints)
+
+
+def _with_phi(derived: DerivedLines, adjoints: dict[Name, Definition]) -> dict[Name, Definition]:
+    """The adjoints with a line Φ, a lower triangle with half of the diagonal, in each that goes through a Cholesky."""
+    result: dict[Name, Definition] = {}
+    for name, line in adjoints.items():
+        right = line.right
+        for s in sorted(right.atoms(Sum), key=str) if has_matrices(right) else ():
+            if (parts := phi_of(s)) is not None:
+                (row, column), phi, outside = parts
+                array = Array(derived.trace.lines.unused("Φ"), (row.size, column.size))
+                result[array] = Definition(array[row, column], phi)
+                terms = [total(term * array[row, column], row, column) for term in Add.make_args(outside)]
+                right = right.xreplace({s: Add(*map(canonical, terms))})
+        result[name] = Definition(line.left, right)
+    return result
+
+
+def _by_products(derived: DerivedLines, adjoints: dict[Name, Definition], wanted: list[Name]):
+    """The adjoints with the shorter form that Xᵀ X C⁻¹ = I - λ C⁻¹ gives, as where a minimum does not depend on λ."""
+    output = [derived.forward[-1]] if isinstance(derived.output, Symbol) else []
+    for name in wanted:
+        line = adjoints[name]
+        if isinstance(line.right, Indexed | Symbol) or (isinstance(line.right, Mul) and not has_matrices(line.right)):
+            continue
+        before = [x for n, x in adjoints.items() if n != name]
+        whole = expanded(expanded(line.right, before), [x for x in derived.forward if x not in output])
+        if whole.count_ops() > LONG * 8:
+            continue
+        form = normal_of_matrices(whole, products=derived.products)
+        form = factor(canonical(in_products(form, derived.forward)))
+        if cost(form) <= cost(line.right):
+            adjoints[name] = Definition(line.left, form)
+    return _reachable(adjoints, wanted)
 
 
 def _simplifier(derived: DerivedLines, program: Program) -> Callable[[Expr], Expr]:
@@ -265,11 +330,14 @@ def _simplifier(derived: DerivedLines, program: Program) -> Callable[[Expr], Exp
             before, expr = expr, shorten(factor(fold(numbers(canonical(expr)), derived.forward, derived.output)))
             if expr == before:
                 break
+        if has_matrices(expr):
+            return _by_matrix_laws(expr, derived)
         for line in reversed(derived.forward):  # 1 - sign(x) y, where y is x/(1 + |x|)
             if line.name in names_in(expr) and cost(line.right) <= SHORT and not line.right.has(Sum):
                 whole = shorten(expanded(expr, [line]))
                 expr = whole if cost(whole) < cost(expr) else expr
-        return expr
+        form = factor(canonical(in_products(expr, derived.forward)))  # A² for Σ_j A_ij A_jk
+        return form if len(Add.make_args(form)) < len(Add.make_args(expr)) else expr
 
     return simplify
 
@@ -278,6 +346,14 @@ def _normal_inside(expr: Expr) -> Expr:
     """The normal form of a sum that may stand inside of others, whose indices are then free in it."""
     loose = {i: i.fresh() for i in free(expr)}
     return normal(expr.xreplace(loose)).xreplace({new: i for i, new in loose.items()})
+
+
+def _by_matrix_laws(expr: Expr, derived: DerivedLines) -> Expr:
+    """The shortest of the forms that the laws of matrices give, with and without the definitions of names."""
+    lines = [x for x in derived.forward if has_matrices(x.right) and x.left != derived.output]
+    forms = [expr, shortened(expr), normal_of_matrices(expr), normal_of_matrices(expanded(expr, lines))]
+    forms = [factor(canonical(in_products(form, lines))) for form in forms]
+    return min(forms, key=lambda form: (sum(term.has(upto) for term in Add.make_args(form)), cost(form)))
 
 
 def _is_linear_in_names(right: Expr) -> bool:
@@ -358,18 +434,24 @@ def _prove(derived: DerivedLines, program: Program, shown: dict[Name, Definition
     hidden = [x for n, x in derived.raw.items() if n not in shown]
     forward = [line.name for line in program.lines]
     inner = [line.name for g in derived.groups if g.closed or len(g.lines) > 1 for line in g.lines]
-    for name, line in shown.items():
+    helpers = [x for n, x in shown.items() if n not in derived.raw]
+    for name, line in ((n, x) for n, x in shown.items() if n in derived.raw):
         own = derived.raw[name]
+        line = Definition(line.left, expanded(line.right, helpers))
         first = expanded(own.at(line.left), hidden) - line.right
         rests = []
         for through in ((), inner, forward):
-            rests.append(normal(program.expand(first, set(through))))
+            rests.append(normal_of_matrices(program.expand(first, set(through)), products=derived.products))
             if rests[-1] == 0 or _clear_denominators(rests[-1]) == 0:
                 break
         else:
             key = next(filter(None, (_vanishes_if(rest, derived.groups) for rest in rests)), None)
             if key is not None:
                 derived.trace.value_conditions |= dict.fromkeys(filter(None, key))
+                continue
+            every = [x for n, x in derived.raw.items() if n != name]  # a form may have used what another adjoint is
+            first = expanded(own.at(line.left) - line.right, every) if derived.products else S.One
+            if normal_of_matrices(program.expand(first, set(forward)), products=derived.products) == 0:
                 continue
             derived.unproved.append(str(name.label if isinstance(name, Array) else name))
         stage("", 20 / len(shown))

@@ -9,6 +9,7 @@ from sympy import Expr, Integer, Mul, S
 from tinytensor.core.dtypes import float64
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import tensor
+from tinytensor.symbolic.derive.facts import of_fact
 from tinytensor.symbolic.derive.values import Dims, Factored, dims_of
 from tinytensor.symbolic.index_calculus.formulas import Size
 
@@ -37,6 +38,7 @@ class Argument(Factored):
     name: str
     dims: Dims
     below: Expr | None = None
+    what: str = ""  # what is known of it: "symmetric", "positive definite"
 
 
 class Extent(Size):
@@ -91,7 +93,7 @@ def arguments(values: dict[str, object], split: dict) -> dict[str, object]:
             below = Mul(*factors(value.below, split))
             result[name] = Argument(name, tuple(factors(n, split) for n in value.shape), below)
         elif isinstance(value, tuple | list) and all(isinstance(n, str | int | Expr) for n in value):
-            result[name] = Argument(name, tuple(factors(n, split) for n in value))
+            result[name] = Argument(name, tuple(factors(n, split) for n in value), None, getattr(value, "what", ""))
         else:
             result[name] = value
     return result
@@ -115,4 +117,5 @@ def sample(argument: Argument, at: dict[Size, int], rng: np.random.Generator) ->
     shape = [int(n.xreplace(at)) for n in argument.shape]
     if argument.below is not None:
         return tensor(rng.integers(0, int(argument.below.xreplace(at)), size=shape))
-    return tensor(rng.uniform(0.5, 1.5, size=shape), dtype=float64, requires_grad=True)
+    values = of_fact(rng.uniform(0.5, 1.5, size=shape), argument.what)
+    return tensor(values, dtype=float64, requires_grad=True)

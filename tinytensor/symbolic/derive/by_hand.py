@@ -14,6 +14,7 @@ from types import CodeType
 
 from sympy import Expr, Indexed, Mul, S, Symbol
 
+from tinytensor import linalg
 from tinytensor.core.dtypes import float64
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn import functional
@@ -60,6 +61,7 @@ def function_by_hand(hand) -> Callable:
     code = compile(hand.strip(), "<the gradient by hand>", "eval")  # a SyntaxError shows the text, with a caret
     whole = sys.modules["tinytensor"]
     known = {n: getattr(whole, n) for n in CREATED} | {"tt": whole, "torch": whole, "F": functional, "math": math}
+    known |= {n: getattr(linalg, n) for n in linalg.__all__} | {"linalg": linalg}
     known |= {n: getattr(functional, n) for n in dir(functional) if n[0] != "_"} | FUNCTIONS
     known |= {n: _of_numbers(known[n], getattr(builtins, n)) for n in known.keys() & {"min", "max", "abs", "round"}}
 

@@ -22,6 +22,7 @@ from tinytensor.symbolic.derive.by_hand import UPSTREAM, HandGradient, function_
 from tinytensor.symbolic.derive.comparison import Comparison, compare_at_samples
 from tinytensor.symbolic.derive.conditions import VALUES, Signs, restrictions, verdict
 from tinytensor.symbolic.derive.derivation import Derivation, Formula, derive_within
+from tinytensor.symbolic.derive.facts import Fact
 from tinytensor.symbolic.derive.recording import NotDerivable
 from tinytensor.symbolic.derive.time_limit import (
     SECONDS,
@@ -57,6 +58,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     total,
     vanishes_in_cells,
 )
+from tinytensor.symbolic.index_calculus.linear_algebra import normal_of_matrices
 from tinytensor.symbolic.index_calculus.notation import text
 from tinytensor.symbolic.prove.progress import TooLong
 
@@ -137,7 +139,7 @@ class Check:
 def check(
     fn: Callable | Derivation,
     by_hand: dict[str, object] | None = None,
-    where: str | Sequence[str] = (),
+    where: str | Fact | Sequence[str | Fact] = (),
     limit: float | None = SECONDS,
     progress: bool | None = None,
     **arguments,
@@ -318,7 +320,7 @@ def _derived_entry(derivation: Derivation, name: str) -> Expr:
 def _equal(entry: Expr, own: Expr, derived: DerivedLines) -> set[str]:
     """The conditions on values under which the two are equal, keys of VALUES and ""; empty if they are not equal."""
     for lines in ([], derived.forward):
-        rest = normal(_without_detach(expanded(entry - own, lines)))
+        rest = normal_of_matrices(_without_detach(expanded(entry - own, lines)), products=derived.products)
         if rest == 0:
             return {""}
     for whole in (rest, _with_chosen(rest, derived)):
@@ -387,7 +389,7 @@ def _term(derivation: Derivation, name: str, own: HandGradient) -> str:
     entry = _derived_entry(derivation, name)
     terms = []
     for lines in ([], derivation.derived.forward):
-        one, other = (normal(expanded(e, lines)) for e in (entry, own.entry))
+        one, other = (normal_of_matrices(expanded(e, lines)) for e in (entry, own.entry))
         if one != other:
             terms.append("; ".join(_difference(one, other)))
     return min(terms, key=len) if terms else ""

@@ -47,6 +47,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     relu,
     same,
     sigmoid,
+    sign,
     softplus,
     theta,
     upto,
@@ -63,6 +64,9 @@ VALUES = {  # the short list: what is assumed of values, by the kind of the numb
     "tie": "no two numbers that are compared are equal",
     "step": "no number that is rounded is whole",
     "factor": "every factor of a product is above 0",
+    "regular": "every matrix that is inverted is regular",
+    "definite": "every matrix that has a Cholesky factor is positive definite",
+    "rank": "every matrix with a pseudoinverse has full rank",
     "norm": "every norm is above the bound that keeps it from 0",
     "row": "every row of attention may attend to at least one place",
 }
@@ -273,6 +277,7 @@ NUMBERS = {  # operation: the condition, and which of its arguments has to meet 
     **dict.fromkeys(("asin", "acos"), ("arc", 0)),
     "reduce_prod": ("factor", 0),
 }
+SINGULAR = 1e7  # a larger condition number leaves too few digits of an inverse for a comparison
 SMALL = 1e-5  # a bound of clamp() that only keeps a norm from being 0
 CORNERS = {"maximum", "minimum", "clamp_min", "clamp_max", "clamped"}  # their formula is one-sided where two are equal
 
@@ -302,7 +307,7 @@ class Signs:
             return self.positive(e.base) or (_even(e.exp) and self.not_zero(e.base))
         if isinstance(e, larger):
             return any(map(self.positive, e.args))
-        return isinstance(e, Sum | detach) and self.positive(e.args[0])
+        return isinstance(e, Sum | detach | sign) and self.positive(e.args[0])
 
     def not_negative(self, e: Expr) -> bool:
         """Is it known to be 0 or more?"""
@@ -403,6 +408,10 @@ def edges_of(op: str, arrays: list) -> set[str]:
         return edges | ({"denominator"} if np.any(np.equal(y, 0) & np.equal(x, 0)) else set())
     if op == "power_of_length":
         return {"root"} if arrays[1] <= 1 and np.any(np.equal(a, 0)) else set()
+    if op in ("solve", "det", "slogdet") and np.ndim(a) == 2:
+        return {"regular"} if a.size and np.linalg.cond(a) > SINGULAR else set()
+    if op == "pinv":
+        return {"rank"} if a.size and np.linalg.cond(a) > SINGULAR else set()
     if op == "hypot":
         return {"root"} if np.any(np.equal(a, 0) & np.equal(arrays[1], 0)) else set()
     if op not in NUMBERS:

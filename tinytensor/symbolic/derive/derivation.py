@@ -15,8 +15,9 @@ from tinytensor.symbolic.derive.adjoints import DerivedLines, derive_lines
 from tinytensor.symbolic.derive.arguments import arguments as as_arguments
 from tinytensor.symbolic.derive.arguments import symbols_of
 from tinytensor.symbolic.derive.conditions import VALUES, Signs, SizeCondition, conditions_in, restrictions, verdict
+from tinytensor.symbolic.derive.facts import Fact, with_facts
 from tinytensor.symbolic.derive.modules import as_function
-from tinytensor.symbolic.derive.samples import Sample, allclose, excuses, refused_sizes, samples
+from tinytensor.symbolic.derive.samples import Sample, allclose, excuses, record_edges, refused_sizes, samples
 from tinytensor.symbolic.derive.source import Source, evaluate
 from tinytensor.symbolic.derive.time_limit import (
     SECONDS,
@@ -33,6 +34,7 @@ from tinytensor.symbolic.derive.trace import format_sizes
 from tinytensor.symbolic.derive.values import Value, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array, Size
+from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
 from tinytensor.symbolic.index_calculus.matrices import Matrices, Matrix
 from tinytensor.symbolic.index_calculus.notation import equation, equation_tex, tex, text
 from tinytensor.symbolic.prove.progress import TooLong
@@ -198,6 +200,8 @@ class Derivation(Typeset):
             slopes = grad(run.result.sum(), [*inputs.values()], retain_graph=True, materialize_grads=True)
             for name, own in {"value": run.result, **dict(zip(inputs, slopes, strict=True))}.items():
                 if np.isfinite(own.detach().numpy()).all() and not allclose(values[name], own.detach().numpy()):
+                    if self._is_singular(run.inputs):
+                        break
                     return _difference(name, run.at), set(), 0
         needed: set[str] = set()
         plain = number = 0
@@ -216,6 +220,12 @@ class Derivation(Typeset):
         if not plain and not is_up():
             return "at no point that was tried has the function a value and are all conditions met", needed, number
         return "", needed, number
+
+    def _is_singular(self, inputs: dict) -> bool:
+        """Is a matrix that is inverted singular at these arguments, as Xᵀ X is for a wide X?"""
+        with record_edges(inputs) as edges:
+            self.fn(**self.arguments | inputs)
+        return bool(edges & {"regular", "rank"})
 
     @cached_property
     def _divides(self) -> bool:
@@ -329,7 +339,7 @@ class Derivation(Typeset):
         if name in self._gradients_in_matrices and form is None:
             short, whole = (Matrices(self.names, n).entry(one.left) for n in (self._gradients_in_matrices, None))
             return f"{short.text} = {whole.text}", f"{short.tex} = {whole.tex}"
-        if form is None or not (one.right.has(Sum) or name in self._gradients_in_matrices):
+        if form is None or not (one.right.has(Sum, MatrixEntry) or name in self._gradients_in_matrices):
             return None
         return str(form), form.latex()
 
@@ -423,7 +433,7 @@ def _difference(name: str, at: dict) -> str:
 
 def derive(
     fn: Callable,
-    where: str | Sequence[str] = (),
+    where: str | Fact | Sequence[str | Fact] = (),
     limit: float | None = SECONDS,
     progress: bool | None = None,
     **arguments,
@@ -434,7 +444,8 @@ def derive(
     from 0 to K - 1; everything else is given to fn as it is. A size is a name, a number, or a product, "2*K".
     The parameters of a Module are arguments by their names, dots as underscores; X=("N", "D=16") calls its size 16 D.
 
-    where: conditions on the sizes, "N > 3" or "N % 2 == 0": where the function asks about its sizes, one of its cases.
+    where: conditions on the sizes, "N > 3" or "N % 2 == 0": where the function asks about its sizes, one of its cases;
+    and facts about arguments, `symmetric("S")` and `positive_definite("S")`.
 
     limit: the seconds of computing after which the work ends; None: as long as it takes. Then the result has the
     formulas that are known by then, compared with backward() in numbers, and is not proved. TooLong if the function
@@ -459,6 +470,7 @@ def derive_within(
     notes: list[str] = []
     if isinstance(fn, Module):
         fn, arguments, notes = as_function(fn, arguments)
+    where, arguments = with_facts(where, arguments)
     conditions = conditions_in(where, symbols_of(as_arguments(arguments, {})))
     name = getattr(fn, "__name__", type(fn).__name__)
     name = "the function" if name == "<lambda>" else name

@@ -15,6 +15,7 @@ from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Index, close, contract, free, fresh, index_order
 from tinytensor.symbolic.index_calculus.interruption import step
+from tinytensor.symbolic.index_calculus.linear_algebra import OfMatrix
 
 # ------------------------------------------------------------------------------------------------ reverse mode
 
@@ -40,6 +41,12 @@ def _occurrences(expr: Expr, arriving: Expr, bound: list[Index], name: Name, lef
         return
     if isinstance(expr, Indexed | Symbol):
         yield arriving, bound, getattr(expr, "indices", ())
+        return
+    if isinstance(expr, OfMatrix):
+        at = tuple(Index(letter, n) for letter, n in zip("ab", name.sizes, strict=True))
+        slope = expr.slope(name[at]).xreplace({expr: left} if expr == whole else {})
+        for term in Add.make_args(slope):
+            yield Mul(arriving, fresh(term)), [*bound, *at], at
         return
     if isinstance(expr, Add):
         parts = [(term, arriving, bound) for term in expr.args]
@@ -120,7 +127,7 @@ def canonical(expr: Expr) -> Expr:
 def rebuild(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     """The expression with `change` applied to its parts."""
     step()
-    if not expr.args or isinstance(expr, Indexed | KroneckerDelta):
+    if not expr.args or isinstance(expr, Indexed | KroneckerDelta | OfMatrix):
         return expr
     if isinstance(expr, Sum):
         inner = change(expr.function)
@@ -243,7 +250,7 @@ def _share(product: Expr, line: Definition, keys) -> Expr | None:
 
 def cost(expr: Expr) -> int:
     """How long an expression is: its entries, numbers and sums."""
-    if not expr.args or isinstance(expr, Indexed):
+    if not expr.args or isinstance(expr, Indexed | OfMatrix):
         return 0 if expr in (1, -1) else 1
     if isinstance(expr, Pow):
         return cost(expr.base) + (expr.exp != -1)

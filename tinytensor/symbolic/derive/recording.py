@@ -206,7 +206,19 @@ def _address(x) -> int:
 
 # ------------------------------------------------------------------------------------------ numbers of several runs
 
-UNITS = (sqrt(2), sqrt(3), pi, sqrt(pi), sqrt(2 / pi), sqrt(2 * pi), 1 / sqrt(pi), 1 / sqrt(2 * pi), log(2), log(10))
+UNITS = (
+    sqrt(2),
+    sqrt(3),
+    pi,
+    sqrt(pi),
+    sqrt(2 / pi),
+    sqrt(2 * pi),
+    1 / sqrt(pi),
+    1 / sqrt(2 * pi),
+    log(2),
+    log(10),
+    log(2 * pi),
+)
 
 
 def fit(numbers: list, sizes: list[dict[Size, int]]) -> Expr | None:

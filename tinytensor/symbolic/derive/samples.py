@@ -21,8 +21,10 @@ from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import float64
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import tensor
+from tinytensor.ops.matrices import LinAlgError
 from tinytensor.symbolic.derive.arguments import Argument
 from tinytensor.symbolic.derive.conditions import edges_of
+from tinytensor.symbolic.derive.facts import of_fact
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.recording import composed_call
 from tinytensor.symbolic.derive.time_limit import is_up
@@ -142,6 +144,7 @@ def inputs_at(
             continue
         values = floats(rng, shape) if first else STYLES[0][0](rng, shape) if style == 4 else floats(rng, shape)
         first = False
+        values = of_fact(values, a.what, style)
         inputs[name] = tensor(values, dtype=float64, requires_grad=True)
     return inputs
 
@@ -224,6 +227,8 @@ def sample(
         else:  # constant at these sizes
             sampled.gradients = {n: np.zeros(inputs[n].shape) for n in wanted}
         sampled.value = np.asarray(result.detach().numpy())
+    except LinAlgError:  # these numbers, and not their sizes, have no inverse or factor
+        sampled.edges |= {"regular"}
     except Exception as error:  # whatever the function raises: it does not take this point
         sampled.error = f"{type(error).__name__}: {error}".splitlines()[0]
     return sampled

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 
 import numpy as np
-from sympy import Expr, Mul, S
+from sympy import Expr, Mul, S, Symbol
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import tensor
@@ -20,6 +20,7 @@ from tinytensor.symbolic.derive.recording import NotDerivable, record
 from tinytensor.symbolic.derive.values import ExtremeMask, RecordedConstant
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, Size
+from tinytensor.symbolic.index_calculus.linear_algebra import Determinant, Inverse, Matrix, MatrixEntry, OfMatrix
 from tinytensor.symbolic.index_calculus.numpy_printer import HELPERS, NumPyPrinter, helpers, label, line, wrap_terms
 
 RESERVED = {"np", "math", "upstream", "value", "value_and_gradients", *HELPERS}
@@ -36,7 +37,8 @@ class Source:
             )
         self.arguments: dict[str, Argument] = self.trace.tensors
         self.output = name_of(derived.output)
-        self.lines = self._needed_lines()
+        self.matrices: dict[Expr, tuple[Name, str, Array]] = {}  # name, code and operand of an inverse or the like
+        self.lines = [x._replace(right=self._with_matrices(x.right)) for x in self._needed_lines()]
         self.constants = [c for c in self.trace.lines.constants if any(c in names_in(x.right) for x in self.lines)]
         self.recorded = [c for c in self.constants if isinstance(self.trace.lines.constants[c], RecordedConstant)]
         self.names: dict = {}
@@ -54,6 +56,43 @@ class Source:
             self.identifier(one)
         self.printer = NumPyPrinter(self.identifier, self.identifier, self._order())
         self.sizes, self.free = self._solve_sizes(sizes)
+
+    def _with_matrices(self, expr: Expr) -> Expr:
+        """The expression with names for its inverses, Cholesky factors and determinants, each computed once."""
+        changes: dict[Expr, Expr] = {}
+        for e in sorted(expr.atoms(OfMatrix), key=str):
+            matrix = self._matrix(e.matrix)
+            if isinstance(e, MatrixEntry):
+                changes[e] = matrix[e.args[1:]]
+                continue
+            if e not in self.matrices:
+                name = self.trace.lines.unused(f"{'det' if isinstance(e, Determinant) else 'logdet'}_{label(matrix)}")
+                function = "det({})" if isinstance(e, Determinant) else "slogdet({})[1]"
+                self.matrices[e] = Symbol(name, real=True), f"np.linalg.{function}", matrix
+            changes[e] = self.matrices[e][0]
+        return expr.xreplace(changes)
+
+    def _matrix(self, matrix: Matrix) -> Array:
+        """The array that a matrix has in code."""
+        if isinstance(matrix, Array):
+            return matrix
+        if matrix not in self.matrices:
+            inner = self._matrix(matrix.args[0])
+            inverse = isinstance(matrix, Inverse)
+            name = self.trace.lines.unused(f"{label(inner)}_{'inv' if inverse else 'chol'}")
+            function = "np.linalg.inv({})" if inverse else "np.linalg.cholesky({})"
+            self.matrices[matrix] = Array(name, inner.sizes), function, inner
+        return self.matrices[matrix][0]
+
+    def _matrix_lines(self, expr: Expr, made: set[Name]) -> list[str]:
+        """The lines that compute the matrices in an expression, and those from which they are made."""
+        lines: list[str] = []
+        for name, code, inner in self.matrices.values():
+            if name in names_in(expr) and name not in made:
+                made.add(name)
+                lines += self._matrix_lines(inner, made)
+                lines.append(f"{self.identifier(name)} = {code.format(self.identifier(inner))}")
+        return lines
 
     def _order(self) -> list[Name]:
         return [*self.trace.arrays.values(), *[x.name for x in self.derived.forward]]
@@ -181,6 +220,7 @@ class Source:
             if one.name in self.derived.adjoints and not backward:
                 backward = True
                 lines += ["", *self._upstream()]
+            lines += self._matrix_lines(one.right, made)
             shape = f"  # ({self._shape(one.name.sizes)})" if isinstance(one.name, Array) else ""
             *before, last = wrap_terms(line(one, self.printer), 110)
             lines += [*before, last + shape]

@@ -9,6 +9,7 @@ import numpy as np
 from sympy import Expr, Indexed, Integer, KroneckerDelta, Mul, S, Symbol
 
 from tinytensor.core.tensor import Tensor
+from tinytensor.ops.matrices import LinAlgError
 from tinytensor.symbolic.derive.arguments import (
     NUMBERS,
     Argument,
@@ -25,6 +26,7 @@ from tinytensor.symbolic.derive.conditions import (
     remainder,
     size_condition,
 )
+from tinytensor.symbolic.derive.facts import ARRAYS, Fact
 from tinytensor.symbolic.derive.recording import (
     NotDerivable,
     RecordedCall,
@@ -57,6 +59,7 @@ from tinytensor.symbolic.derive.values import (
 from tinytensor.symbolic.index_calculus.adjoints import names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, PiecewiseConstant, Size, detach, upto
 from tinytensor.symbolic.index_calculus.interruption import step
+from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
 
 LARGEST = 200_000  # entries of an argument in a run
 RETRIES = (1, 2, 4, 3, 6, 8, 12)  # sizes are multiples of these if the function fails at primes
@@ -97,7 +100,9 @@ class Trace:
         self.nodes: list[dict] = [{} for _ in self.runs]  # Stamp.node
         for name, a in self.tensors.items():
             below = a.below
-            array = Array(name, a.sizes, values=below) if a.sizes else Symbol(name, real=True)
+            array = ARRAYS[a.what](name, a.sizes, values=below) if a.sizes else Symbol(name, real=True)
+            if a.what:
+                self.lines.notes[str(Fact(name, a.what))] = None
             self.arrays[name] = array
             value = value_of_name(array, Value(a.dims, None, "f" if below is None else "i"))
             for values, run in zip(self.values, self.runs, strict=True):
@@ -178,8 +183,9 @@ class Trace:
                 args = [_numbers(a) for a in args]
             symbolic_call = SymbolicCall(first.op.name, args, self.lines, names[0] or "", first.where)
             self.lines.reserved = set(self.runs[0].names.values()) - {names[0]}
+            symbolic_call.at = self.at
             try:
-                value = semantics(symbolic_call)
+                value, *others = results if isinstance(results := semantics(symbolic_call), tuple) else (results,)
                 if first.op.name in INDEX_OPERATIONS:
                     value.entry(*value.indices())
             except NotDerivable:
@@ -190,6 +196,7 @@ class Trace:
             self.value_conditions |= dict.fromkeys(
                 (*symbolic_call.conditions, *conditions_of(first.op.name, args, Signs(self.lines.groups)))
             )
+            self.size_conditions += [c for c in symbolic_call.size_conditions if c not in self.size_conditions]
             wanted = symbolic_call.wanted
             if wanted and value.dtype == "f" and value.finite is None:
                 value = self._name_by_user(value, wanted, first.where)
@@ -199,10 +206,14 @@ class Trace:
                 self.values[n][stamp.values] = value
                 if stamp.node is not None:
                     self.nodes[n][stamp.node] = value
+                for more, known in zip(c.result[1:] if others else (), others, strict=True):
+                    self.values[n][c.stamps[id(more)].values] = known
 
     def _name_by_user(self, value: Value, wanted: str, where: str) -> Value:
         """A formula under the user's own name; a view of a name stays a view."""
         expr = value.entry(*value.indices())
+        if isinstance(expr, MatrixEntry):
+            return value  # S⁻¹ is its own name
         if isinstance(expr, Indexed):
             group = next((g for g in self.lines.groups if g.output.name == expr.base), None)
             if group is not None and not group.by_user and as_plain_entry(value) is not None:
@@ -665,6 +676,15 @@ def _runs(
             return runs
         except NotDerivable:
             raise
+        except LinAlgError as error:
+            if any(a.what == "" for a in tensors):
+                raise NotDerivable(
+                    f'derive: {error}; the runs take random numbers; where=positive_definite("S") makes those of the '
+                    "argument S symmetric and positive definite"
+                ) from error
+            first = first or error
+        except NotImplementedError as error:  # an operation without a gradient, which says what to do instead
+            raise NotDerivable(f"derive: {error}") from error
         except Exception as error:
             first = first or error
     if first is None:

@@ -46,6 +46,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     upto,
     value,
 )
+from tinytensor.symbolic.index_calculus.linear_algebra import Cholesky, LogAbsDet, SymmetricArray, in_names
 from tinytensor.symbolic.index_calculus.notation import text
 
 Name = Array | Symbol
@@ -105,6 +106,8 @@ def expanded(expr: Expr, lines: Sequence[Definition]) -> Expr:
             expr = fresh(expr)
             entries = {e for e in expr.atoms(Indexed, Symbol) if name_of(e) == line.name}
             expr = expr.xreplace({e: line.at(e) for e in entries})
+        if isinstance(line.name, Array) and expr.has(line.name):
+            expr = in_names(expr, line.name, line.left, line.right)
     return expr
 
 
@@ -183,11 +186,7 @@ class Program:
             if isinstance(line.left, Symbol):
                 at[line.left] = value(line.right, at)
                 continue
-            result = np.empty([value(size, at) for size in line.name.sizes], dtype=object)
-            for where in np.ndindex(result.shape):
-                numbers = dict(zip(line.left.indices, (n + 1 for n in where)))
-                result[where] = value(line.right, at | numbers)
-            at[line.name] = result
+            at[line.name] = _entries(line, at)
         return at
 
     def point(self, seed: int = 0) -> dict:
@@ -283,13 +282,19 @@ def contradiction(difference: Expr, lines: Sequence[Definition] = ()) -> str:
     if not all(map(_is_rational, parts)):
         return ""
     difference = expanded(difference, lines)
-    names = sorted(names_in(difference), key=str)
+    inside = [x for x in lines if x.name in names_in(difference)]  # of an inverse
+    names = names_in(difference).union(*(names_in(expanded(x.right, lines)) for x in inside))
+    names = sorted(names - {x.name for x in inside}, key=str)
     sizes = {s for a in names if isinstance(a, Array) for s in sizes_of(a)} | difference.atoms(Size)
     at: dict = {size: 2 + n % 2 for n, size in enumerate(sorted(sizes, key=str))}
     rng = random.Random(0)
     try:
         for x in names:
             at[x] = random_entries(x, at, rng, _fraction) if isinstance(x, Array) else _fraction(rng)
+            if isinstance(x, SymmetricArray):
+                at[x] = at[x] + at[x].T
+        for line in inside:
+            at[line.name] = _entries(line, at)
         rows = list(everywhere(sorted(free(difference), key=index_order), at))
         for here in rows[:: 1 + len(rows) // 8]:
             if (number := value(difference, here)) != 0:
@@ -299,8 +304,18 @@ def contradiction(difference: Expr, lines: Sequence[Definition] = ()) -> str:
     return ""
 
 
+def _entries(line: Definition, at: dict) -> np.ndarray:
+    """A line's array by plain loops."""
+    result = np.empty([value(size, at) for size in line.name.sizes], dtype=object)
+    for where in np.ndindex(result.shape):
+        result[where] = value(line.right, at | dict(zip(line.left.indices, (n + 1 for n in where))))
+    return result
+
+
 def _is_rational(expr: Expr) -> bool:
     """Does the expression have fractions for values, at fractions?"""
+    if expr.has(Cholesky, LogAbsDet):
+        return False
     return all(p.exp.is_integer for p in expr.atoms(Pow)) and all(isinstance(f, RATIONAL) for f in expr.atoms(Function))
 
 

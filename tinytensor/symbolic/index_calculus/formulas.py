@@ -687,7 +687,7 @@ def _numbered(product: Expr, bound: set[Index]) -> Expr:
         ranges.setdefault(i.size, []).append(i)
     choices = []
     for size, indices in sorted(ranges.items(), key=str):
-        numbers = [b for n in range(len(indices) + len(taken)) if (b := _bound(size, n)) not in taken]
+        numbers = [b for n in range(len(indices) + len(taken)) if (b := bound_index(size, n)) not in taken]
         choices.append([dict(zip(order, numbers)) for order in itertools.permutations(indices)])
     forms = []
     for choice in itertools.product(*choices):
@@ -706,7 +706,7 @@ class _Numbered(Index):
 
 
 @cache
-def _bound(size: Expr, number: int) -> _Numbered:
+def bound_index(size: Expr, number: int) -> _Numbered:
     """The index of this range with this number, used in normal forms only."""
     return _Numbered(str(number), size)
 
@@ -730,6 +730,8 @@ def value(expr: Expr, at: dict):
         return sum(value(expr.function, here) for here in everywhere([limit[0] for limit in expr.limits], at))
     if isinstance(expr, Indexed):
         return at[expr.base][tuple(value(i, at) - 1 for i in expr.indices)]
+    if hasattr(expr, "number_at"):  # a number that is made from a whole matrix (linear_algebra.py)
+        return expr.number_at(at)
     arguments = [value(a, at) for a in expr.args]
     if isinstance(expr, KroneckerDelta):
         return int(arguments[0] == arguments[1])

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, exp
 
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, detach, free, larger, relu, same, sigmoid, theta
+from tinytensor.symbolic.index_calculus.linear_algebra import SymmetricArray, with_names
 from tinytensor.symbolic.index_calculus.notation import name_tex, tex, text
 from tinytensor.symbolic.index_calculus.numpy_printer import FUNCTIONS, NumPyPrinter
 from tinytensor.symbolic.index_calculus.order import Name, decimal, factors_of, terms_of
@@ -32,6 +33,7 @@ class Matrix:
     rows: Index | None = None
     columns: Index | None = None
     level: int = ATOM
+    symmetric: bool = False
 
     @property
     def axes(self) -> set[Index]:
@@ -67,6 +69,7 @@ class Matrices:
         if len(axes) > 2:
             return None
         rows, columns = (*axes, None, None)[:2]
+        right = with_names(right, name_tex)
         try:
             return self.broadcast_to(self.of(right, rows, columns), rows, columns)
         except NoMatrixForm:
@@ -105,14 +108,14 @@ class Matrices:
         name = self.shown.get(expr.base)
         base = expr.base.of or expr.base
         plain_text = name or (f"∂𝓛/∂{base.text}" if expr.base.of is not None else base.text)
-        shown = name_tex(base.text)
+        shown = base.tex if base.text.endswith(("⁻¹", ")")) else name_tex(base.text)
         if name:
             shown = rf"G_{{{name_tex(name[2:])}}}" if name.startswith("G_") else name
         elif expr.base.of is not None:
             shown = rf"\frac{{\partial\mathcal{{L}}}}{{\partial {shown}}}"
         code = self.writer.name(expr.base)
         code = f"{code}[:, None]" if len(axes) == 1 else code
-        return Matrix(plain_text, shown, code, *axes)
+        return Matrix(plain_text, shown, code, *axes, symmetric=isinstance(expr.base, SymmetricArray))
 
     def add(self, expr: Add, rows, columns) -> Matrix:
         terms = terms_of(expr, self.names)
@@ -213,6 +216,9 @@ class Matrices:
         else:
             number, above, below = factors_of(inside, self.names)
         negative, number = number < 0, abs(number)
+        if (whole := self.trace(above, over)) is not None and not [f for f in below if free(f)]:
+            result = self.scale_by(whole, number / Mul(*below))
+            return self.negate(result) if negative else result
         parts = [self.of(f, rows, columns) for f in above]
         divisors = [self.of(f, rows, columns) for f in below if free(f)]
         if any(m.axes & set(over) for m in divisors):
@@ -229,6 +235,28 @@ class Matrices:
         scale = number / Mul(*[f for f in below if not free(f)])
         result = self.scale_by(result, scale)
         return self.negate(result) if negative else result
+
+    def trace(self, factors: list[Expr], over: list[Index]) -> Matrix | None:
+        """tr(A) for Σ_k A_kk, tr(A B) for Σ_ij A_ij B_ji, with numbers in front."""
+        own = [f for f in factors if any(f.has(k) for k in over)]
+        rest = [self.of(f) for f in factors if f not in own]
+        if not own or len(own) > 2 or any(m.axes for m in rest):
+            return None
+        if any(not isinstance(f, Indexed) or len(f.indices) != 2 for f in own):
+            return None
+        if len(own) == 1:
+            i, j = own[0].indices
+            if i != j or over != [i]:
+                return None
+            inside = self.entry(own[0].base[i, Index("other", i.size)])
+        else:
+            a, b = (self.entry(f) for f in own)
+            if len(over) != 2 or a.axes != set(over) or b.axes != a.axes:
+                return None
+            inside = self.times(self.orient(a, b.columns, b.rows), b, a.rows, a.rows)
+        texts = ("tr({})", r"\operatorname{tr}\left({}\right)", "np.trace({})")
+        result = _matrix(texts, [inside], SUM, ATOM, None, None)
+        return self.multiple(self.multiply_numbers(rest), result) if rest else result
 
     def scale_by(self, m: Matrix, scale: Expr) -> Matrix:
         number, above, below = factors_of(scale)
@@ -351,7 +379,14 @@ class Matrices:
         return _matrix(texts, [m], SUM, ATOM, m.rows, m.rows)
 
     def transpose(self, m: Matrix) -> Matrix:
+        if m.symmetric:
+            return replace(m, rows=m.columns, columns=m.rows)
         texts = ("{}ᵀ", r"{{}}^{\top}", "{}.T")
+        if m.text.endswith("⁻¹") and m.level == ATOM:
+            return Matrix(m.text[:-1] + "ᵀ", m.tex.replace("^{-1}", r"^{-\top}"), f"{m.code}.T", m.columns, m.rows)
+        if m.text.endswith("⁻ᵀ") and m.level == ATOM:
+            code = m.code.removesuffix(".T")
+            return Matrix(m.text[:-1] + "¹", m.tex.replace(r"^{-\top}", "^{-1}"), code, m.columns, m.rows)
         if m.level == ATOM and m.text.startswith("∂"):
             texts = ("({})ᵀ", r"{\left({}\right)}^{\top}", "{}.T")
         if m.text.endswith("ᵀ") and m.level == ATOM:

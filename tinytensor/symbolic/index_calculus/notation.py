@@ -13,6 +13,7 @@ from sympy.printing.latex import LatexPrinter
 from sympy.printing.str import StrPrinter
 
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, free, larger, same, theta
+from tinytensor.symbolic.index_calculus.linear_algebra import with_names
 from tinytensor.symbolic.index_calculus.order import Name, decimal, divisor, factors_of, in_order_of, terms_of
 
 _LETTERS = "α alpha β beta γ gamma δ delta ε epsilon ζ zeta η eta θ theta ι iota κ kappa λ lambda μ mu ν nu ξ xi π pi"
@@ -62,7 +63,7 @@ class _IndexPrinter:
 
     def doprint(self, expr):
         self.letters = {i: i.name for i in set().union(free(expr), *map(free, self.axes))}
-        return super().doprint(_with_minima(S(expr)))
+        return super().doprint(_with_minima(with_names(S(expr), name_tex)))
 
     def equation(self, left, right):
         """left = right; the factors of a matrix product stand in the order of the indices on the left."""
@@ -92,6 +93,9 @@ class _IndexPrinter:
 
     def _print_Size(self, expr):
         return self._name(expr.name)
+
+    def _print_NamedNumber(self, expr):
+        return expr.name if isinstance(self, StrPrinter) else expr.tex
 
     def _print_Dummy(self, expr):
         return self._symbol(expr.name)

@@ -11,10 +11,11 @@ elementwise.py    element by element
 shapes.py         views, slices, concatenation, diagonals
 indexing.py       entries at the positions in a tensor of integers
 sums.py           sums, extremes, products, running sums; products of matrices
+linear_algebra.py inverses, determinants, Cholesky factors
 fused.py          softmax, cross-entropy, norms, attention
 """
 
-from tinytensor.symbolic.derive.semantics import elementwise, fused, indexing, shapes, sums
+from tinytensor.symbolic.derive.semantics import elementwise, fused, indexing, linear_algebra, shapes, sums
 from tinytensor.symbolic.derive.semantics.symbolic_call import (
     INDEX_OPERATIONS,
     OP_SEMANTICS,
@@ -26,4 +27,4 @@ from tinytensor.symbolic.derive.semantics.symbolic_call import (
 )
 
 __all__ = ["INDEX_OPERATIONS", "MEANINGS", "REFUSED", "Places", "Step", "as_number", "number"]
-__all__ += ["elementwise", "fused", "indexing", "shapes", "sums"]  # whose meanings enter the table
+__all__ += ["elementwise", "fused", "indexing", "linear_algebra", "shapes", "sums"]  # whose meanings enter the table

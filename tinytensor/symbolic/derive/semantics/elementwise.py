@@ -47,7 +47,7 @@ FORMULAS: dict[str, Callable[..., Expr]] = {
     "cube": lambda x: x**3,
     "neg": lambda x: -x,
     "reciprocal": lambda x: 1 / x,
-    "log": log,
+    "log": lambda x: S.Zero if isinstance(x, sign) else log(x),  # of a sign that is above 0, as in logdet
     "log2": lambda x: log(x) / log(2),
     "log10": lambda x: log(x) / log(10),
     "log1p": lambda x: log(1 + x),

@@ -32,11 +32,7 @@ REFUSED = {  # operations that no index formula follows here, and what to do ins
     "put": "values are written into some places of a tensor; build the tensor with tt.where(), tt.cat() or a mask",
     "scatter_extreme": "the largest of the values that meet in one place has no index formula; prove() it at one size",
     "round": "rounding to the even neighbour has no index formula; use floor(x + 1/2)",
-    "solve": "the calculus has no inverse of a matrix; give the inverse as an argument",
-    "det": "the calculus has no determinant; use a Cholesky factor as the argument: 2 Σ log L_ii",
-    "slogdet": "the calculus has no determinant; use a Cholesky factor as the argument: 2 Σ log L_ii",
-    "cholesky": "the calculus has no factors of a matrix; give the factor as an argument",
-    "pinv": "the calculus has no inverse of a matrix; give the inverse as an argument",
+    "qr": "the calculus has no orthogonal factor; give the factors as arguments, or use linalg.solve(A.T @ A, A.T @ b)",
 }
 
 
@@ -46,6 +42,8 @@ class SymbolicCall:
     def __init__(self, op: str, args: list, lines: Lines, wanted: str, where: str):
         self.op, self.args, self.lines, self.wanted, self.where = op, args, lines, wanted, where
         self.conditions: dict[str, None] = {}  # keys of conditions.VALUES
+        self.size_conditions: list = []  # and on sizes
+        self.at: list[dict] = []  # the sizes of the runs
 
     def refuse(self, why: str) -> NotDerivable:
         return NotDerivable(f"derive: {self.op}{self.where}: {why}")

@@ -1,0 +1,516 @@
+"""Inverses, determinants and Cholesky factors: derivations beside backward() and differences; laws; wrong gradients."""
+
+import itertools
+
+import numpy as np
+import pytest
+from sympy import Add, log
+
+import tinytensor as tt
+from tests.symbolic.derive.derived_matrices import (
+    COVARIANCE,
+    DD,
+    TABLE,
+    XM,
+    D,
+    N,
+    derived,
+    determinant,
+    divergence,
+    evidence,
+    gaussian,
+    gaussian_by_cholesky,
+    inverse,
+    log_det,
+    mahalanobis,
+    quadratic,
+    ridge,
+    squared_distance,
+    through_inverse,
+    trace_of_inverse,
+    trace_of_product,
+)
+from tinytensor import linalg
+from tinytensor.symbolic import NotDerivable, check, derive, positive_definite, symmetric
+from tinytensor.symbolic.derive import check as checking
+from tinytensor.symbolic.derive import facts
+from tinytensor.symbolic.derive.arguments import arguments as as_arguments
+from tinytensor.symbolic.derive.arguments import symbols_of
+from tinytensor.symbolic.derive.comparison import Comparison
+from tinytensor.symbolic.derive.facts import of_fact
+from tinytensor.symbolic.derive.samples import inputs_at
+from tinytensor.symbolic.index_calculus import linear_algebra as laws
+from tinytensor.symbolic.index_calculus.adjoints import d, expanded
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, derivative, normal, total, upto, value
+from tinytensor.symbolic.index_calculus.linear_algebra import (
+    Cholesky,
+    Determinant,
+    LogAbsDet,
+    PositiveDefiniteArray,
+    array_of,
+    entry,
+    inverse_of,
+    normal_of_matrices,
+)
+
+CASES = [pytest.param(n, id=str(one)) for n, one in enumerate(TABLE)]
+
+
+@pytest.mark.parametrize("number", CASES)
+def test_each_gradient_is_proved(number):
+    assert derived(number).proved, derived(number).verdict
+
+
+@pytest.mark.parametrize("number", CASES)
+def test_no_gradient_has_more_terms_than_in_a_textbook(number):
+    derivation = derived(number)
+    lines = derivation.derived.adjoints
+    for name, most in TABLE[number].terms.items():
+        array = derivation.derived.trace.arrays[name]
+        whole = expanded(lines[d(array)].right, [x for x in lines.values() if x.is_adjoint])  # Φ stays a name
+        assert len(Add.make_args(normal(whole))) <= most, name
+
+
+def points(one, sizes=(2, 3, 6)):
+    """Arguments of a function at three choices of sizes, the numbers of which differ."""
+    arguments = as_arguments(facts.with_facts(one.where, one.arguments)[1], {})
+    for seed, n in enumerate(sizes):
+        letters = symbols_of(arguments)
+        at = {size: n + (k if str(size) != "D" else 0) for k, size in enumerate(letters)}
+        if "N >= D" in one.where:
+            at = {size: n + 2 * (str(size) == "N") for size in letters}
+        yield inputs_at(arguments, at, 3, seed)
+
+
+@pytest.mark.parametrize("number", CASES)
+def test_formulas_are_backward_and_differences_at_three_sizes(number):
+    one, derivation = TABLE[number], derived(number)
+    facts_of = {f.argument for f in one.where if not isinstance(f, str)}
+    compared = 0
+    for inputs in points(one):
+        arrays = {n: x.detach().numpy() for n, x in inputs.items()}
+        result = one.function(**inputs)
+        rng = np.random.default_rng(0)
+        weights = rng.normal(size=tuple(result.shape)) if result.ndim else np.ones(())
+        (result * tt.tensor(weights, dtype=tt.float64)).sum().backward()
+        upstream = {"upstream": weights} if result.ndim else {}
+        with np.errstate(all="ignore"):
+            values = derivation.evaluate(**arrays, **upstream)
+        if not np.isfinite(result.detach().numpy()).all():  # log det of a negative determinant
+            continue
+        compared += 1
+        for name, x in inputs.items():
+            np.testing.assert_allclose(values[name], x.grad.numpy(), rtol=1e-7, atol=1e-8, err_msg=name)
+            direction = rng.normal(size=arrays[name].shape)
+            direction = (direction + direction.T) / 2 if name in facts_of else direction
+            step = 1e-6
+
+            def at(h, name=name, direction=direction, arrays=arrays, weights=weights):
+                moved = {n: tt.tensor(a + h * direction if n == name else a) for n, a in arrays.items()}
+                return float((one.function(**moved).numpy() * weights).sum())
+
+            slope = (at(step) - at(-step)) / (2 * step)
+            assert slope == pytest.approx((values[name] * direction).sum(), rel=2e-5, abs=2e-5), name
+    assert compared
+
+
+# ---------------------------------------------------------------------------------------- gradients by hand
+
+NOISE = "(K + s**2 * eye(len(y)))"
+RIDGE = "solve(X.T @ X + lam * eye(X.shape[1]), X.T @ y)"
+OUTER = "outer(inv(S) @ (x - m), inv(S) @ (x - m))"
+KL = {"m": D, "S": DD, "n": D, "T": DD}
+BOTH = (positive_definite("S"), positive_definite("T"))
+GP = ({"K": ("N", "N"), "y": N, "s": ()}, (positive_definite("K"),))
+# function, arguments, facts, argument; wrong gradients of questions, with a part of the answer; right ones
+BY_HAND = [
+    (
+        log_det,
+        {"A": DD},
+        (),
+        "A",
+        {
+            "linalg.inv(A)": "the term A⁻¹_id is missing; the term A⁻¹_di is not in the derivative",
+            "-linalg.inv(A).T": "the sign is wrong",
+            "linalg.inv(A).T / linalg.det(A)": "the term A⁻¹_id/det(A) is not in the derivative",
+        },
+        ["linalg.inv(A).T", "linalg.inv(A.T)", "linalg.solve(A.T, linalg.inv(A) @ A)"],
+    ),
+    (
+        determinant,
+        {"A": DD},
+        (),
+        "A",
+        {
+            "linalg.inv(A).T": "the term A⁻¹_id is not in the derivative",
+            "linalg.det(A) * linalg.inv(A)": "the term det(A) A⁻¹_di is not in the derivative",
+        },
+        ["linalg.det(A) * linalg.inv(A).T"],
+    ),
+    (
+        inverse,
+        {"A": DD},
+        (),
+        "A",
+        {
+            "linalg.inv(A).T @ g @ linalg.inv(A).T": "the sign is wrong",
+            "-linalg.inv(A) @ g @ linalg.inv(A)": "is not in the derivative",
+            "-linalg.inv(A).T @ linalg.inv(A).T @ g": "is not in the derivative",
+            "-linalg.inv(A) @ linalg.inv(A) * g": "is not in the derivative",
+        },
+        ["-linalg.inv(A).T @ g @ linalg.inv(A).T", "-linalg.inv(A.T) @ g @ inv(A.T)"],
+    ),
+    (
+        trace_of_inverse,
+        {"A": DD},
+        (),
+        "A",
+        {"-linalg.inv(A) @ linalg.inv(A)": "the term -Σ_j A⁻¹_dj A⁻¹_ji is not in the derivative"},
+        ["-(linalg.inv(A) @ linalg.inv(A)).T", "-linalg.matrix_power(A, -2).T"],
+    ),
+    (
+        through_inverse,
+        {"A": DD, "b": D},
+        (),
+        "A",
+        {"-outer(inv(A) @ b, inv(A) @ b)": "is not in the derivative"},
+        ["-outer(inv(A).T @ b, inv(A) @ b)"],
+    ),
+    (
+        quadratic,
+        {"x": D, "A": DD},
+        (),
+        "x",
+        {
+            "2 * A @ x": "the factor 1/2 is missing",
+            "A @ x": "is missing",
+            "A.T @ x": "the term Σ_i x_i A_di is missing",
+        },
+        ["(A + A.T) @ x", "A @ x + x @ A"],
+    ),
+    (quadratic, {"x": D, "A": DD}, (symmetric("A"),), "x", {"A @ x": "the factor 2 is missing"}, ["2 * A @ x"]),
+    (
+        trace_of_product,
+        {"A": DD, "X": DD, "B": DD},
+        (),
+        "X",
+        {
+            "A @ B": "the term Σ_j A_dj B_ji is not in the derivative",
+            "B @ A": "the term Σ_j A_ji B_dj is not in the derivative",
+            "A.T @ B": "is not in the derivative",
+            "B.T @ A.T": "is not in the derivative",
+        },
+        ["A.T @ B.T", "(B @ A).T"],
+    ),
+    (
+        squared_distance,
+        {"A": ("N", "D"), "X": ("D", "K"), "B": ("N", "K")},
+        (),
+        "X",
+        {"A.T @ (A @ X - B)": "the factor 2 is missing everywhere", "2 * A.T @ (B - A @ X)": "the sign is wrong"},
+        ["2 * A.T @ (A @ X - B)"],
+    ),
+    (
+        gaussian,
+        XM | {"S": DD},
+        COVARIANCE,
+        "S",
+        {
+            "inv(S) @ outer(x - m, x - m) @ inv(S) - inv(S)": "the factor 1/2 is missing everywhere",
+            f"{OUTER} - 0.5 * inv(S)": "the factor 1/2 is missing in the term A_d A_i",
+            f"0.5 * inv(S) - 0.5 * {OUTER}": "the sign is wrong everywhere",
+            "-0.5 * (linalg.inv(S) + outer(x - m, x - m))": "the term A_d A_i/2 is missing",
+        },
+        ["-0.5 * (linalg.inv(S) - linalg.inv(S) @ outer(x - m, x - m) @ linalg.inv(S))"],
+    ),
+    (
+        gaussian,
+        XM | {"S": DD},
+        COVARIANCE,
+        "m",
+        {
+            "inv(S) @ (m - x)": "the sign is wrong",
+            "S @ (x - m)": "the term Σ_i d_i S_id is not in the derivative",
+            "2 * solve(S, x - m)": "the factor 1/2 is missing",
+        },
+        ["inv(S) @ (x - m)", "cholesky_solve((x - m)[:, None], linalg.cholesky(S))[:, 0]"],
+    ),
+    (
+        gaussian_by_cholesky,
+        XM | {"S": DD},
+        COVARIANCE,
+        "S",
+        {f"0.5 * (inv(S) - {OUTER})": "the sign is wrong", f"tril({OUTER} - inv(S))": ""},
+        [f"0.5 * ({OUTER} - inv(S))", f"0.5 * ({OUTER} - cholesky_inverse(linalg.cholesky(S)))"],
+    ),
+    (gaussian, XM | {"S": DD}, (), "m", {"inv(S) @ (x - m)": "the factor 1/2"}, ["(inv(S) + inv(S).T) @ (x - m) / 2"]),
+    (
+        divergence,
+        KL,
+        BOTH,
+        "T",
+        {"0.5 * (inv(T) - inv(T) @ S @ inv(T))": "is missing"},
+        ["0.5 * (inv(T) - inv(T) @ (S + outer(m - n, m - n)) @ inv(T))"],
+    ),
+    (
+        divergence,
+        KL,
+        BOTH,
+        "S",
+        {"0.5 * (inv(S) - inv(T))": "the sign is wrong", "inv(T) - inv(S)": "the factor 1/2 is missing"},
+        ["0.5 * (inv(T) - inv(S))"],
+    ),
+    (
+        evidence,
+        *GP,
+        "K",
+        {
+            f"inv({NOISE})": "the factor -1/2 is missing",
+            "0.5 * (outer(solve(K, y), solve(K, y)) - inv(K))": "the term -K⁻¹_in/2 is not in the derivative",
+        },
+        [
+            f"0.5 * (outer(solve({NOISE}, y), solve({NOISE}, y)) - inv({NOISE}))",
+            f"0.5 * (outer(solve({NOISE}.mT, y), solve({NOISE}, y)) - inv({NOISE}.T))",
+        ],
+    ),
+    (
+        evidence,
+        *GP,
+        "s",
+        {f"-0.5 * s * trace(inv({NOISE}))": "the term s Σ_n Z_n² is missing"},
+        [f"s * ((solve({NOISE}, y) ** 2).sum() - trace(inv({NOISE})))"],
+    ),
+    (
+        mahalanobis,
+        XM | {"S": DD},
+        COVARIANCE,
+        "x",
+        {"inv(S) @ (x - m)": "the term A_d/𝓛 is missing"},
+        ["inv(S) @ (x - m) / sqrt((x - m) @ inv(S) @ (x - m))"],
+    ),
+    (
+        ridge,
+        {"X": ("N", "D"), "y": N, "lam": ()},
+        (),
+        "lam",
+        {f"2 * lam * ({RIDGE} ** 2).sum()": "the term Σ_d w_d² is missing"},
+        [f"({RIDGE} ** 2).sum()"],
+    ),
+]
+
+
+@pytest.mark.parametrize("row", BY_HAND, ids=[f"{row[0].__name__} by {row[3]}" for row in BY_HAND])
+def test_wrong_gradients_are_refuted_by_their_term_and_right_ones_proved(row):
+    function, arguments, where, name, wrong, right = row
+    derivation = derive(function, where=where, **arguments)
+    for text, term in wrong.items():
+        one = check(derivation, {name: text})[name]
+        assert one.verdict == "refuted" and one.example, text
+        assert term in one.term, (text, one.term)
+    for text in right:
+        assert check(derivation, {name: text}), text
+
+
+def test_the_table_has_enough_wrong_gradients():
+    assert sum(len(row[4]) for row in BY_HAND) >= 30
+
+
+# ---------------------------------------------------------------------------------------- facts and refusals
+
+
+def test_facts_are_assumptions_and_their_convention_is_said():
+    derivation = derived(0)
+    assert any(
+        "S is symmetric and positive definite; its gradient is that of all entries" in a for a in derivation.assumptions
+    )
+    assert "where" not in derivation.verdict  # a positive definite matrix is regular, and its determinant above 0
+    plain = derived(2)
+    assert "every matrix that is inverted is regular" in plain.value_conditions
+
+
+def test_the_gradient_of_a_symmetric_argument_is_that_of_backward():
+    def function(A, S):
+        return tt.trace(A @ S)
+
+    derivation = derive(function, where=symmetric("S"), A=DD, S=DD)
+    assert derivation
+    assert check(derivation, {"S": "A.T"})
+    assert check(derivation, {"S": "(A + A.T) / 2"})["S"].verdict == "refuted"  # its symmetric part
+    assert check(derivation, {"A": "S.T"}) and check(derivation, {"A": "S"})
+
+
+def test_a_fact_may_be_text():
+    for where in ("symmetric(A)", ['symmetric("A")', "D > 1"]):
+        derivation = derive(quadratic, where=where, x=D, A=DD)
+        assert derivation and any(one.startswith("A is symmetric") for one in derivation.assumptions)
+    assert repr(positive_definite("S")) == 'positive_definite("S")'
+
+
+def test_a_fact_that_is_not_given_is_not_used():
+    assert check(quadratic, {"x": "2 * A @ x"}, where=symmetric("A"), x=D, A=DD)
+    assert check(quadratic, {"x": "2 * A @ x"}, x=D, A=DD)["x"].verdict == "refuted"  # not from SymPy's cache either
+
+
+@pytest.mark.parametrize("style", range(6))
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_samples_have_the_property(style, n):
+    values = np.random.default_rng(style).normal(size=(n, n))
+    assert (of_fact(values, "symmetric", style) == of_fact(values, "symmetric", style).T).all()
+    definite = of_fact(values, "positive definite", style)
+    assert np.allclose(definite, definite.T) and np.linalg.eigvalsh(definite).min() > 0
+
+
+def test_samples_meet_both_signs_of_a_determinant():
+    signs = {np.sign(np.linalg.det(s.inputs["A"].detach().numpy())) for s in derived(22).samples}
+    assert {1.0, -1.0} <= signs
+
+
+REFUSED = [
+    (lambda A: linalg.cholesky(A).sum(), {"A": DD}, (), "positive_definite"),
+    (lambda A: linalg.inv(A).sum(), {"A": ("B", "D", "D")}, (), "a batch of matrices"),
+    (lambda A: linalg.pinv(A).sum(), {"A": ("N", "D")}, (), 'where="N >= D"'),
+    (lambda S: linalg.eigvalsh(S).sum(), {"S": DD}, (symmetric("S"),), "its gradient is not offered"),
+    (lambda A: linalg.norm(A, 2), {"A": DD}, (), "its gradient is not offered"),
+    (lambda A: linalg.svdvals(A).sum(), {"A": DD}, (), "its gradient is not offered"),
+]
+
+
+@pytest.mark.parametrize(("function", "arguments", "where", "why"), REFUSED)
+def test_what_has_no_formula_is_refused_with_a_way_around(function, arguments, where, why):
+    with pytest.raises(NotDerivable, match=why.replace("(", r"\(")):
+        derive(function, where=where, **arguments)
+
+
+def test_a_fact_about_no_square_matrix_is_an_error():
+    for where, arguments in (
+        (symmetric("x"), {"x": D}),
+        (symmetric("B"), {"x": D}),
+        (symmetric("x"), {"x": ("N", "D")}),
+    ):
+        with pytest.raises(ValueError, match="expected the name of an argument that is a square matrix"):
+            derive(lambda x: x.sum(), where=where, **arguments)
+
+
+# ---------------------------------------------------------------------------------------- the laws
+
+SIZE = Size("D_of_laws", "i j k l")
+I, J, K, L = (Index(letter, SIZE) for letter in "ijkl")
+A_, S_ = Array("A_of_laws", (SIZE, SIZE)), PositiveDefiniteArray("S_of_laws", (SIZE, SIZE))
+LOWER = Cholesky(S_)
+MATRICES = {
+    "inverse": inverse_of(A_),
+    "inverse of a symmetric matrix": inverse_of(S_),
+    "Cholesky": LOWER,
+    "inverse of Cholesky": inverse_of(LOWER),
+    "Cholesky of an inverse": Cholesky(inverse_of(S_)),
+}
+
+
+@pytest.fixture
+def at():
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(3, 3))
+    return {SIZE: 3, A_: values, S_: values @ values.T + np.eye(3)}
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_derivatives_of_entries_are_differences(name, at):
+    matrix = MATRICES[name]
+    array, one = array_of(matrix), entry(matrix, I, J)
+    slope = derivative(one, array[K, L])
+    for i, j, k, l in itertools.product((1, 3), (1, 2), (1, 3), (2, 3)):
+        numbers = []
+        for h in (1e-6, -1e-6):
+            moved = np.array(at[array])
+            moved[k - 1, l - 1] += h
+            numbers.append(float(value(one, at | {array: moved, I: i, J: j})))
+        difference = (numbers[0] - numbers[1]) / 2e-6
+        assert float(value(slope, at | {I: i, J: j, K: k, L: l})) == pytest.approx(difference, abs=1e-6)
+
+
+@pytest.mark.parametrize("of", [Determinant, LogAbsDet])
+def test_derivatives_of_determinants_are_differences(of, at):
+    slope = derivative(of(A_), A_[K, L])
+    for k, l in itertools.product((1, 2, 3), repeat=2):
+        numbers = []
+        for h in (1e-6, -1e-6):
+            moved = np.array(at[A_])
+            moved[k - 1, l - 1] += h
+            numbers.append(float(value(of(A_), at | {A_: moved})))
+        assert float(value(slope, at | {K: k, L: l})) == pytest.approx((numbers[0] - numbers[1]) / 2e-6, abs=1e-5)
+
+
+INVERSE, OF_LOWER, OF_SYMMETRIC = inverse_of(A_), inverse_of(LOWER), inverse_of(S_)
+LAWS = {
+    "A A⁻¹": total(A_[I, J] * entry(INVERSE, J, K), J),
+    "A⁻¹ A": total(A_[J, K] * entry(INVERSE, I, J), J),
+    "Aᵀ A⁻¹ stays": total(A_[J, I] * entry(INVERSE, J, K), J),
+    "S S⁻¹": total(S_[J, I] * entry(OF_SYMMETRIC, J, K), J),
+    "L Lᵀ": total(entry(LOWER, I, J) * entry(LOWER, K, J), J),
+    "Lᵀ L stays": total(entry(LOWER, J, I) * entry(LOWER, J, K), J),
+    "L⁻ᵀ L⁻¹": total(entry(OF_LOWER, J, I) * entry(OF_LOWER, J, K), J),
+    "L⁻¹ L⁻ᵀ stays": total(entry(OF_LOWER, I, J) * entry(OF_LOWER, K, J), J),
+    "L⁻¹ S": total(entry(OF_LOWER, I, J) * S_[J, K], J),
+    "Lᵀ S⁻¹": total(entry(LOWER, J, I) * entry(OF_SYMMETRIC, J, K), J),
+    "S⁻¹ Lᵀ stays": total(entry(OF_SYMMETRIC, I, J) * entry(LOWER, K, J), J),
+    "L L": total(entry(LOWER, I, J) * entry(LOWER, J, K), J),
+    "above": entry(LOWER, I, K) * upto(I, K),
+    "below": entry(OF_LOWER, I, K) * upto(K, I),
+    "diagonal": log(entry(OF_LOWER, I, I)) + entry(OF_LOWER, K, K) * entry(LOWER, K, K),
+    "symmetric": S_[I, K] - S_[K, I] + entry(OF_SYMMETRIC, I, K) - 2 * entry(OF_SYMMETRIC, K, I),
+    "comparisons": total(upto(J, L) * A_[J, I] * A_[L, I] * entry(OF_SYMMETRIC, L, J), J, L),
+}
+STAY = {name for name in LAWS if name.endswith("stays") or name == "L L"}
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_laws_keep_the_value(name, at):
+    form = normal_of_matrices(LAWS[name])
+    for i, k in itertools.product((1, 2, 3), repeat=2):
+        here = at | {I: i, K: k}
+        assert float(value(form, here)) == pytest.approx(float(value(LAWS[name], here)), abs=1e-9)
+    assert (len(str(form)) < len(str(LAWS[name]))) != (name in STAY) or name in ("symmetric", "comparisons", "above")
+
+
+def test_a_wrong_law_is_noticed(at, monkeypatch):
+    monkeypatch.setattr(laws, "_product_of", lambda x, a, y, b, r, c, symmetry: entry(x, r, c))
+    form = normal_of_matrices(LAWS["A A⁻¹"])
+    assert float(value(form, at | {I: 1, K: 2})) != pytest.approx(float(value(LAWS["A A⁻¹"], at | {I: 1, K: 2})))
+
+
+def test_numbers_refute_a_wrong_rule(monkeypatch):
+    right = laws.MatrixEntry.slope
+    monkeypatch.setattr(laws.MatrixEntry, "slope", lambda self, by: -right(self, by))
+    derivation = derive(trace_of_inverse, A=DD)
+    assert not derivation and "does not match these formulas" in derivation.verdict
+    assert check(derivation, {"A": "linalg.matrix_power(A, -2).T"})["A"].verdict == "refuted"
+
+
+def test_numbers_refute_a_law_where_it_does_not_hold(monkeypatch):
+    monkeypatch.setattr(laws, "is_symmetric", lambda matrix: True)
+    assert check(log_det, {"A": "linalg.inv(A)"}, A=DD)["A"].verdict == "refuted"
+
+
+def test_exact_numbers_contradict_a_law_where_it_does_not_hold(monkeypatch):
+    monkeypatch.setattr(laws, "is_symmetric", lambda matrix: True)
+    monkeypatch.setattr(checking, "compare_at_samples", lambda *_: Comparison())
+    one = check(trace_of_inverse, {"A": "-linalg.inv(A) @ linalg.inv(A)"}, A=DD)["A"]
+    assert one.verdict == "undecided" and "in exact numbers the difference is" in one.why
+
+
+def test_matrix_forms_are_as_in_a_textbook():
+    forms = {str(form).split(" = ")[0]: str(form) for number in (0, 21, 24, 13) for form in derived(number).matrix()}
+    assert forms["∂𝓛/∂S"] == "∂𝓛/∂S = A Aᵀ/2 - S⁻¹/2"
+    assert forms["∂𝓛/∂K"] == "∂𝓛/∂K = C⁻¹"
+    assert "∂𝓛/∂A = -A⁻ᵀ G A⁻ᵀ" in forms.values()
+    assert str(derived(21).matrix()[-1]) == "∂𝓛/∂A = A⁻ᵀ" and r"{A}^{-\top}" in derived(21).matrix()[-1].latex()
+
+
+def test_the_program_runs_alone():
+    space: dict = {}
+    exec(derived(4).source(), space)
+    x, m, S = np.array([1.0, 2.0]), np.array([0.5, 1.0]), np.array([[2.0, 0.5], [0.5, 1.0]])
+    result = space["value_and_gradients"](x, m, S)
+    inverse_ = np.linalg.inv(S)
+    z = inverse_ @ (x - m)
+    assert np.allclose(result["S"], (np.outer(z, z) - inverse_) / 2)
