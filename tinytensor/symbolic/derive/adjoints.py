@@ -203,6 +203,11 @@ def _rewrite(derived: DerivedLines, program: Program, wanted: list[Name]) -> dic
     return _inline(adjoints, wanted, simplify)
 
 
+def simplifier_of(derived: DerivedLines) -> Callable[[Expr], Expr]:
+    """Shorter forms of formulas in the names of a derivation."""
+    return _simplifier(derived, _program(derived.trace, derived.output))
+
+
 def _simplifier(derived: DerivedLines, program: Program) -> Callable[[Expr], Expr]:
     """Sums that are numbers by the definition of a mean, names for products, common factors in front."""
     simple = {x.name for x in derived.forward if _is_linear_in_names(x.right)}
@@ -308,13 +313,13 @@ def _prove(derived: DerivedLines, program: Program, shown: dict[Name, Definition
         first = expanded(own.at(line.left), hidden) - line.right
         for through in ((), inner, forward):
             rest = normal(program.expand(first, set(through)))
-            if rest == 0 or _clear_denominators(rest) == 0:
+            if rest == 0 or clear_denominators(rest) == 0:
                 break
         else:
             derived.unproved.append(str(name.label if isinstance(name, Array) else name))
 
 
-def _clear_denominators(expr: Expr) -> Expr:
+def clear_denominators(expr: Expr) -> Expr:
     """The expression times its divisors that are sums, so that 1 / (1 + e) - 1 + e / (1 + e) is seen to be 0."""
     terms = Add.make_args(expr)
     powers: dict[Expr, Expr] = {}

@@ -17,7 +17,7 @@ from tinytensor.ops.creation import tensor
 from tinytensor.symbolic.derive.adjoints import DerivedLines
 from tinytensor.symbolic.derive.arguments import Argument
 from tinytensor.symbolic.derive.recording import NotDerivable, record
-from tinytensor.symbolic.derive.values import ExtremeMask, RecordedConstant
+from tinytensor.symbolic.derive.values import Dims, ExtremeMask, RecordedConstant
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, Size
 from tinytensor.symbolic.index_calculus.numpy_printer import HELPERS, NumPyPrinter, helpers, label, line, wrap_terms
@@ -28,8 +28,16 @@ RESERVED = {"np", "math", "upstream", "value", "value_and_gradients", *HELPERS}
 class Source:
     """The text of a derivation's program, and the parts from which it is made."""
 
-    def __init__(self, name: str, derived: DerivedLines):
+    def __init__(
+        self,
+        name: str,
+        derived: DerivedLines,
+        more: Mapping[object, tuple[Definition, Dims]] | None = None,
+        gradients: bool = True,
+    ):
+        """more: further results by their keys, a line and its dimensions each. gradients: are they results?"""
         self.name, self.derived, self.trace = name, derived, derived.trace
+        self.more, self.gradients = dict(more or {}), gradients
         if taken := sorted(set(self.trace.tensors) & RESERVED):
             raise ValueError(
                 f"derive: an argument is called {taken[0]}, which is a name of the program; give it another name"
@@ -79,8 +87,11 @@ class Source:
 
     def _needed_lines(self) -> list[Definition]:
         """The lines, forward and backward, that lead to the value or to a gradient, each after those that it uses."""
-        every = {x.name: x for x in (*self.derived.forward, *self.derived.adjoints.values())}
-        wanted = [self.output, *(d(self.trace.arrays[n]) for n, a in self.arguments.items() if a.below is None)]
+        more = [line for line, _ in self.more.values()]
+        every = {x.name: x for x in (*self.derived.forward, *self.derived.adjoints.values(), *more)}
+        wanted = [self.output, *(x.name for x in more)]
+        if self.gradients:
+            wanted[1:1] = [d(self.trace.arrays[n]) for n, a in self.arguments.items() if a.below is None]
         lines: dict[Name, Definition] = {}
 
         def visit(name: Name) -> None:
@@ -93,7 +104,7 @@ class Source:
         for name in wanted:
             visit(name)
         forward = [x for x in self.derived.forward if x.name in lines]
-        return [*forward, *(x for n, x in lines.items() if n in self.derived.adjoints)]
+        return [*forward, *(x for n, x in lines.items() if n in self.derived.adjoints), *more]
 
     # ------------------------------------------------------------------------------------------------ sizes
 
@@ -137,14 +148,14 @@ class Source:
         """The module."""
         body = "\n".join(f"    {one}".rstrip() for one in self._body())
         parameters = [*self.arguments, *map(self.identifier, self.recorded)]
-        parameters += ["upstream=None"] if isinstance(self.output, Array) else []
+        parameters += ["upstream=None"] if isinstance(self.output, Array) and self.gradients else []
         parameters += ["*", *map(self.identifier, self.free)] if self.free else []
         about = f'    """{self._about()}"""\n'
         function = f"def value_and_gradients({', '.join(parameters)}):\n{about}{body}\n"
         used = helpers(function)
         imports = ["import numpy as np"] if "np." in "".join([function, *used]) else []
         imports = ["import math", "", *imports] if any("math." in one for one in used) else imports
-        head = f'"""The value and the gradients of {self.name}, derived for any size."""\n'
+        head = f'"""{self._what()} of {self.name}, derived for any size."""\n'
         if imports:
             head += "\n" + "\n".join(imports) + "\n"
         return head + "".join(f"\n\n{one}\n" for one in used) + "\n\n" + function
@@ -156,9 +167,17 @@ class Source:
         exec(compile(self.text(), f"<the derived program of {self.name}>", "exec"), space)
         return space["value_and_gradients"]
 
+    def _what(self) -> str:
+        parts = [
+            "The value",
+            *["the gradients"] * self.gradients,
+            *["the blocks by pairs of arguments"] * bool(self.more),
+        ]
+        return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
     def _about(self) -> str:
-        words = "The value, and the gradients by argument"
-        if isinstance(self.output, Array):
+        words = "The value, and the gradients by argument" if not self.more else self._what()
+        if isinstance(self.output, Array) and self.gradients:
             words += "; upstream: the gradient of the value, ones unless given"
         return f"{words}."
 
@@ -208,13 +227,16 @@ class Source:
         dims = self.trace.result.dims
         results = [("value", self._original_shape(self.identifier(self.output), dims))]
         for name, a in self.arguments.items():
-            if a.below is None:
+            if a.below is None and self.gradients:
                 gradient = d(self.trace.arrays[name])
                 results.append((name, self._original_shape(self.identifier(gradient), a.dims)))
-        inside = ", ".join(f'"{key}": {code}' for key, code in results)
+        for key, (line_, dims) in self.more.items():
+            results.append((key, self._original_shape(self.identifier(line_.name), dims)))
+        pairs = [(repr(key).replace("'", '"'), code) for key, code in results]
+        inside = ", ".join(f"{key}: {code}" for key, code in pairs)
         if len(inside) < 100:
             return [f"return {{{inside}}}"]
-        return ["return {", *(f'    "{key}": {code},' for key, code in results), "}"]
+        return ["return {", *(f"    {key}: {code}," for key, code in pairs), "}"]
 
     def _original_shape(self, code: str, dims) -> str:
         """An array in the shape that the user knows."""
@@ -239,7 +261,7 @@ def evaluate(source: Source, inputs: Mapping[str, object]) -> dict[str, np.ndarr
 def _check_arguments(source: Source, inputs: dict) -> tuple[dict[str, np.ndarray], dict[Size, int], dict]:
     """The arguments as arrays, the sizes, and the gradient of the result if it is given; or an error that says why."""
     free = {source.identifier(s): s for s in source.free}
-    known = {*source.arguments, *free, *(["upstream"] if isinstance(source.output, Array) else [])}
+    known = {*source.arguments, *free, *(["upstream"] if isinstance(source.output, Array) and source.gradients else [])}
     call = f"evaluate of {source.name}"
     if missing := [n for n in (*source.arguments, *free) if n not in inputs]:
         raise TypeError(
