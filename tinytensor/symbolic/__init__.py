@@ -24,7 +24,9 @@ The functions `prove` and `derive` hide the rooms of these names: import from th
 
 from tinytensor.symbolic.derive.arguments import Index
 from tinytensor.symbolic.derive.check import Check, check
-from tinytensor.symbolic.derive.derivation import Derivation, derive
+from tinytensor.symbolic.derive.derivation import Derivation
+from tinytensor.symbolic.derive.hessians import Hessian, Jacobian
+from tinytensor.symbolic.derive.orders import derive
 from tinytensor.symbolic.derive.recording import NotDerivable
 from tinytensor.symbolic.exact.lifting import NotLiftable, lift
 from tinytensor.symbolic.exact.scalars import Condition, Symbolic, Undecided, path
@@ -39,7 +41,9 @@ __all__ = [
     "Check",
     "Condition",
     "Derivation",
+    "Hessian",
     "Index",
+    "Jacobian",
     "NotDerivable",
     "NotLiftable",
     "Proof",

@@ -12,6 +12,10 @@ adjoints.py    adjoints, their rewriting, and the proof of each
 factors.py     adjoints in the factors in which a person writes them
 modules.py     a Module as a function of its parameters
 derivation.py  `derive` and its result
+forward_mode.py  derivatives forward through lines: Jacobians of names, in names
+hessians.py    Hessians in blocks and Jacobians, with their proof
+second_samples.py  second derivatives in numbers: double backward and finite differences
+orders.py      `derive`: gradient, Hessian or Jacobian
 source.py      a derivation as a program in NumPy, and its run
 check.py       `check`: is a gradient by hand the derived one?
 by_hand.py     a gradient by hand as formulas in the names of the function

@@ -7,7 +7,7 @@ they differ, the terms that only one of the two has are named.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from sympy import Add, Dummy, Expr, Indexed, Mul, Pow
@@ -20,9 +20,10 @@ from tinytensor.symbolic.derive.by_hand import UPSTREAM, HandGradient, function_
 from tinytensor.symbolic.derive.comparison import Comparison, compare_at_samples
 from tinytensor.symbolic.derive.conditions import VALUES, Signs, restrictions, verdict
 from tinytensor.symbolic.derive.derivation import Derivation, Formula, derive
+from tinytensor.symbolic.derive.hessians import Block, Derivatives, Hessian, Jacobian
 from tinytensor.symbolic.derive.recording import NotDerivable
 from tinytensor.symbolic.derive.values import ExtremeMask
-from tinytensor.symbolic.index_calculus.adjoints import contradiction, d, expanded
+from tinytensor.symbolic.index_calculus.adjoints import contradiction, expanded
 from tinytensor.symbolic.index_calculus.formulas import Index as Bound
 from tinytensor.symbolic.index_calculus.formulas import (
     Size,
@@ -36,6 +37,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     of_whole_numbers,
     relu,
     same,
+    sigmoid,
     sign,
     theta,
     total,
@@ -66,6 +68,12 @@ class Checked:
     conditions: tuple[str, ...] = ()
     restricted: bool = False
     find_term: Callable[[], str] | None = field(default=None, repr=False, compare=False)
+    block: str = ""  # what is checked, where it is no gradient
+
+    @property
+    def label(self) -> str:
+        """What is checked: ∂𝓛/∂w, or a block of second derivatives."""
+        return self.block or f"∂𝓛/∂{self.argument}"
 
     @cached_property
     def term(self) -> str:
@@ -78,8 +86,8 @@ class Checked:
 
     def __str__(self) -> str:
         if self.verdict == "proved":
-            return f"∂𝓛/∂{self.argument}: {self.statement}"
-        parts = [f"∂𝓛/∂{self.argument}: {self.verdict}", self.term, self.example]
+            return f"{self.label}: {self.statement}"
+        parts = [f"{self.label}: {self.verdict}", self.term, self.example]
         parts += [f"expected {self.expected}"] if self.expected else []
         return "\n    ".join(part for part in parts if part)
 
@@ -118,15 +126,22 @@ def check(
     fn: Callable | Derivation,
     by_hand: dict[str, object] | None = None,
     where: str | Sequence[str] = (),
+    *,
+    hessian: dict[str | Block, object] | None = None,
+    jacobian: dict[str, object] | None = None,
     **arguments,
 ) -> Check:
-    """Prove or refute gradients that were derived by hand, for any size.
+    """Prove or refute gradients that were derived by hand, for any size; and blocks of a Hessian or a Jacobian.
 
     fn: a function, or the result of `derive` for it, which is then used for several checks. by_hand: for each argument
     of fn its gradient: a function of tensors that takes fn's arguments by their names (and `g`, the gradient of fn's
     result, where that is no number), the same as text ("X.T @ (X @ w - y) * 2 / N", in which sizes may be used), or a
     formula of a derivation. Without it fn is an autograd.Function, and its own backward is checked. where and arguments
     are those of `derive`.
+
+    hessian: second derivatives of a number by hand, as by_hand has gradients: {("w", "b"): ...} for ∂²𝓛/∂w∂b, whose
+    shape is that of w followed by that of b; {"w": ...} for ∂²𝓛/∂w∂w. jacobian: derivatives of a result that is no
+    number: {"x": ...} for ∂Y/∂x, whose shape is that of Y followed by that of x.
 
     Each gradient is compared with backward() in numbers at small sizes first, and proved only if no number refutes it
     and the derivation itself is proved. The result is true if all gradients are proved; the line of each names the
@@ -140,16 +155,28 @@ def check(
         if isinstance(fn, type) and hasattr(fn, "backward") and by_hand is None:  # ours, or PyTorch's
             fn, by_hand = _of_function(fn, arguments)
         derivation = None
-    if not isinstance(by_hand, dict) or not by_hand:
+    wanted = [one for one in (by_hand, hessian, jacobian) if one is not None]
+    if not wanted or not all(isinstance(one, dict) and one for one in wanted):
         raise TypeError('check: by_hand is a dictionary from the arguments to their gradients: {"X": lambda X, g: ...}')
     if derivation is None:
         derivation = derive(fn, where, **arguments)
+    by_hand, hessian, jacobian = by_hand or {}, hessian or {}, jacobian or {}
+    if by_hand.keys() & (hessian.keys() | jacobian.keys()):
+        raise ValueError("check: a name is in two of by_hand, hessian and jacobian; check them one after the other")
     if unknown := [name for name in by_hand if name not in derivation.gradients]:
         raise ValueError(
             f"check: by_hand has a gradient of {unknown[0]!r}; the arguments that have one are "
             f"{', '.join(derivation.gradients)}"
         )
-    return Check(derivation, {name: _check_argument(derivation, name, hand) for name, hand in by_hand.items()})
+    verdicts = {name: _check_argument(derivation, name, hand) for name, hand in by_hand.items()}
+    if hessian:
+        blocks = {name: (name, name) if isinstance(name, str) else tuple(name) for name in hessian}
+        second = Hessian(derivation, dict.fromkeys(n for block in blocks.values() for n in block))
+        verdicts |= {name: _check_block(second, blocks[name], hand) for name, hand in hessian.items()}
+    if jacobian:
+        first = Jacobian(derivation, jacobian)
+        verdicts |= {name: _check_block(first, (first.output, name), hand) for name, hand in jacobian.items()}
+    return Check(derivation, verdicts)
 
 
 def _takes_context(function: type) -> bool:
@@ -190,17 +217,23 @@ def _of_function(function: type, arguments: dict) -> tuple[Callable, dict[str, C
     return forward, by_hand
 
 
-def _check_argument(derivation: Derivation, name: str, hand) -> Checked:
-    derived = derivation.derived
-    entry = derived.adjoints[d(derived.trace.arrays[name])].left
+def _check_block(derivation: Derivatives, block: Block, hand) -> Checked:
+    return replace(_check_argument(derivation, block, hand), block=derivation.label(block))
+
+
+def _check_argument(derivation: Derivation | Derivatives, name: str | Block, hand) -> Checked:
+    entry, _ = derivation.entry(name)
     expected = derivation.gradients[name]
     if isinstance(hand, Formula):
-        left = dict(zip(getattr(hand.left, "indices", ()), getattr(entry, "indices", ()), strict=True))
+        left = dict(zip(hand.indices, getattr(entry, "indices", ()), strict=True))
         return _prove(derivation, name, HandGradient(hand.right.xreplace(left)), Comparison())
     function = function_by_hand(hand)
 
     def own() -> HandGradient:
         try:
+            if isinstance(derivation, Derivatives):
+                label = derivation.label(name)
+                return read_by_hand(derivation.derivation, label, function, entry, derivation.shape(name))
             return read_by_hand(derivation, name, function, entry)
         except NotDerivable as error:
             return HandGradient(None, why=str(error))
@@ -221,9 +254,9 @@ def _check_argument(derivation: Derivation, name: str, hand) -> Checked:
 def _prove(derivation: Derivation, name: str, own: HandGradient, compared: Comparison) -> Checked:
     """Compare normal forms, where no number refutes the gradient by hand."""
     expected, derived = derivation.gradients[name], derivation.derived
-    if derived.unproved or derivation.differs:
+    if derivation.unproved or derivation.differs:
         return Checked(name, "undecided", expected, derivation.verdict)
-    entry = _derived_entry(derivation, name)
+    _, entry = derivation.entry(name)
     try:
         keys = _equal(entry, own.entry, derived)
     except TypeError as error:  # indices of two ranges meet
@@ -244,18 +277,14 @@ def _prove(derivation: Derivation, name: str, own: HandGradient, compared: Compa
     return Checked(name, "proved", expected, "", "", statement, (*map(str, sizes), *values), bool(restricted))
 
 
-def _derived_entry(derivation: Derivation, name: str) -> Expr:
-    """The derived entry, in names of the function alone."""
-    derived = derivation.derived
-    return expanded(derived.adjoints[d(derived.trace.arrays[name])].right, list(derived.adjoints.values()))
-
-
 def _equal(entry: Expr, own: Expr, derived: DerivedLines) -> set[str]:
     """The conditions on values under which the two are equal, keys of VALUES and ""; empty if they are not equal."""
     for lines in ([], derived.forward):
         rest = normal(_without_detach(expanded(entry - own, lines)))
         if rest == 0:
             return {""}
+        if not lines and rest.has(sigmoid) and normal_of_quotients(rest) == 0:
+            return {"denominator"} if _divides(rest) else {""}
     for whole in (rest, _with_chosen(rest, derived)):
         whole = _in_whole_numbers(whole)
         if whole == 0:
@@ -308,7 +337,7 @@ def _divides(expr: Expr) -> bool:
 
 def _term(derivation: Derivation, name: str, own: HandGradient) -> str:
     """What differs, in the names of the function."""
-    entry = _derived_entry(derivation, name)
+    _, entry = derivation.entry(name)
     terms = []
     for lines in ([], derivation.derived.forward):
         one, other = (normal(expanded(e, lines)) for e in (entry, own.entry))

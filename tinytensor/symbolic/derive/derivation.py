@@ -19,7 +19,7 @@ from tinytensor.symbolic.derive.modules import as_function
 from tinytensor.symbolic.derive.samples import Sample, allclose, excuses, refused_sizes, samples
 from tinytensor.symbolic.derive.source import Source, evaluate
 from tinytensor.symbolic.derive.trace import format_sizes
-from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of
+from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array
 from tinytensor.symbolic.index_calculus.matrices import Matrices, Matrix
 from tinytensor.symbolic.index_calculus.notation import equation, equation_tex, tex, text
@@ -46,6 +46,11 @@ class Formula(Typeset):
         self.left: Expr = line.left
         self.right: Expr = line.right
         self.names = tuple(names)
+
+    @property
+    def indices(self) -> tuple:
+        """The indices on the left."""
+        return getattr(self.left, "indices", ())
 
     def __str__(self) -> str:
         return equation(self.left, self.right, self.names)
@@ -107,6 +112,16 @@ class Derivation(Typeset):
         by the function itself, which refuses all other sizes that were tried.
         """
         return not self.derived.unproved and not self.differs and not self.restrictions
+
+    @property
+    def unproved(self) -> list[str]:
+        """The lines that are not proved."""
+        return self.derived.unproved
+
+    def entry(self, name: str) -> tuple[Expr, Expr]:
+        """An entry of the gradient of an argument, and its formula in names of the function alone."""
+        line = self.derived.adjoints[d(self.derived.trace.arrays[name])]
+        return line.left, expanded(line.right, list(self.derived.adjoints.values()))
 
     @cached_property
     def samples(self) -> list[Sample]:

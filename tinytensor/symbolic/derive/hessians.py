@@ -19,12 +19,13 @@ from tinytensor.symbolic.derive.conditions import VALUES, Signs, restrictions, v
 from tinytensor.symbolic.derive.derivation import Derivation, Formula, MatrixFormula, Typeset
 from tinytensor.symbolic.derive.forward_mode import Entry, Slopes, plain_moved, shortest, with_one_hot
 from tinytensor.symbolic.derive.recording import NotDerivable
-from tinytensor.symbolic.derive.samples import Sample, excuses
+from tinytensor.symbolic.derive.samples import Sample, excuses, mismatch
 from tinytensor.symbolic.derive.second_samples import (
     ENTRIES,
     SecondSample,
     agree,
     differences_agree,
+    hessian_block,
     second_sample,
     times_left,
 )
@@ -64,6 +65,11 @@ class BlockFormula(Formula):
     def __init__(self, line: Definition, of: Expr, by: Expr, second: bool, names: Sequence[Name] = ()):
         super().__init__(line, names)
         self.of, self.by, self.second = of, by, second
+
+    @property
+    def indices(self) -> tuple:
+        """The indices on the left, those of the two entries."""
+        return tuple(i for e in (self.of, self.by) for i in getattr(e, "indices", ()))
 
     def __str__(self) -> str:
         above, below = ("∂²𝓛", "∂{}∂{}") if self.second else ("∂{}", "∂{}")
@@ -123,7 +129,7 @@ class Derivatives(Typeset):
                 f"{', '.join(derivation.gradients)}"
             )
         self.wrt = names or tuple(derivation.gradients)
-        self.unproved: list[str] = []
+        self.unproved: list[str] = list(self.derived.unproved)
         self.names = derivation.names
         self.simplify = simplifier_of(self.derived)
         self.blocks: dict[Block, BlockFormula] = {}
@@ -216,6 +222,48 @@ class Derivatives(Typeset):
         except (ValueError, TypeError, IndexError, ZeroDivisionError):
             return None
 
+    # ------------------------------------------------------------------------------------------------ for `check`
+
+    @property
+    def gradients(self) -> dict[Block, BlockFormula]:
+        """The blocks, as `check` reads them."""
+        return self.blocks
+
+    @property
+    def where(self) -> tuple:
+        """The conditions on sizes that the user accepts."""
+        return self.derivation.where
+
+    @property
+    def refused(self) -> str:
+        """The sizes that the function itself refuses."""
+        return self.derivation.refused
+
+    @property
+    def samples(self) -> list[Sample]:
+        """The points at which blocks are compared in numbers."""
+        return [one for one in self.derivation.samples if self._is_small(one)]
+
+    def inside(self, one: Sample) -> bool:
+        """Does the point meet the conditions on sizes?"""
+        return self.derivation.inside(one)
+
+    def entry(self, block: Block) -> tuple[Expr, Expr]:
+        """An entry of a block, and its formula in names of the function alone."""
+        return self._entry_in_code(block), expanded(self.blocks[block].right, list(self.derived.adjoints.values()))
+
+    def label(self, block: Block) -> str:
+        """A block in words: ∂²𝓛/∂w∂b, ∂Y/∂x."""
+        return "∂²𝓛/∂{}∂{}".format(*block) if self.blocks[block].second else "∂{}/∂{}".format(*block)
+
+    def shape(self, block: Block) -> tuple[Expr, ...]:
+        """The shape of a block."""
+        return tuple(Mul(*dim) for dim in (*self._dims_of(block[0]), *self._dims(block[1])))
+
+    def mismatch(self, one: Sample, block: Block, own: np.ndarray) -> str:
+        """The first entry in which a block by hand differs from the engine's at a point, in words."""
+        raise NotImplementedError
+
     # ------------------------------------------------------------------------------------------------ the verdict
 
     def differs_at(self, one: Sample, seed: int) -> str:
@@ -226,8 +274,8 @@ class Derivatives(Typeset):
     def _compared(self) -> tuple[str, set[str]]:
         needed: set[str] = set()
         plain = 0
-        for seed, one in enumerate(filter(self.derivation.inside, self.derivation.samples)):
-            if not self._is_small(one):
+        for seed, one in enumerate(self.derivation.samples):
+            if not self._is_small(one) or not self.inside(one):
                 continue
             differs = self.differs_at(one, seed)
             if differs:
@@ -257,7 +305,7 @@ class Derivatives(Typeset):
     @property
     def differs(self) -> str:
         """Where the formulas and the engine differ by more than rounding; empty if nowhere."""
-        return self._compared[0]
+        return self.derivation.differs or self._compared[0]
 
     @property
     def proved(self) -> bool:
@@ -509,6 +557,22 @@ class Hessian(Derivatives):
             return "the Hessian does not match finite differences of the gradients"
         return ""
 
+    def mismatch(self, one: Sample, block: Block, own: np.ndarray) -> str:
+        """The first entry in which a block by hand differs from the engine's at a point, in words."""
+        shape = tuple(one.inputs[block[0]].shape) + tuple(one.inputs[block[1]].shape)
+        if own.shape != shape:
+            return f": the block has the shape {shape}, by hand {own.shape}"
+        seed = next(n for n, other in enumerate(self.derivation.samples) if other is one)
+        engine = self.second(one, seed)
+        if engine.error:
+            values = self.at(one)
+            return mismatch(own * np.nan if values is None else values[block], own)
+        left, wanted = engine.left[block[0]], engine.rows[block]
+        if agree(times_left(left, own), wanted, times_left(np.abs(left), np.abs(own))):
+            return ""
+        whole = mismatch(hessian_block(self.derivation.fn, one, self.wrt, block), own)
+        return whole or ": a product with the Hessian differs"
+
 
 class Jacobian(Derivatives):
     """The Jacobian of a function's array, ∂Y/∂x by arguments, with its proof; see `derive(..., jacobian=True)`.
@@ -571,6 +635,19 @@ class Jacobian(Derivatives):
             if not agree(times_left(left, own), wanted, times_left(np.abs(left), np.abs(own))):
                 return f"∂{self.output}/∂{name} does not match backward()"
         return ""
+
+    def mismatch(self, one: Sample, block: Block, own: np.ndarray) -> str:
+        """The first entry in which a block by hand differs from the derived one at a point, in words."""
+        values = self.at(one)
+        if values is None:
+            return ": the derived block has no value"
+        if own.shape != values[block].shape:
+            return f": the block has the shape {values[block].shape}, by hand {own.shape}"
+        left = np.ones(()) if one.upstream is None else one.upstream
+        wanted = one.gradients[block[1]]
+        if agree(times_left(left, own), wanted, times_left(np.abs(left), np.abs(own))):
+            return mismatch(values[block], own)
+        return mismatch(values[block], own) or ": a product with the Jacobian differs"
 
 
 def _of_numbers(step: Expr) -> bool:

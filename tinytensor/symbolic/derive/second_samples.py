@@ -90,7 +90,7 @@ def difference(fn: Callable, one: Sample, names: Sequence[str], along: dict[str,
     return {n: (high - low) / (2 * step) for n, high, low in zip(names, *sides, strict=True)}
 
 
-def hessian_entry(fn: Callable, one: Sample, names: Sequence[str], block: tuple[str, str]) -> np.ndarray:
+def hessian_block(fn: Callable, one: Sample, names: Sequence[str], block: tuple[str, str]) -> np.ndarray:
     """A block of the Hessian at a point, a row for each entry of its first argument."""
     first, other = block
     rows = []
