@@ -16,7 +16,7 @@ kernel through `lift`.
     exact/           exact scalars, and kernels that run on them
     prove/           `prove`: gradients at given sizes
     index_calculus/  formulas with indices and sums, for sizes that stay symbols
-    derive/          `derive` and `check`: gradients for any size
+    derive/          `derive` and `check`: gradients, Hessians and Jacobians for any size
 
 The functions `prove` and `derive` hide the rooms of these names: import from their files,
 `from tinytensor.symbolic.prove.passes import ...`.
@@ -27,6 +27,7 @@ from tinytensor.symbolic.derive.check import Check, check
 from tinytensor.symbolic.derive.derivation import Derivation
 from tinytensor.symbolic.derive.hessians import Hessian, Jacobian
 from tinytensor.symbolic.derive.orders import derive
+from tinytensor.symbolic.derive.products import gauss_newton, hvp, jvp
 from tinytensor.symbolic.derive.recording import NotDerivable
 from tinytensor.symbolic.exact.lifting import NotLiftable, lift
 from tinytensor.symbolic.exact.scalars import Condition, Symbolic, Undecided, path
@@ -54,6 +55,9 @@ __all__ = [
     "assert_gradient",
     "check",
     "derive",
+    "gauss_newton",
+    "hvp",
+    "jvp",
     "latex",
     "lift",
     "path",

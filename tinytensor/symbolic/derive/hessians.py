@@ -14,7 +14,7 @@ import numpy as np
 from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Symbol
 
 from tinytensor.display.notebook import formula, sentence, shown
-from tinytensor.symbolic.derive.adjoints import clear_denominators, simplifier_of
+from tinytensor.symbolic.derive.adjoints import DerivedLines, clear_denominators, simplifier_of
 from tinytensor.symbolic.derive.conditions import VALUES, Signs, restrictions, verdict
 from tinytensor.symbolic.derive.derivation import Derivation, Formula, MatrixFormula, Typeset
 from tinytensor.symbolic.derive.forward_mode import Entry, Slopes, plain_moved, shortest, with_one_hot
@@ -37,6 +37,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     Array,
     Index,
     absolute,
+    detach,
     floored,
     free,
     fresh,
@@ -327,7 +328,8 @@ class Derivatives(Typeset):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the proof rests on, besides what is trusted."""
-        return tuple(dict.fromkeys((*self.derivation.assumptions, *self.value_conditions)))
+        held = ["what detach() holds constant is constant in second derivatives, too"] * self.holds
+        return tuple(dict.fromkeys((*self.derivation.assumptions, *held, *self.value_conditions)))
 
     @property
     def size_conditions(self) -> tuple:
@@ -346,6 +348,11 @@ class Derivatives(Typeset):
         first = self.derivation
         restricted = restrictions(first.size_conditions, first.where, first.samples)
         return verdict(first.size_conditions, self.value_conditions, restricted, first.refused)
+
+    @cached_property
+    def holds(self) -> bool:
+        """Does detach() hold a number constant? Differences of gradients see it move, derivatives do not."""
+        return any(x.right.has(detach) for x in (*self.derived.forward, *self.derived.adjoints.values()))
 
     # ------------------------------------------------------------------------------------------------ in print
 
@@ -395,6 +402,18 @@ class Derivatives(Typeset):
     def adjoints(self) -> list[Formula]:
         """The gradients that are shown."""
         return []
+
+    def adjoints_in(self, formulas: Iterable[Expr], names: Iterable[Name] = ()) -> list[Formula]:
+        """The gradients with these names, those in these formulas, and those that they use."""
+        lines = self.derived.adjoints
+        waiting = [*names, *(n for right in formulas for n in names_in(right))]
+        used: set[Name] = set()
+        while waiting:
+            name = waiting.pop()
+            if name in lines and name not in used:
+                used.add(name)
+                waiting += names_in(lines[name].right)
+        return [x for x, line in zip(self.derivation.adjoints, lines.values(), strict=True) if line.name in used]
 
     def rows(self) -> list[tuple[str, str]]:
         """The blocks as text, each with its matrix form beside it."""
@@ -499,16 +518,8 @@ class Hessian(Derivatives):
     @property
     def adjoints(self) -> list[Formula]:
         """The gradients by the arguments of the blocks, and those that they or the blocks use."""
-        lines = self.derived.adjoints
-        waiting = [d(self.derived.trace.arrays[n]) for n in self.wrt]
-        waiting += [n for one in self.blocks.values() for n in names_in(one.right)]
-        used: set[Name] = set()
-        while waiting:
-            name = waiting.pop()
-            if name in lines and name not in used:
-                used.add(name)
-                waiting += names_in(lines[name].right)
-        return [x for x, line in zip(self.derivation.adjoints, lines.values(), strict=True) if line.name in used]
+        names = [d(self.derived.trace.arrays[n]) for n in self.wrt]
+        return self.adjoints_in((one.right for one in self.blocks.values()), names)
 
     @property
     def shown_blocks(self) -> list[BlockFormula]:
@@ -517,16 +528,7 @@ class Hessian(Derivatives):
         return [one for (a, b), one in self.blocks.items() if order[a] <= order[b]]
 
     def _kinks(self) -> set[str]:
-        """Conditions by which a point of a kink is excluded: there the gradient has no derivative."""
-        lines = [x.right for x in (*self.derived.forward, *self.derived.adjoints.values())]
-        keys = set()
-        if any(_of_numbers(e) for line in lines for e in line.atoms(*STEPS)):
-            keys.add("tie")
-        if any(isinstance(one, ExtremeMask) for one in self.derived.trace.lines.constants.values()):
-            keys.add("tie")
-        if any(_of_numbers(e) for line in lines for e in line.atoms(floored)):
-            keys.add("step")
-        return keys
+        return kinks(self.derived)
 
     # ------------------------------------------------------------------------------------------------ numbers
 
@@ -553,7 +555,7 @@ class Hessian(Derivatives):
             if not agree(times_left(left, own), wanted, times_left(np.abs(left), np.abs(own))):
                 return f"∂²𝓛/∂{a}∂{b} does not match the engine's double backward"
         blocks = {block: values[block] for block in self.blocks}
-        if not one.edges and not differences_agree(self.derivation.fn, one, self.wrt, blocks, seed):
+        if not one.edges and not self.holds and not differences_agree(self.derivation.fn, one, self.wrt, blocks, seed):
             return "the Hessian does not match finite differences of the gradients"
         return ""
 
@@ -648,6 +650,19 @@ class Jacobian(Derivatives):
         if agree(times_left(left, own), wanted, times_left(np.abs(left), np.abs(own))):
             return mismatch(values[block], own)
         return mismatch(values[block], own) or ": a product with the Jacobian differs"
+
+
+def kinks(derived: DerivedLines) -> set[str]:
+    """Conditions by which a point of a kink is excluded: there a gradient has no derivative. Keys of VALUES."""
+    lines = [x.right for x in (*derived.forward, *derived.adjoints.values())]
+    keys = set()
+    if any(_of_numbers(e) for line in lines for e in line.atoms(*STEPS)):
+        keys.add("tie")
+    if any(isinstance(one, ExtremeMask) for one in derived.trace.lines.constants.values()):
+        keys.add("tie")
+    if any(_of_numbers(e) for line in lines for e in line.atoms(floored)):
+        keys.add("step")
+    return keys
 
 
 def _of_numbers(step: Expr) -> bool:

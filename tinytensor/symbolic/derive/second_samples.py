@@ -33,7 +33,7 @@ class SecondSample:
     error: str = ""
 
 
-def _leaves(one: Sample, names: Sequence[str], moved: dict[str, np.ndarray] | None = None) -> dict[str, object]:
+def leaves(one: Sample, moved: dict[str, np.ndarray] | None = None) -> dict[str, object]:
     """The arguments at a point, perhaps moved a little, as new leaves of the tape."""
     values = dict(one.inputs)
     for name, x in one.inputs.items():
@@ -74,7 +74,7 @@ def second_sample(fn: Callable, one: Sample, names: Sequence[str], seed: int) ->
     result = SecondSample({n: rng.normal(size=tuple(one.inputs[n].shape)) for n in names})
     with late_bound.pytorch_follows_us(), np.errstate(all="ignore"):
         try:
-            result.rows = products(fn, _leaves(one, names), names, result.left)
+            result.rows = products(fn, leaves(one), names, result.left)
         except Exception as error:  # an operation whose rule has no rule
             result.error = f"{type(error).__name__}: {error}".splitlines()[0]
     return result
@@ -85,7 +85,7 @@ def difference(fn: Callable, one: Sample, names: Sequence[str], along: dict[str,
     sides = []
     with late_bound.pytorch_follows_us(), np.errstate(all="ignore"):
         for sign in (1, -1):
-            values = _leaves(one, names, {n: sign * step * x for n, x in along.items()})
+            values = leaves(one, {n: sign * step * x for n, x in along.items()})
             sides.append([x.detach().numpy() for x in gradients(fn, values, names)])
     return {n: (high - low) / (2 * step) for n, high, low in zip(names, *sides, strict=True)}
 
@@ -99,7 +99,7 @@ def hessian_block(fn: Callable, one: Sample, names: Sequence[str], block: tuple[
         hot = np.zeros(int(np.prod(shape)))
         hot[number] = 1
         left = {n: np.zeros(one.inputs[n].shape) for n in names} | {first: hot.reshape(shape)}
-        rows.append(products(fn, _leaves(one, names), names, left)[first, other])
+        rows.append(products(fn, leaves(one), names, left)[first, other])
     return np.reshape(rows, (*shape, *one.inputs[other].shape))
 
 
@@ -126,8 +126,13 @@ def differences_agree(
 
 
 def _close(own: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> bool:
-    size = 1 + max(np.abs(x).max(initial=0) for x in wanted.values())
-    return all(
-        np.isfinite(x).all() and np.abs(x - wanted[n]).max(initial=0) <= CLOSE_DIFFERENCES * size
-        for n, x in own.items()
+    size = max(np.abs(x).max(initial=0) for x in wanted.values())
+    return all(close_to(x, wanted[n], size) for n, x in own.items())
+
+
+def close_to(quotient: np.ndarray, wanted: np.ndarray, size: float | None = None) -> bool:
+    """Is a difference quotient close to a derivative, relative to `size`?"""
+    size = np.abs(wanted).max(initial=0) if size is None else size
+    return bool(
+        np.isfinite(quotient).all() and np.abs(quotient - wanted).max(initial=0) <= CLOSE_DIFFERENCES * (1 + size)
     )

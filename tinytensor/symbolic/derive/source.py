@@ -34,8 +34,14 @@ class Source:
         derived: DerivedLines,
         more: Mapping[object, tuple[Definition, Dims]] | None = None,
         gradients: bool = True,
+        directions: Mapping[str, Name] | None = None,
+        between: Iterable[Definition] = (),
     ):
-        """more: further results by their keys, a line and its dimensions each. gradients: are they results?"""
+        """more: further results by their keys, a line and its dimensions each. gradients: are they results?
+
+        directions: names of arrays in the shape of an argument, which are arguments, too. between: lines before `more`.
+        """
+        self.directions, self.between = dict(directions or {}), list(between)
         self.name, self.derived, self.trace = name, derived, derived.trace
         self.more, self.gradients = dict(more or {}), gradients
         if taken := sorted(set(self.trace.tensors) & RESERVED):
@@ -57,6 +63,7 @@ class Source:
             *self.recorded,
             *sizes,
             *self.constants,
+            *self.directions.values(),
             *[x.name for x in self.lines],
         ):
             self.identifier(one)
@@ -87,7 +94,7 @@ class Source:
 
     def _needed_lines(self) -> list[Definition]:
         """The lines, forward and backward, that lead to the value or to a gradient, each after those that it uses."""
-        more = [line for line, _ in self.more.values()]
+        more = [*self.between, *(line for line, _ in self.more.values())]
         every = {x.name: x for x in (*self.derived.forward, *self.derived.adjoints.values(), *more)}
         wanted = [self.output, *(x.name for x in more)]
         if self.gradients:
@@ -104,7 +111,7 @@ class Source:
         for name in wanted:
             visit(name)
         forward = [x for x in self.derived.forward if x.name in lines]
-        return [*forward, *(x for n, x in lines.items() if n in self.derived.adjoints), *more]
+        return [*forward, *(x for n, x in lines.items() if n in self.derived.adjoints), *dict.fromkeys(more)]
 
     # ------------------------------------------------------------------------------------------------ sizes
 
@@ -147,7 +154,7 @@ class Source:
     def text(self) -> str:
         """The module."""
         body = "\n".join(f"    {one}".rstrip() for one in self._body())
-        parameters = [*self.arguments, *map(self.identifier, self.recorded)]
+        parameters = [*self.arguments, *map(self.identifier, [*self.directions.values(), *self.recorded])]
         parameters += ["upstream=None"] if isinstance(self.output, Array) and self.gradients else []
         parameters += ["*", *map(self.identifier, self.free)] if self.free else []
         about = f'    """{self._about()}"""\n'
@@ -168,11 +175,10 @@ class Source:
         return space["value_and_gradients"]
 
     def _what(self) -> str:
-        parts = [
-            "The value",
-            *["the gradients"] * self.gradients,
-            *["the blocks by pairs of arguments"] * bool(self.more),
-        ]
+        parts = ["The value", *["the gradients"] * self.gradients]
+        if self.more:
+            pairs = "pairs of arguments" if self.gradients else "result and argument"
+            parts.append("the products by argument" if self.directions else f"the blocks by {pairs}")
         return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
     def _about(self) -> str:
@@ -186,7 +192,8 @@ class Source:
         for name, a in self.arguments.items():
             if any(len(dim) != 1 for dim in a.dims):
                 lines.append(f"{name} = {name}.reshape({self._shape(a.sizes) or '()'})")
-        for array in self.recorded:
+        directions = [one for n, one in self.directions.items() if any(len(m) != 1 for m in self.arguments[n].dims)]
+        for array in (*directions, *self.recorded):
             if isinstance(array, Array):
                 lines.append(f"{self.identifier(array)} = {self.identifier(array)}.reshape({self._shape(array.sizes)})")
         lines.append("")
@@ -261,11 +268,17 @@ def evaluate(source: Source, inputs: Mapping[str, object]) -> dict[str, np.ndarr
 def _check_arguments(source: Source, inputs: dict) -> tuple[dict[str, np.ndarray], dict[Size, int], dict]:
     """The arguments as arrays, the sizes, and the gradient of the result if it is given; or an error that says why."""
     free = {source.identifier(s): s for s in source.free}
-    known = {*source.arguments, *free, *(["upstream"] if isinstance(source.output, Array) and source.gradients else [])}
+    directions = {source.identifier(one): n for n, one in source.directions.items()}
+    known = {
+        *source.arguments,
+        *directions,
+        *free,
+        *(["upstream"] if isinstance(source.output, Array) and source.gradients else []),
+    }
     call = f"evaluate of {source.name}"
-    if missing := [n for n in (*source.arguments, *free) if n not in inputs]:
+    if missing := [n for n in (*source.arguments, *directions, *free) if n not in inputs]:
         raise TypeError(
-            f"{call}: {', '.join(missing)} missing; expected {', '.join(source.arguments)} as arrays"
+            f"{call}: {', '.join(missing)} missing; expected {', '.join([*source.arguments, *directions])} as arrays"
             + (f", and the sizes {', '.join(free)}, which no shape gives" if free else "")
         )
     if unknown := [n for n in inputs if n not in known]:
@@ -295,7 +308,12 @@ def _check_arguments(source: Source, inputs: dict) -> tuple[dict[str, np.ndarray
             wrong = arrays[name][(arrays[name] < 0) | (arrays[name] >= below)]
             if wrong.size:
                 raise IndexError(f"{call}: {name} has the entry {wrong.flat[0]}; expected 0 to {below - 1}")
-    more = {}
+    more = {n: np.asarray(_numpy(inputs[n]), dtype=np.float64) for n in directions}
+    for name, of in directions.items():
+        if more[name].shape != arrays[of].shape:
+            raise ValueError(
+                f"{call}: {name} has the shape {more[name].shape}; expected that of {of}, {arrays[of].shape}"
+            )
     if inputs.get("upstream") is not None:
         more["upstream"] = np.asarray(_numpy(inputs["upstream"]), dtype=np.float64)
         shape = tuple(int(n.xreplace(at)) for n in source.trace.result.shape)
