@@ -119,9 +119,11 @@ def rebuild(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     """The expression with `change` applied to its parts."""
     if not expr.args or isinstance(expr, Indexed | KroneckerDelta):
         return expr
-    if isinstance(expr, Sum):
-        inner = change(expr.function)
-        return expr if inner == expr.function else canonical(Sum(inner, *expr.limits))
+    if isinstance(expr, Sum):  # under a new index, which no sum inside can have
+        bound = {limit[0]: Index(limit[0].name, limit[0].size) for limit in expr.limits}
+        before = expr.function.xreplace(bound)
+        inner = change(before)
+        return expr if inner == before else canonical(Sum(inner, *[(i, 1, i.size) for i in bound.values()]))
     return expr.func(*[change(a) for a in expr.args])
 
 

@@ -21,6 +21,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     close,
     contract,
     derivative,
+    fits,
     free,
     fresh,
     index_order,
@@ -129,6 +130,20 @@ def with_one_hot(expr: Expr, arriving: Name, at: Sequence[Index]) -> Expr:
     places = {e for e in expr.atoms(Indexed) if e.base == arriving}
     ones = {e: Mul(*[KroneckerDelta(i, j) for i, j in zip(e.indices, at, strict=True)]) for e in places}
     return contracted(expr.xreplace(ones))
+
+
+def with_one_index(expr: Expr) -> Expr:
+    """Each term with one index for two that its delta makes equal, where only one fits in the place of the other."""
+    terms = []
+    for term in Add.make_args(expr):
+        for pair in [f for f in Mul.make_args(term) if isinstance(f, KroneckerDelta)]:
+            for one, other in (pair.args, pair.args[::-1]):
+                if isinstance(one, Index) and not other.has(one) and fits(other, one.size) and not term.has(Sum):
+                    if isinstance(other, Index) and fits(one, other.size):
+                        continue  # either fits: the normal form has chosen
+                    term = pair * (term / pair).xreplace({one: other})
+        terms.append(term)
+    return Add(*terms)
 
 
 # ------------------------------------------------------------------------------------------------ Jacobians of names

@@ -259,7 +259,7 @@ class Source:
 def evaluate(source: Source, inputs: Mapping[str, object]) -> dict[str, np.ndarray]:
     """The value and the gradients at arrays, by the text of the program; see Derivation.evaluate."""
     arrays, at, more = _check_arguments(source, dict(inputs))
-    constants = tables(source, arrays)
+    constants = tables(source, arrays, at)
     sizes = {source.identifier(s): at[s] for s in source.free}
     results = source.function(**arrays, **constants, **more, **sizes)
     return {name: np.asarray(x, dtype=np.float64) for name, x in results.items()}
@@ -341,11 +341,11 @@ def _array(value, argument: Argument, what: str) -> np.ndarray:
     return array
 
 
-def tables(source: Source, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def tables(source: Source, arrays: dict[str, np.ndarray], at: dict[Size, int]) -> dict[str, np.ndarray]:
     """The tables of any values that the user's function makes, from a run of it at these very arguments."""
     if not source.recorded:
         return {}
-    trace, (arrays, at, _) = source.trace, _check_arguments(source, arrays)
+    trace = source.trace
     values = {
         n: tensor(arrays[n], requires_grad=trace.tensors[n].below is None) if n in arrays else x
         for n, x in trace.arguments.items()
