@@ -340,7 +340,7 @@ def _term(derivation: Derivation, name: str, own: HandGradient) -> str:
     _, entry = derivation.entry(name)
     terms = []
     for lines in ([], derivation.derived.forward):
-        one, other = (normal(expanded(e, lines)) for e in (entry, own.entry))
+        one, other = (normal(_without_detach(expanded(e, lines))) for e in (entry, own.entry))
         if one != other:
             terms.append("; ".join(_difference(one, other)))
     return min(terms, key=len) if terms else ""

@@ -106,9 +106,9 @@ def canonical(expr: Expr) -> Expr:
     if not expr.has(Sum):
         return expr
     if isinstance(expr, Sum):
-        inner = canonical(expr.function)
         bound = {limit[0]: Index(limit[0].name, limit[0].size) for limit in expr.limits}
-        return close(*contract(inner.xreplace(bound), list(bound.values())))
+        inner = canonical(expr.function.xreplace(bound))  # whose sums get numbers that the new index does not have
+        return close(*contract(inner, list(bound.values())))
     return expr.func(*[canonical(a) for a in expr.args])
 
 

@@ -252,7 +252,7 @@ def _forms(expr: Expr, lines: Sequence[Definition], simplify: Callable) -> Itera
                 break
         return expr
 
-    for start in {expr, contracted(expr)}:
+    for start in dict.fromkeys((expr, contracted(expr))):
         first = short(start)
         yield first
         for one in _of_brackets(first):

@@ -9,6 +9,7 @@ was made, and the products are compared in numbers with the engine and with diff
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from unicodedata import normalize
 
 import numpy as np
 from sympy import Expr, Indexed, S, Symbol
@@ -36,14 +37,14 @@ def dotted(name: Name) -> Name:
     """The derivative of a name in the direction: Ȧ of A, ∂𝓛̇/∂A of ∂𝓛/∂A."""
     if isinstance(name, Symbol):
         own = "𝓛" if name.name == "loss" else name.name
-        return Symbol(f"{own[0]}{DOT}{own[1:]}", real=True)
+        return Symbol(normalize("NFC", f"{own[0]}{DOT}{own[1:]}"), real=True)
     label = f"{name.label}_dot"
     if name.of is not None:
         of = name.of.text
         typeset = rf"\left(\frac{{\partial\dot{{\mathcal{{L}}}}}}{{\partial {name_tex(of)}}}\right)"
         return Array(label, name.sizes, text=f"∂𝓛{DOT}/∂{of}", tex=typeset)
     own = name.text
-    return Array(label, name.sizes, text=f"{own[0]}{DOT}{own[1:]}", tex=rf"\dot{{{name_tex(own)}}}")
+    return Array(label, name.sizes, text=normalize("NFC", f"{own[0]}{DOT}{own[1:]}"), tex=rf"\dot{{{name_tex(own)}}}")
 
 
 def _entry_like(entry: Expr, name: Name) -> Expr:
