@@ -341,11 +341,13 @@ def _array(value, argument: Argument, what: str) -> np.ndarray:
     return array
 
 
-def tables(source: Source, arrays: dict[str, np.ndarray], at: dict[Size, int]) -> dict[str, np.ndarray]:
+def tables(source: Source, arrays: dict[str, np.ndarray], at: dict[Size, int] | None = None) -> dict[str, np.ndarray]:
     """The tables of any values that the user's function makes, from a run of it at these very arguments."""
     if not source.recorded:
         return {}
     trace = source.trace
+    if at is None:
+        arrays, at, _ = _check_arguments(source, arrays)
     values = {
         n: tensor(arrays[n], requires_grad=trace.tensors[n].below is None) if n in arrays else x
         for n, x in trace.arguments.items()
