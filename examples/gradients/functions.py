@@ -473,12 +473,12 @@ ENTRIES = [
         about="Cross-entropy of K classes as a function of the logits z. Its second derivatives by z.",
         source="Bishop: Pattern Recognition and Machine Learning, 2006, section 4.3.4, for the logits.",
         gradient=(
-            "The gradient is (q − onehot(t))/N with q = softmax(z). The targets are constant, so the second derivatives "
-            "are the Jacobian of softmax, (diag(q) − q qᵀ)/N for each row. Different rows do not meet: δ(j, n)"
+            "The gradient is (q − onehot(t))/N with q = softmax(z). The targets are constant: what remains is the "
+            "Jacobian of softmax, (diag(q) − q qᵀ)/N for each row. Different rows do not meet: δ(j, n)"
         ),
         argument="z",
         wrong=wrong_softmax_loss,
-        mistake="Each probability depends on all logits of its row, through the sum in the denominator: − q qᵀ is missing.",
+        mistake="Each probability depends on all logits of its row, since the denominator does: − q qᵀ is missing.",
         options={"order": 2},
     ),
     Entry(

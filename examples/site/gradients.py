@@ -19,8 +19,9 @@ from tinytensor.symbolic.derive.derivation import Formula
 
 TITLE = "The gradients people look up"
 OPENING = """Each page has a function from a paper as a program, and its gradient with respect to each argument for any
-size, derived from that program and proved, as formulas and as NumPy. The last pages have a Hessian or a Jacobian. Then `check` refutes a gradient by hand that has a
-mistake, and names the term. `python -m examples.gradients` prints the derivations."""
+size, derived from that program and proved, as formulas and as NumPy. The last pages have a Hessian or a Jacobian. Then
+`check` refutes one by hand that has a mistake, and names the term. `python -m examples.gradients` prints the
+derivations."""
 TRUSTED = (
     "The proof differentiates each line and compares normal forms. It trusts SymPy's derivatives and arithmetic, the "
     "index calculus, and the table that says what each operation of the engine computes. That table is compared with "

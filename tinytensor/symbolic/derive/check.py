@@ -341,6 +341,8 @@ def _term(derivation: Derivation, name: str, own: HandGradient) -> str:
     terms = []
     for lines in ([], derivation.derived.forward):
         one, other = (normal(_without_detach(expanded(e, lines))) for e in (entry, own.entry))
+        if isinstance(derivation, Derivatives):
+            one, other = (derivation.in_first_indices(e, name) for e in (one, other))
         if one != other:
             terms.append("; ".join(_difference(one, other)))
     return min(terms, key=len) if terms else ""

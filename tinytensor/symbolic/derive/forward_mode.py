@@ -146,6 +146,18 @@ def with_one_index(expr: Expr) -> Expr:
     return Add(*terms)
 
 
+def with_first_indices(expr: Expr, of: Sequence[Index], by: Sequence[Index]) -> Expr:
+    """Each term with an index of `of` for the one of `by` that a delta of the term makes equal to it."""
+    terms = []
+    for term in Add.make_args(expr):
+        for pair in [f for f in Mul.make_args(term) if isinstance(f, KroneckerDelta)]:
+            for one, other in (pair.args, pair.args[::-1]):
+                if one in by and other in of and fits(other, one.size):
+                    term = pair * (term / pair).xreplace({one: other})
+        terms.append(term)
+    return Add(*terms)
+
+
 # ------------------------------------------------------------------------------------------------ Jacobians of names
 
 

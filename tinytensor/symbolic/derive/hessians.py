@@ -18,7 +18,15 @@ from tinytensor.display.notebook import formula, sentence, shown
 from tinytensor.symbolic.derive.adjoints import DerivedLines, clear_denominators, simplifier_of
 from tinytensor.symbolic.derive.conditions import VALUES, Signs, restrictions, verdict
 from tinytensor.symbolic.derive.derivation import Derivation, Formula, MatrixFormula, Typeset
-from tinytensor.symbolic.derive.forward_mode import Entry, Slopes, plain_moved, shortest, with_one_hot, with_one_index
+from tinytensor.symbolic.derive.forward_mode import (
+    Entry,
+    Slopes,
+    plain_moved,
+    shortest,
+    with_first_indices,
+    with_one_hot,
+    with_one_index,
+)
 from tinytensor.symbolic.derive.recording import NotDerivable
 from tinytensor.symbolic.derive.samples import Sample, excuses, mismatch
 from tinytensor.symbolic.derive.second_samples import (
@@ -260,6 +268,11 @@ class Derivatives(Typeset):
         """An entry of a block, and its formula in names of the function alone."""
         return self._entry_in_code(block), expanded(self.blocks[block].right, list(self.derived.adjoints.values()))
 
+    def in_first_indices(self, expr: Expr, block: Block) -> Expr:
+        """A formula for a block with the first of two indices that a delta makes equal."""
+        one = self.blocks[block]
+        return with_first_indices(expr, *(getattr(e, "indices", ()) for e in (one.of, one.by)))
+
     def label(self, block: Block) -> str:
         """A block in words: ∂²𝓛/∂w∂b, ∂Y/∂x."""
         return "∂²𝓛/∂{}∂{}".format(*block) if self.blocks[block].second else "∂{}/∂{}".format(*block)
@@ -379,7 +392,8 @@ class Derivatives(Typeset):
 
     def matrix(self) -> list[MatrixFormula]:
         """The lines and the blocks in matrix notation, where all sums are matrix products."""
-        return [*self.derivation.matrix(), *[m for m in map(self.in_matrices, self.blocks.values()) if m is not None]]
+        first = map(self.derivation._in_matrices, self.first_lines)
+        return [m for m in (*first, *map(self.in_matrices, self.shown_blocks)) if m is not None]
 
     def in_matrices(self, one: BlockFormula) -> MatrixFormula | None:
         """A block in matrix notation; None if it has more than two indices, or no such form."""

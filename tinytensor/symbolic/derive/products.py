@@ -177,10 +177,6 @@ class Products(Derivatives):
         """No line has a matrix form beside it."""
         return None
 
-    def matrix(self) -> list:
-        """The lines of the function in matrix notation."""
-        return self.derivation.matrix()
-
     @property
     def adjoints(self) -> list[Formula]:
         """The gradients that the lines use."""
