@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from examples.gradients.functions import TABLE
 from tinytensor.cli.output import run_command
-from tinytensor.symbolic import derive
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = parser.parse_args(arguments).name
     proved = True
     for entry in [TABLE[name]] if name else TABLE.values():
-        derivation = derive(entry.function, entry.where, **entry.arguments)
+        derivation = entry.derived()
         print(f"{entry.title}. {entry.about}\n{entry.source}\n\n{derivation}\n")
         proved = proved and derivation.proved
     return 0 if proved else 1

@@ -1,17 +1,18 @@
 """The functions, as a user writes them; their arguments; where they come from; their gradients in words.
 
 `TABLE` has an entry for each function. Below each function stands a gradient by hand with a mistake that people make:
-`check` refutes it. There `g` is the gradient of the function's result.
+`check` refutes it. There `g` is the gradient of the function's result. The last three entries have a Hessian or a
+Jacobian in place of a gradient.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import tinytensor as tt
 from tinytensor import linalg
 from tinytensor.nn import functional as F
-from tinytensor.symbolic import Index, positive_definite
+from tinytensor.symbolic import Check, Derivation, Hessian, Index, Jacobian, check, derive, positive_definite
 
 
 def layer_norm(x, w, b):
@@ -212,12 +213,42 @@ def wrong_ridge(X, y, lam):
     return 2 * lam * (w * w).sum()
 
 
+def logistic(X, w, y):
+    A = X @ w
+    return F.binary_cross_entropy_with_logits(A, y)
+
+
+def wrong_logistic(X, w):
+    p = (X @ w).sigmoid()
+    return X.T @ (p * (1 - p)).diag() @ X
+
+
+def softmax_loss(z, t):
+    return F.cross_entropy(z, t)
+
+
+def wrong_softmax_loss(z, N, K):
+    q = z.softmax(-1)
+    rows, classes = tt.eye(N, dtype=z.dtype), tt.eye(K, dtype=z.dtype)
+    return tt.einsum("nm,ni,ik->nimk", rows, q, classes) / N
+
+
+def softmax(x):
+    return x.softmax(-1)
+
+
+def wrong_softmax(x):
+    q = x.softmax(-1)
+    return (q * (1 - q)).diag()
+
+
 @dataclass(frozen=True)
 class Entry:
     """A function; the sizes of its arguments; what it is, and where it is defined; its gradient in words.
 
     wrong: a gradient of `argument` by hand with a mistake; mistake: what is wrong in it. question: what people ask, to
-    which the gradient is the answer. where: facts about the arguments, for `derive`.
+    which the gradient is the answer. where: facts about the arguments, and options: those of `derive`, order=2 for a
+    Hessian and jacobian=True for a Jacobian; `wrong` is then the block by `argument`.
     """
 
     title: str
@@ -231,6 +262,28 @@ class Entry:
     mistake: str
     question: str = ""
     where: tuple = ()
+    options: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def what(self) -> str:
+        """What is derived: the gradient, the Hessian or the Jacobian."""
+        return (
+            "Jacobian" if self.options.get("jacobian") else "Hessian" if self.options.get("order") == 2 else "gradient"
+        )
+
+    @property
+    def by_hand(self) -> dict[str, object]:
+        """The wrong one as an argument of `check`."""
+        keyword = {"gradient": "by_hand", "Hessian": "hessian", "Jacobian": "jacobian"}[self.what]
+        return {keyword: {self.argument: self.wrong}}
+
+    def derived(self) -> Derivation | Hessian | Jacobian:
+        """The derivation."""
+        return derive(self.function, self.where, **self.options, **self.arguments)
+
+    def checked(self) -> Check:
+        """The verdict on the wrong one."""
+        return check(self.function, where=self.where, **self.by_hand, **self.arguments)
 
 
 ENTRIES = [
@@ -536,6 +589,52 @@ ENTRIES = [
         wrong=wrong_ridge,
         mistake="This is the derivative of λ² ‖w‖² with a constant w.",
         question="How does the loss of ridge regression change with λ?",
+    ),
+    Entry(
+        title="The Hessian of logistic regression",
+        function=logistic,
+        arguments={"X": ("N", "D"), "w": ("D",), "y": ("N",)},
+        about="Two classes y, 0 and 1, and the scores X w: the mean of the cross-entropies, differentiated twice by w.",
+        source="Bishop: Pattern Recognition and Machine Learning, 2006, section 4.3.3, with a mean in place of a sum.",
+        gradient=(
+            "The gradient is Xᵀ (p − y)/N with p = σ(X w). The slope of σ is p (1 − p), so the second derivatives are "
+            "Xᵀ diag(p (1 − p)) X/N. They do not depend on the targets, and no eigenvalue is negative: the loss is "
+            "convex in w. Newton's method with this matrix is called iteratively reweighted least squares"
+        ),
+        argument="w",
+        wrong=wrong_logistic,
+        mistake="The loss is a mean over N examples, so that its Hessian is one, too: the factor 1/N is missing.",
+        options={"order": 2, "wrt": "w"},
+    ),
+    Entry(
+        title="The Hessian of softmax cross-entropy",
+        function=softmax_loss,
+        arguments={"z": ("N", "K"), "t": Index(("N",), "K")},
+        about="Cross-entropy of K classes as a function of the logits z. Its second derivatives by z.",
+        source="Bishop: Pattern Recognition and Machine Learning, 2006, section 4.3.4, for the logits.",
+        gradient=(
+            "The gradient is (q − onehot(t))/N with q = softmax(z). The targets are constant: what remains is the "
+            "Jacobian of softmax, (diag(q) − q qᵀ)/N for each row. Different rows do not meet: δ(j, n)"
+        ),
+        argument="z",
+        wrong=wrong_softmax_loss,
+        mistake="Each probability depends on all logits of its row, since the denominator does: − q qᵀ is missing.",
+        options={"order": 2},
+    ),
+    Entry(
+        title="The Jacobian of softmax",
+        function=softmax,
+        arguments={"x": ("N",)},
+        about="How each probability of a softmax changes with each number that goes in.",
+        source="Bishop: Pattern Recognition and Machine Learning, 2006, equation (4.106).",
+        gradient=(
+            "More of a number makes its own probability larger and all others smaller: diag(q) − q qᵀ, where q is the "
+            "result. Each row has the sum 0, for the probabilities always have the sum 1"
+        ),
+        argument="x",
+        wrong=wrong_softmax,
+        mistake="These are the entries of the diagonal alone. Off the diagonal stands −qᵢ qⱼ, which is not 0.",
+        options={"jacobian": True},
     ),
 ]
 TABLE = {entry.function.__name__: entry for entry in ENTRIES}

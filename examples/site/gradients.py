@@ -14,13 +14,14 @@ from examples.gradients import functions
 from examples.gradients.functions import TABLE, Entry
 from examples.site.pages import fenced
 from examples.site.running import LessonFailed, version_of_packages
-from tinytensor.symbolic import check
-from tinytensor.symbolic.derive.derivation import Derivation, Formula
+from tinytensor.symbolic import Derivation, Hessian, Jacobian
+from tinytensor.symbolic.derive.derivation import Formula
 
 TITLE = "The gradients people look up"
 OPENING = """Each page has a function from a paper or a textbook as a program, and its gradient with respect to each
-argument for any size, derived from that program and proved, as formulas and as NumPy. Then `check` refutes a gradient
-by hand that has a mistake, and names the term. `python -m examples.gradients` prints the derivations."""
+argument for any size, derived from that program and proved, as formulas and as NumPy. The last pages have a Hessian or
+a Jacobian. Then `check` refutes one by hand that has a mistake, and names the term. `python -m examples.gradients`
+prints the derivations."""
 TRUSTED = (
     "The proof differentiates each line and compares normal forms. It trusts SymPy's derivatives and arithmetic, the "
     "index calculus, and the table that says what each operation of the engine computes. That table is compared with "
@@ -63,12 +64,12 @@ def index(names: Sequence[str]) -> str:
 
 def page(entry: Entry) -> str:
     """The page of one function in Markdown; LessonFailed if its gradient is not proved or the wrong one not refuted."""
-    checked = check(entry.function, {entry.argument: entry.wrong}, entry.where, **entry.arguments)
-    derivation = checked.derivation
+    checked, derivation = entry.checked(), entry.derived()
+    first = checked.derivation
     if not derivation.proved:
-        raise LessonFailed(f"the gradient of {entry.function.__name__} is not proved:\n\n{derivation}")
+        raise LessonFailed(f"the {entry.what} of {entry.function.__name__} is not proved:\n\n{derivation}")
     if checked[entry.argument].verdict != "refuted":
-        raise LessonFailed(f"the wrong gradient of {entry.function.__name__} is not refuted:\n\n{checked}")
+        raise LessonFailed(f"the wrong {entry.what} of {entry.function.__name__} is not refuted:\n\n{checked}")
     arguments = ", ".join(f"{name}={value!r}" for name, value in entry.arguments.items()).replace("'", '"')
     if entry.where:
         arguments = f"where=[{', '.join(map(repr, entry.where))}], {arguments}"
@@ -76,13 +77,23 @@ def page(entry: Entry) -> str:
     parts = [f"# {entry.title}", *asked, entry.about, f"Source: {entry.source}", "## The function"]
     parts.append(code(inspect.getsource(entry.function)))
     parts.append("As formulas, with a name for each interim result:")
-    parts.append(typeset(derivation.lines))
-    parts += ["## Its gradient", f"{entry.gradient} {derivation.loss}.", typeset(derivation.adjoints)]
+    parts.append(typeset(first.lines))
+    if isinstance(derivation, Derivation):
+        parts += ["## Its gradient", f"{entry.gradient} {derivation.loss}.", typeset(derivation.adjoints)]
+    else:
+        parts += [
+            f"## Its {entry.what}",
+            f"{entry.gradient}.",
+            typeset([*derivation.adjoints, *derivation.shown_blocks]),
+        ]
     if matrices := derivation.matrix():
         parts += ["In matrix notation, where a line has such a form:", typeset(matrices)]
     parts += ["## As NumPy", "The same lines as a program, which runs alone:", code(derivation.source())]
     parts += ["## What is proved", proved(derivation), "## A mistake, refuted", entry.mistake]
-    call = f"check({entry.function.__name__}, {{{entry.argument!r}: {entry.wrong.__name__}}}, {arguments})"
+    ((keyword, by_hand),) = entry.by_hand.items()
+    given = f"{{{entry.argument!r}: {by_hand[entry.argument].__name__}}}"
+    given = given if keyword == "by_hand" else f"{keyword}={given}"
+    call = f"check({entry.function.__name__}, {given}, {arguments})"
     parts.append(code(f"{inspect.getsource(entry.wrong)}\n\nprint({call})".replace("'", '"')))
     parts.append(fenced("{code-block} text", str(checked), ":class: output"))
     return "\n\n".join(parts) + "\n"
@@ -99,7 +110,7 @@ def typeset(lines: Sequence[Formula]) -> str:
     return f"$$\n\\begin{{align*}}\n{aligned}\n\\end{{align*}}\n$$"
 
 
-def proved(derivation: Derivation) -> str:
+def proved(derivation: Derivation | Hessian | Jacobian) -> str:
     """What is proved, and under which assumptions."""
     assumed = "\n".join(f"- {one[0].upper()}{one[1:]}." for one in derivation.assumptions)
     verdict = derivation.verdict

@@ -18,6 +18,9 @@ def right(X, w, y):
 def classifier(X, t):
     return F.cross_entropy(X, t)
 
+def softmax(x):
+    return x.softmax(-1)
+
 def branch(x):
     return (x**2).sum() if len(x) > 3 else (x**3).sum()
 
@@ -69,3 +72,27 @@ def test_bad_use_gets_a_sentence(run):
     assert "arguments that have one are X, w, y" in run("check", "loss", *SIZES, "--gradient", "v=X", code=2)
     assert "the gradient 'w' is not understood" in run("check", "loss", *SIZES, "--gradient", "w", code=2)
     assert "two gradients of w" in run("check", "loss", *SIZES, "--gradient", "w=w", "--gradient", "w=w", code=2)
+
+
+def test_hessians_jacobians_and_products_are_printed(run):
+    output = run("derive", "loss", *SIZES, "--order", "2", "--wrt", "w")
+    assert "∂²𝓛/∂w_d∂w_i = 2/N Σ_n X_nd X_ni    ∂²𝓛/∂w∂wᵀ = 2 Xᵀ X/N" in output and "∂X" not in output
+    assert "∂Y/∂x = diag(Y) - Y Yᵀ" in run("derive", "softmax", "x=N,", "--jacobian")
+    assert r"\frac{\partial Y_{n}}{\partial x_{i}}" in run("derive", "softmax", "x=N,", "--jacobian", "--latex")
+    assert "Ẏ_n = Y_n (ẋ_n - Σ_i Y_i ẋ_i)" in run("derive", "softmax", "x=N,", "--jvp")
+    assert "the Hessian-vector product; ẇ: the direction" in run("derive", "loss", *SIZES, "--hvp", "--wrt", "w")
+    assert "the Gauss-Newton product" in run("derive", "loss", *SIZES, "--gauss-newton", "A", "--wrt", "w")
+    assert "order=2 needs a function whose result is a number" in run(
+        "derive", "softmax", "x=N,", "--order", "2", code=2
+    )
+    assert "wrt has 'v'" in run("derive", "loss", *SIZES, "--order", "2", "--wrt", "v", code=2)
+    assert "wrt is for order=2" in run("derive", "loss", *SIZES, "--wrt", "w", code=2)
+
+
+def test_blocks_by_hand_are_proved_or_refuted(run):
+    assert run("check", "loss", *SIZES, "--hessian", "w=2 * X.T @ X / N") == "∂²𝓛/∂w∂w: proved for any size\n"
+    output = run("check", "loss", *SIZES, "--hessian", "w,y=2 * X.T / N", code=1)
+    assert "∂²𝓛/∂w∂y: refuted\n    the sign is wrong in the term 2 X_nd/N\n" in output
+    output = run("check", "softmax", "x=N,", "--jacobian", "x=diag(softmax(x, -1))", code=1)
+    assert "∂Y/∂x: refuted\n    the term -Y_i Y_n is missing\n" in output
+    assert "the block 'w y' is not understood" in run("check", "loss", *SIZES, "--hessian", "w y", code=2)

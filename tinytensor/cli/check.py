@@ -11,6 +11,21 @@ from tinytensor.symbolic import check
 
 GRADIENT = "W=EXPRESSION, or W=NAME for a function of the file; g is the gradient of the result. Once for each argument"
 
+HESSIAN = "a,b=EXPRESSION: the second derivatives by a and b, of the shape of a followed by that of b; a=... by a twice"
+JACOBIAN = "x=EXPRESSION: the derivatives of a result that is no number, of its shape followed by that of x"
+
+
+def blocks(words: list[str], names: dict[str, Any]) -> dict[Any, Any] | None:
+    """The blocks of a Hessian by hand, by their two arguments, of which one may be left out; None if there is none."""
+    by_hand: dict[Any, Any] = {}
+    for word in words:
+        pair, equals, hand = (part.strip() for part in word.partition("="))
+        block = tuple(name.strip() for name in pair.split(","))
+        if len(block) > 2 or not all(name.isidentifier() for name in block) or not equals or not hand:
+            raise InvalidArgument(f"the block {word!r} is not understood; a block is 'w,b=X.T @ p'")
+        by_hand[block[0] if len(block) == 1 else block] = names[hand] if callable(names.get(hand)) else hand
+    return by_hand or None
+
 
 def gradients(words: list[str], names: dict[str, Any]) -> dict[str, Any] | None:
     """The gradients by hand: texts, or functions of the file; None if there is none."""
@@ -38,13 +53,15 @@ def main(arguments: list[str], program: str) -> int:
     parser.add_argument("--where", metavar="CONDITION", action="append", default=[], help=WHERE)
     parser.add_argument("--gradient", metavar="W=...", action="append", default=[], help=GRADIENT)
     add_limits(parser)
+    parser.add_argument("--hessian", metavar="a,b=...", action="append", default=[], help=HESSIAN)
+    parser.add_argument("--jacobian", metavar="x=...", action="append", default=[], help=JACOBIAN)
     options = parser.parse_args(arguments)
     try:
         function, names = load_function(options.function)
         inputs = dict(parse_argument(text) for text in (*options.inputs, *options.args.split()))
-        result = check(
-            function, gradients(options.gradient, names), options.where, options.limit, options.progress, **inputs
-        )
+        by_hand = {"hessian": blocks(options.hessian, names), "jacobian": gradients(options.jacobian, names)}
+        by_hand |= {"where": options.where, "limit": options.limit, "progress": options.progress}
+        result = check(function, gradients(options.gradient, names), **by_hand, **inputs)
     except SyntaxError as error:
         print("tinytensor: check: " + "".join(traceback.format_exception_only(error)).strip(), file=sys.stderr)
         return 2

@@ -1,11 +1,11 @@
-"""`tinytensor derive`: the gradients of a function, for sizes that are symbols."""
+"""`tinytensor derive`: the gradients of a function, its Hessian or its Jacobian, for sizes that are symbols."""
 
 import argparse
 import ast
 from typing import Any
 
 from tinytensor.cli.arguments import InvalidArgument, command, load_function, run
-from tinytensor.symbolic import Index, derive
+from tinytensor.symbolic import Index, derive, gauss_newton, hvp, jvp
 from tinytensor.symbolic.derive.time_limit import SECONDS
 
 ARGUMENTS = "X=N,D (a tensor of these sizes), t=N:K or t=N<K (integers below K), m=, (a tensor of no dimension), "
@@ -14,6 +14,8 @@ WHERE = (
     "a condition on the sizes, such as 'N > 3' or 'N %% 2 == 0': one case of a function that asks about its sizes; or "
     "what is known of a matrix, 'symmetric(S)' or 'positive_definite(S)'"
 )
+
+WRT = "of --order 2, --jacobian, --jvp, --hvp and --gauss-newton: an argument that is meant; once for each, or all"
 
 
 def parse_argument(text: str) -> tuple[str, Any]:
@@ -52,20 +54,33 @@ def _limit(text: str) -> float | None:
 
 
 def _derive(options: argparse.Namespace) -> int:
-    """Print the gradients for any size; 0 if they are proved, 1 if not."""
+    """Print the derivatives for any size; 0 if they are proved, 1 if not."""
     function, _ = load_function(options.function)
     arguments = dict(parse_argument(text) for text in (*options.inputs, *options.args.split()))
-    derivation = derive(function, options.where, options.limit, options.progress, **arguments)
+    common = {"where": options.where, "limit": options.limit, "progress": options.progress, "wrt": options.wrt}
+    if options.gauss_newton:
+        derivation = gauss_newton(function, options.gauss_newton, **common, **arguments)
+    elif options.jvp or options.hvp:
+        derivation = (jvp if options.jvp else hvp)(function, **common, **arguments)
+    else:
+        derivation = derive(function, order=options.order, jacobian=options.jacobian, **common, **arguments)
     print(derivation.latex() if options.latex else derivation)
     return 0 if derivation.proved else 1
 
 
 def main(arguments: list[str], program: str) -> int:
-    """Print the gradients; 2 if the arguments cannot be used."""
+    """Print the derivatives; 2 if the arguments cannot be used."""
     about = "Derive the gradients of a function for sizes that are symbols, and prove them."
     parser = command(program, "ARGUMENT", ARGUMENTS, about)
     parser.add_argument("--args", metavar="TEXT", default="", help="the same arguments, as one text: 'X=N,D t=N<K'")
     parser.add_argument("--where", metavar="CONDITION", action="append", default=[], help=WHERE)
     add_limits(parser)
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--order", type=int, choices=(1, 2), default=1, help="2: the Hessian of a number, in blocks")
+    what.add_argument("--jacobian", action="store_true", help="the Jacobian of a result that is no number")
+    what.add_argument("--jvp", action="store_true", help="the derivative in a direction of the arguments")
+    what.add_argument("--hvp", action="store_true", help="the Hessian times a direction")
+    what.add_argument("--gauss-newton", metavar="LINE", help="the Gauss-Newton matrix of this line times a direction")
+    parser.add_argument("--wrt", metavar="ARGUMENT", action="append", default=[], help=WRT)
     parser.add_argument("--latex", action="store_true", help="print LaTeX")
     return run(program, _derive, parser.parse_args(arguments))

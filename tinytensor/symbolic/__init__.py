@@ -16,7 +16,7 @@ kernel through `lift`.
     exact/           exact scalars, and kernels that run on them
     prove/           `prove`: gradients at given sizes
     index_calculus/  formulas with indices and sums, for sizes that stay symbols
-    derive/          `derive` and `check`: gradients for any size
+    derive/          `derive` and `check`: gradients, Hessians and Jacobians for any size
 
 The functions `prove` and `derive` hide the rooms of these names: import from their files,
 `from tinytensor.symbolic.prove.passes import ...`.
@@ -24,8 +24,11 @@ The functions `prove` and `derive` hide the rooms of these names: import from th
 
 from tinytensor.symbolic.derive.arguments import Index
 from tinytensor.symbolic.derive.check import Check, check
-from tinytensor.symbolic.derive.derivation import Derivation, derive
+from tinytensor.symbolic.derive.derivation import Derivation
 from tinytensor.symbolic.derive.facts import Fact, positive_definite, symmetric
+from tinytensor.symbolic.derive.hessians import Hessian, Jacobian
+from tinytensor.symbolic.derive.orders import derive
+from tinytensor.symbolic.derive.products import gauss_newton, hvp, jvp
 from tinytensor.symbolic.derive.recording import NotDerivable
 from tinytensor.symbolic.exact.lifting import NotLiftable, lift
 from tinytensor.symbolic.exact.scalars import Condition, Symbolic, Undecided, path
@@ -41,7 +44,9 @@ __all__ = [
     "Condition",
     "Derivation",
     "Fact",
+    "Hessian",
     "Index",
+    "Jacobian",
     "NotDerivable",
     "NotLiftable",
     "Proof",
@@ -52,6 +57,9 @@ __all__ = [
     "assert_gradient",
     "check",
     "derive",
+    "gauss_newton",
+    "hvp",
+    "jvp",
     "latex",
     "lift",
     "path",

@@ -15,6 +15,11 @@ factors.py     adjoints in the factors in which a person writes them
 shorter.py     adjoints as short as a textbook has them
 modules.py     a Module as a function of its parameters
 derivation.py  `derive` and its result
+forward_mode.py  derivatives forward through lines: Jacobians of names, in names
+hessians.py    Hessians in blocks and Jacobians, with their proof
+second_samples.py  second derivatives in numbers: double backward and finite differences
+products.py    `jvp`, `hvp`, `gauss_newton`: products with a direction, as lines
+orders.py      `derive`: gradient, Hessian or Jacobian
 source.py      a derivation as a program in NumPy, and its run
 check.py       `check`: is a gradient by hand the derived one?
 by_hand.py     a gradient by hand as formulas in the names of the function

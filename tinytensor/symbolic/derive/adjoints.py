@@ -6,9 +6,10 @@ that has a name becomes that name. Whatever the rewriting did, each line that is
 adjoint, for all sizes and values, by putting definitions in and comparing normal forms.
 """
 
+import copy
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp
@@ -134,6 +135,39 @@ def derive_lines(fn: Callable, arguments: dict[str, object], where: Sequence[Siz
     except TooLong:
         derived.stopped = stopped()
     return derived
+
+
+def lines_to(derived: DerivedLines, name: Name) -> DerivedLines:
+    """The same derivation with the result of a line, `name`, as the result of the function."""
+    groups = derived.groups
+    needed, waiting = set(), [name]
+    while waiting:
+        one = waiting.pop()
+        if one not in needed:
+            needed.add(one)
+            waiting += [n for g in groups for x in g.lines if x.name == one for n in names_in(x.right)]
+    kept = [g for g in groups if any(x.name in needed for x in g.lines)]
+    traced = copy.copy(derived.trace)
+    traced.lines = replace(traced.lines, groups=kept)
+    output = next(x.left for g in kept for x in g.lines if x.name == name)
+    program = _program(traced, output)
+    if isinstance(name, Symbol):  # a number, whose adjoint is 1 otherwise
+        raise NotDerivable(f"derive: {name} is a number; a Gauss-Newton product needs an array before the loss")
+    raw = {
+        d(name_of(e)): Definition(d(e), adjoint_of(e, program.lines, None))
+        for e in reversed(program.entries)
+        if name_of(e) != name
+    }
+    part = DerivedLines(traced, output, program.lines, raw, {})
+    wanted = [d(traced.arrays[n]) for n, a in traced.tensors.items() if a.below is None]
+    part.adjoints = _rewrite(part, program, wanted)
+    _prove(part, program, part.adjoints)
+    return part
+
+
+def inlined(lines: dict[Name, Definition], wanted: list[Name], simplify: Callable) -> dict[Name, Definition]:
+    """The lines that lead to those that are wanted, without those that are shorter in the place of their names."""
+    return _inline(_reachable(lines, wanted), wanted, simplify)
 
 
 def _output(traced: Trace) -> Expr:
@@ -310,6 +344,11 @@ def _by_products(derived: DerivedLines, adjoints: dict[Name, Definition], wanted
     return _reachable(adjoints, wanted)
 
 
+def simplifier_of(derived: DerivedLines) -> Callable[[Expr], Expr]:
+    """Shorter forms of formulas in the names of a derivation."""
+    return _simplifier(derived, _program(derived.trace, derived.output))
+
+
 def _simplifier(derived: DerivedLines, program: Program) -> Callable[[Expr], Expr]:
     """Sums that are numbers by the definition of a mean, names for products, common factors in front."""
     simple = {x.name for x in derived.forward if _is_linear_in_names(x.right)}
@@ -442,7 +481,7 @@ def _prove(derived: DerivedLines, program: Program, shown: dict[Name, Definition
         rests = []
         for through in ((), inner, forward):
             rests.append(normal_of_matrices(program.expand(first, set(through)), products=derived.products))
-            if rests[-1] == 0 or _clear_denominators(rests[-1]) == 0:
+            if rests[-1] == 0 or clear_denominators(rests[-1]) == 0:
                 break
         else:
             key = next(filter(None, (_vanishes_if(rest, derived.groups) for rest in rests)), None)
@@ -472,7 +511,7 @@ def _vanishes_if(rest: Expr, groups: list[Group]) -> tuple[str, ...]:
     return ()
 
 
-def _clear_denominators(expr: Expr) -> Expr:
+def clear_denominators(expr: Expr) -> Expr:
     """The expression times its divisors that are sums, so that 1 / (1 + e) - 1 + e / (1 + e) is seen to be 0."""
     terms = Add.make_args(expr)
     powers: dict[Expr, Expr] = {}

@@ -106,11 +106,13 @@ def _takes(function: Callable, names, sizes) -> set[str]:
     return ({*names, *sizes} & own) | (set(names) if code.co_flags & inspect.CO_VARKEYWORDS else set())
 
 
-def read_by_hand(derivation: Derivation, name: str, function: Callable, entry: Expr) -> HandGradient:
-    """The gradient by hand as an entry, in the names of the function."""
+def read_by_hand(
+    derivation: Derivation, name: str, function: Callable, entry: Expr, shape: tuple[Expr, ...] | None = None
+) -> HandGradient:
+    """The gradient by hand as an entry, in the names of the function; shape: that of a block, where it is one."""
     derived = derivation.derived
     arguments = dict(derivation.arguments)
-    if isinstance(derived.output, Indexed):
+    if isinstance(derived.output, Indexed) and shape is None:
         if UPSTREAM in arguments:
             raise ValueError(f"check: the function has an argument {UPSTREAM!r}, the name of the incoming gradient")
         arguments[UPSTREAM] = tuple(_as_written(dim) for dim in derived.trace.result.dims)
@@ -127,14 +129,15 @@ def read_by_hand(derivation: Derivation, name: str, function: Callable, entry: E
     if other.split != split:
         raise NotDerivable("check: the gradient by hand takes sizes apart in another way than the function")
     value = other.result
-    want = derived.trace.tensors[name].shape
+    want = derived.trace.tensors[name].shape if shape is None else shape
     if tuple(value.shape) != tuple(want):
         came, wanted = (f"({', '.join(map(str, shape))})" for shape in (value.shape, want))
-        return HandGradient(None, shape=f"the gradient by hand has the shape {came}, but {name} has {wanted}")
+        what = f"{name} has" if shape is None else f"{name} needs"
+        return HandGradient(None, shape=f"the gradient by hand has the shape {came}, but {what} {wanted}")
     changed = _constants(derived.trace, other)
     own = _with_constants(changed, S(as_number(value).entry(*getattr(entry, "indices", ()))))
     own = expanded(own, _in_names_of_function(derived, other, changed))
-    if isinstance(derived.output, Indexed):
+    if isinstance(derived.output, Indexed) and shape is None:
         g, output = other.arrays[UPSTREAM], name_of(derived.output)
         own = own.xreplace({e: d(output)[e.indices] for e in own.atoms(Indexed) if e.base == g})
     return HandGradient(own, tuple(other.size_conditions), tuple(other.value_conditions))

@@ -9,7 +9,7 @@ they differ, the terms that only one of the two has are named.
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from sympy import Add, Dummy, Expr, Indexed, Integer, Mul, Pow
@@ -23,6 +23,7 @@ from tinytensor.symbolic.derive.comparison import Comparison, compare_at_samples
 from tinytensor.symbolic.derive.conditions import VALUES, Signs, restrictions, verdict
 from tinytensor.symbolic.derive.derivation import Derivation, Formula, derive_within
 from tinytensor.symbolic.derive.facts import Fact
+from tinytensor.symbolic.derive.hessians import Block, Derivatives, Hessian, Jacobian
 from tinytensor.symbolic.derive.recording import NotDerivable
 from tinytensor.symbolic.derive.time_limit import (
     SECONDS,
@@ -36,7 +37,7 @@ from tinytensor.symbolic.derive.time_limit import (
     stopped,
 )
 from tinytensor.symbolic.derive.values import ExtremeMask
-from tinytensor.symbolic.index_calculus.adjoints import contradiction, d, expanded
+from tinytensor.symbolic.index_calculus.adjoints import contradiction, expanded
 from tinytensor.symbolic.index_calculus.counts import counted
 from tinytensor.symbolic.index_calculus.formulas import Index as Bound
 from tinytensor.symbolic.index_calculus.formulas import (
@@ -53,6 +54,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     of_whole_numbers,
     relu,
     same,
+    sigmoid,
     sign,
     theta,
     total,
@@ -88,6 +90,12 @@ class Checked:
     conditions: tuple[str, ...] = ()
     restricted: bool = False
     find_term: Callable[[], str] | None = field(default=None, repr=False, compare=False)
+    block: str = ""  # what is checked, where it is no gradient
+
+    @property
+    def label(self) -> str:
+        """What is checked: ∂𝓛/∂w, or a block of second derivatives."""
+        return self.block or f"∂𝓛/∂{self.argument}"
 
     @cached_property
     def term(self) -> str:
@@ -100,8 +108,8 @@ class Checked:
 
     def __str__(self) -> str:
         if self.verdict == "proved":
-            return f"∂𝓛/∂{self.argument}: {self.statement}"
-        parts = [f"∂𝓛/∂{self.argument}: {self.verdict}", self.term, self.example]
+            return f"{self.label}: {self.statement}"
+        parts = [f"{self.label}: {self.verdict}", self.term, self.example]
         parts += [f"expected {self.expected}"] if self.expected else []
         return "\n    ".join(part for part in parts if part)
 
@@ -142,15 +150,22 @@ def check(
     where: str | Fact | Sequence[str | Fact] = (),
     limit: float | None = SECONDS,
     progress: bool | None = None,
+    *,
+    hessian: dict[str | Block, object] | None = None,
+    jacobian: dict[str, object] | None = None,
     **arguments,
 ) -> Check:
-    """Prove or refute gradients that were derived by hand, for any size.
+    """Prove or refute gradients that were derived by hand, for any size; and blocks of a Hessian or a Jacobian.
 
     fn: a function, or the result of `derive` for it, which is then used for several checks. by_hand: for each argument
     of fn its gradient: a function of tensors that takes fn's arguments by their names (and `g`, the gradient of fn's
     result, where that is no number), the same as text ("X.T @ (X @ w - y) * 2 / N", in which sizes may be used), or a
     formula of a derivation. Without it fn is an autograd.Function, and its own backward is checked. where and arguments
     are those of `derive`.
+
+    hessian: second derivatives of a number by hand, as by_hand has gradients: {("w", "b"): ...} for ∂²𝓛/∂w∂b, whose
+    shape is that of w followed by that of b; {"w": ...} for ∂²𝓛/∂w∂w. jacobian: derivatives of a result that is no
+    number: {"x": ...} for ∂Y/∂x, whose shape is that of Y followed by that of x.
 
     limit, progress: those of `derive`. A gradient that is not decided in this time is "undecided", and what the numbers
     say stands beside it; numbers that refute it do so in any case.
@@ -167,7 +182,8 @@ def check(
         if isinstance(fn, type) and hasattr(fn, "backward") and by_hand is None:  # ours, or PyTorch's
             fn, by_hand = _of_function(fn, arguments)
         derivation = None
-    if not isinstance(by_hand, dict) or not by_hand:
+    wanted = [one for one in (by_hand, hessian, jacobian) if one is not None]
+    if not wanted or not all(isinstance(one, dict) and one for one in wanted):
         raise TypeError('check: by_hand is a dictionary from the arguments to their gradients: {"X": lambda X, g: ...}')
     if derivation is None:
         start = TimeLimit("check", "", limit, False)
@@ -175,17 +191,27 @@ def check(
         seconds = rest_of(limit, start.used)
     else:
         seconds = limit
+    by_hand, hessian, jacobian = by_hand or {}, hessian or {}, jacobian or {}
+    if by_hand.keys() & (hessian.keys() | jacobian.keys()):
+        raise ValueError("check: a name is in two of by_hand, hessian and jacobian; check them one after the other")
     known = [name for name, a in derivation.derived.trace.tensors.items() if a.below is None]
     if unknown := [name for name in by_hand if name not in known]:
         raise ValueError(
             f"check: by_hand has a gradient of {unknown[0]!r}; the arguments that have one are {', '.join(known)}"
         )
-    functions = {name: hand if isinstance(hand, Formula) else function_by_hand(hand) for name, hand in by_hand.items()}
+    functions = {
+        name: hand if isinstance(hand, Formula) else function_by_hand(hand)
+        for name, hand in (by_hand | hessian | jacobian).items()
+    }
     verdicts: dict[str, Checked] = {}
     with limited(TimeLimit("check", derivation.name, seconds, progress)):
         for name, hand in functions.items():
-            stage(f"the gradient of {name} was compared in numbers")
-            verdicts[name] = _check_argument(derivation, name, hand)
+            what = "gradient" if name in by_hand else "block"
+            stage(f"the {what} of {name if isinstance(name, str) else ', '.join(name)} was compared in numbers")
+            if name in by_hand:
+                verdicts[name] = _check_argument(derivation, name, hand)
+            else:
+                verdicts[name] = _check_block(derivation, name, hand, name in hessian)
             stage("", 100 / len(functions))
     return Check(derivation, verdicts)
 
@@ -228,19 +254,37 @@ def _of_function(function: type, arguments: dict) -> tuple[Callable, dict[str, C
     return forward, by_hand
 
 
-def _check_argument(derivation: Derivation, name: str, hand: Formula | Callable) -> Checked:
-    derived = derivation.derived
-    adjoint = derived.adjoints.get(d(derived.trace.arrays[name]))
+def _check_block(derivation: Derivation, name: str | Block, hand, second: bool) -> Checked:
+    """A block of a Hessian, or with second=False of a Jacobian, by hand."""
+    block = (name, name) if isinstance(name, str) else tuple(name)
+    try:
+        if second:
+            derivatives = Hessian(derivation, dict.fromkeys(block))
+        else:
+            derivatives = Jacobian(derivation, (name,))
+            block = (derivatives.output, name)
+        checked = _check_argument(derivatives, block, hand)
+    except TooLong:
+        return Checked(name, "undecided", None, out_of_time(derivation.limit, stopped(), ""))
+    return replace(checked, block=derivatives.label(block))
+
+
+def _check_argument(derivation: Derivation | Derivatives, name: str | Block, hand: Formula | Callable) -> Checked:
     expected = derivation.gradients.get(name)
     if isinstance(hand, Formula):
-        if adjoint is None:
+        if expected is None:
             return Checked(name, "undecided", None, derivation.verdict)
-        left = dict(zip(getattr(hand.left, "indices", ()), getattr(adjoint.left, "indices", ()), strict=True))
+        entry, _ = derivation.entry(name)
+        left = dict(zip(hand.indices, getattr(entry, "indices", ()), strict=True))
         return _prove(derivation, name, HandGradient(hand.right.xreplace(left)), Comparison())
 
     def own() -> HandGradient:
         try:
-            return read_by_hand(derivation, name, hand, adjoint.left)
+            entry, _ = derivation.entry(name)
+            if isinstance(derivation, Derivatives):
+                label = derivation.label(name)
+                return read_by_hand(derivation.derivation, label, hand, entry, derivation.shape(name))
+            return read_by_hand(derivation, name, hand, entry)
         except NotDerivable as error:
             return HandGradient(None, why=str(error))
 
@@ -250,7 +294,7 @@ def _check_argument(derivation: Derivation, name: str, hand: Formula | Callable)
 
     compared = compare_at_samples(derivation, name, hand)
     if compared.example:
-        find = _in_time(derivation, term) if adjoint is not None else None
+        find = _in_time(derivation, term) if expected is not None else None
         return Checked(name, "refuted", expected, "", compared.example, find_term=find)
     if derivation.stopped or is_up():
         return _out_of_time(derivation, name, compared)
@@ -287,9 +331,9 @@ def _in_time(derivation: Derivation, find: Callable[[], str]) -> Callable[[], st
 def _prove(derivation: Derivation, name: str, own: HandGradient, compared: Comparison) -> Checked:
     """Compare normal forms, where no number refutes the gradient by hand."""
     expected, derived = derivation.gradients[name], derivation.derived
-    if derived.unproved or derivation.differs or derivation.stopped:
+    if derivation.unproved or derivation.differs or derivation.stopped:
         return Checked(name, "undecided", expected, derivation.verdict)
-    entry = _derived_entry(derivation, name)
+    _, entry = derivation.entry(name)
     try:
         keys = _equal(entry, own.entry, derived)
     except TypeError as error:  # indices of two ranges meet
@@ -311,18 +355,14 @@ def _prove(derivation: Derivation, name: str, own: HandGradient, compared: Compa
     return Checked(name, "proved", expected, "", "", statement, (*map(str, sizes), *values), bool(restricted))
 
 
-def _derived_entry(derivation: Derivation, name: str) -> Expr:
-    """The derived entry, in names of the function alone."""
-    derived = derivation.derived
-    return expanded(derived.adjoints[d(derived.trace.arrays[name])].right, list(derived.adjoints.values()))
-
-
 def _equal(entry: Expr, own: Expr, derived: DerivedLines) -> set[str]:
     """The conditions on values under which the two are equal, keys of VALUES and ""; empty if they are not equal."""
     for lines in ([], derived.forward):
         rest = normal_of_matrices(_without_detach(expanded(entry - own, lines)), products=derived.products)
         if rest == 0:
             return {""}
+        if not lines and rest.has(sigmoid) and normal_of_quotients(rest) == 0:
+            return {"denominator"} if _divides(rest) else {""}
     for whole in (rest, _with_chosen(rest, derived)):
         whole = _in_whole_numbers(whole)
         if whole == 0:
@@ -386,10 +426,12 @@ def _divides(expr: Expr) -> bool:
 
 def _term(derivation: Derivation, name: str, own: HandGradient) -> str:
     """What differs, in the names of the function."""
-    entry = _derived_entry(derivation, name)
+    _, entry = derivation.entry(name)
     terms = []
     for lines in ([], derivation.derived.forward):
-        one, other = (normal_of_matrices(expanded(e, lines)) for e in (entry, own.entry))
+        one, other = (normal_of_matrices(_without_detach(expanded(e, lines))) for e in (entry, own.entry))
+        if isinstance(derivation, Derivatives):
+            one, other = (derivation.in_first_indices(e, name) for e in (one, other))
         if one != other:
             terms.append("; ".join(_difference(one, other)))
     return min(terms, key=len) if terms else ""

@@ -11,8 +11,9 @@ from tinytensor.ops.creation import tensor
 from tinytensor.symbolic.derive.by_hand import UPSTREAM, arguments_by_hand
 from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.derivation import Derivation
+from tinytensor.symbolic.derive.hessians import Derivatives
 from tinytensor.symbolic.derive.precision import double_precision
-from tinytensor.symbolic.derive.samples import allclose, excuses, record_edges
+from tinytensor.symbolic.derive.samples import excuses, mismatch, record_edges
 from tinytensor.symbolic.derive.time_limit import is_up
 from tinytensor.symbolic.derive.trace import format_sizes
 
@@ -34,8 +35,12 @@ class Comparison(NamedTuple):
         return any(not edges - besides and all(c.holds(at) for c in sizes) for at, edges in self.agreed)
 
 
-def compare_at_samples(derivation: Derivation, name: str, function: Callable) -> Comparison:
+def compare_at_samples(
+    derivation: Derivation | Derivatives, name: str | tuple[str, str], function: Callable
+) -> Comparison:
     """The gradient by hand beside backward() at the samples that meet the function's conditions on sizes.
+
+    So is a block of a Hessian or Jacobian by hand; `name` is its two names then.
 
     An exception that it raises at every one of them is the caller's mistake, and goes on.
     """
@@ -58,7 +63,10 @@ def compare_at_samples(derivation: Derivation, name: str, function: Callable) ->
             edges |= more
             ran = True
             own = own.detach().numpy() if isinstance(own, Tensor) else np.asarray(own)
-            problem = _mismatch(one.gradients[name], own)
+            if isinstance(derivation, Derivatives):
+                problem = derivation.mismatch(one, name, own)
+            else:
+                problem = mismatch(one.gradients[name], own)
         except Exception as error:
             failures.append(error)
             problem = f": the gradient by hand fails: {type(error).__name__}: {error}".splitlines()[0]
@@ -81,18 +89,6 @@ def compare_at_samples(derivation: Derivation, name: str, function: Callable) ->
     ):  # it always compares equal numbers, as in x == x.max()
         example = example or equal
     return Comparison(example, frozenset(needed), tuple(agreed))
-
-
-def _mismatch(want: np.ndarray, own: np.ndarray) -> str:
-    """The first entry in which the two differ, in words; empty if none does."""
-    if own.shape != want.shape:
-        return f": the derivative has the shape {want.shape}, by hand {own.shape}"
-    if allclose(own, want):
-        return ""
-    with np.errstate(all="ignore"):
-        off = ~(np.abs(want - own) <= 1e-8 * (1 + np.abs(want)))
-    where = tuple(int(n) for n in np.argwhere(off)[0])
-    return f", entry {list(where)}: the derivative is {want[where]:.6g}, by hand {own[where]:.6g}"
 
 
 def _format_tensor(x: Tensor) -> str:

@@ -32,7 +32,7 @@ from tinytensor.symbolic.derive.time_limit import (
 )
 from tinytensor.symbolic.derive.trace import format_sizes
 from tinytensor.symbolic.derive.values import Value, value_of_name
-from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of
+from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array, Size
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
 from tinytensor.symbolic.index_calculus.matrices import Matrices, Matrix
@@ -62,6 +62,11 @@ class Formula(Typeset):
         self.right: Expr = line.right
         self.names = tuple(names)
         self.sizes = dict(sizes or {})  # those that the user did not name, in those that have a name
+
+    @property
+    def indices(self) -> tuple:
+        """The indices on the left."""
+        return getattr(self.left, "indices", ())
 
     def __str__(self) -> str:
         return equation(self.left, self.right.xreplace(self.sizes), self.names)
@@ -135,6 +140,16 @@ class Derivation(Typeset):
     def stopped(self) -> str:
         """After which time, and where, the work was ended; empty if it was not. Nothing is proved then."""
         return self.derived.stopped or self._compared[2]
+
+    @property
+    def unproved(self) -> list[str]:
+        """The lines that are not proved."""
+        return self.derived.unproved
+
+    def entry(self, name: str) -> tuple[Expr, Expr]:
+        """An entry of the gradient of an argument, and its formula in names of the function alone."""
+        line = self.derived.adjoints[d(self.derived.trace.arrays[name])]
+        return line.left, expanded(line.right, list(self.derived.adjoints.values()))
 
     @cached_property
     def samples(self) -> list[Sample]:

@@ -30,12 +30,12 @@ def adjoint_in_factors(entry: Expr, lines: Iterable[Definition], loss: Symbol | 
         own = {i: i.fresh() for i in sorted(free(line.left), key=index_order)}
         left, right = line.left.xreplace(own), fresh(line.right).xreplace(own)
         arriving = S.One if line.left == loss else d(left)
-        for product, bound, at in _occurrences(right, arriving, list(own.values()), name_of(entry), left, right):
+        for product, bound, at in occurrences(right, arriving, list(own.values()), name_of(entry), left, right):
             terms.append(_at_entry(product, bound, at, getattr(by, "indices", ())))
     return Add(*terms).xreplace({fresh_one: i for i, fresh_one in new.items()})
 
 
-def _occurrences(expr: Expr, arriving: Expr, bound: list[Index], name: Name, left: Expr, whole: Expr):
+def occurrences(expr: Expr, arriving: Expr, bound: list[Index], name: Name, left: Expr, whole: Expr):
     """(product, its bound indices, the indices of the entry) for each place of the name in a formula."""
     if name not in names_in(expr):
         return
@@ -72,7 +72,7 @@ def _occurrences(expr: Expr, arriving: Expr, bound: list[Index], name: Name, lef
         value = {expr: left} if expr == whole else {}
         parts = [(a, Mul(arriving, expr.fdiff(k).xreplace(value)), bound) for k, a in enumerate(expr.args, 1)]
     for inner, product, indices in parts:
-        yield from _occurrences(inner, product, indices, name, left, whole)
+        yield from occurrences(inner, product, indices, name, left, whole)
 
 
 def _of_power(factor: Expr) -> tuple[Expr, Expr | None]:
@@ -115,9 +115,9 @@ def canonical(expr: Expr) -> Expr:
     if not expr.has(Sum):
         return expr
     if isinstance(expr, Sum):
-        inner = canonical(expr.function)
         bound = {limit[0]: Index(limit[0].name, limit[0].size) for limit in expr.limits}
-        return close(*contract(inner.xreplace(bound), list(bound.values())))
+        inner = canonical(expr.function.xreplace(bound))  # whose sums get numbers that the new index does not have
+        return close(*contract(inner, list(bound.values())))
     return expr.func(*[canonical(a) for a in expr.args])
 
 
@@ -129,9 +129,11 @@ def rebuild(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     step()
     if not expr.args or isinstance(expr, Indexed | KroneckerDelta | OfMatrix):
         return expr
-    if isinstance(expr, Sum):
-        inner = change(expr.function)
-        return expr if inner == expr.function else canonical(Sum(inner, *expr.limits))
+    if isinstance(expr, Sum):  # under a new index, which no sum inside can have
+        bound = {limit[0]: Index(limit[0].name, limit[0].size) for limit in expr.limits}
+        before = expr.function.xreplace(bound)
+        inner = change(before)
+        return expr if inner == before else canonical(Sum(inner, *[(i, 1, i.size) for i in bound.values()]))
     return expr.func(*[change(a) for a in expr.args])
 
 
@@ -179,13 +181,13 @@ def fold(expr: Expr, lines: Iterable[Definition], result: Expr | None = None) ->
         right = line.right
         factors = [f for f in Mul.make_args(right) if not f.is_number]
         if isinstance(right, Pow) and right.exp == -1 and right.base.is_Add and len(right.base.args) == 2:
-            expr = _use(expr, line, _share)
+            expr = use(expr, line, _share)
         elif len(factors) >= 2 and not right.has(Sum) and (line.left != result or right.as_numer_denom()[1] != 1):
-            expr = _use(expr, line, _name)
+            expr = use(expr, line, _name)
     return expr
 
 
-def _use(expr: Expr, line: Definition, rule: Callable) -> Expr:
+def use(expr: Expr, line: Definition, rule: Callable) -> Expr:
     """The expression after a rule for products, which may take factors into a sum."""
     keys = [x for x in line.right.atoms(Indexed, Symbol) if _is_key(x, line)]
     if not keys or not names_in(expr) & {name_of(k) for k in keys}:

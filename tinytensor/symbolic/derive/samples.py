@@ -66,6 +66,18 @@ def allclose(one: np.ndarray, other: np.ndarray) -> bool:
         return bool(np.allclose(one, other, rtol=CLOSE, atol=CLOSE * (1 + np.abs(other).max(initial=0))))
 
 
+def mismatch(want: np.ndarray, own: np.ndarray) -> str:
+    """The first entry in which a derivative and one by hand differ, in words; empty if none does."""
+    if own.shape != want.shape:
+        return f": the derivative has the shape {want.shape}, by hand {own.shape}"
+    if allclose(own, want):
+        return ""
+    with np.errstate(all="ignore"):
+        off = ~(np.abs(want - own) <= 1e-8 * (1 + np.abs(want)))
+    where = tuple(int(n) for n in np.argwhere(off)[0])
+    return f", entry {list(where)}: the derivative is {want[where]:.6g}, by hand {own[where]:.6g}"
+
+
 # ----------------------------------------------------------------------------------------------------- the points
 
 

@@ -17,7 +17,7 @@ from tinytensor.ops.creation import tensor
 from tinytensor.symbolic.derive.adjoints import DerivedLines
 from tinytensor.symbolic.derive.arguments import Argument
 from tinytensor.symbolic.derive.recording import NotDerivable, record
-from tinytensor.symbolic.derive.values import ExtremeMask, RecordedConstant
+from tinytensor.symbolic.derive.values import Dims, ExtremeMask, RecordedConstant
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, Size
 from tinytensor.symbolic.index_calculus.linear_algebra import Determinant, Inverse, Matrix, MatrixEntry, OfMatrix
@@ -29,8 +29,22 @@ RESERVED = {"np", "math", "upstream", "value", "value_and_gradients", *HELPERS}
 class Source:
     """The text of a derivation's program, and the parts from which it is made."""
 
-    def __init__(self, name: str, derived: DerivedLines):
+    def __init__(
+        self,
+        name: str,
+        derived: DerivedLines,
+        more: Mapping[object, tuple[Definition, Dims]] | None = None,
+        gradients: bool = True,
+        directions: Mapping[str, Name] | None = None,
+        between: Iterable[Definition] = (),
+    ):
+        """more: further results by their keys, a line and its dimensions each. gradients: are they results?
+
+        directions: names of arrays in the shape of an argument, which are arguments, too. between: lines before `more`.
+        """
+        self.directions, self.between = dict(directions or {}), list(between)
         self.name, self.derived, self.trace = name, derived, derived.trace
+        self.more, self.gradients = dict(more or {}), gradients
         if taken := sorted(set(self.trace.tensors) & RESERVED):
             raise ValueError(
                 f"derive: an argument is called {taken[0]}, which is a name of the program; give it another name"
@@ -51,6 +65,7 @@ class Source:
             *self.recorded,
             *sizes,
             *self.constants,
+            *self.directions.values(),
             *[x.name for x in self.lines],
         ):
             self.identifier(one)
@@ -118,8 +133,11 @@ class Source:
 
     def _needed_lines(self) -> list[Definition]:
         """The lines, forward and backward, that lead to the value or to a gradient, each after those that it uses."""
-        every = {x.name: x for x in (*self.derived.forward, *self.derived.adjoints.values())}
-        wanted = [self.output, *(d(self.trace.arrays[n]) for n, a in self.arguments.items() if a.below is None)]
+        more = [*self.between, *(line for line, _ in self.more.values())]
+        every = {x.name: x for x in (*self.derived.forward, *self.derived.adjoints.values(), *more)}
+        wanted = [self.output, *(x.name for x in more)]
+        if self.gradients:
+            wanted[1:1] = [d(self.trace.arrays[n]) for n, a in self.arguments.items() if a.below is None]
         lines: dict[Name, Definition] = {}
 
         def visit(name: Name) -> None:
@@ -132,7 +150,7 @@ class Source:
         for name in wanted:
             visit(name)
         forward = [x for x in self.derived.forward if x.name in lines]
-        return [*forward, *(x for n, x in lines.items() if n in self.derived.adjoints)]
+        return [*forward, *(x for n, x in lines.items() if n in self.derived.adjoints), *dict.fromkeys(more)]
 
     # ------------------------------------------------------------------------------------------------ sizes
 
@@ -175,15 +193,15 @@ class Source:
     def text(self) -> str:
         """The module."""
         body = "\n".join(f"    {one}".rstrip() for one in self._body())
-        parameters = [*self.arguments, *map(self.identifier, self.recorded)]
-        parameters += ["upstream=None"] if isinstance(self.output, Array) else []
+        parameters = [*self.arguments, *map(self.identifier, [*self.directions.values(), *self.recorded])]
+        parameters += ["upstream=None"] if isinstance(self.output, Array) and self.gradients else []
         parameters += ["*", *map(self.identifier, self.free)] if self.free else []
         about = f'    """{self._about()}"""\n'
         function = f"def value_and_gradients({', '.join(parameters)}):\n{about}{body}\n"
         used = helpers(function)
         imports = ["import numpy as np"] if "np." in "".join([function, *used]) else []
         imports = ["import math", "", *imports] if any("math." in one for one in used) else imports
-        head = f'"""The value and the gradients of {self.name}, derived for any size."""\n'
+        head = f'"""{self._what()} of {self.name}, derived for any size."""\n'
         if imports:
             head += "\n" + "\n".join(imports) + "\n"
         return head + "".join(f"\n\n{one}\n" for one in used) + "\n\n" + function
@@ -195,9 +213,16 @@ class Source:
         exec(compile(self.text(), f"<the derived program of {self.name}>", "exec"), space)
         return space["value_and_gradients"]
 
+    def _what(self) -> str:
+        parts = ["The value", *["the gradients"] * self.gradients]
+        if self.more:
+            pairs = "pairs of arguments" if self.gradients else "result and argument"
+            parts.append("the products by argument" if self.directions else f"the blocks by {pairs}")
+        return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
     def _about(self) -> str:
-        words = "The value, and the gradients by argument"
-        if isinstance(self.output, Array):
+        words = "The value, and the gradients by argument" if not self.more else self._what()
+        if isinstance(self.output, Array) and self.gradients:
             words += "; upstream: the gradient of the value, ones unless given"
         return f"{words}."
 
@@ -206,7 +231,8 @@ class Source:
         for name, a in self.arguments.items():
             if any(len(dim) != 1 for dim in a.dims):
                 lines.append(f"{name} = {name}.reshape({self._shape(a.sizes) or '()'})")
-        for array in self.recorded:
+        directions = [one for n, one in self.directions.items() if any(len(m) != 1 for m in self.arguments[n].dims)]
+        for array in (*directions, *self.recorded):
             if isinstance(array, Array):
                 lines.append(f"{self.identifier(array)} = {self.identifier(array)}.reshape({self._shape(array.sizes)})")
         lines.append("")
@@ -248,13 +274,16 @@ class Source:
         dims = self.trace.result.dims
         results = [("value", self._original_shape(self.identifier(self.output), dims))]
         for name, a in self.arguments.items():
-            if a.below is None:
+            if a.below is None and self.gradients:
                 gradient = d(self.trace.arrays[name])
                 results.append((name, self._original_shape(self.identifier(gradient), a.dims)))
-        inside = ", ".join(f'"{key}": {code}' for key, code in results)
+        for key, (line_, dims) in self.more.items():
+            results.append((key, self._original_shape(self.identifier(line_.name), dims)))
+        pairs = [(repr(key).replace("'", '"'), code) for key, code in results]
+        inside = ", ".join(f"{key}: {code}" for key, code in pairs)
         if len(inside) < 100:
             return [f"return {{{inside}}}"]
-        return ["return {", *(f'    "{key}": {code},' for key, code in results), "}"]
+        return ["return {", *(f"    {key}: {code}," for key, code in pairs), "}"]
 
     def _original_shape(self, code: str, dims) -> str:
         """An array in the shape that the user knows."""
@@ -270,7 +299,7 @@ class Source:
 def evaluate(source: Source, inputs: Mapping[str, object]) -> dict[str, np.ndarray]:
     """The value and the gradients at arrays, by the text of the program; see Derivation.evaluate."""
     arrays, at, more = _check_arguments(source, dict(inputs))
-    constants = tables(source, arrays)
+    constants = tables(source, arrays, at)
     sizes = {source.identifier(s): at[s] for s in source.free}
     results = source.function(**arrays, **constants, **more, **sizes)
     return {name: np.asarray(x, dtype=np.float64) for name, x in results.items()}
@@ -279,11 +308,17 @@ def evaluate(source: Source, inputs: Mapping[str, object]) -> dict[str, np.ndarr
 def _check_arguments(source: Source, inputs: dict) -> tuple[dict[str, np.ndarray], dict[Size, int], dict]:
     """The arguments as arrays, the sizes, and the gradient of the result if it is given; or an error that says why."""
     free = {source.identifier(s): s for s in source.free}
-    known = {*source.arguments, *free, *(["upstream"] if isinstance(source.output, Array) else [])}
+    directions = {source.identifier(one): n for n, one in source.directions.items()}
+    known = {
+        *source.arguments,
+        *directions,
+        *free,
+        *(["upstream"] if isinstance(source.output, Array) and source.gradients else []),
+    }
     call = f"evaluate of {source.name}"
-    if missing := [n for n in (*source.arguments, *free) if n not in inputs]:
+    if missing := [n for n in (*source.arguments, *directions, *free) if n not in inputs]:
         raise TypeError(
-            f"{call}: {', '.join(missing)} missing; expected {', '.join(source.arguments)} as arrays"
+            f"{call}: {', '.join(missing)} missing; expected {', '.join([*source.arguments, *directions])} as arrays"
             + (f", and the sizes {', '.join(free)}, which no shape gives" if free else "")
         )
     if unknown := [n for n in inputs if n not in known]:
@@ -313,7 +348,12 @@ def _check_arguments(source: Source, inputs: dict) -> tuple[dict[str, np.ndarray
             wrong = arrays[name][(arrays[name] < 0) | (arrays[name] >= below)]
             if wrong.size:
                 raise IndexError(f"{call}: {name} has the entry {wrong.flat[0]}; expected 0 to {below - 1}")
-    more = {}
+    more = {n: np.asarray(_numpy(inputs[n]), dtype=np.float64) for n in directions}
+    for name, of in directions.items():
+        if more[name].shape != arrays[of].shape:
+            raise ValueError(
+                f"{call}: {name} has the shape {more[name].shape}; expected that of {of}, {arrays[of].shape}"
+            )
     if inputs.get("upstream") is not None:
         more["upstream"] = np.asarray(_numpy(inputs["upstream"]), dtype=np.float64)
         shape = tuple(int(n.xreplace(at)) for n in source.trace.result.shape)
@@ -341,11 +381,13 @@ def _array(value, argument: Argument, what: str) -> np.ndarray:
     return array
 
 
-def tables(source: Source, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def tables(source: Source, arrays: dict[str, np.ndarray], at: dict[Size, int] | None = None) -> dict[str, np.ndarray]:
     """The tables of any values that the user's function makes, from a run of it at these very arguments."""
     if not source.recorded:
         return {}
-    trace, (arrays, at, _) = source.trace, _check_arguments(source, arrays)
+    trace = source.trace
+    if at is None:
+        arrays, at, _ = _check_arguments(source, arrays)
     values = {
         n: tensor(arrays[n], requires_grad=trace.tensors[n].below is None) if n in arrays else x
         for n, x in trace.arguments.items()

@@ -6,11 +6,11 @@ the calculus (index_calculus/interruption.py) and between points of the comparis
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tinytensor.symbolic.index_calculus.interruption import each_step
-from tinytensor.symbolic.prove.progress import Progress
+from tinytensor.symbolic.prove.progress import Progress, TooLong
 
 SECONDS = 20.0  # the limit unless another one is given
 SYMBOLS = 0.75  # the share of the limit that a derivation has before the comparison in numbers, which has the rest
@@ -91,3 +91,13 @@ def out_of_time(limit: float | None, stopped: str, numbers: str) -> str:
 def rest_of(limit: float | None, used: float) -> float | None:
     """What is left of a limit, but the share that a comparison in numbers has at least; None if there is no limit."""
     return None if limit is None else max(limit - used, (1 - SYMBOLS) * limit)
+
+
+def in_time(command: str, name: str, limit: float | None, used: float, progress: bool | None, make: Callable):
+    """make(), in what is left of a limit; TooLong in the name of the command if that is not enough."""
+    with limited(TimeLimit(command, name, rest_of(limit, used), progress)):
+        stage("formulas were written")
+        try:
+            return make()
+        except TooLong:
+            raise TooLong(f"{command}: {name}: {out_of_time(limit, stopped(), '')}") from None

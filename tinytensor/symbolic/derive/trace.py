@@ -485,6 +485,8 @@ def _pattern(arrays: list[np.ndarray], dims, dtype: str, at: list[dict[Size, int
                 return _range_value(dims, k, *steps, dtype)
         if all(len(dim) == 1 for dim in dims[-2:]) and len(dims) > 1 and (plane := _plane(arrays)) is not None:
             return _plane_value(dims, sum(len(d) for d in dims[:-2]), *plane, dtype)
+    if (identity := _identities(arrays, dims, dtype)) is not None:
+        return identity
     if arrays[0].ndim < 2 or any(len(dim) != 1 for dim in dims[-2:]):
         return None
     low = [a.reshape(-1, *a.shape[-2:]) for a in arrays]
@@ -580,6 +582,36 @@ def _triangle(axis: int, offset: int, *at) -> Expr:
 
 def _diagonal(axis: int, *at) -> Expr:
     return KroneckerDelta(at[axis], at[axis + 1])
+
+
+def _identities(arrays: list[np.ndarray], dims, dtype: str) -> Value | None:
+    """One value where two axes have the same number, or two pairs of axes have, and another value elsewhere."""
+    alike = [
+        p for p in itertools.combinations(range(len(dims)), 2) if len(dims[p[0]]) == 1 and dims[p[0]] == dims[p[1]]
+    ]
+    for pairs in (*((p,) for p in alike), *itertools.combinations(alike, 2)):
+        if len({axis for pair in pairs for axis in pair}) < 2 * len(pairs) or pairs == (
+            (len(dims) - 2, len(dims) - 1),
+        ):
+            continue
+        masks = [_equal_along(a.shape, pairs) for a in arrays]
+        if (values := _inside_and_outside(masks, arrays)) is not None:
+            starts = [[sum(len(d) for d in dims[:axis]) for axis in pair] for pair in pairs]
+            return _mask_value(dims, dtype, *values, partial(_product_of_diagonals, starts))
+    return None
+
+
+def _equal_along(shape: tuple[int, ...], pairs) -> np.ndarray:
+    """Where the numbers along both axes of each pair are the same."""
+    mask = np.ones(shape, bool)
+    for one, other in pairs:
+        numbers = [np.arange(shape[k]).reshape([-1 if n == k else 1 for n in range(len(shape))]) for k in (one, other)]
+        mask &= numbers[0] == numbers[1]
+    return mask
+
+
+def _product_of_diagonals(starts: list[list[int]], *at) -> Expr:
+    return Mul(*[KroneckerDelta(at[one], at[other]) for one, other in starts])
 
 
 def _at_one(axis: int, one: Expr, elsewhere: bool, *at) -> Expr:

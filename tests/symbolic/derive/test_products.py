@@ -1,0 +1,282 @@
+"""jvp, hvp and gauss_newton for any size: their lines, the engine's products, differences, and planted mistakes."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import tinytensor as tt
+from tests.symbolic.derive.derived_functions import FUNCTIONS, arrays
+from tests.symbolic.derive.second_functions import LAYERS, ND, REGRESSION, N, attention_row, classifier, logistic, mlp
+from tinytensor.autograd.functional import hvp as engine_hvp
+from tinytensor.autograd.functional import jvp as engine_jvp
+from tinytensor.nn import functional as F
+from tinytensor.symbolic import Index, NotDerivable, derive, gauss_newton, hvp, jvp
+from tinytensor.symbolic.derive import products
+from tinytensor.symbolic.derive.products import Products
+
+
+def relu_mlp(X, W, V, t):
+    return F.cross_entropy((X @ W).relu() @ V, t)
+
+
+CLASSES = Index(N, "K")
+PAIR = {"X": ND, "W": ("D", "H"), "V": ("H", "K"), "t": CLASSES}
+CLASSIFIER = {"X": ND, "W": ("D", "K"), "t": CLASSES}
+# the product, its function, its arguments, those that move, the line of gauss_newton, and the lines that are shown
+LINES = {
+    "Hessian of logistic regression": (
+        hvp,
+        logistic,
+        REGRESSION,
+        ("w",),
+        "",
+        ("∂𝓛̇/∂A_n = σ(A_n) (1 - σ(A_n))/N Σ_d X_nd ẇ_d", "∂𝓛̇/∂w_d = Σ_n X_nd ∂𝓛̇/∂A_n"),
+    ),
+    "Hessian of two layers": (
+        hvp,
+        mlp,
+        LAYERS,
+        ("W", "V"),
+        "",
+        (
+            "ḣ_nh = (1 - h_nh²) Σ_d X_nd Ẇ_dh",
+            "∂𝓛̇/∂A2_ni = 2 (Σ_h ḣ_nh V_hi + Σ_h h_nh V̇_hi)/(K N)",
+            "∂𝓛̇/∂A_nh = (1 - h_nh²) Σ_i ∂𝓛̇/∂A2_ni V_hi + (1 - h_nh²) Σ_i V̇_hi ∂𝓛/∂A2_ni "
+            "- 2 h_nh ḣ_nh Σ_i V_hi ∂𝓛/∂A2_ni",
+            "∂𝓛̇/∂V_hi = Σ_n h_nh ∂𝓛̇/∂A2_ni + Σ_n ḣ_nh ∂𝓛/∂A2_ni",
+            "∂𝓛̇/∂W_dh = Σ_n X_nd ∂𝓛̇/∂A_nh",
+        ),
+    ),
+    "Gauss-Newton of two layers": (
+        gauss_newton,
+        mlp,
+        LAYERS,
+        ("W", "V"),
+        "A2",
+        (
+            "ḣ_nh = (1 - h_nh²) Σ_d X_nd Ẇ_dh",
+            "∂𝓛̇/∂A2_ni = 2 (Σ_h ḣ_nh V_hi + Σ_h h_nh V̇_hi)/(K N)",
+            "∂𝓛̇/∂A_nh = (1 - h_nh²) Σ_i ∂𝓛̇/∂A2_ni V_hi",
+            "∂𝓛̇/∂V_hi = Σ_n h_nh ∂𝓛̇/∂A2_ni",
+            "∂𝓛̇/∂W_dh = Σ_n X_nd ∂𝓛̇/∂A_nh",
+        ),
+    ),
+    "Gauss-Newton of a classifier with relu": (
+        gauss_newton,
+        relu_mlp,
+        PAIR,
+        ("W", "V"),
+        "A2",
+        (
+            "Ȧ_nh = Σ_d X_nd Ẇ_dh",
+            "Ȧ2_ni = Σ_h V_hi [A_nh > 0] Ȧ_nh + Σ_h max(0, A_nh) V̇_hi",
+            "∂𝓛̇/∂A2_ni = q_ni (Ȧ2_ni - Σ_j q_nj Ȧ2_nj)/N",
+            "∂𝓛̇/∂A_nh = [A_nh > 0] Σ_i ∂𝓛̇/∂A2_ni V_hi",
+            "∂𝓛̇/∂V_hi = Σ_n max(0, A_nh) ∂𝓛̇/∂A2_ni",
+            "∂𝓛̇/∂W_dh = Σ_n X_nd ∂𝓛̇/∂A_nh",
+        ),
+    ),
+    "Hessian of a classifier": (
+        hvp,
+        classifier,
+        CLASSIFIER,
+        ("W",),
+        "",
+        (
+            "Ȧ_ni = Σ_d X_nd Ẇ_di",
+            "∂𝓛̇/∂A_ni = q_ni (Ȧ_ni - Σ_j q_nj Ȧ_nj)/N",
+            "∂𝓛̇/∂W_di = Σ_n X_nd ∂𝓛̇/∂A_ni",
+        ),
+    ),
+    "directional derivative of cross-entropy": (
+        jvp,
+        lambda z, t: F.cross_entropy(z, t),
+        {"z": ("N", "K"), "t": CLASSES},
+        ("z",),
+        "",
+        ("q̇_ni = q_ni (ż_ni - Σ_j q_nj ż_nj)", "𝓛̇ = -1/N Σ_n q̇[n, t_n]/q[n, t_n]"),
+    ),
+    "directional derivative of softmax": (
+        jvp,
+        lambda x: x.softmax(-1),
+        {"x": ND},
+        ("x",),
+        "",
+        ("Ẏ_nd = Y_nd (ẋ_nd - Σ_i Y_ni ẋ_ni)",),
+    ),
+    "directional derivative of layer norm": (
+        jvp,
+        lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b),
+        {"x": ND, "w": ("D",), "b": ("D",)},
+        ("x",),
+        "",
+        ("Ẏ_nd = w_d r_n (ẋ_nd - z_nd/D Σ_i z_ni ẋ_ni - 1/D Σ_i ẋ_ni)",),
+    ),
+    "directional derivative of a row of attention": (
+        jvp,
+        attention_row,
+        {"q": ("d",), "K": ("T", "d"), "V": ("T", "v")},
+        ("q",),
+        "",
+        ("Ṡ_t = 1/√d Σ_d K_td q̇_d", "σ̇_t = σ_t (Ṡ_t - Σ_i σ_i Ṡ_i)", "Ẏ_i = Σ_t V_ti σ̇_t"),
+    ),
+    "Hessian of a norm": (
+        hvp,
+        lambda x: x.norm(),
+        {"x": N},
+        ("x",),
+        "",
+        ("∂𝓛̇/∂x_n = (ẋ_n - x_n/𝓛² Σ_i x_i ẋ_i)/𝓛",),
+    ),
+}
+
+
+@cache
+def product(name: str) -> Products:
+    of_product, fn, arguments, wrt, of, _ = LINES[name]
+    return of_product(fn, *[of] * bool(of), wrt=wrt, **arguments)
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_lines_are_proved_and_those_of_a_textbook(name):
+    p = product(name)
+    assert p.proved, p.verdict
+    assert tuple(map(str, p.shown_blocks)) == LINES[name][-1]
+
+
+def directions(p: Products, inputs: dict, seed: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {n: rng.normal(size=inputs[n].shape) for n in p.wrt}
+
+
+@pytest.mark.parametrize("name", [n for n, row in LINES.items() if row[0] is not gauss_newton])
+def test_values_are_those_of_autograd_functional_at_three_sizes(name):
+    p, (of_product, fn, _, wrt, *_) = product(name), LINES[name]
+    for seed, numbers in enumerate([(2, 4, 2, 3), (3, 2, 4, 2), (1, 6, 3, 1)]):
+        inputs = arrays(p.derivation, numbers, seed)
+        along = directions(p, inputs, seed)
+        values = p.evaluate(**inputs, **{f"{n}_dot": x for n, x in along.items()})
+        constants = {n: tt.tensor(x) for n, x in inputs.items() if n not in wrt}
+
+        def of_moving(*moving):
+            return fn(**constants, **dict(zip(wrt, moving, strict=True)))  # noqa: B023
+
+        moving = tuple(tt.tensor(inputs[n]) for n in wrt)
+        _, result = (engine_hvp if of_product is hvp else engine_jvp)(
+            of_moving, moving, tuple(tt.tensor(along[n]) for n in wrt)
+        )
+        wanted = [x.numpy() for x in result] if of_product is hvp else [result.numpy()]
+        for one, name_of_result in zip(wanted, p.results, strict=True):
+            np.testing.assert_allclose(values[name_of_result], one, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", [n for n, row in LINES.items() if row[0] is gauss_newton])
+def test_gauss_newton_is_the_product_of_three_matrices(name):
+    """Jᵀ H J v with matrices that the engine makes, at three sizes."""
+    p, (_, fn, _, wrt, *_) = product(name), LINES[name]
+    activation = tt.tanh if fn is mlp else tt.relu
+    for seed, numbers in enumerate([(2, 3, 2, 3), (3, 2, 1, 2), (1, 4, 3, 1)]):
+        inputs = arrays(p.derivation, numbers, seed)
+        along = directions(p, inputs, seed)
+        values = p.evaluate(**inputs, **{f"{n}_dot": x for n, x in along.items()})
+        last = tt.tensor(inputs["Y" if fn is mlp else "t"])
+        X, W, V = (tt.tensor(inputs[n]) for n in ("X", "W", "V"))
+        loss = (lambda z: ((z - last) ** 2).mean()) if fn is mlp else (lambda z: F.cross_entropy(z, last))  # noqa: B023
+        z = activation(X @ W) @ V
+        H = tt.autograd.functional.hessian(loss, z).numpy().reshape(z.numel(), z.numel())
+        J = tt.autograd.functional.jacobian(lambda W, V: activation(X @ W) @ V, (W, V))  # noqa: B023
+        J = np.concatenate([x.numpy().reshape(z.numel(), -1) for x in J], 1)
+        v = np.concatenate([along[n].ravel() for n in wrt])
+        own = np.concatenate([values[n].ravel() for n in wrt])
+        np.testing.assert_allclose(own, J.T @ H @ J @ v, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_each_function_has_a_proved_product(name):
+    fn, arguments = FUNCTIONS[name]
+    p = jvp(fn, **arguments)
+    assert p.proved, p.verdict
+
+
+def test_a_quadratic_has_the_same_hessian_and_gauss_newton_matrix():
+    fn = lambda X, w, y: ((X @ w - y) ** 2).sum()  # noqa: E731
+    one, other = hvp(fn, wrt="w", **REGRESSION), gauss_newton(fn, "A", wrt="w", **REGRESSION)
+    inputs = arrays(one.derivation, (3, 2))
+    for v in np.eye(2):
+        np.testing.assert_allclose(one.evaluate(**inputs, w_dot=v)["w"], other.evaluate(**inputs, w_dot=v)["w"])
+
+
+def test_gauss_newton_has_no_negative_eigenvalue_and_the_hessian_has():
+    matrices = []
+    for p in (product("Gauss-Newton of two layers"), product("Hessian of two layers")):
+        inputs = arrays(p.derivation, (3, 2, 2, 2), 4)
+        columns = []
+        for n in range(8):
+            unit = np.eye(8)[n]
+            along = {"W_dot": unit[:4].reshape(2, 2), "V_dot": unit[4:].reshape(2, 2)}
+            values = p.evaluate(**inputs, **along)
+            columns.append(np.concatenate([values["W"].ravel(), values["V"].ravel()]))
+        matrices.append(np.linalg.eigvalsh(np.array(columns)))
+    assert matrices[0].min() > -1e-9 and matrices[1].min() < -1e-3
+
+
+# ------------------------------------------------------------------------------------------------ refusals, mistakes
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(NotDerivable, match="is no number; reduce it"):
+        hvp(lambda x: x.softmax(-1), x=N)
+    with pytest.raises(ValueError, match="of='B' is no array of the function; expected one of A"):
+        gauss_newton(logistic, "B", wrt="w", **REGRESSION)
+    with pytest.raises(NotDerivable, match="A does not depend on y"):
+        gauss_newton(logistic, "A", wrt="y", **REGRESSION)
+    derivation = derive(logistic, **REGRESSION)
+    with pytest.raises(TypeError, match="has its arguments"):
+        hvp(derivation, X=ND)
+    p = product("Hessian of logistic regression")
+    inputs = arrays(p.derivation, (3, 2))
+    with pytest.raises(TypeError, match="w_dot missing"):
+        p.evaluate(**inputs)
+    with pytest.raises(ValueError, match=r"w_dot has the shape \(3,\); expected that of w, \(2,\)"):
+        p.evaluate(**inputs, w_dot=np.ones(3))
+
+
+def test_kinks_are_conditions_of_second_derivatives():
+    p = hvp(lambda x: (x.relu() ** 2).sum(), x=N)
+    assert "no two numbers that are compared are equal" in p.verdict and p.proved
+    assert jvp(lambda x: x.relu().sum(), x=N).verdict == "proved for any size"
+    assert product("Hessian of logistic regression").verdict == "proved for any size"
+
+
+def test_a_direction_that_moves_nothing_gives_0():
+    p = hvp(lambda x, y: x.sum() + (y**2).sum(), wrt="x", x=N, y=N)
+    assert p.proved and str(p.products["x"]) == "∂𝓛̇/∂x_n = 0"
+
+
+@pytest.mark.parametrize("name", ["Hessian of a norm", "directional derivative of softmax"])
+def test_a_wrong_line_is_noticed_by_proof_and_by_numbers(name, monkeypatch):
+    moved = products.moved
+    monkeypatch.setattr(products, "moved", lambda *args, **options: 2 * moved(*args, **options))
+    of_product, fn, arguments, *_ = LINES[name]
+    assert "NOT proved" in of_product(fn, **arguments).verdict
+    monkeypatch.setattr(Products, "is_zero", lambda *_: True)
+    p = of_product(fn, **arguments)
+    assert not p and "does not match" in p.verdict
+
+
+def test_a_wrong_gauss_newton_is_noticed_by_numbers(monkeypatch):
+    moved = products.moved
+    monkeypatch.setattr(products, "moved", lambda *args, **options: 2 * moved(*args, **options))
+    monkeypatch.setattr(Products, "is_zero", lambda *_: True)
+    p = gauss_newton(logistic, "A", wrt="w", **REGRESSION)
+    assert not p and "the Gauss-Newton product by w does not match the engine" in p.verdict
+
+
+def test_print_latex_and_notebook():
+    p = product("Hessian of logistic regression")
+    assert "the Hessian-vector product; ẇ: the direction" in str(p)
+    assert r"\dot{w}_{d}" in p.latex() and r"\dot{\mathcal{L}}" in p.latex()
+    html = p._repr_html_()
+    assert html is None or "<table>" in html
+    assert "def value_and_gradients(X, w, y, w_dot):" in p.source()

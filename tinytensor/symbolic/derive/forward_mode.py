@@ -1,0 +1,359 @@
+"""Derivatives forward through the lines of a derivation, in the names of the function.
+
+    moved            the derivative of a line, where that of each name in it is known: the chain rule, line by line
+    Slopes           ∂name/∂argument for each name, as one formula in earlier names: a Jacobian
+    with_one_hot     the Jacobian that a vector-Jacobian product holds: 1 in one place of the gradient that arrives
+    shortest         one of several forms of a formula that are equal
+
+The lines are those of the function and those of its adjoints, so that the derivative of an adjoint is a second
+derivative. These are proposals; hessians.py and products.py prove each of them.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from sympy import Add, Dummy, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp, preorder_traversal
+
+from tinytensor.symbolic.derive.factors import canonical, cost, factor, occurrences, rebuild, use
+from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of, names_in
+from tinytensor.symbolic.index_calculus.formulas import (
+    Index,
+    close,
+    contract,
+    derivative,
+    fits,
+    free,
+    fresh,
+    index_order,
+    normal,
+    same,
+    sigmoid,
+    softplus,
+    theta,
+    total,
+)
+
+Slope = Callable[[Sequence[Expr]], Expr]  # the derivative of a name, at the indices of an entry
+
+
+def moved(line: Definition, slopes: Callable[[Name], Slope | None], own: bool = True) -> Expr:
+    """The derivative of a line's right side, by the derivatives of the names in it; factors stay as they are.
+
+    own: may the derivative be written in the line's own value, as exp(x) has it?
+    """
+    left = line.left
+    bound = {i: i.fresh() for i in sorted(free(left), key=index_order)}
+    right = fresh(line.right).xreplace(bound)
+    whole = right if own else None
+    terms = []
+    for name in sorted(names_in(right), key=str):
+        slope = slopes(name)
+        if slope is None:
+            continue
+        for product, over, at in occurrences(right, S.One, [], name, left.xreplace(bound), whole):
+            change = slope(at)
+            if change != 0:
+                terms.append(close_terms(Mul(product, change), over))
+    return Add(*terms).xreplace({new: i for i, new in bound.items()})
+
+
+def plain_moved(line: Definition, slopes: Callable[[Name], Slope | None]) -> Expr:
+    """The same by SymPy's derivative of the line, as a normal form: what `moved` is proved equal to."""
+    result = S.Zero
+    for name in sorted(names_in(line.right), key=str):
+        slope = slopes(name)
+        if slope is None:
+            continue
+        sizes = getattr(name, "sizes", ())
+        at = [Index(f"u{k}", size) for k, size in enumerate(sizes)]
+        entry = name[tuple(at)] if at else name
+        result += total(derivative(line.right, entry) * slope(at), *at)
+    return normal(result)
+
+
+# ------------------------------------------------------------------------------------------------ deltas in brackets
+
+
+def close_terms(product: Expr, bound: Sequence[Index]) -> Expr:
+    """The sum of a product over indices; a bracket is multiplied out only where a delta in it takes a sum away."""
+    product, bound = contract(product, list(bound))
+    for factor_ in Mul.make_args(product):
+        if isinstance(factor_, Add) and any(_deltas_of(term, bound) for term in factor_.args):
+            rest = product / factor_
+            with_delta = [t for t in factor_.args if _deltas_of(t, bound)]
+            without = Add(*[t for t in factor_.args if t not in with_delta])
+            parts = [*with_delta, *([without] if without != 0 else [])]
+            return Add(*[close_terms(Mul(rest, part), bound) for part in parts])
+    for factor_ in Mul.make_args(product):
+        if isinstance(factor_, Sum) and any(_deltas_of(t, bound) for t in Add.make_args(factor_.function)):
+            inner = {limit[0]: limit[0].fresh() for limit in factor_.limits}
+            whole = Mul(product / factor_, factor_.function.xreplace(inner))
+            return close_terms(whole, [*bound, *inner.values()])
+    return canonical(close(product, bound))
+
+
+def _deltas_of(term: Expr, bound: Sequence[Index]) -> bool:
+    """Has a product a delta, also in a bracket of it, of an index that is summed over?"""
+    for part in Mul.make_args(term):
+        if isinstance(part, KroneckerDelta) and part.free_symbols & set(bound):
+            return True
+        if isinstance(part, Add) and any(_deltas_of(inner, bound) for inner in part.args):
+            return True
+    return False
+
+
+def contracted(expr: Expr) -> Expr:
+    """The expression with each delta of a bound index used."""
+    if isinstance(expr, Sum):
+        bound = {limit[0]: limit[0].fresh() for limit in expr.limits}
+        inner = contracted(expr.function.xreplace(bound))
+        terms = [close_terms(term, list(bound.values())) for term in _terms_with_deltas(inner, list(bound.values()))]
+        return Add(*terms)
+    if isinstance(expr, Add | Mul):
+        return expr.func(*[contracted(a) for a in expr.args])
+    return canonical(expr)
+
+
+def _terms_with_deltas(expr: Expr, bound: Sequence[Index]) -> list[Expr]:
+    """The terms of a sum that have a delta of these indices, and the others as one."""
+    terms = Add.make_args(expr)
+    own = [t for t in terms if _deltas_of(t, bound)]
+    rest = Add(*[t for t in terms if t not in own])
+    return [*own, *([rest] if rest != 0 else [])]
+
+
+def with_one_hot(expr: Expr, arriving: Name, at: Sequence[Index]) -> Expr:
+    """A vector-Jacobian product with 1 in the place `at` of the gradient that arrives, and 0 elsewhere."""
+    if not at:
+        return contracted(expr.xreplace({arriving: S.One}))
+    expr = fresh(expr)
+    places = {e for e in expr.atoms(Indexed) if e.base == arriving}
+    ones = {e: Mul(*[KroneckerDelta(i, j) for i, j in zip(e.indices, at, strict=True)]) for e in places}
+    return contracted(expr.xreplace(ones))
+
+
+def with_one_index(expr: Expr) -> Expr:
+    """Each term with one index for two that its delta makes equal, where only one fits in the place of the other."""
+    terms = []
+    for term in Add.make_args(expr):
+        for pair in [f for f in Mul.make_args(term) if isinstance(f, KroneckerDelta)]:
+            for one, other in (pair.args, pair.args[::-1]):
+                if isinstance(one, Index) and not other.has(one) and fits(other, one.size) and not term.has(Sum):
+                    if isinstance(other, Index) and fits(one, other.size):
+                        continue  # either fits: the normal form has chosen
+                    term = pair * (term / pair).xreplace({one: other})
+        terms.append(term)
+    return Add(*terms)
+
+
+def with_first_indices(expr: Expr, of: Sequence[Index], by: Sequence[Index]) -> Expr:
+    """Each term with an index of `of` for the one of `by` that a delta of the term makes equal to it."""
+    terms = []
+    for term in Add.make_args(expr):
+        for pair in [f for f in Mul.make_args(term) if isinstance(f, KroneckerDelta)]:
+            for one, other in (pair.args, pair.args[::-1]):
+                if one in by and other in of and fits(other, one.size):
+                    term = pair * (term / pair).xreplace({one: other})
+        terms.append(term)
+    return Add(*terms)
+
+
+# ------------------------------------------------------------------------------------------------ Jacobians of names
+
+
+class Slopes:
+    """∂name/∂by for the names of a program's lines, each as one formula in earlier names.
+
+    by: the entry of an argument. closed: for the name of a group's result, the closed forms of its gradients. known:
+    derivatives that are known already, such as that of the loss.
+    """
+
+    def __init__(
+        self,
+        lines: Iterable[Definition],
+        by: Expr,
+        closed: dict[Name, list],
+        simplify: Callable,
+        known: dict[Name, "Entry"],
+    ):
+        self.lines = {line.name: line for line in lines}
+        self.by, self.closed, self.simplify = by, closed, simplify
+        self.known: dict[Name, Entry | None] = dict(known)
+        self.proved: set[Name] = set()  # lines whose derivatives were looked at, and those that were not proved
+        self.failed: set[Name] = set()
+
+    def __call__(self, name: Name) -> Slope | None:
+        if name == name_of(self.by):
+            own = getattr(self.by, "indices", ())
+            return lambda at: Mul(*[KroneckerDelta(i, j) for i, j in zip(own, at, strict=True)])
+        if (line := self.of(name)) is None:
+            return None
+        return line.at_entry
+
+    def of(self, name: Name) -> "Entry | None":
+        """The derivative of a name's entry; None if it is 0."""
+        if name not in self.lines:
+            return None
+        if name not in self.known:
+            self.known[name] = self._derived(self.lines[name])
+        return self.known[name]
+
+    def _derived(self, line: Definition) -> "Entry | None":
+        if line.name in self.closed:
+            expr = self._by_closed_forms(line)
+        else:
+            expr = moved(line, self, own=not line.is_adjoint)
+        expr = self.simplify(expr)
+        return None if expr == 0 else Entry(line.left, expr)
+
+    def _by_closed_forms(self, line: Definition) -> Expr:
+        terms = []
+        for one in self.closed[line.name]:
+            slope = self(name_of(one.entry))
+            if slope is None:
+                continue
+            own = {i: i.fresh() for i in free(one.entry)}
+            places = {i: i.fresh() for i in free(line.left)}
+            at = [S(i).xreplace(places) for i in getattr(line.left, "indices", ())]
+            row = with_one_hot(fresh(one.form).xreplace(own), d(line.name), at)
+            indices = [i.xreplace(own) for i in getattr(one.entry, "indices", ())]
+            term = close_terms(row * slope(indices), list(own.values()))
+            terms.append(contracted(term).xreplace({new: i for i, new in places.items()}))
+        return Add(*terms)
+
+
+class Entry:
+    """A formula for each entry of a name."""
+
+    def __init__(self, left: Expr, right: Expr):
+        self.left, self.right = left, right
+
+    def at_entry(self, at: Sequence[Expr]) -> Expr:
+        """The formula at other indices."""
+        own = getattr(self.left, "indices", ())
+        return fresh(self.right).xreplace(dict(zip(own, at, strict=True)))
+
+
+# ------------------------------------------------------------------------------------------------ shorter forms
+
+
+def shortest(
+    expr: Expr, lines: Sequence[Definition], simplify: Callable[[Expr], Expr], by: Sequence[Index] = ()
+) -> Expr:
+    """The shortest of several equal forms of a formula; of equally short ones that with the fewest indices of `by`."""
+
+    def length(form: Expr) -> tuple:
+        outside = Mul(*[f for f in Mul.make_args(form) if not f.is_Add])
+        return cost(form), *(sum(i in by for i in preorder_traversal(e)) for e in (outside, form)), len(str(form))
+
+    return min(_forms(expr, lines, simplify), key=length)
+
+
+def _forms(expr: Expr, lines: Sequence[Definition], simplify: Callable) -> Iterator[Expr]:
+    quotients = [Definition(x.left, canonical(x.right)) for x in lines if _is_quotient(x.right)]
+
+    def named(expr: Expr) -> Expr:
+        for line in quotients:
+            expr = use(expr, line, _quotient)
+        return expr
+
+    def short(expr: Expr) -> Expr:
+        for _ in range(3):
+            before, expr = expr, _common_exponential(simplify(named(_steps_once(expr))))
+            if expr == before:
+                break
+        return expr
+
+    for start in dict.fromkeys((expr, contracted(expr))):
+        first = short(start)
+        yield first
+        for one in _of_brackets(first):
+            yield short(one)
+        for one in _by_deltas(named(start)):
+            one = short(one)
+            yield one
+            yield short(_written_out(one))
+
+
+def _quotient(product: Expr, line: Definition, keys) -> Expr | None:
+    """The product with the name of a line that is a quotient by a sum, such as exp(A_i)/Σ_j exp(A_j)."""
+    factors = list(Mul.make_args(product))
+    own = getattr(line.left, "indices", ())
+    for key in keys:
+        for entry in sorted({e for f in factors for e in _outside(f) if name_of(e) == name_of(key)}, key=str):
+            change = dict(zip(getattr(key, "indices", ()), getattr(entry, "indices", ()), strict=True))
+            if not set(own) <= set(change):
+                continue
+            rest = list(factors)
+            for part in Mul.make_args(line.right.xreplace(change)):
+                if part not in rest and isinstance(part, Pow):  # 1/s of 1/s²
+                    power = next((f for f in rest if isinstance(f, Pow) and f.base == part.base and f.exp < -1), None)
+                    if power is not None:
+                        rest[rest.index(power)] = power.base ** (power.exp + 1)
+                        continue
+                if part not in rest:
+                    break
+                rest.remove(part)
+            else:
+                return Mul(*rest, line.left.xreplace(change))
+    return None
+
+
+def _outside(expr: Expr) -> set[Expr]:
+    """The entries that stand in no sum over an index of theirs."""
+    bound = {limit[0] for s in expr.atoms(Sum) for limit in s.limits}
+    return {e for e in expr.atoms(Indexed, Symbol) if not isinstance(e, Index) and not e.free_symbols & bound}
+
+
+def _is_quotient(right: Expr) -> bool:
+    return any(isinstance(f, Pow) and f.exp == -1 and f.base.has(Sum) for f in Mul.make_args(right))
+
+
+def _steps_once(expr: Expr) -> Expr:
+    """[x > 0]² as [x > 0]."""
+    return expr.replace(
+        lambda e: isinstance(e, Pow) and isinstance(e.base, theta | same) and e.exp.is_positive, lambda e: e.base
+    )
+
+
+def _common_exponential(expr: Expr) -> Expr:
+    """Exponentials that all terms have in front, which `factor` takes for powers of e."""
+    if not isinstance(expr, Add) or expr.has(Sum):
+        return expr
+    names = {e: Dummy(positive=True) for e in expr.atoms(exp)}
+    return factor(expr.xreplace(names)).xreplace({name: e for e, name in names.items()})
+
+
+def _written_out(expr: Expr) -> Expr:
+    """Brackets without sums over indices multiplied out, so that terms that cancel do."""
+
+    def expand(expr: Expr) -> Expr:
+        expr = rebuild(expr, expand)
+        return expr.expand(deep=False) if isinstance(expr, Mul) else expr
+
+    return factor(expand(expr))
+
+
+def _of_brackets(expr: Expr) -> Iterator[Expr]:
+    """The formula with σ(-x) as 1 - σ(x), which often cancels."""
+    signs = {f: 1 - sigmoid(-f.args[0]) for f in expr.atoms(sigmoid) if f.args[0].could_extract_minus_sign()}
+    signs |= {f: softplus(-f.args[0]) + f.args[0] for f in expr.atoms(softplus) if f.args[0].could_extract_minus_sign()}
+    yield _written_out(expr.xreplace(signs))
+
+
+def _by_deltas(expr: Expr) -> Iterator[Expr]:
+    """The formula with one of two equal indices in each term that has their delta."""
+    expr = expr.expand(deep=False) if isinstance(expr, Mul) else expr
+    if not isinstance(expr, Add | Mul):
+        return
+    pairs = {f for f in expr.atoms(KroneckerDelta) if all(isinstance(a, Index) for a in f.args)}
+    pairs = sorted((f for f in pairs if set(f.args) <= free(expr)), key=str)
+    for sides in itertools.product((1, -1), repeat=len(pairs)) if len(pairs) < 4 else ():
+        terms = []
+        for term in Add.make_args(expr):
+            for pair, side in zip(pairs, sides, strict=True):
+                if pair in Mul.make_args(term):
+                    one, other = sorted(pair.args, key=index_order)[::side]
+                    term = pair * (term / pair).xreplace({one: other})
+            terms.append(term)
+        yield Add(*terms)

@@ -1,0 +1,56 @@
+"""`derive`: the gradient of a function, its Hessian or its Jacobian, for any size, with their proof."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from tinytensor.symbolic.derive.derivation import Derivation, derive_within
+from tinytensor.symbolic.derive.facts import Fact
+from tinytensor.symbolic.derive.hessians import Hessian, Jacobian
+from tinytensor.symbolic.derive.time_limit import SECONDS, SYMBOLS, TimeLimit, in_time
+
+
+def derive(
+    fn: Callable,
+    where: str | Fact | Sequence[str | Fact] = (),
+    limit: float | None = SECONDS,
+    progress: bool | None = None,
+    *,
+    order: int = 1,
+    jacobian: bool = False,
+    wrt: str | Iterable[str] = (),
+    **arguments,
+) -> Derivation | Hessian | Jacobian:
+    """Derive the gradient of a function for any size, in index notation, and prove it.
+
+    arguments: those of fn. A tuple of sizes, ("N", "D"), is a tensor of floats; `Index(("N",), "K")` one of integers
+    from 0 to K - 1; everything else is given to fn as it is. A size is a name, a number, or a product, "2*K".
+    The parameters of a Module are arguments by their names, dots as underscores; X=("N", "D=16") calls its size 16 D.
+
+    where: conditions on the sizes, "N > 3" or "N % 2 == 0": where the function asks about its sizes, one of its cases;
+    and facts about arguments, `symmetric("S")` and `positive_definite("S")`.
+
+    limit: the seconds of computing after which the work ends; None: as long as it takes. Then the result has the
+    formulas that are known by then, compared with backward() in numbers, and is not proved. TooLong if the function
+    itself could not be read, or a Hessian or Jacobian not be written. progress: True shows how much is done, False
+    does not, None does on a terminal.
+
+    order: 2 for the Hessian of a number, in blocks ∂²𝓛/∂w∂b, as `jax.hessian` and `torch.func.hessian` return it: a
+    block has the shape of w followed by that of b. jacobian: True for the derivatives ∂Y/∂x of a result that is no
+    number, of the shape of Y followed by that of x; without it a gradient arrives at the result, as in backward(), and
+    what is derived is the vector-Jacobian product. wrt: the arguments by which these are taken, all unless named: data
+    would make many blocks. JAX and PyTorch number them (`argnums`); here arguments have names.
+
+    The result is true if every gradient is proved. Its `verdict` names the conditions: on values, those of a short list
+    (denominators, arguments of roots and logarithms, ties); on sizes, those of `where` and those that the function
+    demands. NotDerivable (a TypeError) names the line of a function that it cannot follow.
+    """
+    if order not in (1, 2):
+        raise ValueError(f"derive: order={order!r}; expected 1 for the gradient, or 2 for the Hessian")
+    if order == 2 and jacobian:
+        raise ValueError("derive: order=2 and jacobian=True; a Hessian is of a number, a Jacobian of an array")
+    if wrt and order == 1 and not jacobian:
+        raise ValueError("derive: wrt is for order=2 and jacobian=True; a gradient is derived by every argument")
+    if order == 1 and not jacobian:
+        return derive_within(1.0, fn, where, limit, progress, arguments)
+    form, start = Hessian if order == 2 else Jacobian, TimeLimit("derive", "", limit, False)
+    derivation = derive_within(SYMBOLS, fn, where, limit, progress, arguments)
+    return in_time("derive", derivation.name, limit, start.used, progress, lambda: form(derivation, wrt))
