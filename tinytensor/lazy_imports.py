@@ -8,64 +8,32 @@ import contextlib
 import importlib.abc
 import importlib.util
 import sys
-from contextlib import nullcontext
+from collections.abc import Callable
 from importlib import import_module
 
 from tinytensor.core import late_bound
 
 
-def lift(kernel):
-    return import_module("tinytensor.symbolic.exact.lifting").lift(kernel)
+def _later(module: str, name: str) -> Callable:
+    """A function of a module that is imported when the function is first called."""
+    return lambda *args: getattr(import_module(f"tinytensor.{module}"), name)(*args)
 
 
-def carry_over(x, y):
-    return import_module("tinytensor.symbolic.exact.path_conditions").carry_over(x, y)
+def _if_pytorch(name: str) -> Callable:
+    """A function for PyTorch's tensors; in a program without PyTorch, the one that late_bound.py has for it."""
+    function, otherwise = _later("torch_names.pytorch_functions", name), getattr(late_bound, name)
+    return lambda *args: (function if "torch" in sys.modules else otherwise)(*args)
 
 
-def html(tensor):
-    return import_module("tinytensor.viz.notebook").html(tensor)
-
-
-def documentation(function, docstring):
-    return import_module("tinytensor.docs.documentation").complete(function, docstring)
-
-
-def pytorch_call(function, args, kwargs):
-    return import_module("tinytensor.torch_names.pytorch_functions").call(function, args, kwargs)
-
-
-def numpy_ufunc(ufunc, method, inputs, keywords):
-    return import_module("tinytensor.torch_names.numpy_functions").ufunc_call(ufunc, method, inputs, keywords)
-
-
-def numpy_function(function, args, kwargs):
-    return import_module("tinytensor.torch_names.numpy_functions").call(function, args, kwargs)
-
-
-def pytorch_follows_us():
-    if "torch" not in sys.modules:
-        return nullcontext()
-    return import_module("tinytensor.torch_names.pytorch_functions").pytorch_follows_us()
-
-
-def with_our_parameters(fn):
-    if "torch" not in sys.modules:
-        return fn
-    return import_module("tinytensor.torch_names.pytorch_functions").with_our_parameters(fn)
-
-
-def convert_foreign_tensors(args, kwargs):
-    if "torch" not in sys.modules:  # most often: no program of PyTorch is here
-        return None
-    return import_module("tinytensor.torch_names.pytorch_functions").convert_foreign_tensors(args, kwargs)
-
-
-late_bound.lift, late_bound.carry_over = lift, carry_over
-late_bound.html, late_bound.documentation = html, documentation
-late_bound.pytorch_call, late_bound.pytorch_follows_us = pytorch_call, pytorch_follows_us
-late_bound.convert_foreign_tensors = convert_foreign_tensors
-late_bound.with_our_parameters = with_our_parameters
-late_bound.numpy_ufunc, late_bound.numpy_function = numpy_ufunc, numpy_function
+late_bound.lift = _later("symbolic.exact.lifting", "lift")
+late_bound.carry_over = _later("symbolic.exact.path_conditions", "carry_over")
+late_bound.html = _later("viz.notebook", "html")
+late_bound.documentation = _later("docs.documentation", "complete")
+late_bound.numpy_ufunc = _later("torch_names.numpy_functions", "ufunc_call")
+late_bound.numpy_function = _later("torch_names.numpy_functions", "call")
+late_bound.pytorch_call = _later("torch_names.pytorch_functions", "call")
+for _name in ("convert_foreign_tensors", "pytorch_follows_us", "with_our_parameters"):
+    setattr(late_bound, _name, _if_pytorch(_name))
 
 
 def _support_einops() -> None:

@@ -15,10 +15,12 @@ from tinytensor.core import dtypes
 class DType:
     """The kind of a tensor's numbers, with PyTorch's attributes beside NumPy's."""
 
-    __slots__ = ("dtype", "is_complex", "is_floating_point", "is_signed")
+    __slots__ = ("dtype", "is_complex", "is_floating_point", "is_signed", "itemsize", "kind")
 
     def __init__(self, dtype: np.dtype):
         self.dtype = dtype  # which NumPy itself reads
+        for name in ("itemsize", "kind"):  # NumPy's, kept here because the engine asks for them often
+            setattr(self, name, getattr(dtype, name))
         self.is_floating_point, self.is_signed, self.is_complex = dtype.kind == "f", dtype.kind in "fi", False
 
     def __getattr__(self, name: str):

@@ -71,17 +71,13 @@ def _splat_type(value) -> Vector:
     return Vector(value, LANES)
 
 
-def _mask_vector_type(number) -> Vector:
-    """The type of the booleans for a register of such numbers.
+def _mask_type(numbers) -> types.UniTuple:
+    """The type of the booleans for a tile of such numbers (those of an array or a register).
 
     A boolean is a whole number as wide as a number of the register, -1 or 0: AVX2 compares and selects by these, and
     LLVM would pack single bits between one loop and the next.
     """
-    return Vector(types.int32 if number == types.float32 else types.int64, LANES)
-
-
-def _mask_type(vector: Vector) -> types.UniTuple:
-    return types.UniTuple(_mask_vector_type(vector.dtype), WIDTH)
+    return types.UniTuple(Vector(types.int32 if numbers.dtype == types.float32 else types.int64, LANES), WIDTH)
 
 
 def _compare(builder, sign: str, a, b):
@@ -118,16 +114,6 @@ def _registers(context, builder, array, x, at, count: int) -> list:
     return [builder.gep(start, [int64(t)]) for t in range(count)]
 
 
-def _half_register_type(x, *_) -> Vector:
-    return Vector(x.dtype, HALF)
-
-
-def _halves(context, builder, array, x, at, count: int) -> list:
-    """The addresses of the first halves of `count` registers that lie in x one after the other."""
-    ty = _llvm_type(context, array, HALF).as_pointer()
-    return [builder.bitcast(ptr, ty) for ptr in _registers(context, builder, array, x, at, count)]
-
-
 def _shuffle(builder, a, b, order):
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(order)), list(order)))
 
@@ -150,6 +136,20 @@ def _for_each_register(plain: Callable, emit: Callable) -> None:
         return pack_array(builder, [emit(builder, *registers) for registers in zip(*parts, strict=True)])
 
 
+def _compile_load(plain: Callable, lanes: int, is_tile: bool = False) -> None:
+    """Compile plain(x, at), which loads the first `lanes` of a register, or of each register of a tile."""
+
+    def result(x, at):
+        return types.UniTuple(Vector(x.dtype, lanes), WIDTH) if is_tile else Vector(x.dtype, lanes)
+
+    @compiled(plain, result)
+    def emit_load(context, builder, ty, arg_types, args):
+        pointer = _llvm_type(context, arg_types[0], lanes).as_pointer()
+        ptrs = _registers(context, builder, arg_types[0], *args, WIDTH if is_tile else 1)
+        registers = [read(builder, builder.bitcast(ptr, pointer), arg_types[0].dtype) for ptr in ptrs]
+        return pack_array(builder, registers) if is_tile else registers[0]
+
+
 # --- Registers of LANES
 
 
@@ -158,19 +158,13 @@ def load_register(x, at):
     return tuple([x[at + lane] for lane in range(LANES)])
 
 
-@compiled(load_register, _register_type)
-def _load_register(context, builder, ty, arg_types, args):
-    return read(builder, _registers(context, builder, arg_types[0], *args, 1)[0], arg_types[0].dtype)
-
-
 def load_half_register(x, at):
     """The first half of a register of x."""
     return load_register(x, at)[:HALF]
 
 
-@compiled(load_half_register, _half_register_type)
-def _load_half_register(context, builder, ty, arg_types, args):
-    return read(builder, _halves(context, builder, arg_types[0], *args, 1)[0], arg_types[0].dtype)
+_compile_load(load_register, LANES)
+_compile_load(load_half_register, HALF)
 
 
 def splat(value):
@@ -211,12 +205,6 @@ def load_score_tile(x, at):
     return tuple([load_register(x, at + t * LANES) for t in range(WIDTH)])
 
 
-@compiled(load_score_tile, _score_tile_type)
-def _load_score_tile(context, builder, ty, arg_types, args):
-    ptrs = _registers(context, builder, arg_types[0], *args, WIDTH)
-    return pack_array(builder, [read(builder, ptr, arg_types[0].dtype) for ptr in ptrs])
-
-
 def store_score_tile(c, x, at):
     """Write the registers of c over those of a tile of x; half registers go over the first halves."""
     for t in range(WIDTH):
@@ -235,10 +223,8 @@ def load_half_score_tile(x, at):
     return tuple([load_half_register(x, at + t * LANES) for t in range(WIDTH)])
 
 
-@compiled(load_half_score_tile, lambda x, at: types.UniTuple(_half_register_type(x), WIDTH))
-def _load_half_score_tile(context, builder, ty, arg_types, args):
-    ptrs = _halves(context, builder, arg_types[0], *args, WIDTH)
-    return pack_array(builder, [read(builder, ptr, arg_types[0].dtype) for ptr in ptrs])
+_compile_load(load_score_tile, LANES, is_tile=True)
+_compile_load(load_half_score_tile, HALF, is_tile=True)
 
 
 def _edge_rows(context, builder, array, x, i, j, rows: int, lanes: int, whole, part) -> list:

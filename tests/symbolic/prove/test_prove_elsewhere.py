@@ -288,6 +288,13 @@ PLANTED = {  # safeguard: (owner, name, what is there instead, a function that i
 }
 
 
+def test_function_that_is_another_one_for_one_tensor_twice_is_proved():
+    def slopes(a, b):  # for one tensor twice, `grad` gives the sum of both for each
+        return tt.autograd.grad((a * a * b).sum(), [a, b], create_graph=True)
+
+    assert prove(slopes, (2,), (2,))
+
+
 @pytest.mark.parametrize("planted", PLANTED)
 def test_each_safeguard_is_needed(planted, monkeypatch):
     owner, name, instead, what = PLANTED[planted]

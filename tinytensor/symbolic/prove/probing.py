@@ -14,6 +14,7 @@ tensor is passed twice, with create_graph, for an input that is not contiguous, 
 """
 
 import io
+import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -116,7 +117,7 @@ class Probe:
 
     def gradients(self, point: Point, create_graph: bool = False) -> Point:
         """The gradients on the tape, of the results times 1, 2 ..."""
-        return self.tape(point, lambda y: 1.0 + np.arange(y.numel()).reshape(y.shape), create_graph)[0]
+        return self.tape(point, in_order, create_graph)[0]
 
     def tape(self, point: Point, seed: Callable, create_graph: bool = False) -> tuple[Point, list[np.ndarray], float]:
         """The gradients on the tape, the seeds of the results, and the sum of the results times the seeds."""
@@ -167,19 +168,24 @@ class Probe:
         self._compare_same_tensor(result, sample)
 
     def _compare_same_tensor(self, result: ProbeResult, sample: Point) -> None:
-        """Compare the gradient of one tensor that is given twice with the sum of those of two equal ones."""
+        """Compare the gradient of one tensor that is given twice with the sum of those of two equal ones.
+
+        If the results differ already, as those of a call of `grad` for both of them do, these are two functions.
+        """
         names, args = {id(leaf): name for name, leaf in self.leaves.items()}, self.args
         inputs = [(i, names[id(a)]) for i, a in enumerate(args) if id(a) in names]
         pairs = [(a, b) for a, b in combinations(inputs, 2) if sample[a[1]].shape == sample[b[1]].shape]
         for (i, one), (k, other) in pairs[:PAIRS]:
             point = {**sample, other: sample[one]}
-            apart = _or_none(lambda point=point: self.gradients(point))
+            apart = _or_none(lambda point=point: self.tape(point, in_order))
             self.args = [args[i] if n == k else a for n, a in enumerate(args)]
-            twice = _or_none(lambda point=point: self.gradients(point))
+            twice = _or_none(lambda point=point: self.tape(point, in_order))
             self.args = args
-            if apart is not None and twice is not None:
-                when = f" if {other} is the same tensor", f" for two equal ones ({one} and {other}, added)"
-                result.refuted = result.refuted or _difference(one, apart[one] + apart[other], twice[one], SAME, *when)
+            if apart is None or twice is None or not math.isclose(apart[2], twice[2], rel_tol=SAME, abs_tol=SAME):
+                continue
+            of_each, of_both = apart[0][one] + apart[0][other], twice[0][one]
+            when = f" if {other} is the same tensor", f" for two equal ones ({one} and {other}, added)"
+            result.refuted = result.refuted or _difference(one, of_each, of_both, SAME, *when)
 
     # --------------------------------------------------------------------------------------------------- elsewhere
 
@@ -275,6 +281,11 @@ class Slope:
     def is_unsure(self, error: float) -> bool:
         """Is it less certain than this, or than one part in a hundred? (A step across a kink is.)"""
         return self.unsure > min(error, 0.01 * (abs(self.quotient) + self.size + 1))
+
+
+def in_order(y: Tensor) -> np.ndarray:
+    """The factors 1, 2, ... for the entries of a result."""
+    return 1.0 + np.arange(y.numel()).reshape(y.shape)
 
 
 def points(sample: Point, edges: list[float]) -> Iterator[tuple[Point, float]]:
