@@ -244,8 +244,8 @@ def test_counts_are_those_of_plain_loops():
         form = counts.counted(sum_)
         assert form != sum_
         for n in (1, 2, 3, 5):
-            for place in range(1, n + 1):
-                assert value(form, {N: n, i: place}) == value(sum_, {N: n, i: place})
+            for number in range(1, n + 1):
+                assert value(form, {N: n, i: number}) == value(sum_, {N: n, i: number})
     for compared in (upto(k, j), upto(j, k), upto(i + 2, j), upto(j, i - 2)):
         sum_ = normal(total(compared, j))
         assert counts.counted(sum_) == sum_

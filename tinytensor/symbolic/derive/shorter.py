@@ -17,7 +17,8 @@ from tinytensor.symbolic.index_calculus.formulas import absolute, larger, relu, 
 from tinytensor.symbolic.index_calculus.interruption import step
 
 LONG = 60  # the cost of an expression for which no shorter form is looked for
-NAMES = 10  # of different names in a quotient that is cancelled
+NAMES = 8  # of different names in a quotient that is cancelled
+TERMS = 12  # of a polynomial that is factored
 
 
 def shorten(expr: Expr) -> Expr:
@@ -194,4 +195,5 @@ def _cancelled(expr: Expr) -> Iterator[Expr]:
     back = {new: old for old, new in names.items()}
     above, below = cancel(flat).as_numer_denom()
     yield (above / below).xreplace(back)
-    yield (above.factor() / below.factor()).xreplace(back)
+    if max(len(Add.make_args(part)) for part in (above, below)) <= TERMS:
+        yield (above.factor() / below.factor()).xreplace(back)
