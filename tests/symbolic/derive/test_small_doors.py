@@ -18,6 +18,20 @@ from tinytensor.symbolic.index_calculus.formulas import Index, Size, normal, tot
 
 N, ND, KK = ("N",), ("N", "D"), ("K", "K")
 EVEN = "N % 2 == 0"
+
+
+def cubes_of_scores(x):
+    return (((x - x.mean(0)) / x.std(0)) ** 3).sum()
+
+
+def slope_of_scores(x, N, count=0):
+    """The gradient of `cubes_of_scores`; count = 1 divides by N in place of N - 1."""
+    r = x.std(0)
+    z = (x - x.mean(0)) / r
+    g = 3 * z**2
+    return (g - g.mean(0) - z * (g * z).sum(0) / (N - 1 + count)) / r
+
+
 # function, its arguments, `where`, gradients of x by hand that are wrong, and right ones
 DOORS = {
     "std": (
@@ -26,6 +40,20 @@ DOORS = {
         (),
         ["7 * x", "(x - x.mean()) / (N * x.std())", "x / ((N - 1) * x.std())"],
         ["(x - x.mean()) / ((N - 1) * x.std())"],
+    ),
+    "z-scores": (
+        cubes_of_scores,
+        {"x": ND},
+        (),
+        [lambda x, N: slope_of_scores(x, N, 1), lambda x, N: slope_of_scores(x, N) * x.std(0)],
+        [lambda x, N: slope_of_scores(x, N)],
+    ),
+    "Dice's loss, whose denominator may be 0 but for rounding": (
+        lambda x, y: 1 - 2 * (x * y).sum() / (x.sum() + y.sum()),
+        {"x": N, "y": N},
+        (),
+        ["-2 * y / (x.sum() + y.sum())", "2 * (y - (x * y).sum() / (x.sum() + y.sum())) / (x.sum() + y.sum())"],
+        ["2 * ((x * y).sum() / (x.sum() + y.sum()) - y) / (x.sum() + y.sum())"],
     ),
     "an argument that is not used": (
         lambda x, y: (y * y).sum(),
@@ -244,8 +272,8 @@ def test_counts_are_those_of_plain_loops():
         form = counts.counted(sum_)
         assert form != sum_
         for n in (1, 2, 3, 5):
-            for place in range(1, n + 1):
-                assert value(form, {N: n, i: place}) == value(sum_, {N: n, i: place})
+            for number in range(1, n + 1):
+                assert value(form, {N: n, i: number}) == value(sum_, {N: n, i: number})
     for compared in (upto(k, j), upto(j, k), upto(i + 2, j), upto(j, i - 2)):
         sum_ = normal(total(compared, j))
         assert counts.counted(sum_) == sum_

@@ -43,6 +43,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     normal_of_quotients,
     normal_of_steps,
     relu,
+    same,
     sign,
     theta,
     total,
@@ -506,6 +507,8 @@ def _vanishes_if(rest: Expr, groups: list[Group]) -> tuple[str, ...]:
     divides = () if all(map(signs.not_zero, quotients)) else ("denominator",)
     if normal_of_quotients(rest) == 0:
         return divides or ("",)
+    if rest.has(same):  # x = y may hold at all values, as in x == x.max(), and is left out below
+        return ()
     if rest.has(theta, relu, absolute, sign, larger) and (normal_of_steps(rest) == 0 or vanishes_in_cells(rest)):
         return (*divides, "tie")
     return ()

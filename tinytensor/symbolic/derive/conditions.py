@@ -278,6 +278,7 @@ NUMBERS = {  # operation: the condition, and which of its arguments has to meet 
     "reduce_prod": ("factor", 0),
 }
 SINGULAR = 1e7  # a larger condition number leaves too few digits of an inverse for a comparison
+ROUNDED_ZERO = 1e-14  # of a denominator: a sum that is 0 but for rounding
 SMALL = 1e-5  # a bound of clamp() that only keeps a norm from being 0
 CORNERS = {"maximum", "minimum", "clamp_min", "clamp_max", "clamped"}  # their formula is one-sided where two are equal
 
@@ -419,7 +420,7 @@ def edges_of(op: str, arrays: list) -> set[str]:
     key, number = NUMBERS[op]
     x = np.add(arrays[number], 1) if op == "log1p" else arrays[number]
     wrong = {
-        "denominator": lambda: np.equal(x, 0),
+        "denominator": lambda: np.less_equal(np.abs(x), ROUNDED_ZERO),
         "arc": lambda: np.greater_equal(np.abs(x), 1),
     }.get(key, lambda: np.less_equal(x, 0))
     return {key} if np.any(wrong()) else set()

@@ -165,8 +165,8 @@ class Derivation(Typeset):
         arguments = as_arguments(self.arguments, {})
         with limited(self._time(self._rest)) as limit:
             stage("numbers were compared", 80)
-            found = samples(self.fn, arguments, symbols_of(arguments), self._numbers())
-            return found, stopped() if is_up() else "", limit.used
+            points = samples(self.fn, arguments, symbols_of(arguments), self._numbers())
+            return points, stopped() if is_up() else "", limit.used
 
     def _numbers(self) -> list[float]:
         """The first few numbers in the function's own calls, such as the bounds of a clamp."""

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator
 from sympy import Add, Dummy, Expr, Indexed, Mul, Pow, S, cancel, exp, expand_mul, tanh
 
 from tinytensor.symbolic.derive.factors import cost, factor, rebuild
-from tinytensor.symbolic.index_calculus.formulas import absolute, larger, relu, sigmoid, sign, softplus, theta
+from tinytensor.symbolic.index_calculus.formulas import Size, absolute, larger, relu, sigmoid, sign, softplus, theta
 from tinytensor.symbolic.index_calculus.interruption import step
 
 LONG = 60  # the cost of an expression for which no shorter form is looked for
-NAMES = 10  # of different names in a quotient that is cancelled
+NAMES = 8  # of different names in a quotient that is cancelled
+TERMS = 12  # of a polynomial that is factored
 
 
 def shorten(expr: Expr) -> Expr:
@@ -42,8 +43,10 @@ def _length(expr: Expr) -> tuple[int, int]:
 
 
 def _has_number_behind(bracket: Add) -> bool:
-    """Has it a number behind a minus sign, as p - 1 has?"""
-    return any(t.is_number and t.is_negative for t in bracket.args)
+    """Has it a number behind a minus sign, as p - 1 has? Not N - 1, which is as it should be."""
+    others = [t for t in bracket.args if not t.is_number]
+    sizes = all(isinstance(s, Size) for t in others for s in t.free_symbols)
+    return not sizes and any(t.is_number and t.is_negative for t in bracket.args)
 
 
 def _forms(expr: Expr) -> Iterator[Expr]:
@@ -194,4 +197,5 @@ def _cancelled(expr: Expr) -> Iterator[Expr]:
     back = {new: old for old, new in names.items()}
     above, below = cancel(flat).as_numer_denom()
     yield (above / below).xreplace(back)
-    yield (above.factor() / below.factor()).xreplace(back)
+    if max(len(Add.make_args(part)) for part in (above, below)) <= TERMS:
+        yield (above.factor() / below.factor()).xreplace(back)

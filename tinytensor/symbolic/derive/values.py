@@ -168,7 +168,7 @@ class Lines:
     avoided: set[str] = field(default_factory=set)  # those of them that a line would have had
 
     def unused(self, wanted: str, by_user: bool = False) -> str:
-        """The name that was wanted, with a number behind it if it is taken; `by_user`: it is the user's for this."""
+        """The name that was wanted, with a number behind it if it is taken; `by_user`: the user's for this very one."""
         wanted = wanted if wanted.isidentifier() else "u"
         numbered = (f"{wanted}{k}" for k in itertools.count(2))
         reserved = set() if by_user else self.reserved

@@ -501,7 +501,10 @@ def _numbers_in_front(power: Pow) -> Expr:
     """
     terms = [dict(term.as_powers_dict()) for term in power.base.args]
     first = min(power.base.args, key=lambda term: str(term.as_coeff_Mul()[1]))
-    outside = [(abs(first.as_coeff_Mul()[0]), S.One)]
+    number = first.as_coeff_Mul()[0]
+    if all(isinstance(s, Size) for s in power.base.free_symbols):  # N - 1, which is 0 or more
+        number = -abs(number) if not_negative(-power.base) else abs(number)
+    outside = [(number if power.exp.is_Integer else abs(number), S.One)]
     for base in sorted(terms[0], key=str):
         if base.is_number or not base.free_symbols or any(not isinstance(s, Size) for s in base.free_symbols):
             continue
