@@ -29,12 +29,10 @@ from tinytensor.symbolic.index_calculus.adjoints import (
     names_in,
 )
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, free, fresh, normal, total, upto
-from tinytensor.symbolic.index_calculus.linear_algebra import (
+from tinytensor.symbolic.index_calculus.linear_algebra import OfMatrix, array_of, has_matrices
+from tinytensor.symbolic.index_calculus.matrix_laws import (
     Gram,
-    OfMatrix,
-    array_of,
     grams,
-    has_matrices,
     in_products,
     normal_of_matrices,
     phi_of,
