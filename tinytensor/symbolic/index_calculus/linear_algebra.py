@@ -10,7 +10,8 @@ A matrix is an Array with two indices of one range, the inverse of a matrix, or 
 
 The Cholesky factor is that of the symmetric part, (S + Sᵀ)/2, as the engine's rule (and PyTorch's) shares the gradient
 between the two triangles. So the laws of symmetry hold at symmetric matrices, but not for their derivatives by single
-entries: `normal_of_matrices` (matrix_laws.py) uses them, to compare values; no line is rewritten by them before it is differentiated.
+entries: `normal_of_matrices` (matrix_laws.py) uses them, to compare values; no line is rewritten by them before it is
+differentiated.
 """
 
 import math
