@@ -173,6 +173,7 @@ PART = {
     "symbolic/derive/test_derive.py::test_gradients_are_those_of_a_textbook": 2,
     "symbolic/derive/test_derive_print.py::test_every_formula_is_typeset": 4,
     "symbolic/derive/test_derive_source.py::test_program_has_the_values_and_gradients_of_backward": 3,
+    "symbolic/derive/test_matrices.py::test_each_formula_is_typeset": 20,
     "symbolic/derive/test_matrices.py::test_each_gradient_is_proved": 20,
     "symbolic/derive/test_matrices.py::test_formulas_are_backward_and_differences_at_three_sizes": 20,
     "symbolic/derive/test_matrices.py::test_no_gradient_has_more_terms_than_in_a_textbook": 20,

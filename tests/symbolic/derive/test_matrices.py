@@ -31,6 +31,7 @@ from tests.symbolic.derive.derived_matrices import (
     trace_of_product,
 )
 from tinytensor import linalg
+from tinytensor.display.notebook import formula
 from tinytensor.symbolic import NotDerivable, check, derive, positive_definite, symmetric
 from tinytensor.symbolic.derive import check as checking
 from tinytensor.symbolic.derive import facts
@@ -69,6 +70,13 @@ def test_no_gradient_has_more_terms_than_in_a_textbook(number):
         array = derivation.derived.trace.arrays[name]
         whole = expanded(lines[d(array)].right, [x for x in lines.values() if x.is_adjoint])  # Φ stays a name
         assert len(Add.make_args(normal(whole))) <= most, name
+
+
+@pytest.mark.parametrize("number", CASES)
+def test_each_formula_is_typeset(number):
+    derivation = derived(number)
+    for line in (*derivation.lines, *derivation.adjoints, *derivation.matrix()):
+        assert formula(line.latex()), line.latex()
 
 
 def points(one, sizes=(2, 3, 6)):
