@@ -176,6 +176,7 @@ PART = {
     "symbolic/derive/test_small_doors.py::test_right_gradients_are_proved": 3,
     "symbolic/derive/test_small_doors.py::test_wrong_gradients_are_refuted": 3,
     "symbolic/derive/test_textbook.py::test_a_wrong_form_is_not_proved": 4,
+    "symbolic/derive/test_matrices.py::test_each_formula_is_typeset": 20,
     "symbolic/derive/test_matrices.py::test_each_gradient_is_proved": 20,
     "symbolic/derive/test_matrices.py::test_formulas_are_backward_and_differences_at_three_sizes": 20,
     "symbolic/derive/test_matrices.py::test_no_gradient_has_more_terms_than_in_a_textbook": 20,

@@ -31,6 +31,7 @@ from tests.symbolic.derive.derived_matrices import (
     trace_of_product,
 )
 from tinytensor import linalg
+from tinytensor.display.notebook import formula
 from tinytensor.symbolic import NotDerivable, check, derive, positive_definite, symmetric
 from tinytensor.symbolic.derive import check as checking
 from tinytensor.symbolic.derive import facts
@@ -39,7 +40,7 @@ from tinytensor.symbolic.derive.arguments import symbols_of
 from tinytensor.symbolic.derive.comparison import Comparison
 from tinytensor.symbolic.derive.facts import of_fact
 from tinytensor.symbolic.derive.samples import inputs_at
-from tinytensor.symbolic.index_calculus import linear_algebra as laws
+from tinytensor.symbolic.index_calculus import linear_algebra, matrix_laws
 from tinytensor.symbolic.index_calculus.adjoints import d, expanded
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, derivative, normal, total, upto, value
 from tinytensor.symbolic.index_calculus.linear_algebra import (
@@ -50,8 +51,8 @@ from tinytensor.symbolic.index_calculus.linear_algebra import (
     array_of,
     entry,
     inverse_of,
-    normal_of_matrices,
 )
+from tinytensor.symbolic.index_calculus.matrix_laws import normal_of_matrices
 
 CASES = [pytest.param(n, id=str(one)) for n, one in enumerate(TABLE)]
 
@@ -69,6 +70,13 @@ def test_no_gradient_has_more_terms_than_in_a_textbook(number):
         array = derivation.derived.trace.arrays[name]
         whole = expanded(lines[d(array)].right, [x for x in lines.values() if x.is_adjoint])  # Φ stays a name
         assert len(Add.make_args(normal(whole))) <= most, name
+
+
+@pytest.mark.parametrize("number", CASES)
+def test_each_formula_is_typeset(number):
+    derivation = derived(number)
+    for line in (*derivation.lines, *derivation.adjoints, *derivation.matrix()):
+        assert formula(line.latex()), line.latex()
 
 
 def points(one, sizes=(2, 3, 6)):
@@ -473,26 +481,26 @@ def test_laws_keep_the_value(name, at):
 
 
 def test_a_wrong_law_is_noticed(at, monkeypatch):
-    monkeypatch.setattr(laws, "_product_of", lambda x, a, y, b, r, c, symmetry: entry(x, r, c))
+    monkeypatch.setattr(matrix_laws, "_product_of", lambda x, a, y, b, r, c, symmetry: entry(x, r, c))
     form = normal_of_matrices(LAWS["A A⁻¹"])
     assert float(value(form, at | {I: 1, K: 2})) != pytest.approx(float(value(LAWS["A A⁻¹"], at | {I: 1, K: 2})))
 
 
 def test_numbers_refute_a_wrong_rule(monkeypatch):
-    right = laws.MatrixEntry.slope
-    monkeypatch.setattr(laws.MatrixEntry, "slope", lambda self, by: -right(self, by))
+    right = linear_algebra.MatrixEntry.slope
+    monkeypatch.setattr(linear_algebra.MatrixEntry, "slope", lambda self, by: -right(self, by))
     derivation = derive(trace_of_inverse, A=DD)
     assert not derivation and "does not match these formulas" in derivation.verdict
     assert check(derivation, {"A": "linalg.matrix_power(A, -2).T"})["A"].verdict == "refuted"
 
 
 def test_numbers_refute_a_law_where_it_does_not_hold(monkeypatch):
-    monkeypatch.setattr(laws, "is_symmetric", lambda matrix: True)
+    monkeypatch.setattr(matrix_laws, "is_symmetric", lambda matrix: True)
     assert check(log_det, {"A": "linalg.inv(A)"}, A=DD)["A"].verdict == "refuted"
 
 
 def test_exact_numbers_contradict_a_law_where_it_does_not_hold(monkeypatch):
-    monkeypatch.setattr(laws, "is_symmetric", lambda matrix: True)
+    monkeypatch.setattr(matrix_laws, "is_symmetric", lambda matrix: True)
     monkeypatch.setattr(checking, "compare_at_samples", lambda *_: Comparison())
     one = check(trace_of_inverse, {"A": "-linalg.inv(A) @ linalg.inv(A)"}, A=DD)["A"]
     assert one.verdict == "undecided" and "in exact numbers the difference is" in one.why

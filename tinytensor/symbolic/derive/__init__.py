@@ -1,6 +1,7 @@
 """derive: the gradient of a function of tensors for any size, in index notation, with its proof.
 
 arguments.py   sizes that are symbols, and the numbers that stand for them in a run
+facts.py       what is known of an argument: symmetric, positive definite
 conditions.py  at which sizes and values a proof holds
 sizes.py       sizes that record what the user's code asks about them
 precision.py   float64 while a function is read

@@ -50,12 +50,10 @@ from tinytensor.symbolic.index_calculus.formulas import (
     upto,
     vanishes_in_cells,
 )
-from tinytensor.symbolic.index_calculus.linear_algebra import (
+from tinytensor.symbolic.index_calculus.linear_algebra import OfMatrix, array_of, has_matrices
+from tinytensor.symbolic.index_calculus.matrix_laws import (
     Gram,
-    OfMatrix,
-    array_of,
     grams,
-    has_matrices,
     in_products,
     normal_of_matrices,
     phi_of,

@@ -60,7 +60,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     total,
     vanishes_in_cells,
 )
-from tinytensor.symbolic.index_calculus.linear_algebra import normal_of_matrices
+from tinytensor.symbolic.index_calculus.matrix_laws import normal_of_matrices
 from tinytensor.symbolic.index_calculus.notation import text
 from tinytensor.symbolic.prove.progress import TooLong
 

@@ -4,6 +4,8 @@ formulas.py    the index calculus: arrays, sums, deltas, derivatives
 order.py       the order of factors and terms, and numbers as they were written
 notation.py    formulas as text and as LaTeX
 matrices.py    formulas in matrix notation
+linear_algebra.py entries of inverses and Cholesky factors, determinants, their derivatives
+matrix_laws.py the laws of matrices in the normal form
 adjoints.py    programs of formulas, their adjoints, and the proof that a closed form is the derived one
 numpy_printer.py formulas as NumPy code
 errors.py      `Refuted`, the error of a claim that does not hold

@@ -29,9 +29,9 @@ from tinytensor.symbolic.index_calculus.linear_algebra import (
     inverse_of,
     is_lower,
     is_positive_definite,
-    normal_of_matrices,
     size_of,
 )
+from tinytensor.symbolic.index_calculus.matrix_laws import normal_of_matrices
 
 
 class Operand(NamedTuple):

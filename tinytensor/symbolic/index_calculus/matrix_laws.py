@@ -1,0 +1,433 @@
+"""The laws of matrices in the normal form: A A⁻¹ = I, L Lᵀ = S, triangles, symmetric entries, products of definitions.
+
+    normal_of_matrices   the normal form that uses them
+    shortened            the same without multiplying out, for print
+    in_products          the name of a line for a product that defines it
+    phi_of               Φ of Cholesky's rule in a sum
+
+Each law is compared with plain loops in tests/symbolic/derive/test_matrices.py.
+"""
+
+import itertools
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum
+
+from tinytensor.symbolic.index_calculus.formulas import (
+    Array,
+    Index,
+    Size,
+    bound_index,
+    contract,
+    delta,
+    free,
+    fresh,
+    index_order,
+    normal,
+    spread,
+    total,
+    upto,
+)
+from tinytensor.symbolic.index_calculus.linear_algebra import (
+    Cholesky,
+    Inverse,
+    Matrix,
+    MatrixEntry,
+    OfMatrix,
+    as_entry,
+    entry,
+    has_matrices,
+    inverse_of,
+    is_lower,
+    is_symmetric,
+    size_of,
+)
+
+
+class Gram(NamedTuple):
+    """The definition of a matrix with a product, C_ab = number Σ_n left_an right_nb + rest; see `grams`."""
+
+    entry: Indexed
+    number: Expr
+    left: Expr
+    right: Expr
+    over: Index
+    rest: Expr
+
+
+def grams(lines: Iterable) -> tuple[Gram, ...]:
+    """The definitions left := right of square matrices that have a product of two matrices as a term."""
+    found = []
+    for left, right in ((line.left, line.right) for line in lines):
+        if not isinstance(left, Indexed) or len(left.indices) != 2 or left.base.sizes[0] != left.base.sizes[1]:
+            continue
+        a, b = left.indices
+        for product, bound in spread(right):
+            number, own = product.as_independent(a, b, *bound, as_Add=False)
+            factors = [f for f in Mul.make_args(own) if as_entry(f) is not None]
+            if len(bound) != 1 or len(factors) != 2 or Mul(*factors) != own or not _of_sizes(number):
+                continue
+            (n,) = bound
+            one, other = factors if factors[0].has(a) else factors[::-1]
+            if {*as_entry(one)[1:]} == {a, n} and {*as_entry(other)[1:]} == {b, n}:
+                rest = normal(right - total(product, n))
+                found.append(Gram(left, number, one, other, n, rest))
+                break
+    return tuple(found)
+
+
+def _of_sizes(number: Expr) -> bool:
+    """Is it made of numbers and sizes, so that it may be divided by?"""
+    return all(isinstance(s, Size) for s in number.free_symbols)
+
+
+def normal_of_matrices(expr, symmetry: bool = True, products: tuple[Gram, ...] = ()) -> Expr:
+    """The normal form that uses the laws of matrices, too; without `symmetry` the identities alone.
+
+    The identities hold wherever the inverses are, so an expression may be replaced before it is differentiated.
+    products: definitions such as C = Xᵀ X + λ I, by which Xᵀ X C⁻¹ is I - λ C⁻¹.
+    """
+    expr = S(expr)
+    if not has_matrices(expr):
+        return normal(expr)
+    expr = _inside(expr, symmetry)
+    for _ in range(20):
+        parts = [one for product in spread(expr) for one in _by_laws(*product, symmetry)]
+        waiting, parts = parts, []
+        while waiting:
+            one = waiting.pop()
+            if (new := _of_products(*one, products)) is None:
+                parts.append(one)
+            else:
+                waiting += [part for product in new for part in _by_laws(*product, symmetry)]
+        form = Add(*[_close(*one, symmetry) for one in parts])
+        if form == expr:
+            break
+        expr = form
+    return expr
+
+
+def _inside(expr: Expr, symmetry: bool) -> Expr:
+    """The expression with the arguments of functions, and the bases of powers, in their normal forms."""
+    if not has_matrices(expr) or isinstance(expr, Indexed | OfMatrix | KroneckerDelta | upto):
+        return expr
+    if isinstance(expr, Sum):
+        bound = {limit[0]: limit[0].fresh() for limit in expr.limits}
+        return total(_inside(expr.function.xreplace(bound), symmetry), *bound.values())
+    if isinstance(expr, Function) or (isinstance(expr, Pow) and not (expr.exp.is_Integer and expr.exp > 0)):
+        loose = {i: i.fresh() for a in expr.args for i in free(a)}  # some may be numbered by a sum around this
+        back = {new: i for i, new in loose.items()}
+        return expr.func(*[normal_of_matrices(a.xreplace(loose), symmetry).xreplace(back) for a in expr.args])
+    return expr.func(*[_inside(a, symmetry) for a in expr.args])
+
+
+def shortened(expr: Expr) -> Expr:
+    """The expression after the laws of matrices in each of its sums of products; nothing is multiplied out."""
+    if not has_matrices(expr) or isinstance(expr, Indexed | OfMatrix | KroneckerDelta | upto):
+        return expr
+    if not isinstance(expr, Sum | Mul):
+        return expr.func(*map(shortened, expr.args))
+    product, bound = _flat(expr)
+    terms = _by_laws(Mul(*map(shortened, Mul.make_args(product))), bound, True, orient=False)
+    return Add(*[_close(p, b, False) for p, b in terms])
+
+
+def _flat(expr: Expr) -> tuple[Expr, list[Index]]:
+    """A product of sums, each of a product, as one product with all bound indices, which are new."""
+    if isinstance(expr, Sum):
+        bound = {limit[0]: limit[0].fresh() for limit in expr.limits}
+        product, inner = _flat(expr.function.xreplace(bound))
+        return product, [*bound.values(), *inner]
+    if not isinstance(expr, Mul):
+        return expr, []
+    parts = [_flat(a) for a in expr.args]
+    return Mul(*[p for p, _ in parts]), [i for _, b in parts for i in b]
+
+
+Product = tuple[Expr, list[Index]]
+
+
+def _by_laws(product: Expr, bound: list[Index], symmetry: bool, orient: bool = True) -> list[Product]:
+    """A product after all laws that apply to it, as a sum of products."""
+    product, bound = contract(product, bound)
+    while (used := _of_two(product, bound, symmetry) or _of_triangles(product, bound)) is not None:
+        product, bound = contract(*used)
+    if orient and (parts := _of_comparisons(product, bound, symmetry)) is not None:
+        return [one for part in parts for one in _by_laws(part, bound, symmetry)]
+    return [(product, bound)]
+
+
+def _of_two(product: Expr, bound: list[Index], symmetry: bool) -> Product | None:
+    """Two matrices that are multiplied: A A⁻¹ = I, and the laws of a Cholesky factor."""
+    factors = list(Mul.make_args(product))
+    for k in bound:
+        own = [f for f in factors if f.has(k)]
+        entries = [as_entry(f) for f in own]
+        if len(own) != 2 or None in entries:
+            continue
+        (a, *at), (b, *at_b) = entries
+        if (at + at_b).count(k) != 2 or at.count(k) != 1:
+            continue
+        if k.size != (a.sizes[at.index(k)] if isinstance(a, Array) else size_of(a)):
+            continue
+        one = (a, at.index(k) == 0, next(i for i in at if i is not k))  # is it transposed, its other index
+        other = (b, at_b.index(k) == 1, next(i for i in at_b if i is not k))
+        for (x, x_turned, r), (y, y_turned, c) in (
+            (one, other),
+            ((b, not other[1], other[2]), (a, not one[1], one[2])),
+        ):
+            new = _product_of(x, x_turned, y, y_turned, r, c, symmetry)
+            if new is not None:
+                rest = Mul(*[f for f in factors if f not in own])
+                return rest * new, [i for i in bound if i is not k]
+    return None
+
+
+def _product_of(x: Matrix, x_turned: bool, y: Matrix, y_turned: bool, r, c, symmetry: bool) -> Expr | None:
+    """The entry r, c of X Y, each perhaps transposed, by a law."""
+    pair = x in y.args[:1] or y in x.args[:1]
+    if pair and (isinstance(x, Inverse) or isinstance(y, Inverse)):
+        inverse, matrix = (x, y) if isinstance(x, Inverse) and x.args[0] == y else (y, x)
+        alike = x_turned == y_turned or (symmetry and is_symmetric(inverse))
+        if alike and isinstance(inverse, Inverse) and inverse.args[0] == matrix:
+            return delta(r, c)
+    if not symmetry:
+        return None
+    if x == y and is_lower(x) and x_turned != y_turned:
+        if isinstance(x, Cholesky) and y_turned:  # L Lᵀ
+            return entry(x.args[0], r, c)
+        if isinstance(x, Inverse) and x_turned:  # L⁻ᵀ L⁻¹
+            return entry(inverse_of(x.args[0].args[0], symmetric=True), r, c)
+        return None
+    for one, turned, rest, row, column in ((x, x_turned, y, r, c), (y, not y_turned, x, c, r)):
+        if not is_lower(one):
+            continue
+        factor = one if isinstance(one, Cholesky) else one.args[0]
+        whole = factor.args[0]
+        if isinstance(one, Cholesky) and turned and rest == inverse_of(whole, symmetric=True):  # Lᵀ S⁻¹ = L⁻¹
+            return entry(inverse_of(factor), row, column)
+        if isinstance(one, Inverse) and not turned and rest == whole:  # L⁻¹ S = Lᵀ
+            return entry(factor, column, row)
+    return None
+
+
+def _of_products(product: Expr, bound: list[Index], products: tuple[Gram, ...]) -> list[Product] | None:
+    """Xᵀ X C⁻¹ as I - λ C⁻¹, for C = Xᵀ X + λ I."""
+    factors = Mul.make_args(product)
+    for e in [f for f in factors if isinstance(f, MatrixEntry) and isinstance(f.matrix, Inverse)]:
+        for gram in [g for g in products if g.entry.base == e.matrix.args[0]]:
+            for at, turned in ((1, False), (2, True), *(((1, True), (2, False)) if is_symmetric(e.matrix) else ())):
+                i, j = e.args[at], e.args[3 - at]
+                new = _matched(factors, bound, e, i, gram, turned) if i in bound and i != j else None
+                if new is None:
+                    continue
+                x, n, own = new
+                rest = Mul(*[f for f in factors if f is not e and f not in own]) / gram.number
+                a, b = gram.entry.indices
+                left = fresh(gram.rest).xreplace({a: i, b: x} if turned else {a: x, b: i})
+                kept = [k for k in bound if k is not n]
+                result = [(rest * delta(x, j), [k for k in kept if k is not i])]
+                return result + [(p, kept + more) for p, more in spread(-rest * e * left)]
+    return None
+
+
+def _matched(factors, bound: list[Index], e: Expr, i: Index, gram: Gram, turned: bool):
+    """Where the two factors of a product stand beside C⁻¹: the index that they leave, the one over which they run."""
+    near, far = (gram.left, gram.right) if turned else (gram.right, gram.left)
+    mine = [f for f in factors if f is not e and f.has(i)]
+    if len(mine) != 1 or (first := _other_index(mine[0], i, near, gram.over, inner=True)) is None:
+        return None
+    if first not in bound or first.size != gram.over.size:
+        return None
+    others = [f for f in factors if f is not mine[0] and f.has(first)]
+    if len(others) != 1 or (x := _other_index(others[0], first, far, gram.over, inner=False)) is None or x == i:
+        return None
+    return x, first, [mine[0], others[0]]
+
+
+def _other_index(factor: Expr, index: Index, pattern: Expr, over: Index, inner: bool):
+    """The other index of an entry of the pattern's matrix, if `index` stands where the pattern has its own."""
+    whole, wanted = as_entry(factor), as_entry(pattern)
+    if whole is None or whole[0] != wanted[0] or whole[1:].count(index) != 1:
+        return None
+    place = wanted[1:].index(over)
+    place = 1 - place if inner else place
+    return whole[1:][1 - place] if whole[1:][place] == index else None
+
+
+def _of_triangles(product: Expr, bound: list[Index]) -> Product | None:
+    """The laws of a lower triangle: L_ij [j ≤ i] = L_ij, L_ij [i ≤ j] = L_ij δ(i,j), and L⁻¹_ii = 1/L_ii."""
+    for f in Mul.make_args(product):
+        base = f.base if isinstance(f, Pow) else f
+        if not isinstance(base, MatrixEntry) or not is_lower(base.matrix):
+            continue
+        matrix, i, j = base.args
+        if i == j and isinstance(matrix, Inverse):
+            return product.xreplace({base: 1 / entry(matrix.args[0], i, i)}), bound
+        if f is base:
+            if product.has(upto(j, i)) and i != j:
+                return product.xreplace({upto(j, i): S.One}), bound
+            if product.has(upto(i, j)) and i != j:
+                return product.xreplace({upto(i, j): delta(i, j)}), bound
+    return None
+
+
+def _of_comparisons(product: Expr, bound: list[Index], symmetry: bool) -> list[Expr] | None:
+    """One direction for [p ≤ q]: it is 1 + δ(p,q) - [q ≤ p], and half of 1 + δ(p,q) where all else is symmetric."""
+    for f in [f for f in Mul.make_args(product) if isinstance(f, upto) and all(isinstance(a, Index) for a in f.args)]:
+        p, q = f.args
+        rest = product / f
+        if p.size != q.size:
+            continue
+        one, other = (str(_close(rest * upto(*pair), bound, symmetry)) for pair in ((p, q), (q, p)))
+        if one == other and p in bound and q in bound:
+            return [rest / 2, rest * delta(p, q) / 2]
+        if other < one:
+            return [rest, rest * delta(p, q), -rest * upto(q, p)]
+    return None
+
+
+# ---- bound indices under numbers -------------------------------------------------------------------------------------
+
+
+def _close(product: Expr, bound: list[Index], symmetry: bool) -> Expr:
+    """The product under its sums with numbered indices, as `close`, with each symmetric entry's indices in order."""
+    groups: list[tuple[set[Index], list[Expr]]] = []
+    for factor in Mul.make_args(product):
+        indices, factors = {i for i in bound if factor.has(i)}, [factor]
+        for group in [g for g in groups if g[0] & indices]:
+            groups.remove(group)
+            indices, factors = indices | group[0], factors + group[1]
+        groups.append((indices, factors))
+    return Mul(*[_numbered(Mul(*factors), indices, symmetry) for indices, factors in groups])
+
+
+def _numbered(product: Expr, bound: set[Index], symmetry: bool) -> Expr:
+    """The sum under the numbers whose formula sorts first, among those that put indices of a like use together."""
+    if not bound:
+        return _in_order(product) if symmetry else product
+    taken = product.atoms(Index)
+    uses = {i: _use(product, i, bound, symmetry) for i in bound}
+    ranges: dict[Expr, list[Index]] = {}
+    for i in sorted(bound, key=index_order):
+        ranges.setdefault(i.size, []).append(i)
+    choices = []
+    for size, indices in sorted(ranges.items(), key=str):
+        numbers = [b for n in range(len(indices) + len(taken)) if (b := bound_index(size, n)) not in taken]
+        alike: dict[str, list[Index]] = {}
+        for i in indices:
+            alike.setdefault(uses[i], []).append(i)
+        orders = itertools.product(*[itertools.permutations(alike[use]) for use in sorted(alike)])
+        choices.append([dict(zip(itertools.chain(*order), numbers)) for order in orders])
+    forms = []
+    for choice in itertools.product(*choices):
+        names = {i: b for part in choice for i, b in part.items()}
+        form = product.xreplace(names)
+        forms.append((_in_order(form) if symmetry else form, sorted(names.values(), key=str)))
+    form, indices = min(forms, key=lambda form: str(form[0])) if len(forms) > 1 else forms[0]
+    return Sum(form, *[(i, 1, i.size) for i in indices])
+
+
+def _use(product: Expr, index: Index, bound: set[Index], symmetry: bool) -> str:
+    """How a bound index is used: the same for two that a change of names could exchange."""
+    marks = {i: bound_index(i.size, "self" if i is index else "other") for i in bound}
+    marked = [f.xreplace(marks) for f in Mul.make_args(product) if f.has(index)]
+    return str(sorted(str(_in_order(f) if symmetry else f) for f in marked))
+
+
+def _in_order(expr: Expr) -> Expr:
+    """The expression with the indices of each entry of a symmetric matrix in a fixed order."""
+    changes = {}
+    for e in expr.atoms(Indexed, MatrixEntry):
+        whole = as_entry(e)
+        if whole is not None and is_symmetric(whole[0]):
+            matrix, i, j = whole
+            if _order(j) < _order(i):
+                changes[e] = entry(matrix, j, i)
+    return expr.xreplace(changes) if changes else expr
+
+
+def _order(index: Expr) -> tuple:
+    return (str(index), *(index_order(index)[1:] if isinstance(index, Index) else (0,)))
+
+
+def in_products(expr: Expr, lines: Iterable) -> Expr:
+    """The expression with the name of a line for each product of two arrays that defines it: w for C⁻¹ b."""
+    for line in lines:
+        parts = spread(line.right)
+        if len(parts) != 1 or len(parts[0][1]) != 1:
+            continue
+        product, (over,) = parts[0]
+        number, own = product.as_independent(over, *getattr(line.left, "indices", ()), as_Add=False)
+        pattern = Mul.make_args(own)
+        if len(pattern) != 2 or not _of_sizes(number) or not all(isinstance(f, Indexed | MatrixEntry) for f in pattern):
+            continue
+        terms, changed = [], False
+        for product, bound in spread(expr):
+            while (used := _named(product, bound, line.left, number, pattern, over)) is not None:
+                product, bound = used
+                changed = True
+            terms.append(_close(product, bound, False))
+        expr = Add(*terms) if changed else expr
+    return expr
+
+
+def _named(product: Expr, bound: list[Index], left: Expr, number: Expr, pattern, over: Index) -> Product | None:
+    factors = _factors(product)
+    for k in [k for k in bound if k.size == over.size]:
+        own = [f for f in factors if f.has(k)]
+        for one, other in (own, own[::-1]) if len(own) == 2 else ():
+            change: dict = {over: k}
+            if _matches(one, pattern[0], change) and _matches(other, pattern[1], change):
+                factors.remove(one)
+                factors.remove(other)
+                name = left.xreplace({i: change[i] for i in getattr(left, "indices", ())})
+                return Mul(*factors) * name / number, [i for i in bound if i is not k]
+    return None
+
+
+def _factors(product: Expr) -> list[Expr]:
+    """The factors of a product, a square as two of them."""
+    result = []
+    for f in Mul.make_args(product):
+        whole = isinstance(f, Pow) and f.exp.is_Integer and 0 < f.exp < 4 and isinstance(f.base, Indexed | MatrixEntry)
+        result += [f.base] * int(f.exp) if whole else [f]
+    return result
+
+
+def _matches(entry_: Expr, pattern: Expr, change: dict) -> bool:
+    """Is it the pattern with other indices? `change` says which, and gets those that are new."""
+    (matrix, *at), (wanted, *indices) = (
+        e.args if isinstance(e, MatrixEntry) else (e.base, *e.indices) if isinstance(e, Indexed) else (None,)
+        for e in (entry_, pattern)
+    )
+    if matrix != wanted or matrix is None:
+        return False
+    for own in [at, at[::-1]] if is_symmetric(matrix) else [at]:
+        new = dict(zip(indices, own, strict=True))
+        if len(new) == len(indices) and all(change.get(i, j) == j for i, j in new.items()):
+            change |= new
+            return True
+    return False
+
+
+def phi_of(expr: Sum) -> tuple[tuple[Index, Index], Expr, Expr] | None:
+    """For Σ L⁻¹_ka Φ_kj L⁻¹_jb and the like: the indices k, j, the entry Φ_kj, and the factors beside it."""
+    factors = Mul.make_args(expr.function)
+    lower = [f for f in factors if isinstance(f, Add) and f.has(upto) and not f.has(OfMatrix)]
+    if len(lower) != 1:
+        return None
+    bound = [limit[0] for limit in expr.limits]
+    row, column = next(iter(lower[0].atoms(upto))).args[::-1]
+    beside = [f for f in factors if isinstance(f, Add) and f.has(row) and f.has(column) and f is not lower[0]]
+    rest = [f for f in factors if f not in beside and f is not lower[0]]
+    over = [i for i in bound if i not in (row, column)]
+    if len(beside) != 1 or {row, column} - set(bound) or any(beside[0].has(i) for i in over):
+        return None
+    inside = [f for f in rest if f.atoms(Index) & {row, column, *over}]
+    letters = [*getattr(row.size, "letters", ()), *"ijk"]
+    names = {row: Index(letters[0], row.size), column: Index(letters[1], row.size)}
+    phi = (lower[0] * total(Mul(*inside), *over)).xreplace(names)
+    outside = Mul(*beside, *[f for f in rest if f not in inside]).expand()
+    return (names[row], names[column]), phi, outside.xreplace(names)
