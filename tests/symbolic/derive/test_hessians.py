@@ -350,6 +350,8 @@ def test_conditions_on_sizes_are_those_of_the_function():
 def test_options_that_do_not_fit_are_refused():
     with pytest.raises(NotDerivable, match="result is a number; reduce it"):
         derive(lambda x: x.softmax(-1), order=2, x=N)
+    with pytest.raises(ValueError, match="order is an argument of the function, and an option of derive"):
+        derive(lambda x, order: (x**order).sum(), order=2, x=N)
     with pytest.raises(ValueError, match="order=3; expected 1 for the gradient"):
         derive(lambda x: x.sum(), order=3, x=N)
     with pytest.raises(ValueError, match="a Hessian is of a number"):

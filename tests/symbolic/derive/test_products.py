@@ -42,8 +42,7 @@ LINES = {
         (
             "ḣ_nh = (1 - h_nh²) Σ_d X_nd Ẇ_dh",
             "∂𝓛̇/∂A2_ni = 2 (Σ_h ḣ_nh V_hi + Σ_h h_nh V̇_hi)/(K N)",
-            "∂𝓛̇/∂A_nh = (1 - h_nh²) Σ_i ∂𝓛̇/∂A2_ni V_hi + (1 - h_nh²) Σ_i V̇_hi ∂𝓛/∂A2_ni "
-            "- 2 h_nh ḣ_nh Σ_i V_hi ∂𝓛/∂A2_ni",
+            "∂𝓛̇/∂A_nh = (1 - h_nh²) (Σ_i ∂𝓛̇/∂A2_ni V_hi + Σ_i V̇_hi ∂𝓛/∂A2_ni) - 2 h_nh ḣ_nh Σ_i V_hi ∂𝓛/∂A2_ni",
             "∂𝓛̇/∂V_hi = Σ_n h_nh ∂𝓛̇/∂A2_ni + Σ_n ḣ_nh ∂𝓛/∂A2_ni",
             "∂𝓛̇/∂W_dh = Σ_n X_nd ∂𝓛̇/∂A_nh",
         ),

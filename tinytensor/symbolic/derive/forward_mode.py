@@ -18,6 +18,7 @@ from tinytensor.symbolic.derive.factors import canonical, cost, factor, occurren
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import (
     Index,
+    Size,
     close,
     contract,
     derivative,
@@ -267,6 +268,7 @@ def _forms(expr: Expr, lines: Sequence[Definition], simplify: Callable) -> Itera
     for start in dict.fromkeys((expr, contracted(expr))):
         first = short(start)
         yield first
+        yield _partly_factored(first)
         for one in _of_brackets(first):
             yield short(one)
         for one in _by_deltas(named(start)):
@@ -322,6 +324,24 @@ def _common_exponential(expr: Expr) -> Expr:
         return expr
     names = {e: Dummy(positive=True) for e in expr.atoms(exp)}
     return factor(expr.xreplace(names)).xreplace({name: e for e, name in names.items()})
+
+
+def _partly_factored(expr: Expr) -> Expr:
+    """Factors in front that some terms of a sum have, where this is shorter: a b + a c + d is a (b + c) + d."""
+    expr = rebuild(expr, _partly_factored)
+    while isinstance(expr, Add) and len(expr.args) > 2:
+        powers = {term: term.as_powers_dict() for term in expr.args}
+        bases = {b for own in powers.values() for b in own if not b.is_number and not isinstance(b, Size)}
+        forms = [expr]
+        for base in sorted(bases, key=str):
+            own = [term for term in expr.args if base in powers[term]]
+            if 1 < len(own) < len(expr.args):
+                forms.append(Add(factor(Add(*own)), *[term for term in expr.args if term not in own]))
+        best = min(forms, key=lambda form: (cost(form), str(form)))
+        if cost(best) >= cost(expr):
+            break
+        expr = best
+    return expr
 
 
 def _written_out(expr: Expr) -> Expr:

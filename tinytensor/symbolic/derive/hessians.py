@@ -141,6 +141,7 @@ class Derivatives(Typeset):
             )
         self.wrt = names or tuple(derivation.gradients)
         self.unproved: list[str] = list(self.derived.unproved)
+        self.needed: set[str] = set()  # keys of VALUES that a comparison of normal forms assumes
         self.names = derivation.names
         self.simplify = simplifier_of(self.derived)
         self.blocks: dict[Block, BlockFormula] = {}
@@ -158,21 +159,29 @@ class Derivatives(Typeset):
         return shortest(expr, self.derived.forward, self.simplify, getattr(by, "indices", ()))
 
     def is_zero(self, expr: Expr) -> bool:
-        """Is an expression 0, in the names of the function, or with some of their definitions?"""
+        """Is an expression 0, in the names of the function, or with some of their definitions?
+
+        Conditions on values under which it is so are noted.
+        """
         inner = [x for g in self.derived.groups if g.closed or len(g.lines) > 1 for x in g.lines]
         adjoints = list(self.derived.adjoints.values())
         for lines in ([], inner, adjoints, [*self.derived.forward, *adjoints]):
             rest = normal(expanded(expr, lines))
-            if (
-                rest == 0
-                or normal(with_one_index(rest)) == 0
-                or clear_denominators(rest) == 0
-                or normal_of_quotients(rest) == 0
-            ):
+            if rest == 0 or normal(with_one_index(rest)) == 0:
+                return True
+            if clear_denominators(rest) == 0 or normal_of_quotients(rest) == 0:
+                self.needed |= {"denominator"} if self._divides_in(rest) else set()
                 return True
             if rest.has(*STEPS) and normal_of_steps(rest) == 0:
+                self.needed |= {"tie"} | ({"denominator"} if self._divides_in(rest) else set())
                 return True
         return False
+
+    def _divides_in(self, *formulas: Expr) -> bool:
+        """Has one of these a denominator that may be 0?"""
+        signs = Signs(self.derived.groups)
+        powers = [p for one in formulas for p in one.atoms(Pow) if p.exp.is_negative is not False]
+        return any(not signs.not_zero(p.base) for p in powers)
 
     @cached_property
     def arrays(self) -> dict[Block, Array | Symbol]:
@@ -338,9 +347,7 @@ class Derivatives(Typeset):
 
     @cached_property
     def _divides(self) -> bool:
-        signs = Signs(self.derived.groups)
-        powers = [p for one in self.blocks.values() for p in one.right.atoms(Pow) if p.exp.is_negative is not False]
-        return any(not signs.not_zero(p.base) for p in powers)
+        return self._divides_in(*(one.right for one in self.blocks.values()))
 
     @property
     def differs(self) -> str:
@@ -358,7 +365,8 @@ class Derivatives(Typeset):
     @property
     def value_conditions(self) -> tuple[str, ...]:
         """The conditions on values, in words: those of the gradients, and no kink where a derivative has one."""
-        keys = {k for k in VALUES if VALUES[k] in self.derivation.value_conditions} | self._compared[1] | self._kinks()
+        keys = {k for k in VALUES if VALUES[k] in self.derivation.value_conditions} | self._compared[1]
+        keys |= self._kinks() | self.needed
         return tuple(VALUES[k] for k in VALUES if k in keys)
 
     def _kinks(self) -> set[str]:

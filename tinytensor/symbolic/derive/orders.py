@@ -1,5 +1,6 @@
 """`derive`: the gradient of a function, its Hessian or its Jacobian, for any size, with their proof."""
 
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 
 from tinytensor.symbolic.derive.derivation import Derivation, derive_within
@@ -43,6 +44,12 @@ def derive(
     (denominators, arguments of roots and logarithms, ties); on sizes, those of `where` and those that the function
     demands. NotDerivable (a TypeError) names the line of a function that it cannot follow.
     """
+    own = inspect.signature(fn).parameters if callable(fn) else {}
+    if taken := [n for n, used in (("order", order != 1), ("jacobian", jacobian), ("wrt", wrt)) if used and n in own]:
+        raise ValueError(
+            f"derive: {taken[0]} is an argument of the function, and an option of derive; give the function's own one "
+            f"another name: lambda x: f(x, {taken[0]}=2)"
+        )
     if order not in (1, 2):
         raise ValueError(f"derive: order={order!r}; expected 1 for the gradient, or 2 for the Hessian")
     if order == 2 and jacobian:
