@@ -15,6 +15,7 @@ from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum
 from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.factors import adjoint_in_factors, canonical, cost, factor, fold, rebuild
 from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.derive.recurrences import Recurrence
 from tinytensor.symbolic.derive.trace import Trace, trace
 from tinytensor.symbolic.derive.values import Group, Value, formula_key, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import (
@@ -43,6 +44,7 @@ class DerivedLines:
     raw: dict[Name, Definition]  # adjoints by plain differentiation
     adjoints: dict[Name, Definition]  # as they are shown, in the order in which they are computed
     unproved: list[str] = field(default_factory=list)
+    recurrences: list[Recurrence] = field(default_factory=list)
 
     @property
     def groups(self) -> list[Group]:
@@ -65,14 +67,18 @@ def derive_lines(fn: Callable, arguments: dict[str, object], where: Sequence[Siz
     """The forward lines and the proved adjoints of a function, at sizes that meet the conditions."""
     traced = trace(fn, arguments, where=where)
     output = _tidy(traced, _output(traced))
-    program = _program(traced, output)
+    recurrences = [Recurrence(loop, traced.lines) for loop in traced.loops if loop.states]
+    program = _program(traced, output, recurrences)
+    links = {d(r.link): S.One for r in recurrences}
     loss = output if isinstance(output, Symbol) else None
     raw: dict[Name, Definition] = {}
     for entry in reversed(program.entries):
-        if name_of(entry) != name_of(output):
-            raw[d(name_of(entry))] = Definition(d(entry), adjoint_of(entry, program.lines, loss))
-    derived = DerivedLines(traced, output, program.lines, raw, {})
+        if name_of(entry) != name_of(output) and d(name_of(entry)) not in links:
+            raw[d(name_of(entry))] = Definition(d(entry), adjoint_of(entry, program.lines, loss).xreplace(links))
+    forward = [line for line in program.lines if d(line.name) not in links]
+    derived = DerivedLines(traced, output, forward, raw, {}, [], recurrences)
     wanted = [d(traced.arrays[n]) for n, a in traced.tensors.items() if a.below is None]
+    wanted += [d(name_of(entry)) for r in recurrences for entry in r.entries]
     shown = _rewrite(derived, program, wanted)
     _prove(derived, program, shown)
     derived.adjoints = shown
@@ -88,6 +94,8 @@ def _output(traced: Trace) -> Expr:
     expr = value.entry(*indices)
     groups = traced.lines.groups
     last = groups[-1].output.left if groups else None
+    if any(groups[-1] is state.group for loop in traced.loops for state in loop.states):
+        last = None  # whose gradient is also that of later steps
     if last is not None and expr == last.xreplace(dict(zip(getattr(last, "indices", ()), indices))):
         return last
     _, left, at = traced.lines.left("Y" if indices else "loss", value)
@@ -152,7 +160,7 @@ def _rename_in(expr: Expr, old: Name, new: Name) -> Expr:
     return expr.xreplace({e: new[e.indices] for e in expr.atoms(Indexed) if e.base == old})
 
 
-def _program(traced: Trace, output: Expr) -> Program:
+def _program(traced: Trace, output: Expr, recurrences: Sequence[Recurrence] = ()) -> Program:
     tensors = traced.tensors
     parameters = []
     for name, a in tensors.items():
@@ -162,7 +170,10 @@ def _program(traced: Trace, output: Expr) -> Program:
             parameters.append(value.entry(*value.indices()))
     constants = [traced.arrays[n] for n, a in tensors.items() if a.below is not None]
     extra = [d(name_of(output))] if isinstance(output, Indexed) else []
+    parameters += [entry for r in recurrences for entry in r.entries]
+    extra += [name for r in recurrences for name in r.adjoints]
     program = Program(parameters, [*constants, *traced.lines.constants, *extra])
+    traced.lines.groups.extend(Group([r.definition]) for r in recurrences)
     for group in traced.lines.groups:
         for line in group.lines:
             program.let(line.left, line.right)
@@ -194,7 +205,8 @@ def _rewrite(derived: DerivedLines, program: Program, wanted: list[Name]) -> dic
                 change = dict(zip(getattr(c.entry, "indices", ()), getattr(line.left, "indices", ()), strict=True))
                 form = fresh(c.form).xreplace(change)
                 parts.append(form.xreplace({d(loss): S.One}) if loss is not None else form)
-        adjoints[name] = Definition(line.left, Add(*parts))
+        links = {d(r.link): S.One for r in derived.recurrences}
+        adjoints[name] = Definition(line.left, Add(*parts).xreplace(links))
     for name in _adjoints_of_constants(derived):
         if name in adjoints and _vanishes(derived, program, name):
             adjoints[name] = Definition(adjoints[name].left, S.Zero)

@@ -16,6 +16,8 @@ from tinytensor.symbolic.derive.arguments import arguments as as_arguments
 from tinytensor.symbolic.derive.arguments import symbols_of
 from tinytensor.symbolic.derive.conditions import VALUES, Signs, SizeCondition, conditions_in, restrictions, verdict
 from tinytensor.symbolic.derive.modules import as_function
+from tinytensor.symbolic.derive.recurrences import Recurrence, as_shown, first_values
+from tinytensor.symbolic.derive.recurrent_source import RecurrentSource
 from tinytensor.symbolic.derive.samples import Sample, allclose, excuses, refused_sizes, samples
 from tinytensor.symbolic.derive.source import Source, evaluate
 from tinytensor.symbolic.derive.trace import format_sizes
@@ -42,19 +44,27 @@ class Typeset:
 class Formula(Typeset):
     """A line of a derivation: `left` = `right`, in index notation."""
 
-    def __init__(self, line: Definition, names: Sequence[Name] = ()):
+    def __init__(self, line: Definition, names: Sequence[Name] = (), recurrences: Sequence[Recurrence] = ()):
         self.left: Expr = line.left
         self.right: Expr = line.right
         self.names = tuple(names)
+        self.recurrences = tuple(recurrences)
+
+    @property
+    def shown(self) -> tuple[Expr, Expr]:
+        """Both sides as they are printed."""
+        return as_shown(self.left, self.recurrences), as_shown(self.right, self.recurrences)
 
     def __str__(self) -> str:
-        return equation(self.left, self.right, self.names)
+        steps = ", ".join(equation(*pair) for pair in first_values(self.left, self.recurrences))
+        return equation(*self.shown, self.names) + (f", {steps}" if steps else "")
 
     __repr__ = __str__
 
     def latex(self) -> str:
         """The formula as LaTeX, without dollar signs."""
-        return equation_tex(self.left, self.right, self.names)
+        steps = ",\\quad ".join(equation_tex(*pair) for pair in first_values(self.left, self.recurrences))
+        return equation_tex(*self.shown, self.names) + (rf",\quad {steps}" if steps else "")
 
 
 @dataclass(frozen=True)
@@ -89,11 +99,14 @@ class Derivation(Typeset):
     ):
         self.name, self.derived, self.fn, self.arguments, self.where = name, derived, fn, arguments, tuple(where)
         self.names = (*derived.trace.arrays.values(), *[line.name for line in derived.forward])
-        self.lines = [Formula(line, self.names) for line in derived.forward]
-        self.adjoints = [Formula(line, self.names) for line in derived.adjoints.values()]
+        recurrences, shown = derived.recurrences, derived.adjoints
+        for r in recurrences:
+            shown = r.lines_of_adjoints(shown)
+        self.lines = [Formula(line, self.names, recurrences) for line in derived.forward]
+        self.adjoints = [Formula(line, self.names, recurrences) for line in shown.values()]
         trace = derived.trace
         self.gradients: dict[str, Formula] = {
-            n: Formula(derived.adjoints[d(trace.arrays[n])], self.names)
+            n: Formula(derived.adjoints[d(trace.arrays[n])], self.names, recurrences)
             for n, a in trace.tensors.items()
             if a.below is None and d(trace.arrays[n]) in derived.adjoints
         }
@@ -279,6 +292,8 @@ class Derivation(Typeset):
         return {a: "G" if len(inner) == 1 else f"G_{a.of.text}" for a in inner}
 
     def _in_matrices(self, one: Formula) -> MatrixFormula | None:
+        if one.recurrences and (one.shown != (one.left, one.right) or first_values(one.left, one.recurrences)):
+            return None
         short = self._gradients_in_matrices
         matrices, name = Matrices(self.names, short), name_of(one.left)
         right = matrices.form(one.left, one.right)
@@ -294,7 +309,7 @@ class Derivation(Typeset):
 
     @cached_property
     def _program(self) -> Source:
-        return Source(self.name, self.derived)
+        return (RecurrentSource if self.derived.recurrences else Source)(self.name, self.derived)
 
     def source(self) -> str:
         """Python on NumPy, which runs alone: a function that returns the value and the gradients."""

@@ -25,6 +25,7 @@ from tinytensor.symbolic.derive.conditions import (
     remainder,
     size_condition,
 )
+from tinytensor.symbolic.derive.loops import Loop, Repeated, collected_steps, parts_of, read_loop
 from tinytensor.symbolic.derive.recording import (
     NotDerivable,
     RecordedCall,
@@ -94,6 +95,8 @@ class Trace:
         self.tables: list[tuple[list[np.ndarray], Value]] = []  # constants of any values
         self.values: list[dict] = [{} for _ in self.runs]  # Stamp.values of a tensor of a run: its formula
         self.nodes: list[dict] = [{} for _ in self.runs]  # Stamp.node
+        self.loops: list[Loop] = []
+        self.steps: list[dict] = [{} for _ in self.runs]  # Stamp.values of a result of a loop: (loop, step, call)
         for name, a in self.tensors.items():
             below = a.below
             array = Array(name, a.sizes, values=below) if a.sizes else Symbol(name, real=True)
@@ -148,48 +151,71 @@ class Trace:
     def _read(self) -> None:
         """Turn the calls of all runs, in step, into values and lines."""
         counts = [len(run.calls) for run in self.runs]
-        if len(set(counts)) > 1:
+        same_calls = zip(*(run.calls for run in self.runs), strict=False)
+        if len(set(counts)) == 1 and all(len({c.op.name for c in calls}) == 1 for calls in same_calls):
+            for calls in zip(*(run.calls for run in self.runs), strict=True):
+                self._read_call(calls)
+            return
+        parts = parts_of([[(c.op.name, c.where) for c in run.calls] for run in self.runs], self.at)
+        if parts is None:
             pairs = zip(*(run.calls for run in self.runs), strict=False)
             other = next((calls[0] for calls in pairs if len({c.op.name for c in calls}) > 1), None)
             longest = max(self.runs, key=lambda run: len(run.calls))
             raise NotDerivable(_calls_differ(other or longest.calls[min(counts)], self.runs))
-        for calls in zip(*(run.calls for run in self.runs), strict=False):
-            first = calls[0]
-            if any(c.op is not first.op for c in calls):
-                raise NotDerivable(_calls_differ(first, self.runs))
-            if not any(self._known(n, a, c.stamps[id(a)]) for n, c in enumerate(calls) for a in tensors_of(c.args)):
-                continue  # computed from numbers alone: a constant, which is read where it is used
-            semantics = OP_SEMANTICS.get(first.op.name)
-            if semantics is None:
-                why = REFUSED.get(
-                    first.op.name, "there is no index formula for this operation; prove() checks it at small sizes"
-                )
-                raise NotDerivable(f"derive: {first.op.name}{first.where}: {why}")
+        for part in parts:
+            if isinstance(part, Repeated):
+                read_loop(self, part)
+            else:
+                self._read_call(tuple(run.calls[n] for run, n in zip(self.runs, part, strict=True)))
+
+    def _read_call(self, calls: Sequence[RecordedCall]) -> None:
+        """Turn one call, as it is in each run, into a value and lines."""
+        first = calls[0]
+        if not any(self._known(n, a, c.stamps[id(a)]) for n, c in enumerate(calls) for a in tensors_of(c.args)):
+            if (collected := collected_steps(self, calls)) is None:
+                return  # computed from numbers alone: a constant, which is read where it is used
+            value = collected
+        elif (collected := collected_steps(self, calls)) is not None:
+            value = collected
+        else:
             args = [self._argument([c.args[k] for c in calls], first, calls) for k in range(len(first.args))]
-            names = [run.names.get(id(c.result)) for run, c in zip(self.runs, calls, strict=True)]
-            if first.op.name not in INDEX_OPERATIONS:
-                args = [_numbers(a) for a in args]
-            symbolic_call = SymbolicCall(first.op.name, args, self.lines, names[0] or "", first.where)
-            try:
-                value = semantics(symbolic_call)
-                if first.op.name in INDEX_OPERATIONS:
-                    value.entry(*value.indices())
-            except NotDerivable:
-                raise
-            except TypeError as error:  # an index that does not fit for each size
-                raise NotDerivable(f"derive: {first.op.name}{first.where}: {error}") from error
-            self.value_conditions |= dict.fromkeys(
-                (*symbolic_call.conditions, *conditions_of(first.op.name, args, Signs(self.lines.groups)))
-            )
-            wanted = symbolic_call.wanted
-            if wanted and value.dtype == "f" and value.finite is None:
-                value = self._name_by_user(value, wanted, first.where)
-            for n, c in enumerate(calls):
-                out = c.result[0] if isinstance(c.result, tuple) else c.result
-                stamp = c.stamps[id(out)]
-                self.values[n][stamp.values] = value
-                if stamp.node is not None:
-                    self.nodes[n][stamp.node] = value
+            value = self._semantics(first, args, self.runs[0].names.get(id(first.result)) or "")
+        for n, c in enumerate(calls):
+            self._know(n, c, value)
+
+    def _know(self, run: int, call: RecordedCall, value: Value) -> None:
+        """Note the value of a call's result."""
+        out = call.result[0] if isinstance(call.result, tuple) else call.result
+        stamp = call.stamps[id(out)]
+        self.values[run][stamp.values] = value
+        if stamp.node is not None:
+            self.nodes[run][stamp.node] = value
+
+    def _semantics(self, call: RecordedCall, args: list, name: str) -> Value:
+        """The value of a call of these arguments; its line gets the user's name for the result, if there is one."""
+        op = call.op.name
+        semantics = OP_SEMANTICS.get(op)
+        if semantics is None:
+            why = REFUSED.get(op, "there is no index formula for this operation; prove() checks it at small sizes")
+            raise NotDerivable(f"derive: {op}{call.where}: {why}")
+        if op not in INDEX_OPERATIONS:
+            args = [_numbers(a) for a in args]
+        symbolic_call = SymbolicCall(op, args, self.lines, name, call.where)
+        try:
+            value = semantics(symbolic_call)
+            if op in INDEX_OPERATIONS:
+                value.entry(*value.indices())
+        except NotDerivable:
+            raise
+        except TypeError as error:  # an index that does not fit for each size
+            raise NotDerivable(f"derive: {op}{call.where}: {error}") from error
+        self.value_conditions |= dict.fromkeys(
+            (*symbolic_call.conditions, *conditions_of(op, args, Signs(self.lines.groups)))
+        )
+        wanted = symbolic_call.wanted
+        if wanted and value.dtype == "f" and value.finite is None:
+            value = self._name_by_user(value, wanted, call.where)
+        return value
 
     def _name_by_user(self, value: Value, wanted: str, where: str) -> Value:
         """A formula under the user's own name; a view of a name stays a view."""
@@ -222,6 +248,7 @@ class Trace:
     def _moves(self, value: Value) -> bool:
         """Does the value depend on an argument of floats, so that a gradient could pass?"""
         moving = {self.arrays[n] for n, a in self.tensors.items() if a.below is None}
+        moving |= {name for loop in self.loops for state in loop.states for name in (state.before, state.final)}
         for line in [line for group in self.lines.groups for line in group.lines]:
             if names_in(line.right) & moving:
                 moving.add(line.name)
@@ -229,7 +256,7 @@ class Trace:
 
     def _argument(self, values: list, call: RecordedCall, calls):
         first = values[0]
-        if isinstance(first, Tensor):
+        if isinstance(first, Tensor) and all(isinstance(v, Tensor) for v in values):
             return self._value(values, call.op.name + call.where, calls)
         if isinstance(first, tuple | list):
             if len({len(g) for g in values}) > 1:
@@ -247,6 +274,10 @@ class Trace:
                 f"derive: {call.op.name}{call.where}: the number {first} is {', '.join(map(str, values))} at the sizes "
                 f"{'; '.join(format_sizes(a) for a in self.at)}, which no simple formula of the sizes explains"
             )
+        return self.operand(formula, first, call)
+
+    def operand(self, formula: Expr, first, call: RecordedCall) -> Value | Expr:
+        """A number of a call by its formula: an operand as a value, a setting such as an axis as it is."""
         is_setting = isinstance(first, bool) and call.op.kernel is None  # an elementwise operation has operands alone
         is_scalar = isinstance(first, float) or call.op.kernel is not None or call.op.name in _SCALARS
         return number(formula) if is_scalar and not is_setting else formula

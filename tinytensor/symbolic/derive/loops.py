@@ -1,0 +1,712 @@
+"""Loops whose number of steps is a size: the calls of all steps, read as those of one step t.
+
+`parts_of` finds where the calls of the runs repeat with a period, as often as a formula of the sizes says. `read_loop`
+compares the calls of all steps of all runs: an argument is the same in each step, or a result of the same step, or a
+state, which the step before has computed, or a number that is linear in t, such as the position in x[t]. Then one step
+is read with the symbol t. The names that it defines have an entry for each step.
+
+    before_1 = initial,   out_t = f(before_t, x_t, W),   before_(t+1) = out_t,   final = out_n
+
+A sum, s = s + g_t, is no state but Σ_t g_t. A loop that runs through its positions backward is read with t from n to 1:
+before_n = initial, before_(t-1) = out_t, final = out_1. recurrences.py has the adjoints.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from sympy import Expr, S, Symbol
+
+from tinytensor.core.tensor import Tensor
+from tinytensor.symbolic.derive.conditions import size_condition
+from tinytensor.symbolic.derive.recording import NotDerivable, RecordedCall, Stamp, as_written, fit, fit_linear
+from tinytensor.symbolic.derive.values import (
+    ExtremeMask,
+    Group,
+    Step,
+    StepArray,
+    Value,
+    dims_of,
+    value_of_name,
+)
+from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, names_in
+from tinytensor.symbolic.index_calculus.formulas import Array, Size, fresh, normal, not_negative, total
+
+if TYPE_CHECKING:
+    from tinytensor.symbolic.derive.trace import Trace
+
+PEELED = 2  # steps at the beginning of a loop that may differ from the others
+
+
+class Repeated(NamedTuple):
+    """Calls that repeat: where they begin in each run, how many one step has, and the number of steps in each run."""
+
+    starts: tuple[int, ...]
+    period: int
+    counts: tuple[int, ...]
+
+
+class Differs(NotDerivable):
+    """The steps of a loop are not alike."""
+
+
+@dataclass
+class State:
+    """What a step takes from the one before; each a name: before[t, ...], out[t, ...], and final[...] after the loop.
+
+    group: the line of `out`. initial: the value before the first step.
+    """
+
+    call: int  # of the step, whose result it is
+    initial: Value
+    before: Array
+    final: Name
+    group: Group
+    dims: tuple
+
+    @property
+    def out(self) -> Array:
+        return self.group.output.name
+
+
+@dataclass
+class Loop:
+    """A loop of `count` steps: the index of a step, whether t runs down, and the states.
+
+    values: the results of the calls of a step, with t in their entries. sums: those calls whose results are sums over
+    all steps.
+    """
+
+    step: Step
+    count: Expr
+    down: bool
+    where: str
+    states: list[State] = field(default_factory=list)
+    values: dict[int, Value] = field(default_factory=dict)
+    sums: set[int] = field(default_factory=set)
+
+
+# ------------------------------------------------------------------------------------------------ where calls repeat
+
+
+def parts_of(keys: list[list], sizes: list[dict[Size, int]]) -> list[tuple[int, ...] | Repeated] | None:
+    """The calls of all runs in step: a position in each run, or calls that repeat; None if the runs differ otherwise."""
+    at, parts = [0] * len(keys), []
+    while any(p < len(own) for p, own in zip(at, keys, strict=True)):
+        if (loop := _repeated(keys, at, sizes)) is not None:
+            parts.append(loop)
+            at = [p + loop.period * n for p, n in zip(at, loop.counts, strict=True)]
+            continue
+        if any(p >= len(own) for p, own in zip(at, keys, strict=True)):
+            return None
+        if len({own[p][0] for p, own in zip(at, keys, strict=True)}) > 1:
+            return None
+        parts.append(tuple(at))
+        at = [p + 1 for p in at]
+    return parts
+
+
+def _repeated(keys: list[list], at: list[int], sizes: list[dict[Size, int]]) -> Repeated | None:
+    """The shortest sequence of calls that begins here and repeats, in each run another number of times."""
+    longest = max(range(len(keys)), key=lambda r: len(keys[r]) - at[r])
+    own, start = keys[longest], at[longest]
+    for period in range(1, (len(own) - start) // 2 + 1):
+        if own[start] != own[start + period]:
+            continue
+        block = own[start : start + period]
+        counts = tuple(_count(one, p, block) for one, p in zip(keys, at, strict=True))
+        if len(set(counts)) > 1 and counts[longest] > 1 and fit(list(counts), sizes) is not None:
+            return Repeated(tuple(at), period, counts)
+    return None
+
+
+def _count(keys: list, start: int, block: list) -> int:
+    """How often the block of calls stands here, one after the other."""
+    n = 0
+    while keys[start + n * len(block) : start + (n + 1) * len(block)] == block:
+        n += 1
+    return n
+
+
+# ------------------------------------------------------------------------------------------------ the arguments of steps
+
+
+class Same(NamedTuple):
+    """An argument that is the same object in each step, or equal numbers."""
+
+    by_run: tuple
+
+
+class Local(NamedTuple):
+    """The result of another call of the same step."""
+
+    call: int
+
+
+class Carried(NamedTuple):
+    """The result of a call of the step before; in the first step what stood there before the loop, in each run."""
+
+    call: int
+    initial: tuple
+
+
+class Linear(NamedTuple):
+    """A number that is linear in the number k of the steps before: first + slope k; `inverse`: its reciprocal is.
+
+    ratio: a number is `ratio` times the number of the step before instead.
+    """
+
+    first: tuple
+    slope: int | float
+    inverse: bool = False
+    ratio: float | None = None
+
+
+class Earlier(NamedTuple):
+    """The result of a call of an earlier loop, of its step first + slope k, counted from 0."""
+
+    loop: "Loop"
+    call: int
+    first: tuple
+    slope: int
+
+
+class Steps:
+    """The calls of a loop in all runs, and where its results come from."""
+
+    def __init__(self, trace: "Trace", part: Repeated, peeled: int):
+        self.trace, self.period = trace, part.period
+        self.counts = [n - peeled for n in part.counts]
+        self.calls: list[list[list[RecordedCall]]] = []  # run, step, call
+        for run, start, n in zip(trace.runs, part.starts, part.counts, strict=True):
+            first = start + peeled * part.period
+            steps = range(first, start + n * part.period, part.period)
+            self.calls.append([run.calls[p : p + part.period] for p in steps])
+        self.made = [dict(_results(steps)) for steps in self.calls]  # of a run: Stamp.values: (step, call)
+
+    def sources(self) -> list[list]:
+        """Where each argument of each call comes from; Differs if the steps are not alike."""
+        result = []
+        for b in range(self.period):
+            rows = [[step[b] for step in steps] for steps in self.calls]
+            lengths = {len(c.args) for row in rows for c in row}
+            if len(lengths) > 1:
+                raise self.differs(rows[0][0], "it takes another number of arguments")
+            result.append([self._source(rows, lambda c, n=n: c.args[n]) for n in range(lengths.pop())])
+        return result
+
+    def differs(self, call: RecordedCall, why: str) -> Differs:
+        return Differs(
+            f"derive: {call.op.name}{call.where}: the steps of this loop are not alike: {why}; take that step out of "
+            "the loop, write a branch as a mask or tt.where(), or prove() it at one size"
+        )
+
+    def _source(self, rows: list[list[RecordedCall]], pick):
+        """The source of one argument, `pick(call)`, from the calls of all steps (run, step)."""
+        values = [[pick(c) for c in row] for row in rows]
+        call, flat = rows[0][0], [v for row in values for v in row]
+        if any(isinstance(v, Tensor) for v in flat):
+            return self._tensor(rows, values)
+        first = flat[0]
+        if any(type(v) is not type(first) and not _numeric(v, first) for v in flat):
+            raise self.differs(call, "an argument has another type")
+        if isinstance(first, tuple | list):
+            if len({len(v) for v in flat}) > 1:
+                raise self.differs(call, "an argument has another length")
+            return tuple(self._source(rows, lambda c, n=n: pick(c)[n]) for n in range(len(first)))
+        if isinstance(first, slice):
+            parts = (self._source(rows, lambda c, k=k: getattr(pick(c), k)) for k in ("start", "stop", "step"))
+            return slice(*parts)
+        if isinstance(first, int | float) and not isinstance(first, bool):
+            return self._number(call, [[_plain(v) for v in row] for row in values])
+        if any(v != first for v in flat):
+            raise self.differs(call, f"an argument is {first} in one and another in others")
+        return Same((first,) * len(rows))
+
+    def _number(self, call: RecordedCall, values: list[list]) -> Same | Linear:
+        if all(v == row[0] for row in values for v in row):
+            return Same(tuple(row[0] for row in values))
+        first = tuple(row[0] for row in values)
+        long = max(values, key=len)
+        if all(isinstance(v, int) for row in values for v in row):
+            slope = long[1] - long[0]
+            if all(v == row[0] + slope * k for row in values for k, v in enumerate(row)):
+                return Linear(first, slope)
+        for inverse in (False, True):
+            if inverse and not all(v for row in values for v in row):
+                continue
+            numbers = [[1 / v if inverse else float(v) for v in row] for row in values]
+            long = max(numbers, key=len)
+            slope = (long[-1] - long[0]) / (len(long) - 1)
+            if all(_close(v, row[0] + slope * k) for row in numbers for k, v in enumerate(row)):
+                return Linear(tuple(row[0] for row in numbers), float(slope), inverse)
+        long = max(values, key=len)
+        if long[0] and all(_close(v * long[0], row[0] * long[1] ** k / long[0] ** (k - 1)) for row in values for k, v in enumerate(row)):  # fmt: skip
+            return Linear(first, 0, False, long[1] / long[0])
+        raise self.differs(call, f"the number {long[0]} is {', '.join(map(str, long[1:5]))} in the steps after it")
+
+    def _tensor(self, rows: list[list[RecordedCall]], values: list[list]):
+        call = rows[0][0]
+        refs = [
+            [self.made[r].get(_stamp(c, v)) if isinstance(v, Tensor) else None for c, v in zip(row, own, strict=True)]
+            for r, (row, own) in enumerate(zip(rows, values, strict=True))
+        ]
+        flat = [(k, ref) for row in refs for k, ref in enumerate(row)]
+        calls = {ref[1] for _, ref in flat if ref is not None}
+        if len(calls) == 1 and all(ref is not None and ref[0] == k for k, ref in flat):
+            return Local(calls.pop())
+        if len(calls) == 1 and all((ref is None) if k == 0 else (ref is not None and ref[0] == k - 1) for k, ref in flat):
+            return Carried(calls.pop(), tuple(row[0] for row in values))
+        if calls:
+            raise self.differs(call, "an argument is a result of another step than the one before")
+        if not all(isinstance(v, Tensor) for row in values for v in row):
+            raise self.differs(call, "an argument is a number in one and a tensor in another")
+        if all(_stamp(c, v) == _stamp(row[0], own[0]) for row, own in zip(rows, values, strict=True) for c, v in zip(row, own, strict=True)):  # fmt: skip
+            return Same(tuple(row[0] for row in values))
+        return self._of_earlier_loop(rows, values) or self._constant(rows, values)
+
+    def _of_earlier_loop(self, rows: list[list[RecordedCall]], values: list[list]) -> Earlier | None:
+        steps = []
+        loops = set()
+        for known, row, own in zip(self.trace.steps, rows, values, strict=True):
+            refs = [known.get(_stamp(c, v)) for c, v in zip(row, own, strict=True)]
+            if any(ref is None for ref in refs):
+                return None
+            loops |= {(id(ref[0]), ref[2]) for ref in refs}
+            steps.append([ref[1] for ref in refs])
+        if len(loops) > 1:
+            return None
+        number = self._number(rows[0][0], steps)
+        loop, call = refs[0][0], refs[0][2]
+        if isinstance(number, Same):
+            return Earlier(loop, call, number.by_run, 0)
+        return Earlier(loop, call, number.first, int(number.slope))
+
+    def _constant(self, rows: list[list[RecordedCall]], values: list[list]) -> Same | Linear:
+        """Constants that are made anew in each step: equal ones, or numbers."""
+        call = rows[0][0]
+        arrays = [
+            [c.constants.get(id(v)) for c, v in zip(row, own, strict=True)]
+            for row, own in zip(rows, values, strict=True)
+        ]
+        if any(a is None for row in arrays for a in row):
+            raise self.differs(call, "an argument is another tensor in each, and none that the step before has made")
+        if all(np.array_equal(a, row[0], equal_nan=a.dtype.kind == "f") for row in arrays for a in row):
+            return Same(tuple(row[0] for row in values))
+        if all(a.ndim == 0 for row in arrays for a in row):
+            return self._number(call, [[a.item() for a in row] for row in arrays])
+        raise self.differs(call, "a constant has other values in each")
+
+
+def _numeric(one, other) -> bool:
+    return all(isinstance(v, int | float) and not isinstance(v, bool) for v in (one, other))
+
+
+def _plain(v) -> int | float:
+    return int.__add__(v, 0) if isinstance(v, int) else float.__add__(v, 0.0)
+
+
+def _close(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-300)
+
+
+def _stamp(call: RecordedCall, x: Tensor) -> tuple[int, int]:
+    return call.stamps.get(id(x), Stamp.of(x)).values
+
+
+def _results(steps: list[list[RecordedCall]]) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """(Stamp.values, (step, call)) of each result."""
+    for k, step in enumerate(steps):
+        for b, call in enumerate(step):
+            out = call.result[0] if isinstance(call.result, tuple) else call.result
+            yield call.stamps[id(out)].values, (k, b)
+
+
+# ------------------------------------------------------------------------------------------------ one step, as formulas
+
+
+def read_loop(trace: "Trace", part: Repeated) -> None:
+    """Read the calls of a loop as those of one step; the first steps may differ from the others, and are read alone."""
+    failure: Differs | None = None
+    for peeled in range(min(PEELED + 1, min(part.counts) + 1)):
+        try:
+            steps = Steps(trace, part, peeled)
+            sources = steps.sources()
+        except Differs as error:
+            failure = failure or error
+            continue
+        for n in range(peeled * part.period):
+            trace._read_call(tuple(run.calls[p + n] for run, p in zip(trace.runs, part.starts, strict=True)))
+        _OneStep(trace, steps, sources).read()
+        return
+    raise failure
+
+
+class _OneStep:
+    """One step of a loop, read with the symbol t."""
+
+    def __init__(self, trace: "Trace", steps: Steps, sources: list[list]):
+        self.trace, self.steps, self.sources = trace, steps, sources
+        count = fit_linear(steps.counts, trace.at)
+        if (condition := size_condition(">=", count, S.Zero)) is not None and condition not in trace.size_conditions:
+            trace.size_conditions.append(condition)
+        where = steps.calls[0][0][0].where
+        self.loop = Loop(Step("t", count), count, self._down(), where)
+        self.states: dict[int, tuple[tuple, Value, Name, Name]] = {}  # call: initial, value, before, final
+
+    def _down(self) -> bool:
+        """Do the positions fall from step to step?"""
+
+        def slopes(source) -> Iterator[float]:
+            if isinstance(source, Linear | Earlier):
+                yield source.slope
+            elif isinstance(source, slice):
+                yield from (s for part in (source.start, source.stop, source.step) for s in slopes(part))
+            elif type(source) is tuple:
+                yield from (s for part in source for s in slopes(part))
+
+        found = {math.copysign(1, s) for row in self.sources for source in row for s in slopes(source) if s}
+        return found == {-1.0}
+
+    @property
+    def before(self) -> Expr:
+        """The number of steps before step t."""
+        return self.loop.count - self.loop.step if self.loop.down else self.loop.step - 1
+
+    def read(self) -> None:
+        trace, loop, lines = self.trace, self.loop, self.trace.lines
+        groups, constants = len(lines.groups), len(lines.constants)
+        for source in (s for row in self.sources for s in row):
+            self._declare(source)
+        lines.step = loop.step
+        try:
+            for b, row in enumerate(self.sources):
+                call = self.steps.calls[0][0][b]
+                if not any(map(self._known, row)):
+                    continue
+                args = [self._argument(source, b) for source in row]
+                last = self.steps.calls[0][-1][b] if self.steps.calls[0] else call
+                name = trace.runs[0].names.get(id(last.result)) or ""
+                value = trace._semantics(call, args, "" if self._may_be_sum(b, args, call) else name)
+                loop.values[b] = value
+        finally:
+            lines.step = None
+        masks = list(lines.constants.items())[constants:]
+        if any(isinstance(one, ExtremeMask) and one.of.has(loop.step) for _, one in masks):
+            raise NotDerivable(
+                f"derive{loop.where}: the largest or smallest entry inside of a loop over a size; take it after the "
+                "loop, of all steps at once, or prove() it at one size"
+            )
+        self._finish(groups)
+
+    def _declare(self, source) -> None:
+        """Give the states names."""
+        if isinstance(source, tuple) and type(source) is tuple:
+            for part in source:
+                self._declare(part)
+        if not isinstance(source, Carried):
+            return
+        if source.call in self.states:
+            same = zip(self.states[source.call][0], source.initial, strict=True)
+            if not all(a is b or (not isinstance(a, Tensor) and not isinstance(b, Tensor) and a == b) for a, b in same):
+                raise NotDerivable(
+                    f"derive{self.loop.where}: two states of this loop begin with different values, and are one later; "
+                    "give them the same one, or prove() it at one size"
+                )
+            return
+        dims = self._dims(source.call)
+        initial = self._initial(source, dims)
+        name = self._state_name(source.call)
+        lines = self.trace.lines
+        before = StepArray(lines.unused(f"{name}_before"), tuple(f for dim in dims for f in dim), self.loop.step)
+        sizes = before.sizes[1:]
+        final = lines.unused(f"{name}_final")
+        final = Array(final, sizes) if sizes else Symbol(final, real=True)
+        self.states[source.call] = (source.initial, initial, before, final)
+
+    def _state_name(self, b: int) -> str:
+        call = self.steps.calls[0][-1][b]
+        return self.trace.runs[0].names.get(id(call.result)) or "h"
+
+    def _dims(self, b: int) -> tuple:
+        shapes = [{step[b].result._data.shape for step in steps} for steps in self.steps.calls]
+        if any(len(s) > 1 for s in shapes):
+            raise NotDerivable(f"derive{self.loop.where}: a state of this loop grows; collect it in a list, and tt.cat()")
+        shape = [fit_linear(list(map(int, n)), self.trace.at) for n in zip(*(s.pop() for s in shapes), strict=True)]
+        if any(n is None for n in shape):
+            raise NotDerivable(f"derive{self.loop.where}: no formula of the sizes explains the shape of a state")
+        return dims_of(shape)
+
+    def _initial(self, source: Carried, dims: tuple) -> Value:
+        first = source.initial[0]
+        if isinstance(first, Tensor):
+            calls = [steps[0][self._user(source)] for steps in self.steps.calls]
+            value = self.trace._value(list(source.initial), "the first value of a state" + self.loop.where, calls)
+            if value.finite is not None or value.dtype in "ib":
+                raise NotDerivable(f"derive{self.loop.where}: a state begins with no finite floats")
+            if value.dims != dims:
+                raise NotDerivable(
+                    f"derive{self.loop.where}: a state has another shape before the loop ({_shape(value.dims)}) than "
+                    f"after a step ({_shape(dims)}); give it its shape before the loop, by expand() or zeros()"
+                )
+            return value
+        formula = fit_linear([_plain(n) for n in source.initial], self.trace.at)
+        if formula is None:
+            raise NotDerivable(f"derive{self.loop.where}: the first value of a state is {first}, by no simple formula")
+        return Value(dims, lambda *at: formula)
+
+    def _user(self, source: Carried) -> int:
+        """The first call that takes this state."""
+
+        def takes(one) -> bool:
+            return one is source or (type(one) is tuple and any(map(takes, one)))
+
+        return next(b for b, row in enumerate(self.sources) if any(map(takes, row)))
+
+    def _known(self, source) -> bool:
+        """Does the argument depend on an argument of the function, or on t?"""
+        if isinstance(source, Local):
+            return source.call in self.loop.values
+        if isinstance(source, Same):
+            x = source.by_run[0]
+            return isinstance(x, Tensor) and self.trace._known(0, x, Stamp.of(x))
+        if type(source) is tuple:
+            return any(map(self._known, source))
+        return isinstance(source, Carried | Earlier)
+
+    def _argument(self, source, b: int):
+        trace, calls = self.trace, [steps[0][b] for steps in self.steps.calls]
+        call = calls[0]
+        if isinstance(source, Same):
+            return trace._argument(list(source.by_run), call, calls)
+        if isinstance(source, Local):
+            if source.call in self.loop.values:
+                return self.loop.values[source.call]
+            rows = [[step[b] for step in steps] for steps in self.steps.calls]
+            return self._argument(self._made_in_step(source, rows), b)
+        if isinstance(source, Carried):
+            _, initial, before, _ = self.states[source.call]
+            return value_of_name(before, initial)
+        if isinstance(source, Linear):
+            return trace.operand(self._linear(source, call), _example(source), call)
+        if isinstance(source, Earlier):
+            first = fit_linear(list(source.first), trace.at)
+            if first is None:
+                raise NotDerivable(f"derive{call.where}: no formula explains which step of an earlier loop is used")
+            return value_at_step(source.loop, source.call, first + source.slope * self.before, call.where)
+        if isinstance(source, slice):
+            return slice(*(self._argument(part, b) for part in (source.start, source.stop, source.step)))
+        return tuple(self._argument(part, b) for part in source)
+
+    def _made_in_step(self, source: Local, rows: list[list[RecordedCall]]) -> Same | Linear:
+        """A constant that another call of the step makes from numbers."""
+        values = [[step[source.call].result for step in steps] for steps in self.steps.calls]
+        return self.steps._constant(rows, values)
+
+    def _linear(self, source: Linear, call: RecordedCall) -> Expr:
+        """The number as a formula of t."""
+        k = self.before
+        if source.ratio is not None:
+            first = fit(list(source.first), self.trace.at)
+            if first is None:
+                raise self.steps.differs(call, "a number in it has no simple formula of the sizes")
+            return first * as_written(source.ratio) ** k
+        first = fit_linear(list(source.first), self.trace.at)
+        if first is None:
+            raise self.steps.differs(call, "a number in it has no simple formula of the sizes")
+        linear = first + as_written(_whole(source.slope)) * k
+        return 1 / linear if source.inverse else linear
+
+    # ------------------------------------------------------------------------------------ what the loop leaves
+
+    def _may_be_sum(self, b: int, args: list, call: RecordedCall) -> bool:
+        """Is the call s + g for a state s, of which no other step than the last is used later?"""
+        if b not in self.states or call.op.name not in ("add", "sub"):
+            return False
+        carried = [isinstance(s, Carried) and s.call == b for s in self.sources[b]]
+        uses = sum(isinstance(s, Carried) and s.call == b for row in self.sources for s in row)
+        local = any(isinstance(s, Local) and s.call == b for row in self.sources for s in row)
+        nested = any(type(s) is tuple for row in self.sources for s in row)
+        return carried[0] != any(carried[1:]) and uses == 1 and not local and not nested and b not in self._collected()
+
+    def _collected(self) -> set[int]:
+        """The calls whose results in other steps than the last are used after the loop."""
+        if not hasattr(self, "_collected_calls"):
+            self._collected_calls = set()
+            for run, made, n in zip(self.trace.runs, self.steps.made, self.steps.counts, strict=True):
+                inside = {id(c) for steps in self.steps.calls for step in steps for c in step}
+                for call in run.calls:
+                    if id(call) not in inside:
+                        refs = (made.get(s.values) for x, s in call.stamps.items())
+                        self._collected_calls |= {ref[1] for ref in refs if ref is not None and ref[0] != n - 1}
+        return self._collected_calls
+
+    def _finish(self, groups: int) -> None:
+        """Make states and sums of what was carried, and note which value each result of each step has."""
+        trace, loop, lines = self.trace, self.loop, self.trace.lines
+        t, rest = loop.step, dict(self.states)
+        finals: dict[int, Value] = {}
+        for b in list(rest):
+            if b not in loop.values:
+                raise NotDerivable(f"derive{loop.where}: a state of this loop does not depend on the arguments")
+            call = self.steps.calls[0][0][b]
+            if not self._may_be_sum(b, [], call):
+                continue
+            _, initial, before, _ = rest[b]
+            at = initial.indices()
+            own, value = before[tuple(at)], loop.values[b]
+            term = normal(S(value.entry(*at)) - own)
+            if names_in(term) & {before} or value.dims != initial.dims:
+                continue
+            del rest[b]
+            loop.sums.add(b)
+            finals[b] = self._total(b, initial, term, at)
+        new = lines.groups[groups:]
+        for b, (_, initial, before, final) in rest.items():
+            value = loop.values[b]
+            if value.finite is not None or value.dtype != "f" or value.dims != initial.dims:
+                raise NotDerivable(f"derive{loop.where}: a state of this loop is no tensor of finite floats of one shape")
+            indices = value.indices()
+            expr = value.entry(*indices)
+            group = next((g for g in new if len(g.lines) == 1 and not g.closed and g.output.left.xreplace(
+                dict(zip(g.output.left.indices[1:], indices))) == expr), None)  # fmt: skip
+            if group is None or any(s.group is group for s in loop.states):
+                array = StepArray(lines.unused(self._state_name(b)), before.sizes[1:], t)
+                group = Group([Definition(array[tuple(indices)], fresh(S(expr)))], [], loop.where)
+                lines.groups.append(group)
+                new.append(group)
+            group.inline = ""
+            state = State(b, initial, before, final, group, initial.dims)
+            loop.states.append(state)
+            loop.values[b] = value_of_name(state.out, initial)
+            finals[b] = value_of_name(final, initial)
+        trace.loops.append(loop)
+        self._note(finals)
+        count = f"{loop.count} steps"
+        lines.notes[f"each of the {count} of the loop{loop.where} makes the calls that it makes in the runs"] = None
+        if loop.states:
+            lines.notes[
+                "the adjoints of a recurrence follow from those of one step, which are proved, by the chain rule: "
+                "induction over the steps"
+            ] = None
+
+    def _total(self, b: int, initial: Value, term: Expr, at: list) -> Value:
+        """The initial value and the sum of the terms of all steps, as a line."""
+        t = self.loop.step
+        value = Value(
+            initial.dims,
+            lambda *i: initial.entry(*i) + total(fresh(term).xreplace(dict(zip(at, i, strict=True))), t),
+        )
+        name = self.trace.runs[0].names.get(id(self.steps.calls[0][-1][b].result)) or ""
+        return self.trace.lines.name(value, name or "s", where=self.loop.where, by_user=bool(name))
+
+    def _note(self, finals: dict[int, Value]) -> None:
+        trace, loop = self.trace, self.loop
+        last = S.One if loop.down else loop.count
+        for run, steps in enumerate(self.steps.calls):
+            for k, step in enumerate(steps):
+                for b, call in enumerate(step):
+                    if b not in loop.values:
+                        continue
+                    out = call.result[0] if isinstance(call.result, tuple) else call.result
+                    if b not in loop.sums:
+                        trace.steps[run][call.stamps[id(out)].values] = (loop, k, b)
+                    if k < len(steps) - 1:
+                        continue
+                    if b in finals:
+                        trace._know(run, call, finals[b])
+                    elif not_negative(loop.count - 1):
+                        trace._know(run, call, _at(loop, loop.values[b], last))
+
+
+def _whole(x: float) -> int | float:
+    return int(x) if float(x).is_integer() else x
+
+
+def _example(source: Linear):
+    """A number of the kind of this one."""
+    if source.ratio is not None or source.inverse or isinstance(source.slope, float):
+        return 0.5
+    return source.first[0]
+
+
+def _shape(dims) -> str:
+    return ", ".join("*".join(map(str, dim)) or "1" for dim in dims)
+
+
+def _at(loop: Loop, value: Value, position: Expr) -> Value:
+    """The value in one step."""
+
+    def entry(*at):
+        return fresh(S(value.entry(*at))).xreplace({loop.step: position})
+
+    return Value(value.dims, entry, value.dtype, value.finite)
+
+
+def value_at_step(loop: Loop, call: int, before: Expr, where: str) -> Value:
+    """The result of a call of a loop, in the step that has `before` steps before it."""
+    position = (loop.count - before if loop.down else before + 1).expand()
+    value = _at(loop, loop.values[call], position)
+    try:
+        from_one = not_negative(position - 1)
+    except TypeError:
+        from_one = None
+    if from_one is False:
+        raise NotDerivable(f"derive{where}: step {position} of a loop is used, which it may not have")
+    return value
+
+
+def collected_steps(trace: "Trace", calls: Sequence[RecordedCall]) -> Value | None:
+    """The value of cat or stack of a result of all steps of a loop, in their order; None if it is another call."""
+    call = calls[0]
+    if call.op.name not in ("cat", "stack"):
+        return None
+    pieces = [c.args[1] if len(c.args) == 2 and isinstance(c.args[1], tuple | list) else c.args[1:] for c in calls]
+    axes = {int(c.args[0]) for c in calls}
+    refs = [
+        [known.get(_stamp(c, x)) if isinstance(x, Tensor) else None for x in own]
+        for c, own, known in zip(calls, pieces, trace.steps, strict=True)
+    ]
+    flat = [ref for own in refs for ref in own]
+    if not flat or all(ref is None for ref in flat) or len(axes) > 1:
+        if len({len(own) for own in pieces}) > 1:
+            raise NotDerivable(
+                f"derive: {call.op.name}{call.where}: another number of tensors at other sizes, which are not the "
+                "results of the steps of a loop"
+            )
+        return None
+    if all(len(own) == len(refs[0]) for own in refs) and any(ref is None for ref in flat):
+        return None  # pieces of which some are final values
+    loop = next(ref[0] for ref in flat if ref is not None)
+    call_of = {ref[2] for ref in flat if ref is not None}
+    orders = (range, lambda n: range(n - 1, -1, -1))
+    in_order = orders[1 if loop.down else 0]
+    alike = len(call_of) == 1 and all(ref is not None and ref[0] is loop for ref in flat)
+    counts = [int(loop.count.xreplace(at)) for at in trace.at]
+    if not alike or any([ref[1] for ref in own] != list(in_order(n)) for own, n in zip(refs, counts, strict=True)):
+        raise NotDerivable(
+            f"derive: {call.op.name}{call.where}: expected the same result of each step of a loop, once, in the order "
+            "of the positions in the arguments; leave other tensors out of the list, and tt.cat() them to the result"
+        )
+    value, axis = loop.values[call_of.pop()], axes.pop()
+    if value.finite is not None or value.dtype != "f":
+        raise NotDerivable(f"derive: {call.op.name}{call.where}: the results of a loop are no finite floats")
+    n = dims_of([loop.count])[0]
+    if len(n) != 1:
+        raise NotDerivable(f"derive: {call.op.name}{call.where}: a loop of {loop.count} steps, which is a product")
+    if call.op.name == "stack":
+        axis += len(value.dims) + 1 if axis < 0 else 0
+        dims = (*value.dims[:axis], n, *value.dims[axis:])
+    else:
+        axis += len(value.dims) if axis < 0 else 0
+        dims = (*value.dims[:axis], (*n, *value.dims[axis]), *value.dims[axis + 1 :])
+    k = sum(len(dim) for dim in value.dims[:axis])
+
+    def entry(*at):
+        return fresh(S(value.entry(*at[:k], *at[k + 1 :]))).xreplace({loop.step: at[k]})
+
+    result = Value(dims, entry)
+    name = trace.runs[0].names.get(id(call.result))
+    return trace.lines.name(result, name, where=call.where, by_user=True) if name else result
