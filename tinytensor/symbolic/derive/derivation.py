@@ -292,7 +292,8 @@ class Derivation(Typeset):
         return {a: "G" if len(inner) == 1 else f"G_{a.of.text}" for a in inner}
 
     def _in_matrices(self, one: Formula) -> MatrixFormula | None:
-        if one.recurrences and (one.shown != (one.left, one.right) or first_values(one.left, one.recurrences)):
+        of_states = {array for r in one.recurrences for array in (*r.adjoints, *[state.out for state in r.states])}
+        if one.recurrences and (one.shown != (one.left, one.right) or name_of(one.left) in of_states):
             return None
         short = self._gradients_in_matrices
         matrices, name = Matrices(self.names, short), name_of(one.left)

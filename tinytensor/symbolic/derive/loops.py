@@ -11,6 +11,7 @@ A sum, s = s + g_t, is no state but Σ_t g_t. A loop that runs through its posit
 before_n = initial, before_(t-1) = out_t, final = out_1. recurrences.py has the adjoints.
 """
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,8 @@ from sympy import Expr, S, Symbol
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.derive.conditions import size_condition
-from tinytensor.symbolic.derive.recording import NotDerivable, RecordedCall, Stamp, as_written, fit, fit_linear
+from tinytensor.symbolic.derive.recording import NotDerivable, RecordedCall, Run, Stamp, as_written, fit, fit_linear
+from tinytensor.symbolic.derive.sizes import FIRST_STEPS
 from tinytensor.symbolic.derive.values import (
     ExtremeMask,
     Group,
@@ -32,20 +34,24 @@ from tinytensor.symbolic.derive.values import (
     value_of_name,
 )
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, names_in
-from tinytensor.symbolic.index_calculus.formulas import Array, Size, fresh, normal, not_negative, total
+from tinytensor.symbolic.index_calculus.formulas import Array, Size, detach, fresh, normal, not_negative, total
 
 if TYPE_CHECKING:
     from tinytensor.symbolic.derive.trace import Trace
 
-PEELED = 2  # steps at the beginning of a loop that may differ from the others
+PEELED = FIRST_STEPS  # steps at the beginning of a loop that may differ from the others
 
 
 class Repeated(NamedTuple):
-    """Calls that repeat: where they begin in each run, how many one step has, and the number of steps in each run."""
+    """Calls that repeat: where they begin in each run, how many one step has, and the number of steps in each run.
+
+    later: by how many calls the steps may begin later, since the calls after the last one are those before the first.
+    """
 
     starts: tuple[int, ...]
     period: int
     counts: tuple[int, ...]
+    later: int = 0
 
 
 class Differs(NotDerivable):
@@ -118,7 +124,11 @@ def _repeated(keys: list[list], at: list[int], sizes: list[dict[Size, int]]) -> 
         block = own[start : start + period]
         counts = tuple(_count(one, p, block) for one, p in zip(keys, at, strict=True))
         if len(set(counts)) > 1 and counts[longest] > 1 and fit(list(counts), sizes) is not None:
-            return Repeated(tuple(at), period, counts)
+            ends = [p + period * n for p, n in zip(at, counts, strict=True)]
+            same = (block[j] for j in range(period))
+            after = [one[end : end + period - 1] for one, end in zip(keys, ends, strict=True)]
+            later = sum(1 for _ in itertools.takewhile(lambda b: all(a and a.pop(0) == b for a in after), same))
+            return Repeated(tuple(at), period, counts, later)
     return None
 
 
@@ -140,26 +150,31 @@ class Same(NamedTuple):
 
 
 class Local(NamedTuple):
-    """The result of another call of the same step."""
+    """The result of another call of the same step; `constant`: after detach()."""
 
     call: int
+    constant: bool = False
 
 
 class Carried(NamedTuple):
-    """The result of a call of the step before; in the first step what stood there before the loop, in each run."""
+    """The result of a call of the step before; in the first step what stood there before the loop, in each run.
+
+    constant: after detach().
+    """
 
     call: int
     initial: tuple
+    constant: bool = False
 
 
 class Linear(NamedTuple):
     """A number that is linear in the number k of the steps before: first + slope k; `inverse`: its reciprocal is.
 
-    ratio: a number is `ratio` times the number of the step before instead.
+    first, slope: a number for each run. ratio: a number is `ratio` times the number of the step before instead.
     """
 
     first: tuple
-    slope: int | float
+    slope: tuple
     inverse: bool = False
     ratio: float | None = None
 
@@ -170,21 +185,34 @@ class Earlier(NamedTuple):
     loop: "Loop"
     call: int
     first: tuple
-    slope: int
+    slope: tuple
 
 
 class Steps:
     """The calls of a loop in all runs, and where its results come from."""
 
-    def __init__(self, trace: "Trace", part: Repeated, peeled: int):
-        self.trace, self.period = trace, part.period
+    def __init__(self, trace: "Trace", part: Repeated, before: int):
+        """`before`: the number of calls that do not belong to it."""
+        self.trace, self.period, self.before = trace, part.period, before
+        peeled = before // part.period
         self.counts = [n - peeled for n in part.counts]
         self.calls: list[list[list[RecordedCall]]] = []  # run, step, call
         for run, start, n in zip(trace.runs, part.starts, part.counts, strict=True):
-            first = start + peeled * part.period
-            steps = range(first, start + n * part.period, part.period)
+            first = start + before
+            steps = range(first, first + (n - peeled) * part.period, part.period)
             self.calls.append([run.calls[p : p + part.period] for p in steps])
         self.made = [dict(_results(steps)) for steps in self.calls]  # of a run: Stamp.values: (step, call)
+        self.at_memory = [  # the same by memory, which the result of detach() shares
+            {_memory(_out(c)): (k, b) for k, step in enumerate(steps) for b, c in enumerate(step)}
+            for steps in self.calls
+        ]
+
+    def origin(self, run: int, call: RecordedCall, x) -> tuple[int, int] | None:
+        """The step and the call whose result a tensor is."""
+        if not isinstance(x, Tensor):
+            return None
+        ref = self.made[run].get(_stamp(call, x))
+        return self.at_memory[run].get(_memory(x)) if ref is None and not x._requires_grad else ref
 
     def sources(self) -> list[list]:
         """Where each argument of each call comes from; Differs if the steps are not alike."""
@@ -228,37 +256,47 @@ class Steps:
     def _number(self, call: RecordedCall, values: list[list]) -> Same | Linear:
         if all(v == row[0] for row in values for v in row):
             return Same(tuple(row[0] for row in values))
-        first = tuple(row[0] for row in values)
+        if all(len(row) > 1 for row in values):
+            first = tuple(row[0] for row in values)
+            if all(isinstance(v, int) for row in values for v in row):
+                slopes = tuple(row[1] - row[0] for row in values)
+                if all(v == row[0] + s * k for row, s in zip(values, slopes, strict=True) for k, v in enumerate(row)):
+                    return Linear(first, slopes)
+            for inverse in (False, True):
+                if inverse and not all(v for row in values for v in row):
+                    continue
+                numbers = [[1 / v if inverse else float(v) for v in row] for row in values]
+                slopes = tuple((row[-1] - row[0]) / (len(row) - 1) for row in numbers)
+                if all(_on_line(row, slope) for row, slope in zip(numbers, slopes, strict=True)):
+                    return Linear(tuple(row[0] for row in numbers), slopes, inverse)
+            ratio = values[0][1] / values[0][0] if values[0][0] else 0.0
+            if ratio and all(_close(v, row[0] * ratio**k) for row in values for k, v in enumerate(row)):
+                return Linear(first, (0,) * len(values), False, ratio)
         long = max(values, key=len)
-        if all(isinstance(v, int) for row in values for v in row):
-            slope = long[1] - long[0]
-            if all(v == row[0] + slope * k for row in values for k, v in enumerate(row)):
-                return Linear(first, slope)
-        for inverse in (False, True):
-            if inverse and not all(v for row in values for v in row):
-                continue
-            numbers = [[1 / v if inverse else float(v) for v in row] for row in values]
-            long = max(numbers, key=len)
-            slope = (long[-1] - long[0]) / (len(long) - 1)
-            if all(_close(v, row[0] + slope * k) for row in numbers for k, v in enumerate(row)):
-                return Linear(tuple(row[0] for row in numbers), float(slope), inverse)
-        long = max(values, key=len)
-        if long[0] and all(_close(v * long[0], row[0] * long[1] ** k / long[0] ** (k - 1)) for row in values for k, v in enumerate(row)):  # fmt: skip
-            return Linear(first, 0, False, long[1] / long[0])
         raise self.differs(call, f"the number {long[0]} is {', '.join(map(str, long[1:5]))} in the steps after it")
 
     def _tensor(self, rows: list[list[RecordedCall]], values: list[list]):
         call = rows[0][0]
         refs = [
-            [self.made[r].get(_stamp(c, v)) if isinstance(v, Tensor) else None for c, v in zip(row, own, strict=True)]
+            [self.origin(r, c, v) for c, v in zip(row, own, strict=True)]
             for r, (row, own) in enumerate(zip(rows, values, strict=True))
         ]
         flat = [(k, ref) for row in refs for k, ref in enumerate(row)]
+        on_tape = {
+            v._requires_grad
+            for row, own in zip(rows, values, strict=True)
+            for c, v in zip(row, own, strict=True)
+            if isinstance(v, Tensor) and _out(c)._requires_grad
+        }
+        constant = on_tape == {False}
         calls = {ref[1] for _, ref in flat if ref is not None}
         if len(calls) == 1 and all(ref is not None and ref[0] == k for k, ref in flat):
-            return Local(calls.pop())
+            return Local(calls.pop(), constant)
         if len(calls) == 1 and all((ref is None) if k == 0 else (ref is not None and ref[0] == k - 1) for k, ref in flat):
-            return Carried(calls.pop(), tuple(row[0] for row in values))
+            if len(on_tape) > 1 and any(isinstance(row[0], Tensor) and row[0]._requires_grad for row in values):
+                raise self.differs(call, "a state is held constant in some of them")
+            later = {v._requires_grad for row in values for v in row[1:]}
+            return Carried(calls.pop(), tuple(row[0] for row in values), constant or (bool(on_tape) and later == {False}))
         if calls:
             raise self.differs(call, "an argument is a result of another step than the one before")
         if not all(isinstance(v, Tensor) for row in values for v in row):
@@ -281,8 +319,8 @@ class Steps:
         number = self._number(rows[0][0], steps)
         loop, call = refs[0][0], refs[0][2]
         if isinstance(number, Same):
-            return Earlier(loop, call, number.by_run, 0)
-        return Earlier(loop, call, number.first, int(number.slope))
+            return Earlier(loop, call, number.by_run, (0,) * len(rows))
+        return Earlier(loop, call, number.first, number.slope)
 
     def _constant(self, rows: list[list[RecordedCall]], values: list[list]) -> Same | Linear:
         """Constants that are made anew in each step: equal ones, or numbers."""
@@ -312,36 +350,78 @@ def _close(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=1e-12, abs_tol=1e-300)
 
 
+def _on_line(row: list[float], slope: float) -> bool:
+    """Are these first + slope k?"""
+    size = max(map(abs, row))
+    return all(abs(v - row[0] - slope * k) <= 1e-13 * size for k, v in enumerate(row))
+
+
 def _stamp(call: RecordedCall, x: Tensor) -> tuple[int, int]:
     return call.stamps.get(id(x), Stamp.of(x)).values
+
+
+def _out(call: RecordedCall) -> Tensor:
+    return call.result[0] if isinstance(call.result, tuple) else call.result
+
+
+def _memory(x: Tensor) -> tuple:
+    """The same for tensors that are views of the same numbers."""
+    return x._data.ctypes.data, x._data.shape, x._data.strides, x._data.dtype, id(x._version), x._version.count
+
+
+def _held_constant(value: Value) -> Value:
+    return value.like(lambda *at: detach(value.entry(*at)), None, value.finite)
 
 
 def _results(steps: list[list[RecordedCall]]) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
     """(Stamp.values, (step, call)) of each result."""
     for k, step in enumerate(steps):
         for b, call in enumerate(step):
-            out = call.result[0] if isinstance(call.result, tuple) else call.result
-            yield call.stamps[id(out)].values, (k, b)
+            yield call.stamps[id(_out(call))].values, (k, b)
 
 
 # ------------------------------------------------------------------------------------------------ one step, as formulas
 
 
-def read_loop(trace: "Trace", part: Repeated) -> None:
-    """Read the calls of a loop as those of one step; the first steps may differ from the others, and are read alone."""
+def refuse_questions_about_steps(runs: Sequence[Run]) -> None:
+    """Raise NotDerivable where the code asks about the number of a step: another step may have another answer."""
+    for _, question in (one for run in runs for one in run.about_steps):
+        asked = f"{question.left} {question.operation} {question.right}"
+        raise NotDerivable(
+            f"derive: the code asks about the step of a loop over a size: {asked}{question.where}; take that step out "
+            "of the loop, write the branch as a mask for all steps at once, or prove() it at one size"
+        )
+
+
+def read_loop(trace: "Trace", part: Repeated) -> int:
+    """Read the calls of a loop as those of one step, and tell how many calls after the last step are read, too.
+
+    The first steps may differ from the others, and are read alone. Of the calls with which a step may begin, that one
+    is taken that leaves the fewest states.
+    """
     failure: Differs | None = None
-    for peeled in range(min(PEELED + 1, min(part.counts) + 1)):
-        try:
-            steps = Steps(trace, part, peeled)
-            sources = steps.sources()
-        except Differs as error:
-            failure = failure or error
-            continue
-        for n in range(peeled * part.period):
-            trace._read_call(tuple(run.calls[p + n] for run, p in zip(trace.runs, part.starts, strict=True)))
-        _OneStep(trace, steps, sources).read()
-        return
+    for peeled in range(min(PEELED + 1, min(part.counts))):
+        choices = []
+        for later in range(part.later + 1):
+            try:
+                steps = Steps(trace, part, peeled * part.period + later)
+                choices.append((steps, steps.sources()))
+            except Differs as error:
+                failure = failure or error
+        if choices:
+            steps, sources = min(choices, key=lambda choice: len(_carried(choice[1])))
+            for n in range(steps.before):
+                trace._read_call(tuple(run.calls[p + n] for run, p in zip(trace.runs, part.starts, strict=True)))
+            _OneStep(trace, steps, sources).read()
+            return steps.before % part.period
     raise failure
+
+
+def _carried(source) -> set[int]:
+    """The calls whose results the next step takes."""
+    if isinstance(source, list) or type(source) is tuple:
+        return set().union(*map(_carried, source))
+    return {source.call} if isinstance(source, Carried) else set()
 
 
 class _OneStep:
@@ -361,7 +441,7 @@ class _OneStep:
 
         def slopes(source) -> Iterator[float]:
             if isinstance(source, Linear | Earlier):
-                yield source.slope
+                yield from source.slope
             elif isinstance(source, slice):
                 yield from (s for part in (source.start, source.stop, source.step) for s in slopes(part))
             elif type(source) is tuple:
@@ -389,7 +469,7 @@ class _OneStep:
                 args = [self._argument(source, b) for source in row]
                 last = self.steps.calls[0][-1][b] if self.steps.calls[0] else call
                 name = trace.runs[0].names.get(id(last.result)) or ""
-                value = trace._semantics(call, args, "" if self._may_be_sum(b, args, call) else name)
+                value = trace._semantics(call, args, "" if self._may_be_sum(b, call) else name)
                 loop.values[b] = value
         finally:
             lines.step = None
@@ -473,7 +553,7 @@ class _OneStep:
             x = source.by_run[0]
             return isinstance(x, Tensor) and self.trace._known(0, x, Stamp.of(x))
         if type(source) is tuple:
-            return any(map(self._known, source))
+            return any(map(self._known, source)) or any(isinstance(part, Linear) for part in source)
         return isinstance(source, Carried | Earlier)
 
     def _argument(self, source, b: int):
@@ -483,19 +563,22 @@ class _OneStep:
             return trace._argument(list(source.by_run), call, calls)
         if isinstance(source, Local):
             if source.call in self.loop.values:
-                return self.loop.values[source.call]
+                value = self.loop.values[source.call]
+                return _held_constant(value) if source.constant and value.dtype == "f" else value
             rows = [[step[b] for step in steps] for steps in self.steps.calls]
             return self._argument(self._made_in_step(source, rows), b)
         if isinstance(source, Carried):
             _, initial, before, _ = self.states[source.call]
-            return value_of_name(before, initial)
+            value = value_of_name(before, initial)
+            return _held_constant(value) if source.constant else value
         if isinstance(source, Linear):
             return trace.operand(self._linear(source, call), _example(source), call)
         if isinstance(source, Earlier):
             first = fit_linear(list(source.first), trace.at)
             if first is None:
                 raise NotDerivable(f"derive{call.where}: no formula explains which step of an earlier loop is used")
-            return value_at_step(source.loop, source.call, first + source.slope * self.before, call.where)
+            slope = fit_linear(list(source.slope), trace.at)
+            return value_at_step(source.loop, source.call, first + slope * self.before, call.where)
         if isinstance(source, slice):
             return slice(*(self._argument(part, b) for part in (source.start, source.stop, source.step)))
         return tuple(self._argument(part, b) for part in source)
@@ -514,22 +597,21 @@ class _OneStep:
                 raise self.steps.differs(call, "a number in it has no simple formula of the sizes")
             return first * as_written(source.ratio) ** k
         first = fit_linear(list(source.first), self.trace.at)
-        if first is None:
+        slope = fit_linear([_whole(s) for s in source.slope], self.trace.at)
+        if first is None or slope is None:
             raise self.steps.differs(call, "a number in it has no simple formula of the sizes")
-        linear = first + as_written(_whole(source.slope)) * k
+        linear = first + slope * k
         return 1 / linear if source.inverse else linear
 
     # ------------------------------------------------------------------------------------ what the loop leaves
 
-    def _may_be_sum(self, b: int, args: list, call: RecordedCall) -> bool:
+    def _may_be_sum(self, b: int, call: RecordedCall) -> bool:
         """Is the call s + g for a state s, of which no other step than the last is used later?"""
         if b not in self.states or call.op.name not in ("add", "sub"):
             return False
         carried = [isinstance(s, Carried) and s.call == b for s in self.sources[b]]
-        uses = sum(isinstance(s, Carried) and s.call == b for row in self.sources for s in row)
-        local = any(isinstance(s, Local) and s.call == b for row in self.sources for s in row)
-        nested = any(type(s) is tuple for row in self.sources for s in row)
-        return carried[0] != any(carried[1:]) and uses == 1 and not local and not nested and b not in self._collected()
+        uses = sum(_mentions(s, b) for row in self.sources for s in row)
+        return carried[0] != any(carried[1:]) and uses == 1 and b not in self._collected()
 
     def _collected(self) -> set[int]:
         """The calls whose results in other steps than the last are used after the loop."""
@@ -552,7 +634,7 @@ class _OneStep:
             if b not in loop.values:
                 raise NotDerivable(f"derive{loop.where}: a state of this loop does not depend on the arguments")
             call = self.steps.calls[0][0][b]
-            if not self._may_be_sum(b, [], call):
+            if not self._may_be_sum(b, call):
                 continue
             _, initial, before, _ = rest[b]
             at = initial.indices()
@@ -610,9 +692,8 @@ class _OneStep:
                 for b, call in enumerate(step):
                     if b not in loop.values:
                         continue
-                    out = call.result[0] if isinstance(call.result, tuple) else call.result
                     if b not in loop.sums:
-                        trace.steps[run][call.stamps[id(out)].values] = (loop, k, b)
+                        trace.steps[run][call.stamps[id(_out(call))].values] = (loop, k, b)
                     if k < len(steps) - 1:
                         continue
                     if b in finals:
@@ -621,13 +702,20 @@ class _OneStep:
                         trace._know(run, call, _at(loop, loop.values[b], last))
 
 
+def _mentions(source, call: int) -> bool:
+    """Is it the result of this call, or does it hold one?"""
+    if type(source) is tuple:
+        return any(_mentions(part, call) for part in source)
+    return isinstance(source, Carried | Local) and source.call == call
+
+
 def _whole(x: float) -> int | float:
     return int(x) if float(x).is_integer() else x
 
 
 def _example(source: Linear):
     """A number of the kind of this one."""
-    if source.ratio is not None or source.inverse or isinstance(source.slope, float):
+    if source.ratio is not None or source.inverse or any(isinstance(s, float) for s in source.slope):
         return 0.5
     return source.first[0]
 

@@ -63,6 +63,7 @@ class Run:
     names: dict[int, str]  # the user's names of tensors, by their ids
     kept: list  # everything that was met, so that no two things have the same id
     questions: list[Question]  # what the user's code asked about sizes
+    about_steps: list[tuple[int, Question]] = field(default_factory=list)  # about the step of a loop, after which call
 
 
 @contextmanager
@@ -103,7 +104,7 @@ def record(fn: Callable, values: dict[str, object], at: dict[Size, int], code: b
 
     code: note the user's names of tensors, and what the code asks about sizes, too.
     """
-    calls, names, kept, questions = [], {}, [], []
+    calls, names, kept, questions, about_steps = [], {}, [], [], []
     reached = {_address(x) for x in values.values() if isinstance(x, Tensor)}
 
     def note(op, args, result):
@@ -131,7 +132,7 @@ def record(fn: Callable, values: dict[str, object], at: dict[Size, int], code: b
     with ExitStack() as entered:
         if code:
             entered.enter_context(_names_of(fn, names, kept))
-            entered.enter_context(track_sizes(questions))
+            entered.enter_context(track_sizes(questions, about_steps, lambda: len(calls)))
         entered.enter_context(_watching_calls(note, read))
         entered.enter_context(late_bound.pytorch_follows_us())
         result = fn(**values)
@@ -140,7 +141,7 @@ def record(fn: Callable, values: dict[str, object], at: dict[Size, int], code: b
             f"derive: the function returned {type(result).__name__}; expected one tensor: return the one to derive"
         )
     inputs = {name: x for name, x in values.items() if isinstance(x, Tensor)}
-    return Run(at, inputs, calls, result, names, kept, questions)
+    return Run(at, inputs, calls, result, names, kept, questions, about_steps)
 
 
 def _address(x) -> int:

@@ -23,6 +23,7 @@ from tinytensor.symbolic.derive.loops import Loop, State
 from tinytensor.symbolic.derive.values import Lines, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, total
+from tinytensor.symbolic.index_calculus.notation import name_tex
 
 
 class Recurrence:
@@ -37,7 +38,7 @@ class Recurrence:
             name = str(state.out.label)
             plain = lines.unused("δ" if len(self.states) == 1 else f"δ_{name}")
             sizes = (self.count + 1, *state.out.sizes[1:])
-            label = {} if len(self.states) == 1 else {"text": f"δ[{name}]", "tex": rf"\delta^{{{name}}}"}
+            label = {} if len(self.states) == 1 else {"text": f"δ{name}", "tex": rf"\delta {name_tex(name)}"}
             self.adjoints.append(Array(plain, sizes, **label))
 
     @property

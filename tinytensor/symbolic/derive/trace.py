@@ -25,7 +25,14 @@ from tinytensor.symbolic.derive.conditions import (
     remainder,
     size_condition,
 )
-from tinytensor.symbolic.derive.loops import Loop, Repeated, collected_steps, parts_of, read_loop
+from tinytensor.symbolic.derive.loops import (
+    Loop,
+    Repeated,
+    collected_steps,
+    parts_of,
+    read_loop,
+    refuse_questions_about_steps,
+)
 from tinytensor.symbolic.derive.recording import (
     NotDerivable,
     RecordedCall,
@@ -156,15 +163,19 @@ class Trace:
             for calls in zip(*(run.calls for run in self.runs), strict=True):
                 self._read_call(calls)
             return
+        refuse_questions_about_steps(self.runs)
         parts = parts_of([[(c.op.name, c.where) for c in run.calls] for run in self.runs], self.at)
         if parts is None:
             pairs = zip(*(run.calls for run in self.runs), strict=False)
             other = next((calls[0] for calls in pairs if len({c.op.name for c in calls}) > 1), None)
             longest = max(self.runs, key=lambda run: len(run.calls))
             raise NotDerivable(_calls_differ(other or longest.calls[min(counts)], self.runs))
+        read = 0  # calls behind a loop that were read with it
         for part in parts:
             if isinstance(part, Repeated):
-                read_loop(self, part)
+                read = read_loop(self, part)
+            elif read:
+                read -= 1
             else:
                 self._read_call(tuple(run.calls[n] for run, n in zip(self.runs, part, strict=True)))
 
@@ -239,7 +250,7 @@ class Trace:
         for known, key in ((self.values[run], stamp.values), (self.nodes[run], stamp.node)):
             if key in known:
                 return known[key]
-        for x in self.runs[run].kept:
+        for x in (*self.runs[run].inputs.values(), *self.runs[run].kept):
             for b in tensors_of(x if isinstance(x, tuple) else (x,)):
                 if b is not a and (value := self.values[run].get((id(b), stamp.values[1]))) and _one_memory(a, b):
                     return value
