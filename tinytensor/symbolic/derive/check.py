@@ -21,6 +21,7 @@ from tinytensor.symbolic.derive.comparison import Comparison, compare_at_samples
 from tinytensor.symbolic.derive.conditions import VALUES, Signs, restrictions, verdict
 from tinytensor.symbolic.derive.derivation import Derivation, Formula, derive
 from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.derive.recurrences import as_shown
 from tinytensor.symbolic.derive.values import ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import contradiction, d, expanded
 from tinytensor.symbolic.index_calculus.formulas import Index as Bound
@@ -311,7 +312,7 @@ def _term(derivation: Derivation, name: str, own: HandGradient) -> str:
     entry = _derived_entry(derivation, name)
     terms = []
     for lines in ([], derivation.derived.forward):
-        one, other = (normal(expanded(e, lines)) for e in (entry, own.entry))
+        one, other = (as_shown(normal(expanded(e, lines)), derivation.derived.recurrences) for e in (entry, own.entry))
         if one != other:
             terms.append("; ".join(_difference(one, other)))
     return min(terms, key=len) if terms else ""

@@ -62,7 +62,7 @@ class Differs(NotDerivable):
 class State:
     """What a step takes from the one before; each a name: before[t, ...], out[t, ...], and final[...] after the loop.
 
-    group: the line of `out`. initial: the value before the first step.
+    group: the line of `out`. initial: the value before the first step, and `first` what stood there in each run.
     """
 
     call: int  # of the step, whose result it is
@@ -70,7 +70,7 @@ class State:
     before: Array
     final: Name
     group: Group
-    dims: tuple
+    first: tuple
 
     @property
     def out(self) -> Array:
@@ -180,12 +180,13 @@ class Linear(NamedTuple):
 
 
 class Earlier(NamedTuple):
-    """The result of a call of an earlier loop, of its step first + slope k, counted from 0."""
+    """The result of a call of an earlier loop, of its step first + slope k, counted from 0; or the state before it."""
 
     loop: "Loop"
     call: int
     first: tuple
     slope: tuple
+    before: bool = False
 
 
 class Steps:
@@ -306,21 +307,30 @@ class Steps:
         return self._of_earlier_loop(rows, values) or self._constant(rows, values)
 
     def _of_earlier_loop(self, rows: list[list[RecordedCall]], values: list[list]) -> Earlier | None:
-        steps = []
-        loops = set()
-        for known, row, own in zip(self.trace.steps, rows, values, strict=True):
-            refs = [known.get(_stamp(c, v)) for c, v in zip(row, own, strict=True)]
-            if any(ref is None for ref in refs):
-                return None
-            loops |= {(id(ref[0]), ref[2]) for ref in refs}
-            steps.append([ref[1] for ref in refs])
-        if len(loops) > 1:
+        """The result of an earlier loop, in the step that belongs to each step of this one."""
+        refs = [
+            [known.get(_stamp(c, v)) for c, v in zip(row, own, strict=True)]
+            for known, row, own in zip(self.trace.steps, rows, values, strict=True)
+        ]
+        ref = next((ref for row in refs for ref in row if ref is not None), None)
+        if ref is None:
             return None
-        number = self._number(rows[0][0], steps)
-        loop, call = refs[0][0], refs[0][2]
+        loop, _, call = ref
+        first = next((s.first for s in loop.states if s.call == call), ())
+        steps, before = [], False
+        for r, (row, own) in enumerate(zip(refs, values, strict=True)):
+            steps.append([])
+            for one, x in zip(row, own, strict=True):
+                if one is not None and (one[0] is not loop or one[2] != call):
+                    return None
+                if one is None and not (first and x is first[r]):
+                    return None
+                before = before or one is None
+                steps[-1].append(-1 if one is None else one[1])
+        number = self._number(rows[0][0], [[k + before for k in row] for row in steps])
         if isinstance(number, Same):
-            return Earlier(loop, call, number.by_run, (0,) * len(rows))
-        return Earlier(loop, call, number.first, number.slope)
+            return Earlier(loop, call, number.by_run, (0,) * len(rows), before)
+        return Earlier(loop, call, number.first, number.slope, before)
 
     def _constant(self, rows: list[list[RecordedCall]], values: list[list]) -> Same | Linear:
         """Constants that are made anew in each step: equal ones, or numbers."""
@@ -578,7 +588,7 @@ class _OneStep:
             if first is None:
                 raise NotDerivable(f"derive{call.where}: no formula explains which step of an earlier loop is used")
             slope = fit_linear(list(source.slope), trace.at)
-            return value_at_step(source.loop, source.call, first + slope * self.before, call.where)
+            return value_at_step(source.loop, source.call, first + slope * self.before, call.where, source.before)
         if isinstance(source, slice):
             return slice(*(self._argument(part, b) for part in (source.start, source.stop, source.step)))
         return tuple(self._argument(part, b) for part in source)
@@ -646,7 +656,7 @@ class _OneStep:
             loop.sums.add(b)
             finals[b] = self._total(b, initial, term, at)
         new = lines.groups[groups:]
-        for b, (_, initial, before, final) in rest.items():
+        for b, (first, initial, before, final) in rest.items():
             value = loop.values[b]
             if value.finite is not None or value.dtype != "f" or value.dims != initial.dims:
                 raise NotDerivable(f"derive{loop.where}: a state of this loop is no tensor of finite floats of one shape")
@@ -660,7 +670,7 @@ class _OneStep:
                 lines.groups.append(group)
                 new.append(group)
             group.inline = ""
-            state = State(b, initial, before, final, group, initial.dims)
+            state = State(b, initial, before, final, group, first)
             loop.states.append(state)
             loop.values[b] = value_of_name(state.out, initial)
             finals[b] = value_of_name(final, initial)
@@ -733,10 +743,13 @@ def _at(loop: Loop, value: Value, position: Expr) -> Value:
     return Value(value.dims, entry, value.dtype, value.finite)
 
 
-def value_at_step(loop: Loop, call: int, before: Expr, where: str) -> Value:
-    """The result of a call of a loop, in the step that has `before` steps before it."""
+def value_at_step(loop: Loop, call: int, before: Expr, where: str, state: bool = False) -> Value:
+    """The result of a call of a loop, or the state before it, in the step that has `before` steps before it."""
     position = (loop.count - before if loop.down else before + 1).expand()
-    value = _at(loop, loop.values[call], position)
+    value = loop.values[call]
+    if state:
+        value = next(value_of_name(s.before, s.initial) for s in loop.states if s.call == call)
+    value = _at(loop, value, position)
     try:
         from_one = not_negative(position - 1)
     except TypeError:
