@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from sympy import Expr, S, Symbol
+from sympy import Expr, Indexed, S, Symbol
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.derive.conditions import size_condition
@@ -97,8 +97,19 @@ class Loop:
 # ------------------------------------------------------------------------------------------------ where calls repeat
 
 
+def calls_as_keys(run: Run) -> list[tuple]:
+    """What the same call has in each step: its operation, its line, and for a row of an argument which one it is of."""
+    names = {id(x): name for name, x in run.inputs.items()}
+
+    def row_of(call: RecordedCall) -> str | None:
+        is_row = call.op.name == "slice" and all(isinstance(k, int) for k in call.args[1])
+        return names.get(id(call.args[0])) if is_row else None
+
+    return [(c.op.name, c.where, row_of(c)) for c in run.calls]
+
+
 def parts_of(keys: list[list], sizes: list[dict[Size, int]]) -> list[tuple[int, ...] | Repeated] | None:
-    """The calls of all runs in step: a position in each run, or calls that repeat; None if the runs differ otherwise."""
+    """The calls of all runs in step: a position in each run, or calls that repeat; None if they differ otherwise."""
     at, parts = [0] * len(keys), []
     while any(p < len(own) for p, own in zip(at, keys, strict=True)):
         if (loop := _repeated(keys, at, sizes)) is not None:
@@ -125,9 +136,11 @@ def _repeated(keys: list[list], at: list[int], sizes: list[dict[Size, int]]) -> 
         counts = tuple(_count(one, p, block) for one, p in zip(keys, at, strict=True))
         if len(set(counts)) > 1 and counts[longest] > 1 and fit(list(counts), sizes) is not None:
             ends = [p + period * n for p, n in zip(at, counts, strict=True)]
-            same = (block[j] for j in range(period))
-            after = [one[end : end + period - 1] for one, end in zip(keys, ends, strict=True)]
-            later = sum(1 for _ in itertools.takewhile(lambda b: all(a and a.pop(0) == b for a in after), same))
+            later = 0
+            while later < period - 1 and all(
+                one[end + later : end + later + 1] == [block[later]] for one, end in zip(keys, ends, strict=True)
+            ):
+                later += 1
             return Repeated(tuple(at), period, counts, later)
     return None
 
@@ -140,7 +153,7 @@ def _count(keys: list, start: int, block: list) -> int:
     return n
 
 
-# ------------------------------------------------------------------------------------------------ the arguments of steps
+# ------------------------------------------------------------------------------------------ the arguments of a step
 
 
 class Same(NamedTuple):
@@ -293,16 +306,18 @@ class Steps:
         calls = {ref[1] for _, ref in flat if ref is not None}
         if len(calls) == 1 and all(ref is not None and ref[0] == k for k, ref in flat):
             return Local(calls.pop(), constant)
-        if len(calls) == 1 and all((ref is None) if k == 0 else (ref is not None and ref[0] == k - 1) for k, ref in flat):
+        if len(calls) == 1 and all((ref is None) == (k == 0) and (ref is None or ref[0] == k - 1) for k, ref in flat):
             if len(on_tape) > 1 and any(isinstance(row[0], Tensor) and row[0]._requires_grad for row in values):
                 raise self.differs(call, "a state is held constant in some of them")
             later = {v._requires_grad for row in values for v in row[1:]}
-            return Carried(calls.pop(), tuple(row[0] for row in values), constant or (bool(on_tape) and later == {False}))
+            constant = constant or (bool(on_tape) and later == {False})
+            return Carried(calls.pop(), tuple(row[0] for row in values), constant)
         if calls:
             raise self.differs(call, "an argument is a result of another step than the one before")
         if not all(isinstance(v, Tensor) for row in values for v in row):
             raise self.differs(call, "an argument is a number in one and a tensor in another")
-        if all(_stamp(c, v) == _stamp(row[0], own[0]) for row, own in zip(rows, values, strict=True) for c, v in zip(row, own, strict=True)):  # fmt: skip
+        stamps = [{_stamp(c, v) for c, v in zip(row, own, strict=True)} for row, own in zip(rows, values, strict=True)]
+        if all(len(one) == 1 for one in stamps):
             return Same(tuple(row[0] for row in values))
         return self._of_earlier_loop(rows, values) or self._constant(rows, values)
 
@@ -403,16 +418,19 @@ def refuse_questions_about_steps(runs: Sequence[Run]) -> None:
         )
 
 
-def read_loop(trace: "Trace", part: Repeated) -> int:
+def read_loop(trace: "Trace", whole: Repeated) -> int:
     """Read the calls of a loop as those of one step, and tell how many calls after the last step are read, too.
 
     The first steps may differ from the others, and are read alone. Of the calls with which a step may begin, that one
     is taken that leaves the fewest states.
     """
     failure: Differs | None = None
-    for peeled in range(min(PEELED + 1, min(part.counts))):
+    longer = [f for f in (1, 2, 3, 4) if not any(n % f for n in whole.counts)]  # equal calls may stand side by side
+    for factor, peeled in itertools.product(longer, range(PEELED + 1)):
+        counts = tuple(n // factor for n in whole.counts)
+        part = Repeated(whole.starts, whole.period * factor, counts, whole.later)
         choices = []
-        for later in range(part.later + 1):
+        for later in range(part.later + 1) if peeled < min(counts) else ():
             try:
                 steps = Steps(trace, part, peeled * part.period + later)
                 choices.append((steps, steps.sources()))
@@ -445,6 +463,7 @@ class _OneStep:
         where = steps.calls[0][0][0].where
         self.loop = Loop(Step("t", count), count, self._down(), where)
         self.states: dict[int, tuple[tuple, Value, Name, Name]] = {}  # call: initial, value, before, final
+        self.reserved: dict[int, str] = {}  # call: the user's name of its result, which no other line may get
 
     def _down(self) -> bool:
         """Do the positions fall from step to step?"""
@@ -479,6 +498,7 @@ class _OneStep:
                 args = [self._argument(source, b) for source in row]
                 last = self.steps.calls[0][-1][b] if self.steps.calls[0] else call
                 name = trace.runs[0].names.get(id(last.result)) or ""
+                lines.names.discard(self.reserved.get(b))
                 value = trace._semantics(call, args, "" if self._may_be_sum(b, call) else name)
                 loop.values[b] = value
         finally:
@@ -510,6 +530,9 @@ class _OneStep:
         initial = self._initial(source, dims)
         name = self._state_name(source.call)
         lines = self.trace.lines
+        if name not in lines.names:
+            lines.names.add(name)
+            self.reserved[source.call] = name
         before = StepArray(lines.unused(f"{name}_before"), tuple(f for dim in dims for f in dim), self.loop.step)
         sizes = before.sizes[1:]
         final = lines.unused(f"{name}_final")
@@ -523,7 +546,7 @@ class _OneStep:
     def _dims(self, b: int) -> tuple:
         shapes = [{step[b].result._data.shape for step in steps} for steps in self.steps.calls]
         if any(len(s) > 1 for s in shapes):
-            raise NotDerivable(f"derive{self.loop.where}: a state of this loop grows; collect it in a list, and tt.cat()")
+            raise NotDerivable(f"derive{self.loop.where}: a state of this loop grows; collect a list, and tt.cat() it")
         shape = [fit_linear(list(map(int, n)), self.trace.at) for n in zip(*(s.pop() for s in shapes), strict=True)]
         if any(n is None for n in shape):
             raise NotDerivable(f"derive{self.loop.where}: no formula of the sizes explains the shape of a state")
@@ -659,11 +682,10 @@ class _OneStep:
         for b, (first, initial, before, final) in rest.items():
             value = loop.values[b]
             if value.finite is not None or value.dtype != "f" or value.dims != initial.dims:
-                raise NotDerivable(f"derive{loop.where}: a state of this loop is no tensor of finite floats of one shape")
+                raise NotDerivable(f"derive{loop.where}: a state is no tensor of finite floats of one shape")
             indices = value.indices()
             expr = value.entry(*indices)
-            group = next((g for g in new if len(g.lines) == 1 and not g.closed and g.output.left.xreplace(
-                dict(zip(g.output.left.indices[1:], indices))) == expr), None)  # fmt: skip
+            group = next((g for g in new if _defines(g, expr, indices)), None)
             if group is None or any(s.group is group for s in loop.states):
                 array = StepArray(lines.unused(self._state_name(b)), before.sizes[1:], t)
                 group = Group([Definition(array[tuple(indices)], fresh(S(expr)))], [], loop.where)
@@ -710,6 +732,14 @@ class _OneStep:
                         trace._know(run, call, finals[b])
                     elif not_negative(loop.count - 1):
                         trace._know(run, call, _at(loop, loop.values[b], last))
+
+
+def _defines(group: Group, expr: Expr, indices: list) -> bool:
+    """Is the expression the entry, at a step and these indices, of the one line of this group?"""
+    left = group.output.left
+    if len(group.lines) > 1 or group.closed or not isinstance(left, Indexed):
+        return False
+    return left.xreplace(dict(zip(left.indices[1:], indices))) == expr
 
 
 def _mentions(source, call: int) -> bool:

@@ -80,7 +80,7 @@ def _choices(derived, loop: Loop) -> Iterator[tuple[Known, ...]]:
                 if r.count == loop.count and other.out.sizes == state.out.sizes:
                     own.append(Known(r, number, r.down != loop.down))
         options.append(own)
-    return (choice for choice in itertools.product(*options) if len(set(choice)) == len(choice)) if loop.states else iter(())
+    return (choice for choice in itertools.product(*options) if choice and len(set(choice)) == len(choice))
 
 
 def _definitions(loop: Loop, choice: tuple[Known, ...]) -> list[Definition]:

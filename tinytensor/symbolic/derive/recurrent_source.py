@@ -185,7 +185,7 @@ class RecurrentSource(Source):
         for one in lasts:
             lines.append(self._empty(one.name))
             indices = one.left.indices[1:]
-            at = 0 if loop.down else n
+            at = self.printer.number(one.left.indices[0] - 1).text
             lines.append(f"{self.identifier(one.name)}[{at}] = {self.printer.whole(one.right, indices)}")
         needed, queue = set(), list(steps)
         while queue:
@@ -197,8 +197,8 @@ class RecurrentSource(Source):
         rest = [x for x in waiting if x.name in needed]
         known: set[Name] = set(loop.adjoints)
         while rest:
-            one = next((x for x in rest if ready(x, known)), None)
-            if one is None or not isinstance(one.left, Indexed) or getattr(one.left.indices[0], "size", 0) != loop.count:
+            one = next((x for x in rest if ready(x, known) and _has_steps(x, loop)), None)
+            if one is None:
                 raise NotDerivable("derive: the adjoint of a loop needs a sum over all of its steps at each step")
             rest.remove(one)
             known.add(one.name)
@@ -219,3 +219,7 @@ class RecurrentSource(Source):
         """The line with the loop's own index for the step."""
         return Definition(one.left.xreplace({index: loop.step}), one.right.xreplace({index: loop.step}))
 
+
+def _has_steps(one: Definition, loop: Recurrence) -> bool:
+    """Has the line an entry for each step of the loop?"""
+    return isinstance(one.left, Indexed) and getattr(one.left.indices[0], "size", 0) == loop.count

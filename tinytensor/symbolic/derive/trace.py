@@ -28,6 +28,7 @@ from tinytensor.symbolic.derive.conditions import (
 from tinytensor.symbolic.derive.loops import (
     Loop,
     Repeated,
+    calls_as_keys,
     collected_steps,
     parts_of,
     read_loop,
@@ -164,7 +165,7 @@ class Trace:
                 self._read_call(calls)
             return
         refuse_questions_about_steps(self.runs)
-        parts = parts_of([[(c.op.name, c.where) for c in run.calls] for run in self.runs], self.at)
+        parts = parts_of([calls_as_keys(run) for run in self.runs], self.at)
         if parts is None:
             pairs = zip(*(run.calls for run in self.runs), strict=False)
             other = next((calls[0] for calls in pairs if len({c.op.name for c in calls}) > 1), None)
