@@ -199,6 +199,8 @@ def _check_argument(derivation: Derivation, name: str, hand) -> Checked:
         left = dict(zip(getattr(hand.left, "indices", ()), getattr(entry, "indices", ()), strict=True))
         return _prove(derivation, name, HandGradient(hand.right.xreplace(left)), Comparison())
     function = function_by_hand(hand)
+    if derived.trace.ranges:
+        _ = derivation.differs  # numbers may show further conditions on sizes
 
     def own() -> HandGradient:
         try:

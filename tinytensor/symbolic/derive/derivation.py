@@ -159,11 +159,19 @@ class Derivation(Typeset):
             for name, own in {"value": run.result, **dict(zip(inputs, slopes, strict=True))}.items():
                 if np.isfinite(own.detach().numpy()).all() and not allclose(values[name], own.detach().numpy()):
                     return _difference(name, run.at), set()
+        trace = self.derived.trace
+        for one in trace.ranges:  # sizes below 0: a demand of the function, if it refuses all of them
+            outside = [s for s in self.samples if not one.holds(s.at)]
+            if outside and all(s.error for s in outside) and one not in trace.size_conditions:
+                trace.size_conditions.append(one)
         needed: set[str] = set()
         plain = 0
         for one in filter(self.inside, self.samples):
             edges = one.edges - {"equality"}
             name, divided = self._differs_at(one)
+            if name and (below := [c for c in self.derived.trace.ranges if not c.holds(one.at)]):
+                self.derived.trace.size_conditions += [c for c in below if c not in self.size_conditions]
+                continue
             if name:
                 excused = excuses(edges, one.inputs) | ({"denominator"} if divided and self._divides else set())
                 if not excused:
@@ -221,7 +229,7 @@ class Derivation(Typeset):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the proof rests on, besides what is trusted: SymPy's diff and arithmetic, and the index calculus."""
-        trace = self.derived.trace
+        trace, _ = self.derived.trace, self.differs  # numbers may show further conditions
         sizes = "; ".join(", ".join(f"{s} = {n}" for s, n in at.items()) for at in trace.at)
         sizes = f"the function makes the same calls at every size as it does at {sizes}"
         return (sizes, *trace.lines.notes, *map(str, self.size_conditions), *self.value_conditions)

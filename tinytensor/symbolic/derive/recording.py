@@ -175,7 +175,8 @@ def fit_linear(numbers: list, sizes: list[dict[Size, int]]) -> Expr | None:
         return None
     for expr in _products(list(sizes[0])):
         at = [int(expr.xreplace(a)) for a in sizes]
-        if at[0] != at[1] and (slope := (values[1] - values[0]) / (at[1] - at[0])).denominator <= 64:
+        other = next((n for n, number in enumerate(at) if number != at[0]), 0)
+        if other and (slope := (values[other] - values[0]) / (at[other] - at[0])).denominator <= 64:
             rest = values[0] - slope * at[0]
             if all(v == slope * n + rest for v, n in zip(values, at, strict=True)):
                 return Rational(slope.numerator, slope.denominator) * expr + Rational(rest.numerator, rest.denominator)

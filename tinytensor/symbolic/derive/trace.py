@@ -2,11 +2,12 @@
 
 import itertools
 import math
+import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 
 import numpy as np
-from sympy import Expr, Indexed, Integer, KroneckerDelta, Mul, S, Symbol
+from sympy import Add, Expr, Indexed, Integer, KroneckerDelta, Mul, S, Symbol
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.derive.arguments import (
@@ -64,7 +65,7 @@ from tinytensor.symbolic.derive.values import (
     value_of_name,
 )
 from tinytensor.symbolic.index_calculus.adjoints import names_in
-from tinytensor.symbolic.index_calculus.formulas import Array, PiecewiseConstant, Size, detach, upto
+from tinytensor.symbolic.index_calculus.formulas import Array, PiecewiseConstant, Size, detach, not_negative, upto
 
 LARGEST = 200_000  # entries of an argument in a run
 RETRIES = (1, 2, 4, 3, 6, 8, 12)  # sizes are multiples of these if the function fails at primes
@@ -103,6 +104,7 @@ class Trace:
         self.tables: list[tuple[list[np.ndarray], Value]] = []  # constants of any values
         self.values: list[dict] = [{} for _ in self.runs]  # Stamp.values of a tensor of a run: its formula
         self.nodes: list[dict] = [{} for _ in self.runs]  # Stamp.node
+        self.ranges: dict[SizeCondition, None] = {}  # under which no size of a tensor is below 0
         self.loops: list[Loop] = []
         self.steps: list[dict] = [{} for _ in self.runs]  # Stamp.values of a result of a loop: (loop, step, call)
         for name, a in self.tensors.items():
@@ -196,7 +198,10 @@ class Trace:
             self._know(n, c, value)
 
     def _know(self, run: int, call: RecordedCall, value: Value) -> None:
-        """Note the value of a call's result."""
+        """Note the value of a call's result, and that none of its sizes is below 0."""
+        for n in value.sizes:
+            if n.is_Add and not not_negative(n) and (one := _not_below_zero(n)) is not None:
+                self.ranges[one] = None
         out = call.result[0] if isinstance(call.result, tuple) else call.result
         stamp = call.stamps[id(out)]
         self.values[run][stamp.values] = value
@@ -281,6 +286,8 @@ class Trace:
         if first is None or first is ... or isinstance(first, str | np.dtype):
             return first
         formula = fit(values, self.at)
+        if formula is None and all(isinstance(v, int) for v in values):
+            formula = fit_linear(values, self.at)
         if formula is None:
             raise Unexplained(
                 f"derive: {call.op.name}{call.where}: the number {first} is {', '.join(map(str, values))} at the sizes "
@@ -465,6 +472,17 @@ def _numbers(a):
 _SCALARS = {"layer_norm", "rms_norm", "attention", "cross_entropy_rows", "cross_entropy_mean"}
 
 
+def _not_below_zero(size: Expr) -> SizeCondition | None:
+    """The condition that a size such as L - K + 1 is 0 or more, or 1 or more where that is shorter: L >= K."""
+    shorter = size - 1
+    above, below = (
+        Add(*[t for t in Add.make_args(shorter) if (t.could_extract_minus_sign()) == side]) for side in (False, True)
+    )
+    if shorter.atoms(Size) and not shorter.as_coeff_Add()[0] and below:
+        return size_condition(">=", above, -below)
+    return size_condition(">=", size, S.Zero)
+
+
 def _detached(entry: Expr) -> Expr:
     """The entry, held constant; steps are constant in any case."""
     return entry if entry.is_number or isinstance(entry, PiecewiseConstant) else detach(entry)
@@ -627,6 +645,7 @@ def _rows(sizes: list[Size], split: dict, where: Sequence[SizeCondition], factor
             for numbers in choices
             for _ in range(200)
         ]
+        rows.sort(key=lambda row: len({*row.values()}) < len(row))  # equal sizes may make a step superfluous
     seen = []
     for row in rows:
         at = {s: factor * n for s, n in row.items()}
@@ -672,7 +691,35 @@ def _runs(
             first = first or error
     if first is None:
         raise ValueError(f"derive: too few sizes meet {', '.join(map(str, where))}; three choices of them are run")
-    raise first
+    rows = _rows_that_run(fn, arguments, sizes, split, where)
+    if len(rows) < len(NUMBERS):
+        raise first
+    return [record(fn, _values(arguments, at, n), at) for n, at in enumerate(rows)]
+
+
+TRIES = 60  # choices of sizes for a function that refuses most of them
+
+
+def _rows_that_run(
+    fn: Callable, arguments: dict[str, object], sizes: list[Size], split: dict, where: Sequence[SizeCondition]
+) -> list[dict[Size, int]]:
+    """Numbers for the sizes that a function with demands takes, such as a kernel that is no longer than the input."""
+    rng, rows = np.random.default_rng(0), []
+    for _ in range(TRIES if 1 < len(sizes) <= len(NUMBERS[0]) else 0):
+        at = dict(zip(sizes, map(int, rng.permutation(NUMBERS[0])), strict=False))
+        whole = at | {s: int(Mul(*parts).xreplace(at)) for s, parts in split.items()}
+        tensors = [a for a in arguments.values() if isinstance(a, Argument)]
+        too_large = any(Mul(*a.sizes).xreplace(at) > LARGEST for a in tensors)
+        if too_large or at in rows or not all(c.holds(whole) for c in where):
+            continue
+        try:
+            record(fn, _values(arguments, at, len(rows)), at, code=False)
+        except Exception:  # whatever the function raises: it does not take these sizes
+            continue
+        rows.append(at)
+        if len(rows) == len(NUMBERS):
+            break
+    return rows
 
 
 def trace(
@@ -688,14 +735,16 @@ def trace(
     reserved: names that its lines must not have.
     """
     split = dict(split or {})
-    start = 0
+    start, unexplained = 0, None
     for _ in range(8):
         try:
             return Trace(fn, arguments, split, needs_gradient, start, where, reserved)
-        except Unexplained:  # such as the half of an odd size
+        except Unexplained as error:  # such as the half of an odd size
             if start:
                 raise
-            start = 1
+            start, unexplained = 1, error
+        except ValueError:  # no multiples of 2 meet the conditions
+            raise unexplained or sys.exception() from None
         except Split as error:
             parts = tuple(S(p) for p in error.parts)
             split = {s: tuple(q for p in ps for q in (parts if p == error.size else (p,))) for s, ps in split.items()}
