@@ -459,7 +459,7 @@ ENTRIES = [
             "Proceedings of the IEEE 78."
         ),
         gradient=(
-            "The gradient is a recurrence, too, and runs backward: δ_t is what reaches the state at t through all later "
+            "The gradient is a recurrence, too, and runs backward: δ_t is what reaches the state at t through later "
             "states. It begins with 0 after the last step, and each step back multiplies what has arrived by the slope "
             "of tanh and by U transposed. A weight's gradient is the sum of its gradients at all times."
         ),
@@ -473,12 +473,12 @@ ENTRIES = [
         arguments={"x": ("T", "D"), "h0": ("K",), "c0": ("K",)}
         | {f"{a}{gate}": s for gate in "ifog" for a, s in {"W": ("D", "K"), "U": ("K", "K")}.items()},
         about=(
-            "A recurrent network with two states. The cell c forgets by the gate f and is written to by the gate i; the "
-            "gate o says how much of it the output h shows."
+            "A recurrent network with two states. The cell c forgets by the gate f and is written to by the gate i; "
+            "the gate o says how much of it the output h shows."
         ),
         source=(
-            "Hochreiter, Schmidhuber: Long Short-Term Memory, 1997, Neural Computation 9; with the forget gate of Gers, "
-            "Schmidhuber, Cummins, 2000, Neural Computation 12; without biases."
+            "Hochreiter, Schmidhuber: Long Short-Term Memory, 1997, Neural Computation 9; with the forget gate of "
+            "Gers, Schmidhuber, Cummins, 2000, Neural Computation 12; without biases."
         ),
         gradient=(
             "Two recurrences run backward. δc goes from c to the c before it by a product with f alone, without a "
@@ -493,8 +493,8 @@ ENTRIES = [
         function=linear_attention,
         arguments={"q": ("T", "K"), "k": ("T", "K"), "v": ("T", "V")},
         about=(
-            "Attention without a softmax, as a recurrence: the state S is the sum of the products of keys and values up "
-            "to now, and a query reads from it."
+            "Attention without a softmax, as a recurrence: the state S is the sum of the products of keys and values "
+            "up to now, and a query reads from it."
         ),
         source=(
             "Katharopoulos et al.: Transformers are RNNs, 2020, arXiv:2006.16236, section 3.4, without the "

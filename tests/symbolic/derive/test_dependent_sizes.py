@@ -97,7 +97,7 @@ def test_gradients_are_those_of_differences(row, factor):
     result = function(**{n: tt.tensor(v) for n, v in values.items()})
     upstream = rng.normal(size=tuple(result.shape)) if result.ndim else np.ones(())
     free = {n: numbers[n] for n in ("M",) if "M" in str(arguments["x"])}
-    found = derivation.evaluate(**values, **free, **({"upstream": upstream} if result.ndim else {}))
+    computed = derivation.evaluate(**values, **free, **({"upstream": upstream} if result.ndim else {}))
     for name, v in values.items():
         direction, step = rng.normal(size=v.shape), 1e-6
         ends = [
@@ -105,7 +105,7 @@ def test_gradients_are_those_of_differences(row, factor):
             for sign in (1, -1)
         ]
         difference = ((ends[0].numpy() - ends[1].numpy()) * upstream).sum() / (2 * step)
-        assert abs(difference - (found[name] * direction).sum()) < 1e-6 * (1 + abs(difference))
+        assert abs(difference - (computed[name] * direction).sum()) < 1e-6 * (1 + abs(difference))
 
 
 def right_kernel(x, w, g):

@@ -62,11 +62,11 @@ def test_gradients_are_those_of_backward_and_of_differences(function):
         result = function(**tensors)
         upstream = rng.normal(size=tuple(result.shape))
         (result * tt.tensor(upstream)).sum().backward()
-        found = derivation.evaluate(**values, **({"upstream": upstream} if result.ndim else {}))
+        computed = derivation.evaluate(**values, **({"upstream": upstream} if result.ndim else {}))
         scale = 1.0 if result.ndim else upstream
         for name, x in tensors.items():
             want = np.zeros(x.shape) if x.grad is None else x.grad.numpy()
-            np.testing.assert_allclose(found[name] * scale, want, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(computed[name] * scale, want, rtol=1e-9, atol=1e-9)
         if function.__name__ == "truncated":  # what detach() holds constant moves in a difference
             continue
         direction = {n: rng.normal(size=v.shape) for n, v in values.items()}
@@ -76,7 +76,7 @@ def test_gradients_are_those_of_backward_and_of_differences(function):
             for sign in (1, -1)
         ]
         difference = ((ends[0] - ends[1]) * upstream).sum() / (2 * step)
-        slope = sum((found[n] * scale * direction[n]).sum() for n in values)
+        slope = sum((computed[n] * scale * direction[n]).sum() for n in values)
         assert abs(difference - slope) < 1e-6 * (1 + abs(slope))
 
 
@@ -166,10 +166,10 @@ def test_program_has_a_loop_forward_and_one_backward():
 
 def test_no_steps_leave_the_first_state():
     derivation = derivation_of(next(f for f in RECURRENT if f.__name__ == "chain_of_neighbours"))
-    found = derivation.evaluate(x=np.ones((1, 3)), h=np.arange(3.0))
-    assert found["value"] == 3.0
-    assert (found["h"] == 1).all()
-    assert (found["x"] == 0).all()
+    computed = derivation.evaluate(x=np.ones((1, 3)), h=np.arange(3.0))
+    assert computed["value"] == 3.0
+    assert (computed["h"] == 1).all()
+    assert (computed["x"] == 0).all()
 
 
 def test_sizes_of_samples_reach_no_step_and_many():

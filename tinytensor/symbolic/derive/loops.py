@@ -15,7 +15,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from sympy import Expr, Indexed, S, Symbol
@@ -27,6 +27,7 @@ from tinytensor.symbolic.derive.sizes import FIRST_STEPS
 from tinytensor.symbolic.derive.values import (
     ExtremeMask,
     Group,
+    Lines,
     Step,
     StepArray,
     Value,
@@ -36,10 +37,21 @@ from tinytensor.symbolic.derive.values import (
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, Size, detach, fresh, normal, not_negative, total
 
-if TYPE_CHECKING:
-    from tinytensor.symbolic.derive.trace import Trace
-
 PEELED = FIRST_STEPS  # steps at the beginning of a loop that may differ from the others
+
+
+class Reader(Protocol):
+    """What reads the runs of a function, call by call: `Trace` of trace.py."""
+
+    runs: list[Run]
+    at: list[dict[Size, int]]  # the sizes of each run
+    lines: Lines
+    loops: list["Loop"]
+    steps: list[dict]  # of a run, Stamp.values of a result of a loop: (loop, step, call)
+    size_conditions: list
+
+    def operand(self, formula: Expr, first, call: RecordedCall) -> Value | Expr:
+        """A number of a call by its formula."""
 
 
 class Repeated(NamedTuple):
@@ -205,7 +217,7 @@ class Earlier(NamedTuple):
 class Steps:
     """The calls of a loop in all runs, and where its results come from."""
 
-    def __init__(self, trace: "Trace", part: Repeated, before: int):
+    def __init__(self, trace: Reader, part: Repeated, before: int):
         """`before`: the number of calls that do not belong to it."""
         self.trace, self.period, self.before = trace, part.period, before
         peeled = before // part.period
@@ -418,7 +430,7 @@ def refuse_questions_about_steps(runs: Sequence[Run]) -> None:
         )
 
 
-def read_loop(trace: "Trace", whole: Repeated) -> int:
+def read_loop(trace: Reader, whole: Repeated) -> int:
     """Read the calls of a loop as those of one step, and tell how many calls after the last step are read, too.
 
     The first steps may differ from the others, and are read alone. Of the calls with which a step may begin, that one
@@ -455,7 +467,7 @@ def _carried(source) -> set[int]:
 class _OneStep:
     """One step of a loop, read with the symbol t."""
 
-    def __init__(self, trace: "Trace", steps: Steps, sources: list[list]):
+    def __init__(self, trace: Reader, steps: Steps, sources: list[list]):
         self.trace, self.steps, self.sources = trace, steps, sources
         count = fit_linear(steps.counts, trace.at)
         if (condition := size_condition(">=", count, S.Zero)) is not None and condition not in trace.size_conditions:
@@ -476,8 +488,8 @@ class _OneStep:
             elif type(source) is tuple:
                 yield from (s for part in source for s in slopes(part))
 
-        found = {math.copysign(1, s) for row in self.sources for source in row for s in slopes(source) if s}
-        return found == {-1.0}
+        signs = {math.copysign(1, s) for row in self.sources for source in row for s in slopes(source) if s}
+        return signs == {-1.0}
 
     @property
     def before(self) -> Expr:
@@ -789,7 +801,7 @@ def value_at_step(loop: Loop, call: int, before: Expr, where: str, state: bool =
     return value
 
 
-def collected_steps(trace: "Trace", calls: Sequence[RecordedCall]) -> Value | None:
+def collected_steps(trace: Reader, calls: Sequence[RecordedCall]) -> Value | None:
     """The value of cat or stack of a result of all steps of a loop, in their order; None if it is another call."""
     call = calls[0]
     if call.op.name not in ("cat", "stack"):
