@@ -287,7 +287,9 @@ class Trace:
             return first
         formula = fit(values, self.at)
         if formula is None and all(isinstance(v, int) for v in values):
-            formula = fit_linear(values, self.at)
+            linear = fit_linear(values, self.at)  # the half of an odd size has another formula at even ones
+            whole = linear is not None and all(c.is_Integer for c in linear.as_coefficients_dict().values())
+            formula = linear if whole else None
         if formula is None:
             raise Unexplained(
                 f"derive: {call.op.name}{call.where}: the number {first} is {', '.join(map(str, values))} at the sizes "
