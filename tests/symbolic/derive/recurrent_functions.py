@@ -173,6 +173,49 @@ def softmax_of_states(x, h):
     return (h * x[0]).sum()
 
 
+def both_directions(x, h, c):
+    forward, backward = [], []
+    for t in range(len(x)):
+        h = (h * x[t]).tanh()
+        forward.append(h)
+    for t in reversed(range(len(x))):
+        c = (c * x[t]).tanh()
+        backward.append(c)
+    return tt.stack(forward) + tt.stack(backward[::-1])
+
+
+def attention_to_states(x, h, W):
+    states = []
+    for t in range(len(x)):
+        h = (h @ W + x[t]).tanh()
+        states.append(h)
+    H = tt.stack(states)
+    return (H @ h).softmax(0) @ H
+
+
+def filtered(x, q, r, p):
+    m = x[0]
+    for t in range(1, len(x)):
+        p = p + q
+        k = p / (p + r)
+        m = m + k * (x[t] - m)
+        p = (1 - k) * p
+    return m
+
+
+def two_inputs(x, y, h):
+    for one, other in zip(x, y):
+        h = h * one + other
+    return h
+
+
+def scaled_steps(h, a, steps):
+    for _ in range(len(steps)):
+        u = a / h
+        h = u.tanh()
+    return (u * h).sum()
+
+
 RECURRENT = {
     last_state: (
         {"x": ("T", "D"), "h0": ("M",)} | LAYER,
@@ -241,6 +284,17 @@ RECURRENT = {
     truncated: (XH, ["δ[t - 1, d] = 0", "∂𝓛/∂h_d = 0", "proved for any size"]),
     without_first_sine: (XH, ["h2_td = sin(a_td), h2[0, d] = h_d x[1, d]", "proved for any size"]),
     softmax_of_states: (XH, ["proved for any size"]),
+    both_directions: (XH | {"c": ("D",)}, ["δ[T, d] = 0", "δ2[1, d] = 0", "proved for any size"]),
+    attention_to_states: (XH | {"W": ("D", "D")}, ["proved for any size"]),
+    filtered: (
+        {"x": ("T",), "q": (), "r": (), "p": ()},
+        ["δm[t - 1] = δm_t (1 - k_t)", "proved for any size, where no denominator is 0"],
+    ),
+    two_inputs: ({"x": ("T", "D"), "y": ("T", "D"), "h": ("D",)}, ["∂𝓛/∂y_td = δ_td", "proved for any size"]),
+    scaled_steps: (
+        {"h": ("N",), "a": ("N",), "steps": ("K",)},
+        ["proved for any size, where no denominator is 0"],
+    ),
 }
 
 
@@ -342,6 +396,13 @@ def written_rows(x, h):
     return y
 
 
+def added_in_place(x, h):
+    h = h * 1
+    for t in range(x.shape[0]):
+        h += x[t]
+    return h
+
+
 def divided_by_the_largest(x, h):
     for t in range(x.shape[0]):
         h = (h * x[t]) / (h * x[t]).max()
@@ -391,6 +452,7 @@ REFUSED = {
     every_other_row: "the function makes other calls at other sizes",
     step_by_value: "Python reads a value that depends on an argument",
     written_rows: ALIKE,
+    added_in_place: ALIKE,
     divided_by_the_largest: "the largest or smallest entry inside of a loop over a size",
     every_entry: ALIKE,
     noise: ALIKE,

@@ -96,8 +96,7 @@ def test_gradients_are_those_of_differences(row, factor):
     }
     result = function(**{n: tt.tensor(v) for n, v in values.items()})
     upstream = rng.normal(size=tuple(result.shape)) if result.ndim else np.ones(())
-    free = {n: numbers[n] for n in ("M",) if "M" in str(arguments["x"])}
-    computed = derivation.evaluate(**values, **free, **({"upstream": upstream} if result.ndim else {}))
+    computed = derivation.evaluate(**values, **({"upstream": upstream} if result.ndim else {}))
     for name, v in values.items():
         direction, step = rng.normal(size=v.shape), 1e-6
         ends = [
@@ -176,3 +175,10 @@ def test_size_that_is_no_sum_is_named(size):
 def test_steps_of_an_even_size_are_refused_with_a_way_around():
     with pytest.raises(NotDerivable, match=r'write the size as "2\*M \+ 1"'):
         derive(_conv(stride=2), x=NCL, w=("O", "C", 3))
+
+
+def test_size_of_a_sum_is_read_from_the_shape():
+    derivation = derive(_conv(stride=2), x=("N", "C", "2*M + 1"), w=("O", "C", 3))
+    assert "M = (x.shape[2] - 1) // 2" in derivation.source()
+    with pytest.raises(ValueError, match=r"dimension 2 of x has size 8; expected 2\*M \+ 1"):
+        derivation.evaluate(x=np.ones((2, 3, 8)), w=np.ones((2, 3, 3)))

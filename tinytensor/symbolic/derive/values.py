@@ -162,7 +162,9 @@ class Step(Index):
 class StepArray(Array):
     """A name that has a value for each step of a loop, its first index; without it, the entry at the step itself."""
 
-    def __new__(cls, name, sizes, step: Step):
+    def __new__(cls, name, sizes, step: Step | None = None):
+        if step is None:  # SymPy makes one anew from its name and all of its sizes
+            return Array(name, sizes)
         self = super().__new__(cls, name, (step.size, *sizes))
         self.step = step
         return self
