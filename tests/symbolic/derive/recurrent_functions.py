@@ -216,6 +216,35 @@ def scaled_steps(h, a, steps):
     return (u * h).sum()
 
 
+def with_first_state(x, h):
+    states = [h]
+    for t in range(x.shape[0]):
+        states.append(states[-1] * x[t])
+    return tt.stack(states)
+
+
+def decaying_mean(x):
+    m, means = 0.0, []
+    for t in range(x.shape[0]):
+        m = 0.9 * m + 0.1 * x[t]
+        means.append(m)
+    return tt.stack(means)
+
+
+def advantages(r, v):
+    A, rows = 0.0, []
+    for t in reversed(range(r.shape[0])):
+        A = r[t] + 0.9 * v[t + 1] - v[t] + 0.72 * A
+        rows.append(A)
+    return tt.stack(rows[::-1])
+
+
+def both_last_states(x, h, c):
+    for t in range(x.shape[0]):
+        h, c = (h * x[t]).sin(), c + h
+    return tt.stack([h, c])
+
+
 RECURRENT = {
     last_state: (
         {"x": ("T", "D"), "h0": ("M",)} | LAYER,
@@ -291,6 +320,10 @@ RECURRENT = {
         ["δm[t - 1] = δm_t (1 - k_t)", "proved for any size, where no denominator is 0"],
     ),
     two_inputs: ({"x": ("T", "D"), "y": ("T", "D"), "h": ("D",)}, ["∂𝓛/∂y_td = δ_td", "proved for any size"]),
+    with_first_state: (XH, ["proved for any size"]),
+    decaying_mean: ({"x": ("T",)}, ["δ[t - 1] = 0.9 ∂𝓛/∂m_t", "proved for any size"]),
+    advantages: ({"r": ("T",), "v": ("T + 1",)}, ["proved for any size"]),
+    both_last_states: (XH | {"c": ("D",)}, ["proved for any size"]),
     scaled_steps: (
         {"h": ("N",), "a": ("N",), "steps": ("K",)},
         ["proved for any size, where no denominator is 0"],
@@ -430,11 +463,12 @@ def reversed_rows(x, h):
     return tt.stack(states[::-1])
 
 
-def with_first_state(x, h):
-    states = [h]
+def every_other_state(x, h):
+    states = []
     for t in range(x.shape[0]):
-        states.append(states[-1] * x[t])
-    return tt.stack(states)
+        h = h * x[t]
+        states.append(h)
+    return tt.stack(states[::2])
 
 
 ALIKE, ASKS = "the steps of this loop are not alike", "the code asks about the step of a loop over a size"
@@ -457,7 +491,7 @@ REFUSED = {
     every_entry: ALIKE,
     noise: ALIKE,
     reversed_rows: "in the order of the positions in the arguments",
-    with_first_state: "leave other tensors out of the list",
+    every_other_state: "in the order of the positions in the arguments",
 }
 
 

@@ -233,6 +233,11 @@ class Steps:
             for steps in self.calls
         ]
 
+    @property
+    def last(self) -> RecordedCall:
+        """The last call of all steps in the first run."""
+        return self.calls[0][-1][-1]
+
     def origin(self, run: int, call: RecordedCall, x) -> tuple[int, int] | None:
         """The step and the call whose result a tensor is."""
         if not isinstance(x, Tensor):
@@ -449,7 +454,8 @@ def read_loop(trace: Reader, whole: Repeated) -> int:
             except Differs as error:
                 failure = failure or error
         if choices:
-            steps, sources = min(choices, key=lambda choice: len(_carried(choice[1])))
+            names = trace.runs[0].names  # a step ends where the user names its result
+            steps, sources = min(choices, key=lambda c: (len(_carried(c[1])), id(c[0].last.result) not in names))
             for n in range(steps.before):
                 trace._read_call(tuple(run.calls[p + n] for run, p in zip(trace.runs, part.starts, strict=True)))
             _OneStep(trace, steps, sources).read()
@@ -812,28 +818,21 @@ def collected_steps(trace: Reader, calls: Sequence[RecordedCall]) -> Value | Non
         [known.get(_stamp(c, x)) if isinstance(x, Tensor) else None for x in own]
         for c, own, known in zip(calls, pieces, trace.steps, strict=True)
     ]
-    flat = [ref for own in refs for ref in own]
-    if not flat or all(ref is None for ref in flat) or len(axes) > 1:
-        if len({len(own) for own in pieces}) > 1:
-            raise NotDerivable(
-                f"derive: {call.op.name}{call.where}: another number of tensors at other sizes, which are not the "
-                "results of the steps of a loop"
-            )
+    if len({len(own) for own in pieces}) == 1 or len(axes) > 1:
         return None
-    if all(len(own) == len(refs[0]) for own in refs) and any(ref is None for ref in flat):
-        return None  # pieces of which some are final values
-    loop = next(ref[0] for ref in flat if ref is not None)
-    call_of = {ref[2] for ref in flat if ref is not None}
-    orders = (range, lambda n: range(n - 1, -1, -1))
-    in_order = orders[1 if loop.down else 0]
-    alike = len(call_of) == 1 and all(ref is not None and ref[0] is loop for ref in flat)
-    counts = [int(loop.count.xreplace(at)) for at in trace.at]
-    if not alike or any([ref[1] for ref in own] != list(in_order(n)) for own, n in zip(refs, counts, strict=True)):
-        raise NotDerivable(
-            f"derive: {call.op.name}{call.where}: expected the same result of each step of a loop, once, in the order "
-            "of the positions in the arguments; leave other tensors out of the list, and tt.cat() them to the result"
-        )
-    value, axis = loop.values[call_of.pop()], axes.pop()
+    flat = [ref for ref in refs[0] if ref is not None]
+    before, after = (next((n for n, ref in enumerate(own) if ref is not None), 0) for own in (refs[0], refs[0][::-1]))
+    loop, _, of = flat[0] if flat else (None, 0, 0)
+    for at, own in zip(trace.at, refs, strict=True):
+        steps = range(int(loop.count.xreplace(at))) if loop else ()
+        wanted = [(loop, k, of) for k in (reversed(steps) if loop and loop.down else steps)]
+        if not loop or own != [None] * before + wanted + [None] * after:
+            raise NotDerivable(
+                f"derive: {call.op.name}{call.where}: another number of tensors at other sizes; expected the same "
+                "result of each step of a loop, once, in the order of the positions in the arguments, and the same "
+                "tensors before and after them; tt.stack() the results of the loop first"
+            )
+    value, axis = loop.values[of], axes.pop()
     if value.finite is not None or value.dtype != "f":
         raise NotDerivable(f"derive: {call.op.name}{call.where}: the results of a loop are no finite floats")
     n = dims_of([loop.count])[0]
@@ -850,6 +849,11 @@ def collected_steps(trace: Reader, calls: Sequence[RecordedCall]) -> Value | Non
     def entry(*at):
         return fresh(S(value.entry(*at[:k], *at[k + 1 :]))).xreplace({loop.step: at[k]})
 
+    name = trace.runs[0].names.get(id(call.result)) or ""
     result = Value(dims, entry)
-    name = trace.runs[0].names.get(id(call.result))
+    others = [trace._value([own[k] for own in pieces], call.where, calls) for k in (*range(before), *range(-after, 0))]
+    if others:
+        if call.op.name == "stack":
+            others = [x.like(x.entry, (*x.dims[:axis], (), *x.dims[axis:])) for x in others]
+        return trace._semantics(call, [S(axis), *others[:before], result, *others[before:]], name, "cat")
     return trace.lines.name(result, name, where=call.where, by_user=True) if name else result

@@ -208,9 +208,9 @@ class Trace:
         if stamp.node is not None:
             self.nodes[run][stamp.node] = value
 
-    def _semantics(self, call: RecordedCall, args: list, name: str) -> Value:
-        """The value of a call of these arguments; its line gets the user's name for the result, if there is one."""
-        op = call.op.name
+    def _semantics(self, call: RecordedCall, args: list, name: str, op: str = "") -> Value:
+        """The value of a call of these arguments, or of the operation `op`; its line gets the name, if there is one."""
+        op = op or call.op.name
         semantics = OP_SEMANTICS.get(op)
         if semantics is None:
             why = REFUSED.get(op, "there is no index formula for this operation; prove() checks it at small sizes")
