@@ -245,6 +245,14 @@ def both_last_states(x, h, c):
     return tt.stack([h, c])
 
 
+def largest_later(x, h):
+    for t in range(x.shape[0] - 1):
+        if t:
+            h = h * x[0]
+        h = h.maximum(x[t])
+    return h.sum()
+
+
 RECURRENT = {
     last_state: (
         {"x": ("T", "D"), "h0": ("M",)} | LAYER,

@@ -14,6 +14,7 @@ from tests.symbolic.derive.recurrent_functions import (
     all_states,
     dU_without_transpose,
     hidden_step,
+    largest_later,
     last_state,
     late_step_twice,
     lstm,
@@ -150,6 +151,12 @@ def test_state_that_is_left_out_is_not_proved(monkeypatch):
         property(lambda self: definition.fget(self)._replace(right=definition.fget(self).right.args[0])),
     )
     assert not derive(last_state, **RECURRENT[last_state][0])
+
+
+def test_number_of_steps_below_zero_is_a_condition():
+    derivation = derive(largest_later, **XH)
+    assert derivation.verdict.startswith("proved only for T > 1, where no two numbers that are compared are equal")
+    assert derive(largest_later, "T > 1", **XH)
 
 
 def test_assumptions_say_how_the_loop_is_read():

@@ -65,7 +65,7 @@ class Recurrence:
         terms = []
         for state, adjoint in zip(self.states, self.adjoints, strict=True):
             own = state.initial.indices([self.step])
-            first = adjoint[(self.at_end(False), *own)]
+            first = Indexed(adjoint, self.at_end(False), *own)  # there are 0 steps or more: a condition of the loop
             terms.append(total(state.initial.entry(*own) * first, *own))
             after = adjoint[(self.position(self.step, True), *own)]
             terms.append(total(state.out[(self.step, *own)] * after, self.step, *own))
@@ -80,7 +80,7 @@ class Recurrence:
             changed[d(state.before)] = Definition(adjoint[(self.position(t, False), *rest)], own.right)
             own = adjoints[d(state.final)]
             rest = getattr(own.left, "indices", ())
-            changed[d(state.final)] = Definition(adjoint[(self.at_end(True), *rest)], own.right)
+            changed[d(state.final)] = Definition(Indexed(adjoint, self.at_end(True), *rest), own.right)
         return {name: changed.get(name, line) for name, line in adjoints.items()}
 
     def shown(self, expr: Expr) -> Expr:

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from sympy import Expr, S
+from sympy import Expr, Indexed, S
 
 from tinytensor.symbolic.derive.loops import Loop, State
 from tinytensor.symbolic.derive.recurrences import Recurrence
@@ -40,7 +40,7 @@ class Known(NamedTuple):
     def final(self, own: list) -> Expr:
         """Its value after the last step."""
         if self.adjoint:
-            return self.recurrence.adjoints[self.number][(self.recurrence.at_end(False), *own)]
+            return Indexed(self.recurrence.adjoints[self.number], self.recurrence.at_end(False), *own)
         return value_of_name(self.state.final, self.state.initial).entry(*own)
 
     def first_and_after(self, derived, t: Expr, own: list) -> tuple[Expr, Expr]:
