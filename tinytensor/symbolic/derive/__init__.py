@@ -8,6 +8,7 @@ recording.py   the calls of operations in a run; numbers of several runs as form
 values.py      a tensor's entries as formulas, and the lines that have names
 semantics/     what each operation computes, entry by entry
 trace.py       from recorded runs to a program of lines
+steps.py       where the calls of a loop repeat, and where the arguments of each step come from
 loops.py       the calls of a loop over a size, read as those of one step
 recurrences.py the adjoint of a recurrence
 adjoints.py    adjoints, their rewriting, and the proof of each

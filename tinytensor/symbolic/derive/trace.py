@@ -26,15 +26,7 @@ from tinytensor.symbolic.derive.conditions import (
     remainder,
     size_condition,
 )
-from tinytensor.symbolic.derive.loops import (
-    Loop,
-    Repeated,
-    calls_as_keys,
-    collected_steps,
-    parts_of,
-    read_loop,
-    refuse_questions_about_steps,
-)
+from tinytensor.symbolic.derive.loops import collected_steps, read_loop, refuse_questions_about_steps
 from tinytensor.symbolic.derive.recording import (
     NotDerivable,
     RecordedCall,
@@ -54,6 +46,7 @@ from tinytensor.symbolic.derive.semantics import (
     as_number,
     number,
 )
+from tinytensor.symbolic.derive.steps import Loop, Repeated, calls_as_keys, parts_of
 from tinytensor.symbolic.derive.values import (
     Lines,
     RecordedConstant,
