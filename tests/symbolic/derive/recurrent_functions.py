@@ -253,6 +253,14 @@ def largest_later(x, h):
     return h.sum()
 
 
+def one_more_at_first(x, h):
+    for t in range(x.shape[0] - 1):
+        if t < 1:
+            h = h + 1
+        h = h * x[t] + x[-1]
+    return h.sum()
+
+
 RECURRENT = {
     last_state: (
         {"x": ("T", "D"), "h0": ("M",)} | LAYER,

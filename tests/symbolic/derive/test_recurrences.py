@@ -18,6 +18,7 @@ from tests.symbolic.derive.recurrent_functions import (
     last_state,
     late_step_twice,
     lstm,
+    one_more_at_first,
 )
 from tinytensor.symbolic import check, derive
 from tinytensor.symbolic.derive import by_hand, loops, recurrences, recurrences_by_hand, samples
@@ -157,6 +158,11 @@ def test_number_of_steps_below_zero_is_a_condition():
     derivation = derive(largest_later, **XH)
     assert derivation.verdict.startswith("proved only for T > 1, where no two numbers that are compared are equal")
     assert derive(largest_later, "T > 1", **XH)
+
+
+def test_first_step_that_there_may_not_be_is_a_condition():
+    derivation = derive(one_more_at_first, **XH)
+    assert derivation.verdict == 'proved only for T > 1; if that is what you mean, say where="T > 1"'
 
 
 def test_assumptions_say_how_the_loop_is_read():

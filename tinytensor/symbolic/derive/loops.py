@@ -95,6 +95,8 @@ class _OneStep:
         count = fit_linear(steps.counts, trace.at)
         if (condition := size_condition(">=", count, S.Zero)) is not None and condition not in trace.size_conditions:
             trace.size_conditions.append(condition)
+        if (first := size_condition(">=", count, S.One)) is not None:
+            trace.ranges[first] = None  # calls of the first step that stand before the loop here
         where = steps.calls[0][0][0].where
         self.loop = Loop(Step("t", count), count, self._down(), where)
         self.states: dict[int, tuple[tuple, Value, Name, Name]] = {}  # call: initial, value, before, final

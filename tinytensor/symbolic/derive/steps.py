@@ -30,6 +30,7 @@ class Reader(Protocol):
     loops: list["Loop"]
     steps: list[dict]  # of a run, Stamp.values of a result of a loop: (loop, step, call)
     size_conditions: list
+    ranges: dict  # conditions that are needed where numbers show it
 
     def operand(self, formula: Expr, first, call: RecordedCall) -> Value | Expr:
         """A number of a call by its formula."""
