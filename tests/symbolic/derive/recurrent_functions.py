@@ -282,7 +282,7 @@ RECURRENT = {
     ),
     loss_of_states: (
         {"x": ("T", "D"), "y": ("T", "M"), "h0": ("M",), "W": ("D", "M"), "U": ("M", "M")},
-        ["∂𝓛/∂y_ti = 2 (y_ti - h_ti)/T", "δ[T, i] = 0", "proved for any size"],
+        ["∂𝓛/∂y_ti = -2 (h_ti - y_ti)/T", "δ[T, i] = 0", "proved for any size"],
     ),
     batch_of_sequences: (
         {"x": ("N", "T", "D"), "h0": ("N", "M"), "W": ("D", "M"), "U": ("M", "M")},
@@ -322,7 +322,7 @@ RECURRENT = {
     running_mean: ({"x": ("T",)}, ["∂𝓛/∂s_t = δ_t + 1/t ∂𝓛/∂Y_t", "proved for any size"]),
     falling_weights: (XH, ["δ[t - 1, d] = δ_td (1 - (t - 1)/T)", "proved for any size"]),
     leapfrog: ({"x": ("N",), "steps": ("T",)}, ["∂𝓛/∂x_n = δx2[0, n]", "proved for any size"]),
-    differences: ({"x": ("T", "D")}, ["proved for any size"]),
+    differences: ({"x": ("T", "D")}, ["s = Σ_da (x[a + 1, d] - x_ad)²", "proved for T > 1"]),
     chain_of_neighbours: (XH, ["proved for any size"]),
     map_of_rows: ({"x": ("T", "D"), "w": ("D",)}, ["∂𝓛/∂w_d = Σ_t x_td ∂𝓛/∂a_td", "proved for any size"]),
     joined_rows: ({"x": ("T", "D"), "w": ("D",)}, ["∂𝓛/∂w_d = Σ_t x_td ∂𝓛/∂Y_td", "proved for any size"]),

@@ -169,11 +169,11 @@ class Derivation(Typeset):
         for one in filter(self.inside, self.samples):
             edges = one.edges - {"equality"}
             name, divided = self._differs_at(one)
-            if name and (below := [c for c in self.derived.trace.ranges if not c.holds(one.at)]):
-                self.derived.trace.size_conditions += [c for c in below if c not in self.size_conditions]
-                continue
             if name:
                 excused = excuses(edges, one.inputs) | ({"denominator"} if divided and self._divides else set())
+                if not excused and (below := [c for c in self.derived.trace.ranges if not c.holds(one.at)]):
+                    self.derived.trace.size_conditions += [c for c in below if c not in self.size_conditions]
+                    continue
                 if not excused:
                     return _difference(name, one.at), needed
                 needed |= excused

@@ -309,7 +309,8 @@ class _OneStep:
             _, initial, before, _ = rest[b]
             at = initial.indices()
             own, value = before[tuple(at)], loop.values[b]
-            term = normal(S(value.entry(*at)) - own)
+            term = S(value.entry(*at)) - own
+            term = normal(term) if names_in(term) & {before} else term
             if names_in(term) & {before} or value.dims != initial.dims:
                 continue
             del rest[b]
