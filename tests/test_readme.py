@@ -82,7 +82,7 @@ def shown_with_outputs(text: str) -> list[tuple[str, str]]:
     ("page", "calls"),
     [
         ("README.md", ["prove(", "derive("]),
-        ("examples/guide/derive.md", ["check(", "check("]),
+        ("examples/guide/derive.md", ["check(", "check(", "derive(", "check("]),
         ("examples/guide/proofs.md", ["prove("]),
     ],
 )

@@ -145,6 +145,86 @@ def wrong_gru(x, h, Wz, Uz, bz, g):
     return x.T @ ((1 - z) * g)
 
 
+def rnn(x, h0, W, U, b):
+    h, states = h0, []
+    for t in range(x.shape[0]):
+        h = (x[t] @ W + h @ U + b).tanh()
+        states.append(h)
+    return tt.stack(states)
+
+
+def wrong_rnn(x, h0, W, U, b, g):
+    states = [h0]
+    for t in range(x.shape[0]):
+        states.append((x[t] @ W + states[-1] @ U + b).tanh())
+    dU = tt.zeros_like(U)
+    for t in range(x.shape[0]):
+        dU = dU + states[t][:, None] * ((1 - states[t + 1] ** 2) * g[t])
+    return dU
+
+
+def lstm(x, h0, c0, Wi, Ui, Wf, Uf, Wo, Uo, Wg, Ug):
+    h, c = h0, c0
+    for t in range(x.shape[0]):
+        i = (x[t] @ Wi + h @ Ui).sigmoid()
+        f = (x[t] @ Wf + h @ Uf).sigmoid()
+        o = (x[t] @ Wo + h @ Uo).sigmoid()
+        u = (x[t] @ Wg + h @ Ug).tanh()
+        c = f * c + i * u
+        h = o * c.tanh()
+    return h
+
+
+def wrong_lstm(x, h0, c0, Wi, Ui, Wf, Uf, Wo, Uo, Wg, Ug, g):
+    h, c, forgets = h0, c0, []
+    for t in range(x.shape[0]):
+        i = (x[t] @ Wi + h @ Ui).sigmoid()
+        f = (x[t] @ Wf + h @ Uf).sigmoid()
+        o = (x[t] @ Wo + h @ Uo).sigmoid()
+        u = (x[t] @ Wg + h @ Ug).tanh()
+        c = f * c + i * u
+        h = o * c.tanh()
+        forgets.append(f)
+    dc = g * o * (1 - c.tanh() ** 2)
+    for f in reversed(forgets):
+        dc = f * dc
+    return dc
+
+
+def linear_attention(q, k, v):
+    S, rows = tt.zeros(k.shape[1], v.shape[1], dtype=tt.float64), []
+    for t in range(q.shape[0]):
+        S = S + k[t][:, None] * v[t]
+        rows.append(q[t] @ S)
+    return tt.stack(rows)
+
+
+def wrong_linear_attention(q, k, g):
+    return k @ (q.T @ g)
+
+
+def unrolled_descent(w, X, y, rates):
+    for k in range(rates.shape[0]):
+        w = w - rates[k] * (X.T @ (X @ w - y)) / X.shape[0]
+    return ((X @ w - y) ** 2).mean()
+
+
+def wrong_unrolled_descent(w, X, y, rates):
+    for k in range(rates.shape[0]):
+        w = w - rates[k] * (X.T @ (X @ w - y)) / X.shape[0]
+    return 2 * X.T @ (X @ w - y) / X.shape[0]
+
+
+def convolution(x, w):
+    return F.conv1d(x, w)
+
+
+def wrong_convolution(x, w, g):
+    K = w.shape[-1]
+    terms = [tt.einsum("not,nct->oc", g, x[..., K - 1 - k : x.shape[-1] - k]) for k in range(K)]
+    return tt.stack(terms, -1)
+
+
 def smoothing(z, t):
     return F.cross_entropy(z, t, label_smoothing=0.1)
 
@@ -474,6 +554,102 @@ ENTRIES = [
         argument="Wn",
         wrong=wrong_gru,
         mistake="The slope of tanh, 1 − n², was forgotten.",
+    ),
+    Entry(
+        title="Recurrent network: backpropagation through time",
+        function=rnn,
+        arguments={"x": ("T", "D"), "h0": ("K",), "W": ("D", "K"), "U": ("K", "K"), "b": ("K",)},
+        about=(
+            "A state h is computed anew at each time from an input and from the state before, by the same weights. The "
+            "loop has as many steps as x has rows."
+        ),
+        source=(
+            "Elman: Finding Structure in Time, 1990, Cognitive Science 14; Werbos: Backpropagation Through Time, 1990, "
+            "Proceedings of the IEEE 78."
+        ),
+        gradient=(
+            "The gradient is a recurrence, too, and runs backward: δ_t is what reaches the state at t through later "
+            "states. It begins with 0 after the last step, and each step back multiplies what has arrived by the slope "
+            "of tanh and by U transposed. A weight's gradient is the sum of its gradients at all times."
+        ),
+        argument="U",
+        wrong=wrong_rnn,
+        mistake="The gradient goes back one step only: what reaches a state through later states is missing.",
+    ),
+    Entry(
+        title="LSTM",
+        function=lstm,
+        arguments={"x": ("T", "D"), "h0": ("K",), "c0": ("K",)}
+        | {f"{a}{gate}": s for gate in "ifog" for a, s in {"W": ("D", "K"), "U": ("K", "K")}.items()},
+        about=(
+            "A recurrent network with two states. The cell c forgets by the gate f and is written to by the gate i; "
+            "the gate o says how much of it the output h shows."
+        ),
+        source=(
+            "Hochreiter, Schmidhuber: Long Short-Term Memory, 1997, Neural Computation 9; with the forget gate of "
+            "Gers, Schmidhuber, Cummins, 2000, Neural Computation 12; without biases."
+        ),
+        gradient=(
+            "Two recurrences run backward. δc goes from c to the c before it by a product with f alone, without a "
+            "matrix: where f is near 1, it neither vanishes nor grows. δh collects what the four gates send back."
+        ),
+        argument="c0",
+        wrong=wrong_lstm,
+        mistake="The product of the forget gates alone: the cell also acts through h on all later gates.",
+    ),
+    Entry(
+        title="Linear attention",
+        function=linear_attention,
+        arguments={"q": ("T", "K"), "k": ("T", "K"), "v": ("T", "V")},
+        about=(
+            "Attention without a softmax, as a recurrence: the state S is the sum of the products of keys and values "
+            "up to now, and a query reads from it."
+        ),
+        source=(
+            "Katharopoulos et al.: Transformers are RNNs, 2020, arXiv:2006.16236, section 3.4, without the "
+            "normalizer and with the identity as feature map."
+        ),
+        gradient=(
+            "The state's gradient is a sum from the end: at time t it holds the products of all later queries with "
+            "their gradients. A value gets its key's row of it."
+        ),
+        argument="v",
+        wrong=wrong_linear_attention,
+        mistake="Queries before the value count, too: the order in time was forgotten.",
+    ),
+    Entry(
+        title="Gradient descent, unrolled",
+        function=unrolled_descent,
+        arguments={"w": ("D",), "X": ("N", "D"), "y": ("N",), "rates": ("K",)},
+        about=(
+            "The loss of least squares after K steps of gradient descent from w, each with a rate of its own: what "
+            "meta-learning and the tuning of rates differentiate."
+        ),
+        source=(
+            "Maclaurin, Duvenaud, Adams: Gradient-based Hyperparameter Optimization through Reversible Learning, 2015, "
+            "arXiv:1502.03492, section 2; Finn, Abbeel, Levine: MAML, 2017, arXiv:1703.03400, section 2.2."
+        ),
+        gradient=(
+            "δ_t runs backward through the steps, each of which multiplies it by the identity minus the rate times the "
+            "Hessian, XᵀX/N. A rate's gradient is minus the product of the gradient of its step with δ_t."
+        ),
+        argument="w",
+        wrong=wrong_unrolled_descent,
+        mistake="The gradient at the last w: the steps before it are taken for the identity.",
+    ),
+    Entry(
+        title="Convolution",
+        function=convolution,
+        arguments={"x": ("N", "C", "L"), "w": ("O", "C", "K")},
+        about="Each window of K places of x, in all channels, is multiplied by the kernel and summed.",
+        source="LeCun et al.: Backpropagation Applied to Handwritten Zip Code Recognition, 1989, Neural Computation 1.",
+        gradient=(
+            "The kernel's gradient is a convolution of x with the incoming gradient. x gets a sum over the windows in "
+            "which it stands: a convolution with the flipped kernel."
+        ),
+        argument="w",
+        wrong=wrong_convolution,
+        mistake="The kernel is flipped. That belongs to the gradient of x.",
     ),
     Entry(
         title="Label smoothing",

@@ -11,6 +11,9 @@ recording.py   the calls of operations in a run; numbers of several runs as form
 values.py      a tensor's entries as formulas, and the lines that have names
 semantics/     what each operation computes, entry by entry
 trace.py       from recorded runs to a program of lines
+steps.py       where the calls of a loop repeat, and where the arguments of each step come from
+loops.py       the calls of a loop over a size, read as those of one step
+recurrences.py the adjoint of a recurrence
 adjoints.py    adjoints, their rewriting, and the proof of each
 factors.py     adjoints in the factors in which a person writes them
 shorter.py     adjoints as short as a textbook has them
@@ -25,4 +28,6 @@ source.py      a derivation as a program in NumPy, and its run
 check.py       `check`: is a gradient by hand the derived one?
 by_hand.py     a gradient by hand as formulas in the names of the function
 comparison.py  a gradient by hand beside backward(), in numbers
+recurrent_source.py      a derivation with loops as a program in NumPy
+recurrences_by_hand.py   the recurrences of a gradient by hand as those of the function
 """

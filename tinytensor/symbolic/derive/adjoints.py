@@ -17,6 +17,7 @@ from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum
 from tinytensor.symbolic.derive.conditions import Signs, SizeCondition
 from tinytensor.symbolic.derive.factors import adjoint_in_factors, canonical, cost, factor, fold, rebuild
 from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.derive.recurrences import Recurrence
 from tinytensor.symbolic.derive.shorter import shorten
 from tinytensor.symbolic.derive.time_limit import stage, stopped
 from tinytensor.symbolic.derive.trace import Trace, trace
@@ -76,6 +77,7 @@ class DerivedLines:
     adjoints: dict[Name, Definition]  # as they are shown, in the order in which they are computed
     unproved: list[str] = field(default_factory=list)
     stopped: str = ""  # after which time, and while what was done, if the time was up
+    recurrences: list[Recurrence] = field(default_factory=list)
 
     @property
     def groups(self) -> list[Group]:
@@ -115,15 +117,20 @@ def derive_lines(fn: Callable, arguments: dict[str, object], where: Sequence[Siz
     stage("the function was read")
     traced = trace(fn, arguments, where=where)
     output = _tidy(traced, _output(traced))
-    program = _program(traced, output)
+    recurrences = [Recurrence(loop, traced.lines) for loop in traced.loops if loop.states]
+    program = _program(traced, output, recurrences)
+    links = {d(r.link): S.One for r in recurrences}
     loss = output if isinstance(output, Symbol) else None
-    derived = DerivedLines(traced, output, program.lines, {}, {})
+    derived = DerivedLines(traced, output, [line for line in program.lines if d(line.name) not in links], {}, {})
+    derived.recurrences = recurrences
     wanted = [d(traced.arrays[n]) for n, a in traced.tensors.items() if a.below is None]
+    wanted += [d(name_of(entry)) for r in recurrences for entry in r.entries]
     try:
         stage("the function was differentiated", 20)
         for entry in reversed(program.entries):
-            if name_of(entry) != name_of(output):
-                derived.raw[d(name_of(entry))] = Definition(d(entry), adjoint_of(entry, program.lines, loss))
+            if name_of(entry) != name_of(output) and d(name_of(entry)) not in links:
+                right = adjoint_of(entry, program.lines, loss).xreplace(links)
+                derived.raw[d(name_of(entry))] = Definition(d(entry), right)
                 stage("", 20 / len(program.entries))
         stage("the gradients were written in fewer terms")
         shown = _reachable(derived.raw, wanted)  # what is known if the time is up
@@ -178,6 +185,8 @@ def _output(traced: Trace) -> Expr:
     expr = value.entry(*indices)
     groups = traced.lines.groups
     last = groups[-1].output.left if groups else None
+    if any(groups[-1] is state.group for loop in traced.loops for state in loop.states):
+        last = None  # whose gradient is also that of later steps
     if last is not None and expr == last.xreplace(dict(zip(getattr(last, "indices", ()), indices))):
         return last
     _, left, at = traced.lines.left("Y" if indices else "loss", value)
@@ -256,7 +265,7 @@ def _rename_in(expr: Expr, old: Name, new: Name) -> Expr:
     return expr.xreplace({e: new[e.indices] for e in expr.atoms(Indexed) if e.base == old})
 
 
-def _program(traced: Trace, output: Expr) -> Program:
+def _program(traced: Trace, output: Expr, recurrences: Sequence[Recurrence] = ()) -> Program:
     tensors = traced.tensors
     parameters = []
     for name, a in tensors.items():
@@ -266,7 +275,10 @@ def _program(traced: Trace, output: Expr) -> Program:
             parameters.append(value.entry(*value.indices()))
     constants = [traced.arrays[n] for n, a in tensors.items() if a.below is not None]
     extra = [d(name_of(output))] if isinstance(output, Indexed) else []
+    parameters += [entry for r in recurrences for entry in r.entries]
+    extra += [name for r in recurrences for name in r.adjoints]
     program = Program(parameters, [*constants, *traced.lines.constants, *extra])
+    traced.lines.groups.extend(Group([r.definition]) for r in recurrences)
     for group in traced.lines.groups:
         for line in group.lines:
             program.let(line.left, line.right)
@@ -298,7 +310,8 @@ def _rewrite(derived: DerivedLines, program: Program, wanted: list[Name]) -> dic
                 change = dict(zip(getattr(c.entry, "indices", ()), getattr(line.left, "indices", ()), strict=True))
                 form = fresh(c.form).xreplace(change)
                 parts.append(form.xreplace({d(loss): S.One}) if loss is not None else form)
-        adjoints[name] = Definition(line.left, Add(*parts))
+        links = {d(r.link): S.One for r in derived.recurrences}
+        adjoints[name] = Definition(line.left, Add(*parts).xreplace(links))
     for name in _adjoints_of_constants(derived):
         if name in adjoints and _vanishes(derived, program, name):
             adjoints[name] = Definition(adjoints[name].left, S.Zero)

@@ -11,7 +11,7 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import tensor
 from tinytensor.symbolic.derive.facts import of_fact
 from tinytensor.symbolic.derive.values import Dims, Factored, dims_of
-from tinytensor.symbolic.index_calculus.formulas import Size
+from tinytensor.symbolic.index_calculus.formulas import Size, not_negative
 
 NUMBERS = (  # one row for each run: primes, whose differences differ from run to run, too
     (5, 7, 11, 13, 17, 19, 23, 29),
@@ -69,6 +69,8 @@ def factors(dimension, split: dict[Expr, tuple[Expr, ...]]) -> tuple[Expr, ...]:
     if not isinstance(dimension, str):
         raise TypeError(f'derive: the size {dimension!r} is neither a name nor a number; write ("N", "D"), or ("N", 3)')
     result = []
+    if "+" in dimension or "-" in dimension:
+        return (_sum(dimension),)
     for part in dimension.replace(" ", "").split("*"):
         if part.isdigit() and int(part) == 0:
             raise ValueError(_no_size(dimension))
@@ -83,6 +85,19 @@ def factors(dimension, split: dict[Expr, tuple[Expr, ...]]) -> tuple[Expr, ...]:
 
 def _no_size(dimension) -> str:
     return f"derive: the size {dimension!r}: a size is a name or a whole number from 1 on; nothing has no derivative"
+
+
+def _sum(dimension: str) -> Expr:
+    """A dimension that is a sum, "2*M + 1": a size of its own, which is 1 or more for all sizes."""
+    result = S.Zero
+    for term in dimension.replace(" ", "").replace("-", "+-").split("+"):
+        sign, parts = (-1 if term.startswith("-") else 1), term.removeprefix("-").split("*")
+        if not all(part.isdigit() or part.isidentifier() for part in parts):
+            raise ValueError(f'derive: the size {dimension!r} is no sum of names and numbers, such as "N" or "2*M + 1"')
+        result += sign * Mul(*[Integer(part) if part.isdigit() else size(part) for part in parts])
+    if not not_negative(result - 1):
+        raise ValueError(f"derive: the size {dimension!r} is below 1 for some sizes; expected one such as 2*M + 1")
+    return result
 
 
 def arguments(values: dict[str, object], split: dict) -> dict[str, object]:

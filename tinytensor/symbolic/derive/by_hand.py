@@ -25,6 +25,7 @@ from tinytensor.symbolic.derive.arguments import Index
 from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.derivation import Derivation
 from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.derive.recurrences_by_hand import states_as_known
 from tinytensor.symbolic.derive.semantics import as_number
 from tinytensor.symbolic.derive.sizes import traced_number
 from tinytensor.symbolic.derive.trace import trace
@@ -136,10 +137,14 @@ def read_by_hand(
         return HandGradient(None, shape=f"the gradient by hand has the shape {came}, but {what} {wanted}")
     changed = _constants(derived.trace, other)
     own = _with_constants(changed, S(as_number(value).entry(*getattr(entry, "indices", ()))))
-    own = expanded(own, _in_names_of_function(derived, other, changed))
-    if isinstance(derived.output, Indexed) and shape is None:
+
+    def rename(expr: Expr) -> Expr:
+        if not isinstance(derived.output, Indexed) or shape is not None:
+            return expr
         g, output = other.arrays[UPSTREAM], name_of(derived.output)
-        own = own.xreplace({e: d(output)[e.indices] for e in own.atoms(Indexed) if e.base == g})
+        return expr.xreplace({e: d(output)[e.indices] for e in expr.atoms(Indexed) if e.base == g})
+
+    own = rename(expanded(own, _in_names_of_function(derived, other, changed, rename)))
     return HandGradient(own, tuple(other.size_conditions), tuple(other.value_conditions))
 
 
@@ -215,7 +220,7 @@ def _with_constants(changed: dict[Name, Name], expr: Expr) -> Expr:
     return expr.xreplace(entries | {s: changed[s] for s in expr.atoms(Symbol) if s in changed})
 
 
-def _in_names_of_function(derived, other, changed: dict[Name, Name]) -> list[Definition]:
+def _in_names_of_function(derived, other, changed: dict[Name, Name], rename: Callable) -> list[Definition]:
     """The definitions of the names by hand: a line that the function has, too, is defined as the function's name.
 
     A line is compared in the function's names first. One that is written in other steps is compared in the names of
@@ -223,10 +228,11 @@ def _in_names_of_function(derived, other, changed: dict[Name, Name]) -> list[Def
     """
     known, known_whole = derived.line_keys
     lines = [Definition(x.left, _with_constants(changed, x.right)) for group in other.lines.groups for x in group.lines]
-    result = []
+    result = states_as_known(derived, other.loops, lines, rename)
+    states = list(result)
     for line, length in lengths(lines):
         right = expanded(line.right, result)
-        whole = expanded(line.right, lines) if length <= LONG else None
+        whole = expanded(line.right, [*states, *lines]) if length <= LONG else None
         for power in (1, -1):  # √s by hand, and 1/√s in the function
             match = known.get(line_key(right**power, line))
             if match is None and whole is not None:

@@ -25,6 +25,7 @@ from tinytensor.symbolic.derive.derivation import Derivation, Formula, derive_wi
 from tinytensor.symbolic.derive.facts import Fact
 from tinytensor.symbolic.derive.hessians import Block, Derivatives, Hessian, Jacobian
 from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.derive.recurrences import as_shown
 from tinytensor.symbolic.derive.time_limit import (
     SECONDS,
     SYMBOLS,
@@ -277,6 +278,8 @@ def _check_argument(derivation: Derivation | Derivatives, name: str | Block, han
         entry, _ = derivation.entry(name)
         left = dict(zip(hand.indices, getattr(entry, "indices", ()), strict=True))
         return _prove(derivation, name, HandGradient(hand.right.xreplace(left)), Comparison())
+    if isinstance(derivation, Derivation) and derivation.derived.trace.ranges:
+        _ = derivation.differs  # numbers may show further conditions on sizes
 
     def own() -> HandGradient:
         try:
@@ -432,6 +435,7 @@ def _term(derivation: Derivation, name: str, own: HandGradient) -> str:
         one, other = (normal_of_matrices(_without_detach(expanded(e, lines))) for e in (entry, own.entry))
         if isinstance(derivation, Derivatives):
             one, other = (derivation.in_first_indices(e, name) for e in (one, other))
+        one, other = (as_shown(e, derivation.derived.recurrences) for e in (one, other))
         if one != other:
             terms.append("; ".join(_difference(one, other)))
     return min(terms, key=len) if terms else ""

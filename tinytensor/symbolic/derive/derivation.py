@@ -17,6 +17,8 @@ from tinytensor.symbolic.derive.arguments import symbols_of
 from tinytensor.symbolic.derive.conditions import VALUES, Signs, SizeCondition, conditions_in, restrictions, verdict
 from tinytensor.symbolic.derive.facts import Fact, with_facts
 from tinytensor.symbolic.derive.modules import as_function
+from tinytensor.symbolic.derive.recurrences import Recurrence, as_shown, first_values
+from tinytensor.symbolic.derive.recurrent_source import RecurrentSource
 from tinytensor.symbolic.derive.samples import Sample, allclose, excuses, record_edges, refused_sizes, samples
 from tinytensor.symbolic.derive.source import Source, evaluate
 from tinytensor.symbolic.derive.time_limit import (
@@ -57,25 +59,40 @@ class Typeset:
 class Formula(Typeset):
     """A line of a derivation: `left` = `right`, in index notation."""
 
-    def __init__(self, line: Definition, names: Sequence[Name] = (), sizes: Mapping[Size, Expr] | None = None):
+    def __init__(
+        self,
+        line: Definition,
+        names: Sequence[Name] = (),
+        sizes: Mapping[Size, Expr] | None = None,
+        recurrences: Sequence[Recurrence] = (),
+    ):
         self.left: Expr = line.left
         self.right: Expr = line.right
         self.names = tuple(names)
         self.sizes = dict(sizes or {})  # those that the user did not name, in those that have a name
+        self.recurrences = tuple(recurrences)
 
     @property
     def indices(self) -> tuple:
         """The indices on the left."""
         return getattr(self.left, "indices", ())
 
+    @property
+    def shown(self) -> tuple[Expr, Expr]:
+        """Both sides as they are printed."""
+        right = self.right.xreplace(self.sizes)
+        return as_shown(self.left, self.recurrences), as_shown(right, self.recurrences)
+
     def __str__(self) -> str:
-        return equation(self.left, self.right.xreplace(self.sizes), self.names)
+        steps = ", ".join(equation(*pair) for pair in first_values(self.left, self.recurrences))
+        return equation(*self.shown, self.names) + (f", {steps}" if steps else "")
 
     __repr__ = __str__
 
     def latex(self) -> str:
         """The formula as LaTeX, without dollar signs."""
-        return equation_tex(self.left, self.right.xreplace(self.sizes), self.names)
+        steps = ",\\quad ".join(equation_tex(*pair) for pair in first_values(self.left, self.recurrences))
+        return equation_tex(*self.shown, self.names) + (rf",\quad {steps}" if steps else "")
 
 
 @dataclass(frozen=True)
@@ -116,12 +133,15 @@ class Derivation(Typeset):
         self._rest = rest_of(limit and share * limit, used)  # the seconds for the comparison in numbers
         self.name, self.derived, self.fn, self.arguments, self.where = name, derived, fn, arguments, tuple(where)
         self.names = (*derived.trace.arrays.values(), *[line.name for line in derived.forward])
+        recurrences, shown = derived.recurrences, derived.adjoints
+        for r in recurrences:
+            shown = r.lines_of_adjoints(shown)
         trace = derived.trace
         sizes = trace.unnamed_sizes
-        self.lines = [Formula(line, self.names, sizes) for line in derived.forward]
-        self.adjoints = [Formula(line, self.names, sizes) for line in derived.adjoints.values()]
+        self.lines = [Formula(line, self.names, sizes, recurrences) for line in derived.forward]
+        self.adjoints = [Formula(line, self.names, sizes, recurrences) for line in shown.values()]
         self.gradients: dict[str, Formula] = {
-            n: Formula(derived.adjoints[d(trace.arrays[n])], self.names, sizes)
+            n: Formula(derived.adjoints[d(trace.arrays[n])], self.names, sizes, recurrences)
             for n, a in trace.tensors.items()
             if a.below is None and d(trace.arrays[n]) in derived.adjoints
         }
@@ -218,6 +238,11 @@ class Derivation(Typeset):
                     if self._is_singular(run.inputs):
                         break
                     return _difference(name, run.at), set(), 0
+        trace = self.derived.trace
+        for one in trace.ranges:  # sizes below 0: a demand of the function, if it refuses all of them
+            outside = [s for s in self.samples if not one.holds(s.at)]
+            if outside and all(s.error for s in outside) and one not in trace.size_conditions:
+                trace.size_conditions.append(one)
         needed: set[str] = set()
         plain = number = 0
         for one in filter(self.inside, self.samples):
@@ -227,6 +252,9 @@ class Derivation(Typeset):
             name, divided = self._differs_at(one)
             if name:
                 excused = excuses(edges, one.inputs) | ({"denominator"} if divided and self._divides else set())
+                if not excused and (below := [c for c in self.derived.trace.ranges if not c.holds(one.at)]):
+                    self.derived.trace.size_conditions += [c for c in below if c not in self.size_conditions]
+                    continue
                 if not excused:
                     return _difference(name, one.at), needed, number
                 needed |= excused
@@ -289,7 +317,7 @@ class Derivation(Typeset):
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the proof rests on, besides what is trusted: SymPy's diff and arithmetic, and the index calculus."""
-        trace = self.derived.trace
+        trace, _ = self.derived.trace, self.differs  # numbers may show further conditions
         sizes = "; ".join(", ".join(f"{s} = {n}" for s, n in at.items()) for at in trace.at)
         sizes = f"the function makes the same calls at every size as it does at {sizes}"
         return (sizes, *trace.lines.notes, *map(str, self.size_conditions), *self.value_conditions)
@@ -383,6 +411,9 @@ class Derivation(Typeset):
         return {a: "G" if len(inner) == 1 else f"G_{a.of.text}" for a in inner}
 
     def _in_matrices(self, one: Formula) -> MatrixFormula | None:
+        of_states = {array for r in one.recurrences for array in (*r.adjoints, *[state.out for state in r.states])}
+        if one.recurrences and (one.shown != (one.left, one.right) or name_of(one.left) in of_states):
+            return None
         short = self._gradients_in_matrices
         matrices, name = Matrices(self.names, short), name_of(one.left)
         right = matrices.form(one.left, one.right)
@@ -398,7 +429,7 @@ class Derivation(Typeset):
 
     @cached_property
     def _program(self) -> Source:
-        return Source(self.name, self.derived)
+        return (RecurrentSource if self.derived.recurrences else Source)(self.name, self.derived)
 
     def source(self) -> str:
         """Python on NumPy, which runs alone: a function that returns the value and the gradients."""
@@ -456,7 +487,8 @@ def derive(
     """Derive the gradient of a function for any size, in index notation, and prove it.
 
     arguments: those of fn. A tuple of sizes, ("N", "D"), is a tensor of floats; `Index(("N",), "K")` one of integers
-    from 0 to K - 1; everything else is given to fn as it is. A size is a name, a number, or a product, "2*K".
+    from 0 to K - 1; everything else is given to fn as it is. A size is a name, a number, a product, "2*K", or a sum of
+    such, "2*M + 1". A loop with as many steps as a size says is read as a recurrence, if its steps are alike.
     The parameters of a Module are arguments by their names, dots as underscores; X=("N", "D=16") calls its size 16 D.
 
     where: conditions on the sizes, "N > 3" or "N % 2 == 0": where the function asks about its sizes, one of its cases;

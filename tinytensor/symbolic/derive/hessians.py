@@ -133,6 +133,11 @@ class Derivatives(Typeset):
 
     def __init__(self, derivation: Derivation, wrt: Iterable[str] = ()):
         self.derivation, self.derived = derivation, derivation.derived
+        if self.derived.recurrences:
+            raise NotDerivable(
+                f"derive: {derivation.name}: a recurrence has first derivatives alone; give the number of its steps "
+                "as a number instead of a size"
+            )
         names = (wrt,) if isinstance(wrt, str) else tuple(wrt)
         if unknown := [n for n in names if n not in derivation.gradients]:
             raise ValueError(

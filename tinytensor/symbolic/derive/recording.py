@@ -68,6 +68,7 @@ class Run:
     names: dict[int, str]  # the user's names of tensors, by their ids
     kept: list  # everything that was met, so that no two things have the same id
     questions: list[Question]  # what the user's code asked about sizes
+    about_steps: list[tuple[int, Question]] = field(default_factory=list)  # about the step of a loop, after which call
 
 
 @contextmanager
@@ -158,7 +159,7 @@ def record(fn: Callable, values: dict[str, object], at: dict[Size, int], code: b
 
     code: note the user's names of tensors, and what the code asks about sizes, too.
     """
-    calls, names, kept, questions = [], {}, [], []
+    calls, names, kept, questions, about_steps = [], {}, [], [], []
     reached = {_address(x) for x in values.values() if isinstance(x, Tensor)}
 
     def note(op, args, result):
@@ -186,7 +187,7 @@ def record(fn: Callable, values: dict[str, object], at: dict[Size, int], code: b
     with ExitStack() as entered:
         entered.enter_context(_watching_functions(fn, names, kept, calls, code))
         if code:
-            entered.enter_context(track_sizes(questions))
+            entered.enter_context(track_sizes(questions, about_steps, lambda: len(calls)))
         entered.enter_context(_watching_calls(note, read))
         entered.enter_context(late_bound.pytorch_follows_us())
         entered.enter_context(double_precision())
@@ -196,7 +197,7 @@ def record(fn: Callable, values: dict[str, object], at: dict[Size, int], code: b
             f"derive: the function returned {type(result).__name__}; expected one tensor: return the one to derive"
         )
     inputs = {name: x for name, x in values.items() if isinstance(x, Tensor)}
-    return Run(at, inputs, calls, result, names, kept, questions)
+    return Run(at, inputs, calls, result, names, kept, questions, about_steps)
 
 
 def _address(x) -> int:
@@ -242,7 +243,8 @@ def fit_linear(numbers: list, sizes: list[dict[Size, int]]) -> Expr | None:
         return None
     for expr in _products(list(sizes[0])):
         at = [int(expr.xreplace(a)) for a in sizes]
-        if at[0] != at[1] and (slope := (values[1] - values[0]) / (at[1] - at[0])).denominator <= 64:
+        other = next((n for n, number in enumerate(at) if number != at[0]), 0)
+        if other and (slope := (values[other] - values[0]) / (at[other] - at[0])).denominator <= 64:
             rest = values[0] - slope * at[0]
             if all(v == slope * n + rest for v, n in zip(values, at, strict=True)):
                 return Rational(slope.numerator, slope.denominator) * expr + Rational(rest.numerator, rest.denominator)

@@ -266,8 +266,14 @@ def refused_sizes(samples: list[Sample], sizes: list[Size]) -> str:
     for size in sizes:
         numbers = sorted({s.at[size] for s in samples})
         none = [n for n in numbers if all(s.error for s in samples if s.at[size] == n)]
+        if max(LARGER) not in none:  # at the largest number there is one sample, whose other sizes are small
+            none = [n for n in none if n != LARGEST]
         parts += [f"{size} = {n}" for n in none]
-    rest = [s for s in samples if s.error and not any(f"{size} = {n}" in parts for size, n in s.at.items())]
+    rest = [
+        s
+        for s in samples
+        if s.error and LARGEST not in s.at.values() and not any(f"{size} = {n}" in parts for size, n in s.at.items())
+    ]
     rest = [s for s in rest if all(o.error for o in samples if o.at == s.at)]
     parts += [" and ".join(f"{size} = {n}" for size, n in s.at.items()) for s in rest]
     parts = list(dict.fromkeys(parts))

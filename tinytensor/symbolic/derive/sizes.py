@@ -5,8 +5,9 @@ whole number, whose arithmetic returns a TracedInt or a TracedFloat. A compariso
 truth value of one is a `Question`. Its answer may differ at another size, so trace.py makes it a condition of the
 proof. The engine's own code gets plain numbers.
 
-Hidden from this is a number that leaves Python's arithmetic, as in int(N), int(str(N)), math.sqrt(N) or range(N). The
-comparison with backward() at small sizes (samples.py) is for these.
+So do the numbers of range(N) and enumerate(), which are of a class of their own: loops.py refuses a loop over a size
+whose code asks about the step. Hidden from this is a number that leaves Python's arithmetic, as in int(N), int(str(N))
+or math.sqrt(N). The comparison with backward() at small sizes (samples.py) is for these.
 """
 
 import builtins
@@ -49,7 +50,19 @@ def _note(operation: str, left, right, answer) -> None:
         return
     frame = sys._getframe(2)
     if operation == "%" or is_own(frame.f_code.co_filename):
-        questions.append(Question(operation, _plain(left), _plain(right), _plain(answer), line(frame)))
+        question = Question(operation, _plain(left), _plain(right), _plain(answer), line(frame))
+        if not any(isinstance(x, StepInt | StepFloat) for x in (left, right)):
+            questions.append(question)
+        elif not any(_about_first_steps(operation, *pair) for pair in ((left, right), (right, left))):
+            _current.about_steps.append((_current.position(), question))
+
+
+FIRST_STEPS = 2  # of a loop, which may differ from the others
+
+
+def _about_first_steps(operation: str, number, other) -> bool:
+    """Has the question the same answer for all numbers of a range but the first few?"""
+    return operation != "%" and getattr(number, "counts", False) and type(other) is int and other < FIRST_STEPS
 
 
 def _plain(x) -> int | float:
@@ -68,12 +81,19 @@ def traced_number(x):
     return TracedInt(x) if isinstance(x, int) else TracedFloat(x)
 
 
+def _like(x, *operands):
+    """The result of arithmetic: a number that depends on the step of a loop if one of the operands does."""
+    if not any(isinstance(one, StepInt | StepFloat) for one in operands) or isinstance(x, bool):
+        return traced_number(x)
+    return StepInt(x) if isinstance(x, int) else StepFloat(x) if isinstance(x, float) else x
+
+
 def _arithmetic(compute: Callable, reflected: bool = False) -> Callable:
     def method(self, other):
         if not isinstance(other, int | float):
             return NotImplemented
         one, two = _plain(self), _plain(other)
-        return traced_number(compute(two, one) if reflected else compute(one, two))
+        return _like(compute(two, one) if reflected else compute(one, two), self, other)
 
     return method
 
@@ -84,10 +104,10 @@ def _divided(whole: bool, reflected: bool = False) -> Callable:
     def method(self, other):
         if not isinstance(other, int | float):
             return NotImplemented
-        one, two = (_plain(other), _plain(self)) if reflected else (_plain(self), _plain(other))
-        quotient, rest = divmod(one, two)
+        one, two = (other, self) if reflected else (self, other)
+        quotient, rest = divmod(_plain(one), _plain(two))
         _note("%", one, two, rest)
-        return traced_number(quotient if whole else rest)
+        return _like(quotient if whole else rest, self, other)
 
     return method
 
@@ -108,8 +128,8 @@ def _rounding(compute: Callable) -> Callable:
 
     def method(self, *digits):
         x = _plain(self)
-        _note("%", x, 1, x % 1)
-        return traced_number(compute(x, *digits))
+        _note("%", self, 1, x % 1)
+        return _like(compute(x, *digits), self)
 
     return method
 
@@ -136,7 +156,7 @@ class _TracedNumber:
         return other // self, other % self
 
     def __neg__(self):
-        return traced_number(-_plain(self))
+        return _like(-_plain(self), self)
 
     def __pos__(self):
         return self
@@ -144,7 +164,7 @@ class _TracedNumber:
     def __abs__(self):
         answer = _plain(self) < 0
         _note("<", self, 0, answer)
-        return traced_number(abs(_plain(self)))
+        return _like(abs(_plain(self)), self)
 
     def __bool__(self):
         answer = _plain(self) != 0
@@ -162,10 +182,10 @@ class TracedInt(_TracedNumber, int):
         def method(self, other):
             if not isinstance(other, int):
                 return NotImplemented
-            one, two = (_plain(other), _plain(self)) if reflected else (_plain(self), _plain(other))
-            answer = compute(one, two)
+            one, two = (other, self) if reflected else (self, other)
+            answer = compute(_plain(one), _plain(two))
             _note("bits", one, two, answer)
-            return traced_number(answer)
+            return _like(answer, self, other)
 
         return method
 
@@ -194,8 +214,18 @@ class TracedFloat(_TracedNumber, float):
 
     def __int__(self):
         x = _plain(self)
-        _note("%", x, 1, x % 1)
+        _note("%", self, 1, x % 1)
         return int(x)
+
+
+class StepInt(TracedInt):
+    """A whole number that depends on the step of a loop; `counts`: one of a range that runs upward from 0 or more."""
+
+    counts = False
+
+
+class StepFloat(TracedFloat):
+    """A number that depends on the step of a loop."""
 
 
 def questions_of(op: str, arrays: list, where: str) -> list[Question]:
@@ -235,6 +265,7 @@ STEPS: dict[str, Callable] = {  # operation: the distances from its steps
 }
 
 _lock, _active, _plain_len = ThreadLock(), [0], builtins.len
+_plain_range, _plain_enumerate = builtins.range, builtins.enumerate
 
 
 def _by_user() -> bool:
@@ -266,25 +297,66 @@ def _traced_len(x, /):
     return traced_number(length) if isinstance(x, Tensor) and _by_user() else length
 
 
+def _counted(numbers: range) -> list[StepInt]:
+    """The numbers of a range, which note what is asked about them."""
+    result = [StepInt(n) for n in numbers]
+    if numbers.start >= 0 and numbers.step > 0:
+        for n in result:
+            n.counts = True
+    return result
+
+
+class _RangeType(type):
+    def __instancecheck__(cls, x):
+        return isinstance(x, _plain_range)
+
+
+class _TracedRange(metaclass=_RangeType):
+    """Python's range; of sizes, a list of numbers that note what is asked about them."""
+
+    def __new__(cls, *numbers):
+        plain = _plain_range(*numbers)
+        traced = any(isinstance(n, TracedInt) for n in numbers)
+        return _counted(plain) if traced and _by_user() else plain
+
+
+def _traced_enumerate(iterable, start=0):
+    if not _by_user():
+        return _plain_enumerate(iterable, start)
+    items = list(iterable)
+    return zip(_counted(_plain_range(start, start + len(items))), items, strict=True)
+
+
 @contextmanager
-def track_sizes(questions: list[Question]) -> Iterator[None]:
+def track_sizes(
+    questions: list[Question],
+    about_steps: list[tuple[int, Question]] | None = None,
+    position: Callable[[], int] = lambda: 0,
+) -> Iterator[None]:
     """Give the user's code, in this thread, sizes that note in `questions` what is asked about them.
 
-    Python's `len` makes a plain number of whatever an object's method returns, so the function itself is replaced.
+    Python's `len` makes a plain number of whatever an object's method returns, so the function itself is replaced. So
+    are `range` and `enumerate`: the numbers of a loop note in `about_steps` what is asked about them, and when
+    (`position`).
     """
     with _lock.lock:
         _active[0] += 1
         if _active[0] == 1:
+            builtins.range, builtins.enumerate = _TracedRange, _traced_enumerate
             Tensor.shape, Tensor.size = property(_traced_shape), _traced_size
             Tensor.numel = Tensor.nelement = _traced_numel
             builtins.len = _traced_len
     before, _current.questions = _questions(), questions
+    steps = getattr(_current, "about_steps", None), getattr(_current, "position", None)
+    _current.about_steps, _current.position = [] if about_steps is None else about_steps, position
     try:
         yield
     finally:
         _current.questions = before
+        _current.about_steps, _current.position = steps
         with _lock.lock:
             _active[0] -= 1
             if not _active[0]:
                 builtins.len, Tensor.shape = _plain_len, _shape
+                builtins.range, builtins.enumerate = _plain_range, _plain_enumerate
                 del Tensor.size, Tensor.numel, Tensor.nelement  # those of the base class again

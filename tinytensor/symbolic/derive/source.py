@@ -154,9 +154,12 @@ class Source:
 
     # ------------------------------------------------------------------------------------------------ sizes
 
-    def _solve_sizes(self, sizes: list[Size]) -> tuple[list[tuple[Size, str, int, Expr]], list[Size]]:
-        """Where each size is read, (size, argument, dimension, divisor); and sizes that no shape gives."""
-        solved: list[tuple[Size, str, int, Expr]] = []
+    def _solve_sizes(self, sizes: list[Size]) -> tuple[list[tuple[Size, str, int, Expr, Expr]], list[Size]]:
+        """Where each size is read, (size, argument, dimension, divisor, what to subtract first); and the other sizes.
+
+        A dimension of a size is divisor * size + what is subtracted.
+        """
+        solved: list[tuple[Size, str, int, Expr, Expr]] = []
         known: set[Size] = set()
         progress = True
         while progress:
@@ -164,9 +167,15 @@ class Source:
             for name, a in self.arguments.items():
                 for k, dim in enumerate(a.dims):
                     unknown = [f for f in dim if f.atoms(Size) - known]
-                    if len(unknown) == 1 and isinstance(unknown[0], Size):
-                        solved.append((unknown[0], name, k, Mul(*dim) / unknown[0]))
-                        known.add(unknown[0])
+                    sizes_in = unknown[0].atoms(Size) - known if len(unknown) == 1 else ()
+                    if len(sizes_in) != 1:
+                        continue
+                    (one,) = sizes_in
+                    by = Mul(*dim).expand().coeff(one)
+                    less = (Mul(*dim) - by * one).expand()
+                    if by != 0 and not less.has(one) and (less == 0 or by.is_Integer):
+                        solved.append((one, name, k, by, less))
+                        known.add(one)
                         progress = True
         return solved, [s for s in sizes if s not in known]
 
@@ -174,15 +183,17 @@ class Source:
         lines, waiting = [], list(self.sizes)
         for name, a in self.arguments.items():
             own = [x for x in waiting if x[1] == name]
-            if own and len(own) == len(a.dims) and all(x[3] == 1 for x in own):
+            if own and len(own) == len(a.dims) and all(x[3:] == (1, 0) for x in own):
                 names = ", ".join(self.identifier(x[0]) for x in own)
                 lines.append(f"{names}{',' * (len(own) == 1)} = {name}.shape")
                 waiting = [x for x in waiting if x not in own]
             else:
                 for one in own:
-                    size, _, k, by = one
+                    size, _, k, by, less = one
                     over = f" // {self.printer.number(by).at(3)}" if by != 1 else ""
-                    lines.append(f"{self.identifier(size)} = {name}.shape[{k}]{over}")
+                    whole = f"{name}.shape[{k}]"
+                    whole = f"({whole} - {self.printer.number(less).at(2)})" if less != 0 else whole
+                    lines.append(f"{self.identifier(size)} = {whole}{over}")
         return lines
 
     def _shape(self, sizes: Iterable[Expr]) -> str:
@@ -328,12 +339,11 @@ def _check_arguments(source: Source, inputs: dict) -> tuple[dict[str, np.ndarray
     for name, a in source.arguments.items():
         if arrays[name].ndim != len(a.dims):
             raise ValueError(f"{call}: {name} has the shape {arrays[name].shape}; expected {_format_shape(a.shape)}")
-    for size, name, k, by in source.sizes:
-        number, rest = divmod(arrays[name].shape[k], int(by.xreplace(at)))
-        if rest or not number:
-            raise ValueError(
-                f"{call}: dimension {k} of {name} has size {arrays[name].shape[k]}; expected a multiple of {by}"
-            )
+    for size, name, k, by, less in source.sizes:
+        number, rest = divmod(arrays[name].shape[k] - int(less.xreplace(at)), int(by.xreplace(at)))
+        if rest or number < 1:
+            wanted = f"a multiple of {by}" if less == 0 else f"{(by * size + less)}"
+            raise ValueError(f"{call}: dimension {k} of {name} has size {arrays[name].shape[k]}; expected {wanted}")
         at[size] = number
     for name, a in source.arguments.items():
         expected = tuple(int(n.xreplace(at)) for n in a.shape)

@@ -2,11 +2,12 @@
 
 import itertools
 import math
+import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 
 import numpy as np
-from sympy import Expr, Indexed, Integer, KroneckerDelta, Mul, S, Symbol
+from sympy import Add, Expr, Indexed, Integer, KroneckerDelta, Mul, S, Symbol
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.matrices import LinAlgError
@@ -27,6 +28,7 @@ from tinytensor.symbolic.derive.conditions import (
     size_condition,
 )
 from tinytensor.symbolic.derive.facts import ARRAYS, Fact
+from tinytensor.symbolic.derive.loops import collected_steps, read_loop, refuse_questions_about_steps
 from tinytensor.symbolic.derive.recording import (
     NotDerivable,
     RecordedCall,
@@ -46,6 +48,7 @@ from tinytensor.symbolic.derive.semantics import (
     as_number,
     number,
 )
+from tinytensor.symbolic.derive.steps import Loop, Repeated, calls_as_keys, parts_of
 from tinytensor.symbolic.derive.values import (
     Lines,
     RecordedConstant,
@@ -57,7 +60,7 @@ from tinytensor.symbolic.derive.values import (
     value_of_name,
 )
 from tinytensor.symbolic.index_calculus.adjoints import names_in
-from tinytensor.symbolic.index_calculus.formulas import Array, PiecewiseConstant, Size, detach, upto
+from tinytensor.symbolic.index_calculus.formulas import Array, PiecewiseConstant, Size, detach, not_negative, upto
 from tinytensor.symbolic.index_calculus.interruption import step
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
 
@@ -98,6 +101,9 @@ class Trace:
         self.tables: list[tuple[list[np.ndarray], Value]] = []  # constants of any values
         self.values: list[dict] = [{} for _ in self.runs]  # Stamp.values of a tensor of a run: its formula
         self.nodes: list[dict] = [{} for _ in self.runs]  # Stamp.node
+        self.ranges: dict[SizeCondition, None] = {}  # under which no size of a tensor is below 0
+        self.loops: list[Loop] = []
+        self.steps: list[dict] = [{} for _ in self.runs]  # Stamp.values of a result of a loop: (loop, step, call)
         for name, a in self.tensors.items():
             below = a.below
             array = ARRAYS[a.what](name, a.sizes, values=below) if a.sizes else Symbol(name, real=True)
@@ -160,54 +166,84 @@ class Trace:
     def _read(self) -> None:
         """Turn the calls of all runs, in step, into values and lines."""
         counts = [len(run.calls) for run in self.runs]
-        if len(set(counts)) > 1:
+        same_calls = zip(*(run.calls for run in self.runs), strict=False)
+        if len(set(counts)) == 1 and all(len({c.op.name for c in calls}) == 1 for calls in same_calls):
+            for calls in zip(*(run.calls for run in self.runs), strict=True):
+                self._read_call(calls)
+            return
+        refuse_questions_about_steps(self.runs)
+        parts = parts_of([calls_as_keys(run) for run in self.runs], self.at)
+        if parts is None:
             pairs = zip(*(run.calls for run in self.runs), strict=False)
             other = next((calls[0] for calls in pairs if len({c.op.name for c in calls}) > 1), None)
             longest = max(self.runs, key=lambda run: len(run.calls))
             raise NotDerivable(_calls_differ(other or longest.calls[min(counts)], self.runs))
-        for calls in zip(*(run.calls for run in self.runs), strict=False):
-            first = calls[0]
-            if any(c.op is not first.op for c in calls):
-                raise NotDerivable(_calls_differ(first, self.runs))
-            if not any(self._known(n, a, c.stamps[id(a)]) for n, c in enumerate(calls) for a in tensors_of(c.args)):
-                continue  # computed from numbers alone: a constant, which is read where it is used
-            semantics = OP_SEMANTICS.get(first.op.name)
-            if semantics is None:
-                why = REFUSED.get(
-                    first.op.name, "there is no index formula for this operation; prove() checks it at small sizes"
-                )
-                raise NotDerivable(f"derive: {first.op.name}{first.where}: {why}")
+        read = 0  # calls behind a loop that were read with it
+        for part in parts:
+            if isinstance(part, Repeated):
+                read = read_loop(self, part)
+            elif read:
+                read -= 1
+            else:
+                self._read_call(tuple(run.calls[n] for run, n in zip(self.runs, part, strict=True)))
+
+    def _read_call(self, calls: Sequence[RecordedCall]) -> None:
+        """Turn one call, as it is in each run, into a value and lines."""
+        first = calls[0]
+        if not any(self._known(n, a, c.stamps[id(a)]) for n, c in enumerate(calls) for a in tensors_of(c.args)):
+            if (collected := collected_steps(self, calls)) is None:
+                return  # computed from numbers alone: a constant, which is read where it is used
+            value = collected
+        elif (collected := collected_steps(self, calls)) is not None:
+            value = collected
+        else:
             args = [self._argument([c.args[k] for c in calls], first, calls) for k in range(len(first.args))]
-            names = [run.names.get(id(c.result)) for run, c in zip(self.runs, calls, strict=True)]
-            if first.op.name not in INDEX_OPERATIONS:
-                args = [_numbers(a) for a in args]
-            symbolic_call = SymbolicCall(first.op.name, args, self.lines, names[0] or "", first.where)
-            self.lines.reserved = set(self.runs[0].names.values()) - {names[0]}
-            symbolic_call.at = self.at
-            try:
-                value, *others = results if isinstance(results := semantics(symbolic_call), tuple) else (results,)
-                if first.op.name in INDEX_OPERATIONS:
-                    value.entry(*value.indices())
-            except NotDerivable:
-                raise
-            except TypeError as error:  # an index that does not fit for each size
-                advice = "; a slice, or flip() for a reversed order, can be read" if first.op.name == "take" else ""
-                raise NotDerivable(f"derive: {first.op.name}{first.where}: {error}{advice}") from error
-            self.value_conditions |= dict.fromkeys(
-                (*symbolic_call.conditions, *conditions_of(first.op.name, args, Signs(self.lines.groups)))
-            )
-            self.size_conditions += [c for c in symbolic_call.size_conditions if c not in self.size_conditions]
-            wanted = symbolic_call.wanted
-            if wanted and value.dtype == "f" and value.finite is None:
-                value = self._name_by_user(value, wanted, first.where)
-            for n, c in enumerate(calls):
-                out = c.result[0] if isinstance(c.result, tuple) else c.result
-                stamp = c.stamps[id(out)]
-                self.values[n][stamp.values] = value
-                if stamp.node is not None:
-                    self.nodes[n][stamp.node] = value
-                for more, known in zip(c.result[1:] if others else (), others, strict=True):
-                    self.values[n][c.stamps[id(more)].values] = known
+            value, *others = self._semantics(first, args, self.runs[0].names.get(id(first.result)) or "")
+        for n, c in enumerate(calls):
+            self._know(n, c, value)
+            for more, known in zip(c.result[1:] if others else (), others, strict=True):
+                self.values[n][c.stamps[id(more)].values] = known
+
+    def _know(self, run: int, call: RecordedCall, value: Value) -> None:
+        """Note the value of a call's result, and that none of its sizes is below 0."""
+        for n in value.sizes:
+            if n.is_Add and not not_negative(n) and (one := _not_below_zero(n)) is not None:
+                self.ranges[one] = None
+        out = call.result[0] if isinstance(call.result, tuple) else call.result
+        stamp = call.stamps[id(out)]
+        self.values[run][stamp.values] = value
+        if stamp.node is not None:
+            self.nodes[run][stamp.node] = value
+
+    def _semantics(self, call: RecordedCall, args: list, name: str, op: str = "") -> tuple[Value, ...]:
+        """The values of a call of these arguments, or of the operation `op`; a line gets the name, if there is one."""
+        op = op or call.op.name
+        semantics = OP_SEMANTICS.get(op)
+        if semantics is None:
+            why = REFUSED.get(op, "there is no index formula for this operation; prove() checks it at small sizes")
+            raise NotDerivable(f"derive: {op}{call.where}: {why}")
+        if op not in INDEX_OPERATIONS:
+            args = [_numbers(a) for a in args]
+        symbolic_call = SymbolicCall(op, args, self.lines, name, call.where)
+        self.lines.reserved = set(self.runs[0].names.values()) - {name}
+        symbolic_call.at = self.at
+        try:
+            value, *others = results if isinstance(results := semantics(symbolic_call), tuple) else (results,)
+            if op in INDEX_OPERATIONS:
+                value.entry(*value.indices())
+        except NotDerivable:
+            raise
+        except TypeError as error:  # an index that does not fit for each size
+            advice = "; a slice, or flip() for a reversed order, can be read" if op == "take" else ""
+            raise NotDerivable(f"derive: {op}{call.where}: {error}{advice}") from error
+        self.value_conditions |= dict.fromkeys(
+            (*symbolic_call.conditions, *conditions_of(op, args, Signs(self.lines.groups)))
+        )
+        self.size_conditions += [c for c in symbolic_call.size_conditions if c not in self.size_conditions]
+        wanted = symbolic_call.wanted
+        if wanted and value.dtype == "f" and value.finite is None:
+            value = self._name_by_user(value, wanted, call.where)
+        return value, *others
 
     def _name_by_user(self, value: Value, wanted: str, where: str) -> Value:
         """A formula under the user's own name; a view of a name stays a view."""
@@ -233,7 +269,7 @@ class Trace:
         for known, key in ((self.values[run], stamp.values), (self.nodes[run], stamp.node)):
             if key in known:
                 return known[key]
-        for x in self.runs[run].kept:
+        for x in (*self.runs[run].inputs.values(), *self.runs[run].kept):
             for b in tensors_of(x if isinstance(x, tuple) else (x,)):
                 if b is not a and (value := self.values[run].get((id(b), stamp.values[1]))) and _one_memory(a, b):
                     return value
@@ -242,6 +278,7 @@ class Trace:
     def _moves(self, value: Value) -> bool:
         """Does the value depend on an argument of floats, so that a gradient could pass?"""
         moving = {self.arrays[n] for n, a in self.tensors.items() if a.below is None}
+        moving |= {name for loop in self.loops for state in loop.states for name in (state.before, state.final)}
         for line in [line for group in self.lines.groups for line in group.lines]:
             if names_in(line.right) & moving:
                 moving.add(line.name)
@@ -249,7 +286,7 @@ class Trace:
 
     def _argument(self, values: list, call: RecordedCall, calls):
         first = values[0]
-        if isinstance(first, Tensor):
+        if isinstance(first, Tensor) and all(isinstance(v, Tensor) for v in values):
             return self._value(values, call.op.name + call.where, calls)
         if isinstance(first, tuple | list):
             if len({len(g) for g in values}) > 1:
@@ -262,11 +299,19 @@ class Trace:
         if first is None or first is ... or isinstance(first, str | np.dtype):
             return first
         formula = fit(values, self.at)
+        if formula is None and all(isinstance(v, int) for v in values):
+            linear = fit_linear(values, self.at)  # the half of an odd size has another formula at even ones
+            whole = linear is not None and all(c.is_Integer for c in linear.as_coefficients_dict().values())
+            formula = linear if whole else None
         if formula is None:
             raise Unexplained(
                 f"derive: {call.op.name}{call.where}: the number {first} is {', '.join(map(str, values))} at the sizes "
                 f"{'; '.join(format_sizes(a) for a in self.at)}, which no simple formula of the sizes explains"
             )
+        return self.operand(formula, first, call)
+
+    def operand(self, formula: Expr, first, call: RecordedCall) -> Value | Expr:
+        """A number of a call by its formula: an operand as a value, a setting such as an axis as it is."""
         is_setting = isinstance(first, bool) and call.op.kernel is None  # an elementwise operation has operands alone
         is_scalar = isinstance(first, float) or call.op.kernel is not None or call.op.name in _SCALARS
         return number(formula) if is_scalar and not is_setting else formula
@@ -457,6 +502,17 @@ def _numbers(a):
 
 
 _SCALARS = {"layer_norm", "rms_norm", "attention", "cross_entropy_rows", "cross_entropy_mean"}
+
+
+def _not_below_zero(size: Expr) -> SizeCondition | None:
+    """The condition that a size such as L - K + 1 is 0 or more, or 1 or more where that is shorter: L >= K."""
+    shorter = size - 1
+    above, below = (
+        Add(*[t for t in Add.make_args(shorter) if (t.could_extract_minus_sign()) == side]) for side in (False, True)
+    )
+    if shorter.atoms(Size) and not shorter.as_coeff_Add()[0] and below:
+        return size_condition(">=", above, -below)
+    return size_condition(">=", size, S.Zero)
 
 
 def _detached(entry: Expr) -> Expr:
@@ -666,6 +722,7 @@ def _rows(sizes: list[Size], split: dict, where: Sequence[SizeCondition], factor
             for numbers in choices
             for _ in range(200)
         ]
+        rows.sort(key=lambda row: len({*row.values()}) < len(row))  # equal sizes may make a step superfluous
     seen = []
     for row in rows:
         at = {s: factor * n for s, n in row.items()}
@@ -721,7 +778,35 @@ def _runs(
             first = first or error
     if first is None:
         raise ValueError(f"derive: too few sizes meet {', '.join(map(str, where))}; three choices of them are run")
-    raise first
+    rows = _rows_that_run(fn, arguments, sizes, split, where)
+    if len(rows) < len(NUMBERS):
+        raise first
+    return [record(fn, _values(arguments, at, n), at) for n, at in enumerate(rows)]
+
+
+TRIES = 60  # choices of sizes for a function that refuses most of them
+
+
+def _rows_that_run(
+    fn: Callable, arguments: dict[str, object], sizes: list[Size], split: dict, where: Sequence[SizeCondition]
+) -> list[dict[Size, int]]:
+    """Numbers for the sizes that a function with demands takes, such as a kernel that is no longer than the input."""
+    rng, rows = np.random.default_rng(0), []
+    for _ in range(TRIES if 1 < len(sizes) <= len(NUMBERS[0]) else 0):
+        at = dict(zip(sizes, map(int, rng.permutation(NUMBERS[0])), strict=False))
+        whole = at | {s: int(Mul(*parts).xreplace(at)) for s, parts in split.items()}
+        tensors = [a for a in arguments.values() if isinstance(a, Argument)]
+        too_large = any(Mul(*a.sizes).xreplace(at) > LARGEST for a in tensors)
+        if too_large or at in rows or not all(c.holds(whole) for c in where):
+            continue
+        try:
+            record(fn, _values(arguments, at, len(rows)), at, code=False)
+        except Exception:  # whatever the function raises: it does not take these sizes
+            continue
+        rows.append(at)
+        if len(rows) == len(NUMBERS):
+            break
+    return rows
 
 
 def trace(
@@ -737,14 +822,16 @@ def trace(
     reserved: names that its lines must not have.
     """
     split = dict(split or {})
-    start = 0
+    start, unexplained = 0, None
     for _ in range(8):
         try:
             return Trace(fn, arguments, split, needs_gradient, start, where, reserved)
-        except Unexplained:  # such as the half of an odd size
+        except Unexplained as error:  # such as the half of an odd size
             if start:
                 raise
-            start = 1
+            start, unexplained = 1, error
+        except ValueError:  # no multiples of 2 meet the conditions
+            raise unexplained or sys.exception() from None
         except Split as error:
             parts = tuple(S(p) for p in error.parts)
             split = {s: tuple(q for p in ps for q in (parts if p == error.size else (p,))) for s, ps in split.items()}

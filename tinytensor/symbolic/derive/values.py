@@ -155,9 +155,28 @@ def formula_key(right: Expr, indices: Sequence[Index]) -> tuple:
     return normal(right).xreplace(marks), tuple(i.size for i in indices)
 
 
+class Step(Index):
+    """The index of a loop's steps, 1..n, while the calls of one step are read."""
+
+
+class StepArray(Array):
+    """A name that has a value for each step of a loop, its first index; without it, the entry at the step itself."""
+
+    def __new__(cls, name, sizes, step: Step | None = None):
+        if step is None:  # SymPy makes one anew from its name and all of its sizes
+            return Array(name, sizes)
+        self = super().__new__(cls, name, (step.size, *sizes))
+        self.step = step
+        return self
+
+    def __getitem__(self, indices) -> Indexed:
+        indices = indices if isinstance(indices, tuple) else (indices,)
+        return super().__getitem__((self.step, *indices) if len(indices) == len(self.sizes) - 1 else indices)
+
+
 @dataclass
 class Lines:
-    """The program that a function amounts to, as it is written down."""
+    """The program that a function amounts to, as it is written down; `step` is that of the loop that is being read."""
 
     names: set[str]
     groups: list[Group] = field(default_factory=list)
@@ -166,6 +185,7 @@ class Lines:
     known: dict[tuple, Name] = field(default_factory=dict)  # names by their formulas
     reserved: set[str] = field(default_factory=set)  # the user's names for other tensors than the one that is named
     avoided: set[str] = field(default_factory=set)  # those of them that a line would have had
+    step: Step | None = None
 
     def unused(self, wanted: str, by_user: bool = False) -> str:
         """The name that was wanted, with a number behind it if it is taken; `by_user`: the user's for this very one."""
@@ -180,8 +200,11 @@ class Lines:
 
     def left(self, name: str, value: Value) -> tuple[Name, Expr, list[Index]]:
         """A new name for a value: the array (or symbol), its entry, and the indices of that."""
-        indices = value.indices()
+        indices = value.indices([self.step] if self.step is not None else ())
         name = self.unused(name)
+        if self.step is not None and S(value.entry(*indices)).has(self.step):
+            array = StepArray(name, tuple(value.sizes), self.step)
+            return array, array[tuple(indices)], indices
         if not indices:
             symbol = Symbol(name, real=True)
             return symbol, symbol, indices
@@ -219,6 +242,7 @@ def as_plain_entry(value: Value) -> Indexed | Symbol | None:
     expr = value.entry(*indices)
     if isinstance(expr, Symbol) and not isinstance(expr, Size | Index):
         return expr
-    if isinstance(expr, Indexed) and len(set(expr.indices)) == len(expr.indices) == len(indices):
-        return expr if set(expr.indices) == set(indices) and value.finite is None else None
+    if isinstance(expr, Indexed) and len(set(expr.indices)) == len(expr.indices):
+        own = {i for i in expr.indices if not isinstance(i, Step)}
+        return expr if own == set(indices) and value.finite is None else None
     return None

@@ -196,6 +196,8 @@ class NumPyPrinter:
             return Piece(self.size(expr))
         if isinstance(expr, Symbol):
             return Piece(self.name(expr))
+        if isinstance(expr, KroneckerDelta | upto):  # of a step of a loop
+            return self.compare(expr.args[0], "==" if isinstance(expr, KroneckerDelta) else "<=", expr.args[1])
         if expr.is_Integer:
             return Piece(str(expr), (), ATOM if expr >= 0 else SUM)
         if expr.is_Rational:

@@ -30,6 +30,8 @@ def reshape(call: SymbolicCall) -> Value:
                 if isinstance(part, Integer):
                     raise call.refuse(f"the size {part} would have to be taken apart; write it as a product of names")
                 raise Split(part, (rest, size(f"{part}{rest}") if rest.is_Integer else size(f"{part}_{rest}")))
+            elif isinstance(part, Size) and (below := part / rest).is_Integer:  # windows: N as N/2 by 2
+                raise Split(part, (size(f"{part}{below}"), below))
             else:
                 raise call.refuse(f"the shape {x.shape} can't be read as {shape} for sizes that are symbols")
         dims.append(tuple(dim))
@@ -108,6 +110,14 @@ def slice_dimensions(call: SymbolicCall) -> Value:
     return x.like(moved(x.entry), tuple(dims), x.finite and moved(x.finite))
 
 
+def _steps(length: Expr, width: Expr) -> Expr | None:
+    """The number of steps of a width within a length such as 2 M + 1, whose sizes are all multiples of the width."""
+    number, rest = length.expand().as_coeff_Add()
+    if not rest.atoms(Size) or any(t.as_coeff_Mul()[0] % width != 0 for t in sympy.Add.make_args(rest)):
+        return None
+    return rest / width + sympy.ceiling(number / width)
+
+
 def _slice_dimension(call: SymbolicCall, dim: tuple[Expr, ...], key) -> tuple[tuple[Expr, ...] | None, Callable]:
     """The factors that a slice or a number leaves of a dimension (None: no dimension), and the indices in it."""
     whole = Mul(*dim)
@@ -129,9 +139,13 @@ def _slice_dimension(call: SymbolicCall, dim: tuple[Expr, ...], key) -> tuple[tu
     if width != 1:
         if len(dim) == 2 and dim[1] == width and stop == whole and (start < width) == True:  # noqa: E712
             return (dim[0],), lambda at: [at, start + 1]
+        if len(dim) == 1 and width.is_Integer and width > 1 and (count := _steps(stop - start, width)) is not None:
+            return dims_of([count])[0], lambda at=S.One: [start + 1 + width * (at - 1)]
         if len(dim) == 1 and isinstance(dim[0], Size) and width.is_Integer:
             raise Split(dim[0], (size(f"{dim[0]}{width}"), width))
         hint = f'; write the size as "{dim[1]}*{dim[0]}"' if len(dim) == 2 and dim[0] == width else ""
+        if not hint and width.is_Integer and (stop != whole or len(dim) == 1):
+            hint = f'; write the size as "{width}*M + 1", whose steps can be counted for any M'
         raise call.refuse(f"a slice with the step {width} of a dimension of size {factors_text(dim)}{hint}")
     length = stop - start
     if len(dim) == 1:

@@ -1,0 +1,118 @@
+"""The adjoint of a recurrence: a recurrence that runs the other way.
+
+A loop (loops.py) with the states h has, for each of them, the adjoint δ, an array with one entry more than steps:
+
+    h_0 = initial,  h_t = out_t = f(h_(t-1), x_t, W),  final = h_n
+    δ_n = ∂𝓛/∂final,  ∂𝓛/∂h_t = δ_t + what reaches h_t otherwise,  δ_(t-1) = Σ ∂f_t/∂h_(t-1) ∂𝓛/∂h_t
+
+δ_t is what reaches h_t through later steps and the final value. The lines of one step are differentiated as all other
+lines are. To that end the program gets one more line for each loop, its link, whose adjoint is 1:
+
+    link = Σ initial δ_0 + Σ_t Σ out_t δ_t
+
+The states before a step, and the final ones, are parameters of that program. Its derivatives by them are the right
+sides of the recurrence of δ, and its derivatives by all other names are their adjoints: this is the chain rule for the
+steps one after the other, by induction over the steps.
+"""
+
+from collections.abc import Sequence
+
+from sympy import Add, Expr, Indexed, Symbol
+
+from tinytensor.symbolic.derive.steps import Loop, State
+from tinytensor.symbolic.derive.values import Lines, value_of_name
+from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, total
+from tinytensor.symbolic.index_calculus.notation import name_tex
+
+
+class Recurrence:
+    """The adjoints of the states of a loop, and the link between its steps."""
+
+    def __init__(self, loop: Loop, lines: Lines):
+        self.loop, self.step, self.count, self.down = loop, loop.step, loop.count, loop.down
+        self.states: list[State] = loop.states
+        self.link = Symbol(lines.unused("link"), real=True)
+        self.adjoints: list[Array] = []
+        for state in self.states:
+            name = str(state.out.label)
+            plain = lines.unused("δ" if len(self.states) == 1 else f"δ_{name}")
+            sizes = (self.count + 1, *state.out.sizes[1:])
+            label = {} if len(self.states) == 1 else {"text": f"δ{name}", "tex": rf"\delta {name_tex(name)}"}
+            self.adjoints.append(Array(plain, sizes, **label))
+
+    @property
+    def entries(self) -> list[Expr]:
+        """The parameters: the states before step t, and the final ones."""
+        result = []
+        for state in self.states:
+            own = state.initial.indices([self.step])
+            result.append(state.before[(Index("t", self.count), *own)])
+            result.append(value_of_name(state.final, state.initial).entry(*own))
+        return result
+
+    def position(self, t: Expr, after: bool) -> Expr:
+        """The index of δ for the state before or after step t."""
+        return t + (1 if after != self.down else 0)
+
+    def at_end(self, final: bool) -> Expr:
+        """The index of δ for the final or the initial state."""
+        return self.count + 1 if final != self.down else 1
+
+    @property
+    def definition(self) -> Definition:
+        """link = Σ initial δ_0 + Σ_t Σ out_t δ_t."""
+        terms = []
+        for state, adjoint in zip(self.states, self.adjoints, strict=True):
+            own = state.initial.indices([self.step])
+            first = Indexed(adjoint, self.at_end(False), *own)  # there are 0 steps or more: a condition of the loop
+            terms.append(total(state.initial.entry(*own) * first, *own))
+            after = adjoint[(self.position(self.step, True), *own)]
+            terms.append(total(state.out[(self.step, *own)] * after, self.step, *own))
+        return Definition(self.link, Add(*terms))
+
+    def lines_of_adjoints(self, adjoints: dict[Name, Definition]) -> dict[Name, Definition]:
+        """The adjoints with δ on the left for those of the states."""
+        changed = {}
+        for state, adjoint in zip(self.states, self.adjoints, strict=True):
+            own = adjoints[d(state.before)]
+            t, *rest = own.left.indices
+            changed[d(state.before)] = Definition(adjoint[(self.position(t, False), *rest)], own.right)
+            own = adjoints[d(state.final)]
+            rest = getattr(own.left, "indices", ())
+            changed[d(state.final)] = Definition(Indexed(adjoint, self.at_end(True), *rest), own.right)
+        return {name: changed.get(name, line) for name, line in adjoints.items()}
+
+    def shown(self, expr: Expr) -> Expr:
+        """An expression as it is printed: h_(t-1) for the state before step t, and δ_t for what reaches h_t."""
+        shift = 0 if self.down else 1
+        change = {}
+        for state, adjoint in zip(self.states, self.adjoints, strict=True):
+            for e in expr.atoms(Indexed):
+                if e.base == state.before:
+                    change[e] = Indexed(state.out, e.indices[0] - 1 + 2 * (1 - shift), *e.indices[1:])
+                elif e.base == state.final:
+                    change[e] = Indexed(state.out, 1 if self.down else self.count, *e.indices)
+                elif e.base == adjoint:
+                    change[e] = Indexed(adjoint, e.indices[0] - shift, *e.indices[1:])
+            if isinstance(state.final, Symbol):
+                change[state.final] = Indexed(state.out, 1 if self.down else self.count)
+        return expr.xreplace(change)
+
+
+def as_shown(expr: Expr, recurrences: Sequence[Recurrence]) -> Expr:
+    """An expression as it is printed; see Recurrence.shown."""
+    for r in recurrences:
+        expr = r.shown(expr)
+    return expr
+
+
+def first_values(left: Expr, recurrences: Sequence[Recurrence]) -> list[tuple[Expr, Expr]]:
+    """Where the line is that of a state: the state before the first step, and its value, to be printed behind it."""
+    for r in recurrences:
+        for state in r.states:
+            if isinstance(left, Indexed) and left.base == state.out:
+                own = left.indices[1:]
+                first = r.count + 1 if r.down else 0
+                return [(Indexed(state.out, first, *own), as_shown(state.initial.entry(*own), recurrences))]
+    return []
