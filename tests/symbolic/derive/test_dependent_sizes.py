@@ -21,6 +21,12 @@ def windows(x, w):
     return sum(w[k] * x[k : x.shape[0] - K + 1 + k] for k in range(K))
 
 
+def convolution_of_a_plane(x, w):
+    (H, W), (K, M) = x.shape, w.shape
+    rows = tt.stack([x[i : H - K + 1 + i] for i in range(K)])
+    return sum((w[:, j, None, None] * rows[:, :, j : W - M + 1 + j]).sum(0) for j in range(M))
+
+
 def moving_mean(x):
     return (x[:-2] + x[1:-1] + x[2:]) / 3
 
@@ -62,6 +68,13 @@ ROWS = [  # function, arguments, where, the verdict, lines
         "proved for N ≥ K",
         ["Y_i = Σ_j x[i + j - 1] w_j", "∂𝓛/∂w_i = Σ_a x[i + a - 1] ∂𝓛/∂Y_a"],
     ),
+    (
+        convolution_of_a_plane,
+        {"x": ("H", "W"), "w": ("K", "M")},
+        ("H >= K", "W >= M"),
+        "proved for H ≥ K and W ≥ M",
+        ["∂𝓛/∂w_ij = Σ_ab rows[i, b, j + a - 1] ∂𝓛/∂Y_ba"],
+    ),
     (moving_mean, {"x": ("N",)}, "N > 1", "proved for N > 1", []),
     (largest_of_pairs, {"x": ("N",)}, "N % 2 == 0", "proved for even N", []),
     (squares_of_windows, {"x": ("H*2", "W*2")}, (), ANY, []),
@@ -80,7 +93,7 @@ def test_gradients_are_proved(function, arguments, where, verdict, lines):
         assert any(line.startswith(wanted) for line in shown), (wanted, str(derivation))
 
 
-SIZES = {"N": 2, "C": 3, "L": 9, "O": 2, "K": 4, "M": 4, "H": 3, "W": 2}
+SIZES = {"N": 2, "C": 3, "L": 9, "O": 2, "K": 4, "M": 4, "H": 5, "W": 6}
 
 
 @pytest.mark.parametrize("factor", [1, 2])
