@@ -128,8 +128,8 @@ def with_one_hot(expr: Expr, arriving: Name, at: Sequence[Index]) -> Expr:
     if not at:
         return contracted(expr.xreplace({arriving: S.One}))
     expr = fresh(expr)
-    places = {e for e in expr.atoms(Indexed) if e.base == arriving}
-    ones = {e: Mul(*[KroneckerDelta(i, j) for i, j in zip(e.indices, at, strict=True)]) for e in places}
+    entries = {e for e in expr.atoms(Indexed) if e.base == arriving}
+    ones = {e: Mul(*[KroneckerDelta(i, j) for i, j in zip(e.indices, at, strict=True)]) for e in entries}
     return contracted(expr.xreplace(ones))
 
 
@@ -214,12 +214,12 @@ class Slopes:
             if slope is None:
                 continue
             own = {i: i.fresh() for i in free(one.entry)}
-            places = {i: i.fresh() for i in free(line.left)}
-            at = [S(i).xreplace(places) for i in getattr(line.left, "indices", ())]
+            renamed = {i: i.fresh() for i in free(line.left)}
+            at = [S(i).xreplace(renamed) for i in getattr(line.left, "indices", ())]
             row = with_one_hot(fresh(one.form).xreplace(own), d(line.name), at)
             indices = [i.xreplace(own) for i in getattr(one.entry, "indices", ())]
             term = close_terms(row * slope(indices), list(own.values()))
-            terms.append(contracted(term).xreplace({new: i for i, new in places.items()}))
+            terms.append(contracted(term).xreplace({new: i for i, new in renamed.items()}))
         return Add(*terms)
 
 

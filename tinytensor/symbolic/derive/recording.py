@@ -112,9 +112,13 @@ def _watching_functions(fn: Callable, names: dict[int, str], kept: list, calls: 
     """
     own_code = getattr(getattr(fn, "forward", fn), "__code__", None)
     own = own_code.co_filename if own_code is not None and is_own(own_code.co_filename) else ""
+    globals_of_own = getattr(getattr(fn, "forward", fn), "__globals__", None)
 
-    def users(file: str) -> bool:
-        return file == own or (file[:1] != "<" and "site-packages" not in file and is_own(file))
+    def users(frame: FrameType) -> bool:
+        file = frame.f_code.co_filename
+        if file[:1] == "<":  # typed in; code that a library has made is called <string>, too
+            return file == own and frame.f_globals is globals_of_own
+        return file == own or ("site-packages" not in file and is_own(file))
 
     entered: list[tuple] = []
 
@@ -124,7 +128,7 @@ def _watching_functions(fn: Callable, names: dict[int, str], kept: list, calls: 
                 entered.append((len(calls), _arguments_of(frame)))
             elif event == "return":
                 _compose(calls, frame, *entered.pop(), result, kept)
-        elif code and event == "return" and users(frame.f_code.co_filename):
+        elif code and event == "return" and users(frame):
             for name, value in frame.f_locals.items():
                 if isinstance(value, Tensor) and not name.startswith((".", "_")):
                     names.setdefault(id(value), name)

@@ -189,7 +189,7 @@ class Trace:
 
     def _read_call(self, calls: Sequence[RecordedCall]) -> None:
         """Turn one call, as it is in each run, into a value and lines."""
-        first = calls[0]
+        first, others = calls[0], []
         if not any(self._known(n, a, c.stamps[id(a)]) for n, c in enumerate(calls) for a in tensors_of(c.args)):
             if (collected := collected_steps(self, calls)) is None:
                 return  # computed from numbers alone: a constant, which is read where it is used
@@ -541,7 +541,7 @@ def _pattern(arrays: list[np.ndarray], dims, dtype: str, at: list[dict[Size, int
                 return _range_value(dims, k, *steps, dtype)
         if all(len(dim) == 1 for dim in dims[-2:]) and len(dims) > 1 and (plane := _plane(arrays)) is not None:
             return _plane_value(dims, sum(len(d) for d in dims[:-2]), *plane, dtype)
-    if (identity := _identities(arrays, dims, dtype)) is not None:
+    if (identity := _identities(arrays, dims, dtype, at)) is not None:
         return identity
     if arrays[0].ndim < 2 or any(len(dim) != 1 for dim in dims[-2:]):
         return None
@@ -640,7 +640,7 @@ def _diagonal(axis: int, *at) -> Expr:
     return KroneckerDelta(at[axis], at[axis + 1])
 
 
-def _identities(arrays: list[np.ndarray], dims, dtype: str) -> Value | None:
+def _identities(arrays: list[np.ndarray], dims, dtype: str, at: list[dict[Size, int]]) -> Value | None:
     """One value where two axes have the same number, or two pairs of axes have, and another value elsewhere."""
     alike = [
         p for p in itertools.combinations(range(len(dims)), 2) if len(dims[p[0]]) == 1 and dims[p[0]] == dims[p[1]]
@@ -651,7 +651,7 @@ def _identities(arrays: list[np.ndarray], dims, dtype: str) -> Value | None:
         ):
             continue
         masks = [_equal_along(a.shape, pairs) for a in arrays]
-        if (values := _inside_and_outside(masks, arrays)) is not None:
+        if (values := _inside_and_outside(masks, arrays, at)) is not None:
             starts = [[sum(len(d) for d in dims[:axis]) for axis in pair] for pair in pairs]
             return _mask_value(dims, dtype, *values, partial(_product_of_diagonals, starts))
     return None

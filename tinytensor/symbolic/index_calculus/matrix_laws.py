@@ -58,7 +58,7 @@ class Gram(NamedTuple):
 
 def grams(lines: Iterable) -> tuple[Gram, ...]:
     """The definitions left := right of square matrices that have a product of two matrices as a term."""
-    found = []
+    products = []
     for left, right in ((line.left, line.right) for line in lines):
         if not isinstance(left, Indexed) or len(left.indices) != 2 or left.base.sizes[0] != left.base.sizes[1]:
             continue
@@ -72,9 +72,9 @@ def grams(lines: Iterable) -> tuple[Gram, ...]:
             one, other = factors if factors[0].has(a) else factors[::-1]
             if {*as_entry(one)[1:]} == {a, n} and {*as_entry(other)[1:]} == {b, n}:
                 rest = normal(right - total(product, n))
-                found.append(Gram(left, number, one, other, n, rest))
+                products.append(Gram(left, number, one, other, n, rest))
                 break
-    return tuple(found)
+    return tuple(products)
 
 
 def _of_sizes(number: Expr) -> bool:
@@ -251,9 +251,9 @@ def _other_index(factor: Expr, index: Index, pattern: Expr, over: Index, inner: 
     whole, wanted = as_entry(factor), as_entry(pattern)
     if whole is None or whole[0] != wanted[0] or whole[1:].count(index) != 1:
         return None
-    place = wanted[1:].index(over)
-    place = 1 - place if inner else place
-    return whole[1:][1 - place] if whole[1:][place] == index else None
+    axis = wanted[1:].index(over)
+    axis = 1 - axis if inner else axis
+    return whole[1:][1 - axis] if whole[1:][axis] == index else None
 
 
 def _of_triangles(product: Expr, bound: list[Index]) -> Product | None:
