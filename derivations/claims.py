@@ -31,6 +31,7 @@ PARTS = {  # module: its statement
     "engine": "The gradients of the engine that ships are derivatives: every rule, every fused operation, the models.",
     "rules": "The backward rules of the engine that are tensor code are derivatives, for any size.",
     "kinks": "Where rules change: repeated places, equal numbers, zeros and the edges of clamps.",
+    "coq": "Derived gradients and scalar rules, as theorems that the kernel of Coq checks.",
     "real_size": "The same at the sizes of training, up to a stated probability.",
     "kernels": "The kernels' source at sizes beyond their blocks: definitions, adjoints, up to a stated probability.",
     "rounding": "The distance of the shipped steps (float32, float64) from the true gradients, which balls enclose.",

@@ -15,6 +15,7 @@ import pytest
 import tinytensor as tt
 from models.command import cli
 from models.options import called
+from tests.tools.coq import needed
 from tinytensor.cli import cache as kept
 from tinytensor.cli import environment
 from tinytensor.cli import main as command
@@ -52,7 +53,9 @@ def test_version_is_printed(capsys):
     assert said(capsys, "--version") == f"{tt.__version__}\n"
 
 
-@pytest.mark.parametrize("name", ["train", "prove", "explain", "derive", "check", "report", "course", "cache"])
+@pytest.mark.parametrize(
+    "name", ["train", "prove", "explain", "derive", "check", "certify", "report", "course", "cache"]
+)
 def test_subcommand_has_help(capsys, name):
     with pytest.raises(SystemExit) as end:
         command.main([name, "--help"])
@@ -182,6 +185,34 @@ def test_own_function_is_derived(capsys, mine, without_models):
     assert "x" in text and "12" in text  # 2 * 3 * x^2 has the derivative 12 x
     assert said(capsys, "derive", f"{mine}:f", "x=N", "times=3", "--latex") != text
     assert "is not understood" in said(capsys, "derive", f"{mine}:f", "N", code=2)
+
+
+@pytest.fixture
+def certificate(capsys, tmp_path, without_models):
+    """A certificate that the command has written."""
+    (tmp_path / "own.py").write_text("def f(x, w):\n    return ((x @ w) ** 2).mean()\n")
+    file = tmp_path / "f.v"
+    printed = said(capsys, "derive", f"{tmp_path / 'own.py'}:f", "x=N,D", "w=D", "--certificate", file)
+    assert f"written: {file}" in printed
+    return file
+
+
+def test_certificate_is_written(certificate, capsys, monkeypatch):
+    assert "Theorem gradient_of_w" in certificate.read_text()
+    assert "there is no file" in said(capsys, "certify", certificate.with_name("none.v"), code=2)
+    certificate.write_text(certificate.read_text() + "Axiom one : 0 = 1.\n")
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert said(capsys, "certify", certificate, code=2).endswith("packages coq and libcoq-coquelicot\n")
+
+
+def test_certificate_is_checked(certificate, capsys):
+    needed()
+    assert "accepted by Coq's kernel: 2 theorems" in said(capsys, "certify", certificate)
+    right = certificate.read_text()
+    certificate.write_text(right.replace("(Σ n < N, x n d * dA n)", "(Σ n < N, dA n)"))
+    assert "NOT accepted: coqc: File" in said(capsys, "certify", certificate, code=1)
+    certificate.write_text(right + "Axiom one : 0 = 1.\n")
+    assert "NOT accepted: 'Axiom one" in said(capsys, "certify", certificate, code=1)
 
 
 def test_page_is_written(capsys, mine, without_models):

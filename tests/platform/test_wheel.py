@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tools.coq import needed
+
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ("models", "derivations", "examples")
 MINE = """
@@ -106,6 +108,13 @@ def test_wheel_reads_a_users_file(unpacked):
     assert "undecided: constant at x (2,)" in printed
     assert "backward() of y = 9" in printed
     assert printed.endswith("codes: 0 1 0\n")
+
+
+def test_wheel_has_the_library_of_its_certificates(unpacked):
+    needed()
+    printed = run(unpacked, "-c", CALLS, "derive mine.py:loss x=N,D w=D,K --certificate a.v", "certify a.v")
+    assert "accepted by Coq's kernel: 2 theorems" in printed
+    assert "codes: 0 0\n" in printed
 
 
 def test_wheel_writes_the_course(unpacked):

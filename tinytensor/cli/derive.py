@@ -2,10 +2,12 @@
 
 import argparse
 import ast
+import sys
 from typing import Any
 
 from tinytensor.cli.arguments import InvalidArgument, command, load_function, run
-from tinytensor.symbolic import Index, derive, gauss_newton, hvp, jvp
+from tinytensor.io.files import writing
+from tinytensor.symbolic import Derivation, Index, derive, gauss_newton, hvp, jvp
 from tinytensor.symbolic.derive.time_limit import SECONDS
 
 ARGUMENTS = "X=N,D (a tensor of these sizes), t=N:K or t=N<K (integers below K), m=, (a tensor of no dimension), "
@@ -65,6 +67,14 @@ def _derive(options: argparse.Namespace) -> int:
     else:
         derivation = derive(function, order=options.order, jacobian=options.jacobian, **common, **arguments)
     print(derivation.latex() if options.latex else derivation)
+    if options.certificate and not isinstance(derivation, Derivation):
+        raise ValueError(
+            "derive: --certificate is for gradients; leave out --order, --jacobian, --jvp, --hvp and the like"
+        )
+    if options.certificate and derivation.proved:
+        with writing("the certificate", options.certificate):
+            derivation.certificate(options.certificate)
+        print(f"written: {options.certificate}, for tinytensor certify", file=sys.stderr)
     return 0 if derivation.proved else 1
 
 
@@ -83,4 +93,5 @@ def main(arguments: list[str], program: str) -> int:
     what.add_argument("--gauss-newton", metavar="LINE", help="the Gauss-Newton matrix of this line times a direction")
     parser.add_argument("--wrt", metavar="ARGUMENT", action="append", default=[], help=WRT)
     parser.add_argument("--latex", action="store_true", help="print LaTeX")
+    parser.add_argument("--certificate", metavar="FILE.v", help="write theorems for Coq; see `tinytensor certify`")
     return run(program, _derive, parser.parse_args(arguments))

@@ -22,6 +22,7 @@ MODELS = {
 OWN = {
     "derive": ("tinytensor.cli.derive", "the gradients of FILE.py:NAME for any size, proved"),
     "check": ("tinytensor.cli.check", "is a gradient by hand of FILE.py:NAME right, for any size?"),
+    "certify": ("tinytensor.cli.certify", "let Coq's kernel check a certificate that derive wrote"),
     "prove": ("tinytensor.cli.prove", "prove that the gradients of FILE.py:NAME are its derivatives"),
     "explain": ("tinytensor.cli.explain", "the backward pass of FILE.py:NAME in words, or as a page"),
     "report": ("derivations.__main__", "run the proofs and checks of the documents, and write a report"),

@@ -17,11 +17,13 @@ kernel through `lift`.
     prove/           `prove`: gradients at given sizes
     index_calculus/  formulas with indices and sums, for sizes that stay symbols
     derive/          `derive` and `check`: gradients, Hessians and Jacobians for any size
+    certificates/    derivations as files of Coq, whose kernel checks them
 
 The functions `prove` and `derive` hide the rooms of these names: import from their files,
 `from tinytensor.symbolic.prove.passes import ...`.
 """
 
+from tinytensor.symbolic.certificates.terms import NotCertifiable
 from tinytensor.symbolic.derive.arguments import Index
 from tinytensor.symbolic.derive.check import Check, check
 from tinytensor.symbolic.derive.derivation import Derivation
@@ -47,6 +49,7 @@ __all__ = [
     "Hessian",
     "Index",
     "Jacobian",
+    "NotCertifiable",
     "NotDerivable",
     "NotLiftable",
     "Proof",

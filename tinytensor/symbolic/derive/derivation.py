@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
+from pathlib import Path
 
 import numpy as np
 from sympy import Add, Expr, Indexed, Mul, Pow, Sum
@@ -11,6 +12,8 @@ from sympy import Add, Expr, Indexed, Mul, Pow, Sum
 from tinytensor.autograd import grad
 from tinytensor.display.notebook import Latex, formula, sentence, shown
 from tinytensor.nn.module import Module
+from tinytensor.symbolic.certificates.certificate import Certificate, CertifiedProgram
+from tinytensor.symbolic.certificates.terms import NotCertifiable
 from tinytensor.symbolic.derive.adjoints import DerivedLines, derive_lines
 from tinytensor.symbolic.derive.arguments import arguments as as_arguments
 from tinytensor.symbolic.derive.arguments import symbols_of
@@ -33,7 +36,7 @@ from tinytensor.symbolic.derive.time_limit import (
     stopped,
 )
 from tinytensor.symbolic.derive.trace import format_sizes
-from tinytensor.symbolic.derive.values import Value, value_of_name
+from tinytensor.symbolic.derive.values import ExtremeMask, Value, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array, Size
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
@@ -443,6 +446,48 @@ class Derivation(Typeset):
         where an argument is missing, has another shape, or has an index out of range.
         """
         return evaluate(self._program, arrays)
+
+    def certificate(self, file: str | Path | None = None) -> str:
+        """The derivation as a file of Coq, with a theorem for each gradient: its text, which is also written to `file`.
+
+        `tinytensor certify FILE` lets Coq's kernel check it. NotCertifiable (a TypeError) where the derivation is not
+        proved, or has a function that the library of Coq does not have.
+        """
+        text = str(Certificate(self._certified_program()))
+        if file is not None:
+            Path(file).write_text(text, encoding="utf-8")
+        return text
+
+    def _certified_program(self) -> CertifiedProgram:
+        if not self.proved:
+            raise NotCertifiable(f"certificate: {self.name} is {self.verdict}")
+        trace = self.derived.trace
+        if self.derived.recurrences:
+            raise NotCertifiable(
+                "certificate: a recurrence has no certificate yet; give the number of steps as a number"
+            )
+        if any(isinstance(one, ExtremeMask) for one in trace.lines.constants.values()):
+            raise NotCertifiable(
+                "certificate: the places of the largest entries are data, and no theorem says where they are; "
+                "leave out what subtracts or takes a maximum, as softmax does by itself"
+            )
+        values = {n: value_of_name(trace.arrays[n], Value(a.dims, None)) for n, a in trace.tensors.items()}
+        entries = {n: value.entry(*value.indices()) for n, value in values.items()}
+        parameters = [entries[n] for n, a in trace.tensors.items() if a.below is None]
+        constants = [trace.arrays[n] for n, a in trace.tensors.items() if a.below is not None]
+        names = [*map(name_of, parameters), *[line.name for line in self.derived.forward]]
+        of = {d(name): name for name in names}
+        return CertifiedProgram(
+            title=self.name,
+            parameters=parameters,
+            constants=[*constants, *trace.lines.constants],
+            lines=self.derived.forward,
+            gradients={of[n]: line for n, line in self.derived.adjoints.items()},
+            output=self.derived.output,
+            printed=lambda line: str(Formula(line, self.names)),
+            names=self.names,
+            conditions=[*map(str, self.size_conditions), *self.value_conditions],
+        )
 
     def latex(self) -> str:
         """All lines as LaTeX, one below the other."""

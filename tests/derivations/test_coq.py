@@ -1,0 +1,190 @@
+"""Gradients that Coq's kernel checks: accepted as they are, and refused with a planted mistake."""
+
+import shutil
+
+import pytest
+
+from derivations import __main__ as command
+from derivations.claims import LONG, PARTS, Refuted
+from derivations.proofs import coq
+from derivations.proofs.rules import covered
+from tests.tools.coq import certified, needed
+from tests.tools.sampling_rate import some
+from tinytensor.core.op import OPS
+from tinytensor.symbolic.certificates import certify as certifying
+from tinytensor.symbolic.certificates.certify import AXIOMS, INSTALL, certify, refusals, sentences
+from tinytensor.symbolic.certificates.rules import rules_in_coq
+
+
+@pytest.mark.parametrize("function", list(some(coq.FUNCTIONS, 6)), ids=lambda function: function.__name__)
+def test_certificate_is_accepted(function):
+    result = certified(coq.certificate_of(function))
+    assert result, str(result)
+    arguments = [n for n, sizes in coq.FUNCTIONS[function].items() if isinstance(sizes, tuple)]
+    assert [theorem.name for theorem in result.theorems] == [f"gradient_of_{n}" for n in arguments]
+    assert all("is_derive" in theorem.statement for theorem in result.theorems)
+    assert set(result.axioms) <= set(AXIOMS)
+
+
+# a formula of the file for least squares, and a wrong one: in a gradient, and in a theorem
+MISTAKES = {
+    "a sign": ("dy (n : nat) : R := - (2 * (A n - y n) / INR N)", "dy (n : nat) : R := 2 * (A n - y n) / INR N"),
+    "a missing 1/N": ("dA (n : nat) : R := 2 * (A n - y n) / INR N", "dA (n : nat) : R := 2 * (A n - y n)"),
+    "a transposed index": ("(Σ n < N, X n d * dA n)", "(Σ n < N, X d n * dA n)"),
+    "a sign in a theorem": ("(w d) (dw N D X w y d).", "(w d) (- dw N D X w y d)."),
+    "a transposed index in a theorem": ("(X n d) (dX N D X w y n d).", "(X n d) (dX N D X w y d n)."),
+    "a missing 1/N in a theorem": ("loss N D X (put1 w d r) y)", "INR N * loss N D X (put1 w d r) y)"),
+}
+
+
+@pytest.mark.parametrize("mistake", list(some(MISTAKES, 3)))
+def test_a_wrong_formula_is_refused(mistake):
+    right, wrong = MISTAKES[mistake]
+    text = coq.certificate_of(coq.least_squares)
+    assert text.count(right) == 1
+    result = certified(text.replace(right, wrong))
+    assert not result and "coqc: File" in str(result)
+
+
+def test_each_scalar_rule_is_accepted():
+    coq.rules_in_the_kernel()
+
+
+def test_some_scalar_rules_are_accepted():
+    rules = [rule for name in ("true_divide", "tanh", "relu") for rule in coq.rules_of(name)]
+    assert [theorem.name for theorem in certified(rules_in_coq("some", rules)).theorems] == [
+        "rule_of_true_divide_a",
+        "rule_of_true_divide_b",
+        "rule_of_tanh_x",
+        "rule_of_relu_x",
+    ]
+
+
+@pytest.mark.parametrize("name", list(some(["exp", "hypot", "sigmoid", "power"], 4)))
+def test_a_wrong_rule_is_refused(name):
+    needed()
+    wrong = list(coq.rules_of(name, lambda gradient: 2 * gradient))
+    with pytest.raises(Refuted, match="coqc: File"):
+        coq.accepted(rules_in_coq("wrong", wrong))
+
+
+def test_no_scalar_rule_is_left_out_in_silence():
+    """An operation with formulas of one entry is in the file, unless a table says why not."""
+    known = {rule.operation for rule in coq.scalar_rules()}
+    assert {"exp", "log", "sqrt", "tanh", "sigmoid", "softsign", "erf", "mul", "true_divide", "power", "relu"} <= known
+    assert set(coq.NOT_IN_COQ) <= set(covered()) and not known & set(coq.NOT_IN_COQ)
+    unary = {n for n in covered() if OPS[n].kernel and len(OPS[n].params) == 1}
+    assert unary - known <= {"softmax", "log_softmax"}
+
+
+def test_equation_17_is_accepted():
+    needed()
+    evidence = coq.equation_17_in_the_kernel()
+    arrays = ("E", "P", "X", "Q", "K", "V", "W", "F", "b", "G", "c", "O")
+    assert all(f"gradient_of_{n}:" in evidence.text for n in arrays)
+
+
+def test_a_wrong_closed_form_of_equation_17_is_refused():
+    text = coq.head()
+    right = "dL (i m : nat) : R := w i * (q i m - delta m (y i)) / N"
+    assert text.count(right) == 1, text
+    assert "coqc: File" in str(certified(text.replace(right, right.replace(" / N", ""))))
+
+
+THEOREM = """
+Theorem rule_of_exp : forall g x : R, is_derive (fun r => g * exp r) x (exp x * g).
+Proof. rule. Qed.
+"""
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "Lemma one : 0 = 1. Proof. (* Qed. *) Admitted. (* Qed. *)",
+        "Lemma one : 0 = 1. Proof. (* (* nested *) Qed. *) admit. Qed.",
+        "Lemma one : 0 = 1. Proof. Axiom two : 0 = 1. apply two. Qed.",
+        "Axiom one : 0 = 1.",
+        "(* a comment *)Axiom(* another *)one : 0 = 1.",
+        '(* " *) is in a string " *) Axiom one : 0 = 1.',
+        "Parameter one : 0 = 1.",
+        "Conjecture one : 0 = 1.",
+        "Hypothesis one : 0 = 1.",
+        "Variable one : 0 = 1.",
+        "Section A. End A. Hypothesis one : 0 = 1.",
+        "Unset Guard Checking.",
+        "#[bypass_check(guard)] Fixpoint one (n : nat) : 0 = 1 := one n.",
+        'Declare ML Module "one".',
+        "Load one.",
+        "From Coq Require Import Lra.",
+        "Require Import one.",
+        "Definition is_derive (f : R -> R) (x y : R) : Prop := True.",
+        "Local Notation exp := ln.",
+        'Notation "x = y" := True.',
+        "Theorem one : True. Proof. exact I. Qed.",
+        "Theorem one : forall x : R, x = x. Proof. intros. ring. Qed.",
+        "Theorem one : forall is_derive, is_derive (fun r => r) 0 0. Proof. auto. Qed.",
+        "Theorem one : forall (is_derive : (R -> R) -> R -> R -> Prop), is_derive (fun r => r) 0 0. Proof. auto. Qed.",
+        "Theorem one : let exp := ln in is_derive (fun r => r) 0 0. Proof. auto. Qed.",
+        "Definition one {exp : R -> R} : R := exp 0.",
+        "Lemma one : 0 = 1. Proof. lra.",
+        "Lemma one : 0 = 1. Proof. exact_no_check I. Qed.",
+        "Inductive one : Prop := two.",
+        "Instance one : two.",
+        "Canonical one := two.",
+    ],
+)
+def test_a_certificate_may_not_say(planted):
+    text = "\n".join(list(coq_header())) + THEOREM
+    assert refusals(text) == []
+    assert refusals(text + planted) != []
+    assert refusals(f"{text}(* {planted} *)" if '"' not in planted else text) == []  # in a comment it says nothing
+
+
+def coq_header():
+    return (f"{one}." for one in [*sorted(certifying.REQUIRED), "Open Scope R_scope"])
+
+
+def test_sentences_are_those_of_coq():
+    text = 'A (* b. (* c. *) d. *) e. (* "*)" f. *) G h.i j."k. l" m. N 0.5.'
+    assert list(sentences(text)) == ["A   e", 'G h.i j."k. l" m', "N 0.5"]
+    assert refusals("A (* b.") == ["the file ends within a comment, a string or a sentence"]
+    assert "there is no theorem" in refusals("Open Scope R_scope.")
+
+
+def test_an_axiom_of_the_library_would_be_seen(monkeypatch, tmp_path):
+    """An axiom that no sentence of the certificate declares is in the list that Coq prints."""
+    needed()
+    axiom = "\nAxiom made_up : forall (f : R -> R) (x y : R), is_derive f x y.\nLtac rule ::= intros; apply made_up.\n"
+    whole = certifying.library()
+    monkeypatch.setattr(certifying, "library", lambda: whole + axiom)
+    result = certifying.Coq(tmp_path).certify("\n".join(coq_header()) + THEOREM.replace("exp x * g", "g"))
+    assert not result and "rests on the axiom" in str(result) and "made_up" in str(result)
+
+
+def test_a_proof_that_takes_too_long_is_stopped(monkeypatch):
+    needed()
+    coq.coq()  # the library takes longer
+    monkeypatch.setattr(certifying, "SECONDS", 1)
+    endless = "\nLemma one : 0 = 1. Proof. repeat (idtac; rewrite <- (Rplus_0_r 0)). Qed.\n"
+    result = coq.coq().certify("\n".join(coq_header()) + endless + THEOREM)
+    assert not result and "is stopped" in str(result)
+
+
+def test_without_coq_a_sentence_names_the_packages(monkeypatch, tmp_path):
+    (tmp_path / "a.v").write_text("\n".join(coq_header()) + THEOREM)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match="coq and libcoq-coquelicot"):
+        certify(tmp_path / "a.v")
+    assert "coq and libcoq-coquelicot" in INSTALL
+
+
+def test_without_coq_its_part_is_left_out_with_a_sentence(monkeypatch, capsys):
+    asked: list[list[str]] = []
+    monkeypatch.setattr(command, "claims_of", lambda parts: asked.append(parts) or [])
+    monkeypatch.setattr(command.report, "write", lambda directory, results: [])
+    assert command.main(["--quick"]) == 0
+    assert "left out" not in capsys.readouterr().err or shutil.which("coqc") is None
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert command.main(["--quick"]) == 0
+    assert f"the part coq is left out: {INSTALL}" in capsys.readouterr().err
+    assert asked[-1] == [part for part in PARTS if part not in ("coq", *LONG)]

@@ -1,0 +1,1 @@
+"""Certificates: derivations as files of Coq, whose kernel checks them."""

@@ -1,0 +1,678 @@
+"""Certificates: a derivation as a file of Coq, whose kernel checks it.
+
+The file has three parts. "The program" defines each line of the derivation, forward and backward, by its printed
+formula. "The proof" lets all arguments move at once, each entry with any derivative. It says of each line what a
+weighted sum of its derivatives is, in derivatives of the names in the line (`..._out`), and of each name that the
+formula of its gradient is what arrives from the lines that use it (`..._is`, `..._in`). The sum of all these equations
+is the differential of the result. "The theorems" let one entry move.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count
+
+from sympy import Expr, Symbol
+
+from tinytensor.symbolic.certificates.terms import (
+    ONE,
+    ZERO,
+    Letters,
+    NotCertifiable,
+    Reader,
+    SignsOfTerms,
+    Term,
+    ValueCondition,
+    WeightedEntry,
+    entries_of,
+    names_in,
+    product,
+    renamed,
+    text,
+    total,
+)
+from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, sizes_of
+
+WORDS = """
+as at cofix else end exists exists2 fix for forall fun if IN in let match mod return Set Prop Type then using where with
+R nat INR PI exp ln sqrt sin cos tanh asin acos atan arcsinh erf sigmoid softplus Phi density relu theta same sign Rabs
+larger Rpower total delta upto put1 put2 put3 put4 is_derive Derive push lt le True False eq not and or Rplus Rmult
+Rminus Ropp Rinv Rdiv Rlt Rle Rgt pow IZR IPR Nat Rdefinitions Raxioms R_AbsRing R_NormedModule
+Definition Lemma Theorem Proof Qed Section End Variable Variables Hypothesis Let Notation Local Require Import Open
+Scope Print Assumptions Check Admitted Axiom Parameter
+"""
+MEANINGS = frozenset(WORDS.split())  # words of Coq and of the library, which no name of a certificate may have
+RESERVED = MEANINGS | {"r", "s", "g", "differential", "no_size"}  # what moves, its point, a weight; and a lemma
+SPELLED = {"'": "_prime"}
+
+
+@dataclass
+class CertifiedProgram:
+    """What a certificate is about: a program of definitions, and the gradients that are printed.
+
+    parameters: entries such as X[n, d] whose gradients are given; constants: arrays and symbols that have none.
+    gradients: the printed lines by the name that they are the adjoint of. output: the entry of the result. printed: the
+    text of a line. positive: constants that are above 0. theorems: the parameters with a theorem of their own.
+    """
+
+    title: str
+    parameters: list[Expr]
+    constants: list[Name]
+    lines: list[Definition]
+    gradients: dict[Name, Definition]
+    output: Expr
+    printed: Callable[[Definition], str]
+    names: Sequence[Name] = ()
+    conditions: Sequence[str] = ()
+    positive: tuple[Name, ...] = ()
+
+
+@dataclass
+class Line:
+    """A line as a term: its name in Coq, its own indices with their sizes, and the entries in it."""
+
+    name: Name
+    coq: str
+    binders: tuple[tuple[str, str], ...]
+    term: Term
+    printed: str
+    entries: list[WeightedEntry] = field(default_factory=list)
+    conditions: list[ValueCondition] = field(default_factory=list)
+
+    @property
+    def entry(self) -> Term:
+        return Term("entry", name=self.name, indices=tuple(i for i, _ in self.binders))
+
+
+class Certificate:
+    """The text of a certificate; see the file's docstring."""
+
+    def __init__(self, program: CertifiedProgram):
+        self.program = program
+        self._name_everything()
+        self._read()
+
+    # -- names
+
+    def _name_everything(self) -> None:
+        p = self.program
+        arrays = [*map(name_of, p.parameters), *p.constants, *[line.name for line in p.lines]]
+        output = name_of(p.output)
+        self.weights: Name | None = d(output) if isinstance(output, Array) else None
+        self.loss: Name = Symbol("loss", real=True) if self.weights is not None else output
+        if self.weights is not None and self.weights not in arrays:
+            arrays.append(self.weights)
+        if self.loss not in arrays:
+            arrays.append(self.loss)
+        every = [*arrays, *[d(name_of(e)) for e in p.parameters], *[d(line.name) for line in p.lines]]
+        self.coq: dict[object, str] = {}
+        taken: set[str] = set()
+
+        def give_name(x: object, wanted: str) -> None:
+            wanted = "".join(SPELLED.get(c, c) for c in wanted)
+            wanted = wanted if wanted.isidentifier() else "".join(c if c.isalnum() else "_" for c in wanted)
+            choices = (wanted if n == 0 else f"{wanted}{n + 1}" for n in count())
+            wanted = f"{wanted}_" if wanted in RESERVED else wanted
+            name = next(c for c in choices if c not in taken)
+            taken.update({name, f"{name}_s"})
+            self.coq[x] = name
+
+        for x in dict.fromkeys(every):
+            give_name(x, str(getattr(x, "label", x)))
+        sizes = {s for x in arrays if isinstance(x, Array) for s in sizes_of(x)}
+        sizes |= {s for line in [*p.lines, *p.gradients.values()] for s in line.right.atoms(Size)}
+        self.sizes = sorted(sizes, key=lambda s: s.name)
+        order = [s for x in arrays if isinstance(x, Array) for s in x.sizes if isinstance(s, Size)]
+        self.sizes.sort(key=lambda s: order.index(s) if s in order else len(order))
+        for size in self.sizes:
+            give_name(size, size.name if size.name not in taken else f"n{size.name}")
+        self.taken = taken
+
+    # -- reading
+
+    def _read(self) -> None:
+        p = self.program
+        self.letters = Letters({*self.taken, *RESERVED})
+        self.reader = Reader(self.coq, p.names, self.letters)
+        self.tables = [c for c in p.constants if isinstance(c, Array) and c.values is not None]
+        weights = [self.weights] if self.weights is not None else []
+        self.constants = [*dict.fromkeys([*[c for c in p.constants if c not in self.tables], *weights])]
+        self.parameters = {name_of(e): e for e in p.parameters}
+        active: set[Name] = set(self.parameters)
+        self.lines: list[Line] = []
+        for definition in p.lines:
+            line = self._line(definition)
+            if names_in(line.term) & active:
+                active.add(line.name)
+            self.lines.append(line)
+        if self.weights is not None:
+            output = next(x for x in self.lines if x.name == name_of(p.output))
+            at = output.entry.indices
+            weighted = product(Term("entry", name=self.weights, indices=at), output.entry)
+            printed = (
+                "𝓛 to the first order, for any loss that is computed from this result: the weights are its gradient"
+            )
+            self.lines.append(Line(self.loss, self.coq[self.loss], (), total(output.binders, weighted), printed))
+            active.add(self.loss)
+        for line in self.lines:
+            if line.name in active:
+                line.entries, line.conditions = entries_of(line.term, active)
+        self.active = active
+        self.moving = [line for line in self.lines if line.name in active]
+        self.gradients = {n: self._line(x) for n, x in p.gradients.items() if n in active and n != self.weights}
+        for name in self.parameters:
+            if name not in self.gradients:
+                raise NotCertifiable(f"certificate: there is no gradient of {name}")
+        self.definitions = {line.name: line.term for line in self.lines}
+        self.signs = SignsOfTerms(self.definitions, p.positive)
+        needed = [c for line in self.moving for c in line.conditions if not self.signs.holds(c)]
+        self.needed = list(dict.fromkeys(needed_with_their_indices(needed, self.moving)))
+
+    def _line(self, definition: Definition) -> Line:
+        indices = getattr(definition.left, "indices", ())
+        names: dict[Index, str] = {}
+        for i in indices:
+            names[i] = self.letters.of(i, names.values())
+        binders = tuple((names[i], self.reader.size(i.size)) for i in indices)
+        term = self.reader.term(definition.right, names)
+        return Line(definition.name, self.coq[definition.name], binders, term, self.program.printed(definition))
+
+    def adjoint(self, name: Name, indices: tuple[str, ...]) -> Term:
+        """The entry of the adjoint of a name; 1 for that of the result."""
+        if name == self.loss:
+            return ONE
+        return Term("entry", name=d(name), indices=indices)
+
+    @cached_property
+    def arriving(self) -> dict[Name, list[tuple[Line, WeightedEntry]]]:
+        """For each moving name: the lines that use it, and its entry there, with the line's adjoint in the weight."""
+        result: dict[Name, list[tuple[Line, WeightedEntry]]] = {}
+        for line in self.moving:
+            for one in self.weighted(line, self.adjoint(line.name, line.entry.indices)):
+                result.setdefault(one.entry.name, []).append((line, one))
+        return result
+
+    def weighted(self, line: Line, weight: Term) -> list[WeightedEntry]:
+        """The entries of a line, the line itself with this weight; its own indices are bound, too."""
+        return [
+            WeightedEntry(x.entry, x.weight, (*line.binders, *x.binders))
+            for x in entries_of(line.term, self.active, weight)[0]
+        ]
+
+    def contribution(self, one: WeightedEntry, indices: tuple[str, ...], sizes: Sequence[str]) -> Term:
+        """What arrives at the entry with these indices: the weights, summed over the other indices of the line."""
+        own = one.own(sizes)
+        new, deltas = {}, []
+        for n, position in enumerate(one.entry.indices):
+            if n in own:
+                new[position] = indices[n]
+            else:
+                deltas.append((indices[n], position))
+        bound = dict(one.binders)
+        other, safe = [], {}
+        for index in bound:
+            if index not in new:
+                if index in indices:
+                    fresh = next(
+                        f"{index}{n}" for n in count(1) if f"{index}{n}" not in {*indices, *bound, *self.taken}
+                    )
+                    safe[index] = fresh
+                other.append((safe.get(index, index), bound[index]))
+        change = {**new, **safe}
+        shifted = [Term("delta", indices=(i, reindexed(p, change))) for i, p in deltas]
+        weight = renamed(one.weight, change, self.letters)
+        body = product(weight, *shifted)
+        if body.head in ("+", "-") or body.head == "neg":
+            body = Term("*", (ONE, body))
+        return total(other, body)
+
+    # -- the text
+
+    def __str__(self) -> str:
+        return "\n".join(self._text()) + "\n"
+
+    def _text(self) -> Iterator[str]:
+        yield from header(f"{self.program.title}: its gradients", self.program.conditions)
+        yield ""
+        yield "(* ---- the program ---- *)"
+        yield ""
+        yield "Section Program."
+        yield ""
+        yield f"Variables {self._sizes()}."
+        for name in (*self.tables, *self.constants, *self.parameters):
+            yield f"Variable {self.coq[name]} : {self._type(name)}."
+        for line in self.lines:
+            yield ""
+            yield f"(* {line.printed} *)"
+            yield self._definition(line.coq, line.binders, line.term)
+        for line in self._adjoint_lines():
+            yield ""
+            yield f"(* {line.printed} *)"
+            yield self._definition(line.coq, line.binders, line.term)
+        yield ""
+        yield "End Program."
+        yield ""
+        if hints := " ".join(line.coq for line in (*self.lines, *self.hidden)):
+            yield f"#[local] Hint Unfold {hints} : formulas."
+            yield ""
+        yield from self._proof()
+        yield from self._theorems()
+
+    def _sizes(self) -> str:
+        return f"({' '.join(self.coq[s] for s in self.sizes)} : nat)" if self.sizes else "(no_size : nat)"
+
+    def _type(self, name: Name) -> str:
+        rank = len(name.sizes) if isinstance(name, Array) else 0
+        last = "nat" if name in self.tables else "R"
+        return " -> ".join(["nat"] * rank + [last])
+
+    def _definition(self, coq: str, binders, term: Term) -> str:
+        taken = f" ({' '.join(i for i, _ in binders)} : nat)" if binders else ""
+        return f"Definition {coq}{taken} : R := {text(term, self.coq.__getitem__)}."
+
+    def _adjoint_lines(self) -> list[Line]:
+        """The gradients, from the last to the first; those that are not printed are what arrives at them."""
+        result = []
+        self.hidden: list[Line] = []
+        for line in reversed(self.moving[:-1]):
+            if line.name == self.loss:
+                continue
+            if line.name == self._output_name and self.weights is not None:
+                continue
+            if d(line.name) in self.program_gradients:
+                result.append(self.program_gradients[d(line.name)])
+                continue
+            own = Line(d(line.name), self.coq[d(line.name)], line.binders, self._arrives(line), "")
+            own.printed = f"the gradient of {line.coq}, which is not printed: what arrives from the lines that use it"
+            self.hidden.append(own)
+            result.append(own)
+        return [*result, *[self.program_gradients[d(n)] for n in self.parameters]]
+
+    @property
+    def _output_name(self) -> Name:
+        return name_of(self.program.output)
+
+    @cached_property
+    def program_gradients(self) -> dict[Name, Line]:
+        return {d(n): line for n, line in self.gradients.items()}
+
+    def _arrives(self, line: Line) -> Term:
+        indices, sizes = line.entry.indices, [s for _, s in line.binders]
+        parts = [self.contribution(one, indices, sizes) for _, one in self.arriving.get(line.name, [])]
+        result = parts[0] if parts else ZERO
+        for part in parts[1:]:
+            result = Term("+", (result, part))
+        return result
+
+    # -- the proof
+
+    def at_point(self, name: Name) -> str:
+        """The text of a name at the arguments of the point s."""
+        return f"{self.coq[name]}_s" if self._moves(name) else self.coq[name]
+
+    def _moves(self, name: Name) -> bool:
+        return bool(self._moving_variables(name))
+
+    @cached_property
+    def _all_lines(self) -> dict[Name, Line]:
+        return {line.name: line for line in (*self.lines, *self._adjoint_lines())}
+
+    def _variables(self, name: Name) -> list:
+        """The variables of the section that a name depends on, in the order in which they are declared."""
+        order = [*self.sizes, *self.tables, *self.constants, *self.parameters]
+        if name in order:
+            return []
+        words = self._words(name, set())
+        return [x for x in order if self.coq[x] in words]
+
+    def _words(self, name: Name, seen: set[Name]) -> set[str]:
+        if name in seen or name not in self._all_lines:
+            return {self.coq[name]}
+        seen.add(name)
+        line = self._all_lines[name]
+        shown = text(line.term, self.coq.__getitem__).replace("(", " ").replace(")", " ").replace(",", " ").split()
+        own = {i for i, _ in line.binders}
+        words = {w for w in shown if w not in own}
+        return words.union(*[self._words(n, seen) for n in names_in(line.term)])
+
+    def _moving_variables(self, name: Name) -> list[Name]:
+        return [name] if name in self.parameters else [x for x in self._variables(name) if x in self.parameters]
+
+    def applied(self, name: Name, argument: Callable[[Name], str]) -> str:
+        """A name outside of the section, with its variables; `argument` gives the text of a parameter."""
+        if name in self.parameters:
+            return argument(name)
+        shown = [argument(x) if x in self.parameters else self.coq[x] for x in self._variables(name)]
+        return f"({' '.join([self.coq[name], *shown])})" if shown else self.coq[name]
+
+    def _curve(self, name: Name, point: str = "r") -> str:
+        return self.applied(name, lambda x: f"({self.coq[x]} {point})")
+
+    def at(self, term: Term) -> str:
+        return text(term, self.at_point)
+
+    def _ranges(self, binders) -> str:
+        return "".join(f"({i} < {n})%nat -> " for i, n in binders)
+
+    def _forall(self, binders, also: str = "") -> str:
+        names = " ".join(i for i, _ in binders)
+        bound = [f"({names} : nat)"] * bool(names) + [also] * bool(also)
+        return f"forall {' '.join(bound)}, " if bound else ""
+
+    def _condition(self, c: ValueCondition, called: Callable[[Name], str]) -> str:
+        return f"{self._forall(c.binders)}{self._ranges(c.binders)}{condition_text(c, called)}"
+
+    def _hypotheses(self, called: Callable[[Name], str]) -> Iterator[tuple[str, str]]:
+        """Names and statements of the hypotheses on sizes, tables and values."""
+        for size in self.sizes:
+            yield f"{self.coq[size]}_positive", f"(0 < {self.coq[size]})%nat"
+        for table in self.tables:
+            binders = self._binders_of(table)
+            at = " ".join([self.coq[table], *[i for i, _ in binders]])
+            inside = f"({at} < {self.reader.size(table.values)})%nat"
+            yield f"{self.coq[table]}_in_range", f"{self._forall(binders)}{self._ranges(binders)}{inside}"
+        for name in self.program.positive:
+            yield f"{self.coq[name]}_positive", f"0 < {called(name)}"
+        for n, c in enumerate(self.needed, start=1):
+            yield f"condition{n}", self._condition(c, called)
+
+    def _binders_of(self, name: Name) -> tuple[tuple[str, str], ...]:
+        if name in self.parameters:
+            indices = getattr(self.parameters[name], "indices", ())
+        else:
+            indices = [Index("i", n) for n in getattr(name, "sizes", ())]
+        names: dict[Index, str] = {}
+        for i in indices:
+            names[i] = self.letters.of(i, names.values())
+        return tuple((names[i], self.reader.size(i.size)) for i in indices)
+
+    def _entry(self, name: Name, binders) -> Term:
+        return Term("entry", name=name, indices=tuple(i for i, _ in binders))
+
+    def _pairing(self, adjoint: Term, name: Name, binders) -> str:
+        """The sum of adjoint times derivative over the entries of a name, as text."""
+        moved = " ".join([f"{self.coq[name]}'", *[i for i, _ in binders]])
+        weight = text(adjoint, self.at_point)
+        weight = f"({weight})" if adjoint.head in ("+", "-", "neg") else weight
+        inner = f"{weight} * {moved}"
+        for i, n in reversed(binders):
+            inner = f"(Σ {i} < {n}, {inner})"
+        return inner if binders else f"({inner})"
+
+    def _proof(self) -> Iterator[str]:
+        yield "(* ---- the proof ---- *)"
+        yield ""
+        yield "Section Differential."
+        yield ""
+        yield f"Variables {self._sizes()}."
+        for name in (*self.tables, *self.constants):
+            yield f"Variable {self.coq[name]} : {self._type(name)}."
+        yield "Variable s : R."
+        yield ""
+        yield "(* Each argument moves: X r at r, X s at the point s, where its derivative is X'. *)"
+        for name in self.parameters:
+            type_of_entry = self._type(name)
+            yield f"Variables ({self.coq[name]} : R -> {type_of_entry}) ({self.coq[name]}' : {type_of_entry})."
+        for name in (*self.parameters, *self._all_lines):
+            if self._moves(name):
+                at = f"({self.coq[name]} s)" if name in self.parameters else self._curve(name, "s")
+                yield f"Local Notation {self.coq[name]}_s := {at}."
+            elif self._variables(name):
+                yield f"Local Notation {self.coq[name]} := {self._curve(name)}."
+        yield ""
+        for label, statement in self._hypotheses(self.at_point):
+            yield f"Hypothesis {label} : {statement}."
+        for name in self.parameters:
+            yield f"Hypothesis {self._moves_lemma(name)}."
+        for line in self.moving:
+            yield from self._moving_line(line)
+        for name in (*[x.name for x in reversed(self.moving[:-1])], *self.parameters):
+            yield from self._arrival(name)
+        yield from self._differential()
+        yield "End Differential."
+        yield ""
+
+    def _moves_lemma(self, name: Name) -> str:
+        binders = self._binders_of(name) if name in self.parameters else self._all_lines[name].binders
+        entry = " ".join([self._curve(name), *[i for i, _ in binders]])
+        moved = " ".join([f"{self.coq[name]}'", *[i for i, _ in binders]])
+        moved = f"({moved})" if binders else moved
+        statement = f"is_derive (fun r => {entry}) s {moved}"
+        return f"{self.coq[name]}_moves : {self._forall(binders)}{self._ranges(binders)}{statement}"
+
+    def _moving_line(self, line: Line) -> Iterator[str]:
+        known = [f"{self.coq[n]}_moves" for n in dict.fromkeys(x.entry.name for x in line.entries)]
+        known = [x for x in known if x.removesuffix("_moves") not in {self.coq[n] for n in self.parameters}]
+        pose = "".join(f"pose proof {x}. " for x in known)
+        curve = " ".join([self._curve(line.name), *line.entry.indices])
+        binders = f"({' '.join(line.entry.indices)} : nat) " if line.binders else ""
+        yield ""
+        yield f"(* {line.printed} *)"
+        yield f"Let {line.coq}' {binders}: R := Derive (fun r => {curve}) s."
+        yield f"Lemma {self._moves_lemma(line.name)}."
+        yield f"Proof. {pose}intros. moves {line.coq}. Qed."
+        moved = " ".join([f"{line.coq}'", *line.entry.indices])
+        parts = []
+        for one in entries_of(line.term, self.active, Term("number", text="g"))[0]:
+            inner = f"{self._factor(one.weight)} * {' '.join([self.coq[one.entry.name] + chr(39), *one.entry.indices])}"
+            for i, n in reversed(one.binders):
+                inner = f"(Σ {i} < {n}, {inner})"
+            parts.append(inner)
+        statement = f"g * {moved} = " + " + ".join(parts)
+        yield f"Lemma {line.coq}_line : {self._forall(line.binders, '(g : R)')}{self._ranges(line.binders)}{statement}."
+        yield f"Proof. {pose}pose proof {line.coq}_moves. intros. line {line.coq}. Qed."
+        yield from self._out(line)
+
+    def _factor(self, term: Term) -> str:
+        return text(Term("*", (term, ONE)), self.at_point).removesuffix(" * 1")
+
+    def _out(self, line: Line) -> Iterator[str]:
+        adjoint = self.adjoint(line.name, line.entry.indices)
+        pairs = [self._flow(one) for one in self.weighted(line, adjoint)]
+        depth = len(line.binders)
+        yield f"Lemma {line.coq}_out : {self._pairing(adjoint, line.name, line.binders)} = {' + '.join(pairs)}."
+        yield "Proof."
+        yield f"  etransitivity; [inside {depth}%nat ltac:(fun _ => apply {line.coq}_line; range) | cbv beta]."
+        yield "  etransitivity; [apart | repeat apply eq_plus]."
+        for one in self.weighted(line, adjoint):
+            yield f"  - {self._order(one)}totals."
+        yield "Qed."
+
+    def _flow(self, one: WeightedEntry) -> str:
+        """What flows from a line to one entry in it: a sum over the entries of its name."""
+        binders = self._canonical(one.entry.name)
+        indices, sizes = tuple(i for i, _ in binders), [n for _, n in binders]
+        return self._pairing(self.contribution(one, indices, sizes), one.entry.name, binders)
+
+    def _canonical(self, name: Name) -> tuple[tuple[str, str], ...]:
+        return self._binders_of(name) if name in self.parameters else self._all_lines[name].binders
+
+    def _order(self, one: WeightedEntry) -> str:
+        """Tactics that bring the sums of a line into the order: indices of the entry, then the others."""
+        order = [i for i, _ in one.binders]
+        target: list[str] = []
+        steps = []
+        rank = len(one.entry.indices)
+        sizes = [n for _, n in self._canonical(one.entry.name)]
+        for n, position in enumerate(one.entry.indices):
+            if n in one.own(sizes):
+                target.append(position)
+            else:
+                steps.append(f"introduce {len(order)}%nat {n + 1}%nat {rank}%nat ({sizes[n]})%nat. ")
+                order.append(f"new {n}")
+                target.append(f"new {n}")
+        target += [i for i in order if i not in target]
+        for position, index in enumerate(target):
+            now = order.index(index)
+            while now > position:
+                steps.append(f"exchange {now - 1}%nat. ")
+                order[now - 1], order[now] = order[now], order[now - 1]
+                now -= 1
+        return "".join(steps)
+
+    def _arrival(self, name: Name) -> Iterator[str]:
+        if name == self.loss:
+            return
+        binders = self._canonical(name)
+        indices, sizes = tuple(i for i, _ in binders), [n for _, n in binders]
+        coq, flows = self.coq[name], self.arriving.get(name, [])
+        adjoint = self.adjoint(name, indices)
+        parts = [self.contribution(one, indices, sizes) for _, one in flows]
+        shown = [text(Term("+", (ZERO, p)), self.at_point).removeprefix("0 + ") for p in parts] or ["0"]
+        ranges = self._ranges(binders)
+        label = self.coq[adjoint.name]
+        statement = f"{self.at(adjoint)} = {' + '.join(shown)}"
+        yield ""
+        yield f"(* what arrives at {coq} *)"
+        yield f"Lemma {label}_is : {self._forall(binders)}{ranges}{statement}."
+        if any(x.name == d(name) for x in self.hidden):
+            yield "Proof. reflexivity. Qed."
+        elif name == self._output_name and self.weights is not None:
+            yield "Proof. intros. ring. Qed."
+        else:
+            hidden, lines = self._to_unfold(name, parts)
+            lines = f"ltac:(unfold {', '.join(lines)})"
+            tactic = f"collects_through {lines}" if hidden else f"collects {lines}"
+            yield f"Proof. intros. unfold {', '.join([label, *hidden])}. {tactic}. Qed."
+        arriving = " + ".join(self._flow(one) for _, one in flows) or "0"
+        yield f"Lemma {label}_in : {self._pairing(adjoint, name, binders)} = {arriving}."
+        depth, rest = len(binders), max(len(flows) - 1, 0)
+        if name == self._output_name and self.weights is not None:
+            yield "Proof. reflexivity. Qed."
+            return
+        if not flows:
+            yield "Proof."
+            zero = f"rewrite {label}_is by range; apply Rmult_0_l"
+            yield f"  etransitivity; [inside {depth}%nat ltac:(fun _ => {zero}) | cbv beta]."
+            yield "  rewrite ?total_zero. reflexivity."
+            yield "Qed."
+            return
+        yield "Proof."
+        yield (
+            f"  etransitivity; [inside {depth}%nat ltac:(fun _ => rewrite {label}_is by range; distribute {rest}%nat) "
+            "| cbv beta]."
+        )
+        yield "  etransitivity; [apart | reflexivity]."
+        yield "Qed."
+
+    def _to_unfold(self, name: Name, parts: list[Term]) -> tuple[list[str], list[str]]:
+        """The gradients that are not printed and stand in what arrives at a name; and lines.
+
+        The lines are those that these gradients are of, and those that use them or the name: a printed formula is
+        written in their results, 1 - h² for a tangent h, and σ for a softmax.
+        """
+        hidden = {x.name: x for x in self.hidden}
+        waiting, involved = [n for p in parts for n in names_in(p)], {}
+        while waiting:
+            one = waiting.pop()
+            if one in hidden and one not in involved:
+                involved[one] = hidden[one]
+                waiting += names_in(hidden[one].term)
+        passed = {n for n in self.definitions if d(n) in involved}
+        own = passed | {line.name for n in (name, *passed) for line, _ in self.arriving.get(n, [])}
+        lines = [line.coq for line in reversed(self.lines) if line.name in own]
+        return [x.coq for x in self.hidden if x.name in involved][::-1], lines
+
+    def _differential(self) -> Iterator[str]:
+        pairs = [
+            self._pairing(self.adjoint(n, tuple(i for i, _ in self._canonical(n))), n, self._canonical(n))
+            for n in self.parameters
+        ]
+        yield ""
+        yield "(* the differential: the sum of all these equations *)"
+        yield f"Lemma differential : is_derive (fun r => {self._curve(self.loss)}) s ({' + '.join(pairs)})."
+        yield "Proof using All."
+        yield f"  apply (derive_eq _ _ _ _ {self.coq[self.loss]}_moves)."
+        for line in self.moving:
+            yield f"  pose proof {line.coq}_out."
+        for name in (*[x.name for x in reversed(self.moving[:-1])], *self.parameters):
+            yield f"  pose proof {self.coq[d(name)]}_in."
+        yield "  added."
+        yield "Qed."
+
+    # -- the theorems
+
+    def _theorems(self) -> Iterator[str]:
+        yield "(* ---- the theorems ---- *)"
+        called = lambda n: self.applied(n, self.coq.__getitem__) if n in self._all_lines else self.coq[n]  # noqa: E731
+        for name in self.parameters:
+            binders = self._binders_of(name)
+            coq, rank = self.coq[name], len(binders)
+            line = self.program_gradients[d(name)]
+            indices = " ".join(i for i, _ in binders)
+            put = f"(put{rank} {coq} {indices} r)" if rank else "r"
+            point = f"({coq} {indices})" if rank else coq
+            loss = self.applied(self.loss, lambda x, name=name, put=put: put if x == name else self.coq[x])
+            gradient = " ".join([self.applied(d(name), self.coq.__getitem__), indices]).strip()
+            gradient = f"({gradient.removeprefix('(').replace(')', '', 1) if gradient.startswith('(') else gradient})"
+            yield ""
+            yield f"(* {line.printed} *)"
+            yield f"Theorem gradient_of_{coq} :"
+            variables = [
+                f"({self.coq[x]} : {self._type(x)})" for x in (*self.tables, *self.constants, *self.parameters)
+            ]
+            yield f"  forall {' '.join([self._sizes(), *variables])},"
+            for _, statement in self._hypotheses(called):
+                yield f"  ({statement}) ->" if "forall" in statement else f"  {statement} ->"
+            yield f"  {self._forall(binders)}{self._ranges(binders)}".rstrip()
+            yield f"  is_derive (fun r => {loss}) {point} {gradient}."
+            yield "Proof."
+            yield "  intros."
+            arguments = [self.coq[s] for s in self.sizes] or ["no_size"]
+            arguments += [self.coq[x] for x in (*self.tables, *self.constants)] + [point]
+            for other in self.parameters:
+                depth = len(self._binders_of(other))
+                if other != name:
+                    arguments += [f"(fun _ => {self.coq[other]})", f"(fun {'_ ' * depth}=> 0)" if depth else "0"]
+                    continue
+                letters = [f"k{n}" for n in range(rank)]
+                moved = "1"
+                for letter, (i, _) in reversed(list(zip(letters, binders))):
+                    moved = f"delta {letter} {i}" if moved == "1" else f"delta {letter} {i} * ({moved})"
+                arguments += [f"(fun r => {put})", f"(fun {' '.join(letters)} => {moved})" if rank else "1"]
+            yield "  eapply derive_eq."
+            yield f"  - apply (differential {' '.join(arguments)}); hypothesis."
+            yield "  - one_entry."
+            yield "Qed."
+
+
+def header(title: str, conditions: Sequence[str] = ()) -> Iterator[str]:
+    """The first lines of a certificate."""
+    yield f"(* {title}, for all sizes and all values that meet the hypotheses."
+    yield "   Check it by: tinytensor certify FILE.v"
+    if conditions:
+        yield f"   The function is this program where {', '.join(conditions)}."
+    yield "   An index i = 1..n of the printed formulas is i - 1 here: Σ i < n, f i is f 0 + ... + f (n - 1). *)"
+    yield "From Coq Require Import Reals."
+    yield "From Coquelicot Require Import Coquelicot."
+    yield "From Tinytensor Require Import Tinytensor."
+    yield "Open Scope R_scope."
+
+
+def condition_text(c: ValueCondition, called: Callable[[Name], str]) -> str:
+    """A condition on values, without its indices."""
+    left, right = (text(x, called) for x in (c.left, c.right))
+    return {"<>": f"{left} <> {right}", ">": f"0 < {left}", "inside": f"-1 < {left} < 1"}[c.relation]
+
+
+def reindexed(position: str, new) -> str:
+    """A position with other names for its indices."""
+    return renamed(Term("delta", indices=(position,)), new, Letters(())).indices[0]
+
+
+def needed_with_their_indices(conditions: list[ValueCondition], lines: list[Line]) -> Iterator[ValueCondition]:
+    """The conditions, for all indices of their lines as well."""
+    for c in conditions:
+        line = next(x for x in lines if any(c is other for other in x.conditions))
+        used = free_indices(c.left) | free_indices(c.right)
+        binders = tuple(b for b in (*line.binders, *c.binders) if b[0] in used)
+        yield ValueCondition(c.left, c.relation, c.right, binders)
+
+
+def free_indices(term: Term) -> set[str]:
+    """The words that may be indices in a term."""
+    own = {word for i in term.indices for word in i.replace("(", " ").replace(")", " ").split()}
+    own |= set(term.text.replace("(", " ").replace(")", " ").split()) if term.head == "number" else set()
+    inner = own.union(*map(free_indices, term.parts))
+    return inner - {term.text} if term.head == "total" else inner

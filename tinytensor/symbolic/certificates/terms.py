@@ -1,0 +1,489 @@
+"""Formulas of the index calculus as terms of Coq, and their derivatives with the weight moved down to the entries.
+
+An index runs from 1 in formulas and from 0 in Coq, where a sum over 1..n is `Σ k < n, ...`. A term is a tree, since a
+certificate needs its parts: the entries in it, each with its weight and the sums around it (`entries_of`), and the
+conditions under which it has a derivative (`conditions_of`). The tactic `backward` of derivations/coq/Tinytensor.v
+goes through a formula in the same order.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, count
+
+from sympy import (
+    Add,
+    Expr,
+    Indexed,
+    KroneckerDelta,
+    Mul,
+    Pow,
+    S,
+    Sum,
+    Symbol,
+    acos,
+    asin,
+    asinh,
+    atan,
+    cos,
+    erf,
+    exp,
+    log,
+    pi,
+    sin,
+    tanh,
+)
+
+from tinytensor.symbolic.index_calculus.adjoints import Name, name_of
+from tinytensor.symbolic.index_calculus.formulas import (
+    Index,
+    Phi,
+    Size,
+    absolute,
+    larger,
+    relu,
+    same,
+    sigmoid,
+    sign,
+    softplus,
+    theta,
+    upto,
+)
+from tinytensor.symbolic.index_calculus.order import factors_of, terms_of
+
+
+class NotCertifiable(TypeError):
+    """A formula that a certificate cannot hold."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """A formula: `head`, and its parts.
+
+    head: "entry" (name; its indices are texts), "number" (text), "delta", "upto" (texts), "+", "-", "*", "/", "neg",
+    "power" (text: the exponent), "total" (text: its index, size), or the name of a function.
+    """
+
+    head: str
+    parts: tuple["Term", ...] = ()
+    text: str = ""
+    name: Name | None = None
+    indices: tuple[str, ...] = ()
+    size: str = ""
+
+
+def number(text: str) -> Term:
+    return Term("number", text=text)
+
+
+ONE = number("1")
+
+
+def product(*factors: Term) -> Term:
+    """A product, without factors of 1."""
+    factors = tuple(f for f in factors if f != ONE)
+    return factors[0] if len(factors) == 1 else Term("*", factors) if factors else ONE
+
+
+def total(binders: Iterable[tuple[str, str]], body: Term) -> Term:
+    """The nested sum over (index, size)."""
+    for index, size in reversed(list(binders)):
+        body = Term("total", (body,), text=index, size=size)
+    return body
+
+
+# ---- from formulas ---------------------------------------------------------------------------------------------------
+
+FUNCTIONS = {
+    exp: "exp",
+    log: "ln",
+    sin: "sin",
+    cos: "cos",
+    tanh: "tanh",
+    asin: "asin",
+    acos: "acos",
+    atan: "atan",
+    asinh: "arcsinh",
+    erf: "erf",
+    sigmoid: "sigmoid",
+    softplus: "softplus",
+    Phi: "Phi",
+    relu: "relu",
+    theta: "theta",
+    same: "same",
+    sign: "sign",
+    absolute: "Rabs",
+    larger: "larger",
+}
+
+
+class Letters:
+    """The names of indices in Coq: those of the formulas, unless they are taken."""
+
+    def __init__(self, taken: Iterable[str]):
+        self.taken = set(taken)
+
+    def of(self, index: Index, used: Iterable[str]) -> str:
+        """A name for an index that is none of the names in use."""
+        used = {*used, *self.taken}
+        letters = [letter for letter in index.letters if letter.isidentifier()]
+        numbered = (f"{letter}{n}" for n in count(1) for letter in letters)
+        return next(name for name in chain(letters, numbered) if name not in used)
+
+
+class Reader:
+    """Reads formulas as terms. `order`: the names of the program, in the order of a product's factors."""
+
+    def __init__(self, names: Mapping, order: Sequence[Name], letters: Letters):
+        self.names, self.order, self.letters = names, order, letters
+
+    def term(self, expr: Expr, indices: Mapping[Index, str]) -> Term:
+        """A formula whose free indices have the names `indices`."""
+        read = lambda e: self.term(e, indices)  # noqa: E731
+        if isinstance(expr, Indexed):
+            at = tuple(self.position(i, indices) for i in expr.indices)
+            return Term("entry", name=name_of(expr), indices=at)
+        if isinstance(expr, Size):
+            return number(f"INR {self.names[expr]}")
+        if isinstance(expr, Index):
+            return number(f"(INR {indices[expr]} + 1)")
+        if isinstance(expr, Symbol):
+            return Term("entry", name=expr)
+        if expr is pi:
+            return number("PI")
+        if expr.is_Rational:
+            whole = (
+                number(str(abs(expr.p))) if expr.q == 1 else Term("/", (number(str(abs(expr.p))), number(str(expr.q))))
+            )
+            return Term("neg", (whole,)) if expr < 0 else whole
+        if isinstance(expr, KroneckerDelta | upto):
+            head = "delta" if isinstance(expr, KroneckerDelta) else "upto"
+            return Term(head, indices=tuple(self.position(i, indices) for i in expr.args))
+        if isinstance(expr, Add):
+            return self._sum(expr, indices)
+        if isinstance(expr, Mul):
+            return self._product(expr, indices)
+        if isinstance(expr, Pow):
+            return self._power(expr, indices)
+        if isinstance(expr, Sum):
+            inner, binders = dict(indices), []
+            for index, *_ in expr.limits:
+                inner[index] = self.letters.of(index, inner.values())
+                binders.append((inner[index], self.size(index.size)))
+            return total(binders, self.term(expr.function, inner))
+        if expr.func in FUNCTIONS:
+            return Term(FUNCTIONS[expr.func], tuple(map(read, expr.args)))
+        raise NotCertifiable(
+            f"certificate: {expr.func.__name__} is not among the functions whose derivative the library of Coq has: "
+            f"{', '.join(sorted(FUNCTIONS.values()))}"
+        )
+
+    def size(self, size: Expr) -> str:
+        """A size as a whole number of Coq."""
+        if isinstance(size, Size):
+            return self.names[size]
+        if size.is_Integer:
+            return str(size)
+        offset, rest = size.as_coeff_Add()
+        if isinstance(rest, Size) and offset.is_Integer:
+            return f"({self.names[rest]} {'-' if offset < 0 else '+'} {abs(offset)})"
+        raise NotCertifiable(f"certificate: the size {size} is no symbol; give it a name of its own")
+
+    def position(self, index: Expr, indices: Mapping[Index, str]) -> str:
+        """An index that counts from 1 as one that counts from 0."""
+        index = S(index)
+        if isinstance(index, Index):
+            return indices[index]
+        if isinstance(index, Indexed) and index.base.values is not None:
+            at = " ".join(self.position(i, indices) for i in index.indices)
+            return f"({self.names[index.base]} {at})"
+        if index.is_Integer and index >= 1:
+            return str(index - 1)
+        if isinstance(index, Add):
+            offset, rest = index.as_coeff_Add()
+            if offset.is_Integer and offset >= 0 and isinstance(rest, Index | Indexed):
+                return f"({self.position(rest, indices)} + {offset})"
+        raise NotCertifiable(
+            f"certificate: the index {index} is no index, entry of a table or number; none moves backward"
+        )
+
+    def _sum(self, expr: Add, indices) -> Term:
+        terms = terms_of(expr, self.order)
+        negative = [t.could_extract_minus_sign() and not t.is_Add for t in terms]
+        result = self.term(terms[0], indices)
+        for one, minus in zip(terms[1:], negative[1:]):
+            result = Term("-" if minus else "+", (result, self.term(-one if minus else one, indices)))
+        return result
+
+    def _product(self, expr: Mul, indices) -> Term:
+        coefficient, above, below = factors_of(expr, self.order)
+        minus, coefficient = coefficient < 0, abs(coefficient)
+        if below and above and coefficient == 1 and all(isinstance(a, Sum) for a in above):
+            first, above = [Term("/", (ONE, product(*[self.term(b, indices) for b in below])))], above
+            result = product(*first, *[self.term(a, indices) for a in above])
+        else:
+            over = product(
+                *[number(str(coefficient.p))] * (coefficient.p != 1), *[self.term(a, indices) for a in above]
+            )
+            under = [number(str(coefficient.q))] * (coefficient.q != 1) + [self.term(b, indices) for b in below]
+            result = Term("/", (over, product(*under))) if under else over
+        return Term("neg", (result,)) if minus else result
+
+    def _power(self, expr: Pow, indices) -> Term:
+        base, power = expr.args
+        if power.is_number and power.is_negative:
+            return Term("/", (ONE, self.term(1 / expr, indices)))
+        inner = self.term(base, indices)
+        if power.is_Rational and power.q == 2:
+            inner, power = Term("sqrt", (inner,)), S(power.p)
+        if power == 1:
+            return inner
+        if power.is_Integer:
+            return Term("power", (inner,), text=str(power))
+        return Term("Rpower", (inner, self.term(power, indices)))
+
+
+# ---- to text ---------------------------------------------------------------------------------------------------------
+
+LEVELS = {"+": 1, "-": 1, "*": 2, "/": 2, "neg": 3, "power": 4, "total": 0}
+
+
+def text(term: Term, called: Callable[[Name], str]) -> str:
+    """A term in Coq's syntax; `called` gives the text of a name, before its indices."""
+    return _text(term, called)
+
+
+def _text(t: Term, called, level: int = 0) -> str:
+    own = LEVELS.get(t.head, 5 if t.parts or t.head in ("delta", "upto") or t.indices else 6)
+    inner = lambda part, at: _text(part, called, at)  # noqa: E731
+    if t.head == "number":
+        own = 6 if t.text.isdigit() or t.text.startswith("(") or t.text.isidentifier() else 5
+        shown = t.text
+    elif t.head == "entry":
+        name = called(t.name)
+        shown = " ".join([name, *t.indices])
+        own = 6 if not t.indices and " " not in name else 5
+    elif t.head in ("delta", "upto"):
+        shown = " ".join([t.head, *t.indices])
+    elif t.head == "total":
+        return f"(Σ {t.text} < {t.size}, {inner(t.parts[0], 0)})"
+    elif t.head in ("+", "-", "*", "/"):
+        first, *rest = t.parts
+        shown = f" {t.head} ".join([inner(first, own), *[inner(p, own + 1) for p in rest]])
+    elif t.head == "neg":
+        shown = f"- {inner(t.parts[0], 4)}"
+        own = 1 if level > 1 else 2
+    elif t.head == "power":
+        shown = f"{inner(t.parts[0], 5)} ^ {t.text}"
+    else:
+        shown = " ".join([t.head, *[inner(p, 6) for p in t.parts]])
+    return f"({shown})" if own < level else shown
+
+
+# ---- change ----------------------------------------------------------------------------------------------------------
+
+
+def names_in(term: Term) -> set[Name]:
+    """The names of the entries in a term."""
+    own = {term.name} if term.head == "entry" else set()
+    return own.union(*map(names_in, term.parts))
+
+
+def renamed(term: Term, new: Mapping[str, str], letters: Letters) -> Term:
+    """The term with other names for its free indices."""
+    if term.head == "total":
+        index, inside = term.text, {a: b for a, b in new.items() if a != term.text}
+        if index in inside.values():
+            index = next(f"{index}{n}" for n in count(1) if f"{index}{n}" not in {*inside.values(), *letters.taken})
+            inside[term.text] = index
+        return Term("total", (renamed(term.parts[0], inside, letters),), index, size=term.size)
+    parts = tuple(renamed(p, new, letters) for p in term.parts)
+    return Term(term.head, parts, term.text, term.name, tuple(_reindexed(i, new) for i in term.indices), term.size)
+
+
+def _reindexed(position: str, new: Mapping[str, str]) -> str:
+    words = position.replace("(", "( ").replace(")", " )").split(" ")
+    head = words[0] == "("  # the first word in brackets is a table, unless something is added
+    changed = [w if head and n == 1 and "+" not in words else new.get(w, w) for n, w in enumerate(words)]
+    return " ".join(changed).replace("( ", "(").replace(" )", ")")
+
+
+# ---- derivatives -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WeightedEntry:
+    """An entry in a formula: the derivative of the formula by it is the sum of `weight` over `binders`."""
+
+    entry: Term
+    weight: Term
+    binders: tuple[tuple[str, str], ...]
+
+    def own(self, sizes: Sequence[str]) -> list[int]:
+        """The numbers of its indices that are variables, each the first of its name, over the array's whole size."""
+        variables, bound = self.entry.indices, dict(self.binders)
+        return [n for n, i in enumerate(variables) if bound.get(i) == sizes[n] and i not in variables[:n]]
+
+
+@dataclass(frozen=True)
+class ValueCondition:
+    """A condition on values, such as 0 < x: `left relation right`, for all indices of `binders`."""
+
+    left: Term
+    relation: str
+    right: Term
+    binders: tuple[tuple[str, str], ...]
+
+
+def _half(x: Term) -> Term:
+    return Term("/", (ONE, product(number("2"), Term("sqrt", (x,)))))
+
+
+def _one_minus_square(x: Term) -> Term:
+    return Term("sqrt", (Term("-", (ONE, Term("power", (x,), "2"))),))
+
+
+def _square_plus_one(x: Term) -> Term:
+    return Term("+", (Term("power", (x,), "2"), ONE))
+
+
+def _call(name: str, x: Term) -> Term:
+    return Term(name, (x,))
+
+
+def _neg(x: Term) -> Term:
+    return Term("neg", (x,))
+
+
+DERIVATIVES: dict[str, Callable[[Term], Term]] = {
+    "exp": lambda x: _call("exp", x),
+    "ln": lambda x: Term("/", (ONE, x)),
+    "sqrt": _half,
+    "sin": lambda x: _call("cos", x),
+    "cos": lambda x: _neg(_call("sin", x)),
+    "tanh": lambda x: Term("-", (ONE, Term("power", (_call("tanh", x),), "2"))),
+    "atan": lambda x: Term("/", (ONE, _square_plus_one(x))),
+    "asin": lambda x: Term("/", (ONE, _one_minus_square(x))),
+    "acos": lambda x: _neg(Term("/", (ONE, _one_minus_square(x)))),
+    "arcsinh": lambda x: Term("/", (ONE, _call("sqrt", _square_plus_one(x)))),
+    "sigmoid": lambda x: product(_call("sigmoid", x), Term("-", (ONE, _call("sigmoid", x)))),
+    "softplus": lambda x: _call("sigmoid", x),
+    "Phi": lambda x: _call("density", x),
+    "erf": lambda x: Term(
+        "/", (product(number("2"), _call("exp", _neg(Term("power", (x,), "2")))), _call("sqrt", number("PI")))
+    ),
+    "relu": lambda x: _call("theta", x),
+    "theta": lambda x: number("0"),
+    "same": lambda x: number("0"),
+    "sign": lambda x: number("0"),
+    "Rabs": lambda x: _call("sign", x),
+}
+ZERO = number("0")
+POSITIVE_ARGUMENT, OTHER_THAN_ZERO, INSIDE = {"ln", "sqrt"}, {"relu", "theta", "same", "sign", "Rabs"}, {"asin", "acos"}
+
+
+def entries_of(
+    term: Term, active: set[Name], weight: Term = ONE, binders: tuple = ()
+) -> tuple[list[WeightedEntry], list[ValueCondition]]:
+    """The entries of active names in a term, with their weights, and the conditions for its derivative."""
+    entries: list[WeightedEntry] = []
+    conditions: list[ValueCondition] = []
+
+    def need(left: Term, relation: str, right: Term = ZERO) -> None:
+        conditions.append(ValueCondition(left, relation, right, binders))
+
+    def down(part: Term, more: Term, inside: tuple = binders) -> None:
+        if names_in(part) & active:
+            one, other = entries_of(part, active, more, inside)
+            entries.extend(one)
+            conditions.extend(other)
+
+    parts = term.parts
+    if term.head == "entry" and term.name in active:
+        entries.append(WeightedEntry(term, weight, binders))
+    elif term.head == "total":
+        down(parts[0], weight, (*binders, (term.text, term.size)))
+    elif term.head == "+":
+        for part in parts:
+            down(part, weight)
+    elif term.head == "-":
+        down(parts[0], weight)
+        down(parts[1], _neg(weight))
+    elif term.head == "neg":
+        down(parts[0], _neg(weight))
+    elif term.head == "*":
+        for n, part in enumerate(parts):
+            down(part, product(weight, *parts[:n], *parts[n + 1 :]))
+    elif term.head == "/":
+        over, under = parts
+        down(over, Term("/", (weight, under)))
+        if names_in(under) & active:
+            need(under, "<>")
+            down(under, product(weight, _neg(Term("/", (over, Term("power", (under,), "2"))))))
+    elif term.head == "power":
+        n = int(term.text)
+        down(parts[0], product(weight, number(str(n)), Term("power", parts, str(n - 1)) if n > 2 else parts[0]))
+    elif term.head == "Rpower":
+        base, power = parts
+        need(base, ">")
+        down(base, product(weight, Term("/", (product(term, power), base))))
+        down(power, product(weight, term, Term("ln", (base,))))
+    elif term.head == "larger":
+        one, other = parts
+        above = Term("theta", (Term("-", (one, other)),))
+        need(one, "<>", other)
+        down(one, product(weight, above))
+        down(other, product(weight, Term("-", (ONE, above))))
+    elif term.head in DERIVATIVES:
+        (x,) = parts
+        if term.head in POSITIVE_ARGUMENT:
+            need(x, ">")
+        elif term.head in OTHER_THAN_ZERO:
+            need(x, "<>")
+        elif term.head in INSIDE:
+            need(x, "inside")
+        down(x, product(weight, DERIVATIVES[term.head](x)))
+    return entries, conditions
+
+
+class SignsOfTerms:
+    """The signs that the tactic `positive` finds, through the definitions of names."""
+
+    def __init__(self, definitions: Mapping[Name, Term], positive: Iterable[Name] = ()):
+        self.definitions, self.known = definitions, set(positive)
+
+    def positive(self, t: Term) -> bool:
+        """Is it above 0 whatever the values are?"""
+        if t.head == "entry":
+            return t.name in self.known or (t.name in self.definitions and self.positive(self.definitions[t.name]))
+        if t.head == "number":
+            return t.text != "0"
+        if t.head == "+":
+            one, other = t.parts
+            return (self.positive(one) and self.not_negative(other)) or (
+                self.not_negative(one) and self.positive(other)
+            )
+        if t.head in ("*", "/"):
+            return all(map(self.positive, t.parts))
+        if t.head in ("power", "total", "sqrt"):
+            return self.positive(t.parts[0])
+        return t.head in ("exp", "sigmoid", "softplus")
+
+    def not_negative(self, t: Term) -> bool:
+        """Is it 0 or more?"""
+        if t.head in ("delta", "upto", "Rabs", "sqrt") or (t.head == "power" and t.text == "2"):
+            return True
+        if t.head == "entry" and t.name in self.definitions:
+            return self.not_negative(self.definitions[t.name])
+        if t.head == "total":
+            return self.not_negative(t.parts[0])
+        if t.head in ("+", "*"):
+            return all(map(self.not_negative, t.parts)) or self.positive(t)
+        if t.head == "/":
+            return self.not_negative(t.parts[0]) and self.positive(t.parts[1])
+        return self.positive(t)
+
+    def holds(self, condition: ValueCondition) -> bool:
+        """Is a condition true whatever the values are?"""
+        if condition.right != ZERO or condition.relation == "inside":
+            return False
+        return self.positive(condition.left)
