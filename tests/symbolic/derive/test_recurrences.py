@@ -7,6 +7,7 @@ import pytest
 
 import tinytensor as tt
 from tests.symbolic.derive.recurrent_functions import (
+    ALIKE,
     RECURRENT,
     REFUSED,
     RIGHT,
@@ -89,14 +90,44 @@ def test_steps_that_are_not_alike_are_refused(function):
         derive(function, **arguments)
 
 
-def test_step_that_no_question_shows_is_refuted_by_numbers():
+def no_long_runs(trace, where):
+    return []
+
+
+def test_step_that_no_question_shows_is_refuted_by_numbers(monkeypatch):
+    monkeypatch.setattr(tracing.Trace, "_long_runs", no_long_runs)
     derivation = derive(hidden_step, **XH)
     assert not derivation
     assert "T = 33" in derivation.verdict
 
 
+def weights_of_200_steps(x):
+    weights, s = [1.0] * 200, 0 * x.sum()
+    weights[150] = 2.0
+    for t in range(x.shape[0]):
+        s = s + weights[t] * x[t] ** 2
+    return s
+
+
+def late_count(x):
+    s, n = 0 * x.sum(), 0
+    for t in range(x.shape[0]):
+        n = n + 1
+        s = s + (3.0 if n == 300 else 1.0) * x[t] ** 2
+    return s
+
+
+@pytest.mark.parametrize("function", [weights_of_200_steps, late_count])
+def test_late_step_that_no_question_shows_is_refused(function, monkeypatch):
+    with pytest.raises(NotDerivable, match=ALIKE):
+        derive(function, x=("T",))
+    monkeypatch.setattr(tracing.Trace, "_long_runs", no_long_runs)
+    assert derive(function, x=("T",))  # the planted mistake: this must not be called proved
+
+
 def test_question_that_is_not_heard_proves_a_loop_that_changes_late(monkeypatch):
     monkeypatch.setattr(tracing, "refuse_questions_about_steps", lambda runs: None)
+    monkeypatch.setattr(tracing.Trace, "_long_runs", no_long_runs)
     assert derive(late_step_twice, **XH)  # the planted mistake: this must not be called proved
 
 

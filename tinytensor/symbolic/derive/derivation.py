@@ -227,7 +227,7 @@ class Derivation(Typeset):
 
     def _compare(self) -> tuple[str, set[str], int]:
         """The comparison of the formulas with the function, at the points for which there is time."""
-        for run in self.derived.trace.runs:
+        for run in self.derived.trace.compared_runs:
             inputs = {n: run.inputs[n] for n in self.gradients}
             free = {self._program.identifier(s): run.at[s] for s in self._program.free}
             try:

@@ -65,6 +65,7 @@ from tinytensor.symbolic.index_calculus.interruption import step
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
 
 LARGEST = 200_000  # entries of an argument in a run
+STEPS = 400  # of a loop in its longest run
 RETRIES = (1, 2, 4, 3, 6, 8, 12)  # sizes are multiples of these if the function fails at primes
 
 
@@ -91,7 +92,8 @@ class Trace:
         self.fn, self.arguments, self.split, self._args = fn, arguments(args, split), split, args
         self.sizes = symbols_of(self.arguments)
         self.tensors = {n: a for n, a in self.arguments.items() if isinstance(a, Argument)}
-        self.runs = _runs(fn, self.arguments, self.sizes, split, where, start)
+        self.compared_runs = _runs(fn, self.arguments, self.sizes, split, where, start)
+        self.runs = [*self.compared_runs, *self._long_runs(where)]
         self.at = [run.at for run in self.runs]
         user = symbols_of(arguments(args, {}))
         self.size_conditions = list(dict.fromkeys([*where, *_divisible(split, user), *self._answers(user)]))
@@ -118,6 +120,40 @@ class Trace:
         if needs_gradient and not self.runs[0].result._requires_grad:
             raise NotDerivable("derive: the result has no gradient: no float argument reaches it on the tape")
         self.result = self._value([run.result for run in self.runs], "the result", None)
+
+    def _long_runs(self, where: Sequence[SizeCondition]) -> list[Run]:
+        """Runs of many steps of a loop, one for each size that changes the number of calls.
+
+        In the other runs a step that differs late would not be met. The results of these runs are not compared with
+        the formulas, since rounding may grow from step to step.
+        """
+        first, runs = self.compared_runs[0], []
+        if len({len(run.calls) for run in self.compared_runs}) == 1:
+            return runs
+        for size in self.sizes:
+            run = self._run_of(first.at | {size: STEPS}, where)
+            if run is None:  # at the largest number that the function takes arrays may be empty, or of one element
+                fits, fails = first.at[size], STEPS
+                while fails - fits > 1:
+                    number = (fits + fails) // 2
+                    takes = self._run_of(first.at | {size: number}, where) is not None
+                    fits, fails = (number, fails) if takes else (fits, number)
+                run = self._run_of(first.at | {size: first.at[size] + (fits - first.at[size]) * 9 // 10}, where)
+            if run is not None and len(run.calls) != len(first.calls):
+                runs.append(run)
+        return runs
+
+    def _run_of(self, at: dict[Size, int], where: Sequence[SizeCondition]) -> Run | None:
+        """A run at these sizes; None if the function does not take them."""
+        whole = at | {s: int(Mul(*parts).xreplace(at)) for s, parts in self.split.items()}
+        if not all(c.holds(whole) for c in where):
+            return None
+        if any(Mul(*a.sizes).xreplace(at) > LARGEST for a in self.tensors.values()):
+            return None
+        try:
+            return record(self.fn, _values(self.arguments, at, 0), at)
+        except Exception:  # whatever the function raises
+            return None
 
     @property
     def unnamed_sizes(self) -> dict[Size, Expr]:
