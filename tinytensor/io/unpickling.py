@@ -10,6 +10,7 @@ the machine counts the memory of the objects it makes.
 """
 
 import pickletools
+import warnings
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -37,7 +38,9 @@ def unpickle(content: bytes, names: Mapping[str, Any], persistent: Callable[[Any
     Raises ValueError, TypeError or LookupError for a name that is not in the table, for an unknown instruction, and for
     a program that does not end in one value.
     """
-    return _Machine(content, names, persistent).run()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of escapes in a text, which pickletools reads
+        return _Machine(content, names, persistent).run()
 
 
 class _Machine:

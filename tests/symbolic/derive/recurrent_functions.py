@@ -320,7 +320,7 @@ RECURRENT = {
     discounted: ({"r": ("T",)}, ["δ[t + 1] = 0.9 δ_t", "proved for any size"]),
     discounts_by_powers: ({"r": ("T",)}, ["∂𝓛/∂r_t = (0.9)^(t - 1)", "proved for any size"]),
     running_mean: ({"x": ("T",)}, ["∂𝓛/∂s_t = δ_t + 1/t ∂𝓛/∂Y_t", "proved for any size"]),
-    falling_weights: (XH, ["δ[t - 1, d] = δ_td (1 - (t - 1)/T)", "proved for any size"]),
+    falling_weights: (XH, ["δ[t - 1, d] = δ_td (1 + (1 - t)/T)", "proved for any size"]),
     leapfrog: ({"x": ("N",), "steps": ("T",)}, ["∂𝓛/∂x_n = δx2[0, n]", "proved for any size"]),
     differences: ({"x": ("T", "D")}, ["s = Σ_da (x[a + 1, d] - x_ad)²", "proved for T > 1"]),
     chain_of_neighbours: (XH, ["proved for any size"]),

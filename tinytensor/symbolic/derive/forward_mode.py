@@ -323,7 +323,15 @@ def _common_exponential(expr: Expr) -> Expr:
     if not isinstance(expr, Add) or expr.has(Sum):
         return expr
     names = {e: Dummy(positive=True) for e in expr.atoms(exp)}
-    return factor(expr.xreplace(names)).xreplace({name: e for e, name in names.items()})
+    forms = [factor(expr.xreplace(names)).xreplace({name: e for e, name in names.items()})]
+    own = [[f for f in Mul.make_args(term) if isinstance(f, exp)] for term in expr.args]
+    if all(own):  # exp(a + b) has exp(a) in front, too
+        rests = [Mul(*[f for f in Mul.make_args(term) if not isinstance(f, exp)]) for term in expr.args]
+        exponents = [Add(*[f.args[0] for f in each]) for each in own]
+        for e in sorted(names, key=str):
+            inside = [rest * exp(one - e.args[0]) for rest, one in zip(rests, exponents, strict=True)]
+            forms.append(e * Add(*inside))
+    return min(forms, key=cost)
 
 
 def _partly_factored(expr: Expr) -> Expr:

@@ -58,6 +58,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     same,
     sign,
     theta,
+    vanishes_in_cells,
 )
 from tinytensor.symbolic.index_calculus.matrices import Matrices, Matrix, NoMatrixForm
 from tinytensor.symbolic.index_calculus.notation import tex, text
@@ -177,7 +178,7 @@ class Derivatives(Typeset):
             if clear_denominators(rest) == 0 or normal_of_quotients(rest) == 0:
                 self.needed |= {"denominator"} if self._divides_in(rest) else set()
                 return True
-            if rest.has(*STEPS) and normal_of_steps(rest) == 0:
+            if rest.has(*STEPS) and (normal_of_steps(rest) == 0 or vanishes_in_cells(rest)):
                 self.needed |= {"tie"} | ({"denominator"} if self._divides_in(rest) else set())
                 return True
         return False
