@@ -1,4 +1,4 @@
-"""Each function of squares: its compiled meaning against its plain one, and e^x against NumPy's."""
+"""Each function of score tiles: its compiled meaning against its plain one, and e^x against NumPy's."""
 
 import numba
 import numpy as np
@@ -114,7 +114,7 @@ FUNCTIONS = (registers, memory, blocks, columns, arithmetic, halves, products, v
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_compiled_and_plain_squares_agree(function, dtype):
+def test_compiled_and_plain_score_tiles_agree(function, dtype):
     for i, j in ((0, 0), (3, 1), (WIDTH - 1, WIDTH)):
         compiled, plain = both_meanings(function, dtype, i, j)
         np.testing.assert_allclose(compiled, plain, rtol=0, atol=64 * np.finfo(dtype).eps)
@@ -140,7 +140,7 @@ def test_writes_stop_at_the_matrix_edge(write, rows, lanes, dtype):
             assert np.count_nonzero(results[0]) == min(height, rows) * min(width, lanes)
 
 
-def test_every_function_of_squares_is_tried():
+def test_every_function_of_score_tiles_is_tried():
     tried = set().union(*(function.__code__.co_names for function in (*FUNCTIONS, exponentials, expectation)))
     ours = [f for f in vars(st).values() if getattr(f, "__module__", "") == st.__name__]
     public = {f.__name__ for f in ours if f.__name__[0] != "_"}

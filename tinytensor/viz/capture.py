@@ -15,9 +15,9 @@ from weakref import WeakKeyDictionary, ref
 import numpy as np
 
 from tinytensor.core.dispatch import state
+from tinytensor.core.node_observer import observe_nodes
 from tinytensor.core.op import Node
 from tinytensor.core.tensor import Tensor
-from tinytensor.core.watching import watching
 from tinytensor.nn.module import Module
 
 
@@ -58,7 +58,7 @@ def watch() -> Iterator[None]:
             before(node, args, y)
 
     before = state.on_node  # the block around this one is called as well
-    with watching(note):
+    with observe_nodes(note):
         yield
 
 

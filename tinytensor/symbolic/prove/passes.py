@@ -26,9 +26,9 @@ import sympy
 
 from tinytensor.core.dispatch import OBJECT
 from tinytensor.core.modes import enable_grad, no_grad
+from tinytensor.core.node_observer import observe_nodes
 from tinytensor.core.op import Node, Op
 from tinytensor.core.tensor import Tensor
-from tinytensor.core.watching import watching
 from tinytensor.symbolic.exact.differentiate import Derivatives
 from tinytensor.symbolic.exact.scalars import Condition, Symbolic, domain, path
 from tinytensor.symbolic.exact.tensors import derivative, symbols, variables, witnesses
@@ -196,7 +196,7 @@ def record(fn: Callable, args: list, leaves: dict[str, Tensor], number: int, pro
     for leaf_name, leaf in leaves.items():
         name(leaf_name, leaf._data)
     before = {leaf_name: leaf._data.copy() for leaf_name, leaf in leaves.items()}
-    with path() as conditions, domain() as needed, enable_grad(), watching(note):
+    with path() as conditions, domain() as needed, enable_grad(), observe_nodes(note):
         results = results_of(fn, args)
     changed += [leaf_name for leaf_name, leaf in leaves.items() if not _same(leaf._data, before[leaf_name])]
     y = results[number]

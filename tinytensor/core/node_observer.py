@@ -1,4 +1,4 @@
-"""Watching: a function that sees each operation as it goes on the tape."""
+"""A function that sees each operation as it goes on the tape."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from tinytensor.core.dispatch import state
 
 
 @contextmanager
-def watching(note: Callable) -> Iterator[None]:
+def observe_nodes(note: Callable) -> Iterator[None]:
     """Inside, call `note(node, args, y)` for every operation that goes on the tape in this thread."""
     before, state.on_node = state.on_node, note
     try:
