@@ -1,8 +1,8 @@
 """What the short suite leaves to `pytest --all`.
 
-The short suite runs every test file, and each operation, kernel and lesson at least once; of the claims of derivations/
-it runs a part. Long series
-are cut in the files themselves (tools/sampling_rate.py), and the cases of these tests are by tests/conftest.py.
+The short suite runs each operation, kernel and lesson at least once, and every test file but two: those for a copy of
+the project with one more operation, and for `python -OO`. Of the claims of derivations/ it runs a part. Long series are
+cut in the files themselves (tools/sampling_rate.py), and the cases of these tests are by tests/conftest.py.
 """
 
 WHOLE_SUITE = 0  # the test is in the whole suite alone
