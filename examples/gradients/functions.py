@@ -575,6 +575,7 @@ ENTRIES = [
         argument="U",
         wrong=wrong_rnn,
         mistake="The gradient goes back one step only: what reaches a state through later states is missing.",
+        question="How does the gradient go back through all steps of a recurrent network?",
     ),
     Entry(
         title="LSTM",
@@ -596,6 +597,7 @@ ENTRIES = [
         argument="c0",
         wrong=wrong_lstm,
         mistake="The product of the forget gates alone: the cell also acts through h on all later gates.",
+        question="What are the gradients of an LSTM's weights over a whole sequence?",
     ),
     Entry(
         title="Linear attention",
@@ -616,6 +618,7 @@ ENTRIES = [
         argument="v",
         wrong=wrong_linear_attention,
         mistake="Queries before the value count, too: the order in time was forgotten.",
+        question="How is linear attention, as a recurrence of states, differentiated?",
     ),
     Entry(
         title="Gradient descent, unrolled",
@@ -636,6 +639,7 @@ ENTRIES = [
         argument="w",
         wrong=wrong_unrolled_descent,
         mistake="The gradient at the last w: the steps before it are taken for the identity.",
+        question="How do I differentiate through K steps of gradient descent?",
     ),
     Entry(
         title="Convolution",
@@ -650,6 +654,7 @@ ENTRIES = [
         argument="w",
         wrong=wrong_convolution,
         mistake="The kernel is flipped. That belongs to the gradient of x.",
+        question="What is the gradient of a convolution by its input, and by its kernel?",
     ),
     Entry(
         title="Label smoothing",
@@ -780,6 +785,7 @@ ENTRIES = [
         argument="w",
         wrong=wrong_logistic,
         mistake="The loss is a mean over N examples, so that its Hessian is one, too: the factor 1/N is missing.",
+        question="What is the Hessian of the logistic loss?",
         options={"order": 2, "wrt": "w"},
     ),
     Entry(
@@ -795,6 +801,7 @@ ENTRIES = [
         argument="z",
         wrong=wrong_softmax_loss,
         mistake="Each probability depends on all logits of its row, since the denominator does: − q qᵀ is missing.",
+        question="What is the second derivative of cross-entropy by the logits?",
         options={"order": 2},
     ),
     Entry(
@@ -810,6 +817,7 @@ ENTRIES = [
         argument="x",
         wrong=wrong_softmax,
         mistake="These are the entries of the diagonal alone. Off the diagonal stands −qᵢ qⱼ, which is not 0.",
+        question="What is the Jacobian of softmax, off the diagonal, too?",
         options={"jacobian": True},
     ),
 ]
