@@ -496,7 +496,7 @@ def _prove(derived: DerivedLines, program: Program, shown: dict[Name, Definition
             if rests[-1] == 0 or clear_denominators(rests[-1]) == 0:
                 break
         else:
-            key = next(filter(None, (_vanishes_if(rest, derived.groups) for rest in rests)), None)
+            key = next(filter(None, (vanishes_if(rest, derived.groups) for rest in rests)), None)
             if key is not None:
                 derived.trace.value_conditions |= dict.fromkeys(filter(None, key))
                 continue
@@ -508,7 +508,7 @@ def _prove(derived: DerivedLines, program: Program, shown: dict[Name, Definition
         stage("", 20 / len(shown))
 
 
-def _vanishes_if(rest: Expr, groups: list[Group]) -> tuple[str, ...]:
+def vanishes_if(rest: Expr, groups: list[Group]) -> tuple[str, ...]:
     """The conditions on values under which it is 0 by the laws of quotients and steps: ("",) for none.
 
     () if these laws do not say that it is 0.

@@ -15,7 +15,7 @@ from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Symbol
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.display.notebook import formula, sentence, shown
-from tinytensor.symbolic.derive.adjoints import DerivedLines, clear_denominators, simplifier_of
+from tinytensor.symbolic.derive.adjoints import DerivedLines, clear_denominators, simplifier_of, vanishes_if
 from tinytensor.symbolic.derive.conditions import VALUES, Signs, restrictions, verdict
 from tinytensor.symbolic.derive.derivation import Derivation, Formula, MatrixFormula, Typeset
 from tinytensor.symbolic.derive.forward_mode import (
@@ -52,13 +52,10 @@ from tinytensor.symbolic.index_calculus.formulas import (
     fresh,
     larger,
     normal,
-    normal_of_quotients,
-    normal_of_steps,
     relu,
     same,
     sign,
     theta,
-    vanishes_in_cells,
 )
 from tinytensor.symbolic.index_calculus.matrices import Matrices, Matrix, NoMatrixForm
 from tinytensor.symbolic.index_calculus.notation import tex, text
@@ -175,11 +172,11 @@ class Derivatives(Typeset):
             rest = normal(expanded(expr, lines))
             if rest == 0 or normal(with_one_index(rest)) == 0:
                 return True
-            if clear_denominators(rest) == 0 or normal_of_quotients(rest) == 0:
+            if clear_denominators(rest) == 0:
                 self.needed |= {"denominator"} if self._divides_in(rest) else set()
                 return True
-            if rest.has(*STEPS) and (normal_of_steps(rest) == 0 or vanishes_in_cells(rest)):
-                self.needed |= {"tie"} | ({"denominator"} if self._divides_in(rest) else set())
+            if keys := vanishes_if(rest, self.derived.groups):
+                self.needed |= set(filter(None, keys))
                 return True
         return False
 
