@@ -131,29 +131,22 @@ class Trace:
         if len({len(run.calls) for run in self.compared_runs}) == 1:
             return runs
         for size in self.sizes:
-            run = self._run_of(first.at | {size: STEPS}, where)
+
+            def run_of(number: int, size: Size = size) -> Run | None:
+                at = first.at | {size: number}
+                return _run_at(self.fn, self.arguments, at, self.split, where)
+
+            run = run_of(STEPS)
             if run is None:  # at the largest number that the function takes arrays may be empty, or of one element
                 fits, fails = first.at[size], STEPS
                 while fails - fits > 1:
                     number = (fits + fails) // 2
-                    takes = self._run_of(first.at | {size: number}, where) is not None
+                    takes = run_of(number) is not None
                     fits, fails = (number, fails) if takes else (fits, number)
-                run = self._run_of(first.at | {size: first.at[size] + (fits - first.at[size]) * 9 // 10}, where)
+                run = run_of(first.at[size] + (fits - first.at[size]) * 9 // 10)
             if run is not None and len(run.calls) != len(first.calls):
                 runs.append(run)
         return runs
-
-    def _run_of(self, at: dict[Size, int], where: Sequence[SizeCondition]) -> Run | None:
-        """A run at these sizes; None if the function does not take them."""
-        whole = at | {s: int(Mul(*parts).xreplace(at)) for s, parts in self.split.items()}
-        if not all(c.holds(whole) for c in where):
-            return None
-        if any(Mul(*a.sizes).xreplace(at) > LARGEST for a in self.tensors.values()):
-            return None
-        try:
-            return record(self.fn, _values(self.arguments, at, 0), at)
-        except Exception:  # whatever the function raises
-            return None
 
     @property
     def unnamed_sizes(self) -> dict[Size, Expr]:
@@ -823,6 +816,26 @@ def _runs(
 TRIES = 60  # choices of sizes for a function that refuses most of them
 
 
+def _run_at(
+    fn: Callable,
+    arguments: dict[str, object],
+    at: dict[Size, int],
+    split: dict,
+    where: Sequence[SizeCondition],
+    seed: int = 0,
+    code: bool = True,
+) -> Run | None:
+    """A run at these sizes; None if they fail a condition or make large arrays, or if the function refuses them."""
+    whole = at | {s: int(Mul(*parts).xreplace(at)) for s, parts in split.items()}
+    tensors = [a for a in arguments.values() if isinstance(a, Argument)]
+    if any(Mul(*a.sizes).xreplace(at) > LARGEST for a in tensors) or not all(c.holds(whole) for c in where):
+        return None
+    try:
+        return record(fn, _values(arguments, at, seed), at, code)
+    except Exception:  # whatever the function raises: it does not take these sizes
+        return None
+
+
 def _rows_that_run(
     fn: Callable, arguments: dict[str, object], sizes: list[Size], split: dict, where: Sequence[SizeCondition]
 ) -> list[dict[Size, int]]:
@@ -830,16 +843,8 @@ def _rows_that_run(
     rng, rows = np.random.default_rng(0), []
     for _ in range(TRIES if 1 < len(sizes) <= len(NUMBERS[0]) else 0):
         at = dict(zip(sizes, map(int, rng.permutation(NUMBERS[0])), strict=False))
-        whole = at | {s: int(Mul(*parts).xreplace(at)) for s, parts in split.items()}
-        tensors = [a for a in arguments.values() if isinstance(a, Argument)]
-        too_large = any(Mul(*a.sizes).xreplace(at) > LARGEST for a in tensors)
-        if too_large or at in rows or not all(c.holds(whole) for c in where):
-            continue
-        try:
-            record(fn, _values(arguments, at, len(rows)), at, code=False)
-        except Exception:  # whatever the function raises: it does not take these sizes
-            continue
-        rows.append(at)
+        if at not in rows and _run_at(fn, arguments, at, split, where, len(rows), code=False) is not None:
+            rows.append(at)
         if len(rows) == len(NUMBERS):
             break
     return rows

@@ -665,8 +665,12 @@ def index_order(i: Index):
     return i.name, i.dummy_index
 
 
-def close(product: Expr, bound: list[Index]) -> Expr:
-    """The product under its sums, as a product of independent sums with numbered indices."""
+def close(product: Expr, bound: list[Index], numbered: Callable[[Expr, set[Index]], Expr] | None = None) -> Expr:
+    """The product under its sums, as a product of independent sums with numbered indices.
+
+    numbered: what makes such a sum of a product and its bound indices.
+    """
+    numbered = numbered or _numbered
     groups = []  # (indices, factors) of sums that have an index in common
     for factor in Mul.make_args(product):
         indices, factors = {i for i in bound if factor.has(i)}, [factor]
@@ -674,7 +678,7 @@ def close(product: Expr, bound: list[Index]) -> Expr:
             groups.remove(group)
             indices, factors = indices | group[0], factors + group[1]
         groups.append((indices, factors))
-    return Mul(*[_numbered(Mul(*factors), indices) for indices, factors in groups])
+    return Mul(*[numbered(Mul(*factors), indices) for indices, factors in groups])
 
 
 def _numbered(product: Expr, bound: set[Index]) -> Expr:

@@ -10,6 +10,7 @@ Each law is compared with plain loops in tests/symbolic/derive/test_matrices.py.
 
 import itertools
 from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum
@@ -19,6 +20,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     Index,
     Size,
     bound_index,
+    close,
     contract,
     delta,
     free,
@@ -293,14 +295,7 @@ def _of_comparisons(product: Expr, bound: list[Index], symmetry: bool) -> list[E
 
 def _close(product: Expr, bound: list[Index], symmetry: bool) -> Expr:
     """The product under its sums with numbered indices, as `close`, with each symmetric entry's indices in order."""
-    groups: list[tuple[set[Index], list[Expr]]] = []
-    for factor in Mul.make_args(product):
-        indices, factors = {i for i in bound if factor.has(i)}, [factor]
-        for group in [g for g in groups if g[0] & indices]:
-            groups.remove(group)
-            indices, factors = indices | group[0], factors + group[1]
-        groups.append((indices, factors))
-    return Mul(*[_numbered(Mul(*factors), indices, symmetry) for indices, factors in groups])
+    return close(product, bound, partial(_numbered, symmetry=symmetry))
 
 
 def _numbered(product: Expr, bound: set[Index], symmetry: bool) -> Expr:
