@@ -19,7 +19,8 @@ import tinytensor as tt
 from tests.tools.timeout import limited
 from tinytensor.autograd import grad
 from tinytensor.symbolic.derive import check as checking
-from tinytensor.symbolic.derive.derivation import Derivation, derive
+from tinytensor.symbolic.derive.derivation import Derivation
+from tinytensor.symbolic.derive.orders import derive
 
 from . import gradients
 from .functions import Sample, compiled, sample, values

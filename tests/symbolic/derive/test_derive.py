@@ -22,7 +22,8 @@ from tinytensor.autograd import Function
 from tinytensor.nn import functional as F
 from tinytensor.symbolic.derive import adjoints
 from tinytensor.symbolic.derive.arguments import Index, size
-from tinytensor.symbolic.derive.derivation import Derivation, derive
+from tinytensor.symbolic.derive.derivation import Derivation
+from tinytensor.symbolic.derive.orders import derive
 from tinytensor.symbolic.derive.recording import NotDerivable
 from tinytensor.symbolic.derive.source import Source
 from tinytensor.symbolic.derive.trace import trace

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 from sympy import Add, Dummy, Expr, Indexed, Integer, Mul, Pow
 
@@ -205,14 +205,22 @@ def check(
         for name, hand in (by_hand | hessian | jacobian).items()
     }
     verdicts: dict[str, Checked] = {}
+    blocks = {name: (name, name) if isinstance(name, str) else tuple(name) for name in hessian}
+    second = cache(lambda: Hessian(derivation, dict.fromkeys(n for block in blocks.values() for n in block)))
+    first = cache(lambda: Jacobian(derivation, jacobian))
     with limited(TimeLimit("check", derivation.name, seconds, progress)):
         for name, hand in functions.items():
             what = "gradient" if name in by_hand else "block"
             stage(f"the {what} of {name if isinstance(name, str) else ', '.join(name)} was compared in numbers")
-            if name in by_hand:
-                verdicts[name] = _check_argument(derivation, name, hand)
-            else:
-                verdicts[name] = _check_block(derivation, name, hand, name in hessian)
+            try:
+                if name in by_hand:
+                    verdicts[name] = _check_argument(derivation, name, hand)
+                elif name in hessian:
+                    verdicts[name] = _check_block(second(), blocks[name], hand)
+                else:
+                    verdicts[name] = _check_block(first(), (first().output, name), hand)
+            except TooLong:  # before there are formulas of the blocks
+                verdicts[name] = Checked(name, "undecided", None, out_of_time(derivation.limit, stopped(), ""))
             stage("", 100 / len(functions))
     return Check(derivation, verdicts)
 
@@ -255,19 +263,8 @@ def _of_function(function: type, arguments: dict) -> tuple[Callable, dict[str, C
     return forward, by_hand
 
 
-def _check_block(derivation: Derivation, name: str | Block, hand, second: bool) -> Checked:
-    """A block of a Hessian, or with second=False of a Jacobian, by hand."""
-    block = (name, name) if isinstance(name, str) else tuple(name)
-    try:
-        if second:
-            derivatives = Hessian(derivation, dict.fromkeys(block))
-        else:
-            derivatives = Jacobian(derivation, (name,))
-            block = (derivatives.output, name)
-        checked = _check_argument(derivatives, block, hand)
-    except TooLong:
-        return Checked(name, "undecided", None, out_of_time(derivation.limit, stopped(), ""))
-    return replace(checked, block=derivatives.label(block))
+def _check_block(derivation: Derivatives, block: Block, hand: Formula | Callable) -> Checked:
+    return replace(_check_argument(derivation, block, hand), block=derivation.label(block))
 
 
 def _check_argument(derivation: Derivation | Derivatives, name: str | Block, hand: Formula | Callable) -> Checked:

@@ -18,14 +18,13 @@ from tinytensor.symbolic.derive.adjoints import DerivedLines, derive_lines
 from tinytensor.symbolic.derive.arguments import arguments as as_arguments
 from tinytensor.symbolic.derive.arguments import symbols_of
 from tinytensor.symbolic.derive.conditions import VALUES, Signs, SizeCondition, conditions_in, restrictions, verdict
-from tinytensor.symbolic.derive.facts import Fact, with_facts
+from tinytensor.symbolic.derive.facts import with_facts
 from tinytensor.symbolic.derive.modules import as_function
 from tinytensor.symbolic.derive.recurrences import Recurrence, as_shown, first_values
 from tinytensor.symbolic.derive.recurrent_source import RecurrentSource
 from tinytensor.symbolic.derive.samples import Sample, allclose, excuses, record_edges, refused_sizes, samples
 from tinytensor.symbolic.derive.source import Source, evaluate
 from tinytensor.symbolic.derive.time_limit import (
-    SECONDS,
     SYMBOLS,
     TimeLimit,
     is_up,
@@ -520,34 +519,6 @@ class Derivation(Typeset):
 def _difference(name: str, at: dict) -> str:
     what = "the value" if name == "value" else f"the gradient of {name} by backward()"
     return f"{what} does not match these formulas at {format_sizes(at) or 'this function'}"
-
-
-def derive(
-    fn: Callable,
-    where: str | Fact | Sequence[str | Fact] = (),
-    limit: float | None = SECONDS,
-    progress: bool | None = None,
-    **arguments,
-) -> Derivation:
-    """Derive the gradient of a function for any size, in index notation, and prove it.
-
-    arguments: those of fn. A tuple of sizes, ("N", "D"), is a tensor of floats; `Index(("N",), "K")` one of integers
-    from 0 to K - 1; everything else is given to fn as it is. A size is a name, a number, a product, "2*K", or a sum of
-    such, "2*M + 1". A loop with as many steps as a size says is read as a recurrence, if its steps are alike.
-    The parameters of a Module are arguments by their names, dots as underscores; X=("N", "D=16") calls its size 16 D.
-
-    where: conditions on the sizes, "N > 3" or "N % 2 == 0": where the function asks about its sizes, one of its cases;
-    and facts about arguments, `symmetric("S")` and `positive_definite("S")`.
-
-    limit: the seconds of computing after which the work ends; None: as long as it takes. Then the result has the
-    formulas that are known by then, compared with backward() in numbers, and is not proved. TooLong if the function
-    itself could not be read. progress: True shows how much is done, False does not, None does on a terminal.
-
-    The result is true if every gradient is proved. Its `verdict` names the conditions: on values, those of a short list
-    (denominators, arguments of roots and logarithms, ties); on sizes, those of `where` and those that the function
-    demands. NotDerivable (a TypeError) names the line of a function that it cannot follow.
-    """
-    return derive_within(1.0, fn, where, limit, progress, arguments)
 
 
 def derive_within(
