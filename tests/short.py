@@ -322,7 +322,7 @@ PART = {
     "symbolic/exact/test_exact_samples.py::test_exact_and_float_results_agree": 5,
     "symbolic/exact/test_kernels.py::test_a_copy_without_a_mistake_passes": WHOLE_SUITE,
     "symbolic/exact/test_kernels.py::test_a_planted_mistake_is_noticed": 8,
-    "symbolic/exact/test_kernels.py::test_kernel_equals_its_definition": 3,
+    "symbolic/exact/test_kernels.py::test_kernel_equals_its_definition": 2,
     "symbolic/exact/test_path_conditions.py::test_deleted_masks_are_forgotten": WHOLE_SUITE,
     "symbolic/exact/test_paths.py::test_every_path_is_proved": WHOLE_SUITE,
     "symbolic/prove/test_advice.py::test_function_of_the_option_c_is_named": WHOLE_SUITE,
