@@ -164,7 +164,7 @@ def test_rehearsal_answers_every_question_of_the_engine():
     """A rehearsal answers each call that the engine makes to a recorder, if only by NotRecordable."""
     sources = [path.read_text() for path in Path(tt.__file__).parent.rglob("*.py")]
     asked = {name for text in sources for name in re.findall(r"(?:state\.recording|now\[.recording.\])\.(\w+)", text)}
-    assert {"launch", "refuse", "surroundings"} <= asked <= set(dir(DryRun()))
+    assert {"launch", "refuse", "function_guards"} <= asked <= set(dir(DryRun()))
     x = tt.ones(2)
     asks = {
         "host": lambda: host(print, 1),
@@ -172,7 +172,7 @@ def test_rehearsal_answers_every_question_of_the_engine():
         "refuse": x.tolist,
         "gradient": lambda: x.grad,
         "owns": lambda: setattr(x, "data", x),
-        "surroundings": lambda: tt.from_numpy(np.ones(2)),
+        "function_guards": lambda: tt.from_numpy(np.ones(2)),
     }
     state.recording = DryRun()
     try:

@@ -19,7 +19,7 @@ class Recorder:
 
     pool: Any  # gives memory: buffer(shape, dtype), and owns(array)
     in_program = True  # do the noted launches run one after the other, with all threads awake?
-    surroundings: Any  # the objects outside the run that its code has read (recording/guards.py)
+    function_guards: Any  # the objects outside the run that its code has read (recording/guards.py)
 
     def launch(self, kernel: Any, args: tuple) -> None:
         """A launch: run it, note it, or both."""

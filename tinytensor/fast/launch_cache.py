@@ -63,7 +63,7 @@ class DryRun(Recorder):
         raise NotRecordable
 
     @property
-    def surroundings(self) -> Any:
+    def function_guards(self) -> Any:
         raise NotRecordable
 
 

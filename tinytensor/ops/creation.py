@@ -137,13 +137,13 @@ def _refill(array: np.ndarray, data: np.ndarray) -> None:
 
 def _is_outside(data: np.ndarray | np.generic) -> bool:
     """Was this array there before the recorded step? If not, the step must not have made it from one that was."""
-    around = state.recording.surroundings
-    if around.knows(data):
+    function_guards = state.recording.function_guards
+    if function_guards.knows(data):
         return True
     caller = sys._getframe(2)
     if caller.f_globals["__name__"] == "tinytensor.ops.argument_errors":  # the wrapper of public functions
         caller = caller.f_back
-    if around.has_arrays and not caller.f_globals["__name__"].startswith("tinytensor."):  # not a mask of ours
+    if function_guards.has_arrays and not caller.f_globals["__name__"].startswith("tinytensor."):  # not a mask of ours
         state.recording.refuse(
             "a tensor was made of an array that NumPy computed in the step, perhaps from one that changes; compute "
             "with tensors, or outside of the step"

@@ -24,7 +24,7 @@ from tinytensor.core.dtypes import get_default_dtype
 from tinytensor.core.tensor import BorrowedGrad, Tensor
 from tinytensor.nn.module import Module
 from tinytensor.platform.locks import ThreadLock
-from tinytensor.recording.external import TensorSnapshot, are_as_they_were
+from tinytensor.recording.external import TensorSnapshot, are_unchanged
 from tinytensor.recording.guards import PLAIN, Guards, ask
 from tinytensor.recording.pool import lease_of
 from tinytensor.recording.recording import Recording
@@ -270,9 +270,9 @@ class CompiledFunction:
 class Run(Recording):
     """A recording that also notes why no replay could follow the run, if the run turns out so."""
 
-    def __init__(self, whole: bool, surroundings: Guards):
+    def __init__(self, whole: bool, function_guards: Guards):
         super().__init__()
-        self.whole, self.surroundings = whole, surroundings
+        self.whole, self.function_guards = whole, function_guards
         self.problem: str | None = None
 
     def refuse(self, why: str) -> None:
@@ -299,7 +299,7 @@ class CapturedStep:
         self.own_change: str | None = None  # the name of a condition that the function itself changed
         self.inputs: list[np.ndarray | None] = []  # a buffer for each argument that is copied in
         self.outside: dict[int, Tensor] = {}  # the caller's tensor for a tensor of the recording, by id of the latter
-        self.made_anew: set[int] = set()  # ids of the results that are copied for the caller
+        self.recomputed: set[int] = set()  # ids of the results that are copied for the caller
         self.used = 0  # the number of the function's replay that this recording made last
 
     @property
@@ -329,20 +329,20 @@ class CapturedStep:
             state.recording = None
             self.recording.close()
             self.result = result
-            self._settle()
-            self._hand_back(tensors)
-        self._check_surroundings()
-        copies = self._copied_out(result, tensors)
-        self.made_anew = {id(t) for t in _tensors(result) if self._is_made_anew(t)}
+            self._note_changes()
+            self._copy_arguments_back(tensors)
+        self._check_guards()
+        copies = self._returned_value(result, tensors)
+        self.recomputed = {id(t) for t in _tensors(result) if self._is_recomputed(t)}
         self._check_arguments(tensors)
-        self._check_nothing_stays()
+        self._check_no_tensor_is_kept()
         self.outside.clear()
         if self.recording.problem is None and self.own_change is None:
             return copies
         # No replay will overwrite the memory of this run, so its results are returned as they are, with their graphs.
         return _replaced(result, {id(mine): t for mine, t in zip(self.arguments, tensors, strict=True)})
 
-    def _settle(self) -> None:
+    def _note_changes(self) -> None:
         """List the tensors and gradients that the run changed: a replay changes the same ones."""
         self.seen: list[TensorSnapshot] = list(self.recording.seen.values())
         # A replay writes to memory directly, and no tensor notices. So it increments the versions itself, by which
@@ -374,22 +374,22 @@ class CapturedStep:
             self.leaving.append((s.tensor, left, BorrowedGrad(left._data) if new else None))
         self._set_gradients([s.grad for s in self.seen if s.stand_in is not None])
 
-    def _check_surroundings(self) -> None:
+    def _check_guards(self) -> None:
         """Refuse values that the run read and a replay could not check again."""
-        around = self.recording.surroundings
-        if around.iterators:
-            self.recording.refuse(f"the step may take values from an iterator ({around.iterators[0]})")
-        if around.drew():
+        function_guards = self.recording.function_guards
+        if function_guards.iterators:
+            self.recording.refuse(f"the step may take values from an iterator ({function_guards.iterators[0]})")
+        if function_guards.uses_other_generators():
             self.recording.refuse(
                 "the step drew random numbers from Python's or NumPy's generators, and a replay would repeat them; use "
                 "tinytensor's (randn, randint), or draw outside"
             )
         # If the step sets a value that it reads, a replay (which runs no Python) would go on with the old value.
-        self.own_change = around.changed()
-        self.recording.guards = [  # without the guards of modules that `around` checks already
+        self.own_change = function_guards.changed()
+        self.recording.guards = [  # without the guards of modules that `function_guards` checks already
             guard
             for guard in self.recording.guards
-            if not (isinstance(guard[0].__self__, Module) and id(guard[0].__self__) in around.visited)
+            if not (isinstance(guard[0].__self__, Module) and id(guard[0].__self__) in function_guards.visited)
         ]
 
     def _check_arguments(self, tensors: list[Tensor]) -> None:
@@ -418,7 +418,7 @@ class CapturedStep:
                     "changed in place; pass one of them, or a clone()"
                 )
 
-    def _check_nothing_stays(self) -> None:
+    def _check_no_tensor_is_kept(self) -> None:
         """Refuse a tensor that outlives the step and is not a result: a replay would not make it anew."""
         # An array holds each buffer that is still leased. Results, arguments and gradients are known; any other array
         # was stored by the user's code, and each replay would silently change its values.
@@ -445,13 +445,13 @@ class CapturedStep:
         for now, then, buffer in zip(tensors, self.arguments, self.inputs):
             if buffer is None and now is not then:  # another parameter of the same shape has another address
                 return False
-        return are_as_they_were(self.seen) and self.recording.holds() and self.recording.surroundings.hold()
+        return are_unchanged(self.seen) and self.recording.holds() and self.recording.function_guards.hold()
 
     def replay(self, tensors: list[Tensor]):
         """Run the recording on new values of the arguments."""
         # Gradients that come in are copied first, before any launch writes over them.
-        entered = [self._entered(*entry) for entry in self.entering]
-        self.recording.pool.spoil()
+        incoming = [self._incoming_gradient(*entry) for entry in self.entering]
+        self.recording.pool.poison()
         for buffer, t in zip(self.inputs, tensors):
             if buffer is not None:
                 np.copyto(buffer, t._data)
@@ -460,12 +460,12 @@ class CapturedStep:
         finally:  # an index out of range stops a replay half-way; a schedule without a further step stops it at the end
             for tensor in self.changed:
                 tensor._version.count += 1
-            self._hand_back(tensors)
+            self._copy_arguments_back(tensors)
             if self.recording.reached == len(self.recording.noted):
-                self._set_gradients(entered)
+                self._set_gradients(incoming)
             else:
                 self._forget_gradients()
-        copies = self._copied_out(self.result, tensors)
+        copies = self._returned_value(self.result, tensors)
         self.outside.clear()
         return copies
 
@@ -483,7 +483,7 @@ class CapturedStep:
             for _ in range(times):
                 self.replay([])
 
-    def _entered(self, tensor: Tensor, stand_in: Tensor, used: bool) -> Tensor | None:
+    def _incoming_gradient(self, tensor: Tensor, stand_in: Tensor, used: bool) -> Tensor | None:
         """The gradient with which a tensor comes into a replay, copied to its stand-in if the recording uses that."""
         if not used:
             return tensor._grad  # the step drops it: if a replay left it there, it is not made into a tensor
@@ -491,10 +491,10 @@ class CapturedStep:
         np.copyto(stand_in._data, grad._data)
         return grad
 
-    def _set_gradients(self, entered: list) -> None:
+    def _set_gradients(self, incoming: list) -> None:
         """Set the gradients that the run leaves: those that came in, changed perhaps, or new ones."""
         if self.entering:
-            for (_, stand_in, used), grad in zip(self.entering, entered, strict=True):
+            for (_, stand_in, used), grad in zip(self.entering, incoming, strict=True):
                 if used:
                     np.copyto(grad._data, stand_in._data)
                     grad._version.count += stand_in._version.count > 0
@@ -513,14 +513,14 @@ class CapturedStep:
             if tensor._grad is later:
                 tensor._grad = None
 
-    def _hand_back(self, tensors: list[Tensor]) -> None:
+    def _copy_arguments_back(self, tensors: list[Tensor]) -> None:
         """Copy the changes that the step made to its arguments in place to the caller's tensors."""
         for changed, buffer, t in zip(self.changed_inputs, self.inputs, tensors):
             if changed:
                 np.copyto(t._data, buffer)
                 t._version.count += 1
 
-    def _is_made_anew(self, result: Tensor) -> bool:
+    def _is_recomputed(self, result: Tensor) -> bool:
         """Does each replay compute this result in its own memory, so that the caller always gets a copy?"""
         others = [*self.arguments, *(left for _, left, _ in self.leaving)]
         return (
@@ -530,9 +530,9 @@ class CapturedStep:
             and self.recording.pool.owns(result._data)
         )
 
-    def _copied_out(self, value, tensors: list[Tensor]):
+    def _returned_value(self, value, tensors: list[Tensor]):
         if isinstance(value, Tensor):
-            if id(value) in self.made_anew:  # computed once, when the function was recorded
+            if id(value) in self.recomputed:  # computed once, when the function was recorded
                 return Tensor.of(value._data.copy())
             for mine, theirs in zip(self.arguments, tensors, strict=True):
                 if value is mine:
@@ -552,9 +552,9 @@ class CapturedStep:
                 return value  # a tensor from outside, a parameter say
             return Tensor.of(value._data.copy())  # the caller may keep it, and the next replay overwrites the buffer
         if isinstance(value, tuple | list):
-            return _like(value, [self._copied_out(v, tensors) for v in value])
+            return _like(value, [self._returned_value(v, tensors) for v in value])
         if isinstance(value, dict):
-            return {k: self._copied_out(v, tensors) for k, v in value.items()}
+            return {k: self._returned_value(v, tensors) for k, v in value.items()}
         if value is None:
             return None
         self.recording.refuse(

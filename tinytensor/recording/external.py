@@ -26,7 +26,7 @@ class TensorSnapshot:
             self.dtype = grad._data.dtype
             self.stand_in = tensor._grad = type(grad).of(grad._data.copy())
 
-    def is_as_it_was(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Does the tensor have the same memory, flags and hooks as before the run?
 
         Its values may have changed: a replay reads them from the same memory. But the program holds the address of that
@@ -47,13 +47,13 @@ def _hooks(tensor) -> list:
     return [*(tensor._hooks or ()), *tensor._post_accumulate_grad_hooks]
 
 
-def are_as_they_were(all_seen: list[TensorSnapshot]) -> bool:
+def are_unchanged(all_seen: list[TensorSnapshot]) -> bool:
     """Is each of these tensors as it was? Tensors without hooks and without a relevant gradient are checked inline."""
     for seen in all_seen:
         tensor = seen.tensor
         plain = seen.gradient_matters is False and tensor._hooks is None and not seen.hooks
         if plain and tensor._data is seen.data and tensor._requires_grad is seen.requires_grad:
             continue
-        if not seen.is_as_it_was():
+        if not seen.is_unchanged():
             return False
     return True

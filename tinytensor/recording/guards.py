@@ -169,7 +169,7 @@ class Guards:
         values_now = zip(labels, self._current_values(), self.recorded_values)
         return next((name for name, now, then in values_now if not _same(now, then)), "the contents of a container")
 
-    def drew(self) -> bool:
+    def uses_other_generators(self) -> bool:
         """Did the function draw numbers from Python's or NumPy's generators?"""
         return any(repr(state()) != repr(before) for state, before in self.rng_states)
 

@@ -44,8 +44,8 @@ class Pool:
         self.all.append(aligned((size,), BYTE))
         return self.all[-1]
 
-    def spoil(self) -> None:
-        """Spoil all buffers before a replay, if that is switched on: it may read only values that it wrote itself."""
+    def poison(self) -> None:
+        """Poison all buffers before a replay, if that is switched on: it may read only values that it wrote itself."""
         if fresh is poisoned:
             for memory in self.all:
                 poison(memory)
