@@ -55,6 +55,13 @@ DOORS = {
         ["-2 * y / (x.sum() + y.sum())", "2 * (y - (x * y).sum() / (x.sum() + y.sum())) / (x.sum() + y.sum())"],
         ["2 * ((x * y).sum() / (x.sum() + y.sum()) - y) / (x.sum() + y.sum())"],
     ),
+    "the square of a mask, which is the mask": (
+        lambda x: (tt.tril(x, -1) ** 2).sum() + (((x > 0) * x) ** 2).sum() + ((x == 1) * x**3).square().sum(),
+        {"x": KK},
+        (),
+        ["2 * tt.tril(x) + 2 * x * (x > 0) + 6 * x**5 * (x == 1)", "2 * tt.tril(x, -1) + 2 * x + 6 * x**5 * (x == 1)"],
+        ["2 * tt.tril(x, -1) + 2 * x * (x > 0) + 6 * x**5 * (x == 1)"],
+    ),
     "an argument that is not used": (
         lambda x, y: (y * y).sum(),
         {"x": N, "y": N},

@@ -1,6 +1,6 @@
 """Shorter forms of adjoints, as a textbook has them: σ(a) (1 - y) - y σ(-a) is σ(a) - y.
 
-    laws       σ(-a) = 1 - σ(a), softplus(-a) = softplus(a) - a, |a| sign(a) = a, θ(a)² = θ(a), and
+    laws       σ(-a) = 1 - σ(a), softplus(-a) = softplus(a) - a, |a| sign(a) = a, and
                max(a, b) θ(a - b) = a θ(a - b); quotients of exponentials are σ or tanh
     rational   quotients are cancelled, products multiplied out where that is shorter
     shorten    the shortest of the forms to which these lead
@@ -95,9 +95,6 @@ def _by_laws(expr: Expr) -> Expr:
 
 def _product_by_laws(product: Expr) -> Expr:
     powers = dict(product.as_powers_dict())
-    for base, power in list(powers.items()):
-        if isinstance(base, theta) and power.is_Integer and power > 1:
-            powers[base] = S.One
     for base in [b for b in powers if isinstance(b, absolute)]:
         x, power = base.args[0], powers[base]
         signs = powers.get(sign(x), S.Zero)

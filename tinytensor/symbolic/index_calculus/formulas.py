@@ -143,6 +143,13 @@ class PiecewiseConstant(Constant):
     """A function that changes in steps only."""
 
 
+class Indicator(Function):
+    """A function whose values are 0 and 1, so that each positive power of it is the function itself."""
+
+    def _eval_power(self, exponent):
+        return self if exponent.is_positive else None
+
+
 class relu(Function):
     """max(0, x), whose derivative is `theta`. (SymPy's Max has Heaviside, which is 1/2 at 0.)"""
 
@@ -152,7 +159,7 @@ class relu(Function):
         return theta(self.args[0])
 
 
-class theta(PiecewiseConstant):
+class theta(PiecewiseConstant, Indicator):
     """1 where x > 0, otherwise 0, at 0 as well; its derivative is taken to be 0."""
 
 
@@ -216,7 +223,7 @@ class sign(PiecewiseConstant):
     """1, 0 or -1: the sign of x; its derivative is taken to be 0."""
 
 
-class same(PiecewiseConstant):
+class same(PiecewiseConstant, Indicator):
     """1 where x = 0, otherwise 0; its derivative is taken to be 0."""
 
 
@@ -228,7 +235,7 @@ class detach(Constant):
     """x itself, held constant: its derivative is 0, as after detach()."""
 
 
-class upto(Function):
+class upto(Indicator):
     """1 where a whole number is at most another one, otherwise 0: upto(m, i) is a causal mask. Its derivative is 0."""
 
     nargs = 2
@@ -332,13 +339,12 @@ def normal(expr) -> Expr:
 def normal_of_steps(expr) -> Expr:
     """The normal form in which everything that has a corner is written with `theta`, away from its corners.
 
-    max(a, b) is b + (a - b) θ(a - b), |x| is x (2 θ(x) - 1), θ(-x) is 1 - θ(x), θ(x)² is θ(x), and e^(y θ(x)) is
-    θ(x) e^y + 1 - θ(x). Assumed is that no
-    two numbers that are compared are equal: there the derivatives are a convention.
+    max(a, b) is b + (a - b) θ(a - b), |x| is x (2 θ(x) - 1), θ(-x) is 1 - θ(x), and e^(y θ(x)) is θ(x) e^y + 1 - θ(x).
+    Assumed is that no two numbers that are compared are equal: there the derivatives are a convention.
     """
     expr = normal_of_quotients(_in_steps(S(expr))).replace(exp, _exp_of_step)
     while True:
-        form = expr.replace(theta, _step).replace(_is_power_of_step, lambda power: power.base)
+        form = expr.replace(theta, _step)
         if (form := normal_of_quotients(form)) == expr:
             return expr
         expr = form
@@ -422,10 +428,6 @@ def of_whole_numbers(expr: Expr) -> Expr:
 
 
 NEAR = 4  # offsets of a comparison that are written out
-
-
-def _is_power_of_step(expr: Expr) -> bool:
-    return isinstance(expr, Pow) and isinstance(expr.base, theta) and expr.exp.is_Integer and expr.exp > 1
 
 
 def _exp_of_step(x: Expr) -> Expr:
