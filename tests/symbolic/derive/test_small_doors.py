@@ -55,6 +55,13 @@ DOORS = {
         ["-2 * y / (x.sum() + y.sum())", "2 * (y - (x * y).sum() / (x.sum() + y.sum())) / (x.sum() + y.sum())"],
         ["2 * ((x * y).sum() / (x.sum() + y.sum()) - y) / (x.sum() + y.sum())"],
     ),
+    "the largest entry, the only one where no two are equal": (
+        lambda x: (x.amax(1) ** 2).sum(),
+        {"x": ND},
+        (),
+        ["2 * x * (x == x.amax(0, keepdim=True))", "x.amax(1, keepdim=True) * (x == x.amax(1, keepdim=True))"],
+        ["2 * x.amax(1, keepdim=True) * (x == x.amax(1, keepdim=True))"],
+    ),
     "the square of a mask, which is the mask": (
         lambda x: (tt.tril(x, -1) ** 2).sum() + (((x > 0) * x) ** 2).sum() + ((x == 1) * x**3).square().sum(),
         {"x": KK},
@@ -245,6 +252,14 @@ def test_gradients_match_finite_differences(derived, name):
             step[where] = 1e-6
             slopes[where] = (at(values["x"] + step) - at(values["x"] - step)) / 2e-6
         np.testing.assert_allclose(formulas["x"], slopes, rtol=1e-6, atol=1e-7)
+
+
+def test_one_largest_entry_is_a_condition():
+    assert "no two numbers that are compared are equal" in str(check(tt.max, {"x": "(x == x.max()) * 1.0"}, x=N))
+    alone = check(tt.max, {"x": "(x == x.max()) / (x == x.max()).sum()"}, x=N)
+    assert alone and "no two numbers" not in str(alone)
+    twice = check(lambda x: tt.cat((x, x)).max(), {"x": "2.0 * (x == x.max())"}, x=N)  # of two, always
+    assert twice["x"].verdict == "refuted"
 
 
 def test_operations_that_are_read_as_one_have_their_condition(derived):

@@ -345,7 +345,8 @@ def _prove(derivation: Derivation, name: str, own: HandGradient, compared: Compa
         return Checked(name, "undecided", expected, "where numbers that are compared by == are equal, the two differ")
     if not compared.tried(own.sizes, frozenset() if "equality" in keys else frozenset({"equality"})):
         return Checked(name, "undecided", expected, "at no point that was tried are all conditions met")
-    if why := contradiction(entry - own.entry, derived.forward):
+    difference = expanded(entry - own.entry, derived.forward)
+    if why := contradiction(_with_chosen(difference, derived, unique="tie" in keys), derived.forward):
         return Checked(name, "undecided", expected, why)
     keys = {*keys, *compared.needed, *own.values} | {k for k in VALUES if VALUES[k] in derivation.value_conditions}
     values = tuple(VALUES[k] for k in VALUES if k in keys)
@@ -369,6 +370,8 @@ def _equal(entry: Expr, own: Expr, derived: DerivedLines) -> set[str]:
             return {""}
         if normal_of_quotients(whole) == 0:
             return {"denominator"} if _divides(whole) else {""}
+    if _in_whole_numbers(_with_chosen(rest, derived, unique=True)) == 0:
+        return {"tie"}
     whole = _in_whole_numbers(rest)
     if _vanishes_in_cases(whole):
         return {""}
@@ -398,8 +401,11 @@ def _vanishes_in_cases(expr: Expr) -> bool:
     return all(normal(fresh(expr).xreplace(dict(zip(few, map(Integer, row), strict=True)))) == 0 for row in values)
 
 
-def _with_chosen(expr: Expr, derived: DerivedLines) -> Expr:
-    """The expression with the shares of a largest entry written out: [x_i = m]/Σ_j [x_j = m], for the largest m."""
+def _with_chosen(expr: Expr, derived: DerivedLines, unique: bool = False) -> Expr:
+    """The expression with the shares of a largest entry written out: [x_i = m]/Σ_j [x_j = m], for the largest m.
+
+    unique: the sum is 1, since no other entry is as large.
+    """
     hidden = {equality: Dummy() for equality in expr.atoms(same)}  # by hand, the largest entry stands in these
     expr = expr.xreplace(hidden)
     for array, one in derived.trace.lines.constants.items():
@@ -407,7 +413,7 @@ def _with_chosen(expr: Expr, derived: DerivedLines) -> Expr:
             over = [one.indices[n] for n in one.axes]
             whole = expanded(one.of, derived.forward)
             equal = same(whole - total(array[one.indices] * whole, *over))
-            share = equal / total(equal, *over)
+            share = equal if unique else equal / total(equal, *over)
             entries = [entry for entry in expr.atoms(Indexed) if entry.base == array]
             expr = expr.xreplace({e: fresh(share).xreplace(dict(zip(one.indices, e.indices))) for e in entries})
     return expr.xreplace({hidden_one: equality for equality, hidden_one in hidden.items()})
