@@ -129,6 +129,16 @@ def test_products_of_sizes_are_taken_apart():
     assert "np.reshape(dW, (H * K, D))" in text
 
 
+def test_size_of_a_later_argument_is_read_first():
+    """A head for each weight: K is the width of x by the number of weights."""
+    d = derive(lambda x, w: (x.view(x.shape[0], w.shape[0], -1) * w[:, None]).pow(2).sum(), x=("N", "H*K"), w=("H",))
+    assert d and "    H, = w.shape\n    K = x.shape[1] // H\n" in d.source()
+    x, w = np.arange(12.0).reshape(2, 6), np.array([1.0, -2.0, 3.0])
+    each = np.repeat(w, 2) ** 2
+    right = {"value": (x**2 * each).sum(), "x": 2 * x * each, "w": 2 * w * (x**2).sum(0).reshape(3, 2).sum(1)}
+    assert difference(d.evaluate(x=x, w=w), right) < 1e-12
+
+
 def test_large_scores_do_not_overflow():
     inputs = arrays(derived("cross entropy"), ODD[0]) | {"W": np.full((2, 5), 1e4)}
     result = derived("cross entropy").evaluate(**inputs)

@@ -4,6 +4,7 @@
 it. Sizes are read from the shapes of the arguments. `evaluate` runs exactly this text.
 """
 
+import itertools
 import keyword
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
@@ -180,20 +181,18 @@ class Source:
         return solved, [s for s in sizes if s not in known]
 
     def _size_lines(self) -> list[str]:
-        lines, waiting = [], list(self.sizes)
-        for name, a in self.arguments.items():
-            own = [x for x in waiting if x[1] == name]
-            if own and len(own) == len(a.dims) and all(x[3:] == (1, 0) for x in own):
-                names = ", ".join(self.identifier(x[0]) for x in own)
+        lines = []
+        for name, group in itertools.groupby(self.sizes, lambda one: one[1]):  # a size may need one of another argument
+            own = list(group)
+            if len(own) == len(self.arguments[name].dims) and all(one[3:] == (1, 0) for one in own):
+                names = ", ".join(self.identifier(one[0]) for one in own)
                 lines.append(f"{names}{',' * (len(own) == 1)} = {name}.shape")
-                waiting = [x for x in waiting if x not in own]
-            else:
-                for one in own:
-                    size, _, k, by, less = one
-                    over = f" // {self.printer.number(by).at(3)}" if by != 1 else ""
-                    whole = f"{name}.shape[{k}]"
-                    whole = f"({whole} - {self.printer.number(less).at(2)})" if less != 0 else whole
-                    lines.append(f"{self.identifier(size)} = {whole}{over}")
+                continue
+            for size, _, k, by, less in own:
+                over = f" // {self.printer.number(by).at(3)}" if by != 1 else ""
+                whole = f"{name}.shape[{k}]"
+                whole = f"({whole} - {self.printer.number(less).at(2)})" if less != 0 else whole
+                lines.append(f"{self.identifier(size)} = {whole}{over}")
         return lines
 
     def _shape(self, sizes: Iterable[Expr]) -> str:
