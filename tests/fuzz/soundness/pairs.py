@@ -332,6 +332,7 @@ def ask(one: Sample, number: int, seed: int, tally: Tally, check: Callable | Non
         try:
             with limited(SECONDS_OF_A_DERIVATION, TooLong, signal.ITIMER_PROF):
                 derivation = derive(fn, **one.arguments)
+            proved = derivation.proved
         except TooLong:
             tally.counts["functions: too long"] += 1
             return
@@ -363,7 +364,7 @@ def ask(one: Sample, number: int, seed: int, tally: Tally, check: Callable | Non
                     )
                     break
     with tally.timed("numbers"):
-        for name in names if derivation.proved else ():
+        for name in names if proved else ():
             own = Pair(one, name, str(derivation), "the derivation's own program", "proved")
             for point in where:
                 how = differs(derivation, name, point)
