@@ -364,15 +364,15 @@ def _equal(entry: Expr, own: Expr, derived: DerivedLines) -> set[str]:
             return {""}
         if not lines and rest.has(sigmoid) and normal_of_quotients(rest) == 0:
             return {"denominator"} if _divides(rest) else {""}
-    for whole in (rest, _with_chosen(rest, derived)):
-        whole = _in_whole_numbers(whole)
-        if whole == 0:
-            return {""}
-        if normal_of_quotients(whole) == 0:
-            return {"denominator"} if _divides(whole) else {""}
-    if _in_whole_numbers(_with_chosen(rest, derived, unique=True)) == 0:
-        return {"tie"}
     whole = _in_whole_numbers(rest)
+    shared = _with_chosen(rest, derived)
+    for form in (whole,) if shared == rest else (whole, _in_whole_numbers(shared)):
+        if form == 0:
+            return {""}
+        if normal_of_quotients(form) == 0:
+            return {"denominator"} if _divides(form) else {""}
+    if shared != rest and _in_whole_numbers(_with_chosen(rest, derived, unique=True)) == 0:
+        return {"tie"}
     if _vanishes_in_cases(whole):
         return {""}
     if whole.has(theta, relu, larger, absolute, sign, same) and (
