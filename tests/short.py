@@ -7,9 +7,9 @@ cut in the files themselves (tools/sampling_rate.py), and the cases of these tes
 
 WHOLE_SUITE = 0  # the test is in the whole suite alone
 
-# Of the cases of a test, the first of every so many are in the short suite. Those of the whole suite take seconds of a
-# processor each: they begin processes, compile kernels anew, or train; or another test asks the same of less. The type
-# checkers come with the linter: .ci/run tries them once more, when they are installed.
+# Of the cases of a test, the first of every so many are in the short suite. Those of the whole suite take half a second
+# of a processor or more: they begin processes, compile kernels anew, or train; or another test asks the same of less.
+# The type checkers come with the linter: .ci/run tries them once more, when they are installed.
 PART = {
     "autograd/test_autograd.py::test_a_chain_is_dropped_without_recursion": 3,
     "autograd/test_autograd.py::test_a_chain_of_100_000_operations": WHOLE_SUITE,

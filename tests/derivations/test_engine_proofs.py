@@ -20,20 +20,23 @@ def test_every_file_of_operations_has_claims():
     assert sum(c.category == "proof at sizes" for c in CLAIMS.values()) == len(CLAIMS) - 2
 
 
+def holds(one):
+    result = result_of(one)
+    assert result.error is None, result.why
+    assert result.evidence.text
+
+
 QUICK = ("ops/shape.py", "ops/index.py", "ops/in_place.py", "no operation", "every fused", "in every layout")
 
 
 @pytest.mark.parametrize("start", QUICK)
 def test_claims_hold(start):
-    result = result_of(claim(start))
-    assert result.error is None, result.why
-    assert result.evidence.text
+    holds(claim(start))
 
 
 @pytest.mark.parametrize("statement", [s for s in CLAIMS if not s.startswith(QUICK)])
 def test_claims_that_take_long_hold(statement):
-    result = result_of(CLAIMS[statement])
-    assert result.error is None, result.why
+    holds(CLAIMS[statement])
 
 
 def test_one_layer_of_document_003():
