@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary, ref
 import numpy as np
 
 from tinytensor.core.dispatch import state
-from tinytensor.core.node_observer import observe_nodes
+from tinytensor.core.observers import observe
 from tinytensor.core.op import Node
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
@@ -58,7 +58,7 @@ def watch() -> Iterator[None]:
             before(node, args, y)
 
     before = state.on_node  # the block around this one is called as well
-    with observe_nodes(note):
+    with observe(on_node=note):
         yield
 
 

@@ -2,12 +2,12 @@
 
 import functools
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from tinytensor.autograd.func import pytree
 from tinytensor.autograd.func.batches import Batched, all_examples, batched, level_of, stack_results
-from tinytensor.core.dispatch import state
+from tinytensor.core.observers import observe
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.shape import cat, movedim, narrow, slice_op
 
@@ -130,19 +130,12 @@ def _results(result: Any, out_dims: Any) -> tuple[list[Tensor], list]:
     return ys, pytree.spread(out_dims, result, _is_dim, "vmap: out_dims")
 
 
-@contextmanager
-def _draws(randomness: str):
+def _draws(randomness: str) -> AbstractContextManager[None]:
     """A context in which drawing random numbers raises, if randomness is "error"."""
-    before = state.on_random
 
     def refuse(what: str, generator) -> None:
         raise RuntimeError(
             f'{what} inside vmap draws random numbers; say randomness="different" (for each example) or "same"'
         )
 
-    if randomness == "error":
-        state.on_random = refuse
-    try:
-        yield
-    finally:
-        state.on_random = before
+    return observe(on_random=refuse) if randomness == "error" else nullcontext()

@@ -18,7 +18,7 @@ import numpy as np
 from sympy import Expr, Integer, Rational, S, log, pi, sqrt
 
 from tinytensor.core import late_bound
-from tinytensor.core.dispatch import state
+from tinytensor.core.observers import observe
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.pointwise import atan2
@@ -69,15 +69,6 @@ class Run:
     kept: list  # everything that was met, so that no two things have the same id
     questions: list[Question]  # what the user's code asked about sizes
     about_steps: list[tuple[int, Question]] = field(default_factory=list)  # about the step of a loop, after which call
-
-
-@contextmanager
-def _watching_calls(note: Callable, read: Callable) -> Iterator[None]:
-    before, state.on_op, state.on_read = (state.on_op, state.on_read), note, read
-    try:
-        yield
-    finally:
-        state.on_op, state.on_read = before
 
 
 @dataclass(frozen=True)
@@ -192,7 +183,7 @@ def record(fn: Callable, values: dict[str, object], at: dict[Size, int], code: b
         entered.enter_context(_watching_functions(fn, names, kept, calls, code))
         if code:
             entered.enter_context(track_sizes(questions, about_steps, lambda: len(calls)))
-        entered.enter_context(_watching_calls(note, read))
+        entered.enter_context(observe(on_op=note, on_read=read))
         entered.enter_context(late_bound.pytorch_follows_us())
         entered.enter_context(double_precision())
         result = fn(**values)

@@ -17,8 +17,8 @@ from sympy import Mul
 
 from tinytensor.autograd import grad
 from tinytensor.core import late_bound
-from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import float64
+from tinytensor.core.observers import observe
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import tensor
 from tinytensor.ops.matrices import LinAlgError
@@ -182,7 +182,7 @@ def record_edges(inputs: dict[str, object]) -> Iterator[set[str]]:
                 edges.update(edges_of(*(composed_call(sys._getframe(2)) or own)))
         return result
 
-    with _each_call(note), np.errstate(all="ignore"):
+    with observe(on_op=note), np.errstate(all="ignore"):
         yield edges
 
 
@@ -197,16 +197,6 @@ def excuses(edges: Iterable[str], inputs: dict[str, object]) -> set[str]:
     """
     floats = [x.detach().numpy() for x in inputs.values() if isinstance(x, Tensor) and x.requires_grad]
     return {*edges} - THIN if all((x != x.round(2)).all() for x in floats) else {*edges}
-
-
-@contextmanager
-def _each_call(note: Callable) -> Iterator[None]:
-    """Have `note` look at each call; the engine then keeps no plan of it, which pays only where shapes repeat."""
-    before, state.on_op = state.on_op, note
-    try:
-        yield
-    finally:
-        state.on_op = before
 
 
 def _address(x: Tensor) -> int:
@@ -233,7 +223,9 @@ def sample(
             sampled.upstream = np.random.default_rng(seed + 1).uniform(0.5, 1.5, tuple(result.shape)).round(2)
         if result._requires_grad:
             upstream = None if sampled.upstream is None else tensor(sampled.upstream, dtype=result.dtype)
-            with _each_call(lambda op, args, result: result):
+            with observe(
+                on_op=lambda op, args, result: result
+            ):  # then no call is planned: a plan pays where shapes repeat
                 slopes = grad(result, [inputs[n] for n in wanted], upstream, materialize_grads=True)
             sampled.gradients = {n: x.detach().numpy() for n, x in zip(wanted, slopes, strict=True)}
         else:  # constant at these sizes

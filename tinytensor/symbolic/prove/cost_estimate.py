@@ -21,7 +21,7 @@ import numpy as np
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import get_default_dtype
 from tinytensor.core.modes import enable_grad
-from tinytensor.core.node_observer import observe_nodes
+from tinytensor.core.observers import observe
 from tinytensor.core.op import Node
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import ones_like
@@ -146,7 +146,7 @@ def estimate_cost(fn: Callable, args: list, leaves: Iterable[Tensor]) -> Estimat
     _tally.operations = 0
     with swap_data(leaves, variables_in):
         try:
-            with use_scalar_type(Count), enable_grad(), observe_nodes(note):
+            with use_scalar_type(Count), enable_grad(), observe(on_node=note):
                 results_of(fn, args)
         except _TooMany:
             estimate.weights = [math.inf]
@@ -185,7 +185,7 @@ def estimate_cost_at_real_size(fn: Callable, args: list, tensors: Iterable[Tenso
     with swap_data(tensors, floats_of):
         before, state.profile = state.profile, launches
         try:
-            with enable_grad(), observe_nodes(note):
+            with enable_grad(), observe(on_node=note):
                 results = results_of(fn, args)
             forward = launches.operations
             for y in results:

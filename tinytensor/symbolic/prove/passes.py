@@ -26,7 +26,7 @@ import sympy
 
 from tinytensor.core.dispatch import OBJECT
 from tinytensor.core.modes import enable_grad, no_grad
-from tinytensor.core.node_observer import observe_nodes
+from tinytensor.core.observers import observe
 from tinytensor.core.op import Node, Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.differentiate import Derivatives
@@ -196,7 +196,7 @@ def record(fn: Callable, args: list, leaves: dict[str, Tensor], number: int, pro
     for leaf_name, leaf in leaves.items():
         name(leaf_name, leaf._data)
     before = {leaf_name: leaf._data.copy() for leaf_name, leaf in leaves.items()}
-    with path() as conditions, domain() as needed, enable_grad(), observe_nodes(note):
+    with path() as conditions, domain() as needed, enable_grad(), observe(on_node=note):
         results = results_of(fn, args)
     changed += [leaf_name for leaf_name, leaf in leaves.items() if not _same(leaf._data, before[leaf_name])]
     y = results[number]

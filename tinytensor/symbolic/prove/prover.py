@@ -24,7 +24,8 @@ import numpy as np
 import sympy
 
 from tinytensor.core import late_bound
-from tinytensor.core.dispatch import OBJECT, state
+from tinytensor.core.dispatch import OBJECT
+from tinytensor.core.observers import observe
 from tinytensor.core.op import Node, Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.generator import Generator
@@ -408,11 +409,10 @@ class RandomDraws:
 
     @contextmanager
     def watch(self) -> Iterator[None]:
-        before, state.on_random = state.on_random, self
         try:
-            yield
+            with observe(on_random=self):
+                yield
         finally:
-            state.on_random = before
             self.rewind()
 
 

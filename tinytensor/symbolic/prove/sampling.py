@@ -29,7 +29,7 @@ import numpy as np
 
 from tinytensor.core.dispatch import OBJECT
 from tinytensor.core.modes import enable_grad
-from tinytensor.core.node_observer import observe_nodes
+from tinytensor.core.observers import observe
 from tinytensor.core.op import Node
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.finite_field import Field, Residue
@@ -125,7 +125,7 @@ class Sample:
         for leaf in leaves.values():
             leaf.grad = None
         start = time.process_time()
-        with enable_grad(), observe_nodes(self.note):
+        with enable_grad(), observe(on_node=self.note):
             results = results_of(fn, args)
         moved = self.moved  # of the nodes that were made so far: backward may make more
         self.values = [witnesses(y._data) for y in results]
@@ -235,7 +235,7 @@ class Sample:
             for other, leaf in self.leaves.items():
                 _set_tangents(leaf._data, self.directions[name] if other == name else None)
             self.nodes, self.moved = [], []
-            with enable_grad(), observe_nodes(self.note):  # the function may register hooks
+            with enable_grad(), observe(on_node=self.note):  # the function may register hooks
                 results = self.fn(*self.args)
             results = [y for y in (results if isinstance(results, tuple | list) else (results,)) if _is_result(y)]
             along, _ = self.slope(results[: len(self.seeds)])
