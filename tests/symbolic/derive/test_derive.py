@@ -24,7 +24,7 @@ from tinytensor.symbolic.derive import adjoints
 from tinytensor.symbolic.derive.arguments import Index, size
 from tinytensor.symbolic.derive.derivation import Derivation
 from tinytensor.symbolic.derive.orders import derive
-from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.reading.errors import NotDerivable
 from tinytensor.symbolic.derive.source import Source
 from tinytensor.symbolic.derive.trace import trace
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Program, d, expanded, name_of

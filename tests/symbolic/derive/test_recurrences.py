@@ -26,7 +26,7 @@ from tinytensor.symbolic.derive import by_hand, loops, recurrences, recurrences_
 from tinytensor.symbolic.derive import check as checking
 from tinytensor.symbolic.derive import trace as tracing
 from tinytensor.symbolic.derive.comparison import Comparison
-from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.reading.errors import NotDerivable
 
 XH = {"x": ("T", "D"), "h": ("D",)}
 

@@ -12,7 +12,7 @@ from tinytensor.symbolic import TooLong, check, derive
 from tinytensor.symbolic.derive import derivation as derivations
 from tinytensor.symbolic.derive import time_limit
 from tinytensor.symbolic.derive.precision import double_precision
-from tinytensor.symbolic.derive.recording import COMPOSED
+from tinytensor.symbolic.derive.samples import COMPOSED
 from tinytensor.symbolic.index_calculus import counts
 from tinytensor.symbolic.index_calculus.formulas import Index, Size, normal, total, upto, value
 

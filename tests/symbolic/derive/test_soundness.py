@@ -17,7 +17,7 @@ from tinytensor.symbolic.derive import derivation as derivations
 from tinytensor.symbolic.derive import trace as tracing
 from tinytensor.symbolic.derive.comparison import Comparison
 from tinytensor.symbolic.derive.conditions import conditions_in
-from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.reading.errors import NotDerivable
 from tinytensor.symbolic.derive.semantics import elementwise
 
 N, ND = ("N",), ("N", "D")

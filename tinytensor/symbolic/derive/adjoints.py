@@ -16,7 +16,7 @@ from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum
 
 from tinytensor.symbolic.derive.conditions import Signs, SizeCondition
 from tinytensor.symbolic.derive.factors import adjoint_in_factors, canonical, cost, factor, fold, rebuild
-from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.reading.errors import NotDerivable
 from tinytensor.symbolic.derive.recurrences import Recurrence
 from tinytensor.symbolic.derive.shorter import shorten
 from tinytensor.symbolic.derive.time_limit import stage, stopped

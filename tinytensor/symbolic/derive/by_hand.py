@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import CodeType
 
+import numpy as np
 from sympy import Expr, Indexed, Mul, S, Symbol
 
 from tinytensor import linalg
@@ -24,10 +25,9 @@ from tinytensor.symbolic.derive.adjoints import LONG, line_key
 from tinytensor.symbolic.derive.arguments import Index
 from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.derivation import Derivation
-from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.reading.errors import NotDerivable
 from tinytensor.symbolic.derive.recurrences_by_hand import states_as_known
 from tinytensor.symbolic.derive.semantics import as_number
-from tinytensor.symbolic.derive.sizes import traced_number
 from tinytensor.symbolic.derive.trace import trace
 from tinytensor.symbolic.derive.values import ExtremeMask, Value, formula_key
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, lengths, name_of
@@ -119,7 +119,7 @@ def read_by_hand(
         arguments[UPSTREAM] = tuple(_as_written(dim) for dim in derived.trace.result.dims)
 
     def call(**values):
-        sizes = {n: traced_number(m) for n, m in _sizes_in(arguments, values).items()}
+        sizes = _sizes_in(arguments, values)
         own = function(**arguments_by_hand(function, sizes, values))
         return tensor(own, dtype=float64) if isinstance(own, int | float) else own
 
@@ -175,15 +175,11 @@ def _constants(function, hand) -> dict[Name, Name]:
     Two programs may give one name to different constants, which must not be taken for each other.
     """
     changed: dict[Name, Name] = {}
-    kept = {_base(value): arrays for arrays, value in function.tables}
-    for arrays, value in hand.tables:
-        same_numbers = (
-            name
-            for name, others in kept.items()
-            if all(a.shape == b.shape and (a == b).all() for a, b in zip(arrays, others, strict=True))
-        )
-        name = _base(value)
-        changed[name] = next(same_numbers, _new_constant(name, function))
+    kept = {name: one for name, one in function.lines.constants.items() if isinstance(one, np.ndarray)}
+    for name, one in hand.lines.constants.items():
+        if isinstance(one, np.ndarray):
+            same_numbers = (known for known, other in kept.items() if np.array_equal(one, other))
+            changed[name] = next(same_numbers, None) or _new_constant(name, function)
     chosen = {
         _key_of_mask(one, function, {}): n
         for n, one in function.lines.constants.items()

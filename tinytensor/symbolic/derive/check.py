@@ -24,7 +24,7 @@ from tinytensor.symbolic.derive.conditions import VALUES, Signs, restrictions, v
 from tinytensor.symbolic.derive.derivation import Derivation, Formula, derive_within
 from tinytensor.symbolic.derive.facts import Fact
 from tinytensor.symbolic.derive.hessians import Block, Derivatives, Hessian, Jacobian
-from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.reading.errors import NotDerivable
 from tinytensor.symbolic.derive.recurrences import as_shown
 from tinytensor.symbolic.derive.time_limit import (
     SECONDS,
@@ -275,8 +275,6 @@ def _check_argument(derivation: Derivation | Derivatives, name: str | Block, han
         entry, _ = derivation.entry(name)
         left = dict(zip(hand.indices, getattr(entry, "indices", ()), strict=True))
         return _prove(derivation, name, HandGradient(hand.right.xreplace(left)), Comparison())
-    if isinstance(derivation, Derivation) and derivation.derived.trace.ranges:
-        _ = derivation.differs  # numbers may show further conditions on sizes
 
     def own() -> HandGradient:
         try:

@@ -69,6 +69,8 @@ VALUES = {  # the short list: what is assumed of values, by the kind of the numb
     "rank": "every matrix with a pseudoinverse has full rank",
     "norm": "every norm is above the bound that keeps it from 0",
     "row": "every row of attention may attend to at least one place",
+    "probability": "every probability lies between 0 and 1",
+    "float64": "the arguments are float64",
 }
 
 

@@ -27,7 +27,7 @@ from tinytensor.symbolic.derive.forward_mode import (
     with_one_hot,
     with_one_index,
 )
-from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.reading.errors import NotDerivable
 from tinytensor.symbolic.derive.samples import Sample, excuses, mismatch
 from tinytensor.symbolic.derive.second_samples import (
     ENTRIES,

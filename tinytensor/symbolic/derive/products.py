@@ -7,6 +7,7 @@ the Hessian of the loss in z, and goes back. Each line is proved equal to SymPy'
 was made, and the products are compared in numbers with the engine and with differences.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from unicodedata import normalize
@@ -16,13 +17,15 @@ from sympy import Expr, Indexed, S, Symbol
 
 from tinytensor.autograd import grad
 from tinytensor.core import late_bound
+from tinytensor.core.observers import observe
 from tinytensor.ops.creation import tensor
 from tinytensor.symbolic.derive.adjoints import inlined, lines_to
 from tinytensor.symbolic.derive.derivation import Derivation, Formula, derive_within
 from tinytensor.symbolic.derive.facts import Fact
 from tinytensor.symbolic.derive.forward_mode import Slope, moved, plain_moved
 from tinytensor.symbolic.derive.hessians import Derivatives, kinks
-from tinytensor.symbolic.derive.recording import NotDerivable, record
+from tinytensor.symbolic.reading.errors import NotDerivable
+from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.samples import Sample, allclose
 from tinytensor.symbolic.derive.second_samples import STEPS, close_to, difference, leaves, products
 from tinytensor.symbolic.derive.source import Source
@@ -331,23 +334,34 @@ class GaussNewtonProduct(HessianProduct):
         return f"{super().title}; second derivatives of the lines up to {self.of.text} are left out"
 
     @cached_property
-    def _call(self) -> int:
-        """The number of the call whose result is z."""
-        trace = self.derived.trace
-        for number, call in enumerate(trace.runs[0].calls):
-            out = call.result[0] if isinstance(call.result, tuple) else call.result
-            value = trace.values[0].get(call.stamps[id(out)].values)
+    def _call(self) -> tuple[str, int]:
+        """The operation whose result is z, and the number of its calls on the tape before."""
+        trace, counts = self.derived.trace, Counter()
+        for term in trace.program.terms:
+            if term.op is None or not term.on_tape:
+                continue
+            value = trace.values.get(id(term))
             entry = None if value is None else as_plain_entry(value)
             if entry is not None and name_of(entry) == self.of:
-                return number
+                return term.name, counts[term.name]
+            counts[term.name] += 1
         raise NotDerivable(f"gauss_newton: no single call of the function has the result {self.of.text}")
 
     def engine_at(self, one: Sample, along: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The same products by the engine: J v by two backward passes, H_z by two, and Jᵀ by one."""
         values = leaves(one)
-        run = record(self.derivation.fn, values, one.at, code=False)
-        result = run.calls[self._call].result
-        z = result[0] if isinstance(result, tuple) else result
+        name, number = self._call
+        calls = []
+
+        def note(op, args, result):
+            first = result[0] if isinstance(result, tuple) else result
+            if op.name == name and first._requires_grad:
+                calls.append(first)
+            return result
+
+        with observe(on_op=note), double_precision():
+            whole = self.derivation.fn(**values)
+        z = calls[number] if number < len(calls) else whole.detach()
         inputs = [values[n] for n in self.wrt]
         zeros = {n: np.zeros(values[n].shape) for n in self.wrt}
         if not z._requires_grad:
@@ -356,7 +370,7 @@ class GaussNewtonProduct(HessianProduct):
         slopes = grad(z, inputs, arriving, create_graph=True, materialize_grads=True)
         number = sum((slope * tensor(along[n])).sum() for n, slope in zip(self.wrt, slopes, strict=True))
         (forward,) = grad(number, [arriving], retain_graph=True, materialize_grads=True)
-        (slope,) = grad(run.result, [z], create_graph=True, materialize_grads=True)
+        (slope,) = grad(whole, [z], create_graph=True, materialize_grads=True)
         number = (slope * forward.detach()).sum()
         if not number._requires_grad:
             return zeros

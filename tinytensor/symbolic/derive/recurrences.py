@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from sympy import Add, Expr, Indexed, Symbol
 
-from tinytensor.symbolic.derive.steps import Loop, State
+from tinytensor.symbolic.derive.loops import Loop, State
 from tinytensor.symbolic.derive.values import Lines, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, total

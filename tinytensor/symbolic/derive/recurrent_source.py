@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from sympy import Expr, Indexed, S, Symbol
 
-from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.reading.errors import NotDerivable
 from tinytensor.symbolic.derive.recurrences import Recurrence
 from tinytensor.symbolic.derive.source import Source
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, names_in

@@ -17,8 +17,8 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import tensor
 from tinytensor.symbolic.derive.adjoints import DerivedLines
 from tinytensor.symbolic.derive.arguments import Argument
-from tinytensor.symbolic.derive.recording import NotDerivable, record
-from tinytensor.symbolic.derive.values import Dims, ExtremeMask, RecordedConstant
+from tinytensor.symbolic.reading.errors import NotDerivable
+from tinytensor.symbolic.derive.values import Dims, ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, Size
 from tinytensor.symbolic.index_calculus.linear_algebra import Determinant, Inverse, Matrix, MatrixEntry, OfMatrix
@@ -55,7 +55,7 @@ class Source:
         self.matrices: dict[Expr, tuple[Name, str, Array]] = {}  # name, code and operand of an inverse or the like
         self.lines = [x._replace(right=self._with_matrices(x.right)) for x in self._needed_lines()]
         self.constants = [c for c in self.trace.lines.constants if any(c in names_in(x.right) for x in self.lines)]
-        self.recorded = [c for c in self.constants if isinstance(self.trace.lines.constants[c], RecordedConstant)]
+        self.recorded = [c for c in self.constants if not isinstance(self.trace.lines.constants[c], ExtremeMask)]
         self.names: dict = {}
         sizes = sorted(
             {s for a in self._arrays() for n in (*a.sizes, S(a.values or 0)) for s in n.atoms(Size)}, key=str
@@ -309,7 +309,7 @@ class Source:
 def evaluate(source: Source, inputs: Mapping[str, object]) -> dict[str, np.ndarray]:
     """The value and the gradients at arrays, by the text of the program; see Derivation.evaluate."""
     arrays, at, more = _check_arguments(source, dict(inputs))
-    constants = tables(source, arrays, at)
+    constants = tables(source)
     sizes = {source.identifier(s): at[s] for s in source.free}
     results = source.function(**arrays, **constants, **more, **sizes)
     return {name: np.asarray(x, dtype=np.float64) for name, x in results.items()}
@@ -390,27 +390,10 @@ def _array(value, argument: Argument, what: str) -> np.ndarray:
     return array
 
 
-def tables(source: Source, arrays: dict[str, np.ndarray], at: dict[Size, int] | None = None) -> dict[str, np.ndarray]:
-    """The tables of any values that the user's function makes, from a run of it at these very arguments."""
-    if not source.recorded:
-        return {}
-    trace = source.trace
-    if at is None:
-        arrays, at, _ = _check_arguments(source, arrays)
-    values = {
-        n: tensor(arrays[n], requires_grad=trace.tensors[n].below is None) if n in arrays else x
-        for n, x in trace.arguments.items()
-    }
-    run = record(trace.fn, values, at, code=False)
+def tables(source: Source) -> dict[str, np.ndarray]:
+    """The arrays of numbers that the function has besides its arguments."""
     result = {}
     for array in source.recorded:
-        taken: RecordedConstant = trace.lines.constants[array]
-        call = run.calls[taken.call] if taken.call < len(run.calls) else None
-        if call is None or call.op.name != taken.op:
-            raise NotDerivable(f"evaluate of {source.name}: the function makes other calls at these sizes")
-        table = np.asarray(taken.of(call), dtype=np.float64)
-        sizes = tuple(int(n.xreplace(at)) for n in getattr(array, "sizes", ()))
-        if table.size != np.prod(sizes, dtype=int):
-            raise NotDerivable(f"evaluate of {source.name}: {label(array)} has the shape {table.shape} here")
-        result[source.identifier(array)] = table.reshape(sizes)
+        table = np.asarray(source.trace.lines.constants[array], dtype=np.float64)
+        result[source.identifier(array)] = table.reshape([int(n) for n in getattr(array, "sizes", ())])
     return result

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from sympy import Expr, Indexed, Mul, S, Symbol
@@ -123,27 +123,6 @@ class ExtremeMask:
     axes: tuple[int, ...]  # along which the entries are compared
 
 
-@dataclass(frozen=True)
-class RecordedConstant:
-    """A constant of any values: an argument of a recorded call, counted from 0, after `changes`."""
-
-    call: int
-    op: str
-    argument: int  # its place among the call's tensors
-    changes: tuple[Callable[[np.ndarray], np.ndarray], ...] = ()
-
-    def changed(self, *changes: Callable[[np.ndarray], np.ndarray]) -> "RecordedConstant":
-        return replace(self, changes=(*self.changes, *changes))
-
-    def of(self, call) -> np.ndarray:
-        """The array in a recorded call."""
-        tensor = tensors_of(call.args)[self.argument]
-        array = call.constants.get(id(tensor), tensor._data)
-        for change in self.changes:
-            array = change(array)
-        return array
-
-
 def tensors_of(args) -> list[Tensor]:
     """The tensors among arguments, those in tuples and lists, too."""
     return [a for x in args for a in (x if isinstance(x, tuple | list) else (x,)) if isinstance(a, Tensor)]
@@ -180,12 +159,13 @@ class Lines:
 
     names: set[str]
     groups: list[Group] = field(default_factory=list)
-    constants: dict[Name, ExtremeMask | RecordedConstant] = field(default_factory=dict)  # and how they are made
+    constants: dict[Name, ExtremeMask | np.ndarray] = field(default_factory=dict)  # and what they are
     notes: dict[str, None] = field(default_factory=dict)  # assumptions
     known: dict[tuple, Name] = field(default_factory=dict)  # names by their formulas
     reserved: set[str] = field(default_factory=set)  # the user's names for other tensors than the one that is named
     avoided: set[str] = field(default_factory=set)  # those of them that a line would have had
     step: Step | None = None
+    silent: bool = False  # is a constant read, whose formula gets no name?
 
     def unused(self, wanted: str, by_user: bool = False) -> str:
         """The name that was wanted, with a number behind it if it is taken; `by_user`: the user's for this very one."""
@@ -215,6 +195,8 @@ class Lines:
         self, value: Value, wanted: str, closed=(), before: Sequence[Definition] = (), where: str = "", **marks
     ) -> Value:
         """Write the line `wanted := value`, and give the value back as an entry of it; `marks` are of its group."""
+        if self.silent:
+            return value
         indices = value.indices()
         if (
             not closed

@@ -5,7 +5,7 @@ from functools import partial
 
 from sympy import Add, Expr, Indexed, Sum
 
-from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.reading.errors import NotDerivable
 from tinytensor.symbolic.derive.values import Dims, Lines, Split, Value, as_plain_entry
 from tinytensor.symbolic.index_calculus.formulas import Index, Size
 

@@ -1,0 +1,316 @@
+"""What the engine does with sizes and with tensors that have no values, as replacements that hold while a function is read.
+
+Each replacement is called only if an argument has a size or no values.
+"""
+
+import builtins
+import functools
+import math
+import sys
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import sympy
+
+from tinytensor.autograd.function import Function
+from tinytensor.core import dispatch as core_dispatch
+from tinytensor.core import late_bound, number_arrays, promotion
+from tinytensor.core.dtypes import int64
+from tinytensor.core.in_place import assign_result
+from tinytensor.core.observers import observe
+from tinytensor.core.registry import OPS
+from tinytensor.core.tensor import Tensor
+from tinytensor.nn import functional, losses
+from tinytensor.ops import arguments, creation, fused, in_place, index, indexing, pointwise, products, reduce, shape
+from tinytensor.symbolic.reading.loops import of_each, range_type, reversed_type
+from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, formula_of
+from tinytensor.symbolic.reading.tensors import (
+    SymbolicData,
+    Term,
+    as_composed,
+    bounds,
+    broadcast,
+    dispatch,
+    equal,
+    high_of,
+    reading_of,
+    tensor_of,
+)
+
+# --- Functions of the engine that fail with sizes
+
+
+def whole_number(n, what):
+    return n if type(n) is SymInt else n.reading.refuse(f"{what} must be a whole number")
+
+
+def to_0d_array(what, value, dtype):
+    return SymbolicData(value.reading, Term("number", value), (), dtype, high_of(value))
+
+
+def host(function, *args, undo=None):
+    """A look at values: the range of an Index decides, a condition on values is recorded, all others are refused."""
+    if function is losses._check_probabilities:
+        args[0].reading.values["probability"] = None
+    elif function is not index.check_range or (args[3] if len(args) > 3 else 0) > 0:
+        reading_of(args).refuse(f"{function.__name__} needs the values of a tensor")
+    elif (high := high_of(args[0])) is None or not high < args[1]:
+        reading_of(args).refuse(f"{args[2]}: an index of unknown range; give it as an Index")
+
+
+def infer(old, new, what):
+    size, known = math.prod(old), math.prod([n for n in new if n != -1])
+    if reading := reading_of((size, known)):
+        reading.take_multiples(size, known)
+    unknown = [d for d, n in enumerate(new) if n == -1]
+    if len(unknown) > 1 or any(n < -1 for n in new):
+        raise RuntimeError(f"{what}: {new}: sizes must be 0 or more, and at most one may be -1")
+    if unknown and equal(size % known, 0):
+        return tuple(size // known if d in unknown else n for d, n in enumerate(new))
+    if unknown or not equal(size, math.prod(new)):
+        raise RuntimeError(f"{what}: {size} elements of shape {old} do not fill the shape {new}")
+    return new
+
+
+def exchanged(old, dim0, dim1):
+    return shape._exchanged((1,) * len(old), dim0, dim1)
+
+
+def unflattened(x, dim, sizes):
+    return infer((x.shape[dim],), sizes, "unflatten")
+
+
+def part_at_once(x, key):
+    """x[key]: slices in normal form, and index tensors through take(), as a term; masks are refused."""
+    reading, parts = reading_of((x, key)), list(key if isinstance(key, tuple) else (key,))
+    if any(isinstance(p, list | np.ndarray | bool) or (isinstance(p, Tensor) and p._data.dtype.kind != "i") for p in parts):
+        reading.refuse("a key of lists or truth values: the result's size depends on values; use where()")
+    missing = [slice(None)] * (x.ndim - sum(p is not None and p is not ... for p in parts))
+    dots = next((i for i, p in enumerate(parts) if p is ...), None)
+    parts[slice(len(parts), None) if dots is None else slice(dots, dots + 1)] = missing
+    dim, view, at, kept = 0, [], [], 0  # kept: dimensions of the view
+    for p in parts:
+        if isinstance(p, slice):
+            start, stop, step = bounds(p, x.shape[dim])
+            view.append(p if p == slice(None) else slice(start, stop, None if step == 1 else step))
+        elif isinstance(p, Tensor):
+            at.append((kept, p))
+            view.append(slice(None))
+        else:
+            view.append(None if p is None else p if p >= 0 else p + x.shape[dim])
+        dim, kept = dim + (p is not None), kept + (p is None or isinstance(p, slice | Tensor))
+    y = x if all(isinstance(v, slice) and v == slice(None) for v in view) else shape.slice_op(x, tuple(view))
+    if not at:
+        return y
+    (d, t), *more = at
+    if more:  # x[arange(N), t]: both index the same flat rows
+        ((e, other),) = more if len(more) == 1 and more[0][0] == d + 1 else reading.refuse("a key of index tensors that are apart")
+        for one, size in ((t, y.shape[d]), (other, y.shape[e])):
+            host(index.check_range, one._data, size, "indexing")
+        t, y = t * y.shape[e] + other, shape.reshape(y, (*y.shape[:d], y.shape[d] * y.shape[e], *y.shape[e + 1 :]))
+    rows = index.take(shape.movedim(y, d, 0), t)
+    return rows if d == 0 else shape.movedim(rows, list(range(t.ndim)), list(range(d, d + t.ndim)))
+
+
+def new(what, sizes, dtype, requires_grad, device, fill):
+    """zeros, ones, full ...: a constant, whose value is what `fill` writes into a 0-d array."""
+    dtype = creation.as_dtype(creation._or(dtype, creation.get_default_dtype()))
+    reading, value = reading_of(sizes), np.zeros((), dtype)
+    if what.startswith("rand") or fill is None or not all(n >= 0 for n in sizes):
+        reading.refuse(f"{what}: its values or sizes are no function of the arguments")
+    of_size = [c.cell_contents for c in fill.__closure__ or () if isinstance(c.cell_contents, SymbolicData)]
+    value = of_size[0].term if of_size else fill(value) or value
+    high = None if of_size or dtype.kind not in "iu" or value < 0 else int(value)
+    return tensor_of(SymbolicData(reading, Term("full", sizes, value), sizes, dtype, high))
+
+
+def shape_of(sizes, what, size=None):
+    sizes = (size,) if size is not None else sizes
+    return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], tuple | list) else tuple(sizes)
+
+
+def general_zeros(sizes, dtype):
+    raise TypeError  # not the fast path of zeros()
+
+
+class Whole(metaclass=type("WholeType", (type,), {"__instancecheck__": lambda cls, x: isinstance(x, int)})):
+    """int(n) in the engine's modules, where n may be a size."""
+
+    def __new__(cls, x=0, *base):
+        return math.trunc(x) if type(x) in (SymInt, SymFloat) else int(x, *base)
+
+
+class SymbolicNumpy:
+    """NumPy in the engine's modules: constants whose sizes are symbols are terms of their own."""
+
+    def __init__(self, reading):
+        self.reading = reading
+
+    def __getattr__(self, name):
+        return getattr(np, name)
+
+    def _constant(name, dtype, high=lambda *sizes: None, ndim=2):  # noqa: N805
+        def make(self, *sizes, k=0, dtype=dtype):
+            if reading_of((sizes, k)) is None:
+                return getattr(np, name)(*sizes, dtype=dtype, **({"k": k} if name == "tri" else {}))
+            sizes = tuple(n for n in sizes if n is not None)
+            sizes = sizes * 2 if len(sizes) < ndim else sizes
+            settings = (*sizes, k) if name == "tri" else sizes
+            return SymbolicData(self.reading, Term(name, *settings), sizes[-ndim:], dtype, high(*sizes))
+
+        return make
+
+    tri, eye = _constant("tri", float), _constant("eye", float, lambda *sizes: 1)
+    arange = _constant("arange", int64, lambda n: n - 1, 1)
+
+    def linspace(self, *settings):
+        if reading_of(settings) is None:
+            return np.linspace(*settings)
+        return SymbolicData(self.reading, Term("linspace", *settings), settings[2:], np.float64)
+
+    def ones(self, sizes, dtype=float):
+        return np.ones(sizes, dtype) if reading_of(sizes) is None else SymbolicData(self.reading, Term("full", sizes, 1), sizes, dtype)
+
+    def array(self, data, dtype=None):
+        if type(data) in (SymInt, SymFloat):
+            return to_0d_array("tensor", data, dtype or (int64 if type(data) is SymInt else creation.get_default_dtype()))
+        if isinstance(data, SymbolicData):
+            return data if dtype is None or dtype == data.dtype else data.astype(dtype)
+        return np.array(data, dtype) if reading_of(data) is None else self.reading.refuse("a list of sizes as a tensor: use stack()")
+
+    def ascontiguousarray(self, x):
+        return types.SimpleNamespace(reshape=lambda shape: x) if isinstance(x, SymbolicData) else np.ascontiguousarray(x)
+
+    def broadcast_shapes(self, *shapes):
+        return np.broadcast_shapes(*shapes) if reading_of(shapes) is None else broadcast("broadcast", *shapes)
+
+    def cumsum(self, sizes):
+        return np.cumsum(sizes) if reading_of(sizes) is None else [sum(sizes[: i + 1]) for i in range(len(sizes))]
+
+    def finfo(self, dtype):
+        self.reading.values["float64"] = None
+        return np.finfo(dtype)
+
+
+def fits(n, m):
+    """May a dimension of size n become one of size m? Asks no question if it is 1, or the same."""
+    return (type(n) is int and n == 1) or n == m or n == 1
+
+
+# Bodies in which one expression differs; their global names are those of ops/shape.py.
+
+
+def squeeze(x, dim=None):
+    dims = () if isinstance(dim, Sequence) and not dim else dimensions(x, dim, "squeeze")  # noqa: F821
+    return reshape_view(x, tuple(n for d, n in enumerate(x.shape) if d not in dims or n != 1))  # noqa: F821
+
+
+def expand(x, *shape):
+    sizes = sizes_of(shape, "expand")  # noqa: F821
+    old = (1,) * (len(sizes) - x.ndim) + x.shape
+    new = tuple(n if m == -1 else m for n, m in zip(old, sizes, strict=False))
+    if len(sizes) < x.ndim or not builtins.all(fits(n, m) for n, m in zip(old, new, strict=True)):
+        raise RuntimeError(f"expand: shape {x.shape} can't become {sizes}")
+    return expand_op(x, new)  # noqa: F821
+
+
+def changed_in_place(plain):
+    """The twin x.f_() of a function: x gets the term of the result, if no other tensor shares its memory."""
+
+    def changed(x, *args, **kwargs):
+        reading, data = reading_of((x, *args, *kwargs.values())), x._data
+        if not isinstance(data, SymbolicData) or x._base is not None or data.memory.tensors > 1:
+            reading.refuse(
+                "a change in place of memory that other tensors may share: write y = f(x) for x.f_(), tt.where() or "
+                "tt.cat() for x[i] = ..."
+            )
+        if data.term.name == "argument":
+            raise RuntimeError("in place: this is a tensor that requires grad and was made by the user; use a clone()")
+        y = plain(x, *args, **kwargs)._data
+        if y.shape != data.shape or y.dtype != data.dtype:
+            reading.refuse("a change in place to another shape or dtype: write y = f(x) for x.f_()")
+        x._data = y
+        return x
+
+    return changed
+
+
+EVERYWHERE = {  # replaced in each module of the engine that has them
+    promotion.broadcast_shape: broadcast, promotion.by_formula: lambda *args: dispatch(*args)._data,
+    number_arrays.number_array: lambda value, dtype: None, core_dispatch.host: host, index.part_at_once: part_at_once,
+    arguments.whole_number: whole_number, arguments.to_0d_array: to_0d_array, shape._infer: infer, creation._new: new,
+    shape._exchanged: exchanged, shape._unflattened: unflattened, creation._shape: shape_of, creation._zeros: general_zeros,
+    creation.with_own_dtype: lambda array: array,
+    pointwise.atan2: as_composed("atan2"), reduce.power_of_length: as_composed("power_of_length"),
+}
+NUMPY = (creation, shape, functional, fused, products, indexing, index, in_place, losses, reduce)
+
+
+def if_symbolic(original, replacement):
+    @functools.wraps(original)
+    def chosen(*args, **kwargs):
+        symbolic = reading_of((*args, *kwargs.values())) is not None
+        return (replacement if symbolic else original)(*args, **kwargs)
+
+    return chosen
+
+
+@contextmanager
+def engine_for_sizes(reading) -> Iterator[None]:
+    """The engine with these changes; and len(), range(), math.sqrt() that know sizes, for the user's modules."""
+    undo = []
+
+    def put(owner, name, value):
+        undo.append((owner, name, vars(owner).get(name, undo) if name != "__code__" else owner.__code__))
+        setattr(owner, name, value)
+
+    engine = [m for n, m in list(sys.modules.items()) if n.startswith("tinytensor") and isinstance(m, types.ModuleType)]
+    replaced = {id(original): if_symbolic(original, new) for original, new in EVERYWHERE.items()}
+    for module, name, value in [(m, n, v) for m in engine for n, v in list(vars(m).items()) if id(v) in replaced]:
+        put(module, name, replaced[id(value)])
+    for original, body in {shape.squeeze: squeeze, shape.expand: expand}.items():
+        put(original, "__code__", body.__code__)
+    put(shape, "fits", fits)
+    for module in NUMPY:
+        put(module, "np", SymbolicNumpy(reading))
+    for module in (creation, shape):
+        put(module, "int", Whole)
+    for name in ("sqrt", "exp", "log"):
+        real = lambda *x, name=name: SymFloat(getattr(sympy, name)(*map(formula_of, x)), reading)  # noqa: E731
+        put(math, name, if_symbolic(getattr(math, name), real))
+    for name, answer in {"isfinite": True, "isinf": False}.items():
+        put(math, name, if_symbolic(getattr(math, name), lambda x, answer=answer: answer))
+    for op in OPS.values():
+        put(op, "quick", if_symbolic(op.quick, lambda *args, op=op, into=None: dispatch(op, args, into)))
+    plain, plain_len = late_bound.on_shapes, len
+    put(late_bound, "on_shapes", lambda op, args, into=None: (dispatch if reading_of(args) else plain)(op, args, into))
+    put(Tensor, "of", staticmethod(tensor_of))
+    refused = "a Function has a gradient of its own: check() it by itself"
+    put(Function, "apply", lambda *args, **keywords: reading.refuse(refused))
+    for module in engine:
+        if "is_grad_enabled" in vars(module):
+            put(module, "is_grad_enabled", lambda: reading.refuse("the code asks whether gradients are wanted"))
+
+    def length(x, /):
+        return x.shape[0] if isinstance(x, Tensor) and reading_of(x) and x.ndim else plain_len(x)
+
+    for name, value in {
+        "len": length,
+        "range": range_type(range),
+        "enumerate": of_each(enumerate, lambda t, items: (t, items[0])),
+        "reversed": reversed_type(reversed),
+        "zip": of_each(zip, lambda t, items: tuple(items)),
+    }.items():
+        put(builtins, name, value)
+
+    def drawn(what, generator):
+        reading.refuse(f"{what}: random numbers are no function of the arguments")
+
+    try:
+        with observe(on_random=drawn):
+            yield
+    finally:
+        for owner, name, value in reversed(undo):
+            delattr(owner, name) if value is undo else setattr(owner, name, value)

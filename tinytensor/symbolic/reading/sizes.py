@@ -1,0 +1,524 @@
+"""Sizes that have no number: SymInt, a polynomial of named sizes >= 1, and SymFloat, a real formula of them.
+
+Neither is a subclass of int or float. Each way to a number is a method of these classes, which returns a formula, or
+decides a question for all sizes, or records its answer as a condition, or refuses. The reading keeps a refusal, so
+code that catches the exception changes nothing.
+"""
+
+import math
+import operator
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from math import floor, inf, prod
+from typing import NoReturn
+
+import numpy as np
+from sympy import Add, Expr, Integer, Mul, Poly, PolynomialError, Rational, S, log, pi, sqrt
+from sympy import floor as floor_of
+
+from tinytensor.symbolic.derive.arguments import size
+from tinytensor.symbolic.index_calculus.formulas import Size
+from tinytensor.symbolic.prove import advice
+from tinytensor.symbolic.reading.errors import Multiple, Refused
+from tinytensor.symbolic.reading.solver import add, constant, facts_of_products, infeasible, multiply
+
+HINTS = 1000003, 1000033, 1000037, 1000039, 1000081, 1000099, 1000117, 1000121  # where open questions are answered:
+# large, since nothing runs so often; N > 150 is then true, and a condition
+MANY = 6  # conditions of one line: it is a loop whose steps depend on a size
+
+Polynomial = dict[tuple[str, ...], int]
+
+
+def is_users(file: str) -> bool:
+    """Is this a file of the user's own code?"""
+    return advice.is_own(file) and "site-packages" not in file
+
+
+def where() -> str:
+    """The line of the user's own code that is running, in words."""
+    return advice.line(sys._getframe(1))
+
+
+class Reading:
+    """What one reading knows of its sizes, the conditions that it met, and why it was refused, if it was.
+
+    conditions: (">=" or "==" or "!=", p, line) for p >= 0 and so on, where `given` of them are those of the caller.
+    values: keys of conditions.VALUES that the reading rests on. terms: in the order in which they were made.
+    """
+
+    def __init__(self):
+        self.hints: dict[str, int] = {}
+        self.symbols: dict[str, Expr] = {}  # the formula of each name in a polynomial
+        self.quotients: dict[str, tuple[Polynomial, Polynomial]] = {}  # p and q by the name "p // q"
+        self.products: list[Polynomial] = []  # numbers of elements of tensors: they fit into memory
+        self.steps: dict[str, Polynomial] = {}  # of loops, 0 <= t < count; closed: of those that are over
+        self.closed, self.open_loops = set(), 0
+        self.conditions: list[tuple[str, Polynomial, str]] = []
+        self.given = 0
+        self.values: dict[str, None] = {}
+        self.refusals: list[str] = []
+        self.outside: dict[str, tuple] = {}  # objects from outside of the function, and what they held
+        self.texts = ""  # where the engine wrote a size into a text, as of an error
+        self.terms: list = []
+        self.over = False
+        self._decided: dict = {}
+
+    def size(self, symbol: Size) -> "SymInt":
+        """The size of this name."""
+        name = str(symbol)
+        self.symbols[name] = symbol
+        self.hints.setdefault(name, HINTS[len(self.hints) % len(HINTS)])
+        self.products.append({(name,): 1})
+        return SymInt({(name,): 1}, self)
+
+    def number(self, formula: Expr) -> "SymInt | int":
+        """A formula of sizes, such as 2*M + 1, as a size."""
+        formula = S(formula)
+        for symbol in formula.atoms(Size):
+            if str(symbol) not in self.hints:
+                self.size(symbol)
+        if formula.is_Integer:
+            return int(formula)
+        return SymInt(polynomial(formula), self)
+
+    def refuse(self, what: str) -> NoReturn:
+        self.refusals.append(f"{what}{where()}")
+        raise Refused(self.refusals[-1])
+
+    def at_hint(self, p: Polynomial) -> int:
+        def number(name: str) -> int:
+            return (
+                self.hints[name]
+                if name in self.hints
+                else operator.floordiv(*map(self.at_hint, self.quotients[name]))
+            )
+
+        return sum(c * prod(map(number, m)) for m, c in p.items())
+
+    def names(self, p: Polynomial) -> set[str]:
+        """The names in a polynomial, those in its quotients among them."""
+        names = {n for m in p for n in m}
+        return names.union(*[self.names(q) for n in names & self.quotients.keys() for q in self.quotients[n]])
+
+    def check_open(self, p: Polynomial) -> None:
+        if self.closed and self.names(p) & self.closed:
+            self.refuse("the step of a loop is used after the loop")
+
+    def _impossible(self, *inequalities: Polynomial) -> bool:
+        """Do no sizes meet these p >= 0 and all that is known?"""
+        facts, cases = [], [[]]
+        for name in self.names({m: 1 for p in (*inequalities, *[p for _, p, _ in self.conditions]) for m in p}):
+            a = {(name,): 1}
+            if name in self.steps:
+                facts += [a, add(add(self.steps[name], constant(-1)), a, -1)]
+            elif name in self.quotients:  # q a <= p <= q a + q - 1
+                p, q = self.quotients[name]
+                rest = add(p, multiply(q, a), -1)
+                positive = all(c > 0 and self.hints.keys() >= set(m) for m, c in p.items())
+                facts += [rest, add(add(q, constant(-1)), rest, -1)] + [a] * positive
+        for operation, p, _ in self.conditions:
+            negative = {m: -c for m, c in p.items()}
+            if operation == "!=" and len(cases) < 8:
+                cases = [[*case, add(one, constant(-1))] for case in cases for one in (p, negative)]
+            elif operation != "!=":
+                facts += [p, negative] if operation == "==" else [p]
+        met = {m for p in (*inequalities, *facts) for m in p}
+        facts += [add(constant(2**60 - 1), p, -1) for p in self.products if met & p.keys()]
+        facts += facts_of_products([*inequalities, *facts], set(self.hints))
+        return all(infeasible([*facts, *case, *inequalities]) for case in cases)
+
+    def _decide(self, operation: str, p: Polynomial) -> bool | None:
+        negative = {m: -c for m, c in p.items()}
+        below = self._impossible(add(negative, constant(-1)))
+        if operation == ">=":
+            return True if below else False if self._impossible(p) else None
+        if self._impossible(p, negative):
+            return False
+        return True if below and self._impossible(add(p, constant(-1))) else None
+
+    def ask(self, operation: str, p: Polynomial, wanted: bool | None = None) -> bool:
+        """Is p >= 0 (or p == 0)? Decided for all sizes under the conditions so far, or recorded as a new one.
+
+        wanted: the answer of an open question without which the function fails, as that two sizes are equal.
+        """
+        if not any(p):
+            return p.get((), 0) >= 0 if operation == ">=" else not p
+        self.check_open(p)
+        key = operation, frozenset(p.items()), len(self.conditions)
+        if key not in self._decided:
+            self._decided[key] = self._decide(operation, p)
+        if self._decided[key] is not None:
+            return self._decided[key]
+        if self.names(p) & self.steps.keys():
+            self.refuse(f"the steps of a loop differ: {condition_text(operation, p)} depends on the step")
+        line, value = where(), self.at_hint(p)
+        if sum(one == line for *_, one in self.conditions[self.given :]) >= MANY:
+            self.refuse("the number of steps depends on sizes in a loop that is no `for t in range(N)`")
+        answer = (value >= 0 if operation == ">=" else value == 0) if wanted is None else wanted
+        if operation == ">=":
+            self.conditions.append((">=", p if answer else add({m: -c for m, c in p.items()}, constant(-1)), line))
+            return answer
+        self.conditions.append(("==" if answer else "!=", p, line))
+        return answer
+
+    def take_multiples(self, *formulas) -> None:
+        """Where sizes of a tensor have N // 2 in them, N is 2 N2 from the beginning."""
+        for name in {n for f in formulas if type(f) is SymInt for m in f.p for n in m} & self.quotients.keys():
+            over, under = self.quotients[name]
+            ((m, c),) = over.items() if len(over) == 1 else [((), 0)]
+            if len(m) == 1 and c == 1 and not any(under) and m[0] in self.hints:
+                raise Multiple(m[0], under[()])
+
+    def note_text(self) -> None:
+        """A size was made a text: by the user's own code, which is refused, or by the engine for an error or a warning."""
+        if self.over:
+            return
+        if is_users(sys._getframe(2).f_code.co_filename):
+            self.refuse("a size has no text")
+        if sys._getframe(2).f_code.co_name != "scaled_dot_product_attention":  # it writes its shapes before any error
+            self.texts = self.texts or where()
+
+
+def polynomial(formula: Expr) -> Polynomial:
+    """A formula of sizes with whole coefficients as a polynomial."""
+    symbols = sorted(formula.atoms(Size), key=str)
+    if not symbols:
+        return constant(int(formula))
+    terms = Poly(formula, *symbols).terms()
+    return {
+        tuple(sorted(str(s) for s, k in zip(symbols, powers, strict=True) for _ in range(k))): int(c)
+        for powers, c in terms
+    }
+
+
+def text(p: Polynomial) -> str:
+    """A polynomial as a formula; equal polynomials have equal texts."""
+    parts = []
+    for m, c in sorted(p.items(), key=lambda item: (-len(item[0]), item[0])):
+        factors = [f"({n})" if "//" in n and len(m) + (c != 1) > 1 else n for n in m]
+        parts.append(f"{'-' if c < 0 else '+'} {'*'.join([str(abs(c))] * (abs(c) != 1 or not m) + factors)}")
+    result = " ".join(parts).removeprefix("+ ")
+    return (f"-{result[2:]}" if result.startswith("- ") else result) or "0"
+
+
+def condition_text(operation: str, p: Polynomial) -> str:
+    sides = [{m: s * c for m, c in p.items() if s * c > 0} for s in (1, -1)]
+    return f"{text(sides[0])} {operation} {text(sides[1])}"
+
+
+def _refusing(what: str) -> Callable:
+    return lambda self, *args, **kwargs: self.reading.refuse(what)
+
+
+NO_NUMBER = "a size has no number here: compute with it as a formula, or use tinytensor's functions"
+NO_FLOAT = "a size has no number here: write N**0.5 or math.sqrt(N), or a tensor function"
+UFUNCS = {"equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge"}
+UFUNCS |= {"add": "add", "multiply": "mul", "subtract": "sub", "divide": "truediv"}
+
+
+class _Number:
+    """The ways from a size to a number, a text or a key that no formula follows."""
+
+    __slots__ = ("reading",)
+    __index__ = __int__ = _refusing(NO_NUMBER)
+    __float__ = __complex__ = _refusing(NO_FLOAT)
+    _hash = _refusing("a size can't be a key of a dict, a set or a cache: compare with ==")
+    __and__ = __or__ = __xor__ = __rand__ = __ror__ = __rxor__ = _refusing("bits of a size have no formula")
+    __invert__ = __lshift__ = __rshift__ = __rlshift__ = __rrshift__ = _refusing("bits of a size have no formula")
+    __array__ = __array_function__ = _refusing("NumPy can't compute with a size: use tinytensor's functions")
+    __buffer__ = _refusing("NumPy can't compute with a size: use tinytensor's functions")
+    __reduce_ex__ = __getstate__ = __dir__ = _refusing("a size can't be stored, rounded or changed")
+    __round__ = __setattr__ = _refusing("a size can't be stored, rounded or changed")
+    __len__ = __iter__ = __getitem__ = __contains__ = __call__ = _refusing("a size is no sequence")
+
+    def __init__(self, formula, reading: Reading):
+        object.__setattr__(self, type(self).__slots__[0], formula)
+        object.__setattr__(self, "reading", reading)
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        """np.float64(2) * N and np.int64(20) == N are Python's operators; other functions are refused."""
+        inputs = [x.item() if isinstance(x, np.generic) or (type(x) is np.ndarray and not x.ndim) else x for x in inputs]
+        name = UFUNCS.get(ufunc.__name__)
+        if name is None or method != "__call__" or kwargs or not all(type(x) in NUMBERS for x in inputs):
+            self.reading.refuse(f"numpy.{ufunc.__name__} of a size: use Python's operators or tinytensor's functions")
+        return getattr(operator, name)(*inputs)
+
+    def __getattr__(self, name: str):
+        if hasattr(self.__class__, name):
+            self.reading.refuse(f"the attribute .{name} of a size")
+        raise AttributeError(name)  # as the number itself would: hasattr(N, "_data") is False for all sizes
+
+    def __repr__(self):
+        self.reading.note_text()
+        return self.formula
+
+    def __format__(self, spec: str):
+        self.reading.note_text()
+        return self.formula
+
+    def __pos__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    __str__, __copy__ = __repr__, __pos__
+
+
+class SymInt(_Number):
+    """A whole number that depends on sizes. It says that it is an int to isinstance(), and is none."""
+
+    __slots__ = ("p",)
+    __hash__ = _Number._hash  # Python sets None beside __eq__, and that error could be caught
+    __class__ = property(lambda self: int)  # so that isinstance(n, int) is answered as for the number that it stands for
+    formula = property(lambda self: text(self.p))
+
+    def _operand(self, value) -> Polynomial | None:
+        """The other operand as a polynomial, or None."""
+        if type(value) is SymInt:
+            return value.p
+        return constant(int(value)) if type(value) in (int, bool) or isinstance(value, np.integer) else None
+
+    def _real(self) -> "SymFloat":
+        return SymFloat(formula_of(self), self.reading)
+
+    def _made(self, p: Polynomial) -> "SymInt | int":
+        self.reading.check_open(p)
+        return SymInt(p, self.reading) if any(p) else p.get((), 0)  # without sizes it is an int again
+
+    def _arithmetic(compute: Callable, real: Callable) -> Callable:  # noqa: N805
+        def method(self, value):
+            q = self._operand(value)
+            if q is not None:
+                return self._made(compute(self.p, q))
+            return real(self._real(), value) if type(value) in (float, SymFloat) else _foreign(self, value)
+
+        return method
+
+    __add__, __radd__ = _arithmetic(add, operator.add), _arithmetic(add, operator.add)
+    __mul__, __rmul__ = _arithmetic(multiply, operator.mul), _arithmetic(multiply, operator.mul)
+    __sub__ = _arithmetic(lambda p, q: add(p, q, -1), operator.sub)
+    __rsub__ = _arithmetic(lambda p, q: add(q, p, -1), lambda a, b: b - a)
+
+    def __neg__(self):
+        return 0 - self
+
+    def __abs__(self):
+        return self if self >= 0 else -self
+
+    def __truediv__(self, value):
+        return self._real() / value
+
+    def __rtruediv__(self, value):
+        return value / self._real()
+
+    def __rpow__(self, base):
+        return SymFloat(formula_of(base) ** formula_of(self), self.reading)
+
+    def __trunc__(self):
+        return self
+
+    __floor__ = __ceil__ = __trunc__
+
+    def __pow__(self, n, modulus=None):
+        if modulus is not None:
+            self.reading.refuse("pow() of a size with a modulus")
+        return prod([self] * n) if type(n) is int and n >= 0 else self._real() ** n
+
+    def _divided(self, p: Polynomial, q: Polynomial):
+        """p // q: what divides exactly, plus a new quotient a with q a <= p < q (a + 1)."""
+        if not self.reading.ask(">=", add(q, constant(-1))):
+            self.reading.refuse("a division by a size that may be 0 or below")
+        k = p.get((), 0)
+        if not any(p) and k >= 0 and self.reading.ask(">=", add(q, constant(-1 - k))):
+            return 0  # 1 // N, from N = 2 on
+        exact = {m: _quotient(m, c, q) for m, c in p.items()}
+        whole = {n: c for one in exact.values() if one for n, c in one.items()}
+        rest = {m: p[m] for m, one in exact.items() if one is None}
+        if not any(rest) and not any(q):
+            return self._made(add(whole, constant(rest.get((), 0) // q[()])))
+        if not rest:
+            return self._made(whole)
+        one, two = (t if t.isalnum() else f"({t})" for t in (text(rest), text(q)))
+        name = f"{one} // {two}"
+        self.reading.quotients[name] = rest, q
+        over, under = (formula_of(SymInt(r, self.reading)) if any(r) else Integer(r.get((), 0)) for r in (rest, q))
+        self.reading.symbols[name] = floor_of(over / under)
+        return self._made(add(whole, {(name,): 1}))
+
+    def __floordiv__(self, value):
+        return NotImplemented if (q := self._operand(value)) is None else self._divided(self.p, q)
+
+    def __rfloordiv__(self, value):
+        return NotImplemented if (p := self._operand(value)) is None else self._divided(p, self.p)
+
+    def __mod__(self, value):
+        return self - (self // value) * value
+
+    def __rmod__(self, value):
+        return _foreign(self, value) if isinstance(value, str) else value - (value // self) * self
+
+    def __divmod__(self, value):
+        return self // value, self % value
+
+    def __rdivmod__(self, value):
+        return value // self, value % self
+
+    def _compared(operation: str, sign: int, offset: int, opposite: bool, name: str) -> Callable:  # noqa: N805
+        """The comparison sign * (self - value) + offset >= 0 (or == 0)."""
+
+        def method(self, value):
+            if type(value) is SymFloat:
+                return getattr(self._real(), name)(value)
+            if isinstance(value, float | np.floating):  # N < 2.5 is N < 3; no size is infinite
+                if value != value or abs(value) == inf or (value != floor(value) and operation == "=="):
+                    return getattr(0.0, name)(value)
+                value = floor(value) + (value != floor(value) and name in ("__lt__", "__ge__"))
+            q = self._operand(value)
+            if q is None:
+                return NotImplemented
+            difference = {m: sign * c for m, c in add(self.p, q, -1).items()}
+            return self.reading.ask(operation, add(difference, constant(offset))) != opposite
+
+        return method
+
+    __ge__, __gt__ = _compared(">=", 1, 0, False, "__ge__"), _compared(">=", 1, -1, False, "__gt__")
+    __le__, __lt__ = _compared(">=", -1, 0, False, "__le__"), _compared(">=", -1, -1, False, "__lt__")
+    __eq__, __ne__ = _compared("==", 1, 0, False, "__eq__"), _compared("==", 1, 0, True, "__ne__")
+
+    def __bool__(self):
+        return self != 0
+
+
+def _foreign(n: _Number, value):
+    if isinstance(value, str | bytes | bytearray | list | tuple):
+        n.reading.refuse(f"a {type(value).__name__} with a size has no length or text")
+    return NotImplemented  # a tensor computes with the size
+
+
+def _quotient(m: tuple, c: int, q: Polynomial) -> Polynomial | None:
+    """c m / q, if q is one product that divides it: H*K // H = K."""
+    ((n, d),) = q.items() if len(q) == 1 else [((), 0)]
+    rest = list(m)
+    for name in n:
+        if name not in rest:
+            return None
+        rest.remove(name)
+    return {tuple(rest): c // d} if d and c % d == 0 else None
+
+
+# ------------------------------------------------------------------------------------------------ numbers as formulas
+
+UNITS = (sqrt(2), sqrt(3), pi, sqrt(pi), sqrt(2 / pi), sqrt(2 * pi), 1 / sqrt(pi), 1 / sqrt(2 * pi))
+UNITS += (log(2), log(10), log(2 * pi))
+
+
+def as_written(number) -> Expr:
+    """A number as it was written: 0.07 is 7/100; fractions with small divisors and roots of them are found."""
+    if isinstance(number, bool | np.bool_):
+        return S(int(number))
+    if isinstance(number, int | np.integer):
+        return Integer(int(number))
+    number = float(number)
+    if not math.isfinite(number):
+        return {math.inf: S.Infinity, -math.inf: S.NegativeInfinity}.get(number, S.NaN)
+    short = Rational(repr(number))
+    if short.q < 10**8:
+        return short
+    near = Fraction(number).limit_denominator(1000)
+    if float(near) == number:
+        return Rational(near.numerator, near.denominator)
+    for unit in UNITS:
+        near = Fraction(number / float(unit)).limit_denominator(1000)
+        if near and math.isclose(float(near) * float(unit), number, rel_tol=4e-16):
+            return Rational(near.numerator, near.denominator) * unit
+    return short
+
+
+def formula_of(n) -> Expr:
+    """A number or a size as SymPy writes it."""
+    if type(n) is SymFloat:
+        return n.expr
+    if type(n) is not SymInt:
+        return as_written(n)
+    symbols = n.reading.symbols
+    return Add(*[c * Mul(*[symbols[name] for name in m]) for m, c in n.p.items()])
+
+
+class SymFloat(_Number):
+    """A real number that depends on sizes: 1/N, N**0.5, 2.0**(N - 200)."""
+
+    __slots__ = ("expr",)
+    __hash__ = _Number._hash
+    __class__ = property(lambda self: float)
+    formula = property(lambda self: f"({self.expr})" if self.expr.is_Add else str(self.expr))
+
+    def _arithmetic(compute: Callable) -> Callable:  # noqa: N805
+        def method(self, value):
+            if type(value) in NUMBERS or isinstance(value, np.generic):
+                return SymFloat(compute(self.expr, formula_of(value)), self.reading)
+            return _foreign(self, value)
+
+        return method
+
+    __add__, __radd__ = _arithmetic(operator.add), _arithmetic(operator.add)
+    __mul__, __rmul__ = _arithmetic(operator.mul), _arithmetic(operator.mul)
+    __sub__, __rsub__ = _arithmetic(operator.sub), _arithmetic(lambda a, b: b - a)
+    __truediv__, __rtruediv__ = _arithmetic(operator.truediv), _arithmetic(lambda a, b: b / a)
+    __pow__, __rpow__ = _arithmetic(operator.pow), _arithmetic(lambda a, b: b**a)
+
+    def __neg__(self):
+        return self * -1
+
+    def __abs__(self):
+        return self if self >= 0 else -self
+
+    def _fraction(self) -> tuple["SymInt | int", int] | None:
+        """A whole number of sizes over a number, if the formula is such a quotient."""
+        n, d = self.expr.as_numer_denom()
+        try:
+            known = {str(s) for s in n.free_symbols} <= self.reading.hints.keys()
+            return (self.reading.number(n), int(d)) if d.is_Integer and known else None
+        except (PolynomialError, TypeError, ValueError):
+            return None
+
+    def __floor__(self):
+        """N / 2 rounded down, if the formula is such a quotient."""
+        if (parts := self._fraction()) is None:
+            self.reading.refuse(f"rounding of {self.expr}")
+        return parts[0] // parts[1]
+
+    def __ceil__(self):
+        return -(self * -1).__floor__()
+
+    def __trunc__(self):
+        return self.__floor__() if self >= 0 else self.__ceil__()
+
+    def _compared(name: str, sign: str, opposite: bool = False) -> Callable:  # noqa: N805
+        """A comparison that SymPy decides by its assumptions, or one of whole numbers; no other is answered."""
+
+        def method(self, value):
+            if type(value) not in NUMBERS and not isinstance(value, np.generic):
+                return NotImplemented
+            if value != value or (type(value) is float and abs(value) == inf):
+                return getattr(0.0, name)(value)
+            difference = SymFloat(self.expr - formula_of(value), self.reading)
+            answer = getattr(difference.expr, sign)
+            if answer is None and (parts := difference._fraction()) is not None:
+                return getattr(parts[0], name)(0)
+            if answer is None:
+                self.reading.refuse(f"a comparison of {self.expr} with {formula_of(value)}")
+            return bool(answer) != opposite
+
+        return method
+
+    __ge__, __gt__ = _compared("__ge__", "is_nonnegative"), _compared("__gt__", "is_positive")
+    __le__, __lt__ = _compared("__le__", "is_nonpositive"), _compared("__lt__", "is_negative")
+    __eq__, __ne__ = _compared("__eq__", "is_zero"), _compared("__ne__", "is_zero", True)
+
+    def __bool__(self):
+        return self != 0
+
+
+NUMBERS = (SymInt, SymFloat, int, float, bool)

@@ -1,0 +1,422 @@
+"""Tensors that have no values: a shape of sizes, a dtype, and the term that says what was computed.
+
+SymbolicData stands in the place of the array, as Meta and vmap's BatchedData do, so the engine's own Python code runs
+unchanged up to each primitive operation. There `dispatch` makes the term. All ways to values end at SymbolicData,
+which refuses every attribute that it does not know: a way that nobody thought of refuses, too.
+"""
+
+import sys
+from math import prod
+from types import SimpleNamespace
+
+import numpy as np
+
+from tinytensor.core.dispatch import state
+from tinytensor.core.dtypes import bool_, get_default_dtype, int64
+from tinytensor.core.meta import Meta
+from tinytensor.core.promotion import common_dtype
+from tinytensor.core.registry import OPS
+from tinytensor.core.tensor import Tensor
+from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, is_users, where
+
+_tensor_of = Tensor.of
+
+
+class Term:
+    """What an operation computes: its name and its arguments, which are terms, numbers, sizes, shapes and keys.
+
+    op: the Op itself; None for what no operation has made: an argument, a constant of the engine, a loop. label: the
+    user's name of the result. depends: does an argument of the function reach it? on_tape: does a gradient?
+    """
+
+    def __init__(self, name: str, *args, op=None, reading: Reading | None = None):
+        self.name, self.args, self.op, self.label = name, args, op, ""
+        self.depends = any(a.depends for a in terms_of(args))
+        self.on_tape = name != "detach" and any(a.on_tape for a in terms_of(args))
+        self.where = where()
+        if reading is not None:
+            reading.terms.append(self)
+
+    def __repr__(self):
+        return f"{self.name}({', '.join(map(str, self.args))})"
+
+
+def terms_of(args) -> list[Term]:
+    """The terms among arguments, those in tuples and lists, too."""
+    return [a for x in args for a in (x if isinstance(x, tuple | list) else (x,)) if isinstance(a, Term)]
+
+
+class SymbolicData(Meta):
+    """In the place of an array. high: the largest of whole numbers >= 0, or None. in_order: surely C-contiguous?
+
+    memory: the tensors that share their numbers have it in common.
+    """
+
+    flags = SimpleNamespace(c_contiguous=True)  # a copy would change nothing that the function can see
+
+    def __init__(self, reading: Reading, term: Term, shape, dtype, high=None, in_order: bool = True, memory=None):
+        super().__init__(tuple(shape), np.dtype(dtype))
+        self.reading, self.term, self.high, self.in_order = reading, term, high, in_order
+        self.memory = memory or SimpleNamespace(tensors=0)
+        self.memory.tensors += 1
+
+    def __getattr__(self, name: str):
+        if name.startswith("__") and "array" not in name:
+            raise AttributeError(name)
+        self.reading.refuse(f"the values of a tensor are read (.{name})")
+
+    def _read(self, *args, **kwargs):
+        self.reading.refuse("the values of a tensor are read: no sizes or values are known here")
+
+    __array__ = __array_ufunc__ = __array_function__ = __bool__ = __float__ = __int__ = __index__ = __buffer__ = _read
+    __len__ = __iter__ = __getitem__ = __setitem__ = __contains__ = __reduce_ex__ = __deepcopy__ = _read
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _read
+
+    # The arithmetic that constructors do on a constant: start + step * arange(n), ~tri(n, m).
+    def __radd__(self, n):
+        high = self.high + n if self.high is not None and type(n) in (int, SymInt) and n >= 0 else None
+        same = type(n) is int and n == 0
+        return self if same else SymbolicData(self.reading, Term("add", self.term, n), self.shape, self.dtype, high)
+
+    def __rmul__(self, n):
+        high = self.high * n if self.high is not None and type(n) in (int, SymInt) and n >= 0 else None
+        same = type(n) is int and n == 1
+        return self if same else SymbolicData(self.reading, Term("mul", self.term, n), self.shape, self.dtype, high)
+
+    def __invert__(self):
+        return SymbolicData(self.reading, Term("logical_not", self.term), self.shape, bool_)
+
+    def astype(self, dtype):
+        return SymbolicData(self.reading, Term("cast", self.term, np.dtype(dtype)), self.shape, dtype, self.high)
+
+
+class LastStep(SymbolicData):
+    """A tensor of the last step of a loop, seen after it."""
+
+    shape = property(
+        lambda self: self.reading.refuse("a tensor of the last step is used after the loop"), lambda self, _: None
+    )
+
+
+class Rows(LastStep):
+    """The tensors that a list has collected in the steps of a loop; only stack() and cat() take it."""
+
+    def __init__(self, reading: Reading, term: Term, row: SymbolicData, count: SymInt):
+        super().__init__(reading, term, (), row.dtype)
+        self.row, self.count = row, count
+
+
+def _refusing(what: str):
+    return lambda self, *args, **kwargs: self._data.reading.refuse(what)
+
+
+class SymbolicTensor(Tensor):
+    """A tensor of the function that is read."""
+
+    __slots__ = ()
+    _values = item = tolist = numpy = _refusing(
+        "Python reads a value that depends on an argument, and the formula can't follow what is done with it; choose "
+        "by tt.where() or a mask, or prove() it at one size"
+    )
+    __array__ = __array_function__ = __dlpack__ = _refusing("NumPy reads the values of a tensor: use tinytensor's functions")
+    __bool__ = __float__ = __int__ = __index__ = __contains__ = _refusing(
+        "Python reads a value that depends on an argument, and the formula can't follow what is done with it; choose "
+        "by tt.where() or a mask, or prove() it at one size"
+    )
+    __deepcopy__ = __getstate__ = __reduce_ex__ = __copy__ = _refusing("a tensor is copied or stored: use clone()")
+    backward = register_hook = retain_grad = _refusing("the tape is used inside of the function")
+    stride = data_ptr = is_contiguous = element_size = type = _refusing("the code looks at the memory of a tensor")
+    data = property(*[_refusing("x.data shares memory outside of the tape: use detach()")] * 2)
+    grad = grad_fn = is_leaf = requires_grad = property(_refusing("the code looks at the tape"))
+
+    def requires_grad_(self, *args):
+        self._data.reading.refuse("the tape is used inside of the function")
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        names = ("add", "subtract", "multiply", "divide")
+        if isinstance(inputs[0], np.generic) and not kwargs and ufunc.__name__ in names:
+            return super().__array_ufunc__(ufunc, method, *inputs)  # np.sqrt(2.0) * x is a number times x
+        self._data.reading.refuse(f"numpy.{ufunc.__name__} of a tensor: use tinytensor's function")
+
+    @property
+    def dtype(self):
+        """The dtype; where the user's code asks, the reading holds for this dtype only."""
+        if is_users(sys._getframe(1).f_code.co_filename):
+            note_dtype(self._data)
+        return Tensor.dtype.fget(self)
+
+    def detach(self):
+        data = self._data
+        term = Term("detach", data.term, reading=data.reading)
+        return tensor_of(SymbolicData(data.reading, term, data.shape, data.dtype, data.high, data.in_order, data.memory))
+
+    def contiguous(self):
+        return self if self._data.in_order else self.clone()
+
+    def view(self, *shape):
+        if not self._data.in_order:
+            self._data.reading.refuse("view() of a tensor that may not lie in order: use reshape()")
+        return super().view(*shape)
+
+    def __len__(self):
+        return self.shape[0]  # Python's len() makes a number of it, which refuses; the len() of a reading does not
+
+    def __repr__(self):
+        self._data.reading.note_text()
+        return repr(self._data.term)
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str):
+        return repr(self)
+
+
+def note_dtype(data: SymbolicData) -> None:
+    """The user's code asks for the dtype of floats: what is read holds in float64."""
+    if data.dtype.kind == "f":
+        data.reading.values["float64"] = None
+
+
+def tensor_of(data, requires_grad: bool = False, tensor=None):
+    """Tensor.of, which makes a SymbolicTensor of SymbolicData."""
+    symbolic = isinstance(data, SymbolicData) and tensor is None
+    return _tensor_of(data, requires_grad, object.__new__(SymbolicTensor) if symbolic else tensor)
+
+
+def reading_of(a) -> Reading | None:
+    """The reading of a size or a tensor without values in an argument, if there is one."""
+    a = a._data if isinstance(a, Tensor) else a
+    if type(a) in (SymInt, SymFloat) or isinstance(a, SymbolicData):
+        return a.reading
+    parts = (a.start, a.stop, a.step) if isinstance(a, slice) else a if isinstance(a, tuple | list) else ()
+    return next(filter(None, map(reading_of, parts)), None)
+
+
+# --- The table of operations: rule(op, reading, args) is the result's shape, dtype, largest whole number, order
+
+
+def equal(n, m, wanted: bool = True) -> bool:
+    """Are two sizes equal? An open question is answered so that the function goes on."""
+    a = n if type(n) is SymInt else m
+    if type(a) is not SymInt:
+        return n == m
+    return a.reading.ask("==", (n - m).p if type(n - m) is SymInt else {(): n - m} if n - m else {}, wanted)
+
+
+def broadcast(what: str, *shapes) -> tuple:
+    """The shape to which shapes broadcast: from the right, sizes are equal, or 1. Equal sizes ask no question."""
+    result = []
+    for d in range(1, max(map(len, shapes)) + 1):
+        n = 1
+        for m in [shape[-d] for shape in shapes if d <= len(shape)]:
+            if (type(m) is int and m == 1) or (type(n) is not int and n is m):
+                continue
+            if type(n) is int and n == 1:
+                n = m
+            elif not fits(n, m):
+                raise RuntimeError(
+                    f"{what}: shapes {' and '.join(map(str, shapes))} do not broadcast: from the right, sizes must be "
+                    "equal or 1"
+                )
+        result.append(n)
+    return tuple(reversed(result))
+
+
+def fits(n, m) -> bool:
+    """Are sizes that meet equal?"""
+    difference = n - m
+    if type(difference) is not SymInt:
+        return difference == 0
+    if difference.reading.ask("==", difference.p):
+        return True
+    difference.reading.take_multiples(difference)
+    return False
+
+
+def high_of(a):
+    """The largest value of whole numbers >= 0, as a size; None if it is not known."""
+    a = a._data if isinstance(a, Tensor) else a
+    if isinstance(a, SymbolicData):
+        return 1 if a.dtype.kind == "b" else a.high
+    if isinstance(a, np.ndarray):
+        return int(a.max()) if a.dtype.kind in "biu" and a.size and a.min() >= 0 else None
+    return a if type(a) in (int, SymInt) and a >= 0 else None
+
+
+def fitting(what: str, reading: Reading, high, dtype):
+    """The largest value, if it is known and fits into the dtype: whole numbers that wrap around are refused."""
+    if dtype.kind in "iu" and (high is None or not high < 2 ** (8 * dtype.itemsize - (dtype.kind == "i"))):
+        known = "of unknown range" if high is None else f"up to {high.formula if type(high) is SymInt else high}"
+        reading.refuse(f"{what}: whole numbers {known} may wrap in {dtype}")
+    return high if dtype.kind in "iu" else None
+
+
+SUMS = {"add": lambda a, b: a + b, "mul": lambda a, b: a * b, "square": lambda a, b: a * a}
+SUMS |= dict.fromkeys(("maximum", "where"), lambda a, b: a + b)
+SUMS |= dict.fromkeys(("minimum", "floor_divide", "remainder"), lambda a, b: a)
+
+
+def elementwise(op, reading, args):
+    dtype = common_dtype(op, args)
+    dtype = get_default_dtype() if op.dtype == "float" and dtype.kind in "biu" else dtype
+    shape = broadcast(op.name, *[a.shape for a in args if isinstance(a, Tensor)], ())
+    if op.dtype == "bool":
+        return shape, bool_
+    highs = [high_of(a) for a in args[op.name == "where" :]]
+    high = SUMS[op.name](highs[0], highs[-1]) if None not in highs and op.name in SUMS else None
+    return shape, dtype, fitting(op.name, reading, high, dtype)
+
+
+def cast(op, reading, args):
+    x, dtype = args
+    return x.shape, dtype, fitting("cast", reading, None if x._data.dtype.kind in "fO" else high_of(x), dtype)
+
+
+def reduction(op, reading, args):
+    x, dims, keepdim = args[:3]
+    shape = [1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims]
+    n = prod(x.shape[d] for d in dims)
+    if op.outputs == 2:
+        return [(shape, x._data.dtype), (shape, int64, n - 1)]
+    if op.name in ("reduce_any", "reduce_all"):
+        return shape, bool_
+    high = high_of(x) if op.name in ("reduce_sum", "reduce_amax", "reduce_amin") else None
+    high = high * n if high is not None and op.name == "reduce_sum" else high
+    return shape, x._data.dtype, fitting(op.name, reading, high, x._data.dtype)
+
+
+def at_index(op, reading, args):
+    x, index = args[:2]
+    dim = {"take": 0, "gather": args[-1]}.get(op.name, 1)
+    high = high_of(index)
+    if high is None or not high < x.shape[dim]:
+        reading.refuse(f"{op.name}: an index of unknown range; declare Index('N', below=...)")
+    if op.name == "take":
+        shape = index.shape + x.shape[1:]
+    else:
+        shape = {"gather": index.shape, "cross_entropy_rows": x.shape[:1]}.get(op.name, ())
+    return shape, x._data.dtype, high_of(x)
+
+
+def bounds(part: slice, n):
+    """start, stop and step of a slice of a dimension of size n, cut to 0 ... n as Python cuts them."""
+    ends = 0 if part.start is None else part.start, n if part.stop is None else part.stop
+    start, stop = (0 if not e >= 0 else e if e <= n else n for e in [e if e >= 0 else e + n for e in ends])
+    return start, (stop if stop >= start else start), 1 if part.step is None else part.step
+
+
+def sliced(op, reading, args):
+    x, key = args
+    shape, dims = [], iter(x.shape)
+    for part in key:
+        if part is None:
+            shape.append(1)
+        elif isinstance(part, slice):
+            start, stop, step = bounds(part, next(dims))
+            shape.append(stop - start if type(step) is int and step == 1 else -(-(stop - start) // step))
+        elif not -(n := next(dims)) <= part < n:
+            raise IndexError("slice: an index is outside of its dimension")
+    return (*shape, *dims), x._data.dtype, high_of(x), False
+
+
+def joined(op, reading, args):
+    dim, *xs = args
+    shapes = [(x._data.row.shape, x._data.count) if isinstance(x._data, Rows) else (x.shape, 1) for x in xs]
+    shape, new = list(shapes[0][0]), op.name == "stack"
+    dim = dim % (len(shape) + new)
+    for one, _ in shapes[1:]:
+        if any(not fits(n, m) for d, (n, m) in enumerate(zip(shape, one, strict=True)) if new or d != dim):
+            raise RuntimeError(f"{op.name}: the shapes differ")
+    shape[dim : dim + 1 - new] = [sum(count * (1 if new else one[dim]) for one, count in shapes)]
+    highs = [high_of(x) for x in xs]
+    return shape, xs[0]._data.dtype, None if None in highs else sum(highs)
+
+
+def diagonal(op, reading, args):
+    x, offset, a, b = args
+    n = min(x.shape[a] + min(offset, 0), x.shape[b] - max(offset, 0))
+    return [*[k for d, k in enumerate(x.shape) if d not in (a, b)], max(n, 0)], x._data.dtype, None, False
+
+
+def product(op, reading, args):
+    a, b = args
+    if not fits(a.shape[-1], b.shape[-2]):
+        raise RuntimeError(f"matmul: shapes {a.shape} and {b.shape} do not fit")
+    return (*broadcast("matmul", a.shape[:-2], b.shape[:-2], ()), a.shape[-2], b.shape[-1]), a._data.dtype
+
+
+def rule(shape, whole=False, in_order=True):
+    """A rule of a shape, a function of the arguments; whole: whole numbers keep their range."""
+    return lambda op, reading, a: (shape(*a), a[0]._data.dtype, high_of(a[0]) if whole else None, in_order)
+
+
+def reshaped(op, reading, args):
+    x, shape = args
+    return shape, x._data.dtype, high_of(x), x._data.in_order if reading_of(x) else x._data.flags.c_contiguous
+
+
+def entries(names: str, function) -> dict:
+    return dict.fromkeys(names.split(), function)
+
+
+RULES = {
+    **entries("softmax log_softmax layer_norm rms_norm clone flip cholesky", rule(lambda x, *_: x.shape, True)),
+    **entries("expand spread unslice undiagonal", rule(lambda x, shape, *_: shape, True, False)),
+    **{f"reduce_{n}": reduction for n in "sum mean norm prod amax amin max min logsumexp any all".split()},
+    **entries("linear linear_relu", rule(lambda x, w, b: (*x.shape[:-1], w.shape[0]))),
+    **entries("take gather cross_entropy_rows cross_entropy_mean", at_index),
+    **entries("cat stack", joined),
+    **entries("scatter_rows gather_backward", rule(lambda x, index, shape, *_: shape)),
+    "matmul": product,
+    "permute": rule(lambda x, dims: [x.shape[d] for d in dims], True, False),
+    "reshape_view": reshaped,
+    "attention": rule(lambda q, k, v, *_: (*q.shape[:-1], v.shape[-1]), False, False),
+    "solve": rule(lambda a, b: b.shape),
+    "cumsum": rule(lambda x, *_: x.shape),
+    "det": rule(lambda a: a.shape[:-2]),
+    "cast": cast,
+    "slice": sliced,
+    "slogdet": lambda op, r, a: [(a[0].shape[:-2], a[0]._data.dtype)] * 2,
+    "diagonal": diagonal,
+}
+
+
+def dispatch(op, args, into=None):
+    """A primitive operation on tensors without values: its result's shape and dtype by the table, and the term."""
+    reading, find = reading_of(args), RULES.get(op.name) or (elementwise if op.kernel is not None else None)
+    if OPS.get(op.name) is not op or find is None:
+        reading.refuse(f"{op.name}: there is no formula for this operation")
+    for a in args:
+        reading.check_open(a.p if type(a) is SymInt else {})
+    results = find(op, reading, args)
+    term = Term(op.name, *map(as_term, args), op=op, reading=reading)
+    if not state.grad:
+        term = Term("detach", term, reading=reading)
+    if isinstance(results, list):
+        return tuple(
+            tensor_of(SymbolicData(reading, Term(f"result_{n}", term, reading=reading), *r))
+            for n, r in enumerate(results)
+        )
+    memory = args[0]._data.memory if op.view is not None and isinstance(args[0]._data, SymbolicData) else None
+    return tensor_of(SymbolicData(reading, term, *results, memory=memory))
+
+
+def as_term(a):
+    """An argument in a term; the numbers of an ordinary tensor are copied, since they may be changed later."""
+    if isinstance(a, Tensor):
+        return a._data.term if isinstance(a._data, SymbolicData) else a._data.copy()
+    if isinstance(a, tuple | list):
+        return tuple(map(as_term, a))
+    return a.item() if isinstance(a, np.generic) else a
+
+
+def as_composed(name: str):
+    """A function of several operations that is read as one, by its own formula."""
+
+    def function(*args):
+        reading = reading_of(args)
+        shape = broadcast(name, *[a.shape for a in args if isinstance(a, Tensor)], ())
+        dtype = next(a._data.dtype for a in args if isinstance(a, Tensor) and a._data.dtype.kind == "f")
+        return tensor_of(SymbolicData(reading, Term(name, *map(as_term, args), reading=reading), shape, dtype))
+
+    return function
