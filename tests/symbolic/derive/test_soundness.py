@@ -11,7 +11,7 @@ import pytest
 import tinytensor as tt
 from tinytensor.nn import functional as F
 from tinytensor.symbolic import Index, check, derive
-from tinytensor.symbolic.derive import by_hand, comparison, recording, samples, sizes
+from tinytensor.symbolic.derive import by_hand, comparison, samples
 from tinytensor.symbolic.derive import check as checking
 from tinytensor.symbolic.derive import derivation as derivations
 from tinytensor.symbolic.derive import trace as tracing

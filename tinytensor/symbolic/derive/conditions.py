@@ -70,6 +70,7 @@ VALUES = {  # the short list: what is assumed of values, by the kind of the numb
     "norm": "every norm is above the bound that keeps it from 0",
     "row": "every row of attention may attend to at least one place",
     "probability": "every probability lies between 0 and 1",
+    "range": "every whole number lies within its dtype",
     "float64": "the arguments are float64",
 }
 
@@ -234,11 +235,11 @@ def _stronger(one: SizeCondition, other: SizeCondition) -> bool:
 
 
 def restrictions(conditions: Iterable[SizeCondition], where: Sequence[SizeCondition], samples) -> list[SizeCondition]:
-    """The conditions that `where` does not imply, and that exclude a size at which the function runs."""
+    """The conditions that `where` does not imply, and that exclude a size at which the function has a value."""
     result = []
     for one in conditions:
         outside = [s for s in samples if not one.holds(s.at)]
-        if not is_implied(one, where) and not (outside and all(s.error for s in outside)):
+        if not is_implied(one, where) and not (outside and not any(s.finite for s in outside)):
             result.append(one)
     return result
 

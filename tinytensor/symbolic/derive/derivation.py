@@ -191,7 +191,7 @@ class Derivation(Typeset):
     def _numbers(self) -> list[float]:
         """The first few numbers in the function's own calls, such as the bounds of a clamp."""
         numbers = (a for term in self.derived.trace.program.terms for a in term.args)
-        own = (float(a) for a in numbers if isinstance(a, int | float) and not isinstance(a, bool) and abs(a) < 100)
+        own = (float(a) for a in numbers if type(a) in (int, float) and abs(a) < 100)
         return list(dict.fromkeys(own))[:8]
 
     def inside(self, sample: Sample) -> bool:

@@ -68,7 +68,9 @@ class LoopLines:
         for name, state in self.read.states.items():
             dims = dims_of([trace.formula(n) for n in state.data.shape])
             value = initial[name] = self._initial(state, dims)
-            if name not in lines.names:
+            if self.is_sum(state):
+                state.end.label = ""  # which is no line of a step
+            elif name not in lines.names:
                 lines.names.add(name)
                 trace.reserved_names[id(state.end)] = name
             before = StepArray(lines.unused(f"{name}_before"), tuple(value.sizes), self.loop.step)
@@ -113,8 +115,12 @@ class LoopLines:
             if value.finite is not None or value.dtype != "f" or value.dims != initial.dims:
                 raise NotDerivable(f"derive{loop.where}: a state is no tensor of finite floats of one shape")
             indices = value.indices([loop.step])
-            if (term := self._summand(state, value, before, initial)) is not None:
-                trace.values[id(state.final)] = self._total(name, initial, term, initial.indices([loop.step]))
+            own = initial.indices([loop.step])
+            if (term := self._summand(state, value, before, own)) is not None:
+                of_statement = isinstance(self.read, ReadLoop)
+                label = name if of_statement else state.final.label or "s"
+                by_user = of_statement or bool(state.final.label)
+                trace.values[id(state.final)] = self._total(label, by_user, initial, term, own)
                 continue
             expr = value.entry(*indices)
             group = next((g for g in new if _defines(g, expr, indices)), None)
@@ -148,17 +154,16 @@ class LoopLines:
         uses = [sum(t is one for t in everywhere) for one in (state.term, end)]
         return carried[0] != any(carried[1:]) and uses == [1, 0]
 
-    def _summand(self, state: Carried, value: Value, before: Array, initial: Value) -> Expr | None:
+    def _summand(self, state: Carried, value: Value, before: Array, at: list) -> Expr | None:
         """What a step adds to a sum; None where the carried value is no sum."""
         if not self.is_sum(state):
             return None
-        at = initial.indices([self.loop.step])
         own = before[tuple(at)]
         term = S(value.entry(*at)) - own
         term = normal(term) if names_in(term) & {before} else term
         return None if names_in(term) & {before} else term
 
-    def _total(self, name: str, initial: Value, term: Expr, at: list) -> Value:
+    def _total(self, name: str, by_user: bool, initial: Value, term: Expr, at: list) -> Value:
         """The initial value and the sum of the terms of all steps, as a line."""
         t = self.loop.step
         value = Value(
@@ -166,7 +171,7 @@ class LoopLines:
             lambda *i: initial.entry(*i) + total(fresh(term).xreplace(dict(zip(at, i, strict=True))), t),
         )
         self.lines.names.discard(name)
-        return self.lines.name(value, name, where=self.loop.where, by_user=True)
+        return self.lines.name(value, name, where=self.loop.where, by_user=by_user)
 
 
 def _defines(group: Group, expr: Expr, indices: list) -> bool:

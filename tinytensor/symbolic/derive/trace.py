@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
-from sympy import Expr, Integer, Mul, S, Symbol
+from sympy import Expr, Integer, Mod, Mul, S, Symbol, floor
 
 from tinytensor.symbolic.derive.arguments import Argument, arguments, size, symbols_of
 from tinytensor.symbolic.derive.conditions import Signs, SizeCondition, conditions_of, remainder, size_condition
@@ -121,6 +121,7 @@ class Trace:
                     return remainder(left, Integer(divisor), Integer(wanted))
                 if divisor == 2 and wanted in (0, 1):
                     return remainder(left, Integer(2), Integer(1 - wanted))
+                return SizeCondition(Mod(left, Integer(divisor), evaluate=False), "!=", Integer(wanted % divisor))
         return None
 
     # ------------------------------------------------------------------------------------------------ terms
@@ -140,7 +141,7 @@ class Trace:
             elif term.name == "end":
                 loop.end()
                 loop = None
-            elif term.depends:
+            elif term.depends and term.name not in ("result_1", "rows"):  # which are read where they are used
                 self.value(term)
 
     def value(self, a) -> Value:
@@ -167,13 +168,27 @@ class Trace:
             return value
         if term.name.startswith("result_"):
             self.value(term.args[0])
-            return self.values[id(term.args[0]), int(term.name[7:])]
+            if (value := self.values.get((id(term.args[0]), int(term.name[7:])))) is None:
+                raise NotDerivable(f"derive: {term.args[0].name}{term.where}: the places of its result have no formula")
+            return value
+        if term.name == "flip" and not term.depends:
+            return self._flipped(term)
         if term.name in ("cat", "stack") and any(isinstance(a, Term) and a.name == "rows" for a in term.args):
             return self._joined(term)
         value, *others = self._semantics(term, [self._argument(a, term) for a in term.args], term.label)
         for n, more in enumerate([value, *others]):
             self.values[id(term), n] = more
         return value
+
+    def _flipped(self, term: Term) -> Value:
+        """A constant whose entries are in the reversed order."""
+        x, dims = as_number(self.value(term.args[0])), {int(d) % len(self.value(term.args[0]).dims) for d in term.args[1]}
+        turned = [n in dims for n, dim in enumerate(x.dims) for _ in dim]
+
+        def entry(*at):
+            return x.entry(*[n + 1 - i if turn else i for i, n, turn in zip(at, x.sizes, turned, strict=True)])
+
+        return x.like(entry)
 
     def _joined(self, term: Term) -> Value:
         """cat or stack of a list in which a loop has collected a result of each step."""
@@ -257,7 +272,18 @@ class Trace:
         formulas = term.op is None or term.op.kernel is not None  # an elementwise operation has operands alone
         is_setting = isinstance(first, bool) and not formulas
         is_scalar = isinstance(first, float) or formulas or term.name in _SCALARS
-        return number(formula) if is_scalar and not is_setting else formula
+        if is_scalar and not is_setting:
+            return number(formula)
+        fractions = {t: c for t, c in formula.as_coefficients_dict().items() if not c.is_Integer}
+        for part in [*[part.args[0] for part in formula.atoms(floor)], *[t * c for t, c in fractions.items()]]:
+            over, under = part.as_numer_denom()  # a size is halved, as in x[: N // 2]
+            if isinstance(over, Size) and under.is_Integer and S.One not in fractions:
+                raise Multiple(str(over), int(under))
+        if formula.has(floor) or fractions:
+            widths = [part.args[0].as_numer_denom()[1] for part in formula.atoms(floor)]
+            advice = f'; write the size as "{widths[0]}*M + 1", whose steps can be counted for any M' if widths else ""
+            raise NotDerivable(f"derive: {term.name}{term.where}: {formula} is whole at some sizes alone{advice}")
+        return formula
 
     # ------------------------------------------------------------------------------------ constants
 

@@ -16,26 +16,30 @@ import sympy
 
 from tinytensor.autograd.function import Function
 from tinytensor.core import dispatch as core_dispatch
+from tinytensor.core import in_place as core_in_place
 from tinytensor.core import late_bound, number_arrays, promotion
 from tinytensor.core.dtypes import int64
-from tinytensor.core.in_place import assign_result
 from tinytensor.core.observers import observe
 from tinytensor.core.registry import OPS
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn import functional, losses
 from tinytensor.ops import arguments, creation, fused, in_place, index, indexing, pointwise, products, reduce, shape
-from tinytensor.symbolic.reading.loops import of_each, range_type, reversed_type
+from tinytensor.symbolic.reading.loops import of_each, range_type, reversed_type, sum_type
 from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, formula_of
 from tinytensor.symbolic.reading.tensors import (
     SymbolicData,
+    SymbolicTensor,
     Term,
     as_composed,
+    as_term,
     bounds,
     broadcast,
     dispatch,
     equal,
-    high_of,
+    fits,
+    inside,
     reading_of,
+    span_of,
     tensor_of,
 )
 
@@ -47,7 +51,7 @@ def whole_number(n, what):
 
 
 def to_0d_array(what, value, dtype):
-    return SymbolicData(value.reading, Term("number", value), (), dtype, high_of(value))
+    return SymbolicData(value.reading, Term("number", value), (), dtype, span_of(value))
 
 
 def host(function, *args, undo=None):
@@ -56,7 +60,7 @@ def host(function, *args, undo=None):
         args[0].reading.values["probability"] = None
     elif function is not index.check_range or (args[3] if len(args) > 3 else 0) > 0:
         reading_of(args).refuse(f"{function.__name__} needs the values of a tensor")
-    elif (high := high_of(args[0])) is None or not high < args[1]:
+    elif not inside(args[0], args[1]):
         reading_of(args).refuse(f"{args[2]}: an index of unknown range; give it as an Index")
 
 
@@ -105,11 +109,17 @@ def part_at_once(x, key):
     if not at:
         return y
     (d, t), *more = at
-    if more:  # x[arange(N), t]: both index the same flat rows
-        ((e, other),) = more if len(more) == 1 and more[0][0] == d + 1 else reading.refuse("a key of index tensors that are apart")
-        for one, size in ((t, y.shape[d]), (other, y.shape[e])):
-            host(index.check_range, one._data, size, "indexing")
-        t, y = t * y.shape[e] + other, shape.reshape(y, (*y.shape[:d], y.shape[d] * y.shape[e], *y.shape[e + 1 :]))
+    if more:  # x[arange(N), t]
+        if [e for e, _ in more] != list(range(d + 1, d + 1 + len(more))):
+            reading.refuse("a key of index tensors that are apart")
+        indices = [one for _, one in at]
+        for n, one in enumerate(indices):
+            if isinstance(one._data, SymbolicData) or type(y.shape[d + n]) is SymInt:
+                host(index.check_range, one._data, y.shape[d + n], "indexing")
+        end = d + len(indices)
+        sizes = (*y.shape[:d], *broadcast("indexing", *[one.shape for one in indices]), *y.shape[end:])
+        term = Term("entries", y._data.term, d, *map(as_term, indices), reading=reading)
+        return tensor_of(SymbolicData(reading, term, sizes, y._data.dtype, span_of(y)))
     rows = index.take(shape.movedim(y, d, 0), t)
     return rows if d == 0 else shape.movedim(rows, list(range(t.ndim)), list(range(d, d + t.ndim)))
 
@@ -122,8 +132,8 @@ def new(what, sizes, dtype, requires_grad, device, fill):
         reading.refuse(f"{what}: its values or sizes are no function of the arguments")
     of_size = [c.cell_contents for c in fill.__closure__ or () if isinstance(c.cell_contents, SymbolicData)]
     value = of_size[0].term if of_size else fill(value) or value
-    high = None if of_size or dtype.kind not in "iu" or value < 0 else int(value)
-    return tensor_of(SymbolicData(reading, Term("full", sizes, value), sizes, dtype, high))
+    span = None if of_size or dtype.kind not in "iu" else (int(value), int(value))
+    return tensor_of(SymbolicData(reading, Term("full", sizes, value), sizes, dtype, span))
 
 
 def shape_of(sizes, what, size=None):
@@ -151,19 +161,19 @@ class SymbolicNumpy:
     def __getattr__(self, name):
         return getattr(np, name)
 
-    def _constant(name, dtype, high=lambda *sizes: None, ndim=2):  # noqa: N805
+    def _constant(name, dtype, span=lambda *sizes: None, ndim=2):  # noqa: N805
         def make(self, *sizes, k=0, dtype=dtype):
             if reading_of((sizes, k)) is None:
                 return getattr(np, name)(*sizes, dtype=dtype, **({"k": k} if name == "tri" else {}))
             sizes = tuple(n for n in sizes if n is not None)
             sizes = sizes * 2 if len(sizes) < ndim else sizes
             settings = (*sizes, k) if name == "tri" else sizes
-            return SymbolicData(self.reading, Term(name, *settings), sizes[-ndim:], dtype, high(*sizes))
+            return SymbolicData(self.reading, Term(name, *settings), sizes[-ndim:], dtype, span(*sizes))
 
         return make
 
-    tri, eye = _constant("tri", float), _constant("eye", float, lambda *sizes: 1)
-    arange = _constant("arange", int64, lambda n: n - 1, 1)
+    tri, eye = _constant("tri", float), _constant("eye", float, lambda *sizes: (0, 1))
+    arange = _constant("arange", int64, lambda n: (0, n - 1), 1)
 
     def linspace(self, *settings):
         if reading_of(settings) is None:
@@ -186,6 +196,9 @@ class SymbolicNumpy:
     def broadcast_shapes(self, *shapes):
         return np.broadcast_shapes(*shapes) if reading_of(shapes) is None else broadcast("broadcast", *shapes)
 
+    def may_share_memory(self, a, b):
+        return reading_of((a, b)) is None and np.may_share_memory(a, b)
+
     def cumsum(self, sizes):
         return np.cumsum(sizes) if reading_of(sizes) is None else [sum(sizes[: i + 1]) for i in range(len(sizes))]
 
@@ -194,7 +207,7 @@ class SymbolicNumpy:
         return np.finfo(dtype)
 
 
-def fits(n, m):
+def may_expand(n, m):
     """May a dimension of size n become one of size m? Asks no question if it is 1, or the same."""
     return (type(n) is int and n == 1) or n == m or n == 1
 
@@ -211,30 +224,40 @@ def expand(x, *shape):
     sizes = sizes_of(shape, "expand")  # noqa: F821
     old = (1,) * (len(sizes) - x.ndim) + x.shape
     new = tuple(n if m == -1 else m for n, m in zip(old, sizes, strict=False))
-    if len(sizes) < x.ndim or not builtins.all(fits(n, m) for n, m in zip(old, new, strict=True)):
+    if len(sizes) < x.ndim or not builtins.all(may_expand(n, m) for n, m in zip(old, new, strict=True)):
         raise RuntimeError(f"expand: shape {x.shape} can't become {sizes}")
     return expand_op(x, new)  # noqa: F821
 
 
-def changed_in_place(plain):
-    """The twin x.f_() of a function: x gets the term of the result, if no other tensor shares its memory."""
+def check_in_place(x):
+    """Refuse a change of memory that other tensors share."""
+    data = x._data
+    if data.reading.open_loops and data.term.inside is not data.reading.open_loops[-1]:
+        data.reading.refuse("a step changes a tensor from outside of the loop in place")
+    if sum(alive() is not None for alive in data.memory) > 1:
+        data.reading.refuse(
+            "a tensor that is changed in place, in a way that can't be followed; make a new tensor (y = y * 2, tt.where, "
+            "tt.cat) in place of changing a part of one"
+        )
+    if data.term.name == "argument":
+        raise RuntimeError(
+            "in place: this is (a view of) a tensor that requires grad and was made by the user; its gradient would be "
+            "lost. Change it under no_grad(), or work on a clone()"
+        )
 
-    def changed(x, *args, **kwargs):
-        reading, data = reading_of((x, *args, *kwargs.values())), x._data
-        if not isinstance(data, SymbolicData) or x._base is not None or data.memory.tensors > 1:
-            reading.refuse(
-                "a change in place of memory that other tensors may share: write y = f(x) for x.f_(), tt.where() or "
-                "tt.cat() for x[i] = ..."
-            )
-        if data.term.name == "argument":
-            raise RuntimeError("in place: this is a tensor that requires grad and was made by the user; use a clone()")
-        y = plain(x, *args, **kwargs)._data
-        if y.shape != data.shape or y.dtype != data.dtype:
-            reading.refuse("a change in place to another shape or dtype: write y = f(x) for x.f_()")
-        x._data = y
-        return x
 
-    return changed
+def assign_result(x, y):
+    """x gets the term of the result."""
+    before, data = x._data, y._data
+    if not isinstance(data, SymbolicData):
+        data = SymbolicData(before.reading, Term("full", data.shape, data.copy()), data.shape, data.dtype)
+    if len(before.shape) != len(data.shape) or not all(map(fits, before.shape, data.shape)) or before.dtype != data.dtype:
+        data.reading.refuse("a change in place to another shape or dtype: write y = f(x) for x.f_()")
+    if data.reading.open_loops and not isinstance(before, SymbolicData):
+        data.reading.refuse("a step changes a tensor from outside of the loop in place")
+    x._data, x.__class__ = data, SymbolicTensor
+    x._version.count += 1
+    return x
 
 
 EVERYWHERE = {  # replaced in each module of the engine that has them
@@ -243,6 +266,7 @@ EVERYWHERE = {  # replaced in each module of the engine that has them
     arguments.whole_number: whole_number, arguments.to_0d_array: to_0d_array, shape._infer: infer, creation._new: new,
     shape._exchanged: exchanged, shape._unflattened: unflattened, creation._shape: shape_of, creation._zeros: general_zeros,
     creation.with_own_dtype: lambda array: array,
+    core_in_place.check_in_place: check_in_place, core_in_place.assign_result: assign_result,
     pointwise.atan2: as_composed("atan2"), reduce.power_of_length: as_composed("power_of_length"),
 }
 NUMPY = (creation, shape, functional, fused, products, indexing, index, in_place, losses, reduce)
@@ -272,7 +296,7 @@ def engine_for_sizes(reading) -> Iterator[None]:
         put(module, name, replaced[id(value)])
     for original, body in {shape.squeeze: squeeze, shape.expand: expand}.items():
         put(original, "__code__", body.__code__)
-    put(shape, "fits", fits)
+    put(shape, "may_expand", may_expand)
     for module in NUMPY:
         put(module, "np", SymbolicNumpy(reading))
     for module in (creation, shape):
@@ -301,6 +325,7 @@ def engine_for_sizes(reading) -> Iterator[None]:
         "range": range_type(range),
         "enumerate": of_each(enumerate, lambda t, items: (t, items[0])),
         "reversed": reversed_type(reversed),
+        "sum": sum_type(sum, reading),
         "zip": of_each(zip, lambda t, items: tuple(items)),
     }.items():
         put(builtins, name, value)

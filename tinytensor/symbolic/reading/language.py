@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from tinytensor.core.tensor import Tensor
-from tinytensor.symbolic.reading.sizes import is_users
+from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, is_users
 
 STORES = {f"{verb}_{what}" for verb in ("STORE", "DELETE") for what in ("ATTR", "SUBSCR", "GLOBAL")} | {"SEND"}
 MUTATORS = set(
@@ -65,6 +65,8 @@ def check_code(code: types.CodeType, values: dict, reading) -> None:
 
 def snapshot(value, depth: int = 4):
     """What an object from outside holds, to see whether the function changes it."""
+    if type(value) in (SymInt, SymFloat):
+        return id(value)
     if isinstance(value, np.ndarray):
         return value.tobytes()
     if isinstance(value, Tensor):
@@ -87,6 +89,8 @@ def allowed(name: str, value) -> bool:
     if isinstance(value, types.ModuleType):
         home = value.__name__.partition(".")[0]
         return home in MODULES or home not in sys.stdlib_module_names
+    if isinstance(value, type) and issubclass(value, BaseException):  # what is raised; to catch it is refused
+        return True
     if type(value).__module__ in ("itertools", "collections"):  # counters and iterators: another call would differ
         return False
     home = (getattr(value, "__module__", None) or type(value).__module__).partition(".")[0]
@@ -112,7 +116,7 @@ def only_readable(reading) -> Iterator[None]:
                     if term is not None and not term.label:
                         term.label = name
             return
-        key = code, reading.open_loops > 0
+        key = code, bool(reading.open_loops)
         if event != "call" or key in seen:
             return
         seen.add(key)

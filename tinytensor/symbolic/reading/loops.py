@@ -13,15 +13,17 @@ import ast
 import linecache
 import operator
 import sys
+import types
 from functools import cache
 
 import numpy as np
 from sympy import Dummy
 
+from tinytensor.core.registry import OPS
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.reading.language import MUTATORS, snapshot
 from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, add, constant, is_users, multiply
-from tinytensor.symbolic.reading.tensors import LastStep, Rows, SymbolicData, SymbolicTensor, Term, as_term, tensor_of
+from tinytensor.symbolic.reading.tensors import LastStep, Rows, SymbolicData, SymbolicTensor, Term, as_term, span_of, tensor_of
 
 NUMBERS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "true_divide": operator.truediv}
 NUMBERS |= {"neg": operator.neg, "power": operator.pow, "square": lambda x: x * x}
@@ -112,13 +114,14 @@ def _tree(file: str, source: str) -> ast.Module:
     return tree
 
 
-def _statement(frame) -> ast.For | None:
-    """The `for` statement whose iterator the frame makes, or takes an item of; None if it is something else."""
+def _statement(frame) -> ast.AST | None:
+    """The `for` statement or the comprehension whose iterator the frame makes; None if it is something else."""
     source = "".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals))
     positions = list(frame.f_code.co_positions())[frame.f_lasti // 2]
     for node in ast.walk(_tree(frame.f_code.co_filename, source)) if source else ():
-        if isinstance(node, ast.For):
-            spans = [(n.lineno, n.end_lineno, n.col_offset, n.end_col_offset) for n in (node, node.iter)]
+        iterated = node.generators[0].iter if isinstance(node, ast.GeneratorExp | ast.ListComp) else getattr(node, "iter", None)
+        if isinstance(node, ast.For | ast.GeneratorExp | ast.ListComp):
+            spans = [(n.lineno, n.end_lineno, n.col_offset, n.end_col_offset) for n in (node, iterated)]
             if positions in spans:  # by Python's version
                 return node
     return None
@@ -126,14 +129,17 @@ def _statement(frame) -> ast.For | None:
 
 def _loop(count, item, reading, down: bool):
     frame = sys._getframe(2)
-    if not is_users(frame.f_code.co_filename) or (statement := _statement(frame)) is None:
-        reading.refuse(
-            "a range of sizes, or a tensor, is run by something else than a `for` statement of which Python keeps the "
-            "source: write `for t in range(N):`"
-        )
     if type(count) is int:
         return iter([item(i) for i in range(count)])
-    return Loop(count, item, reading, frame, statement, down)
+    statement = _statement(frame) if is_users(frame.f_code.co_filename) else None
+    if isinstance(statement, ast.For):
+        return Loop(count, item, reading, frame, statement, down)
+    if statement is not None:
+        return Comprehension(count, item, reading, statement, down)
+    reading.refuse(
+        "a range of sizes, or a tensor, is run by something else than a `for` statement or a comprehension of which "
+        "Python keeps the source: write `for t in range(N):`"
+    )
 
 
 SymbolicTensor.__iter__ = lambda x: _loop(x.shape[0], x.__getitem__, x._data.reading, False)  # `for row in x`
@@ -243,7 +249,7 @@ class Loop:
         """Give each tensor among the local names the term of a carried value."""
         reading = self.reading
         self.begun, self.before, self.kept, objects = True, before, {}, {}
-        for name in [n for n, x in before.items() if isinstance(x, Tensor)]:
+        for name in [n for n, x in before.items() if isinstance(x, Tensor) and n not in self.body.variables]:
             objects.setdefault(id(before[name]), []).append(name)
         marker = Term("begin", reading=reading)
         marker.loop = self
@@ -257,13 +263,14 @@ class Loop:
             x = before[used[0]]
             data, term = x._data, Term("carried", used[0])
             term.depends = term.on_tape = True
-            own = SymbolicData(reading, term, data.shape, data.dtype, data.high if isinstance(data, SymbolicData) else None)
+            term.inside = self
+            own = SymbolicData(reading, term, data.shape, data.dtype, span_of(x))
             self.kept |= {n: (data, type(x), own) for n in names}
             x.__class__, x._data = SymbolicTensor, own
         self.lengths = {name: len(before[name]) for name in self.body.lists}
         held = {n: x for n, x in before.items() if isinstance(x, list | dict | set) and n not in self.body.lists}
         self.held = {n: snapshot(x) for n, x in held.items()}
-        reading.open_loops += 1
+        reading.open_loops.append(self)
 
     def _close(self):
         reading, after = self.reading, dict(self.frame.f_locals)
@@ -272,7 +279,7 @@ class Loop:
         for name, old in self.before.items():
             x = after.get(name)
             unchanged = x is old and (name not in self.kept or x._data is self.kept[name][2])
-            if unchanged or name in self.body.lists or (name in self.body.variables and not isinstance(x, Tensor)):
+            if unchanged or name in self.body.lists or name in self.body.variables:
                 continue
             if not isinstance(x, Tensor) or name not in self.kept:
                 reading.refuse(f"{name} changes from step to step and is no tensor from the start: begin with tt.zeros(())")
@@ -289,7 +296,6 @@ class Loop:
         tensors = [after[name] for name in self.states]
         if len({id(x) for x in tensors}) < len(tensors):
             reading.refuse("two names of one tensor at the end of a step: clone() one of them")
-        finals = {name: SymbolicData(reading, Term("final", name), x.shape, x._data.dtype) for name, x in zip(self.states, tensors)}
         rows = {n: after[n] for n in self.body.lists}
         for name, collected in rows.items():
             if len(collected) != self.lengths[name] + 1 or not isinstance(collected[-1], Tensor):
@@ -306,7 +312,7 @@ class Loop:
                 own.term.name, own.term.args = "same", (same,)
                 own.term.depends = isinstance(same, Term) and same.depends
                 own.term.on_tape = isinstance(same, Term) and same.on_tape
-        reading.open_loops -= 1
+        reading.open_loops.pop()
         whole = self.peeled and self._takes_first_step(rows, row_terms)
         count = self.count if whole or not self.peeled else self.count - 1
         self.steps = count
@@ -314,22 +320,17 @@ class Loop:
         for name, collected in rows.items():
             if whole:
                 del collected[self.first_lengths[name]]
-            end, shape, dtype = row_terms[name]
-            self.collected.append(end)
-            term = Term("rows", end, reading=None)
-            term.loop, term.row_ndim, term.backward = self, len(shape), name in self.body.backward
-            data = SymbolicData(reading, term, shape, dtype)
-            collected[-1] = tensor_of(Rows(reading, term, data, count))
+            collected[-1] = _rows(self, collected[-1], count, name in self.body.backward)
         marker = Term("end", reading=reading)
         marker.loop = self
         reading.closed.add(self.step)
         for name, x in after.items():
             if name in self.states:
                 state = self.states[name]
-                state.final = finals[name].term
+                state.final = Term("final", name)
                 state.final.depends = state.final.on_tape = True
-                x._data, x.__class__ = finals[name], SymbolicTensor
-            elif name not in self.before and isinstance(x, Tensor):
+                x._data, x.__class__ = SymbolicData(reading, state.final, x.shape, x._data.dtype), SymbolicTensor
+            elif (name not in self.before or name in self.body.variables) and isinstance(x, Tensor):
                 x._data = LastStep(reading, Term("last", name), (), x._data.dtype)
 
     def _takes_first_step(self, rows: dict, row_terms: dict) -> bool:
@@ -415,3 +416,98 @@ def _equal(one, other) -> bool:
     if type(one) is SymFloat:
         return type(other) is SymFloat and one.expr == other.expr
     return type(one) is type(other) and one == other
+
+
+# ------------------------------------------------------------------------------------------------ comprehensions
+
+
+class Comprehension:
+    """sum(... for t in range(N)), or stack([... for t in range(N)]): the item of one step."""
+
+    def __init__(self, count: SymInt, item, reading, node: ast.GeneratorExp | ast.ListComp, down: bool):
+        self.count = self.steps = count
+        self.item, self.reading, self.down, self.shift = item, reading, down, 1
+        self.states: dict[str, Carried] = {}
+        self.collected: list[Term] = []
+        self.step, self.begun, self.generator = "", False, isinstance(node, ast.GeneratorExp)
+        call = node.parent
+        name = getattr(call.func, "attr", getattr(call.func, "id", "")) if isinstance(call, ast.Call) else ""
+        direct = isinstance(call, ast.Call) and call.args[:1] == [node]
+        inner = [n for n in ast.walk(node.elt) if isinstance(n, ast.NamedExpr | ast.Await | ast.Yield)]
+        if len(node.generators) > 1 or node.generators[0].ifs or inner:
+            reading.refuse("a comprehension over a size with a condition, or with two loops: write a `for` statement")
+        if not direct or name not in ({"sum"} if self.generator else JOINS):
+            reading.refuse("a comprehension over a size that is not in sum(), stack() or cat(): write a `for` statement")
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        reading = self.reading
+        if self.begun:
+            self._end()
+            raise StopIteration
+        self.begun = True
+        marker = Term("begin", reading=reading)
+        marker.loop = self
+        self.step = f"t{len(reading.steps) or ''}"
+        reading.symbols[self.step] = Dummy(self.step, integer=True, nonnegative=True)
+        reading.steps[self.step] = self.count.p
+        reading.open_loops.append(self)
+        return self.item(SymInt({(self.step,): 1}, reading))
+
+    def _end(self) -> None:
+        reading = self.reading
+        reading.open_loops.pop()
+        marker = Term("end", reading=reading)
+        marker.loop = self
+        reading.closed.add(self.step)
+        if not self.generator:
+            reading.comprehensions.append(self)
+
+    def rows(self, items) -> list:
+        """The items of all steps, for stack() and cat()."""
+        if len(items) != 1:
+            self.reading.refuse("a comprehension over a size that is not in sum(), stack() or cat(): write a `for` statement")
+        return [_rows(self, items[0], self.count, False)]
+
+    def total(self, item, start):
+        """The sum of the items of all steps."""
+        reading = self.reading
+        if not isinstance(item, Tensor):
+            reading.refuse("a sum over a size of items that are no tensors: use tt.arange()")
+        y = item._data
+        carried = Term("carried", "s")
+        carried.depends, carried.on_tape, carried.inside = True, True, self
+        state = self.states["s"] = Carried("s", carried, as_term(start), SymbolicData(reading, carried, y.shape, y.dtype))
+        state.end = Term("add", carried, as_term(item), op=OPS["add"], reading=reading)
+        self._end()
+        state.final = Term("final", "s")
+        state.final.depends = True
+        state.final.on_tape = getattr(as_term(item), "on_tape", False)
+        return tensor_of(SymbolicData(reading, state.final, y.shape, y.dtype))
+
+
+def _rows(loop, item, count, backward: bool) -> SymbolicTensor:
+    term = Term("rows", as_term(item))
+    term.loop, term.row_ndim, term.backward = loop, len(item.shape), backward
+    loop.collected.append(term.args[0])
+    return tensor_of(Rows(loop.reading, term, SymbolicData(loop.reading, term, item.shape, item._data.dtype), count))
+
+
+def sum_type(plain, reading):
+    """sum(), also of a generator over a symbolic size."""
+
+    def function(items, /, start=0):
+        if not isinstance(items, types.GeneratorType):
+            return plain(items, start)
+        opened = len(reading.open_loops)
+        for first in items:
+            if len(reading.open_loops) > opened and isinstance(reading.open_loops[-1], Comprehension):
+                result = reading.open_loops[-1].total(first, start)
+                items.close()
+                return result
+            return plain(items, start + first)
+        return start
+
+    return function

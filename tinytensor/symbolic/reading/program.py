@@ -1,5 +1,7 @@
 """`read`: the program of a function, from one run on tensors without values and sizes without numbers."""
 
+import operator
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -9,13 +11,16 @@ from sympy import Expr, Mod, Mul
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.derive.arguments import Argument
-from tinytensor.symbolic.derive.conditions import SizeCondition
+from tinytensor.symbolic.derive.conditions import RELATIONS, SizeCondition
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.reading.engine import engine_for_sizes
-from tinytensor.symbolic.reading.errors import NotDerivable, Refused
+from tinytensor.symbolic.reading.errors import Multiple, NotDerivable, Refused
 from tinytensor.symbolic.reading.language import only_readable, snapshot
 from tinytensor.symbolic.reading.sizes import Polynomial, Reading, SymInt, add, constant
 from tinytensor.symbolic.reading.tensors import SymbolicData, SymbolicTensor, Term, as_term, tensor_of, terms_of
+
+
+TRIES = 8  # answers to questions about sizes, for a function that fails
 
 
 @dataclass
@@ -35,28 +40,60 @@ class Program:
 
 
 def read(fn: Callable, arguments: dict[str, object], where: Sequence[SizeCondition] = (), split=None) -> Program:
-    """The program of fn for all sizes >= 1 that meet `where` and its conditions; NotDerivable names what can't be read."""
-    reading = Reading()
+    """The program of fn for all sizes >= 1 that meet `where` and its conditions; NotDerivable names what can't be read.
+
+    Where the function fails, its last open question about sizes gets the other answer, which is then a condition.
+    """
+    forced: list[bool] = []
+    first: Exception | None = None
+    for _ in range(TRIES):
+        reading = Reading()
+        reading.forced = list(forced)
+        try:
+            return _program(reading, fn, arguments, where, split or {})
+        except (NotDerivable, NotImplementedError):
+            raise first or sys.exception() from None
+        except Exception as error:
+            first = first or error
+            answers = reading.answers
+            while answers and len(answers) <= len(forced) and answers[-1] == forced[len(answers) - 1]:
+                answers = answers[:-1]  # both answers of this question were tried
+            if not answers:
+                break
+            forced = [*answers[:-1], not answers[-1]]
+    raise first
+
+
+def _program(reading: Reading, fn: Callable, arguments: dict[str, object], where, split: dict) -> Program:
     reading.outside[getattr(fn, "__name__", "the function")] = fn, snapshot(fn)
     values = {name: _value(reading, name, a) if isinstance(a, Argument) else a for name, a in arguments.items()}
     for one in where:
-        reading.conditions += _known(reading, one, split or {})
+        reading.conditions += _known(reading, one, split)
+    for operation, p, _ in reading.conditions:
+        if operation == "==":
+            reading.solve(p)
     reading.given = len(reading.conditions)
-    result = None
+    result, failure = None, None
     try:
         with double_precision(), engine_for_sizes(reading), only_readable(reading):
             result = fn(**values)
     except Refused:
         pass
+    except Multiple:
+        raise
+    except Exception as error:
+        failure = error
     reading.over = True
     changed = [name for name, (value, held) in reading.outside.items() if snapshot(value) != held]
     problems = {
-        f"an error or a warning that names a size was not raised{reading.texts}": reading.texts,
-        "a loop over a size is left before its last step": reading.open_loops,
+        f"an error or a warning that names a size was not raised{reading.texts}": reading.texts and failure is None,
+        "a loop over a size is left before its last step": reading.open_loops and failure is None,
         f"{', '.join(changed)} changed: another call would differ": changed,
     }
     for problem in [*reading.refusals, *[p for p, met in problems.items() if met]]:  # also of an exception that was caught
         raise NotDerivable(f"derive: {problem}")
+    if failure is not None:
+        raise failure
     if not isinstance(result, Tensor):
         came = type(result).__name__
         raise NotDerivable(f"derive: the function returned {came}; expected one tensor: return the one to derive")
@@ -69,20 +106,19 @@ def read(fn: Callable, arguments: dict[str, object], where: Sequence[SizeConditi
         [(operation, p) for operation, p, _ in reading.conditions[reading.given :]],
         reading.values,
     )
-    if isinstance(program.result, Term) and _outside(program.result, {}):
-        raise NotDerivable("derive: a value of one step of a loop is used outside of it")
+    _check_steps(program)
     return program
 
 
 def _value(reading: Reading, name: str, argument: Argument) -> SymbolicTensor:
     """A tensor without values for an argument."""
     shape = tuple(prod((reading.number(f) for f in dim), start=1) for dim in argument.dims)
-    high = None if argument.below is None else reading.number(argument.below) - 1
+    span = None if argument.below is None else (0, reading.number(argument.below) - 1)
     if type(n := prod(shape)) is SymInt:
         reading.products.append(n.p)
     term = Term("argument", name)
-    term.depends, term.on_tape = True, high is None
-    return tensor_of(SymbolicData(reading, term, shape, np.float64 if high is None else np.int64, high))
+    term.depends, term.on_tape = True, span is None
+    return tensor_of(SymbolicData(reading, term, shape, np.float64 if span is None else np.int64, span))
 
 
 def _known(reading: Reading, one: SizeCondition, split: dict) -> list[tuple[str, Polynomial, str]]:
@@ -97,17 +133,25 @@ def _known(reading: Reading, one: SizeCondition, split: dict) -> list[tuple[str,
     difference = side(one.left) - side(one.right)
     p = difference.p if type(difference) is SymInt else constant(difference)
     if not any(p):
+        if not {"==": operator.eq, "!=": operator.ne}.get(one.operation, RELATIONS[one.operation])(p.get((), 0), 0):
+            raise NotDerivable(f"derive: no sizes meet {one}, since the function takes {', '.join(map(str, split))} apart")
         return []
     negative = {m: -c for m, c in p.items()}
     p = {">": add(p, constant(-1)), "<": add(negative, constant(-1)), "<=": negative}.get(one.operation, p)
     return [(one.operation if one.operation in ("==", "!=") else ">=", p, "")]
 
 
-def _outside(term: Term, memo: dict) -> set[int]:
-    """The carried values that a term has outside of their loops: there must be none."""
-    if id(term) not in memo:
-        memo[id(term)] = set()
-        parts = [t for t in terms_of(term.args) if term.name not in ("rows", "final")]
-        inside = set().union(*[_outside(t, memo) for t in parts])
-        memo[id(term)] = {id(term)} if term.name == "carried" else inside
-    return memo[id(term)]
+def _check_steps(program: Program) -> None:
+    """NotDerivable where a value of one step of a loop is used outside of the loop."""
+    seen: set[int] = set()
+    waiting = [t for t in (*program.terms, program.result) if isinstance(t, Term) and t.name not in ("begin", "end")]
+    for term in waiting:
+        if id(term) in seen or term.name == "rows":
+            continue
+        seen.add(id(term))
+        parts = terms_of(term.args)
+        if any(a.inside is not None and a.inside is not term.inside for a in parts):
+            raise NotDerivable(f"derive: a value of one step of a loop is used outside of it{term.where}")
+        waiting += parts
+    if getattr(program.result, "inside", None) is not None or program.reading.comprehensions:
+        raise NotDerivable("derive: a value of one step of a loop is used outside of it")

@@ -53,7 +53,9 @@ class Reading:
         self.quotients: dict[str, tuple[Polynomial, Polynomial]] = {}  # p and q by the name "p // q"
         self.products: list[Polynomial] = []  # numbers of elements of tensors: they fit into memory
         self.steps: dict[str, Polynomial] = {}  # of loops, 0 <= t < count; closed: of those that are over
-        self.closed, self.open_loops = set(), 0
+        self.closed: set[str] = set()
+        self.open_loops: list = []
+        self.comprehensions: list = []  # of lists whose items are not used yet
         self.conditions: list[tuple[str, Polynomial, str]] = []
         self.given = 0
         self.values: dict[str, None] = {}
@@ -62,6 +64,8 @@ class Reading:
         self.texts = ""  # where the engine wrote a size into a text, as of an error
         self.terms: list = []
         self.over = False
+        self.forced: list[bool] = []  # the first answers of open questions, where the function fails otherwise
+        self.answers: list[bool] = []
         self._decided: dict = {}
 
     def size(self, symbol: Size) -> "SymInt":
@@ -137,6 +141,10 @@ class Reading:
             return False
         return True if below and self._impossible(add(p, constant(-1))) else None
 
+    def decides(self, operation: str, p: Polynomial) -> bool:
+        """Does it hold at all sizes under the conditions so far? Nothing is recorded."""
+        return bool(self._decide(operation, p))
+
     def ask(self, operation: str, p: Polynomial, wanted: bool | None = None) -> bool:
         """Is p >= 0 (or p == 0)? Decided for all sizes under the conditions so far, or recorded as a new one.
 
@@ -151,16 +159,50 @@ class Reading:
         if self._decided[key] is not None:
             return self._decided[key]
         if self.names(p) & self.steps.keys():
-            self.refuse(f"the steps of a loop differ: {condition_text(operation, p)} depends on the step")
+            least, most = (self._extreme(p, sign) for sign in (1, -1)) if operation == ">=" else (None, None)
+            if least is not None and self._decide(">=", least) is None and self.ask(">=", least, wanted):
+                return True
+            if most is not None and wanted is None and self._decide(">=", most) is None and not self.ask(">=", most):
+                return False
+            self.refuse(
+                f"the code asks about the step of a loop over a size: {condition_text(operation, p)}; take that step out "
+                "of the loop, write the branch as a mask for all steps at once, or prove() it at one size"
+            )
         line, value = where(), self.at_hint(p)
         if sum(one == line for *_, one in self.conditions[self.given :]) >= MANY:
             self.refuse("the number of steps depends on sizes in a loop that is no `for t in range(N)`")
         answer = (value >= 0 if operation == ">=" else value == 0) if wanted is None else wanted
+        answer = self.forced[len(self.answers)] if len(self.answers) < len(self.forced) else answer
+        self.answers.append(answer)
         if operation == ">=":
             self.conditions.append((">=", p if answer else add({m: -c for m, c in p.items()}, constant(-1)), line))
             return answer
         self.conditions.append(("==" if answer else "!=", p, line))
+        if answer:
+            self.solve(p)
         return answer
+
+    def _extreme(self, p: Polynomial, sign: int) -> Polynomial | None:
+        """The least (or, with sign -1, the largest) value of p over the steps of loops; None if it is not linear."""
+        for step in self.names(p) & self.steps.keys():
+            own = {m: c for m, c in p.items() if step in m}
+            if set(own) != {(step,)}:
+                return None
+            end = constant(0) if sign * own[(step,)] > 0 else add(self.steps[step], constant(-1))
+            p = add({m: c for m, c in p.items() if m not in own}, end, own[(step,)])
+        return p
+
+    def solve(self, p: Polynomial) -> None:
+        """Where N == 2 (N // 2) + 1, the formula of N // 2 is (N - 1)/2."""
+        for name in {n for m in p for n in m} & self.quotients.keys():
+            over, under = self.quotients[name]
+            if not any(under):
+                rest = add(p, add(over, {(name,): under[()]}, -1), -1)
+                rest = rest if not any(rest) else add(p, add({(name,): under[()]}, over, -1), -1)
+                if not any(rest):
+                    sign = 1 if p.get((name,), 0) < 0 else -1
+                    whole = Add(*[c * Mul(*[self.symbols[n] for n in m]) for m, c in over.items()])
+                    self.symbols[name] = (whole + sign * rest.get((), 0)) / under[()]
 
     def take_multiples(self, *formulas) -> None:
         """Where sizes of a tensor have N // 2 in them, N is 2 N2 from the beginning."""
@@ -344,7 +386,7 @@ class SymInt(_Number):
         name = f"{one} // {two}"
         self.reading.quotients[name] = rest, q
         over, under = (formula_of(SymInt(r, self.reading)) if any(r) else Integer(r.get((), 0)) for r in (rest, q))
-        self.reading.symbols[name] = floor_of(over / under)
+        self.reading.symbols.setdefault(name, floor_of(over / under))
         return self._made(add(whole, {(name,): 1}))
 
     def __floordiv__(self, value):

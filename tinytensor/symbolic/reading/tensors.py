@@ -6,6 +6,7 @@ which refuses every attribute that it does not know: a way that nobody thought o
 """
 
 import sys
+import weakref
 from math import prod
 from types import SimpleNamespace
 
@@ -27,10 +28,12 @@ class Term:
 
     op: the Op itself; None for what no operation has made: an argument, a constant of the engine, a loop. label: the
     user's name of the result. depends: does an argument of the function reach it? on_tape: does a gradient?
+    inside: the loop in whose step it is made.
     """
 
     def __init__(self, name: str, *args, op=None, reading: Reading | None = None):
         self.name, self.args, self.op, self.label = name, args, op, ""
+        self.inside = reading.open_loops[-1] if reading is not None and reading.open_loops else None
         self.depends = any(a.depends for a in terms_of(args))
         self.on_tape = name != "detach" and any(a.on_tape for a in terms_of(args))
         self.where = where()
@@ -47,22 +50,29 @@ def terms_of(args) -> list[Term]:
 
 
 class SymbolicData(Meta):
-    """In the place of an array. high: the largest of whole numbers >= 0, or None. in_order: surely C-contiguous?
+    """In the place of an array. span: the least and largest of whole numbers, or None. in_order: surely C-contiguous?
 
-    memory: the tensors that share their numbers have it in common.
+    memory: references to the data of all tensors that share these numbers.
     """
 
     flags = SimpleNamespace(c_contiguous=True)  # a copy would change nothing that the function can see
 
-    def __init__(self, reading: Reading, term: Term, shape, dtype, high=None, in_order: bool = True, memory=None):
+    def __init__(self, reading: Reading, term: Term, shape, dtype, span=None, in_order: bool = True, memory=None):
         super().__init__(tuple(shape), np.dtype(dtype))
-        self.reading, self.term, self.high, self.in_order = reading, term, high, in_order
-        self.memory = memory or SimpleNamespace(tensors=0)
-        self.memory.tensors += 1
+        self.reading, self.term, self.span, self.in_order = reading, term, span, in_order
+        if term.inside is None and reading.open_loops:
+            term.inside = reading.open_loops[-1]
+        self.memory = [] if memory is None else memory
+        self.memory.append(weakref.ref(self))
 
     def __getattr__(self, name: str):
         if name.startswith("__") and "array" not in name:
             raise AttributeError(name)
+        if name == "strides":
+            self.reading.refuse(
+                "a tensor that is changed in place, in a way that can't be followed; make a new tensor (y = y * 2, "
+                "tt.where, tt.cat) in place of changing a part of one"
+            )
         self.reading.refuse(f"the values of a tensor are read (.{name})")
 
     def _read(self, *args, **kwargs):
@@ -74,20 +84,20 @@ class SymbolicData(Meta):
 
     # The arithmetic that constructors do on a constant: start + step * arange(n), ~tri(n, m).
     def __radd__(self, n):
-        high = self.high + n if self.high is not None and type(n) in (int, SymInt) and n >= 0 else None
+        span = self.span and (span_of(n) and (self.span[0] + n, self.span[1] + n))
         same = type(n) is int and n == 0
-        return self if same else SymbolicData(self.reading, Term("add", self.term, n), self.shape, self.dtype, high)
+        return self if same else SymbolicData(self.reading, Term("add", self.term, n), self.shape, self.dtype, span)
 
     def __rmul__(self, n):
-        high = self.high * n if self.high is not None and type(n) in (int, SymInt) and n >= 0 else None
+        span = self.span and (span_of(n) and _products(self.span, (n, n)))
         same = type(n) is int and n == 1
-        return self if same else SymbolicData(self.reading, Term("mul", self.term, n), self.shape, self.dtype, high)
+        return self if same else SymbolicData(self.reading, Term("mul", self.term, n), self.shape, self.dtype, span)
 
     def __invert__(self):
         return SymbolicData(self.reading, Term("logical_not", self.term), self.shape, bool_)
 
     def astype(self, dtype):
-        return SymbolicData(self.reading, Term("cast", self.term, np.dtype(dtype)), self.shape, dtype, self.high)
+        return SymbolicData(self.reading, Term("cast", self.term, np.dtype(dtype)), self.shape, dtype, self.span)
 
 
 class LastStep(SymbolicData):
@@ -110,33 +120,36 @@ def _refusing(what: str):
     return lambda self, *args, **kwargs: self._data.reading.refuse(what)
 
 
+def _reading_of_values(what: str):
+    return _refusing(
+        f"{what}: Python reads a value that depends on an argument, and the formula can't follow what is done with it; "
+        "choose by tt.where() or a mask, or prove() it at one size"
+    )
+
+
 class SymbolicTensor(Tensor):
     """A tensor of the function that is read."""
 
     __slots__ = ()
-    _values = item = tolist = numpy = _refusing(
-        "Python reads a value that depends on an argument, and the formula can't follow what is done with it; choose "
-        "by tt.where() or a mask, or prove() it at one size"
-    )
-    __array__ = __array_function__ = __dlpack__ = _refusing("NumPy reads the values of a tensor: use tinytensor's functions")
-    __bool__ = __float__ = __int__ = __index__ = __contains__ = _refusing(
-        "Python reads a value that depends on an argument, and the formula can't follow what is done with it; choose "
-        "by tt.where() or a mask, or prove() it at one size"
+    _values, item, tolist, numpy = map(_reading_of_values, ("a value", "item", "tolist", "numpy"))
+    __array__ = __dlpack__ = _refusing("NumPy reads the values of a tensor: use tinytensor's functions")
+    __bool__, __float__, __int__, __index__, __contains__ = map(
+        _reading_of_values, ("bool", "float", "int", "an index", "in")
     )
     __deepcopy__ = __getstate__ = __reduce_ex__ = __copy__ = _refusing("a tensor is copied or stored: use clone()")
     backward = register_hook = retain_grad = _refusing("the tape is used inside of the function")
     stride = data_ptr = is_contiguous = element_size = type = _refusing("the code looks at the memory of a tensor")
     data = property(*[_refusing("x.data shares memory outside of the tape: use detach()")] * 2)
-    grad = grad_fn = is_leaf = requires_grad = property(_refusing("the code looks at the tape"))
+    grad = grad_fn = is_leaf = property(_refusing("the code looks at the tape"))
 
     def requires_grad_(self, *args):
         self._data.reading.refuse("the tape is used inside of the function")
 
-    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        names = ("add", "subtract", "multiply", "divide")
-        if isinstance(inputs[0], np.generic) and not kwargs and ufunc.__name__ in names:
-            return super().__array_ufunc__(ufunc, method, *inputs)  # np.sqrt(2.0) * x is a number times x
-        self._data.reading.refuse(f"numpy.{ufunc.__name__} of a tensor: use tinytensor's function")
+    @property
+    def requires_grad(self):
+        if is_users(sys._getframe(1).f_code.co_filename):
+            self._data.reading.refuse("the code looks at the tape")
+        return self._data.term.on_tape
 
     @property
     def dtype(self):
@@ -148,7 +161,7 @@ class SymbolicTensor(Tensor):
     def detach(self):
         data = self._data
         term = Term("detach", data.term, reading=data.reading)
-        return tensor_of(SymbolicData(data.reading, term, data.shape, data.dtype, data.high, data.in_order, data.memory))
+        return tensor_of(SymbolicData(data.reading, term, data.shape, data.dtype, data.span, data.in_order, data.memory))
 
     def contiguous(self):
         return self if self._data.in_order else self.clone()
@@ -233,27 +246,70 @@ def fits(n, m) -> bool:
     return False
 
 
-def high_of(a):
-    """The largest value of whole numbers >= 0, as a size; None if it is not known."""
+def span_of(a):
+    """The least and the largest value of whole numbers, as sizes; None if they are not known."""
     a = a._data if isinstance(a, Tensor) else a
     if isinstance(a, SymbolicData):
-        return 1 if a.dtype.kind == "b" else a.high
+        return (0, 1) if a.dtype.kind == "b" else a.span
     if isinstance(a, np.ndarray):
-        return int(a.max()) if a.dtype.kind in "biu" and a.size and a.min() >= 0 else None
-    return a if type(a) in (int, SymInt) and a >= 0 else None
+        return (int(a.min()), int(a.max())) if a.dtype.kind in "biu" and a.size else None
+    return (a, a) if type(a) in (int, bool, SymInt) else None
 
 
-def fitting(what: str, reading: Reading, high, dtype):
-    """The largest value, if it is known and fits into the dtype: whole numbers that wrap around are refused."""
-    if dtype.kind in "iu" and (high is None or not high < 2 ** (8 * dtype.itemsize - (dtype.kind == "i"))):
-        known = "of unknown range" if high is None else f"up to {high.formula if type(high) is SymInt else high}"
-        reading.refuse(f"{what}: whole numbers {known} may wrap in {dtype}")
-    return high if dtype.kind in "iu" else None
+def fitting(what: str, reading: Reading, span, dtype):
+    """The range of whole numbers, if it fits into the dtype; what may wrap around is a condition, or refused.
+    """
+    if dtype.kind not in "iu":
+        return None
+    low, high = (0, 2 ** (8 * dtype.itemsize)) if dtype.kind == "u" else [s * 2 ** (8 * dtype.itemsize - 1) for s in (-1, 1)]
+    if span is None:
+        reading.values["range"] = None
+        return None
+    room = [n for n in (span[0] - low, high - 1 - span[1]) if type(n) is SymInt]
+    if dtype == int64 and not all(reading.decides(">=", n.p) for n in room):
+        reading.values["range"] = None
+    elif not (span[0] >= low and span[1] < high):
+        reading.refuse(f"{what}: whole numbers up to {span[1]} may wrap in {dtype}")
+    return span
 
 
-SUMS = {"add": lambda a, b: a + b, "mul": lambda a, b: a * b, "square": lambda a, b: a * a}
-SUMS |= dict.fromkeys(("maximum", "where"), lambda a, b: a + b)
-SUMS |= dict.fromkeys(("minimum", "floor_divide", "remainder"), lambda a, b: a)
+def inside(index, n) -> bool:
+    """Are all numbers of a tensor of indices from 0 to n - 1 (or -n to -1)?"""
+    span = span_of(index)
+    return span is not None and _not_negative(span) and span[1] < n
+
+
+def _products(a, b):
+    corners = [x * y for x in a for y in b]
+    if all(type(n) is int for n in corners):
+        return min(corners), max(corners)
+    return (0, a[1] * b[1]) if _not_negative(a) and _not_negative(b) else None
+
+
+def _not_negative(span) -> bool:
+    low = span[0]
+    return low >= 0 if type(low) is int else low.reading.decides(">=", low.p)
+
+
+def _hull(a, b):
+    """A range that holds both."""
+    if _not_negative(a) and _not_negative(b):
+        return 0, a[1] + b[1]
+    return (min(a[0], b[0]), max(a[1], b[1])) if all(type(n) is int for n in (*a, *b)) else None
+
+
+SPANS = {
+    "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    "sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    "neg": lambda a: (-a[1], -a[0]),
+    "mul": _products,
+    "square": lambda a: _products(a, a),
+    "absolute": lambda a: a if _not_negative(a) else None,
+    **dict.fromkeys(("maximum", "minimum"), _hull),
+    "where": lambda c, a, b: _hull(a, b),
+    "floor_divide": lambda a, b: (0, a[1]) if _not_negative(a) and _not_negative((b[0] - 1,)) else None,
+    "remainder": lambda a, b: (0, b[1] - 1) if _not_negative((b[0] - 1,)) else None,
+}
 
 
 def elementwise(op, reading, args):
@@ -262,14 +318,16 @@ def elementwise(op, reading, args):
     shape = broadcast(op.name, *[a.shape for a in args if isinstance(a, Tensor)], ())
     if op.dtype == "bool":
         return shape, bool_
-    highs = [high_of(a) for a in args[op.name == "where" :]]
-    high = SUMS[op.name](highs[0], highs[-1]) if None not in highs and op.name in SUMS else None
-    return shape, dtype, fitting(op.name, reading, high, dtype)
+    spans = [span_of(a) for a in args] if dtype.kind in "iu" else [None]
+    if op.name == "where" and dtype.kind in "iu":
+        spans[0] = (0, 1)
+    span = SPANS[op.name](*spans) if None not in spans and op.name in SPANS else None
+    return shape, dtype, fitting(op.name, reading, span, dtype)
 
 
 def cast(op, reading, args):
     x, dtype = args
-    return x.shape, dtype, fitting("cast", reading, None if x._data.dtype.kind in "fO" else high_of(x), dtype)
+    return x.shape, dtype, fitting("cast", reading, None if x._data.dtype.kind in "fO" else span_of(x), dtype)
 
 
 def reduction(op, reading, args):
@@ -277,32 +335,38 @@ def reduction(op, reading, args):
     shape = [1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims]
     n = prod(x.shape[d] for d in dims)
     if op.outputs == 2:
-        return [(shape, x._data.dtype), (shape, int64, n - 1)]
+        return [(shape, x._data.dtype), (shape, int64, (0, n - 1))]
     if op.name in ("reduce_any", "reduce_all"):
         return shape, bool_
-    high = high_of(x) if op.name in ("reduce_sum", "reduce_amax", "reduce_amin") else None
-    high = high * n if high is not None and op.name == "reduce_sum" else high
-    return shape, x._data.dtype, fitting(op.name, reading, high, x._data.dtype)
+    span = span_of(x) if op.name in ("reduce_sum", "reduce_amax", "reduce_amin") else None
+    span = tuple(m * n for m in span) if span is not None and op.name == "reduce_sum" else span
+    return shape, x._data.dtype, fitting(op.name, reading, span, x._data.dtype)
 
 
 def at_index(op, reading, args):
     x, index = args[:2]
     dim = {"take": 0, "gather": args[-1]}.get(op.name, 1)
-    high = high_of(index)
-    if high is None or not high < x.shape[dim]:
+    if not inside(index, x.shape[dim]):
         reading.refuse(f"{op.name}: an index of unknown range; declare Index('N', below=...)")
     if op.name == "take":
         shape = index.shape + x.shape[1:]
     else:
         shape = {"gather": index.shape, "cross_entropy_rows": x.shape[:1]}.get(op.name, ())
-    return shape, x._data.dtype, high_of(x)
+    return shape, x._data.dtype, span_of(x)
+
+
+def at_least(a, b) -> bool:
+    """Is a >= b? An open question is answered so that a slice is what it seems to be, and is then a condition."""
+    difference = a - b
+    return difference.reading.ask(">=", difference.p, True) if type(difference) is SymInt else difference >= 0
 
 
 def bounds(part: slice, n):
     """start, stop and step of a slice of a dimension of size n, cut to 0 ... n as Python cuts them."""
     ends = 0 if part.start is None else part.start, n if part.stop is None else part.stop
-    start, stop = (0 if not e >= 0 else e if e <= n else n for e in [e if e >= 0 else e + n for e in ends])
-    return start, (stop if stop >= start else start), 1 if part.step is None else part.step
+    ends = [e if at_least(e, 0) else e + n for e in ends]
+    start, stop = (0 if not at_least(e, 0) else e if at_least(n, e) else n for e in ends)
+    return start, (stop if at_least(stop, start) else start), 1 if part.step is None else part.step
 
 
 def sliced(op, reading, args):
@@ -316,7 +380,7 @@ def sliced(op, reading, args):
             shape.append(stop - start if type(step) is int and step == 1 else -(-(stop - start) // step))
         elif not -(n := next(dims)) <= part < n:
             raise IndexError("slice: an index is outside of its dimension")
-    return (*shape, *dims), x._data.dtype, high_of(x), False
+    return (*shape, *dims), x._data.dtype, span_of(x), False
 
 
 def joined(op, reading, args):
@@ -328,8 +392,12 @@ def joined(op, reading, args):
         if any(not fits(n, m) for d, (n, m) in enumerate(zip(shape, one, strict=True)) if new or d != dim):
             raise RuntimeError(f"{op.name}: the shapes differ")
     shape[dim : dim + 1 - new] = [sum(count * (1 if new else one[dim]) for one, count in shapes)]
-    highs = [high_of(x) for x in xs]
-    return shape, xs[0]._data.dtype, None if None in highs else sum(highs)
+    spans, span = [span_of(x) for x in xs], None
+    if None not in spans:
+        span = spans[0]
+        for one in spans[1:]:
+            span = span and _hull(span, one)
+    return shape, xs[0]._data.dtype, span
 
 
 def diagonal(op, reading, args):
@@ -347,12 +415,12 @@ def product(op, reading, args):
 
 def rule(shape, whole=False, in_order=True):
     """A rule of a shape, a function of the arguments; whole: whole numbers keep their range."""
-    return lambda op, reading, a: (shape(*a), a[0]._data.dtype, high_of(a[0]) if whole else None, in_order)
+    return lambda op, reading, a: (shape(*a), a[0]._data.dtype, span_of(a[0]) if whole else None, in_order)
 
 
 def reshaped(op, reading, args):
     x, shape = args
-    return shape, x._data.dtype, high_of(x), x._data.in_order if reading_of(x) else x._data.flags.c_contiguous
+    return shape, x._data.dtype, span_of(x), x._data.in_order if reading_of(x) else x._data.flags.c_contiguous
 
 
 def entries(names: str, function) -> dict:
@@ -381,6 +449,18 @@ RULES = {
 }
 
 
+COMPARED = {"lt": (1, 0), "le": (0, 0), "gt": (1, 1), "ge": (0, 1)}  # a + k <= b, and whether a and b change places
+
+
+def _decided(name: str, a, b) -> bool | None:
+    """A comparison of whole numbers that has one answer for all of them, at all sizes."""
+    if a is None or b is None:
+        return None
+    k, turned = COMPARED[name]
+    a, b = (b, a) if turned else (a, b)
+    return True if _not_negative((b[0] - a[1] - k,)) else False if _not_negative((a[0] - b[1] + k - 1,)) else None
+
+
 def dispatch(op, args, into=None):
     """A primitive operation on tensors without values: its result's shape and dtype by the table, and the term."""
     reading, find = reading_of(args), RULES.get(op.name) or (elementwise if op.kernel is not None else None)
@@ -388,7 +468,11 @@ def dispatch(op, args, into=None):
         reading.refuse(f"{op.name}: there is no formula for this operation")
     for a in args:
         reading.check_open(a.p if type(a) is SymInt else {})
+    if op.name in ("cat", "stack") and reading.comprehensions:
+        args = (args[0], *reading.comprehensions.pop().rows(args[1:]))
     results = find(op, reading, args)
+    if op.name in COMPARED and (truth := _decided(op.name, *map(span_of, args))) is not None:
+        return tensor_of(SymbolicData(reading, Term("full", results[0], truth, reading=reading), *results))
     term = Term(op.name, *map(as_term, args), op=op, reading=reading)
     if not state.grad:
         term = Term("detach", term, reading=reading)

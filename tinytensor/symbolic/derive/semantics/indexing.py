@@ -5,6 +5,7 @@ from tinytensor.symbolic.derive.semantics.symbolic_call import (
     SymbolicCall,
     as_index,
     as_number,
+    broadcast,
     factors_text,
     semantics_of,
 )
@@ -26,6 +27,23 @@ def take(call: SymbolicCall) -> Value:
         return x.entry(*rows, *at[n:])
 
     return call.finite(x).like(entry, (*index.dims, *x.dims[1:]))
+
+
+@semantics_of("entries")
+def entries(call: SymbolicCall) -> Value:
+    """x[..., s, t, ...]: the entries at which several tensors of indices, side by side, point."""
+    x, axis, *indices = call.args
+    axis, indices = int(axis), [as_index(v) for v in indices]
+    if any(v.dtype != "i" for v in indices) or any(len(dim) != 1 for dim in x.dims[axis : axis + len(indices)]):
+        raise call.refuse("expected Index arguments or arange(), and dimensions that are no products")
+    dims, at_each = broadcast(call, *indices)
+    before, inner = sum(map(len, x.dims[:axis])), sum(map(len, dims))
+
+    def entry(*at):
+        middle = [one(*at[before : before + inner]) for one in at_each]
+        return x.entry(*at[:before], *middle, *at[before + inner :])
+
+    return call.finite(x).like(entry, (*x.dims[:axis], *dims, *x.dims[axis + len(indices) :]))
 
 
 @semantics_of("gather")

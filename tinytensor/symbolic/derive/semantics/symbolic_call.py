@@ -11,7 +11,7 @@ from tinytensor.symbolic.index_calculus.formulas import Index, Size
 
 OP_SEMANTICS: dict[str, Callable] = {}
 INDEX_OPERATIONS = {  # those that take whole numbers as indices, or only move them; all others get them as numbers
-    *("take", "gather", "scatter_rows", "gather_backward", "cross_entropy_rows", "cross_entropy_mean", "eq", "ne"),
+    *("take", "entries", "gather", "scatter_rows", "gather_backward", "cross_entropy_rows", "cross_entropy_mean", "eq", "ne"),
     *("permute", "reshape_view", "expand", "spread", "slice", "clone"),
 }
 
