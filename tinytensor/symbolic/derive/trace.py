@@ -269,7 +269,8 @@ class Trace:
 
     def _operand(self, formula: Expr, first, term: Term) -> Value | Expr:
         """A number of a term: an operand as a value, a setting such as an axis as it is."""
-        formulas = term.op is None or term.op.kernel is not None  # an elementwise operation has operands alone
+        # an elementwise operation has operands alone
+        formulas = term.name != "entries" if term.op is None else term.op.kernel is not None
         is_setting = isinstance(first, bool) and not formulas
         is_scalar = isinstance(first, float) or formulas or term.name in _SCALARS
         if is_scalar and not is_setting:

@@ -32,7 +32,7 @@ FUNCTIONS = {  # those of NumPy and of HELPERS, by the names in formulas
     **{name: f"np.{name}({{}})" for name in ("exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "sign")},
     **{f"a{name}": f"np.arc{name}({{}})" for name in ("sin", "cos", "tan", "sinh")},
     **{name: f"{name}({{}})" for name in ("theta", "same", "sigmoid", "Phi", "erf")},
-    "floored": "np.floor({})",
+    **dict.fromkeys(("floored", "floor"), "np.floor({})"),
     "absolute": "np.abs({})",
     "relu": "np.maximum(0, {})",
     "larger": "np.maximum({}, {})",

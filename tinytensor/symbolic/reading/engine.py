@@ -249,6 +249,8 @@ def check_in_place(x):
 def assign_result(x, y):
     """x gets the term of the result."""
     before, data = x._data, y._data
+    if isinstance(before, SymbolicData):
+        check_in_place(x)
     if not isinstance(data, SymbolicData):
         data = SymbolicData(before.reading, Term("full", data.shape, data.copy()), data.shape, data.dtype)
     if len(before.shape) != len(data.shape) or not all(map(fits, before.shape, data.shape)) or before.dtype != data.dtype:
@@ -260,6 +262,14 @@ def assign_result(x, y):
     return x
 
 
+def atan2(y, x):
+    return _whole_atan2(y, x)  # noqa: F821
+
+
+def power_of_length(x, p):
+    return _whole_power_of_length(x, p)  # noqa: F821
+
+
 EVERYWHERE = {  # replaced in each module of the engine that has them
     promotion.broadcast_shape: broadcast, promotion.by_formula: lambda *args: dispatch(*args)._data,
     number_arrays.number_array: lambda value, dtype: None, core_dispatch.host: host, index.part_at_once: part_at_once,
@@ -267,7 +277,6 @@ EVERYWHERE = {  # replaced in each module of the engine that has them
     shape._exchanged: exchanged, shape._unflattened: unflattened, creation._shape: shape_of, creation._zeros: general_zeros,
     creation.with_own_dtype: lambda array: array,
     core_in_place.check_in_place: check_in_place, core_in_place.assign_result: assign_result,
-    pointwise.atan2: as_composed("atan2"), reduce.power_of_length: as_composed("power_of_length"),
 }
 NUMPY = (creation, shape, functional, fused, products, indexing, index, in_place, losses, reduce)
 
@@ -292,9 +301,15 @@ def engine_for_sizes(reading) -> Iterator[None]:
 
     engine = [m for n, m in list(sys.modules.items()) if n.startswith("tinytensor") and isinstance(m, types.ModuleType)]
     replaced = {id(original): if_symbolic(original, new) for original, new in EVERYWHERE.items()}
-    for module, name, value in [(m, n, v) for m in engine for n, v in list(vars(m).items()) if id(v) in replaced]:
+    owners = [*engine, *Tensor.__mro__[:-1]]
+    for module, name, value in [(m, n, v) for m in owners for n, v in list(vars(m).items()) if id(v) in replaced]:
         put(module, name, replaced[id(value)])
-    for original, body in {shape.squeeze: squeeze, shape.expand: expand}.items():
+    for original in (pointwise.atan2, reduce.power_of_length):  # several operations, read as one
+        plain = types.FunctionType(original.__code__, original.__globals__)
+        name = original.__name__
+        put(sys.modules[original.__module__], f"_whole_{name}", if_symbolic(plain, as_composed(name)))
+    bodies = {shape.squeeze: squeeze, shape.expand: expand, pointwise.atan2: atan2, reduce.power_of_length: power_of_length}
+    for original, body in bodies.items():
         put(original, "__code__", body.__code__)
     put(shape, "may_expand", may_expand)
     for module in NUMPY:

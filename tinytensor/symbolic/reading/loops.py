@@ -22,7 +22,7 @@ from sympy import Dummy
 from tinytensor.core.registry import OPS
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.reading.language import MUTATORS, snapshot
-from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, add, constant, is_users, multiply
+from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, add, constant, multiply
 from tinytensor.symbolic.reading.tensors import LastStep, Rows, SymbolicData, SymbolicTensor, Term, as_term, span_of, tensor_of
 
 NUMBERS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "true_divide": operator.truediv}
@@ -131,7 +131,7 @@ def _loop(count, item, reading, down: bool):
     frame = sys._getframe(2)
     if type(count) is int:
         return iter([item(i) for i in range(count)])
-    statement = _statement(frame) if is_users(frame.f_code.co_filename) else None
+    statement = _statement(frame)
     if isinstance(statement, ast.For):
         return Loop(count, item, reading, frame, statement, down)
     if statement is not None:

@@ -51,7 +51,9 @@ def read(fn: Callable, arguments: dict[str, object], where: Sequence[SizeConditi
         reading.forced = list(forced)
         try:
             return _program(reading, fn, arguments, where, split or {})
-        except (NotDerivable, NotImplementedError):
+        except NotImplementedError as error:  # an operation without a gradient, which says what to do instead
+            raise NotDerivable(f"derive: {error}") from error
+        except NotDerivable:
             raise first or sys.exception() from None
         except Exception as error:
             first = first or error

@@ -86,8 +86,8 @@ class Reading:
             return int(formula)
         return SymInt(polynomial(formula), self)
 
-    def refuse(self, what: str) -> NoReturn:
-        self.refusals.append(f"{what}{where()}")
+    def refuse(self, what: str, advice: str = "") -> NoReturn:
+        self.refusals.append(f"{what}{where()}{advice}")
         raise Refused(self.refusals[-1])
 
     def at_hint(self, p: Polynomial) -> int:
@@ -165,8 +165,9 @@ class Reading:
             if most is not None and wanted is None and self._decide(">=", most) is None and not self.ask(">=", most):
                 return False
             self.refuse(
-                f"the code asks about the step of a loop over a size: {condition_text(operation, p)}; take that step out "
-                "of the loop, write the branch as a mask for all steps at once, or prove() it at one size"
+                f"the code asks about the step of a loop over a size: {condition_text(operation, p)}",
+                "; take that step out of the loop, write the branch as a mask for all steps at once, or prove() it at "
+                "one size",
             )
         line, value = where(), self.at_hint(p)
         if sum(one == line for *_, one in self.conditions[self.given :]) >= MANY:

@@ -121,10 +121,11 @@ def _refusing(what: str):
 
 
 def _reading_of_values(what: str):
-    return _refusing(
-        f"{what}: Python reads a value that depends on an argument, and the formula can't follow what is done with it; "
-        "choose by tt.where() or a mask, or prove() it at one size"
+    advice = (
+        ": Python reads a value that depends on an argument, and the formula can't follow what is done with it; choose "
+        "by tt.where() or a mask, or prove() it at one size"
     )
+    return lambda self, *args, **kwargs: self._data.reading.refuse(what, advice)
 
 
 class SymbolicTensor(Tensor):
