@@ -158,19 +158,6 @@ def test_size_below_zero_is_a_condition():
     assert not check(derivation, {"x": "0 * x"})
 
 
-def test_size_below_zero_that_is_no_condition_is_refuted_by_numbers(monkeypatch):
-    monkeypatch.setattr(tracing, "_not_below_zero", lambda size: None)
-    assert "does not match" in derive(moving_mean, x=("N",)).verdict
-
-
-def test_sizes_of_the_runs_fit_the_demands():
-    derivation = derive(conv, x=NCL, w=("O", "C", "K"))
-    assert all(
-        at[derivation.derived.trace.sizes[2]] >= at[derivation.derived.trace.sizes[4]]
-        for at in derivation.derived.trace.at
-    )
-
-
 def test_function_that_takes_no_sizes_has_its_own_error():
     def demanding(x, y):
         raise RuntimeError("never")

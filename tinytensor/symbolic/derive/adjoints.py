@@ -116,9 +116,14 @@ def derive_lines(fn: Callable, arguments: dict[str, object], where: Sequence[Siz
     """The forward lines and the proved adjoints of a function, at sizes that meet the conditions."""
     stage("the function was read")
     traced = trace(fn, arguments, where=where)
-    output = _tidy(traced, _output(traced))
-    recurrences = [Recurrence(loop, traced.lines) for loop in traced.loops if loop.states]
-    program = _program(traced, output, recurrences)
+    try:
+        output = _tidy(traced, _output(traced))
+        recurrences = [Recurrence(loop, traced.lines) for loop in traced.loops if loop.states]
+        program = _program(traced, output, recurrences)
+    except NotDerivable:
+        raise
+    except TypeError as error:  # indices of two ranges meet
+        raise NotDerivable(f"derive: {error}; prove() checks the function at small sizes") from error
     links = {d(r.link): S.One for r in recurrences}
     loss = output if isinstance(output, Symbol) else None
     derived = DerivedLines(traced, output, [line for line in program.lines if d(line.name) not in links], {}, {})

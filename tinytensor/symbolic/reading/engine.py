@@ -23,6 +23,8 @@ from tinytensor.core.observers import observe
 from tinytensor.core.registry import OPS
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn import functional, losses
+from tinytensor.runtime import entry_points
+from tinytensor.runtime import kernel as runtime_kernel
 from tinytensor.ops import arguments, creation, fused, in_place, index, indexing, pointwise, products, reduce, shape
 from tinytensor.symbolic.reading.loops import of_each, range_type, reversed_type, sum_type
 from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, formula_of
@@ -344,6 +346,19 @@ def engine_for_sizes(reading) -> Iterator[None]:
         "zip": of_each(zip, lambda t, items: tuple(items)),
     }.items():
         put(builtins, name, value)
+
+    def built(*args):
+        """Kernels are compiled with Python's own functions."""
+        own = {name: value for owner, name, value in undo if owner is builtins}
+        ours = {name: getattr(builtins, name) for name in own}
+        vars(builtins).update(own)
+        try:
+            return plain_build(*args)
+        finally:
+            vars(builtins).update(ours)
+
+    plain_build = entry_points.build
+    put(runtime_kernel, "build", built)
 
     def drawn(what, generator):
         reading.refuse(f"{what}: random numbers are no function of the arguments")

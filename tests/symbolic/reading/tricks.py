@@ -1,0 +1,282 @@
+"""Functions that fool a reading by examples: what they do at one size, value, dtype or call differs from the others.
+
+Each is refused with its line, or read under a condition that is true, or read rightly (test_reading.py).
+"""
+
+import copy
+import ctypes
+import functools
+import itertools
+import math
+import operator
+import pickle
+import statistics
+import threading
+import time
+from fractions import Fraction
+
+import numpy as np
+
+import tinytensor as tt
+from tinytensor import nn
+from tinytensor.core.op import op
+from tinytensor.nn import functional as F
+
+N = lambda x: x.shape[0]  # noqa: E731
+s = lambda x: (x * x).sum()  # noqa: E731
+if_ = lambda condition, x: s(x) * (2.0 if condition else 1.0)  # noqa: E731
+counter, memo = [0], {}
+
+
+def try_reshape(x):
+    try:
+        x.reshape(4, 5)
+        return 2 * s(x)
+    except RuntimeError:
+        return s(x)
+
+
+def try_int(x):
+    try:
+        return s(x) * int.bit_length(N(x))
+    except TypeError:
+        return s(x)
+
+
+def swallowed(x):
+    try:
+        return s(x) * int(N(x))
+    except BaseException:
+        return s(x)
+
+
+def kind(x):
+    return if_(type(N(x)) is int, x)
+
+
+def in_thread(x):
+    values = []
+    thread = threading.Thread(target=lambda: values.append(x.max().item()))
+    thread.start()
+    thread.join()
+    return if_(values and values[0] > 1000, x)
+
+
+def global_count(x):
+    counter[0] += 1
+    return if_(counter[0] > 150, x)
+
+
+def clamped(change):
+    def f(x):
+        y = x * 4
+        change(y)
+        return s(y)
+
+    return f
+
+
+def frozen(y):
+    with tt.no_grad():
+        y.clamp_(max=1000)
+
+
+def looped(body, start=lambda x: tt.zeros((), dtype=tt.float64)):
+    def f(x):
+        h = start(x)
+        for t in range(len(x)):
+            h = body(h, x, t)
+        return h
+
+    return f
+
+
+def collected(x):
+    rows = []
+    for t in range(len(x)):
+        rows.append(x[t] * 2)
+    return rows[0]
+
+
+def extended(x):
+    rows = []
+    for t in range(len(x)):
+        rows += [x[t]]
+    return tt.stack(rows).sum()
+
+
+def counted(x):
+    n, h = 0, tt.zeros((), dtype=tt.float64)
+    for t in range(len(x)):
+        h = h + x[t]
+        n = n + 1
+    return h * n
+
+
+def last_step(x):
+    for t in range(len(x)):
+        y = x[t]
+    return y * t
+
+
+def broken_off(x):
+    h = tt.zeros((), dtype=tt.float64)
+    for t in range(len(x)):
+        h = h + x[t]
+        break
+    return h
+
+
+@functools.lru_cache
+def cached(n):
+    return 2.0 * n
+
+
+@op
+class square:
+    r"y = x + 1, under the name of an operation of the engine"
+
+    def kernel(x):
+        return x + 1
+
+
+class Clamped(tt.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clamp(max=6)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+class Counting(nn.Module):
+    seen = 0
+
+    def forward(self, x):
+        self.seen = self.seen + 1
+        return s(x)
+
+
+TRICKS = {
+    "1 + 2**(N - 200)": lambda x: s(x) * (1 + 2 ** (N(x) - 200)),
+    "N + 2.0**(N - 160)": lambda x: s(x) * (N(x) + 2.0 ** (N(x) - 160)),
+    "dict.get(N)": lambda x: s(x) * {20: 2.0}.get(N(x), 1.0),
+    "dict.get(x.shape)": lambda x: s(x) * {(20,): 2.0}.get(x.shape, 1.0),
+    "N in {20, 40}": lambda x: if_(N(x) in {20, 40}, x),
+    "N in (20, 40)": lambda x: if_(N(x) in (20, 40), x),
+    "list[N]": lambda x: s(x) * [1.0, 2.0][N(x)],
+    "lru_cache by N": lambda x: s(x) * cached(N(x)),
+    "x.shape == (20,)": lambda x: if_(x.shape == (20,), x),
+    "N == 20": lambda x: if_(N(x) == 20, x),
+    "np.int64(20) == N": lambda x: if_(np.int64(20) == N(x), x),
+    "(20).__eq__(N)": lambda x: if_((20).__eq__(N(x)) is True, x),
+    "try reshape(4, 5)": try_reshape,
+    "try int.bit_length(N)": try_int,
+    "except BaseException": swallowed,
+    "len('a' * N)": lambda x: if_(len("a" * N(x)) == 20, x),
+    "len([0] * N)": lambda x: if_(len([0] * N(x)) == 20, x),
+    "N.bit_length()": lambda x: if_(N(x).bit_length() > 8, x),
+    "N.real": lambda x: if_(N(x).real == 20, x),
+    "N.numerator": lambda x: if_(N(x).numerator == 20, x),
+    "Fraction(N, 2)": lambda x: if_(Fraction(N(x), 2) > 10, x),
+    "statistics.mean": lambda x: if_(statistics.mean([N(x), 2]) > 10, x),
+    "x.stride(0)": lambda x: if_(x.unsqueeze(0).stride(0) == 20, x),
+    "x.__len__()": lambda x: if_(x.__len__() == 20, x),
+    "np.shape(x)": lambda x: if_(np.shape(x)[0] == 20, x),
+    "np.size(x)": lambda x: if_(np.size(x) == 20, x),
+    "f'{N}'": lambda x: if_(f"{N(x)}" == "20", x),
+    "str(x.shape)": lambda x: if_(str(x.shape) == "(20,)", x),
+    "'%d' % N": lambda x: if_("%d" % N(x) == "20", x),
+    "math.gcd(N, 20)": lambda x: if_(math.gcd(N(x), 20) == 20, x),
+    "math.isqrt(N)": lambda x: if_(math.isqrt(N(x)) == 6, x),
+    "math.comb(N, 2)": lambda x: if_(math.comb(N(x), 2) > 20000, x),
+    "math.log2(N)": lambda x: if_(math.log2(N(x)) > 8, x),
+    "operator.index(N)": lambda x: if_(operator.index(N(x)) == 20, x),
+    "type(N) is int": kind,
+    "divmod(N, 20)": lambda x: if_(divmod(N(x), 20)[1] == 0, x),
+    "N & 64": lambda x: if_(N(x) & 64, x),
+    "N >> 8": lambda x: if_(N(x) >> 8, x),
+    "N**N < 10**400": lambda x: if_(N(x) ** N(x) < 10**400, x),
+    "sorted([N, 200])": lambda x: s(x) * sorted([N(x), 200])[0],
+    "min(N, 200)": lambda x: s(x) * min(N(x), 200),
+    "round(N / 2)": lambda x: s(x) * round(N(x) / 2),
+    "N // 7 % 2": lambda x: if_(N(x) // 7 % 2 == 0, x),
+    "np.minimum(N, 150)": lambda x: s(x) * np.minimum(N(x), 150),
+    "np.arange(N)": lambda x: if_((np.arange(N(x)) >= 150).any(), x),
+    "zip(range(N), range(150))": lambda x: s(x) * len(list(zip(range(N(x)), range(150)))),
+    "list(range(N))[:150]": lambda x: s(x) * len(list(range(N(x)))[:150]),
+    "range(N)[:150]": lambda x: s(x) * len(range(N(x))[:150]),
+    "max(range(N))": lambda x: if_(max(range(N(x))) > 200, x),
+    "islice(range(N), 150)": lambda x: s(x) * len(list(itertools.islice(range(N(x)), 150))),
+    "any(i == 150 ...)": lambda x: if_(any(i == 150 for i in range(N(x))), x),
+    "[... for i in range(N)]": lambda x: s(x) * len([i for i in range(N(x)) if i < 200]),
+    "zip(x, range(600))": lambda x: sum(a for a, _ in zip(x, range(600))),
+    "polynomial, 0 at the sizes tried": lambda x: s(x) * (1 + math.prod(N(x) - k for k in (20, 29, 31))),
+    "x[:150]": lambda x: s(x[:150]),
+    "x[-150:]": lambda x: s(x[-150:]),
+    "x[149]": lambda x: s(x) * x[149],
+    "split(200)[0]": lambda x: s(x.split(200)[0]),
+    "chunk(200)[0]": lambda x: s(x.chunk(200)[0]),
+    "x.view(-1, 20)": lambda x: s(x.view(-1, 20)),
+    "x.tril(150)": lambda x: (x.unsqueeze(0) * x.unsqueeze(1)).tril(150).sum(),
+    "ones.triu(-150)": lambda x: (tt.ones(N(x), N(x)).triu(-150) * x).sum(),
+    "softplus(threshold=5)": lambda x: F.softplus(x, threshold=5).sum(),
+    "sigmoid(arange - 500)": lambda x: (tt.sigmoid(tt.arange(N(x)) - 500.0) * x).sum(),
+    "1 + (arange / 1000)**10": lambda x: ((1 + (tt.arange(N(x)) / 1000) ** 10) * x).sum(),
+    "eye(N)[:150]": lambda x: (tt.eye(N(x))[:150].sum(0) * x).sum(),
+    "ones(N)[:150].sum()": lambda x: s(x) * tt.ones(N(x))[:150].sum(),
+    "pad(ones(150), N - 150)": lambda x: (F.pad(tt.ones(150), (0, N(x) - 150)) * x).sum(),
+    "searchsorted": lambda x: s(x) * tt.searchsorted(tt.arange(N(x)), tt.tensor(150)),
+    "arange % 150": lambda x: (tt.arange(N(x)) % 150 * x).sum(),
+    "arange >= 150": lambda x: ((tt.arange(N(x)) >= 150) * x).sum(),
+    "isin(arange, [150])": lambda x: (tt.isin(tt.arange(N(x)), tt.tensor([150])) * x).sum(),
+    "list of weights": lambda x: (tt.tensor([2.0 if i >= 150 else 1.0 for i in range(N(x))]) * x).sum(),
+    "diff(n=140)": lambda x: s(x.diff(n=140)),
+    "roll(150)": lambda x: (x.roll(150) * x).sum(),
+    "ones.sum().item()": lambda x: if_(tt.ones(N(x)).sum().item() > 150, x),
+    "arange & 255": lambda x: ((tt.arange(N(x)) & 255) * x).sum(),
+    "arange >> 8": lambda x: ((tt.arange(N(x)) >> 8) * x).sum(),
+    "arange to uint8": lambda x: (tt.arange(N(x)).to(tt.uint8) * x).sum(),
+    "arange**8 in int64": lambda x: (tt.arange(N(x)) ** 8 * x).sum(),
+    "arange to int32, times": lambda x: (tt.arange(N(x)).to(tt.int32) * 16_000_000 * x).sum(),
+    "x to int32": lambda x: (x.to(tt.int32) * x).sum(),
+    "x.long()": lambda x: (x.long() * x).sum(),
+    "y.data.clamp_": clamped(lambda y: y.data.clamp_(max=1000)),
+    "y.clamp_ under no_grad": clamped(frozen),
+    "y.detach().clamp_": clamped(lambda y: y.detach().clamp_(max=1000)),
+    "y[0] = 1": clamped(lambda y: y.__setitem__(0, 1.0)),
+    "zeros += x": lambda x: tt.zeros(3).add_(x[:3]),
+    "y.numpy()": clamped(lambda y: y.detach().numpy().clip(max=1000, out=y.detach().numpy())),
+    "ctypes": clamped(lambda y: ctypes.c_double.from_address(y.data_ptr())),
+    "deepcopy": lambda x: if_(copy.deepcopy(x).max().item() > 1000, x),
+    "x.max().item()": lambda x: if_(x.max().item() > 1000, x),
+    "pickle": lambda x: if_(len(pickle.dumps(x)) > 1000, x),
+    "repr": lambda x: if_(len(repr(x)) > 1000, x),
+    "thread": in_thread,
+    "bool(x.any())": lambda x: if_((x > 1000).any(), x),
+    "x[x > 0].shape": lambda x: if_(x[x > 0].shape[0] > 3, x),
+    "nonzero": lambda x: s(x) * len((x > 0).nonzero()),
+    "allclose": lambda x: if_(tt.allclose(x, x * 2), x),
+    "dlpack": lambda x: if_(np.from_dlpack(x).max() > 3, x),
+    "dtype": lambda x: if_(x.dtype == tt.float32, x),
+    "eps of the dtype": lambda x: F.rms_norm(x, x.shape),
+    "requires_grad": lambda x: if_(x.requires_grad, x),
+    "grad mode": lambda x: if_(tt.is_grad_enabled(), x),
+    "own op named square": lambda x: square(x).sum(),
+    "own Function": lambda x: Clamped.apply(x).sum(),
+    "time": lambda x: if_(time.time() > 3, x),
+    "a global counter": global_count,
+    "a module's counter": Counting(),
+    "loop: t == 450": looped(lambda h, x, t: h + x[t] * (2.0 if t == 450 else 1.0)),
+    "loop: t in {450}": looped(lambda h, x, t: h + x[t] * (2.0 if t in {450} else 1.0)),
+    "loop: list[t]": looped(lambda h, x, t: h + x[t] * [1.0, 2.0][t]),
+    "loop: 2.0**(t - 1000)": looped(lambda h, x, t: h + x[t] * (1 + 2.0 ** (t - 1000))),
+    "loop: first step differs": looped(lambda h, x, t: h + x[t] if t else x[t]),
+    "loop: list += [x[t]]": extended,
+    "loop: shape grows": looped(lambda h, x, t: tt.cat([h, x[t].reshape(1)]), lambda x: tt.zeros(1, dtype=tt.float64)),
+    "loop: collects a list": collected,
+    "loop: counts": counted,
+    "loop: last step's names": last_step,
+    "loop: break": broken_off,
+}
