@@ -487,27 +487,25 @@ def every_other_state(x, h):
     return tt.stack(states[::2])
 
 
-ALIKE, ASKS = "the steps of this loop are not alike", "the code asks about the step of a loop over a size"
+READ = dict.fromkeys((odd_steps_twice, square_of_the_step, two_steps_back, added_in_place), "proved for any size")
+ASKS = "the code asks about the step of a loop over a size"
 REFUSED = {
     one_step_of_sines: ASKS,
     one_step_twice: ASKS,
     late_step_of_sines: ASKS,
     late_step_twice: ASKS,
     odd_steps: ASKS,
-    odd_steps_twice: ASKS,
     all_but_the_last: ASKS,
-    square_of_the_step: ALIKE,
-    cosine_of_the_step: ALIKE,
-    two_steps_back: ALIKE,
-    every_other_row: "the function makes other calls at other sizes",
+    hidden_step: "a size has no text",
+    cosine_of_the_step: "a size has no number here",
+    every_other_row: "a product; give it a dimension",
     step_by_value: "Python reads a value that depends on an argument",
-    written_rows: ALIKE,
-    added_in_place: ALIKE,
+    written_rows: "a step changes more than its local names",
     divided_by_the_largest: "the largest or smallest entry inside of a loop over a size",
-    every_entry: ALIKE,
-    noise: ALIKE,
+    every_entry: "a loop over a size inside of another",
+    noise: "random numbers",
     reversed_rows: "in the order of the positions in the arguments",
-    every_other_state: "in the order of the positions in the arguments",
+    every_other_state: "used elsewhere than in stack",
 }
 
 

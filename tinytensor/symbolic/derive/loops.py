@@ -170,7 +170,6 @@ class LoopLines:
             initial.dims,
             lambda *i: initial.entry(*i) + total(fresh(term).xreplace(dict(zip(at, i, strict=True))), t),
         )
-        self.lines.names.discard(name)
         return self.lines.name(value, name, where=self.loop.where, by_user=by_user)
 
 

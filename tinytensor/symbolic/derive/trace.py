@@ -133,8 +133,6 @@ class Trace:
         for n, term in enumerate(terms):
             step()
             if term.name == "begin":
-                if loop is not None:
-                    raise NotDerivable(f"derive{term.where}: a loop over a size inside of another; write one for both")
                 end = next(k for k in range(n, len(terms)) if terms[k].name == "end" and terms[k].loop is term.loop)
                 loop = LoopLines(self, term.loop, terms[n + 1 : end], term.where)
                 loop.begin()
@@ -229,6 +227,9 @@ class Trace:
         except NotDerivable:
             raise
         except TypeError as error:  # an index that does not fit for each size
+            reading = self.program.reading
+            halves = [n for n in reading.quotients if str(reading.symbols[n]) in str(error)]
+            reading.take_multiples(*[SymInt({(n,): 1}, reading) for n in halves])
             advice = "; a slice, or flip() for a reversed order, can be read" if op == "take" else ""
             raise NotDerivable(f"derive: {op}{term.where}: {error}{advice}") from error
         self.value_conditions |= dict.fromkeys(

@@ -208,6 +208,14 @@ class Carried:
         self.end = self.final = None
 
 
+def begin(loop) -> None:
+    """Note where the terms of a step begin."""
+    if loop.reading.open_loops:
+        loop.reading.refuse("a loop over a size inside of another; write one of them for all steps at once")
+    marker = Term("begin", reading=loop.reading)
+    marker.loop = loop
+
+
 class Loop:
     """A loop while it is read, and then its description: step, count, down, the carried values and what it collects.
 
@@ -251,8 +259,7 @@ class Loop:
         self.begun, self.before, self.kept, objects = True, before, {}, {}
         for name in [n for n, x in before.items() if isinstance(x, Tensor) and n not in self.body.variables]:
             objects.setdefault(id(before[name]), []).append(name)
-        marker = Term("begin", reading=reading)
-        marker.loop = self
+        begin(self)
         self.step = f"t{len(reading.steps) or ''}"
         reading.symbols[self.step] = Dummy(self.step, integer=True, nonnegative=True)
         reading.steps[self.step] = (self.count - 1 if self.peeled else self.count).p
@@ -448,8 +455,7 @@ class Comprehension:
             self._end()
             raise StopIteration
         self.begun = True
-        marker = Term("begin", reading=reading)
-        marker.loop = self
+        begin(self)
         self.step = f"t{len(reading.steps) or ''}"
         reading.symbols[self.step] = Dummy(self.step, integer=True, nonnegative=True)
         reading.steps[self.step] = self.count.p

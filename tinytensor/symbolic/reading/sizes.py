@@ -101,9 +101,11 @@ class Reading:
         return sum(c * prod(map(number, m)) for m, c in p.items())
 
     def names(self, p: Polynomial) -> set[str]:
-        """The names in a polynomial, those in its quotients among them."""
+        """The names in a polynomial, those in its quotients and in the numbers of steps among them."""
         names = {n for m in p for n in m}
-        return names.union(*[self.names(q) for n in names & self.quotients.keys() for q in self.quotients[n]])
+        inner = [q for n in names & self.quotients.keys() for q in self.quotients[n]]
+        inner += [self.steps[n] for n in names & self.steps.keys()]
+        return names.union(*map(self.names, inner))
 
     def check_open(self, p: Polynomial) -> None:
         if self.closed and self.names(p) & self.closed:
@@ -210,7 +212,7 @@ class Reading:
         for name in {n for f in formulas if type(f) is SymInt for m in f.p for n in m} & self.quotients.keys():
             over, under = self.quotients[name]
             ((m, c),) = over.items() if len(over) == 1 else [((), 0)]
-            if len(m) == 1 and c == 1 and not any(under) and m[0] in self.hints:
+            if len(m) == 1 and abs(c) == 1 and not any(under) and m[0] in self.hints:
                 raise Multiple(m[0], under[()])
 
     def note_text(self) -> None:

@@ -1,0 +1,175 @@
+"""What a program reads is the function at every size: tricks that fool a reading by examples.
+
+Each trick is refused with its line, or its derivation has the function's gradients at the sizes that tricks single out,
+wherever its conditions hold.
+"""
+
+import numpy as np
+import pytest
+
+import tinytensor as tt
+from tests.symbolic.reading.tricks import TRICKS
+from tests.tools.sampling_rate import some
+from tinytensor.core.tensor import Tensor
+from tinytensor.symbolic import derive
+from tinytensor.symbolic.derive.arguments import arguments
+from tinytensor.symbolic.derive.conditions import conditions_in
+from tinytensor.symbolic.derive.precision import double_precision
+from tinytensor.symbolic.index_calculus.formulas import Size
+from tinytensor.symbolic.reading.errors import NotDerivable
+from tinytensor.symbolic.reading.program import read
+from tinytensor.symbolic.reading.sizes import Reading, SymInt, condition_text
+from tinytensor.symbolic.reading.solver import add, constant, infeasible
+from tinytensor.symbolic.reading.tensors import SymbolicTensor
+
+N = ("N",)
+SIZES = (1, 2, 3, 6, 20, 31, 149, 150, 151, 200, 201, 256, 301, 451, 513)  # those that the tricks single out among them
+ANY, NOT_20 = "proved for any size", "proved only for N ≠ 20"
+READ = {  # the beginning of the verdict; all other tricks are refused
+    "1 + 2**(N - 200)": ANY,
+    "N + 2.0**(N - 160)": ANY,
+    "N in (20, 40)": "proved only for N ≠ 20 and N ≠ 40",
+    **dict.fromkeys(("x.shape == (20,)", "N == 20", "np.int64(20) == N", "x.__len__()", "np.shape(x)", "np.size(x)"), NOT_20),
+    "divmod(N, 20)": "proved only for N % 20 ≠ 0",
+    "sorted([N, 200])": "proved only for N > 200",
+    "min(N, 200)": "proved only for N > 200",
+    "N // 7 % 2": "proved only for odd floor(N/7)",
+    "polynomial, 0 at the sizes tried": ANY,
+    "x.tril(150)": ANY,
+    "ones.triu(-150)": ANY,
+    "softplus(threshold=5)": ANY,
+    "sigmoid(arange - 500)": ANY,
+    "1 + (arange / 1000)**10": ANY,
+    "ones(N)[:150].sum()": "proved only for N > 149",
+    "arange % 150": "NOT proved",  # n/150 - 1/150 is rounded in numbers
+    "arange >= 150": ANY,
+    "arange**8 in int64": f"{ANY}, where every whole number lies within its dtype",
+    "x to int32": f"{ANY}, where every whole number lies within its dtype",
+    "x.long()": f"{ANY}, where every whole number lies within its dtype",
+    "dtype": f"{ANY}, where the arguments are float64",
+    "eps of the dtype": f"{ANY}, where the arguments are float64",
+    "loop: 2.0**(t - 1000)": ANY,
+}
+SLOW = {"diff(n=140)"}  # a formula with 2^140 terms
+
+
+def backward(fn, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of this size, and the gradient of a function at them."""
+    x = tt.tensor(np.random.default_rng(size).normal(size=size) * 3, requires_grad=True)
+    with double_precision():
+        fn(x).sum().backward()
+    return x.detach().numpy(), x.grad.numpy()
+
+
+def differs(derivation, fn) -> list[int]:
+    """The sizes that meet the conditions, and at which the formulas have other gradients than backward()."""
+    (size,) = derivation.derived.trace.sizes
+    result = []
+    for n in SIZES:
+        if all(c.holds({size: n}) for c in derivation.size_conditions):
+            x, want = backward(fn, n)
+            got = derivation.evaluate(x=x)["x"]
+            if not np.allclose(got, want, 1e-7, 1e-9 * (1 + np.abs(want).max())):
+                result.append(n)
+    return result
+
+
+@pytest.mark.parametrize("name", list(some([n for n in TRICKS if n not in READ and n not in SLOW], one_in=4)))
+def test_what_cannot_be_read_is_refused_with_its_line(name):
+    with pytest.raises(NotDerivable) as refused:
+        derive(TRICKS[name], x=N)
+    assert "tricks.py, line" in str(refused.value) or "another call would differ" in str(refused.value)
+
+
+@pytest.mark.parametrize("name", READ)
+def test_what_is_read_is_the_function_at_every_size(name):
+    derivation = derive(TRICKS[name], x=N)
+    assert derivation.verdict.startswith(READ[name])
+    assert derivation.verdict.startswith("NOT") or not differs(derivation, TRICKS[name])
+
+
+def test_a_step_that_is_read_as_it_is_at_small_sizes_is_noticed(monkeypatch):
+    """A planted mistake: every comparison is answered as at N = 20, and its condition is dropped."""
+
+    def ask(self, operation, p, wanted=None):
+        value = sum(c * np.prod([20 if n in self.hints else 1 for n in m]) for m, c in p.items())
+        return bool(value >= 0 if operation == ">=" else value == 0)
+
+    monkeypatch.setattr(Reading, "ask", ask)
+    assert differs(derive(TRICKS["N == 20"], x=N), TRICKS["N == 20"])
+
+
+# ------------------------------------------------------------------------------------------------ sizes
+
+
+def size_of(name: str, reading: Reading) -> SymInt:
+    return reading.size(Size.made.get(name) or Size(name, "n m"))
+
+
+def test_arithmetic_of_sizes_is_that_of_numbers():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        reading = Reading()
+        a, b = size_of("A_", reading), size_of("B_", reading)
+        at = {"A_": int(rng.integers(1, 50)), "B_": int(rng.integers(1, 50))}
+        reading.hints = dict(at)
+        k, m = (int(n) for n in rng.integers(1, 9, 2))
+        forms = [
+            lambda a, b, k=k, m=m: (a * k - b) // m,
+            lambda a, b, k=k: (a + b * k) % k,
+            lambda a, b, k=k, m=m: a * b // (k * m) + a * k // k,
+            lambda a, b, k=k: -(-(a + k) // 2) + (b * k) // k,
+            lambda a, b: a * b // a,
+        ]
+        for form in forms:
+            made = form(a, b)
+            number = reading.at_hint(made.p) if type(made) is SymInt else made
+            assert number == form(at["A_"], at["B_"])
+
+
+def test_questions_are_decided_as_for_all_numbers():
+    """Each answer that is decided without a condition holds at all small numbers; each condition is its own answer."""
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        reading = Reading()
+        a, b = size_of("A_", reading), size_of("B_", reading)
+        c = [int(n) for n in rng.integers(-3, 4, 4)]
+        p = add(add((a * c[0]).p if c[0] else {}, (b * c[1]).p if c[1] else {}), constant(c[2]))
+        answer = reading.ask(">=", p)
+        truths = {
+            c[0] * m + c[1] * n + c[2] >= 0 for m in range(1, 12) for n in range(1, 12)
+        }
+        if not reading.conditions:
+            assert truths == {answer}
+        else:
+            ((operation, q, _),) = reading.conditions
+            assert operation == ">=" and condition_text(operation, q)
+            assert reading.ask(">=", p) == answer and len(reading.conditions) == 1
+
+
+def test_a_proof_of_the_solver_is_no_accident():
+    x, y = {("x",): 1}, {("y",): 1}
+    assert infeasible([add(x, y, -1), add(y, x, -1), add(add(x, y, -1), constant(-1))])  # x >= y, y >= x, x > y
+    assert not infeasible([add(x, y, -1), add(y, x, -1)])
+    assert infeasible([add({("x",): 2}, constant(-1)), add(constant(1), {("x",): -2})])  # 2 x = 1 in whole numbers
+
+
+def test_conditions_of_where_are_known_while_a_function_is_read():
+    args = arguments({"x": N}, {})
+    sizes = [s for a in args.values() for s in a.sizes]
+
+    def by_size(x):
+        return x.sum() if x.shape[0] > 3 else x.prod()
+
+    assert read(by_size, args, conditions_in("N > 5", sizes)).conditions == []
+    assert read(by_size, args, conditions_in("N < 3", sizes)).terms[-1].name == "reduce_prod"
+    assert len(read(by_size, args).conditions) == 1
+
+
+def test_a_reading_leaves_the_engine_as_it_was():
+    before = len, range, Tensor.of, tt.get_default_dtype()
+    with pytest.raises(NotDerivable):
+        derive(TRICKS["N & 64"], x=N)
+    assert (len, range, Tensor.of, tt.get_default_dtype()) == before
+    assert not isinstance(tt.ones(3), SymbolicTensor)
+    assert isinstance(range(3), range)
