@@ -16,6 +16,7 @@ kernel through `lift`.
     exact/           exact scalars, and kernels that run on them
     prove/           `prove`: gradients at given sizes
     index_calculus/  formulas with indices and sums, for sizes that stay symbols
+    reading/         a function read once for all sizes, on tensors without values
     derive/          `derive` and `check`: gradients, Hessians and Jacobians for any size
     certificates/    derivations as files of Coq, whose kernel checks them
 
@@ -31,7 +32,6 @@ from tinytensor.symbolic.derive.facts import Fact, positive_definite, symmetric
 from tinytensor.symbolic.derive.hessians import Hessian, Jacobian
 from tinytensor.symbolic.derive.orders import derive
 from tinytensor.symbolic.derive.products import gauss_newton, hvp, jvp
-from tinytensor.symbolic.reading.errors import NotDerivable
 from tinytensor.symbolic.exact.lifting import NotLiftable, lift
 from tinytensor.symbolic.exact.scalars import Condition, Symbolic, Undecided, path
 from tinytensor.symbolic.exact.tensors import latex, symbols
@@ -40,6 +40,7 @@ from tinytensor.symbolic.prove.progress import TooLong
 from tinytensor.symbolic.prove.proof import Proof
 from tinytensor.symbolic.prove.prover import prove
 from tinytensor.symbolic.prove.sampling import Sampled
+from tinytensor.symbolic.reading.errors import NotDerivable
 
 __all__ = [
     "Check",

@@ -6,7 +6,6 @@ import pytest
 import tinytensor as tt
 from tinytensor.nn import functional as F
 from tinytensor.symbolic import check, derive
-from tinytensor.symbolic.derive import trace as tracing
 from tinytensor.symbolic.reading.errors import NotDerivable
 
 NCL = ("N", "C", "L")

@@ -24,13 +24,13 @@ from tinytensor.symbolic.derive import adjoints
 from tinytensor.symbolic.derive.arguments import Index, size
 from tinytensor.symbolic.derive.derivation import Derivation
 from tinytensor.symbolic.derive.orders import derive
-from tinytensor.symbolic.reading.errors import NotDerivable
 from tinytensor.symbolic.derive.source import Source
 from tinytensor.symbolic.derive.trace import trace
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Program, d, expanded, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array, Size, normal, total
 from tinytensor.symbolic.index_calculus.formulas import Index as Bound
 from tinytensor.symbolic.index_calculus.notation import text
+from tinytensor.symbolic.reading.errors import NotDerivable
 
 
 def terms(lines) -> int:

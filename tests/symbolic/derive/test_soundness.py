@@ -17,8 +17,8 @@ from tinytensor.symbolic.derive import derivation as derivations
 from tinytensor.symbolic.derive import trace as tracing
 from tinytensor.symbolic.derive.comparison import Comparison
 from tinytensor.symbolic.derive.conditions import conditions_in
-from tinytensor.symbolic.reading.errors import NotDerivable
 from tinytensor.symbolic.derive.semantics import elementwise
+from tinytensor.symbolic.reading.errors import NotDerivable
 
 N, ND = ("N",), ("N", "D")
 T, CLASSES, ROWS = Index(N, "K"), Index(N, "D"), Index(N, "N")

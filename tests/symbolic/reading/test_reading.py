@@ -29,7 +29,9 @@ READ = {  # the beginning of the verdict; all other tricks are refused
     "1 + 2**(N - 200)": ANY,
     "N + 2.0**(N - 160)": ANY,
     "N in (20, 40)": "proved only for N ≠ 20 and N ≠ 40",
-    **dict.fromkeys(("x.shape == (20,)", "N == 20", "np.int64(20) == N", "x.__len__()", "np.shape(x)", "np.size(x)"), NOT_20),
+    **dict.fromkeys(
+        ("x.shape == (20,)", "N == 20", "np.int64(20) == N", "x.__len__()", "np.shape(x)", "np.size(x)"), NOT_20
+    ),
     "divmod(N, 20)": "proved only for N % 20 ≠ 0",
     "sorted([N, 200])": "proved only for N > 200",
     "min(N, 200)": "proved only for N > 200",
@@ -136,9 +138,7 @@ def test_questions_are_decided_as_for_all_numbers():
         c = [int(n) for n in rng.integers(-3, 4, 4)]
         p = add(add((a * c[0]).p if c[0] else {}, (b * c[1]).p if c[1] else {}), constant(c[2]))
         answer = reading.ask(">=", p)
-        truths = {
-            c[0] * m + c[1] * n + c[2] >= 0 for m in range(1, 12) for n in range(1, 12)
-        }
+        truths = {c[0] * m + c[1] * n + c[2] >= 0 for m in range(1, 12) for n in range(1, 12)}
         if not reading.conditions:
             assert truths == {answer}
         else:

@@ -187,7 +187,7 @@ TRICKS = {
     "np.size(x)": lambda x: if_(np.size(x) == 20, x),
     "f'{N}'": lambda x: if_(f"{N(x)}" == "20", x),
     "str(x.shape)": lambda x: if_(str(x.shape) == "(20,)", x),
-    "'%d' % N": lambda x: if_("%d" % N(x) == "20", x),
+    "'%d' % N": lambda x: if_("%d" % N(x) == "20", x),  # noqa: UP031
     "math.gcd(N, 20)": lambda x: if_(math.gcd(N(x), 20) == 20, x),
     "math.isqrt(N)": lambda x: if_(math.isqrt(N(x)) == 6, x),
     "math.comb(N, 2)": lambda x: if_(math.comb(N(x), 2) > 20000, x),

@@ -3,16 +3,13 @@
 arguments.py   sizes that are symbols, and the numbers that stand for them in a run
 facts.py       what is known of an argument: symmetric, positive definite
 conditions.py  at which sizes and values a proof holds
-sizes.py       sizes that record what the user's code asks about them
 precision.py   float64 while a function is read
 time_limit.py  how long `derive` and `check` work
 samples.py     numbers that try to refute a derivation: small sizes, zeros, ties, every class
-recording.py   the calls of operations in a run; numbers of several runs as formulas of the sizes
 values.py      a tensor's entries as formulas, and the lines that have names
 semantics/     what each operation computes, entry by entry
-trace.py       from recorded runs to a program of lines
-steps.py       where the calls of a loop repeat, and where the arguments of each step come from
-loops.py       the calls of a loop over a size, read as those of one step
+trace.py       from the terms of a reading (../reading/) to a program of lines
+loops.py       a loop over a size, read as one step, as recurrences and sums
 recurrences.py the adjoint of a recurrence
 adjoints.py    adjoints, their rewriting, and the proof of each
 factors.py     adjoints in the factors in which a person writes them

@@ -16,7 +16,6 @@ from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum
 
 from tinytensor.symbolic.derive.conditions import Signs, SizeCondition
 from tinytensor.symbolic.derive.factors import adjoint_in_factors, canonical, cost, factor, fold, rebuild
-from tinytensor.symbolic.reading.errors import NotDerivable
 from tinytensor.symbolic.derive.recurrences import Recurrence
 from tinytensor.symbolic.derive.shorter import shorten
 from tinytensor.symbolic.derive.time_limit import stage, stopped
@@ -61,6 +60,7 @@ from tinytensor.symbolic.index_calculus.matrix_laws import (
     shortened,
 )
 from tinytensor.symbolic.prove.progress import TooLong
+from tinytensor.symbolic.reading.errors import NotDerivable
 
 SHORT = 8  # the cost of a line that may be put in for its name
 LONG = 60  # operations: a longer formula is not written in the names of arguments alone, which takes long

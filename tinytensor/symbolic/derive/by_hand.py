@@ -25,13 +25,13 @@ from tinytensor.symbolic.derive.adjoints import LONG, line_key
 from tinytensor.symbolic.derive.arguments import Index
 from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.derivation import Derivation
-from tinytensor.symbolic.reading.errors import NotDerivable
 from tinytensor.symbolic.derive.recurrences_by_hand import states_as_known
 from tinytensor.symbolic.derive.semantics import as_number
 from tinytensor.symbolic.derive.trace import trace
 from tinytensor.symbolic.derive.values import ExtremeMask, Value, formula_key
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, lengths, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array
+from tinytensor.symbolic.reading.errors import NotDerivable
 
 CREATED = ("eye", "full", "full_like", "linspace", "ones_like", "zeros_like", "pi", "e", "inf")  # besides FUNCTIONS
 UPSTREAM = "g"  # the argument of a gradient by hand that takes the gradient of the function's result

@@ -24,7 +24,6 @@ from tinytensor.symbolic.derive.conditions import VALUES, Signs, restrictions, v
 from tinytensor.symbolic.derive.derivation import Derivation, Formula, derive_within
 from tinytensor.symbolic.derive.facts import Fact
 from tinytensor.symbolic.derive.hessians import Block, Derivatives, Hessian, Jacobian
-from tinytensor.symbolic.reading.errors import NotDerivable
 from tinytensor.symbolic.derive.recurrences import as_shown
 from tinytensor.symbolic.derive.time_limit import (
     SECONDS,
@@ -64,6 +63,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
 from tinytensor.symbolic.index_calculus.matrix_laws import normal_of_matrices
 from tinytensor.symbolic.index_calculus.notation import text
 from tinytensor.symbolic.prove.progress import TooLong
+from tinytensor.symbolic.reading.errors import NotDerivable
 
 CASES = 8  # values of indices that are looked at one by one
 TERM = 5.0  # seconds in which a term that differs is looked for

@@ -151,8 +151,9 @@ class Derivation(Typeset):
     def proved(self) -> bool:
         """Is every line equal to the derivative, for all sizes and values that meet the conditions?
 
-        The formulas must also give the value and the gradients of the function itself in numbers (samples.py). False where a condition on sizes is neither in `where` nor demanded
-        by the function itself, which refuses all other sizes that were tried.
+        The formulas must also give the value and the gradients of the function itself in numbers (samples.py). False
+        where a condition on sizes is neither in `where` nor demanded by the function itself, which has no value at all
+        other sizes that were tried.
         """
         return not self.derived.unproved and not self.differs and not self.stopped and not self.restrictions
 

@@ -27,7 +27,6 @@ from tinytensor.symbolic.derive.forward_mode import (
     with_one_hot,
     with_one_index,
 )
-from tinytensor.symbolic.reading.errors import NotDerivable
 from tinytensor.symbolic.derive.samples import Sample, excuses, mismatch
 from tinytensor.symbolic.derive.second_samples import (
     ENTRIES,
@@ -59,6 +58,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
 )
 from tinytensor.symbolic.index_calculus.matrices import Matrices, Matrix, NoMatrixForm
 from tinytensor.symbolic.index_calculus.notation import tex, text
+from tinytensor.symbolic.reading.errors import NotDerivable
 
 Block = tuple[str, str]  # two arguments, or a result and an argument
 FAR = 0.01  # numbers from 0, where differences are compared

@@ -1,7 +1,7 @@
 """Loops whose number of steps is a size, as recurrences of lines.
 
-reading/loops.py reads the body of a loop once, at a step t, on carried values. Here the names that the body defines have
-an entry for each step:
+reading/loops.py reads the body of a loop once, at a step t, on carried values. Here the names that the body defines
+have an entry for each step:
 
     before_1 = initial,   out_t = f(before_t, x_t, W),   before_(t+1) = out_t,   final = out_n
 
@@ -191,8 +191,8 @@ def all_steps(loop: Loop, value: Value, axis: int, new: bool, backward: bool, wh
         raise NotDerivable(f"derive{where}: the results of a loop are no finite floats")
     if backward != loop.down:
         raise NotDerivable(
-            f"derive{where}: the results of a loop in the order of its steps, where the positions run backward; expected "
-            "the same result of each step of a loop, once, in the order of the positions in the arguments: "
+            f"derive{where}: the results of a loop in the order of its steps, where the positions run backward; "
+            "expected the same result of each step of a loop, once, in the order of the positions in the arguments: "
             "tt.stack(rows[::-1])"
         )
     n = dims_of([loop.count])[0]
@@ -205,5 +205,3 @@ def all_steps(loop: Loop, value: Value, axis: int, new: bool, backward: bool, wh
         return fresh(S(value.entry(*at[:k], *at[k + 1 :]))).xreplace({loop.step: at[k]})
 
     return Value(dims, entry)
-
-

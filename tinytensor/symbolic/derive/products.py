@@ -24,7 +24,6 @@ from tinytensor.symbolic.derive.derivation import Derivation, Formula, derive_wi
 from tinytensor.symbolic.derive.facts import Fact
 from tinytensor.symbolic.derive.forward_mode import Slope, moved, plain_moved
 from tinytensor.symbolic.derive.hessians import Derivatives, kinks
-from tinytensor.symbolic.reading.errors import NotDerivable
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.samples import Sample, allclose
 from tinytensor.symbolic.derive.second_samples import STEPS, close_to, difference, leaves, products
@@ -34,6 +33,7 @@ from tinytensor.symbolic.derive.values import as_plain_entry
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array
 from tinytensor.symbolic.index_calculus.notation import name_tex
+from tinytensor.symbolic.reading.errors import NotDerivable
 
 DOT = "\N{COMBINING DOT ABOVE}"
 

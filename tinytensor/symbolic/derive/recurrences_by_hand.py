@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from sympy import Expr, Indexed, S
 
-from tinytensor.symbolic.derive.recurrences import Recurrence
 from tinytensor.symbolic.derive.loops import Loop, State
+from tinytensor.symbolic.derive.recurrences import Recurrence
 from tinytensor.symbolic.derive.values import value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import Definition, d, expanded
 from tinytensor.symbolic.index_calculus.formulas import detach, normal, normal_of_quotients

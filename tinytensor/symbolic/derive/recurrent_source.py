@@ -4,12 +4,12 @@ from collections.abc import Iterable
 
 from sympy import Expr, Indexed, S, Symbol
 
-from tinytensor.symbolic.reading.errors import NotDerivable
 from tinytensor.symbolic.derive.recurrences import Recurrence
 from tinytensor.symbolic.derive.source import Source
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, Index
 from tinytensor.symbolic.index_calculus.numpy_printer import NumPyPrinter, line, wrap_terms
+from tinytensor.symbolic.reading.errors import NotDerivable
 
 
 class _AtStep(Array):

@@ -1,7 +1,8 @@
 """Numbers that try to refute a derivation: the function itself and backward(), at small sizes and edge values.
 
-The formulas of a derivation are compared here with the function in float64: at every size from 1 to 9 and a few larger ones (every pair for two sizes), at values of both signs, at zeros and ties, and
-at whole numbers that meet every class, the first and the last.
+The formulas of a derivation are compared here with the function in float64: at every size from 1 to 9 and a few larger
+ones (every pair for two sizes), at values of both signs, at zeros and ties, and at whole numbers that meet every class,
+the first and the last.
 """
 
 import itertools

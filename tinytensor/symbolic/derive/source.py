@@ -14,10 +14,8 @@ import numpy as np
 from sympy import Expr, Mul, S, Symbol
 
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.creation import tensor
 from tinytensor.symbolic.derive.adjoints import DerivedLines
 from tinytensor.symbolic.derive.arguments import Argument
-from tinytensor.symbolic.reading.errors import NotDerivable
 from tinytensor.symbolic.derive.values import Dims, ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, Size

@@ -19,14 +19,13 @@ from tinytensor.symbolic.derive.semantics import (
     number,
 )
 from tinytensor.symbolic.derive.values import Lines, Split, Value, as_plain_entry, dims_of, value_of_name
-from tinytensor.symbolic.index_calculus.adjoints import names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, PiecewiseConstant, Size, delta, detach, upto
+from tinytensor.symbolic.index_calculus.interruption import step
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
 from tinytensor.symbolic.reading.errors import Multiple, NotDerivable
 from tinytensor.symbolic.reading.program import read
 from tinytensor.symbolic.reading.sizes import Polynomial, SymInt, formula_of
 from tinytensor.symbolic.reading.tensors import Term
-from tinytensor.symbolic.index_calculus.interruption import step
 
 _SCALARS = {"layer_norm", "rms_norm", "attention", "cross_entropy_rows", "cross_entropy_mean"}
 
@@ -79,10 +78,10 @@ class Trace:
     def unnamed_sizes(self) -> dict[Size, Expr]:
         """The sizes that the user did not name, N2 of N = 2 N2, by those that have a name: N/2."""
         whole, user = {}, symbols_of(arguments(self._args, {}))
-        for size, parts in self.split.items():
+        for own, parts in self.split.items():
             unnamed = [p for p in parts if isinstance(p, Size) and p not in user]
-            if size in user and len(unnamed) == 1:
-                whole[unnamed[0]] = size * unnamed[0] / Mul(*parts)
+            if own in user and len(unnamed) == 1:
+                whole[unnamed[0]] = own * unnamed[0] / Mul(*parts)
         return whole
 
     def formula(self, n) -> Expr:
@@ -180,7 +179,10 @@ class Trace:
 
     def _flipped(self, term: Term) -> Value:
         """A constant whose entries are in the reversed order."""
-        x, dims = as_number(self.value(term.args[0])), {int(d) % len(self.value(term.args[0]).dims) for d in term.args[1]}
+        x, dims = (
+            as_number(self.value(term.args[0])),
+            {int(d) % len(self.value(term.args[0]).dims) for d in term.args[1]},
+        )
         turned = [n in dims for n, dim in enumerate(x.dims) for _ in dim]
 
         def entry(*at):
@@ -219,6 +221,7 @@ class Trace:
         name = self.reserved_names.get(id(term), name)
         self.lines.names.discard(self.reserved_names.get(id(term)))
         symbolic_call = SymbolicCall(op, args, self.lines, name, term.where)
+        symbolic_call.never_negative = self._never_negative
         self.lines.reserved = self._labels - {name}
         try:
             value, *others = results if isinstance(results := semantics(symbolic_call), tuple) else (results,)
@@ -240,6 +243,12 @@ class Trace:
         if wanted and value.dtype == "f" and value.finite is None and not self.lines.silent:
             value = self._name_by_user(value, wanted, term.where)
         return value, *others
+
+    def _never_negative(self, formula: Expr) -> bool:
+        """Is a whole formula of sizes 0 or more, under the conditions of the reading?"""
+        reading = self.program.reading
+        n = reading.number(formula)
+        return reading.decides(">=", n.p) if type(n) is SymInt else n >= 0
 
     def _name_by_user(self, value: Value, wanted: str, where: str) -> Value:
         """A formula under the user's own name; a view of a name stays a view."""
@@ -400,9 +409,9 @@ def format_sizes(at: dict[Size, int]) -> str:
 def _divisible(split: dict[Size, tuple[Expr, ...]], user: list[Size]) -> list[SizeCondition]:
     """The conditions that the user's sizes are multiples of numbers, since they were taken apart."""
     conditions = []
-    for size, parts in ((s, parts) for s, parts in split.items() if s in user):
+    for own, parts in ((s, parts) for s, parts in split.items() if s in user):
         divisor = math.prod(int(p) for p in parts if p.is_Integer)
-        if divisor > 1 and (made := remainder(size, Integer(divisor), S.Zero)) is not None:
+        if divisor > 1 and (made := remainder(own, Integer(divisor), S.Zero)) is not None:
             conditions.append(made)
     return conditions
 

@@ -1,4 +1,4 @@
-"""What the engine does with sizes and with tensors that have no values, as replacements that hold while a function is read.
+"""What the engine does with sizes and with tensors without values: replacements that hold while a function is read.
 
 Each replacement is called only if an argument has a size or no values.
 """
@@ -23,9 +23,21 @@ from tinytensor.core.observers import observe
 from tinytensor.core.registry import OPS
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn import functional, losses
+from tinytensor.ops import (
+    arguments,
+    creation,
+    fused,
+    in_place,
+    index,
+    indexing,
+    matrices,
+    pointwise,
+    products,
+    reduce,
+    shape,
+)
 from tinytensor.runtime import entry_points
 from tinytensor.runtime import kernel as runtime_kernel
-from tinytensor.ops import arguments, creation, fused, in_place, index, indexing, pointwise, products, reduce, shape
 from tinytensor.symbolic.reading.loops import of_each, range_type, reversed_type, sum_type
 from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, formula_of
 from tinytensor.symbolic.reading.tensors import (
@@ -91,7 +103,9 @@ def unflattened(x, dim, sizes):
 def part_at_once(x, key):
     """x[key]: slices in normal form, and index tensors through take(), as a term; masks are refused."""
     reading, parts = reading_of((x, key)), list(key if isinstance(key, tuple) else (key,))
-    if any(isinstance(p, list | np.ndarray | bool) or (isinstance(p, Tensor) and p._data.dtype.kind != "i") for p in parts):
+    if any(
+        isinstance(p, list | np.ndarray | bool) or (isinstance(p, Tensor) and p._data.dtype.kind != "i") for p in parts
+    ):
         reading.refuse("a key of lists or truth values: the result's size depends on values; use where()")
     missing = [slice(None)] * (x.ndim - sum(p is not None and p is not ... for p in parts))
     dots = next((i for i, p in enumerate(parts) if p is ...), None)
@@ -163,7 +177,7 @@ class SymbolicNumpy:
     def __getattr__(self, name):
         return getattr(np, name)
 
-    def _constant(name, dtype, span=lambda *sizes: None, ndim=2):  # noqa: N805
+    def _constant(name, dtype, span=lambda *sizes: None, ndim=2):
         def make(self, *sizes, k=0, dtype=dtype):
             if reading_of((sizes, k)) is None:
                 return getattr(np, name)(*sizes, dtype=dtype, **({"k": k} if name == "tri" else {}))
@@ -183,17 +197,29 @@ class SymbolicNumpy:
         return SymbolicData(self.reading, Term("linspace", *settings), settings[2:], np.float64)
 
     def ones(self, sizes, dtype=float):
-        return np.ones(sizes, dtype) if reading_of(sizes) is None else SymbolicData(self.reading, Term("full", sizes, 1), sizes, dtype)
+        return (
+            np.ones(sizes, dtype)
+            if reading_of(sizes) is None
+            else SymbolicData(self.reading, Term("full", sizes, 1), sizes, dtype)
+        )
 
     def array(self, data, dtype=None):
         if type(data) in (SymInt, SymFloat):
-            return to_0d_array("tensor", data, dtype or (int64 if type(data) is SymInt else creation.get_default_dtype()))
+            return to_0d_array(
+                "tensor", data, dtype or (int64 if type(data) is SymInt else creation.get_default_dtype())
+            )
         if isinstance(data, SymbolicData):
             return data if dtype is None or dtype == data.dtype else data.astype(dtype)
-        return np.array(data, dtype) if reading_of(data) is None else self.reading.refuse("a list of sizes as a tensor: use stack()")
+        return (
+            np.array(data, dtype)
+            if reading_of(data) is None
+            else self.reading.refuse("a list of sizes as a tensor: use stack()")
+        )
 
     def ascontiguousarray(self, x):
-        return types.SimpleNamespace(reshape=lambda shape: x) if isinstance(x, SymbolicData) else np.ascontiguousarray(x)
+        return (
+            types.SimpleNamespace(reshape=lambda shape: x) if isinstance(x, SymbolicData) else np.ascontiguousarray(x)
+        )
 
     def broadcast_shapes(self, *shapes):
         return np.broadcast_shapes(*shapes) if reading_of(shapes) is None else broadcast("broadcast", *shapes)
@@ -238,8 +264,8 @@ def check_in_place(x):
         data.reading.refuse("a step changes a tensor from outside of the loop in place")
     if sum(alive() is not None for alive in data.memory) > 1:
         data.reading.refuse(
-            "a tensor that is changed in place, in a way that can't be followed; make a new tensor (y = y * 2, tt.where, "
-            "tt.cat) in place of changing a part of one"
+            "a tensor that is changed in place, in a way that can't be followed; make a new tensor (y = y * 2, "
+            "tt.where, tt.cat) in place of changing a part of one"
         )
     if data.term.name == "argument":
         raise RuntimeError(
@@ -255,7 +281,11 @@ def assign_result(x, y):
         check_in_place(x)
     if not isinstance(data, SymbolicData):
         data = SymbolicData(before.reading, Term("full", data.shape, data.copy()), data.shape, data.dtype)
-    if len(before.shape) != len(data.shape) or not all(map(fits, before.shape, data.shape)) or before.dtype != data.dtype:
+    if (
+        len(before.shape) != len(data.shape)
+        or not all(map(fits, before.shape, data.shape))
+        or before.dtype != data.dtype
+    ):
         data.reading.refuse("a change in place to another shape or dtype: write y = f(x) for x.f_()")
     if data.reading.open_loops and not isinstance(before, SymbolicData):
         data.reading.refuse("a step changes a tensor from outside of the loop in place")
@@ -273,12 +303,22 @@ def power_of_length(x, p):
 
 
 EVERYWHERE = {  # replaced in each module of the engine that has them
-    promotion.broadcast_shape: broadcast, promotion.by_formula: lambda *args: dispatch(*args)._data,
-    number_arrays.number_array: lambda value, dtype: None, core_dispatch.host: host, index.part_at_once: part_at_once,
-    arguments.whole_number: whole_number, arguments.to_0d_array: to_0d_array, shape._infer: infer, creation._new: new,
-    shape._exchanged: exchanged, shape._unflattened: unflattened, creation._shape: shape_of, creation._zeros: general_zeros,
+    promotion.broadcast_shape: broadcast,
+    promotion.by_formula: lambda *args: dispatch(*args)._data,
+    number_arrays.number_array: lambda value, dtype: None,
+    core_dispatch.host: host,
+    index.part_at_once: part_at_once,
+    arguments.whole_number: whole_number,
+    arguments.to_0d_array: to_0d_array,
+    shape._infer: infer,
+    creation._new: new,
+    shape._exchanged: exchanged,
+    shape._unflattened: unflattened,
+    creation._shape: shape_of,
+    creation._zeros: general_zeros,
     creation.with_own_dtype: lambda array: array,
-    core_in_place.check_in_place: check_in_place, core_in_place.assign_result: assign_result,
+    core_in_place.check_in_place: check_in_place,
+    core_in_place.assign_result: assign_result,
 }
 NUMPY = (creation, shape, functional, fused, products, indexing, index, in_place, losses, reduce)
 
@@ -310,7 +350,12 @@ def engine_for_sizes(reading) -> Iterator[None]:
         plain = types.FunctionType(original.__code__, original.__globals__)
         name = original.__name__
         put(sys.modules[original.__module__], f"_whole_{name}", if_symbolic(plain, as_composed(name)))
-    bodies = {shape.squeeze: squeeze, shape.expand: expand, pointwise.atan2: atan2, reduce.power_of_length: power_of_length}
+    bodies = {
+        shape.squeeze: squeeze,
+        shape.expand: expand,
+        pointwise.atan2: atan2,
+        reduce.power_of_length: power_of_length,
+    }
     for original, body in bodies.items():
         put(original, "__code__", body.__code__)
     put(shape, "may_expand", may_expand)
@@ -318,6 +363,7 @@ def engine_for_sizes(reading) -> Iterator[None]:
         put(module, "np", SymbolicNumpy(reading))
     for module in (creation, shape):
         put(module, "int", Whole)
+    put(matrices, "float", lambda x: x if type(x) is SymFloat else float(x))
     for name in ("sqrt", "exp", "log"):
         real = lambda *x, name=name: SymFloat(getattr(sympy, name)(*map(formula_of, x)), reading)  # noqa: E731
         put(math, name, if_symbolic(getattr(math, name), real))

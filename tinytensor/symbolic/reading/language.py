@@ -17,15 +17,14 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, is_users
 
 STORES = {f"{verb}_{what}" for verb in ("STORE", "DELETE") for what in ("ATTR", "SUBSCR", "GLOBAL")} | {"SEND"}
-MUTATORS = set(
-    """append extend insert pop popitem remove clear update setdefault discard sort reverse next send setattr delattr
-    appendleft popleft write""".split()
-)
+CHANGES = "append extend insert pop popitem remove clear update setdefault discard sort reverse appendleft popleft"
+MUTATORS = {*CHANGES.split(), "next", "send", "setattr", "delattr", "write"}
 MODULES = {"math", "numpy", "operator", "functools", "itertools", "collections", "tinytensor", "typing", "einops"}
-BUILTINS = set(
-    """abs all any bool dict divmod enumerate filter float format int isinstance iter len list map max min next pow
-    print range repr reversed round set slice sorted str sum super tuple zip frozenset complex bytes""".split()
+READABLE = (
+    "abs all any bool dict divmod enumerate filter float format int isinstance iter len list map max min next pow"
 )
+READABLE += " print range repr reversed round set slice sorted str sum super tuple zip frozenset complex bytes"
+BUILTINS = set(READABLE.split())
 REFLECTION = {"random", "methodcaller", "attrgetter", "frompyfunc", "vectorize"}
 DUNDERS = {"__init__", "__name__", "__doc__", "__len__", "__call__", "__matmul__", "__setitem__"}
 PLAIN = (int, float, str, bytes, type(None), list, tuple, dict, set, frozenset, slice, complex, type(...))

@@ -23,7 +23,16 @@ from tinytensor.core.registry import OPS
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.reading.language import MUTATORS, snapshot
 from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, add, constant, multiply
-from tinytensor.symbolic.reading.tensors import LastStep, Rows, SymbolicData, SymbolicTensor, Term, as_term, span_of, tensor_of
+from tinytensor.symbolic.reading.tensors import (
+    LastStep,
+    Rows,
+    SymbolicData,
+    SymbolicTensor,
+    Term,
+    as_term,
+    span_of,
+    tensor_of,
+)
 
 NUMBERS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "true_divide": operator.truediv}
 NUMBERS |= {"neg": operator.neg, "power": operator.pow, "square": lambda x: x * x}
@@ -61,7 +70,9 @@ def of_each(plain, combine):
         if not any(map(symbolic, parts)):
             return plain(*parts, **keywords)
         reading = next(p.reading if isinstance(p, SymbolicRange) else p._data.reading for p in parts if symbolic(p))
-        counts = [p.count if symbolic(p) and isinstance(p, SymbolicRange) else getattr(p, "shape", (None,))[0] for p in parts]
+        counts = [
+            p.count if symbolic(p) and isinstance(p, SymbolicRange) else getattr(p, "shape", (None,))[0] for p in parts
+        ]
         downs = {isinstance(p, SymbolicRange) and p.down for p in parts}
         if keywords or None in counts or any(n != counts[0] for n in counts) or len(downs) > 1:
             reading.refuse("a tensor beside something that may have another length")
@@ -119,7 +130,11 @@ def _statement(frame) -> ast.AST | None:
     source = "".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals))
     positions = list(frame.f_code.co_positions())[frame.f_lasti // 2]
     for node in ast.walk(_tree(frame.f_code.co_filename, source)) if source else ():
-        iterated = node.generators[0].iter if isinstance(node, ast.GeneratorExp | ast.ListComp) else getattr(node, "iter", None)
+        iterated = (
+            node.generators[0].iter
+            if isinstance(node, ast.GeneratorExp | ast.ListComp)
+            else getattr(node, "iter", None)
+        )
         if isinstance(node, ast.For | ast.GeneratorExp | ast.ListComp):
             spans = [(n.lineno, n.end_lineno, n.col_offset, n.end_col_offset) for n in (node, iterated)]
             if positions in spans:  # by Python's version
@@ -289,7 +304,9 @@ class Loop:
             if unchanged or name in self.body.lists or name in self.body.variables:
                 continue
             if not isinstance(x, Tensor) or name not in self.kept:
-                reading.refuse(f"{name} changes from step to step and is no tensor from the start: begin with tt.zeros(())")
+                reading.refuse(
+                    f"{name} changes from step to step and is no tensor from the start: begin with tt.zeros(())"
+                )
             data, _, own = self.kept[name]
             fits = len(x.shape) == len(data.shape) and all(n == m for n, m in zip(x.shape, data.shape, strict=True))
             if not fits or x._data.dtype != data.dtype or data.dtype.kind in "iu":
@@ -444,7 +461,9 @@ class Comprehension:
         if len(node.generators) > 1 or node.generators[0].ifs or inner:
             reading.refuse("a comprehension over a size with a condition, or with two loops: write a `for` statement")
         if not direct or name not in ({"sum"} if self.generator else JOINS):
-            reading.refuse("a comprehension over a size that is not in sum(), stack() or cat(): write a `for` statement")
+            reading.refuse(
+                "a comprehension over a size that is not in sum(), stack() or cat(): write a `for` statement"
+            )
 
     def __iter__(self):
         return self
@@ -474,7 +493,9 @@ class Comprehension:
     def rows(self, items) -> list:
         """The items of all steps, for stack() and cat()."""
         if len(items) != 1:
-            self.reading.refuse("a comprehension over a size that is not in sum(), stack() or cat(): write a `for` statement")
+            self.reading.refuse(
+                "a comprehension over a size that is not in sum(), stack() or cat(): write a `for` statement"
+            )
         return [_rows(self, items[0], self.count, False)]
 
     def total(self, item, start):
@@ -485,7 +506,9 @@ class Comprehension:
         y = item._data
         carried = Term("carried", "s")
         carried.depends, carried.on_tape, carried.inside = True, True, self
-        state = self.states["s"] = Carried("s", carried, as_term(start), SymbolicData(reading, carried, y.shape, y.dtype))
+        state = self.states["s"] = Carried(
+            "s", carried, as_term(start), SymbolicData(reading, carried, y.shape, y.dtype)
+        )
         state.end = Term("add", carried, as_term(item), op=OPS["add"], reading=reading)
         self._end()
         state.final = Term("final", "s")

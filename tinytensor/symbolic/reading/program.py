@@ -19,7 +19,6 @@ from tinytensor.symbolic.reading.language import only_readable, snapshot
 from tinytensor.symbolic.reading.sizes import Polynomial, Reading, SymInt, add, constant
 from tinytensor.symbolic.reading.tensors import SymbolicData, SymbolicTensor, Term, as_term, tensor_of, terms_of
 
-
 TRIES = 8  # answers to questions about sizes, for a function that fails
 
 
@@ -92,7 +91,10 @@ def _program(reading: Reading, fn: Callable, arguments: dict[str, object], where
         "a loop over a size is left before its last step": reading.open_loops and failure is None,
         f"{', '.join(changed)} changed: another call would differ": changed,
     }
-    for problem in [*reading.refusals, *[p for p, met in problems.items() if met]]:  # also of an exception that was caught
+    for problem in [
+        *reading.refusals,
+        *[p for p, met in problems.items() if met],
+    ]:  # also of an exception that was caught
         raise NotDerivable(f"derive: {problem}")
     if failure is not None:
         raise failure
@@ -136,7 +138,9 @@ def _known(reading: Reading, one: SizeCondition, split: dict) -> list[tuple[str,
     p = difference.p if type(difference) is SymInt else constant(difference)
     if not any(p):
         if not {"==": operator.eq, "!=": operator.ne}.get(one.operation, RELATIONS[one.operation])(p.get((), 0), 0):
-            raise NotDerivable(f"derive: no sizes meet {one}, since the function takes {', '.join(map(str, split))} apart")
+            raise NotDerivable(
+                f"derive: no sizes meet {one}, since the function takes {', '.join(map(str, split))} apart"
+            )
         return []
     negative = {m: -c for m, c in p.items()}
     p = {">": add(p, constant(-1)), "<": add(negative, constant(-1)), "<=": negative}.get(one.operation, p)

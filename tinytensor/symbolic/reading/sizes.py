@@ -17,7 +17,6 @@ import numpy as np
 from sympy import Add, Expr, Integer, Mul, Poly, PolynomialError, Rational, S, log, pi, sqrt
 from sympy import floor as floor_of
 
-from tinytensor.symbolic.derive.arguments import size
 from tinytensor.symbolic.index_calculus.formulas import Size
 from tinytensor.symbolic.prove import advice
 from tinytensor.symbolic.reading.errors import Multiple, Refused
@@ -93,9 +92,7 @@ class Reading:
     def at_hint(self, p: Polynomial) -> int:
         def number(name: str) -> int:
             return (
-                self.hints[name]
-                if name in self.hints
-                else operator.floordiv(*map(self.at_hint, self.quotients[name]))
+                self.hints[name] if name in self.hints else operator.floordiv(*map(self.at_hint, self.quotients[name]))
             )
 
         return sum(c * prod(map(number, m)) for m, c in p.items())
@@ -216,7 +213,7 @@ class Reading:
                 raise Multiple(m[0], under[()])
 
     def note_text(self) -> None:
-        """A size was made a text: by the user's own code, which is refused, or by the engine for an error or a warning."""
+        """A size was made a text: by the user's own code, which is refused, or by the engine for an error."""
         if self.over:
             return
         if is_users(sys._getframe(2).f_code.co_filename):
@@ -283,7 +280,9 @@ class _Number:
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         """np.float64(2) * N and np.int64(20) == N are Python's operators; other functions are refused."""
-        inputs = [x.item() if isinstance(x, np.generic) or (type(x) is np.ndarray and not x.ndim) else x for x in inputs]
+        inputs = [
+            x.item() if isinstance(x, np.generic) or (type(x) is np.ndarray and not x.ndim) else x for x in inputs
+        ]
         name = UFUNCS.get(ufunc.__name__)
         if name is None or method != "__call__" or kwargs or not all(type(x) in NUMBERS for x in inputs):
             self.reading.refuse(f"numpy.{ufunc.__name__} of a size: use Python's operators or tinytensor's functions")
@@ -316,7 +315,9 @@ class SymInt(_Number):
 
     __slots__ = ("p",)
     __hash__ = _Number._hash  # Python sets None beside __eq__, and that error could be caught
-    __class__ = property(lambda self: int)  # so that isinstance(n, int) is answered as for the number that it stands for
+    __class__ = property(
+        lambda self: int
+    )  # so that isinstance(n, int) is answered as for the number that it stands for
     formula = property(lambda self: text(self.p))
 
     def _operand(self, value) -> Polynomial | None:
@@ -332,7 +333,7 @@ class SymInt(_Number):
         self.reading.check_open(p)
         return SymInt(p, self.reading) if any(p) else p.get((), 0)  # without sizes it is an int again
 
-    def _arithmetic(compute: Callable, real: Callable) -> Callable:  # noqa: N805
+    def _arithmetic(compute: Callable, real: Callable) -> Callable:
         def method(self, value):
             q = self._operand(value)
             if q is not None:
@@ -410,7 +411,7 @@ class SymInt(_Number):
     def __rdivmod__(self, value):
         return value // self, value % self
 
-    def _compared(operation: str, sign: int, offset: int, opposite: bool, name: str) -> Callable:  # noqa: N805
+    def _compared(operation: str, sign: int, offset: int, opposite: bool, name: str) -> Callable:
         """The comparison sign * (self - value) + offset >= 0 (or == 0)."""
 
         def method(self, value):
@@ -499,7 +500,7 @@ class SymFloat(_Number):
     __class__ = property(lambda self: float)
     formula = property(lambda self: f"({self.expr})" if self.expr.is_Add else str(self.expr))
 
-    def _arithmetic(compute: Callable) -> Callable:  # noqa: N805
+    def _arithmetic(compute: Callable) -> Callable:
         def method(self, value):
             if type(value) in NUMBERS or isinstance(value, np.generic):
                 return SymFloat(compute(self.expr, formula_of(value)), self.reading)
@@ -540,7 +541,7 @@ class SymFloat(_Number):
     def __trunc__(self):
         return self.__floor__() if self >= 0 else self.__ceil__()
 
-    def _compared(name: str, sign: str, opposite: bool = False) -> Callable:  # noqa: N805
+    def _compared(name: str, sign: str, opposite: bool = False) -> Callable:
         """A comparison that SymPy decides by its assumptions, or one of whole numbers; no other is answered."""
 
         def method(self, value):

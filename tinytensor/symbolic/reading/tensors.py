@@ -162,7 +162,9 @@ class SymbolicTensor(Tensor):
     def detach(self):
         data = self._data
         term = Term("detach", data.term, reading=data.reading)
-        return tensor_of(SymbolicData(data.reading, term, data.shape, data.dtype, data.span, data.in_order, data.memory))
+        return tensor_of(
+            SymbolicData(data.reading, term, data.shape, data.dtype, data.span, data.in_order, data.memory)
+        )
 
     def contiguous(self):
         return self if self._data.in_order else self.clone()
@@ -258,11 +260,12 @@ def span_of(a):
 
 
 def fitting(what: str, reading: Reading, span, dtype):
-    """The range of whole numbers, if it fits into the dtype; what may wrap around is a condition, or refused.
-    """
+    """The range of whole numbers, if it fits into the dtype; what may wrap around is a condition, or refused."""
     if dtype.kind not in "iu":
         return None
-    low, high = (0, 2 ** (8 * dtype.itemsize)) if dtype.kind == "u" else [s * 2 ** (8 * dtype.itemsize - 1) for s in (-1, 1)]
+    low, high = (
+        (0, 2 ** (8 * dtype.itemsize)) if dtype.kind == "u" else [s * 2 ** (8 * dtype.itemsize - 1) for s in (-1, 1)]
+    )
     if span is None:
         reading.values["range"] = None
         return None
@@ -428,10 +431,12 @@ def entries(names: str, function) -> dict:
     return dict.fromkeys(names.split(), function)
 
 
+REDUCTIONS = [f"reduce_{n}" for n in ("sum", "mean", "norm", "prod", "amax", "amin", "max", "min", "logsumexp")]
+REDUCTIONS += ["reduce_any", "reduce_all"]
 RULES = {
     **entries("softmax log_softmax layer_norm rms_norm clone flip cholesky", rule(lambda x, *_: x.shape, True)),
     **entries("expand spread unslice undiagonal", rule(lambda x, shape, *_: shape, True, False)),
-    **{f"reduce_{n}": reduction for n in "sum mean norm prod amax amin max min logsumexp any all".split()},
+    **dict.fromkeys(REDUCTIONS, reduction),
     **entries("linear linear_relu", rule(lambda x, w, b: (*x.shape[:-1], w.shape[0]))),
     **entries("take gather cross_entropy_rows cross_entropy_mean", at_index),
     **entries("cat stack", joined),
@@ -441,6 +446,7 @@ RULES = {
     "reshape_view": reshaped,
     "attention": rule(lambda q, k, v, *_: (*q.shape[:-1], v.shape[-1]), False, False),
     "solve": rule(lambda a, b: b.shape),
+    "pinv": rule(lambda a, *_: (*a.shape[:-2], a.shape[-1], a.shape[-2]), False, False),
     "cumsum": rule(lambda x, *_: x.shape),
     "det": rule(lambda a: a.shape[:-2]),
     "cast": cast,

@@ -1,12 +1,12 @@
 """The semantics of operations: what each computes, entry by entry, for sizes that stay symbols.
 
-`OP_SEMANTICS[name](call)` returns the value of a recorded call's result. Formulas of a few terms stay formulas; a
+`OP_SEMANTICS[name](call)` returns the value of a term's result. Formulas of a few terms stay formulas; a
 result that is used several times, or that a person would name, becomes a line of the program. A fused operation comes
 with the closed form of its gradient, which is proved each time it is used (derive/adjoints.py).
 
-That the engine's kernels compute these formulas is not proved here: the program is compared with the run.
+That the engine's kernels compute these formulas is not proved here: the program is compared with the function.
 
-symbolic_call.py  the table; a recorded call; broadcasting; operations that are refused
+symbolic_call.py  the table; a call; broadcasting; operations that are refused
 elementwise.py    element by element
 shapes.py         views, slices, concatenation, diagonals
 indexing.py       entries at the positions in a tensor of integers
@@ -20,11 +20,10 @@ from tinytensor.symbolic.derive.semantics.symbolic_call import (
     INDEX_OPERATIONS,
     OP_SEMANTICS,
     REFUSED,
-    FactoredIndex,
     SymbolicCall,
     as_number,
     number,
 )
 
-__all__ = ["INDEX_OPERATIONS", "MEANINGS", "REFUSED", "Places", "Step", "as_number", "number"]
+__all__ = ["INDEX_OPERATIONS", "OP_SEMANTICS", "REFUSED", "SymbolicCall", "as_number", "number"]
 __all__ += ["elementwise", "fused", "indexing", "linear_algebra", "shapes", "sums"]  # whose meanings enter the table

@@ -10,7 +10,6 @@ from tinytensor.symbolic.derive.factors import canonical
 from tinytensor.symbolic.derive.semantics.symbolic_call import (
     OP_SEMANTICS,
     WHOLE,
-    FactoredIndex,
     SymbolicCall,
     as_number,
     broadcast,
@@ -215,9 +214,9 @@ def _whole(value: Value) -> bool:
 @semantics_of("eq", "ne")
 def equal(call: SymbolicCall) -> Value:
     a, b = call.args
-    if a.dtype == b.dtype == "i" and not isinstance(a, FactoredIndex) and not isinstance(b, FactoredIndex):
+    if a.dtype == b.dtype == "i":
         formula = delta
-    elif a.dtype == "i" and not isinstance(a, FactoredIndex) and (number := _index(b)) is not None:
+    elif a.dtype == "i" and (number := _index(b)) is not None:
         never = number.is_number and number < 1
         formula, b = lambda i, _: S.Zero if never else KroneckerDelta(i, number), Value((), lambda: S.Zero)
     else:

@@ -1,7 +1,6 @@
 """The semantics of operations that read entries, or add to them, at the positions in a tensor of integers."""
 
 from tinytensor.symbolic.derive.semantics.symbolic_call import (
-    FactoredIndex,
     SymbolicCall,
     as_index,
     as_number,
@@ -19,12 +18,11 @@ def take(call: SymbolicCall) -> Value:
     if index.dtype != "i":
         raise call.refuse("the rows are chosen by a tensor that is no argument; give it as an Index")
     first, n = x.dims[0], len(index.sizes)
-    if len(first) != 1 and not isinstance(index, FactoredIndex):
+    if len(first) != 1:
         raise call.refuse(f"rows of a dimension of size {factors_text(first)}, which is a product")
 
     def entry(*at):
-        rows = index.factor_indices(*at[:n]) if isinstance(index, FactoredIndex) else [index.entry(*at[:n])]
-        return x.entry(*rows, *at[n:])
+        return x.entry(index.entry(*at[:n]), *at[n:])
 
     return call.finite(x).like(entry, (*index.dims, *x.dims[1:]))
 
@@ -68,7 +66,7 @@ def scatter_rows(call: SymbolicCall) -> Value:
     """y_r.. = Σ_j δ(r, index_j) x_j..: what arrives at the rows that were taken."""
     x, index, shape = call.args
     x, index, whole = as_number(x), as_index(index), dims_of(shape)
-    if index.dtype != "i" or isinstance(index, FactoredIndex) or len(whole[0]) != 1:
+    if index.dtype != "i" or len(whole[0]) != 1:
         raise call.refuse("the rows are chosen by a tensor that is no argument; give it as an Index")
 
     def entry(row, *at):

@@ -154,12 +154,11 @@ def pinv(call: SymbolicCall) -> Value:
     if len(a.dims) != 2 or any(len(dim) != 1 for dim in a.dims):
         raise call.refuse("expected one matrix, with a name or a number for each size")
     (rows,), (columns,) = a.dims
-    differences = [int((rows - columns).xreplace(at)) for at in call.at]
-    if min(differences) < 0 < max(differences):
+    tall = call.never_negative(rows - columns)
+    if not tall and not call.never_negative(columns - rows):
         raise call.refuse(
             f'the formulas for tall and for wide matrices differ; choose one: where="{rows} >= {columns}"'
         )
-    tall = min(differences) >= 0
     if (condition := size_condition(">=", rows, columns) if tall else size_condition("<=", rows, columns)) is not None:
         call.size_conditions.append(condition)
     call.conditions["rank"] = None

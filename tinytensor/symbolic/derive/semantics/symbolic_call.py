@@ -1,17 +1,27 @@
-"""The table of semantics, a recorded call, and broadcasting."""
+"""The table of semantics, a call of an operation, and broadcasting."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
 
 from sympy import Add, Expr, Indexed, Sum
 
-from tinytensor.symbolic.reading.errors import NotDerivable
 from tinytensor.symbolic.derive.values import Dims, Lines, Split, Value, as_plain_entry
-from tinytensor.symbolic.index_calculus.formulas import Index, Size
+from tinytensor.symbolic.index_calculus.formulas import Index, Size, not_negative
+from tinytensor.symbolic.reading.errors import NotDerivable
 
 OP_SEMANTICS: dict[str, Callable] = {}
 INDEX_OPERATIONS = {  # those that take whole numbers as indices, or only move them; all others get them as numbers
-    *("take", "entries", "gather", "scatter_rows", "gather_backward", "cross_entropy_rows", "cross_entropy_mean", "eq", "ne"),
+    *(
+        "take",
+        "entries",
+        "gather",
+        "scatter_rows",
+        "gather_backward",
+        "cross_entropy_rows",
+        "cross_entropy_mean",
+        "eq",
+        "ne",
+    ),
     *("permute", "reshape_view", "expand", "spread", "slice", "clone"),
 }
 
@@ -37,13 +47,13 @@ REFUSED = {  # operations that no index formula follows here, and what to do ins
 
 
 class SymbolicCall:
-    """A recorded call, its tensors as values and its numbers as formulas of the sizes."""
+    """A call of an operation, its tensors as values and its numbers as formulas of the sizes."""
 
     def __init__(self, op: str, args: list, lines: Lines, wanted: str, where: str):
         self.op, self.args, self.lines, self.wanted, self.where = op, args, lines, wanted, where
         self.conditions: dict[str, None] = {}  # keys of conditions.VALUES
         self.size_conditions: list = []  # and on sizes
-        self.at: list[dict] = []  # the sizes of the runs
+        self.never_negative: Callable[[Expr], bool] = not_negative  # of a formula of sizes
 
     def refuse(self, why: str) -> NotDerivable:
         return NotDerivable(f"derive: {self.op}{self.where}: {why}")
@@ -87,19 +97,11 @@ def number(expr: Expr) -> Value:
     return Value((), lambda: expr, "n" if expr.is_Integer else "f")
 
 
-class FactoredIndex(Value):
-    """Whole numbers into a dimension that may be a product: `places` gives the index in each factor."""
-
-    factor_indices: Callable
-    number: Callable  # the numbers themselves, from 0 on
-
-
 def as_number(value: Value) -> Value:
     """Whole numbers that were indices, which count from 1, as the numbers that they are, from 0 on."""
     if value.dtype != "i":
         return value
-    entry = value.number if isinstance(value, FactoredIndex) else lambda *at: value.entry(*at) - 1
-    return Value(value.dims, entry, "n")
+    return Value(value.dims, lambda *at: value.entry(*at) - 1, "n")
 
 
 def as_index(value: Value) -> Value:
