@@ -363,6 +363,9 @@ def engine_for_sizes(reading) -> Iterator[None]:
         put(module, "np", SymbolicNumpy(reading))
     for module in (creation, shape):
         put(module, "int", Whole)
+    # pinv() asks for the larger size only to set a tolerance.
+    larger = lambda sizes: sum(sizes) if reading_of(sizes) else max(sizes)  # noqa: E731
+    put(matrices, "builtins", types.SimpleNamespace(**vars(builtins) | {"max": larger}))
     put(matrices, "float", lambda x: x if type(x) is SymFloat else float(x))
     for name in ("sqrt", "exp", "log"):
         real = lambda *x, name=name: SymFloat(getattr(sympy, name)(*map(formula_of, x)), reading)  # noqa: E731
