@@ -557,7 +557,8 @@ def roll(x: Tensor, shifts, dims=None) -> Tensor:
     for shift, dim in zip(shifts, dims, strict=True):
         dim = dimension_with_size(x, dim, "roll")
         n = x.shape[dim]
-        x = cat([narrow(x, dim, n - shift % n, shift % n), narrow(x, dim, 0, n - shift % n)], dim) if n else x
+        shift = shift if 0 <= shift <= n else shift % n if n else 0  # a shift by n is one by 0, with the same pieces
+        x = cat([narrow(x, dim, n - shift, shift), narrow(x, dim, 0, n - shift)], dim) if n else x
     return x
 
 

@@ -307,7 +307,7 @@ def test_numbers_of_the_function_are_float64_while_it_is_read():
 
     assert check(doubled, {"x": "full((N,), 0.1)"}, x=N)
     by_dtype = derive(lambda x: x.sum() if tt.ones(2).dtype == tt.float64 and x.dtype == tt.float64 else -x.sum(), x=N)
-    assert by_dtype.verdict == "proved for any size, where the arguments are float64"
+    assert by_dtype.verdict == "proved for any size, where floats are float64, those of the default dtype, too"
     assert tt.get_default_dtype() == tt.float32
 
 

@@ -48,8 +48,8 @@ READ = {  # the beginning of the verdict; all other tricks are refused
     "arange**8 in int64": f"{ANY}, where every whole number lies within its dtype",
     "x to int32": f"{ANY}, where every whole number lies within its dtype",
     "x.long()": f"{ANY}, where every whole number lies within its dtype",
-    "dtype": f"{ANY}, where the arguments are float64",
-    "eps of the dtype": f"{ANY}, where the arguments are float64",
+    "dtype": f"{ANY}, where floats are float64, those of the default dtype, too",
+    "eps of the dtype": f"{ANY}, where floats are float64, those of the default dtype, too",
     "loop: 2.0**(t - 1000)": ANY,
 }
 SLOW = {"diff(n=140)"}  # a formula with 2^140 terms

@@ -71,7 +71,7 @@ VALUES = {  # the short list: what is assumed of values, by the kind of the numb
     "row": "every row of attention may attend to at least one place",
     "probability": "every probability lies between 0 and 1",
     "range": "every whole number lies within its dtype",
-    "float64": "the arguments are float64",
+    "float64": "floats are float64, those of the default dtype, too",
 }
 
 

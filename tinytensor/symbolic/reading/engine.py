@@ -17,13 +17,14 @@ import sympy
 from tinytensor.autograd.function import Function
 from tinytensor.core import dispatch as core_dispatch
 from tinytensor.core import in_place as core_in_place
-from tinytensor.core import late_bound, number_arrays, promotion
+from tinytensor.core import dtypes, late_bound, number_arrays, promotion
 from tinytensor.core.dtypes import int64
 from tinytensor.core.observers import observe
 from tinytensor.core.registry import OPS
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn import functional, losses
 from tinytensor.ops import (
+    argument_errors,
     arguments,
     creation,
     fused,
@@ -39,7 +40,7 @@ from tinytensor.ops import (
 from tinytensor.runtime import entry_points
 from tinytensor.runtime import kernel as runtime_kernel
 from tinytensor.symbolic.reading.loops import of_each, range_type, reversed_type, sum_type
-from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, formula_of
+from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, formula_of, is_users
 from tinytensor.symbolic.reading.tensors import (
     SymbolicData,
     SymbolicTensor,
@@ -323,6 +324,14 @@ EVERYWHERE = {  # replaced in each module of the engine that has them
 NUMPY = (creation, shape, functional, fused, products, indexing, index, in_place, losses, reduce)
 
 
+def asked_by_user() -> bool:
+    """Does the user's code call the function that calls this one, or the public function around that?"""
+    frame = sys._getframe(2)
+    while frame.f_code.co_filename == argument_errors.__file__:
+        frame = frame.f_back
+    return is_users(frame.f_code.co_filename)
+
+
 def if_symbolic(original, replacement):
     @functools.wraps(original)
     def chosen(*args, **kwargs):
@@ -408,6 +417,23 @@ def engine_for_sizes(reading) -> Iterator[None]:
 
     plain_build = entry_points.build
     put(runtime_kernel, "build", built)
+
+    def default_dtype():
+        if asked_by_user():
+            reading.values["float64"] = None
+        return dtypes.get_default_dtype()
+
+    for module in [m for m in engine if m is not dtypes and "get_default_dtype" in vars(m)]:
+        put(module, "get_default_dtype", default_dtype)
+    dtype_of = Tensor.dtype
+
+    def dtype(x):
+        if x._data.dtype.kind == "f" and asked_by_user():
+            reading.values["float64"] = None
+        return dtype_of.fget(x)
+
+    for owner in [c for c in Tensor.__mro__ if vars(c).get("dtype") is dtype_of]:
+        put(owner, "dtype", property(dtype))
 
     def drawn(what, generator):
         reading.refuse(f"{what}: random numbers are no function of the arguments")

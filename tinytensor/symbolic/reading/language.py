@@ -6,6 +6,7 @@ without asking it: type(N), (20).__eq__(N), `except TypeError`, other modules; a
 
 import builtins
 import dis
+import functools
 import sys
 import types
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from tinytensor.core.meta import Meta
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, is_users
 
@@ -53,31 +55,44 @@ def check_code(code: types.CodeType, values: dict, reading) -> None:
             value = values.get(name, vars(builtins).get(name))
             if not allowed(name, value):
                 refuse(f"uses {name}, which may tell a size from a number")
+            if isinstance(value, types.ModuleType):  # what the code uses of it
+                value = (
+                    [vars(value).get(n) for n in code.co_names]
+                    if is_users(getattr(value, "__file__", None) or "")
+                    else 0
+                )
             reading.outside.setdefault(name, (value, snapshot(value)))
         if i.opname == "IS_OP" and before.opname not in ("LOAD_CONST", "LOAD_GLOBAL"):  # `is None`, `is tt.float64`
             refuse("compares with `is`, which does not ask the size")
-        if i.opname == "STORE_GLOBAL" or (i.opname == "STORE_ATTR" and code.co_name != "__init__"):
+        outer = i.opname == "STORE_GLOBAL" or (i.opname == "STORE_DEREF" and name in code.co_freevars)
+        if outer or (i.opname == "STORE_ATTR" and code.co_name != "__init__"):
             refuse(f"changes {name}: another call would differ")
         if reading.open_loops and (i.opname in STORES or (i.opname.startswith("LOAD_") and name in MUTATORS)):
             refuse(f"changes an object in a step of a loop ({i.opname.lower()} {name})")
 
 
-def snapshot(value, depth: int = 4):
+def snapshot(value, depth: int = 8):
     """What an object from outside holds, to see whether the function changes it."""
     if type(value) in (SymInt, SymFloat):
         return id(value)
     if isinstance(value, np.ndarray):
         return value.tobytes()
     if isinstance(value, Tensor):
-        return value._version.count
-    if isinstance(value, types.FunctionType):
-        return snapshot([*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()], depth - 1)
+        return id(value) if isinstance(value._data, Meta) else hash(value._data.tobytes())
+    if isinstance(value, types.MethodType):
+        return snapshot([value.__self__, value.__func__], depth)
+    if isinstance(value, functools.partial):
+        return snapshot([value.func, value.args, value.keywords], depth)
+    if isinstance(value, types.FunctionType) and depth:
+        cells = [cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType()]
+        return snapshot([*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *cells], depth - 1)
     if isinstance(value, list | tuple | dict | set) and depth:
         parts = value.items() if isinstance(value, dict) else value
         return tuple(snapshot(part, depth - 1) for part in parts)
-    engines = type(value).__module__.startswith("tinytensor.")
-    if depth and hasattr(value, "__dict__") and not engines and not isinstance(value, type | types.ModuleType):
-        return snapshot({name: part for name, part in vars(value).items() if not name.startswith("_")}, depth - 1)
+    home = value.__module__ if isinstance(value, type) else type(value).__module__
+    known = home.partition(".")[0] in MODULES or home.partition(".")[0] in sys.stdlib_module_names - {"__main__"}
+    if depth and hasattr(value, "__dict__") and not known:
+        return snapshot({n: p for n, p in vars(value).items() if not (n.startswith("__") or callable(p))}, depth - 1)
     return value if isinstance(value, int | float | str) else id(value)
 
 
@@ -90,7 +105,9 @@ def allowed(name: str, value) -> bool:
         return home in MODULES or home not in sys.stdlib_module_names
     if isinstance(value, type) and issubclass(value, BaseException):  # what is raised; to catch it is refused
         return True
-    if type(value).__module__ in ("itertools", "collections"):  # counters and iterators: another call would differ
+    if (
+        type(value).__module__ in ("itertools", "collections") or "random" in type(value).__module__
+    ):  # counters and iterators: another call would differ
         return False
     home = (getattr(value, "__module__", None) or type(value).__module__).partition(".")[0]
     if home == "builtins":

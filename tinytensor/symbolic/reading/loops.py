@@ -10,6 +10,7 @@ it is the step that the body describes, at t = 0, it is taken back into the loop
 """
 
 import ast
+import dis
 import linecache
 import operator
 import sys
@@ -127,6 +128,8 @@ def _tree(file: str, source: str) -> ast.Module:
 
 def _statement(frame) -> ast.AST | None:
     """The `for` statement or the comprehension whose iterator the frame makes; None if it is something else."""
+    if dis.opname[frame.f_code.co_code[frame.f_lasti]] != "GET_ITER":
+        return None
     source = "".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals))
     positions = list(frame.f_code.co_positions())[frame.f_lasti // 2]
     for node in ast.walk(_tree(frame.f_code.co_filename, source)) if source else ():

@@ -550,6 +550,8 @@ class SymFloat(_Number):
             if value != value or (type(value) is float and abs(value) == inf):
                 return getattr(0.0, name)(value)
             difference = SymFloat(self.expr - formula_of(value), self.reading)
+            if sign == "is_zero":
+                self.reading.refuse("rounded numbers are compared by ==: compare whole numbers, by // and %")
             answer = getattr(difference.expr, sign)
             if answer is None and (parts := difference._fraction()) is not None:
                 return getattr(parts[0], name)(0)

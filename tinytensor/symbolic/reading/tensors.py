@@ -152,13 +152,6 @@ class SymbolicTensor(Tensor):
             self._data.reading.refuse("the code looks at the tape")
         return self._data.term.on_tape
 
-    @property
-    def dtype(self):
-        """The dtype; where the user's code asks, the reading holds for this dtype only."""
-        if is_users(sys._getframe(1).f_code.co_filename):
-            note_dtype(self._data)
-        return Tensor.dtype.fget(self)
-
     def detach(self):
         data = self._data
         term = Term("detach", data.term, reading=data.reading)
@@ -185,12 +178,6 @@ class SymbolicTensor(Tensor):
 
     def __format__(self, spec: str):
         return repr(self)
-
-
-def note_dtype(data: SymbolicData) -> None:
-    """The user's code asks for the dtype of floats: what is read holds in float64."""
-    if data.dtype.kind == "f":
-        data.reading.values["float64"] = None
 
 
 def tensor_of(data, requires_grad: bool = False, tensor=None):
@@ -340,6 +327,8 @@ def reduction(op, reading, args):
     n = prod(x.shape[d] for d in dims)
     if op.outputs == 2:
         return [(shape, x._data.dtype), (shape, int64, (0, n - 1))]
+    if op.name not in ("reduce_sum", "reduce_any", "reduce_all", "reduce_prod"):
+        at_least(n, 1)  # a mean of nothing is NaN
     if op.name in ("reduce_any", "reduce_all"):
         return shape, bool_
     span = span_of(x) if op.name in ("reduce_sum", "reduce_amax", "reduce_amin") else None
