@@ -16,8 +16,8 @@ import sympy
 
 from tinytensor.autograd.function import Function
 from tinytensor.core import dispatch as core_dispatch
-from tinytensor.core import in_place as core_in_place
 from tinytensor.core import dtypes, late_bound, number_arrays, promotion
+from tinytensor.core import in_place as core_in_place
 from tinytensor.core.dtypes import int64
 from tinytensor.core.observers import observe
 from tinytensor.core.registry import OPS
