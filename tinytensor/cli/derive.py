@@ -3,6 +3,7 @@
 import argparse
 import ast
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from tinytensor.cli.arguments import InvalidArgument, command, load_function, run
@@ -35,6 +36,16 @@ def parse_argument(text: str) -> tuple[str, Any]:
     return name, literal if not isinstance(literal, tuple) else _sizes(description)
 
 
+def parse_arguments(texts: Iterable[str]) -> dict[str, Any]:
+    """The arguments by their names, each once."""
+    result: dict[str, Any] = {}
+    for name, value in map(parse_argument, texts):
+        if name in result:
+            raise InvalidArgument(f"there are two arguments {name}: give one")
+        result[name] = value
+    return result
+
+
 def _sizes(text: str) -> tuple[str | int, ...]:
     parts = [part.strip() for part in text.split(",")]
     return tuple(int(part) if part.isdigit() else part for part in parts if part)
@@ -58,7 +69,7 @@ def _limit(text: str) -> float | None:
 def _derive(options: argparse.Namespace) -> int:
     """Print the derivatives for any size; 0 if they are proved, 1 if not."""
     function, _ = load_function(options.function)
-    arguments = dict(parse_argument(text) for text in (*options.inputs, *options.args.split()))
+    arguments = parse_arguments((*options.inputs, *options.args.split()))
     common = {"where": options.where, "limit": options.limit, "progress": options.progress, "wrt": options.wrt}
     if options.gauss_newton:
         derivation = gauss_newton(function, options.gauss_newton, **common, **arguments)

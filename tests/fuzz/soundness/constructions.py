@@ -117,8 +117,8 @@ ARANGES = (  # along the first dimension
     "tt.eye(A, dtype=tt.float64)[0]",
     "tt.ones(A, A, dtype=tt.float64).tril().sum(1)",
     "tt.full((A,), s, dtype=tt.float64)",
-    "tt.tensor([float(n) for n in range(A)], dtype=tt.float64)",
-    "tt.tensor([float(n % 2) for n in range(A)], dtype=tt.float64)",
+    "tt.arange(A).to(tt.float64)",
+    "(tt.arange(A) % 2).to(tt.float64)",
     "(1 / (tt.arange(A) + 1.0))",
 )
 

@@ -41,6 +41,24 @@ def every_third(x):
 SHARED = "2 * x[:-1] * (x[:-1] ** 2 == (x[:-1] ** 2).max()) / (x[:-1] ** 2 == (x[:-1] ** 2).max()).sum()"
 # function, its arguments, gradients of x by hand that are wrong at some size or value, and right ones
 FAULTS = {
+    "the threshold of a softplus": (
+        lambda x: F.softplus(x, 1, 5).sum(),
+        {"x": N},
+        ["sigmoid(x)"],
+        ["where(x > 5, 1.0, sigmoid(x))"],
+    ),
+    "an argument called as the adjoint of another": (
+        lambda x, dx: (x * dx**2).sum(),
+        {"x": N, "dx": N},
+        ["dx", "2 * x * dx"],
+        ["dx**2"],
+    ),
+    "a factor before a logarithm": (
+        lambda x: (2.5 * (1 + x**2 / 4).log()).sum(),
+        {"x": N},
+        ["5 * x / (4 + x)"],
+        ["5 * x / (4 + x**2)"],
+    ),
     "a mask of places": (
         lambda x: tt.where(tt.arange(len(x)) < 3, x, 2 * x).sum(),
         {"x": N},

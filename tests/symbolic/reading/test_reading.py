@@ -39,7 +39,7 @@ READ = {  # the beginning of the verdict; all other tricks are refused
     "polynomial, 0 at the sizes tried": ANY,
     "x.tril(150)": ANY,
     "ones.triu(-150)": ANY,
-    "softplus(threshold=5)": ANY,
+    "softplus(threshold=5)": f"{ANY}, where no two numbers that are compared are equal",
     "sigmoid(arange - 500)": ANY,
     "1 + (arange / 1000)**10": ANY,
     "ones(N)[:150].sum()": "proved only for N > 149",

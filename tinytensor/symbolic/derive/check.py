@@ -64,6 +64,7 @@ from tinytensor.symbolic.index_calculus.matrix_laws import normal_of_matrices
 from tinytensor.symbolic.index_calculus.notation import text
 from tinytensor.symbolic.prove.progress import TooLong
 from tinytensor.symbolic.reading.errors import NotDerivable
+from tinytensor.symbolic.reading.tensors import reading_of
 
 CASES = 8  # values of indices that are looked at one by one
 TERM = 5.0  # seconds in which a term that differs is looked for
@@ -231,13 +232,30 @@ def _takes_context(function: type) -> bool:
     return declared.__module__ in (Function.__module__, "torch.autograd.function")
 
 
+class _CheckedContext(Context):
+    """The context of a Function that is checked: if its code asks which inputs need a gradient, all of them do."""
+
+    asked: Callable[[], object] = staticmethod(lambda: None)
+
+    @property
+    def needs_input_grad(self) -> tuple[bool, ...]:
+        self.asked()
+        return self._needs
+
+    @needs_input_grad.setter
+    def needs_input_grad(self, needs: tuple[bool, ...]) -> None:
+        self._needs = needs
+
+
 def _of_function(function: type, arguments: dict) -> tuple[Callable, dict[str, Callable]]:
     """An autograd.Function as a function, and its backward as a gradient by hand for each float argument."""
     names = list(arguments)
     with_context = _takes_context(function)
 
     def context(values: list):
-        ctx = Context(tuple(isinstance(v, Tensor) and v.dtype.kind == "f" for v in values))
+        ctx = _CheckedContext(tuple(isinstance(v, Tensor) and v.dtype.kind == "f" for v in values))
+        if (reading := reading_of(values)) is not None:
+            ctx.asked = lambda: reading.values.setdefault("needs")
         if with_context:
             result = function.forward(ctx, *values)
         else:

@@ -59,6 +59,7 @@ NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 VALUES = {  # the short list: what is assumed of values, by the kind of the number that decides
     "denominator": "no denominator is 0",
     "logarithm": "every argument of a logarithm is above 0",
+    "clipped": "every probability lies above 1e-12",
     "root": "every argument of a root is above 0",
     "arc": "every argument of asin and acos lies between -1 and 1",
     "tie": "no two numbers that are compared are equal",
@@ -71,6 +72,7 @@ VALUES = {  # the short list: what is assumed of values, by the kind of the numb
     "row": "every row of attention may attend to at least one place",
     "probability": "every probability lies between 0 and 1",
     "range": "every whole number lies within its dtype",
+    "needs": "every input needs a gradient",
     "float64": "floats are float64, those of the default dtype, too",
 }
 
@@ -273,7 +275,7 @@ NUMBERS = {  # operation: the condition, and which of its arguments has to meet 
     "floor_divide": ("denominator", 1),
     "remainder": ("denominator", 1),
     "reciprocal": ("denominator", 0),
-    **dict.fromkeys(("log", "log2", "log10", "log1p", "clipped_log"), ("logarithm", 0)),
+    **dict.fromkeys(("log", "log2", "log10", "log1p"), ("logarithm", 0)),
     "xlogy": ("logarithm", 1),
     **dict.fromkeys(("sqrt", "rsqrt"), ("root", 0)),
     "logit": ("logarithm", 0),
@@ -383,6 +385,10 @@ def edges_of(op: str, arrays: list) -> set[str]:
     if op in CORNERS or op in ("gt", "lt", "ge", "le", "eq", "ne"):
         edges = any(np.any(np.equal(a, b)) for b in arrays[1:] if b is not None)
         return {"equality" if op in ("eq", "ne") else "tie"} if edges else set()
+    if op == "clipped_log":
+        return {"clipped"} if np.any(np.less(a, 1e-12)) else set()
+    if op == "softplus":
+        return {"tie"} if np.any(np.equal(np.multiply(a, arrays[1]), arrays[2])) else set()
     if op in ("relu", "absolute", "sign", "elu", "linear_relu"):
         return {"tie"} if np.any(np.equal(a, 0)) else set()
     if op in ("sloped", "relu_backward"):

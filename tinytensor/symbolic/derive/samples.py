@@ -103,7 +103,8 @@ def points(sizes: list[Size]) -> Iterator[tuple[dict[Size, int], int]]:
             yield dict(zip(sizes, itertools.cycle(row), strict=False)), 0
         for size in sizes:
             yield dict(zip(sizes, itertools.cycle((2, 3)), strict=False)) | {size: LARGEST}, 0
-    yield dict(zip(sizes, itertools.cycle((8, 7)), strict=False)), NEGATIVE
+    for style in (NEGATIVE, FAR):
+        yield dict(zip(sizes, itertools.cycle((8, 7)), strict=False)), style
 
 
 def _mixed(rng: np.random.Generator, shape) -> np.ndarray:
@@ -133,9 +134,10 @@ STYLES: tuple[tuple[Callable, Callable], ...] = (  # floats; whole numbers below
     (lambda rng, shape: rng.uniform(0.5, 1.5, shape), lambda rng, shape, n: np.zeros(shape, int)),
     (lambda rng, shape: np.zeros(shape), _downward),
     (lambda rng, shape: rng.uniform(-1.5, -0.5, shape), lambda rng, shape, n: rng.integers(0, n, size=shape)),
+    (lambda rng, shape: rng.uniform(-40, 40, shape), _downward),
 )
 REPEATED = 5  # styles that all sizes meet
-NEGATIVE = 5  # the style of negative numbers, which comes once
+NEGATIVE, FAR = 5, 6  # the styles of negative and of large numbers, which come once
 
 
 def inputs_at(

@@ -54,7 +54,7 @@ class Source:
         self.lines = [x._replace(right=self._with_matrices(x.right)) for x in self._needed_lines()]
         self.constants = [c for c in self.trace.lines.constants if any(c in names_in(x.right) for x in self.lines)]
         self.recorded = [c for c in self.constants if not isinstance(self.trace.lines.constants[c], ExtremeMask)]
-        self.names: dict = {}
+        self.names: dict = {label(self.trace.arrays[n]): n for n in self.arguments}
         sizes = sorted(
             {s for a in self._arrays() for n in (*a.sizes, S(a.values or 0)) for s in n.atoms(Size)}, key=str
         )

@@ -61,7 +61,9 @@ class Trace:
         self.reserved_names: dict[int, str] = {}  # of terms, that no other line may get
         for name, a in self.tensors.items():
             below = a.below
-            array = ARRAYS[a.what](name, a.sizes, values=below) if a.sizes else Symbol(name, real=True)
+            taken = {f"d{n}" for n in self.tensors}  # the adjoint of x is called dx
+            label, shown = (f"{name}_", {"text": name}) if name in taken else (name, {})
+            array = ARRAYS[a.what](label, a.sizes, values=below, **shown) if a.sizes else Symbol(label, real=True)
             if a.what:
                 self.lines.notes[str(Fact(name, a.what))] = None
             self.arrays[name] = array

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from tinytensor.autograd.function import Context
 from tinytensor.core.meta import Meta
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, is_users
@@ -65,7 +66,8 @@ def check_code(code: types.CodeType, values: dict, reading) -> None:
         if i.opname == "IS_OP" and before.opname not in ("LOAD_CONST", "LOAD_GLOBAL"):  # `is None`, `is tt.float64`
             refuse("compares with `is`, which does not ask the size")
         outer = i.opname == "STORE_GLOBAL" or (i.opname == "STORE_DEREF" and name in code.co_freevars)
-        if outer or (i.opname == "STORE_ATTR" and code.co_name != "__init__"):
+        kept = i.opname == "STORE_ATTR" and isinstance(values.get("ctx"), Context) and "ctx" in str(before.argval)
+        if outer or (i.opname == "STORE_ATTR" and code.co_name != "__init__" and not kept):
             refuse(f"changes {name}: another call would differ")
         if reading.open_loops and (i.opname in STORES or (i.opname.startswith("LOAD_") and name in MUTATORS)):
             refuse(f"changes an object in a step of a loop ({i.opname.lower()} {name})")

@@ -54,12 +54,10 @@ FORMULAS: dict[str, Callable[..., Expr]] = {
     "softsign": lambda x: x / (1 + absolute(x)),
     "sinh": lambda x: (exp(x) - exp(-x)) / 2,
     "cosh": lambda x: (exp(x) + exp(-x)) / 2,
-    "clipped_log": lambda x, low: log(x),
     "relu": relu,
     "absolute": absolute,
     "sign": sign,
     "logsigmoid": lambda x: -softplus(-x),
-    "softplus": lambda x, beta, threshold: softplus(beta * x) / beta,
     "clamp_max": lambda a, b: -larger(-a, -b),
     "clamped": lambda x, low, high: -larger(-larger(x, low), -high),
     "maximum": larger,
@@ -118,6 +116,7 @@ NAMED: dict[str, tuple[Callable[..., Expr], str]] = {  # their results are lines
     **{n: (getattr(sympy, n), n) for n in ("sin", "cos", "asin", "acos", "atan", "asinh", "erf")},
 }
 ROOTS = {"sqrt", "rsqrt"}
+ROUNDED = 20  # softplus(x) and x differ by 2e-9 there
 FIRST = {"silu": (sigmoid, "s"), "gelu_erf": (Phi, "p")}  # x f(x), with f(x) a line
 
 
@@ -125,7 +124,7 @@ def _formula(call: SymbolicCall) -> Value:
     values = [call.finite(v) for v in call.args]
     if call.op in TRUTHS_ALONE and any(v.dtype != "b" for v in values):
         raise call.refuse("bits of whole numbers have no index formula; it is known for truth values alone")
-    if call.op in {"relu", "logsigmoid", "softplus", "absolute", "elu"}:
+    if call.op in {"relu", "logsigmoid", "absolute", "elu"}:
         values[0] = call.operand(values[0], "a")
     whole = call.op in KEEP_WHOLE and all(v.dtype in WHOLE or v.entry(*v.indices()).is_integer for v in values)
     dtype = "b" if call.op in TRUTHS_ALONE else "n" if whole else "f"
@@ -157,6 +156,29 @@ def scale(call: SymbolicCall) -> Value:
     if a.finite is not None:
         return with_finite(value, a.finite)
     return value
+
+
+@semantics_of("softplus")
+def bounded_softplus(call: SymbolicCall) -> Value:
+    """log(1 + exp(β x))/β, and x where β x lies above the threshold: from 20 on the difference is taken for rounding."""
+    x, beta, threshold = (call.finite(v) for v in call.args)
+    x = call.operand(x, "a")
+    if threshold.dims or not (threshold.entry() - ROUNDED).is_nonnegative:
+        call.conditions["tie"] = None
+
+        def formula(x, beta, threshold):
+            above = theta(beta * x - threshold)
+            return above * x + (1 - above) * softplus(beta * x) / beta
+
+        return elementwise(call, formula, x, beta, threshold)
+    return elementwise(call, lambda x, beta: softplus(beta * x) / beta, x, beta)
+
+
+@semantics_of("clipped_log")
+def clipped_log(call: SymbolicCall) -> Value:
+    """log x, which a loss bounds below, as it does its derivative."""
+    call.conditions["clipped"] = None
+    return elementwise(call, log, call.finite(call.args[0]))
 
 
 @semantics_of("clamp_min")
