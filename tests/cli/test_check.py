@@ -96,3 +96,6 @@ def test_blocks_by_hand_are_proved_or_refuted(run):
     output = run("check", "softmax", "x=N,", "--jacobian", "x=diag(softmax(x, -1))", code=1)
     assert "∂Y/∂x: refuted\n    the term -Y_i Y_n is missing\n" in output
     assert "the block 'w y' is not understood" in run("check", "loss", *SIZES, "--hessian", "w y", code=2)
+    twice = ("--hessian", "w=2 * X.T @ X / N", "--hessian", "w,w=3 * X.T @ X / N")
+    assert "there are two blocks of w, w: give one" in run("check", "loss", *SIZES, *twice, code=2)
+    assert "there are two arguments w: give one" in run("check", "loss", *SIZES, "w=K", "--gradient", "w=w", code=2)

@@ -160,7 +160,7 @@ def scale(call: SymbolicCall) -> Value:
 
 @semantics_of("softplus")
 def bounded_softplus(call: SymbolicCall) -> Value:
-    """log(1 + exp(β x))/β, and x where β x lies above the threshold: from 20 on the difference is taken for rounding."""
+    """log(1 + exp(β x))/β, and x where β x lies above the threshold; from 20 on the difference is taken as rounding."""
     x, beta, threshold = (call.finite(v) for v in call.args)
     x = call.operand(x, "a")
     if threshold.dims or not (threshold.entry() - ROUNDED).is_nonnegative:
