@@ -2446,6 +2446,19 @@ S("Tensor.bernoulli", C([0.0, 1.0, 1.0]))
 S("Tensor.bernoulli_", CLONE(5, grad=False), 1.0)
 S("Tensor.bernoulli_", CLONE(4, grad=False)).random()
 S("Tensor.exponential_", CLONE(4, grad=False), 2.0).random()
+for p in (1.5, -0.5, nan):
+    E("Tensor.bernoulli_", CLONE(2), p, raises=RuntimeError, match=("bernoulli_", p))
+    E("Tensor.bernoulli_", CLONE(2), C([0.5, p]), raises=RuntimeError, match=("bernoulli_", p))
+    E("bernoulli", C([0.5, p]), raises=RuntimeError, match=("bernoulli", p))
+for low, high in ((2.0, 1.0), (nan, 1.0), (0.0, inf), (-inf, 0.0), (-1e308, 1e308)):
+    E("Tensor.uniform_", CLONE(2), low, high, raises=RuntimeError, match=("uniform_", low, high))
+E("Tensor.uniform_", C([0.0], dtype="float32"), 0.0, 1e39, raises=RuntimeError, match=("uniform_", "1e.39", "float32"))
+for std in (-1.0, nan):
+    E("Tensor.normal_", CLONE(0), 0.0, std, raises=RuntimeError, match=("normal_", std))
+for rate in (0.0, -1.0, nan):
+    E("Tensor.exponential_", CLONE(2), rate, raises=RuntimeError, match=("exponential_", rate))
+S("Tensor.uniform_", CLONE(3, grad=False), 1.5, 1.5)
+S("Tensor.normal_", CLONE(3, grad=False), 1.5, 0.0)
 S("randint_like", T(3, 4, grad=False), 5).random()
 S("randint_like", I(3), 2, 3)
 S("logspace", 0, 3, 4)

@@ -6,14 +6,11 @@ are made from these functions.
 
 import warnings
 
-import numpy as np
-
-from tinytensor.core.dispatch import host
 from tinytensor.core.dtypes import int64, result_type
 from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.arguments import only_floats, whole_number
+from tinytensor.ops.arguments import expect_probabilities, only_floats, whole_number
 from tinytensor.ops.creation import ones_like
 from tinytensor.ops.elementwise import (
     absolute,
@@ -232,14 +229,6 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
     return _reduced(loss, reduction, None, "kl_div")
 
 
-def _check_probabilities(x: np.ndarray) -> None:
-    if x.size and not (x.min() >= 0 and x.max() <= 1):
-        raise RuntimeError(
-            f"binary_cross_entropy: the input must be probabilities between 0 and 1, but goes from {x.min()} to "
-            f"{x.max()}; use binary_cross_entropy_with_logits for other numbers"
-        )
-
-
 @appears("F.binary_cross_entropy nn.BCELoss")
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
@@ -249,8 +238,7 @@ def binary_cross_entropy(
     if input.shape != target.shape:
         raise ValueError(f"{what}: target of shape {target.shape}, but the input has shape {input.shape}")
     only_floats(what, input)
-    if input.dtype.kind != "O":
-        host(_check_probabilities, input._data)
+    expect_probabilities(what, input, "; use binary_cross_entropy_with_logits for other numbers")
     loss = -(target * clipped_log(input) + (1 - target) * clipped_log(1 - input))
     return _reduced(loss if weight is None else loss * weight, reduction, None, what)
 
