@@ -1057,13 +1057,100 @@ def test_init_has_its_variance(fill, variance):
     assert (w * w).mean().item() == pytest.approx(variance, rel=5 * math.sqrt(2 / 5000))
 
 
-def test_trunc_normal():
-    """Its mean lies s (p(a) - p(b)) / (P(b) - P(a)) beside that of the normal, p and P in units of s: 5 deviations."""
+def density(z: np.ndarray, low: float) -> np.ndarray:
+    """Of the standard normal distribution, times a constant that keeps it from underflowing beyond `low`."""
+    return np.exp((low**2 - z**2) / 2)
+
+
+@pytest.mark.parametrize("side", [1, -1])
+@pytest.mark.parametrize(
+    ("std", "low", "high"),
+    [
+        (2.0, -0.5, 1.5),
+        (1.0, -3.0, 0.0),
+        (1.0, -0.01, 0.01),
+        (1.0, 4.0, 4.1),
+        (0.5, 5.0, math.inf),
+        (1.0, 20.0, 25.0),
+        (1.0, 36.9, 37.1),
+        (0.02, 37.1, 37.2),
+        (0.02, 50.0, 100.0),
+        (1.0, 1e5, math.inf),
+    ],
+)
+def test_trunc_normal(std, low, high, side):
+    """Mean and deviation within 5 deviations of theirs, by a sum over the density between the bounds, in units of std.
+
+    The bounds are in units of std from the mean; 20 beyond the nearer one (and 20 / low, where that is far) nothing is.
+    """
     tt.manual_seed(0)
-    w = nn.init.trunc_normal_(tt.empty(10_000), mean=1.0, std=2.0, a=0.0, b=4.0)
-    assert w.min() >= 0 and w.max() <= 4 and w.max() > 3.5
-    assert w.mean().item() == pytest.approx(1 + 2 * (0.35207 - 0.12952) / (0.93319 - 0.30854), abs=5 * 1.1 / 100)
-    assert nn.init.normal_(w, mean=3.0, std=0.5).mean().item() == pytest.approx(3, abs=5 * 0.5 / 100)
+    near = max(low, 0.0)
+    z = np.linspace(low, min(high, near + 20 / max(near, 1)), 200_001)
+    p = density(z, near) / density(z, near).sum()
+    mean = (p * z).sum()
+    deviation, kurtosis = ((p * (z - mean) ** n).sum() ** (1 / n) for n in (2, 4))
+    mu, n = 0.0 if low > 1000 else 3.0, 10_000
+    a, b = sorted((mu + side * std * low, mu + side * std * high))
+    w = tt.empty(n, dtype=tt.float64)
+    assert nn.init.trunc_normal_(w, mu, std, a, b) is w and a <= w.min() and w.max() <= b
+    drawn = side * (w.numpy() - mu) / std
+    assert abs(drawn.mean() - mean) < 5 * deviation / math.sqrt(n)
+    assert abs(drawn.var() - deviation**2) < 5 * kurtosis**2 / math.sqrt(n)
+    assert len(np.unique(drawn)) > 0.9 * n or low == 1e5  # where float64 has few numbers
+
+
+@pytest.mark.parametrize(
+    ("arguments", "number"),
+    [
+        ((0.0, 1.0, 2.0, 2.0), 2.0),
+        ((1.0, 0.0, 0.0, 3.0), 1.0),
+        ((1.0, 0.0, 2.0, 3.0), 2.0),
+        ((9.0, 0.0, 2.0, 3.0), 3.0),
+        ((0.0, 1e-300, 2.0, 3.0), 2.0),
+        ((0.0, 5e-324, -3.0, -2.0), -2.0),
+    ],
+)
+def test_trunc_normal_of_one_number(arguments, number):
+    w = nn.Parameter(tt.empty(3))
+    assert nn.init.trunc_normal_(w, *arguments).tolist() == [number] * 3 and w.is_leaf
+
+
+REFUSED_BY_INIT = [  # (call, the error, its sentence); empty tensors too
+    (lambda w: nn.init.trunc_normal_(w, 0.0, 1.0, 2.0, 1.0), ValueError, "a 2.0, b 1.0, .*: expected a <= b"),
+    (lambda w: nn.init.trunc_normal_(w, std=-1.0), ValueError, "std -1.0: expected"),
+    (lambda w: nn.init.trunc_normal_(w, math.nan), ValueError, "mean nan"),
+    (lambda w: nn.init.trunc_normal_(w, a=math.nan), ValueError, "a nan"),
+    (lambda w: nn.init.trunc_normal_(w, std=math.inf), ValueError, "std inf"),
+    (lambda w: nn.init.trunc_normal_(w.long()), RuntimeError, "expected a floating-point tensor, got int64"),
+    (lambda w: nn.init.uniform_(w, 2.0, 1.0), RuntimeError, "from 2.0 to 1.0: expected two numbers of float32"),
+    (lambda w: nn.init.uniform_(w.long()), RuntimeError, "expected a floating-point tensor, got int64"),
+    (lambda w: nn.init.uniform_(w, "a"), TypeError, "uniform_: low is 'a'; expected a number"),
+    (lambda w: nn.init.uniform_(w.tolist()), TypeError, r"uniform_: tensor is \[.*; expected a tensor"),
+    (lambda w: nn.init.normal_(w, 0.0, -1.0), RuntimeError, "std of 0 or more, got -1.0"),
+    (lambda w: nn.init.constant_(w, "a"), TypeError, "expected a tensor or a number, got 'a'"),
+    (lambda w: nn.init.xavier_uniform_(w, -1.0), RuntimeError, "from 1.* to -1.*: expected two numbers"),
+    (lambda w: nn.init.xavier_normal_(w, -1.0), RuntimeError, "std of 0 or more, got -0.7"),
+    (lambda w: nn.init.xavier_normal_(w, "a"), TypeError, "xavier_normal_: gain is 'a'; expected a number"),
+    (lambda w: nn.init.kaiming_normal_(w, "a"), ValueError, "a number for the slope of leaky_relu, got 'a'"),
+    (lambda w: nn.init.kaiming_uniform_(w, True), ValueError, "a number for the slope of leaky_relu, got True"),
+    (lambda w: nn.init.kaiming_uniform_(w[0]), ValueError, "need at least 2 dimensions"),
+    (lambda w: nn.init.calculate_gain("leaky_relu", "a"), ValueError, "a number for the slope of leaky_relu, got 'a'"),
+    (lambda w: nn.init.calculate_gain("gelu"), ValueError, "expected one of .*, got 'gelu'"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "sentence"), REFUSED_BY_INIT)
+def test_init_refuses(call, error, sentence):
+    w = tt.ones(2, 2)
+    with pytest.raises(error, match=sentence):
+        call(w)
+    assert w.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+
+@pytest.mark.parametrize("name", ["kaiming_normal_", "kaiming_uniform_", "xavier_normal_", "xavier_uniform_"])
+def test_init_of_no_numbers(name):
+    for shape in ((2, 0), (0, 2), (0, 0)):
+        assert getattr(nn.init, name)(tt.empty(shape)).shape == shape
 
 
 def test_init_of_kernels():
@@ -1077,7 +1164,7 @@ def test_init_of_kernels():
 def test_gains_are_pytorchs():
     said = {"linear": 1, "sigmoid": 1, "tanh": 1.6667, "relu": 1.4142, "selu": 0.75, "leaky_relu": 1.41414}
     assert {name: nn.init.calculate_gain(name) for name in said} == pytest.approx(said, rel=5e-5)
-    assert nn.init.calculate_gain("leaky_relu", 1) == 1
+    assert nn.init.calculate_gain("leaky_relu", 1) == nn.init.calculate_gain("conv_transpose2d") == 1
 
 
 @pytest.mark.parametrize("category", ["normal", "uniform", "trunc_normal", "xavier_uniform", "xavier_normal"])
