@@ -51,9 +51,10 @@ def _expect(name: str, what: str, values: Tensor, holds: Callable[[Any], Any]) -
 
     The condition takes the array, which is faster than operations, or the tensor if reads are observed.
     """
-    if state.recording is None and not values.is_meta and values._data.__class__ is not BatchedData:
-        if not holds(values._data if state.on_read is None else values.detach()).all():
-            raise ValueError(f"{name}: expected {what}, got {values.detach().tolist()}")
+    if state.recording is not None or values.is_meta or values._data.__class__ is BatchedData:
+        return
+    if not holds(values._data if state.on_read is None else values.detach()).all():
+        raise ValueError(f"{name}: expected {what}, got {values.detach().tolist()}")
 
 
 def _are_numbers(x):

@@ -59,7 +59,7 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         "Module.load_state_dict": ["value if ...  ->  tensor(value)"],
     },
     "what asks for no gradient passes as it is": {
-        "call_with_backward_hooks": ["...if asks else args  ->  _Passage.apply(way_in, *args)"],
+        "backward_hooks": ["...if asks else args  ->  _Passage.apply(way_in, *args)"],
     },
     "NumPy finds the size for which any negative number stands": {
         "_sum_of_squares": [

@@ -217,6 +217,107 @@ def test_packing_refuses(make, sentence):
         make(tt.zeros(4, 2, 3))
 
 
+STATE = {"weight": tt.ones(1, 2), "bias": tt.ones(1)}
+NO_TENSOR = [  # calls with a list in the place of a tensor
+    lambda x: nn.Linear(3, 4)(x),
+    lambda x: nn.Linear(3, 4)(input=x),
+    lambda x: nn.Sequential(nn.Linear(3, 4), nn.ReLU())(x),
+    lambda x: nn.Embedding(3, 4)(x),
+    lambda x: nn.LayerNorm(3)(x),
+    lambda x: nn.BatchNorm1d(3)(x),
+    lambda x: nn.Conv1d(3, 1, 1)(x),
+    lambda x: nn.Bilinear(3, 3, 1)(x, x),
+    lambda x: nn.Flatten()(x),
+    lambda x: nn.Unflatten(0, (1, 3))(x),
+    lambda x: nn.Dropout()(x),
+    lambda x: nn.ReLU()(x),
+    lambda x: nn.MSELoss()(x, x),
+    lambda x: nn.GRUCell(3, 1)(x),
+    lambda x: nn.MultiheadAttention(3, 1)(x, x, x),
+    lambda x: nn.TransformerEncoderLayer(3, 1, 2)(x),
+    lambda x: nn.TransformerEncoder(nn.TransformerEncoderLayer(3, 1, 2), 1)(x),
+    lambda x: nn.Transformer(3, 1, 1, 1, 2)(x, x),
+    lambda x: nn.Parameter(x),
+    lambda x: nn.Buffer(x),
+]
+
+
+@pytest.mark.parametrize("call", NO_TENSOR)
+def test_a_list_is_no_tensor(call):
+    with pytest.raises(
+        TypeError, match=r"\w+: \w+ is \[\[1.0, 2.0, 3.0\]\]; expected a tensor.*tensor\(...\) makes one"
+    ):
+        call([[1.0, 2.0, 3.0]])
+
+
+def test_errors_of_a_module_of_the_user_stay():
+    class Own(nn.Module):
+        def forward(self, x: tt.Tensor):
+            return x.shape
+
+    with pytest.raises(AttributeError, match="'list' object has no attribute 'shape'"):
+        nn.Sequential(Own())([1.0])
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "sentence"),
+    [
+        (lambda m: m.load_state_dict([1]), TypeError, r"expected a dict of names and tensors, got \[1\]"),
+        (lambda m: m.load_state_dict("a.pt"), TypeError, r"got 'a.pt'; tinytensor.load\(path\) reads one"),
+        (lambda m: m.load_state_dict(None), TypeError, "got None"),
+        (lambda m: m.load_state_dict(STATE | {3: tt.ones(1)}), TypeError, "dict of names and tensors"),
+        (lambda m: m.load_state_dict(STATE | {"weight": None}), RuntimeError, r"expected tensors \(weight is None\)"),
+        (lambda m: m.load_state_dict(STATE | {"bias": None}, strict=False), RuntimeError, "bias is None"),
+        (lambda m: m.load_state_dict(STATE | {"bias": [2.0]}), RuntimeError, r"bias is \[2.0\]"),
+        (lambda m: m.load_state_dict(STATE | {"bias": 2.0}), RuntimeError, r"bias is 2.0"),
+        (lambda m: m.load_state_dict({"weight": tt.ones(1, 2) * 2}), RuntimeError, "missing: bias"),
+        (lambda m: m.load_state_dict(STATE | {"bias": np.array(["a"])}), TypeError, "tensor: "),
+        (lambda m: m.register_parameter(0, None), TypeError, "Linear: 0 can't be a name .*: expected a string"),
+        (lambda m: m.register_buffer(None, None), TypeError, "Linear: None can't be a name"),
+        (lambda m: m.add_module(0, None), TypeError, "Linear: 0 can't be a name"),
+        (lambda m: nn.ModuleDict({0: m}), TypeError, "ModuleDict: 0 can't be a name"),
+        (
+            lambda m: nn.ModuleDict([("a", m, 1)]),
+            ValueError,
+            r"ModuleDict: expected a dict or pairs .name, item., got \[",
+        ),
+        (lambda m: nn.ModuleDict([m]), TypeError, r"ModuleDict: expected a dict or pairs .name, item., got \["),
+        (lambda m: nn.ModuleDict(3), TypeError, "expected a dict or pairs .name, item., got 3"),
+        (lambda m: nn.ModuleDict().update(3), TypeError, "expected a dict or pairs .name, item., got 3"),
+        (lambda m: nn.ModuleDict([("a", 3)]), TypeError, "'a': expected a Module or None, got int"),
+        (lambda m: nn.ParameterDict({0: m.weight}), TypeError, "ParameterDict: 0 can't be a name"),
+        (lambda m: nn.Sequential({0: m}), TypeError, "Sequential: 0 can't be a name"),
+        (lambda m: m.train("a"), ValueError, "train: expected True or False, got 'a'"),
+        (lambda m: m.train(1), ValueError, "train: expected True or False, got 1"),
+        (lambda m: m.train(None), ValueError, "train: expected True or False, got None"),
+        (lambda m: m.requires_grad_("a"), TypeError, "requires_grad_: expected True or False, got 'a'"),
+        (lambda m: m.weight.requires_grad_(0), TypeError, "requires_grad_: expected True or False, got 0"),
+        (lambda m: nn.Parameter(tt.ones(1), "a"), TypeError, "expected True or False, got 'a'"),
+        (
+            lambda m: nn.Parameter(tt.ones(1, dtype=tt.int64)),
+            RuntimeError,
+            "only floating-point tensors have gradients",
+        ),
+        (lambda m: m.to(tt.int64), TypeError, "to: int64 would cut a module's numbers"),
+        (lambda m: m.to("cpu", tt.bool), TypeError, "to: bool would cut a module's numbers"),
+        (lambda m: m.to(dtype=tt.int32), TypeError, "to: int32 would cut a module's numbers"),
+        (lambda m: m.to(tt.ones(1, dtype=tt.uint8)), TypeError, "to: uint8 would cut a module's numbers"),
+        (lambda m: nn.ReLU().to(tt.int64), TypeError, "to: int64 would cut a module's numbers"),
+        (lambda m: nn.utils.weight_norm(m, dim=2), IndexError, "weight_norm: dim 2 is out of range"),
+        (lambda m: nn.utils.weight_norm(m, dim=-3), IndexError, "weight_norm: dim -3 is out of range"),
+        (lambda m: nn.utils.weight_norm(m, dim="a"), TypeError, "weight_norm: dim must be a whole number, got 'a'"),
+    ],
+)
+def test_modules_refuse(call, error, sentence):
+    """And a module is afterwards as it was before."""
+    m = nn.Linear(2, 1)
+    before = repr(m), m.weight, m.weight.tolist(), m.bias.tolist(), m.weight.dtype, m.training
+    with pytest.raises(error, match=sentence):
+        call(m)
+    assert before == (repr(m), m.weight, m.weight.tolist(), m.bias.tolist(), m.weight.dtype, m.training)
+    assert m.weight.requires_grad and list(m.state_dict()) == ["weight", "bias"]
+
+
 def test_packed_batch_equals_single_sequences():
     m = samples.fill(tt, nn.LSTM(3, 4, num_layers=2, bidirectional=True, batch_first=True, dtype=tt.float64))
     sequences = [samples.numbers(tt, f"s{n}", n, 3) for n in (2, 5, 1, 5)]
@@ -1235,6 +1336,26 @@ def test_modules_move_to_a_dtype_and_refuse_a_device():
         m.to("cuda")
 
 
+@pytest.mark.parametrize(
+    "change", [lambda m: m.double(), lambda m: m.to(tt.float64), lambda m: m.to(tt.ones(1).double())]
+)
+def test_conversion_replaces_buffers(change):
+    """A tensor may be a buffer of several modules, and the user's own: these keep it."""
+    shared = tt.ones(2)
+    shared.grad = tt.ones(2)
+    m, other = nn.BatchNorm1d(2), nn.BatchNorm1d(2)
+    m.running_mean = other.running_mean = shared
+    m.register_buffer("passing", shared, persistent=False)
+    m.own, count, weight = nn.Buffer(tt.zeros(2)), m.num_batches_tracked, m.weight
+    assert change(m) is m and {t.dtype for t in (m.running_mean, m.passing, m.own, m.weight)} == {tt.float64}
+    assert other.running_mean is shared and shared.dtype == shared.grad.dtype == tt.float32
+    assert m.weight is weight and m.num_batches_tracked is count and "passing" not in m.state_dict()
+    other(tt.ones(2, 2))
+    assert m.running_mean.tolist() == [1, 1] and shared.dtype == tt.float32
+    kept = m.running_mean
+    assert change(m).running_mean is kept  # nothing to convert
+
+
 def test_linear_with_relu():
     """One operation gives what the two give one after the other, and so do its gradients, first and second."""
     for bias in (None, tt.tensor([0.5, -0.25])):
@@ -1267,12 +1388,69 @@ def test_hooks_before_forward():
     assert m(x).tolist() == F.linear(x, m.weight, m.bias).tolist() and len(seen) == 1
 
 
+def test_a_handle_removes_its_hook_at_the_end_of_a_block():
+    m, x = nn.Linear(2, 2), tt.ones(1, 2, requires_grad=True)
+    seen = []
+    registers = [
+        m.register_forward_hook,
+        m.register_forward_pre_hook,
+        m.register_full_backward_hook,
+        m.register_full_backward_pre_hook,
+        x.register_hook,
+        x.register_post_accumulate_grad_hook,
+    ]
+    for register in registers:
+        with register(lambda *args: seen.append(1)) as handle:
+            m(x).sum().backward()
+        m(x).sum().backward()
+        assert seen == [1], register
+        handle.remove()  # once more does no harm
+        seen.clear()
+    with pytest.raises(ZeroDivisionError), m.register_forward_hook(lambda *args: 1 / 0):
+        m(x)
+    m(x)
+
+
+@pytest.mark.parametrize(
+    ("register", "sentence"),
+    [
+        (
+            lambda m: m.register_forward_pre_hook(lambda m, args, kwargs: args, with_kwargs=True),
+            r"register_forward_pre_hook: .* None or a tuple \(args, kwargs\), got tuple",
+        ),
+        (
+            lambda m: m.register_full_backward_hook(lambda m, grad_input, grad_output: (*grad_input, *grad_input)),
+            "register_full_backward_hook: a hook of Linear returned 2 gradients, expected 1",
+        ),
+        (
+            lambda m: m.register_full_backward_pre_hook(lambda m, grad_output: ()),
+            "register_full_backward_pre_hook: a hook of Linear returned 0 gradients, expected 1",
+        ),
+    ],
+)
+def test_hooks_are_refused(register, sentence):
+    m, x = nn.Linear(2, 2), tt.ones(1, 2, requires_grad=True)
+    register(m)
+    with pytest.raises(RuntimeError, match=sentence):
+        m(x).sum().backward()
+
+
+def test_a_backward_hook_without_a_gradient_of_an_input():
+    m, seen = nn.Linear(2, 2), []
+    m.register_full_backward_pre_hook(lambda m, grad_output: seen.append(grad_output[0].tolist()))
+    m(tt.ones(1, 2)).sum().backward()
+    assert seen == [[[1.0, 1.0]]] and m.weight.grad.tolist() == [[1.0, 1.0]] * 2
+    m.register_full_backward_hook(lambda m, grad_input, grad_output: grad_output)
+    with pytest.raises(RuntimeError, match="no input of Linear requires grad, so a hook has no gradient to replace"):
+        m(tt.ones(1, 2)).sum().backward()
+
+
 def test_forward_pre_hook_is_guarded():
     m = nn.Linear(2, 2)
     step = tt.compile(lambda x: m(x).detach())
     x = tt.ones(3, 2)
     before = [step(x).tolist() for _ in range(3)]
-    handle = m.register_forward_pre_hook(lambda module, args: args[0] * 2)
+    handle = m.register_forward_pre_hook(lambda module, args, kwargs: ((args[0] * 2,), kwargs), with_kwargs=True)
     assert step(x).tolist() == F.linear(x * 2, m.weight, m.bias).tolist() != before[0]
     handle.remove()
     assert step(x).tolist() == before[0] == before[2]
@@ -1287,8 +1465,9 @@ def test_weight_norm(dim, make):
     assert nn.utils.weight_norm(m, dim=dim) is m
     np.testing.assert_allclose(m.weight.detach().numpy(), w.numpy(), rtol=1e-6)  # before it is called, too
     assert [name for name, _ in m.named_parameters()] == ["bias", "weight_g", "weight_v"]
-    rest = tuple(d for d in range(w.ndim) if dim is not None and d != dim % w.ndim)
-    length = np.sqrt((w.numpy() ** 2).sum(rest or None, keepdims=dim is not None))
+    alone = dim in (None, -1)
+    rest = tuple(d for d in range(w.ndim) if not alone and d != dim)
+    length = np.sqrt((w.numpy() ** 2).sum(rest or None, keepdims=not alone))
     np.testing.assert_allclose(m.weight_g.detach().numpy(), length, rtol=1e-6)
     np.testing.assert_allclose(m(x).detach().numpy(), expected.detach().numpy(), rtol=1e-5, atol=1e-6)
 
