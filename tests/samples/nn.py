@@ -69,6 +69,7 @@ MODULES = {
     "cells": lambda nn: nn.ModuleList([nn.RNNCell(3, 4), nn.LSTMCell(3, 4, bias=False), nn.GRUCell(3, 4)]),
     "activations": lambda nn: nn.Sequential(nn.LeakyReLU(0.2, True), nn.ELU(), nn.PReLU(3), nn.Softplus(), nn.ReLU6()),
     "loss with weights": lambda nn: nn.CrossEntropyLoss(weight=nn.Linear(3, 1).weight[0].detach()),
+    "loss of margins with weights": lambda nn: nn.MultiMarginLoss(weight=nn.Linear(3, 1).weight[0].detach()),
     "loss with weights of positives": lambda nn: nn.BCEWithLogitsLoss(pos_weight=nn.Linear(3, 1).weight[0].detach()),
     "weight norm": lambda nn: nn.utils.weight_norm(nn.Linear(3, 4)),
     "weight norm of all": lambda nn: nn.utils.weight_norm(nn.Conv1d(2, 3, 4), dim=-1),
@@ -160,6 +161,12 @@ def _loss(make, shape, target):
         return module, [x], [module(x, target(lib))]
 
     return program
+
+
+def _gaussian(lib, name, module):
+    """A program for GaussianNLLLoss, with a gradient of the variance."""
+    xs = [numbers(lib, f"{name}{i}", 3, 4).requires_grad_() for i in range(3)]
+    return module, xs, [module(xs[0], xs[1], var=xs[2] ** 2)]
 
 
 def _classes(*values):
@@ -460,6 +467,17 @@ LAYERS = {
         lib.nn.BCELoss(_weights(lib)),
         [],
         [lib.nn.BCELoss(_weights(lib))(numbers(lib, name, 3, 4).sigmoid().requires_grad_(), _probabilities(lib))],
+    ),
+    "poisson nll": _loss(lambda lib, nn: nn.PoissonNLLLoss(full=True, reduction="sum"), (3, 4), _probabilities),
+    "poisson nll of rates": _layer(lambda nn, d: nn.PoissonNLLLoss(False, eps=2.0), (3, 4), (3, 4)),
+    "gaussian nll": lambda lib, name: _gaussian(lib, name, lib.nn.GaussianNLLLoss(full=True)),
+    "gaussian nll, each": lambda lib, name: _gaussian(lib, name, lib.nn.GaussianNLLLoss(eps=0.25, reduction="none")),
+    "multi margin": _loss(lambda lib, nn: nn.MultiMarginLoss(), (3, 4), _classes(0, 3, 1)),
+    "multi margin, squared, weights": _loss(
+        lambda lib, nn: nn.MultiMarginLoss(2, 0.5, _weights(lib), reduction="sum"), (3, 4), _classes(0, 3, 1)
+    ),
+    "multilabel soft margin": _loss(
+        lambda lib, nn: nn.MultiLabelSoftMarginLoss(_weights(lib), reduction="none"), (3, 4), _probabilities
     ),
     "linear": _layer(lambda nn, d: nn.Linear(3, 4, dtype=d), (2, 5, 3)),
     "linear, one vector": _layer(lambda nn, d: nn.Linear(3, 4, bias=False, dtype=d), (3,)),
