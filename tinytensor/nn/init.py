@@ -77,24 +77,24 @@ def _draw_outside_again(x: np.ndarray, generator: Generator, mean: float, std: f
     """Replace what lies outside [a, b] by numbers of the distribution inside, once, however little of it is there."""
     wide = x.astype(float)  # a bound may be too large for float32
     outside = ~((wide >= a) & (wide <= b))
-    u = generator.numpy.random(np.count_nonzero(outside))
+    u = generator.numpy.random(int(outside.sum()))
     low, high = (a - mean) / std, (b - mean) / std
     sign = 1 if low + high <= 0 else -1  # the half where the distribution function is small, and so has all digits
     z = sign * _truncated(u, *sorted((sign * low, sign * high)))
-    x[outside] = np.clip(mean + std * z, a, b)
+    x[outside] = (mean + std * z).clip(a, b)
 
 
 def _truncated(u: np.ndarray, low: float, high: float) -> np.ndarray:
     r"""z with \Phi(z) = \Phi(low) + u (\Phi(high) - \Phi(low)), where low <= -high."""
     if high > SMALLEST:
         begin, end = (math.erfc(-bound / math.sqrt(2)) / 2 for bound in (low, high))
-        p = np.clip(begin + u * (end - begin), 2.0**-1022, 1 - 2.0**-53)  # of (0, 1), where the inverse is finite
-        return np.fromiter(map(NormalDist().inv_cdf, p.tolist()), float, u.size)
+        p = (begin + u * (end - begin)).clip(2.0**-1022, 1 - 2.0**-53)  # of (0, 1), where the inverse is finite
+        return np.array([*map(NormalDist().inv_cdf, p.tolist())])
     # so far out \Phi(z) is e^{-z^2/2} / -z, within a share 1 / z^2 that hardly changes: solved by iteration
     share = math.exp((high - low) * (high + low) / 2) * high / low  # \Phi(low) / \Phi(high)
-    z, part = np.full(u.shape, high), 1 - u * (1 - share)
+    z, part = high, 1 - u * (1 - share)
     for _ in range(4):
-        z = -np.sqrt(high**2 - 2 * np.log(part * z / high))
+        z = -((high**2 - 2 * np.log(part * z / high)) ** 0.5)
     return z
 
 

@@ -135,8 +135,8 @@ def _is_unforeseen(error: Exception) -> bool:
 def refusal(function: Callable, name: str, args: tuple, kwargs: dict, error: Exception) -> Exception | None:
     """The error that names the wrong argument of a call that failed; None if all fit."""
     reason = _reason(function, args, kwargs, error)
-    kind = next((known for known in (MemoryError, OverflowError) if isinstance(error, known)), TypeError)
-    return None if reason is None else kind(f"{name}: {reason}")
+    error_type = next((known for known in (MemoryError, OverflowError) if isinstance(error, known)), TypeError)
+    return None if reason is None else error_type(f"{name}: {reason}")
 
 
 def _reason(function: Callable, args: tuple, kwargs: dict, error: Exception) -> str | None:
