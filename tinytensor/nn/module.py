@@ -495,8 +495,9 @@ class Module:
         with no_grad():
             for key, value in tensors.items():
                 own[key].copy_(value)
-        for key in extra.keys() & state_dict.keys():
-            extra[key].set_extra_state(state_dict[key])
+        for key, value in state_dict.items():
+            if key in extra:
+                extra[key].set_extra_state(value)
         return LoadedKeys(missing, unexpected)
 
     def _on_meta(self) -> bool:
