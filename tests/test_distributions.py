@@ -276,6 +276,13 @@ def test_distributions_in_a_recording():
         assert step(tt.full((2,), value)).tolist() == pytest.approx([-math.log(math.sqrt(2 * math.pi))] * 2)
 
 
+def test_parameters_that_differ_by_example():
+    """vmap has no values to check."""
+    x = tt.tensor([0.5, 2.0])
+    y = tt.vmap(lambda x: Normal(x, x).log_prob(x) + Bernoulli(x / 4).log_prob(tt.tensor(1.0)))(x)
+    assert y.tolist() == pytest.approx([math.log(n / 4) - math.log(n * math.sqrt(2 * math.pi)) for n in (0.5, 2.0)])
+
+
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
@@ -285,6 +292,17 @@ def test_distributions_in_a_recording():
         (lambda: Categorical(tt.tensor([0.5, -0.5])), r"Categorical: expected probs of 0 or more, .*got \[0.5, -0.5\]"),
         (lambda: Categorical(tt.zeros(2)), "and not only 0"),
         (lambda: Categorical(logits=tt.tensor([0.0, math.nan])), "logits that are numbers"),
+        (lambda: Categorical(logits=tt.tensor([0.0, math.inf])), r"below inf, .* got \[0.0, inf\]"),
+        (lambda: Categorical(logits=tt.full((2,), -math.inf)), "and not only -inf"),
+        (lambda: Categorical(logits=tt.zeros(2, 0)), "and not only -inf"),
+        (lambda: Categorical(tt.tensor([0.5, math.inf])), r"finite, .*got \[0.5, inf\]"),
+        (lambda: Categorical(tt.zeros(0)), "and not only 0"),
+        (lambda: Normal(math.nan, 1.0), "Normal: expected a loc that is a number, got nan"),
+        (lambda: Normal(0.0, math.nan), "expected a scale above 0, got nan"),
+        (lambda: Bernoulli(logits=math.nan), "expected logits that are numbers, got nan"),
+        (lambda: Bernoulli(math.nan), "expected probs from 0 to 1, got nan"),
+        (lambda: Uniform(math.nan, 1.0), "expected high above low"),
+        (lambda: MultivariateNormal(tt.tensor([0.0, math.nan]), tt.eye(2)), r"loc of numbers, got \[0.0, nan\]"),
         (lambda: Normal(0.0, 0.0), r"Normal: expected a scale above 0, got 0.0"),
         (lambda: Normal(tt.zeros(2), tt.ones(3)), r"shapes \[\(2,\), \(3,\)\] do not broadcast"),
         (

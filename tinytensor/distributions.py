@@ -6,12 +6,14 @@ values are vectors); `sample((n,))` puts n in front of both. `sample` is outside
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import get_default_dtype
+from tinytensor.core.meta import BatchedData
 from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.functional import binary_cross_entropy_with_logits
@@ -28,7 +30,7 @@ def normal(
 ) -> Tensor:
     """Numbers from the normal distribution: one for each element of mean and std, or `size` of them."""
     mean, std = _together(mean, std)
-    _expect("normal", "std of 0 or more", std, std >= 0)
+    _expect("normal", "std of 0 or more", std, lambda std: std >= 0)
     shape = mean.shape if size is None else tuple(size)
     return mean + std * randn(shape, dtype=mean.dtype, generator=generator)
 
@@ -44,10 +46,19 @@ def _together(*values: Tensor | float) -> list[Tensor]:
     return [t.expand(shape) for t in tensors]
 
 
-def _expect(name: str, what: str, values: Tensor, holds: Tensor) -> None:
-    """Raise ValueError unless the condition holds everywhere (no check in a recording, which can't read values)."""
-    if state.recording is None and not values.is_meta and not holds.all():
+def _expect(name: str, what: str, values: Tensor, holds: Callable[[Any], Any]) -> None:
+    """Raise ValueError unless the condition holds everywhere (no check where values can't be read: in a recording).
+
+    The condition takes the array, which is faster than operations, or the tensor if reads are observed.
+    """
+    if state.recording is not None or values.is_meta or values._data.__class__ is BatchedData:
+        return
+    if not holds(values._data if state.on_read is None else values.detach()).all():
         raise ValueError(f"{name}: expected {what}, got {values.detach().tolist()}")
+
+
+def _are_numbers(x):
+    return x == x
 
 
 class Distribution:
@@ -60,7 +71,7 @@ class Distribution:
     def __init__(self, batch_shape: tuple[int, ...], validate_args: bool | None):
         self.batch_shape, self._validate = batch_shape, validate_args is not False
 
-    def _expect(self, what: str, values: Tensor, holds: Tensor) -> None:
+    def _expect(self, what: str, values: Tensor, holds: Callable[[Any], Any]) -> None:
         if self._validate:
             _expect(type(self).__name__, what, values, holds)
 
@@ -101,6 +112,16 @@ def _one_of(name: str, probs, logits) -> None:
         raise ValueError(f"{name}: give either probs or logits, and not both")
 
 
+def _are_weights(x):
+    """Can each row be divided by its sum?"""
+    total = x.sum(-1)
+    return (x >= 0).all(-1) & (total > 0) & (total < math.inf)
+
+
+def _have_softmax(x):
+    return (x < math.inf).all(-1) & (x > -math.inf).any(-1)
+
+
 class Categorical(Distribution):
     r"""p(i) = probs_i / \sum probs, or softmax(logits)_i, along the last dimension."""
 
@@ -111,11 +132,11 @@ class Categorical(Distribution):
             raise ValueError("Categorical: expected at least one dimension, that of the categories")
         super().__init__(parameter.shape[:-1], validate_args)
         if logits is None:
-            self._expect("probs of 0 or more, and not only 0", probs, (probs >= 0) & (probs.sum(-1, keepdim=True) > 0))
+            self._expect("probs of 0 or more, finite, and not only 0", probs, _are_weights)
             self.probs = probs / probs.sum(-1, keepdim=True)
             self.logits = _clamped(self.probs).log()
         else:
-            self._expect("logits that are numbers", logits, logits == logits)
+            self._expect("logits that are numbers, below inf, and not only -inf", logits, _have_softmax)
             self.logits = logits.log_softmax(-1)
             self.probs = logits.softmax(-1)
 
@@ -148,10 +169,11 @@ class Bernoulli(Distribution):
         (parameter,) = _together(probs if logits is None else logits)
         super().__init__(parameter.shape, validate_args)
         if logits is None:
-            self._expect("probs from 0 to 1", parameter, (parameter >= 0) & (parameter <= 1))
+            self._expect("probs from 0 to 1", parameter, lambda p: (p >= 0) & (p <= 1))
             safe = _clamped(parameter)
             self.probs, self.logits = parameter, safe.log() - (1 - safe).log()
         else:
+            self._expect("logits that are numbers", parameter, _are_numbers)
             self.probs, self.logits = parameter.sigmoid(), parameter
         self._of_logits = logits is not None
 
@@ -166,7 +188,7 @@ class Bernoulli(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         """log p(value)."""
         (value,) = _together(value)
-        self._expect("values 0 or 1", value, (value == 0) | (value == 1))
+        self._expect("values 0 or 1", value, lambda x: (x == 0) | (x == 1))
         logits, value = _together(self.logits, value)
         if self._validate:
             return logsigmoid((2 * value - 1) * logits)  # no product of 0 and an infinite logarithm
@@ -198,7 +220,8 @@ class Normal(Distribution):
     def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None):
         self.loc, self.scale = _together(loc, scale)
         super().__init__(self.loc.shape, validate_args)
-        self._expect("a scale above 0", self.scale, self.scale > 0)
+        self._expect("a loc that is a number", self.loc, _are_numbers)
+        self._expect("a scale above 0", self.scale, lambda scale: scale > 0)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """loc + scale * epsilon, epsilon from the standard normal distribution."""
@@ -269,12 +292,13 @@ class MultivariateNormal(Distribution):
             ) from None
         super().__init__(batch, validate_args)
         self.event_shape = loc.shape[-1:]
+        self._expect("a loc of numbers", loc, _are_numbers)
         if scale_tril is None:
-            self._expect("a symmetric matrix", matrix, isclose(matrix, matrix.mT, atol=1e-6))
+            self._expect("a symmetric matrix", matrix, lambda _: isclose(matrix, matrix.mT, atol=1e-6))
             self._tril = cholesky(matrix if precision_matrix is None else inverse(matrix))
         else:
             right = (matrix.tril() == matrix) & (matrix.diagonal(0, -2, -1) > 0).unsqueeze(-1)
-            self._expect("a lower triangular matrix with a diagonal above 0", matrix, right)
+            self._expect("a lower triangular matrix with a diagonal above 0", matrix, lambda _: right)
             self._tril = matrix
         self.loc = loc.expand(*batch, *self.event_shape)
 
@@ -340,7 +364,7 @@ class Uniform(Distribution):
     def __init__(self, low: Tensor | float, high: Tensor | float, validate_args: bool | None = None):
         self.low, self.high = _together(low, high)
         super().__init__(self.low.shape, validate_args)
-        self._expect("high above low", self.high - self.low, self.low < self.high)
+        self._expect("high above low", self.high - self.low, lambda width: width > 0)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """low + (high - low) u, u from [0, 1)."""

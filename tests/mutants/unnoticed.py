@@ -43,9 +43,6 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
     "what does not broadcast is refused by the subtraction, too": {
         "kl_div": ["...('kl_div', input.shape, target.shape)  ->  pass"],
     },
-    "a symbol of which it would be said has no logarithm either": {
-        "binary_cross_entropy": ["if input.dtype.kind != 'O':  ->  if True:"],
-    },
     "what stands for it is multiplied by 0": {
         "kl_div": ["1  ->  2  in  ...where(target == 0, 1, target)..."],
     },
@@ -55,9 +52,6 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
     "here it is training, or nothing is followed": {
         "BatchNorm1d.forward": ["self.training and ...  ->  self.track_running_stats"],
     },
-    "a number that is drawn is hardly ever the bound itself": {
-        "trunc_normal_": ["tensor > b  ->  tensor >= b", "tensor < a  ->  tensor <= a"],
-    },
     "a module has all of these dictionaries, or none": {
         "Module.__setattr__": ["0  ->  1  in  ...registries[0]..."],
     },
@@ -65,7 +59,7 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         "Module.load_state_dict": ["value if ...  ->  tensor(value)"],
     },
     "what asks for no gradient passes as it is": {
-        "call_with_backward_hooks": ["...if asks else args  ->  _Passage.apply(way_in, *args)"],
+        "backward_hooks": ["...if asks else args  ->  _Passage.apply(way_in, *args)"],
     },
     "NumPy finds the size for which any negative number stands": {
         "_sum_of_squares": [

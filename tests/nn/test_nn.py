@@ -217,6 +217,107 @@ def test_packing_refuses(make, sentence):
         make(tt.zeros(4, 2, 3))
 
 
+STATE = {"weight": tt.ones(1, 2), "bias": tt.ones(1)}
+NO_TENSOR = [  # calls with a list in the place of a tensor
+    lambda x: nn.Linear(3, 4)(x),
+    lambda x: nn.Linear(3, 4)(input=x),
+    lambda x: nn.Sequential(nn.Linear(3, 4), nn.ReLU())(x),
+    lambda x: nn.Embedding(3, 4)(x),
+    lambda x: nn.LayerNorm(3)(x),
+    lambda x: nn.BatchNorm1d(3)(x),
+    lambda x: nn.Conv1d(3, 1, 1)(x),
+    lambda x: nn.Bilinear(3, 3, 1)(x, x),
+    lambda x: nn.Flatten()(x),
+    lambda x: nn.Unflatten(0, (1, 3))(x),
+    lambda x: nn.Dropout()(x),
+    lambda x: nn.ReLU()(x),
+    lambda x: nn.MSELoss()(x, x),
+    lambda x: nn.GRUCell(3, 1)(x),
+    lambda x: nn.MultiheadAttention(3, 1)(x, x, x),
+    lambda x: nn.TransformerEncoderLayer(3, 1, 2)(x),
+    lambda x: nn.TransformerEncoder(nn.TransformerEncoderLayer(3, 1, 2), 1)(x),
+    lambda x: nn.Transformer(3, 1, 1, 1, 2)(x, x),
+    lambda x: nn.Parameter(x),
+    lambda x: nn.Buffer(x),
+]
+
+
+@pytest.mark.parametrize("call", NO_TENSOR)
+def test_a_list_is_no_tensor(call):
+    with pytest.raises(
+        TypeError, match=r"\w+: \w+ is \[\[1.0, 2.0, 3.0\]\]; expected a tensor.*tensor\(...\) makes one"
+    ):
+        call([[1.0, 2.0, 3.0]])
+
+
+def test_errors_of_a_module_of_the_user_stay():
+    class Own(nn.Module):
+        def forward(self, x: tt.Tensor):
+            return x.shape
+
+    with pytest.raises(AttributeError, match="'list' object has no attribute 'shape'"):
+        nn.Sequential(Own())([1.0])
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "sentence"),
+    [
+        (lambda m: m.load_state_dict([1]), TypeError, r"expected a dict of names and tensors, got \[1\]"),
+        (lambda m: m.load_state_dict("a.pt"), TypeError, r"got 'a.pt'; tinytensor.load\(path\) reads one"),
+        (lambda m: m.load_state_dict(None), TypeError, "got None"),
+        (lambda m: m.load_state_dict(STATE | {3: tt.ones(1)}), TypeError, "dict of names and tensors"),
+        (lambda m: m.load_state_dict(STATE | {"weight": None}), RuntimeError, r"expected tensors \(weight is None\)"),
+        (lambda m: m.load_state_dict(STATE | {"bias": None}, strict=False), RuntimeError, "bias is None"),
+        (lambda m: m.load_state_dict(STATE | {"bias": [2.0]}), RuntimeError, r"bias is \[2.0\]"),
+        (lambda m: m.load_state_dict(STATE | {"bias": 2.0}), RuntimeError, r"bias is 2.0"),
+        (lambda m: m.load_state_dict({"weight": tt.ones(1, 2) * 2}), RuntimeError, "missing: bias"),
+        (lambda m: m.load_state_dict(STATE | {"bias": np.array(["a"])}), TypeError, "tensor: "),
+        (lambda m: m.register_parameter(0, None), TypeError, "Linear: 0 can't be a name .*: expected a string"),
+        (lambda m: m.register_buffer(None, None), TypeError, "Linear: None can't be a name"),
+        (lambda m: m.add_module(0, None), TypeError, "Linear: 0 can't be a name"),
+        (lambda m: nn.ModuleDict({0: m}), TypeError, "ModuleDict: 0 can't be a name"),
+        (
+            lambda m: nn.ModuleDict([("a", m, 1)]),
+            ValueError,
+            r"ModuleDict: expected a dict or pairs .name, item., got \[",
+        ),
+        (lambda m: nn.ModuleDict([m]), TypeError, r"ModuleDict: expected a dict or pairs .name, item., got \["),
+        (lambda m: nn.ModuleDict(3), TypeError, "expected a dict or pairs .name, item., got 3"),
+        (lambda m: nn.ModuleDict().update(3), TypeError, "expected a dict or pairs .name, item., got 3"),
+        (lambda m: nn.ModuleDict([("a", 3)]), TypeError, "'a': expected a Module or None, got int"),
+        (lambda m: nn.ParameterDict({0: m.weight}), TypeError, "ParameterDict: 0 can't be a name"),
+        (lambda m: nn.Sequential({0: m}), TypeError, "Sequential: 0 can't be a name"),
+        (lambda m: m.train("a"), ValueError, "train: expected True or False, got 'a'"),
+        (lambda m: m.train(1), ValueError, "train: expected True or False, got 1"),
+        (lambda m: m.train(None), ValueError, "train: expected True or False, got None"),
+        (lambda m: m.requires_grad_("a"), TypeError, "requires_grad_: expected True or False, got 'a'"),
+        (lambda m: m.weight.requires_grad_(0), TypeError, "requires_grad_: expected True or False, got 0"),
+        (lambda m: nn.Parameter(tt.ones(1), "a"), TypeError, "expected True or False, got 'a'"),
+        (
+            lambda m: nn.Parameter(tt.ones(1, dtype=tt.int64)),
+            RuntimeError,
+            "only floating-point tensors have gradients",
+        ),
+        (lambda m: m.to(tt.int64), TypeError, "to: int64 would cut a module's numbers"),
+        (lambda m: m.to("cpu", tt.bool), TypeError, "to: bool would cut a module's numbers"),
+        (lambda m: m.to(dtype=tt.int32), TypeError, "to: int32 would cut a module's numbers"),
+        (lambda m: m.to(tt.ones(1, dtype=tt.uint8)), TypeError, "to: uint8 would cut a module's numbers"),
+        (lambda m: nn.ReLU().to(tt.int64), TypeError, "to: int64 would cut a module's numbers"),
+        (lambda m: nn.utils.weight_norm(m, dim=2), IndexError, "weight_norm: dim 2 is out of range"),
+        (lambda m: nn.utils.weight_norm(m, dim=-3), IndexError, "weight_norm: dim -3 is out of range"),
+        (lambda m: nn.utils.weight_norm(m, dim="a"), TypeError, "weight_norm: dim must be a whole number, got 'a'"),
+    ],
+)
+def test_modules_refuse(call, error, sentence):
+    """And a module is afterwards as it was before."""
+    m = nn.Linear(2, 1)
+    before = repr(m), m.weight, m.weight.tolist(), m.bias.tolist(), m.weight.dtype, m.training
+    with pytest.raises(error, match=sentence):
+        call(m)
+    assert before == (repr(m), m.weight, m.weight.tolist(), m.bias.tolist(), m.weight.dtype, m.training)
+    assert m.weight.requires_grad and list(m.state_dict()) == ["weight", "bias"]
+
+
 def test_packed_batch_equals_single_sequences():
     m = samples.fill(tt, nn.LSTM(3, 4, num_layers=2, bidirectional=True, batch_first=True, dtype=tt.float64))
     sequences = [samples.numbers(tt, f"s{n}", n, 3) for n in (2, 5, 1, 5)]
@@ -1057,13 +1158,100 @@ def test_init_has_its_variance(fill, variance):
     assert (w * w).mean().item() == pytest.approx(variance, rel=5 * math.sqrt(2 / 5000))
 
 
-def test_trunc_normal():
-    """Its mean lies s (p(a) - p(b)) / (P(b) - P(a)) beside that of the normal, p and P in units of s: 5 deviations."""
+def density(z: np.ndarray, low: float) -> np.ndarray:
+    """Of the standard normal distribution, times a constant that keeps it from underflowing beyond `low`."""
+    return np.exp((low**2 - z**2) / 2)
+
+
+@pytest.mark.parametrize("side", [1, -1])
+@pytest.mark.parametrize(
+    ("std", "low", "high"),
+    [
+        (2.0, -0.5, 1.5),
+        (1.0, -3.0, 0.0),
+        (1.0, -0.01, 0.01),
+        (1.0, 4.0, 4.1),
+        (0.5, 5.0, math.inf),
+        (1.0, 20.0, 25.0),
+        (1.0, 36.9, 37.1),
+        (0.02, 37.1, 37.2),
+        (0.02, 50.0, 100.0),
+        (1.0, 1e5, math.inf),
+    ],
+)
+def test_trunc_normal(std, low, high, side):
+    """Mean and deviation within 5 deviations of theirs, by a sum over the density between the bounds, in units of std.
+
+    The bounds are in units of std from the mean; 20 beyond the nearer one (and 20 / low, where that is far) nothing is.
+    """
     tt.manual_seed(0)
-    w = nn.init.trunc_normal_(tt.empty(10_000), mean=1.0, std=2.0, a=0.0, b=4.0)
-    assert w.min() >= 0 and w.max() <= 4 and w.max() > 3.5
-    assert w.mean().item() == pytest.approx(1 + 2 * (0.35207 - 0.12952) / (0.93319 - 0.30854), abs=5 * 1.1 / 100)
-    assert nn.init.normal_(w, mean=3.0, std=0.5).mean().item() == pytest.approx(3, abs=5 * 0.5 / 100)
+    near = max(low, 0.0)
+    z = np.linspace(low, min(high, near + 20 / max(near, 1)), 200_001)
+    p = density(z, near) / density(z, near).sum()
+    mean = (p * z).sum()
+    deviation, kurtosis = ((p * (z - mean) ** n).sum() ** (1 / n) for n in (2, 4))
+    mu, n = 0.0 if low > 1000 else 3.0, 10_000
+    a, b = sorted((mu + side * std * low, mu + side * std * high))
+    w = tt.empty(n, dtype=tt.float64)
+    assert nn.init.trunc_normal_(w, mu, std, a, b) is w and a <= w.min() and w.max() <= b
+    drawn = side * (w.numpy() - mu) / std
+    assert abs(drawn.mean() - mean) < 5 * deviation / math.sqrt(n)
+    assert abs(drawn.var() - deviation**2) < 5 * kurtosis**2 / math.sqrt(n)
+    assert len(np.unique(drawn)) > 0.9 * n or low == 1e5  # where float64 has few numbers
+
+
+@pytest.mark.parametrize(
+    ("arguments", "number"),
+    [
+        ((0.0, 1.0, 2.0, 2.0), 2.0),
+        ((1.0, 0.0, 0.0, 3.0), 1.0),
+        ((1.0, 0.0, 2.0, 3.0), 2.0),
+        ((9.0, 0.0, 2.0, 3.0), 3.0),
+        ((0.0, 1e-300, 2.0, 3.0), 2.0),
+        ((0.0, 5e-324, -3.0, -2.0), -2.0),
+    ],
+)
+def test_trunc_normal_of_one_number(arguments, number):
+    w = nn.Parameter(tt.empty(3))
+    assert nn.init.trunc_normal_(w, *arguments).tolist() == [number] * 3 and w.is_leaf
+
+
+REFUSED_BY_INIT = [  # (call, the error, its sentence); empty tensors too
+    (lambda w: nn.init.trunc_normal_(w, 0.0, 1.0, 2.0, 1.0), ValueError, "a 2.0, b 1.0, .*: expected a <= b"),
+    (lambda w: nn.init.trunc_normal_(w, std=-1.0), ValueError, "std -1.0: expected"),
+    (lambda w: nn.init.trunc_normal_(w, math.nan), ValueError, "mean nan"),
+    (lambda w: nn.init.trunc_normal_(w, a=math.nan), ValueError, "a nan"),
+    (lambda w: nn.init.trunc_normal_(w, std=math.inf), ValueError, "std inf"),
+    (lambda w: nn.init.trunc_normal_(w.long()), RuntimeError, "expected a floating-point tensor, got int64"),
+    (lambda w: nn.init.uniform_(w, 2.0, 1.0), RuntimeError, "from 2.0 to 1.0: expected two numbers of float32"),
+    (lambda w: nn.init.uniform_(w.long()), RuntimeError, "expected a floating-point tensor, got int64"),
+    (lambda w: nn.init.uniform_(w, "a"), TypeError, "uniform_: low is 'a'; expected a number"),
+    (lambda w: nn.init.uniform_(w.tolist()), TypeError, r"uniform_: tensor is \[.*; expected a tensor"),
+    (lambda w: nn.init.normal_(w, 0.0, -1.0), RuntimeError, "std of 0 or more, got -1.0"),
+    (lambda w: nn.init.constant_(w, "a"), TypeError, "expected a tensor or a number, got 'a'"),
+    (lambda w: nn.init.xavier_uniform_(w, -1.0), RuntimeError, "from 1.* to -1.*: expected two numbers"),
+    (lambda w: nn.init.xavier_normal_(w, -1.0), RuntimeError, "std of 0 or more, got -0.7"),
+    (lambda w: nn.init.xavier_normal_(w, "a"), TypeError, "xavier_normal_: gain is 'a'; expected a number"),
+    (lambda w: nn.init.kaiming_normal_(w, "a"), ValueError, "a number for the slope of leaky_relu, got 'a'"),
+    (lambda w: nn.init.kaiming_uniform_(w, True), ValueError, "a number for the slope of leaky_relu, got True"),
+    (lambda w: nn.init.kaiming_uniform_(w[0]), ValueError, "need at least 2 dimensions"),
+    (lambda w: nn.init.calculate_gain("leaky_relu", "a"), ValueError, "a number for the slope of leaky_relu, got 'a'"),
+    (lambda w: nn.init.calculate_gain("gelu"), ValueError, "expected one of .*, got 'gelu'"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "sentence"), REFUSED_BY_INIT)
+def test_init_refuses(call, error, sentence):
+    w = tt.ones(2, 2)
+    with pytest.raises(error, match=sentence):
+        call(w)
+    assert w.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+
+@pytest.mark.parametrize("name", ["kaiming_normal_", "kaiming_uniform_", "xavier_normal_", "xavier_uniform_"])
+def test_init_of_no_numbers(name):
+    for shape in ((2, 0), (0, 2), (0, 0)):
+        assert getattr(nn.init, name)(tt.empty(shape)).shape == shape
 
 
 def test_init_of_kernels():
@@ -1077,7 +1265,7 @@ def test_init_of_kernels():
 def test_gains_are_pytorchs():
     said = {"linear": 1, "sigmoid": 1, "tanh": 1.6667, "relu": 1.4142, "selu": 0.75, "leaky_relu": 1.41414}
     assert {name: nn.init.calculate_gain(name) for name in said} == pytest.approx(said, rel=5e-5)
-    assert nn.init.calculate_gain("leaky_relu", 1) == 1
+    assert nn.init.calculate_gain("leaky_relu", 1) == nn.init.calculate_gain("conv_transpose2d") == 1
 
 
 @pytest.mark.parametrize("category", ["normal", "uniform", "trunc_normal", "xavier_uniform", "xavier_normal"])
@@ -1148,6 +1336,26 @@ def test_modules_move_to_a_dtype_and_refuse_a_device():
         m.to("cuda")
 
 
+@pytest.mark.parametrize(
+    "change", [lambda m: m.double(), lambda m: m.to(tt.float64), lambda m: m.to(tt.ones(1).double())]
+)
+def test_conversion_replaces_buffers(change):
+    """A tensor may be a buffer of several modules, and the user's own: these keep it."""
+    shared = tt.ones(2)
+    shared.grad = tt.ones(2)
+    m, other = nn.BatchNorm1d(2), nn.BatchNorm1d(2)
+    m.running_mean = other.running_mean = shared
+    m.register_buffer("passing", shared, persistent=False)
+    m.own, count, weight = nn.Buffer(tt.zeros(2)), m.num_batches_tracked, m.weight
+    assert change(m) is m and {t.dtype for t in (m.running_mean, m.passing, m.own, m.weight)} == {tt.float64}
+    assert other.running_mean is shared and shared.dtype == shared.grad.dtype == tt.float32
+    assert m.weight is weight and m.num_batches_tracked is count and "passing" not in m.state_dict()
+    other(tt.ones(2, 2))
+    assert m.running_mean.tolist() == [1, 1] and shared.dtype == tt.float32
+    kept = m.running_mean
+    assert change(m).running_mean is kept  # nothing to convert
+
+
 def test_linear_with_relu():
     """One operation gives what the two give one after the other, and so do its gradients, first and second."""
     for bias in (None, tt.tensor([0.5, -0.25])):
@@ -1180,12 +1388,69 @@ def test_hooks_before_forward():
     assert m(x).tolist() == F.linear(x, m.weight, m.bias).tolist() and len(seen) == 1
 
 
+def test_a_handle_removes_its_hook_at_the_end_of_a_block():
+    m, x = nn.Linear(2, 2), tt.ones(1, 2, requires_grad=True)
+    seen = []
+    registers = [
+        m.register_forward_hook,
+        m.register_forward_pre_hook,
+        m.register_full_backward_hook,
+        m.register_full_backward_pre_hook,
+        x.register_hook,
+        x.register_post_accumulate_grad_hook,
+    ]
+    for register in registers:
+        with register(lambda *args: seen.append(1)) as handle:
+            m(x).sum().backward()
+        m(x).sum().backward()
+        assert seen == [1], register
+        handle.remove()  # once more does no harm
+        seen.clear()
+    with pytest.raises(ZeroDivisionError), m.register_forward_hook(lambda *args: 1 / 0):
+        m(x)
+    m(x)
+
+
+@pytest.mark.parametrize(
+    ("register", "sentence"),
+    [
+        (
+            lambda m: m.register_forward_pre_hook(lambda m, args, kwargs: args, with_kwargs=True),
+            r"register_forward_pre_hook: .* None or a tuple \(args, kwargs\), got tuple",
+        ),
+        (
+            lambda m: m.register_full_backward_hook(lambda m, grad_input, grad_output: (*grad_input, *grad_input)),
+            "register_full_backward_hook: a hook of Linear returned 2 gradients, expected 1",
+        ),
+        (
+            lambda m: m.register_full_backward_pre_hook(lambda m, grad_output: ()),
+            "register_full_backward_pre_hook: a hook of Linear returned 0 gradients, expected 1",
+        ),
+    ],
+)
+def test_hooks_are_refused(register, sentence):
+    m, x = nn.Linear(2, 2), tt.ones(1, 2, requires_grad=True)
+    register(m)
+    with pytest.raises(RuntimeError, match=sentence):
+        m(x).sum().backward()
+
+
+def test_a_backward_hook_without_a_gradient_of_an_input():
+    m, seen = nn.Linear(2, 2), []
+    m.register_full_backward_pre_hook(lambda m, grad_output: seen.append(grad_output[0].tolist()))
+    m(tt.ones(1, 2)).sum().backward()
+    assert seen == [[[1.0, 1.0]]] and m.weight.grad.tolist() == [[1.0, 1.0]] * 2
+    m.register_full_backward_hook(lambda m, grad_input, grad_output: grad_output)
+    with pytest.raises(RuntimeError, match="no input of Linear requires grad, so a hook has no gradient to replace"):
+        m(tt.ones(1, 2)).sum().backward()
+
+
 def test_forward_pre_hook_is_guarded():
     m = nn.Linear(2, 2)
     step = tt.compile(lambda x: m(x).detach())
     x = tt.ones(3, 2)
     before = [step(x).tolist() for _ in range(3)]
-    handle = m.register_forward_pre_hook(lambda module, args: args[0] * 2)
+    handle = m.register_forward_pre_hook(lambda module, args, kwargs: ((args[0] * 2,), kwargs), with_kwargs=True)
     assert step(x).tolist() == F.linear(x * 2, m.weight, m.bias).tolist() != before[0]
     handle.remove()
     assert step(x).tolist() == before[0] == before[2]
@@ -1200,8 +1465,9 @@ def test_weight_norm(dim, make):
     assert nn.utils.weight_norm(m, dim=dim) is m
     np.testing.assert_allclose(m.weight.detach().numpy(), w.numpy(), rtol=1e-6)  # before it is called, too
     assert [name for name, _ in m.named_parameters()] == ["bias", "weight_g", "weight_v"]
-    rest = tuple(d for d in range(w.ndim) if dim is not None and d != dim % w.ndim)
-    length = np.sqrt((w.numpy() ** 2).sum(rest or None, keepdims=dim is not None))
+    alone = dim in (None, -1)
+    rest = tuple(d for d in range(w.ndim) if not alone and d != dim)
+    length = np.sqrt((w.numpy() ** 2).sum(rest or None, keepdims=not alone))
     np.testing.assert_allclose(m.weight_g.detach().numpy(), length, rtol=1e-6)
     np.testing.assert_allclose(m(x).detach().numpy(), expected.detach().numpy(), rtol=1e-5, atol=1e-6)
 

@@ -58,7 +58,7 @@ OURS = {
         r"F\.softsign\(x\) at points\|(first|second) x",
         r"x\.scatter_reduce\(.*'am(ax|in)'\) at NaN\|first x",
         r"x\.scatter_reduce\(.*'prod'\) at infinities\|second x",
-        r"lib\.cdist\(x, x\.flip\(0\), (1.0|1.5|3.0)\) at (NaN|infinities)\|first x",
+        r"lib\.(cdist\(x, x\.flip\(0\)|pdist\(x), (1.0|1.5|3.0)\) at (NaN|infinities)\|first x",
         r"F\.gelu\(x\) at points\|(value|first x)",  # in float32 at inf
         r"F\.soft_margin_loss\(.*\) at pairs\|(first|second) x",
     ),
@@ -72,7 +72,7 @@ OURS = {
         r"F\.hardswish\(x\) at points\|first x",
         r"x\.prod\(\) at infinities\|second x",
         r"lib\.cumprod\(x, -1\) at infinities\|second x",
-        r"lib\.cdist\(x, x\.flip\(0\), (0.0|inf)\) at (NaN|infinities)\|(value|first x)",
+        r"lib\.(cdist\(x, x\.flip\(0\)|pdist\(x), (0.0|inf)\) at (NaN|infinities)\|(value|first x)",
         r"x\.norm\(-?inf, -1\) at NaN\|(first|second) x",
         r"x\.var\(-1, correction=[01]\) at infinities\|first x",
         r"lib\.var_mean\(x, -1\)\[0\] at infinities\|first x",
@@ -93,7 +93,7 @@ OURS = {
     ),
     "PyTorch has no second derivative of it": (
         each,
-        r"lib\.cdist\(.*\|second x",
+        r"lib\.[cp]dist\(.*\|second x",
         r"x\.scatter_reduce\(.*'prod'\) at ties\|second x",
     ),
     "the slope by the exponent at 0 is a^(b-1) (1 + b ln a), which PyTorch leaves out of the derivative by the base": (
@@ -108,7 +108,11 @@ OURS = {
         each,
         r"x\.kthvalue\(1, -1\)\[0\] at .*\|first x",
         r"lib\.median\(x, -1\)\[0\] at NaN\|first x",
-        r"lib\.cdist\(x, x\.flip\(0\), inf\) at (ties|zeros)\|first x",
+        r"lib\.(cdist\(x, x\.flip\(0\)|pdist\(x), inf\) at (ties|zeros)\|first x",
+    ),
+    "the loss of a score that is no number is NaN, where PyTorch leaves the class out": (
+        each,
+        r"F\.multi_margin_loss\(.*\) at (NaN|infinities)\|(value|first x)",
     ),
     "the slope at 0 is that from the left, of which PyTorch's second derivative takes another": (
         each,

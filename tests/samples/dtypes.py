@@ -59,6 +59,7 @@ _ACTIVATIONS = (
 )
 _WHOLE = "all allclose_x any argmax argmin max mean min norm prod std sum var amax amin"
 _LOSSES = "binary_cross_entropy_with_logits huber_loss kl_div l1_loss mse_loss smooth_l1_loss soft_margin_loss"
+_LOSSES += " poisson_nll_loss multilabel_soft_margin_loss"
 
 ONE = [
     *(f"lib.{name}(x)" for name in _UNARY.split()),
@@ -113,6 +114,8 @@ ONE = [
     *("F.embedding(x.abs() if x.dtype != lib.bool else x, lib.ones(4, 2))", "F.linear(x, lib.ones(4, 3))"),
     *("F.scaled_dot_product_attention(x, x, x)", "F.binary_cross_entropy(x.clamp(max=1), lib.ones(2, 3))"),
     *("F.binary_cross_entropy(lib.ones(2, 3), x)", "F.cosine_similarity(x, x)", "F.pairwise_distance(x, x + 1)"),
+    *("F.gaussian_nll_loss(x, x, lib.ones(2, 3))", "F.gaussian_nll_loss(lib.ones(2, 3), x, x + 2)", "lib.pdist(x)"),
+    *("F.poisson_nll_loss(x, x, False, True)", "F.multi_margin_loss(x, classes)"),
     *("F.margin_ranking_loss(x[0], x[1], signs)", "F.hinge_embedding_loss(x[0], signs)"),
     *("F.cosine_embedding_loss(x, x, classes)", "F.triplet_margin_loss(x, x, x)", "lib.where(mask, x, 1)"),
     *("lib.where(mask, x, 0.5)", "lib.where(x, 1, 2)", "x.masked_fill(mask, 2)", "x.masked_fill(mask, 0.5)"),

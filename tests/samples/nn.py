@@ -26,6 +26,14 @@ def fill(lib, module, name=""):
 
 # --- Names, order and shapes
 
+
+def _shared(nn):
+    """Modules and a parameter that stand at several places."""
+    norm, tied, other = nn.BatchNorm1d(3), nn.Linear(3, 3), nn.Linear(3, 3, bias=False)
+    other.weight = tied.weight
+    return nn.Sequential(norm, tied, nn.Sequential(norm, other), tied)
+
+
 MODULES = {
     "linear": lambda nn: nn.Linear(3, 4),
     "linear without bias": lambda nn: nn.Linear(3, 4, bias=False),
@@ -61,7 +69,13 @@ MODULES = {
     "cells": lambda nn: nn.ModuleList([nn.RNNCell(3, 4), nn.LSTMCell(3, 4, bias=False), nn.GRUCell(3, 4)]),
     "activations": lambda nn: nn.Sequential(nn.LeakyReLU(0.2, True), nn.ELU(), nn.PReLU(3), nn.Softplus(), nn.ReLU6()),
     "loss with weights": lambda nn: nn.CrossEntropyLoss(weight=nn.Linear(3, 1).weight[0].detach()),
+    "loss of margins with weights": lambda nn: nn.MultiMarginLoss(weight=nn.Linear(3, 1).weight[0].detach()),
     "loss with weights of positives": lambda nn: nn.BCEWithLogitsLoss(pos_weight=nn.Linear(3, 1).weight[0].detach()),
+    "weight norm": lambda nn: nn.utils.weight_norm(nn.Linear(3, 4)),
+    "weight norm of all": lambda nn: nn.utils.weight_norm(nn.Conv1d(2, 3, 4), dim=-1),
+    "weight norm from the end": lambda nn: nn.utils.weight_norm(nn.Conv1d(2, 3, 4), dim=-2),
+    "dictionary of pairs": lambda nn: nn.ModuleDict([("a", nn.Linear(2, 3)), ["b", nn.LayerNorm(3)]]),
+    "shared parts": _shared,
     "a tree": lambda nn: nn.Sequential(
         nn.Embedding(7, 4),
         nn.ModuleList([nn.Sequential(nn.LayerNorm(4), nn.MultiheadAttention(4, 2)) for _ in range(2)]),
@@ -81,6 +95,10 @@ def names(lib, key):
         "parameters": [[n, list(p.shape)] for n, p in module.named_parameters()],
         "state": [[n, list(p.shape)] for n, p in module.state_dict().items()],
         "modules": [n for n, _ in module.named_modules()],
+        "all": [
+            [n for n, _ in named(remove_duplicate=False)]
+            for named in (module.named_modules, module.named_parameters, module.named_buffers)
+        ],
         "repr": repr(module) if key in REPRS else None,
     }
 
@@ -143,6 +161,12 @@ def _loss(make, shape, target):
         return module, [x], [module(x, target(lib))]
 
     return program
+
+
+def _gaussian(lib, name, module):
+    """A program for GaussianNLLLoss, with a gradient of the variance."""
+    xs = [numbers(lib, f"{name}{i}", 3, 4).requires_grad_() for i in range(3)]
+    return module, xs, [module(xs[0], xs[1], var=xs[2] ** 2)]
 
 
 def _classes(*values):
@@ -311,9 +335,90 @@ def _embedding(**options):
     return program
 
 
+def _hooked(register, loss):
+    """A program for hooks: outputs, what the hooks see, first and second derivatives (and third ones, by layer())."""
+
+    def program(lib, name):
+        class Product(lib.nn.Module):
+            def forward(self, x, y, *, power=2):
+                return x**power * y, x * y
+
+        module, seen = Product(), []
+
+        def note(*tensors):
+            seen.extend(t.detach().clone() for t in tensors)
+            return tensors
+
+        register(module, note)
+        xs = [numbers(lib, f"{name}{i}", 3).requires_grad_() for i in range(2)]
+        ys = module(*xs, power=3)
+        first = lib.autograd.grad(loss(*ys).sum(), xs, create_graph=True)
+        second = lib.autograd.grad(sum(first).sum(), xs, create_graph=True)
+        return module, xs, [*ys, *first, *second, *seen]
+
+    return program
+
+
+def _backward(factor, **options):
+    return lambda module, note: module.register_full_backward_hook(
+        lambda _, grad_input, grad_output: tuple(g * factor for g in note(*grad_input, *grad_output)[:2]), **options
+    )
+
+
+def _before_backward(factor, **options):
+    return lambda module, note: module.register_full_backward_pre_hook(
+        lambda _, grad_output: tuple(g * factor + 1 for g in note(*grad_output)), **options
+    )
+
+
+def _before(module, note):
+    """Pre-hooks with all they can do: change arguments, keyword arguments, or nothing; and one in front of all."""
+    module.register_forward_pre_hook(lambda _, args: (note(*args)[0] * 2, args[1]))
+    module.register_forward_pre_hook(lambda _, args, kwargs: ((args[0] + 1, args[1]), {"power": 2}), with_kwargs=True)
+    module.register_forward_pre_hook(lambda _, args, kwargs: note(*args)[2:] or None, with_kwargs=True)
+    module.register_forward_pre_hook(lambda _, args: (args[0] + 3, args[1]), prepend=True)
+
+
+def _after_forward(module, note):
+    """Hooks that see keyword arguments, and change the results in the order in which they stand."""
+    module.register_forward_hook(lambda _, args, y: (note(*y)[0] * 2, y[1]))
+    module.register_forward_hook(
+        lambda _, args, kwargs, y: (y[0] + kwargs["power"] * args[0], y[1]), with_kwargs=True, prepend=True
+    )
+    module.register_forward_hook(lambda _, args, y: (y[0] + 5, y[1]), prepend=True)
+
+
+def _all_of(*registers):
+    return lambda module, note: [register(module, note) for register in registers]
+
+
+HOOKS = {
+    f"hooks, {what}{way}": _hooked(register, loss)
+    for what, register in {
+        "backward": _backward(10),
+        "backward of factor 1": _backward(1),
+        "before backward": _before_backward(10),
+        "before and after backward": _all_of(_backward(3), _before_backward(10)),
+        "several": _all_of(_backward(3), _backward(5, prepend=True), _before_backward(2), _before_backward(7)),
+        "several, before in front": _all_of(_before_backward(2), _before_backward(7, prepend=True), _backward(3)),
+        "before forward": _before,
+        "after forward": _after_forward,
+        "all": _all_of(_before, _after_forward, _backward(2), _before_backward(3)),
+    }.items()
+    for way, loss in {"": lambda a, b: a + b, ", of a product": lambda a, b: a * b}.items()
+}
+
+
 LAYERS = {
     **RECURRENT,
     **PACKED,
+    **HOOKS,
+    **{
+        f"weight norm, dim {dim}": _layer(
+            lambda nn, d, dim=dim: nn.utils.weight_norm(nn.Conv1d(2, 3, 3, dtype=d), dim=dim), (2, 2, 5)
+        )
+        for dim in (0, 1, 2, -1, -2, -3, None)
+    },
     "transformer": _transformer(lambda lib: {"tgt_mask": _after(lib)}),
     "transformer, norm first": _transformer(
         lambda lib: {
@@ -362,6 +467,17 @@ LAYERS = {
         lib.nn.BCELoss(_weights(lib)),
         [],
         [lib.nn.BCELoss(_weights(lib))(numbers(lib, name, 3, 4).sigmoid().requires_grad_(), _probabilities(lib))],
+    ),
+    "poisson nll": _loss(lambda lib, nn: nn.PoissonNLLLoss(full=True, reduction="sum"), (3, 4), _probabilities),
+    "poisson nll of rates": _layer(lambda nn, d: nn.PoissonNLLLoss(False, eps=2.0), (3, 4), (3, 4)),
+    "gaussian nll": lambda lib, name: _gaussian(lib, name, lib.nn.GaussianNLLLoss(full=True)),
+    "gaussian nll, each": lambda lib, name: _gaussian(lib, name, lib.nn.GaussianNLLLoss(eps=0.25, reduction="none")),
+    "multi margin": _loss(lambda lib, nn: nn.MultiMarginLoss(), (3, 4), _classes(0, 3, 1)),
+    "multi margin, squared, weights": _loss(
+        lambda lib, nn: nn.MultiMarginLoss(2, 0.5, _weights(lib), reduction="sum"), (3, 4), _classes(0, 3, 1)
+    ),
+    "multilabel soft margin": _loss(
+        lambda lib, nn: nn.MultiLabelSoftMarginLoss(_weights(lib), reduction="none"), (3, 4), _probabilities
     ),
     "linear": _layer(lambda nn, d: nn.Linear(3, 4, dtype=d), (2, 5, 3)),
     "linear, one vector": _layer(lambda nn, d: nn.Linear(3, 4, bias=False, dtype=d), (3,)),

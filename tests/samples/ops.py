@@ -1532,10 +1532,105 @@ for reduction in ("mean", "sum", "none"):
     S(F + "cosine_embedding_loss", T(3, 4), T(3, 4), C([1.0, -1.0, -1.0]), -0.5, reduction=reduction)
     S(F + "triplet_margin_loss", T(3, 4), T(3, 4), T(3, 4), reduction=reduction)
     S(F + "nll_loss", T(2, 5, 3), I(2, 3), T(5, low=0.1, grad=False), ignore_index=2, reduction=reduction)
+    S(F + "poisson_nll_loss", T(3, 4), T(3, 4, low=0.0, high=4.0), reduction=reduction)
+    S(F + "poisson_nll_loss", T(3, 2, low=0.1), T(3, 2, low=0.1, high=4.0), False, True, reduction=reduction)
+    S(F + "gaussian_nll_loss", T(3, 4), T(3, 4), T(3, 4, low=0.5), reduction=reduction)
+    S(F + "gaussian_nll_loss", T(2, 2, 2), T(2, 2, 2), T(2, 2, low=0.5), True, reduction=reduction)
+    S(F + "multi_margin_loss", T(3, 4), INT([1, 0, 3]), reduction=reduction)
+    S(F + "multi_margin_loss", T(2, 3), INT([2, 2]), 2, 0.5, T(3, low=0.1, grad=False), reduction=reduction)
+    S(F + "multilabel_soft_margin_loss", T(3, 4), T(3, 4, low=0.0, high=1.0), reduction=reduction)
 for reduction in ("mean", "sum", "none", "batchmean"):
     S(F + "kl_div", T(3, 4), T(3, 4, low=0.1, high=0.9), reduction=reduction)
     S(F + "kl_div", T(3, 4), T(3, 4), reduction=reduction, log_target=True)
 S(F + "hinge_embedding_loss", T(3), C([2.0, 0.0, -0.5]))  # neither 1 nor -1: both
+for full in (True, False):  # Stirling's approximation begins above 1
+    S(F + "poisson_nll_loss", T(5), C([0.0, 1.0, 1.5, -1.0, nan]), full=full, reduction="none").kink()
+S(F + "poisson_nll_loss", T(3), INT([0, 1, 3]), full=True, eps=0.5)
+S(F + "poisson_nll_loss", C([0.0, 2.0, -1.0], grad=True), T(3), False, reduction="none").kink()
+S(F + "poisson_nll_loss", C([0.0, 1.0, 2.0], grad=True), T(3), False, eps=0.25)
+S(F + "poisson_nll_loss", T(), T(2, 1, low=0.0), full=True)
+S(F + "poisson_nll_loss", T(0), T(0))
+S(F + "poisson_nll_loss", I(2), INT([0, 2]), full=True, reduction="none")
+S(F + "poisson_nll_loss", I(2, low=1), T(2), log_input=False)
+E(F + "poisson_nll_loss", T(2), T(3), raises=RuntimeError, match=("poisson_nll_loss", (2,), (3,)))
+E(F + "poisson_nll_loss", T(2), T(2), reduction="all", raises=ValueError, match=("poisson_nll_loss", "'all'"))
+for shape in ((3, 2), (3, 1), (1, 2), (3,)):
+    S(F + "gaussian_nll_loss", T(3, 2), T(2), T(*shape, low=0.5), reduction="none")
+S(F + "gaussian_nll_loss", T(3), T(3), C([0.0, 1e-7, 2.0], grad=True), eps=1e-3, reduction="none").kink()
+S(F + "gaussian_nll_loss", T(2), T(2), C([nan, 1.0], grad=True), reduction="none").kink()
+S(F + "gaussian_nll_loss", T(2), T(2), 0.5, full=True)
+S(F + "gaussian_nll_loss", T(2), T(2), 0.0, eps=0.25)
+S(F + "gaussian_nll_loss", T(), T(), T(low=0.5))
+S(F + "gaussian_nll_loss", T(1), T(1), T(low=0.5))
+S(F + "gaussian_nll_loss", T(0), T(0), T(0))
+S(F + "gaussian_nll_loss", I(2), I(2), T(2, low=0.5))
+for shape in ((1, 1), (3,), (2, 2, 1), (1, 2, 2)):
+    E(
+        F + "gaussian_nll_loss",
+        T(2, 2),
+        T(2, 2),
+        T(*shape, low=0.5),
+        raises=ValueError,
+        match=("gaussian_nll_loss", shape),
+    )
+E(F + "gaussian_nll_loss", T(2), T(2), C([-1.0, 1.0]), raises=ValueError, match=("gaussian_nll_loss", "-1.0"))
+E(F + "gaussian_nll_loss", T(2), T(2), -0.5, raises=ValueError, match=("gaussian_nll_loss", "-0.5"))
+E(F + "gaussian_nll_loss", I(2), T(2), I(2), raises=RuntimeError, match=("gaussian_nll_loss", "int64"))
+for p in (1, 2):
+    S(
+        F + "multi_margin_loss", C([[1.0, 0.0, 2.0], [0.0, -1.0, 0.0]], grad=True), INT([0, 0]), p, reduction="none"
+    ).kink()
+    S(F + "multi_margin_loss", T(4), INT(3), p, -0.5, reduction="none")
+    S(F + "multi_margin_loss", T(4), INT([3]), p, 0.0, reduction="none")
+    S(F + "multi_margin_loss", T(1, 1), INT([0]), p)
+S(F + "multi_margin_loss", T(), INT(0))
+S(F + "multi_margin_loss", T(1, 3), INT(1), reduction="none")
+S(F + "multi_margin_loss", T(0, 3), INT([]), reduction="none")
+S(F + "multi_margin_loss", STRIDED(3, 2), INT([1, 0, 1]))
+for target in ([3], [-1]):
+    E(
+        F + "multi_margin_loss",
+        T(1, 3),
+        INT(target),
+        raises=(RuntimeError, IndexError),
+        match=("multi_margin_loss", target[0]),
+    )
+E(F + "multi_margin_loss", T(2, 3), INT([0]), raises=RuntimeError, match=("multi_margin_loss", (2, 3), (1,)))
+E(F + "multi_margin_loss", T(2, 3), T(2), raises=RuntimeError, match=("multi_margin_loss", "float64"))
+E(F + "multi_margin_loss", T(1, 1, 3), INT([[0]]), raises=RuntimeError, match=("multi_margin_loss", (1, 1, 3)))
+E(F + "multi_margin_loss", T(2, 0), INT([0, 0]), raises=RuntimeError, match=("multi_margin_loss", (2, 0)))
+E(F + "multi_margin_loss", T(1, 3), INT([0]), 3, raises=ValueError, match=("multi_margin_loss", "got 3"))
+E(
+    F + "multi_margin_loss",
+    T(1, 3),
+    INT([0]),
+    weight=T(2),
+    raises=RuntimeError,
+    match=("multi_margin_loss", (2,), "3 c"),
+)
+E(F + "multi_margin_loss", T(1, 3), INT([0]), weight=T(1, 3), raises=ValueError, match=("multi_margin_loss", (1, 3)))
+S(F + "multilabel_soft_margin_loss", T(2, 3), T(2, 3), T(3, low=0.1, grad=False), reduction="none")
+S(F + "multilabel_soft_margin_loss", T(2, 3, 2), I(2, 3, 2, high=2), reduction="none")
+S(F + "multilabel_soft_margin_loss", C([0.0, 100.0, -100.0, inf, -inf], grad=True), C([1.0, 0.0, 1.0, 1.0, 0.0])).kink()
+S(F + "multilabel_soft_margin_loss", T(1), T(1), reduction="none")
+S(F + "multilabel_soft_margin_loss", T(3), T(2, 3), reduction="none")
+S(F + "multilabel_soft_margin_loss", T(2, 0), T(2, 0), reduction="none")
+S(F + "multilabel_soft_margin_loss", T(0, 2), T(0, 2))
+E(F + "multilabel_soft_margin_loss", T(), T(), raises=IndexError, match=("multilabel_soft_margin_loss", "0-d"))
+E(F + "multilabel_soft_margin_loss", I(2), T(2), raises=RuntimeError, match=("multilabel_soft_margin_loss", "int64"))
+for p in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, inf):
+    S(f"pdist {F}pdist", T(4, 3), p)
+    S("pdist", C([[1.0, 2.0], [1.0, 2.0], [3.0, 2.0]], grad=True), p).kink()
+    S("pdist", T(2, 1), p)
+    S("pdist", T(3, 0), p)
+    S("cdist", C([[1.0, 2.0], [3.0, 2.0]], grad=True), C([[1.0, 2.0], [1.0, 5.0]], grad=True), p).kink()
+S("pdist", T(1, 3))
+S("pdist", T(0, 3, grad=False))  # PyTorch 2.13 crashes in its gradient
+S("pdist", STRIDED(3, 2))
+E("pdist", T(3), raises=RuntimeError, match=("pdist", (3,)))
+E("pdist", I(3, 2), raises=RuntimeError, match=("pdist", "int64"))
+for p in (-1.0, nan):
+    E("pdist", T(3, 2), p, raises=RuntimeError, match=("pdist", p))
 S(F + "kl_div", T(4), C([0.0, 0.25, 0.75, 0.0]))
 S(F + "kl_div", T(), T(4, low=0.1, high=0.9), reduction="batchmean")
 S(F + "smooth_l1_loss", C([0.0, 1.0, -1.0, 3.0, nan], grad=True), C([0.0] * 5), reduction="none").kink()
@@ -2446,6 +2541,19 @@ S("Tensor.bernoulli", C([0.0, 1.0, 1.0]))
 S("Tensor.bernoulli_", CLONE(5, grad=False), 1.0)
 S("Tensor.bernoulli_", CLONE(4, grad=False)).random()
 S("Tensor.exponential_", CLONE(4, grad=False), 2.0).random()
+for p in (1.5, -0.5, nan):
+    E("Tensor.bernoulli_", CLONE(2), p, raises=RuntimeError, match=("bernoulli_", p))
+    E("Tensor.bernoulli_", CLONE(2), C([0.5, p]), raises=RuntimeError, match=("bernoulli_", p))
+    E("bernoulli", C([0.5, p]), raises=RuntimeError, match=("bernoulli", p))
+for low, high in ((2.0, 1.0), (nan, 1.0), (0.0, inf), (-inf, 0.0), (-1e308, 1e308)):
+    E("Tensor.uniform_", CLONE(2), low, high, raises=RuntimeError, match=("uniform_", low, high))
+E("Tensor.uniform_", C([0.0], dtype="float32"), 0.0, 1e39, raises=RuntimeError, match=("uniform_", "1e.39", "float32"))
+for std in (-1.0, nan):
+    E("Tensor.normal_", CLONE(0), 0.0, std, raises=RuntimeError, match=("normal_", std))
+for rate in (0.0, -1.0, nan):
+    E("Tensor.exponential_", CLONE(2), rate, raises=RuntimeError, match=("exponential_", rate))
+S("Tensor.uniform_", CLONE(3, grad=False), 1.5, 1.5)
+S("Tensor.normal_", CLONE(3, grad=False), 1.5, 0.0)
 S("randint_like", T(3, 4, grad=False), 5).random()
 S("randint_like", I(3), 2, 3)
 S("logspace", 0, 3, 4)

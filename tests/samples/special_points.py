@@ -53,6 +53,9 @@ AT_PAIRS = [
     *("F.prelu(x, y[:1])", "lib.addcdiv(x, x, y)", "lib.addcmul(x, x, y)", "F.kl_div(x, y.detach(), reduction='none')"),
     "F.soft_margin_loss(x, y.detach(), reduction='none')",
     "F.margin_ranking_loss(x, y, lib.ones_like(x), reduction='none')",
+    *(f"F.poisson_nll_loss(x, y.detach(), {log}, True, reduction='none')" for log in (True, False)),
+    "F.gaussian_nll_loss(x, y, lib.ones_like(x), reduction='none')",
+    "F.multilabel_soft_margin_loss(x[:, None], y[:, None].detach(), reduction='none')",
     "F.binary_cross_entropy(x.nan_to_num().clamp(0, 1), y.detach().nan_to_num().clamp(0, 1), reduction='none')",
 ]
 AT_ROWS = [
@@ -75,6 +78,8 @@ AT_ROWS = [
     ),
     *("lib.cummax(x, -1)[0]", "lib.cummin(x, -1)[0]"),
     *(f"lib.cdist(x, x.flip(0), {p})" for p in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, inf)),
+    *(f"lib.pdist(x, {p})" for p in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, inf)),
+    *(f"F.multi_margin_loss(x, x.argmax(-1), {p}, reduction='none')" for p in (1, 2)),
 ]
 CASES = {f"{e} at nothing": (e, []) for e in AT_POINTS} | {f"{e} at nothing": (e, [], []) for e in AT_PAIRS}
 CASES |= {f"{e} at points": (e, POINTS) for e in AT_POINTS}

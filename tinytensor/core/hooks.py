@@ -2,6 +2,7 @@
 
 import weakref
 from collections.abc import Callable
+from typing import Self
 
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
@@ -9,7 +10,7 @@ from tinytensor.core.views import regenerate_grad_fn
 
 
 class RemovableHandle:
-    """Removes a hook: `handle.remove()`, as PyTorch has it, or `handle()`; a second time nothing happens."""
+    """Removes a hook: `handle.remove()`, `handle()`, or at the end of `with handle:`; a second time nothing happens."""
 
     def __init__(self, hooks: list, hook: Callable):
         self.hooks, self.hook = hooks, [hook]
@@ -19,6 +20,12 @@ class RemovableHandle:
             self.hooks.remove(self.hook.pop())
 
     __call__ = remove
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error) -> None:
+        self.remove()
 
 
 @appears("Tensor.register_hook")

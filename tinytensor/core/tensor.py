@@ -223,6 +223,8 @@ class Tensor(TensorBase):
         Whole numbers have no gradient, since they have no small changes. A computed tensor cannot stop asking: the
         gradients of its arguments are wanted, and pass through its place on the tape.
         """
+        if requires_grad is not True and requires_grad is not False:
+            raise TypeError(f"requires_grad_: expected True or False, got {requires_grad!r}")
         if requires_grad and self.dtype.kind not in "fO":
             raise RuntimeError(f"requires_grad_: only floating-point tensors have gradients, this one is {self.dtype}")
         if not requires_grad and self.node is not None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module, Parameter
+from tinytensor.ops.argument_errors import shown
 
 
 class _Container(Module):
@@ -146,12 +147,20 @@ class ParameterList(_List):
 class _Dict(_Container):
     """The dictionary methods of ModuleDict and ParameterDict."""
 
-    def __init__(self, items: Mapping | None = None):
+    def __init__(self, items: Mapping | Iterable[tuple[str, Any]] | None = None):
         super().__init__()
-        self.update(items or {})
+        if items is not None:
+            self.update(items)
 
-    def update(self, items: Mapping) -> None:
-        for name, item in items.items():
+    def update(self, items: Mapping | Iterable[tuple[str, Any]]) -> None:
+        """Take the items of a dictionary, or pairs (name, item)."""
+        try:
+            pairs = [(name, item) for name, item in (items.items() if isinstance(items, Mapping | _Dict) else items)]
+        except (TypeError, ValueError) as error:
+            raise type(error)(
+                f"{type(self).__name__}: expected a dict or pairs (name, item), got {shown(items)}"
+            ) from None
+        for name, item in pairs:
             self[name] = item
 
     def __getitem__(self, name: str):

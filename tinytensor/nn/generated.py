@@ -18,7 +18,7 @@ def settings_of(function: Callable) -> dict:
 
 
 def module_of(name: str, function: Callable) -> type[Module]:
-    """A module for a function of one or two tensors; the module's constructor takes the function's settings."""
+    """A module for a function of tensors; the module's constructor takes the function's settings."""
     settings, apply = settings_of(function), function if isinstance(function, Op) else public(function, name)
 
     def __init__(self, *args, **kwargs) -> None:
@@ -33,9 +33,9 @@ def module_of(name: str, function: Callable) -> type[Module]:
             else:
                 setattr(self, key, value)
 
-    def forward(self, *tensors):
+    def forward(self, *tensors, **named):
         """The function of the tensors, with the module's settings."""
-        return apply(*tensors, **{key: getattr(self, key) for key in settings})
+        return apply(*tensors, **named, **{key: getattr(self, key) for key in settings})
 
     def extra_repr(self):
         """The settings."""

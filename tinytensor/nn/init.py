@@ -1,16 +1,15 @@
 """Initial values of parameters, in place, off the tape."""
 
 import math
+from statistics import NormalDist
 
+import numpy as np
+
+from tinytensor.core.dispatch import host
 from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.creation import rand, randn
-from tinytensor.ops.generator import Generator
-
-
-def _filled(tensor: Tensor, values: Tensor) -> Tensor:
-    with no_grad():
-        return tensor.copy_(values)
+from tinytensor.ops.argument_errors import public_as
+from tinytensor.ops.generator import Generator, drawn_from
 
 
 def _constant(tensor: Tensor, value: float) -> Tensor:
@@ -35,16 +34,14 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """From the normal distribution."""
-    if tensor.device == "meta":
-        return tensor
-    return _filled(tensor, randn(tensor.shape, dtype=tensor.dtype, generator=generator) * std + mean)
+    with no_grad():
+        return tensor if tensor.device == "meta" else tensor.normal_(mean, std, generator=generator)
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """From the uniform distribution on [a, b)."""
-    if tensor.device == "meta":
-        return tensor
-    return _filled(tensor, rand(tensor.shape, dtype=tensor.dtype, generator=generator) * (b - a) + a)
+    with no_grad():
+        return tensor if tensor.device == "meta" else tensor.uniform_(a, b, generator=generator)
 
 
 def trunc_normal_(
@@ -55,15 +52,50 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator | None = None,
 ) -> Tensor:
-    """From the normal distribution between a and b: values outside are drawn again."""
-    normal_(tensor, mean, std, generator)
+    """From the normal distribution between a and b; with std 0, the number between them that is next to the mean."""
+    if not (a <= b and 0 <= std < math.inf and math.isfinite(mean)):
+        raise ValueError(
+            f"trunc_normal_: a {a}, b {b}, mean {mean}, std {std}: expected a <= b, a finite mean, and a finite std of "
+            "0 or more"
+        )
     if tensor.device == "meta":
         return tensor
+    nearest = min(max(mean, a), b)
+    if a == b or abs(nearest - mean) >= 1e8 * std:  # beyond 1e8 deviations no float64 beside it is likely
+        return constant_(tensor, nearest)
+    normal_(tensor, mean, std, generator)
     with no_grad():
-        while bool((outside := (tensor < a).logical_or(tensor > b)).any()):
-            redrawn = randn(tensor.shape, dtype=tensor.dtype, generator=generator) * std + mean
-            tensor.copy_(redrawn.where(outside, tensor))
-    return tensor
+        values = tensor.detach().clone()
+        host(_draw_outside_again, values._data, drawn_from("trunc_normal_", generator), mean, std, a, b)
+        return tensor.copy_(values)
+
+
+SMALLEST = -37.0  # where the distribution function of the standard normal is still a normal float64
+
+
+def _draw_outside_again(x: np.ndarray, generator: Generator, mean: float, std: float, a: float, b: float) -> None:
+    """Replace what lies outside [a, b] by numbers of the distribution inside, once, however little of it is there."""
+    wide = x.astype(float)  # a bound may be too large for float32
+    outside = ~((wide >= a) & (wide <= b))
+    u = generator.numpy.random(int(outside.sum()))
+    low, high = (a - mean) / std, (b - mean) / std
+    sign = 1 if low + high <= 0 else -1  # the half where the distribution function is small, and so has all digits
+    z = sign * _truncated(u, *sorted((sign * low, sign * high)))
+    x[outside] = (mean + std * z).clip(a, b)
+
+
+def _truncated(u: np.ndarray, low: float, high: float) -> np.ndarray:
+    r"""z with \Phi(z) = \Phi(low) + u (\Phi(high) - \Phi(low)), where low <= -high."""
+    if high > SMALLEST:
+        begin, end = (math.erfc(-bound / math.sqrt(2)) / 2 for bound in (low, high))
+        p = (begin + u * (end - begin)).clip(2.0**-1022, 1 - 2.0**-53)  # of (0, 1), where the inverse is finite
+        return np.array([*map(NormalDist().inv_cdf, p.tolist())])
+    # so far out \Phi(z) is e^{-z^2/2} / -z, within a share 1 / z^2 that hardly changes: solved by iteration
+    share = math.exp((high - low) * (high + low) / 2) * high / low  # \Phi(low) / \Phi(high)
+    z, part = high, 1 - u * (1 - share)
+    for _ in range(4):
+        z = -((high**2 - 2 * np.log(part * z / high)) ** 0.5)
+    return z
 
 
 def _fans(tensor: Tensor) -> tuple[int, int]:
@@ -75,7 +107,7 @@ def _fans(tensor: Tensor) -> tuple[int, int]:
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     r"""Uniform on \pm gain \sqrt{6 / (fan_{in} + fan_{out})}; Glorot and Bengio (2010)."""
-    if tensor.device == "meta":
+    if tensor.device == "meta" or not tensor.numel():
         return tensor
     bound = gain * math.sqrt(6 / sum(_fans(tensor)))
     return uniform_(tensor, -bound, bound, generator)
@@ -83,7 +115,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | No
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     r"""Normal with \sigma = gain \sqrt{2 / (fan_{in} + fan_{out})}."""
-    if tensor.device == "meta":
+    if tensor.device == "meta" or not tensor.numel():
         return tensor
     return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(_fans(tensor))), generator)
 
@@ -91,8 +123,12 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | Non
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """The factor that makes up for the shrinking of the standard deviation by a nonlinearity."""
     gains = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4}
+    gains |= {f"conv{transposed}{n}d": 1.0 for transposed in ("", "_transpose") for n in (1, 2, 3)}
     if nonlinearity == "leaky_relu":
-        return math.sqrt(2 / (1 + (0.01 if param is None else param) ** 2))
+        slope = 0.01 if param is None else param
+        if isinstance(slope, bool) or not isinstance(slope, int | float):
+            raise ValueError(f"calculate_gain: expected a number for the slope of leaky_relu, got {slope!r}")
+        return math.sqrt(2 / (1 + slope**2))
     if nonlinearity not in gains:
         raise ValueError(f"calculate_gain: expected one of {sorted([*gains, 'leaky_relu'])}, got {nonlinearity!r}")
     return gains[nonlinearity]
@@ -113,7 +149,7 @@ def kaiming_uniform_(
     generator: Generator | None = None,
 ) -> Tensor:
     r"""Uniform on \pm gain \sqrt{3 / fan}; He and others (2015)."""
-    if tensor.device == "meta":
+    if tensor.device == "meta" or not tensor.numel():
         return tensor
     bound = math.sqrt(3) * _kaiming_std(tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
@@ -127,6 +163,11 @@ def kaiming_normal_(
     generator: Generator | None = None,
 ) -> Tensor:
     r"""Normal with \sigma = gain / \sqrt{fan}."""
-    if tensor.device == "meta":
+    if tensor.device == "meta" or not tensor.numel():
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
+
+
+for _name, _function in list(globals().items()):
+    if getattr(_function, "__module__", "") == __name__ and not _name.startswith("_"):
+        globals()[_name] = public_as(f"{__name__}.{_name}", _function)

@@ -4,6 +4,7 @@ Each computes a number for every position, and returns the mean or the sum of th
 are made from these functions.
 """
 
+import math
 import warnings
 
 import numpy as np
@@ -13,8 +14,8 @@ from tinytensor.core.dtypes import int64, result_type
 from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.arguments import only_floats, whole_number
-from tinytensor.ops.creation import ones_like
+from tinytensor.ops.arguments import expect_probabilities, only_floats, whole_number
+from tinytensor.ops.creation import arange, ones_like
 from tinytensor.ops.elementwise import (
     absolute,
     clamp,
@@ -24,10 +25,12 @@ from tinytensor.ops.elementwise import (
     log,
     logsigmoid,
     minimum,
+    relu,
     sqrt,
     where,
 )
 from tinytensor.ops.fused import cross_entropy_mean, cross_entropy_rows
+from tinytensor.ops.index import check_range
 from tinytensor.ops.index import embedding as rows_of
 from tinytensor.ops.reduce import norm
 from tinytensor.ops.shape import broadcast_tensors
@@ -232,14 +235,6 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
     return _reduced(loss, reduction, None, "kl_div")
 
 
-def _check_probabilities(x: np.ndarray) -> None:
-    if x.size and not (x.min() >= 0 and x.max() <= 1):
-        raise RuntimeError(
-            f"binary_cross_entropy: the input must be probabilities between 0 and 1, but goes from {x.min()} to "
-            f"{x.max()}; use binary_cross_entropy_with_logits for other numbers"
-        )
-
-
 @appears("F.binary_cross_entropy nn.BCELoss")
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
@@ -249,8 +244,7 @@ def binary_cross_entropy(
     if input.shape != target.shape:
         raise ValueError(f"{what}: target of shape {target.shape}, but the input has shape {input.shape}")
     only_floats(what, input)
-    if input.dtype.kind != "O":
-        host(_check_probabilities, input._data)
+    expect_probabilities(what, input, "; use binary_cross_entropy_with_logits for other numbers")
     loss = -(target * clipped_log(input) + (1 - target) * clipped_log(1 - input))
     return _reduced(loss if weight is None else loss * weight, reduction, None, what)
 
@@ -344,3 +338,113 @@ def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> 
     r"""\ln(1 + e^{-t x}), for t = 1 and t = -1."""
     only_floats("soft_margin_loss", input)
     return _reduced(-logsigmoid(input * target.to(input.dtype)), reduction, None, "soft_margin_loss")
+
+
+@appears("F.poisson_nll_loss nn.PoissonNLLLoss")
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    eps: float = 1e-8,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""y = e^x - t x, for the logarithm x of the rate; y = x - t \ln(x + \epsilon) for the rate x if not `log_input`.
+
+    With `full` Stirling's approximation of \ln t!, t \ln t - t + \ln(2 \pi t) / 2, is added where t > 1.
+    """
+    loss = exp(input) - target * input if log_input else input - target * log(input + eps)
+    if full:
+        small = target <= 1
+        t = where(small, 1, target)
+        loss = loss + where(small, 0, t * log(t) - t + 0.5 * log(2 * math.pi * t))
+    return _reduced(loss, reduction, None, "poisson_nll_loss")
+
+
+@appears("F.gaussian_nll_loss nn.GaussianNLLLoss")
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""y = (\ln v + (x - t)^2 / v) / 2, and \ln(2 \pi) / 2 more if `full`, with a variance v of at least \epsilon.
+
+    var is a number, or has the shape of the input, or that without the last dimension, or with one dimension of size 1.
+    Where v is less than \epsilon its gradient is the one at \epsilon, as in PyTorch, so that it can grow again.
+    """
+    what = "gaussian_nll_loss"
+    var = var if isinstance(var, Tensor) else ones_like(input) * var
+    only_floats(what, var)
+    if var.dtype.kind != "O" and not var.is_meta:
+        host(_refuse_negative_variances, var._data)
+    if var.shape == input.shape[:-1] != input.shape:
+        var = var.unsqueeze(-1)
+    elif var.shape != input.shape:
+        others = [m for n, m in zip(input.shape, var.shape) if n != m]
+        if var.ndim != input.ndim or others != [1]:
+            raise ValueError(
+                f"{what}: var of shape {var.shape} for an input of shape {input.shape}; expected that shape, or that "
+                "shape without its last dimension, or with one dimension of size 1"
+            )
+    at_least = var + clamp_min(eps - var, 0).detach()
+    loss = 0.5 * (log(at_least) + (input - target) ** 2 / at_least)
+    return _reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction, None, what)
+
+
+def _refuse_negative_variances(var: np.ndarray) -> None:
+    if var.size and var.min() < 0:
+        raise ValueError(f"gaussian_nll_loss: expected var of 0 or more, got {var.min()}")
+
+
+@appears("F.multi_margin_loss nn.MultiMarginLoss")
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""y = \sum_{j \ne t} w_t \max(0, m - x_t + x_j)^p / V with p = 1 or 2, for scores (N, V), or (V,) of one row.
+
+    Where m - x_t + x_j is 0 the gradient is 0.
+    """
+    what = "multi_margin_loss"
+    input, weight = only_floats(what, input, weight)
+    if p not in (1, 2):
+        raise ValueError(f"{what}: expected p of 1 or 2, got {p}")
+    if input.ndim > 2 or 0 in input.shape[-1:]:
+        raise RuntimeError(f"{what}: expected scores (V,) or (N, V), with at least one class, got {input.shape}")
+    rows, flat = input.reshape((-1, input.shape[-1] if input.ndim else 1)), target.reshape((-1,))
+    N, V = rows.shape
+    if target.dtype.kind not in "iu" or target.ndim > 1 or flat.shape != (N,):
+        raise RuntimeError(
+            f"{what}: input of shape {input.shape} needs {N} integer class indices, got {target.dtype} {target.shape}"
+        )
+    if weight is not None and weight.shape != (V,):
+        raise (ValueError if weight.ndim != 1 else RuntimeError)(
+            f"{what}: weight of shape {weight.shape}, but there are {V} classes"
+        )
+    host(check_range, flat._data, V, what)
+    index = flat.to(int64).unsqueeze(1)
+    over = relu(margin - rows.gather(1, index) + rows)
+    losses = where(index == arange(V), 0, over if p == 1 else over * over).sum(-1) / V
+    losses = losses if weight is None else losses * rows_of(flat, weight.unsqueeze(1))[:, 0]
+    return _reduced(losses.reshape(target.shape), reduction, None, what)
+
+
+@appears("F.multilabel_soft_margin_loss nn.MultiLabelSoftMarginLoss")
+def multilabel_soft_margin_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
+) -> Tensor:
+    r"""y = -\sum_j (t_j \ln \sigma(x_j) + (1 - t_j) \ln \sigma(-x_j)) / V, over the last dimension of the input."""
+    what = "multilabel_soft_margin_loss"
+    only_floats(what, input)
+    if not input.ndim:
+        raise IndexError(f"{what}: expected scores of shape (..., V), got a 0-d tensor")
+    loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
+    loss = loss if weight is None else loss * weight
+    return _reduced(loss.sum(input.ndim - 1) / input.shape[-1], reduction, None, what)

@@ -10,9 +10,17 @@ from tinytensor.core.dispatch import state
 from tinytensor.core.hooks import RemovableHandle
 from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
-from tinytensor.nn.hooks import call_with_backward_hooks
-from tinytensor.ops.argument_errors import construction
+from tinytensor.nn.hooks import WithKwargs, arguments_after, backward_hooks, register
+from tinytensor.ops.argument_errors import construction, refusal, shown
 from tinytensor.ops.creation import empty, tensor
+from tinytensor.runtime.entry_points import is_ours
+
+
+def _array_of(data: Tensor, what: str) -> Any:
+    try:
+        return data._data
+    except AttributeError:
+        raise TypeError(f"{what}: data is {shown(data)}; expected a tensor: tinytensor.tensor(...) makes one") from None
 
 
 class Parameter(Tensor):
@@ -25,7 +33,9 @@ class Parameter(Tensor):
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True):
         data = empty(0) if data is None else data
-        Tensor.of(data._data, requires_grad, self)
+        Tensor.of(_array_of(data, "Parameter"), requires_grad, self)
+        if requires_grad is not True or self.dtype.kind not in "fO":
+            self.requires_grad_(requires_grad)
 
     def __repr__(self):
         return f"Parameter containing:\n{super().__repr__()}"
@@ -37,7 +47,7 @@ class Buffer(Tensor):
     __slots__ = ("persistent",)
 
     def __init__(self, data: Tensor, *, persistent: bool = True):
-        Tensor.of(data._data, tensor=self)
+        Tensor.of(_array_of(data, "Buffer"), tensor=self)
         self.persistent = persistent
 
     def __deepcopy__(self, memo):
@@ -124,6 +134,7 @@ class Module:
         set_attribute(self, "_hooks", [])
         set_attribute(self, "_pre_hooks", [])
         set_attribute(self, "_backward_hooks", [])
+        set_attribute(self, "_backward_pre_hooks", [])
         set_attribute(self, "training", True)
 
     # --- Attributes
@@ -182,6 +193,8 @@ class Module:
     def _check_name(self, name: str, registry: str, value: Any, expected: type) -> None:
         """Raise for a name or a value that can't be registered."""
         what = f"{type(self).__name__}: {name!r}"
+        if not isinstance(name, str):
+            raise TypeError(f"{what} can't be a name in a module: expected a string")
         if registry not in self.__dict__:
             raise AttributeError(f"{what}: call super().__init__() before registering anything")
         if not name or "." in name:
@@ -209,29 +222,41 @@ class Module:
 
     add_module = register_module
 
-    def register_forward_pre_hook(self, hook: Callable) -> RemovableHandle:
+    def register_forward_pre_hook(
+        self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
         """Call `hook(module, args)` before forward; a result other than None replaces the positional arguments.
 
-        Returns a handle that removes the hook.
+        With `with_kwargs` it is `hook(module, args, kwargs)`, whose result is None or a tuple (args, kwargs). The hook
+        comes after the others, or before them with `prepend`. Returns a handle that removes it.
         """
-        self._pre_hooks.append(hook)
-        return RemovableHandle(self._pre_hooks, hook)
+        return register(self._pre_hooks, WithKwargs(hook) if with_kwargs else hook, prepend)
 
-    def register_forward_hook(self, hook: Callable) -> RemovableHandle:
+    def register_forward_hook(
+        self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
         """Call `hook(module, args, output)` after forward; a result other than None replaces the output.
 
-        Returns a handle that removes the hook.
+        With `with_kwargs` it is `hook(module, args, kwargs, output)`. The hook comes after the others, or before them
+        with `prepend`. Returns a handle that removes it.
         """
-        self._hooks.append(hook)
-        return RemovableHandle(self._hooks, hook)
+        return register(self._hooks, WithKwargs(hook) if with_kwargs else hook, prepend)
 
-    def register_full_backward_hook(self, hook: Callable) -> RemovableHandle:
+    def register_full_backward_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_output)` when the gradients of the results are known, before the module's backward.
+
+        grad_output is a tuple; a result other than None replaces it. The hook comes after the others, or before them
+        with `prepend`. Returns a handle that removes it.
+        """
+        return register(self._backward_pre_hooks, hook, prepend)
+
+    def register_full_backward_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_input, grad_output)` when the gradients of the inputs are known.
 
-        Both are tuples; a result other than None replaces grad_input. Returns a handle that removes the hook.
+        Both are tuples; a result other than None replaces grad_input. The hook comes after the others, or before them
+        with `prepend`. Returns a handle that removes it.
         """
-        self._backward_hooks.append(hook)
-        return RemovableHandle(self._backward_hooks, hook)
+        return register(self._backward_hooks, hook, prepend)
 
     # --- Calling
 
@@ -243,17 +268,25 @@ class Module:
         if state.recording is not None:
             state.recording.guard(self._makeup)
         for hook in tuple(self._pre_hooks):
-            replaced = hook(self, args)
-            if replaced is not None:
-                args = replaced if isinstance(replaced, tuple) else (replaced,)
-        if self._backward_hooks:
-            result = call_with_backward_hooks(self, self._backward_hooks, args, kwargs)
-        else:
+            args, kwargs = arguments_after(self, hook, args, kwargs)
+        leave = None
+        if self._backward_hooks or self._backward_pre_hooks:
+            args, leave = backward_hooks(self, args)
+        try:
             result = self.forward(*args, **kwargs)
+        except Exception as error:
+            name = type(self).__name__
+            if is_ours(type(self)) and not str(error).startswith(f"{name}: "):
+                wrong = refusal(self.forward, name, args, kwargs, error)
+                if wrong is not None:
+                    raise wrong from None
+            raise
         for hook in list(self._hooks):
-            replaced = hook(self, args, result)
+            replaced = (
+                hook.hook(self, args, kwargs, result) if isinstance(hook, WithKwargs) else hook(self, args, result)
+            )
             result = result if replaced is None else replaced
-        return result
+        return result if leave is None else leave(result)
 
     def _makeup(self) -> tuple:
         """The attributes that decide which launches a call makes, apart from the values of tensors."""
@@ -264,20 +297,24 @@ class Module:
             *self._pre_hooks,
             *self._hooks,
             *self._backward_hooks,
+            *self._backward_pre_hooks,
         )
 
     # --- Walking the tree
 
-    def named_modules(self, memo: set | None = None, prefix: str = "") -> Iterator[tuple[str, "Module"]]:
-        """This module and all below it, each once, with their dotted names."""
+    def named_modules(
+        self, memo: set | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, "Module"]]:
+        """This module and all below it with their dotted names, each once (or under each of its names)."""
         memo = set() if memo is None else memo
         if id(self) in memo:
             return
-        memo.add(id(self))
+        if remove_duplicate:
+            memo.add(id(self))
         yield prefix, self
         for name, module in self._modules.items():
             if module is not None:
-                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name)
+                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
     def modules(self) -> Iterator["Module"]:
         """This module and all below it, each once."""
@@ -294,7 +331,8 @@ class Module:
 
     def _named(self, registry: str, recurse: bool, prefix: str, remove_duplicate: bool):
         seen = set()
-        for module_name, module in self.named_modules(prefix=prefix) if recurse else [(prefix, self)]:
+        modules = self.named_modules(None, prefix, remove_duplicate) if recurse else [(prefix, self)]
+        for module_name, module in modules:
             for name, value in module.__dict__[registry].items():
                 if value is None or (remove_duplicate and id(value) in seen):
                     continue
@@ -304,7 +342,7 @@ class Module:
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """All parameters with their dotted names; one that is shared appears once."""
+        """All parameters with their dotted names, each once (or under each of its names if not `remove_duplicate`)."""
         return self._named("_parameters", recurse, prefix, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
@@ -336,6 +374,8 @@ class Module:
 
     def train(self, mode: bool = True) -> Self:
         """Switch to training (dropout acts); returns the module."""
+        if mode is not True and mode is not False:
+            raise ValueError(f"train: expected True or False, got {mode!r}")
         for module in self.modules():
             module.training = mode
         return self
@@ -367,24 +407,29 @@ class Module:
 
     def _convert(self, change: Callable[[Tensor], Tensor]) -> Self:
         for module in self.modules():
-            for registry in (module._parameters, module._buffers):
-                for value in registry.values():
-                    if value is not None:
-                        value.data = change(value.data)
-                        if value.grad is not None:
-                            value._grad = change(value.grad)
+            for p in module._parameters.values():
+                if p is not None:
+                    p.data = change(p.data)
+                    if p.grad is not None:
+                        p._grad = change(p.grad)
+            for name, buffer in module._buffers.items():
+                if buffer is not None:  # a new one: the tensor may be the user's, or another module's
+                    module._buffers[name] = change(buffer)
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Convert floating-point parameters and buffers to a dtype (any device other than the CPU raises)."""
+        dtype = empty(0).to(*args, **kwargs).dtype
+        if dtype.kind not in "fO":
+            raise TypeError(f"to: {dtype} would cut a module's numbers; expected a floating-point dtype")
         return self._convert(lambda t: t.to(*args, **kwargs) if t.is_floating_point() else t)
 
     def float(self) -> Self:
-        """Convert all parameters and buffers of floating point to float32, in place; returns the module."""
+        """Convert all parameters and buffers of floating point to float32; returns the module."""
         return self._convert(lambda t: t.float() if t.is_floating_point() else t)
 
     def double(self) -> Self:
-        """Convert all parameters and buffers of floating point to float64, in place; returns the module."""
+        """Convert all parameters and buffers of floating point to float64; returns the module."""
         return self._convert(lambda t: t.double() if t.is_floating_point() else t)
 
     def cpu(self) -> Self:
@@ -401,25 +446,19 @@ class Module:
 
     def _with_extra_state(self, prefix: str = "") -> "Iterator[tuple[str, Module]]":
         """The modules with extra state, each with the key of that in `state_dict`."""
-        for name, module in self._named_modules_with_duplicates(prefix):
+        for name, module in self.named_modules(None, prefix.rstrip("."), False):
             if type(module).get_extra_state is not Module.get_extra_state:
                 yield (f"{name}." if name else "") + "_extra_state", module
 
     def state_dict(self, prefix: str = "") -> "OrderedDict[str, Tensor]":
         """Parameters and persistent buffers under their dotted names, sharing memory, and extra state."""
         entries = OrderedDict()
-        for name, module in self._named_modules_with_duplicates(prefix):
+        for name, module in self.named_modules(None, prefix.rstrip("."), False):
             for registry in (module._parameters, module._buffers):
                 for key, value in registry.items():
                     if value is not None and key not in module._transient:
                         entries[f"{name}.{key}" if name else key] = value.detach()
         return entries | {key: module.get_extra_state() for key, module in self._with_extra_state(prefix)}
-
-    def _named_modules_with_duplicates(self, prefix: str):
-        yield prefix.rstrip("."), self
-        for name, module in self._modules.items():
-            if module is not None:
-                yield from module._named_modules_with_duplicates(f"{prefix.rstrip('.')}.{name}" if prefix else name)
 
     def load_state_dict(self, state_dict: Mapping[str, Tensor], strict: bool = True) -> LoadedKeys:
         """Copy values in by name; returns (missing_keys, unexpected_keys), which raise if `strict`."""
@@ -428,27 +467,37 @@ class Module:
                 f"load_state_dict of {type(self).__name__}: it has shapes only, and no memory to copy values into; "
                 "build the module without device='meta'"
             )
+        what = f"load_state_dict of {type(self).__name__}"
+        if not isinstance(state_dict, Mapping) or not all(isinstance(name, str) for name in state_dict):
+            raise TypeError(
+                f"{what}: expected a dict of names and tensors, got {shown(state_dict)}; tinytensor.load(path) reads "
+                "one from a file"
+            )
         own, extra = self.state_dict(), dict(self._with_extra_state())
         missing, unexpected = [k for k in own if k not in state_dict], [k for k in state_dict if k not in own]
+        tensors = {k: v for k, v in state_dict.items() if k in own and k not in extra}
+        others = [f"{k} is {shown(v)}" for k, v in tensors.items() if not hasattr(v, "shape")]
         wrong = [
             f"{k}: {tuple(v.shape)} in the state, {own[k].shape} in the module"
-            for k, v in state_dict.items()
-            if k in own and k not in extra and tuple(v.shape) != own[k].shape
+            for k, v in tensors.items()
+            if hasattr(v, "shape") and tuple(v.shape) != own[k].shape
         ]
-        problems = [f"shapes differ ({'; '.join(wrong)})"] if wrong else []
+        problems = [f"expected tensors ({'; '.join(others)})"] if others else []
+        problems += [f"shapes differ ({'; '.join(wrong)})"] if wrong else []
         if strict and missing and (advice := _wrapped(own, state_dict)):
             problems.append(advice)
         elif strict:
             problems += [f"missing: {', '.join(missing)}"] if missing else []
             problems += [f"unexpected: {', '.join(unexpected)}"] if unexpected else []
         if problems:
-            raise RuntimeError(f"load_state_dict of {type(self).__name__}: {'; '.join(problems)}")
+            raise RuntimeError(f"{what}: {'; '.join(problems)}")
+        tensors = {k: v if isinstance(v, Tensor) else tensor(v) for k, v in tensors.items()}
         with no_grad():
-            for key, value in state_dict.items():
-                if key in extra:
-                    extra[key].set_extra_state(value)
-                elif key in own:
-                    own[key].copy_(value if isinstance(value, Tensor) else tensor(value))
+            for key, value in tensors.items():
+                own[key].copy_(value)
+        for key, value in state_dict.items():
+            if key in extra:
+                extra[key].set_extra_state(value)
         return LoadedKeys(missing, unexpected)
 
     def _on_meta(self) -> bool:

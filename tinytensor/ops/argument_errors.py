@@ -61,15 +61,11 @@ def public(function: Callable, name: str = "", always: bool = False) -> Callable
             if converted is None:
                 # a base class's constructor, whose error begins with the class of the object, raised what it meant
                 others = always and str(error).partition(": ")[0] not in (name, *(type(a).__name__ for a in args[:1]))
-                reason = _reason(function, args, kwargs, error) if others or _is_unforeseen(error) else None
-                if reason is None:
+                wrong = refusal(function, name, args, kwargs, error) if others or _is_unforeseen(error) else None
+                if wrong is None:
                     _prefix_error(function, name, error)
                     raise
-                refusal = next(
-                    (error_type for error_type in (MemoryError, OverflowError) if isinstance(error, error_type)),
-                    TypeError,
-                )
-                raise refusal(f"{name}: {reason}") from None
+                raise wrong from None
         return wrapper(*converted[0], **converted[1])
 
     return wrapper
@@ -134,6 +130,13 @@ def _is_unforeseen(error: Exception) -> bool:
         if package not in _INSIDE:
             return False
     return not (package == "tinytensor" and _stopped_at_raise(trace))
+
+
+def refusal(function: Callable, name: str, args: tuple, kwargs: dict, error: Exception) -> Exception | None:
+    """The error that names the wrong argument of a call that failed; None if all fit."""
+    reason = _reason(function, args, kwargs, error)
+    error_type = next((known for known in (MemoryError, OverflowError) if isinstance(error, known)), TypeError)
+    return None if reason is None else error_type(f"{name}: {reason}")
 
 
 def _reason(function: Callable, args: tuple, kwargs: dict, error: Exception) -> str | None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tinytensor.core.dispatch import OBJECT
+from tinytensor.core.dispatch import OBJECT, host
 from tinytensor.core.dtypes import CATEGORY, bool_, category, result_type, uint8
 from tinytensor.core.promotion import as_byte, clamp_to_inf
 from tinytensor.core.tensor import Tensor
@@ -103,6 +103,19 @@ def to_0d_array(what: str, value: float, dtype: np.dtype) -> np.ndarray:
     except (OverflowError, ValueError):
         raise RuntimeError(f"{what}: {value} can't be stored as {dtype}") from None
     return array
+
+
+def expect_probabilities(what: str, x: Tensor, advice: str = "") -> None:
+    """Refuse numbers that are not from 0 to 1, now and in each replay."""
+    if x.dtype is not OBJECT and not x.is_meta:
+        host(_refuse_others_than_probabilities, what, x._data, advice)
+
+
+def _refuse_others_than_probabilities(what: str, x: np.ndarray, advice: str) -> None:
+    if x.size and not (x.min() >= 0 and x.max() <= 1):
+        raise RuntimeError(
+            f"{what}: the input must be probabilities between 0 and 1, but goes from {x.min()} to {x.max()}{advice}"
+        )
 
 
 def tensor_of_dtype(value: Tensor | float, dtype: np.dtype, what: str = "tensor") -> Tensor:

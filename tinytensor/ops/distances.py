@@ -3,8 +3,10 @@
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import dimension, only_floats
-from tinytensor.ops.elementwise import where
-from tinytensor.ops.reduce import norm
+from tinytensor.ops.elementwise import absolute, where
+from tinytensor.ops.index import index_select
+from tinytensor.ops.manipulation import triu_indices
+from tinytensor.ops.reduce import norm, power_of_length, sum
 from tinytensor.ops.shape import clone, unsqueeze
 
 
@@ -33,8 +35,24 @@ def cdist(
             f"cdist: {x1.shape} and {x2.shape}: expected rows of one length, (..., P, M) and (..., R, M)"
         )
     x1, x2 = only_floats("cdist", x1, x2)
-    apart = unsqueeze(x1, -2) - unsqueeze(x2, -3)
-    return norm(apart, p if apart.shape[-1] else 1, -1)  # no coordinates: 0, and there is no largest one
+    return _lengths(unsqueeze(x1, -2) - unsqueeze(x2, -3), p)
+
+
+def _lengths(apart: Tensor, p: float) -> Tensor:
+    """|x|_p along the last dimension, with the gradient 0 for p = 0; 0 where there are no coordinates."""
+    if p == 0:
+        return sum(power_of_length(absolute(apart), 0), -1)
+    return norm(apart, p if apart.shape[-1] else 1, -1)  # of no coordinates none is the largest
+
+
+@appears("pdist F.pdist")
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """y_k = |x_i - x_j|_p of the rows i < j of (N, M), in the order (0, 1), (0, 2), ..., (1, 2) ...: N (N - 1) / 2."""
+    if input.ndim != 2 or not p >= 0:
+        raise RuntimeError(f"pdist: expected rows (N, M) and p of 0 or more, got shape {input.shape} and p = {p}")
+    only_floats("pdist", input)
+    first, second = triu_indices(input.shape[0], input.shape[0], 1)
+    return _lengths(index_select(input, 0, first) - index_select(input, 0, second), p)
 
 
 @appears("renorm Tensor.renorm Tensor.renorm_")

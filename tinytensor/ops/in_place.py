@@ -108,6 +108,12 @@ def zero_(x: Tensor) -> Tensor:
 def uniform_(x: Tensor, low: float = 0.0, high: float = 1.0, *, generator=None) -> Tensor:
     """Draw every element from [low, high), in place."""
     only_floats("uniform_", x)
+    limit = math.inf if x.dtype.kind == "O" else float(np.finfo(x.dtype).max)
+    if not (-limit <= low <= high <= limit and high - low <= limit):
+        raise RuntimeError(
+            f"uniform_: from {low} to {high}: expected two numbers of {x.dtype}, the first not above the second, whose "
+            "difference is one, too"
+        )
     return copy_(x, rand(x.shape, dtype=x.dtype, generator=generator) * (high - low) + low)
 
 
@@ -115,6 +121,8 @@ def uniform_(x: Tensor, low: float = 0.0, high: float = 1.0, *, generator=None) 
 def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator=None) -> Tensor:
     """Draw every element from the normal distribution, in place."""
     only_floats("normal_", x)
+    if not std >= 0:
+        raise RuntimeError(f"normal_: expected std of 0 or more, got {std}")
     return copy_(x, randn(x.shape, dtype=x.dtype, generator=generator) * std + mean)
 
 

@@ -12,6 +12,7 @@ from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module, Parameter
 from tinytensor.nn.utils import rnn
+from tinytensor.ops.arguments import dimension
 from tinytensor.ops.creation import zeros
 from tinytensor.ops.shape import cat, stack
 
@@ -92,9 +93,10 @@ class WeightNorm:
 
     def length(self, v: Tensor) -> Tensor:
         """|v| of each slice along `dim`, or of all of v, in a shape that broadcasts to v's."""
-        if self.dim is None:
+        if self.dim in (None, -1):  # PyTorch's -1, which is not the last dimension
             return v.norm()
-        rest = [d for d in range(v.ndim) if d != self.dim % v.ndim]
+        dim = dimension(v, self.dim, "weight_norm")
+        rest = [d for d in range(v.ndim) if d != dim]
         return v.norm(2, rest, keepdim=True) if rest else v.abs()
 
     def weight(self, module: Module) -> Tensor:
@@ -109,14 +111,16 @@ class WeightNorm:
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     r"""Train w = g \, v / |v| by its length g and its direction v, for each slice along `dim` (Salimans, Kingma 2016).
 
-    The parameters `name`_g and `name`_v replace the parameter `name`; `name` is computed before each forward.
+    The parameters `name`_g and `name`_v replace the parameter `name`; `name` is computed before each forward. There is
+    one length for all of w if `dim` is None or -1, as in PyTorch.
     """
     v = getattr(module, name)
     if not isinstance(v, Parameter):
         raise TypeError(f"weight_norm: expected a parameter under {name!r}, got {type(v).__name__}")
     normed = WeightNorm(name, dim)
+    g = Parameter(normed.length(v).detach().clone())
     delattr(module, name)
-    module.register_parameter(f"{name}_g", Parameter(normed.length(v).detach().clone()))
+    module.register_parameter(f"{name}_g", g)
     module.register_parameter(f"{name}_v", Parameter(v.detach().clone()))
     normed(module, ())
     module.register_forward_pre_hook(normed)

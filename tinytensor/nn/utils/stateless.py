@@ -45,7 +45,7 @@ def _registries(module: Module) -> dict[str, tuple[dict, str]]:
     """Where each parameter and buffer is kept: a dict and the name in it, by the dotted name."""
     return {
         f"{prefix}.{name}" if prefix else name: (registry, name)
-        for prefix, part in module._named_modules_with_duplicates("")
+        for prefix, part in module.named_modules(remove_duplicate=False)
         for registry in (part._parameters, part._buffers)
         for name, value in registry.items()
         if value is not None
