@@ -22,12 +22,12 @@ def shown(ones: list[pairs.Pair]) -> str:
 
 def test_no_wrong_gradients_are_proved_and_no_right_ones_refuted():
     """Of the first functions of the 20,000 pairs: seed 0."""
-    tally = last(50 if THOROUGH else 8, 20 if THOROUGH else 13, seed=0)
+    tally = last(50 if THOROUGH else 3, 20 if THOROUGH else 13, seed=0)
     assert not tally.unsound, shown(tally.unsound)
     assert not tally.refuted, shown(tally.refuted)
     assert not tally.errors, "\n".join(tally.errors)
     assert tally.share_proved >= SHARE, tally.report()
-    assert tally.counts["pairs: checked"] >= (900 if THOROUGH else 90)
+    assert tally.counts["pairs: checked"] >= (900 if THOROUGH else 30)
 
 
 def test_gradients_of_the_constructions_are_right():
