@@ -391,7 +391,6 @@ PART = {
     "symbolic/derive/test_recurrences.py::test_term_that_differs_is_named_as_it_is_printed": WHOLE_SUITE,
     "symbolic/derive/test_recurrences.py::test_wrong_gradient_by_hand_is_refuted": 10,
     "symbolic/derive/test_recurrences.py::test_wrong_recurrence_is_not_proved_without_numbers": WHOLE_SUITE,
-    "symbolic/derive/test_small_doors.py::test_a_gradient_by_hand_out_of_time_is_refuted_by_numbers_or_undecided": WHOLE_SUITE,
     "symbolic/derive/test_small_doors.py::test_gradients_match_finite_differences": 6,
     "symbolic/derive/test_small_doors.py::test_nothing_is_proved_after_the_limit": WHOLE_SUITE,
     "symbolic/derive/test_small_doors.py::test_operations_that_are_read_as_one_have_their_condition": WHOLE_SUITE,
