@@ -2,7 +2,8 @@
 
 The short suite runs each operation, kernel and lesson at least once, and every test file but two: those for a copy of
 the project with one more operation, and for `python -OO`. Of the claims of derivations/ it runs a part. Long series are
-cut in the files themselves (tools/sampling_rate.py), and the cases of these tests are by tests/conftest.py.
+cut in the files themselves (tools/sampling_rate.py), and the cases of these tests are by tests/conftest.py, which leaves
+out the float32 of tests/kernels too: a kernel is compiled for each dtype, and float64 has the same cases.
 """
 
 WHOLE_SUITE = 0  # the test is in the whole suite alone
@@ -99,7 +100,6 @@ PART = {
     "distributed/test_distributed.py::test_slow_ranks_are_ended_with_an_error": WHOLE_SUITE,
     "docs/test_documentation.py::test_the_reference_has_every_name_on_its_page": WHOLE_SUITE,
     "docs/test_types.py::test_mypy_accepts_the_program_and_finds_mistakes": WHOLE_SUITE,
-    "docs/test_types.py::test_program_runs": WHOLE_SUITE,
     "docs/test_types.py::test_pyright_accepts_the_program_and_finds_mistakes": WHOLE_SUITE,
     "examples/test_build.py::test_common_mistake_is_named": 2,
     "examples/test_build.py::test_endless_loop_is_ended_with_its_line": WHOLE_SUITE,
