@@ -2,8 +2,8 @@
 
 The short suite runs each operation, kernel and lesson at least once, and every test file but two: those for a copy of
 the project with one more operation, and for `python -OO`. Of the claims of derivations/ it runs a part. Long series are
-cut in the files themselves (tools/sampling_rate.py), and the cases of these tests are by tests/conftest.py, which leaves
-out the float32 of tests/kernels too: a kernel is compiled for each dtype, and float64 has the same cases.
+cut in the files themselves (tools/sampling_rate.py), and the cases of these tests are by tests/conftest.py. It leaves
+out float32 in tests/kernels, too: a kernel is compiled for each dtype, and float64 has the same cases.
 """
 
 WHOLE_SUITE = 0  # the test is in the whole suite alone
