@@ -2,7 +2,7 @@
 
 The short suite runs each operation and kernel at least once, and every test file but two: those for a copy of the
 project with one more operation, and for `python -OO`. Of lessons it runs half, of the claims of derivations/ and of the
-proofs and runs of models a part, and of Coq's proofs, exported sites and distributed gradients none. Long series are
+proofs and runs of models a part, and of Coq's proofs and of gradients over several processes none. Long series are
 cut in the files themselves (tools/sampling_rate.py), and the cases of these tests are by tests/conftest.py. It leaves
 out float32 in tests/kernels, too: a kernel is compiled for each dtype, and float64 has the same cases.
 """
@@ -425,7 +425,6 @@ PART = {
     "symbolic/derive/test_recurrences.py::test_term_that_differs_is_named_as_it_is_printed": WHOLE_SUITE,
     "symbolic/derive/test_recurrences.py::test_wrong_gradient_by_hand_is_refuted": 10,
     "symbolic/derive/test_recurrences.py::test_wrong_recurrence_is_not_proved_without_numbers": WHOLE_SUITE,
-    "symbolic/derive/test_small_doors.py::test_a_wrong_formula_of_an_operation_that_is_read_as_one_is_noticed": WHOLE_SUITE,
     "symbolic/derive/test_small_doors.py::test_gradients_match_finite_differences": 6,
     "symbolic/derive/test_small_doors.py::test_nothing_is_proved_after_the_limit": WHOLE_SUITE,
     "symbolic/derive/test_small_doors.py::test_operations_that_are_read_as_one_have_their_condition": WHOLE_SUITE,
