@@ -102,7 +102,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         from tinytensor.runtime.cache import root  # only now, for what it imports reads the environment
 
         if not any(root().rglob("*.nbc")):
-            terminal.write_line(f"This first run compiles some 400 kernels, for a minute, and keeps them in {root()}.")
+            terminal.write_line(f"This first run compiles the kernels, for a minute, and keeps them in {root()}.")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
