@@ -12,6 +12,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain, groupby
 from pathlib import Path
 
 import pytest
@@ -44,13 +45,43 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["THOROUGH"] = "1"
 
 
+def goes_backwards(config: pytest.Config) -> bool:
+    """Is this every second process of a run, which imports the files of tests from the last to the first?
+
+    From nothing, Python compiles all files, of tests and of packages: so two processes compile half of them each.
+    """
+    number = getattr(config, "workerinput", {"workerid": "gw0"})["workerid"].removeprefix("gw")
+    return int(number) % 2 == 1 and len(config.args) == 1
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    report = yield
+    if isinstance(collector, pytest.Directory) and goes_backwards(collector.config):
+        report.result.reverse()
+    return report
+
+
+def has_twin(item: pytest.Item) -> bool:
+    """Is this a test of kernels in float32, with the same case in float64? Kernels are compiled for each dtype."""
+    dtype = getattr(item, "callspec", None) and item.callspec.params.get("dtype")
+    return item.path.parent == HERE / "kernels" and getattr(dtype, "__name__", "") == "float32"
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without --all, keep a part of the cases of some tests: the table says of which."""
+    """All processes have one order of tests. Without --all, keep a part of the cases of some (short.py)."""
+    if goes_backwards(config):
+        files = [list(tests) for _, tests in groupby(items, lambda item: item.path)]
+        items[:] = chain.from_iterable(reversed(files))
     if os.environ.get("THOROUGH"):
         return
     seen: Counter[str] = Counter()
     kept, left = [], []
     for item in items:
+        if has_twin(item):
+            left.append(item)
+            continue
         name = f"{item.path.relative_to(HERE).as_posix()}::{getattr(item, 'originalname', item.name)}"
         one_in = PART.get(name, 1)
         (kept if one_in and seen[name] % one_in == 0 else left).append(item)
@@ -71,7 +102,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         from tinytensor.runtime.cache import root  # only now, for what it imports reads the environment
 
         if not any(root().rglob("*.nbc")):
-            terminal.write_line(f"This first run compiles some 400 kernels, for a minute, and keeps them in {root()}.")
+            terminal.write_line(f"This first run compiles the kernels, for a minute, and keeps them in {root()}.")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

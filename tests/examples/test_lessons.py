@@ -15,7 +15,7 @@ import pytest
 
 from examples.site.building import mathml
 from tests.tools.forks import forks
-from tests.tools.sampling_rate import THOROUGH, some
+from tests.tools.sampling_rate import THOROUGH
 
 ROOT = Path(__file__).parents[2]
 LESSONS = sorted((ROOT / "examples").glob("*.py"))
@@ -67,7 +67,7 @@ for file, answers, seeds in json.loads(sys.argv[1]):
                 said[file][name].append(sheet["check_" + number](answer))
 print(json.dumps(said))
 """
-SEEDS = 12 if THOROUGH else 2  # of the random numbers with which each check tries each answer
+SEEDS = 12 if THOROUGH else 1  # of the random numbers with which each check tries each answer
 # In the short suite, lessons that train do as few steps as where kernels run as Python: one asks this.
 FEW_STEPS = 'os.environ.get("NUMBA_DISABLE_JIT")'
 
@@ -274,7 +274,7 @@ def test_misjudged_answer_is_found(in_a_process, tmp_path):
 
 def test_lessons_run_as_notebooks_and_show_their_pictures(clone):
     """One after the other in one kernel, which forgets all names between them: to start one for each takes longest."""
-    lessons = {path.stem: jupytext.read(path) for path in some(LESSONS, one_in=len(LESSONS))}
+    lessons = {path.stem: jupytext.read(path) for path in LESSONS}
     joined = nbformat.v4.new_notebook(metadata=lessons[LESSONS[0].stem].metadata)
     for notebook in lessons.values():
         joined.cells += [*notebook.cells, nbformat.v4.new_code_cell("%reset -f")]

@@ -8,7 +8,6 @@ import pytest
 import tinytensor as tt
 from tests.fuzz.soundness import functions, gradients, pairs
 from tests.fuzz.soundness.__main__ import SHARE
-from tests.tools.sampling_rate import THOROUGH
 from tinytensor.symbolic.derive.check import Checked
 
 
@@ -22,16 +21,16 @@ def shown(ones: list[pairs.Pair]) -> str:
 
 def test_no_wrong_gradients_are_proved_and_no_right_ones_refuted():
     """Of the first functions of the 20,000 pairs: seed 0."""
-    tally = last(50 if THOROUGH else 8, 20 if THOROUGH else 13, seed=0)
+    tally = last(50, 20, seed=0)
     assert not tally.unsound, shown(tally.unsound)
     assert not tally.refuted, shown(tally.refuted)
     assert not tally.errors, "\n".join(tally.errors)
     assert tally.share_proved >= SHARE, tally.report()
-    assert tally.counts["pairs: checked"] >= (900 if THOROUGH else 90)
+    assert tally.counts["pairs: checked"] >= 900
 
 
 def test_gradients_of_the_constructions_are_right():
-    for n in range(200 if THOROUGH else 25):
+    for n in range(200):
         one = functions.sample(2, n)
         where = pairs.points(one, 2)[:40]
         for argument in one.gradients:
