@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tools import bare
 from tests.tools.forks import forks
 
 ROOT = Path(__file__).parent.parent
@@ -358,9 +359,4 @@ def test_commands_exist():
 def test_two_commands_stand_where_ci_reads_them():
     for mark, ending in (("main", "python -m models train"), ("test", "python -m pytest -n 2 --dist worksteal")):
         assert README.count(f"<!-- {mark} command -->") == 1
-        match = re.search(rf"<!-- {mark} command -->\n```\n(.*)\n```", README)
-        assert match and match.group(1).endswith(ending)
-    script = (ROOT / ".ci" / "run").read_text()
-    extract = next(line for line in script.splitlines() if line.startswith("command=$("))
-    shown = subprocess.run(["bash", "-c", f'{extract}\necho "$command"'], capture_output=True, text=True, cwd=ROOT)
-    assert shown.stdout.strip() == re.search(r"<!-- test command -->\n```\n(.*)\n```", README).group(1)
+        assert bare.command(mark).endswith(ending)

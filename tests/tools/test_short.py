@@ -37,6 +37,11 @@ def test_table_is_about_tests():
     ]
 
 
+def test_tests_that_the_whole_check_leaves_to_the_site_exist():
+    names = re.findall(r"[\w/]+\.py::\w+", (TESTS.parent / ".ci" / "run").read_text(encoding="utf-8"))
+    assert len(names) == 4 and unknown(names) == []
+
+
 @pytest.fixture
 def project(tmp_path) -> Path:
     """A copy of the table's reader, with a test of five cases and one that is in the whole suite alone."""
@@ -65,8 +70,11 @@ def test_cases_are_left_to_the_whole_suite(project):
         assert "All tests: " not in done.stdout  # which is for a person who looks at a terminal
         return re.findall(r"::test_(\S+) PASSED", done.stdout)
 
+    every = [*(f"five[{n}]" for n in range(5)), "long"]
     assert passed() == ["five[0]", "five[2]", "five[4]"]
-    assert passed("--all") == [*(f"five[{n}]" for n in range(5)), "long"]
+    assert passed("--all") == every
+    drawn = [passed("--all", "--one-in", "2", "--seed", seed) for seed in ("1", "1", "2")]
+    assert drawn[0] == drawn[1] != drawn[2] and all(0 < len(one) < len(every) for one in drawn)
 
 
 @posix
