@@ -14,6 +14,7 @@ import pytest
 
 from tests.tools import bare
 from tests.tools.forks import forks
+from tests.tools.packages import missing
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -59,7 +60,7 @@ def test_the_first_program_finds_the_weights(printed):
 
 
 def test_first_program_runs_on_pytorch_with_its_import_changed():
-    pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tinytensor-autograd[bench]'")
+    pytest.importorskip("torch", reason=missing("torch"))
     program = FIRST.replace("import tinytensor as tt\n", "import torch as tt\n")
     assert program != FIRST
     weights = [float(w) for w in run("-", code=program).strip("[]\n").split(",")]
@@ -67,7 +68,7 @@ def test_first_program_runs_on_pytorch_with_its_import_changed():
 
 
 def test_functions_written_for_pytorch_are_proved_as_shown():
-    pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tinytensor-autograd[bench]'")
+    pytest.importorskip("torch", reason=missing("torch"))
     (program,) = re.findall(r"```py\n(.*?)```", GUIDE["pytorch"], re.DOTALL)
     shown = re.findall(r"# (proved|refuted|also)", program)
     verdicts = re.findall(r"^(proved|refuted):", run("-", code=program), re.MULTILINE)

@@ -1,11 +1,15 @@
 """Commands of a bare run find no optional program, no variable and no home of this machine."""
 
 import os
+import re
 import subprocess
+import tomllib
+from pathlib import Path
 
 import pytest
 
 from tests.tools import bare
+from tests.tools.packages import EXTRAS, missing
 from tests.tools.platforms import posix
 
 pytestmark = posix
@@ -48,3 +52,23 @@ def test_exit_code_and_what_is_kept_for_pip(machine, monkeypatch):
     monkeypatch.setenv("PIP_INDEX_URL", "https://a.example")
     done = bare.run('test "$PIP_INDEX_URL" = https://a.example; exit 3', machine)
     assert done.returncode == 3
+
+
+OF_THE_SYSTEM = ("fcntl", "resource")  # modules of Python that Windows lacks
+
+
+def silent(text: str) -> list[str]:
+    """The packages for which a test is skipped without what to install."""
+    found = re.findall(r'importorskip\(\s*"(\w+)[\w.]*"(, reason=missing\()?', text)
+    return [name for name, reason in found if not reason and name not in OF_THE_SYSTEM]
+
+
+def test_skipped_test_says_what_to_install():
+    files = [path for path in bare.ROOT.glob("tests/**/test_*.py") if path.name != Path(__file__).name]
+    assert [name for path in files for name in silent(path.read_text(encoding="utf-8"))] == []
+    assert silent('importorskip("one")\nimportorskip("two", reason=missing("two"))') == ["one"]
+    assert missing("flint") == "flint is not installed: pip install -e '.[proofs]'"
+    extras = tomllib.loads((bare.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    assert {*EXTRAS.values()} <= {*extras}
