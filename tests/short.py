@@ -30,6 +30,7 @@ PART = {
     "cli/test_check.py::test_blocks_by_hand_are_proved_or_refuted": WHOLE_SUITE,
     "cli/test_check.py::test_hessians_jacobians_and_products_are_printed": WHOLE_SUITE,
     "cli/test_command.py::test_certificate_is_checked": WHOLE_SUITE,
+    "cli/test_guide.py::test_command_of_the_guide_runs": WHOLE_SUITE,
     "cli/test_command.py::test_help_and_refusals_load_no_engine": 2,
     "cli/test_output.py::test_training_goes_on_without_streams": 6,
     "cli/test_output.py::test_training_shows_samples_on_any_stream": 3,
