@@ -12,7 +12,7 @@ import pytest
 
 import tinytensor as tt
 from examples.site import __main__ as command
-from examples.site import building, checking, gradients, pages, running
+from examples.site import building, checking, gradients, pages, printing, running
 from examples.site.pages import Site, fenced, with_equations
 from tests.examples.test_gradients import LOOKS, slow
 from tests.tools.browser import chromium
@@ -253,6 +253,13 @@ def test_failing_lesson_ends_the_command(tmp_path, monkeypatch, capsys):
     assert command.main(["--only", "99_bad", "--out", str(tmp_path / "site")]) == 1
     assert "site: 99_bad.py: cell 2 failed: ZeroDivisionError: division by zero\n\n    1 / 0" in capsys.readouterr().err
     assert not (tmp_path / "site").exists()
+
+
+def test_missing_chromium_is_named_before_lessons_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(printing.shutil, "which", lambda name: None)
+    monkeypatch.delattr(command, "collect")
+    assert command.main(["--only", LESSON, "--pdf", "--out", str(tmp_path / "site")]) == 1
+    assert capsys.readouterr().err.endswith("Chromium, which is not installed: apt-get install chromium\n")
 
 
 def test_page_of_a_gradient_and_its_cache(tmp_path, capsys):
