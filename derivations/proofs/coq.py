@@ -171,7 +171,7 @@ FOLDERS: list[tempfile.TemporaryDirectory] = []  # deleted at the end of the pro
 def coq() -> Coq:
     """Coq with its library, compiled once."""
     FOLDERS.append(tempfile.TemporaryDirectory())
-    return Coq(Path(FOLDERS[-1].name))
+    return Coq(Path(FOLDERS[-1].name), seconds=None)
 
 
 def accepted(text: str) -> Certified:
