@@ -27,10 +27,8 @@ def programs() -> list[list[str]]:
     """The arguments of Python for each process of a width."""
     from derivations.claims import LONG, PARTS
 
-    return [
-        ["-m", "derivations", *(p for p in PARTS if p not in (*LONG, *OF_LETTERS))],
-        ["-m", "derivations", "kernels"],
-    ]
+    quick = [part for part in PARTS if part not in ("engine", *LONG, *OF_LETTERS)]
+    return [["-m", "derivations", *parts] for parts in (["engine"], quick, ["kernels"])]
 
 
 def run(width: str, program: Sequence[str]) -> bool:
