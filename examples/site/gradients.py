@@ -84,13 +84,12 @@ def page(entry: Entry, limit: float | None = LIMIT) -> str:
         raise LessonFailed(f"the wrong {entry.what} of {entry.function.__name__} is not refuted:\n\n{checked}")
     parts += ["As formulas, with a name for each interim result:", typeset(checked.derivation.lines)]
     if isinstance(derivation, Derivation):
-        parts += ["## Its gradient", f"{entry.gradient} {derivation.loss}.", typeset(derivation.adjoints)]
+        parts += ["## Its gradient", f"{entry.gradient} {derivation.loss}."]
+        lines = derivation.adjoints
     else:
-        parts += [
-            f"## Its {entry.what}",
-            f"{entry.gradient}.",
-            typeset([*derivation.adjoints, *derivation.shown_blocks]),
-        ]
+        parts += [f"## Its {entry.what}", f"{entry.gradient}."]
+        lines = [*derivation.adjoints, *derivation.shown_blocks]
+    parts += [typeset(lines)] if lines else []  # there are none where it was ended early
     if not derivation.proved:
         return "\n\n".join([*parts, "## What is proved", LATE, verbatim(derivation.verdict)]) + "\n"
     if matrices := derivation.matrix():

@@ -285,7 +285,8 @@ def test_gradient_that_takes_too_long_says_so_on_its_page(looks, tmp_path, monke
     slow(monkeypatch, looks)
     page, late = gradients.pages(tmp_path, names=["dpo"])["gradients/dpo"], looks < LOOKS[-1]
     assert (gradients.LATE in page) is ("stopped at limit = 120 seconds" in page) is late
-    assert (r"\frac{\partial" in page) is (looks > LOOKS[0])
+    assert (r"\frac{\partial" in page) is (looks > LOOKS[1])
+    assert ("## Its gradient" in page) is (looks > LOOKS[0]) and "{align*}\n\n" not in page
     assert ("∂𝓛/∂win: refuted" in page) is not late
     assert ("not proved in this time" in capsys.readouterr().out) is late
     assert (tmp_path / "dpo.json").exists() is not late  # the next build tries again
