@@ -4,12 +4,20 @@ Uninitialized memory holds NaN (runtime/poison.py), and no warning says that a v
 (platform/tested_versions.py): a test run is how it is tested. Python keeps its bytecode, even where a container's
 settings forbid it: hundreds of processes would each compile all source files, for half a second.
 
-Without --all, a part of the tests runs (short.py), and of long series of cases (tools/sampling_rate.py).
+Without --all, a part of the tests runs (short.py), and of long series of cases (tools/sampling_rate.py). With
+--one-in N a random part of them runs, the same for the same --seed.
+
+Where the home cannot be written, all tests have one that is removed at the end: hundreds of processes would each
+compile all kernels.
 """
 
+import atexit
 import gc
 import os
+import random
+import shutil
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain, groupby
@@ -24,6 +32,9 @@ EVERYTHING = "python -m pytest -n 2 --dist worksteal --all"
 
 os.environ["TINYTENSOR_POISON"] = "nan"
 os.environ["TINYTENSOR_UNTRIED"] = "off"
+if not os.access(Path.home(), os.W_OK):
+    os.environ["HOME"] = tempfile.mkdtemp(prefix="home-")
+    atexit.register(shutil.rmtree, os.environ["HOME"], ignore_errors=True)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 # Proofs and the compiler make millions of objects that live long: the collector of garbage looks through them less
@@ -38,6 +49,8 @@ HERE = Path(__file__).parent
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="all tests, with all cases of long series")
+    parser.addoption("--one-in", type=int, default=1, metavar="N", help="a random part of the tests, one in N")
+    parser.addoption("--seed", type=int, default=0, help="which part --one-in takes")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -68,23 +81,33 @@ def has_twin(item: pytest.Item) -> bool:
     return item.path.parent == HERE / "kernels" and getattr(dtype, "__name__", "") == "float32"
 
 
+def is_drawn(name: str, one_in: int, seed: int) -> bool:
+    """Is the test of this name in the random part?"""
+    return random.Random(f"{seed} {name}").random() * one_in < 1
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """All processes have one order of tests. Without --all, keep a part of the cases of some (short.py)."""
+    """All processes have one order of tests. Without --all, keep a part of the cases of some tests: the table says of
+    which. Then draw those of --one-in.
+    """
     if goes_backwards(config):
         files = [list(tests) for _, tests in groupby(items, lambda item: item.path)]
         items[:] = chain.from_iterable(reversed(files))
-    if os.environ.get("THOROUGH"):
+    part = {} if os.environ.get("THOROUGH") else PART
+    drawn = config.getoption("--one-in"), config.getoption("--seed")
+    if not part and drawn[0] == 1:
         return
     seen: Counter[str] = Counter()
     kept, left = [], []
     for item in items:
-        if has_twin(item):
+        if part and has_twin(item):
             left.append(item)
             continue
         name = f"{item.path.relative_to(HERE).as_posix()}::{getattr(item, 'originalname', item.name)}"
-        one_in = PART.get(name, 1)
-        (kept if one_in and seen[name] % one_in == 0 else left).append(item)
+        one_in = part.get(name, 1)
+        is_kept = one_in and seen[name] % one_in == 0 and is_drawn(item.nodeid, *drawn)
+        (kept if is_kept else left).append(item)
         seen[name] += 1
     config.hook.pytest_deselected(items=left)
     items[:] = kept

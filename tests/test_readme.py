@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.tools import bare
 from tests.tools.forks import forks
+from tests.tools.packages import missing
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -58,7 +60,7 @@ def test_the_first_program_finds_the_weights(printed):
 
 
 def test_first_program_runs_on_pytorch_with_its_import_changed():
-    pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tinytensor-autograd[bench]'")
+    pytest.importorskip("torch", reason=missing("torch"))
     program = FIRST.replace("import tinytensor as tt\n", "import torch as tt\n")
     assert program != FIRST
     weights = [float(w) for w in run("-", code=program).strip("[]\n").split(",")]
@@ -66,7 +68,7 @@ def test_first_program_runs_on_pytorch_with_its_import_changed():
 
 
 def test_functions_written_for_pytorch_are_proved_as_shown():
-    pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tinytensor-autograd[bench]'")
+    pytest.importorskip("torch", reason=missing("torch"))
     (program,) = re.findall(r"```py\n(.*?)```", GUIDE["pytorch"], re.DOTALL)
     shown = re.findall(r"# (proved|refuted|also)", program)
     verdicts = re.findall(r"^(proved|refuted):", run("-", code=program), re.MULTILINE)
@@ -358,9 +360,4 @@ def test_commands_exist():
 def test_two_commands_stand_where_ci_reads_them():
     for mark, ending in (("main", "python -m models train"), ("test", "python -m pytest -n 2 --dist worksteal")):
         assert README.count(f"<!-- {mark} command -->") == 1
-        match = re.search(rf"<!-- {mark} command -->\n```\n(.*)\n```", README)
-        assert match and match.group(1).endswith(ending)
-    script = (ROOT / ".ci" / "run").read_text()
-    extract = next(line for line in script.splitlines() if line.startswith("command=$("))
-    shown = subprocess.run(["bash", "-c", f'{extract}\necho "$command"'], capture_output=True, text=True, cwd=ROOT)
-    assert shown.stdout.strip() == re.search(r"<!-- test command -->\n```\n(.*)\n```", README).group(1)
+        assert bare.command(mark).endswith(ending)

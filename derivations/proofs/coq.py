@@ -73,7 +73,7 @@ FUNCTIONS: dict[Callable, dict] = {
 @cache
 def certificate_of(function: Callable) -> str:
     """The certificate of one of FUNCTIONS."""
-    return derive(function, **FUNCTIONS[function]).certificate()
+    return derive(function, limit=None, **FUNCTIONS[function]).certificate()
 
 
 # ---- the engine's scalar rules ---------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ def rules_of(name: str, change: Callable[[Expr], Expr] = lambda gradient: gradie
         return op(*values_of(op, values, settings))
 
     try:
-        derivation = derive(operation, **tensors)
+        derivation = derive(operation, limit=None, **tensors)
     except NotDerivable:
         return
     derived = derivation.derived
@@ -171,7 +171,7 @@ FOLDERS: list[tempfile.TemporaryDirectory] = []  # deleted at the end of the pro
 def coq() -> Coq:
     """Coq with its library, compiled once."""
     FOLDERS.append(tempfile.TemporaryDirectory())
-    return Coq(Path(FOLDERS[-1].name))
+    return Coq(Path(FOLDERS[-1].name), seconds=None)
 
 
 def accepted(text: str) -> Certified:

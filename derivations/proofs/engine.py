@@ -181,7 +181,7 @@ def prove_op(name: str, args: tuple, around: Callable = Op.__call__) -> Proof:
     names = [op.params[i] if i < len(op.params) else f"{op.params[-1]}{i}" for i in positions]
     call.__name__ = name
     call.__signature__ = inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY) for n in names])
-    return prove(call, *(args[i] for i in positions))
+    return prove(call, *(args[i] for i in positions), limit=None)
 
 
 def accept(proof: Proof) -> Proof:
@@ -302,7 +302,7 @@ def gradients_of(name: str, args: tuple) -> Proof:
     call.__name__ = f"the gradients of {name}"
     call.__signature__ = inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY) for n in names])
     held = PEAK if name in PEAKED else ()
-    return prove(call, *(args[i] for i in positions), symbols("g", *op(*args).shape), constant=held)
+    return prove(call, *(args[i] for i in positions), symbols("g", *op(*args).shape), constant=held, limit=None)
 
 
 PEAKED = ("softmax", "log_softmax", "attention", "cross_entropy_rows", "cross_entropy_mean")
@@ -453,7 +453,7 @@ class Loss(nn.Module):
 
 def prove_model(model: nn.Module, tokens: Tensor, targets: Tensor) -> Proof:
     """Prove every entry of every gradient of the loss, with all parameters as symbols."""
-    return accept(prove(Loss(model), tokens, targets))
+    return accept(prove(Loss(model), tokens, targets, limit=None))
 
 
 def declare_model(

@@ -320,8 +320,9 @@ def rows_by_number(trial: Trial) -> None:
 # Rows, products of a sum, columns: each beyond its block once, with the others small, and all three together.
 HIGH, DEEP, WIDE, ALL = (2, 203, 11, 21), (2, 11, 530, 19), (1, 67, 19, 275), (1, 195, 259, 35)
 # Beyond a block of a that is copied, which has so many rows and columns; and a product whose copies the plan asks for.
-COPIED = (1, 2 * A_ROWS + 3, KC + 3, (GROUP + 1) * 2 * REGISTER + 5)
 BLOCK_OF_COPIES = A_ROWS + MR, (GROUP + 1) * 2 * REGISTER
+LAST_ROWS = A_ROWS + 3  # of the last block: a block before it has whole tiles
+COPIED = (1, BLOCK_OF_COPIES[0] + LAST_ROWS, KC + 3, BLOCK_OF_COPIES[1] + 5)
 PLANNED = (1, 259, 67, 131)
 LAYOUTS = {  # the memory layout of a matrix of so many rows and columns
     "as it is": lambda draw, n, rows, columns: draw(n, rows, columns),
@@ -387,8 +388,7 @@ def products(trial: Trial) -> None:
             product(trial, sizes, *form)
     product(trial, (2, 1, 261, 139), "as it is", "as it is", "bias relu")  # eight registers at a time
     product(trial, ALL, "transposed", "transposed", "bias")
-    trial.beyond("rows of copied tiles beside each other", COPIED[1], A_ROWS)
-    trial.beyond("rows of such a block", BLOCK_OF_COPIES[0], A_ROWS)
+    trial.beyond("rows of copied tiles beside each other, in the last block", LAST_ROWS, A_ROWS)
     trial.beyond("products that are copied together", COPIED[2], AT_ONCE)
     trial.beyond("columns of a group of panels", COPIED[3], GROUP * 2 * REGISTER)
     for form in COPIES:

@@ -43,7 +43,7 @@ sampled = partial(
 
 def evidence(make: Callable[[], nn.Module], *inputs: Tensor) -> Evidence:
     """Prove the gradients of a model's loss at a random point; Refuted if that fails or its error is too probable."""
-    proof = prove(Loss(make()), *inputs, size="real")
+    proof = prove(Loss(make()), *inputs, size="real", limit=None)
     accept(proof)
     seconds = f"{proof.forward_seconds:.1f} s forward, {proof.backward_seconds:.1f} s backward"
     compared = f"{proof.entries:,} entries of gradients, all at once: <gradient, v> = D_v loss"

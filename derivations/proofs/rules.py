@@ -134,7 +134,7 @@ def check_rules(name: str, change: Callable = lambda gradient: gradient) -> Chec
     operation.__name__ = name
     ruled = {op.params[index] for index in op.rules}
     wanted = [n for n, t in tensors.items() if not isinstance(t, Index) and (n in ruled or n[:-1] in ruled)]
-    return check(operation, {n: change(by_hand(op, n, settings)) for n in wanted}, **tensors)
+    return check(operation, {n: change(by_hand(op, n, settings)) for n in wanted}, limit=None, **tensors)
 
 
 def covered() -> list[str]:
@@ -196,7 +196,7 @@ def difference(name: str, change: Callable = lambda y: y) -> Expr:
     def in_parts(**values):
         return change(op.definition(*values_of(op, values, settings)))
 
-    return entry_of_difference(derive(whole, **tensors), derive(in_parts, **tensors))
+    return entry_of_difference(derive(whole, limit=None, **tensors), derive(in_parts, limit=None, **tensors))
 
 
 @proof(

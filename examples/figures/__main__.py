@@ -57,7 +57,7 @@ def photograph(page: Path, step: int, picture: Path) -> None:
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1000,640"]
     quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
     command = [chromium, *options, *quiet, f"--screenshot={picture}", f"{page.as_uri()}#{step}"]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, check=True, capture_output=True)
 
 
 def milestone(folder: str) -> str:

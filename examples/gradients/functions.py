@@ -322,6 +322,9 @@ def wrong_softmax(x):
     return (q * (1 - q)).diag()
 
 
+LIMIT = 120.0  # seconds of computing for a derivation: the longest takes 30 on a slow machine
+
+
 @dataclass(frozen=True)
 class Entry:
     """A function; the sizes of its arguments; what it is, and where it is defined; its gradient in words.
@@ -357,13 +360,19 @@ class Entry:
         keyword = {"gradient": "by_hand", "Hessian": "hessian", "Jacobian": "jacobian"}[self.what]
         return {keyword: {self.argument: self.wrong}}
 
-    def derived(self) -> Derivation | Hessian | Jacobian:
+    def derived(self, limit: float | None = LIMIT) -> Derivation | Hessian | Jacobian:
         """The derivation."""
-        return derive(self.function, self.where, **self.options, **self.arguments)
+        return derive(self.function, self.where, limit, **self.options, **self.arguments)
 
-    def checked(self) -> Check:
-        """The verdict on the wrong one."""
-        return check(self.function, where=self.where, **self.by_hand, **self.arguments)
+    def checked(self, derivation: Derivation | Hessian | Jacobian, limit: float | None = LIMIT) -> Check:
+        """The verdict on the wrong one, beside the derivation of the right one."""
+        first = derivation if isinstance(derivation, Derivation) else derivation.derivation
+        return check(first, **self.by_hand, limit=limit)
+
+
+def is_late(derivation: Derivation | Hessian | Jacobian) -> bool:
+    """Was it ended by its limit, with nothing wrong until then?"""
+    return bool(derivation.stopped) and not derivation.unproved and not derivation.differs
 
 
 ENTRIES = [

@@ -51,6 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cache = out.parent / f"{out.name}-cache"
     names = [name.removesuffix(".py") for name in options.only or known]
     try:
+        if options.pdf:
+            from examples.site import printing
+
+            printing.chromium()  # before the lessons run
         site = collect(options, cache, [known[name] for name in names])
         print(f"building {len(site.pages)} pages ...", flush=True)
         building.build(site.folder, site.extra, cache / "sphinx", options.new)
@@ -60,8 +64,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             slides.write(html, [*site.lessons])
         if options.pdf:
-            from examples.site import printing
-
             print("printing course.pdf ...", flush=True)
             printing.write(html, site, html / "course.pdf")
     except (LessonFailed, building.BuildFailed) as error:

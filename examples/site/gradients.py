@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from examples.gradients import functions
-from examples.gradients.functions import TABLE, Entry
+from examples.gradients.functions import LIMIT, TABLE, Entry, is_late
 from examples.site.pages import fenced
 from examples.site.running import LessonFailed, version_of_packages
-from tinytensor.symbolic import Derivation, Hessian, Jacobian
+from tinytensor.symbolic import Derivation, Hessian, Jacobian, TooLong
 from tinytensor.symbolic.derive.derivation import Formula
 
+STOPPED = "stopped at limit"  # in the verdict of what was ended by its limit
+LATE = "The time was not enough to decide this on the machine that built the site. What is known:"
 TITLE = "The gradients people look up"
 OPENING = """Each page has a function from a paper or a textbook as a program, and its gradient with respect to each
 argument for any size, derived from that program and proved, as formulas and as NumPy. The last pages have a Hessian or
@@ -32,7 +34,8 @@ TRUSTED = (
 def pages(cache: Path, rerun: bool = False, names: Sequence[str] = tuple(TABLE)) -> dict[str, str]:
     """The pages in Markdown by their names, those of the functions `names` and the index.
 
-    LessonFailed if a gradient is not proved, or a wrong one not refuted.
+    LessonFailed if a gradient is not proved, or a wrong one not refuted. Where the time is not enough for that, the
+    page says so, and is not kept.
     """
     cache.mkdir(parents=True, exist_ok=True)
     found = {"gradients/index": index(names)}
@@ -43,8 +46,10 @@ def pages(cache: Path, rerun: bool = False, names: Sequence[str] = tuple(TABLE))
             print(f"[{number:>2}/{len(names)}] gradient of {name} ... ", end="", flush=True)
             start = time.perf_counter()
             told = {"key": key, "text": page(TABLE[name])}
-            kept.write_text(json.dumps(told, ensure_ascii=False), encoding="utf-8")
-            print(f"{time.perf_counter() - start:.1f} s", flush=True)
+            late = LATE in told["text"]
+            if not late:
+                kept.write_text(json.dumps(told, ensure_ascii=False), encoding="utf-8")
+            print(f"{time.perf_counter() - start:.1f} s{', not proved in this time' * late}", flush=True)
         found[f"gradients/{name}"] = told["text"]
     return found
 
@@ -62,41 +67,51 @@ def index(names: Sequence[str]) -> str:
     return "\n".join([f"# {TITLE}", "", OPENING, "", "| function | what it is |", "|---|---|", *rows, "", tree, ""])
 
 
-def page(entry: Entry) -> str:
+def page(entry: Entry, limit: float | None = LIMIT) -> str:
     """The page of one function in Markdown; LessonFailed if its gradient is not proved or the wrong one not refuted."""
-    checked, derivation = entry.checked(), entry.derived()
-    first = checked.derivation
-    if not derivation.proved:
-        raise LessonFailed(f"the {entry.what} of {entry.function.__name__} is not proved:\n\n{derivation}")
-    if checked[entry.argument].verdict != "refuted":
-        raise LessonFailed(f"the wrong {entry.what} of {entry.function.__name__} is not refuted:\n\n{checked}")
-    arguments = ", ".join(f"{name}={value!r}" for name, value in entry.arguments.items()).replace("'", '"')
-    if entry.where:
-        arguments = f"where=[{', '.join(map(repr, entry.where))}], {arguments}"
     asked = [f"**{entry.question}**"] if entry.question else []
     parts = [f"# {entry.title}", *asked, entry.about, f"Source: {entry.source}", "## The function"]
     parts.append(code(inspect.getsource(entry.function)))
-    parts.append("As formulas, with a name for each interim result:")
-    parts.append(typeset(first.lines))
+    try:
+        derivation = entry.derived(limit)
+    except TooLong as error:  # before there are formulas
+        return "\n\n".join([*parts, "## What is proved", LATE, verbatim(str(error))]) + "\n"
+    if not derivation.proved and not is_late(derivation):
+        raise LessonFailed(f"the {entry.what} of {entry.function.__name__} is not proved:\n\n{derivation}")
+    checked = entry.checked(derivation, limit)
+    wrong = checked[entry.argument]
+    if wrong.verdict != "refuted" and not (wrong.verdict == "undecided" and STOPPED in wrong.why):
+        raise LessonFailed(f"the wrong {entry.what} of {entry.function.__name__} is not refuted:\n\n{checked}")
+    parts += ["As formulas, with a name for each interim result:", typeset(checked.derivation.lines)]
     if isinstance(derivation, Derivation):
-        parts += ["## Its gradient", f"{entry.gradient} {derivation.loss}.", typeset(derivation.adjoints)]
+        parts += ["## Its gradient", f"{entry.gradient} {derivation.loss}."]
+        lines = derivation.adjoints
     else:
-        parts += [
-            f"## Its {entry.what}",
-            f"{entry.gradient}.",
-            typeset([*derivation.adjoints, *derivation.shown_blocks]),
-        ]
+        parts += [f"## Its {entry.what}", f"{entry.gradient}."]
+        lines = [*derivation.adjoints, *derivation.shown_blocks]
+    parts += [typeset(lines)] if lines else []  # there are none where it was ended early
+    if not derivation.proved:
+        return "\n\n".join([*parts, "## What is proved", LATE, verbatim(derivation.verdict)]) + "\n"
     if matrices := derivation.matrix():
         parts += ["In matrix notation, where a line has such a form:", typeset(matrices)]
     parts += ["## As NumPy", "The same lines as a program, which runs alone:", code(derivation.source())]
-    parts += ["## What is proved", proved(derivation), "## A mistake, refuted", entry.mistake]
+    parts += ["## What is proved", proved(derivation)]
+    parts += ["## A mistake, refuted" if wrong.verdict == "refuted" else f"## A mistake\n\n{LATE}", entry.mistake]
+    arguments = ", ".join(f"{name}={value!r}" for name, value in entry.arguments.items()).replace("'", '"')
+    if entry.where:
+        arguments = f"where=[{', '.join(map(repr, entry.where))}], {arguments}"
     ((keyword, by_hand),) = entry.by_hand.items()
     given = f"{{{entry.argument!r}: {by_hand[entry.argument].__name__}}}"
     given = given if keyword == "by_hand" else f"{keyword}={given}"
     call = f"check({entry.function.__name__}, {given}, {arguments})"
     parts.append(code(f"{inspect.getsource(entry.wrong)}\n\nprint({call})".replace("'", '"')))
-    parts.append(fenced("{code-block} text", str(checked), ":class: output"))
+    parts.append(verbatim(str(checked)))
     return "\n\n".join(parts) + "\n"
+
+
+def verbatim(text: str) -> str:
+    """A text as it is printed."""
+    return fenced("{code-block} text", text, ":class: output")
 
 
 def code(text: str) -> str:

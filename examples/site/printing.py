@@ -25,11 +25,16 @@ ul.contents { line-height: 1.9; list-style: none; padding: 0; }
 """
 
 
+def chromium() -> str:
+    """The path of Chromium; BuildFailed if it is not installed."""
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        raise BuildFailed("the PDF is printed by Chromium, which is not installed: apt-get install chromium")
+    return path
+
+
 def write(html: Path, site: Site, file: Path) -> None:
     """Print the pages of the course to `file`. BuildFailed if there is no Chromium, or it fails."""
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
-        raise BuildFailed("the PDF is printed by Chromium, which is not installed: apt-get install chromium")
     pages = [
         "course/index",
         *(p for room in ("lessons/", "exercises/", "solutions/") for p in site.pages if p.startswith(room)),
@@ -45,7 +50,7 @@ def write(html: Path, site: Site, file: Path) -> None:
         "--generate-pdf-document-outline",
     ]
     quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
-    command = [chromium, *options, *quiet, "--virtual-time-budget=20000", f"--print-to-pdf={file}", joined.as_uri()]
+    command = [chromium(), *options, *quiet, "--virtual-time-budget=20000", f"--print-to-pdf={file}", joined.as_uri()]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=600)
     joined.unlink()
     if done.returncode or not file.exists():

@@ -1,11 +1,10 @@
 """tinytensor.func: derivatives against formulas, finite differences and, where it is installed, PyTorch."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 
 import tinytensor as tt
+from tests.tools.packages import missing
 from tinytensor import nn
 from tinytensor.func import (
     functional_call,
@@ -289,10 +288,9 @@ def leaves_of(tree) -> list:
     return [np.asarray(tree.detach())]
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch (the bench extra) is not installed")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program_gives_what_pytorch_gives(name):
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason=missing("torch"))
     values = [0.3, -1.2, 2.0]
     expected = leaves_of(PROGRAMS[name](torch.func, torch, torch.tensor(values, dtype=torch.float64)))
     derivatives = leaves_of(PROGRAMS[name](tt.func, tt, tt.tensor(values, dtype=tt.float64)))

@@ -21,6 +21,7 @@ from tests.benchmarks.peers import PEERS, Peer
 from tests.benchmarks.peers.numpy_ import NumPy
 from tests.benchmarks.peers.ours import Moves, Parts, TinyTensor
 from tests.benchmarks.rows import MANY, OPERATIONS, ROWS, Row, Side, decoder, products
+from tests.tools.packages import missing
 
 FAKES = """
 import os, time
@@ -258,7 +259,7 @@ def test_a_prompt_is_continued(ours):
 
 
 def test_pytorch_continues_a_prompt_in_the_same_way(ours):
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason=missing("torch"))
     from .peers.torch_ import Eager
 
     changes = {"D": 24, "H": 3, "F": 40, "L": 2, "V": 60, "C": 40, "dropout": 0.0}

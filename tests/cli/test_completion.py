@@ -7,7 +7,7 @@ import pytest
 
 from tinytensor.cli import main as command
 
-pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="bash runs the script")
+pytestmark = pytest.mark.skipif(shutil.which("bash") is None, reason="no bash: apt-get install bash")
 
 TRY = """
 COMP_WORDS=("$@"); COMP_CWORD=$(( $# - 1 )); _tinytensor; echo "${COMPREPLY[*]}"

@@ -15,7 +15,8 @@ from tinytensor.platform.distribution import install
 
 @pytest.fixture
 def empty(monkeypatch):
-    """No claims but those that a test declares, and no modules to load."""
+    """No claims but those that a test declares, no modules to load, and no program that may be absent."""
+    monkeypatch.setattr(command, "absent_parts", lambda: ())
     monkeypatch.setattr(claims, "CLAIMS", [])
     monkeypatch.setattr(claims, "import_module", lambda name: None)
 

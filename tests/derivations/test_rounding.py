@@ -13,10 +13,11 @@ import tinytensor as tt
 from derivations.claims import Refuted, claims_of
 from derivations.proofs import rounding
 from tests.mutants.planting import planted_rule, rule_with
+from tests.tools.packages import missing
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic import Undecided
 
-flint = pytest.importorskip("flint", reason="enclosures need the extra proofs")
+flint = pytest.importorskip("flint", reason=missing("flint"))
 
 from derivations.exact import balls  # noqa: E402, it needs python-flint
 from derivations.exact.balls import Ball, enclosing  # noqa: E402

@@ -11,13 +11,15 @@ from pathlib import Path
 from types import FunctionType
 
 import pytest
+from pygments.lexers import PythonLexer
+from pygments.token import Error
 
 import tinytensor as tt
 from tinytensor import op
 from tinytensor.core.op import OPS, Op
 from tinytensor.core.registry import APPEARANCES
 from tinytensor.docs.documentation import complete, errors, operation_of
-from tinytensor.docs.reference import ROOMS, aliases, pages, path_of, public_names, signature, with_latex
+from tinytensor.docs.reference import ROOMS, _plain, aliases, pages, path_of, public_names, signature, with_latex
 
 ROOT = Path(__file__).parents[2]
 
@@ -262,8 +264,21 @@ def test_aliases_are_further_names_of_one_operation():
     assert aliases(["relu", "gelu"], "F.") == {}
 
 
+def errors_of_lexing(text: str) -> list[str]:
+    """The blocks of Python that Sphinx could not colour, of which it warns."""
+    blocks = re.findall(r"^```python\n(.*?)\n```$", text, re.MULTILINE | re.DOTALL)
+    return [block for block in blocks if any(kind is Error for kind, _ in PythonLexer().get_tokens(block))]
+
+
+def test_files_in_a_docstring_are_no_python():
+    assert _plain("    a/  the `b` of c") == "```text\na/  the `b` of c\n```"
+    assert _plain("    a = 1\n\n    b = 2") == "```python\na = 1\n\nb = 2\n```"
+    assert errors_of_lexing("```python\na/  the `b` of c\n```") and not errors_of_lexing("```python\na = 1\n```")
+
+
 def test_the_reference_has_every_name_on_its_page():
     written = pages()
+    assert [found for text in written.values() for found in errors_of_lexing(text)] == []
     assert set(written) == {"tensor", *map(path_of, ROOMS)}
     for room in ROOMS:
         for name, what in public_names(importlib.import_module(room)).items():

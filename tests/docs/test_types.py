@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tools.packages import missing
+
 HERE, ROOT = Path(__file__).parent, Path(__file__).parents[2]
 PROGRAM, WRONG = HERE / "typed_program.py", HERE / "wrong_types.py"
 MISTAKES = {i for i, line in enumerate(WRONG.read_text().splitlines(), 1) if "# wrong: " in line}
@@ -19,7 +21,7 @@ MISTAKES = {i for i, line in enumerate(WRONG.read_text().splitlines(), 1) if "# 
 def run(checker: str, *arguments: str, **environment: str) -> str:
     """What a type checker prints; the test is skipped where it is not installed."""
     if importlib.util.find_spec(checker) is None:
-        pytest.skip(f"{checker} is not installed: pip install '.[lint]'")
+        pytest.skip(missing(checker))
     command = [sys.executable, "-m", checker, *arguments]
     result = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=300)
     assert result.returncode in (0, 1), result.stdout + result.stderr

@@ -1,15 +1,17 @@
 """The table of gradients: its entries fit their functions, the command prints them, and wrong gradients are refuted."""
 
 import inspect
+import itertools
 from dataclasses import replace
 
 import pytest
 
 import tinytensor as tt
 from examples.gradients.__main__ import main
-from examples.gradients.functions import TABLE
+from examples.gradients.functions import LIMIT, TABLE
 from tests.tools.sampling_rate import some
-from tinytensor.symbolic import Index, check
+from tinytensor.symbolic import Derivation, Index, check
+from tinytensor.symbolic.derive import time_limit
 
 
 @pytest.mark.parametrize("name", TABLE)
@@ -25,9 +27,9 @@ def test_entries_fit_their_functions(name):
 @pytest.mark.parametrize("name", list(some(TABLE, 4)))
 def test_gradient_with_a_mistake_is_refuted(name):
     entry = TABLE[name]
-    result = entry.checked()
-    assert result.derivation.proved
-    assert result[entry.argument].verdict == "refuted"
+    derivation = entry.derived(None)
+    assert derivation.proved
+    assert entry.checked(derivation, None)[entry.argument].verdict == "refuted"
 
 
 MENDED = {
@@ -43,9 +45,10 @@ MENDED = {
 @pytest.mark.parametrize("name", MENDED)
 def test_second_derivatives_and_jacobians_are_proved_without_their_mistake(name):
     entry = TABLE[name]
-    assert entry.derived().proved
-    assert entry.checked()[entry.argument].verdict == "refuted"
-    assert check(entry.function, **replace(entry, wrong=MENDED[name]).by_hand, **entry.arguments)
+    derivation = entry.derived(None)
+    assert derivation.proved
+    assert entry.checked(derivation, None)[entry.argument].verdict == "refuted"
+    assert replace(entry, wrong=MENDED[name]).checked(derivation, None)
 
 
 def test_command_prints_one_derivation(capsys):
@@ -58,4 +61,31 @@ def test_command_prints_one_derivation(capsys):
 
 def test_rotation_back_is_proved():
     entry = TABLE["rotary"]
-    assert check(entry.function, {"x": lambda cos, sin, g: entry.wrong(cos, -sin, g)}, **entry.arguments)
+    back = lambda cos, sin, g: entry.wrong(cos, -sin, g)  # noqa: E731
+    assert check(entry.function, {"x": back}, limit=None, **entry.arguments)
+
+
+LOOKS = (10, 60, 100, 10**6)  # at the clock until the limit: before the formulas, the gradients, the proof; never
+
+
+def slow(monkeypatch, looks: int) -> None:
+    """A machine whose limit is over after so many looks at the clock."""
+    seconds = itertools.count(step=LIMIT / looks)
+    monkeypatch.setattr(time_limit.TimeLimit, "clock", lambda self: next(seconds))
+
+
+@pytest.mark.parametrize("looks", LOOKS)
+def test_command_says_what_its_limit_ended(looks, monkeypatch, capsys):
+    slow(monkeypatch, looks)
+    assert main(["dpo"]) == 0
+    said = capsys.readouterr().out
+    assert ("NOT proved: " in said and "stopped at limit = 120 seconds" in said) is (looks < LOOKS[-1])
+    assert ("∂𝓛/∂win_n = " in said) is (looks > LOOKS[1])
+
+
+def test_command_fails_where_a_line_is_not_proved(monkeypatch):
+    monkeypatch.setattr(Derivation, "unproved", ["∂𝓛/∂win"])
+    monkeypatch.setattr(Derivation, "proved", False)
+    for looks in LOOKS[1:]:
+        slow(monkeypatch, looks)
+        assert main(["dpo"]) == 1

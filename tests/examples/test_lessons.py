@@ -279,7 +279,7 @@ def test_lessons_run_as_notebooks_and_show_their_pictures(clone):
     for notebook in lessons.values():
         joined.cells += [*notebook.cells, nbformat.v4.new_code_cell("%reset -f")]
     where = {"metadata": {"path": str(clone / "clone" / "examples")}}  # Jupyter runs a notebook in its own folder
-    client = nbclient.NotebookClient(joined, timeout=120, resources=where)
+    client = nbclient.NotebookClient(joined, timeout=None, resources=where)
     client.execute(env=os.environ | {"PYTHONPATH": str(clone / "installed"), "NUMBA_NUM_THREADS": "1"})
     for name, notebook in lessons.items():
         outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]

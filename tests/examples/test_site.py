@@ -12,8 +12,9 @@ import pytest
 
 import tinytensor as tt
 from examples.site import __main__ as command
-from examples.site import building, checking, gradients, pages, running
+from examples.site import building, checking, gradients, pages, printing, running
 from examples.site.pages import Site, fenced, with_equations
+from tests.examples.test_gradients import LOOKS, slow
 from tests.tools.browser import chromium
 
 ROOT = Path(__file__).parents[2]
@@ -254,6 +255,13 @@ def test_failing_lesson_ends_the_command(tmp_path, monkeypatch, capsys):
     assert not (tmp_path / "site").exists()
 
 
+def test_missing_chromium_is_named_before_lessons_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(printing.shutil, "which", lambda name: None)
+    monkeypatch.delattr(command, "collect")
+    assert command.main(["--only", LESSON, "--pdf", "--out", str(tmp_path / "site")]) == 1
+    assert capsys.readouterr().err.endswith("Chromium, which is not installed: apt-get install chromium\n")
+
+
 def test_page_of_a_gradient_and_its_cache(tmp_path, capsys):
     made = gradients.pages(tmp_path, names=["log_determinant"])
     page = made["gradients/log_determinant"]
@@ -269,4 +277,16 @@ def test_page_of_a_gradient_and_its_cache(tmp_path, capsys):
 def test_right_gradient_as_wrong_one_ends_the_build():
     entry = replace(gradients.TABLE["log_determinant"], wrong=lambda L: tt.diag(2 / L.diagonal()))
     with pytest.raises(running.LessonFailed, match="the wrong gradient of log_determinant is not refuted"):
-        gradients.page(entry)
+        gradients.page(entry, None)
+
+
+@pytest.mark.parametrize("looks", LOOKS)
+def test_gradient_that_takes_too_long_says_so_on_its_page(looks, tmp_path, monkeypatch, capsys):
+    slow(monkeypatch, looks)
+    page, late = gradients.pages(tmp_path, names=["dpo"])["gradients/dpo"], looks < LOOKS[-1]
+    assert (gradients.LATE in page) is ("stopped at limit = 120 seconds" in page) is late
+    assert (r"\frac{\partial" in page) is (looks > LOOKS[1])
+    assert ("## Its gradient" in page) is (looks > LOOKS[0]) and "{align*}\n\n" not in page
+    assert ("∂𝓛/∂win: refuted" in page) is not late
+    assert ("not proved in this time" in capsys.readouterr().out) is late
+    assert (tmp_path / "dpo.json").exists() is not late  # the next build tries again

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
+from tests.tools.packages import missing
 
 PAGE = (Path(__file__).parents[2] / "examples" / "to_pytorch.md").read_text()
 (PROGRAM,) = re.findall(r"```py\n(.*?)```", PAGE, re.DOTALL)
@@ -60,7 +61,7 @@ def test_only_import_lines_change():
 
 
 def test_pytorch_prints_the_same_losses(ours, tmp_path):
-    pytest.importorskip("torch").set_num_threads(1)
+    pytest.importorskip("torch", reason=missing("torch")).set_num_threads(1)
     theirs = run(translated(PROGRAM))
     assert theirs.torch.__name__ == "torch" and learnt(theirs)
     from safetensors.torch import load_file

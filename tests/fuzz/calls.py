@@ -17,7 +17,7 @@ from tinytensor import Tensor
 from .tally import Diary, Tally, TooLong, is_sentence, limited
 
 ONE_IN = {"short": 400, "sample": 60, "long": 1}  # how many of the cases each size of the run tries
-SECONDS = 20  # a kernel may have to be compiled
+SECONDS = 300  # a kernel may have to be compiled
 
 # What may stand in an argument's place. A function makes it for a library, so that PyTorch gets the same.
 WRONG = {

@@ -17,7 +17,7 @@ PIECE = {name: (0, 1 if THOROUGH or name == "calls" else 6) for name in command.
 @cache
 def short(name: str) -> Tally:
     """What the short form of a part, or a sixth of it, counts and finds."""
-    return command.in_processes(name, "short", limit=600, share=PIECE[name])
+    return command.in_processes(name, "short", limit=3600, share=PIECE[name])
 
 
 @pytest.mark.parametrize("name", command.PARTS)
@@ -95,7 +95,7 @@ def test_values_unlike_pytorch_are_found():
 
 def test_dying_process_is_found(monkeypatch):
     monkeypatch.setattr(command.sys, "executable", "/bin/false")
-    tally = command.in_processes("files", "short", limit=60)
+    tally = command.in_processes("files", "short", limit=3600)
     assert [what.strip() for what in tally.findings] == ["exit code 1, at: the beginning"]
 
 

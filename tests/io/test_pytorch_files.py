@@ -21,6 +21,7 @@ import pytest
 from safetensors.numpy import save_file as save_by_safetensors
 
 import tinytensor as tt
+from tests.tools.packages import missing
 from tests.tools.sampling_rate import THOROUGH, some
 from tinytensor import nn
 from tinytensor.io.serialization import load_file
@@ -225,7 +226,7 @@ def test_circles_and_huge_numbers_are_not_written(tmp_path):
 
 
 def test_pytorch_reads_and_writes_the_same(tmp_path):
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason=missing("torch"))
     actual = tt.load(HERE / "values.pt")
     tt.save(actual, tmp_path / "ours.pt")
     for options in ({}, {"mmap": True}):
@@ -242,7 +243,7 @@ def test_pytorch_reads_and_writes_the_same(tmp_path):
 
 
 def test_pytorch_goes_on_with_training_from_here(tmp_path):
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason=missing("torch"))
     x = [[1.0, 2.0], [-1.0, 0.5]]
 
     def made(library):

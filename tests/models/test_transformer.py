@@ -17,6 +17,7 @@ import tinytensor as tt
 from models.transformer import BEGIN, CONFIGS, PAD, STOP, Config, Sublayer, Transformer, positional_encoding, shift
 from tests.models.whole_models import assert_near
 from tests.samples import transformer as samples
+from tests.tools.packages import missing
 from tinytensor import nn, tensor
 
 TABLE = Path(__file__).parents[1] / "samples" / "oracle" / "nn" / "transformer.safetensors"
@@ -294,7 +295,7 @@ def test_model_matches_stored_pytorch_results(case, stored):
 
 @pytest.fixture(scope="module")
 def torch():
-    result = pytest.importorskip("torch")
+    result = pytest.importorskip("torch", reason=missing("torch"))
     result.set_num_threads(1)
     return result
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.coq import needed
+from tests.tools.packages import missing
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ("models", "derivations", "examples")
@@ -129,7 +130,7 @@ def test_wheel_writes_the_course(unpacked):
 
 def test_editable_installation_is_a_path(tmp_path):
     """mypy reads .pth files, as Python does. It does not see an import hook, which other build backends install."""
-    pytest.importorskip("mypy", reason="mypy is not installed: pip install '.[lint]'")
+    pytest.importorskip("mypy", reason=missing("mypy"))
     with zipfile.ZipFile(built("build_editable", tmp_path)) as archive:
         names = [name for name in archive.namelist() if ".dist-info/" not in name]
         assert [name for name in names if not name.endswith(".pth")] == []

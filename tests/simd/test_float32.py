@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from numba import njit
 
-pytest.importorskip("flint", reason="the reference needs the extra proofs")
+from tests.tools.packages import missing
+
+pytest.importorskip("flint", reason=missing("flint"))
 
 from tests.tools import float32
 from tests.tools.float32 import BOUNDS, FUNCTIONS, NOT_NEAREST, RELATIVE, ULP, WRONG, Found

@@ -3,6 +3,7 @@
     python -m tests.tools.repeat 50                            each of them fifty times
     python -m tests.tools.repeat 100 --threads                 only those that start threads in Python
     python -m tests.tools.repeat 20 tests/viz -k page          of a folder or a file, by name: arguments of pytest
+    python -m tests.tools.repeat 100 --one-in 4 --seed 7       a random part of the tests, the same for the same seed
 
 A test is chosen by the words (THREADS, OTHERS) that it uses, itself or by a fixture, function or class of its file. A
 new one is so among them without being listed. Exits with 1 if any run fails, and says how many of how many.
@@ -21,6 +22,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.conftest import is_drawn
 
 # A test with one of these words starts threads; with one of the others it uses those of the engine, processes, or time.
 THREADS = frozenset(("threading", "Thread", "ThreadPoolExecutor"))
@@ -68,8 +71,8 @@ def words(path: Path) -> dict[str, set[str]]:
 class Repetition:
     """A plugin for pytest: only tests that use some of the words, each so many times; it counts runs and failures."""
 
-    def __init__(self, times: int, chosen: frozenset[str]):
-        self.times, self.chosen = times, chosen
+    def __init__(self, times: int, chosen: frozenset[str], one_in: int, seed: int):
+        self.times, self.chosen, self.drawn = times, chosen, (one_in, seed)
         self.runs, self.failures = 0, Counter()
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
@@ -80,7 +83,8 @@ class Repetition:
 
     def chooses(self, test: pytest.Function) -> bool:
         name = test.cls.__name__ if test.cls else test.originalname
-        return bool(words(test.path).get(name, set()) & self.chosen)
+        used = words(test.path).get(name, set())
+        return bool(used & self.chosen) and is_drawn(f"{test.path.name}::{test.originalname}", *self.drawn)
 
     @pytest.hookimpl(trylast=True)
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
@@ -121,9 +125,8 @@ def count() -> None:
         n += 1
 
 
-def repeat(times: int, chosen: frozenset[str], options: list[str]) -> Repetition:
+def repeat(plugin: Repetition, options: list[str]) -> Repetition:
     """Run what pytest finds with these options so many times under load."""
-    plugin = Repetition(times, chosen)
     with busy_cores():
         pytest.main(["-q", "--no-header", "-p", "no:cacheprovider", *options], plugins=[plugin])
     return plugin
@@ -133,8 +136,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.tools.repeat", description=__doc__.splitlines()[0])
     parser.add_argument("times", type=int, help="how often each test runs")
     parser.add_argument("--threads", action="store_true", help="only those that start threads in Python")
+    parser.add_argument("--one-in", type=int, default=1, metavar="N", help="a random part of the tests, one in N")
+    parser.add_argument("--seed", type=int, default=0, help="which part --one-in takes")
     asked, options = parser.parse_known_args(arguments)
-    done = repeat(asked.times, THREADS if asked.threads else THREADS | OTHERS, options)
+    chosen = THREADS if asked.threads else THREADS | OTHERS
+    done = repeat(Repetition(asked.times, chosen, asked.one_in, asked.seed), options)
     for test, count in done.failures.most_common():
         print(f"FAILED {count} of {asked.times} times: {test}")
     print(f"{done.runs} runs, {done.failures.total()} failures")

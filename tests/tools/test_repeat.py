@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.conftest import is_drawn
 from tests.tools.repeat import OTHERS, THREADS, words
 
 ROOT = Path(__file__).parents[2]
@@ -40,6 +41,9 @@ def test_of_neither():
 """
 
 
+CHOSEN = ("test_that_sometimes_falls", "test_of_a_process")
+
+
 def repeat(folder: Path, *arguments: str) -> tuple[int, str]:
     (folder / "test_planted.py").write_text(PLANTED)
     command = [sys.executable, "-m", "tests.tools.repeat", *arguments, str(folder / "test_planted.py")]
@@ -57,6 +61,15 @@ def test_flaky_test_is_reported(tmp_path):
 def test_threads_option_selects_tests_of_threads(tmp_path):
     code, said = repeat(tmp_path, "1", "--threads")
     assert code == 0 and said.endswith("2 runs, 0 failures\n"), said
+
+
+def test_seed_draws_a_part_of_the_tests(tmp_path):
+    """With all of its rounds: races show themselves in one of many."""
+    seed = next(
+        n for n in range(99) if [is_drawn(f"test_planted.py::{name}", 2, n) for name in CHOSEN] == [False, True]
+    )
+    code, said = repeat(tmp_path, "3", "--one-in", "2", "--seed", str(seed))
+    assert code == 0 and said.endswith("3 runs, 0 failures\n"), said
 
 
 def test_tests_of_threads_processes_and_time_are_found():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import EVERYTHING
+from tests.conftest import EVERYTHING, is_drawn
 from tests.short import PART
 from tests.tools.platforms import posix
 
@@ -35,6 +35,11 @@ def test_table_is_about_tests():
         "tools/test_short.py::test_gone",
         "gone.py::test_short",
     ]
+
+
+def test_tests_that_the_whole_check_leaves_to_the_site_exist():
+    names = re.findall(r"[\w/]+\.py::\w+", (TESTS.parent / ".ci" / "run").read_text(encoding="utf-8"))
+    assert len(names) == 10 and unknown(names) == []
 
 
 @pytest.fixture
@@ -65,8 +70,11 @@ def test_cases_are_left_to_the_whole_suite(project):
         assert "All tests: " not in done.stdout  # which is for a person who looks at a terminal
         return re.findall(r"::test_(\S+) PASSED", done.stdout)
 
+    every = [*(f"five[{n}]" for n in range(5)), "long"]
     assert passed() == ["five[0]", "five[2]", "five[4]"]
-    assert passed("--all") == [*(f"five[{n}]" for n in range(5)), "long"]
+    assert passed("--all") == every
+    drawn = [name for name in every if is_drawn(f"tests/test_it.py::test_{name}", 2, 7)]
+    assert passed("--all", "--one-in", "2", "--seed", "7") == drawn and 0 < len(drawn) < len(every)
 
 
 @posix

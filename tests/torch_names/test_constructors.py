@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
+from tests.tools.packages import missing
 from tinytensor import nn
 
 F32, F64, I32, I64, B = tt.float32, tt.float64, tt.int32, tt.int64, tt.bool
@@ -55,7 +56,7 @@ def test_constructors_give_values_and_dtypes(name):
 
 @pytest.mark.parametrize("name", MADE)
 def test_constructors_match_installed_pytorch(name):
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason=missing("torch"))
     warnings.simplefilter("ignore")  # a list of arrays is slow there
     make, values, dtype = MADE[name]
     x = make(torch)

@@ -13,6 +13,7 @@ import pytest
 from torch_names import pytorch_stand_in
 
 import tinytensor as tt
+from tests.tools.packages import missing
 from tinytensor.autograd import gradcheck
 from tinytensor.symbolic import prove
 from tinytensor.torch_names.pytorch_functions import pytorch_follows_us
@@ -21,7 +22,7 @@ from tinytensor.torch_names.pytorch_functions import pytorch_follows_us
 @pytest.fixture(params=["stand-in", "PyTorch"])
 def torch(request, monkeypatch):
     if request.param == "PyTorch":
-        return pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tinytensor[bench]'")
+        return pytest.importorskip("torch", reason=missing("torch"))
     monkeypatch.setitem(sys.modules, "torch", pytorch_stand_in.torch)
     return pytorch_stand_in.torch
 
@@ -373,7 +374,7 @@ def test_a_module_of_pytorch(torch):
 
 def test_values_and_gradients_are_those_of_pytorch():
     """The same calls with PyTorch's tensors: values, shapes, dtypes and gradients are equal."""
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tinytensor[bench]'")
+    torch = pytest.importorskip("torch", reason=missing("torch"))
     from torch_names.pytorch_calls import CALLS as MANY
 
     warnings.simplefilter("ignore")
@@ -396,7 +397,7 @@ def test_values_and_gradients_are_those_of_pytorch():
 
 
 def test_a_function_in_python_runs_from_its_own_source():
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tinytensor[bench]'")
+    torch = pytest.importorskip("torch", reason=missing("torch"))
     assert not hasattr(tt.nn.functional, "multi_head_attention_forward")
     attention = torch.nn.MultiheadAttention(2, 1, batch_first=True)
     result = prove(attention, *[(1, 2, 2)] * 3)
@@ -407,7 +408,7 @@ def test_a_function_in_python_runs_from_its_own_source():
 
 def test_line_of_an_error_is_the_users():
     """A function of PyTorch in Python stands between this line and ours."""
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tinytensor[bench]'")
+    torch = pytest.importorskip("torch", reason=missing("torch"))
     with pytest.raises(NotImplementedError) as raised:
         prove(lambda x: torch.nn.functional.fractional_max_pool2d(x, 2, output_size=1), (2, 2))
     assert raised.value.__notes__[0].startswith("prove: in test_pytorch_functions.py, line ")

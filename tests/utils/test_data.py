@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
+from tests.tools.packages import missing
 from tinytensor.utils import data
 from tinytensor.utils.data import DataLoader, TensorDataset
 
@@ -155,7 +156,7 @@ def test_batches(name):
 
 @pytest.mark.parametrize("name", LOADERS)
 def test_stored_batches_match_installed_pytorch(name):
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason=missing("torch"))
     assert batches(torch, LOADERS[name]) == PYTORCHS[name]
 
 
@@ -208,7 +209,7 @@ def test_random_split(lengths, sizes):
 
 
 def test_random_split_sizes_are_pytorchs():
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason=missing("torch"))
     warnings.simplefilter("ignore")  # that a part is empty
     for n, fractions in itertools.product((1, 7, 10, 99), ([0.5, 0.5], [0.8, 0.1, 0.1], [0.3, 0.3, 0.4])):
         theirs = torch.utils.data.random_split(range(n), fractions)

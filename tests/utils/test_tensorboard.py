@@ -10,9 +10,10 @@ import pytest
 from PIL import Image
 
 import tinytensor as tt
+from tests.tools.packages import missing
 from tinytensor import nn
 
-pytest.importorskip("tensorboard")
+pytest.importorskip("tensorboard", reason=missing("tensorboard"))
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
 from tensorboard.compat.proto.event_pb2 import Event
@@ -177,7 +178,7 @@ def test_grey_and_transparent_images(writer):
 
 
 def test_figure(writer):
-    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib = pytest.importorskip("matplotlib", reason=missing("matplotlib"))
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

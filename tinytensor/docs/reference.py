@@ -4,6 +4,7 @@ Every public name is on the page of its package, with its signature and the docs
 LaTeX between dollar signs. The directives (`py:function` ...) are those of Sphinx, which writes them as HTML.
 """
 
+import ast
 import importlib
 import inspect
 import re
@@ -120,12 +121,21 @@ def _plain(text: str) -> str:
     for block in re.split(r"(\n{2,})", text):
         if block.startswith("    ") and all(line.startswith("    ") or not line for line in block.splitlines()):
             body = "\n".join(line[4:] for line in block.splitlines())
-            language = "text" if re.match(r"[\w.]*(Error|Exception|Warning|StopIteration)\b", body) else "python"
-            blocks.append(f"```{language}\n{body}\n```")
+            blocks.append(f"```\n{body}\n```")
         else:
             pieces = re.split(r"(`[^`]*`|\$[^$\n]+\$)", block)
             blocks.append("".join(p if p[:1] in ("`", "$") else re.sub(r"([*_\[\]<>|{}])", r"\\\1", p) for p in pieces))
-    return re.sub(r"```\n\n+```(python|text)\n", "\n\n", "".join(blocks))  # a blank line within a block of code
+    whole = re.sub(r"\n```\n\n+```\n", "\n\n", "".join(blocks))  # a blank line within a block of code
+    return re.sub(r"^```\n(.*?)\n```$", lambda found: _code(found[1]), whole, flags=re.MULTILINE | re.DOTALL)
+
+
+def _code(body: str) -> str:
+    """A block of code: Python if it can be parsed, else text, such as a list of files."""
+    try:
+        ast.parse(body)
+    except SyntaxError:
+        return f"```text\n{body}\n```"
+    return f"```python\n{body}\n```"
 
 
 def _with_errors(what: Callable, said: str | None) -> str:

@@ -407,7 +407,7 @@ def test_watched_run_ends_by_a_signal(verse, tmp_path, number):
         page = Address(address_of(process))
         while not (result := data(page))["rows"]:
             time.sleep(0.05)
-        connection = http.client.HTTPConnection(live.HOST, page.port, timeout=60)  # a browser that waits for news
+        connection = http.client.HTTPConnection(live.HOST, page.port, timeout=300)  # a browser that waits for news
         host = {"Host": f"{live.HOST}:{page.port}"}
         process.send_signal(number)
         state, version = "training", result["version"]
@@ -418,7 +418,7 @@ def test_watched_run_ends_by_a_signal(verse, tmp_path, number):
             news = json.loads(connection.getresponse().read())
             state, version = news["run"]["state"], news["version"]
         assert state == "stopped"
-        output = process.communicate(timeout=60)[0]
+        output = process.communicate(timeout=300)[0]
         assert process.returncode == 128 + number, output
         assert f"go on with: python -m models train --resume {tmp_path / 'run'}" in output
     finally:

@@ -10,6 +10,7 @@ import pytest
 from models.command import cli, monitors
 from models.command.cli import main
 from models.training import checkpoint
+from tests.tools.packages import missing
 from tinytensor.platform.distribution import install
 
 TINY = split("--D 8 --H 2 --F 12 --L 1 --C 10 --batch-size 2 --tokenizer char --evaluate-every 5 --log-every 5")
@@ -47,7 +48,9 @@ def test_short_run_is_traced_as_a_whole(verse, tmp_path):
 
 
 def test_curves_are_those_of_the_log(verse, tmp_path):
-    loader = pytest.importorskip("tensorboard.backend.event_processing.event_file_loader")
+    loader = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_file_loader", reason=missing("tensorboard")
+    )
     out = tmp_path / "run"
     trained(verse, out, "--tensorboard", "--eager", steps=10)
     (file,) = (out / monitors.TENSORBOARD).iterdir()

@@ -318,7 +318,7 @@ def test_a_signal_while_the_first_step_compiles_ends_at_once(verse, tmp_path, nu
     """In a process of its own: nothing has been learnt that would be worth the wait for the end of the step."""
     program = (
         "import sys, time; from models.command import cli; from models.training.trainer import Trainer\n"
-        "Trainer.advance = lambda self: (print('compiling', flush=True), time.sleep(60))\n"
+        "Trainer.advance = lambda self: (print('compiling', flush=True), time.sleep(600))\n"
         "sys.exit(cli.main(sys.argv[1:]))"
     )
     command = [sys.executable, "-c", program, "train", "--text", str(verse), "--out", str(tmp_path / "run")]
@@ -327,7 +327,7 @@ def test_a_signal_while_the_first_step_compiles_ends_at_once(verse, tmp_path, nu
     while "compiling" not in process.stdout.readline():
         assert process.poll() is None
     process.send_signal(number)
-    _, err = process.communicate(timeout=30)  # half of what the step would take
+    _, err = process.communicate(timeout=300)  # half of what the step would take
     assert (process.returncode, "Traceback" in err) == (130 if number == signal.SIGINT else -signal.SIGTERM, False)
 
 

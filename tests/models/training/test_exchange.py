@@ -19,6 +19,7 @@ from models.decoder import Config, Decoder
 from models.training import checkpoint
 from models.training.exchange import ExchangeError, import_folder
 from tests.models.training.gpt2 import CONFIG, TEXT, gpt2_logits, random_weights, train_vocabulary
+from tests.tools.packages import missing
 
 
 @pytest.fixture(scope="module")
@@ -385,7 +386,7 @@ def test_bad_vocabularies_of_two_files(folder, vocabulary):
 
 
 def test_transformers_gives_the_same_logits(tmp_path, vocabulary):
-    transformers = pytest.importorskip("transformers")
+    transformers = pytest.importorskip("transformers", reason=missing("transformers"))
     import torch
 
     torch.manual_seed(0)
@@ -412,7 +413,7 @@ def test_transformers_gives_the_same_logits(tmp_path, vocabulary):
 
 
 def test_the_definition_is_that_of_transformers():
-    transformers = pytest.importorskip("transformers")
+    transformers = pytest.importorskip("transformers", reason=missing("transformers"))
     import torch
 
     theirs = transformers.GPT2LMHeadModel(transformers.GPT2Config(**CONFIG)).double().eval()

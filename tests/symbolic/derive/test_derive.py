@@ -7,7 +7,6 @@ program that is not the user's function.
 
 import math
 import re
-import time
 
 import numpy as np
 import pytest
@@ -25,7 +24,6 @@ from tinytensor.symbolic.derive.arguments import Index, size
 from tinytensor.symbolic.derive.derivation import Derivation
 from tinytensor.symbolic.derive.orders import derive
 from tinytensor.symbolic.derive.source import Source
-from tinytensor.symbolic.derive.trace import trace
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Program, d, expanded, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array, Size, normal, total
 from tinytensor.symbolic.index_calculus.formulas import Index as Bound
@@ -69,10 +67,7 @@ def evaluated(derivation: Derivation, rng, constants=None) -> tuple[dict, dict, 
 
 @pytest.mark.parametrize("paper", list(some(PAPERS, one_in=2)), ids=str)
 def test_gradients_are_those_of_a_textbook(paper: Paper):
-    trace(paper.fn, paper.arguments)  # compiles the kernels, which is not timed
-    start = time.process_time()
     derivation = derive(paper.fn, **paper.arguments)
-    assert time.process_time() - start < 10
     assert derivation.proved, str(derivation)
     assert terms(derivation.adjoints) <= terms(paper.lines), str(derivation)
     rng = np.random.default_rng(0)

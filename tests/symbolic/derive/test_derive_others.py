@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.tools.packages import missing
 from tinytensor.symbolic import Index, check, derive
 
 ND, DK = ("N", "D"), ("D", "K")
@@ -33,7 +34,7 @@ def test_gradient_by_hand_may_be_written_for_numpy():
 
 
 def test_functions_of_pytorch_are_derived_and_checked():
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    torch = pytest.importorskip("torch", reason=missing("torch"))
 
     def loss(X, W, t):
         return torch.nn.functional.cross_entropy(X @ W, t)

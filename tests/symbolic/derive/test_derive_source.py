@@ -78,7 +78,7 @@ for n in range(int(sys.argv[2])):
 np.savez("found.npz", **found)
 """
     command = [sys.executable, "-c", run, str(tmp_path), str(len(names))]
-    subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
     result = np.load(tmp_path / "found.npz")
     for n, name in enumerate(names):
         ours = {k.split("/")[1]: result[k] for k in result if k.startswith(f"{n}/")}

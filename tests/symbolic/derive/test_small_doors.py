@@ -421,7 +421,7 @@ def test_a_gradient_by_hand_out_of_time_is_refuted_by_numbers_or_undecided(steps
     assert verdicts[-1] == ("proved", "refuted")
 
 
-def test_limits_of_the_command(tmp_path, capsys):
+def test_limits_of_the_command(tmp_path, capsys, steps):
     path = tmp_path / "mine.py"
     path.write_text("def square(x):\n    return (x * x).sum()\n")
     for command, more in (("derive", []), ("check", ["--gradient", "x=2*x"])):

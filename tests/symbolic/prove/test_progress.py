@@ -12,6 +12,7 @@ from sympy.polys.rings import PolyElement
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
+from tests.tools.packages import missing
 from tinytensor.symbolic import TooLong, prove, symbols
 from tinytensor.symbolic.exact.differentiate import Derivatives
 from tinytensor.symbolic.prove import cost_estimate, progress
@@ -186,7 +187,7 @@ def test_underestimated_proof_shows_progress(monkeypatch, capsys):
 
 
 def test_progress_bar_with_tqdm(monkeypatch, capsys):
-    pytest.importorskip("tqdm")
+    pytest.importorskip("tqdm", reason=missing("tqdm"))
     monkeypatch.setattr(progress, "LONG", 0.0)
     assert prove(tt.exp, (3, 3), progress=True)
     assert "exp: 100%" in capsys.readouterr().err

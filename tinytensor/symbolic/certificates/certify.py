@@ -176,10 +176,13 @@ def _refused(sentence: str, depth: int) -> Iterator[str]:
 
 
 class Coq:
-    """A folder in which coqc runs: the library, compiled once, and certificates."""
+    """A folder in which coqc runs: the library, compiled once, and certificates.
 
-    def __init__(self, folder: Path):
-        self.folder = folder
+    seconds: of a processor, at most, for one run of coqc; None, for certificates of our own: as long as it takes.
+    """
+
+    def __init__(self, folder: Path, seconds: int | None = SECONDS):
+        self.folder, self.seconds = folder, seconds
         if shutil.which("coqc") is None:
             raise ModuleNotFoundError(INSTALL)
         (folder / f"{LIBRARY}.v").write_text(library(), encoding="utf-8")
@@ -193,15 +196,18 @@ class Coq:
         """Compile a file of the folder: what coqc prints, and its error, empty if there is none."""
         call = ["coqc", "-q", "-w", "none", "-R", str(self.folder), LIBRARY, f"{name}.v"]
         if sys.platform != "win32":
-            call = ["sh", "-c", f'ulimit -t {SECONDS}; ulimit -v {BYTES // 1024} 2> /dev/null; exec "$@"', "sh", *call]
+            limits = f"ulimit -t {self.seconds or 'unlimited'}; ulimit -v {BYTES // 1024} 2> /dev/null"
+            call = ["sh", "-c", f'{limits}; exec "$@"', "sh", *call]
+        patience = self.seconds and PATIENCE
         try:
-            run = subprocess.run(call, cwd=self.folder, capture_output=True, encoding="utf-8", timeout=PATIENCE)
+            run = subprocess.run(call, cwd=self.folder, capture_output=True, encoding="utf-8", timeout=patience)
         except subprocess.TimeoutExpired:
-            return "", f"coqc does not end within {PATIENCE} s"
+            return "", f"coqc does not end within {patience} s"
         if run.returncode == 0:
             return run.stdout, ""
         message = (
-            run.stderr.strip() or f"coqc is stopped: {SECONDS} s of a processor, or {BYTES / 2**30:.0f} GB, are used up"
+            run.stderr.strip()
+            or f"coqc is stopped: {self.seconds} s of a processor, or {BYTES / 2**30:.0f} GB, are used up"
         )
         return run.stdout, message.replace(f"{self.folder}/", "").replace('File "./', 'File "')
 
