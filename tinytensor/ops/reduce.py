@@ -169,7 +169,7 @@ class reduce_logsumexp:
     r"y = \ln \sum_i e^{x_i}"
 
     def forward(x, dims, keepdim):
-        return reduce_array(kernels.reduce.reduce_logsumexp, x, dims, keepdim, x.dtype)[0]
+        return reduce_array(kernels.reduce.reduce_logsumexp, x, dims, keepdim)
 
     def grad_x(g, y, x, dims):
         return spread_op(g, x.shape, dims) * exp(x - spread_op(y, x.shape, dims))
@@ -376,8 +376,8 @@ class cumsum_op:
 
     def forward(x, dim, reverse):
         rows = grouped(x, (dim,) if x.ndim else ())
-        y = empty(rows.shape, x.dtype)
-        launch(kernels.scan.cumsum, rows, int(reverse), y)
+        y, (outer, _, inner) = empty(rows.shape, x.dtype), rows.shape
+        launch(kernels.scan.cumsum, rows, int(reverse), y, empty((outer, inner), x.dtype))
         return y.reshape(x.shape)
 
     def grad_x(g, dim, reverse):
