@@ -8,7 +8,7 @@ memory. Tasks share the outer dimension; for one long row, or few, the sum is ta
 import numpy as np
 
 from tinytensor.kernels.softmax import row_max, sum_of_exps
-from tinytensor.kernels.sums import BLOCK, carried_lanes, row_sum, term
+from tinytensor.kernels.sums import BLOCK, block_squares, block_sum, carried_lanes, row_sum
 from tinytensor.runtime.kernel import (
     EXACT_ORDER,
     MOST_TASKS,
@@ -36,18 +36,18 @@ from tinytensor.simd.vector import (
 ROWS = 32  # exponentials of a column that are added before their sum is added to the total
 
 def sum_parts(outer, n, inner):
-    """The number of equal parts into which n is cut for a sum; their sums are added in another launch.
+    """The number of parts into which n is cut for a sum; their sums are added in another launch.
 
     So many that there are enough tasks, if the outer dimension alone gives too few; and with inner > 1 enough parts
     that none is longer than a block. With inner = 1 the kernel itself adds up blocks.
     """
     wanted = num_tasks(outer * n * inner // 10, MOST_TASKS) // max(outer, 1)
-    return max(min(wanted, n), -(-n // BLOCK) if inner > 1 else 1, 1)
+    return max(min(wanted, -(-n // 8)), -(-n // BLOCK) if inner > 1 else 1, 1)
 
 
 @device_function
-def add_rows(x, o, squared, y, r):
-    """y[r, i] = sum_j x[o, j, i], or the sum of the squares."""
+def add_rows(x, o, y, r):
+    """y[r, i] = sum_j x[o, j, i]."""
     _, n, inner = x.shape
     zero = y.dtype.type(0)
     for i in range(inner):
@@ -55,51 +55,85 @@ def add_rows(x, o, squared, y, r):
     for k in range(n // 8):  # eight rows at a time: y is read less often, and the error grows with n / 8
         j = 8 * k
         for i in range(inner):
-            a, b = term(zero + x[o, j, i], squared), term(zero + x[o, j + 1, i], squared)
-            c, d = term(zero + x[o, j + 2, i], squared), term(zero + x[o, j + 3, i], squared)
-            e, f = term(zero + x[o, j + 4, i], squared), term(zero + x[o, j + 5, i], squared)
-            g, h = term(zero + x[o, j + 6, i], squared), term(zero + x[o, j + 7, i], squared)
-            y[r, i] += ((a + b) + (c + d)) + ((e + f) + (g + h))
+            a = (zero + x[o, j, i] + x[o, j + 1, i]) + (zero + x[o, j + 2, i] + x[o, j + 3, i])
+            b = (zero + x[o, j + 4, i] + x[o, j + 5, i]) + (zero + x[o, j + 6, i] + x[o, j + 7, i])
+            y[r, i] += a + b
     for j in range(n - n % 8, n):
         for i in range(inner):
-            y[r, i] += term(zero + x[o, j, i], squared)
+            y[r, i] += x[o, j, i]
 
 
 @device_function
-def sums_of_parts(x, squared, y, task, tasks):
-    """y[P o + p, i] = the sum of the p-th of P equal parts of x[o, :, i], or of the squares."""
-    outer, n, inner = x.shape
-    columns = x.reshape((outer, n * inner))
+def add_squares(x, o, y, r):
+    """y[r, i] = sum_j x[o, j, i]^2."""
+    _, n, inner = x.shape
     zero = y.dtype.type(0)
-    start, stop = task_range(y.shape[0], task, tasks)
-    parts = y.shape[0] // max(outer, 1)
-    for r in range(start, stop if parts == 1 else start):
+    for i in range(inner):
+        y[r, i] = zero
+    for k in range(n // 4):  # four rows at a time: y is read less often
+        j = 4 * k
+        for i in range(inner):
+            a, b, c, d = zero + x[o, j, i], zero + x[o, j + 1, i], zero + x[o, j + 2, i], zero + x[o, j + 3, i]
+            y[r, i] += (a * a + b * b) + (c * c + d * d)
+    for j in range(n - n % 4, n):
+        for i in range(inner):
+            value = zero + x[o, j, i]
+            y[r, i] += value * value
+
+
+@device_function
+def sums(x, y, sum_block, sum_rows, task, tasks):
+    """y[o, i] = the sum of x[o, :, i] by one of these functions."""
+    outer, n, inner = x.shape
+    rows = x.reshape((outer, n * inner))
+    start, stop = task_range(outer, task, tasks)
+    for o in range(start, stop):
         if inner == 1:
-            y[r, 0] = row_sum(columns[r], squared, zero)
+            y[o, 0] = row_sum(rows[o], sum_block, BLOCK, y.dtype.type(0))
         else:
-            add_rows(x, r, squared, y, r)
-    for r in range(start, stop if parts > 1 else start):
+            sum_rows(x, o, y, o)
+
+
+@device_function
+def sums_of_parts(x, y, sum_block, sum_rows, task, tasks):
+    """y[o, p, i] = the sum of the p-th part of x[o, :, i] by one of these functions; parts are of eight rows or more."""
+    outer, n, inner = x.shape
+    parts = y.shape[1]
+    columns, rows, results = x.reshape((outer, n * inner)), x.reshape((outer * n, inner)), y.reshape((-1, inner))
+    start, stop = task_range(outer * parts, task, tasks)
+    for r in range(start, stop):
         o = r // parts
-        begin, end = task_range(n, r % parts, parts)
+        begin, end = task_range((n + 7) // 8, r % parts, parts)
+        begin, end = 8 * begin, min(8 * end, n)
         if inner == 1:
-            y[r, 0] = row_sum(columns[o, begin:end], squared, zero)
+            results[r, 0] = row_sum(columns[o, begin:end], sum_block, BLOCK, y.dtype.type(0))
         else:
-            add_rows(x[o : o + 1, begin:end], 0, squared, y, r)
+            part = rows[o * n + begin : o * n + end]
+            sum_rows(part.reshape((1, end - begin, inner)), 0, results, r)
 
 
-@kernel("x[O, N, I], y[R, I], R % (O or 1) == 0", tasks=lambda x, y, *_: num_tasks(x.size // 10, y.shape[0]))
+@kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: num_tasks(x.size // 10, x.shape[0]))
 def reduce_sum(x, y, task, tasks):
-    """y[o, i] = sum_j x[o, j, i]; 0 for an empty sum. Summed in the dtype of y.
-
-    If y has P times as many rows, y[P o + p, i] is the sum of the p-th of P equal parts of x[o, :, i].
-    """
-    sums_of_parts(x, False, y, task, tasks)
+    """y[o, i] = sum_j x[o, j, i]; 0 for an empty sum. Summed in the dtype of y."""
+    sums(x, y, block_sum, add_rows, task, tasks)
 
 
-@kernel("x[O, N, I], y[R, I], R % (O or 1) == 0", tasks=lambda x, y, *_: num_tasks(x.size // 10, y.shape[0]))
+@kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: num_tasks(x.size // 10, x.shape[0]))
 def reduce_squares(x, y, task, tasks):
-    """y[o, i] = sum_j x[o, j, i]^2; 0 for an empty sum. Squared and summed in the dtype of y; parts as in reduce_sum."""
-    sums_of_parts(x, True, y, task, tasks)
+    """y[o, i] = sum_j x[o, j, i]^2; 0 for an empty sum. Squared and summed in the dtype of y."""
+    sums(x, y, block_squares, add_squares, task, tasks)
+
+
+@kernel("x[O, N, I], y[O, P, I]", tasks=lambda x, y, *_: num_tasks(x.size // 10, y.shape[0] * y.shape[1]))
+def partial_sum(x, y, task, tasks):
+    """y[o, p, i] = the sum of the p-th of P parts of x[o, :, i]: the sums over p are those of reduce_sum."""
+    sums_of_parts(x, y, block_sum, add_rows, task, tasks)
+
+
+@kernel("x[O, N, I], y[O, P, I]", tasks=lambda x, y, *_: num_tasks(x.size // 10, y.shape[0] * y.shape[1]))
+def partial_squares(x, y, task, tasks):
+    """y[o, p, i] = the sum of the squares in the p-th of P parts of x[o, :, i]."""
+    sums_of_parts(x, y, block_squares, add_squares, task, tasks)
 
 
 # exact order: in another order a product may overflow though the result does not

@@ -4,6 +4,7 @@ from tinytensor.kernels.sums import BLOCK, carried_lanes, carried_sum
 from tinytensor.runtime.kernel import EXACT_ORDER, device_function, kernel, num_tasks, task_range
 from tinytensor.simd.vector import add, lanes, load, store, sub, zero
 
+SHORT = 32  # rows that are one chain
 FEW = 8  # rows of a register that are added up before they are added to the total, whose rounding error is carried
 
 
@@ -31,11 +32,13 @@ def column_scan(x, y, total, lost):
         s = four_sums(x, y, 16 * k + 8, s, total, lost)
         s = four_sums(x, y, 16 * k + 12, s, total, lost)
         total, lost = carried_sum(total, s, lost, nothing)
-    s = nothing
-    for j in range(x.size - x.size % 16, x.size):
-        s += x[j]
-        y[j] = total + (s - lost)
-    return carried_sum(total, s, lost, nothing)[1]
+    if x.size % 16:
+        s = nothing
+        for j in range(x.size - x.size % 16, x.size):
+            s += x[j]
+            y[j] = total + (s - lost)
+        total, lost = carried_sum(total, s, lost, nothing)
+    return lost
 
 
 @device_function
@@ -66,6 +69,12 @@ def cumsum(x, reverse, y, lost, task, tasks):
     start, stop = task_range(outer, task, tasks)
     x, y = x[:, ::step], y[:, ::step]
     for o in range(start, stop):
+        if inner == 1 and n <= SHORT:
+            total = nothing
+            for j in range(n):
+                total += x[o, j, 0]
+                y[o, j, 0] = total
+            continue
         if inner > rest:
             for k in range(0, n, FEW):
                 for i in range(0, inner - rest, width):

@@ -46,26 +46,30 @@ def sums_of_blocks(block, end, x, *args):
     return a, b
 
 
-@device_function
-def term(value, squared):
-    """value^2 if squared, else the value."""
-    return value * value if squared else value
+@reassoc_device_function
+def block_sum(block, zero):
+    """The sum of a few numbers."""
+    part = zero
+    for j in range(block.size):
+        part += block[j]
+    return part
 
 
 @reassoc_device_function
-def block_sum(block, squared, zero):
-    """The sum of a few numbers, or of their squares."""
+def block_squares(block, zero):
+    """The sum of the squares of a few numbers."""
     part = zero
     for j in range(block.size):
-        part += term(zero + block[j], squared)
+        value = zero + block[j]
+        part += value * value
     return part
 
 
 @device_function
-def row_sum(row, squared, zero, size=BLOCK):
-    """The sum of a row, or of the squares, in blocks of this size."""
+def row_sum(row, sum_block, size, zero):
+    """The sum of a row by `sum_block`, in blocks of this size."""
     total, lost = zero, zero
     for begin in range(0, row.size, size):
-        part = block_sum(row[begin : min(begin + size, row.size)], squared, zero)
+        part = sum_block(row[begin : min(begin + size, row.size)], zero)
         total, lost = carried_sum(total, part, lost, zero)
     return total

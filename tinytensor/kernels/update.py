@@ -6,7 +6,7 @@ multiplies the learning rate: (0,) for none, (1,) for one factor, or one factor 
 
 import numpy as np
 
-from tinytensor.kernels.sums import BLOCK, row_sum
+from tinytensor.kernels.sums import BLOCK, block_squares, row_sum
 from tinytensor.runtime.kernel import EXACT_ORDER, kernel, num_tasks, task_range
 
 
@@ -86,4 +86,4 @@ def sumsq(x, parts, task, tasks):
     start, stop = task_range(parts.size, task, tasks)
     for part in range(start, stop):
         begin, end = task_range(x.size, part, parts.size)
-        parts[part] = row_sum(x[begin:end], True, x.dtype.type(0), 8 * BLOCK)
+        parts[part] = row_sum(x[begin:end], block_squares, 8 * BLOCK, x.dtype.type(0))

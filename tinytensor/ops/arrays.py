@@ -74,10 +74,10 @@ def reduce_array(kernel, x: np.ndarray, dims: tuple, keepdim: bool, *extra, dtyp
     """y = kernel(x) over dims; `extra` makes further outputs or scratch of y's size, by their dtypes."""
     order, sizes, shape = _plan(x.shape, dims, bool(keepdim))
     rows = contiguous(x if order is None else x.transpose(order)).reshape(sizes)
-    if kernel is kernels.reduce.reduce_sum or kernel is kernels.reduce.reduce_squares:
+    if kernel in PARTIAL:
         while (parts := _parts(*rows.shape)) > 1:
             sums = empty((sizes[0], parts, sizes[2]), dtype or x.dtype)
-            launch(kernel, rows, sums.reshape(-1, sizes[2]))
+            launch(PARTIAL[kernel], rows, sums)
             kernel, rows = kernels.reduce.reduce_sum, sums
     y = empty((sizes[0], sizes[2]), dtype or x.dtype)
     if not extra:
@@ -88,6 +88,10 @@ def reduce_array(kernel, x: np.ndarray, dims: tuple, keepdim: bool, *extra, dtyp
     return tuple([a.reshape(shape) for a in (y, *more)])
 
 
+PARTIAL = {
+    kernels.reduce.reduce_sum: kernels.reduce.partial_sum,
+    kernels.reduce.reduce_squares: kernels.reduce.partial_squares,
+}
 _parts = functools.lru_cache(maxsize=1024)(kernels.reduce.sum_parts)
 
 
