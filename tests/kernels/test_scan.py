@@ -15,7 +15,7 @@ INF, NAN = np.inf, np.nan
 
 def run(x, reverse):
     y = np.full_like(x, 7)
-    scan.cumsum(x, reverse, y)
+    scan.cumsum(x, reverse, y, np.full((x.shape[0], x.shape[2]), 7, x.dtype))
     return y
 
 

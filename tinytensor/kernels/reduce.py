@@ -35,6 +35,7 @@ from tinytensor.simd.vector import (
 
 ROWS = 32  # exponentials of a column that are added before their sum is added to the total
 
+
 def sum_parts(outer, n, inner):
     """The number of parts into which n is cut for a sum; their sums are added in another launch.
 
@@ -96,7 +97,7 @@ def sums(x, y, sum_block, sum_rows, task, tasks):
 
 @device_function
 def sums_of_parts(x, y, sum_block, sum_rows, task, tasks):
-    """y[o, p, i] = the sum of the p-th part of x[o, :, i] by one of these functions; parts are of eight rows or more."""
+    """y[o, p, i] = the sum of the p-th part of x[o, :, i] by one of these functions; parts begin at eighth rows."""
     outer, n, inner = x.shape
     parts = y.shape[1]
     columns, rows, results = x.reshape((outer, n * inner)), x.reshape((outer * n, inner)), y.reshape((-1, inner))

@@ -54,9 +54,7 @@ def register_scan(x, y, o, k, end, i, lost):
     store(error, lost, o, i)
 
 
-@kernel(
-    "x[O, N, I], y[O, N, I], lost[O, I]", tasks=lambda x, *_: num_tasks(x.size, x.shape[0]), fastmath=EXACT_ORDER
-)
+@kernel("x[O, N, I], y[O, N, I], lost[O, I]", tasks=lambda x, *_: num_tasks(x.size, x.shape[0]), fastmath=EXACT_ORDER)
 def cumsum(x, reverse, y, lost, task, tasks):
     """y[o, j, i] = x[o, 0, i] + ... + x[o, j, i], or x[o, j, i] + ... + x[o, n - 1, i] if reverse (the backward).
 

@@ -11,7 +11,6 @@ from tinytensor.core.number_arrays import number_array
 from tinytensor.core.promotion import to_scalar
 from tinytensor.runtime.kernel import Kernel
 
-
 SHORT = 32  # products of a row by a vector that matmul adds one after another
 
 

@@ -72,7 +72,10 @@ class centred:
 
     def forward(x, dims):  # in float64 the mean of numbers that lie close together far from 0 is exact enough
         wide = float64 if x.dtype is float32 else x.dtype
-        total, n = reduce_array(kernels.reduce.reduce_sum, x, dims, True, dtype=wide), math.prod([x.shape[d] for d in dims])
+        total, n = (
+            reduce_array(kernels.reduce.reduce_sum, x, dims, True, dtype=wide),
+            math.prod([x.shape[d] for d in dims]),
+        )
         y = empty(x.shape, x.dtype)
         launch(sub.kernel, x, apply_formula(true_divide.kernel, total, n), y)
         return y
