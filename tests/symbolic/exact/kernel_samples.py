@@ -303,10 +303,15 @@ for shape, parts in (((2, 19, 2), 2), ((1, 35, 1), 3), ((2, 5, 1), 1), ((1, 5, 2
     call = fractions(*shape), blank(shape[0], parts, shape[2])
     add("partial_sum", in_parts, call)
     add("partial_squares", lambda x, y: in_parts(x * x, y), call)
-for shape in ((1, 40, 1), (2, 33, 1), (1, 19, 5), (1, 8, 2), (1, 34, 3)):  # several blocks, and a rest
+for shape in ((1, 75, 1), (2, 33, 1), (1, 19, 5), (1, 8, 2), (1, 2, 2), (1, 0, 2)):  # several blocks, and a rest
     for reverse in (0, 1):
         call = fractions(*shape), reverse, blank(*shape), blank(shape[0], shape[2])
-        add("cumsum", running, call, constants={"SHORT": 2, "FEW": 3, "BLOCK": 17}, fits_builds=False)
+        few = {"SHORT": 2, "FEW": 3, "BLOCK": 35, "BYTES": 16}
+        add("cumsum", running, call, constants=few, fits_builds=False)
+for shape in ((1, 5, 2), (1, 3, 4)):
+    call = sym("x", *shape), blank(1, shape[2])
+    few = {"ROWS": 2, "BYTES": 16}
+    add("reduce_logsumexp", lambda x, y: {"y": np.log(np.exp(x).sum(1))}, call, constants=few, fits_builds=False)
 
 # ---------------------------------------------------------------------------------------- indexing, sorting
 
