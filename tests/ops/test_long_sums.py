@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(bool(config.DISABLE_JIT), reason="too long for p
 
 EPS = float(np.finfo(np.float32).eps)
 BOUND = 5 * EPS  # of the largest number among the results
-LENGTHS = 1, 2, 31, 513, 4_097, 65_537, (1 << 20) + 1
+LENGTHS = 1, 2, 31, 513, 4_097, 262_145
 LONGER = (1 << 24) - 1, 1 << 25
 
 
@@ -29,15 +29,13 @@ def zeros(n: int) -> Tensor:
     return tt.zeros(n, dtype=tt.int64)
 
 
-
-
 VALUES = {
     "sum": lambda x: x.sum(),
     "mean": lambda x: x.mean(),
     "nansum": tt.nansum,
     "norm": lambda x: x.norm(),
     "norm 1": lambda x: x.norm(1),
-    "logsumexp": lambda x: x.logsumexp(0).exp(),
+    "logsumexp": lambda x: x.logsumexp(0),
     "cumsum": lambda x: x.cumsum(0),
     "cumsum of columns": lambda x: columns(x).cumsum(0),
     "x @ x": lambda x: x @ x,
@@ -49,22 +47,22 @@ VALUES = {
     "sum of columns": lambda x: columns(x).sum(0),
     "mean of columns": lambda x: columns(x).mean(0),
     "norm of columns": lambda x: columns(x).norm(dim=0),
-    "logsumexp of columns": lambda x: columns(x).logsumexp(0).exp(),
+    "logsumexp of columns": lambda x: columns(x).logsumexp(0),
     "softmax": lambda x: x.softmax(0),
-    "log_softmax": lambda x: x.log_softmax(0),
     "softmax of columns": lambda x: columns(x).softmax(0),
     "mse_loss": lambda x: F.mse_loss(x, tt.zeros_like(x)),
     "l1_loss": lambda x: F.l1_loss(x, tt.zeros_like(x)),
     "huber_loss": lambda x: F.huber_loss(x, tt.zeros_like(x)),
     "cross_entropy of rows": lambda x: F.cross_entropy(columns(x), zeros(len(x))),
-    "cross_entropy of classes": lambda x: F.cross_entropy(x[None], zeros(1)),
-    "label smoothing": lambda x: F.cross_entropy(x[None], zeros(1), label_smoothing=0.3),
     "nll_loss": lambda x: F.nll_loss(columns(x), zeros(len(x))),
     "rms_norm": lambda x: F.rms_norm(x, x.shape),
     "normalize": lambda x: F.normalize(x, dim=0),
 }
 
 OF_SEVERAL = {  # and these have no value, or 0, for a single number
+    "log_softmax": lambda x: x.log_softmax(0),
+    "cross_entropy of classes": lambda x: F.cross_entropy(x[None], zeros(1)),
+    "label smoothing": lambda x: F.cross_entropy(x[None], zeros(1), label_smoothing=0.3),
     "var": lambda x: x.var(),
     "std": lambda x: x.std(),
     "var of columns": lambda x: columns(x).var(0),
@@ -151,8 +149,8 @@ def test_deviations_far_from_0(offset, copies):
     variance = (deviations**2).sum() / (n - 1)
     for x in (tt.tensor(few + np.float32(offset)), tt.tensor(few + np.float32(offset)).reshape(-1, 1).expand(n, 3)):
         x = x.clone().requires_grad_()
-        np.testing.assert_allclose(x.var(0).detach().numpy(), variance, rtol=BOUND)
-        np.testing.assert_allclose(x.std(0).detach().numpy(), np.sqrt(variance), rtol=BOUND)
+        np.testing.assert_allclose(x.var(0).detach().numpy(), variance, rtol=2 * BOUND)
+        np.testing.assert_allclose(x.std(0).detach().numpy(), np.sqrt(variance), rtol=2 * BOUND)
         x.std(0).sum().backward()
         slope = (deviations / ((n - 1) * np.sqrt(variance))).reshape(-1, *(1,) * (x.ndim - 1))
         np.testing.assert_allclose(x.grad.numpy(), np.broadcast_to(slope, x.shape), rtol=4 * BOUND)
