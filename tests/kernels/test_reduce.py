@@ -204,10 +204,10 @@ def test_long_sums_are_accurate():
 
 
 def test_parts_of_a_long_sum():
-    """A long sum is cut into equal parts, by sizes alone; what has rows enough for all threads is not cut."""
-    assert [reduce.sum_parts(outer, 768, 512) for outer in (1, 2, 32, 1000)] == [16, 16, 1, 1]
-    assert reduce.sum_parts(1, 2**20, 1) == 32
-    assert reduce.sum_parts(1, 97 * 10_007, 1) == 1  # no few parts of it are equal
+    """A long sum is cut into parts, by sizes alone: for all threads, and so that no column is longer than a block."""
+    assert [reduce.sum_parts(outer, 768, 512) for outer in (1, 2, 32, 1000)] == [16, 16, 2, 2]
+    assert [reduce.sum_parts(1000, n, 2) for n in (7, 512, 513, 1 << 26)] == [1, 1, 2, 1 << 17]
+    assert reduce.sum_parts(1, 2**20, 1) == reduce.sum_parts(1, 97 * 10_007, 1) == 32
     assert reduce.sum_parts(0, 0, 0) == reduce.sum_parts(1, 0, 5) == 1
 
 
