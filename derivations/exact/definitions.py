@@ -30,8 +30,12 @@ def reduced(x, y, *_):
     return {"y": x.sum(1)}
 
 
-def running(x, reverse, y):
+def running(x, reverse, y, lost):
     return {"y": np.flip(np.flip(x, 1).cumsum(1), 1) if reverse else x.cumsum(1)}
+
+
+def matvec(a, b, y):
+    return {"y": (a * b[:, None]).sum(2) + zero()}
 
 
 def read_at(x, index, axis):

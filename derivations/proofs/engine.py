@@ -96,6 +96,7 @@ CALLS = {
     "stack": [(1, x, z)],
     "spread": [(symbols("x", 2, 2), (2, 3, 2), (1,)), (symbols("x", 2, 1), (2, 3), (1,))],
     "reduce_sum": [(CUBE, (0, 2), False), (CUBE, (1,), True), (CUBE, (), False)],
+    "centred": [(CUBE, (0, 2)), (CUBE, (1,))],
     "reduce_mean": [(CUBE, (0, 2), False), (CUBE, (1,), True), (x, (0, 1), False)],
     "reduce_norm": [(CUBE, (0, 2), False, 1), (CUBE, (1,), True, 2), (x, (0, 1), False, 3)],
     "reduce_prod": [(CUBE, (1,), False), (x, (0, 1), False)],

@@ -30,8 +30,7 @@ from tinytensor.kernels.attention import (
 )
 from tinytensor.kernels.matmul import A_ROWS, AT_ONCE, GROUP, KC, MC, MIN_ROWS, MR, matmul_plan, packed_a_shape
 from tinytensor.kernels.matmul import NC as COLUMNS_OF_A_BLOCK
-from tinytensor.kernels.norm import TERMS
-from tinytensor.kernels.reduce import BLOCK
+from tinytensor.kernels.sums import BLOCK, TERMS
 from tinytensor.runtime.kernel import MOST_TASKS, Elementwise
 from tinytensor.simd.isa import BYTES
 from tinytensor.simd.score_tile import LANES, WIDTH
@@ -251,7 +250,7 @@ def of_rows(x: np.ndarray, values: np.ndarray) -> np.ndarray:
     return values.reshape(x.shape[0], x.shape[2])
 
 
-def log_sum_exp(x, y, peak):
+def log_sum_exp(x, y):
     return {"y": of_rows(x, definitions.log_sum_exp(rows_of(x), largest))}
 
 
@@ -262,7 +261,10 @@ def extreme(x, y, index, sign: int):
 
 
 @declare(
-    ("reduce_sum", "reduce_squares", "reduce_prod", "reduce_logsumexp", "reduce_max", "reduce_min", "sumsq", "cumsum"),
+    (
+        *("reduce_sum", "partial_sum", "reduce_squares", "partial_squares", "reduce_prod", "reduce_logsumexp"),
+        *("reduce_max", "reduce_min", "sumsq", "cumsum"),
+    ),
     f"{VALUES}, and the reversed running sum is the adjoint of the other",
     f"{ROWS} numbers in a row, and 83 rows of 5: beyond each block of a sum, in {TASKS} tasks",
 )
@@ -275,16 +277,34 @@ def reductions(trial: Trial) -> None:
         trial.forward("reduce_sum", definitions.reduced, x, y())
         trial.forward("reduce_squares", lambda x, y: {"y": (x * x).sum(1)}, x, y())
         trial.forward("reduce_prod", lambda x, y: {"y": x.prod(1)}, x, y())
-        trial.forward("reduce_logsumexp", log_sum_exp, x, y(), y())
+        for name, factors in (("partial_sum", (x,)), ("partial_squares", (x, x))):
+            parts = trial.run(name, x, blank(outer, 7, inner))["y"]
+            trial.equal(f"{name}: the sum of the parts", parts.sum(1), np.prod(factors, 0).sum(1))
+        trial.forward("reduce_logsumexp", log_sum_exp, x, y())
         for name, sign in (("reduce_max", 1), ("reduce_min", -1)):
             trial.forward(name, partial(extreme, sign=sign), x, y(), y(dtype=np.int64))
-        expected = trial.forward("cumsum", definitions.running, x, 0, blank(*x.shape))
+        expected = trial.forward("cumsum", definitions.running, x, 0, blank(*x.shape), y())
         g, dx = trial.draw(*x.shape), blank(*x.shape)
-        trial.forward("cumsum", definitions.running, g, 1, dx)
+        trial.forward("cumsum", definitions.running, g, 1, dx, y())
         trial.adjoint("cumsum", [(g, expected["y"])], [(dx, x)])
     squares = trial.draw(ROWS)
     parts = trial.run("sumsq", squares, blank(7))["parts"]
     trial.equal("sumsq: the sum of the parts", parts.sum(), (squares**2).sum())
+
+
+# --- Products of a matrix and a vector
+
+
+@declare(
+    ("matvec",),
+    VALUES,
+    f"a matrix of 83 rows of {ROWS} numbers, and its transposed: beyond each block of a sum, in {TASKS} tasks",
+)
+def vectors(trial: Trial) -> None:
+    trial.beyond("numbers whose sum is a block's", ROWS, BLOCK)
+    trial.beyond("a register", 83, REGISTER)
+    for a in (trial.draw(2, 83, ROWS), trial.draw(2, ROWS, 83).transpose(0, 2, 1)):
+        trial.forward("matvec", definitions.matvec, a, trial.draw(2, ROWS), blank(2, 83))
 
 
 # --- Rows by their number

@@ -47,6 +47,7 @@ CALLS: dict[str, tuple[dict, dict]] = {
     "take": ({"x": ("V", "D"), "index": Index(("N",), "V")}, {}),
     "gather": ({"x": ND, "index": Index(("N", "K"), "D")}, {"dim": 1}),
     **{f"reduce_{n}": ({"x": ("N", "D", "K")}, ROWS) for n in ("sum", "mean", "logsumexp")},
+    "centred": ({"x": ("N", "D", "K")}, {"dims": ROWS["dims"]}),
     "reduce_norm": ({"x": ("N", "D", "K")}, ROWS | {"n": 3}),
     "sloped": ({"h": ND, "z": ND}, {"slope": 0.1}),
     "unslice": ({"x": ND}, {"shape": lambda x: (len(x) + 1, x.shape[1]), "key": (slice(1, None), slice(None))}),

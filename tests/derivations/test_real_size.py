@@ -164,7 +164,7 @@ def test_buffer_reused_too_early_is_noticed(small_step):
         ("adam", "new2 * d * d", "new2 * d * d * d * d", "the square of"),
         ("adam", "* grow + eps", "+ eps", "after the step"),
         ("adam", "old = ps[i] * (cast(1) - factor * shrink)", "old = ps[i]", "after the step"),
-        ("sumsq", "part[i] * part[i]", "part[i] * part[i] * part[i] * part[i]", "the norm"),
+        ("sumsq", "part += value * value", "part += value * value * value * value", "the norm"),
         ("scatter_add", "target[d] += row[d]", "target[d] = row[d]", "<gradient, v>"),
     ],
 )

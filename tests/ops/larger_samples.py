@@ -112,6 +112,7 @@ IN_NUMPY: dict[str, Callable] = {  # of the operations without a definition
     "gather_backward": lambda g, index, shape, dim: added_at(shape, along(index, dim), g),
     "cumsum": lambda a, dim, reverse: np.flip(np.flip(a, dim).cumsum(dim), dim) if reverse else a.cumsum(dim),
     "reduce_sum": lambda a, dims, keep: a.sum(dims, keepdims=keep),
+    "centred": lambda a, dims: a - a.mean(dims, keepdims=True),
     "reduce_mean": lambda a, dims, keep: a.mean(dims, keepdims=keep),
     "reduce_norm": lambda a, dims, keep, n: np.sqrt((a * a).sum(dims, keepdims=keep) / n),
     "reduce_prod": lambda a, dims, keep: a.prod(dims, keepdims=keep),

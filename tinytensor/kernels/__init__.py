@@ -1,6 +1,20 @@
 """Numba kernels: loops on NumPy arrays. `kernel.KERNELS` is the table of all of them."""
 
-from tinytensor.kernels import attention, chance, copy, index, loss, matmul, norm, reduce, scan, softmax, update
+from tinytensor.kernels import (
+    attention,
+    chance,
+    copy,
+    index,
+    loss,
+    matmul,
+    matvec,
+    norm,
+    reduce,
+    scan,
+    softmax,
+    sums,
+    update,
+)
 from tinytensor.runtime.kernel import KERNELS
 
 __all__ = [
@@ -11,9 +25,11 @@ __all__ = [
     "index",
     "loss",
     "matmul",
+    "matvec",
     "norm",
     "reduce",
     "scan",
     "softmax",
+    "sums",
     "update",
 ]

@@ -4,8 +4,8 @@ A target that is no class is never used as a place to read or write: its row is 
 int64 (2,), at first 0: bad[0] becomes 1, and bad[1] one of the wrong targets.
 """
 
-from tinytensor.kernels.reduce import row_sum
 from tinytensor.kernels.softmax import log_share, row_max, shifted_exps, store_four, sum_of_exps
+from tinytensor.kernels.sums import BLOCK, block_sum, row_sum
 from tinytensor.runtime.kernel import EXACT_ORDER, device_function, kernel, num_tasks, task_range
 from tinytensor.simd.vector import (
     exp,
@@ -79,7 +79,7 @@ def mean_of_counted(losses, target, ignore_index, y, count):
         if target[r] != ignore_index:
             counted += 1
     count[0] = losses.dtype.type(counted)
-    y[0] = row_sum(losses, losses.dtype.type(0)) / count[0]
+    y[0] = row_sum(losses, block_sum, BLOCK, losses.dtype.type(0)) / count[0]
 
 
 @device_function

@@ -9,6 +9,7 @@ depends on the number of threads.
 
 import numpy as np
 
+from tinytensor.kernels.sums import sums_of_blocks
 from tinytensor.runtime.kernel import EXACT_ORDER, device_function, kernel, num_tasks, task_range
 from tinytensor.simd.vector import (
     add,
@@ -23,8 +24,6 @@ from tinytensor.simd.vector import (
     sum_lanes,
     zero,
 )
-
-TERMS = 4096  # terms of a sum that are added one after another: a multiple of two registers
 
 
 @device_function
@@ -48,12 +47,32 @@ def weighted(count, v, weight, d):
 
 
 @device_function
-def normed(count, x, r, d, mu, scale, weight, bias, y):
-    """y_rd = w_d (x_rd - mu_r) scale_r + b_d."""
-    v = weighted(count, mul(centred(count, x, r, d, mu), scale), weight, d)
+def normed(count, x, r, d, mu, scale, shift, weight, bias, y):
+    """y_rd = w_d ((x_rd - mu_r) scale_r + shift_r) + b_d."""
+    v = weighted(count, fma(centred(count, x, r, d, mu), scale, shift), weight, d)
     if bias.size > 0:
         v = add(v, load_first(count, bias, d))
     store_first(count, v, y, r, d)
+
+
+@device_function
+def row_sums(begin, end, x, r):
+    """The sum of x_rd, begin <= d < end, in the lanes of two registers."""
+    s = t = zero(x)
+    for d in range(begin, end, 2 * lanes(x)):
+        s = add(s, load_first(lanes(x), x, r, d))
+        t = add(t, load_first(lanes(x), x, r, d + lanes(x)))
+    return s, t
+
+
+@device_function
+def moments(begin, end, x, r, mu):
+    """The sums of c_rd and of c_rd^2 with c_rd = x_rd - mu_r, begin <= d < end, in each lane."""
+    error = s = t = zero(x)
+    for d in range(begin, end, 2 * lanes(x)):
+        v, w = centred(lanes(x), x, r, d, mu), centred(lanes(x), x, r, d + lanes(x), mu)
+        error, s, t = add(error, add(v, w)), add_square(v, s), add_square(w, t)
+    return error, add(s, t)
 
 
 @kernel(
@@ -70,33 +89,24 @@ def layer_norm(x, weight, bias, eps, y, mean, rstd, task, tasks):
     one, count = x.dtype.type(1), x.dtype.type(size)
     start, stop = task_range(x.shape[0], task, tasks)
     for r in range(start, stop):
-        part = s = t = zero(x)
-        for block in range(0, size - rest, TERMS):  # one sum of millions of terms would lose late terms
-            part, s, t = add(part, add(s, t)), zero(x), zero(x)
-            for d in range(block, min(block + TERMS, size - rest), 2 * width):
-                s = add(s, load_first(width, x, r, d))
-                t = add(t, load_first(width, x, r, d + width))
+        s, t = sums_of_blocks(row_sums, size - rest, x, r)
         if rest:
             s = add(s, load_first(rest, x, r, size - rest))
             t = add(t, load_first(rest - width, x, r, size - rest + width))
-        mean[r] = sum_lanes(add(part, add(s, t))) / count
+        mean[r] = sum_lanes(add(s, t)) / count
         mu = splat(x, mean[r])
-        part = s = t = zero(x)
-        for block in range(0, size - rest, TERMS):
-            part, s, t = add(part, add(s, t)), zero(x), zero(x)
-            for d in range(block, min(block + TERMS, size - rest), 2 * width):
-                s = add_square(centred(width, x, r, d, mu), s)
-                t = add_square(centred(width, x, r, d + width, mu), t)
+        error, s = sums_of_blocks(moments, size - rest, x, r, mu)
         if rest:
-            s = add_square(centred(rest, x, r, size - rest, mu), s)
-            t = add_square(centred(rest - width, x, r, size - rest + width, mu), t)
-        rstd[r] = one / np.sqrt(sum_lanes(add(part, add(s, t))) / count + eps)
-        scale = splat(x, rstd[r])
+            v, w = centred(rest, x, r, size - rest, mu), centred(rest - width, x, r, size - rest + width, mu)
+            error, s = add(error, add(v, w)), add_square(v, add_square(w, s))
+        error_r = sum_lanes(error) / count  # of mean_r, which is a rounded number
+        rstd[r] = one / np.sqrt(sum_lanes(s) / count - error_r * error_r + eps)
+        scale, shift = splat(x, rstd[r]), splat(x, -error_r * rstd[r])
         for d in range(0, size - rest, width):
-            normed(width, x, r, d, mu, scale, weight, bias, y)
+            normed(width, x, r, d, mu, scale, shift, weight, bias, y)
         if rest:
-            normed(rest, x, r, size - rest, mu, scale, weight, bias, y)
-            normed(rest - width, x, r, size - rest + width, mu, scale, weight, bias, y)
+            normed(rest, x, r, size - rest, mu, scale, shift, weight, bias, y)
+            normed(rest - width, x, r, size - rest + width, mu, scale, shift, weight, bias, y)
 
 
 def norm_blocks(R, D):
@@ -132,6 +142,16 @@ def layer_norm_sums(count, g, x, weight, r, d, mu, sum_h, sum_hc):
 
 
 @device_function
+def slopes_sums(begin, end, x, g, weight, r, mu):
+    """The sums of h_rd and of h_rd c_rd, begin <= d < end, in each lane."""
+    h, hc, sum_h, sum_hc = zero(x), zero(x), zero(x), zero(x)
+    for d in range(begin, end, 2 * lanes(x)):
+        h, hc = layer_norm_sums(lanes(x), g, x, weight, r, d, mu, h, hc)
+        sum_h, sum_hc = layer_norm_sums(lanes(x), g, x, weight, r, d + lanes(x), mu, sum_h, sum_hc)
+    return add(h, sum_h), add(hc, sum_hc)
+
+
+@device_function
 def layer_norm_row(g, x, weight, mean, rstd, r):
     """The numbers of row r, in all lanes: (mean_r, scale_r, level_r, tilt_r), as `layer_norm_slope` takes them.
 
@@ -142,14 +162,11 @@ def layer_norm_row(g, x, weight, mean, rstd, r):
     inverse = x.dtype.type(1) / x.dtype.type(size)
     scale_r = rstd[r]
     mu = splat(x, mean[r])
-    h, hc, sum_h, sum_hc = zero(x), zero(x), zero(x), zero(x)
-    for d in range(0, size - rest, 2 * width):
-        h, hc = layer_norm_sums(width, g, x, weight, r, d, mu, h, hc)
-        sum_h, sum_hc = layer_norm_sums(width, g, x, weight, r, d + width, mu, sum_h, sum_hc)
+    h, hc = sums_of_blocks(slopes_sums, size - rest, x, g, weight, r, mu)
     if rest:
         h, hc = layer_norm_sums(rest, g, x, weight, r, size - rest, mu, h, hc)
-        sum_h, sum_hc = layer_norm_sums(rest - width, g, x, weight, r, size - rest + width, mu, sum_h, sum_hc)
-    mean_h, mean_hc = sum_lanes(add(h, sum_h)) * inverse, sum_lanes(add(hc, sum_hc)) * inverse
+        h, hc = layer_norm_sums(rest - width, g, x, weight, r, size - rest + width, mu, h, hc)
+    mean_h, mean_hc = sum_lanes(h) * inverse, sum_lanes(hc) * inverse
     level, tilt = splat(x, -scale_r * mean_h), splat(x, -scale_r * scale_r * scale_r * mean_hc)
     return mu, splat(x, scale_r), level, tilt
 
@@ -231,6 +248,16 @@ def scaled_by(count, x, r, d, scale, weight, y):
     store_first(count, weighted(count, mul(load_first(count, x, r, d), scale), weight, d), y, r, d)
 
 
+@device_function
+def squares(begin, end, x, r):
+    """The sum of x_rd^2, begin <= d < end, in the lanes of two registers."""
+    s = t = zero(x)
+    for d in range(begin, end, 2 * lanes(x)):
+        s = add_square(load_first(lanes(x), x, r, d), s)
+        t = add_square(load_first(lanes(x), x, r, d + lanes(x)), t)
+    return s, t
+
+
 @kernel(
     "x[R, D], weight[D | 0], y[R, D], rstd[R]", tasks=lambda x, *_: num_tasks(x.size // 6 + 8 * x.shape[0], x.shape[0])
 )
@@ -244,10 +271,7 @@ def rms_norm(x, weight, eps, y, rstd, task, tasks):
     one, count = x.dtype.type(1), x.dtype.type(size)
     start, stop = task_range(x.shape[0], task, tasks)
     for r in range(start, stop):
-        s = t = zero(x)
-        for d in range(0, size - rest, 2 * width):
-            s = add_square(load_first(width, x, r, d), s)
-            t = add_square(load_first(width, x, r, d + width), t)
+        s, t = sums_of_blocks(squares, size - rest, x, r)
         if rest:
             s = add_square(load_first(rest, x, r, size - rest), s)
             t = add_square(load_first(rest - width, x, r, size - rest + width), t)
@@ -268,6 +292,15 @@ def rms_norm_sums(count, g, x, weight, r, d, scale, block, partial, sum_hn):
     if partial.size > 0:
         add_to(count, mul(up, n), partial, 0, block, d)
     return fma(weighted(count, up, weight, d), n, sum_hn)
+
+
+@device_function
+def rms_norm_block(begin, end, x, g, weight, r, scale, block, partial):
+    """`rms_norm_sums` for begin <= d < end."""
+    sum_hn = zero(x)
+    for d in range(begin, end, lanes(x)):
+        sum_hn = rms_norm_sums(lanes(x), g, x, weight, r, d, scale, block, partial, sum_hn)
+    return sum_hn, zero(x)
 
 
 @device_function
@@ -299,9 +332,8 @@ def rms_norm_backward(g, x, weight, rstd, dx, partial, task, tasks):
         clear(partial, block)
         begin, end = task_range(rows, block, blocks)
         for r in range(begin, end):
-            scale, sum_hn = splat(x, rstd[r]), zero(x)
-            for d in range(0, size - rest, width):
-                sum_hn = rms_norm_sums(width, g, x, weight, r, d, scale, block, partial, sum_hn)
+            scale = splat(x, rstd[r])
+            sum_hn, _ = sums_of_blocks(rms_norm_block, size - rest, x, g, weight, r, scale, block, partial)
             if rest:
                 sum_hn = rms_norm_sums(rest, g, x, weight, r, size - rest, scale, block, partial, sum_hn)
             mean_hn = splat(x, sum_lanes(sum_hn) / count)

@@ -7,7 +7,8 @@ memory. Tasks share the outer dimension; for one long row, or few, the sum is ta
 
 import numpy as np
 
-from tinytensor.kernels.softmax import row_max
+from tinytensor.kernels.softmax import row_max, sum_of_exps
+from tinytensor.kernels.sums import BLOCK, block_squares, block_sum, carried_lanes, row_sum
 from tinytensor.runtime.kernel import (
     EXACT_ORDER,
     MOST_TASKS,
@@ -17,109 +18,123 @@ from tinytensor.runtime.kernel import (
     reassoc_device_function,
     task_range,
 )
-from tinytensor.simd.math import exp, log
-from tinytensor.simd.vector import max_lanes
+from tinytensor.simd.vector import (
+    add,
+    exp,
+    lanes,
+    load_first,
+    log,
+    max_lanes,
+    maximum,
+    splat,
+    store_first,
+    sub,
+    where_less,
+    zero,
+)
 
-BLOCK = 512  # numbers of a row that are summed before their sum is added to the total, with the rounding error carried
+ROWS = 32  # exponentials of a column that are added before their sum is added to the total
 
 
 def sum_parts(outer, n, inner):
-    """The number of equal parts into which n is cut for a sum, if the outer dimension alone gives too few tasks.
+    """The number of parts into which n is cut for a sum; their sums are added in another launch.
 
-    The parts are summed as if the array were (outer * parts, n / parts, inner), and then their sums are added.
+    So many that there are enough tasks, if the outer dimension alone gives too few; and with inner > 1 enough parts
+    that none is longer than a block. With inner = 1 the kernel itself adds up blocks.
     """
     wanted = num_tasks(outer * n * inner // 10, MOST_TASKS) // max(outer, 1)
-    return 1 if wanted < 2 else max([parts for parts in range(1, wanted + 1) if n % parts == 0])
+    return max(min(wanted, -(-n // 8)), -(-n // BLOCK) if inner > 1 else 1, 1)
 
 
 @device_function
-def carried_sum(total, part, lost, zero):
-    """(total + part, the rounding error in it), where `lost` is the rounding error of the addition before."""
-    part -= lost
-    after = total + part
-    lost = (after - total) - part
-    return after, lost if lost - lost == zero else zero  # inf - inf is no rounding error
-
-
-@reassoc_device_function
-def block_sum(block, zero):
-    """The sum of a few numbers."""
-    part = zero
-    for j in range(block.size):
-        part += block[j]
-    return part
+def add_rows(x, o, y, r):
+    """y[r, i] = sum_j x[o, j, i]."""
+    _, n, inner = x.shape
+    zero = y.dtype.type(0)
+    for i in range(inner):
+        y[r, i] = zero
+    for k in range(n // 8):  # eight rows at a time: y is read less often, and the error grows with n / 8
+        j = 8 * k
+        for i in range(inner):
+            a = (zero + x[o, j, i] + x[o, j + 1, i]) + (zero + x[o, j + 2, i] + x[o, j + 3, i])
+            b = (zero + x[o, j + 4, i] + x[o, j + 5, i]) + (zero + x[o, j + 6, i] + x[o, j + 7, i])
+            y[r, i] += a + b
+    for j in range(n - n % 8, n):
+        for i in range(inner):
+            y[r, i] += x[o, j, i]
 
 
 @device_function
-def row_sum(row, zero):
-    """The sum of a row, block by block; the rounding error of each addition is carried to the next."""
-    total, lost = zero, zero
-    for begin in range(0, row.size, BLOCK):
-        part = block_sum(row[begin : min(begin + BLOCK, row.size)], zero)
-        total, lost = carried_sum(total, part, lost, zero)
-    return total
+def add_squares(x, o, y, r):
+    """y[r, i] = sum_j x[o, j, i]^2."""
+    _, n, inner = x.shape
+    zero = y.dtype.type(0)
+    for i in range(inner):
+        y[r, i] = zero
+    for k in range(n // 4):  # four rows at a time: y is read less often
+        j = 4 * k
+        for i in range(inner):
+            a, b, c, d = zero + x[o, j, i], zero + x[o, j + 1, i], zero + x[o, j + 2, i], zero + x[o, j + 3, i]
+            y[r, i] += (a * a + b * b) + (c * c + d * d)
+    for j in range(n - n % 4, n):
+        for i in range(inner):
+            value = zero + x[o, j, i]
+            y[r, i] += value * value
+
+
+@device_function
+def sums(x, y, sum_block, sum_rows, task, tasks):
+    """y[o, i] = the sum of x[o, :, i] by one of these functions."""
+    outer, n, inner = x.shape
+    rows = x.reshape((outer, n * inner))
+    start, stop = task_range(outer, task, tasks)
+    for o in range(start, stop):
+        if inner == 1:
+            y[o, 0] = row_sum(rows[o], sum_block, BLOCK, y.dtype.type(0))
+        else:
+            sum_rows(x, o, y, o)
+
+
+@device_function
+def sums_of_parts(x, y, sum_block, sum_rows, task, tasks):
+    """y[o, p, i] = the sum of the p-th part of x[o, :, i] by one of these functions; parts begin at eighth rows."""
+    outer, n, inner = x.shape
+    parts = y.shape[1]
+    columns, rows, results = x.reshape((outer, n * inner)), x.reshape((outer * n, inner)), y.reshape((-1, inner))
+    start, stop = task_range(outer * parts, task, tasks)
+    for r in range(start, stop):
+        o = r // parts
+        begin, end = task_range((n + 7) // 8, r % parts, parts)
+        begin, end = 8 * begin, min(8 * end, n)
+        if inner == 1:
+            results[r, 0] = row_sum(columns[o, begin:end], sum_block, BLOCK, y.dtype.type(0))
+        else:
+            part = rows[o * n + begin : o * n + end]
+            sum_rows(part.reshape((1, end - begin, inner)), 0, results, r)
 
 
 @kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: num_tasks(x.size // 10, x.shape[0]))
 def reduce_sum(x, y, task, tasks):
     """y[o, i] = sum_j x[o, j, i]; 0 for an empty sum. Summed in the dtype of y."""
-    outer, n, inner = x.shape
-    zero = y.dtype.type(0)
-    rows = x.reshape((outer, n * inner))
-    start, stop = task_range(outer, task, tasks)
-    for o in range(start, stop):
-        if inner == 1:
-            y[o, 0] = row_sum(rows[o], zero)
-            continue
-        for i in range(inner):
-            y[o, i] = zero
-        for k in range(n // 8):  # eight rows at a time: y is read less often, and the error grows with n / 8
-            j = 8 * k
-            for i in range(inner):
-                a = (zero + x[o, j, i] + x[o, j + 1, i]) + (zero + x[o, j + 2, i] + x[o, j + 3, i])
-                b = (zero + x[o, j + 4, i] + x[o, j + 5, i]) + (zero + x[o, j + 6, i] + x[o, j + 7, i])
-                y[o, i] += a + b
-        for j in range(n - n % 8, n):
-            for i in range(inner):
-                y[o, i] += x[o, j, i]
-
-
-@reassoc_device_function
-def block_squares(block, zero):
-    """The sum of the squares of a few numbers."""
-    part = zero
-    for j in range(block.size):
-        value = zero + block[j]
-        part += value * value
-    return part
+    sums(x, y, block_sum, add_rows, task, tasks)
 
 
 @kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: num_tasks(x.size // 10, x.shape[0]))
 def reduce_squares(x, y, task, tasks):
     """y[o, i] = sum_j x[o, j, i]^2; 0 for an empty sum. Squared and summed in the dtype of y."""
-    outer, n, inner = x.shape
-    zero = y.dtype.type(0)
-    rows = x.reshape((outer, n * inner))
-    start, stop = task_range(outer, task, tasks)
-    for o in range(start, stop):
-        if inner == 1:
-            total, lost = zero, zero
-            for begin in range(0, n, BLOCK):
-                part = block_squares(rows[o, begin : min(begin + BLOCK, n)], zero)
-                total, lost = carried_sum(total, part, lost, zero)
-            y[o, 0] = total
-            continue
-        for i in range(inner):
-            y[o, i] = zero
-        for k in range(n // 4):  # four rows at a time: y is read less often
-            j = 4 * k
-            for i in range(inner):
-                a, b, c, d = zero + x[o, j, i], zero + x[o, j + 1, i], zero + x[o, j + 2, i], zero + x[o, j + 3, i]
-                y[o, i] += (a * a + b * b) + (c * c + d * d)
-        for j in range(n - n % 4, n):
-            for i in range(inner):
-                value = zero + x[o, j, i]
-                y[o, i] += value * value
+    sums(x, y, block_squares, add_squares, task, tasks)
+
+
+@kernel("x[O, N, I], y[O, P, I]", tasks=lambda x, y, *_: num_tasks(x.size // 10, y.shape[0] * y.shape[1]))
+def partial_sum(x, y, task, tasks):
+    """y[o, p, i] = the sum of the p-th of P parts of x[o, :, i]: the sums over p are those of reduce_sum."""
+    sums_of_parts(x, y, block_sum, add_rows, task, tasks)
+
+
+@kernel("x[O, N, I], y[O, P, I]", tasks=lambda x, y, *_: num_tasks(x.size // 10, y.shape[0] * y.shape[1]))
+def partial_squares(x, y, task, tasks):
+    """y[o, p, i] = the sum of the squares in the p-th of P parts of x[o, :, i]."""
+    sums_of_parts(x, y, block_squares, add_squares, task, tasks)
 
 
 # exact order: in another order a product may overflow though the result does not
@@ -225,43 +240,47 @@ def reduce_min(x, y, index, task, tasks):
 
 
 @device_function
-def finite_or_zero(m, zero):
+def finite_or_zero(m, x):
     """m, or 0 where m is infinite or NaN: inf - inf would make a NaN of a sum that has a value."""
-    return m if m - m == zero else zero
+    return where_less(sub(m, m), splat(x, 1), m, zero(x))
 
 
-@kernel("x[O, N, I], y[O, I], peak[O, I]", tasks=lambda x, *_: num_tasks(x.size, x.shape[0]))
-def reduce_logsumexp(x, y, peak, task, tasks):
-    """y[o, i] = m + log(sum_j exp(x[o, j, i] - m)) with m = max_j x[o, j, i], kept in peak (outer, inner).
+@device_function
+def column_logsumexp(count, x, y, o, i):
+    """y[o, i:] = log(sum_j exp(x[o, j, i:])), `count` columns."""
+    n = x.shape[1]
+    m = load_first(count, x, o, 0, i) if n > 0 else zero(x)
+    for j in range(1, n):
+        m = maximum(load_first(count, x, o, j, i), m)
+    m = finite_or_zero(m, x)
+    total = lost = zero(x)
+    for begin in range(0, n, ROWS):
+        s = zero(x)
+        for j in range(begin, min(begin + ROWS, n)):
+            s = add(s, exp(sub(load_first(count, x, o, j, i), m)))
+        total, lost = carried_lanes(total, s, lost, x)
+    store_first(count, add(m, log(total)), y, o, i)
+
+
+@kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: num_tasks(x.size, x.shape[0]))
+def reduce_logsumexp(x, y, task, tasks):
+    """y[o, i] = m + log(sum_j exp(x[o, j, i] - m)) with m = max_j x[o, j, i].
 
     -inf where all elements are -inf (and for n = 0), +inf where one is +inf, NaN where one is NaN.
     """
     outer, n, inner = x.shape
-    zero = x.dtype.type(0)
     rows = x.reshape((outer, n * inner))
+    rest = inner % lanes(x)
     start, stop = task_range(outer, task, tasks)
     for o in range(start, stop):
         if inner == 1 and n > 0:
-            row = rows[o]
-            shift, total = finite_or_zero(max_lanes(row_max(rows, o)), zero), zero
-            for j in range(n):
-                total += exp(row[j] - shift)
-            peak[o, 0] = shift
-            y[o, 0] = shift + log(total)
+            m = finite_or_zero(row_max(rows, o), x)
+            y[o, 0] = max_lanes(add(m, log(splat(x, sum_of_exps(rows, o, m)))))
             continue
-        for i in range(inner):
-            y[o, i] = zero
-            peak[o, i] = x[o, 0, i] if n > 0 else zero
-        for j in range(1, n):
-            for i in range(inner):
-                peak[o, i] = max(peak[o, i], x[o, j, i])
-        for i in range(inner):
-            peak[o, i] = finite_or_zero(peak[o, i], zero)
-        for j in range(n):
-            for i in range(inner):
-                y[o, i] += exp(x[o, j, i] - peak[o, i])
-        for i in range(inner):
-            y[o, i] = peak[o, i] + log(y[o, i])
+        for i in range(0, inner - rest, lanes(x)):
+            column_logsumexp(lanes(x), x, y, o, i)
+        if rest:
+            column_logsumexp(rest, x, y, o, inner - rest)
 
 
 @kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: num_tasks(x.size, x.shape[0]))

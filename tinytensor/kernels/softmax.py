@@ -8,6 +8,7 @@ registers at a time as far as a row has them. A row's exponentials wait for its 
 the exponentials of the row above, and is ready when they begin.
 """
 
+from tinytensor.kernels.sums import sums_of_blocks
 from tinytensor.runtime.kernel import EXACT_ORDER, device_function, kernel, num_tasks, task_range
 from tinytensor.simd.vector import (
     add,
@@ -76,6 +77,17 @@ def store_four(a, b, c, d, y, r, j):
     store(d, y, r, k + width)
 
 
+@device_function
+def exponentials(begin, end, x, r, m, y):
+    """Write y_rj = exp(x_rj - m_r), begin <= j < end, and return the sum in each lane."""
+    s = zero(x)
+    for j in range(begin, end, 4 * lanes(x)):
+        a, b, c, d = shifted_exps(x, r, j, m)
+        store_four(a, b, c, d, y, r, j)
+        s = add(s, add(add(a, b), add(c, d)))
+    return s, zero(x)
+
+
 @kernel("x[R, N], y[R, N]", tasks=lambda x, y: num_tasks(x.size // 2, x.shape[0]))
 def softmax(x, y, task, tasks):
     """y_rj = exp(x_rj - m_r) / sum_k exp(x_rk - m_r) with m_r = max_k x_rk.
@@ -88,11 +100,7 @@ def softmax(x, y, task, tasks):
     below = row_max(x, start) if start < stop else zero(x)
     for r in range(start, stop):
         m, below = below, row_max(x, min(r + 1, stop - 1))
-        s = e = zero(x)
-        for j in range(0, n - few, 4 * width):
-            a, b, c, d = shifted_exps(x, r, j, m)
-            store_four(a, b, c, d, y, r, j)
-            s = add(s, add(add(a, b), add(c, d)))
+        (s, _), e = sums_of_blocks(exponentials, n - few, x, r, m, y), zero(x)
         for j in range(n - few, n - rest, width):
             e = shifted_exp(width, x, r, j, m)
             store(e, y, r, j)
@@ -114,6 +122,16 @@ def add_products(count, a, b, r, j, s):
 
 
 @device_function
+def products(begin, end, y, g, r):
+    """The sum of g_rj y_rj, begin <= j < end, in the lanes of two registers."""
+    s = t = zero(y)
+    for j in range(begin, end, 2 * lanes(y)):
+        s = add_products(lanes(y), g, y, r, j, s)
+        t = add_products(lanes(y), g, y, r, j + lanes(y), t)
+    return s, t
+
+
+@device_function
 def softmax_slope(count, g, y, r, j, dot, dx):
     """dx_rj = y_rj (g_rj - dot_r)."""
     store_first(count, mul(load_first(count, y, r, j), sub(load_first(count, g, r, j), dot)), dx, r, j)
@@ -126,10 +144,7 @@ def softmax_backward(g, y, dx, task, tasks):
     rest = n % (2 * width)
     start, stop = task_range(y.shape[0], task, tasks)
     for r in range(start, stop):
-        s = t = zero(y)
-        for j in range(0, n - rest, 2 * width):
-            s = add_products(width, g, y, r, j, s)
-            t = add_products(width, g, y, r, j + width, t)
+        s, t = sums_of_blocks(products, n - rest, y, g, r)
         if rest:
             s = add_products(rest, g, y, r, n - rest, s)
             t = add_products(rest - width, g, y, r, n - rest + width, t)
@@ -142,14 +157,21 @@ def softmax_backward(g, y, dx, task, tasks):
 
 
 @device_function
+def exps_of_block(begin, end, x, r, m):
+    """The sum of exp(x_rj - m_r), begin <= j < end, in each lane."""
+    s = zero(x)
+    for j in range(begin, end, 4 * lanes(x)):
+        a, b, c, d = shifted_exps(x, r, j, m)
+        s = add(s, add(add(a, b), add(c, d)))
+    return s, zero(x)
+
+
+@device_function
 def sum_of_exps(x, r, m):
     """sum_j exp(x_rj - m_r)."""
     n, width = x.shape[1], lanes(x)
     rest, few = n % width, n % (4 * width)
-    s = zero(x)
-    for j in range(0, n - few, 4 * width):
-        a, b, c, d = shifted_exps(x, r, j, m)
-        s = add(s, add(add(a, b), add(c, d)))
+    s, _ = sums_of_blocks(exps_of_block, n - few, x, r, m)
     for j in range(n - few, n - rest, width):
         s = add(s, shifted_exp(width, x, r, j, m))
     if rest:
@@ -183,6 +205,15 @@ def log_softmax(x, y, task, tasks):
 
 
 @device_function
+def registers_sum(begin, end, g, r):
+    """The sum of g_rj, begin <= j < end, in each lane."""
+    s = zero(g)
+    for j in range(begin, end, lanes(g)):
+        s = add(s, load(g, r, j))
+    return s, zero(g)
+
+
+@device_function
 def log_softmax_slope(count, g, y, r, j, sum_g, dx):
     """dx_rj = g_rj - exp(y_rj) sum_g."""
     slope = sub(load_first(count, g, r, j), mul(exp(load_first(count, y, r, j)), sum_g))
@@ -196,9 +227,7 @@ def log_softmax_backward(g, y, dx, task, tasks):
     rest = n % width
     start, stop = task_range(y.shape[0], task, tasks)
     for r in range(start, stop):
-        s = zero(y)
-        for j in range(0, n - rest, width):
-            s = add(s, load_first(width, g, r, j))
+        s, _ = sums_of_blocks(registers_sum, n - rest, g, r)
         if rest:
             s = add(s, load_first(rest, g, r, n - rest))
         sum_g = splat(y, sum_lanes(s))

@@ -6,6 +6,7 @@ multiplies the learning rate: (0,) for none, (1,) for one factor, or one factor 
 
 import numpy as np
 
+from tinytensor.kernels.sums import BLOCK, block_squares, row_sum
 from tinytensor.runtime.kernel import EXACT_ORDER, kernel, num_tasks, task_range
 
 
@@ -82,12 +83,7 @@ def sumsq_parts(n):
 @kernel("x[N], parts[P]", tasks=lambda x, parts: parts.size)
 def sumsq(x, parts, task, tasks):
     """The sum of parts is sum_i x_i^2: x (n,), parts (sumsq_parts(n),)."""
-    blocks = parts.size
-    start, stop = task_range(blocks, task, tasks)
-    for block in range(start, stop):
-        begin, end = task_range(x.size, block, blocks)
-        part = x[begin:end]
-        total = x.dtype.type(0)
-        for i in range(part.size):
-            total += part[i] * part[i]
-        parts[block] = total
+    start, stop = task_range(parts.size, task, tasks)
+    for part in range(start, stop):
+        begin, end = task_range(x.size, part, parts.size)
+        parts[part] = row_sum(x[begin:end], block_squares, 8 * BLOCK, x.dtype.type(0))

@@ -11,6 +11,8 @@ from tinytensor.core.number_arrays import number_array
 from tinytensor.core.promotion import to_scalar
 from tinytensor.runtime.kernel import Kernel
 
+SHORT = 32  # products of a row by a vector that matmul adds one after another
+
 
 def apply_formula(kernel: Kernel, *values) -> np.ndarray:
     """y = kernel(arrays and numbers): runs a formula on arrays; y has the dtype of the last array."""
@@ -71,8 +73,11 @@ def reduce_array(kernel, x: np.ndarray, dims: tuple, keepdim: bool, *extra, dtyp
     """y = kernel(x) over dims; `extra` makes further outputs or scratch of y's size, by their dtypes."""
     order, sizes, shape = _plan(x.shape, dims, bool(keepdim))
     rows = contiguous(x if order is None else x.transpose(order)).reshape(sizes)
-    if kernel is kernels.reduce.reduce_sum or kernel is kernels.reduce.reduce_squares:
-        kernel, rows = _sums_of_parts(kernel, rows, dtype or x.dtype)
+    if kernel in PARTIAL:
+        while (parts := _parts(*rows.shape)) > 1:
+            sums = empty((sizes[0], parts, sizes[2]), dtype or x.dtype)
+            launch(PARTIAL[kernel], rows, sums)
+            kernel, rows = kernels.reduce.reduce_sum, sums
     y = empty((sizes[0], sizes[2]), dtype or x.dtype)
     if not extra:
         launch(kernel, rows, y)
@@ -82,21 +87,11 @@ def reduce_array(kernel, x: np.ndarray, dims: tuple, keepdim: bool, *extra, dtyp
     return tuple([a.reshape(shape) for a in (y, *more)])
 
 
+PARTIAL = {
+    kernels.reduce.reduce_sum: kernels.reduce.partial_sum,
+    kernels.reduce.reduce_squares: kernels.reduce.partial_squares,
+}
 _parts = functools.lru_cache(maxsize=1024)(kernels.reduce.sum_parts)
-
-
-def _sums_of_parts(kernel, rows: np.ndarray, dtype: np.dtype) -> tuple:
-    """What is left to launch: the kernel on rows (outer, n, inner), or reduce_sum on what it gave for parts of them.
-
-    They are cut where one launch could not be dealt to several threads.
-    """
-    outer, n, inner = rows.shape
-    parts = _parts(outer, n, inner)
-    if parts == 1:
-        return kernel, rows
-    sums = empty((outer, parts, inner), dtype)
-    launch(kernel, rows.reshape(outer * parts, n // parts, inner), sums.reshape(-1, inner))
-    return kernels.reduce.reduce_sum, sums
 
 
 @functools.lru_cache(maxsize=64)
@@ -112,6 +107,11 @@ def matrix_product(a: np.ndarray, b: np.ndarray, term: np.ndarray | None = None,
     """
     shape = a.shape[0], a.shape[1], b.shape[2]
     y = empty(shape, a.dtype)
+    if shape[2] == 1 and a.shape[2] > SHORT and term is None and not relu:
+        dense = a.itemsize in a.strides[1:]
+        if dense or a.shape[2] > kernels.sums.BLOCK:
+            launch(kernels.matvec.matvec, a if dense else contiguous(a), contiguous(b[:, :, 0]), y[:, :, 0])
+            return y
     if term is None:
         term = _nothing(shape[0], a.dtype)
     elif a.dtype is OBJECT:

@@ -78,7 +78,7 @@ def _weight_gradient(g: np.ndarray, x: np.ndarray, weight: np.ndarray) -> np.nda
     A weight that is stored as (K, N) arrives here as its transpose, and its gradient goes back through a transposition.
     In this layout the gradient of the leaf is contiguous without a copy.
     """
-    if weight.T.flags.c_contiguous:
+    if weight.T.flags.c_contiguous and x.shape[1] > 1:
         return matrix_product(x.T[None], g[None])[0].T
     return matrix_product(g.T[None], x[None])[0]
 

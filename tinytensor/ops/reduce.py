@@ -24,6 +24,7 @@ from tinytensor.ops.elementwise import (
     minimum,
     pow,
     sqrt,
+    sub,
     true_divide,
     where,
 )
@@ -63,6 +64,24 @@ class reduce_mean:
 
     def grad_x(g, x_shape, dims):
         return spread_op(g / math.prod([x_shape[d] for d in dims]), x_shape, dims)
+
+
+@op
+class centred:
+    r"y = x - \frac1n \sum_i x_i"
+
+    def forward(x, dims):  # in float64 the mean of numbers that lie close together far from 0 is exact enough
+        wide = float64 if x.dtype is float32 else x.dtype
+        total, n = (
+            reduce_array(kernels.reduce.reduce_sum, x, dims, True, dtype=wide),
+            math.prod([x.shape[d] for d in dims]),
+        )
+        y = empty(x.shape, x.dtype)
+        launch(sub.kernel, x, apply_formula(true_divide.kernel, total, n), y)
+        return y
+
+    def grad_x(g, dims):
+        return centred(g, dims)
 
 
 @op
@@ -169,7 +188,7 @@ class reduce_logsumexp:
     r"y = \ln \sum_i e^{x_i}"
 
     def forward(x, dims, keepdim):
-        return reduce_array(kernels.reduce.reduce_logsumexp, x, dims, keepdim, x.dtype)[0]
+        return reduce_array(kernels.reduce.reduce_logsumexp, x, dims, keepdim)
 
     def grad_x(g, y, x, dims):
         return spread_op(g, x.shape, dims) * exp(x - spread_op(y, x.shape, dims))
@@ -227,11 +246,11 @@ def var(
     correction: int | None = None,
 ) -> Tensor:
     r"""y = \frac{1}{n - c} \sum_i (x_i - \bar x)^2 over `dim`, with the correction c = 1 unless given."""
-    centred, dims, n = _centred("var", x, dim, unbiased, correction)
-    return reduce_sum(centred * centred, dims, keepdim) / n
+    deviation, dims, n = _deviation("var", x, dim, unbiased, correction)
+    return reduce_sum(deviation * deviation, dims, keepdim) / n
 
 
-def _centred(what: str, x: Tensor, dim, unbiased: bool, correction) -> tuple[Tensor, tuple[int, ...], float]:
+def _deviation(what: str, x: Tensor, dim, unbiased: bool, correction) -> tuple[Tensor, tuple[int, ...], float]:
     r"""x - \bar x, the dimensions of the mean, and n - c, but at least 0."""
     only_floats(what, x)
     if isinstance(dim, bool):  # PyTorch: var(unbiased)
@@ -241,7 +260,7 @@ def _centred(what: str, x: Tensor, dim, unbiased: bool, correction) -> tuple[Ten
         raise TypeError(f"{what}: correction must be a number, got {correction!r}")
     dims = dimensions(x, dim, what)
     n = math.prod(x.shape[d] for d in dims) - correction
-    return x - mean(x, dims, keepdim=True) if dims else x * 0, dims, n if n > 0 else 0.0
+    return centred(x, dims) if dims else x * 0, dims, n if n > 0 else 0.0
 
 
 @appears("std Tensor.std")
@@ -254,8 +273,8 @@ def std(
     correction: int | None = None,
 ) -> Tensor:
     """y = the square root of var, though that may be no float32; where it is 0 the gradient is 0 too."""
-    centred, dims, n = _centred("std", x, dim, unbiased, correction)
-    return reduce_norm(centred, dims, keepdim, n)
+    deviation, dims, n = _deviation("std", x, dim, unbiased, correction)
+    return reduce_norm(deviation, dims, keepdim, n)
 
 
 @appears("amax Tensor.amax")
@@ -376,8 +395,8 @@ class cumsum_op:
 
     def forward(x, dim, reverse):
         rows = grouped(x, (dim,) if x.ndim else ())
-        y = empty(rows.shape, x.dtype)
-        launch(kernels.scan.cumsum, rows, int(reverse), y)
+        y, (outer, _, inner) = empty(rows.shape, x.dtype), rows.shape
+        launch(kernels.scan.cumsum, rows, int(reverse), y, empty((outer, inner), x.dtype))
         return y.reshape(x.shape)
 
     def grad_x(g, dim, reverse):

@@ -6,6 +6,7 @@ definition (`derivations/exact/definitions.py`), and for a backward kernel SymPy
 the compiled builds and the planted mistakes use the same table.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -27,6 +28,7 @@ from derivations.exact.definitions import (
     log_softmax,
     lot,
     matmul,
+    matvec,
     mean_of_counted,
     normed,
     reduced,
@@ -48,7 +50,7 @@ from tinytensor.symbolic.exact.scalars import CLOSE, reading
 from tinytensor.symbolic.exact.tensors import derivative
 from tinytensor.symbolic.exact.zero_test import ROUNDED
 
-SCRATCH = ("scratch", "packed_a", "peak")
+SCRATCH = ("scratch", "packed_a", "lost")
 # what exact scalars do not show: in these an exp is of a number <= 0 always, so that no float overflows
 SHIFTED = {"softmax", "log_softmax", "reduce_logsumexp", "cross_entropy", "attention", "attention_of_one", "logsigmoid"}
 
@@ -251,9 +253,9 @@ add(
 )
 add(
     "reduce_logsumexp",
-    lambda x, y, peak: {"y": np.log(np.exp(x).sum(1))},
-    (sym("x", 2, 3, 2), blank(2, 2), blank(2, 2)),
-    (ROWS, blank(2, 1), blank(2, 1)),
+    lambda x, y: {"y": np.log(np.exp(x).sum(1))},
+    (sym("x", 2, 3, 2), blank(2, 2)),
+    (ROWS, blank(2, 1)),
 )
 for order in permutations((-1, 0, 1)):  # every path of a maximum of three
     for inner in (1, 2):
@@ -277,8 +279,39 @@ add("reduce_all", lambda x, y: {"y": x.all(1)}, (TRUTH, blank(2, 2, dtype=bool))
 add(
     "cumsum",
     running,
-    *((sym("x", *shape), reverse, blank(*shape)) for shape in ((2, 3, 2), (2, 5, 1)) for reverse in (0, 1)),
+    *(
+        (sym("x", *shape), reverse, blank(*shape), blank(shape[0], shape[2]))
+        for shape in ((2, 3, 2), (2, 5, 1))
+        for reverse in (0, 1)
+    ),
 )
+
+
+def fractions(*shape) -> np.ndarray:
+    """Different fractions, of which long sums stay short."""
+    return np.array([Symbolic(Fraction(1, j % 7 + 2) + j) for j in range(math.prod(shape))], object).reshape(shape)
+
+
+def in_parts(x, y):
+    """The sums of parts of x, which begin at each eighth row at most."""
+    eighths, parts = -(-x.shape[1] // 8), y.shape[1]
+    ends = [min(8 * (eighths * p // parts), x.shape[1]) for p in range(parts + 1)]
+    return {"y": np.stack([x[:, begin:end].sum(1) + Symbolic(0) for begin, end in pairwise(ends)], 1)}
+
+
+for shape, parts in (((2, 19, 2), 2), ((1, 35, 1), 3), ((2, 5, 1), 1), ((1, 5, 2), 2), ((0, 3, 2), 2), ((1, 0, 1), 1)):
+    call = fractions(*shape), blank(shape[0], parts, shape[2])
+    add("partial_sum", in_parts, call)
+    add("partial_squares", lambda x, y: in_parts(x * x, y), call)
+for shape in ((1, 75, 1), (2, 33, 1), (1, 19, 5), (1, 8, 2), (1, 2, 2), (1, 0, 2)):  # several blocks, and a rest
+    for reverse in (0, 1):
+        call = fractions(*shape), reverse, blank(*shape), blank(shape[0], shape[2])
+        few = {"SHORT": 2, "FEW": 3, "BLOCK": 35, "BYTES": 16}
+        add("cumsum", running, call, constants=few, fits_builds=False)
+for shape in ((1, 5, 2), (1, 3, 4)):
+    call = sym("x", *shape), blank(1, shape[2])
+    few = {"ROWS": 2, "BYTES": 16}
+    add("reduce_logsumexp", lambda x, y: {"y": np.log(np.exp(x).sum(1))}, call, constants=few, fits_builds=False)
 
 # ---------------------------------------------------------------------------------------- indexing, sorting
 
@@ -436,6 +469,12 @@ def product(a, b, term=None, relu=0, block=None, deep=None, copied=False, **cons
     call = a, b, term, relu, rows, columns, blank(n, M, N), blank(tasks, deep or scratch[1], scratch[2]), copy
     add("matmul", matmul, call, constants=constants, fits_builds=deep is None and not copied)
 
+
+for n, M, K in ((1, 3, 0), (0, 2, 2), (2, 1, 5), (1, 5, 9), (2, 2, 16), (1, 3, 40), (1, 2, 19)):
+    for a in (fractions(n, M, K), fractions(n, K, M).transpose(0, 2, 1)):
+        call = a, fractions(n, K), blank(n, M)
+        add("matvec", matvec, call, constants={"BLOCK": 16, "BYTES": 16}, fits_builds=False)
+        add("matvec", matvec, call)
 
 # Registers of two numbers, tiles of two rows, panels of two rows of b: tiles and their edges, sums in several pieces.
 SMALL = {"BYTES": 16, "MR": 2, "KC": 2}
@@ -596,11 +635,11 @@ for shape in (
     add("reduce_any", lambda x, y: {"y": x.any(1)}, (truth, blank(outer, inner, dtype=bool)))
     add("reduce_all", lambda x, y: {"y": x.all(1)}, (truth, blank(outer, inner, dtype=bool)))
     for reverse in (0, 1):
-        add("cumsum", running, (x, reverse, blank(*shape)))
+        add("cumsum", running, (x, reverse, blank(*shape), blank(outer, inner)))
     sums = (np.exp(x).sum(1) + ZERO).reshape(outer, inner)
     logs = np.array([s.log() for s in sums.flat], object).reshape(sums.shape)
-    call = (sym("x", *shape), blank(outer, inner), blank(outer, inner))
-    add("reduce_logsumexp", lambda x, y, peak, logs=logs: {"y": logs}, call)
+    call = (sym("x", *shape), blank(outer, inner))
+    add("reduce_logsumexp", lambda x, y, logs=logs: {"y": logs}, call)
 for shape in ((0, 0, 2), (1, 1, 1), (2, 1, 2), (2, 2, 0), (1, 2, 1), (1, 9, 1), (3, 2, 2)):
     outer, n, inner = shape
     rising = sym("x", *shape, witness=np.arange(outer * n * inner).reshape(shape))
@@ -773,6 +812,18 @@ for R, D in ((5, 2), (2, 4)):  # two pairs of rows and one more; a pair of rows 
     call = (g, x, sym("w", D), *normed(x, EPS)[1:], blank(R, D), blank(2, 1, D))
     add("layer_norm_backward", layer_norm_back, call, constants=ONES)
 
+several_blocks = ONES | {"TERMS": 4}
+nine = sym("x", 1, 9)
+add("softmax", lambda x, y: {"y": softmax(x)}, (nine, blank(1, 9)), constants=several_blocks, fits_builds=False)
+call = slope, softmax(seven), blank(1, 7)
+add(
+    "softmax_backward",
+    lambda g, y, dx: {"dx": derivative(y, g, seven)},
+    call,
+    constants=several_blocks,
+    fits_builds=False,
+)
+
 # ------------------------------------------------------------------------------------------ sizes that all differ
 # Where two sizes are equal, an index may be exchanged with its neighbour, and a size with the other: nothing shows.
 
@@ -792,7 +843,7 @@ for shape in ((2, 3, 1), (3, 4, 2), (2, 0, 1)):
             add(name, lambda x, y, every=every: {"y": every(x, 1)}, (truth, np.full((outer, inner), before)))
     if n < 4:
         logs = np.array([s.log() for s in (np.exp(x).sum(1) + ZERO).flat], object).reshape(outer, inner)
-        add("reduce_logsumexp", lambda *_, logs=logs: {"y": logs}, (x, blank(outer, inner), blank(outer, inner)))
+        add("reduce_logsumexp", lambda *_, logs=logs: {"y": logs}, (x, blank(outer, inner)))
 
 indices = np.array([[[0, 4], [3, 3], [2, 1]], [[1, 0], [4, 2], [5, 3]]])  # 5 is none
 add("gather", gathered, (sym("x", 2, 5, 2), indices, blank(2, 3, 2), FINE))
@@ -851,7 +902,7 @@ add("sample_rows", lambda p, u, y: {"y": [1]}, call)
 add("reduce_sum", lambda x, y: {"y": x.sum(1)}, (sym("x", 1, 14, 2), blank(1, 2)))
 add("drop", dropped, (sym("x", 5), index(7, 3, 2), lot(7, 3, 12), sym("s"), blank(5)))  # the number itself is not below
 x = sym("x", 2, 1, 2, witness=[[[3, 2]], [[-1, 4]]])
-add("reduce_logsumexp", lambda x, y, peak: {"y": x[:, 0]}, (x, blank(2, 2), blank(2, 2)))
+add("reduce_logsumexp", lambda x, y: {"y": x[:, 0]}, (x, blank(2, 2)))
 add_attention_of_one(2, 1, 3, 2, 5, np.array([[[[0, 1, 0]]], [[[1, 0, 1]]]], bool), 0)
 
 # ------------------------------------------------------------------------------------------------ NaN and infinity
@@ -898,10 +949,11 @@ for row in ODD:
         outputs = unwritten(1, x.shape[2]), unwritten(1, x.shape[2], dtype=np.int64)
         special("reduce_max", lambda x, *_: first_of(x, np.argmax), x, *outputs)
         special("reduce_min", lambda x, *_: first_of(x, np.argmin), x, *outputs)
-        outputs = unwritten(1, x.shape[2]), unwritten(1, x.shape[2])
-        special("reduce_logsumexp", lambda x, *_: {"y": np.logaddexp.reduce(x, 1)}, x, *outputs)
-        special("reduce_sum", lambda x, y: {"y": x.sum(1)}, x, outputs[0])
-        special("reduce_squares", lambda x, y: {"y": (x * x).sum(1)}, x, outputs[0])
+        output = unwritten(1, x.shape[2])
+        special("reduce_logsumexp", lambda x, y: {"y": np.logaddexp.reduce(x, 1)}, x, output)
+        special("reduce_sum", lambda x, y: {"y": x.sum(1)}, x, output)
+        special("reduce_squares", lambda x, y: {"y": (x * x).sum(1)}, x, output)
+        special("cumsum", lambda x, *_: {"y": x.cumsum(1)}, x, 0, unwritten(*x.shape), output)
     x = np.array([row])
     outputs = unwritten(1, 4, dtype=np.int64), unwritten(1, 4, dtype=np.int64)
     special("argsort", lambda x, *_: {"y": np.argsort(x, 1, kind="stable")}, x, 0, *outputs)

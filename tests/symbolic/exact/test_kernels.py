@@ -56,8 +56,13 @@ MISTAKES = [
     ("elementwise", "gelu_tanh_backward", "(one - t * t)", "(one - t)"),
     ("reduce", "reduce_sum", "range(n - n % 8, n)", "range(n - n % 8 + 1, n)"),
     ("reduce", "reduce_max", "better = not (value <= best)", "better = not (value < best)"),
-    ("reduce", "reduce_logsumexp", "y[o, i] = peak[o, i] + log(y[o, i])", "y[o, i] = log(y[o, i])"),
-    ("scan", "cumsum", "y[o, j - step, i] + x", "y[o, j - step, i] - x"),
+    ("reduce", "reduce_logsumexp", "add(m, log(total))", "log(total)"),
+    ("reduce", "partial_sum", "min(8 * end, n)", "min(8 * end, n - 1)"),
+    ("reduce", "partial_squares", "part += value * value", "part += value"),
+    ("scan", "cumsum", "add(total, sub(s, error))", "sub(total, sub(s, error))"),
+    ("scan", "cumsum", "y[j + 2] = total + (c - lost)", "y[j + 2] = total + (d - lost)"),
+    ("matvec", "matvec", "range(K - rest, K, width)", "range(K - rest, K - 1, width)"),
+    ("matvec", "matvec", "if (end - begin) % 2:", "if (end - begin) % 3:"),
     ("softmax", "softmax", "x.dtype.type(1) / sum_lanes(s)", "x.dtype.type(1)"),
     ("softmax", "softmax", "m = larger(rest, x, r, n - rest, m)", "m = m"),  # still a softmax, but one that overflows
     (
@@ -81,8 +86,8 @@ MISTAKES = [
     (
         "norm",
         "layer_norm",
-        "np.sqrt(sum_lanes(add(part, add(s, t))) / count + eps)",
-        "np.sqrt(sum_lanes(add(part, add(s, t))) / count)",
+        "error_r * error_r + eps)",
+        "error_r * error_r)",
     ),
     (
         "norm",

@@ -33,13 +33,11 @@ UNSEEN = {
     "a single column has a loop of its own": {
         (name, "for i in range(inner)"): ["once"]
         for name in (
-            "reduce_sum",
-            "reduce_squares",
+            "add_rows",
+            "add_squares",
             "reduce_prod",
             "reduce_max",
             "reduce_min",
-            "reduce_logsumexp",
-            "cumsum",
         )
     },
     "it would divide by how many numbers a row has, and exact ones have no 1 / 0": {
@@ -53,14 +51,23 @@ UNSEEN = {
         ("attention_of_one", "for m in range(ends.size)"): ["once"],
     },
     "there are as many tasks as blocks": {
-        (name, "for block in range(start, stop)"): ["several times"]
-        for name in ("layer_norm_backward", "rms_norm_backward", "sumsq")
+        **{
+            (name, "for block in range(start, stop)"): ["several times"]
+            for name in ("layer_norm_backward", "rms_norm_backward")
+        },
+        ("sumsq", "for part in range(start, stop)"): ["several times"],
     },
     "who calls it has at least one": {
         ("argsort", "for j in range(0, n, 2 * width)"): ["left out"],
-        ("layer_norm", "for d in range(block, min(block + TERMS, size - rest), 2 * width)"): ["left out"],
         ("argsort", "for j in range(n)"): ["left out", "once"],  # within `while width < n`
-        ("reduce_logsumexp", "for j in range(n)"): ["left out"],  # within `if n > 0`
+        ("column_logsumexp", "for j in range(begin, min(begin + ROWS, n))"): ["left out"],
+        ("sums_of_blocks", "for begin in range(0, end, TERMS)"): ["left out", "once"],  # only if end > TERMS
+        ("column_scan", "for j in range(x.size - x.size % 16, x.size)"): ["left out"],
+        ("register_scan", "for j in range(k, end)"): ["left out"],
+        ("cumsum", "for i in range(0, inner - rest, width)"): ["left out"],
+        ("cumsum", "for i in range(inner - rest, inner)"): ["left out"],
+        ("dense_row", "for k in range(begin, min(begin + BLOCK, K - rest), 4 * width)"): ["left out"],
+        ("matvec", "for row in range(i, min(i + width, M))"): ["left out"],
         ("merge", "for k in range(start, stop)"): ["left out"],
         ("cross_entropy", "for r in range(begin, end)"): ["left out"],
         ("visible_range", "for m in range(count)"): ["left out"],

@@ -102,7 +102,7 @@ def along_dimensions(op, size, args, which):
     return op(x, dims + 1 if isinstance(dims, int) else tuple([d + 1 for d in dims]), *rest)
 
 
-rule_of(*(name for name in OPS if name.startswith("reduce_")))(along_dimensions)
+rule_of("centred", *(name for name in OPS if name.startswith("reduce_")))(along_dimensions)
 
 
 @rule_of("spread")

@@ -43,6 +43,16 @@ def reduce_sum(call: SymbolicCall) -> Value:
     return call.name(value, "μ" if call.op == "reduce_mean" else "s", "anywhere") if value.sizes else value
 
 
+@semantics_of("centred")
+def centred(call: SymbolicCall) -> Value:
+    x, dims = call.args
+    new, at, over = _reduction(call, call.finite(x), dims, True)
+    mean = Value(new, lambda *indices: total(x.entry(*at(*indices)), *over) / Mul(*[i.size for i in over]))
+    if mean.sizes:
+        mean = call.lines.name(mean, "μ", where=call.where, inline="anywhere")
+    return elementwise(call, lambda x, mean: x - mean, x, mean)
+
+
 @semantics_of("reduce_norm")
 def reduce_norm(call: SymbolicCall) -> Value:
     x, dims, keepdim, n = call.args
