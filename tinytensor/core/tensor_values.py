@@ -11,9 +11,14 @@ from tinytensor.core.dispatch import state
 from tinytensor.core.dtype_objects import NAMED, DType
 from tinytensor.core.tensor import BorrowedGrad, Tensor
 
-# The functions that NumPy calls for `scalar * tensor`, and the tensor's methods for them.
-_REFLECTED = {"add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "divide": "__rtruediv__"}
-_REFLECTED |= {"floor_divide": "__rfloordiv__", "remainder": "__rmod__", "power": "__rpow__"}
+# The functions that NumPy calls for an operator between an array, or a number of its own, and a tensor; the tensor's
+# methods for it where the tensor comes first, and where it comes second.
+_ARITHMETIC = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "floor_divide": "floordiv"}
+_ARITHMETIC |= {"remainder": "mod", "power": "pow", "matmul": "matmul", "left_shift": "lshift", "right_shift": "rshift"}
+_ARITHMETIC |= {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
+_OPERATORS = {ufunc: (f"__{name}__", f"__r{name}__") for ufunc, name in _ARITHMETIC.items()}
+_OPERATORS |= {"less": ("__lt__", "__gt__"), "less_equal": ("__le__", "__ge__"), "equal": ("__eq__", "__eq__")}
+_OPERATORS |= {"greater": ("__gt__", "__lt__"), "greater_equal": ("__ge__", "__le__"), "not_equal": ("__ne__", "__ne__")}
 
 
 def with_own_dtype(array: np.ndarray) -> np.ndarray:
@@ -126,8 +131,9 @@ class TensorValues:
         return int(self.item())
 
     def __index__(self) -> int:
-        if self.dtype.kind not in "iub":
-            raise TypeError(f"only integer tensors can be an index, this one is {self.dtype}")
+        if self.dtype.kind not in "iub" or self.numel() != 1:
+            came = f"this one is {self.dtype} of shape {self.shape}"
+            raise TypeError(f"only integer tensors of one element can be a whole number for Python, {came}")
         return int(self.item())
 
     def __contains__(self, value) -> bool:
@@ -156,8 +162,12 @@ class TensorValues:
         return np.array(self._values("a NumPy function"), dtype=dtype, copy=copy)
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        if method == "__call__" and isinstance(inputs[0], np.generic) and ufunc.__name__ in _REFLECTED and not kwargs:
-            return getattr(self, _REFLECTED[ufunc.__name__])(inputs[0].item())  # np.sqrt(2.0) * x is a number times x
+        # NumPy calls np.multiply for np.sqrt(2.0) * x and for array * x: an operator, whose result is a tensor.
+        if method == "__call__" and not kwargs and ufunc.__name__ in _OPERATORS:
+            a, b = [v.item() if isinstance(v, np.generic) else v for v in inputs]
+            if isinstance(a, Tensor | np.ndarray | Number) and isinstance(b, Tensor | np.ndarray | Number):
+                first, second = _OPERATORS[ufunc.__name__]
+                return getattr(a, first)(b) if isinstance(a, Tensor) else getattr(b, second)(a)
         if _is_tracked(inputs) or _is_tracked(kwargs):
             return late_bound.numpy_ufunc(ufunc, method, inputs, kwargs)
         return getattr(ufunc, method)(*_as_arrays(inputs, ufunc.__name__), **_as_arrays(kwargs, ufunc.__name__))

@@ -1013,6 +1013,7 @@ def masked_fill(x: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
 @appears("pow Tensor.pow Tensor.pow_ Tensor.__pow__ Tensor.__rpow__ Tensor.__ipow__")
 def pow(a: Tensor | float, b: Tensor | float) -> Tensor:
     """y = a^b. Small whole exponents are products, 0.5 and -0.5 are roots."""
+    b = b.item() if isinstance(b, np.generic) else b
     dtype = result_type(a, b)
     if isinstance(b, int | float) and isinstance(a, Tensor):
         a = a if a._data.dtype is dtype else a.to(dtype)  # whole numbers to the power 2.0 are floats
