@@ -18,7 +18,8 @@ _ARITHMETIC |= {"remainder": "mod", "power": "pow", "matmul": "matmul", "left_sh
 _ARITHMETIC |= {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
 _OPERATORS = {ufunc: (f"__{name}__", f"__r{name}__") for ufunc, name in _ARITHMETIC.items()}
 _OPERATORS |= {"less": ("__lt__", "__gt__"), "less_equal": ("__le__", "__ge__"), "equal": ("__eq__", "__eq__")}
-_OPERATORS |= {"greater": ("__gt__", "__lt__"), "greater_equal": ("__ge__", "__le__"), "not_equal": ("__ne__", "__ne__")}
+_OPERATORS |= {"greater": ("__gt__", "__lt__"), "greater_equal": ("__ge__", "__le__")}
+_OPERATORS |= {"not_equal": ("__ne__", "__ne__")}
 
 
 def with_own_dtype(array: np.ndarray) -> np.ndarray:
