@@ -146,13 +146,17 @@ class TensorValues:
 
     # -------------------------------------------------------------------------------------------------- arrays
 
-    def numpy(self) -> np.ndarray:
-        """The values as a NumPy array, sharing memory."""
-        if self.requires_grad:
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The values as a NumPy array, sharing memory; with `force` also those of a tensor that requires grad."""
+        if self.requires_grad and not force:
             raise RuntimeError(
                 "numpy(): this tensor requires grad, and NumPy would lose the tape: use .detach().numpy()"
             )
         return self._values("numpy()")
+
+    def to_numpy(self) -> np.ndarray:
+        """The same, under the name that matplotlib looks for; without it matplotlib reads element by element."""
+        return self.numpy()
 
     def __array__(self, dtype=None, copy=None) -> np.ndarray:
         if self.requires_grad:
