@@ -86,7 +86,10 @@ class TensorValues:
     def stride(self, dim: int | None = None) -> Any:
         """Steps between neighbours, in elements."""
         strides = tuple(s // self.dtype.itemsize for s in self._data.strides)
-        return strides if dim is None else strides[dim]
+        try:
+            return strides if dim is None else strides[dim]
+        except (IndexError, TypeError):
+            raise IndexError(f"stride: {dim!r} is no dimension of shape {self.shape}") from None
 
     def element_size(self) -> int:
         """The bytes of a number."""

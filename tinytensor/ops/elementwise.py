@@ -23,6 +23,7 @@ from tinytensor.ops.arguments import (
     scaled,
     tensor_of_dtype,
     to_0d_array,
+    whole_number,
 )
 from tinytensor.ops.arrays import apply_formula
 from tinytensor.ops.creation import zeros
@@ -361,7 +362,7 @@ class round_op:
 @appears("round Tensor.round Tensor.round_")
 def round(x: Tensor, *, decimals: int = 0) -> Tensor:
     """y = the number next to x with so many decimal places (fewer than 0: whole tens, hundreds ...), halves to even."""
-    if not decimals:
+    if not whole_number(decimals, "round: decimals"):
         return round_op(x)
     only_floats("round with decimals", x)
     scale = 10.0 ** abs(decimals)
@@ -940,26 +941,28 @@ class bitwise_xor:
     dtype_kinds = "bi"
 
 
-def _truth(x):
+def _truth(what: str, x):
+    if not isinstance(x, Tensor | int | float | np.generic):
+        raise TypeError(f"{what}: expected a tensor or a number, got {x!r}")
     return x.to(bool_) if isinstance(x, Tensor) else bool(x)
 
 
 @appears("logical_and Tensor.logical_and")
 def logical_and(a: Tensor | float, b: Tensor | float) -> Tensor:
     """y = a and b, of truth values (nonzero is true)."""
-    return bitwise_and(_truth(a), _truth(b))
+    return bitwise_and(_truth("logical_and", a), _truth("logical_and", b))
 
 
 @appears("logical_or Tensor.logical_or")
 def logical_or(a: Tensor | float, b: Tensor | float) -> Tensor:
     """y = a or b, of truth values (nonzero is true)."""
-    return bitwise_or(_truth(a), _truth(b))
+    return bitwise_or(_truth("logical_or", a), _truth("logical_or", b))
 
 
 @appears("logical_xor Tensor.logical_xor")
 def logical_xor(a: Tensor | float, b: Tensor | float) -> Tensor:
     """y = either a or b, of truth values (nonzero is true)."""
-    return bitwise_xor(_truth(a), _truth(b))
+    return bitwise_xor(_truth("logical_xor", a), _truth("logical_xor", b))
 
 
 @appears("bitwise_not Tensor.bitwise_not Tensor.__invert__")
@@ -982,7 +985,7 @@ def where(condition: Tensor, a: Tensor | float | None = None, b: Tensor | float 
 
     With the condition alone: the indices of its nonzero elements, one tensor a dimension.
     """
-    if a is None:
+    if a is None and b is None:
         return condition.nonzero(as_tuple=True)
     dtype = result_type(a, b)
     if not isinstance(condition, Tensor) or condition.dtype not in (bool_, uint8):
