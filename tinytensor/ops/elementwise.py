@@ -150,7 +150,7 @@ class power:
         if isinstance(b, Tensor):
             nothing = logical_and(eq(b, 0), logical_not(absolute(a) > 0))
             return g * where(nothing, 0.0, b * power(where(nothing, 1.0, a), b - 1))
-        return g * 0 if b == 0 else g * (b * power(a, b - 1))
+        return zero_gradient(g) if b == 0 else g * (b * power(a, b - 1))
 
     def grad_b(g, y, a, b):
         a = tensor_of_dtype(clamp_to_inf(a, y.dtype), y.dtype, "pow")
@@ -300,8 +300,8 @@ class sign:
     def kernel(x):
         return type(x)(x > type(x)(0)) - type(x)(x < type(x)(0))
 
-    def grad_x(g, x_shape):
-        return zeros(x_shape, dtype=g.dtype)
+    def grad_x(g):
+        return zero_gradient(g)
 
 
 @appears("reciprocal Tensor.reciprocal Tensor.reciprocal_")
@@ -328,8 +328,8 @@ class floor:
     def kernel(x):
         return np.floor(x)
 
-    def grad_x(g, x_shape):
-        return zeros(x_shape, dtype=g.dtype)
+    def grad_x(g):
+        return zero_gradient(g)
 
 
 @appears("ceil Tensor.ceil Tensor.ceil_")
@@ -342,8 +342,8 @@ class ceil:
     def kernel(x):
         return np.ceil(x)
 
-    def grad_x(g, x_shape):
-        return zeros(x_shape, dtype=g.dtype)
+    def grad_x(g):
+        return zero_gradient(g)
 
 
 @op
@@ -355,8 +355,8 @@ class round_op:
     def kernel(x):
         return np.rint(x)
 
-    def grad_x(g, x_shape):
-        return zeros(x_shape, dtype=g.dtype)
+    def grad_x(g):
+        return zero_gradient(g)
 
 
 @appears("round Tensor.round Tensor.round_")
@@ -735,6 +735,11 @@ class relu_backward:
 
     def grad_z(g, z_shape):  # a second derivative of 0, not a missing one, as in PyTorch
         return zeros(z_shape, dtype=g.dtype)
+
+
+def zero_gradient(g: Tensor) -> Tensor:
+    """0 for a gradient g that has arrived, also for one that is infinite or NaN, of which g * 0 is NaN."""
+    return relu_backward(g, -1)
 
 
 ROOT_HALF, DENSITY, SLOPE, CUBIC = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi), math.sqrt(2 / math.pi), 0.044715
