@@ -4,6 +4,8 @@ import inspect
 import types
 import warnings
 from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -296,3 +298,59 @@ def test_deleting_elements_is_refused():
     x = tt.ones(2)
     with pytest.raises(TypeError, match="del: elements of a tensor can't be deleted"):
         del x[0]
+
+
+def assign(x, name, value):
+    setattr(x, name, value)
+
+
+TRACKED = tt.ones(2, requires_grad=True)
+NO_VALUES = {  # what NumPy or Python would take, or refuse in words of their own: (call, error, sentence)
+    "text as a number": (lambda x: tt.tensor("3", dtype=tt.float32), TypeError, "tensor: expected numbers"),
+    "texts as numbers": (lambda x: tt.tensor(["3", 4], dtype=tt.int64), TypeError, "tensor: expected numbers"),
+    "None as NaN": (lambda x: tt.tensor([1.0, None], dtype=tt.float64), TypeError, "tensor: expected numbers"),
+    "None as False": (lambda x: tt.as_tensor(None, dtype=tt.bool), TypeError, "tensor: expected numbers"),
+    "a dict as False": (lambda x: tt.tensor({}, dtype=tt.bool), TypeError, "tensor: expected numbers"),
+    "an object as True": (lambda x: tt.tensor([object()], dtype=tt.bool), TypeError, "tensor: expected numbers"),
+    "an array of text": (lambda x: tt.tensor(np.array(["3"]), dtype=tt.float32), TypeError, "an array of <U1"),
+    "an array of None": (lambda x: tt.tensor(np.array([None]), dtype=tt.float32), TypeError, "got None"),
+    "a date": (lambda x: tt.tensor(np.datetime64("2020-01-01"), dtype=tt.int64), TypeError, "an array of datetime64"),
+    "a constructor of text": (lambda x: tt.FloatTensor(["3"]), TypeError, "expected numbers"),
+    "None as elements": (lambda x: x.__setitem__(0, None), TypeError, "expected numbers"),
+    "text as elements": (lambda x: x.__setitem__(0, "3"), TypeError, "expected numbers"),
+    "text as a truth": (lambda x: x.logical_and("a"), TypeError, "logical_and: expected a tensor or a number, got 'a'"),
+    "None as a truth": (lambda x: tt.logical_xor(None, x), TypeError, "logical_xor: expected a tensor or a number"),
+    "half a decimal": (lambda x: x.round(decimals=1.5), TypeError, "round: decimals must be a whole number, got 1.5"),
+    "where without a": (
+        lambda x: tt.where(x > 0, None, x),
+        TypeError,
+        "where: expected a tensor or a number, got None",
+    ),
+    "grad": (lambda x: assign(x, "grad", np.ones(2)), TypeError, "grad: expected a tensor or None, got ndarray"),
+    "data": (lambda x: assign(x, "data", 5), TypeError, "data: expected a tensor, got int"),
+    "requires_grad": (lambda x: assign(x, "requires_grad", "no"), TypeError, "expected True or False, got 'no'"),
+    "retain_grad": (lambda x: x.retain_grad(), RuntimeError, "retain_grad: this tensor does not require grad"),
+    "stride": (lambda x: x.stride(9), IndexError, "stride: 9 is no dimension of shape"),
+    "set_num_threads": (lambda x: tt.set_num_threads("a"), TypeError, "set_num_threads: expected a whole number"),
+    "inputs of grad": (lambda x: tt.autograd.grad(TRACKED.sum(), "a"), TypeError, "grad: inputs: .*got str among them"),
+    "outputs of grad": (lambda x: tt.autograd.grad([1], TRACKED), TypeError, "grad: outputs: .*got int among them"),
+    "inputs of backward": (lambda x: TRACKED.sum().backward(inputs=["a"]), TypeError, "backward: inputs: .*got str"),
+    "backward of text": (lambda x: tt.autograd.backward(["a"]), TypeError, "backward: tensors: .*got str"),
+    "a gradient": (lambda x: (TRACKED * 2).backward(np.ones(2)), TypeError, "to start from must be a tensor, got nd"),
+}
+
+
+@pytest.mark.parametrize("name", NO_VALUES)
+def test_what_is_no_value_is_refused(name):
+    call, error, sentence = NO_VALUES[name]
+    x = tt.tensor([1.0, 2.0])
+    with pytest.raises(error, match=sentence):
+        call(x)
+    assert x.tolist() == [1.0, 2.0] and x.grad is None and not x.requires_grad
+
+
+def test_numbers_of_other_classes_are_values():
+    assert tt.tensor([Fraction(1, 2), Decimal(2), np.float32(3)], dtype=tt.float64).tolist() == [0.5, 2.0, 3.0]
+    assert tt.tensor(range(3)).tolist() == [0, 1, 2] and tt.tensor(np.array([Fraction(1, 2)]), dtype=tt.float32) == 0.5
+    x = tt.tensor([1.0, 0.0])
+    assert x.logical_and(np.float64(2)).tolist() == [True, False] and x.round(decimals=np.int64(0)).tolist() == [1, 0]

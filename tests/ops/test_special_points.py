@@ -50,8 +50,12 @@ OURS = {
         r"lib\.logcumsumexp\(x, -1\) at infinities\|(first|second) x",
         r"F\.(normalize|cosine_similarity)\(.*\|second x",
         r"lib\.dist\(x, x\) at .*\|second x",
-        r"x\.norm\((0.5|1.5|2|3), -1\) at .*\|second x",
-        r"x\.norm\(0.5, -1\) at infinities\|first x",
+        r"x\.norm\((-2|-1|-0.5|0.5|1.5|2|3), -1\) at .*\|second x",
+        r"lib\.linalg\.vector_norm\(x, (-1|0.5)\) at .*\|second x",
+        r"F\.pairwise_distance\(x, x\.flip\(0\), (-1|0.5|3), 0.0\) at .*\|(first|second) x",
+        r"lib\.renorm\(.*\|second x",
+        r"(x\.norm\(|lib\.(linalg\.vector_norm|renorm)\(x, )0.5.* at infinities\|first x",
+        r"F\.normalize\(x, p=(0.5|3), dim=-1\) at infinities\|first x",
         r"lib\.(prod|cumprod)\(x, -1\) at (NaN|infinities)\|(first|second) x",
         r"lib\.nanmean\(x, -1\) at NaN\|first x",
         r"lib\.sinc\(x\) at points\|second x",
@@ -74,6 +78,8 @@ OURS = {
         r"lib\.cumprod\(x, -1\) at infinities\|second x",
         r"lib\.(cdist\(x, x\.flip\(0\)|pdist\(x), (0.0|inf)\) at (NaN|infinities)\|(value|first x)",
         r"x\.norm\(-?inf, -1\) at NaN\|(first|second) x",
+        r"F\.pairwise_distance\(x, x\.flip\(0\), inf, 0.0\) at (NaN|infinities)\|(first|second) x",
+        r"lib\.renorm\(.*\) at NaN\|first x",
         r"x\.var\(-1, correction=[01]\) at infinities\|first x",
         r"lib\.var_mean\(x, -1\)\[0\] at infinities\|first x",
         r"x \*\* -?[01]\.5 at points\|(first|second) x",  # of a negative x
@@ -81,7 +87,7 @@ OURS = {
     "outside the domain the formula of the slope is taken on": (
         each,
         r"lib\.logit\(x\) at points\|second x",
-        r"F\.(hardswish|hardsigmoid)\(x\) at points\|(first|second) x",  # of NaN, and PyTorch's 1/6 is float32
+        r"F\.(hardswish|hardsigmoid)\((3 \* )?x\) at points\|(first|second) x",  # of NaN, and PyTorch's 1/6 is float32
     ),
     "0 ln y of y <= 0 is 0, as an isolated value: its slopes are 0": (
         ours_is_0,
@@ -117,6 +123,10 @@ OURS = {
     "the slope at 0 is that from the left, of which PyTorch's second derivative takes another": (
         each,
         r"F\.prelu\(x, y\[:1\]\) at pairs\|second [xy]",
+    ),
+    "at its threshold softplus is still ln(1 + e^x), of which PyTorch has the first slope, but 0 for the second": (
+        each,
+        r"F\.softplus\(x, (1.0, 2.0|2.0, 1.0)\) at points\|second x",
     ),
     "a probability of 0 or 1 has a finite slope for the right target, and PyTorch's smallest number is float32": (
         each,

@@ -36,6 +36,19 @@ AT_POINTS = [
     *("F.gelu(x, approximate='tanh')", "F.threshold(x, 0.0, -7.0)", "F.elu(x, 0.5)", "F.celu(x, 0.5)"),
     *(f"x ** {n}" for n in (0, 1, 2, 3, -1, -2, 0.5, -0.5, 1.5)),
     *("2 ** x", "0 ** x", "x.clamp(-1, 1)", "x.clamp(min=0)", "x.clamp(max=0)", "x * x", "x / x", "x - x"),
+    # Edges that lie elsewhere, moved to these points.
+    *(
+        "F.relu6(3 * x)",
+        "F.hardsigmoid(3 * x)",
+        "F.hardswish(3 * x)",
+        "F.hardtanh(x, -2.0, 0.5)",
+        "F.hardshrink(x, 1.0)",
+    ),
+    *("F.hardshrink(x, 0.0)", "F.softshrink(x, 1.0)", "F.softshrink(x, 0.0)", "F.threshold(x, 1.0, 1.0)"),
+    *("F.softplus(x, 1.0, 2.0)", "F.softplus(x, 2.0, 1.0)", "F.leaky_relu(x, 0.0)", "F.leaky_relu(x, -0.5)"),
+    *("x.clamp(-0.5, 2)", "x.clamp(1, -1)", "x.clamp(0.5, 0.5)", "x.clamp(min=1)", "x.clamp(max=-1)"),
+    *("F.relu(x) ** 2", "F.relu(x) ** 0.5", "F.relu(x) * x", "x.abs() ** 2", "x.abs() ** 3", "x.abs() ** 0.5"),
+    *("x.sign() * x", "lib.maximum(x, -x)", "lib.minimum(x, lib.ones_like(x))", "F.logsigmoid(-x)"),
     *("lib.maximum(x, x)", "lib.fmod(x, 1.0)", "lib.remainder(x, 1.0)", "lib.where(x > 0, x, x * x)"),
 ]
 AT_PAIRS = [
@@ -49,7 +62,11 @@ AT_PAIRS = [
         "x.masked_fill(x == y, 7.0)",
         "x.clamp(y, y)",
     ),
-    *("F.huber_loss(x, y, reduction='none', delta=0.5)", "F.smooth_l1_loss(x, y, reduction='none', beta=0.5)"),
+    *(f"F.huber_loss(x, y, reduction='none', delta={d})" for d in (0.5, 2.0)),
+    *(f"F.smooth_l1_loss(x, y, reduction='none', beta={d})" for d in (0.0, 0.5, 2.0)),
+    *("lib.max(x, y)", "lib.min(x, y)", "x.clamp(min=y)", "x.clamp(max=y)"),
+    "F.margin_ranking_loss(x, y, -lib.ones_like(x), margin=1.0, reduction='none')",
+    "F.hinge_embedding_loss(x, lib.where(y > 0, 1.0, -1.0).to(x.dtype), margin=2.0, reduction='none')",
     *("F.prelu(x, y[:1])", "lib.addcdiv(x, x, y)", "lib.addcmul(x, x, y)", "F.kl_div(x, y.detach(), reduction='none')"),
     "F.soft_margin_loss(x, y.detach(), reduction='none')",
     "F.margin_ranking_loss(x, y, lib.ones_like(x), reduction='none')",
@@ -64,7 +81,12 @@ AT_ROWS = [
     *("x.max()", "x.min()", "x.prod()", "x.topk(1, -1)[0]", "x.kthvalue(1, -1)[0]", "x.aminmax(dim=-1)[0]"),
     *(f"x.{name}(-1, correction={n})" for name in ("var", "std") for n in (0, 1)),
     *("F.layer_norm(x, x.shape[-1:])", "F.rms_norm(x, x.shape[-1:], eps=1e-5)", "F.normalize(x, dim=-1)"),
-    *(f"x.norm({p}, -1)" for p in (0, 0.5, 1.5, 2, 3, inf, -inf)),
+    *(f"x.norm({p}, -1)" for p in (0, 0.5, 1.5, 2, 3, inf, -inf, -0.5, -1, -2)),
+    *(f"lib.linalg.vector_norm(x, {p})" for p in (1, 0.5, -1)),
+    *(f"F.normalize(x, p={p}, dim=-1)" for p in (1, 3, inf, 0.5, -1)),
+    *(f"F.pairwise_distance(x, x.flip(0), {p}, 0.0)" for p in (1, 3, inf, 0.5, -1)),
+    *(f"lib.renorm(x, {p}, 0, 1.5)" for p in (0.5, 1, 2)),
+    "F.triplet_margin_loss(x, x.flip(0), x.roll(1, 0), p=1, reduction='none')",
     *("x.norm()", "F.cosine_similarity(x, x, -1)", "F.pairwise_distance(x, x)", "lib.dist(x, x)", "x.diff(dim=-1)"),
     *("F.cross_entropy(x, x.argmax(-1), reduction='none')", "x.quantile(0.5, -1)"),
     *("F.softmin(x, -1)", "F.glu(lib.cat([x, x], -1), -1)", "F.group_norm(x, 1)", "x @ x.t()", "lib.outer(x[0], x[1])"),
@@ -114,7 +136,9 @@ def evaluate(lib, F, case: str, real: str) -> dict[str, np.ndarray]:
             weights = lib.tensor(np.arange(1, result.numel() + 1).reshape(tuple(result.shape)), dtype=result.dtype)
             slopes = derive("first", [result], [weights])
             if slopes:
-                derive("second", slopes, [lib.ones_like(g) for g in slopes])
+                derive(
+                    "second", slopes, [lib.full_like(g, n) for n, g in enumerate(slopes, 1)]
+                )  # unlike: they may cancel
     except RuntimeError as refusal:  # PyTorch has no derivative of some, or no second one
         if not any(words in str(refusal) for words in ("not implemented", "unsupported")):
             raise

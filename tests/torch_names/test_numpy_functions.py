@@ -223,3 +223,44 @@ def test_what_is_missing_is_named(name):
 def test_without_a_gradient_numpy_computes():
     x = tt.tensor([1.0, 2.0])
     assert type(np.exp(x)) is np.ndarray and np.median(x) == 1.5 and type(np.add.reduce(x)) is np.float32
+
+
+def test_numpy_by_force():
+    x = tt.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 2
+    for tracked in (x, y):
+        array = tracked.numpy(force=True)
+        array[0] = 7.0
+        assert type(array) is np.ndarray and tracked[0].item() == 7.0  # it is the tensor's memory
+        for call in (tracked.numpy, tracked.to_numpy, lambda tracked=tracked: tracked.numpy(force=False)):
+            with pytest.raises(RuntimeError, match=r"numpy\(\): this tensor requires grad.*\.detach\(\)\.numpy\(\)"):
+                call()
+    with pytest.raises(RuntimeError, match="meta tensor"):
+        tt.ones(2, device="meta").numpy(force=True)
+    assert tt.tensor(1.0).numpy(force=True) == 1.0
+
+
+PLOTS = {
+    "plot": lambda axes, a: [line.get_xydata() for line in axes.plot(a)],
+    "plot of two": lambda axes, a: [line.get_xydata() for line in axes.plot(a, a)],
+    "hist": lambda axes, a: axes.hist(a)[0],
+    "fill_between": lambda axes, a: [p.vertices for p in axes.fill_between(a[:, 0], a[:, 0], a[:, 1]).get_paths()],
+    "scatter": lambda axes, a: axes.scatter(a[:, 0], a[:, 1], c=a[:, 0]).get_offsets(),
+    "imshow": lambda axes, a: axes.imshow(a).get_array(),
+    "bar": lambda axes, a: [bar.get_height() for bar in axes.bar(a[:, 0], a[:, 1])],
+}
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_matplotlib_draws_tensors_as_arrays(name, monkeypatch):
+    from matplotlib.figure import Figure
+
+    numbers = np.random.default_rng(0).normal(size=(5, 2))
+    expected = PLOTS[name](Figure().subplots(), numbers)
+    x = tt.tensor(numbers)
+    if name in ("plot", "plot of two", "hist", "imshow"):  # element by element a curve of 100,000 points takes seconds
+        monkeypatch.delattr(tt.Tensor, "__iter__")
+        monkeypatch.delattr(tt.Tensor, "item")
+    np.testing.assert_array_equal(PLOTS[name](Figure().subplots(), x), expected)
+    with pytest.raises(RuntimeError, match=r"requires grad.*\.detach\(\)"):
+        PLOTS[name](Figure().subplots(), x.requires_grad_())

@@ -16,6 +16,7 @@ from tinytensor.core.registry import appears
 from tinytensor.core.tape import Observer, walk
 from tinytensor.core.tensor import Tensor
 from tinytensor.core.views import regenerate_grad_fn
+from tinytensor.ops.arguments import list_of_tensors
 from tinytensor.ops.creation import zeros_like
 
 
@@ -45,7 +46,7 @@ def callbacks_at_end() -> Iterator[None]:
 
 def _wanted(inputs: Tensor | Sequence[Tensor], what: str) -> list[Tensor]:
     """The inputs as a list, after a check that each of them requires grad."""
-    inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    inputs = [inputs] if isinstance(inputs, Tensor) else list(list_of_tensors(inputs, f"{what}: inputs"))
     if not inputs:
         raise ValueError(f"{what}: the list of inputs is empty; give the tensors whose gradients are wanted")
     for x in inputs:
@@ -95,7 +96,7 @@ def backward(
 
     Each of the tensors is weighted by its grad_tensor, which may be None for a tensor of one number.
     """
-    tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    tensors = [tensors] if isinstance(tensors, Tensor) else list(list_of_tensors(tensors, "backward: tensors"))
     starts = [grad_tensors] if isinstance(grad_tensors, Tensor) else grad_tensors
     starts = [None] * len(tensors) if starts is None else list(starts)
     seeds = [seed_of(y, g, "backward") for y, g in zip(tensors, starts, strict=True)]
@@ -160,7 +161,7 @@ def grad(
         raise ValueError("grad: only_inputs=False is not offered; call backward() for the gradients of all leaves")
     if materialize_grads and allow_unused is False:
         raise ValueError("grad: materialize_grads=True gives zeros for unused inputs, which allow_unused=False forbids")
-    outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    outputs = [outputs] if isinstance(outputs, Tensor) else list(list_of_tensors(outputs, "grad: outputs"))
     inputs = _wanted(inputs, "grad")
     starts = [grad_outputs] if isinstance(grad_outputs, Tensor) else grad_outputs
     starts = [None] * len(outputs) if starts is None else list(starts)

@@ -27,6 +27,8 @@ def seed_of(y: Tensor, gradient: Tensor | None, what: str) -> Tensor:
                 "or give the gradient to start from"
             )
         return ones_like(y)
+    if not isinstance(gradient, Tensor):
+        raise TypeError(f"{what}: the gradient to start from must be a tensor, got {type(gradient).__name__}")
     if gradient.shape != y.shape:
         raise RuntimeError(f"{what}: the gradient has shape {gradient.shape}, but the tensor has shape {y.shape}")
     return gradient.to(y.dtype)

@@ -48,6 +48,8 @@ def register_hook(self: Tensor, hook: Callable) -> RemovableHandle:
 def retain_grad(self: Tensor) -> None:
     """Keep the gradient of this computed tensor in `.grad` too."""
     regenerate_grad_fn(self)
+    if not self._requires_grad:
+        raise RuntimeError("retain_grad: this tensor does not require grad, so no gradient will reach it")
     if self.node is not None:
         # A weak reference: the tensor holds the node, and if the node held the tensor, neither would be freed.
         self.node.retained = weakref.ref(self)

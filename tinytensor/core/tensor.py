@@ -166,6 +166,8 @@ class Tensor(TensorBase):
 
     @grad.setter
     def grad(self, value: "Tensor | None"):
+        if value is not None and not isinstance(value, Tensor):
+            raise TypeError(f"grad: expected a tensor or None, got {type(value).__name__}")
         if value is not None and value.shape != self.shape:
             raise ValueError(f"grad: a gradient of shape {value.shape} does not fit a tensor of shape {self.shape}")
         notice_gradient(self, replaced=True)
@@ -189,6 +191,8 @@ class Tensor(TensorBase):
 
     @data.setter
     def data(self, value: "Tensor"):
+        if not isinstance(value, Tensor):
+            raise TypeError(f"data: expected a tensor, got {type(value).__name__}")
         if state.recording is not None and not state.recording.pool.owns(self._data) and value.shape == self.shape:
             notice(self)
             notice(value)
@@ -223,7 +227,7 @@ class Tensor(TensorBase):
         Whole numbers have no gradient, since they have no small changes. A computed tensor cannot stop asking: the
         gradients of its arguments are wanted, and pass through its place on the tape.
         """
-        if requires_grad is not True and requires_grad is not False:
+        if not isinstance(requires_grad, bool):
             raise TypeError(f"requires_grad_: expected True or False, got {requires_grad!r}")
         if requires_grad and self.dtype.kind not in "fO":
             raise RuntimeError(f"requires_grad_: only floating-point tensors have gradients, this one is {self.dtype}")

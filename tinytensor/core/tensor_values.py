@@ -11,9 +11,15 @@ from tinytensor.core.dispatch import state
 from tinytensor.core.dtype_objects import NAMED, DType
 from tinytensor.core.tensor import BorrowedGrad, Tensor
 
-# The functions that NumPy calls for `scalar * tensor`, and the tensor's methods for them.
-_REFLECTED = {"add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "divide": "__rtruediv__"}
-_REFLECTED |= {"floor_divide": "__rfloordiv__", "remainder": "__rmod__", "power": "__rpow__"}
+# The functions that NumPy calls for an operator between an array, or a number of its own, and a tensor; the tensor's
+# methods for it where the tensor comes first, and where it comes second.
+_ARITHMETIC = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "floor_divide": "floordiv"}
+_ARITHMETIC |= {"remainder": "mod", "power": "pow", "matmul": "matmul", "left_shift": "lshift", "right_shift": "rshift"}
+_ARITHMETIC |= {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor"}
+_OPERATORS = {ufunc: (f"__{name}__", f"__r{name}__") for ufunc, name in _ARITHMETIC.items()}
+_OPERATORS |= {"less": ("__lt__", "__gt__"), "less_equal": ("__le__", "__ge__"), "equal": ("__eq__", "__eq__")}
+_OPERATORS |= {"greater": ("__gt__", "__lt__"), "greater_equal": ("__ge__", "__le__")}
+_OPERATORS |= {"not_equal": ("__ne__", "__ne__")}
 
 
 def with_own_dtype(array: np.ndarray) -> np.ndarray:
@@ -80,7 +86,10 @@ class TensorValues:
     def stride(self, dim: int | None = None) -> Any:
         """Steps between neighbours, in elements."""
         strides = tuple(s // self.dtype.itemsize for s in self._data.strides)
-        return strides if dim is None else strides[dim]
+        try:
+            return strides if dim is None else strides[dim]
+        except (IndexError, TypeError):
+            raise IndexError(f"stride: {dim!r} is no dimension of shape {self.shape}") from None
 
     def element_size(self) -> int:
         """The bytes of a number."""
@@ -126,8 +135,9 @@ class TensorValues:
         return int(self.item())
 
     def __index__(self) -> int:
-        if self.dtype.kind not in "iub":
-            raise TypeError(f"only integer tensors can be an index, this one is {self.dtype}")
+        if self.dtype.kind not in "iub" or self.numel() != 1:
+            came = f"this one is {self.dtype} of shape {self.shape}"
+            raise TypeError(f"only integer tensors of one element can be a whole number for Python, {came}")
         return int(self.item())
 
     def __contains__(self, value) -> bool:
@@ -139,13 +149,17 @@ class TensorValues:
 
     # -------------------------------------------------------------------------------------------------- arrays
 
-    def numpy(self) -> np.ndarray:
-        """The values as a NumPy array, sharing memory."""
-        if self.requires_grad:
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The values as a NumPy array, sharing memory; with `force` also those of a tensor that requires grad."""
+        if self.requires_grad and not force:
             raise RuntimeError(
                 "numpy(): this tensor requires grad, and NumPy would lose the tape: use .detach().numpy()"
             )
         return self._values("numpy()")
+
+    def to_numpy(self) -> np.ndarray:
+        """The same, under the name that matplotlib looks for; without it matplotlib reads element by element."""
+        return self.numpy()
 
     def __array__(self, dtype=None, copy=None) -> np.ndarray:
         if self.requires_grad:
@@ -156,8 +170,12 @@ class TensorValues:
         return np.array(self._values("a NumPy function"), dtype=dtype, copy=copy)
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        if method == "__call__" and isinstance(inputs[0], np.generic) and ufunc.__name__ in _REFLECTED and not kwargs:
-            return getattr(self, _REFLECTED[ufunc.__name__])(inputs[0].item())  # np.sqrt(2.0) * x is a number times x
+        # NumPy calls np.multiply for np.sqrt(2.0) * x and for array * x: an operator, whose result is a tensor.
+        if method == "__call__" and not kwargs and ufunc.__name__ in _OPERATORS:
+            a, b = [v.item() if isinstance(v, np.generic) else v for v in inputs]
+            if isinstance(a, Tensor | np.ndarray | Number) and isinstance(b, Tensor | np.ndarray | Number):
+                first, second = _OPERATORS[ufunc.__name__]
+                return getattr(a, first)(b) if isinstance(a, Tensor) else getattr(b, second)(a)
         if _is_tracked(inputs) or _is_tracked(kwargs):
             return late_bound.numpy_ufunc(ufunc, method, inputs, kwargs)
         return getattr(ufunc, method)(*_as_arrays(inputs, ufunc.__name__), **_as_arrays(kwargs, ufunc.__name__))

@@ -137,8 +137,13 @@ def list_of_tensors(tensors, what: str) -> Sequence[Tensor]:
     raise TypeError(f"{what}: expected a list or tuple of tensors, got {came}")
 
 
+_PYTHONS = frozenset({int, float, bool})
+
+
 def nested_numbers(data, met: set):
     """Nested sequences with a number for each tensor of one element; `met` collects dtypes of tensors and arrays."""
+    if data.__class__ in _PYTHONS:
+        return data
     if isinstance(data, Tensor):
         if data.numel() != 1:
             raise ValueError(
@@ -147,10 +152,21 @@ def nested_numbers(data, met: set):
             )
         data = data.detach()._values("tensor([...])").reshape(())[()]
     if isinstance(data, np.ndarray | np.generic):
+        refuse_text(data)
         met.add(data.dtype)
-    elif isinstance(data, list | tuple) and not {int, float, bool}.issuperset(map(type, data)):
-        return [nested_numbers(d, met) for d in data]
+    elif isinstance(data, list | tuple):
+        return data if _PYTHONS.issuperset(map(type, data)) else [nested_numbers(d, met) for d in data]
+    elif data is None or isinstance(data, str | bytes | dict | set) or data.__class__ is object:  # float("3") is 3.0
+        raise TypeError(f"tensor: expected numbers, or lists of them, got {data!r}")
     return data
+
+
+def refuse_text(array: np.ndarray | np.generic) -> None:
+    """Refuse text, dates and None in an array, of which NumPy would make numbers."""
+    if array.dtype.kind == "O":
+        nested_numbers(array.tolist(), set())
+    elif array.dtype.kind not in "biufc":
+        raise TypeError(f"tensor: expected numbers, got an array of {array.dtype}; convert it with array.astype(float)")
 
 
 def scaled(what: str, value, alpha, dtype: np.dtype):

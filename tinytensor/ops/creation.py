@@ -18,7 +18,7 @@ from tinytensor.core.memory_order import reordered
 from tinytensor.core.meta import Meta
 from tinytensor.core.tensor import Tensor
 from tinytensor.core.tensor_values import with_own_dtype
-from tinytensor.ops.arguments import nested_numbers, to_0d_array
+from tinytensor.ops.arguments import nested_numbers, refuse_text, to_0d_array
 from tinytensor.ops.generator import Generator, drawn_from
 from tinytensor.runtime.poison import aligned
 
@@ -85,6 +85,8 @@ def tensor(data: Any, *, dtype=None, requires_grad: bool = False, device=None) -
     if not from_array:
         data = nested_numbers(data, met)
     dtype = None if dtype is None else as_dtype(dtype)
+    if from_array and data.dtype.kind not in "biuf" and (dtype is None or dtype.kind != "O"):
+        refuse_text(data)
     try:
         array = _array(data, dtype)
     except (TypeError, ValueError, OverflowError) as error:

@@ -23,6 +23,7 @@ from tinytensor.ops.arguments import (
     scaled,
     tensor_of_dtype,
     to_0d_array,
+    whole_number,
 )
 from tinytensor.ops.arrays import apply_formula
 from tinytensor.ops.creation import zeros
@@ -149,7 +150,7 @@ class power:
         if isinstance(b, Tensor):
             nothing = logical_and(eq(b, 0), logical_not(absolute(a) > 0))
             return g * where(nothing, 0.0, b * power(where(nothing, 1.0, a), b - 1))
-        return g * 0 if b == 0 else g * (b * power(a, b - 1))
+        return zero_gradient(g) if b == 0 else g * (b * power(a, b - 1))
 
     def grad_b(g, y, a, b):
         a = tensor_of_dtype(clamp_to_inf(a, y.dtype), y.dtype, "pow")
@@ -300,7 +301,7 @@ class sign:
         return type(x)(x > type(x)(0)) - type(x)(x < type(x)(0))
 
     def grad_x(g):
-        return g * 0
+        return zero_gradient(g)
 
 
 @appears("reciprocal Tensor.reciprocal Tensor.reciprocal_")
@@ -328,7 +329,7 @@ class floor:
         return np.floor(x)
 
     def grad_x(g):
-        return g * 0
+        return zero_gradient(g)
 
 
 @appears("ceil Tensor.ceil Tensor.ceil_")
@@ -342,7 +343,7 @@ class ceil:
         return np.ceil(x)
 
     def grad_x(g):
-        return g * 0
+        return zero_gradient(g)
 
 
 @op
@@ -355,13 +356,13 @@ class round_op:
         return np.rint(x)
 
     def grad_x(g):
-        return g * 0
+        return zero_gradient(g)
 
 
 @appears("round Tensor.round Tensor.round_")
 def round(x: Tensor, *, decimals: int = 0) -> Tensor:
     """y = the number next to x with so many decimal places (fewer than 0: whole tens, hundreds ...), halves to even."""
-    if not decimals:
+    if not whole_number(decimals, "round: decimals"):
         return round_op(x)
     only_floats("round with decimals", x)
     scale = 10.0 ** abs(decimals)
@@ -736,6 +737,11 @@ class relu_backward:
         return zeros(z_shape, dtype=g.dtype)
 
 
+def zero_gradient(g: Tensor) -> Tensor:
+    """0 for a gradient g that has arrived, also for one that is infinite or NaN, of which g * 0 is NaN."""
+    return relu_backward(g, -1)
+
+
 ROOT_HALF, DENSITY, SLOPE, CUBIC = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi), math.sqrt(2 / math.pi), 0.044715
 
 
@@ -940,26 +946,28 @@ class bitwise_xor:
     dtype_kinds = "bi"
 
 
-def _truth(x):
+def _truth(what: str, x):
+    if not isinstance(x, Tensor | int | float | np.generic):
+        raise TypeError(f"{what}: expected a tensor or a number, got {x!r}")
     return x.to(bool_) if isinstance(x, Tensor) else bool(x)
 
 
 @appears("logical_and Tensor.logical_and")
 def logical_and(a: Tensor | float, b: Tensor | float) -> Tensor:
     """y = a and b, of truth values (nonzero is true)."""
-    return bitwise_and(_truth(a), _truth(b))
+    return bitwise_and(_truth("logical_and", a), _truth("logical_and", b))
 
 
 @appears("logical_or Tensor.logical_or")
 def logical_or(a: Tensor | float, b: Tensor | float) -> Tensor:
     """y = a or b, of truth values (nonzero is true)."""
-    return bitwise_or(_truth(a), _truth(b))
+    return bitwise_or(_truth("logical_or", a), _truth("logical_or", b))
 
 
 @appears("logical_xor Tensor.logical_xor")
 def logical_xor(a: Tensor | float, b: Tensor | float) -> Tensor:
     """y = either a or b, of truth values (nonzero is true)."""
-    return bitwise_xor(_truth(a), _truth(b))
+    return bitwise_xor(_truth("logical_xor", a), _truth("logical_xor", b))
 
 
 @appears("bitwise_not Tensor.bitwise_not Tensor.__invert__")
@@ -982,7 +990,7 @@ def where(condition: Tensor, a: Tensor | float | None = None, b: Tensor | float 
 
     With the condition alone: the indices of its nonzero elements, one tensor a dimension.
     """
-    if a is None:
+    if a is None and b is None:
         return condition.nonzero(as_tuple=True)
     dtype = result_type(a, b)
     if not isinstance(condition, Tensor) or condition.dtype not in (bool_, uint8):
@@ -1013,6 +1021,7 @@ def masked_fill(x: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
 @appears("pow Tensor.pow Tensor.pow_ Tensor.__pow__ Tensor.__rpow__ Tensor.__ipow__")
 def pow(a: Tensor | float, b: Tensor | float) -> Tensor:
     """y = a^b. Small whole exponents are products, 0.5 and -0.5 are roots."""
+    b = b.item() if isinstance(b, np.generic) else b
     dtype = result_type(a, b)
     if isinstance(b, int | float) and isinstance(a, Tensor):
         a = a if a._data.dtype is dtype else a.to(dtype)  # whole numbers to the power 2.0 are floats

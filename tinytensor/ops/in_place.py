@@ -25,8 +25,11 @@ from tinytensor.ops.shape import cast, clone, expand, flatten, slice_op, squeeze
 from tinytensor.runtime.launch_args import same_memory
 
 
-def in_place(operation: Callable, name: str = "") -> Callable:
-    """The twin x.f_(...) of a function x.f(...), called `name`: the result takes the place of x."""
+def in_place(operation: Callable, name: str = "", otherwise: Callable | None = None) -> Callable:
+    """The twin x.f_(...) of a function x.f(...), called `name`: the result takes the place of x.
+
+    `otherwise(twin, x, other, error)` is the result for an operand that the function has refused.
+    """
 
     @functools.wraps(operation)
     def changed(x: Tensor, *args, **kwargs) -> Tensor:
@@ -45,10 +48,12 @@ def in_place(operation: Callable, name: str = "") -> Callable:
                 y = operation(x, *args, **kwargs, into=x)
                 return y if y is x else assign_result(x, y)
             return assign_result(x, operation(x, *args, **kwargs))
-        except TypeError:  # of an operand that is none of ours; nothing has changed
+        except TypeError as error:  # of an operand that is none of ours; nothing has changed
             converted = late_bound.convert_foreign_tensors(args, kwargs)
             if converted is None:
-                raise
+                if otherwise is None:
+                    raise
+                return otherwise(changed, x, *args, error)
         return changed(x, *converted[0], **converted[1])
 
     changed.__doc__ = f"Like {name or operation.__name__}, in place."

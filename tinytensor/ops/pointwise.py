@@ -240,7 +240,7 @@ def _shift_operands(what: str, a: Tensor | int, b: Tensor | int) -> tuple[Tensor
     dtype = result_type(a, b)
     if dtype.kind not in "iu":
         came = " and ".join(f"{v.dtype}" if isinstance(v, Tensor) else repr(v) for v in (a, b))
-        raise RuntimeError(f"{what}: expected whole numbers, got {came}")
+        raise (TypeError if dtype.kind == "O" else RuntimeError)(f"{what}: expected whole numbers, got {came}")
     return tensor_of_dtype(a, dtype, what), tensor_of_dtype(b, int64, what)
 
 

@@ -365,7 +365,8 @@ def all(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False
 def norm(x: Tensor, p: float | str | None = 2, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     r"""y = (\sum_i |x_i|^p)^{1/p} over `dim`; p = 2 unless given.
 
-    p = inf is the largest |x|, -inf the smallest, 0 the number of nonzero elements; "fro" is 2.
+    p = inf is the largest |x|, -inf the smallest, 0 the number of nonzero elements; "fro" is 2. An element that is
+    0 has the gradient 0; for p < 0 all elements beside it have, too, since their norm is 0.
     """
     only_floats("norm", x)
     if p in (2, "fro", None):
@@ -379,14 +380,14 @@ def norm(x: Tensor, p: float | str | None = 2, dim: int | Sequence[int] | None =
     if p == 1:
         return sum(absolute(x), dim, keepdim)
     if p < 0:
-        return pow(sum(pow(absolute(x), p), dim, keepdim), 1 / p)
+        nonempty_dimensions(x, dim, "norm")
     return power_of_length(sum(power_of_length(absolute(x), p), dim, keepdim), 1 / p)
 
 
 def power_of_length(x: Tensor, p: float) -> Tensor:
     """x^p of x >= 0, with the gradient 0 at 0: a length has no direction there."""
     nothing = x == 0
-    return where(nothing, 0, pow(where(nothing, 1, x), p))
+    return where(nothing, 0 if p > 0 else math.inf, pow(where(nothing, 1, x), p))
 
 
 @op

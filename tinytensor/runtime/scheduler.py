@@ -181,6 +181,8 @@ if hasattr(os, "register_at_fork"):
 
 def set_num_threads(n: int) -> None:
     """Let kernels use up to `n` threads; the bits of results do not depend on it."""
+    if not isinstance(n, int) or isinstance(n, bool):
+        raise TypeError(f"set_num_threads: expected a whole number, got {n!r}")
     if n < 1:
         raise ValueError(f"set_num_threads({n}): expected 1 or more")
     threads.wanted = min(n, numba.config.NUMBA_NUM_THREADS)

@@ -16,6 +16,7 @@ from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.samples import excuses, mismatch, record_edges
 from tinytensor.symbolic.derive.time_limit import is_up
 from tinytensor.symbolic.derive.trace import format_sizes
+from tinytensor.symbolic.prove.proof import format_numbers
 
 
 class Comparison(NamedTuple):
@@ -92,4 +93,5 @@ def compare_at_samples(
 
 
 def _format_tensor(x: Tensor) -> str:
-    return str(x.tolist()) if x.numel() <= 6 else f"random, of shape {tuple(x.shape)}"
+    """The numbers, as Python takes them; of more than 50 those at the edges."""
+    return str(x.tolist()) if x.numel() <= 50 else format_numbers(x.detach().numpy())

@@ -161,7 +161,7 @@ def inputs_at(
             continue
         values = floats(rng, shape) if first else STYLES[0][0](rng, shape) if style == 4 else floats(rng, shape)
         first = False
-        values = of_fact(values, a.what, style)
+        values = of_fact(values, a.what, style).round(4)  # as a refutation prints them
         inputs[name] = tensor(values, dtype=float64, requires_grad=True)
     return inputs
 

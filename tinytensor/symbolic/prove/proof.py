@@ -154,7 +154,7 @@ def shapes_in_words(size: str) -> str:
 
 
 def _point(point: dict[str, np.ndarray]) -> str:
-    return "; ".join(f"{name} = {_numbers(value)}" for name, value in point.items())
+    return "; ".join(f"{name} = {format_numbers(value)}" for name, value in point.items())
 
 
 def shorten(value: Symbolic) -> str:
@@ -163,6 +163,7 @@ def shorten(value: Symbolic) -> str:
     return text if len(text) <= 120 else f"{value.witness:.6g} (a formula of {len(text)} letters)"
 
 
-def _numbers(values: np.ndarray) -> str:
+def format_numbers(values: np.ndarray) -> str:
+    """An array on one line; of more than 50 numbers those at the edges."""
     rounded = np.array2string(values, precision=4, separator=", ", threshold=50)
     return " ".join(rounded.split())
