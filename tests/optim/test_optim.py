@@ -353,6 +353,43 @@ def test_named_parameters_and_closure():
         (lambda p: lr_scheduler.ReduceLROnPlateau(optim.SGD([p]), "low"), ValueError, "'min' or 'max'"),
         (lambda p: lr_scheduler.CosineAnnealingWarmRestarts(optim.SGD([p]), 0), ValueError, "T_0 and T_mult are steps"),
         (lambda p: lr_scheduler.SequentialLR(optim.SGD([p]), [], []), ValueError, "the list of schedules is empty"),
+        (lambda p: lr_scheduler.StepLR(optim.SGD([p]), 0), ValueError, "StepLR: step_size must be above 0, got 0"),
+        (lambda p: lr_scheduler.StepLR(optim.SGD([p]), -2), ValueError, "StepLR: step_size must be above 0, got -2"),
+        (lambda p: lr_scheduler.CosineAnnealingLR(optim.SGD([p]), 0), ValueError, "T_max must be above 0, got 0"),
+        (lambda p: lr_scheduler.CosineAnnealingLR(optim.SGD([p]), math.nan), ValueError, "T_max must be above 0"),
+        (lambda p: lr_scheduler.PolynomialLR(optim.SGD([p]), -1), ValueError, "total_iters must be 0 or more, got -1"),
+        (lambda p: lr_scheduler.PolynomialLR(optim.SGD([p]), 3, -1.0), ValueError, "power must be 0 or more, got -1"),
+        (
+            lambda p: lr_scheduler.LinearLR(optim.SGD([p]), total_iters=-1),
+            ValueError,
+            "LinearLR: total_iters must be 0",
+        ),
+        (lambda p: lr_scheduler.ConstantLR(optim.SGD([p]), 1, -1), ValueError, "ConstantLR: total_iters must be 0 or"),
+        (lambda p: lr_scheduler.ReduceLROnPlateau(optim.SGD([p]), "min", math.nan), ValueError, "a factor below 1"),
+        (
+            lambda p: lr_scheduler.ReduceLROnPlateau(p),
+            TypeError,
+            "ReduceLROnPlateau: expected an optimizer, got Tensor",
+        ),
+        (lambda p: lr_scheduler.LambdaLR(p, abs), TypeError, "LambdaLR: expected an optimizer, got Tensor"),
+        (lambda p: lr_scheduler.OneCycleLR(p, 1.0, 9), TypeError, "OneCycleLR: expected an optimizer, got Tensor"),
+        (
+            lambda p: lr_scheduler.OneCycleLR(optim.SGD([p]), 1.0, 9, div_factor=0),
+            ValueError,
+            "div_factor must be above 0, got 0",
+        ),
+        (
+            lambda p: lr_scheduler.OneCycleLR(optim.SGD([p]), 1.0, 9, final_div_factor=0),
+            ValueError,
+            "final_div_factor must be above 0, got 0",
+        ),
+        (
+            lambda p: lr_scheduler.SequentialLR(
+                o := optim.SGD([p]), [lr_scheduler.StepLR(o, 2) for _ in range(3)], [3, 1]
+            ),
+            ValueError,
+            r"milestones must be in ascending order, got \[3, 1\]",
+        ),
         (
             lambda p: lr_scheduler.ChainedScheduler([lr_scheduler.StepLR(optim.SGD([p]), 2) for _ in "ab"]),
             ValueError,
@@ -695,3 +732,105 @@ def test_schedules_resume_from_last_epoch():
         return lr_scheduler.StepLR(optimizer, 3, last_epoch=6)
 
     assert rates(go_on, steps=5) == pytest.approx(everything[7:12], rel=1e-15)
+
+
+IN_A_ROW = {
+    "two": lambda s, o, k, m: s.SequentialLR(o, [s.LinearLR(o, 0.1, 1.0, 3), s.CosineAnnealingLR(o, 4)], [3], k),
+    "made from steps": lambda s, o, k, m: s.SequentialLR(
+        o, [s.ConstantLR(o, 0.5, 3, last_epoch=m), s.ExponentialLR(o, 0.9, last_epoch=m)], [4], k
+    ),
+    "three": lambda s, o, k, m: s.SequentialLR(
+        o, [s.ConstantLR(o, 0.5, 3), s.LambdaLR(o, lambda t: 0.8**t), s.StepLR(o, 2, 0.7)], [2, 5], k
+    ),
+    "at once": lambda s, o, k, m: s.SequentialLR(o, [s.ConstantLR(o), s.ExponentialLR(o, 0.9)], [0], k),
+    "together": lambda s, o, k, m: s.SequentialLR(
+        o, [s.ChainedScheduler([s.ConstantLR(o, 0.1, 2), s.ExponentialLR(o, 0.9)]), s.MultiStepLR(o, [1, 3])], [4], k
+    ),
+    "in rows": lambda s, o, k, m: s.SequentialLR(
+        o, [s.SequentialLR(o, [s.ConstantLR(o), s.StepLR(o, 2)], [2], m), s.PolynomialLR(o, 4)], [4], k
+    ),
+    "one cycle": lambda s, o, k, m: s.SequentialLR(o, [s.OneCycleLR(o, 1.0, 9), s.ExponentialLR(o, 0.9)], [3], k),
+}
+
+
+@pytest.mark.parametrize("done", range(8))
+@pytest.mark.parametrize("key", IN_A_ROW)
+def test_schedules_in_a_row_go_on_from_last_epoch(key, done):
+    """SequentialLR(last_epoch=4) gives the rates that a state after 4 steps gives, now and at all later steps."""
+
+    def made(k, state=None):
+        optimizer = more.groups(tt)
+        if state is not None:
+            optimizer.load_state_dict(state)
+        return optimizer, IN_A_ROW[key](lr_scheduler, optimizer, k, k)
+
+    def went(optimizer, scheduler):
+        rates = []
+        for _ in range(8 - done):
+            rates.append([(g["lr"], g["momentum"]) for g in optimizer.param_groups])
+            assert scheduler.get_last_lr() == [g["lr"] for g in optimizer.param_groups]
+            scheduler.step()
+        return rates
+
+    first, scheduler = made(-1)
+    for _ in range(done):
+        scheduler.step()
+    state, kept = first.state_dict(), scheduler.state_dict()
+    loaded, restored = made(-1)
+    loaded.load_state_dict(state)
+    restored.load_state_dict(kept)
+    other, resumed = made(done, state)
+    assert resumed.last_epoch == restored.last_epoch == done
+    assert went(other, resumed) == went(loaded, restored) == went(first, scheduler)
+
+
+LATER_GROUP = {  # the rates of a group that is added, with the rate 0.5, after two steps
+    "constant": (lambda s, o: s.ConstantLR(o), [0.5, 0.5, 1.5, 1.5]),
+    "linear": (lambda s, o: s.LinearLR(o), [11 / 18, 13 / 18, 15 / 18, 15 / 18]),
+    "polynomial": (lambda s, o: s.PolynomialLR(o), [1 / 3, 1 / 6, 0.0, 0.0]),
+    "steps": (lambda s, o: s.StepLR(o, 2), [0.5, 0.05, 0.05, 0.005]),
+    "milestones": (lambda s, o: s.MultiStepLR(o, [2, 4]), [0.5, 0.05, 0.05, 0.05]),
+    "exponential": (lambda s, o: s.ExponentialLR(o, 0.9), [0.45, 0.405, 0.3645, 0.32805]),
+    "chained": (lambda s, o: s.ChainedScheduler([s.StepLR(o, 2), s.ExponentialLR(o, 0.9)]), [0.45, 0.0405]),
+    "plateau": (lambda s, o: s.ReduceLROnPlateau(o, patience=0), [0.05, 0.005, 0.0005]),
+    "plateau, rates": (lambda s, o: s.ReduceLROnPlateau(o, min_lr=[0.1, 0.1]), "ReduceLROnPlateau"),
+    "lambda": (lambda s, o: s.LambdaLR(o, lambda t: 0.9**t), "LambdaLR"),
+    "multiplicative": (lambda s, o: s.MultiplicativeLR(o, lambda t: 0.9), "MultiplicativeLR"),
+    "cosine": (lambda s, o: s.CosineAnnealingLR(o, 5), "CosineAnnealingLR"),
+    "restarts": (lambda s, o: s.CosineAnnealingWarmRestarts(o, 5), "CosineAnnealingWarmRestarts"),
+    "one cycle": (lambda s, o: s.OneCycleLR(o, 1.0, 20), "OneCycleLR"),
+    "in a row": (lambda s, o: s.SequentialLR(o, [s.StepLR(o, 2), s.LambdaLR(o, lambda t: 0.9)], [2]), "LambdaLR"),
+    "noam": (lambda s, o: s.NoamLR(o, 4, 2), "NoamLR"),
+}
+
+
+@pytest.mark.parametrize("key", LATER_GROUP)
+def test_group_that_is_added_to_a_schedule(key):
+    """Its rate follows as PyTorch's does; a schedule that needs a value for each group says what to do."""
+    make, expected = LATER_GROUP[key]
+    optimizer = more.groups(tt)
+    scheduler = make(lr_scheduler, optimizer)
+    metrics = [0.0] if key.startswith("plateau") else []
+    for _ in range(2 - len(metrics)):
+        scheduler.step(*metrics)
+    optimizer.add_param_group({"params": [tt.zeros(1, requires_grad=True)], "lr": 0.5})
+    if isinstance(expected, list):
+        for rate in expected:
+            scheduler.step(*metrics)
+            assert optimizer.param_groups[2]["lr"] == scheduler.get_last_lr()[2] == pytest.approx(rate, rel=1e-12)
+        return
+    before = json.dumps([scheduler.state_dict(), [(g["lr"], g["momentum"]) for g in optimizer.param_groups]])
+    with pytest.raises(RuntimeError, match=rf"{expected}: the optimizer has 3 parameter groups, .* made for 2; add"):
+        scheduler.step(*metrics)
+    after = json.dumps([scheduler.state_dict(), [(g["lr"], g["momentum"]) for g in optimizer.param_groups]])
+    assert after == before
+
+
+def test_schedule_made_anew_for_an_added_group():
+    """The way that the sentence names."""
+    optimizer = more.groups(tt)
+    scheduler = lr_scheduler.LambdaLR(optimizer, lambda t: 0.9**t)
+    scheduler.step()
+    optimizer.add_param_group({"params": [tt.zeros(1, requires_grad=True)], "lr": 0.5, "initial_lr": 0.5})
+    again = lr_scheduler.LambdaLR(optimizer, lambda t: 0.9**t, last_epoch=scheduler.last_epoch)
+    assert again.get_last_lr() == pytest.approx([0.081, 0.324, 0.405], rel=1e-12)
