@@ -135,7 +135,8 @@ def test_custom_rate_in_composed_optimizers(make):
 
 @pytest.mark.parametrize("key", samples.CLIPS)
 def test_clipping_matches_pytorch(key, stored):
-    compare(samples.clipped(tt, key), stored, rtol=1e-12, atol=1e-15)
+    rtol = 4 * 2.0**-24 if "float32" in key else 1e-12  # the part in float32 is rounded a few times
+    compare(samples.clipped(tt, key), stored, rtol=rtol, atol=1e-15)
 
 
 def test_clipping_with_a_wrong_norm_is_noticed(stored, monkeypatch):
