@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from tests.samples import nn
 from tests.samples.nn import numbers
 
 STEPS = 24
@@ -185,3 +186,29 @@ def quasi_newton(lib, key, second=lambda optimizer: optimizer):
         returned.append(optimizer.step(closure).item())
     results = {"losses": losses, "returned": returned, "x": x.tolist(), "rest": rest[0].tolist()}
     return {f"{key}|{what}": np.array(values) for what, values in results.items()}
+
+
+RECAST = nn.OPTIMIZERS | OPTIMIZERS
+RECAST_DTYPES = [("float32", "float64"), ("float64", "float32")]
+
+
+def recast(lib, key, before, after):
+    """Three steps in one dtype; three more in another one, with the state of the first."""
+    ps, state = [], None
+    for name in (before, after):
+        dtype = getattr(lib, name)
+        with lib.no_grad():
+            ps = [p.to(dtype) for p in ps or [numbers(lib, n, *s) for n, s in (("w", (3, 4)), ("v", (5,)))]]
+        ps = [p.requires_grad_() for p in ps]
+        optimizer = RECAST[key](lib.optim, ps)
+        if state is not None:
+            optimizer.load_state_dict(state)
+            entries = [(k, x) for entry in optimizer.state.values() for k, x in entry.items() if k != "step"]
+            assert all(x.dtype == dtype for _, x in entries if isinstance(x, lib.Tensor)), entries
+
+        for _ in range(3):
+            optimizer.zero_grad()
+            ((ps[0] ** 2).sum() + (ps[1] ** 4).sum()).backward()
+            optimizer.step()
+        state = optimizer.state_dict()
+    return {f"{key}, {before} to {after}|p{i}": np.array(p.detach().numpy()) for i, p in enumerate(ps)}

@@ -253,7 +253,10 @@ class Optimizer:
         return {"state": dict(sorted(kept.items())), "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore a state that `state_dict()` returned; if it does not fit the parameters, raise and change nothing."""
+        """Restore a state that `state_dict()` returned, with its tensors in the dtypes of the parameters.
+
+        If it does not fit the parameters, raise and change nothing.
+        """
         what, groups = f"{type(self).__name__}.load_state_dict", state_dict["param_groups"]
         if [len(g["params"]) for g in groups] != [len(g["params"]) for g in self.param_groups]:
             raise ValueError(
@@ -279,15 +282,15 @@ class Optimizer:
     def _fitting(self, what: str, entry: dict[str, Any], p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         """A copy of a parameter's state, checked against p: kernels will read both side by side."""
         if not self.slots:  # a custom optimizer decides itself what state it keeps, and reads it itself
-            return copy.deepcopy(dict(entry))
+            return _cast(dict(entry), p)
         kept: dict[str, Any] = {"step": 0}
         for name, value in entry.items():
             if name in self.slots + self.extra:
-                if not isinstance(value, Tensor) or value.shape != p.shape or value.dtype != p.dtype:
-                    came = f"{value.dtype} {value.shape}" if isinstance(value, Tensor) else repr(value)
-                    raise ValueError(f"{what} is {p.dtype} {p.shape}, so its {name} must be, too; got {came}")
+                if not isinstance(value, Tensor) or value.shape != p.shape:
+                    came = value.shape if isinstance(value, Tensor) else repr(value)
+                    raise ValueError(f"{what} is of shape {p.shape}, so its {name} must be, too; got {came}")
                 kept[name] = Tensor.of(np.zeros_like(p._data))  # with the memory layout of p, not that of the state
-                kept[name]._data[...] = value._data
+                kept[name]._data[...] = _cast(value, p)._data
             elif name in ("step", "since"):  # PyTorch keeps the number of steps in a tensor
                 kept[name] = int(value)
                 if kept[name] < 0:
@@ -298,6 +301,17 @@ class Optimizer:
         if 0 < len(kept.keys() & needed) < len(needed):
             raise ValueError(f"{what} has only a part of {sorted(needed)}: {sorted(kept.keys() & needed)}")
         return kept
+
+
+def _cast(value, p: Tensor, name: str = ""):
+    """A copy of a value of the state of p: tensors, except for the number of steps, have the dtype of p."""
+    if isinstance(value, Tensor):
+        return value.detach().to(p.dtype if p.is_floating_point() and name != "step" else value.dtype, copy=True)
+    if isinstance(value, dict):
+        return {key: _cast(v, p, key) for key, v in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_cast(v, p) for v in value)
+    return copy.deepcopy(value)
 
 
 class SGD(Optimizer):
