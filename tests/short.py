@@ -233,6 +233,8 @@ PART = {
     "ops/test_special_points.py::test_each_exception_is_needed": WHOLE_SUITE,
     "ops/test_special_points.py::test_layer_norm_of_millions_of_elements": WHOLE_SUITE,
     "ops/test_special_points.py::test_special_points": 4,
+    "optim/test_optim.py::test_another_rule_of_the_line_search_is_noticed": 3,
+    "optim/test_optim.py::test_line_search": 8,
     "optim/test_optim.py::test_schedules_in_a_recording": 4,
     "optim/test_options_matter.py::test_every_optimizer_option_matters": 5,
     "platform/test_distribution.py::test_extras_are_advised_by_the_one_function": WHOLE_SUITE,

@@ -95,10 +95,103 @@ def test_wrong_rate_of_quasi_newton_is_noticed(stored, monkeypatch):
     assert not np.allclose(result, stored["lbfgs|losses"][: len(result)], rtol=1e-7)
 
 
+@pytest.mark.parametrize(("loss", "key"), more.LINE_SEARCHES)
+def test_line_search(loss, key, stored):
+    """The loss is computed at PyTorch's points, and as often."""
+    compare(more.line_search(tt, loss, key), stored, rtol=1e-7, atol=1e-7)
+
+
+def test_line_search_with_a_reloaded_state(stored):
+    def reload_state(optimizer):
+        optimizer.load_state_dict(optimizer.state_dict())
+        return optimizer
+
+    compare(more.line_search(tt, "valley", "one iteration", reload_state), stored, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("constant", "value"), [("C1", 0.1), ("C2", 0.8), ("NEAREST", 0.02), ("FARTHEST", 9.0), ("MARGIN", 0.2)]
+)
+def test_another_rule_of_the_line_search_is_noticed(constant, value, stored, monkeypatch):
+    monkeypatch.setattr(optim.line_search, constant, value)
+    others = 0
+    for loss in ("waves", "Beale", "no bottom", "steep", "kinks", "far", "Himmelblau", "valley"):
+        try:
+            compare(more.line_search(tt, loss, "too far"), stored, rtol=1e-7, atol=1e-7)
+        except AssertionError:
+            others += 1
+    assert others
+
+
+ENDS = {  # a loss that is not finite on one side: where it begins, and where it is least
+    "logarithm": (lambda x: x - x.log(), 0.1, 1.0),  # NaN below 0
+    "root": (lambda x: x - 2 * x.sqrt(), 4.0, 1.0),  # NaN below 0
+    "pole": (lambda x: x + 1 / x + tt.where(x > 0, 0.0, math.inf), 0.3, 1.0),  # infinite below 0
+    "overflow": (lambda x: (x * x).exp() - 2 * x * math.exp(1.0), 3.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"lr": 10.0}, {"max_iter": 1, "max_eval": 9}, {"max_eval": 6}], ids=str)
+@pytest.mark.parametrize("key", ENDS)
+def test_line_search_stays_where_the_loss_is_finite(key, options):
+    """PyTorch's parameters go to where it is NaN, or its list of points has no such index."""
+    loss, begin, least = ENDS[key]
+    x = tt.tensor([begin], dtype=tt.float64).requires_grad_()
+    optimizer = optim.LBFGS([x], line_search_fn="strong_wolfe", **options)
+
+    def closure():
+        optimizer.zero_grad()
+        y = loss(x).sum()
+        y.backward()
+        return y
+
+    for _ in range(20):
+        optimizer.step(closure)
+        assert math.isfinite(loss(x).item())
+    assert x.item() == pytest.approx(least, abs=1e-3)
+
+
+@pytest.mark.parametrize("line_search_fn", [None, "strong_wolfe"])
+def test_lbfgs_stays_where_the_loss_is_nan_at_its_start(line_search_fn):
+    x = tt.tensor([-1.0, 2.0]).requires_grad_()
+    optimizer = optim.LBFGS([x], 0.4, line_search_fn=line_search_fn)
+    factor = math.nan
+
+    def closure():
+        optimizer.zero_grad()
+        y = ((x - 1) ** 2).sum() * factor
+        y.backward()
+        return y
+
+    assert math.isnan(optimizer.step(closure).item()) and x.tolist() == [-1.0, 2.0]
+    factor = 1.0
+    optimizer.step(closure)
+    assert x.tolist() == pytest.approx([1.0, 1.0], abs=1e-3)
+
+
+def test_line_search_that_stops_moves_nothing():
+    x = tt.tensor([-1.2, 1.0]).requires_grad_()
+    optimizer = optim.LBFGS([x], line_search_fn="strong_wolfe")
+    calls = []
+
+    def closure():
+        optimizer.zero_grad()
+        y = more.LOSSES["valley"][0](tt, x)
+        y.backward()
+        calls.append(x.tolist())
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return y
+
+    with pytest.raises(KeyboardInterrupt):
+        optimizer.step(closure)
+    assert calls[2] != calls[0] == x.tolist()
+
+
 def test_lbfgs_refuses_wrong_arguments():
     p = tt.zeros(2).requires_grad_()
-    with pytest.raises(ValueError, match="LBFGS: line_search_fn='strong_wolfe' is not offered"):
-        tt.optim.LBFGS([p], line_search_fn="strong_wolfe")
+    with pytest.raises(ValueError, match="LBFGS: line_search_fn must be None or 'strong_wolfe', got 'armijo'"):
+        tt.optim.LBFGS([p], line_search_fn="armijo")
     with pytest.raises(ValueError, match="must be in one group, these are in 2"):
         tt.optim.LBFGS([{"params": [p]}, {"params": [tt.zeros(1).requires_grad_()]}])
     with pytest.raises(TypeError, match=r"LBFGS\.step: expected a closure, which zeroes"):
@@ -858,5 +951,5 @@ def test_schedule_made_anew_for_an_added_group():
     scheduler = lr_scheduler.LambdaLR(optimizer, lambda t: 0.9**t)
     scheduler.step()
     optimizer.add_param_group({"params": [tt.zeros(1, requires_grad=True)], "lr": 0.5, "initial_lr": 0.5})
-    again = lr_scheduler.LambdaLR(optimizer, lambda t: 0.9**t, last_epoch=scheduler.last_epoch)
-    assert again.get_last_lr() == pytest.approx([0.081, 0.324, 0.405], rel=1e-12)
+    other = lr_scheduler.LambdaLR(optimizer, lambda t: 0.9**t, last_epoch=scheduler.last_epoch)
+    assert other.get_last_lr() == pytest.approx([0.081, 0.324, 0.405], rel=1e-12)

@@ -212,3 +212,79 @@ def recast(lib, key, before, after):
             optimizer.step()
         state = optimizer.state_dict()
     return {f"{key}, {before} to {after}|p{i}": np.array(p.detach().numpy()) for i, p in enumerate(ps)}
+
+
+def _rosenbrock(lib, x):
+    return ((1 - x[:-1]) ** 2).sum() + 100 * ((x[1:] - x[:-1] ** 2) ** 2).sum()
+
+
+def _network(lib, x):
+    """The loss of a small network whose parameters lie in x."""
+    hidden = (numbers(lib, "inputs", 7, 3) @ x[:12].reshape(3, 4) + x[12:16]).tanh()
+    return ((hidden @ x[16:20] - numbers(lib, "targets", 7)) ** 2).mean()
+
+
+LOSSES = {  # a loss, and where it begins
+    "valley": (_rosenbrock, [-1.2, 1.0]),
+    "longer valley": (_rosenbrock, [-1.2, 1.0, -0.5, 0.8, 2.0]),
+    "network": (_network, np.random.RandomState(0).standard_normal(20).tolist()),
+    "Beale": (
+        lambda lib, x: sum((c - x[0] * (1 - x[1] ** k)) ** 2 for k, c in enumerate((1.5, 2.25, 2.625), 1)),
+        [1.0, 1.0],
+    ),
+    "Himmelblau": (lambda lib, x: (x[0] ** 2 + x[1] - 11) ** 2 + (x[0] + x[1] ** 2 - 7) ** 2, [0.0, 0.0]),
+    "Powell": (
+        lambda lib, x: (
+            (x[0] + 10 * x[1]) ** 2 + 5 * (x[2] - x[3]) ** 2 + (x[1] - 2 * x[2]) ** 4 + 10 * (x[0] - x[3]) ** 4
+        ),
+        [3.0, -1.0, 0.0, 1.0],
+    ),
+    "bowl": (lambda lib, x: (x * x * lib.arange(1, 4, dtype=lib.float64)).sum(), [1.0, -2.0, 3.0]),
+    "waves": (lambda lib, x: (x.cos() + 0.05 * x * x).sum(), [3.0, 0.1, 7.0]),
+    "steep": (lambda lib, x: (x.exp() - 3 * x).sum(), [5.0, -3.0]),
+    "far": (lambda lib, x: (1 + x * x).sqrt().sum(), [50.0, -1.0]),
+    "kinks": (lambda lib, x: x.abs().sum(), [1.0, -0.3]),
+    "flat direction": (lambda lib, x: x[0] ** 4 + 0 * x[1], [1.0, 1.0]),
+    "no bottom": (lambda lib, x: x.sum(), [0.0, 1.0]),
+    "at the minimum": (lambda lib, x: (x**4).sum(), [0.0, 0.0]),
+    "constant": (lambda lib, x: (0 * x).sum(), [1.0, 2.0]),
+}
+LINE_SEARCH = {
+    "defaults": {},
+    "half": {"lr": 0.5},
+    "too far": {"lr": 10.0},
+    "one iteration": {"max_iter": 1},
+    "short memory": {"max_iter": 5, "history_size": 2},
+    "few evaluations": {"max_eval": 4},
+    "one evaluation": {"max_eval": 1},
+    "fewer evaluations than iterations": {"max_iter": 3, "max_eval": 2},
+}
+LINE_SEARCHES = [
+    (loss, key)
+    for loss in LOSSES
+    for key in LINE_SEARCH
+    if key == "defaults" or loss in ("valley", "Himmelblau", "waves", "kinks", "no bottom", "at the minimum")
+]
+LINE_SEARCHES += [(loss, "too far") for loss in ("Beale", "steep", "far")]
+
+
+def line_search(lib, loss_name, key, second=lambda optimizer: optimizer):
+    """All points at which three steps of L-BFGS with a line search compute the loss, and where they end."""
+    loss, begin = LOSSES[loss_name]
+    x = lib.tensor(begin, dtype=lib.float64).requires_grad_()
+    optimizer = lib.optim.LBFGS([x], line_search_fn="strong_wolfe", **LINE_SEARCH[key])
+    points = []
+
+    def closure():
+        optimizer.zero_grad()
+        y = loss(lib, x)
+        y.backward()
+        points.append(x.tolist())
+        return y
+
+    for _ in range(3):
+        optimizer = second(optimizer)
+        optimizer.step(closure)
+    counts = [optimizer.state[x].get(name) for name in ("n_iter", "func_evals")]
+    results = {"points": points, "end": x.tolist(), "counts": counts}
+    return {f"lbfgs, {loss_name}, {key}|{what}": np.array(values) for what, values in results.items()}
