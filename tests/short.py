@@ -257,6 +257,8 @@ PART = {
     "recording/test_conditions.py::test_compiled_module_trains_with_backward_outside": WHOLE_SUITE,
     "recording/test_conditions.py::test_gradient_with_a_graph_is_kept": WHOLE_SUITE,
     "recording/test_conditions.py::test_unrecorded_step_returns_its_own_results": WHOLE_SUITE,
+    "recording/test_interrupts.py::test_program_that_does_not_say_that_it_has_run_is_noticed": WHOLE_SUITE,
+    "recording/test_interrupts.py::test_signals_at_any_time": WHOLE_SUITE,
     "runtime/test_build.py::test_cached_kernels_give_the_same_bits": WHOLE_SUITE,
     "runtime/test_build.py::test_custom_kernel_may_allocate": WHOLE_SUITE,
     "runtime/test_build.py::test_error_in_a_loop_names_the_loop": WHOLE_SUITE,

@@ -168,7 +168,7 @@ QUASI_NEWTON = {
 
 
 def quasi_newton(lib, key, second=lambda optimizer: optimizer):
-    """Three steps in a curved valley; `again` gets the optimizer before each step."""
+    """Three steps in a curved valley; `second` gets the optimizer before each step."""
     x = lib.tensor([-1.2, 1.0], dtype=lib.float64).requires_grad_()
     rest = [numbers(lib, "rest", 2, 3).requires_grad_(), lib.tensor([3.0], dtype=lib.float64).requires_grad_()]
     optimizer, losses = QUASI_NEWTON[key](lib.optim, [x, *rest]), []

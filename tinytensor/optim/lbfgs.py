@@ -23,7 +23,7 @@ class LBFGS(Optimizer):
     it is applied to g pair by pair (Nocedal and Wright, Numerical Optimization, algorithm 7.4), which needs
     2 * history_size vectors. All parameters must be in one group, and are treated as one vector.
 
-    With `line_search_fn="strong_wolfe"` a step's length is point by trials, of which lr is the first
+    With `line_search_fn="strong_wolfe"` a step's length is found by trials, of which lr is the first
     (optim/line_search.py); the parameters never move to where the loss is not finite.
     """
 

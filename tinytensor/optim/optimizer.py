@@ -2,7 +2,7 @@
 
 import copy
 import warnings
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any
@@ -145,7 +145,7 @@ class Optimizer:
                     for p in params:
                         self._prepare(group, p)
                 table = np.zeros((len(params), 8))  # the kernels read a parameter's hyper-parameters from its row
-                host(self._refresh, group, [self.state[p] for p in params], table, undo=self._uncount)
+                host(self._refresh, [], group, [self.state[p] for p in params], table, undo=self._uncount)
                 for p, row in zip(params, table, strict=True):
                     self._update(p, group, row)
         if state.recording is not None:
@@ -188,19 +188,27 @@ class Optimizer:
     def _needs(self, slot: str, group: dict[str, Any]) -> bool:
         return True
 
-    def _refresh(self, group: dict[str, Any], entries: list[dict[str, Any]], table: np.ndarray) -> None:
-        """Write the present hyper-parameters to the table that the kernels read, and count the step."""
-        step = since = None  # mostly all parameters of a group have made the same number of steps
+    def _refresh(self, before: list, group: dict[str, Any], entries: list[dict[str, Any]], table: np.ndarray) -> None:
+        """Write the present hyper-parameters to the table that the kernels read, and count the step.
+
+        The counts before it are noted in `before`. All counts change within one call of C, so an interrupt (Ctrl-C)
+        finds either the old ones or the new ones.
+        """
+        step = since = old = new = None  # mostly all parameters of a group have made the same number of steps
+        olds, news = [], []
         for row, entry in enumerate(entries):
-            entry["step"] += 1
             if entry["step"] != step or entry.get("since") != since:
                 step, since = entry["step"], entry.get("since")
-                table[row:] = self._hyper(group, entry)
+                old, new = {"step": step}, {"step": step + 1}
+                table[row:] = self._hyper(group, entry | new)
+            olds.append(old)
+            news.append(new)
+        before[:] = olds
+        _update_all(entries, news)
 
-    def _uncount(self, group: dict[str, Any], entries: list[dict[str, Any]], table: np.ndarray) -> None:
+    def _uncount(self, before: list, group: dict[str, Any], entries: list[dict[str, Any]], table: np.ndarray) -> None:
         """Undo the count of a step that was not made."""
-        for entry in entries:
-            entry["step"] -= 1
+        _update_all(entries, before)
 
     def _hyper(self, group: dict[str, Any], entry: dict[str, Any]) -> tuple:
         raise NotImplementedError
@@ -301,6 +309,10 @@ class Optimizer:
         if 0 < len(kept.keys() & needed) < len(needed):
             raise ValueError(f"{what} has only a part of {sorted(needed)}: {sorted(kept.keys() & needed)}")
         return kept
+
+
+def _update_all(entries: list[dict], changes: list[dict]) -> None:
+    deque(map(dict.update, entries, changes), maxlen=0)
 
 
 def _cast(value, p: Tensor, name: str = ""):
