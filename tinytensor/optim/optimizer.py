@@ -2,7 +2,7 @@
 
 import copy
 import warnings
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any
@@ -191,24 +191,27 @@ class Optimizer:
     def _refresh(self, before: list, group: dict[str, Any], entries: list[dict[str, Any]], table: np.ndarray) -> None:
         """Write the present hyper-parameters to the table that the kernels read, and count the step.
 
-        The counts before it are noted in `before`. All counts change within one call of C, so an interrupt (Ctrl-C)
-        finds either the old ones or the new ones.
+        The counts before it are noted in `before`, and an interrupt (Ctrl-C) finds all of them changed or none.
         """
-        step = since = old = new = None  # mostly all parameters of a group have made the same number of steps
-        olds, news = [], []
-        for row, entry in enumerate(entries):
-            if entry["step"] != step or entry.get("since") != since:
-                step, since = entry["step"], entry.get("since")
-                old, new = {"step": step}, {"step": step + 1}
-                table[row:] = self._hyper(group, entry | new)
-            olds.append(old)
-            news.append(new)
-        before[:] = olds
-        _update_all(entries, news)
+        before[:] = [entry["step"] for entry in entries]
+        if len(set(before)) == 1 == len({entry.get("since") for entry in entries}):  # mostly
+            steps = [before[0] + 1] * len(before)
+            table[:] = self._hyper(group, entries[0] | {"step": steps[0]})
+        else:
+            steps = [step + 1 for step in before]
+            for row, entry, step in zip(table, entries, steps, strict=True):
+                row[:] = self._hyper(group, entry | {"step": step})
+        try:
+            for entry, step in zip(entries, steps, strict=True):
+                entry["step"] = step
+        except BaseException:
+            self._uncount(before, group, entries, table)
+            raise
 
     def _uncount(self, before: list, group: dict[str, Any], entries: list[dict[str, Any]], table: np.ndarray) -> None:
         """Undo the count of a step that was not made."""
-        _update_all(entries, before)
+        for entry, step in zip(entries, before):  # which is empty if nothing was changed
+            entry["step"] = step
 
     def _hyper(self, group: dict[str, Any], entry: dict[str, Any]) -> tuple:
         raise NotImplementedError
@@ -309,10 +312,6 @@ class Optimizer:
         if 0 < len(kept.keys() & needed) < len(needed):
             raise ValueError(f"{what} has only a part of {sorted(needed)}: {sorted(kept.keys() & needed)}")
         return kept
-
-
-def _update_all(entries: list[dict], changes: list[dict]) -> None:
-    deque(map(dict.update, entries, changes), maxlen=0)
 
 
 def _cast(value, p: Tensor, name: str = ""):
