@@ -1,5 +1,6 @@
 """Optimizers, schedules and clipping: PyTorch's trajectories, states that go on bit for bit, and refusals."""
 
+import copy
 import json
 import math
 import re
@@ -953,3 +954,113 @@ def test_schedule_made_anew_for_an_added_group():
     optimizer.add_param_group({"params": [tt.zeros(1, requires_grad=True)], "lr": 0.5, "initial_lr": 0.5})
     other = lr_scheduler.LambdaLR(optimizer, lambda t: 0.9**t, last_epoch=scheduler.last_epoch)
     assert other.get_last_lr() == pytest.approx([0.081, 0.324, 0.405], rel=1e-12)
+
+
+# --- Hooks
+
+
+def hooked(lib):
+    """What hooks of an optimizer see and change, in the order in which they are called."""
+    p = lib.ones(2, requires_grad=True)
+    optimizer = lib.optim.SGD([p], lr=1.0)
+    log, handles = [], []
+
+    def closure():
+        optimizer.zero_grad()
+        (p * p).sum().backward()
+        return log.append("closure")
+
+    def seen(name, replace=lambda *args: None):
+        def hook(*args):
+            assert args[0] is optimizer
+            log.append([name, *(str(type(a).__name__) for a in args[1:]), p.tolist()])
+            return replace(*args)
+
+        return hook
+
+    def doubled(optimizer, state):
+        return {**state, "param_groups": [{**group, "lr": 2 * group["lr"]} for group in state["param_groups"]]}
+
+    for register, hook, more_options in (
+        (optimizer.register_step_pre_hook, seen("pre"), {}),
+        (optimizer.register_step_pre_hook, seen("pre, closure", lambda o, args, kw: ((*args, closure), kw)), {}),
+        (optimizer.register_step_post_hook, seen("post"), {}),
+        (optimizer.register_state_dict_pre_hook, seen("state pre"), {}),
+        (optimizer.register_state_dict_pre_hook, seen("state pre, first"), {"prepend": True}),
+        (optimizer.register_state_dict_post_hook, seen("state post", doubled), {}),
+        (optimizer.register_state_dict_post_hook, seen("state post, first", doubled), {"prepend": True}),
+        (optimizer.register_load_state_dict_pre_hook, seen("load pre", doubled), {}),
+        (optimizer.register_load_state_dict_pre_hook, seen("load pre, first"), {"prepend": True}),
+        (optimizer.register_load_state_dict_post_hook, seen("load post"), {}),
+        (optimizer.register_load_state_dict_post_hook, seen("load post, first"), {"prepend": True}),
+    ):
+        handles.append(register(hook, **more_options))
+    optimizer.step()
+    state = optimizer.state_dict()
+    log.append(state["param_groups"][0]["lr"])
+    optimizer.load_state_dict(state)
+    log.append([state["param_groups"][0]["lr"], optimizer.param_groups[0]["lr"]])
+    for handle in handles[1:]:
+        handle.remove()
+    optimizer.step(closure)
+    optimizer.load_state_dict(optimizer.state_dict())
+    return [*log, p.tolist(), optimizer.param_groups[0]["lr"]]
+
+
+HOOKED = [  # PyTorch's log
+    *(["pre", "tuple", "dict", [1.0, 1.0]], ["pre, closure", "tuple", "dict", [1.0, 1.0]], "closure"),
+    ["post", "tuple", "dict", [-1.0, -1.0]],
+    *(["state pre, first", [-1.0, -1.0]], ["state pre", [-1.0, -1.0]]),
+    *(["state post, first", "dict", [-1.0, -1.0]], ["state post", "dict", [-1.0, -1.0]], 4.0),
+    *(["load pre, first", "dict", [-1.0, -1.0]], ["load pre", "dict", [-1.0, -1.0]]),
+    *(["load post, first", [-1.0, -1.0]], ["load post", [-1.0, -1.0]], [4.0, 8.0]),
+    *(["pre", "tuple", "dict", [-1.0, -1.0]], "closure", [15.0, 15.0], 8.0),
+]
+
+
+def test_hooks_of_an_optimizer():
+    assert hooked(tt) == HOOKED
+
+
+def test_hooks_of_an_optimizer_are_pytorchs():
+    assert hooked(pytest.importorskip("torch")) == HOOKED
+
+
+def test_step_hook_that_returns_something_else_is_refused():
+    p = tt.ones(1).requires_grad_()
+    optimizer = optim.Adam([p])
+    optimizer.register_step_pre_hook(lambda optimizer, args, kwargs: 5)
+    with pytest.raises(RuntimeError, match=r"Adam: a step pre-hook returned 5; expected None or \(args, kwargs\)"):
+        optimizer.step()
+
+
+@pytest.mark.parametrize("place", ["pre", "post"])
+def test_step_hook_is_a_condition_of_a_recording(place):
+    """A hook that changes tensors does so in replays; one that comes or goes makes another recording."""
+    p, count = tt.ones(1).requires_grad_(), tt.zeros(1)
+    optimizer = optim.SGD([p], lr=0.5)
+
+    def step(x):
+        optimizer.zero_grad()
+        (p * x).sum().backward()
+        optimizer.step()
+
+    compiled = tt.compile(step)
+    for _ in range(2):
+        compiled(tt.ones(1))
+    handle = getattr(optimizer, f"register_step_{place}_hook")(lambda optimizer, args, kwargs: (count.add_(1), None)[1])
+    for _ in range(3):
+        compiled(tt.ones(1))
+    assert count.item() == 3
+    handle.remove()
+    compiled(tt.ones(1))
+    assert count.item() == 3 and p.item() == -2.0
+
+
+def test_copy_of_an_optimizer_with_hooks():
+    p, log = tt.ones(1).requires_grad_(), []
+    optimizer = optim.SGD([p])
+    optimizer.register_step_post_hook(lambda optimizer, args, kwargs: log.append(optimizer))
+    other = copy.deepcopy(optimizer)
+    other.step()
+    assert log == [other]

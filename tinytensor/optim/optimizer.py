@@ -11,6 +11,7 @@ import numpy as np
 
 from tinytensor import kernels
 from tinytensor.core.dispatch import contiguous, host, launch, move, outside_recording, state
+from tinytensor.core.hooks import RemovableHandle
 from tinytensor.core.memory_order import memory_order, ordered
 from tinytensor.core.modes import enable_grad, no_grad
 from tinytensor.core.tensor import Tensor
@@ -27,6 +28,7 @@ _MEANT = [
     (lambda params: hasattr(params, "parameters"), ": write model.parameters()"),
     (callable, ": call it"),
 ]
+_PLACES = [f"{when} {what}" for when in ("before", "after") for what in ("step", "state_dict", "load_state_dict")]
 SIMILAR = 0.5  # of 1: the similarity to a known name from which an unknown name counts as a typing error
 
 
@@ -53,6 +55,7 @@ class Optimizer:
         self._refuse(options or {})
         self.defaults = defaults | {"lr_multiplier": 1.0}
         self.param_groups: list[dict[str, Any]] = []
+        self._hooks: dict[str, list[Callable]] = {place: [] for place in _PLACES}
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         groups = self._listed(params, "params", "a list of parameters or of groups", (Tensor, dict, str))
         if not groups:
@@ -152,9 +155,63 @@ class Optimizer:
             state.recording.guard(self._makeup)
         return loss
 
+    # --- Hooks
+
+    def _register(self, place: str, hook: Callable, prepend: bool = False) -> RemovableHandle:
+        hooks = self._hooks[place]
+        hooks.insert(0 if prepend else len(hooks), hook)
+        return RemovableHandle(hooks, hook)
+
+    def register_step_pre_hook(self, hook: Callable) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` before each step; a pair that it returns replaces args and kwargs.
+
+        As in PyTorch, args[0] is the optimizer. Returns a handle that removes the hook.
+        """
+        vars(self)["step"] = self._step_with_hooks  # so that a step without hooks takes no time for them
+        return self._register("before step", hook)
+
+    def register_step_post_hook(self, hook: Callable) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` after each step; returns a handle that removes the hook."""
+        vars(self)["step"] = self._step_with_hooks
+        return self._register("after step", hook)
+
+    def _step_with_hooks(self, *args, **kwargs):
+        args = (self, *args)
+        for hook in tuple(self._hooks["before step"]):
+            replaced = hook(self, args, kwargs)
+            if replaced is not None:
+                if not isinstance(replaced, tuple) or len(replaced) != 2:
+                    raise RuntimeError(
+                        f"{type(self).__name__}: a step pre-hook returned {shown(replaced)}; expected None or "
+                        "(args, kwargs), where args[0] is the optimizer"
+                    )
+                args, kwargs = replaced
+        result = type(self).step(*args, **kwargs)
+        for hook in tuple(self._hooks["after step"]):
+            hook(self, args, kwargs)
+        return result
+
+    def register_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer)` before state_dict(), before the other hooks with `prepend`; returns a handle."""
+        return self._register("before state_dict", hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` after state_dict(); a state that it returns replaces that. A handle."""
+        return self._register("after state_dict", hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` before load_state_dict(); a state that it returns is loaded. A handle."""
+        return self._register("before load_state_dict", hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer)` after load_state_dict(); returns a handle that removes the hook."""
+        return self._register("after load_state_dict", hook, prepend)
+
+    # --- The parts of a step
+
     def _makeup(self) -> tuple:
         """The values that decide which launches a step makes, and on which memory; numbers in tables do not."""
-        parts: list[Any] = []
+        parts: list[Any] = [*self._hooks["before step"], *self._hooks["after step"]]
         for group in self.param_groups:
             parts += [group["lr_multiplier"], *[self._needs(slot, group) for slot in self.slots]]
             parts += group["params"]
@@ -249,6 +306,8 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """State and hyper-parameters, with parameters as numbers; tensors share memory."""
+        for hook in tuple(self._hooks["before state_dict"]):
+            hook(self)
         numbers = {}
         for group in self.param_groups:
             for p in group["params"]:
@@ -261,13 +320,21 @@ class Optimizer:
             {k: copy.copy(v) for k, v in g.items() if k != "params"} | {"params": [numbers[id(p)] for p in g["params"]]}
             for g in self.param_groups
         ]
-        return {"state": dict(sorted(kept.items())), "param_groups": groups}
+        result = {"state": dict(sorted(kept.items())), "param_groups": groups}
+        for hook in tuple(self._hooks["after state_dict"]):
+            replaced = hook(self, result)
+            result = result if replaced is None else replaced
+        return result
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore a state that `state_dict()` returned, with its tensors in the dtypes of the parameters.
 
         If it does not fit the parameters, raise and change nothing.
         """
+        state_dict = dict(state_dict)
+        for hook in tuple(self._hooks["before load_state_dict"]):
+            replaced = hook(self, state_dict)
+            state_dict = state_dict if replaced is None else replaced
         what, groups = f"{type(self).__name__}.load_state_dict", state_dict["param_groups"]
         if [len(g["params"]) for g in groups] != [len(g["params"]) for g in self.param_groups]:
             raise ValueError(
@@ -289,6 +356,8 @@ class Optimizer:
             group.update(saved)
         self.state.clear()
         self.state.update(state)
+        for hook in tuple(self._hooks["after load_state_dict"]):
+            hook(self)
 
     def _fitting(self, what: str, entry: dict[str, Any], p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         """A copy of a parameter's state, checked against p: kernels will read both side by side."""
