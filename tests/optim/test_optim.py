@@ -1034,8 +1034,8 @@ def test_step_hook_that_returns_something_else_is_refused():
         optimizer.step()
 
 
-@pytest.mark.parametrize("place", ["pre", "post"])
-def test_step_hook_is_a_condition_of_a_recording(place):
+@pytest.mark.parametrize("when", ["pre", "post"])
+def test_step_hook_is_a_condition_of_a_recording(when):
     """A hook that changes tensors does so in replays; one that comes or goes makes another recording."""
     p, count = tt.ones(1).requires_grad_(), tt.zeros(1)
     optimizer = optim.SGD([p], lr=0.5)
@@ -1048,7 +1048,7 @@ def test_step_hook_is_a_condition_of_a_recording(place):
     compiled = tt.compile(step)
     for _ in range(2):
         compiled(tt.ones(1))
-    handle = getattr(optimizer, f"register_step_{place}_hook")(lambda optimizer, args, kwargs: (count.add_(1), None)[1])
+    handle = getattr(optimizer, f"register_step_{when}_hook")(lambda optimizer, args, kwargs: (count.add_(1), None)[1])
     for _ in range(3):
         compiled(tt.ones(1))
     assert count.item() == 3

@@ -1,4 +1,4 @@
-"""An interrupt (Ctrl-C) at any place of a recorded step leaves the step done or not done, never a part of it."""
+"""An interrupt (Ctrl-C) at any position of a recorded step leaves the step done or not done, never a part of it."""
 
 import ctypes
 import signal
@@ -24,14 +24,14 @@ PACKAGE = str(Path(tt.__file__).parent)
 class Model:
     """Three parameters in two groups, with a recorded step: gradients, an optimizer's step, a schedule's step."""
 
-    def __init__(self, kind: str):
+    def __init__(self, variant: str):
         generator = tt.Generator().manual_seed(0)
         self.parameters = [tt.randn(3, generator=generator).requires_grad_() for _ in range(3)]
         groups = [{"params": self.parameters[:2]}, {"params": self.parameters[2:], "lr": 0.05}]
         self.optimizer = optim.AdamW(groups, lr=0.1)
         self.schedule = lr_scheduler.ExponentialLR(self.optimizer, 0.99)
         self.x = tt.randn(3, generator=generator)
-        self.kind = kind
+        self.variant = variant
         self.step = tt.compile(self._step)
         for _ in range(3):
             self.step(self.x)
@@ -39,10 +39,10 @@ class Model:
     def _step(self, x):
         self.optimizer.zero_grad()
         loss = sum(((p - x) ** 2).sum() for p in self.parameters)
-        if self.kind == "in parts":  # random numbers are drawn by Python, between two native programs
+        if self.variant == "in parts":  # random numbers are drawn by Python, between two native programs
             loss = loss + 0 * tt.rand(3).sum()
         loss.backward()
-        if self.kind == "in parts":
+        if self.variant == "in parts":
             self.parameters[0].grad.add_(0 * tt.rand(3))
         self.optimizer.step()
         self.schedule.step()
@@ -61,9 +61,9 @@ def is_ours(code) -> bool:
     return code.co_filename.startswith(PACKAGE) and code.co_name != "__del__"
 
 
-def interrupted_at(place: int, function: Callable[[], object]) -> bool:
-    """Call the function, with an interrupt before tinytensor's `place`-th instruction of bytecode; has it so many?"""
-    left = place
+def interrupted_at(position: int, function: Callable[[], object]) -> bool:
+    """Call the function, with an interrupt before tinytensor's instruction of this number; has it so many?"""
+    left = position
 
     def trace(frame, event, _):
         nonlocal left
@@ -86,35 +86,35 @@ def interrupted_at(place: int, function: Callable[[], object]) -> bool:
     return False
 
 
-def half_done(kind: str, places) -> list[int]:
-    """The places at which an interrupt left a step that was neither done nor not done, or spoiled the next one."""
-    model, twin, places_of_half = Model(kind), Model(kind), []
-    for place in places:
+def half_done(variant: str, positions) -> list[int]:
+    """The positions at which an interrupt left a step that was neither done nor not done, or spoiled the next one."""
+    model, twin, half = Model(variant), Model(variant), []
+    for position in positions:
         before = model.state()
         assert before == twin.state()
-        if not interrupted_at(place, partial(model.step, model.x)):
+        if not interrupted_at(position, partial(model.step, model.x)):
             break
         now = model.state()
         if now != before:
             twin.step(twin.x)
         if now != twin.state():
-            places_of_half.append(place)
-            model, twin = Model(kind), Model(kind)
+            half.append(position)
+            model, twin = Model(variant), Model(variant)
             continue
         model.step(model.x)
         twin.step(twin.x)
     else:
-        pytest.fail("there are further places")
-    return places_of_half
+        pytest.fail("there are further positions")
+    return half
 
 
 def series():
     return some(range(100_000), 25)
 
 
-@pytest.mark.parametrize("kind", ["in one program", "in parts"])
-def test_step_is_done_or_not_done(kind):
-    assert half_done(kind, series()) == []
+@pytest.mark.parametrize("variant", ["in one program", "in parts"])
+def test_step_is_done_or_not_done(variant):
+    assert half_done(variant, series()) == []
 
 
 def test_step_in_another_thread_is_done_or_not_done():
@@ -139,7 +139,7 @@ def test_count_that_is_not_undone_is_noticed(monkeypatch):
 class Silent(Program):
     """A program that does not say that it has run."""
 
-    def __init__(self, launches, progress, place):
+    def __init__(self, launches, progress, position):
         super().__init__(launches)
 
 

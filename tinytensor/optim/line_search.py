@@ -12,10 +12,7 @@ from tinytensor.core.tensor import Tensor
 
 C1, C2 = 1e-4, 0.9  # Nocedal and Wright's constants for quasi-Newton methods
 SHORTEST = 1e-9  # a bracket in which no parameter changes by more than this is not divided
-NEAREST, FARTHEST = (
-    0.01,
-    10.0,
-)  # a longer trial lies beyond t by 0.01 of the last extension or more, and at most at 10 t
+NEAREST, FARTHEST = 0.01, 10.0  # a longer trial is beyond t by 0.01 of the last extension, and at most at 10 t
 MARGIN = 0.1  # of a bracket: a trial closer to an end makes little progress
 
 

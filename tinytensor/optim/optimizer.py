@@ -28,7 +28,7 @@ _MEANT = [
     (lambda params: hasattr(params, "parameters"), ": write model.parameters()"),
     (callable, ": call it"),
 ]
-_PLACES = [f"{when} {what}" for when in ("before", "after") for what in ("step", "state_dict", "load_state_dict")]
+_EVENTS = [f"{when} {what}" for when in ("before", "after") for what in ("step", "state_dict", "load_state_dict")]
 SIMILAR = 0.5  # of 1: the similarity to a known name from which an unknown name counts as a typing error
 
 
@@ -55,7 +55,7 @@ class Optimizer:
         self._refuse(options or {})
         self.defaults = defaults | {"lr_multiplier": 1.0}
         self.param_groups: list[dict[str, Any]] = []
-        self._hooks: dict[str, list[Callable]] = {place: [] for place in _PLACES}
+        self._hooks: dict[str, list[Callable]] = {event: [] for event in _EVENTS}
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         groups = self._listed(params, "params", "a list of parameters or of groups", (Tensor, dict, str))
         if not groups:
@@ -157,8 +157,8 @@ class Optimizer:
 
     # --- Hooks
 
-    def _register(self, place: str, hook: Callable, prepend: bool = False) -> RemovableHandle:
-        hooks = self._hooks[place]
+    def _register(self, event: str, hook: Callable, prepend: bool = False) -> RemovableHandle:
+        hooks = self._hooks[event]
         hooks.insert(0 if prepend else len(hooks), hook)
         return RemovableHandle(hooks, hook)
 

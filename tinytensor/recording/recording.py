@@ -45,7 +45,7 @@ class Recording(Recorder):
         self.guards: list[tuple[Callable, tuple, bytes]] = []  # a question, its answer, and the answer's addresses
         self.pool = Pool()
         self.parts: list[tuple[int, Program | Callable, tuple]] = []  # the place after it, what to run, its arguments
-        self.progress = np.array([-1])  # the place that the last replay has reached
+        self.progress = np.full(1, -1, np.int64)  # the place that the last replay has reached
 
     # --- While it is open
 
