@@ -70,6 +70,13 @@ class Parser(argparse.ArgumentParser):
     def error(self, message):
         raise UsageError(f"{message} (see {self.prog} --help)")
 
+    def parse_known_args(self, args=None, namespace=None):
+        """Refuse unknown arguments here: argparse lets the parser above do it, which would name its own --help."""
+        namespace, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return namespace, rest
+
 
 def main(arguments: list[str] | None = None, name: str = "models", command: str = "python -m models") -> int:
     """Run a command; returns the exit code. Messages begin with `name`, and advise to run `command`."""

@@ -5,6 +5,7 @@ The last item of each user is left out for the test, the one before it for the h
 
 from collections import Counter, defaultdict
 from datetime import datetime
+from hashlib import blake2b
 
 import numpy as np
 
@@ -191,7 +192,10 @@ USUAL = {  # names of columns in the files that people have
 
 
 def _sequences(file: str | None, chosen: Columns | None, note) -> dict[str, list[str]]:
-    """The items of each user in the order of time."""
+    """The items of each user in the order of time; the order of equal times is random, and not that of the file.
+
+    A file that is sorted by item would give all items that are often chosen the first places otherwise.
+    """
     if file is None:
         if chosen is not None:
             raise TextError(f"--columns {','.join(map(str, chosen))}: name the file that has them with --sequences")
@@ -208,7 +212,7 @@ def _sequences(file: str | None, chosen: Columns | None, note) -> dict[str, list
             bad.append((number, "a user, an item and a time (a number or an ISO date) are needed"))
     report_lines(file, bad, False, note)
     items_by_user = defaultdict(list)
-    for _, user, item in sorted(rows, key=lambda row: row[0]):
+    for _, user, item in sorted(rows, key=lambda row: (row[0], blake2b("\t".join(row[1:]).encode()).digest())):
         items_by_user[user].append(item)
     return items_by_user
 

@@ -71,10 +71,13 @@ def test_unknown_subcommand_is_refused(capsys):
 
 
 def test_models_name_the_command_that_was_called(capsys):
-    message = "tinytensor: unrecognized arguments: --bogus (see tinytensor --help)\n"
+    message = "tinytensor: unrecognized arguments: --bogus (see tinytensor train --help)\n"
     assert said(capsys, "train", "--bogus", code=2) == message
-    assert cli.main(["train", "--bogus"]) == 2
-    assert capsys.readouterr().err == "models: unrecognized arguments: --bogus (see python -m models --help)\n"
+    for name in cli.parser().commands:
+        assert cli.main([name, "--bogus"]) == 2
+        assert capsys.readouterr().err.endswith(f" (see python -m models {name} --help)\n")
+    assert cli.main(["--bogus", "train", "--other"]) == 2
+    assert capsys.readouterr().err == "models: unrecognized arguments: --other (see python -m models train --help)\n"
 
 
 def test_command_starts_from_the_clone():

@@ -497,6 +497,22 @@ def test_items_are_sorted_by_time(tmp_path):
     assert recommender(write(tmp_path / "c.csv", columns, "time, rating, user, item")).rows == expected
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_order_of_equal_times_is_not_that_of_the_file(times, tmp_path):
+    """Whatever the file is sorted by, items of equal times come in the same order, another one for each user."""
+    events = [(f"u{u}", f"i{i:02d}", str(u % times)) for u in range(40) for i in range(20)]
+    files = {
+        "by user": events,
+        "by item": sorted(events, key=lambda event: event[1]),
+        "by item, falling": sorted(events, key=lambda event: event[1], reverse=True),
+        "by time": sorted(events, key=lambda event: event[2]),
+    }
+    rows = [recommender(write(tmp_path / f"{name}.csv", lines)).rows for name, lines in files.items()]
+    assert all(other == rows[0] for other in rows)
+    last = {row[-1] for row in rows[0]}
+    assert len(rows[0]) == 40 and len(last) > 10  # of 20 items; sorted by item it is one
+
+
 def test_ratings_of_movielens_are_read_as_they_are(capsys, tmp_path):
     expected = recommender(write(tmp_path / "a.csv", table(CHOICES))).rows
     ratings = [(user, item, "4.5", time) for user, item, time in table(CHOICES)]

@@ -1748,7 +1748,12 @@ def test_failed_replay_is_undone(profiled):
         if name == "b" and "index" in failing:
             flag[0] = 1
 
-    def undo(name):
+    def call_early(before, name):
+        before.append(name)
+        call(name)
+
+    def undo(before, name):
+        assert before == [name]
         log.append(f"not {name}")
 
     def tell(flag):
@@ -1756,11 +1761,11 @@ def test_failed_replay_is_undone(profiled):
 
     recording = Recording()
     recording.host(call, ("a",), None)
-    recording.host(call, ("after a",), undo)
+    recording.host(call_early, ([], "after a"), undo)
     recording.host(call, ("b",), None)
-    recording.host(call, ("after b",), undo)
+    recording.host(call_early, ([], "after b"), undo)
     recording.check(flag, tell)
-    recording.host(call, ("after the index",), undo)
+    recording.host(call_early, ([], "after the index"), undo)
     recording.host(call, ("c",), None)
     recording.close()
     early, none = ["after a", "after b", "after the index"], set()

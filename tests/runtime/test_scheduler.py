@@ -100,7 +100,7 @@ def test_share_of_a_late_thread_is_done_by_others():
     program = Program(rows(launches))
     counters = scheduler._counters(len(program.groups), 3)
     numba.set_num_threads(min(2, config.NUMBA_NUM_THREADS))
-    assert scheduler._run_together(program.program, program.groups, counters, 3)
+    assert scheduler._run_together(program.program, program.groups, counters, 3, program.progress, 0)
     assert (x.tobytes(), y.tobytes()) == alone
     assert (counters[:, scheduler.DONE, 0] == program.groups[:, 2]).all()
 

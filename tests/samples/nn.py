@@ -685,13 +685,18 @@ CLIPS = {
     "one tensor": lambda u, p: u.clip_grad_norm_(p[0], 0.5),
     "value": lambda u, p: u.clip_grad_value_(p, 0.3),
 }
+CLIPS |= {f"{key}, {which} in float32": clip for which in ("first", "second") for key, clip in CLIPS.items()}
 
 
 def clipped(lib, key):
-    """What clipping returns, and the gradients after it; the last parameter has none."""
-    ps = [numbers(lib, f"p{i}", *s).requires_grad_() for i, s in enumerate([(3, 4), (), (5,), (2,)])]
+    """What clipping returns, and the gradients after it; the last parameter has none, and one may be in float32."""
+    ps = [numbers(lib, f"p{i}", *s) for i, s in enumerate([(3, 4), (), (5,), (2,)])]
+    for i, which in enumerate(("first", "second")):
+        if which in key:
+            ps[i] = ps[i].float()
+    ps = [p.requires_grad_() for p in ps]
     for i, p in enumerate(ps[:-1]):
-        p.grad = numbers(lib, f"clip {i}", *p.shape)
+        p.grad = numbers(lib, f"clip {i}", *p.shape, dtype=p.dtype)
     total = CLIPS[key](lib.nn.utils, ps)
     results = {f"{key}|grad{i}": np.array(p.grad.numpy()) for i, p in enumerate(ps[:-1])}
     return results if total is None else results | {f"{key}|total": np.array(total.detach().numpy())}

@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from tests.samples import nn
 from tests.samples.nn import numbers
 
 STEPS = 24
@@ -16,6 +17,22 @@ SCHEDULES = {
     "linear": lambda s, o: [s.LinearLR(o)],
     "linear down": lambda s, o: [s.LinearLR(o, 1.0, 0.0, 6)],
     "polynomial": lambda s, o: [s.PolynomialLR(o, 10, 2.0)],
+    "polynomial, of no steps": lambda s, o: [s.PolynomialLR(o, 0)],
+    "polynomial, of one step": lambda s, o: [s.PolynomialLR(o, 1)],
+    "polynomial, of power 0": lambda s, o: [s.PolynomialLR(o, 3, 0.0)],
+    "exponential of 0": lambda s, o: [s.ExponentialLR(o, 0.0)],
+    "steps of 1, by 0": lambda s, o: [s.StepLR(o, 1, 0.0)],
+    "no milestones": lambda s, o: [s.MultiStepLR(o, [])],
+    "milestone at 0": lambda s, o: [s.MultiStepLR(o, [0, 0, 2], 0.5)],
+    "cosine of one step": lambda s, o: [s.CosineAnnealingLR(o, 1)],
+    "restarts of one step": lambda s, o: [s.CosineAnnealingWarmRestarts(o, 1)],
+    "one cycle that only falls": lambda s, o: [s.OneCycleLR(o, 1.0, STEPS, pct_start=0.0)],
+    "one cycle that only rises": lambda s, o: [s.OneCycleLR(o, 1.0, 30, pct_start=1.0)],
+    "one alone": lambda s, o: [s.SequentialLR(o, [s.ConstantLR(o)], [])],
+    "second at once": lambda s, o: [s.SequentialLR(o, [s.ConstantLR(o), s.ExponentialLR(o, 0.9)], [0])],
+    "second left out": lambda s, o: [
+        s.SequentialLR(o, [s.ConstantLR(o), s.ExponentialLR(o, 0.9), s.ExponentialLR(o, 0.5)], [2, 2])
+    ],
     "multiplicative": lambda s, o: [s.MultiplicativeLR(o, lambda t: 0.9 + 0.01 * t)],
     "cosine, over its end": lambda s, o: [s.CosineAnnealingLR(o, 7, 0.02)],
     "warm restarts": lambda s, o: [s.CosineAnnealingWarmRestarts(o, 5)],
@@ -151,7 +168,7 @@ QUASI_NEWTON = {
 
 
 def quasi_newton(lib, key, second=lambda optimizer: optimizer):
-    """Three steps in a curved valley; `again` gets the optimizer before each step."""
+    """Three steps in a curved valley; `second` gets the optimizer before each step."""
     x = lib.tensor([-1.2, 1.0], dtype=lib.float64).requires_grad_()
     rest = [numbers(lib, "rest", 2, 3).requires_grad_(), lib.tensor([3.0], dtype=lib.float64).requires_grad_()]
     optimizer, losses = QUASI_NEWTON[key](lib.optim, [x, *rest]), []
@@ -169,3 +186,105 @@ def quasi_newton(lib, key, second=lambda optimizer: optimizer):
         returned.append(optimizer.step(closure).item())
     results = {"losses": losses, "returned": returned, "x": x.tolist(), "rest": rest[0].tolist()}
     return {f"{key}|{what}": np.array(values) for what, values in results.items()}
+
+
+RECAST = nn.OPTIMIZERS | OPTIMIZERS
+RECAST_DTYPES = [("float32", "float64"), ("float64", "float32")]
+
+
+def recast(lib, key, before, after):
+    """Three steps in one dtype; three more in another one, with the state of the first."""
+    ps, state = [], None
+    for name in (before, after):
+        dtype = getattr(lib, name)
+        with lib.no_grad():
+            ps = [p.to(dtype) for p in ps or [numbers(lib, n, *s) for n, s in (("w", (3, 4)), ("v", (5,)))]]
+        ps = [p.requires_grad_() for p in ps]
+        optimizer = RECAST[key](lib.optim, ps)
+        if state is not None:
+            optimizer.load_state_dict(state)
+            entries = [(k, x) for entry in optimizer.state.values() for k, x in entry.items() if k != "step"]
+            assert all(x.dtype == dtype for _, x in entries if isinstance(x, lib.Tensor)), entries
+
+        for _ in range(3):
+            optimizer.zero_grad()
+            ((ps[0] ** 2).sum() + (ps[1] ** 4).sum()).backward()
+            optimizer.step()
+        state = optimizer.state_dict()
+    return {f"{key}, {before} to {after}|p{i}": np.array(p.detach().numpy()) for i, p in enumerate(ps)}
+
+
+def _rosenbrock(lib, x):
+    return ((1 - x[:-1]) ** 2).sum() + 100 * ((x[1:] - x[:-1] ** 2) ** 2).sum()
+
+
+def _network(lib, x):
+    """The loss of a small network whose parameters lie in x."""
+    hidden = (numbers(lib, "inputs", 7, 3) @ x[:12].reshape(3, 4) + x[12:16]).tanh()
+    return ((hidden @ x[16:20] - numbers(lib, "targets", 7)) ** 2).mean()
+
+
+LOSSES = {  # a loss, and where it begins
+    "valley": (_rosenbrock, [-1.2, 1.0]),
+    "longer valley": (_rosenbrock, [-1.2, 1.0, -0.5, 0.8, 2.0]),
+    "network": (_network, np.random.RandomState(0).standard_normal(20).tolist()),
+    "Beale": (
+        lambda lib, x: sum((c - x[0] * (1 - x[1] ** k)) ** 2 for k, c in enumerate((1.5, 2.25, 2.625), 1)),
+        [1.0, 1.0],
+    ),
+    "Himmelblau": (lambda lib, x: (x[0] ** 2 + x[1] - 11) ** 2 + (x[0] + x[1] ** 2 - 7) ** 2, [0.0, 0.0]),
+    "Powell": (
+        lambda lib, x: (
+            (x[0] + 10 * x[1]) ** 2 + 5 * (x[2] - x[3]) ** 2 + (x[1] - 2 * x[2]) ** 4 + 10 * (x[0] - x[3]) ** 4
+        ),
+        [3.0, -1.0, 0.0, 1.0],
+    ),
+    "bowl": (lambda lib, x: (x * x * lib.arange(1, 4, dtype=lib.float64)).sum(), [1.0, -2.0, 3.0]),
+    "waves": (lambda lib, x: (x.cos() + 0.05 * x * x).sum(), [3.0, 0.1, 7.0]),
+    "steep": (lambda lib, x: (x.exp() - 3 * x).sum(), [5.0, -3.0]),
+    "far": (lambda lib, x: (1 + x * x).sqrt().sum(), [50.0, -1.0]),
+    "kinks": (lambda lib, x: x.abs().sum(), [1.0, -0.3]),
+    "flat direction": (lambda lib, x: x[0] ** 4 + 0 * x[1], [1.0, 1.0]),
+    "no bottom": (lambda lib, x: x.sum(), [0.0, 1.0]),
+    "at the minimum": (lambda lib, x: (x**4).sum(), [0.0, 0.0]),
+    "constant": (lambda lib, x: (0 * x).sum(), [1.0, 2.0]),
+}
+LINE_SEARCH = {
+    "defaults": {},
+    "half": {"lr": 0.5},
+    "too far": {"lr": 10.0},
+    "one iteration": {"max_iter": 1},
+    "short memory": {"max_iter": 5, "history_size": 2},
+    "few evaluations": {"max_eval": 4},
+    "one evaluation": {"max_eval": 1},
+    "fewer evaluations than iterations": {"max_iter": 3, "max_eval": 2},
+}
+LINE_SEARCHES = [
+    (loss, key)
+    for loss in LOSSES
+    for key in LINE_SEARCH
+    if key == "defaults" or loss in ("valley", "Himmelblau", "waves", "kinks", "no bottom", "at the minimum")
+]
+LINE_SEARCHES += [(loss, "too far") for loss in ("Beale", "steep", "far")]
+
+
+def line_search(lib, loss_name, key, second=lambda optimizer: optimizer):
+    """All points at which three steps of L-BFGS with a line search compute the loss, and where they end."""
+    loss, begin = LOSSES[loss_name]
+    x = lib.tensor(begin, dtype=lib.float64).requires_grad_()
+    optimizer = lib.optim.LBFGS([x], line_search_fn="strong_wolfe", **LINE_SEARCH[key])
+    points = []
+
+    def closure():
+        optimizer.zero_grad()
+        y = loss(lib, x)
+        y.backward()
+        points.append(x.tolist())
+        return y
+
+    for _ in range(3):
+        optimizer = second(optimizer)
+        optimizer.step(closure)
+    counts = [optimizer.state[x].get(name) for name in ("n_iter", "func_evals")]
+    results = {"points": points, "end": x.tolist(), "counts": counts}
+    return {f"lbfgs, {loss_name}, {key}|{what}": np.array(values) for what, values in results.items()}

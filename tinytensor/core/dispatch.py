@@ -97,7 +97,9 @@ def host(function: Callable, *args, undo: Callable | None = None) -> None:
 
     With `undo` a replay may run it before its first launch, so that the native program does not stop for it: such a
     function touches no array of the launches except its own (the optimizer writes the learning rate so). If the replay
-    then stops before the place where the function was called, `undo(*args)` takes its effect back.
+    then stops before the place where the function was called, `undo(*args)` takes its effect back. The first argument
+    is an empty list, in which the function notes the state before it changes anything, and `undo` finds it: an
+    interrupt may stop the function at any place.
     """
     if state.recording is None:
         function(*args)

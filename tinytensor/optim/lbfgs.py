@@ -3,12 +3,14 @@
 It suits curve fitting and physics, where every step uses all data; it does not suit batches that are drawn at random.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from tinytensor.core.modes import enable_grad, no_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.shape import cat, flatten, reshape
+from tinytensor.optim.line_search import Point, strong_wolfe
 from tinytensor.optim.optimizer import Optimizer
 
 
@@ -20,6 +22,9 @@ class LBFGS(Optimizer):
     A step calls its closure up to `max_eval` times, and moves x up to `max_iter` times. H is never formed as a matrix:
     it is applied to g pair by pair (Nocedal and Wright, Numerical Optimization, algorithm 7.4), which needs
     2 * history_size vectors. All parameters must be in one group, and are treated as one vector.
+
+    With `line_search_fn="strong_wolfe"` a step's length is found by trials, of which lr is the first
+    (optim/line_search.py); the parameters never move to where the loss is not finite.
     """
 
     def __init__(
@@ -33,16 +38,16 @@ class LBFGS(Optimizer):
         history_size: int = 100,
         line_search_fn: str | None = None,
     ):
-        if line_search_fn is not None:
-            raise ValueError(
-                f"LBFGS: line_search_fn={line_search_fn!r} is not offered; leave it out, with an lr below 1 where full "
-                "steps go too far"
-            )
         defaults = {"lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval}
         defaults |= {"tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change}
-        super().__init__(params, defaults | {"history_size": history_size, "line_search_fn": None})
+        super().__init__(params, defaults | {"history_size": history_size, "line_search_fn": line_search_fn})
         if len(self.param_groups) != 1:
             raise ValueError(f"LBFGS: all parameters must be in one group, these are in {len(self.param_groups)}")
+
+    def _check(self, group):
+        super()._check(group)
+        if group["line_search_fn"] not in (None, "strong_wolfe"):
+            raise ValueError(f"LBFGS: line_search_fn must be None or 'strong_wolfe', got {group['line_search_fn']!r}")
 
     @no_grad()
     def step(self, closure: Callable | None = None) -> Any:
@@ -57,8 +62,9 @@ class LBFGS(Optimizer):
         kept = self.state[group["params"][0]]
         kept.setdefault("n_iter", 0)
         kept.setdefault("func_evals", 0)
-        first = loss = self._evaluate(closure, kept)
-        g, evaluations = self._gradients(group), 1
+        before = kept["func_evals"]
+        first = self._evaluate(closure, kept)
+        loss, g = float(first), self._gradients(group)
         if g.abs().max().item() <= group["tolerance_grad"]:
             return first
         for i in range(1, group["max_iter"] + 1):
@@ -68,23 +74,48 @@ class LBFGS(Optimizer):
                 rate = min(1.0, 1.0 / g.abs().sum().item()) * group["lr"]
             else:
                 direction, rate = self._direction(g, group, kept), group["lr"]
-            before = float(loss)
+            here = Point(0.0, loss, g, (g @ direction).item())
             kept |= {"d": direction, "t": rate, "prev_flat_grad": g}
-            if (g @ direction).item() > -group["tolerance_change"]:
-                break  # almost no descent in this direction
-            self._move(group, direction * rate)
+            if not here.slope <= -group["tolerance_change"]:
+                break  # almost no descent in this direction, or NaN
+            if group["line_search_fn"] is not None:
+                trials = group["max_eval"] - (kept["func_evals"] - before)
+                point = self._search(closure, group, kept, here, trials)
+                kept["t"], loss, g = point.t, point.f, point.gradient
+            self._move(group, direction * kept["t"])
             if i == group["max_iter"]:
                 break
-            loss = self._evaluate(closure, kept)
-            g, evaluations = self._gradients(group), evaluations + 1
+            if group["line_search_fn"] is None:
+                loss, g = float(self._evaluate(closure, kept)), self._gradients(group)
             if (
-                evaluations >= group["max_eval"]
+                kept["func_evals"] - before >= group["max_eval"]
                 or g.abs().max().item() <= group["tolerance_grad"]
-                or (direction * rate).abs().max().item() <= group["tolerance_change"]
-                or abs(float(loss) - before) < group["tolerance_change"]
+                or (direction * kept["t"]).abs().max().item() <= group["tolerance_change"]
+                or abs(loss - here.f) < group["tolerance_change"]
             ):
                 break
         return first
+
+    def _search(
+        self, closure: Callable, group: dict[str, Any], kept: dict[str, Any], start: Point, trials: int
+    ) -> Point:
+        """The point along the direction d that the line search finds, after a first trial at t; no parameter moves."""
+        values = [p.clone() for p in group["params"]]
+
+        def restore() -> None:
+            for p, value in zip(group["params"], values, strict=True):
+                p.copy_(value)
+
+        def at(t: float) -> Point:
+            try:
+                self._move(group, kept["d"] * t)
+                loss, g = float(self._evaluate(closure, kept)), self._gradients(group)
+            finally:
+                restore()
+            slope = (g @ kept["d"]).item()
+            return Point(t, loss if math.isfinite(loss + slope) else math.inf, g, slope)
+
+        return strong_wolfe(at, start, kept["t"], kept["d"].abs().max().item(), trials)
 
     def _direction(self, g: Tensor, group: dict[str, Any], kept: dict[str, Any]) -> Tensor:
         """-H g, after adding the pair of the last step to the history."""

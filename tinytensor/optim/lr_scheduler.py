@@ -28,9 +28,7 @@ class LRScheduler:
         construction(cls)
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(self).__name__}: expected an optimizer, got {type(optimizer).__name__}")
-        self.optimizer = optimizer
+        self.optimizer = _optimizer(type(self).__name__, optimizer)
         for group in optimizer.param_groups:
             if last_epoch == -1:
                 group.setdefault("initial_lr", group["lr"])
@@ -53,9 +51,9 @@ class LRScheduler:
         """Is the schedule setting the rates of its first step, when it is made?"""
         return self._step_count == 1
 
-    def _take_back(self) -> None:
-        """Undo the first step of this schedule: another one is first (SequentialLR)."""
-        self.last_epoch -= 1
+    def _take_back(self, wholly: bool) -> None:
+        """Undo the first step of this schedule, or all steps: another one is first (SequentialLR)."""
+        self.last_epoch = -1 if wholly else self.last_epoch - 1
 
     def get_lr(self) -> list[float]:
         """The rates of the groups at the step `last_epoch`, computed from their present rates."""
@@ -70,9 +68,13 @@ class LRScheduler:
         host(self._go, [], epoch, undo=self._go_back)
 
     def _go(self, before: list, epoch: int | None) -> None:
-        """Make a step; `before` receives copies of the state before it."""
+        """Make a step, or change nothing if it raises; `before` receives copies of the state before it."""
         before[:] = [(kept, dict(kept)) for kept in self._everything()]
-        self._advance(epoch)
+        try:
+            self._advance(epoch)
+        except BaseException:
+            self._go_back(before, epoch)
+            raise
 
     def _go_back(self, before: list, epoch: int | None) -> None:
         """Undo a step that a replay made, but should not have reached."""
@@ -90,9 +92,19 @@ class LRScheduler:
         self._set(self.get_lr() if epoch is None else self._lr_at())
 
     def _set(self, rates: list[float]) -> None:
+        self._check_groups(rates)
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = rate
         self._last_lr = self._rates()
+
+    def _check_groups(self, values: list) -> None:
+        """Raise if these are not values for each group: groups were added after the schedule was made."""
+        if len(values) != len(self.optimizer.param_groups):
+            raise RuntimeError(
+                f"{type(self).__name__}: the optimizer has {len(self.optimizer.param_groups)} parameter groups, the "
+                f"schedule was made for {len(values)}; add the groups before it is made, or make it anew (last_epoch= "
+                'goes on from a step, and each group needs its "initial_lr")'
+            )
 
     def _rates(self) -> list[float]:
         return [group["lr"] for group in self.optimizer.param_groups]
@@ -116,6 +128,12 @@ class LRScheduler:
 _LRScheduler = LRScheduler  # PyTorch's older name, from which programs derive classes of their own
 
 
+def _optimizer(name: str, optimizer: Optimizer) -> Optimizer:
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"{name}: expected an optimizer, got {type(optimizer).__name__}")
+    return optimizer
+
+
 def _is_code(value) -> bool:
     return callable(value) or (isinstance(value, list) and any(map(callable, value)))
 
@@ -128,7 +146,7 @@ class LambdaLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        return [base * of(self.last_epoch) for base, of in zip(self.base_lrs, self.lr_lambdas, strict=True)]
+        return [base * of(self.last_epoch) for base, of in zip(self.base_lrs, self.lr_lambdas)]
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore a state that `state_dict()` returned, and set the rates, which follow from it."""
@@ -138,11 +156,23 @@ class LambdaLR(LRScheduler):
 
 def _for_each(name: str, optimizer: Optimizer, value, what: str) -> list:
     """A list of values, one for each group, from a list or from one value for all."""
-    n = len(optimizer.param_groups)
+    n = len(_optimizer(name, optimizer).param_groups)
     values = list(value) if isinstance(value, list | tuple) else [value] * n
     if len(values) != n:
         raise ValueError(f"{name}: {len(values)} {what} for {n} parameter groups")
     return values
+
+
+def _check_above_0(name: str, **numbers: float) -> None:
+    for argument, number in numbers.items():
+        if not number > 0:
+            raise ValueError(f"{name}: {argument} must be above 0, got {number}")
+
+
+def _check_not_below_0(name: str, **numbers: float) -> None:
+    for argument, number in numbers.items():
+        if not number >= 0:
+            raise ValueError(f"{name}: {argument} must be 0 or more, got {number}")
 
 
 class MultiplicativeLR(LambdaLR):
@@ -151,7 +181,7 @@ class MultiplicativeLR(LambdaLR):
     def get_lr(self) -> list[float]:
         if self.last_epoch == 0 or self.is_being_made:
             return self._rates()
-        return [rate * of(self.last_epoch) for rate, of in zip(self._rates(), self.lr_lambdas, strict=True)]
+        return [rate * of(self.last_epoch) for rate, of in zip(self._rates(), self.lr_lambdas)]
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         LRScheduler.load_state_dict(self, state_dict)
@@ -175,7 +205,7 @@ class Shape(LRScheduler):
         if new == old:
             return self._rates()
         if old == 0:  # the rate rises again from the floor: there is no rate to multiply
-            return [rate + (base - low) * new for rate, base in zip(self._rates(), self.base_lrs, strict=True)]
+            return [rate + (base - low) * new for rate, base in zip(self._rates(), self.base_lrs)]
         return [low + (rate - low) * (new / old) for rate in self._rates()]
 
     def _lr_at(self) -> list[float]:
@@ -188,6 +218,7 @@ class ConstantLR(Shape):
     def __init__(self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5, last_epoch: int = -1):
         if not 0 <= factor <= 1:
             raise ValueError(f"ConstantLR: factor must be from 0 to 1, got {factor}")
+        _check_not_below_0("ConstantLR", total_iters=total_iters)
         self.start_factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
@@ -214,6 +245,7 @@ class LinearLR(Shape):
                 f"LinearLR: start_factor must be above 0, end_factor 0 or more, both at most 1; got {start_factor} "
                 f"and {end_factor}"
             )
+        _check_not_below_0("LinearLR", total_iters=total_iters)
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
@@ -224,23 +256,25 @@ class LinearLR(Shape):
 
 
 class PolynomialLR(Shape):
-    r"""lr = initial lr * (1 - t / total_iters)^{power}, then 0."""
+    r"""lr = initial lr * (1 - t / total_iters)^{power}, then 0; with total_iters = 0 the rate stays."""
 
     keeps_rate = True
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1):
+        _check_not_below_0("PolynomialLR", total_iters=total_iters, power=power)
         self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
 
     def factor(self, t: int) -> float:
         """(1 - t / total_iters)^power, and 0 from there on."""
-        return (1 - min(t, self.total_iters) / self.total_iters) ** self.power
+        return (1 - min(t, self.total_iters) / self.total_iters) ** self.power if self.total_iters else 1.0
 
 
 class StepLR(Shape):
     r"""lr = initial lr * \gamma^{\lfloor t / step\_size \rfloor}."""
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1):
+        _check_above_0("StepLR", step_size=step_size)
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
@@ -281,12 +315,17 @@ class CosineAnnealingLR(Shape):
     keeps_rate = True
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1):
+        _check_above_0("CosineAnnealingLR", T_max=T_max)
         self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
 
     def factor(self, t: int) -> float:
         """(1 + cos(pi t / T_max)) / 2: from 1 to 0 in half a wave of T_max steps."""
         return (1 + math.cos(math.pi * t / self.T_max)) / 2
+
+    def get_lr(self) -> list[float]:
+        self._check_groups(self.base_lrs)  # from eta_min the rate rises by the base rate
+        return super().get_lr()
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -340,7 +379,8 @@ class OneCycleLR(LRScheduler):
                 f"OneCycleLR: expected steps from 1 up, pct_start from 0 to 1 and 'cos' or 'linear', got "
                 f"{self.total_steps}, {pct_start} and {anneal_strategy!r}"
             )
-        if cycle_momentum and not {"momentum", "betas"} & set(optimizer.defaults):
+        _check_above_0("OneCycleLR", div_factor=div_factor, final_div_factor=final_div_factor)
+        if cycle_momentum and not {"momentum", "betas"} & set(_optimizer("OneCycleLR", optimizer).defaults):
             raise ValueError(f"OneCycleLR: {type(optimizer).__name__} has no momentum: give cycle_momentum=False")
         self.anneal_strategy, self.cycle_momentum = anneal_strategy, cycle_momentum
         for group, rate in zip(optimizer.param_groups, _for_each("OneCycleLR", optimizer, max_lr, "rates")):
@@ -368,7 +408,7 @@ class OneCycleLR(LRScheduler):
         (begin, first, here), (end, last, there) = self.passed[i - 1 : i + 1]
         done = (t - begin) / (end - begin) if end != begin else 1.0
         if self.cycle_momentum:
-            for group, pair in zip(self.optimizer.param_groups, self.momenta, strict=True):
+            for group, pair in zip(self.optimizer.param_groups, self.momenta):
                 momentum = self._between(pair[here], pair[there], done)
                 if "betas" in group:
                     group["betas"] = (momentum, *group["betas"][1:])
@@ -388,9 +428,10 @@ class _Several(LRScheduler):
         if any(s.optimizer is not self.optimizer or isinstance(s, ReduceLROnPlateau) for s in self._schedulers):
             raise ValueError(f"{name}: all schedules must be of this optimizer, and none a ReduceLROnPlateau")
 
-    def _take_back(self) -> None:
+    def _take_back(self, wholly: bool) -> None:
+        self.last_epoch = 0
         for scheduler in self._schedulers:
-            scheduler._take_back()
+            scheduler._take_back(wholly)
 
     def _everything(self) -> Iterable[dict]:
         return [vars(self), *(kept for s in self._schedulers for kept in s._everything())]
@@ -411,7 +452,10 @@ class _Several(LRScheduler):
 
 
 class SequentialLR(_Several):
-    """One schedule after another: the next one begins, at its step 0, at each milestone."""
+    """One schedule after another: the next one begins, at its step 0, at each milestone.
+
+    With a `last_epoch` other than -1 it goes on from the rates of a schedule that has made `last_epoch` steps.
+    """
 
     def __init__(
         self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: list[int], last_epoch: int = -1
@@ -419,13 +463,16 @@ class SequentialLR(_Several):
         super().__init__("SequentialLR", schedulers, optimizer)
         if len(self._schedulers) != len(milestones) + 1:
             raise ValueError(f"SequentialLR: {len(self._schedulers)} schedules need one milestone fewer")
-        self._milestones, self.last_epoch = list(milestones), last_epoch + 1
+        self._milestones = list(milestones)
+        if self._milestones != sorted(self._milestones):
+            raise ValueError(f"SequentialLR: milestones must be in ascending order, got {self._milestones}")
         # Each schedule has set the rates of its first step when it was made, one after the other: undo that.
         for group in optimizer.param_groups:
             group["lr"] = group["initial_lr"]
-        for scheduler in self._schedulers:
-            scheduler._take_back()
+        self._take_back(wholly=last_epoch != -1)
         self._begin()
+        for _ in range(last_epoch):
+            self._advance(None)
 
     def _begin(self) -> None:
         self._schedulers[bisect_right(self._milestones, 0)]._begin()
@@ -472,13 +519,14 @@ class ReduceLROnPlateau(LRScheduler):
         min_lr: float | list[float] = 0.0,
         eps: float = 1e-8,
     ):
-        if factor >= 1 or mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
+        if not factor < 1 or mode not in ("min", "max") or threshold_mode not in ("rel", "abs"):
             raise ValueError(
                 "ReduceLROnPlateau: expected a factor below 1, 'min' or 'max', and 'rel' or 'abs', got "
                 f"{factor}, {mode!r} and {threshold_mode!r}"
             )
         self.mode, self.factor, self.patience, self.cooldown, self.eps = mode, factor, patience, cooldown, eps
         self.threshold, self.threshold_mode = threshold, threshold_mode
+        self.default_min_lr = None if isinstance(min_lr, list | tuple) else min_lr  # of groups that are added later
         self.min_lrs = _for_each("ReduceLROnPlateau", optimizer, min_lr, "rates")
         self.best = math.inf if mode == "min" else -math.inf
         self.num_bad_epochs = self.cooldown_counter = self.last_epoch = 0
@@ -495,15 +543,17 @@ class ReduceLROnPlateau(LRScheduler):
         """Take the metric of an epoch (a number, or a tensor of one); not inside a compiled step."""
         if state.recording is not None:
             raise RuntimeError("ReduceLROnPlateau.step(): it reads a number, so call it outside the compiled step")
+        rates, metric = self._rates(), float(metrics)
+        if self.default_min_lr is not None and len(self.min_lrs) != len(rates):
+            self.min_lrs = [self.default_min_lr] * len(rates)
+        self._check_groups(self.min_lrs)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        metric = float(metrics)
         if self._is_better(metric):
             self.best, self.num_bad_epochs = metric, 0
         else:
             self.num_bad_epochs += 1
         if self.cooldown_counter > 0:
             self.cooldown_counter, self.num_bad_epochs = self.cooldown_counter - 1, 0
-        rates = self._rates()
         if self.num_bad_epochs > self.patience:
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
             lower = [max(rate * self.factor, least) for rate, least in zip(rates, self.min_lrs, strict=True)]

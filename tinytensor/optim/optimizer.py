@@ -11,6 +11,7 @@ import numpy as np
 
 from tinytensor import kernels
 from tinytensor.core.dispatch import contiguous, host, launch, move, outside_recording, state
+from tinytensor.core.hooks import RemovableHandle
 from tinytensor.core.memory_order import memory_order, ordered
 from tinytensor.core.modes import enable_grad, no_grad
 from tinytensor.core.tensor import Tensor
@@ -27,6 +28,7 @@ _MEANT = [
     (lambda params: hasattr(params, "parameters"), ": write model.parameters()"),
     (callable, ": call it"),
 ]
+_EVENTS = [f"{when} {what}" for when in ("before", "after") for what in ("step", "state_dict", "load_state_dict")]
 SIMILAR = 0.5  # of 1: the similarity to a known name from which an unknown name counts as a typing error
 
 
@@ -53,6 +55,7 @@ class Optimizer:
         self._refuse(options or {})
         self.defaults = defaults | {"lr_multiplier": 1.0}
         self.param_groups: list[dict[str, Any]] = []
+        self._hooks: dict[str, list[Callable]] = {event: [] for event in _EVENTS}
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         groups = self._listed(params, "params", "a list of parameters or of groups", (Tensor, dict, str))
         if not groups:
@@ -145,16 +148,70 @@ class Optimizer:
                     for p in params:
                         self._prepare(group, p)
                 table = np.zeros((len(params), 8))  # the kernels read a parameter's hyper-parameters from its row
-                host(self._refresh, group, [self.state[p] for p in params], table, undo=self._uncount)
+                host(self._refresh, [], group, [self.state[p] for p in params], table, undo=self._uncount)
                 for p, row in zip(params, table, strict=True):
                     self._update(p, group, row)
         if state.recording is not None:
             state.recording.guard(self._makeup)
         return loss
 
+    # --- Hooks
+
+    def _register(self, event: str, hook: Callable, prepend: bool = False) -> RemovableHandle:
+        hooks = self._hooks[event]
+        hooks.insert(0 if prepend else len(hooks), hook)
+        return RemovableHandle(hooks, hook)
+
+    def register_step_pre_hook(self, hook: Callable) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` before each step; a pair that it returns replaces args and kwargs.
+
+        As in PyTorch, args[0] is the optimizer. Returns a handle that removes the hook.
+        """
+        vars(self)["step"] = self._step_with_hooks  # so that a step without hooks takes no time for them
+        return self._register("before step", hook)
+
+    def register_step_post_hook(self, hook: Callable) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` after each step; returns a handle that removes the hook."""
+        vars(self)["step"] = self._step_with_hooks
+        return self._register("after step", hook)
+
+    def _step_with_hooks(self, *args, **kwargs):
+        args = (self, *args)
+        for hook in tuple(self._hooks["before step"]):
+            replaced = hook(self, args, kwargs)
+            if replaced is not None:
+                if not isinstance(replaced, tuple) or len(replaced) != 2:
+                    raise RuntimeError(
+                        f"{type(self).__name__}: a step pre-hook returned {shown(replaced)}; expected None or "
+                        "(args, kwargs), where args[0] is the optimizer"
+                    )
+                args, kwargs = replaced
+        result = type(self).step(*args, **kwargs)
+        for hook in tuple(self._hooks["after step"]):
+            hook(self, args, kwargs)
+        return result
+
+    def register_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer)` before state_dict(), before the other hooks with `prepend`; returns a handle."""
+        return self._register("before state_dict", hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` after state_dict(); a state that it returns replaces that. A handle."""
+        return self._register("after state_dict", hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` before load_state_dict(); a state that it returns is loaded. A handle."""
+        return self._register("before load_state_dict", hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer)` after load_state_dict(); returns a handle that removes the hook."""
+        return self._register("after load_state_dict", hook, prepend)
+
+    # --- The parts of a step
+
     def _makeup(self) -> tuple:
         """The values that decide which launches a step makes, and on which memory; numbers in tables do not."""
-        parts: list[Any] = []
+        parts: list[Any] = [*self._hooks["before step"], *self._hooks["after step"]]
         for group in self.param_groups:
             parts += [group["lr_multiplier"], *[self._needs(slot, group) for slot in self.slots]]
             parts += group["params"]
@@ -188,19 +245,30 @@ class Optimizer:
     def _needs(self, slot: str, group: dict[str, Any]) -> bool:
         return True
 
-    def _refresh(self, group: dict[str, Any], entries: list[dict[str, Any]], table: np.ndarray) -> None:
-        """Write the present hyper-parameters to the table that the kernels read, and count the step."""
-        step = since = None  # mostly all parameters of a group have made the same number of steps
-        for row, entry in enumerate(entries):
-            entry["step"] += 1
-            if entry["step"] != step or entry.get("since") != since:
-                step, since = entry["step"], entry.get("since")
-                table[row:] = self._hyper(group, entry)
+    def _refresh(self, before: list, group: dict[str, Any], entries: list[dict[str, Any]], table: np.ndarray) -> None:
+        """Write the present hyper-parameters to the table that the kernels read, and count the step.
 
-    def _uncount(self, group: dict[str, Any], entries: list[dict[str, Any]], table: np.ndarray) -> None:
+        The counts before it are noted in `before`, and an interrupt (Ctrl-C) finds all of them changed or none.
+        """
+        before[:] = [entry["step"] for entry in entries]
+        if len(set(before)) == 1 == len({entry.get("since") for entry in entries}):  # mostly
+            steps = [before[0] + 1] * len(before)
+            table[:] = self._hyper(group, entries[0] | {"step": steps[0]})
+        else:
+            steps = [step + 1 for step in before]
+            for row, entry, step in zip(table, entries, steps, strict=True):
+                row[:] = self._hyper(group, entry | {"step": step})
+        try:
+            for entry, step in zip(entries, steps, strict=True):
+                entry["step"] = step
+        except BaseException:
+            self._uncount(before, group, entries, table)
+            raise
+
+    def _uncount(self, before: list, group: dict[str, Any], entries: list[dict[str, Any]], table: np.ndarray) -> None:
         """Undo the count of a step that was not made."""
-        for entry in entries:
-            entry["step"] -= 1
+        for entry, step in zip(entries, before):  # which is empty if nothing was changed
+            entry["step"] = step
 
     def _hyper(self, group: dict[str, Any], entry: dict[str, Any]) -> tuple:
         raise NotImplementedError
@@ -238,6 +306,8 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """State and hyper-parameters, with parameters as numbers; tensors share memory."""
+        for hook in tuple(self._hooks["before state_dict"]):
+            hook(self)
         numbers = {}
         for group in self.param_groups:
             for p in group["params"]:
@@ -250,10 +320,21 @@ class Optimizer:
             {k: copy.copy(v) for k, v in g.items() if k != "params"} | {"params": [numbers[id(p)] for p in g["params"]]}
             for g in self.param_groups
         ]
-        return {"state": dict(sorted(kept.items())), "param_groups": groups}
+        result = {"state": dict(sorted(kept.items())), "param_groups": groups}
+        for hook in tuple(self._hooks["after state_dict"]):
+            replaced = hook(self, result)
+            result = result if replaced is None else replaced
+        return result
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore a state that `state_dict()` returned; if it does not fit the parameters, raise and change nothing."""
+        """Restore a state that `state_dict()` returned, with its tensors in the dtypes of the parameters.
+
+        If it does not fit the parameters, raise and change nothing.
+        """
+        state_dict = dict(state_dict)
+        for hook in tuple(self._hooks["before load_state_dict"]):
+            replaced = hook(self, state_dict)
+            state_dict = state_dict if replaced is None else replaced
         what, groups = f"{type(self).__name__}.load_state_dict", state_dict["param_groups"]
         if [len(g["params"]) for g in groups] != [len(g["params"]) for g in self.param_groups]:
             raise ValueError(
@@ -275,19 +356,21 @@ class Optimizer:
             group.update(saved)
         self.state.clear()
         self.state.update(state)
+        for hook in tuple(self._hooks["after load_state_dict"]):
+            hook(self)
 
     def _fitting(self, what: str, entry: dict[str, Any], p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         """A copy of a parameter's state, checked against p: kernels will read both side by side."""
         if not self.slots:  # a custom optimizer decides itself what state it keeps, and reads it itself
-            return copy.deepcopy(dict(entry))
+            return _cast(dict(entry), p)
         kept: dict[str, Any] = {"step": 0}
         for name, value in entry.items():
             if name in self.slots + self.extra:
-                if not isinstance(value, Tensor) or value.shape != p.shape or value.dtype != p.dtype:
-                    came = f"{value.dtype} {value.shape}" if isinstance(value, Tensor) else repr(value)
-                    raise ValueError(f"{what} is {p.dtype} {p.shape}, so its {name} must be, too; got {came}")
+                if not isinstance(value, Tensor) or value.shape != p.shape:
+                    came = value.shape if isinstance(value, Tensor) else repr(value)
+                    raise ValueError(f"{what} is of shape {p.shape}, so its {name} must be, too; got {came}")
                 kept[name] = Tensor.of(np.zeros_like(p._data))  # with the memory layout of p, not that of the state
-                kept[name]._data[...] = value._data
+                kept[name]._data[...] = _cast(value, p)._data
             elif name in ("step", "since"):  # PyTorch keeps the number of steps in a tensor
                 kept[name] = int(value)
                 if kept[name] < 0:
@@ -298,6 +381,17 @@ class Optimizer:
         if 0 < len(kept.keys() & needed) < len(needed):
             raise ValueError(f"{what} has only a part of {sorted(needed)}: {sorted(kept.keys() & needed)}")
         return kept
+
+
+def _cast(value, p: Tensor, name: str = ""):
+    """A copy of a value of the state of p: tensors, except for the number of steps, have the dtype of p."""
+    if isinstance(value, Tensor):
+        return value.detach().to(p.dtype if p.is_floating_point() and name != "step" else value.dtype, copy=True)
+    if isinstance(value, dict):
+        return {key: _cast(v, p, key) for key, v in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_cast(v, p) for v in value)
+    return copy.deepcopy(value)
 
 
 class SGD(Optimizer):

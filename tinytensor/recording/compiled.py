@@ -455,19 +455,28 @@ class CapturedStep:
         for buffer, t in zip(self.inputs, tensors):
             if buffer is not None:
                 np.copyto(buffer, t._data)
+        self.recording.progress[0] = -1
         try:
             self.recording.replay()
         finally:  # an index out of range stops a replay half-way; a schedule without a further step stops it at the end
-            for tensor in self.changed:
-                tensor._version.count += 1
-            self._copy_arguments_back(tensors)
-            if self.recording.reached == len(self.recording.noted):
-                self._set_gradients(incoming)
-            else:
-                self._forget_gradients()
+            try:
+                self._note_replay(tensors, incoming)
+            except KeyboardInterrupt:
+                self._note_replay(tensors, incoming)
+                raise
         copies = self._returned_value(self.result, tensors)
         self.outside.clear()
         return copies
+
+    def _note_replay(self, tensors: list[Tensor], incoming: list) -> None:
+        """Give the caller's tensors what the native code has written; a second time changes nothing."""
+        for tensor in self.changed:
+            tensor._version.count += 1
+        self._copy_arguments_back(tensors)
+        if self.recording.progress[0] == len(self.recording.noted):
+            self._set_gradients(incoming)
+        else:
+            self._forget_gradients()
 
     def repeat(self, times: int) -> None:
         """Run a recording that has no arguments `times` times."""

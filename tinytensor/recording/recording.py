@@ -45,7 +45,7 @@ class Recording(Recorder):
         self.guards: list[tuple[Callable, tuple, bytes]] = []  # a question, its answer, and the answer's addresses
         self.pool = Pool()
         self.parts: list[tuple[int, Program | Callable, tuple]] = []  # the place after it, what to run, its arguments
-        self.reached = 0  # the place up to which the last replay has run
+        self.progress = np.full(1, -1, np.int64)  # the place that the last replay has reached
 
     # --- While it is open
 
@@ -109,7 +109,7 @@ class Recording(Recorder):
 
     def close(self) -> None:
         """Make programs of the noted launches."""
-        self.parts = _parts(self.noted)
+        self.parts = self._parts(self.noted)
 
     def holds(self) -> bool:
         """Do all questions have the same answers as at the recording?"""
@@ -121,49 +121,63 @@ class Recording(Recorder):
         A replay that fails must leave the same state as an ordinary run that fails at the same place. If an early host
         call fails, the steps before its place still run. Early host calls that the ordinary run would not have reached
         are undone, the last one first, since it may depend on the others.
+
+        An interrupt (Ctrl-C) comes between any two steps of Python. Then each native program has run or has not, which
+        `progress` says, and the early host calls of one that has not are undone.
         """
-        failure, made, noted, parts, self.reached = None, 0, self.noted, self.parts, 0
-        for position, function, args, _ in self.early:
-            made += 1
-            try:
-                function(*args)
-            except BaseException as error:
-                failure, noted = error, self.noted[:position]
-                parts = _parts(noted)
-                break
+        progress = self.progress
+        progress[0] = -1
+        for _, _, args, _ in self.early:
+            args[0].clear()  # the state before the last replay
         try:
+            failure, noted, parts = self._run_early()
             for position, run, args in parts if state.profile is None else state.profile.parts(noted):
+                if not isinstance(run, Program):  # a program says itself that it has run
+                    progress[0] = position - 1
                 if run(*args) is STOPPED:
-                    self.reached, flag, tell = next(check for check in self.checks if check[1][0])
+                    progress[0], flag, tell = next(check for check in self.checks if check[1][0])
                     flag[0] = 0  # the next replay begins without an error
                     tell(flag)
-                self.reached = position
-        except BaseException:  # Ctrl-C between two parts included
-            for position, _, args, undo in reversed(self.early[:made]):
-                if position > self.reached:
+            progress[0] = len(noted)
+        except BaseException:
+            for position, _, args, undo in reversed(self.early):
+                if position > progress[0]:
                     undo(*args)
             raise
         if failure is not None:
             raise failure
 
+    def _run_early(self) -> tuple[Exception | None, list, list]:
+        """Make the early host calls; the error of one that failed, and the noted steps that can run, with their parts.
 
-def _parts(noted: list) -> list[tuple[int, Program | Callable, tuple]]:
-    """The noted steps as programs and host calls: each stretch of launches without a host call is one program."""
-    parts: list[tuple[int, Program | Callable, tuple]] = []
-    rows: list[tuple[int, int, int]] = []
+        It is a function of its own, since in `replay` an interrupt between two nested `try` would reach neither.
+        """
+        for position, function, args, undo in self.early:
+            try:
+                function(*args)
+            except Exception as error:
+                undo(*args)
+                noted = self.noted[:position]
+                return error, noted, self._parts(noted)
+        return None, self.noted, self.parts
 
-    def end_program(position: int) -> None:
-        if rows:
-            parts.append((position, Program(rows), ()))
-            rows.clear()
+    def _parts(self, noted: list) -> list[tuple[int, Program | Callable, tuple]]:
+        """The noted steps as programs and host calls: each stretch of launches without a host call is one program."""
+        parts: list[tuple[int, Program | Callable, tuple]] = []
+        rows: list[tuple[int, int, int]] = []
 
-    for position, (what, how) in enumerate(noted):
-        if isinstance(what, Kernel):
-            rows.append((how.entry, how.buffer.ctypes.data, how.tasks))
-        elif what is None:  # an entry without tasks: the driver reads the flag instead, and stops if it is set
-            rows.append((0, how.ctypes.data, 0))
-        else:
-            end_program(position)
-            parts.append((position + 1, what, how))
-    end_program(len(noted))
-    return parts
+        def end_program(position: int) -> None:
+            if rows:
+                parts.append((position, Program(rows, self.progress, position), ()))
+                rows.clear()
+
+        for position, (what, how) in enumerate(noted):
+            if isinstance(what, Kernel):
+                rows.append((how.entry, how.buffer.ctypes.data, how.tasks))
+            elif what is None:  # an entry without tasks: the driver reads the flag instead, and stops if it is set
+                rows.append((0, how.ctypes.data, 0))
+            else:
+                end_program(position)
+                parts.append((position + 1, what, how))
+        end_program(len(noted))
+        return parts

@@ -89,8 +89,11 @@ _pause = types.ExternalFunction("tinytensor_pause", types.int32())
 
 
 @native()
-def _run_alone(program, times):
-    """Run every task of every launch, in order, on the calling thread, `times` times; False if a flag was set."""
+def _run_alone(program, times, progress, position):
+    """Run every task of every launch, in order, on the calling thread, `times` times; False if a flag was set.
+
+    At the end it writes `position` to progress[0]: no signal comes between the last launch and that.
+    """
     for _ in range(times):
         for i in range(program.shape[0]):
             entry, buffer, tasks = program[i, ENTRY], program[i, BUFFER], program[i, TASKS]
@@ -98,6 +101,7 @@ def _run_alone(program, times):
                 return False
             for task in range(tasks):
                 call(entry, buffer, task, tasks)
+    progress[0] = position
     return True
 
 
@@ -109,8 +113,8 @@ def _run_one(entry, buffer, tasks):
 
 
 @native(parallel=True)
-def _run_together(program, groups, counters, threads):
-    """Run a program on this number of threads; False if a flag was set.
+def _run_together(program, groups, counters, threads, progress, position):
+    """Run a program on this number of threads; False if a flag was set, otherwise progress[0] is `position` at the end.
 
     A group is a launch with many tasks, or a stretch of launches with one task each, or the test of a flag. Each group
     has counters: of the tasks that are done, and of those taken from each thread's share.
@@ -149,6 +153,7 @@ def _run_together(program, groups, counters, threads):
     for i in range(groups.shape[0]):  # a result from the threads would take Numba 0.25 seconds longer to compile
         if groups[i, 2] == 0 and _load_atomically(program[groups[i, 0], BUFFER]) != 0:
             return False
+    progress[0] = position
     return True
 
 
@@ -242,9 +247,14 @@ class ThreadTuner:
 
 
 class Program:
-    """Launches that follow one another without Python in between; a call runs them all."""
+    """Launches that follow one another without Python in between; a call runs them all.
 
-    def __init__(self, launches: list[tuple[int, int, int]]):
+    Native code writes `position` to progress[0] when all have run. So a caller knows it after an interrupt, too: Python
+    raises that when the native code returns, in place of its result.
+    """
+
+    def __init__(self, launches: list[tuple[int, int, int]], progress: np.ndarray | None = None, position: int = 0):
+        self.progress, self.position = np.zeros(1, np.int64) if progress is None else progress, position
         self.program = np.array(launches, np.int64).reshape(-1, 3)
         groups = _groups(self.program[:, TASKS])
         self.groups = np.array(groups, np.int64).reshape(-1, 3)
@@ -257,10 +267,11 @@ class Program:
         """Run all launches, in order; False if a flag was set: the launches after it did not run."""
         n = threads.number() if self.divisible else 1
         if n == 1:
-            return _run_alone(self.program, self.times)
+            return _run_alone(self.program, self.times, self.progress, self.position)
         return all(
             self.tuner.run(
-                lambda: _run_alone(self.program, 1), lambda: run_together(self.program, self.groups, self.counters, n)
+                lambda: _run_alone(self.program, 1, self.progress, self.position),
+                lambda: run_together(self.program, self.groups, self.counters, n, self.progress, self.position),
             )
             for _ in range(self.times)
         )
@@ -286,7 +297,7 @@ def run(entry: int, buffer: np.ndarray, tasks: int, size: int) -> None:
     def together() -> bool:
         groups = np.array([(0, 1, tasks)], np.int64)
         program = np.array([(entry, buffer.ctypes.data, tasks)], np.int64)
-        return run_together(program, groups, _counters(1, n), n)
+        return run_together(program, groups, _counters(1, n), n, np.zeros(1, np.int64), 0)
 
     tuner.run(lambda: _run_one(entry, buffer, tasks) is None, together)
 
@@ -307,9 +318,11 @@ def _counters(groups: int, n: int) -> np.ndarray:
     return np.zeros((groups, SHARES + n, SPACING), np.int64)
 
 
-def run_together(program: np.ndarray, groups: np.ndarray, counters: np.ndarray, n: int) -> bool:
-    """Run a program on `n` threads; False if a flag was set."""
+def run_together(
+    program: np.ndarray, groups: np.ndarray, counters: np.ndarray, n: int, progress: np.ndarray, position: int
+) -> bool:
+    """Run a program on `n` threads; False if a flag was set, otherwise progress[0] is `position` at the end."""
     numba.set_num_threads(n)
     with threads.one_region.lock:  # the counters serve one run; and Numba's workqueue aborts when two threads enter it
         threads.started = True
-        return _run_together(program, groups, counters, n)
+        return _run_together(program, groups, counters, n, progress, position)

@@ -130,7 +130,7 @@ def test_a_run_with_the_same_ranks_repeats_bit_for_bit(verse, tmp_path):
     ("options", "sentence"),
     [
         (("--text", "/nowhere.txt"), "models: /nowhere.txt: there is no such file"),
-        (("--bogus",), "models: unrecognized arguments: --bogus (see python -m models --help)"),
+        (("--bogus",), "models: unrecognized arguments: --bogus (see python -m models train --help)"),
         (("--D", 9), "models: D = 9 is not divisible by H = 4: each head has the width K = D / H"),
     ],
 )

@@ -30,6 +30,11 @@ def main() -> None:
         arrays |= samples.trajectory(torch, key)
     for key in samples.QUASI_NEWTON:
         arrays |= samples.quasi_newton(torch, key)
+    for loss_name, key in samples.LINE_SEARCHES:
+        arrays |= samples.line_search(torch, loss_name, key)
+    for key in samples.RECAST:
+        for before, after in samples.RECAST_DTYPES:
+            arrays |= samples.recast(torch, key, before, after)
     tables.keep(HERE / "programs" / "optim.safetensors", arrays, tolerance=loosely)
     print(f"PyTorch {torch.__version__}: {len(arrays)} arrays")
 

@@ -44,13 +44,15 @@ def _sum_of_squares(tensors: list[Tensor]) -> Tensor:
 
 
 def get_total_norm(tensors: Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Tensor:
-    """The norm of all tensors as if they were one vector."""
+    """The norm of all tensors as if they were one vector, in the widest of their dtypes."""
     tensors, norm_type = list(tensors), float(norm_type)  # which may be "inf"
     with no_grad():
         if not tensors:
             return zeros(())
         if norm_type == 2:
-            total = _sum_of_squares(tensors).sqrt()
+            dtypes = {t._data.dtype for t in tensors}
+            norms = [_sum_of_squares([t for t in tensors if t._data.dtype == dtype]).sqrt() for dtype in dtypes]
+            total = norms[0] if len(norms) == 1 else stack(norms).norm()
         else:
             total = stack([t.norm(norm_type) for t in tensors]).norm(norm_type)
     if error_if_nonfinite and not math.isfinite(total.item()):
