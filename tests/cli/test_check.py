@@ -72,6 +72,12 @@ def test_bad_use_gets_a_sentence(run):
     assert "arguments that have one are X, w, y" in run("check", "loss", *SIZES, "--gradient", "v=X", code=2)
     assert "the gradient 'w' is not understood" in run("check", "loss", *SIZES, "--gradient", "w", code=2)
     assert "two gradients of w" in run("check", "loss", *SIZES, "--gradient", "w=w", "--gradient", "w=w", code=2)
+    assert "two gradients of w" in run("check", "loss", *SIZES, "--jacobian", "w=w", "--jacobian", "w=X", code=2)
+    assert "two blocks of w" in run("check", "loss", *SIZES, "--hessian", "w=X", "--hessian", "w=2*X", code=2)
+    assert "two blocks of w,w" in run("check", "loss", *SIZES, "--hessian", "w=X", "--hessian", "w,w=2*X", code=2)
+    assert "two blocks of w, y" in run("check", "loss", *SIZES, "--hessian", "w,y=X", "--hessian", "w, y=X", code=2)
+    for verb in ("check", "derive"):
+        assert "the argument w is given twice" in run(verb, "loss", *SIZES, "w=N", code=2)
 
 
 def test_hessians_jacobians_and_products_are_printed(run):

@@ -6,7 +6,7 @@ import traceback
 from typing import Any
 
 from tinytensor.cli.arguments import ERRORS, InvalidArgument, load_function
-from tinytensor.cli.derive import ARGUMENTS, WHERE, add_limits, parse_argument
+from tinytensor.cli.derive import ARGUMENTS, WHERE, add_limits, parse_arguments
 from tinytensor.symbolic import check
 
 GRADIENT = "W=EXPRESSION, or W=NAME for a function of the file; g is the gradient of the result. Once for each argument"
@@ -23,7 +23,10 @@ def blocks(words: list[str], names: dict[str, Any]) -> dict[Any, Any] | None:
         block = tuple(name.strip() for name in pair.split(","))
         if len(block) > 2 or not all(name.isidentifier() for name in block) or not equals or not hand:
             raise InvalidArgument(f"the block {word!r} is not understood; a block is 'w,b=X.T @ p'")
-        by_hand[block[0] if len(block) == 1 else block] = names[hand] if callable(names.get(hand)) else hand
+        key = block[0] if len(set(block)) == 1 else block
+        if key in by_hand:
+            raise InvalidArgument(f"there are two blocks of {pair}: give one")
+        by_hand[key] = names[hand] if callable(names.get(hand)) else hand
     return by_hand or None
 
 
@@ -58,7 +61,7 @@ def main(arguments: list[str], program: str) -> int:
     options = parser.parse_args(arguments)
     try:
         function, names = load_function(options.function)
-        inputs = dict(parse_argument(text) for text in (*options.inputs, *options.args.split()))
+        inputs = parse_arguments(options)
         by_hand = {"hessian": blocks(options.hessian, names), "jacobian": gradients(options.jacobian, names)}
         by_hand |= {"where": options.where, "limit": options.limit, "progress": options.progress}
         result = check(function, gradients(options.gradient, names), **by_hand, **inputs)
