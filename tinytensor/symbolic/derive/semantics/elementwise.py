@@ -118,12 +118,15 @@ NAMED: dict[str, tuple[Callable[..., Expr], str]] = {  # their results are lines
     "rsqrt": (lambda x: Pow(x, Rational(-1, 2)), "r"),
     **{n: (getattr(sympy, n), n) for n in ("sin", "cos", "asin", "acos", "atan", "asinh", "erf")},
 }
+LEAST_THRESHOLD = 20  # of softplus, which is x beyond it: exp(-20) is then the step
 ROOTS = {"sqrt", "rsqrt"}
 FIRST = {"silu": (sigmoid, "s"), "gelu_erf": (Phi, "p")}  # x f(x), with f(x) a line
 
 
 def _formula(call: SymbolicCall) -> Value:
     values = [call.finite(v) for v in call.args]
+    if call.op == "softplus" and not (values[2].entry() >= LEAST_THRESHOLD) == True:  # noqa: E712
+        raise call.refuse(f"below a threshold of {LEAST_THRESHOLD} its step to x is no rounding; write log(1 + exp(x))")
     if call.op in TRUTHS_ALONE and any(v.dtype != "b" for v in values):
         raise call.refuse("bits of whole numbers have no index formula; it is known for truth values alone")
     if call.op in {"relu", "logsigmoid", "softplus", "absolute", "elu"}:
