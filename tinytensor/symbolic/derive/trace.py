@@ -9,9 +9,9 @@ from functools import partial
 import numpy as np
 from sympy import Add, Expr, Indexed, Integer, KroneckerDelta, Mul, S, Symbol
 
-from tinytensor.core.registry import OPS
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.matrices import LinAlgError
+from tinytensor.runtime.entry_points import is_ours
 from tinytensor.symbolic.derive.arguments import (
     NUMBERS,
     Argument,
@@ -247,7 +247,7 @@ class Trace:
 
     def _semantics(self, call: RecordedCall, args: list, name: str, op: str = "") -> tuple[Value, ...]:
         """The values of a call of these arguments, or of the operation `op`; a line gets the name, if there is one."""
-        if not op and OPS.get(call.op.name) is not call.op:
+        if not op and not is_ours(call.op):
             raise NotDerivable(
                 f"derive: {call.op.name}{call.where}: an operation of your own has no index formula; write it with "
                 "those of tinytensor, or prove() it at small sizes"
