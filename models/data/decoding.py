@@ -12,26 +12,9 @@ import zlib
 from pathlib import Path
 
 from models.data.tokenizers import TextError
+from tinytensor.io.files import LFS, format_of
 
 GZIP = b"\x1f\x8b"
-BEGINNINGS = {  # how files begin that are no text
-    b"\x89PNG": "a PNG picture",
-    b"\xff\xd8\xff": "a JPEG picture",
-    b"GIF8": "a GIF picture",
-    b"%PDF-": "a PDF document",
-    b"PK\x03\x04": "a ZIP archive, as .docx, .odt and .epub are, too",
-    b"\xd0\xcf\x11\xe0": "an Office document (.doc, .xls)",
-    b"BZh": "an archive of bzip2",
-    b"\xfd7zXZ": "an archive of xz",
-    b"\x28\xb5\x2f\xfd": "an archive of zstd",
-    b"7z\xbc\xaf": "an archive of 7-Zip",
-    b"Rar!": "a RAR archive",
-    b"SQLite format 3": "a database of SQLite",
-    b"PAR1": "a Parquet table",
-    b"\x93NUMPY": "an array of NumPy",
-    b"\x7fELF": "a program",
-}
-TAR = slice(257, 262)  # where a tar archive says what it is
 MARKS = {b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 FIRST_CHINESE = "\u2e80"
 LOOKED_AT = 4096  # bytes by which UTF-16 and UTF-32 are recognised
@@ -85,6 +68,8 @@ def text_of(path: str | os.PathLike) -> str:
     except UnicodeDecodeError as error:
         text, at = None, error.start
     if text is not None and "\0" not in text:
+        if data.startswith(LFS):  # no text of its own
+            raise TextError(f"{path} seems to be {format_of(data)}")
         return text.removeprefix("\ufeff")
     if format_name := format_of(data):
         raise TextError(f"{path} is no text but {format_name}: name a file with its text")
@@ -98,12 +83,6 @@ def text_of(path: str | os.PathLike) -> str:
     file = shlex.quote(str(path))
     command = f"{convert} {file}" if data is packed else f"gzip -dc {file} | {convert}"
     raise TextError(f"{path} is not UTF-8: {fault}. Save the file as UTF-8, for example: {command} > utf8.txt")
-
-
-def format_of(data: bytes) -> str | None:
-    """What bytes that are no text seem to be; None if that is not known."""
-    formats = [format_name for beginning, format_name in BEGINNINGS.items() if data.startswith(beginning)]
-    return formats[0] if formats else "a tar archive" if data[TAR] == b"ustar" else None
 
 
 def encoding_of(data: bytes) -> str | None:

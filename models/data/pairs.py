@@ -66,7 +66,9 @@ def read_pairs(path, columns: tables.Columns | None = None, strict: bool = False
     if repeated:
         note(f"{path}: {repeated:,} lines repeat a pair and count once")
     if len(pairs) < 2:
-        raise TextError(f"{path}: {len(pairs)} usable pairs; at least 2 are needed, one to train on and one held out")
+        seen = "" if suffix == ".jsonl" else tables.seeming(text, between)
+        needed = "at least 2 are needed, one to train on and one held out"
+        raise TextError(f"{path}: {len(pairs)} usable pairs; {needed}{seen}")
     return list(pairs)
 
 

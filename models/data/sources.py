@@ -22,6 +22,7 @@ TRAIN, HELDOUT = "train.bin", "val.bin"
 ENDINGS = (".txt", ".md")
 FIELD = "text"
 CHUNK = 1 << 22  # tokens that are looked at together
+UPPER, LOWER = 15, 255  # tokens of 32 bits: no upper half is above 15, while a lower half is above 255
 
 
 def holds_tokens(path: Path) -> bool:
@@ -80,8 +81,8 @@ def _of_json_lines(path: Path, field: str, note) -> str:
 def tokens(folder: Path, tokenizer=None) -> Corpus:
     """The files of tokens in a folder, with the vocabulary that lies beside them, or with the one given.
 
-    TextError, before anything is computed, if a file is missing, of an odd length, or holds a token outside the
-    vocabulary.
+    TextError, before anything is computed, if a file is missing, of an odd length, seems to hold numbers of 32 or 64
+    bits, or holds a token outside the vocabulary.
     """
     parts = [_mapped(folder / name) for name in (TRAIN, HELDOUT)]
     try:
@@ -89,6 +90,7 @@ def tokens(folder: Path, tokenizer=None) -> Corpus:
     except TextError as error:
         raise TextError(f"{folder}: {error}") from None
     for name, part in zip((TRAIN, HELDOUT), parts, strict=True):
+        _check_width(folder / name, part)
         largest = max(int(part[i : i + CHUNK].max()) for i in range(0, len(part), CHUNK))
         if largest >= tokenizer.vocab_size:
             raise TextError(
@@ -96,6 +98,25 @@ def tokens(folder: Path, tokenizer=None) -> Corpus:
                 "is it the vocabulary of these files?"
             )
     return Corpus(tokenizer, *parts, 0, 0)
+
+
+def _check_width(path: Path, part: np.ndarray) -> None:
+    """TextError for a file of wider numbers: their upper parts are 0, or at most UPPER in a large vocabulary."""
+    if bytes(part[:3]).startswith(b"\x93NUMPY"):
+        raise TextError(f"{path} is an array of NumPy (.npy); write the numbers alone, with array.tofile()")
+    for bits in (64, 32):
+        count = bits // 16
+        numbers = part[: len(part) // count * count].reshape(-1, count)
+        if len(part) % count or not len(part):
+            continue
+        chunks = (numbers[i : i + CHUNK] for i in range(0, len(numbers), CHUNK))
+        lowest, second, *rest = np.max([chunk.max(0) for chunk in chunks], 0)
+        if not any(rest) and (0 == second < lowest or (second <= UPPER and lowest > LOWER)):
+            raise TextError(
+                f"{path} seems to hold numbers of {bits} bits, whose upper parts are {'at most ' if second else ''}"
+                f"{second}; tokens of 16 bits are needed: "
+                f'np.fromfile("{path.name}", "<i{bits // 8}").astype("<u2").tofile(...)'
+            )
 
 
 def check_vocabulary(folder: Path, own: Tokenizer, known: Tokenizer) -> None:

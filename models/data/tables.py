@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from io import StringIO
 
 from models.data.text import TextError, read_json
+from tinytensor.io.files import format_of
 
 Columns = tuple[int | str, ...]
 Row = tuple[int, list[str] | str]  # the number of a line; its cells in the columns asked for, or why there are none
@@ -17,6 +18,16 @@ def separator(text: str) -> str:
     """What stands between the cells of a text's first line: ::, a tab, or a comma."""
     first = text.split("\n", 1)[0]
     return next((mark for mark in ("::", "\t") if mark in first), ",")
+
+
+def seeming(text: str, between: str) -> str:
+    """What a text seems to be, whose first line has not the columns that are needed; empty if that is not known."""
+    if format_name := format_of(text[:1000].encode()):
+        return f". It seems to be {format_name}"
+    first = text.split("\n", 1)[0]
+    if between not in first and (other := next((mark for mark in ";|" if mark in first), None)):
+        return f". Its columns seem to stand between {other}: put commas or tabs there"
+    return ""
 
 
 def lines(path, text: str, between: str) -> Iterator[tuple[int, list[str]]]:
@@ -37,7 +48,8 @@ def rows(path, text: str, between: str, columns: Columns) -> Iterator[Row]:
     if isinstance(columns[0], str):
         header = [cell.strip() for cell in next(cells_by_line, (0, []))[1]]
         if missing := [name for name in columns if name not in header]:
-            raise TextError(f"{path}: the first line names the columns {', '.join(header)}; not there: {missing[0]}")
+            seen = f"the first line names the columns {', '.join(header)}; not there: {missing[0]}"
+            raise TextError(f"{path}: {seen}{seeming(text, between)}")
         columns = tuple(header.index(name) + 1 for name in columns)
     marks = {"\t": "tabs", ",": "commas"}.get(between, between)
     for number, cells in cells_by_line:

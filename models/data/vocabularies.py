@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from models.data.tokenizers import GivenTokenizer, LibraryTokenizer, TextError, Tokenizer
+from tinytensor.io.files import described
 from tinytensor.io.unpickling import unpickle
 
 MOST_JSON = 100_000_000  # bytes; GPT-2's tokenizer.json has 2 million
@@ -20,7 +21,7 @@ def meta(path: Path) -> dict:
     try:
         return _dictionary(unpickle(path.read_bytes(), {}, _refuse), path.name)
     except (ValueError, TypeError, LookupError) as error:
-        raise TextError(f"{path.name} cannot be read: {error}") from None
+        raise TextError(f"{path.name} cannot be read: {described(path.read_bytes()[:4096], error)}") from None
 
 
 def _refuse(number: Any) -> Any:
@@ -50,6 +51,7 @@ def vocabulary(folder: Path, V: int | None, beside: str = "") -> Tokenizer:
             return _characters(meta(folder / name), V)
     try:
         if (folder / "tokenizer.json").is_file():
+            json_object(folder / "tokenizer.json")
             return LibraryTokenizer(_text(folder / "tokenizer.json"), V)
         if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
             return LibraryTokenizer(_bytes_described(folder), V)
@@ -98,7 +100,8 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise TextError(f"{path.name} is not UTF-8 at byte {error.start}") from None
+        reason = described(path.read_bytes()[:4096], "save it as UTF-8")
+        raise TextError(f"{path.name} is not UTF-8 at byte {error.start}: {reason}") from None
 
 
 def json_object(path: Path) -> dict:
@@ -108,7 +111,7 @@ def json_object(path: Path) -> dict:
     except TextError:
         raise
     except (ValueError, RecursionError) as error:
-        raise TextError(f"{path.name} is no JSON: {str(error)[:200]}") from None
+        raise TextError(f"{path.name} is no JSON: {described(path.read_bytes()[:4096], str(error)[:200])}") from None
 
 
 def _dictionary(value: Any, what: str) -> dict:

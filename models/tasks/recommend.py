@@ -229,8 +229,8 @@ def _usual_columns(file: str, table: str, between: str) -> Columns:
     if between == "," or any(names.values()):
         missing = ", ".join(what for what, candidates in names.items() if not candidates)
         raise TextError(
-            f"{file}: the first line must name the columns user, item and time; not there: {missing}. "
-            "Say with --columns which they are"
+            f"{file}: the first line must name the columns user, item and time; not there: {missing}"
+            + (tables.seeming(table, between) or ". Say with --columns which they are")
         )
     return (1, 2, 4) if len(header) >= 4 else (1, 2, 3)
 

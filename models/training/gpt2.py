@@ -43,18 +43,18 @@ def config_from(described: dict, tied: bool) -> Config:
         if described.get(name, usual) is not usual:
             raise ExchangeError(f"config.json says {name} = {described[name]!r}; this decoder has it only as {usual}")
     activation = described.get("activation_function", "gelu_new")
-    if activation not in ACTIVATIONS:
+    if not isinstance(activation, str) or activation not in ACTIVATIONS:
         raise ExchangeError(f"config.json says activation_function = {activation!r}; expected {', '.join(ACTIVATIONS)}")
     D = _needed(described, "n_embd")
     return Config(
         D=D,
         H=_needed(described, "n_head"),
-        F=4 * D if described.get("n_inner") is None else described["n_inner"],
+        F=4 * D if described.get("n_inner") is None else _needed(described, "n_inner"),
         L=_needed(described, "n_layer"),
         V=_needed(described, "vocab_size"),
-        C=described["n_positions"] if "n_positions" in described else _needed(described, "n_ctx"),
-        eps=float(described.get("layer_norm_epsilon", 1e-5)),
-        dropout=float(described.get("resid_pdrop", 0.1)),
+        C=_needed(described, "n_positions" if "n_positions" in described else "n_ctx"),
+        eps=_number(described, "layer_norm_epsilon", 1e-5),
+        dropout=_number(described, "resid_pdrop", 0.1),
         activation=ACTIVATIONS[activation],
         **_layout("affine", True, tied),
     )
@@ -62,7 +62,9 @@ def config_from(described: dict, tied: bool) -> Config:
 
 def config_from_arguments(arguments: dict, tied: bool) -> Config:
     """The configuration that the model_args of nanoGPT describe."""
-    D, bias = _needed(arguments, "n_embd"), bool(arguments.get("bias", True))
+    D, bias = _needed(arguments, "n_embd"), arguments.get("bias", True)
+    if type(bias) is not bool:
+        raise ExchangeError(f"the configuration says bias = {bias!r}; expected true or false")
     return Config(
         D=D,
         H=_needed(arguments, "n_head"),
@@ -70,7 +72,7 @@ def config_from_arguments(arguments: dict, tied: bool) -> Config:
         L=_needed(arguments, "n_layer"),
         V=_needed(arguments, "vocab_size"),
         C=_needed(arguments, "block_size"),
-        dropout=float(arguments.get("dropout", 0.0)),
+        dropout=_number(arguments, "dropout", 0.0),
         activation="gelu",
         **_layout("affine" if bias else "scale", bias, tied),
     )
@@ -92,6 +94,13 @@ def _needed(described: dict, name: str) -> int:
     if type(value) is not int or value < 1:
         raise ExchangeError(f"the configuration says {name} = {value!r}; a whole number of 1 or more is needed")
     return value
+
+
+def _number(described: dict, name: str, usual: float) -> float:
+    value = described.get(name, usual)
+    if type(value) not in (int, float):
+        raise ExchangeError(f"the configuration says {name} = {value!r}; a number is needed")
+    return float(value)
 
 
 def described(config: Config) -> dict:

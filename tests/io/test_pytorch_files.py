@@ -207,6 +207,14 @@ def test_backwards_arrays_are_written(tmp_path):
         ({"m": nn.Linear(1, 1)}, r"save: m is a Linear; .*save the state_dict\(\) of this Linear"),
         ([{1, 2}], "save: 0 is a set"),
         (tt.tensor([1], dtype=object), "save: the object holds object; expected float32"),
+        ({tt.ones(1): 1}, "save: at the object a Tensor is the key of a dictionary"),
+        ({"a": {tt.device("cpu"): 1}}, "save: at a a device is the key of a dictionary"),
+        ({tt.float32: 1}, "save: at the object a DType is the key of a dictionary"),
+        ({2**70: 1}, "save: at the object a int is the key of a dictionary"),
+        ({tuple(range(200)): 1}, "save: at the object a tuple is the key of a dictionary"),
+        ([np.dtype("float16")], "save: 0 is the dtype float16; in PyTorch's files expected float32"),
+        ([np.dtype("S3")], r"save: 0 is the dtype \|S3"),
+        ([np.complex64(1)], "save: 0 is a complex64"),
     ],
 )
 def test_values_that_cannot_be_written(value, message, tmp_path):
@@ -214,6 +222,25 @@ def test_values_that_cannot_be_written(value, message, tmp_path):
     with pytest.raises(TypeError, match=message):
         tt.save(value, tmp_path / "x.pt")
     assert os.listdir(tmp_path) == ["x.pt"] and (tmp_path / "x.pt").read_text() == "old"
+
+
+SMALL_VALUES = {
+    "lists": lambda i: [],
+    "tuples": lambda i: (),
+    "dictionaries": lambda i: {},
+    "nested": lambda i: {"a": [[], {}]},
+    "ordered": lambda i: OrderedDict(),
+    "counters": lambda i: Counter(),
+    "numbers of NumPy as keys": lambda i: {np.int64(i): (np.float32(0.5),)},
+}
+
+
+@pytest.mark.parametrize("name", SMALL_VALUES)
+def test_many_small_values_come_back(name, tmp_path):
+    """The reader's bound on memory leaves room for them."""
+    value = [SMALL_VALUES[name](i) for i in range(5000)]
+    tt.save(value, tmp_path / "x.pt")
+    assert tt.load(tmp_path / "x.pt") == value
 
 
 def test_circles_and_huge_numbers_are_not_written(tmp_path):

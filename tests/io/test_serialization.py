@@ -9,6 +9,7 @@ import pickle
 import zipfile
 from collections import OrderedDict
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -305,6 +306,75 @@ def test_unsupported_values_are_refused(value, where, path):
     with pytest.raises(TypeError, match=where):
         tt.save(value, path)
     assert path.read_text() == "old" and os.listdir(path.parent) == [path.name]
+
+
+SURROGATE = "a\ud800"
+UNREADABLE = [  # what would be written, and no reader could read
+    (tt.save, ({"__metadata__": tt.ones(1)},), ValueError, "save: '__metadata__' is no name for a tensor"),
+    (tt.save, ({SURROGATE: tt.ones(1)},), ValueError, r"save: a tensor's name holds half a surrogate pair.*'a.ud800'"),
+    (tt.save, ({tt.ones(1): 1},), TypeError, "save: a key of the object holds a tensor; expected text"),
+    (tt.save, ({"a": {(1, tt.ones(1)): 1}},), TypeError, "save: a key of a holds a tensor; expected text"),
+    (tt.save, ([np.dtype("S3")],), TypeError, "save: 0 is a BytesDType"),
+    (tt.save, ([np.dtype(">f4")],), TypeError, "save: 0 is a Float32DType"),
+    (tt.save, ([np.complex64(1)],), TypeError, "save: 0 is a complex"),
+    (tt.save, ([10**5000],), ValueError, "save: 0 is a whole number of 16610 bits, above 2,000"),
+    (tt.save, ("x" * 10**8,), ValueError, r"save: names, numbers and text take 100,000,\d+ bytes"),
+    (save_file, ({"__metadata__": tt.ones(1)},), ValueError, "save_file: '__metadata__' is no name for a tensor"),
+    (save_file, ({SURROGATE: tt.ones(1)},), ValueError, "save_file: a tensor's name holds half a surrogate pair"),
+    (save_file, ({1: tt.ones(1)},), TypeError, "save_file: a tensor's name holds 1, a int; expected text"),
+    (save_file, ({"a": [1]},), TypeError, "save_file: a is a list; expected a tensor"),
+    (save_file, ({}, {"a": 1}), TypeError, "save_file: the metadata holds 1, a int; expected text"),
+    (save_file, ({}, {"a": SURROGATE}), ValueError, "save_file: the metadata holds half a surrogate pair"),
+    (save_file, ({}, {"tinytensor.tied": "x"}), ValueError, "metadata holds 'tinytensor.tied', an entry that this"),
+    (save_file, ({}, {"tinytensor.form": "x"}), ValueError, "metadata holds 'tinytensor.form', an entry that this"),
+]
+
+
+@pytest.mark.parametrize(("write", "arguments", "error", "message"), UNREADABLE, ids=range(len(UNREADABLE)))
+def test_what_no_reader_could_read_is_not_written(write, arguments, error, message, path):
+    path.write_text("old")
+    with pytest.raises(error, match=message):
+        write(arguments[0], path, *arguments[1:])
+    assert path.read_text() == "old" and os.listdir(path.parent) == [path.name]
+
+
+class Pair(NamedTuple):
+    x: int
+
+
+def test_subclasses_of_lists_and_tuples_come_back_as_these(path):
+    tt.save([Pair(1), type("Row", (list,), {})([2])], path)
+    assert tt.load(path) == [(1,), [2]]
+
+
+SEEMING = [
+    (b"", "it is empty"),
+    (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "it seems to be a Git LFS pointer.*git lfs pull"),
+    (b"\n<!DOCTYPE html><html>", "it seems to be an HTML page.*download the file again"),
+    (b"<html lang=en>", "it seems to be an HTML page"),
+    (b"\x1f\x8b\x08\0\0\0\0\0\0", "it seems to be a file that gzip has compressed"),
+    (b"\x93NUMPY\x01\0v\0", "it seems to be an array of NumPy"),
+]
+
+
+@pytest.mark.parametrize(("content", "seen"), SEEMING)
+def test_sentence_says_what_a_file_seems_to_be(content, seen, path):
+    path.write_bytes(content)
+    for read in (load_file, load_metadata, tt.load):
+        with pytest.raises(ValueError, match=rf"weights.safetensors is not a safetensors file \({seen}"):
+            read(path)
+    pytorch = path.with_suffix(".pt")
+    pytorch.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"load: .*weights.pt is not a file of PyTorch \({seen}"):
+        tt.load(pytorch)
+
+
+def test_shape_beyond_memory_is_named(path):
+    header = json.dumps({"x": {"dtype": "F32", "shape": [2**62, 0], "data_offsets": [0, 0]}}).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+    for read in (load_file, tt.load):
+        with pytest.raises(ValueError, match=rf"x in .* has the shape \({2**62}, 0\), which is beyond"):
+            read(path)
 
 
 def test_circular_value_is_refused(path):

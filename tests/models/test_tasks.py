@@ -560,6 +560,8 @@ def test_unusable_csv_lines_are_named(capsys, tmp_path):
     ("content", "sentence"),
     [
         ("user,thing,time\na,b,1\n", "the first line must name the columns user, item and time; not there: item. "),
+        ("user;item;time\na;b;1\n", "not there: user, item, time. Its columns seem to stand between ;"),
+        ("<!DOCTYPE html>\n", "not there: user, item, time. It seems to be an HTML page"),
         ("user,item,time\na,b,1\na,c,2\na,d,3\n", "no user has the four items that are needed"),
         ('user,item,time\na,"b,1\n' + "a,c,2\n" * 30000, "line "),
         ("", "is empty"),

@@ -23,9 +23,10 @@ def blocks(words: list[str], names: dict[str, Any]) -> dict[Any, Any] | None:
         block = tuple(name.strip() for name in pair.split(","))
         if len(block) > 2 or not all(name.isidentifier() for name in block) or not equals or not hand:
             raise InvalidArgument(f"the block {word!r} is not understood; a block is 'w,b=X.T @ p'")
-        if (block := block * 2 if len(block) == 1 else block) in by_hand:
-            raise InvalidArgument(f"there are two blocks of {', '.join(block)}: give one")
-        by_hand[block] = names[hand] if callable(names.get(hand)) else hand
+        key = block[0] if len(set(block)) == 1 else block
+        if key in by_hand:
+            raise InvalidArgument(f"there are two blocks of {pair}: give one")
+        by_hand[key] = names[hand] if callable(names.get(hand)) else hand
     return by_hand or None
 
 
@@ -60,7 +61,7 @@ def main(arguments: list[str], program: str) -> int:
     options = parser.parse_args(arguments)
     try:
         function, names = load_function(options.function)
-        inputs = parse_arguments((*options.inputs, *options.args.split()))
+        inputs = parse_arguments(options)
         by_hand = {"hessian": blocks(options.hessian, names), "jacobian": gradients(options.jacobian, names)}
         by_hand |= {"where": options.where, "limit": options.limit, "progress": options.progress}
         result = check(function, gradients(options.gradient, names), **by_hand, **inputs)

@@ -3,7 +3,6 @@
 import argparse
 import ast
 import sys
-from collections.abc import Iterable
 from typing import Any
 
 from tinytensor.cli.arguments import InvalidArgument, command, load_function, run
@@ -36,14 +35,15 @@ def parse_argument(text: str) -> tuple[str, Any]:
     return name, literal if not isinstance(literal, tuple) else _sizes(description)
 
 
-def parse_arguments(texts: Iterable[str]) -> dict[str, Any]:
-    """The arguments by their names, each once."""
-    result: dict[str, Any] = {}
-    for name, value in map(parse_argument, texts):
-        if name in result:
-            raise InvalidArgument(f"there are two arguments {name}: give one")
-        result[name] = value
-    return result
+def parse_arguments(options: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of a command line; one that is given twice is refused."""
+    arguments: dict[str, Any] = {}
+    for text in (*options.inputs, *options.args.split()):
+        name, value = parse_argument(text)
+        if name in arguments:
+            raise InvalidArgument(f"the argument {name} is given twice: give it once")
+        arguments[name] = value
+    return arguments
 
 
 def _sizes(text: str) -> tuple[str | int, ...]:
@@ -69,7 +69,7 @@ def _limit(text: str) -> float | None:
 def _derive(options: argparse.Namespace) -> int:
     """Print the derivatives for any size; 0 if they are proved, 1 if not."""
     function, _ = load_function(options.function)
-    arguments = parse_arguments((*options.inputs, *options.args.split()))
+    arguments = parse_arguments(options)
     common = {"where": options.where, "limit": options.limit, "progress": options.progress, "wrt": options.wrt}
     if options.gauss_newton:
         derivation = gauss_newton(function, options.gauss_newton, **common, **arguments)

@@ -1,4 +1,4 @@
-"""Files that cannot be written: a sentence that names them, in place of the system's words."""
+"""Sentences about files: why one cannot be written, and what one that cannot be read seems to be."""
 
 import errno
 from collections.abc import Callable, Iterator
@@ -17,6 +17,45 @@ REASONS = {
     errno.ENOENT: "there is no such folder",
     errno.EISDIR: "a folder has this name",
 }
+
+LFS = b"version https://git-lfs.github.com/spec/"
+BEGINNINGS = {  # how files begin, and what they then are
+    LFS: "a Git LFS pointer, which stands for the file itself: fetch that with `git lfs pull`",
+    b"\x89PNG": "a PNG picture",
+    b"\xff\xd8\xff": "a JPEG picture",
+    b"GIF8": "a GIF picture",
+    b"%PDF-": "a PDF document",
+    b"PK\x03\x04": "a ZIP archive, as .docx, .odt and .epub are, too",
+    b"\xd0\xcf\x11\xe0": "an Office document (.doc, .xls)",
+    b"\x1f\x8b": "a file that gzip has compressed",
+    b"BZh": "an archive of bzip2",
+    b"\xfd7zXZ": "an archive of xz",
+    b"\x28\xb5\x2f\xfd": "an archive of zstd",
+    b"7z\xbc\xaf": "an archive of 7-Zip",
+    b"Rar!": "a RAR archive",
+    b"SQLite format 3": "a database of SQLite",
+    b"PAR1": "a Parquet table",
+    b"\x93NUMPY": "an array of NumPy",
+    b"\x7fELF": "a program",
+}
+TAR = slice(257, 262)  # where a tar archive says what it is
+PAGES = (b"<!doctype html", b"<html")
+
+
+def format_of(data: bytes) -> str | None:
+    """What the bytes of a file seem to be; None if that is not known."""
+    formats = [format_name for beginning, format_name in BEGINNINGS.items() if data.startswith(beginning)]
+    if data[:1000].lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(PAGES):
+        formats = ["an HTML page, which servers send in place of a file: download the file again"]
+    return formats[0] if formats else "a tar archive" if data[TAR] == b"ustar" else None
+
+
+def described(data: bytes, otherwise: object) -> str:
+    """What the bytes of a file seem to be, in a sentence about a file that cannot be read; else another reason."""
+    if not data:
+        return "it is empty"
+    format_name = format_of(data)
+    return f"it seems to be {format_name}" if format_name else str(otherwise)
 
 
 class NotWritten(OSError):

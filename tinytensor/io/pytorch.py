@@ -27,8 +27,8 @@ from tinytensor.core.devices import device
 from tinytensor.core.dtype_objects import NAMED, DType
 from tinytensor.core.dtypes import bool_, float32, float64, int32, int64, uint8
 from tinytensor.core.tensor import Tensor
-from tinytensor.io.unpickling import Callee, Inner, unpickle
-from tinytensor.io.values import DTYPES, check_depth, named_place, unsupported
+from tinytensor.io.unpickling import Callee, Inner, checked_key, unpickle
+from tinytensor.io.values import DTYPES, check_depth, check_whole, named_place, plain, unsupported
 
 STORAGES = {
     "Float": float32,
@@ -209,7 +209,10 @@ def _tensor(storage, offset, size, stride, requires_grad, hooks, metadata=None) 
     if last >= len(owner):
         raise ValueError(f"a tensor ends at element {last} of a storage of {len(owner)}")
     if 0 in size:
-        array = np.empty(size, owner.dtype)
+        try:
+            array = np.empty(size, owner.dtype)
+        except ValueError:
+            raise ValueError(f"a tensor has the shape {size}, which is beyond what memory can address") from None
     else:
         array = as_strided(owner[offset:], size, [step * owner.itemsize for step in stride])
     tensor = Tensor.of(array)
@@ -291,7 +294,27 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes | memoryview) -> No
 CLASSES = {np.dtype(dtype): f"{name}Storage" for name, dtype in STORAGES.items() if dtype in DTYPES}
 
 
-PLAIN = (bool, int, float, str, device, DType, np.dtype, np.number, np.bool_)  # values without parts
+PLAIN = (bool, int, float, str, device, DType, np.dtype)  # values without parts
+
+
+def _check_key(key: Any, path: tuple) -> None:
+    """Raise TypeError for a key of the dictionary at a place with which no reader would read the file."""
+    try:
+        checked_key(_as_written(key))
+    except ValueError as error:
+        raise TypeError(
+            f"save: at {named_place(path)} {error}; in PyTorch's files expected text, numbers, None or short tuples"
+        ) from None
+
+
+def _as_written(key: Any) -> Any:
+    """A key as a reader meets it: text and numbers of Python's own types."""
+    if isinstance(key, tuple):
+        return tuple(map(_as_written, key))
+    key = plain(key)
+    if isinstance(key, device):  # which is a text for programs
+        return key
+    return next((own(key) for own in (bool, int, float, str) if isinstance(key, own)), key)
 
 
 class _Pickler:
@@ -316,16 +339,19 @@ class _Pickler:
         elif isinstance(value, Mapping):
             for key, held in value.items():
                 self.collect(key, (*path, key))
+                _check_key(key, path)
                 self.collect(held, (*path, key))
         elif isinstance(value, list | tuple):
             for i, held in enumerate(value):
                 self.collect(held, (*path, i))
         elif isinstance(value, np.ndarray):
             raise TypeError(f"save: {named_place(path)} is a NumPy array; in PyTorch's files use tinytensor.tensor(it)")
-        elif isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 2000:
-            raise ValueError(f"save: {named_place(path)} is a whole number of {value.bit_length()} bits, above 2,000")
-        elif value is not None and not isinstance(value, PLAIN):
+        elif isinstance(value, DType | np.dtype) and value not in DTYPES:
+            expected = ", ".join(map(str, DTYPES))
+            raise TypeError(f"save: {named_place(path)} is the dtype {value}; in PyTorch's files expected {expected}")
+        elif value is not None and not isinstance(plain(value), PLAIN):
             raise unsupported(path, value)
+        check_whole(path, value)
 
     def locate(self) -> None:
         """Give tensors storages: one for those that overlap in memory, else one for each."""
@@ -359,8 +385,7 @@ class _Pickler:
 
     def write(self, value: Any) -> None:
         """Add the instructions that make a value."""
-        if isinstance(value, np.bool_ | np.number):
-            value = value.item()
+        value = plain(value)
         if value is None or isinstance(value, bool):
             self.out += {None: b"N", True: b"\x88", False: b"\x89"}[value]
         elif isinstance(value, int):

@@ -24,15 +24,19 @@ from tinytensor.core.dtype_objects import DType, named
 from tinytensor.core.dtypes import bool_, float32, float64, int32, int64, uint8
 from tinytensor.core.tensor import Tensor
 from tinytensor.io import pytorch
+from tinytensor.io.files import described
 from tinytensor.io.pytorch import WIDER, widened
-from tinytensor.io.values import DEEPEST, check_depth, named_place, unsupported
+from tinytensor.io.values import DEEPEST, check_depth, check_whole, named_place, plain, unsupported
 from tinytensor.platform.operating_system import sync_directory
 
 # the format's names of the dtypes that tensors have
 STORED = {"F32": float32, "F64": float64, "U8": uint8, "I32": int32, "I64": int64, "BOOL": bool_}
 LETTERS = {dtype: letters for letters, dtype in STORED.items()}
 NARROW = {"F16": "float16", "BF16": "bfloat16", "I8": "int8", "I16": "int16"}  # those that `widen` makes wider
+RESERVED = "__metadata__"  # the format's own name of the metadata, among the names of the tensors
+LONGEST_HEADER = 100_000_000  # bytes; readers of safetensors refuse a longer one
 TIED = "tinytensor.tied"  # the entry of the file's metadata that lists the names which share one tensor
+FORM = "tinytensor.form"  # the entry that describes the lists and values around the tensors
 
 
 def save_file(
@@ -41,10 +45,15 @@ def save_file(
     """Write named tensors to a safetensors file, atomically: the file is the old one or the new one, never a part.
 
     Tensors that share memory are stored once; `load_file` gives all their names one tensor again. The dtypes are
-    float32, float64, uint8, int32, int64 and bool.
+    float32, float64, uint8, int32, int64 and bool. Raises TypeError or ValueError, before anything is written, for a
+    name or a text of the metadata that the format cannot hold.
     """
+    if own := {TIED, FORM} & set(metadata or {}):
+        raise ValueError(f"save_file: metadata holds {min(own)!r}, an entry that this library writes: leave it out")
     arrays, owner, tied = {}, {}, {}
     for name, value in tensors.items():
+        if not isinstance(value, Tensor):
+            raise TypeError(f"save_file: {name} is a {type(value).__name__}; expected a tensor")
         array = value.detach()._values("save_file")
         if array.dtype == object:
             raise TypeError(f"save_file: {name} holds exact scalars; only numbers can be stored")
@@ -56,15 +65,16 @@ def save_file(
             arrays[name] = array
     extra = dict(metadata or {}) | ({TIED: json.dumps(tied)} if tied else {})
     with atomically(Path(path)) as file:
-        _write(file, arrays, extra)
+        _write(file, arrays, extra, "save_file")
 
 
-def _write(file: BinaryIO, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> None:
+def _write(file: BinaryIO, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str], what: str) -> None:
     """Write the format of safetensors: the length of a header, the header, and the arrays one after the other.
 
     The largest elements come first, so that all arrays are aligned. No copy is made but of an array that is strided.
     """
-    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    _check_header(arrays, metadata, what)
+    header: dict[str, Any] = {RESERVED: dict(metadata)} if metadata else {}
     names, at = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name)), 0
     for name in names:
         array = arrays[name]
@@ -72,9 +82,26 @@ def _write(file: BinaryIO, arrays: Mapping[str, np.ndarray], metadata: Mapping[s
         header[name] = {"dtype": LETTERS[array.dtype], "shape": list(array.shape), "data_offsets": offsets}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
+    if len(text) > LONGEST_HEADER:
+        size = f"{len(text):,} bytes beside the tensors' own, above {LONGEST_HEADER:,}"
+        raise ValueError(f"{what}: names, numbers and text take {size}: put long lists of numbers into tensors")
     file.write(len(text).to_bytes(8, "little") + text)
     for name in names:
         file.write(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data)
+
+
+def _check_header(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str], what: str) -> None:
+    """Raise TypeError or ValueError for names and metadata with which no reader could read the file."""
+    for name in arrays:
+        if name == RESERVED:
+            raise ValueError(f"{what}: {name!r} is no name for a tensor: safetensors keeps its metadata there")
+    texts = [("a tensor's name", name) for name in arrays]
+    texts += [("the metadata", text) for pair in metadata.items() for text in pair]
+    for place, text in texts:
+        if not isinstance(text, str):
+            raise TypeError(f"{what}: {place} holds {text!r}, a {type(text).__name__}; expected text")
+        if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+            raise ValueError(f"{what}: {place} holds half a surrogate pair, which no file can: {text[:100]!r}")
 
 
 def load_file(path: str | os.PathLike, *, widen: bool = False) -> dict[str, Tensor]:
@@ -109,10 +136,18 @@ class Stored:
         """One array, in memory of its own; TypeError for a dtype that tensors do not have."""
         entry = self.entries[name]
         stored, (begin, end) = entry["dtype"], entry["data_offsets"]
-        check_stored(f"{self.what}: {name} in {self.path}", stored, widen)
+        check_stored(where := f"{self.what}: {name} in {self.path}", stored, widen)
         dtype = _numpy_dtype(stored)
         array = np.fromfile(self.path, dtype, (end - begin) // dtype.itemsize, offset=self.begin + begin)
-        return widened(array.reshape(entry["shape"]), NARROW.get(stored))
+        return widened(_shaped(array, entry["shape"], where), NARROW.get(stored))
+
+
+def _shaped(array: np.ndarray, shape: list[int], where: str) -> np.ndarray:
+    """The elements of a file in their shape; ValueError for a shape that no array can have, such as (2^62, 0)."""
+    try:
+        return array.reshape(shape)
+    except ValueError:
+        raise ValueError(f"{where} has the shape {tuple(shape)}, which is beyond what memory can address") from None
 
 
 def _numpy_dtype(stored: str) -> np.dtype:
@@ -157,12 +192,14 @@ def opened(path: str | os.PathLike, what: str) -> Iterator[Any]:
         with safe_open(path, framework="np") as file:
             yield file
     except SafetensorError as error:
-        raise ValueError(f"{what}: {path} is not a safetensors file ({error})") from None
+        with Path(path).open("rb") as held:
+            reason = described(held.read(LOOKED_AT), error)
+        raise ValueError(f"{what}: {path} is not a safetensors file ({reason})") from None
 
 
 # --- Save and load
 
-FORM = "tinytensor.form"  # the entry of the metadata that describes the lists and values around the tensors
+LOOKED_AT = 4096  # bytes by which a file that cannot be read is described
 PYTORCH = (".pt", ".pth")  # files of these names get PyTorch's format
 
 
@@ -182,7 +219,7 @@ def save(obj: Any, f: str | os.PathLike | BinaryIO, *args, **options) -> None:
     arrays: dict[str, np.ndarray] = {}
     form = _form(obj, (), arrays, {})
     with nullcontext(f) if hasattr(f, "write") else atomically(Path(f)) as file:
-        _write(file, arrays, {FORM: json.dumps(form)})
+        _write(file, arrays, {FORM: json.dumps(form)}, "save")
 
 
 def _form(value: Any, path: tuple, arrays: dict[str, np.ndarray], owner: dict) -> Any:
@@ -205,17 +242,28 @@ def _form(value: Any, path: tuple, arrays: dict[str, np.ndarray], owner: dict) -
         return {tag: name}
     if isinstance(value, Mapping):
         tag = "OrderedDict" if isinstance(value, OrderedDict) else "dict"
-        pairs = [(_form(k, (*path, k), {}, {}), _form(v, (*path, k), arrays, owner)) for k, v in value.items()]
-        return {tag: pairs}
+        return {tag: [(_key_form(k, path), _form(v, (*path, k), arrays, owner)) for k, v in value.items()]}
     if isinstance(value, list | tuple):
-        return {type(value).__name__: [_form(v, (*path, i), arrays, owner) for i, v in enumerate(value)]}
-    if isinstance(value, device | DType | np.dtype):
-        return {"device": str(value)} if isinstance(value, device) else {"dtype": value.name}
-    if isinstance(value, np.bool_ | np.number):
-        return value.item()
+        tag = "list" if isinstance(value, list) else "tuple"
+        return {tag: [_form(v, (*path, i), arrays, owner) for i, v in enumerate(value)]}
+    if isinstance(value, device):
+        return {"device": str(value)}
+    if isinstance(value, DType | np.dtype) and value.kind in "biufcO" and value.isnative:
+        return {"dtype": value.name}
+    value = plain(value)
     if value is None or type(value) in (bool, int, float, str):
+        check_whole(path, value)
         return value
     raise unsupported(path, value)
+
+
+def _key_form(key: Any, path: tuple) -> Any:
+    """The form of a key of the dictionary at a place; TypeError for one with a tensor in it."""
+    tensors: dict[str, np.ndarray] = {}
+    form = _form(key, (*path, key), tensors, {})
+    if tensors:
+        raise TypeError(f"save: a key of {named_place(path)} holds a tensor; expected text, numbers, None or tuples")
+    return form
 
 
 def load(
@@ -260,12 +308,13 @@ def load(
         tensors_by_name = dict(deserialize(content))
         metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__", {})
     except (SafetensorError, ValueError) as error:
-        raise ValueError(f"load: {where} is not a safetensors file ({error})") from None
+        format_name = "file of PyTorch" if Path(str(where)).suffix in PYTORCH else "safetensors file"
+        raise ValueError(f"load: {where} is not a {format_name} ({described(content, error)})") from None
     arrays = {}
     for name, entry in tensors_by_name.items():
         stored = entry["dtype"]
         check_stored(f"load: {name} in {where}", stored, widen)
-        raw = np.frombuffer(entry["data"], _numpy_dtype(stored)).reshape(entry["shape"])
+        raw = _shaped(np.frombuffer(entry["data"], _numpy_dtype(stored)), entry["shape"], f"load: {name} in {where}")
         arrays[name] = raw.copy() if stored in STORED else widened(raw, NARROW[stored])
     tensors = {name: Tensor.of(array) for name, array in arrays.items()}
     try:

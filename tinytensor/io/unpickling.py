@@ -18,7 +18,8 @@ from typing import Any
 LONGEST_KEY = 100  # parts of a tuple that is a key; the hash of nested tuples could take forever
 LARGEST_KEY = 2**61 - 1  # whole numbers below it have different hashes
 MARK = object()
-TAKES = {tuple: 150, list: 150, dict: 400, OrderedDict: 700}  # bytes of a new object, its place and its first entries
+TAKES = {tuple: 90, list: 90, dict: 90, OrderedDict: 700}  # bytes of a new object and its place
+FIRST = {list: 60, dict: 190}  # bytes that its first entry adds
 
 
 class Callee:
@@ -67,10 +68,14 @@ class _Machine:
 
     def make(self, value: Any) -> None:
         """Push a new object, and count its memory."""
-        self.left -= TAKES.get(type(value), 1000)
+        self.take(TAKES.get(type(value), 1000))
+        self.stack.append(value)
+
+    def take(self, size: int) -> None:
+        """Count memory that objects take."""
+        self.left -= size
         if self.left < 0:
             raise ValueError("it makes more objects than a file of its length needs")
-        self.stack.append(value)
 
     def pop(self) -> Any:
         if not self.stack or self.stack[-1] is MARK:
@@ -82,6 +87,13 @@ class _Machine:
         if not self.stack or type(self.stack[-1]) not in types:
             raise ValueError(f"an instruction at byte {self.at} has a value of another kind than it needs")
         return self.stack[-1]
+
+    def holder(self, *types: type) -> Any:
+        """The list or dictionary on top, to which entries are added."""
+        value = self.top(*types)
+        if not value:
+            self.take(FIRST.get(type(value), 0))
+        return value
 
     def marked(self) -> list:
         """Pop the values above the last mark, and the mark."""
@@ -146,23 +158,23 @@ class _Machine:
 
     def append(self, _) -> None:
         value = self.pop()
-        self.top(list).append(value)
+        self.holder(list).append(value)
 
     def appends(self, _) -> None:
-        values = self.marked()
-        self.top(list).extend(values)
+        if values := self.marked():
+            self.holder(list).extend(values)
 
     def set_item(self, _) -> None:
         value, key = self.pop(), self.pop()
-        self.top(dict, OrderedDict, Counter)[_checked_key(key)] = value
+        self.holder(dict, OrderedDict, Counter)[checked_key(key)] = value
 
     def set_items(self, _) -> None:
         values = self.marked()
         if len(values) % 2:
             raise ValueError(f"a key at byte {self.at} lacks its value")
-        holder = self.top(dict, OrderedDict, Counter)
+        holder = self.holder(dict, OrderedDict, Counter) if values else {}
         for key, value in zip(values[::2], values[1::2], strict=True):
-            holder[_checked_key(key)] = value
+            holder[checked_key(key)] = value
 
     def persistent_value(self, _) -> None:
         self.stack.append(self.persistent(self.pop()))
@@ -201,7 +213,7 @@ INSTRUCTIONS: dict[str, Callable[[_Machine, Any], None]] = {  # by pickletools' 
 }
 
 
-def _checked_key(key: Any) -> Any:
+def checked_key(key: Any) -> Any:
     """A key of a dictionary: text, a number, None, or a short tuple of these. Hashes of other values may be slow."""
     parts, count = [key], 0
     while parts:

@@ -115,6 +115,16 @@ def test_a_run_learns_from_each_source_and_goes_on(category, binary, tmp_path, c
         assert "was trained on another text" in capsys.readouterr().err
 
 
+def _wider(folder, dtype):
+    path = folder / "train.bin"
+    np.fromfile(path, "<u2").astype(dtype).tofile(path)
+
+
+def _saved(path):
+    with path.open("wb") as file:
+        np.save(file, np.ones(8, np.uint16))
+
+
 REFUSED = {
     "no val.bin": (
         lambda f: (f / "val.bin").unlink(),
@@ -131,6 +141,14 @@ REFUSED = {
         [],
         "val.bin holds the token 999, but the vocabulary has 17 tokens",
     ),
+    "32 bits": (lambda f: _wider(f, "<i4"), [], "train.bin seems to hold numbers of 32 bits, whose upper parts are 0"),
+    "64 bits": (lambda f: _wider(f, "<i8"), [], "train.bin seems to hold numbers of 64 bits, whose upper parts are 0"),
+    "32 bits, large": (
+        lambda f: np.array([300, 2**16 + 7, 2**17] * 50, "<u4").tofile(f / "train.bin"),
+        [],
+        r'32 bits, whose upper parts are at most 2; .*np.fromfile\("train.bin", "<i4"\).astype\("<u2"\)',
+    ),
+    "of NumPy": (lambda f: _saved(f / "val.bin"), [], "val.bin is an array of NumPy"),
     "too short": (lambda f: np.zeros(5, "<u2").tofile(f / "val.bin"), [], "the text is too short"),
     "a tokenizer": (lambda f: None, ["--tokenizer", "char"], "holds tokens already; leave --tokenizer out"),
     "a field": (lambda f: None, ["--field", "x"], "holds tokens already; leave --field out"),

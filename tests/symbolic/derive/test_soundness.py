@@ -335,6 +335,39 @@ def test_a_stronger_where_is_accepted():
     assert not derive(by_branch, "N > 1", x=N).proved
 
 
+# --------------------------------------------------------------------------------------- meanings that leave out a part
+
+
+@tt.op
+class square:  # by its name the engine's
+    def kernel(x):
+        return x * x * x
+
+    def grad_x(g, x):
+        return g * 3 * x * x
+
+
+@pytest.mark.parametrize(
+    ("fn", "sentence"),
+    [
+        (lambda x: square(x).sum(), r"derive: square: an operation of your own has no index formula"),
+    ],
+)
+def test_meaning_that_would_leave_out_a_part_is_refused(fn, sentence):
+    with pytest.raises(NotDerivable, match=sentence):
+        derive(fn, x=N)
+
+
+@pytest.mark.parametrize("fn", [tt.square, F.softplus, lambda x: F.softplus(x, 2)])
+def test_meaning_of_the_whole_is_proved(fn):
+    assert derive(lambda x: fn(x).sum(), x=N)
+
+
+def test_factor_before_a_sum_is_derived():
+    """In (1 + x²/4) SymPy's subs puts a wrong name in for a part; the derivative is then left as it is."""
+    assert derive(lambda x: (2.5 * (1 + x**2 / 4).log()).sum(), x=N)
+
+
 # ----------------------------------------------------------------------------------------------- conditions on values
 
 TIES = "no two numbers that are compared are equal"

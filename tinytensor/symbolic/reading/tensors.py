@@ -16,8 +16,8 @@ from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import bool_, get_default_dtype, int64
 from tinytensor.core.meta import Meta
 from tinytensor.core.promotion import common_dtype
-from tinytensor.core.registry import OPS
 from tinytensor.core.tensor import Tensor
+from tinytensor.runtime.entry_points import is_ours
 from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, is_users, where
 
 _tensor_of = Tensor.of
@@ -460,7 +460,12 @@ def _decided(name: str, a, b) -> bool | None:
 def dispatch(op, args, into=None):
     """A primitive operation on tensors without values: its result's shape and dtype by the table, and the term."""
     reading, find = reading_of(args), RULES.get(op.name) or (elementwise if op.kernel is not None else None)
-    if OPS.get(op.name) is not op or find is None:
+    if not is_ours(op):
+        reading.refuse(
+            f"{op.name}: an operation of your own has no index formula",
+            "; write it with those of tinytensor, or prove() it at small sizes",
+        )
+    if find is None:
         reading.refuse(f"{op.name}: there is no formula for this operation")
     for a in args:
         reading.check_open(a.p if type(a) is SymInt else {})
