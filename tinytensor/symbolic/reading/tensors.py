@@ -423,7 +423,7 @@ def entries(names: str, function) -> dict:
 REDUCTIONS = [f"reduce_{n}" for n in ("sum", "mean", "norm", "prod", "amax", "amin", "max", "min", "logsumexp")]
 REDUCTIONS += ["reduce_any", "reduce_all"]
 RULES = {
-    **entries("softmax log_softmax layer_norm rms_norm clone flip cholesky", rule(lambda x, *_: x.shape, True)),
+    **entries("softmax log_softmax layer_norm rms_norm centred clone flip cholesky", rule(lambda x, *_: x.shape, True)),
     **entries("expand spread unslice undiagonal", rule(lambda x, shape, *_: shape, True, False)),
     **dict.fromkeys(REDUCTIONS, reduction),
     **entries("linear linear_relu", rule(lambda x, w, b: (*x.shape[:-1], w.shape[0]))),
