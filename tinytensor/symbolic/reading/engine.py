@@ -71,8 +71,8 @@ def to_0d_array(what, value, dtype):
 
 def host(function, *args, undo=None):
     """A look at values: the range of an Index decides, a condition on values is recorded, all others are refused."""
-    if function is losses._check_probabilities:
-        args[0].reading.values["probability"] = None
+    if function is arguments._refuse_others_than_probabilities:
+        args[1].reading.values["probability"] = None
     elif function is not index.check_range or (args[3] if len(args) > 3 else 0) > 0:
         reading_of(args).refuse(f"{function.__name__} needs the values of a tensor")
     elif not inside(args[0], args[1]):
