@@ -20,7 +20,6 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from itertools import chain, groupby
 from pathlib import Path
 
 import pytest
@@ -58,23 +57,6 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["THOROUGH"] = "1"
 
 
-def goes_backwards(config: pytest.Config) -> bool:
-    """Is this every second process of a run, which imports the files of tests from the last to the first?
-
-    From nothing, Python compiles all files, of tests and of packages: so two processes compile half of them each.
-    """
-    number = getattr(config, "workerinput", {"workerid": "gw0"})["workerid"].removeprefix("gw")
-    return int(number) % 2 == 1 and len(config.args) == 1
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
-    report = yield
-    if isinstance(collector, pytest.Directory) and goes_backwards(collector.config):
-        report.result.reverse()
-    return report
-
-
 def has_twin(item: pytest.Item) -> bool:
     """Is this a test of kernels in float32, with the same case in float64? Kernels are compiled for each dtype."""
     dtype = getattr(item, "callspec", None) and item.callspec.params.get("dtype")
@@ -86,14 +68,8 @@ def is_drawn(name: str, one_in: int, seed: int) -> bool:
     return random.Random(f"{seed} {name}").random() * one_in < 1
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """All processes have one order of tests. Without --all, keep a part of the cases of some tests: the table says of
-    which. Then draw those of --one-in.
-    """
-    if goes_backwards(config):
-        files = [list(tests) for _, tests in groupby(items, lambda item: item.path)]
-        items[:] = chain.from_iterable(reversed(files))
+    """Without --all, keep a part of the cases of some tests: the table says of which. Then draw those of --one-in."""
     part = {} if os.environ.get("THOROUGH") else PART
     drawn = config.getoption("--one-in"), config.getoption("--seed")
     if not part and drawn[0] == 1:
