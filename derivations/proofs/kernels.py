@@ -343,7 +343,7 @@ HIGH, DEEP, WIDE, ALL = (2, 203, 11, 21), (2, 11, 530, 19), (1, 67, 19, 275), (1
 BLOCK_OF_COPIES = A_ROWS + MR, (GROUP + 1) * 2 * REGISTER
 LAST_ROWS = A_ROWS + 3  # of the last block: a block before it has whole tiles
 COPIED = (1, BLOCK_OF_COPIES[0] + LAST_ROWS, KC + 3, BLOCK_OF_COPIES[1] + 5)
-PLANNED = (1, 259, 67, 131)
+PLANNED = (1, 259, 67, 151)
 LAYOUTS = {  # the memory layout of a matrix of so many rows and columns
     "as it is": lambda draw, n, rows, columns: draw(n, rows, columns),
     "transposed": lambda draw, n, rows, columns: draw(n, columns, rows).transpose(0, 2, 1),

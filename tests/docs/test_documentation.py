@@ -267,7 +267,7 @@ def test_aliases_are_further_names_of_one_operation():
 def errors_of_lexing(text: str) -> list[str]:
     """The blocks of Python that Sphinx could not colour, of which it warns."""
     blocks = re.findall(r"^```python\n(.*?)\n```$", text, re.MULTILINE | re.DOTALL)
-    return [block for block in blocks if any(kind is Error for kind, _ in PythonLexer().get_tokens(block))]
+    return [block for block in blocks if any(token is Error for token, _ in PythonLexer().get_tokens(block))]
 
 
 def test_files_in_a_docstring_are_no_python():
@@ -278,7 +278,7 @@ def test_files_in_a_docstring_are_no_python():
 
 def test_the_reference_has_every_name_on_its_page():
     written = pages()
-    assert [found for text in written.values() for found in errors_of_lexing(text)] == []
+    assert [block for text in written.values() for block in errors_of_lexing(text)] == []
     assert set(written) == {"tensor", *map(path_of, ROOMS)}
     for room in ROOMS:
         for name, what in public_names(importlib.import_module(room)).items():

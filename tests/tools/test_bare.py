@@ -59,8 +59,8 @@ OF_THE_SYSTEM = ("fcntl", "resource")  # modules of Python that Windows lacks
 
 def silent(text: str) -> list[str]:
     """The packages for which a test is skipped without what to install."""
-    found = re.findall(r'importorskip\(\s*"(\w+)[\w.]*"(, reason=missing\()?', text)
-    return [name for name, reason in found if not reason and name not in OF_THE_SYSTEM]
+    skips = re.findall(r'importorskip\(\s*"(\w+)[\w.]*"(, reason=missing\()?', text)
+    return [name for name, reason in skips if not reason and name not in OF_THE_SYSTEM]
 
 
 def test_skipped_test_says_what_to_install():

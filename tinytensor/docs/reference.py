@@ -126,7 +126,7 @@ def _plain(text: str) -> str:
             pieces = re.split(r"(`[^`]*`|\$[^$\n]+\$)", block)
             blocks.append("".join(p if p[:1] in ("`", "$") else re.sub(r"([*_\[\]<>|{}])", r"\\\1", p) for p in pieces))
     whole = re.sub(r"\n```\n\n+```\n", "\n\n", "".join(blocks))  # a blank line within a block of code
-    return re.sub(r"^```\n(.*?)\n```$", lambda found: _code(found[1]), whole, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"^```\n(.*?)\n```$", lambda match: _code(match[1]), whole, flags=re.MULTILINE | re.DOTALL)
 
 
 def _code(body: str) -> str:
