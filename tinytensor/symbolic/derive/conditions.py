@@ -350,6 +350,9 @@ def conditions_of(op: str, args: list, signs: Signs) -> list[str]:
     """The keys of VALUES that a call needs, those left out that hold for all values."""
     if op in CORNERS:
         return ["tie"]
+    if op == "hypot":
+        squares = Add(*[a.entry(*a.indices()) ** 2 for a in args])
+        return [] if signs.positive(squares) else ["denominator"]
     if op == "power" and all(isinstance(a, Value) for a in args[:2]):
         base, power = (a.entry(*a.indices()) for a in args[:2])
         if not power.is_number:
