@@ -7,8 +7,9 @@ import builtins
 import functools
 import math
 import sys
+import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -16,7 +17,7 @@ import sympy
 
 from tinytensor.autograd.function import Function
 from tinytensor.core import dispatch as core_dispatch
-from tinytensor.core import dtypes, late_bound, number_arrays, promotion
+from tinytensor.core import dtypes, late_bound, modes, number_arrays, promotion
 from tinytensor.core import in_place as core_in_place
 from tinytensor.core.dtypes import int64
 from tinytensor.core.observers import observe
@@ -37,6 +38,7 @@ from tinytensor.ops import (
     reduce,
     shape,
 )
+from tinytensor.platform.locks import ThreadLock
 from tinytensor.runtime import entry_points
 from tinytensor.runtime import kernel as runtime_kernel
 from tinytensor.symbolic.reading.loops import of_each, range_type, reversed_type, sum_type
@@ -281,7 +283,7 @@ def assign_result(x, y):
     if isinstance(before, SymbolicData):
         check_in_place(x)
     if not isinstance(data, SymbolicData):
-        data = SymbolicData(before.reading, Term("full", data.shape, data.copy()), data.shape, data.dtype)
+        data = SymbolicData(before.reading, Term("same", data.copy()), data.shape, data.dtype)
     if (
         len(before.shape) != len(data.shape)
         or not all(map(fits, before.shape, data.shape))
@@ -341,14 +343,38 @@ def if_symbolic(original, replacement):
     return chosen
 
 
+_lock = ThreadLock(reentrant=True)  # the engine is that of the whole process
+
+
 @contextmanager
 def engine_for_sizes(reading) -> Iterator[None]:
-    """The engine with these changes; and len(), range(), math.sqrt() that know sizes, for the user's modules."""
+    """The engine with these changes; and len(), range(), math.sqrt() that know sizes."""
     undo = []
 
     def put(owner, name, value):
         undo.append((owner, name, vars(owner).get(name, undo) if name != "__code__" else owner.__code__))
         setattr(owner, name, value)
+
+    def drawn(what, generator):
+        reading.refuse(f"{what}: random numbers are no function of the arguments")
+
+    with _lock.lock:
+        try:
+            _replace(reading, put, undo)
+            with observe(on_random=drawn):
+                yield
+        finally:
+            for owner, name, value in reversed(undo):
+                delattr(owner, name) if value is undo else setattr(owner, name, value)
+
+
+def _replace(reading, put: Callable, undo: list) -> None:
+    """Put each replacement in; `undo` has what stood there."""
+    thread = threading.get_ident()
+
+    def in_reading() -> bool:
+        """Is this the thread that reads? Others compute as before."""
+        return threading.get_ident() == thread
 
     engine = [m for n, m in list(sys.modules.items()) if n.startswith("tinytensor") and isinstance(m, types.ModuleType)]
     replaced = {id(original): if_symbolic(original, new) for original, new in EVERYWHERE.items()}
@@ -386,11 +412,24 @@ def engine_for_sizes(reading) -> Iterator[None]:
     plain, plain_len = late_bound.on_shapes, len
     put(late_bound, "on_shapes", lambda op, args, into=None: (dispatch if reading_of(args) else plain)(op, args, into))
     put(Tensor, "of", staticmethod(tensor_of))
-    refused = "a Function has a gradient of its own: check() it by itself"
-    put(Function, "apply", lambda *args, **keywords: reading.refuse(refused))
+    plain_apply = vars(Function)["apply"]
+
+    def apply(function, *args, **keywords):
+        if in_reading():
+            reading.refuse("a Function has a gradient of its own: check() it by itself")
+        return plain_apply.__get__(None, function)(*args, **keywords)
+
+    def grad_enabled() -> bool:
+        return (
+            modes.is_grad_enabled()
+            if not in_reading()
+            else reading.refuse("the code asks whether gradients are wanted")
+        )
+
+    put(Function, "apply", classmethod(apply))
     for module in engine:
-        if "is_grad_enabled" in vars(module):
-            put(module, "is_grad_enabled", lambda: reading.refuse("the code asks whether gradients are wanted"))
+        if module is not modes and "is_grad_enabled" in vars(module):
+            put(module, "is_grad_enabled", grad_enabled)
 
     def length(x, /):
         return x.shape[0] if isinstance(x, Tensor) and reading_of(x) and x.ndim else plain_len(x)
@@ -419,7 +458,7 @@ def engine_for_sizes(reading) -> Iterator[None]:
     put(runtime_kernel, "build", built)
 
     def default_dtype():
-        if asked_by_user():
+        if in_reading() and asked_by_user():
             reading.values["float64"] = None
         return dtypes.get_default_dtype()
 
@@ -428,19 +467,9 @@ def engine_for_sizes(reading) -> Iterator[None]:
     dtype_of = Tensor.dtype
 
     def dtype(x):
-        if x._data.dtype.kind == "f" and asked_by_user():
+        if x._data.dtype.kind == "f" and in_reading() and asked_by_user():
             reading.values["float64"] = None
         return dtype_of.fget(x)
 
     for owner in [c for c in Tensor.__mro__ if vars(c).get("dtype") is dtype_of]:
         put(owner, "dtype", property(dtype))
-
-    def drawn(what, generator):
-        reading.refuse(f"{what}: random numbers are no function of the arguments")
-
-    try:
-        with observe(on_random=drawn):
-            yield
-    finally:
-        for owner, name, value in reversed(undo):
-            delattr(owner, name) if value is undo else setattr(owner, name, value)
