@@ -232,6 +232,8 @@ class Derivation(Typeset):
                 break
             edges = one.edges - {"equality"}
             name, divided = self._differs_at(one)
+            if divided and one.far:
+                continue
             if name:
                 excused = excuses(edges, one.inputs) | ({"denominator"} if divided and self._divides else set())
                 if not excused:

@@ -56,6 +56,12 @@ class Sample:
     error: str = ""
 
     @property
+    def far(self) -> bool:
+        """Are there values so large that a formula may overflow where the function does not?"""
+        floats = [x for x in self.inputs.values() if isinstance(x, Tensor) and x.requires_grad]
+        return any(np.abs(x.detach().numpy()).max(initial=0) > FAR_FROM for x in floats)
+
+    @property
     def finite(self) -> bool:
         """Has the function a value and gradients there?"""
         return self.value is not None and all(np.isfinite(x).all() for x in (self.value, *self.gradients.values()))
@@ -137,6 +143,7 @@ STYLES: tuple[tuple[Callable, Callable], ...] = (  # floats; whole numbers below
     (lambda rng, shape: rng.uniform(-40, 40, shape), _downward),
 )
 REPEATED = 5  # styles that all sizes meet
+FAR_FROM = 10
 NEGATIVE, FAR = 5, 6  # the styles of negative and of large numbers, which come once
 
 

@@ -263,7 +263,7 @@ def where(call: SymbolicCall) -> Value:
     if condition.dtype != "b":
         raise call.refuse("the condition is no truth value")
     dims, (c, x, y) = broadcast(call, condition, a, b)
-    dtype = "n" if a.dtype in WHOLE and b.dtype in WHOLE else "f"
+    dtype = "b" if a.dtype == b.dtype == "b" else "n" if a.dtype in WHOLE and b.dtype in WHOLE else "f"
     if a.finite is None and b.finite is None:
         x, y = _known_in_branches(c, x, y)
     low = [v.finite is not None or v.entry(*v.indices()) is S.NegativeInfinity for v in (a, b)]
