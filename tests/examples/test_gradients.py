@@ -65,7 +65,7 @@ def test_rotation_back_is_proved():
     assert check(entry.function, {"x": back}, limit=None, **entry.arguments)
 
 
-LOOKS = (10, 60, 100, 10**6)  # at the clock until the limit: before the formulas, the gradients, the proof; never
+LOOKS = (10, 60, 200, 10**6)  # at the clock until the limit: before the formulas, the gradients, the proof; never
 
 
 def slow(monkeypatch, looks: int) -> None:

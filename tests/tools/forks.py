@@ -17,7 +17,7 @@ from pathlib import Path
 # What the process does that forks: it imports, and then reads a line for each program, and answers with its exit code.
 # It starts no thread: those of libraries begin when they are first used, which is in the fork.
 SERVER = """
-import atexit, importlib, json, os, runpy, sys, traceback, types
+import atexit, importlib, json, linecache, os, runpy, sys, traceback, types
 
 def run(program):
     os.chdir(program["folder"])
@@ -29,7 +29,9 @@ def run(program):
             runpy.run_path(sys.argv[0], run_name="__main__")
         else:
             sys.modules["__main__"] = types.ModuleType("__main__")
-            exec(compile(program["code"], "<stdin>", "exec"), vars(sys.modules["__main__"]))
+            code = program["code"]
+            linecache.cache["<stdin>"] = len(code), None, code.splitlines(True), "<stdin>"  # as of a file
+            exec(compile(code, "<stdin>", "exec"), vars(sys.modules["__main__"]))
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)

@@ -97,11 +97,11 @@ def _check_header(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str],
             raise ValueError(f"{what}: {name!r} is no name for a tensor: safetensors keeps its metadata there")
     texts = [("a tensor's name", name) for name in arrays]
     texts += [("the metadata", text) for pair in metadata.items() for text in pair]
-    for place, text in texts:
+    for where, text in texts:
         if not isinstance(text, str):
-            raise TypeError(f"{what}: {place} holds {text!r}, a {type(text).__name__}; expected text")
+            raise TypeError(f"{what}: {where} holds {text!r}, a {type(text).__name__}; expected text")
         if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-            raise ValueError(f"{what}: {place} holds half a surrogate pair, which no file can: {text[:100]!r}")
+            raise ValueError(f"{what}: {where} holds half a surrogate pair, which no file can: {text[:100]!r}")
 
 
 def load_file(path: str | os.PathLike, *, widen: bool = False) -> dict[str, Tensor]:

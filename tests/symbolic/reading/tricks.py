@@ -50,7 +50,7 @@ def swallowed(x):
         return s(x)
 
 
-def kind(x):
+def by_type(x):
     return if_(type(N(x)) is int, x)
 
 
@@ -193,7 +193,7 @@ TRICKS = {
     "math.comb(N, 2)": lambda x: if_(math.comb(N(x), 2) > 20000, x),
     "math.log2(N)": lambda x: if_(math.log2(N(x)) > 8, x),
     "operator.index(N)": lambda x: if_(operator.index(N(x)) == 20, x),
-    "type(N) is int": kind,
+    "type(N) is int": by_type,
     "divmod(N, 20)": lambda x: if_(divmod(N(x), 20)[1] == 0, x),
     "N & 64": lambda x: if_(N(x) & 64, x),
     "N >> 8": lambda x: if_(N(x) >> 8, x),

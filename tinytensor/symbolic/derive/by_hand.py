@@ -123,6 +123,7 @@ def read_by_hand(
         own = function(**arguments_by_hand(function, sizes, values))
         return tensor(own, dtype=float64) if isinstance(own, int | float) else own
 
+    call.forward = function
     split = derived.trace.split
     names = [str(getattr(x.name, "label", x.name)) for x in derived.forward]
     taken = {*names, *(f"d{n}" for n in (*names, *derived.trace.tensors)), *derived.trace.lines.names}

@@ -26,7 +26,7 @@ MODULES = {"math", "numpy", "operator", "functools", "itertools", "collections",
 READABLE = (
     "abs all any bool dict divmod enumerate filter float format int isinstance iter len list map max min next pow"
 )
-READABLE += " print range repr reversed round set slice sorted str sum super tuple zip frozenset complex bytes"
+READABLE += " callable print range repr reversed round set slice sorted str sum super tuple zip frozenset complex bytes"
 BUILTINS = set(READABLE.split())
 REFLECTION = {"random", "methodcaller", "attrgetter", "frompyfunc", "vectorize"}
 DUNDERS = {"__init__", "__name__", "__doc__", "__len__", "__call__", "__matmul__", "__setitem__"}

@@ -164,8 +164,8 @@ SymbolicTensor.__iter__ = lambda x: _loop(x.shape[0], x.__getitem__, x._data.rea
 
 
 def _names(nodes, context: type) -> set[str]:
-    found = {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, context)}
-    return found
+    names = (n for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name))
+    return {n.id for n in names if isinstance(n.ctx, context)}
 
 
 class _Body:

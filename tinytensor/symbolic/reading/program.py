@@ -66,14 +66,15 @@ def read(fn: Callable, arguments: dict[str, object], where: Sequence[SizeConditi
 
 
 def _program(reading: Reading, fn: Callable, arguments: dict[str, object], where, split: dict) -> Program:
-    reading.outside[getattr(fn, "__name__", "the function")] = fn, snapshot(fn)
+    own = getattr(fn, "forward", fn)  # of a function that is made for a Module, or for a gradient by hand
+    reading.outside[getattr(own, "__name__", "the function")] = own, snapshot(own)
     values = {name: _value(reading, name, a) if isinstance(a, Argument) else a for name, a in arguments.items()}
     for one in where:
         reading.conditions += _known(reading, one, split)
     for operation, p, _ in reading.conditions:
         if operation == "==":
             reading.solve(p)
-    reading.given = len(reading.conditions)
+    reading.of_caller = len(reading.conditions)
     result, failure = None, None
     try:
         with double_precision(), engine_for_sizes(reading), only_readable(reading):
@@ -107,7 +108,7 @@ def _program(reading: Reading, fn: Callable, arguments: dict[str, object], where
         as_term(result),
         tuple(result.shape),
         {name: x._data.term for name, x in values.items() if isinstance(x, SymbolicTensor)},
-        [(operation, p) for operation, p, _ in reading.conditions[reading.given :]],
+        [(operation, p) for operation, p, _ in reading.conditions[reading.of_caller :]],
         reading.values,
     )
     _check_steps(program)

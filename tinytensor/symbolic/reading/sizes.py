@@ -42,7 +42,7 @@ def where() -> str:
 class Reading:
     """What one reading knows of its sizes, the conditions that it met, and why it was refused, if it was.
 
-    conditions: (">=" or "==" or "!=", p, line) for p >= 0 and so on, where `given` of them are those of the caller.
+    conditions: (">=" or "==" or "!=", p, line) for p >= 0 and so on, where `of_caller` of them are those of the caller.
     values: keys of conditions.VALUES that the reading rests on. terms: in the order in which they were made.
     """
 
@@ -56,7 +56,7 @@ class Reading:
         self.open_loops: list = []
         self.comprehensions: list = []  # of lists whose items are not used yet
         self.conditions: list[tuple[str, Polynomial, str]] = []
-        self.given = 0
+        self.of_caller = 0
         self.values: dict[str, None] = {}
         self.refusals: list[str] = []
         self.outside: dict[str, tuple] = {}  # objects from outside of the function, and what they held
@@ -169,7 +169,7 @@ class Reading:
                 "one size",
             )
         line, value = where(), self.at_hint(p)
-        if sum(one == line for *_, one in self.conditions[self.given :]) >= MANY:
+        if sum(one == line for *_, one in self.conditions[self.of_caller :]) >= MANY:
             self.refuse("the number of steps depends on sizes in a loop that is no `for t in range(N)`")
         answer = (value >= 0 if operation == ">=" else value == 0) if wanted is None else wanted
         answer = self.forced[len(self.answers)] if len(self.answers) < len(self.forced) else answer
@@ -272,7 +272,6 @@ class _Number:
     __buffer__ = _refusing("NumPy can't compute with a size: use tinytensor's functions")
     __reduce_ex__ = __getstate__ = __dir__ = _refusing("a size can't be stored, rounded or changed")
     __round__ = __setattr__ = _refusing("a size can't be stored, rounded or changed")
-    __len__ = __iter__ = __getitem__ = __contains__ = __call__ = _refusing("a size is no sequence")
 
     def __init__(self, formula, reading: Reading):
         object.__setattr__(self, type(self).__slots__[0], formula)
