@@ -1,8 +1,9 @@
-"""What `derive` says about some 650 functions and gradients by hand, beside what it said when the file was written.
+"""What `derive` says about functions and gradients by hand, beside what it said when collection.json was written.
 
     python -m tests.symbolic.collection               # the differences from collection.json; 1 if a proof is lost
     python -m tests.symbolic.collection --only gru    # of the cases whose name has this word
-    python -m tests.symbolic.collection --write       # writes the file, or those of its entries that --only names
+    python -m tests.symbolic.collection --write       # writes the results into the file
+    python -m tests.symbolic.collection --new --write # of the cases that the file does not have
 
 collection.json has for each case the verdict, which names the conditions, whether it is proved, the printed text and
 the seconds of the processor. Run it before and after a change of the engine of `derive`: nothing that is proved
@@ -233,12 +234,16 @@ def call(fn, arguments: dict, where=(), **options) -> Callable:
     return partial(derive, fn, **{"where": where} | options | arguments)
 
 
-def with_hands(name: str, make: Callable, wrong: Iterable = (), right: Iterable = (), of="x", keyword="by_hand"):
-    """The derivation, and a check of each gradient by hand."""
-    yield name, Case(make)
-    for hands, word in ((wrong, "wrong"), (right, "right")):
-        for hand in hands:
+def hands(name: str, make: Callable, wrong: Iterable = (), right: Iterable = (), of="x", keyword="by_hand"):
+    """A check of each gradient by hand."""
+    for gradients, word in ((wrong, "wrong"), (right, "right")):
+        for hand in gradients:
             yield f"{name}, {word} d{''.join(of)}: {name_of(hand)}", Case(make, {keyword: {of: hand}}, word == "wrong")
+
+
+def with_hands(name: str, make: Callable, *of_hands):
+    """The derivation, and the checks."""
+    return [(name, Case(make)), *hands(name, make, *of_hands)]
 
 
 def groups() -> Iterator[tuple[str, Iterable[tuple[str, Case]]]]:
@@ -250,21 +255,16 @@ def groups() -> Iterator[tuple[str, Iterable[tuple[str, Case]]]]:
     yield "matrices", ((str(m), Case(call(m.function, m.arguments, m.where))) for m in derived_matrices.TABLE)
     yield "recurrent", ((fn.__name__, Case(call(fn, row[0]))) for fn, row in recurrent_functions.RECURRENT.items())
     yield "second", ((k, Case(call(c.fn, c.arguments, **c.options))) for k, c in second_functions.CASES.items())
-    yield (
-        "products",
-        (
-            (k, Case(partial(of, fn, *[line] * bool(line), wrt=wrt, **arguments)))
-            for k, (of, fn, arguments, wrt, line, _) in products.LINES.items()
-        ),
-    )
+    for k, (of, fn, arguments, wrt, line, _) in products.LINES.items():
+        yield "products", [(k, Case(partial(of, fn, *[line] * bool(line), wrt=wrt, **arguments)))]
     yield "sizes", ((f"{r[0].__name__} {r[1]} {r[2] or ''}", Case(call(*r[:3]))) for r in dependent_sizes.ROWS)
     for part, arguments in (("block", derivations.BLOCK), ("head", derivations.HEAD)):
         yield "equation 17", [(part, Case(call(getattr(derivations, part), arguments)))]
     yield "refused", ((fn.__name__, Case(call(fn, {"x": ND}))) for fn in derivations.REFUSED)
     yield "refused loops", ((fn.__name__, Case(call(fn, recurrences.XH))) for fn in recurrent_functions.REFUSED)
     yield "refused matrices", ((why, Case(call(*row))) for *row, why in matrices.REFUSED)
-    for name, (fn, arguments, *hands) in soundness.FAULTS.items():
-        yield "faults", with_hands(name, call(fn, arguments), *hands)
+    for name, (fn, arguments, wrong, right) in soundness.FAULTS.items():
+        yield "faults", with_hands(name, call(fn, arguments), wrong, right)
     for fn, arguments, where, right, words in soundness.RESTRICTED:
         yield "restricted", [(f"to {words}, without where", Case(call(fn, arguments)))]
         yield "restricted", with_hands(f"to {words}", call(fn, arguments, where), [], [right])
@@ -273,16 +273,18 @@ def groups() -> Iterator[tuple[str, Iterable[tuple[str, Case]]]]:
     for name, (fn, arguments, wrong, right) in OTHER_WORDS.items():
         yield "other words", with_hands(name, call(fn, arguments), wrong, right, next(iter(arguments)))
     for e in examples.TABLE.values():
-        make = call(e.function, e.arguments, e.where)
-        yield "examples", [(e.function.__name__, Case(call(e.function, e.arguments, e.where, **e.options)))]
-        yield "examples", [(f"{e.function.__name__}, wrong d{e.argument}", Case(make, e.by_hand, True))]
+        make = call(e.function, e.arguments, e.where, **e.options)
+        plain = call(e.function, e.arguments, e.where) if e.options else make
+        wrong = Case(plain, e.by_hand, True)
+        yield "examples", [(e.function.__name__, Case(make)), (f"{e.function.__name__}, wrong d{e.argument}", wrong)]
     for fn, (arguments, right) in checks.FUNCTIONS.items():
         make = call(fn, arguments)
+        yield "by hand", [(fn.__name__, Case(make))]
         for of, hand in right.items():
             wrong = [row[2] for row in checks.WRONG if row[:2] == (fn, of)]
-            yield "by hand", list(with_hands(fn.__name__, make, wrong, [hand], of))[of != next(iter(right)) :]
-    for name, (fn, arguments, where, *hands) in small_doors.DOORS.items():
-        yield "doors", with_hands(name, call(fn, arguments, where), *hands)
+            yield "by hand", hands(fn.__name__, make, wrong, [hand], of)
+    for name, (fn, arguments, where, wrong, right) in small_doors.DOORS.items():
+        yield "doors", with_hands(name, call(fn, arguments, where), wrong, right)
     for fn, arguments, where, of, wrong, right in matrices.BY_HAND:
         yield "matrices by hand", with_hands(fn.__name__, call(fn, arguments, where), wrong, right, of)
     for name, (fn, arguments, block, right, wrong) in hessians.BY_HAND.items():
@@ -291,11 +293,10 @@ def groups() -> Iterator[tuple[str, Iterable[tuple[str, Case]]]]:
     for fn, arguments, hand in hessians.SOMEWHERE:
         name = next(iter(next(iter(hand.values())).values()))
         yield "blocks wrong somewhere", [(name, Case(call(fn, arguments), hand, True))]
-    for table, wrong in ((recurrent_functions.RIGHT, False), (recurrent_functions.WRONG, True)):
+    for right, table in ((True, recurrent_functions.RIGHT), (False, recurrent_functions.WRONG)):
         for fn, of, hand in table:
             make = call(fn, recurrent_functions.RECURRENT[fn][0])
-            name = f"{fn.__name__}, {'wrong' if wrong else 'right'} d{of}: {name_of(hand)}"
-            yield "recurrent", [(name, Case(make, {"by_hand": {of: hand}}, wrong))]
+            yield "recurrent", hands(fn.__name__, make, *(([], [hand]) if right else ([hand], [])), of)
 
 
 def cases() -> dict[str, Case]:
@@ -378,10 +379,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.symbolic.collection", description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", metavar="WORD", help="the cases whose name has this word")
     parser.add_argument("--write", action="store_true", help="write the results into collection.json")
+    parser.add_argument("--new", action="store_true", help="the cases that collection.json does not have")
     options = parser.parse_args()
     every = cases()
     frozen = json.loads(FILE.read_text("utf-8")) if FILE.exists() else {}
-    chosen = [name for name in every if options.only in name]
+    chosen = [name for name in every if options.only in name and not (options.new and name in frozen)]
     results: dict[str, dict] = {}
     for n, name in enumerate(chosen, 1):
         results[name] = run(every[name])
@@ -389,7 +391,7 @@ def main() -> int:
         if options.write and (n % 20 == 0 or n == len(chosen)):
             kept = {n: (frozen | results)[n] for n in every if n in results or n in frozen}
             FILE.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    before = {n: entry for n, entry in frozen.items() if options.only in n}
+    before = {n: entry for n, entry in frozen.items() if options.only in n and not options.new}
     count, text = report(before, results, {n for n in chosen if every[n].wrong})
     print(text)
     return 1 if count["LOST"] or count["FALSE PROOF"] else 0
