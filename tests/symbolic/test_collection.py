@@ -17,10 +17,10 @@ def test_file_has_every_case_in_order():
 
 
 def test_no_wrong_gradient_is_proved():
-    assert [name for name in WRONG if FROZEN[name]["proved"]] == []
+    assert [name for name in FROZEN if name in WRONG and FROZEN[name]["proved"]] == []
 
 
-@pytest.mark.parametrize("name", some(CHEAP, 10))
+@pytest.mark.parametrize("name", list(some(CHEAP, 10)))
 def test_results_are_those_of_the_file(name):
     now = run(CASES[name])
     assert (now["verdict"], now["proved"]) == (FROZEN[name]["verdict"], FROZEN[name]["proved"])
@@ -34,7 +34,7 @@ def changed(name: str, **entry) -> tuple[dict, str]:
 def test_a_planted_change_is_reported():
     proved = next(name for name, entry in FROZEN.items() if entry["proved"])
     refused = next(name for name, entry in FROZEN.items() if not entry["text"])
-    wrong = min(WRONG)
+    wrong = min(WRONG & FROZEN.keys())
     assert report(FROZEN, FROZEN, WRONG)[0] == {}
     for name, what, entry in (
         (proved, "LOST", {"proved": False, "verdict": "NOT proved: planted"}),
