@@ -1,0 +1,59 @@
+"""The collection of results of `derive`: the file has every case, some of it is computed again, a loss is reported."""
+
+import json
+
+import pytest
+
+from tests.symbolic.collection import FILE, cases, kind, report, run
+from tests.tools.sampling_rate import some
+
+CASES, FROZEN = cases(), json.loads(FILE.read_text("utf-8"))
+WRONG = {name for name, case in CASES.items() if case.wrong}
+CHEAP = [name for name, entry in FROZEN.items() if entry["seconds"] < 0.3 and not CASES[name].by_hand][:80]
+
+
+def test_file_has_every_case_in_order():
+    assert list(FROZEN) == list(CASES)
+
+
+def test_no_wrong_gradient_is_proved():
+    assert [name for name in FROZEN if name in WRONG and FROZEN[name]["proved"]] == []
+
+
+@pytest.mark.parametrize("name", list(some(CHEAP, 10)))
+def test_results_are_those_of_the_file(name):
+    now = run(CASES[name])
+    assert (now["verdict"], now["proved"]) == (FROZEN[name]["verdict"], FROZEN[name]["proved"])
+
+
+def changed(name: str, **entry) -> tuple[dict, str]:
+    """The report for the file in which an entry is another."""
+    return report(FROZEN, FROZEN | {name: FROZEN[name] | entry}, WRONG)
+
+
+def test_a_planted_change_is_reported():
+    proved = next(name for name, entry in FROZEN.items() if entry["proved"])
+    refused = next(name for name, entry in FROZEN.items() if not entry["text"])
+    wrong = min(WRONG & FROZEN.keys())
+    assert report(FROZEN, FROZEN, WRONG)[0] == {}
+    for name, what, entry in (
+        (proved, "LOST", {"proved": False, "verdict": "NOT proved: planted"}),
+        (refused, "gained", {"proved": True, "verdict": "proved for any size", "text": "f:"}),
+        (refused, "refused", {"verdict": "NotDerivable: planted"}),
+        (wrong, "FALSE PROOF", {"proved": True, "verdict": "∂𝓛/∂x: proved for any size"}),
+        (proved, "verdict", {"verdict": "proved for any size, where planted"}),
+        (proved, "text", {"text": FROZEN[proved]["text"] + "\nplanted"}),
+    ):
+        count, text = changed(name, **entry)
+        assert count == {what: 1}
+        assert f"{what:<11} {name}\n" in text
+        assert "planted" in text or what in ("gained", "FALSE PROOF")
+    slower = changed(proved, seconds=FROZEN[proved]["seconds"] + 30)
+    assert slower[0] == {} and f": {proved}\n" in slower[1] and "times the seconds" in slower[1]
+
+
+def test_cases_that_come_and_go_are_named():
+    entry = FROZEN[next(iter(FROZEN))]
+    assert kind(None, entry, False) == "new"
+    assert kind(entry, None, False) == "gone"
+    assert kind(entry | {"proved": True}, entry | {"proved": False}, True) == "refuted"
