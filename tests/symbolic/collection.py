@@ -343,7 +343,7 @@ def run(case: Case) -> dict:
     return entry
 
 
-def kind(before: dict | None, after: dict | None, wrong: bool) -> str:
+def outcome(before: dict | None, after: dict | None, wrong: bool) -> str:
     """How a result differs from the one in the file, in order of importance; empty if it does not."""
     if before is None or after is None:
         return "gone" if after is None else "new"
@@ -355,10 +355,10 @@ def kind(before: dict | None, after: dict | None, wrong: bool) -> str:
 
 
 def report(before: dict[str, dict], after: dict[str, dict], wrong: set[str]) -> tuple[Counter, str]:
-    """The number of differences of each kind; and a text of them, and of the seconds."""
-    kinds = {n: kind(before.get(n), after.get(n), n in wrong) for n in dict.fromkeys((*before, *after))}
+    """The number of differences of each outcome; and a text of them, and of the seconds."""
+    outcomes = {n: outcome(before.get(n), after.get(n), n in wrong) for n in dict.fromkeys((*before, *after))}
     lines = []
-    for name, what in kinds.items():
+    for name, what in outcomes.items():
         old, new = before.get(name, {}), after.get(name, {})
         lines += [f"{what:<11} {name}"] if what else []
         if old.get("verdict") != new.get("verdict"):
@@ -370,7 +370,7 @@ def report(before: dict[str, dict], after: dict[str, dict], wrong: set[str]) -> 
     slower = {n: (a, b) for n, (a, b) in pairs.items() if b > 1.5 * a and b > a + 0.1}
     lines += [f"{b / max(a, 0.01):>5.1f} times the seconds, {a} -> {b}: {n}" for n, (a, b) in slower.items()]
     sums = [round(sum(column), 1) for column in zip(*pairs.values(), strict=True)]
-    count = Counter(filter(None, kinds.values()))
+    count = Counter(filter(None, outcomes.values()))
     counted = ", ".join(f"{what} {n}" for what, n in count.most_common()) or "no differences"
     return count, "\n".join([*lines, f"{len(after)} cases: {counted}; CPU seconds before and after: {sums}"])
 

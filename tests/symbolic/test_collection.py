@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.symbolic.collection import FILE, cases, kind, report, run
+from tests.symbolic.collection import FILE, cases, outcome, report, run
 from tests.tools.sampling_rate import some
 
 CASES, FROZEN = cases(), json.loads(FILE.read_text("utf-8"))
@@ -12,8 +12,8 @@ WRONG = {name for name, case in CASES.items() if case.wrong}
 CHEAP = [name for name, entry in FROZEN.items() if entry["seconds"] < 0.3 and not CASES[name].by_hand][:80]
 
 
-def test_file_has_every_case_in_order():
-    assert list(FROZEN) == list(CASES)
+def test_each_entry_of_the_file_has_a_case():
+    assert FROZEN.keys() <= CASES.keys()
 
 
 def test_no_wrong_gradient_is_proved():
@@ -54,6 +54,6 @@ def test_a_planted_change_is_reported():
 
 def test_cases_that_come_and_go_are_named():
     entry = FROZEN[next(iter(FROZEN))]
-    assert kind(None, entry, False) == "new"
-    assert kind(entry, None, False) == "gone"
-    assert kind(entry | {"proved": True}, entry | {"proved": False}, True) == "refuted"
+    assert outcome(None, entry, False) == "new"
+    assert outcome(entry, None, False) == "gone"
+    assert outcome(entry | {"proved": True}, entry | {"proved": False}, True) == "refuted"

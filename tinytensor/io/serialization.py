@@ -248,7 +248,7 @@ def _form(value: Any, path: tuple, arrays: dict[str, np.ndarray], owner: dict) -
         return {tag: [_form(v, (*path, i), arrays, owner) for i, v in enumerate(value)]}
     if isinstance(value, device):
         return {"device": str(value)}
-    if isinstance(value, DType | np.dtype) and value.kind in "biufcO" and value.isnative:
+    if isinstance(dtype := value, DType | np.dtype) and dtype.kind in "biufcO" and dtype.isnative:
         return {"dtype": value.name}
     value = plain(value)
     if value is None or type(value) in (bool, int, float, str):
