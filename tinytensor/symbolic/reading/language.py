@@ -127,6 +127,8 @@ def only_readable(reading) -> Iterator[None]:
 
     def look(frame, event, arg):
         code = frame.f_code
+        if code.co_filename == "<string>" and frame.f_globals.get("__name__") != "__main__":  # made for a namedtuple
+            return
         if event == "return" and is_users(code.co_filename):
             for name, value in frame.f_locals.items():
                 if isinstance(value, Tensor) and not name.startswith((".", "_")):
@@ -138,8 +140,7 @@ def only_readable(reading) -> Iterator[None]:
         if event != "call" or key in seen:
             return
         seen.add(key)
-        generated = code.co_filename == "<string>" and frame.f_globals.get("__name__") != "__main__"  # namedtuples
-        if is_users(code.co_filename) and not generated:
+        if is_users(code.co_filename):
             check_code(code, {**frame.f_globals, **frame.f_locals}, reading)
 
     before = sys.getprofile()

@@ -56,7 +56,7 @@ FORMULAS: dict[str, Callable[..., Expr]] = {
     "cosh": lambda x: (exp(x) + exp(-x)) / 2,
     "relu": relu,
     "absolute": absolute,
-    "sign": sign,
+    "sign": lambda x: x if isinstance(x, sign) else sign(x),
     "logsigmoid": lambda x: -softplus(-x),
     "clamp_max": lambda a, b: -larger(-a, -b),
     "clamped": lambda x, low, high: -larger(-larger(x, low), -high),
