@@ -102,6 +102,8 @@ def range_type(plain):
             if not any(type(n) is SymInt for n in numbers):
                 return plain(*numbers)
             start, stop, step = (0, *numbers, 1) if len(numbers) == 1 else (*numbers, 1)[:3]
+            if type(step) is SymInt:  # as in chunk(2)
+                step.reading.take_multiples(step)
             count = -(-(stop - start) // step) if step > 0 else -(-(start - stop) // -step)
             if type(count) is int:  # range(0, 2*N, N) has two numbers for each N
                 return [start + i * step for i in plain(count)]
