@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
-from sympy import Expr, Integer, Mod, Mul, S, Symbol, floor
+from sympy import Expr, Integer, Mod, Mul, Pow, S, Symbol, cos, exp, floor, log, sin
 
 from tinytensor.symbolic.derive.arguments import Argument, arguments, size, symbols_of
 from tinytensor.symbolic.derive.conditions import Signs, SizeCondition, conditions_of, remainder, size_condition
@@ -153,7 +153,17 @@ class Trace:
                 self.values[id(a)] = self._value(a)
             finally:
                 self.lines.silent = before
+            if not a.depends and a.label and not before:
+                self.values[id(a)] = self._named_constant(self.values[id(a)], a)
         return self.values[id(a)]
+
+    def _named_constant(self, value: Value, term: Term) -> Value:
+        """A constant that the user's code names, as a line if its formula is no mask and no polynomial."""
+        expr = S(value.entry(*value.indices()))
+        powers = any(not p.exp.is_Integer for p in expr.atoms(Pow))
+        if value.dtype == "f" and value.finite is None and value.sizes and (powers or expr.has(cos, sin, exp, log)):
+            return self.lines.name(value, term.label, where=term.where, by_user=True)
+        return value
 
     def _value(self, term: Term) -> Value:
         if term.name in CONSTANTS:
