@@ -66,7 +66,8 @@ def test_large_arrays_convert_as_small_ones():
     assert np.isinf(tt.tensor(wide, dtype=tt.float32).numpy()).all()
     with pytest.raises(TypeError, match="values of complex128 are not stored"):
         tt.tensor(np.zeros(2048, complex))
-    assert tt.tensor(np.full(2048, "3"), dtype=tt.int32).sum().item() == 6144  # as of a smaller one
+    with pytest.raises(TypeError, match="an array of <U1"):
+        tt.tensor(np.full(2048, "3"), dtype=tt.int32)
 
 
 def test_memory_mapped_file_is_shared(tmp_path):
@@ -91,7 +92,7 @@ def test_default_dtype():
     ("make", "error", "sentence"),
     [
         (lambda: tt.tensor([[1], [1, 2]]), ValueError, "rows have equal lengths"),
-        (lambda: tt.tensor("a"), TypeError, "are not stored"),
+        (lambda: tt.tensor("a"), TypeError, "expected numbers"),
         (lambda: tt.tensor(1, dtype="float16"), TypeError, "tensors are float32, float64, uint8, int32, int64 or bool"),
         (lambda: tt.tensor(np.zeros(1, np.complex64)), TypeError, "values of complex64 are not stored"),
         (lambda: tt.tensor(1, requires_grad=True), RuntimeError, "only floating-point tensors have gradients"),
