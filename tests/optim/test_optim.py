@@ -13,6 +13,7 @@ from safetensors import safe_open
 import tinytensor as tt
 from tests.samples import nn as samples
 from tests.samples import optim as more
+from tests.tools.packages import missing
 from tinytensor import nn, optim
 from tinytensor.optim import lr_scheduler
 
@@ -1023,7 +1024,7 @@ def test_hooks_of_an_optimizer():
 
 
 def test_hooks_of_an_optimizer_are_pytorchs():
-    assert hooked(pytest.importorskip("torch")) == HOOKED
+    assert hooked(pytest.importorskip("torch", reason=missing("torch"))) == HOOKED
 
 
 def test_step_hook_that_returns_something_else_is_refused():

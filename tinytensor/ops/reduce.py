@@ -387,7 +387,7 @@ def norm(x: Tensor, p: float | str | None = 2, dim: int | Sequence[int] | None =
 def power_of_length(x: Tensor, p: float) -> Tensor:
     """x^p of x >= 0, with the gradient 0 at 0: a length has no direction there."""
     nothing = x == 0
-    return where(nothing, 0 if p > 0 else math.inf, pow(where(nothing, 1, x), p))
+    return where(nothing, 0 if p >= 0 else math.inf, pow(where(nothing, 1, x), p))
 
 
 @op
