@@ -79,7 +79,8 @@ LARGER: dict[str, list[tuple]] = {
     **{f"reduce_{n}": [(x(*TALL), (0,), False), (x(*WIDE), (1,), True)] for n in ("max", "min")},
     "reduce_norm": [(x(*TALL), (0,), False, 1), (x(*WIDE), (1,), True, 7)],
     "reduce_prod": [(1 + x(70, 3).detach() / 9, (0,), False), (1 + x(3, 70).detach() / 9, (1,), True)],
-    "matmul": [(x(2, 70, 300), x(300, 130)), (x(*TALL), x(5, 7)), (x(*WIDE), x(MANY, 2)), (x(1, MANY), x(MANY, 70))],
+    "matmul": [(x(2, 70, 300), x(300, 130)), (x(*TALL), x(5, 7)), (x(*WIDE), x(MANY, 2)), (x(1, MANY), x(MANY, 70))]
+    + [(x(70, MANY), x(MANY, 1))],
     "dropped": [(x(MANY), tt.tensor([7, 3, 2]), 1 << 31, 2.0)],
 }
 for args in LARGER["reduce_prod"]:

@@ -115,8 +115,8 @@ def test_results_with_numpy_are_those_with_tensors(operand, x):
     results = 0
     for name in OPERATORS:
         for one, other in (((x, operand), (x, ours)), ((operand, x), (ours, x))):
-            given, expected = outcome(name, *one), outcome(name, *other)
-            assert given == expected, (name, one)
+            result, expected = outcome(name, *one), outcome(name, *other)
+            assert result == expected, (name, one)
             results += isinstance(expected[0], tt.dtype)
         if name in ARITHMETIC:
             assert outcome(f"i{name}", x.clone(), operand) == outcome(f"i{name}", x.clone(), ours), name
