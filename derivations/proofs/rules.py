@@ -17,6 +17,7 @@ from functools import partial
 from sympy import Expr
 
 from derivations.claims import INDEX, SYMPY, Evidence, Refuted, claim
+from tinytensor import Tensor
 from tinytensor.core.op import OPS, Op
 from tinytensor.symbolic import Index, check, derive
 from tinytensor.symbolic.derive.check import Check, entry_of_difference
@@ -106,12 +107,12 @@ def by_hand(op: Op, name: str, settings: dict) -> Callable:
     """The rule of one input as a gradient by hand: summed over broadcast dimensions, as backward() does."""
     parameter, number = (name, None) if name in op.params else (name[:-1], int(name[-1]))
     rule, sizes = op.rules[op.params.index(parameter)], call_of(op)[0]
-    takes = inspect.signature(rule).parameters
+    takes = list(inspect.signature(rule).parameters)
 
     def gradient(g, **tensors):
         values = values_of(op, tensors, settings)
         known = dict(zip(op.params, values, strict=False)) | {"g": g, "y": op(*values)}
-        known |= {f"{n}_shape": getattr(known[n], "shape", None) for n in op.params}
+        known |= {f"{n}_shape": known[n].shape for n in op.params if isinstance(known[n], Tensor)}
         known["xs_shape"] = tuple(x.shape for x in tensors.values())
         adjoint, shape = rule(**{n: known[n] for n in takes}), tensors[name].shape
         adjoint = adjoint if number is None else adjoint[number]
