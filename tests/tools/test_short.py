@@ -38,7 +38,7 @@ def test_table_is_about_tests():
 
 
 def test_tests_that_the_whole_check_leaves_to_the_site_exist():
-    names = re.findall(r"[\w/]+\.py::\w+", (TESTS.parent / ".ci" / "run").read_text(encoding="utf-8"))
+    names = re.findall(r"[\w/]+\.py::\w+", (TESTS.parent / ".ci" / "whole").read_text(encoding="utf-8"))
     assert len(names) == 10 and unknown(names) == []
 
 
