@@ -97,7 +97,7 @@ ENDS = {  # what is proved, on which shapes: what came, by what, in which line, 
     "a comparison, and another result": (
         two_of_them,
         [(3,)],
-        "a tensor of dtype bool and shape (3,) and a tensor of floating-point numbers and shape (), by binary "
+        "a tensor of dtype bool and shape (3,) and a tensor of floating-point numbers and shape (), by a call "
         "(test_advice.py, line N: return (x > biggest), biggest)",
         "whole numbers and truth values have no derivative",
     ),

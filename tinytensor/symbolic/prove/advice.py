@@ -181,7 +181,8 @@ def _callee(frame: FrameType) -> str:
         return what.name if isinstance(what, Op) else type(what).__name__
     if name == "wrapper":  # it wraps public functions (tinytensor/ops/argument_errors.py)
         return frame.f_locals.get("name", name)
-    return "a call" if name == "<lambda>" else name  # a lambda is a method or an operator: the line shows it
+    # a lambda, or a function within a function, is a method or an operator: the line shows it
+    return "a call" if "<" in frame.f_code.co_qualname else name
 
 
 def _definition(fn: Callable) -> str:
