@@ -7,6 +7,7 @@ import json
 import lzma
 import os
 import shlex
+import shutil
 import subprocess
 import tarfile
 import threading
@@ -86,7 +87,7 @@ def test_command_that_is_proposed_converts_the_file(packed, encoding, written, t
         read_text(path, print)
     command = str(error.value).partition("for example: ")[2].removesuffix(" > utf8.txt")
     assert f"-f {encoding} -t UTF-8" in command and shlex.quote(str(path)) in command
-    if written is EMOJI:  # once is enough: a process takes long
+    if written is EMOJI and shutil.which("iconv"):  # once is enough: a process takes long
         assert subprocess.run(command, shell=True, capture_output=True).stdout.decode().removeprefix("\ufeff") == EMOJI
 
 

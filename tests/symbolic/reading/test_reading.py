@@ -45,6 +45,8 @@ READ = {  # the beginning of the verdict; all other tricks are refused
     "ones(N)[:150].sum()": "proved only for N > 149",
     "arange % 150": "NOT proved",  # n/150 - 1/150 is rounded in numbers
     "arange >= 150": ANY,
+    "arange >> 8": ANY,
+    "chunk(200)[0]": "NOT proved",  # N is a multiple of 200, and no such size is tried
     "arange**8 in int64": f"{ANY}, where every whole number lies within its dtype",
     "x to int32": f"{ANY}, where every whole number lies within its dtype",
     "x.long()": f"{ANY}, where every whole number lies within its dtype",

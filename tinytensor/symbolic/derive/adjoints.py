@@ -195,7 +195,8 @@ def _output(traced: Trace) -> Expr:
     if last is not None and expr == last.xreplace(dict(zip(getattr(last, "indices", ()), indices))):
         return last
     _, left, at = traced.lines.left("Y" if indices else "loss", value)
-    groups.append(Group([Definition(left, fresh(S(value.entry(*at))))]))
+    where = getattr(traced.program.result, "where", "")
+    groups.append(Group([Definition(left, fresh(S(value.entry(*at))))], where=where))
     return left
 
 
@@ -215,7 +216,11 @@ def _tidy(traced: Trace, output: Expr) -> Expr:
             groups.remove(group)
     for group in groups:
         if len(group.lines) == 1 and not group.closed:
-            group.lines[:] = [Definition(x.left, canonical(x.right)) for x in group.lines]
+            (line,) = group.lines
+            try:
+                group.lines[:] = [Definition(line.left, canonical(line.right))]
+            except TypeError as error:  # indices of two ranges meet
+                raise NotDerivable(f"derive: {error}{group.where}") from error
     last = groups[-1] if groups and groups[-1].output.left == output else None
     if last is not None and not last.by_user and not last.wanted:
         last.wanted = "Y" if isinstance(output, Indexed) else "loss"

@@ -270,6 +270,8 @@ def check_in_place(x):
             "a tensor that is changed in place, in a way that can't be followed; make a new tensor (y = y * 2, "
             "tt.where, tt.cat) in place of changing a part of one"
         )
+    if data.term.on_tape and not modes.is_grad_enabled():
+        data.reading.refuse("a change in place under no_grad() is not on the tape: make a new tensor")
     if data.term.name == "argument":
         raise RuntimeError(
             "in place: this is (a view of) a tensor that requires grad and was made by the user; its gradient would be "
