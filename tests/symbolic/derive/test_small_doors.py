@@ -255,9 +255,8 @@ def test_gradients_match_finite_differences(derived, name):
 
 
 def test_one_largest_entry_is_a_condition():
-    assert "no two numbers that are compared are equal" in str(check(tt.max, {"x": "(x == x.max()) * 1.0"}, x=N))
-    alone = check(tt.max, {"x": "(x == x.max()) / (x == x.max()).sum()"}, x=N)
-    assert alone and "no two numbers" not in str(alone)
+    for gradient in ("(x == x.max()) * 1.0", "(x == x.max()) / (x == x.max()).sum()"):
+        assert "no two numbers that are compared are equal" in str(check(tt.max, {"x": gradient}, x=N))
     twice = check(lambda x: tt.cat((x, x)).max(), {"x": "2.0 * (x == x.max())"}, x=N)  # of two, always
     assert twice["x"].verdict == "refuted"
 

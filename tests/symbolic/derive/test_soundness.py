@@ -402,14 +402,39 @@ def test_conditions_on_values_stand_in_the_verdict(fn, arguments, gradient, cond
 @pytest.mark.parametrize(
     ("fn", "gradient"),
     [
-        (lambda x: x.relu().sum(), "(x > 0) * 1.0"),
-        (lambda x: x.abs().sum(), "x.sign()"),
         (lambda x: (x.exp() / x.exp().sum()).sum(), "0 * x"),
         (lambda x: (1 / (1 + x**2)).sum(), "-2 * x / (1 + x**2)**2"),
     ],
 )
 def test_no_condition_stands_where_none_is_needed(fn, gradient):
     assert str(check(fn, {"x": gradient}, x=N)) == "∂𝓛/∂x: proved for any size"
+
+
+TIE, ROUNDED = "no two numbers that are compared are equal", "no number that is rounded is whole"
+KINKS = {  # also jumps: a function without a derivative where the condition fails
+    "relu": (lambda x: x.relu().sum(), TIE),
+    "maximum": (lambda x: x.maximum(0).sum(), TIE),
+    "leaky_relu": (lambda x: F.leaky_relu(x).sum(), TIE),
+    "prelu": (lambda x: F.prelu(x, tt.tensor(0.25)).sum(), TIE),
+    "absolute value": (lambda x: x.abs().sum(), TIE),
+    "absolute value by where": (lambda x: tt.where(x > 0, x, -x).sum(), TIE),
+    "sign": (lambda x: (x * x.sign()).sum(), TIE),
+    "jump at 0": (lambda x: tt.where(x > 0, x + 1, x).sum(), TIE),
+    "jump at 1.5": (lambda x: (x * (x > 1.5)).sum(), TIE),
+    "threshold": (lambda x: F.threshold(x, 1, 20).sum(), TIE),
+    "hardshrink": (lambda x: F.hardshrink(x).sum(), TIE),
+    "largest": (lambda x: x.max(), TIE),
+    "mask on detached numbers": (lambda x: (x * (x.detach() > 0)).sum(), TIE),
+    "floor": (lambda x: (x * x.floor()).sum(), ROUNDED),
+    "remainder": (lambda x: (x % 1).sum(), ROUNDED),
+}
+
+
+@pytest.mark.parametrize("name", KINKS)
+def test_kinks_and_jumps_stand_in_the_verdict(name):
+    fn, condition = KINKS[name]
+    derivation = derive(fn, x=N)
+    assert derivation.proved and derivation.verdict == f"proved for any size, where {condition}"
 
 
 def test_a_condition_that_never_holds_proves_nothing():

@@ -20,7 +20,7 @@ from tinytensor.symbolic.derive.recurrences import Recurrence
 from tinytensor.symbolic.derive.shorter import shorten
 from tinytensor.symbolic.derive.time_limit import stage, stopped
 from tinytensor.symbolic.derive.trace import Trace, trace
-from tinytensor.symbolic.derive.values import Group, Value, formula_key, value_of_name
+from tinytensor.symbolic.derive.values import ExtremeMask, Group, Value, formula_key, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import (
     Definition,
     Name,
@@ -36,6 +36,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     Array,
     Index,
     absolute,
+    floored,
     free,
     fresh,
     larger,
@@ -62,6 +63,7 @@ from tinytensor.symbolic.index_calculus.matrix_laws import (
 from tinytensor.symbolic.prove.progress import TooLong
 from tinytensor.symbolic.reading.errors import NotDerivable
 
+STEPS = (theta, relu, larger, absolute, sign, same)
 SHORT = 8  # the cost of a line that may be put in for its name
 LONG = 60  # operations: a longer formula is not written in the names of arguments alone, which takes long
 
@@ -91,11 +93,28 @@ class DerivedLines:
         return grams(line for line in self.forward if line.name in inverted)
 
     @cached_property
+    def kinks(self) -> set[str]:
+        """Conditions by which a point of a kink or a jump is excluded: there is no derivative. Keys of VALUES."""
+        lines = [x.right for x in (*self.forward, *self.adjoints.values())]
+        ties = any(_of_numbers(e) for line in lines for e in line.atoms(*STEPS))
+        ties = ties or any(isinstance(one, ExtremeMask) for one in self.trace.lines.constants.values())
+        rounded = any(_of_numbers(e) for line in lines for e in line.atoms(floored))
+        return {key for key, met in (("tie", ties), ("step", rounded)) if met}
+
+    @cached_property
     def line_keys(self) -> tuple[dict[tuple, Definition], dict[tuple, Definition]]:
         """The forward lines by their formulas, and the short ones by their formulas in the names of arguments alone."""
         short = [line for line, length in lengths(self.forward) if length <= LONG]
         as_written = {line_key(line.right, line): line for line in self.forward}
         return as_written, {line_key(expanded(line.right, self.forward), line): line for line in short}
+
+
+def _of_numbers(step: Expr) -> bool:
+    """Does a function of steps depend on numbers that are no whole ones?"""
+    names = {e.base for e in step.atoms(Indexed)} | step.atoms(Symbol) - {a.label for a in step.atoms(Array)}
+    return any(isinstance(n, Array) and n.values is None for n in names) or any(
+        isinstance(n, Symbol) and not n.is_integer for n in names
+    )
 
 
 def line_key(right: Expr, line: Definition) -> tuple:

@@ -287,7 +287,8 @@ class Derivation(Typeset):
     @property
     def value_conditions(self) -> tuple[str, ...]:
         """The conditions on values, in words: denominators, arguments of roots and logarithms, ties."""
-        return tuple(VALUES[k] for k in VALUES if k in {*self.derived.trace.value_conditions, *self._compared[1]})
+        keys = {*self.derived.trace.value_conditions, *self.derived.kinks, *self._compared[1]}
+        return tuple(VALUES[k] for k in VALUES if k in keys)
 
     @property
     def assumptions(self) -> tuple[str, ...]:

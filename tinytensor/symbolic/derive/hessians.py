@@ -15,7 +15,7 @@ from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Symbol
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.display.notebook import formula, sentence, shown
-from tinytensor.symbolic.derive.adjoints import DerivedLines, clear_denominators, simplifier_of, vanishes_if
+from tinytensor.symbolic.derive.adjoints import clear_denominators, simplifier_of, vanishes_if
 from tinytensor.symbolic.derive.conditions import VALUES, Signs, restrictions, verdict
 from tinytensor.symbolic.derive.derivation import Derivation, Formula, MatrixFormula, Typeset
 from tinytensor.symbolic.derive.forward_mode import (
@@ -39,22 +39,15 @@ from tinytensor.symbolic.derive.second_samples import (
 )
 from tinytensor.symbolic.derive.source import Source, evaluate
 from tinytensor.symbolic.derive.trace import format_sizes
-from tinytensor.symbolic.derive.values import ExtremeMask, Value
+from tinytensor.symbolic.derive.values import Value
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import (
     Array,
     Index,
-    absolute,
     detach,
-    floored,
     free,
     fresh,
-    larger,
     normal,
-    relu,
-    same,
-    sign,
-    theta,
 )
 from tinytensor.symbolic.index_calculus.matrices import Matrices, Matrix, NoMatrixForm
 from tinytensor.symbolic.index_calculus.notation import tex, text
@@ -62,7 +55,6 @@ from tinytensor.symbolic.reading.errors import NotDerivable
 
 Block = tuple[str, str]  # two arguments, or a result and an argument
 FAR = 0.01  # numbers from 0, where differences are compared
-STEPS = (theta, relu, larger, absolute, sign, same)
 
 
 class BlockFormula(Formula):
@@ -367,13 +359,9 @@ class Derivatives(Typeset):
 
     @property
     def value_conditions(self) -> tuple[str, ...]:
-        """The conditions on values, in words: those of the gradients, and no kink where a derivative has one."""
+        """The conditions on values, in words: those of the gradients."""
         keys = {k for k in VALUES if VALUES[k] in self.derivation.value_conditions} | self._compared[1]
-        keys |= self._kinks() | self.needed
-        return tuple(VALUES[k] for k in VALUES if k in keys)
-
-    def _kinks(self) -> set[str]:
-        return set()
+        return tuple(VALUES[k] for k in VALUES if k in keys | self.needed)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -583,9 +571,6 @@ class Hessian(Derivatives):
         order = {name: n for n, name in enumerate(self.wrt)}
         return [one for (a, b), one in self.blocks.items() if order[a] <= order[b]]
 
-    def _kinks(self) -> set[str]:
-        return kinks(self.derived)
-
     # ------------------------------------------------------------------------------------------------ numbers
 
     @cached_property
@@ -706,24 +691,3 @@ class Jacobian(Derivatives):
         if agree(times_left(left, own), wanted, times_left(np.abs(left), np.abs(own))):
             return mismatch(values[block], own)
         return mismatch(values[block], own) or ": a product with the Jacobian differs"
-
-
-def kinks(derived: DerivedLines) -> set[str]:
-    """Conditions by which a point of a kink is excluded: there a gradient has no derivative. Keys of VALUES."""
-    lines = [x.right for x in (*derived.forward, *derived.adjoints.values())]
-    keys = set()
-    if any(_of_numbers(e) for line in lines for e in line.atoms(*STEPS)):
-        keys.add("tie")
-    if any(isinstance(one, ExtremeMask) for one in derived.trace.lines.constants.values()):
-        keys.add("tie")
-    if any(_of_numbers(e) for line in lines for e in line.atoms(floored)):
-        keys.add("step")
-    return keys
-
-
-def _of_numbers(step: Expr) -> bool:
-    """Does a function of steps depend on numbers that are no whole ones?"""
-    names = {e.base for e in step.atoms(Indexed)} | step.atoms(Symbol) - {a.label for a in step.atoms(Array)}
-    return any(isinstance(n, Array) and n.values is None for n in names) or any(
-        isinstance(n, Symbol) and not n.is_integer for n in names
-    )

@@ -23,7 +23,7 @@ from tinytensor.symbolic.derive.adjoints import inlined, lines_to
 from tinytensor.symbolic.derive.derivation import Derivation, Formula, derive_within
 from tinytensor.symbolic.derive.facts import Fact
 from tinytensor.symbolic.derive.forward_mode import Slope, moved, plain_moved
-from tinytensor.symbolic.derive.hessians import Derivatives, kinks
+from tinytensor.symbolic.derive.hessians import Derivatives
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.samples import Sample, allclose
 from tinytensor.symbolic.derive.second_samples import STEPS, close_to, difference, leaves, products
@@ -162,9 +162,6 @@ class Products(Derivatives):
     def _divides(self) -> bool:
         return True
 
-    def _kinks(self) -> set[str]:
-        return kinks(self.derived)
-
     # ------------------------------------------------------------------------------------------------ in print
 
     @property
@@ -192,9 +189,6 @@ class JacobianProduct(Products):
     """Ẏ = J v, the derivative of the result in a direction of the arguments; see `jvp`."""
 
     about = "the Jacobian-vector product"
-
-    def _kinks(self) -> set[str]:
-        return set()  # those of the first derivation: at a kink it is what backward() takes
 
     def make(self) -> None:
         """The derivative of each line, forward."""
