@@ -13,7 +13,7 @@ import pytest
 from models.command import cli
 from models.training import checkpoint
 from tinytensor.cli import main as tinytensor_command
-from tinytensor.cli.output import any_text_shown, run_command, without_control_codes
+from tinytensor.cli.output import PICTURES, any_text_shown, run_command
 
 TINY = split("--tokenizer char --steps 2 --D 8 --H 2 --F 12 --L 1 --C 10 --batch-size 2 --eager")
 ESCAPES = "\x1b[31m\x1b]0;title\x07\x9b2J\b\x7f"
@@ -91,7 +91,7 @@ def test_another_handler_of_characters_is_left(errors, streams):
 
 
 def test_control_codes_are_shown_as_pictures():
-    assert without_control_codes("a\tb\nc\x1b[0m\x7f\x9b\r") == "a\tb\nc␛[0m␡\ufffd␍"
+    assert "a\tb\nc\x1b[0m\x7f\x9b\r".translate(PICTURES) == "a\tb\nc␛[0m␡\ufffd␍"
 
 
 def test_progress_bar_may_return_to_its_beginning(streams):

@@ -23,11 +23,6 @@ PICTURES = {i: 0x2400 + i for i in range(32) if chr(i) not in "\t\n"} | {0x7F: 0
 PICTURES |= dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
 
 
-def without_control_codes(text: str) -> str:
-    """The text with pictures in place of the control codes that a terminal would obey."""
-    return text.translate(PICTURES)
-
-
 class Output:
     """A standard stream to write to: an error names it, and a terminal gets no control code of a text.
 

@@ -3,21 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 from sympy import Expr, Integer, Mul, S
 
-from tinytensor.core.dtypes import float64
-from tinytensor.core.tensor import Tensor
-from tinytensor.ops.creation import tensor
-from tinytensor.symbolic.derive.facts import of_fact
 from tinytensor.symbolic.derive.values import Dims, Factored, dims_of
 from tinytensor.symbolic.index_calculus.formulas import Size, not_negative
 
-NUMBERS = (  # one row for each run: primes, whose differences differ from run to run, too
-    (5, 7, 11, 13, 17, 19, 23, 29),
-    (19, 5, 11, 17, 23, 29, 13, 7),
-    (17, 11, 19, 5, 23, 13, 7, 29),
-)
 LETTERS = "i j k l m p q r s u v"
 
 
@@ -118,19 +108,3 @@ def symbols_of(args: dict[str, object]) -> list[Size]:
     """All size symbols of the arguments, in the order in which they came."""
     expressions = [e for a in args.values() if isinstance(a, Argument) for e in (*a.sizes, S(a.below or 0))]
     return list(dict.fromkeys(s for e in expressions for s in sorted(e.atoms(Size), key=str)))
-
-
-def numbers_for(sizes: list[Size], run: int) -> dict[Size, int]:
-    """A number for each size in one run."""
-    if len(sizes) > len(NUMBERS[run]):
-        raise ValueError(f"derive: {len(sizes)} sizes are more than the {len(NUMBERS[run])} that a run can tell apart")
-    return dict(zip(sizes, NUMBERS[run], strict=False))
-
-
-def sample(argument: Argument, at: dict[Size, int], rng: np.random.Generator) -> Tensor:
-    """A tensor for an argument: floats between 1/2 and 3/2, or indices, of the sizes in `at`."""
-    shape = [int(n.xreplace(at)) for n in argument.shape]
-    if argument.below is not None:
-        return tensor(rng.integers(0, int(argument.below.xreplace(at)), size=shape))
-    values = of_fact(rng.uniform(0.5, 1.5, size=shape), argument.what)
-    return tensor(values, dtype=float64, requires_grad=True)

@@ -55,7 +55,6 @@ from tinytensor.symbolic.index_calculus.formulas import (
 
 RELATIONS = {"<": Lt, "<=": Le, ">": Gt, ">=": Ge, "==": Eq, "!=": Ne}
 OPPOSITE = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
-NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 VALUES = {  # the short list: what is assumed of values, by the kind of the number that decides
     "denominator": "no denominator is 0",
     "logarithm": "every argument of a logarithm is above 0",

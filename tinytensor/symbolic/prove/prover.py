@@ -141,10 +141,6 @@ def _fixed_inputs(fn: Callable, inputs: tuple) -> list[str]:
     return sentences
 
 
-def _is_symbolic(value) -> bool:
-    return isinstance(value, Tensor) and value.dtype is OBJECT
-
-
 def _named_parameters(fn: Callable) -> dict[str, Tensor]:
     return dict(fn.named_parameters()) if hasattr(fn, "named_parameters") else {}
 
