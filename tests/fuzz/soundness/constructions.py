@@ -83,6 +83,38 @@ SCALARS = (
     "(S if S > 4 else 4)",
     "float(S // 2 * 2 == S)",
     "(bool(S - 1) + 1)",
+    # ways out of a size, which a reading without numbers refuses, or answers under a condition
+    "{3: 2.0}.get(S, 1.0)",
+    "(2 if S in (2, 5) else 1)",
+    "(2 if S in {2, 5} else 1)",
+    "[1, 2, 3, 4][S % 4]",
+    "S.bit_length()",
+    "int(f'{S}')",
+    "(1 + (f'{S}' == '4'))",
+    "np.int64(S)",
+    "np.sqrt(S)",
+    "operator.index(S)",
+    "sorted([S, 4])[0]",
+    "min([S, 4, 7])",
+    "max(i for i in range(S + 1))",
+    "(1 + any(i == 4 for i in range(S)))",
+    "sum(1 for i in range(S) if i % 2)",
+    "len(list(zip(range(S), range(4))))",
+    "len(list(itertools.islice(range(9), S)))",
+    "len('a' * S)",
+    "len(range(2, S, 3))",
+    "2.0 ** (S - 5)",
+    "math.floor(S / 2)",
+    "math.isqrt(S)",
+    "pow(S, 2, 5)",
+    "(S or 1)",
+    "(S % -3)",
+    "(S ^ 1)",
+    "(1 + isinstance(S, bool))",
+    "(2 if type(S) is int else 1)",
+    "next(iter(range(S, 9)), 1)",
+    "dict(a=S)['a']",
+    "counted(S)",
 )
 
 ARANGES = (  # along the first dimension
@@ -120,6 +152,17 @@ ARANGES = (  # along the first dimension
     "tt.arange(A).to(tt.float64)",
     "(tt.arange(A) % 2).to(tt.float64)",
     "(1 / (tt.arange(A) + 1.0))",
+    "tt.arange(A).to(tt.uint8)",
+    "(tt.arange(A) * 100).to(tt.uint8)",
+    "(100 * tt.arange(A, dtype=tt.int8))",
+    "tt.arange(A) ** 8",
+    "(tt.arange(A) >> 1)",
+    "(tt.arange(A) & 3)",
+    "tt.arange(A).to(tt.int32) * 3",
+    "(2.0 ** (tt.arange(A) - 4.0))",
+    "tt.searchsorted(tt.arange(A), tt.tensor(3))",
+    "tt.tensor([float(i) for i in range(A)])",
+    "tt.tensor([2.0 if i == 4 else 1.0 for i in range(A)])",
 )
 
 CONDITIONS = (  # along the first dimension
@@ -306,12 +349,46 @@ row("mean", 1, "u * u.var(unbiased=False)", "d * u.var(unbiased=False) + 2 * (u 
 row(
     "mean", 1, "u * ((u - u.mean()) ** 2).sum()", "d * ((u - u.mean()) ** 2).sum() + 2 * (u - u.mean()) * (d * u).sum()"
 )
+# numbers at which a function changes; what else is done to the tape; state
+for _rank in (1, 2):
+    row("threshold", _rank, "F.softplus(u, 1, 2)", "d * tt.where(u > 2, 1.0, u.sigmoid())", compared=("u - 2",))
+    row("threshold", _rank, "F.elu(u, 0.5)", "d * tt.where(u > 0, 1.0, u.exp() / 2)", compared=("u",))
+    row("threshold", _rank, "F.hardtanh(u, -1, 2)", "d * ((u > -1) & (u < 2))", compared=("u + 1", "u - 2"))
+    row("threshold", _rank, "F.threshold(u, 1, 3)", "d * (u > 1)", compared=("u - 1",))
+    row("threshold", _rank, "F.hardshrink(u, 1)", "d * (u.abs() > 1)", compared=("u - 1", "u + 1"))
+    row("threshold", _rank, "F.softshrink(u, 1)", "d * (u.abs() > 1)", compared=("u - 1", "u + 1"))
+    row("threshold", _rank, "F.logsigmoid(u)", "d * (-u).sigmoid()")
+    row("threshold", _rank, "tt.where(u > 100, 2 * u, u)", "d * tt.where(u > 100, 2.0, 1.0)", compared=("u - 100",))
+    row("threshold", _rank, "u.clamp(max=1000)", "d * (u <= 1000)", compared=("u - 1000",))
+    row("own", _rank, "own_square(u)", "3 * u**2 * d")
+    row("own", _rank, "Doubled.apply(u)", "2 * d")
+    row("own", _rank, "hooked(u)", "2 * d")
+    row("own", _rank, "stopped(u)", "d.clamp(max=0.5)")
+    row("own", _rank, "written(u)", "2 * u * d")
+    row("own", _rank, "u * counted(u)", "d")
+    row("own", _rank, "u * (2.0 if u.dtype == tt.float32 else 1.0)", "d")
+    row("own", _rank, "u * (2.0 if tt.zeros(1).dtype == tt.float64 else 1.0)", "d")
+    row("own", _rank, "u * float(u.sum() > 1000)", "0 * d")
+row("window", 1, "u * u[:4].sum()", "u[:4].sum() * d + (tt.arange(A) < 4) * (d * u).sum()")
+row("window", 1, "u.split(5)[0]", "F.pad(d, (0, max(A - 5, 0)))", ("min(A, 5)",))
+row("window", 1, "u.chunk(3)[0]", "F.pad(d, (0, A - (-(-A // 3))))", ("-(-A // 3)",))
+row("window", 1, "u * F.pad(tt.ones(3), (0, A - 3))", "d * (tt.arange(A) < 3)")
+row("window", 1, "F.pad(u, (0, 1))[:4].sum() * u", "u[:4].sum() * d + (tt.arange(A) < 4) * (d * u).sum()")
 row("tril", 1, "tt.ones(A, A, dtype=tt.float64).tril(k) @ u", "tt.ones(A, A, dtype=tt.float64).triu(-(k)) @ d")
 
 # matrices
 row("tril", 2, "u.tril(k)", "d.tril(k)")
 row("tril", 2, "u.triu(k)", "d.triu(k)")
 row("tril", 2, "u * tt.ones(A, B).tril(k)", "d * tt.ones(A, B).tril(k)")
+row("window", 2, "u.tril(2).triu(-2)", "d.tril(2).triu(-2)")
+row("window", 2, "u * tt.ones(A, B).tril().triu(-k)", "d * tt.ones(A, B).tril().triu(-k)")
+row("window", 2, "u.masked_fill(tt.arange(A)[:, None] > tt.arange(B) + 4, 0.0)", "d.triu(-4)")
+row(
+    "window",
+    2,
+    "u * (tt.arange(A)[:, None] // 3 == tt.arange(B) // 3)",
+    "d * (tt.arange(A)[:, None] // 3 == tt.arange(B) // 3)",
+)
 row("tril", 2, "u * tt.ones(A, B).triu(k)", "d.triu(k)")
 row(
     "tril",

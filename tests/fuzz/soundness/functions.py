@@ -1,8 +1,10 @@
 """Random functions of tensors, as source text, each with its gradients by the rules of its constructions."""
 
 import ast
+import itertools
 import linecache
 import math
+import operator
 import random
 import re
 from collections.abc import Callable
@@ -11,12 +13,67 @@ from dataclasses import dataclass, field
 import numpy as np
 
 import tinytensor as tt
+from tinytensor.core.op import op
 from tinytensor.nn import functional as F
 from tinytensor.symbolic import Index
 
 from .constructions import ENDS, ROWS, SCALARS, Construction
 
-SCOPE = {"tt": tt, "F": F, "math": math}
+# --- What a function calls besides the library: each changes what a name, a tape or a call means
+
+
+@op
+class square:
+    r"y = x^3, under the name of an operation of the engine"
+
+    def kernel(x):
+        return x * x * x
+
+    def grad_x(g, x):
+        return 3.0 * x * x * g
+
+
+class Doubled(tt.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        return 2 * g
+
+
+def hooked(x):
+    x = x.clone()
+    x.register_hook(lambda g: 2 * g)
+    return x * 1.0
+
+
+def stopped(x):
+    x = x.clone()
+    x.register_hook(lambda g: g.clamp(max=0.5))
+    return x * 1.0
+
+
+def written(x):
+    y = x.detach().clone()
+    y.mul_(2.0)
+    return x * y
+
+
+CALLS = [0]
+
+
+def counted(x):
+    """1, until it was called often."""
+    CALLS[0] += 1
+    return 1.0 if CALLS[0] < 10**9 else 2.0
+
+
+SCOPE = {"tt": tt, "F": F, "math": math, "np": np, "operator": operator, "itertools": itertools}
+SCOPE |= {"own_square": square} | {f.__name__: f for f in (Doubled, hooked, stopped, written, counted)}
+# of programs whose gradient is no derivative
+UNLIKE = re.compile(r"detach|padding_idx|Doubled|hooked|stopped|written")
 LIKE, LAST, INDICES = ("y", "z", "q"), ("w", "b", "a"), ("t", "r", "o")
 
 
@@ -251,13 +308,13 @@ def _gradient(writer: Writer, result: str, argument: str, code: list[str], sizes
 
 
 def values(one: Sample, at: dict[str, int], how: int, draw: np.random.Generator) -> dict[str, tt.Tensor]:
-    """Arguments of these sizes: how = 0 has any numbers, 1 small whole ones, 2 positive ones, 3 zeros, 4 halves."""
+    """Arguments of these sizes: how = 0 has any numbers, 1 whole ones, 2 positive ones, 3 zeros, 4 halves, 5 large."""
     result = {}
     for name, a in one.arguments.items():
         if isinstance(a, Index):
             shape, below = [at[n] for n in a.shape], at[a.below]
             ways = [draw.integers(0, below, shape), draw.integers(0, below, shape), np.arange(shape[0]) % below]
-            ways += [np.full(shape, below - 1), np.zeros(shape, int)]
+            ways += [np.full(shape, below - 1), np.zeros(shape, int), draw.integers(0, below, shape)]
             result[name] = tt.tensor(np.asarray(ways[how], np.int64))
             continue
         shape = [at[n] for n in a]
@@ -267,6 +324,7 @@ def values(one: Sample, at: dict[str, int], how: int, draw: np.random.Generator)
             draw.uniform(0.5, 1.5, shape),
             np.zeros(shape),
             draw.integers(-5, 6, shape) / 2,
+            draw.normal(size=shape) * 10 ** draw.uniform(0, 4),
         )[how]
         result[name] = tt.tensor(numbers, dtype=tt.float64, requires_grad=True)
     return result

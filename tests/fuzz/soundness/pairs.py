@@ -23,11 +23,12 @@ from tinytensor.symbolic.derive.derivation import Derivation
 from tinytensor.symbolic.derive.orders import derive
 
 from . import gradients
-from .functions import Sample, compiled, sample, values
+from .functions import UNLIKE, Sample, compiled, sample, values
 
 LARGEST = 9  # the sizes that are tried: 1 to 9,
 LARGER = (16, 33)  # and these
-HOW = 5  # ways to draw values
+HOW = 6  # ways to draw values
+STEPS = (1e-4, 1e-5, 1e-6)  # of difference quotients, in the values' own unit: one must agree
 POINTS = 170
 SOME = 12  # points that tell whether a mistake is seen everywhere
 BLATANT = 0.2  # how many of those that are, are kept
@@ -97,8 +98,33 @@ def points(one: Sample, seed: int) -> list[Point]:
             continue
         ties = any((np.asarray(c.detach() if isinstance(c, tt.Tensor) else c) == 0).any() for c in compared)
         want = dict(zip(floats, (s.numpy() for s in slopes), strict=True))
-        result.append(Point(at, inputs, upstream, want, ties, how in (0, 2)))
+        result.append(Point(at, inputs, upstream, want, ties, how in (0, 2, 5)))
     return result
+
+
+def no_derivative(one: Sample, point: Point) -> str:
+    """How backward() differs from difference quotients of the function in a random direction; empty if it does not."""
+    if point.ties or not point.any or UNLIKE.search(one.source):
+        return ""
+    fn, draw = one.function(), np.random.default_rng(0)
+    along = {n: draw.normal(size=w.shape) for n, w in point.want.items()}
+    slope, size = 0.0, 0.0
+    for n, direction in along.items():
+        slope += (point.want[n] * direction).sum()
+        size += np.abs(point.want[n] * direction).sum()
+
+    def at(step: float) -> float:
+        moved = {n: tt.tensor(point.values[n].detach().numpy() + step * direction) for n, direction in along.items()}
+        out = fn(**point.values | moved).detach().numpy()
+        return float((out if point.upstream is None else out * point.upstream.numpy()).sum())
+
+    quotients = []
+    with tt.no_grad(), np.errstate(all="ignore"):
+        for step in STEPS:
+            quotients.append((at(step) - at(-step)) / (2 * step))
+            if not abs(quotients[-1] - slope) > 1e-4 * (1 + size):  # what is no number is compared with nothing
+                return ""
+    return f"backward() has the slope {slope:.6g}, difference quotients {', '.join(f'{q:.6g}' for q in quotients)}"
 
 
 def by_hand(hand, argument: str, point: Point) -> np.ndarray:
@@ -354,6 +380,9 @@ def ask(one: Sample, number: int, seed: int, tally: Tally, check: Callable | Non
         tally.counts["functions: without a gradient"] += 1
         return
     tally.counts["functions: derived"] += 1
+    with tally.timed("numbers"):
+        hows = [(how, point) for point in where if (how := no_derivative(one, point))]
+        tally.errors += [f"{how}; {point}\n{one.source}" for how, point in hows[:1]]
     for name in names:
         with tally.timed("numbers"):
             base = compiled(one.gradients[name], "gradient", one.name + "_gradient")

@@ -24,6 +24,7 @@ from tinytensor.symbolic.reading.tensors import SymbolicTensor
 
 N = ("N",)
 SIZES = (1, 2, 3, 6, 20, 31, 149, 150, 151, 200, 201, 256, 301, 451, 513)  # those that the tricks single out among them
+TIE, ROUNDED = "no two numbers that are compared are equal", "no number that is rounded is whole"
 ANY, NOT_20 = "proved for any size", "proved only for N ≠ 20"
 READ = {  # the beginning of the verdict; all other tricks are refused
     "1 + 2**(N - 200)": ANY,
@@ -39,7 +40,7 @@ READ = {  # the beginning of the verdict; all other tricks are refused
     "polynomial, 0 at the sizes tried": ANY,
     "x.tril(150)": ANY,
     "ones.triu(-150)": ANY,
-    "softplus(threshold=5)": f"{ANY}, where no two numbers that are compared are equal",
+    "softplus(threshold=5)": f"{ANY}, where {TIE}",
     "sigmoid(arange - 500)": ANY,
     "1 + (arange / 1000)**10": ANY,
     "ones(N)[:150].sum()": "proved only for N > 149",
@@ -48,8 +49,8 @@ READ = {  # the beginning of the verdict; all other tricks are refused
     "arange >> 8": ANY,
     "chunk(200)[0]": "NOT proved",  # N is a multiple of 200, and no such size is tried
     "arange**8 in int64": f"{ANY}, where every whole number lies within its dtype",
-    "x to int32": f"{ANY}, where every whole number lies within its dtype",
-    "x.long()": f"{ANY}, where every whole number lies within its dtype",
+    "x to int32": f"{ANY}, where {TIE}, {ROUNDED} and every whole number lies within its dtype",
+    "x.long()": f"{ANY}, where {TIE}, {ROUNDED} and every whole number lies within its dtype",
     "dtype": f"{ANY}, where floats are float64, those of the default dtype, too",
     "eps of the dtype": f"{ANY}, where floats are float64, those of the default dtype, too",
     "loop: 2.0**(t - 1000)": ANY,
