@@ -167,6 +167,7 @@ class Trace:
 
     def _value(self, term: Term) -> Value:
         if term.name in CONSTANTS:
+            self._constant = f"{term.name}{term.where}"
             return CONSTANTS[term.name](self, *term.args)
         if term.name == "same":
             return self.value(term.args[0])
@@ -344,7 +345,7 @@ class Trace:
 
     def shape(self, sizes) -> tuple:
         """The dimensions of a constant of these sizes."""
-        return self.as_split(dims_of([self._whole(self.formula(n), "a constant") for n in sizes]))
+        return self.as_split(dims_of([self._whole(self.formula(n), self._constant) for n in sizes]))
 
 
 def _count_along(dims, k: int) -> Callable:

@@ -5,12 +5,11 @@ without asking it: type(N), (20).__eq__(N), `except TypeError`, other modules; a
 """
 
 import builtins
-import collections
 import dis
 import functools
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 import numpy as np
@@ -96,9 +95,10 @@ def parts(value) -> dict | list | None:
     if isinstance(value, types.FunctionType):
         cells = [cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType()]
         return [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *cells]
-    if isinstance(value, dict):
+    library = type(value).__module__ in ("builtins", "collections") and not isinstance(value, str | bytes | range)
+    if isinstance(value, dict) or (library and isinstance(value, Mapping)):
         return [part for item in value.items() for part in item]
-    if isinstance(value, list | tuple | set | frozenset | collections.deque):
+    if isinstance(value, list | tuple | set) or (library and isinstance(value, Collection)):
         return list(value)
     own = [c for c in (value if isinstance(value, type) else type(value)).__mro__ if home_of(c) not in KNOWN]
     if not own or isinstance(value, types.ModuleType):

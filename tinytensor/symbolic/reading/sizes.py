@@ -418,7 +418,7 @@ class SymInt(_Number):
         def method(self, value):
             if type(value) is SymFloat:
                 return getattr(self._real(), name)(value)
-            if isinstance(value, float | np.floating):  # N < 2.5 is N < 3; no size is infinite
+            if type(value) in REALS:  # N < 2.5 is N < 3; no size is infinite
                 if value != value or abs(value) == inf or (value != floor(value) and operation == "=="):
                     return getattr(0.0, name)(value)
                 value = floor(value) + (value != floor(value) and name in ("__lt__", "__ge__"))

@@ -5,6 +5,7 @@ unchanged up to each primitive operation. There `dispatch` makes the term. All w
 which refuses every attribute that it does not know: a way that nobody thought of refuses, too.
 """
 
+import operator
 import sys
 import weakref
 from math import prod
@@ -165,7 +166,7 @@ class SymbolicTensor(Tensor):
     )
     stride = data_ptr = is_contiguous = element_size = type = _refusing("the code looks at the memory of a tensor")
     data = property(*[_refusing("x.data shares memory outside of the tape: use detach()")] * 2)
-    grad = grad_fn = is_leaf = property(_refusing("the code looks at the tape"))
+    grad = grad_fn = is_leaf = property(*[_refusing("the code looks at the tape")] * 2)
 
     @property
     def requires_grad(self):
@@ -385,6 +386,7 @@ def at_least(a, b) -> bool:
 def bounds(part: slice, n):
     """start, stop and step of a slice of a dimension of size n, cut to 0 ... n as Python cuts them."""
     ends = 0 if part.start is None else part.start, n if part.stop is None else part.stop
+    ends = [e if type(e) is SymInt else operator.index(e) for e in ends]
     ends = [e if at_least(e, 0) else e + n for e in ends]
     start, stop = (0 if not at_least(e, 0) else e if at_least(n, e) else n for e in ends)
     return start, (stop if at_least(stop, start) else start), 1 if part.step is None else part.step
