@@ -363,6 +363,7 @@ TRICKS = {
     "N is limit": lambda x: if_(N(x) is limit, x),
     "operator.is_": lambda x: if_(operator.is_(N(x), 20), x),
     "id in a list": lambda x: if_(kinds[0](N(x)) == kinds[0](20), x),
+    "of a module": lambda x: if_(collections._sys.getrefcount(N(x)) > 3, x),
     "of a default argument": of_a_default,
     "an iterator as a default": iterated,
     "a text that was compiled": read_at,

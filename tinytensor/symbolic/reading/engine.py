@@ -42,7 +42,7 @@ from tinytensor.ops import (
 from tinytensor.platform.locks import ThreadLock
 from tinytensor.runtime import entry_points
 from tinytensor.runtime import kernel as runtime_kernel
-from tinytensor.symbolic.reading.loops import of_each, range_type, reversed_type, sum_type
+from tinytensor.symbolic.reading.loops import enumerate_type, of_each, range_type, reversed_type, sum_type
 from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, formula_of, is_users, where
 from tinytensor.symbolic.reading.tensors import (
     SymbolicData,
@@ -464,7 +464,7 @@ def _replace(reading, put: Callable, undo: list) -> None:
     for name, value in {
         "len": length,
         "range": range_type(range),
-        "enumerate": of_each(enumerate, lambda t, items: (t, items[0])),
+        "enumerate": enumerate_type(enumerate),
         "reversed": reversed_type(reversed),
         "sum": sum_type(sum, reading),
         "zip": of_each(zip, lambda t, items: tuple(items)),

@@ -83,6 +83,11 @@ def of_each(plain, combine):
     return function
 
 
+def enumerate_type(plain):
+    """enumerate(), also of a tensor of a symbolic size."""
+    return lambda iterable, start=0: of_each(lambda x: plain(x, start), lambda t, each: (t + start, each[0]))(iterable)
+
+
 def reversed_type(plain):
     """reversed(), also of a tensor of a symbolic size."""
 
