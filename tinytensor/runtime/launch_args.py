@@ -138,7 +138,8 @@ class LoopArgs:
         # with each of them would take three times as long.
         each = [f"id({n})" if ndim >= 0 else n for n, (ndim, _, _) in zip(names, arg_table, strict=True)]
         self.words: Callable[..., bytes] = eval(
-            f"lambda {', '.join(names)}: pack({', '.join(each)})", {"pack": struct.Struct(letters).pack, "id": id}
+            f"lambda {', '.join(names)}: pack({', '.join(each)})",
+            {"pack": struct.Struct(letters).pack, "id": id, "__name__": __name__},
         )
 
     def pack(self, name: str, args: tuple) -> np.ndarray:

@@ -44,7 +44,7 @@ READ = {  # the beginning of the verdict; all other tricks are refused
     "sigmoid(arange - 500)": ANY,
     "1 + (arange / 1000)**10": ANY,
     "ones(N)[:150].sum()": "proved only for N > 149",
-    "arange % 150": "NOT proved",  # n/150 - 1/150 is rounded in numbers
+    "arange % 150": ANY,
     "arange >= 150": ANY,
     "arange >> 8": ANY,
     "chunk(200)[0]": "NOT proved",  # N is a multiple of 200, and no such size is tried
@@ -54,6 +54,9 @@ READ = {  # the beginning of the verdict; all other tricks are refused
     "dtype": f"{ANY}, where floats are float64, those of the default dtype, too",
     "eps of the dtype": f"{ANY}, where floats are float64, those of the default dtype, too",
     "loop: 2.0**(t - 1000)": ANY,
+    "math.ceil(N / 7)": ANY,
+    "(-1)**N": ANY,
+    "loop: t % 150": ANY,
 }
 SLOW = {"diff(n=140)"}  # a formula with 2^140 terms
 
@@ -83,7 +86,9 @@ def differs(derivation, fn) -> list[int]:
 def test_what_cannot_be_read_is_refused_with_its_line(name):
     with pytest.raises(NotDerivable) as refused:
         derive(TRICKS[name], x=N)
-    assert "tricks.py, line" in str(refused.value) or "another call would differ" in str(refused.value)
+    assert any(
+        words in str(refused.value) for words in ("tricks.py, line", "<string>, line", "another call would differ")
+    )
 
 
 @pytest.mark.parametrize("name", READ)

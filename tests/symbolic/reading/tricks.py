@@ -3,8 +3,10 @@
 Each is refused with its line, or read under a condition that is true, or read rightly (test_reading.py).
 """
 
+import collections
 import copy
 import ctypes
+import enum
 import functools
 import itertools
 import math
@@ -25,7 +27,10 @@ from tinytensor.nn import functional as F
 N = lambda x: x.shape[0]  # noqa: E731
 s = lambda x: (x * x).sum()  # noqa: E731
 if_ = lambda condition, x: s(x) * (2.0 if condition else 1.0)  # noqa: E731
-counter, memo = [0], {}
+counter, memo, kinds, limit = [0], {}, [id], 20
+buffer, ones = tt.zeros(3, dtype=tt.float64), iter([1.0] * 500)
+read_at = eval("lambda x: (x * x).sum() * (1 + (type(x.shape[0]) is int))")
+norm = nn.BatchNorm1d(3).double()
 
 
 def try_reshape(x):
@@ -125,6 +130,93 @@ def broken_off(x):
         h = h + x[t]
         break
     return h
+
+
+def iterated(x, *, items=ones):
+    return s(x) * next(items)
+
+
+def of_a_default(x, equal=int.__eq__):
+    return if_(equal(20, N(x)) is True, x)
+
+
+def kept_in_slots(x):
+    slots.__init__(slots.count + 1)
+    return if_(slots.count > 150, x)
+
+
+def quietly(x):
+    with Quiet():
+        return 2 * s(x) * (N(x) + "a")
+    return s(x)
+
+
+def with_next(x):
+    h, count = tt.zeros((), dtype=tt.float64), itertools.count()
+    for t in range(len(x)):
+        h = h + x[t] * next(count)
+    return h
+
+
+def held(box, change, value):
+    def f(x):
+        h, own = tt.zeros((), dtype=tt.float64), box()
+        for t in range(len(x)):
+            change(own)
+            h = h + x[t] * value(own)
+        return h
+
+    return f
+
+
+def in_comprehension(x):
+    own = (tt.zeros((), dtype=tt.float64),)
+    return sum(x[t] * own[0].add_(1.0) for t in range(len(x)))
+
+
+def written(key):
+    def f(x):
+        y = tt.zeros(1, dtype=tt.float64)
+        y[0] = x[key]
+        return s(x) + s(y)
+
+    return f
+
+
+def seen_by_a_view(x):
+    y = tt.zeros((), dtype=tt.float64)
+    view = y.reshape(1)
+    y += x.sum()
+    return s(view) + s(x)
+
+
+def remainder_of_step(x):
+    h = tt.zeros((), dtype=tt.float64)
+    for t in range(len(x)):
+        h = h + x[t] * (t % 150)
+    return h
+
+
+class Twenty(enum.IntEnum):
+    A = 20
+
+
+class Slots:
+    __slots__ = ("count",)
+
+    def __init__(self, count=0):
+        self.count = count
+
+
+slots = Slots()
+
+
+class Quiet:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return True
 
 
 @functools.lru_cache
@@ -268,6 +360,44 @@ TRICKS = {
     "time": lambda x: if_(time.time() > 3, x),
     "a global counter": global_count,
     "a module's counter": Counting(),
+    "N is limit": lambda x: if_(N(x) is limit, x),
+    "operator.is_": lambda x: if_(operator.is_(N(x), 20), x),
+    "id in a list": lambda x: if_(kinds[0](N(x)) == kinds[0](20), x),
+    "of a module": lambda x: if_(collections._sys.getrefcount(N(x)) > 3, x),
+    "of a default argument": of_a_default,
+    "an iterator as a default": iterated,
+    "a text that was compiled": read_at,
+    "__slots__": kept_in_slots,
+    "__exit__ ends an error": quietly,
+    "N == an IntEnum": lambda x: if_(N(x) == Twenty.A, x),
+    "np.int8(100) + N": lambda x: s(x) * (N(x) + np.int8(100)),
+    "N // 2.5": lambda x: s(x) * (N(x) // 2.5),
+    "isinstance(2**N, float)": lambda x: if_(isinstance(2 ** N(x), float), x),
+    "math.floor(0.29 * N)": lambda x: s(x) * math.floor(N(x) * 0.29),
+    "math.ceil(N / 7)": lambda x: s(x) * math.ceil(N(x) / 7),
+    "1 + 0.5**N > 1": lambda x: if_(1 + 0.5 ** N(x) > 1, x),
+    "isfinite(1e300 * N**4)": lambda x: if_(math.isfinite(1e300 * N(x) ** 4), x),
+    "(-1)**N": lambda x: s(x) * (-1) ** N(x),
+    "floor(0.29 * arange)": lambda x: ((tt.arange(N(x)) * 0.29).floor() * x).sum(),
+    "arange > 0.29 * N": lambda x: ((tt.arange(N(x)) > N(x) * 0.29) * x).sum(),
+    "arange of uint8": lambda x: (tt.arange(N(x), dtype=tt.uint8) * x).sum(),
+    "uint8 > -1": lambda x: (((tt.arange(N(x)) % 20).to(tt.uint8) > -1) * x).sum(),
+    "sum of truth values": lambda x: (((tt.arange(N(x)) >= 300) + (tt.arange(N(x)) >= 250)) * x).sum(),
+    "arange(1, N + 2, 3)": lambda x: tt.arange(1, N(x) + 2, 3).sum() * s(x),
+    "index_fill": lambda x: s((x * 2).index_fill(0, tt.tensor([250]), 5.0)),
+    "zeros[0] = x[250]": written(250),
+    "a view of zeros": seen_by_a_view,
+    "detach_()": lambda x: ((x * 2).detach_() * x).sum(),
+    "_requires_grad": lambda x: if_(x._requires_grad, x),
+    "a buffer of the user's": lambda x: (buffer.add_(x[:1].detach()), s(x) * buffer.sum())[1],
+    "a buffer of a module": lambda x: s(norm(x[:, None].expand(N(x), 3))),
+    "grad() inside": lambda x: s(tt.autograd.grad(s(x), x)[0]),
+    "loop: next()": with_next,
+    "loop: a deque": held(lambda: collections.deque([1.0, 2.0]), lambda w: w.rotate(1), lambda w: w[0]),
+    "loop: an array": held(lambda: np.zeros(1), lambda w: np.add(w, 1, out=w), lambda w: float(w[0])),
+    "loop: a tensor in a tuple": held(lambda: (tt.zeros(()),), lambda w: w[0].add_(1.0), lambda w: w[0]),
+    "loop: sum() of a state": in_comprehension,
+    "loop: t % 150": remainder_of_step,
     "loop: t == 450": looped(lambda h, x, t: h + x[t] * (2.0 if t == 450 else 1.0)),
     "loop: t in {450}": looped(lambda h, x, t: h + x[t] * (2.0 if t in {450} else 1.0)),
     "loop: list[t]": looped(lambda h, x, t: h + x[t] * [1.0, 2.0][t]),

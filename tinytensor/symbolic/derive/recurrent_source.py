@@ -96,6 +96,8 @@ class RecurrentSource(Source):
         while waiting:
             one = waiting[0]
             loop = by_step.get(one.left.indices[0]) if isinstance(one.left, Indexed) else None
+            read = names_in(one.right)  # a line that reads the states comes after their loop
+            loop = loop or next((r for r in self.recurrences if any(s.before in read for s in r.states)), None)
             own = [x for x in waiting if loop and isinstance(x.left, Indexed) and x.left.indices[0] == loop.step]
             for line_ in own or [one]:
                 lines += self._constant_lines(line_, made)

@@ -167,6 +167,7 @@ class Trace:
 
     def _value(self, term: Term) -> Value:
         if term.name in CONSTANTS:
+            self._constant = f"{term.name}{term.where}"
             return CONSTANTS[term.name](self, *term.args)
         if term.name == "same":
             return self.value(term.args[0])
@@ -206,7 +207,7 @@ class Trace:
         """cat or stack of a list in which a loop has collected a result of each step."""
         axis, *parts = term.args
         new, values = term.name == "stack", []
-        rank = next(a.row_ndim if a.name == "rows" else len(self.value(a).dims) for a in parts)
+        rank = next(a.row_ndim if getattr(a, "name", "") == "rows" else len(self.value(a).dims) for a in parts)
         axis = int(axis) % (rank + new)
         for a in parts:
             if isinstance(a, Term) and a.name == "rows":
@@ -297,15 +298,20 @@ class Trace:
         is_scalar = isinstance(first, float) or formulas or term.name in _SCALARS
         if is_scalar and not is_setting:
             return number(formula)
+        return self._whole(formula, f"{term.name}{term.where}")
+
+    def _whole(self, formula: Expr, what: str) -> Expr:
+        """A formula that is whole at every size; a size that is halved in it is taken apart."""
         fractions = {t: c for t, c in formula.as_coefficients_dict().items() if not c.is_Integer}
         for part in [*[part.args[0] for part in formula.atoms(floor)], *[t * c for t, c in fractions.items()]]:
             over, under = part.as_numer_denom()  # a size is halved, as in x[: N // 2]
+            over = -over if over.could_extract_minus_sign() else over
             if isinstance(over, Size) and under.is_Integer and S.One not in fractions:
                 raise Multiple(str(over), int(under))
         if formula.has(floor) or fractions:
             widths = [part.args[0].as_numer_denom()[1] for part in formula.atoms(floor)]
             advice = f'; write the size as "{widths[0]}*M + 1", whose steps can be counted for any M' if widths else ""
-            raise NotDerivable(f"derive: {term.name}{term.where}: {formula} is whole at some sizes alone{advice}")
+            raise NotDerivable(f"derive: {what}: {formula} is whole at some sizes alone{advice}")
         return formula
 
     # ------------------------------------------------------------------------------------ constants
@@ -339,7 +345,7 @@ class Trace:
 
     def shape(self, sizes) -> tuple:
         """The dimensions of a constant of these sizes."""
-        return self.as_split(dims_of([self.formula(n) for n in sizes]))
+        return self.as_split(dims_of([self._whole(self.formula(n), self._constant) for n in sizes]))
 
 
 def _count_along(dims, k: int) -> Callable:

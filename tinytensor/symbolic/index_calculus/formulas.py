@@ -731,8 +731,8 @@ def value(expr: Expr, at: dict):
     """
     if expr in at:
         return at[expr]
-    if expr is pi:
-        return math.pi
+    if expr is pi or expr.is_infinite:
+        return float(expr)
     if expr.is_Rational:
         return int(expr) if expr.is_Integer else Fraction(int(expr.p), int(expr.q))
     if isinstance(expr, Sum):

@@ -277,7 +277,7 @@ class NumPyPrinter:
         whole = self.union_axes([inside, above], axes)
         below = self.align(inside, whole).at(ATOM)
         if base.is_Integer and not power.is_number:
-            below = repr(float(base))  # NumPy refuses negative powers of whole numbers
+            below = f"({float(base)})" if base < 0 else f"{float(base)}"  # NumPy refuses negative powers of ints
         return Piece(f"{below}**{self.align(above, whole).at(ATOM)}", whole, POWER)
 
     def function(self, expr: Expr, axes: tuple[Index, ...]) -> Piece:
@@ -288,6 +288,12 @@ class NumPyPrinter:
         form = FUNCTIONS.get(expr.func.__name__)
         if form is None or not isinstance(expr, Function):
             raise TypeError(f"numpy_printer: no NumPy code for {expr.func.__name__} in {expr}")
+        if form == FUNCTIONS["floor"] and not expr.args[0].has(
+            Indexed
+        ):  # (n - 1)/150 is rounded once, n/150 - 1/150 not
+            over, under = expr.args[0].as_numer_denom()
+            above = self.piece(over, axes)
+            return Piece(f"np.floor({above.at(PRODUCT)} / {self.piece(under, axes).at(POWER)})", above.axes)
         inside = [self.piece(a, axes) for a in expr.args]
         whole = self.union_axes(inside, axes)
         return Piece(form.format(*(self.align(p, whole).text for p in inside)), whole)

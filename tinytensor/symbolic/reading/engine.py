@@ -15,6 +15,7 @@ from contextlib import contextmanager
 import numpy as np
 import sympy
 
+from tinytensor.autograd import grad
 from tinytensor.autograd.function import Function
 from tinytensor.core import dispatch as core_dispatch
 from tinytensor.core import dtypes, late_bound, modes, number_arrays, promotion
@@ -41,8 +42,8 @@ from tinytensor.ops import (
 from tinytensor.platform.locks import ThreadLock
 from tinytensor.runtime import entry_points
 from tinytensor.runtime import kernel as runtime_kernel
-from tinytensor.symbolic.reading.loops import of_each, range_type, reversed_type, sum_type
-from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, formula_of, is_users
+from tinytensor.symbolic.reading.loops import enumerate_type, of_each, range_type, reversed_type, sum_type
+from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, formula_of, is_users, where
 from tinytensor.symbolic.reading.tensors import (
     SymbolicData,
     SymbolicTensor,
@@ -260,16 +261,19 @@ def expand(x, *shape):
     return expand_op(x, new)  # noqa: F821
 
 
+def part_to_change(x, key):
+    """The part of x that x[key] = value changes: a view, not the rows that an index tensor takes."""
+    part = part_at_once(x, key)
+    return part if part is x or part._data.memory is x._data.memory else reading_of((x, key)).refuse(SHARED)
+
+
 def check_in_place(x):
     """Refuse a change of memory that other tensors share."""
     data = x._data
     if data.reading.open_loops and data.term.inside is not data.reading.open_loops[-1]:
         data.reading.refuse("a step changes a tensor from outside of the loop in place")
     if sum(alive() is not None for alive in data.memory) > 1:
-        data.reading.refuse(
-            "a tensor that is changed in place, in a way that can't be followed; make a new tensor (y = y * 2, "
-            "tt.where, tt.cat) in place of changing a part of one"
-        )
+        data.reading.refuse(SHARED)
     if data.term.on_tape and not modes.is_grad_enabled():
         data.reading.refuse("a change in place under no_grad() is not on the tape: make a new tensor")
     if data.term.name == "argument":
@@ -284,6 +288,8 @@ def assign_result(x, y):
     before, data = x._data, y._data
     if isinstance(before, SymbolicData):
         check_in_place(x)
+    elif x._base is not None or sys.getrefcount(before if before.base is None else before.base) > 3:
+        data.reading.refuse(SHARED)
     if not isinstance(data, SymbolicData):
         data = SymbolicData(before.reading, Term("same", data.copy()), data.shape, data.dtype)
     if (
@@ -294,6 +300,8 @@ def assign_result(x, y):
         data.reading.refuse("a change in place to another shape or dtype: write y = f(x) for x.f_()")
     if data.reading.open_loops and not isinstance(before, SymbolicData):
         data.reading.refuse("a step changes a tensor from outside of the loop in place")
+    if not isinstance(before, SymbolicData):
+        data.reading.written.append((x, before, type(x), where()))
     x._data, x.__class__ = data, SymbolicTensor
     x._version.count += 1
     return x
@@ -307,6 +315,10 @@ def power_of_length(x, p):
     return _whole_power_of_length(x, p)  # noqa: F821
 
 
+SHARED = (
+    "a tensor that is changed in place, in a way that can't be followed; make a new tensor (y = y * 2, tt.where, "
+    "tt.cat) in place of changing a part of one"
+)
 EVERYWHERE = {  # replaced in each module of the engine that has them
     promotion.broadcast_shape: broadcast,
     promotion.by_formula: lambda *args: dispatch(*args)._data,
@@ -322,6 +334,7 @@ EVERYWHERE = {  # replaced in each module of the engine that has them
     creation._shape: shape_of,
     creation._zeros: general_zeros,
     creation.with_own_dtype: lambda array: array,
+    grad: lambda *args, **keywords: reading_of(args).refuse("the tape is used inside of the function"),
     core_in_place.check_in_place: check_in_place,
     core_in_place.assign_result: assign_result,
 }
@@ -334,6 +347,17 @@ def asked_by_user() -> bool:
     while frame.f_code.co_filename == argument_errors.__file__:
         frame = frame.f_back
     return is_users(frame.f_code.co_filename)
+
+
+def finite(answer: bool):
+    """math.isfinite() or isinf() of a size; of a real number of sizes it is known where the engine asks."""
+
+    def function(x):
+        if type(x) is SymFloat and is_users(sys._getframe(2).f_code.co_filename):
+            x.reading.refuse(f"is {x.expr} finite?")
+        return answer
+
+    return function
 
 
 def if_symbolic(original, replacement):
@@ -387,6 +411,7 @@ def _replace(reading, put: Callable, undo: list) -> None:
         plain = types.FunctionType(original.__code__, original.__globals__)
         name = original.__name__
         put(sys.modules[original.__module__], f"_whole_{name}", if_symbolic(plain, as_composed(name)))
+    put(in_place, "part_at_once", if_symbolic(in_place.part_at_once, part_to_change))
     bodies = {
         shape.squeeze: squeeze,
         shape.expand: expand,
@@ -408,7 +433,7 @@ def _replace(reading, put: Callable, undo: list) -> None:
         real = lambda *x, name=name: SymFloat(getattr(sympy, name)(*map(formula_of, x)), reading)  # noqa: E731
         put(math, name, if_symbolic(getattr(math, name), real))
     for name, answer in {"isfinite": True, "isinf": False}.items():
-        put(math, name, if_symbolic(getattr(math, name), lambda x, answer=answer: answer))
+        put(math, name, if_symbolic(getattr(math, name), finite(answer)))
     for op in OPS.values():
         put(op, "quick", if_symbolic(op.quick, lambda *args, op=op, into=None: dispatch(op, args, into)))
     plain, plain_len = late_bound.on_shapes, len
@@ -439,7 +464,7 @@ def _replace(reading, put: Callable, undo: list) -> None:
     for name, value in {
         "len": length,
         "range": range_type(range),
-        "enumerate": of_each(enumerate, lambda t, items: (t, items[0])),
+        "enumerate": enumerate_type(enumerate),
         "reversed": reversed_type(reversed),
         "sum": sum_type(sum, reading),
         "zip": of_each(zip, lambda t, items: tuple(items)),

@@ -9,7 +9,7 @@ import dis
 import functools
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 import numpy as np
@@ -28,8 +28,11 @@ READABLE = (
 )
 READABLE += " callable print range repr reversed round set slice sorted str sum super tuple zip frozenset complex bytes"
 BUILTINS = set(READABLE.split())
-REFLECTION = {"random", "methodcaller", "attrgetter", "frompyfunc", "vectorize"}
+KNOWN = {*MODULES, *sys.stdlib_module_names, "torch", "jax", "sympy"} - {"__main__"}
+REFLECTION = {"random", "methodcaller", "attrgetter", "frompyfunc", "vectorize", "is_", "is_not"}
+INNER = {name for name in dir(Tensor) if name.startswith("_") and not name.startswith("__")} | {"node"}
 DUNDERS = {"__init__", "__name__", "__doc__", "__len__", "__call__", "__matmul__", "__setitem__"}
+MADE = {"__init__", "__eq__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__", "__repr__"}
 PLAIN = (int, float, str, bytes, type(None), list, tuple, dict, set, frozenset, slice, complex, type(...))
 
 
@@ -46,15 +49,18 @@ def check_code(code: types.CodeType, values: dict, reading) -> None:
         caught = i.opname == "PUSH_EXC_INFO" and not {"WITH_EXCEPT_START", "RERAISE"} & set(after)
         if "EXC_MATCH" in i.opname or caught:
             refuse("catches exceptions: an error at these sizes may be none at others")
+        inner = name in INNER and before.argval != "self"
         if i.opname in ("LOAD_ATTR", "LOAD_METHOD") and (
-            name in REFLECTION or (name.startswith("__") and name not in DUNDERS)
+            name in REFLECTION or inner or (name.startswith("__") and name not in DUNDERS)
         ):
             refuse(f"uses .{name}, which need not ask the size")
         if i.opname == "IMPORT_NAME" and name.partition(".")[0] not in MODULES:
             refuse(f"imports {name}, whose functions may tell a size from a number")
+        if i.opname == "LOAD_FAST" and name in values and not allowed(values[name], code.co_names, started=True):
+            refuse(f"uses {name}, which may tell a size from a number")
         if i.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF") and name:
             value = values.get(name, vars(builtins).get(name))
-            if not allowed(name, value):
+            if not allowed(value, code.co_names):
                 refuse(f"uses {name}, which may tell a size from a number")
             if isinstance(value, types.ModuleType):  # what the code uses of it
                 value = (
@@ -63,7 +69,8 @@ def check_code(code: types.CodeType, values: dict, reading) -> None:
                     else 0
                 )
             reading.outside.setdefault(name, (value, snapshot(value)))
-        if i.opname == "IS_OP" and before.opname not in ("LOAD_CONST", "LOAD_GLOBAL"):  # `is None`, `is tt.float64`
+        known = {"LOAD_CONST": before and before.argval, "LOAD_GLOBAL": values.get(before and before.argval)}
+        if i.opname == "IS_OP" and type(known.get(before.opname, 0)) in (int, float, str, bytes, tuple):
             refuse("compares with `is`, which does not ask the size")
         outer = i.opname == "STORE_GLOBAL" or (i.opname == "STORE_DEREF" and name in code.co_freevars)
         kept = i.opname == "STORE_ATTR" and isinstance(values.get("ctx"), Context) and "ctx" in str(before.argval)
@@ -73,48 +80,86 @@ def check_code(code: types.CodeType, values: dict, reading) -> None:
             refuse(f"changes an object in a step of a loop ({i.opname.lower()} {name})")
 
 
-def snapshot(value, depth: int = 8):
+def home_of(value) -> str:
+    """The package from which a function, a class or an object comes: _operator is operator."""
+    home = (getattr(value, "__module__", None) or type(value).__module__).partition(".")[0]
+    return home.removeprefix("_") if home in sys.stdlib_module_names else home
+
+
+def parts(value) -> dict | list | None:
+    """What an object holds, the attributes of the user's own by their names; None for those of others."""
+    if isinstance(value, types.MethodType):
+        return [value.__self__, value.__func__]
+    if isinstance(value, functools.partial):
+        return [value.func, value.args, value.keywords]
+    if isinstance(value, types.FunctionType):
+        cells = [cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType()]
+        return [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *cells]
+    library = type(value).__module__ in ("builtins", "collections") and not isinstance(value, str | bytes | range)
+    if isinstance(value, dict) or (library and isinstance(value, Mapping)):
+        return [part for item in value.items() for part in item]
+    if isinstance(value, list | tuple | set) or (library and isinstance(value, Collection)):
+        return list(value)
+    own = [c for c in (value if isinstance(value, type) else type(value)).__mro__ if home_of(c) not in KNOWN]
+    if not own or isinstance(value, types.ModuleType):
+        return None
+    slots = {n: getattr(value, n) for c in own for n in vars(c).get("__slots__", ()) if hasattr(value, n)}
+    held = dict(item for c in reversed(own) for item in vars(c).items()) | slots
+    held |= {} if isinstance(value, type) else getattr(value, "__dict__", {})
+    return {n: p for n, p in held.items() if not n.startswith("__")}
+
+
+def snapshot(value, seen: frozenset = frozenset()):
     """What an object from outside holds, to see whether the function changes it."""
-    if type(value) in (SymInt, SymFloat):
+    if type(value) in (SymInt, SymFloat) or id(value) in seen:
         return id(value)
     if isinstance(value, np.ndarray):
         return value.tobytes()
     if isinstance(value, Tensor):
-        return id(value) if isinstance(value._data, Meta) else hash(value._data.tobytes())
-    if isinstance(value, types.MethodType):
-        return snapshot([value.__self__, value.__func__], depth)
-    if isinstance(value, functools.partial):
-        return snapshot([value.func, value.args, value.keywords], depth)
-    if isinstance(value, types.FunctionType) and depth:
-        cells = [cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType()]
-        return snapshot([*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *cells], depth - 1)
-    if isinstance(value, list | tuple | dict | set) and depth:
-        parts = value.items() if isinstance(value, dict) else value
-        return tuple(snapshot(part, depth - 1) for part in parts)
-    home = value.__module__ if isinstance(value, type) else type(value).__module__
-    known = home.partition(".")[0] in MODULES or home.partition(".")[0] in sys.stdlib_module_names - {"__main__"}
-    if depth and hasattr(value, "__dict__") and not known:
-        return snapshot({n: p for n, p in vars(value).items() if not (n.startswith("__") or callable(p))}, depth - 1)
-    return value if isinstance(value, int | float | str) else id(value)
+        return id(value._data) if isinstance(value._data, Meta) else hash(value._data.tobytes())
+    if isinstance(value, Iterator):
+        return object()  # whoever uses it changes it
+    if (held := parts(value)) is None:
+        return value if isinstance(value, int | float | str) else id(value)
+    held = held.values() if isinstance(held, dict) else held
+    return id(type(value)), *[snapshot(part, seen | {id(value)}) for part in held]
 
 
-def allowed(name: str, value) -> bool:
-    """Values, tinytensor's things, the user's own functions and classes, and the builtins and modules of the lists."""
-    if isinstance(value, PLAIN):
+def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset()) -> bool:
+    """Values, tinytensor's things, the user's own functions and classes, and the builtins and modules of the lists.
+
+    So is all that an object holds, of its attributes those with these names. started: an iterator may be one that the
+    function itself has made.
+    """
+    if id(value) in seen or isinstance(value, int | float | str | Tensor | property):
         return True
     if isinstance(value, types.ModuleType):
         home = value.__name__.partition(".")[0]
-        return home in MODULES or home not in sys.stdlib_module_names
+        known = home in MODULES or home not in sys.stdlib_module_names
+        used = [p for n, p in vars(value).items() if n in names] if home not in ("torch", "jax", "sympy") else []
+        return known and all(allowed(part, names, started, seen | {id(value)}) for part in used)
     if isinstance(value, type) and issubclass(value, BaseException):  # what is raised; to catch it is refused
         return True
-    if (
-        type(value).__module__ in ("itertools", "collections") or "random" in type(value).__module__
-    ):  # counters and iterators: another call would differ
+    if isinstance(value, Iterator):
+        return started
+    held = None if isinstance(value, types.FunctionType) else parts(value)  # a function is looked at when it runs
+    held = [p for n, p in held.items() if n in names] if isinstance(held, dict) else held or []
+    if not all(allowed(part, names, started, seen | {id(value)}) for part in held):
         return False
-    home = (getattr(value, "__module__", None) or type(value).__module__).partition(".")[0]
+    if isinstance(value, PLAIN):
+        return True
+    home, name = home_of(value), getattr(value, "__name__", "")
     if home == "builtins":
-        return name in BUILTINS
-    return home in MODULES or home not in {*sys.stdlib_module_names, "torch", "jax", "sympy"} or home == "__main__"
+        return name in BUILTINS or isinstance(value, types.CodeType | types.MethodType | staticmethod | classmethod)
+    known = home in MODULES and "random" not in type(value).__module__ and name not in REFLECTION
+    return known or home not in KNOWN
+
+
+def is_made(frame) -> bool:
+    """Is the text of this code made by a library, as that of a namedtuple, or of a dataclass of the user's?"""
+    home = frame.f_globals.get("__name__", "")
+    file = getattr(sys.modules.get(home), "__file__", "") or ""
+    return home.startswith("namedtuple_") or frame.f_code.co_name in MADE or (file and not is_users(file))
 
 
 @contextmanager
@@ -127,8 +172,10 @@ def only_readable(reading) -> Iterator[None]:
 
     def look(frame, event, arg):
         code = frame.f_code
-        if code.co_filename == "<string>" and frame.f_globals.get("__name__") != "__main__":  # made for a namedtuple
+        if code.co_filename == "<string>" and is_made(frame):
             return
+        if event == "return" and code.co_name == "__exit__" and arg and is_users(code.co_filename):
+            reading.refuse("__exit__() ends an exception: an error at these sizes may be none at others")
         if event == "return" and is_users(code.co_filename):
             for name, value in frame.f_locals.items():
                 if isinstance(value, Tensor) and not name.startswith((".", "_")):

@@ -83,6 +83,11 @@ def of_each(plain, combine):
     return function
 
 
+def enumerate_type(plain):
+    """enumerate(), also of a tensor of a symbolic size."""
+    return lambda iterable, start=0: of_each(lambda x: plain(x, start), lambda t, each: (t + start, each[0]))(iterable)
+
+
 def reversed_type(plain):
     """reversed(), also of a tensor of a symbolic size."""
 
@@ -155,7 +160,7 @@ def _loop(count, item, reading, down: bool):
     if isinstance(statement, ast.For):
         return Loop(count, item, reading, frame, statement, down)
     if statement is not None:
-        return Comprehension(count, item, reading, statement, down)
+        return Comprehension(count, item, reading, statement, down, frame)
     reading.refuse(
         "a range of sizes, or a tensor, is run by something else than a `for` statement or a comprehension of which "
         "Python keeps the source: write `for t in range(N):`"
@@ -295,8 +300,8 @@ class Loop:
             self.kept |= {n: (data, type(x), own) for n in names}
             x.__class__, x._data = SymbolicTensor, own
         self.lengths = {name: len(before[name]) for name in self.body.lists}
-        held = {n: x for n, x in before.items() if isinstance(x, list | dict | set) and n not in self.body.lists}
-        self.held = {n: snapshot(x) for n, x in held.items()}
+        held = (self.body.loaded | self.body.stored) - self.body.lists - self.body.variables
+        self.held = {n: snapshot(x) for n, x in before.items() if n in held and not isinstance(x, Tensor)}
         reading.open_loops.append(self)
 
     def _close(self):
@@ -453,12 +458,15 @@ def _equal(one, other) -> bool:
 class Comprehension:
     """sum(... for t in range(N)), or stack([... for t in range(N)]): the item of one step."""
 
-    def __init__(self, count: SymInt, item, reading, node: ast.GeneratorExp | ast.ListComp, down: bool):
+    def __init__(self, count: SymInt, item, reading, node: ast.GeneratorExp | ast.ListComp, down: bool, frame):
         self.count = self.steps = count
         self.item, self.reading, self.down, self.shift = item, reading, down, 1
         self.states: dict[str, Carried] = {}
         self.collected: list[Term] = []
         self.step, self.begun, self.generator = "", False, isinstance(node, ast.GeneratorExp)
+        names = _names([node.elt], ast.Load) & frame.f_locals.keys() - _names([node], ast.Store)
+        self.used = {name: frame.f_locals[name] for name in names}
+        self.held = {name: snapshot(x) for name, x in self.used.items()}
         call = node.parent
         name = getattr(call.func, "attr", getattr(call.func, "id", "")) if isinstance(call, ast.Call) else ""
         direct = isinstance(call, ast.Call) and call.args[:1] == [node]
@@ -488,6 +496,8 @@ class Comprehension:
 
     def _end(self) -> None:
         reading = self.reading
+        for name in [n for n, x in self.used.items() if snapshot(x) != self.held[n]]:
+            reading.refuse(f"{name} is changed in a step: stack or add up tensors instead")
         reading.open_loops.pop()
         marker = Term("end", reading=reading)
         marker.loop = self

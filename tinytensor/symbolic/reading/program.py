@@ -2,6 +2,7 @@
 
 import operator
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -13,10 +14,11 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.derive.arguments import Argument
 from tinytensor.symbolic.derive.conditions import RELATIONS, SizeCondition
 from tinytensor.symbolic.derive.precision import double_precision
+from tinytensor.symbolic.prove.advice import describe_line
 from tinytensor.symbolic.reading.engine import engine_for_sizes
 from tinytensor.symbolic.reading.errors import Multiple, NotDerivable, Refused
 from tinytensor.symbolic.reading.language import only_readable, snapshot
-from tinytensor.symbolic.reading.sizes import Polynomial, Reading, SymInt, add, constant
+from tinytensor.symbolic.reading.sizes import Polynomial, Reading, SymInt, add, constant, is_users
 from tinytensor.symbolic.reading.tensors import SymbolicData, SymbolicTensor, Term, as_term, tensor_of, terms_of
 
 TRIES = 8  # answers to questions about sizes, for a function that fails
@@ -51,7 +53,7 @@ def read(fn: Callable, arguments: dict[str, object], where: Sequence[SizeConditi
         try:
             return _program(reading, fn, arguments, where, split or {})
         except NotImplementedError as error:  # an operation without a gradient, which says what to do instead
-            raise NotDerivable(f"derive: {error}") from error
+            raise NotDerivable(f"derive: {error}{_line_of(error)}") from error
         except NotDerivable:
             raise first or sys.exception() from None
         except Exception as error:
@@ -79,24 +81,34 @@ def _program(reading: Reading, fn: Callable, arguments: dict[str, object], where
     try:
         with double_precision(), engine_for_sizes(reading), only_readable(reading):
             result = fn(**values)
+            term, shape = (as_term(result), result.shape) if isinstance(result, Tensor) else (None, ())
     except Refused:
         pass
     except Multiple:
         raise
     except Exception as error:
         failure = error
+    finally:
+        outside = [line for x, *_, line in reading.written if sys.getrefcount(x) > 3 and x is not result]
+        for x, data, kind, _ in reversed(reading.written):
+            x._data, x.__class__ = data, kind
     reading.over = True
     changed = [name for name, (value, held) in reading.outside.items() if snapshot(value) != held]
     problems = {
         f"an error or a warning that names a size was not raised{reading.texts}": reading.texts and failure is None,
         "a loop over a size is left before its last step": reading.open_loops and failure is None,
         f"{', '.join(changed)} changed: another call would differ": changed,
+        f"a tensor from outside of the function is changed in place{''.join(outside[:1])}: another call would differ": (
+            outside and failure is None
+        ),
     }
     for problem in [
         *reading.refusals,
         *[p for p, met in problems.items() if met],
     ]:  # also of an exception that was caught
         raise NotDerivable(f"derive: {problem}")
+    if "SymInt" in str(failure) or "SymFloat" in str(failure):  # Python's own, of an operation that no size has
+        raise NotDerivable(f"derive: {failure}{_line_of(failure)}") from failure
     if failure is not None:
         raise failure
     if not isinstance(result, Tensor):
@@ -105,14 +117,20 @@ def _program(reading: Reading, fn: Callable, arguments: dict[str, object], where
     program = Program(
         reading,
         reading.terms,
-        as_term(result),
-        tuple(result.shape),
+        term,
+        tuple(shape),
         {name: x._data.term for name, x in values.items() if isinstance(x, SymbolicTensor)},
         [(operation, p) for operation, p, _ in reading.conditions[reading.of_caller :]],
         reading.values,
     )
     _check_steps(program)
     return program
+
+
+def _line_of(error: Exception) -> str:
+    """The line of the user's own code at which an error came up, in words."""
+    own = [f for f in traceback.extract_tb(error.__traceback__) if is_users(f.filename)]
+    return f" ({describe_line(own[-1].filename, own[-1].lineno, own[-1].name)})" if own else ""
 
 
 def _value(reading: Reading, name: str, argument: Argument) -> SymbolicTensor:

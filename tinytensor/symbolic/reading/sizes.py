@@ -11,10 +11,11 @@ import sys
 from collections.abc import Callable
 from fractions import Fraction
 from math import floor, inf, prod
+from numbers import Number
 from typing import NoReturn
 
 import numpy as np
-from sympy import Add, Expr, Integer, Mul, Poly, PolynomialError, Rational, S, log, pi, sqrt
+from sympy import Add, Expr, Integer, Mul, Poly, PolynomialError, Pow, Rational, S, exp, log, pi, sqrt
 from sympy import floor as floor_of
 
 from tinytensor.symbolic.index_calculus.formulas import Size
@@ -60,6 +61,7 @@ class Reading:
         self.values: dict[str, None] = {}
         self.refusals: list[str] = []
         self.outside: dict[str, tuple] = {}  # objects from outside of the function, and what they held
+        self.written: list[tuple] = []  # tensors with numbers that were changed in place, with what they had
         self.texts = ""  # where the engine wrote a size into a text, as of an error
         self.terms: list = []
         self.over = False
@@ -280,7 +282,7 @@ class _Number:
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         """np.float64(2) * N and np.int64(20) == N are Python's operators; other functions are refused."""
         inputs = [
-            x.item() if isinstance(x, np.generic) or (type(x) is np.ndarray and not x.ndim) else x for x in inputs
+            x.item() if isinstance(x, np.generic | np.ndarray) and not x.ndim and x.dtype in WIDE else x for x in inputs
         ]
         name = UFUNCS.get(ufunc.__name__)
         if name is None or method != "__call__" or kwargs or not all(type(x) in NUMBERS for x in inputs):
@@ -323,10 +325,10 @@ class SymInt(_Number):
         """The other operand as a polynomial, or None."""
         if type(value) is SymInt:
             return value.p
-        return constant(int(value)) if type(value) in (int, bool) or isinstance(value, np.integer) else None
+        return constant(int(value)) if type(value) in (int, bool, np.int64) else None
 
     def _real(self) -> "SymFloat":
-        return SymFloat(formula_of(self), self.reading)
+        return SymFloat(formula_of(self), self.reading, 0)
 
     def _made(self, p: Polynomial) -> "SymInt | int":
         self.reading.check_open(p)
@@ -337,7 +339,7 @@ class SymInt(_Number):
             q = self._operand(value)
             if q is not None:
                 return self._made(compute(self.p, q))
-            return real(self._real(), value) if type(value) in (float, SymFloat) else _foreign(self, value)
+            return real(self._real(), value) if type(value) in REALS else _foreign(self, value)
 
         return method
 
@@ -359,7 +361,7 @@ class SymInt(_Number):
         return value / self._real()
 
     def __rpow__(self, base):
-        return SymFloat(formula_of(base) ** formula_of(self), self.reading)
+        return base ** self._real() if type(base) in NUMBERS else _foreign(self, base)
 
     def __trunc__(self):
         return self
@@ -393,10 +395,10 @@ class SymInt(_Number):
         return self._made(add(whole, {(name,): 1}))
 
     def __floordiv__(self, value):
-        return NotImplemented if (q := self._operand(value)) is None else self._divided(self.p, q)
+        return _foreign(self, value) if (q := self._operand(value)) is None else self._divided(self.p, q)
 
     def __rfloordiv__(self, value):
-        return NotImplemented if (p := self._operand(value)) is None else self._divided(p, self.p)
+        return _foreign(self, value) if (p := self._operand(value)) is None else self._divided(p, self.p)
 
     def __mod__(self, value):
         return self - (self // value) * value
@@ -416,13 +418,13 @@ class SymInt(_Number):
         def method(self, value):
             if type(value) is SymFloat:
                 return getattr(self._real(), name)(value)
-            if isinstance(value, float | np.floating):  # N < 2.5 is N < 3; no size is infinite
+            if type(value) in REALS:  # N < 2.5 is N < 3; no size is infinite
                 if value != value or abs(value) == inf or (value != floor(value) and operation == "=="):
                     return getattr(0.0, name)(value)
                 value = floor(value) + (value != floor(value) and name in ("__lt__", "__ge__"))
             q = self._operand(value)
             if q is None:
-                return NotImplemented
+                return _foreign(self, value) if isinstance(value, Number) else NotImplemented
             difference = {m: sign * c for m, c in add(self.p, q, -1).items()}
             return self.reading.ask(operation, add(difference, constant(offset))) != opposite
 
@@ -437,9 +439,10 @@ class SymInt(_Number):
 
 
 def _foreign(n: _Number, value):
-    if isinstance(value, str | bytes | bytearray | list | tuple):
-        n.reading.refuse(f"a {type(value).__name__} with a size has no length or text")
-    return NotImplemented  # a tensor computes with the size
+    """What a size gives to an operator beside a value that it does not know: a tensor computes with the size."""
+    if isinstance(value, Number) or type(value).__module__.partition(".")[0] in sys.stdlib_module_names:
+        n.reading.refuse(f"a {type(value).__name__} with a size has no formula here")
+    return NotImplemented
 
 
 def _quotient(m: tuple, c: int, q: Polynomial) -> Polynomial | None:
@@ -491,27 +494,52 @@ def formula_of(n) -> Expr:
     return Add(*[c * Mul(*[symbols[name] for name in m]) for m, c in n.p.items()])
 
 
-class SymFloat(_Number):
-    """A real number that depends on sizes: 1/N, N**0.5, 2.0**(N - 200)."""
+def is_exact(number) -> bool:
+    """Is a number, as Python holds it, the one that is written?"""
+    return type(number) in (int, bool, np.int64) or (math.isfinite(number) and as_written(number) == Fraction(number))
 
-    __slots__ = ("expr",)
+
+class SymFloat(_Number):
+    """A real number that depends on sizes: 1/N, N**0.5, 2.0**(N - 200).
+
+    roundings: how often it is rounded, up to 2. N/10 is rounded once, and its whole part is that of the formula; 0.29*N
+    is 28.999999999999996 for N = 100.
+    """
+
+    __slots__ = ("expr", "roundings")
     __hash__ = _Number._hash
-    __class__ = property(lambda self: float)
     formula = property(lambda self: f"({self.expr})" if self.expr.is_Add else str(self.expr))
 
-    def _arithmetic(compute: Callable) -> Callable:
+    def __init__(self, formula: Expr, reading: Reading, roundings: int = 2):
+        super().__init__(formula, reading)
+        object.__setattr__(self, "roundings", roundings)
+
+    @property
+    def __class__(self):
+        if is_users(sys._getframe(1).f_code.co_filename):
+            self.reading.refuse("the type of a formula of sizes, an int or a float")
+        return float
+
+    def _arithmetic(compute: Callable, rounds: bool = False) -> Callable:
         def method(self, value):
-            if type(value) in NUMBERS or isinstance(value, np.generic):
-                return SymFloat(compute(self.expr, formula_of(value)), self.reading)
-            return _foreign(self, value)
+            if type(value) not in REALS and type(value) not in NUMBERS:
+                return _foreign(self, value)
+            kept = value.roundings if type(value) is SymFloat else 0 if type(value) is SymInt or is_exact(value) else 2
+            roundings = 2 if rounds or kept or self.roundings else 0
+            if compute is operator.truediv and not kept and not self.roundings:
+                roundings = 0 if type(value) is int and abs(value).bit_count() == 1 else 1
+            elif compute is operator.mul and type(value) is int and value == -1:
+                roundings = self.roundings
+            return SymFloat(compute(self.expr, formula_of(value)), self.reading, roundings)
 
         return method
 
     __add__, __radd__ = _arithmetic(operator.add), _arithmetic(operator.add)
     __mul__, __rmul__ = _arithmetic(operator.mul), _arithmetic(operator.mul)
     __sub__, __rsub__ = _arithmetic(operator.sub), _arithmetic(lambda a, b: b - a)
-    __truediv__, __rtruediv__ = _arithmetic(operator.truediv), _arithmetic(lambda a, b: b / a)
-    __pow__, __rpow__ = _arithmetic(operator.pow), _arithmetic(lambda a, b: b**a)
+    __truediv__, __rtruediv__ = _arithmetic(operator.truediv), _arithmetic(lambda a, b: b / a, True)
+    __pow__, __rpow__ = _arithmetic(operator.pow, True), _arithmetic(lambda a, b: b**a, True)
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _foreign
 
     def __neg__(self):
         return self * -1
@@ -520,11 +548,11 @@ class SymFloat(_Number):
         return self if self >= 0 else -self
 
     def _fraction(self) -> tuple["SymInt | int", int] | None:
-        """A whole number of sizes over a number, if the formula is such a quotient."""
+        """A whole number of sizes over a number, if the formula is such a quotient, and is rounded once at most."""
         n, d = self.expr.as_numer_denom()
         try:
             known = {str(s) for s in n.free_symbols} <= self.reading.hints.keys()
-            return (self.reading.number(n), int(d)) if d.is_Integer and known else None
+            return (self.reading.number(n), int(d)) if d.is_Integer and known and self.roundings < 2 else None
         except (PolynomialError, TypeError, ValueError):
             return None
 
@@ -544,14 +572,15 @@ class SymFloat(_Number):
         """A comparison that SymPy decides by its assumptions, or one of whole numbers; no other is answered."""
 
         def method(self, value):
-            if type(value) not in NUMBERS and not isinstance(value, np.generic):
-                return NotImplemented
-            if value != value or (type(value) is float and abs(value) == inf):
+            if type(value) not in REALS and type(value) not in NUMBERS:
+                return _foreign(self, value) if isinstance(value, Number) else NotImplemented
+            if value != value or (type(value) is float and abs(value) == inf and self.is_small()):
                 return getattr(0.0, name)(value)
-            difference = SymFloat(self.expr - formula_of(value), self.reading)
+            roundings = max(self.roundings, value.roundings if type(value) is SymFloat else 0)
+            difference = SymFloat(self.expr - formula_of(value), self.reading, roundings)
             if sign == "is_zero":
                 self.reading.refuse("rounded numbers are compared by ==: compare whole numbers, by // and %")
-            answer = getattr(difference.expr, sign)
+            answer = getattr(difference.expr, sign) if roundings < 2 or (value == 0 and self.is_small()) else None
             if answer is None and (parts := difference._fraction()) is not None:
                 return getattr(parts[0], name)(0)
             if answer is None:
@@ -567,5 +596,17 @@ class SymFloat(_Number):
     def __bool__(self):
         return self != 0
 
+    def is_small(self) -> bool:
+        """Is it a product of powers, no size in an exponent? It then neither overflows nor becomes 0."""
+        powers = self.expr.atoms(Pow, exp)
+        numbers = self.expr.atoms(Rational)
+        return not (
+            self.expr.is_Add
+            or any(p.exp.free_symbols for p in powers)
+            or any(abs(q) > 10**12 or 0 < abs(q) * 10**12 < 1 for q in numbers)
+        )
 
+
+WIDE = (np.dtype(np.int64), np.dtype(np.float64))
+REALS = (float, np.float64, SymFloat)
 NUMBERS = (SymInt, SymFloat, int, float, bool)

@@ -5,6 +5,7 @@ unchanged up to each primitive operation. There `dispatch` makes the term. All w
 which refuses every attribute that it does not know: a way that nobody thought of refuses, too.
 """
 
+import operator
 import sys
 import weakref
 from math import prod
@@ -18,9 +19,25 @@ from tinytensor.core.meta import Meta
 from tinytensor.core.promotion import common_dtype
 from tinytensor.core.tensor import Tensor
 from tinytensor.runtime.entry_points import is_ours
-from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, is_users, where
+from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, is_exact, is_users, where
 
 _tensor_of = Tensor.of
+
+
+COMPARED = {"lt": (1, 0), "le": (0, 0), "gt": (1, 1), "ge": (0, 1)}  # a + k <= b, and whether a and b change places
+KEPT = "full number cast same add sub mul neg square absolute maximum minimum where clone reduce_sum cumsum "
+KEPT += "permute reshape_view expand slice cat stack take entries gather diagonal flip detach"
+WHOLE = {"arange", "tri", "eye", "floor", "ceil", "floor_divide", "remainder", "eq", "ne", *COMPARED, "logical_not"}
+EXACT = {*KEPT.split()}
+
+
+def roundings_of(a) -> int:
+    """How often the numbers of a constant are rounded, as SymFloat counts it."""
+    if isinstance(a, tuple | list):
+        return max(map(roundings_of, a), default=0)
+    if isinstance(a, np.ndarray):
+        return 0 if a.dtype.kind != "f" or all(map(is_exact, np.unique(a[np.isfinite(a)]).tolist())) else 2
+    return 0 if type(a) is float and is_exact(a) else getattr(a, "roundings", 2 if type(a) is float else 0)
 
 
 class Term:
@@ -28,13 +45,18 @@ class Term:
 
     op: the Op itself; None for what no operation has made: an argument, a constant of the engine, a loop. label: the
     user's name of the result. depends: does an argument of the function reach it? on_tape: does a gradient?
-    inside: the loop in whose step it is made.
+    inside: the loop in whose step it is made. roundings: how often its numbers are rounded, if it is a constant.
     """
 
     def __init__(self, name: str, *args, op=None, reading: Reading | None = None):
         self.name, self.args, self.op, self.label = name, args, op, ""
         self.inside = reading.open_loops[-1] if reading is not None and reading.open_loops else None
         self.depends = any(a.depends for a in terms_of(args))
+        self.roundings = 0 if name in WHOLE else max(map(roundings_of, args), default=0)
+        if name not in EXACT and name not in WHOLE:
+            self.roundings = 1 if name == "true_divide" and self.roundings == 0 else 2
+        elif name in ("add", "sub", "mul", "square") and self.roundings:
+            self.roundings = 2
         self.on_tape = name != "detach" and any(a.on_tape for a in terms_of(args))
         self.where = where()
         if reading is not None:
@@ -97,7 +119,8 @@ class SymbolicData(Meta):
         return SymbolicData(self.reading, Term("logical_not", self.term), self.shape, bool_)
 
     def astype(self, dtype):
-        return SymbolicData(self.reading, Term("cast", self.term, np.dtype(dtype)), self.shape, dtype, self.span)
+        span = fitting("a constant", self.reading, self.span, np.dtype(dtype))
+        return SymbolicData(self.reading, Term("cast", self.term, np.dtype(dtype)), self.shape, dtype, span)
 
 
 class LastStep(SymbolicData):
@@ -138,13 +161,12 @@ class SymbolicTensor(Tensor):
         _reading_of_values, ("bool", "float", "int", "an index", "in")
     )
     __deepcopy__ = __getstate__ = __reduce_ex__ = __copy__ = _refusing("a tensor is copied or stored: use clone()")
-    backward = register_hook = retain_grad = _refusing("the tape is used inside of the function")
+    backward = register_hook = retain_grad = detach_ = requires_grad_ = _refusing(
+        "the tape is used inside of the function"
+    )
     stride = data_ptr = is_contiguous = element_size = type = _refusing("the code looks at the memory of a tensor")
     data = property(*[_refusing("x.data shares memory outside of the tape: use detach()")] * 2)
-    grad = grad_fn = is_leaf = property(_refusing("the code looks at the tape"))
-
-    def requires_grad_(self, *args):
-        self._data.reading.refuse("the tape is used inside of the function")
+    grad = grad_fn = is_leaf = property(*[_refusing("the code looks at the tape")] * 2)
 
     @property
     def requires_grad(self):
@@ -303,22 +325,29 @@ SPANS = {
 }
 
 
+TRUTHS = {"mul", "where", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor"}
+
+
 def elementwise(op, reading, args):
     dtype = common_dtype(op, args)
     dtype = get_default_dtype() if op.dtype == "float" and dtype.kind in "biu" else dtype
     shape = broadcast(op.name, *[a.shape for a in args if isinstance(a, Tensor)], ())
+    for a in args if dtype.kind in "iu" else ():
+        fitting(op.name, reading, (0, 0) if isinstance(a, Tensor) else span_of(a), dtype)
     if op.dtype == "bool":
         return shape, bool_
+    if dtype.kind == "b" and op.name not in TRUTHS:
+        reading.refuse(f"{op.name} of truth values: make them numbers first, by .double() or .long()")
     spans = [span_of(a) for a in args] if dtype.kind in "iu" else [None]
     if op.name == "where" and dtype.kind in "iu":
         spans[0] = (0, 1)
     span = SPANS[op.name](*spans) if None not in spans and op.name in SPANS else None
-    return shape, dtype, fitting(op.name, reading, span, dtype)
+    return shape, dtype, span
 
 
 def cast(op, reading, args):
     x, dtype = args
-    return x.shape, dtype, fitting("cast", reading, None if x._data.dtype.kind in "fO" else span_of(x), dtype)
+    return x.shape, dtype, None if x._data.dtype.kind in "fO" else span_of(x)
 
 
 def reduction(op, reading, args):
@@ -333,7 +362,7 @@ def reduction(op, reading, args):
         return shape, bool_
     span = span_of(x) if op.name in ("reduce_sum", "reduce_amax", "reduce_amin") else None
     span = tuple(m * n for m in span) if span is not None and op.name == "reduce_sum" else span
-    return shape, x._data.dtype, fitting(op.name, reading, span, x._data.dtype)
+    return shape, x._data.dtype, span
 
 
 def at_index(op, reading, args):
@@ -357,6 +386,7 @@ def at_least(a, b) -> bool:
 def bounds(part: slice, n):
     """start, stop and step of a slice of a dimension of size n, cut to 0 ... n as Python cuts them."""
     ends = 0 if part.start is None else part.start, n if part.stop is None else part.stop
+    ends = [e if type(e) is SymInt else operator.index(e) for e in ends]
     ends = [e if at_least(e, 0) else e + n for e in ends]
     start, stop = (0 if not at_least(e, 0) else e if at_least(n, e) else n for e in ends)
     return start, (stop if at_least(stop, start) else start), 1 if part.step is None else part.step
@@ -396,7 +426,7 @@ def joined(op, reading, args):
 def diagonal(op, reading, args):
     x, offset, a, b = args
     n = min(x.shape[a] + min(offset, 0), x.shape[b] - max(offset, 0))
-    return [*[k for d, k in enumerate(x.shape) if d not in (a, b)], max(n, 0)], x._data.dtype, None, False
+    return [*[k for d, k in enumerate(x.shape) if d not in (a, b)], max(n, 0)], x._data.dtype, span_of(x), False
 
 
 def product(op, reading, args):
@@ -445,7 +475,10 @@ RULES = {
 }
 
 
-COMPARED = {"lt": (1, 0), "le": (0, 0), "gt": (1, 1), "ge": (0, 1)}  # a + k <= b, and whether a and b change places
+MOST_ROUNDINGS = dict.fromkeys([*COMPARED, "eq", "ne", "floor", "ceil", "sign"], 1) | {
+    "floor_divide": 0,
+    "remainder": 0,
+}
 
 
 def _decided(name: str, a, b) -> bool | None:
@@ -475,8 +508,20 @@ def dispatch(op, args, into=None):
     if op.name in COMPARED and (truth := _decided(op.name, *map(span_of, args))) is not None:
         return tensor_of(SymbolicData(reading, Term("full", results[0], truth, reading=reading), *results))
     term = Term(op.name, *map(as_term, args), op=op, reading=reading)
+    compared = op.name not in ("floor_divide", "remainder")  # N/10 and 0.3 are equal in floats where they are
+    numbers = [a for a in term.args if not (compared and type(a) is float)]
+    most = 1 if op.name == "cast" and results[1].kind != "f" else MOST_ROUNDINGS.get(op.name, 2)
+    if not term.depends and max(map(roundings_of, numbers), default=0) > most:
+        reading.refuse(
+            f"{op.name} of rounded numbers, which may be whole or equal in the formula alone: use whole ones"
+        )
     if not state.grad:
         term = Term("detach", term, reading=reading)
+
+    def made(shape, dtype, span=None, in_order=True):
+        return shape, dtype, fitting(op.name, reading, span, np.dtype(dtype)), in_order
+
+    results = [made(*r) for r in results] if isinstance(results, list) else made(*results)
     if isinstance(results, list):
         return tuple(
             tensor_of(SymbolicData(reading, Term(f"result_{n}", term, reading=reading), *r))

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from sympy import Mul, S, exp, log, sqrt
+from sympy import Indexed, Mul, S, exp, log, sqrt
 
 from tinytensor.symbolic.derive.conditions import Signs
 from tinytensor.symbolic.derive.semantics.symbolic_call import (
@@ -77,6 +77,8 @@ def reduce_extreme(call: SymbolicCall) -> Value:
     which = "largest" if "max" in call.op else "smallest"
     shares = "first" if call.op in ("reduce_max", "reduce_min") else "shared"
     name = source.entry(*indices)
+    if not isinstance(name, Indexed):
+        raise call.refuse("the largest number of a constant")
     flat = [k for k, dim in enumerate(source.dims) for _ in dim]
     axes = tuple(n for n, k in enumerate(flat) if k in {int(m) for m in dims})
     call.lines.constants[chosen] = ExtremeMask(f"{which}_{shares}", name, tuple(indices), axes)
