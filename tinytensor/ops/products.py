@@ -9,11 +9,12 @@ import numpy as np
 
 from tinytensor.core.dispatch import contiguous
 from tinytensor.core.op import op
+from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import list_of_tensors, promote_floats_to_exact, refuse_bools
 from tinytensor.ops.arrays import matrix_product
-from tinytensor.ops.creation import tensor
+from tinytensor.ops.creation import constants, tensor
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.reduce import sum
 from tinytensor.ops.shape import (
@@ -50,7 +51,7 @@ class matmul_op:
             return matrix_product(a[None], b[None])[0]
         batch = a.shape[:-2]
         if b.shape[:-2] != batch:
-            batch = np.broadcast_shapes(batch, b.shape[:-2])
+            batch = broadcast_shape("matmul", batch, b.shape[:-2])
         y = matrix_product(_batched(a, batch), _batched(b, batch))
         return y.reshape(*batch, a.shape[-2], b.shape[-1])
 
@@ -86,11 +87,8 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     if left.ndim > 2 and right.ndim == 2:  # one tall matrix instead of a batch: one product, and one for b's gradient
         y = reshape(matmul_op(flatten(left, 0, -2), right), (*left.shape[:-1], right.shape[-1]))
     else:
-        try:
-            if left.shape[:-2] != right.shape[:-2]:
-                np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-        except ValueError:
-            raise RuntimeError(f"matmul: {a.shape} @ {b.shape}: the batch sizes do not broadcast") from None
+        if left.shape[:-2] != right.shape[:-2]:
+            broadcast_shape("matmul: the batch", left.shape[:-2], right.shape[:-2])
         y = matmul_op(left, right)
     if a.ndim == 1:
         y = squeeze(y, -2)
@@ -222,7 +220,9 @@ def _einsum_diagonal(x, term):
             a = term.index(letter)
             b = term.index(letter, a + 1)
             n = x.shape[a]
-            mask = reshape(tensor(np.eye(n, dtype=bool)), [n if d in (a, b) else 1 for d in range(x.ndim)])
+            mask = reshape(
+                tensor(constants(np.eye, n, n, dtype=bool)), [n if d in (a, b) else 1 for d in range(x.ndim)]
+            )
             x = sum(where(mask, x, 0), b)
             term = term[:b] + term[b + 1 :]
     return x

@@ -98,6 +98,7 @@ def _program(reading: Reading, fn: Callable, arguments: dict[str, object], where
     ]:  # also of an exception that was caught
         raise NotDerivable(f"derive: {problem}")
     if failure is not None:
+        reading.take_multiples(*reading.compared)
         raise failure
     if not isinstance(result, Tensor):
         came = type(result).__name__
