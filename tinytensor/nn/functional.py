@@ -18,7 +18,8 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.nn import losses  # noqa: F401 (its functions appear here)
 from tinytensor.ops.argument_errors import public_as
 from tinytensor.ops.arguments import only_floats, rounding_error
-from tinytensor.ops.creation import arange, constants, ones, tensor, zeros
+from tinytensor.ops.arrays import constants
+from tinytensor.ops.creation import arange, ones, tensor, zeros
 from tinytensor.ops.elementwise import silu as silu_op
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.fused import attention, layer_norm_op, linear, rms_norm_op

@@ -4,7 +4,7 @@ import functools
 import math
 import operator
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from tinytensor.core.meta import Meta
 from tinytensor.core.tensor import Tensor
 from tinytensor.core.tensor_values import with_own_dtype
 from tinytensor.ops.arguments import nested_numbers, refuse_text, to_0d_array
+from tinytensor.ops.arrays import constants
 from tinytensor.ops.generator import Generator, drawn_from
 from tinytensor.runtime.poison import aligned
 
@@ -86,7 +87,8 @@ def tensor(data: Any, *, dtype=None, requires_grad: bool = False, device=None) -
     if not from_array:
         data = nested_numbers(data, met)
     dtype = None if dtype is None else as_dtype(dtype)
-    if state.reading is not None and (y := state.reading.tensor(data, dtype)) is not None:
+    now = state.__dict__
+    if now["reading"] is not None and (y := now["reading"].tensor(data, dtype)) is not None:
         return y.requires_grad_() if requires_grad else y
     if from_array and data.dtype.kind not in "biuf" and (dtype is None or dtype.kind != "O"):
         refuse_text(data)
@@ -112,7 +114,7 @@ def tensor(data: Any, *, dtype=None, requires_grad: bool = False, device=None) -
     if device == "meta":
         return Tensor.of(Meta(array.shape, array.dtype), requires_grad)
     array = with_own_dtype(np.ascontiguousarray(array).reshape(array.shape))
-    if state.recording is not None:  # each replay starts from these values, whatever is done to the tensor in place
+    if now["recording"] is not None:  # each replay starts from these values, whatever is done to the tensor in place
         constant, array = array, buffer(array.shape, array.dtype)
         if from_array and _is_outside(data):  # each replay looks at it again
             host(_refill, array, data)
@@ -154,12 +156,6 @@ def _is_outside(data: np.ndarray | np.generic) -> bool:
             "with tensors, or outside of the step"
         )
     return False
-
-
-def constants(make: Callable, *settings, dtype=None) -> np.ndarray:
-    """np.eye(n, m), np.tri(n, m, k), ...; in a reading, where sizes have no numbers, what stands for this array."""
-    y = None if state.reading is None else state.reading.constants(make, settings, dtype)
-    return make(*settings, dtype=dtype) if y is None else y
 
 
 def as_tensor(data: Any, *, dtype=None, device=None) -> Tensor:

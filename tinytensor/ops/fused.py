@@ -10,8 +10,8 @@ from tinytensor.core.op import op
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import promote_floats_to_exact, refuse_bools
-from tinytensor.ops.arrays import absent_input, apply_formula, as_rows, matrix_product, reduce_array, setting
-from tinytensor.ops.creation import constants, tensor
+from tinytensor.ops.arrays import absent_input, apply_formula, as_rows, constants, matrix_product, reduce_array, setting
+from tinytensor.ops.creation import tensor
 from tinytensor.ops.elementwise import exp, logical_and, maximum, relu_backward, sqrt, true_divide, where
 from tinytensor.ops.index import gather, no_index_is_bad
 from tinytensor.ops.products import matmul

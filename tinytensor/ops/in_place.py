@@ -179,7 +179,9 @@ def setitem(x: Tensor, key, value) -> None:
         part = slice_op(x, key.view) if part is None else part
         if value._version is part._version and _is_there_already(part, value):
             return
-        copy_(part, _leading_ones_off(value, part.ndim))
+        value = _leading_ones_off(value, part.ndim)
+        _fits(value, part.shape, "setitem")
+        copy_(part, value)
         return
     positions = Tensor.of(np.arange(x.numel()).reshape(x.shape))
     with no_grad():

@@ -175,11 +175,10 @@ def getitem(x: Tensor, key) -> Tensor:
 
 def part_at_once(x: Tensor, key) -> Tensor | None:
     """The view x[key] for a key of whole numbers and slices, as most are; None for others, for `parse_index`."""
-    if key.__class__ is int:
-        key = (key,)
-    if x._data.__class__ is np.ndarray and key.__class__ is tuple and all(map(_means_the_same, key)):
+    parts = key if key.__class__ is tuple else (key,)
+    if x._data.__class__ is np.ndarray and (key.__class__ is int or all(map(_means_the_same, parts))):
         try:
-            return slice_op.quick(x, key)
+            return slice_op.quick(x, parts)
         except IndexError:  # `parse_index` raises it with its reason
             pass
     return None if state.reading is None else state.reading.part(x, key)

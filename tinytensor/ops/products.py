@@ -13,8 +13,8 @@ from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import list_of_tensors, promote_floats_to_exact, refuse_bools
-from tinytensor.ops.arrays import matrix_product
-from tinytensor.ops.creation import constants, tensor
+from tinytensor.ops.arrays import constants, matrix_product
+from tinytensor.ops.creation import tensor
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.reduce import sum
 from tinytensor.ops.shape import (
@@ -87,8 +87,11 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     if left.ndim > 2 and right.ndim == 2:  # one tall matrix instead of a batch: one product, and one for b's gradient
         y = reshape(matmul_op(flatten(left, 0, -2), right), (*left.shape[:-1], right.shape[-1]))
     else:
-        if left.shape[:-2] != right.shape[:-2]:
-            broadcast_shape("matmul: the batch", left.shape[:-2], right.shape[:-2])
+        try:
+            if left.shape[:-2] != right.shape[:-2]:
+                broadcast_shape("matmul", left.shape[:-2], right.shape[:-2])
+        except RuntimeError:
+            raise RuntimeError(f"matmul: {a.shape} @ {b.shape}: the batch sizes do not broadcast") from None
         y = matmul_op(left, right)
     if a.ndim == 1:
         y = squeeze(y, -2)

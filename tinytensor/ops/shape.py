@@ -26,7 +26,8 @@ from tinytensor.ops.arguments import (
     sizes_of,
     whole_number,
 )
-from tinytensor.ops.creation import TENSOR_TYPES, as_dtype, constants, full, tensor
+from tinytensor.ops.arrays import constants
+from tinytensor.ops.creation import TENSOR_TYPES, as_dtype, full, tensor
 from tinytensor.ops.creation import empty as empty_of
 from tinytensor.ops.elementwise import masked_fill
 

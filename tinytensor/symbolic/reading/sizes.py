@@ -431,7 +431,7 @@ class SymInt(_Number):
                 return NotImplemented
             difference = {m: sign * c for m, c in add(self.p, q, -1).items()}
             answer = self.reading.ask(operation, add(difference, constant(offset)))
-            if operation == "==" and not answer:
+            if operation == "==" and not answer and type(value) is SymInt:
                 self.reading.compared = self, value
             return answer != opposite
 
