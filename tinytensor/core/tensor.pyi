@@ -33,16 +33,7 @@ class BorrowedGrad:
     def __init__(self, array: np.ndarray) -> None:
         ...
 
-class TensorBase:
-
-    def size(self, dim: builtins.int | None=None) -> Any:
-        ...
-
-    def numel(self) -> builtins.int:
-        ...
-    nelement: Any
-
-class Tensor(TensorBase, TensorValues):
+class Tensor(TensorValues):
     node: Any
     @property
     def T(self) -> Tensor: ...
@@ -481,6 +472,13 @@ class Tensor(TensorBase, TensorValues):
     @property
     def ndim(self) -> builtins.int:
         ...
+
+    def size(self, dim: builtins.int | None=None) -> Any:
+        ...
+
+    def numel(self) -> builtins.int:
+        ...
+    nelement: Any
 
     @property
     def requires_grad(self) -> builtins.bool:

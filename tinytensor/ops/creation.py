@@ -351,7 +351,7 @@ def arange(
 ) -> Tensor:
     """start, start + step, ... below end; whole numbers give int64."""
     start, end = (0, start) if end is None else (start, end)
-    start, end, step = (v.item() if isinstance(v, Tensor) else v for v in (start, end, step))
+    start, end, step = [v.item() if isinstance(v, Tensor) else v for v in (start, end, step)]
     whole = dtype is not None and as_dtype(dtype).kind in "iu"
     if whole and as_dtype(dtype) == int64 and all(map(math.isfinite, (start, end, step))):
         start, end, step = map(_whole, (start, end, step))  # PyTorch counts them so in 64 bits, and in no other dtype

@@ -244,9 +244,13 @@ def view(x: Tensor, *shape) -> Tensor:
     """y = x in another shape, sharing memory."""
     if len(shape) == 1 and shape[0].__class__ is not int and isinstance(shape[0], DType | np.dtype):
         raise TypeError("view: reading memory as another dtype is not offered; use .to(dtype)")
-    wanted = sizes_of(shape, "view")
+    old, wanted = x._data.shape, sizes_of(shape, "view")
     try:
-        return reshape_view.quick(x, _infer(x._data.shape, wanted, "view"))
+        shape = _known_shape(old, wanted, "view")
+    except TypeError:  # as in reshape
+        shape = _infer(old, wanted, "view")
+    try:
+        return reshape_view.quick(x, shape)
     except ValueError:
         raise RuntimeError(
             f"view: shape {x.shape} with strides {x.stride()} can't be read as {wanted} without a copy; use reshape()"
@@ -309,7 +313,7 @@ def permute(x: Tensor, *dims) -> Tensor:
 @functools.lru_cache(maxsize=1024, typed=True)  # as _infer
 def _exchanged(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
     """The order of the dimensions when two of them are exchanged."""
-    a, b = (dimension_of_shape((...,) * ndim, d, "transpose") for d in (dim0, dim1))
+    a, b = (dimension_of_shape(range(ndim), d, "transpose") for d in (dim0, dim1))
     order = list(range(ndim))
     if order:
         order[a], order[b] = b, a

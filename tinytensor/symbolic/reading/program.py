@@ -13,9 +13,9 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.derive.arguments import Argument
 from tinytensor.symbolic.derive.conditions import RELATIONS, SizeCondition
 from tinytensor.symbolic.derive.precision import double_precision
-from tinytensor.symbolic.reading.engine import engine_for_sizes
 from tinytensor.symbolic.reading.errors import Multiple, NotDerivable, Refused
 from tinytensor.symbolic.reading.language import only_readable, snapshot
+from tinytensor.symbolic.reading.python_functions import functions_for_sizes
 from tinytensor.symbolic.reading.sizes import Polynomial, Reading, SymInt, add, constant
 from tinytensor.symbolic.reading.tensors import SymbolicData, SymbolicTensor, Term, as_term, tensor_of, terms_of
 
@@ -77,7 +77,7 @@ def _program(reading: Reading, fn: Callable, arguments: dict[str, object], where
     reading.of_caller = len(reading.conditions)
     result, failure = None, None
     try:
-        with double_precision(), engine_for_sizes(reading), only_readable(reading):
+        with double_precision(), functions_for_sizes(reading), only_readable(reading):
             result = fn(**values)
     except Refused:
         pass
