@@ -287,9 +287,13 @@ def scaled_dot_product_attention(
     scale = _scale(query, scale)
     if isinstance(scale, float) and not math.isfinite(scale):
         raise ValueError(f"{what}: the scale must be finite, got {scale}")
-    batch = broadcast_shape(what, query.shape[:-2], key.shape[:-2], value.shape[:-2])
-    if attn_mask is not None and broadcast_shape(f"{what}: mask", attn_mask.shape, (*batch, C, M)) != (*batch, C, M):
-        raise RuntimeError(f"{what}: {shapes()}, mask {attn_mask.shape}: the mask has more entries than the scores")
+    try:
+        batch = broadcast_shape(what, query.shape[:-2], key.shape[:-2], value.shape[:-2])
+        if attn_mask is not None and broadcast_shape(what, attn_mask.shape, (*batch, C, M)) != (*batch, C, M):
+            raise RuntimeError
+    except RuntimeError:
+        mask = "" if attn_mask is None else f", mask {attn_mask.shape}"
+        raise RuntimeError(f"{what}: {shapes()}{mask}: these shapes do not broadcast") from None
     if dropout_p > 0 or (attn_mask is not None and attn_mask.dtype != bool_):
         weights = attention_weights(query, key, attn_mask, is_causal, scale)
         return dropout(weights, dropout_p, generator=generator).matmul(value)
