@@ -148,10 +148,10 @@ def broadcast_shape(what: str, *shapes: tuple) -> tuple[int, ...]:
     """The shape to which these shapes broadcast; the error begins with `what`, the name of the operation."""
     result = list(max(shapes, key=len))
     for shape in shapes:
-        for d in range(-len(shape), 0):
+        for d, n in enumerate(shape, len(result) - len(shape)):
             if is_one(result[d]):
-                result[d] = shape[d]
-            elif not is_one(shape[d]) and shape[d] != result[d]:
+                result[d] = n
+            elif not (n is result[d] or is_one(n) or n == result[d]):
                 raise RuntimeError(
                     f"{what}: shapes {' and '.join(map(str, shapes))} do not broadcast: "
                     "from the right, sizes must be equal or 1"

@@ -11,7 +11,6 @@ values out, are in `tensor_values.py`.
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -103,19 +102,6 @@ class Tensor:
     def ndim(self) -> int:
         """The number of dimensions."""
         return self._data.ndim
-
-    def size(self, dim: int | None = None) -> Any:
-        """The shape, or one of its sizes."""
-        try:
-            return self.shape if dim is None else self.shape[dim]
-        except (IndexError, TypeError):
-            raise IndexError(f"size: {dim!r} is no dimension of shape {self.shape}") from None
-
-    def numel(self) -> int:
-        """The number of elements (a SymPy expression where the sizes are symbols)."""
-        return self._data.size
-
-    nelement = numel
 
     @property
     def requires_grad(self) -> bool:

@@ -18,7 +18,6 @@ from tinytensor.ops.reduce import ValuesIndices
 from tinytensor.core.tensor_values import TensorValues
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
 import numpy as np
 from tinytensor.core.dispatch import move, state
 from tinytensor.core.meta import Meta
@@ -472,13 +471,6 @@ class Tensor(TensorValues):
     @property
     def ndim(self) -> builtins.int:
         ...
-
-    def size(self, dim: builtins.int | None=None) -> Any:
-        ...
-
-    def numel(self) -> builtins.int:
-        ...
-    nelement: Any
 
     @property
     def requires_grad(self) -> builtins.bool:

@@ -358,7 +358,8 @@ def arange(
     if step == 0 or not (end - start) * step >= 0 or math.isinf(end - start):
         raise RuntimeError(f"arange: from {start} to {end} in steps of {step} never arrives")
     if dtype is None:
-        dtype = get_default_dtype() if any(isinstance(v, float) for v in (start, end, step)) else int64
+        real = isinstance(start, float) or isinstance(end, float) or isinstance(step, float)
+        dtype = get_default_dtype() if real else int64
     n = math.ceil((end - start) / step)
     if n >= 2**60:
         raise RuntimeError(f"arange: {n} numbers are more than any memory holds")
