@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import tinytensor as tt
+from tinytensor.core.promotion import broadcast_shape
 
 quick = settings(deadline=None, derandomize=True, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 seeds = st.integers(0, 10_000)
@@ -95,6 +96,7 @@ def test_shapes_that_do_not_broadcast_are_refused(one, other, seed):
         with pytest.raises(RuntimeError, match="do not broadcast"):
             a + b
     else:
+        assert broadcast_shape("add", one, other) == expected
         assert (a + b).shape == expected == (a < b).shape == tt.where(a < b, a, b).shape
 
 

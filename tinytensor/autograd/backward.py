@@ -10,6 +10,7 @@ from typing import Literal, overload
 
 from tinytensor.autograd.accumulate_grad import accumulate_grad
 from tinytensor.autograd.seed import seed_of
+from tinytensor.core.dispatch import state
 from tinytensor.core.graph import between
 from tinytensor.core.op import Node
 from tinytensor.core.registry import appears
@@ -157,6 +158,8 @@ def grad(
     leaves or computed tensors. An input that the outputs do not depend on raises, unless `allow_unused`: then its
     gradient is None, or zeros with `materialize_grads`. (`only_inputs` is always so.)
     """
+    if state.reading is not None:
+        state.reading.refuse("the tape is used inside of the function")
     if not only_inputs:
         raise ValueError("grad: only_inputs=False is not offered; call backward() for the gradients of all leaves")
     if materialize_grads and allow_unused is False:

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from tinytensor.core import late_bound
+from tinytensor.core.dispatch import state
 from tinytensor.core.meta import BatchedData
 from tinytensor.core.modes import is_grad_enabled, no_grad
 from tinytensor.core.op import Node
@@ -184,6 +185,8 @@ class Function:
     @classmethod
     def apply(cls, *args):
         """Run forward, and record it on the tape as one operation."""
+        if state.reading is not None:
+            state.reading.refuse("a Function has a gradient of its own: check() it by itself")
         if any(isinstance(a, Tensor) and isinstance(a._data, BatchedData) for a in args):  # inside vmap
             return late_bound.for_each_example(cls.apply, args, {}, cls.__name__)
         needs = tuple([isinstance(a, Tensor) and a._requires_grad for a in args])

@@ -28,7 +28,7 @@ from tinytensor.runtime.kernel import Kernel
 from tinytensor.runtime.poison import fresh
 
 SMALL_COPY = 1 << 15  # elements of a copy that is not worth a launch
-WATCHERS = frozenset({"recording", "profile", "anomaly", "on_op"})  # switches of State
+WATCHERS = frozenset({"recording", "reading", "profile", "anomaly", "on_op"})  # switches of State
 
 
 class State(threading.local):
@@ -38,6 +38,7 @@ class State(threading.local):
     def __init__(self):
         self.grad = True  # operations on tensors that require grad go on the tape
         self.recording = None  # the Recording that notes launches, if any
+        self.reading = None  # what reads a function without values (symbolic/reading), if a function is read
         self.anomaly = None  # anomaly mode's Search for NaN and inf (autograd/anomaly_mode.py), if any
         self.profile = None  # the Profile that times launches, if any
         self.on_op = None  # called by each operation (op, args, y), whose y it returns
@@ -101,10 +102,10 @@ def host(function: Callable, *args, undo: Callable | None = None) -> None:
     is an empty list, in which the function notes the state before it changes anything, and `undo` finds it: an
     interrupt may stop the function at any place.
     """
-    if state.recording is None:
-        function(*args)
-    else:
+    if state.recording is not None:
         state.recording.host(function, args, undo)
+    elif state.reading is None or not state.reading.host(function, args):
+        function(*args)
 
 
 def check(flag: np.ndarray, tell: Callable[[np.ndarray], None]) -> None:

@@ -14,6 +14,9 @@ from tinytensor.core.views import alias_at_node, is_whole, rebase_history, regen
 
 def assign_result(x: Tensor, y: Tensor) -> Tensor:
     """x takes over the values and the node of y; every change in place ends here."""
+    now = state.__dict__
+    if now["reading"] is not None and now["reading"].assign_result(x, y):
+        return x
     if y.shape != x.shape:
         raise RuntimeError(f"in place: a result of shape {y.shape} does not fit a tensor of shape {x.shape}")
     if CATEGORY[y.dtype.kind] > CATEGORY[x.dtype.kind]:
@@ -21,7 +24,7 @@ def assign_result(x: Tensor, y: Tensor) -> Tensor:
     if x._data.__class__ is BatchedData or y._data.__class__ is BatchedData:
         return late_bound.change_batch(x, y)
     check_in_place(x)
-    if state.grad and x._requires_grad and not y._requires_grad:
+    if now["grad"] and x._requires_grad and not y._requires_grad:
         y = OPS["overwrite"](x, y.to(x.dtype))  # the new values do not depend on the old ones
     notice(x)
     if y._data is not x._data:
@@ -44,13 +47,16 @@ def check_in_place(x: Tensor) -> None:
     """Refuse a change that would lose gradients, or that the memory does not allow."""
     if x._data.__class__ is BatchedData:  # inside vmap: the change comes here later, with the tensors of all examples
         return
+    now = state.__dict__
+    if now["reading"] is not None and now["reading"].check_in_place(x):
+        return
     if (
         0 in x._data.strides
         and x.numel()
         and any(n > 1 and step == 0 for n, step in zip(x.shape, x._data.strides, strict=True))
     ):
         raise RuntimeError("in place: several elements of this expanded tensor share memory; clone() it first")
-    if not state.grad:
+    if not now["grad"]:
         return
     regenerate_grad_fn(x)
     base = x._base

@@ -68,4 +68,6 @@ def is_grad_enabled() -> bool:
 
     Even then a result gets a node only if one of its inputs requires grad.
     """
+    if state.reading is not None:
+        state.reading.refuse("the code asks whether gradients are wanted")
     return state.grad

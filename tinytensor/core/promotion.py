@@ -146,10 +146,19 @@ def common_shape(name: str, operands: list) -> tuple[int, ...]:
 
 def broadcast_shape(what: str, *shapes: tuple) -> tuple[int, ...]:
     """The shape to which these shapes broadcast; the error begins with `what`, the name of the operation."""
-    try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError:
-        raise RuntimeError(
-            f"{what}: shapes {' and '.join(map(str, shapes))} do not broadcast: "
-            "from the right, sizes must be equal or 1"
-        ) from None
+    result = list(max(shapes, key=len))
+    for shape in shapes:
+        for d, n in enumerate(shape, len(result) - len(shape)):
+            if is_one(result[d]):
+                result[d] = n
+            elif not (n is result[d] or is_one(n) or n == result[d]):
+                raise RuntimeError(
+                    f"{what}: shapes {' and '.join(map(str, shapes))} do not broadcast: "
+                    "from the right, sizes must be equal or 1"
+                )
+    return tuple(result)
+
+
+def is_one(n: int) -> bool:
+    """Is this size the number 1? A size without a number (symbolic/reading) is not asked."""
+    return type(n) is int and n == 1

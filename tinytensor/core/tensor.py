@@ -11,7 +11,6 @@ values out, are in `tensor_values.py`.
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -47,26 +46,7 @@ class BorrowedGrad:
         self._data = array
 
 
-class TensorBase:
-    """Sizes as functions. They are inherited, so that `derive` can put others in front of them."""
-
-    __slots__ = ()
-
-    def size(self, dim: int | None = None) -> Any:
-        """The shape, or one of its sizes."""
-        try:
-            return self.shape if dim is None else self.shape[dim]
-        except (IndexError, TypeError):
-            raise IndexError(f"size: {dim!r} is no dimension of shape {self.shape}") from None
-
-    def numel(self) -> int:
-        """The number of elements (a SymPy expression where the sizes are symbols)."""
-        return self._data.size
-
-    nelement = numel
-
-
-class Tensor(TensorBase):
+class Tensor:
     """A NumPy array with a gradient. Names, defaults and meaning are PyTorch's.
 
     The dtype is float32 (by default), float64, uint8, int32, int64, bool, or object (exact scalars, which proofs use).

@@ -18,7 +18,6 @@ from tinytensor.ops.reduce import ValuesIndices
 from tinytensor.core.tensor_values import TensorValues
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
 import numpy as np
 from tinytensor.core.dispatch import move, state
 from tinytensor.core.meta import Meta
@@ -33,16 +32,7 @@ class BorrowedGrad:
     def __init__(self, array: np.ndarray) -> None:
         ...
 
-class TensorBase:
-
-    def size(self, dim: builtins.int | None=None) -> Any:
-        ...
-
-    def numel(self) -> builtins.int:
-        ...
-    nelement: Any
-
-class Tensor(TensorBase, TensorValues):
+class Tensor(TensorValues):
     node: Any
     @property
     def T(self) -> Tensor: ...

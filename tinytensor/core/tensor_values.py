@@ -63,6 +63,21 @@ class TensorValues:
         """The CPU, or "meta" for a shape without values; a device is a string, equal to its name."""
         return META if self.is_meta else CPU
 
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or one of its sizes."""
+        try:
+            return self.shape if dim is None else self.shape[dim]
+        except (IndexError, TypeError):
+            raise IndexError(f"size: {dim!r} is no dimension of shape {self.shape}") from None
+
+    def numel(self) -> int:
+        """The number of elements (a SymPy expression where the sizes are symbols)."""
+        return self._data.size
+
+    def nelement(self) -> int:
+        """The number of elements."""
+        return self._data.size
+
     def dim(self) -> int:
         """The number of dimensions."""
         return self.ndim

@@ -164,7 +164,7 @@ def tensor_stub() -> str:
             original = APPEARANCES.get(f"Tensor.{name}", function)
             reflected = function.__name__ == "<lambda>" and not isinstance(original, Op)
             lines.append(f"    def {name}{_signature(function if reflected else original, method=True)}: ...")
-    declared, whole = "class Tensor(TensorBase):", "class Tensor(TensorBase, TensorValues):"
+    declared, whole = "class Tensor:", "class Tensor(TensorValues):"
     body = _module("core/tensor.py").replace(declared, "\n".join([whole, *lines]), 1)
     return _stub(f"from {TensorValues.__module__} import TensorValues\n{body}", METHODS.values())
 

@@ -64,6 +64,8 @@ def quick_formula(op: Op) -> Callable:
 
     def two(x, z, into=None):
         now = state.__dict__
+        if now["watched"]:
+            return op.run((x, z), into)
         if isinstance(x, Tensor):
             s, a = x, x._data
             t, b = (z, z._data) if isinstance(z, Tensor) else (x, number_array(z, a.dtype))
@@ -72,7 +74,6 @@ def quick_formula(op: Op) -> Callable:
             a, b = (None, None) if t is None else (number_array(x, t._data.dtype), t._data)
         if (
             not (a.__class__ is b.__class__ is _ndarray and a.dtype is b.dtype)
-            or now["watched"]
             or (s._base is not None and s._tracked != s._version.tracked)
             or (t._base is not None and t._tracked != t._version.tracked)
         ):

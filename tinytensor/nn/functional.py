@@ -12,11 +12,13 @@ from tinytensor.core.dtypes import bool_, int64
 from tinytensor.core.in_place import assign_result
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import Op
+from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.registry import APPEARANCES, appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn import losses  # noqa: F401 (its functions appear here)
 from tinytensor.ops.argument_errors import public_as
-from tinytensor.ops.arguments import only_floats
+from tinytensor.ops.arguments import only_floats, rounding_error
+from tinytensor.ops.arrays import constants
 from tinytensor.ops.creation import arange, ones, tensor, zeros
 from tinytensor.ops.elementwise import silu as silu_op
 from tinytensor.ops.elementwise import where
@@ -227,8 +229,8 @@ def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps:
     r"""y = \gamma x / \sqrt{\overline{x^2} + \epsilon} over the last dimensions; Zhang and Sennrich (2019)."""
     n = _check_normalized("rms_norm", input, normalized_shape, weight=weight)
     input, weight = only_floats("rms_norm", input, weight)
-    if eps is None:  # exact scalars are not rounded
-        eps = 0 if input.dtype.kind == "O" else float(np.finfo(input.dtype).eps)
+    if eps is None:
+        eps = rounding_error(input._data.dtype)
     x, (weight,) = _over_last(input, n, weight)
     return rms_norm_op(x, weight, eps).reshape(input.shape)
 
@@ -258,11 +260,14 @@ def scaled_dot_product_attention(
     (dimension -3) serves several heads of the query.
     """
     what = "scaled_dot_product_attention"
-    shapes = f"query {query.shape}, key {key.shape}, value {value.shape}"
+
+    def shapes() -> str:
+        return f"query {query.shape}, key {key.shape}, value {value.shape}"
+
     if min(query.ndim, key.ndim, value.ndim) < 2:
-        raise RuntimeError(f"{what}: {shapes}: expected at least 2 dimensions each, (..., positions, width)")
+        raise RuntimeError(f"{what}: {shapes()}: expected at least 2 dimensions each, (..., positions, width)")
     if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
-        raise RuntimeError(f"{what}: {shapes}: query and key need one width, key and value one number of positions")
+        raise RuntimeError(f"{what}: {shapes()}: query and key need one width, key and value one number of positions")
     if attn_mask is not None and attn_mask.dtype.kind not in "bfO":
         raise RuntimeError(
             f"{what}: attn_mask must be bool (True: may attend) or floating-point, got {attn_mask.dtype}"
@@ -274,7 +279,7 @@ def scaled_dot_product_attention(
         heads = query.shape[-3] if query.ndim > 2 else 0
         if not heads or any(x.ndim < 3 or not x.shape[-3] or heads % x.shape[-3] for x in (key, value)):
             raise RuntimeError(
-                f"{what}: {shapes}: enable_gqa needs (..., heads, positions, width), and query heads that are a "
+                f"{what}: {shapes()}: enable_gqa needs (..., heads, positions, width), and query heads that are a "
                 "multiple of the heads of key and of value"
             )
         key, value = (x.repeat_interleave(heads // x.shape[-3], -3) for x in (key, value))
@@ -283,12 +288,12 @@ def scaled_dot_product_attention(
     if isinstance(scale, float) and not math.isfinite(scale):
         raise ValueError(f"{what}: the scale must be finite, got {scale}")
     try:
-        batch = np.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
-        if attn_mask is not None and np.broadcast_shapes(attn_mask.shape, (*batch, C, M)) != (*batch, C, M):
-            raise ValueError
-    except ValueError:
+        batch = broadcast_shape(what, query.shape[:-2], key.shape[:-2], value.shape[:-2])
+        if attn_mask is not None and broadcast_shape(what, attn_mask.shape, (*batch, C, M)) != (*batch, C, M):
+            raise RuntimeError
+    except RuntimeError:
         mask = "" if attn_mask is None else f", mask {attn_mask.shape}"
-        raise RuntimeError(f"{what}: {shapes}{mask}: these shapes do not broadcast") from None
+        raise RuntimeError(f"{what}: {shapes()}{mask}: these shapes do not broadcast") from None
     if dropout_p > 0 or (attn_mask is not None and attn_mask.dtype != bool_):
         weights = attention_weights(query, key, attn_mask, is_causal, scale)
         return dropout(weights, dropout_p, generator=generator).matmul(value)
@@ -318,7 +323,7 @@ def attention_weights(
     """
     scores = query.matmul(key.transpose(-1, -2)) * _scale(query, scale)
     if is_causal:
-        attn_mask = tensor(np.tri(*scores.shape[-2:], dtype=bool))
+        attn_mask = tensor(constants(np.tri, *scores.shape[-2:], 0, dtype=bool))
     if attn_mask is None:
         return softmax(scores, -1)
     if attn_mask.dtype.kind == "O":  # exact scalars are finite

@@ -17,11 +17,13 @@ from tinytensor.core.dtypes import bool_, int64
 from tinytensor.core.in_place import assign_result
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import Op
+from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.registry import APPEARANCES, appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn import losses
 from tinytensor.ops.argument_errors import public_as
-from tinytensor.ops.arguments import only_floats
+from tinytensor.ops.arguments import only_floats, rounding_error
+from tinytensor.ops.arrays import constants
 from tinytensor.ops.creation import arange, ones, tensor, zeros
 from tinytensor.ops.elementwise import silu as silu_op
 from tinytensor.ops.elementwise import where

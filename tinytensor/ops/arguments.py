@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tinytensor.core.dispatch import OBJECT, host
+from tinytensor.core.dispatch import OBJECT, host, state
 from tinytensor.core.dtypes import CATEGORY, bool_, category, result_type, uint8
 from tinytensor.core.promotion import as_byte, clamp_to_inf
 from tinytensor.core.tensor import Tensor
@@ -65,7 +65,7 @@ def nonempty_dimensions(x: Tensor, dim, what: str) -> tuple[int, ...]:
 def whole_number(n, what: str) -> int:
     """A size, a dimension or a number of places as an int. The error for any other value names the argument."""
     try:
-        return operator.index(n)
+        return n if n.__class__ is int else operator.index(n)
     except TypeError:
         raise TypeError(f"{what} must be a whole number, got {n!r}") from None
 
@@ -91,6 +91,8 @@ _NO_NUMBER = (complex, str, bytes, list, tuple, dict, type, type(None), np.ndarr
 
 def to_0d_array(what: str, value: float, dtype: np.dtype) -> np.ndarray:
     """A number as a 0-d array; RuntimeError if the dtype cannot hold it: nan as an integer, 10**30 in 64 bits."""
+    if state.reading is not None and (number := state.reading.number(value, dtype)) is not None:
+        return number
     array = np.empty((), dtype)
     if isinstance(value, _NO_NUMBER) or (not isinstance(value, int | float | np.generic) and dtype.kind != "O"):
         raise TypeError(f"{what}: expected a tensor or a number, got {value!r}")
@@ -178,6 +180,13 @@ def scaled(what: str, value, alpha, dtype: np.dtype):
 
 
 # --- Dtypes
+
+
+def rounding_error(dtype: np.dtype) -> float:
+    """The eps of a dtype of floats; 0 for exact scalars, which are not rounded."""
+    if state.reading is not None:
+        state.reading.note_precision()
+    return 0.0 if dtype is OBJECT else float(np.finfo(dtype).eps)
 
 
 def refuse_only_bools(what: str, dtype: np.dtype) -> None:

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -35,6 +36,13 @@ def setting(value, dtype):
 def as_rows(x: np.ndarray) -> np.ndarray:
     """x (..., n) as contiguous rows (R, n)."""
     return contiguous(x) if x.ndim == 2 else contiguous(x).reshape(math.prod(x.shape[:-1]), x.shape[-1])
+
+
+def constants(make: Callable, *settings, dtype=None) -> np.ndarray:
+    """np.eye(n, m), np.tri(n, m, k), ...; in a reading, where sizes have no numbers, what stands for this array."""
+    if state.reading is not None and (y := state.reading.constants(make, settings, dtype)) is not None:
+        return y
+    return make(*settings, dtype=dtype)
 
 
 def absent_input(x: np.ndarray) -> np.ndarray:

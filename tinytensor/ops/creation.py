@@ -5,6 +5,7 @@ import math
 import operator
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from tinytensor.core.meta import Meta
 from tinytensor.core.tensor import Tensor
 from tinytensor.core.tensor_values import with_own_dtype
 from tinytensor.ops.arguments import nested_numbers, refuse_text, to_0d_array
+from tinytensor.ops.arrays import constants
 from tinytensor.ops.generator import Generator, drawn_from
 from tinytensor.runtime.poison import aligned
 
@@ -81,10 +83,13 @@ def tensor(data: Any, *, dtype=None, requires_grad: bool = False, device=None) -
     device = check_device(device, "tensor")
     if isinstance(data, Tensor):
         data = data.detach()._values("tensor(tensor)")
-    from_array, met = isinstance(data, np.ndarray | np.generic), set()
+    from_array, met = isinstance(data, (np.ndarray, np.generic)), set()
     if not from_array:
         data = nested_numbers(data, met)
     dtype = None if dtype is None else as_dtype(dtype)
+    now = state.__dict__
+    if now["reading"] is not None and (y := now["reading"].tensor(data, dtype)) is not None:
+        return y.requires_grad_() if requires_grad else y
     if from_array and data.dtype.kind not in "biuf" and (dtype is None or dtype.kind != "O"):
         refuse_text(data)
     try:
@@ -109,7 +114,7 @@ def tensor(data: Any, *, dtype=None, requires_grad: bool = False, device=None) -
     if device == "meta":
         return Tensor.of(Meta(array.shape, array.dtype), requires_grad)
     array = with_own_dtype(np.ascontiguousarray(array).reshape(array.shape))
-    if state.recording is not None:  # each replay starts from these values, whatever is done to the tensor in place
+    if now["recording"] is not None:  # each replay starts from these values, whatever is done to the tensor in place
         constant, array = array, buffer(array.shape, array.dtype)
         if from_array and _is_outside(data):  # each replay looks at it again
             host(_refill, array, data)
@@ -204,7 +209,7 @@ def _shape(sizes: tuple, what: str, size: Sequence | None = None) -> tuple:
                 f"{what}: sizes must be whole numbers of 0 or more, got {sizes}"
             )
     try:
-        return tuple(n.__index__() if hasattr(n, "__index__") else n for n in sizes)
+        return tuple(n.__index__() if n.__class__ is not int and hasattr(n, "__index__") else n for n in sizes)
     except TypeError:
         raise TypeError(f"{what}: sizes must be whole numbers of 0 or more, got {sizes}") from None
 
@@ -220,11 +225,13 @@ def _new(what: str, shape: tuple, dtype, requires_grad: bool, device, fill) -> T
     """A tensor of a shape, filled by `fill(array)` through the door; on "meta" the sizes may be symbols."""
     device = CPU if device is None else check_device(device, what)
     dtype = as_dtype(_or(dtype, get_default_dtype()))
+    if state.reading is not None and (y := state.reading.full(what, shape, dtype, fill)) is not None:
+        return y
     if device == "meta" or not all(isinstance(n, _WHOLE) for n in shape):
         if device != "meta":
             raise TypeError(f"{what}: sizes {shape} are not all whole numbers; symbols need device='meta'")
         result = Tensor.of(Meta(shape, dtype))
-    elif math.prod([int(n) for n in shape if n]) * dtype.itemsize >= 2**63:
+    elif math.prod(filter(None, map(int, shape))) * dtype.itemsize >= 2**63:
         raise RuntimeError(f"{what}: sizes {shape} are more than any memory holds")
     else:
         result = Tensor.of(buffer(shape, dtype))
@@ -242,7 +249,7 @@ def full(
     size = _shape((size,), "full")
     fill_value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     value = to_0d_array("full", fill_value, as_dtype(_or(dtype, get_default_dtype())))
-    return _new("full", size, dtype, requires_grad, device, lambda a: move(value, a))
+    return _new("full", size, dtype, requires_grad, device, partial(move, value))
 
 
 @functools.cache
@@ -253,19 +260,19 @@ def _constant(value: int, dtype: np.dtype) -> np.ndarray:
 
 def zeros(*sizes, size=None, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """A tensor of zeros."""
-    if size is None and device is None and not requires_grad and state.recording is None:  # most often
+    if size is None and device is None and not requires_grad and not state.watched:  # most often
         try:
             return Tensor.of(_zeros(sizes[0] if len(sizes) == 1 else sizes, as_dtype(_or(dtype, get_default_dtype()))))
         except (TypeError, ValueError, MemoryError):  # the call below names the mistake
             pass
     value, shape = _constant(0, as_dtype(_or(dtype, get_default_dtype()))), _shape(sizes, "zeros", size)
-    return _new("zeros", shape, value.dtype, requires_grad, device, lambda a: move(value, a))
+    return _new("zeros", shape, value.dtype, requires_grad, device, partial(move, value))
 
 
 def ones(*sizes, size=None, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """A tensor of ones."""
     value, shape = _constant(1, as_dtype(_or(dtype, get_default_dtype()))), _shape(sizes, "ones", size)
-    return _new("ones", shape, value.dtype, requires_grad, device, lambda a: move(value, a))
+    return _new("ones", shape, value.dtype, requires_grad, device, partial(move, value))
 
 
 def empty(*sizes, size=None, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
@@ -320,7 +327,17 @@ def eye(n: int, m: int | None = None, *, dtype=None, requires_grad: bool = False
     if n < 0 or (m or 0) < 0:
         raise RuntimeError(f"eye: sizes must be 0 or more, got {n} and {m}")
     check_device(device, "eye")
-    return tensor(np.eye(n, m), dtype=_or(dtype, get_default_dtype()), requires_grad=requires_grad, device=device)
+    return tensor(
+        constants(np.eye, n, n if m is None else m),
+        dtype=_or(dtype, get_default_dtype()),
+        requires_grad=requires_grad,
+        device=device,
+    )
+
+
+def _whole(n: float) -> int:
+    """A number, cut down to a whole one; a size stays what it is."""
+    return n if isinstance(n, int) else int(n)
 
 
 def arange(
@@ -334,21 +351,22 @@ def arange(
 ) -> Tensor:
     """start, start + step, ... below end; whole numbers give int64."""
     start, end = (0, start) if end is None else (start, end)
-    start, end, step = (v.item() if isinstance(v, Tensor) else v for v in (start, end, step))
+    start, end, step = [v.item() if isinstance(v, Tensor) else v for v in (start, end, step)]
     whole = dtype is not None and as_dtype(dtype).kind in "iu"
     if whole and as_dtype(dtype) == int64 and all(map(math.isfinite, (start, end, step))):
-        start, end, step = int(start), int(end), int(step)  # PyTorch counts them so in 64 bits, and in no other dtype
+        start, end, step = map(_whole, (start, end, step))  # PyTorch counts them so in 64 bits, and in no other dtype
     if step == 0 or not (end - start) * step >= 0 or math.isinf(end - start):
         raise RuntimeError(f"arange: from {start} to {end} in steps of {step} never arrives")
     if dtype is None:
-        dtype = get_default_dtype() if any(isinstance(v, float) for v in (start, end, step)) else int64
+        real = isinstance(start, float) or isinstance(end, float) or isinstance(step, float)
+        dtype = get_default_dtype() if real else int64
     n = math.ceil((end - start) / step)
     if n >= 2**60:
         raise RuntimeError(f"arange: {n} numbers are more than any memory holds")
     check_device(device, "arange")
     if whole:  # cut down before they are added up
-        start, step = int(start), int(step)
-    return tensor(start + step * np.arange(n), dtype=dtype, requires_grad=requires_grad, device=device)
+        start, step = _whole(start), _whole(step)
+    return tensor(start + step * constants(np.arange, n), dtype=dtype, requires_grad=requires_grad, device=device)
 
 
 def _ends(what: str, start: float, end: float) -> tuple[float, float]:
@@ -363,7 +381,7 @@ def linspace(start: float, end: float, steps: int, *, dtype=None, requires_grad:
         raise RuntimeError(f"linspace: steps must be 0 or more, got {steps}")
     start, end = _ends("linspace", start, end)
     check_device(device, "linspace")
-    values = np.linspace(start, end if steps > 1 else start, steps)
+    values = constants(np.linspace, start, end if steps > 1 else start, steps)
     return tensor(values, dtype=_or(dtype, get_default_dtype()), requires_grad=requires_grad, device=device)
 
 
@@ -375,7 +393,7 @@ def logspace(
         raise RuntimeError(f"logspace: steps must be 0 or more, got {steps}")
     start, end = _ends("logspace", start, end)
     check_device(device, "logspace")
-    values = np.float64(base) ** np.linspace(start, end, steps)
+    values = np.float64(base) ** constants(np.linspace, start, end, steps)
     return tensor(values, dtype=_or(dtype, get_default_dtype()), requires_grad=requires_grad, device=device)
 
 

@@ -14,6 +14,7 @@ from tinytensor.core.in_place import assign_result, check_in_place
 from tinytensor.core.meta import BatchedData
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import Op, op
+from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor, notice
 from tinytensor.core.views import regenerate_grad_fn
@@ -34,17 +35,19 @@ def in_place(operation: Callable, name: str = "", otherwise: Callable | None = N
     @functools.wraps(operation)
     def changed(x: Tensor, *args, **kwargs) -> Tensor:
         others = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor) and a is not x]
-        for a in others if state.grad else ():
+        now = state.__dict__
+        for a in others if now["grad"] else ():
             regenerate_grad_fn(a)
         check_in_place(x)
         if x._data.__class__ is BatchedData or (others and any(a._data.__class__ is BatchedData for a in others)):
             return assign_result(x, operation(clone(x), *args, **kwargs))
         try:
-            if state.grad and any(a._requires_grad for a in (x, *others)):
+            if now["grad"] and any(a._requires_grad for a in (x, *others)):
                 # rules may read the old values, so a copy keeps them
                 return assign_result(x, operation(_as_it_was(x), *args, **kwargs))
             # The old values are not read again: the kernel may write over them, unless it reads them at other places.
-            if isinstance(operation, Op) and not any(np.may_share_memory(a._data, x._data) for a in others):
+            whole = isinstance(operation, Op) and now["reading"] is None
+            if whole and not any(np.may_share_memory(a._data, x._data) for a in others):
                 y = operation(x, *args, **kwargs, into=x)
                 return y if y is x else assign_result(x, y)
             return assign_result(x, operation(x, *args, **kwargs))
@@ -88,12 +91,7 @@ class overwrite:
 @appears("Tensor.copy_")
 def copy_(x: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
     """x[...] = source (broadcast), in place."""
-    try:
-        fits = np.broadcast_shapes(source.shape, x.shape) == x.shape
-    except ValueError:
-        fits = False
-    if not fits:
-        raise RuntimeError(f"copy_: values of shape {source.shape} do not fit a tensor of shape {x.shape}")
+    _fits(source, x.shape, "copy_")
     return assign_result(x, expand(cast(source, x.dtype) if source.dtype != x.dtype else source, x.shape))
 
 
@@ -175,20 +173,24 @@ def setitem(x: Tensor, key, value) -> None:
     if not isinstance(value, Tensor):
         value = tensor_of_dtype(value, x.dtype, "setitem") if value.__class__ is float else tensor(value, dtype=x.dtype)
     part = part_at_once(x, key)
+    if state.reading is not None:
+        state.reading.check_part(x, part)
     if part is None:
         key = parse_index(x, key)
     if part is not None or not key.arrays:  # slices and whole numbers: a view, and a change of it
         part = slice_op(x, key.view) if part is None else part
         if value._version is part._version and _is_there_already(part, value):
             return
+        value = _leading_ones_off(value, part.ndim)
         _fits(value, part.shape, "setitem")
-        copy_(part, _leading_ones_off(value, part.ndim))
+        copy_(part, value)
         return
     positions = Tensor.of(np.arange(x.numel()).reshape(x.shape))
     with no_grad():
         chosen = read(positions, key)
+    value = _leading_ones_off(value, chosen.ndim)
     _fits(value, chosen.shape, "setitem")
-    value = expand(_leading_ones_off(value, chosen.ndim).to(x.dtype), chosen.shape)
+    value = expand(value.to(x.dtype), chosen.shape)
     assign_result(x, put(x, flatten(chosen), flatten(value)))
 
 
@@ -204,12 +206,8 @@ def _is_there_already(part: Tensor, value: Tensor) -> bool:
 
 
 def _fits(value: Tensor, shape: tuple, what: str) -> None:
-    try:
-        if np.broadcast_shapes(_leading_ones_off(value, len(shape)).shape, shape) == tuple(shape):
-            return
-    except ValueError:
-        pass
-    raise RuntimeError(f"{what}: a value of shape {value.shape} does not fit the place of shape {tuple(shape)}")
+    if broadcast_shape(what, value.shape, shape) != tuple(shape):
+        raise RuntimeError(f"{what}: a value of shape {value.shape} does not fit the place of shape {tuple(shape)}")
 
 
 def _leading_ones_off(value: Tensor, ndim: int) -> Tensor:

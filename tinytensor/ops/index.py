@@ -6,9 +6,10 @@ import math
 import numpy as np
 
 from tinytensor import kernels
-from tinytensor.core.dispatch import check, contiguous, empty, host, launch, move
+from tinytensor.core.dispatch import check, contiguous, empty, host, launch, move, state
 from tinytensor.core.dtypes import bool_, int32, int64
 from tinytensor.core.op import op
+from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import dimension
@@ -174,16 +175,13 @@ def getitem(x: Tensor, key) -> Tensor:
 
 def part_at_once(x: Tensor, key) -> Tensor | None:
     """The view x[key] for a key of whole numbers and slices, as most are; None for others, for `parse_index`."""
-    if key.__class__ is int:
-        key = (key,)
-    elif key.__class__ is not tuple or not all(map(_means_the_same, key)):
-        return None
-    if x._data.__class__ is np.ndarray:
+    parts = key if key.__class__ is tuple else (key,)
+    if x._data.__class__ is np.ndarray and (key.__class__ is int or all(map(_means_the_same, parts))):
         try:
-            return slice_op.quick(x, key)
+            return slice_op.quick(x, parts)
         except IndexError:  # `parse_index` raises it with its reason
             pass
-    return None
+    return None if state.reading is None else state.reading.part(x, key)
 
 
 def _means_the_same(part) -> bool:
@@ -282,10 +280,9 @@ def _advanced(x: Tensor, key: Key):
     """
     x, (_, arrays, dims) = slice_op(x, key.view), key
     try:
-        shape = np.broadcast_shapes(*(a.shape for a in arrays))
-    except ValueError:
-        shapes = ", ".join(str(a.shape) for a in arrays)
-        raise IndexError(f"indexing: index tensors of shapes {shapes} do not broadcast") from None
+        shape = broadcast_shape("indexing", *(a.shape for a in arrays))
+    except RuntimeError as error:
+        raise IndexError(*error.args) from None
     sizes = tuple(x.shape[p] for p in dims)
     index = empty(shape, int64)
     host(_flat_index, list(arrays), sizes, index)

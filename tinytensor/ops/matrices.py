@@ -15,6 +15,7 @@ import numpy as np
 from tinytensor.core.dispatch import OBJECT, empty, host
 from tinytensor.core.dtypes import int64
 from tinytensor.core.op import op
+from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import dimension, list_of_tensors, only_floats, whole_number
@@ -148,10 +149,7 @@ class solve_op:
 
 def _together(a: Tensor, b: Tensor, what: str) -> tuple[Tensor, Tensor]:
     """a and b (..., m, n) and (..., m, k) with one batch."""
-    try:
-        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    except ValueError:
-        raise RuntimeError(f"{what}: the batches of {a.shape} and {b.shape} do not broadcast") from None
+    batch = broadcast_shape(f"{what}: the batch", a.shape[:-2], b.shape[:-2])
     if a.shape[-2] != b.shape[-2]:
         raise RuntimeError(f"{what}: matrices of {a.shape} and a right side of {b.shape} do not have as many rows")
     return expand(a, batch + a.shape[-2:]), expand(b, batch + b.shape[-2:])
@@ -544,7 +542,9 @@ class pinv_op:
         return matmul(outside, matmul(y, _t(y))) + matmul(matmul(_t(y), y), inside) - back
 
 
-def _pseudoinverse(a: np.ndarray, atol: float, rtol: float) -> np.ndarray:
+def _pseudoinverse(a: np.ndarray, atol: float, rtol: float | None) -> np.ndarray:
+    if rtol is None:
+        rtol = 0.0 if atol else builtins.max(a.shape[-2:]) * float(np.finfo(a.dtype).eps)
     u, s, v = np.linalg.svd(a, False)
     limit = np.maximum(rtol * s.max(-1, initial=0, keepdims=True), atol)
     counts = s > limit
@@ -573,10 +573,7 @@ def pinv(
     """
     (A,) = _matrices("pinv", A, square=False)
     rtol = rcond if rtol is None else rtol
-    if rtol is None:
-        eps = 0.0 if A.dtype is OBJECT else float(np.finfo(A.dtype).eps)
-        rtol = 0.0 if atol else builtins.max(A.shape[-2:]) * eps
-    return pinv_op(A, float(atol or 0), float(rtol))
+    return pinv_op(A, float(atol or 0), None if rtol is None else float(rtol))
 
 
 class LeastSquares(NamedTuple):

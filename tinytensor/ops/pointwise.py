@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import float64, int64, result_type
 from tinytensor.core.op import op
 from tinytensor.core.promotion import clamp_to_inf
@@ -71,6 +72,8 @@ def atanh(x: Tensor) -> Tensor:
 @appears("atan2 arctan2 Tensor.atan2 Tensor.arctan2 Tensor.atan2_ Tensor.arctan2_")
 def atan2(y: Tensor, x: Tensor) -> Tensor:
     r"""\varphi = \arctan(y / x), the angle of the point (x, y), from -\pi to \pi; 0 at (0, 0)."""
+    if state.reading is not None and (angle := state.reading.whole("atan2", y, x)) is not None:
+        return angle
     dtype = result_type(y, x)  # first: a 0-d tensor counts less in it, and the next line adds dimensions
     y, x = (_float(t.to(dtype)) for t in broadcast_tensors(y, x))
     # The origin has no direction, and two infinities have the direction of (1, 1): there the gradient is 0.

@@ -9,10 +9,11 @@ import numpy as np
 
 from tinytensor.core.dispatch import contiguous
 from tinytensor.core.op import op
+from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import list_of_tensors, promote_floats_to_exact, refuse_bools
-from tinytensor.ops.arrays import matrix_product
+from tinytensor.ops.arrays import constants, matrix_product
 from tinytensor.ops.creation import tensor
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.reduce import sum
@@ -50,7 +51,7 @@ class matmul_op:
             return matrix_product(a[None], b[None])[0]
         batch = a.shape[:-2]
         if b.shape[:-2] != batch:
-            batch = np.broadcast_shapes(batch, b.shape[:-2])
+            batch = broadcast_shape("matmul", batch, b.shape[:-2])
         y = matrix_product(_batched(a, batch), _batched(b, batch))
         return y.reshape(*batch, a.shape[-2], b.shape[-1])
 
@@ -88,8 +89,8 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     else:
         try:
             if left.shape[:-2] != right.shape[:-2]:
-                np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-        except ValueError:
+                broadcast_shape("matmul", left.shape[:-2], right.shape[:-2])
+        except RuntimeError:
             raise RuntimeError(f"matmul: {a.shape} @ {b.shape}: the batch sizes do not broadcast") from None
         y = matmul_op(left, right)
     if a.ndim == 1:
@@ -222,7 +223,9 @@ def _einsum_diagonal(x, term):
             a = term.index(letter)
             b = term.index(letter, a + 1)
             n = x.shape[a]
-            mask = reshape(tensor(np.eye(n, dtype=bool)), [n if d in (a, b) else 1 for d in range(x.ndim)])
+            mask = reshape(
+                tensor(constants(np.eye, n, n, dtype=bool)), [n if d in (a, b) else 1 for d in range(x.ndim)]
+            )
             x = sum(where(mask, x, 0), b)
             term = term[:b] + term[b + 1 :]
     return x

@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 
 from tinytensor import kernels
-from tinytensor.core.dispatch import empty, launch, move
+from tinytensor.core.dispatch import empty, launch, move, state
 from tinytensor.core.dtypes import bool_, float32, float64, int64, uint8
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import op
@@ -386,6 +386,8 @@ def norm(x: Tensor, p: float | str | None = 2, dim: int | Sequence[int] | None =
 
 def power_of_length(x: Tensor, p: float) -> Tensor:
     """x^p of x >= 0, with the gradient 0 at 0: a length has no direction there."""
+    if state.reading is not None and (y := state.reading.whole("power_of_length", x, p)) is not None:
+        return y
     nothing = x == 0
     return where(nothing, 0 if p >= 0 else math.inf, pow(where(nothing, 1, x), p))
 

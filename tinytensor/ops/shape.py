@@ -2,6 +2,7 @@
 
 import builtins
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -13,7 +14,7 @@ from tinytensor.core.dtype_objects import DType
 from tinytensor.core.dtypes import bool_, float32, float64, int32, int64, result_type, uint8
 from tinytensor.core.meta import Meta
 from tinytensor.core.op import op
-from tinytensor.core.promotion import broadcast_shape
+from tinytensor.core.promotion import broadcast_shape, is_one
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import (
@@ -25,6 +26,7 @@ from tinytensor.ops.arguments import (
     sizes_of,
     whole_number,
 )
+from tinytensor.ops.arrays import constants
 from tinytensor.ops.creation import TENSOR_TYPES, as_dtype, full, tensor
 from tinytensor.ops.creation import empty as empty_of
 from tinytensor.ops.elementwise import masked_fill
@@ -226,7 +228,11 @@ class flip_op:
 @appears("reshape Tensor.reshape")
 def reshape(x: Tensor, *shape) -> Tensor:
     """y = x in another shape, with one size -1 to be found; a view where memory allows, else a copy."""
-    shape = _infer(x._data.shape, sizes_of(shape, "reshape"), "reshape")
+    old, sizes = x._data.shape, sizes_of(shape, "reshape")
+    try:
+        shape = _known_shape(old, sizes, "reshape")
+    except TypeError:  # sizes without numbers, which no cache can hold
+        shape = _infer(old, sizes, "reshape")
     try:
         return reshape_view.quick(x, shape)
     except ValueError:
@@ -238,9 +244,13 @@ def view(x: Tensor, *shape) -> Tensor:
     """y = x in another shape, sharing memory."""
     if len(shape) == 1 and shape[0].__class__ is not int and isinstance(shape[0], DType | np.dtype):
         raise TypeError("view: reading memory as another dtype is not offered; use .to(dtype)")
-    wanted = sizes_of(shape, "view")
+    old, wanted = x._data.shape, sizes_of(shape, "view")
     try:
-        return reshape_view.quick(x, _infer(x._data.shape, wanted, "view"))
+        shape = _known_shape(old, wanted, "view")
+    except TypeError:  # as in reshape
+        shape = _infer(old, wanted, "view")
+    try:
+        return reshape_view.quick(x, shape)
     except ValueError:
         raise RuntimeError(
             f"view: shape {x.shape} with strides {x.stride()} can't be read as {wanted} without a copy; use reshape()"
@@ -253,17 +263,19 @@ def view_as(x: Tensor, other: Tensor) -> Tensor:
     return view(x, other.shape)
 
 
-@functools.lru_cache(maxsize=1024)  # programs use the same few shapes again and again
 def _infer(old: tuple, shape: tuple, what: str) -> tuple[int, ...]:
     """The shape in which to read a tensor of the old shape, with the number in place of the size -1."""
     size, known = math.prod(old), math.prod([n for n in shape if n != -1])
-    if shape.count(-1) > 1 or builtins.min(shape, default=0) < -1:
+    if shape.count(-1) > 1 or builtins.any(n < -1 for n in shape):
         raise RuntimeError(f"{what}: {shape}: sizes must be 0 or more, and at most one may be -1")
     if -1 in shape and known and size % known == 0:
         shape = tuple([size // known if n == -1 else n for n in shape])
     if -1 in shape or math.prod(shape) != size:
         raise RuntimeError(f"{what}: {size} elements of shape {old} do not fill the shape {shape}")
     return shape
+
+
+_known_shape = functools.lru_cache(maxsize=1024)(_infer)  # programs use the same few shapes again and again
 
 
 @appears("flatten Tensor.flatten")
@@ -283,16 +295,9 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """y = x with one dimension split into several; one of the sizes may be -1."""
     dim = dimension_with_size(x, dim, "unflatten")
-    return reshape(x, x.shape[:dim] + _unflattened(x, dim, sizes_of((sizes,), "unflatten")) + x.shape[dim + 1 :])
-
-
-def _unflattened(x: Tensor, dim: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    n = x.shape[dim] if x.ndim else 1
-    known = math.prod([m for m in sizes if m != -1])
-    inferred = tuple([n // builtins.max(known, 1) if m == -1 else m for m in sizes])
-    if builtins.min(inferred, default=0) < 0 or sizes.count(-1) > 1 or math.prod(inferred) != n:
-        raise RuntimeError(f"unflatten: {n} elements along dimension {dim} of shape {x.shape} do not fill {sizes}")
-    return inferred
+    return reshape(
+        x, x.shape[:dim] + _infer((x.shape[dim],), sizes_of((sizes,), "unflatten"), "unflatten") + x.shape[dim + 1 :]
+    )
 
 
 @appears("permute Tensor.permute")
@@ -306,10 +311,10 @@ def permute(x: Tensor, *dims) -> Tensor:
 
 
 @functools.lru_cache(maxsize=1024, typed=True)  # as _infer
-def _exchanged(shape: tuple, dim0: int, dim1: int) -> tuple[int, ...]:
-    """The order of the dimensions of a tensor of this shape when two of them are exchanged."""
-    a, b = dimension_of_shape(shape, dim0, "transpose"), dimension_of_shape(shape, dim1, "transpose")
-    order = list(range(len(shape)))
+def _exchanged(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
+    """The order of the dimensions when two of them are exchanged."""
+    a, b = (dimension_of_shape(range(ndim), d, "transpose") for d in (dim0, dim1))
+    order = list(range(ndim))
     if order:
         order[a], order[b] = b, a
     return tuple(order)
@@ -318,7 +323,10 @@ def _exchanged(shape: tuple, dim0: int, dim1: int) -> tuple[int, ...]:
 @appears("transpose swapaxes swapdims Tensor.transpose Tensor.swapaxes Tensor.swapdims")
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     """y = x with two dimensions exchanged (a view)."""
-    order = _exchanged(x._data.shape, dim0, dim1)
+    try:
+        order = _exchanged(x._data.ndim, dim0, dim1)
+    except IndexError:  # raised again with the shape
+        order = dimension(x, dim0, "transpose"), dimension(x, dim1, "transpose")
     return permute_op.quick(x, order) if order else x
 
 
@@ -352,18 +360,17 @@ def movedim(x: Tensor, source, destination) -> Tensor:
 def expand(x: Tensor, *shape) -> Tensor:
     """y = x, repeated to a larger shape without a copy; -1 keeps a size."""
     sizes = sizes_of(shape, "expand")
-    old = (1,) * (len(sizes) - x.ndim) + x.shape
-    new = tuple(n if m == -1 else m for n, m in zip(old, sizes, strict=False))
-    new_ones = sizes[: builtins.max(0, len(sizes) - x.ndim)]
-    if (
-        len(sizes) < x.ndim
-        or builtins.min((0, *new_ones, *new)) < 0
-        or builtins.any(n not in (m, 1) for n, m in zip(old, new, strict=True))
-    ):
+    old, added = x._data.shape, len(sizes) - x._data.ndim
+    new = sizes[:added] + tuple([n if m == -1 else m for n, m in zip(old, sizes[added:], strict=False)])
+    if added < 0 or not builtins.all(map(_may_become, (1,) * added + old, new)):
         raise RuntimeError(
             f"expand: shape {x.shape} can't become {sizes}: only new dimensions and those of size 1 grow"
         )
     return expand_op(x, new)
+
+
+def _may_become(n: int, m: int) -> bool:
+    return m >= 0 and (is_one(n) or n in (m, 1))
 
 
 @appears("Tensor.expand_as")
@@ -384,7 +391,7 @@ def squeeze(x: Tensor, dim=None) -> Tensor:
     """y = x without its dimensions of size 1 (all, or those named)."""
     nothing = isinstance(dim, Sequence) and not dim
     dims = () if nothing else dimensions(x, dim, "squeeze")
-    return reshape_view(x, tuple(n for d, n in enumerate(x.shape) if n != 1 or d not in dims))
+    return reshape_view(x, tuple(n for d, n in enumerate(x.shape) if d not in dims or n != 1))
 
 
 @appears("unsqueeze Tensor.unsqueeze")
@@ -421,8 +428,8 @@ def split(x: Tensor, split_size_or_sections, dim: int = 0) -> tuple[Tensor, ...]
         raise RuntimeError(
             f"split: the sizes {list(sizes)} add up to {builtins.sum(sizes)}, but dimension {dim} has {n}"
         )
-    starts = np.cumsum([0, *sizes])
-    return tuple(narrow(x, dim, int(a), int(m)) for a, m in zip(starts, sizes, strict=False))
+    starts = itertools.accumulate(sizes, initial=0)
+    return tuple(narrow(x, dim, start, m) for start, m in zip(starts, sizes, strict=False))
 
 
 @appears("chunk Tensor.chunk")
@@ -521,7 +528,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 def _triangle(x: Tensor, diagonal: int, upper: bool, what: str) -> Tensor:
     if x.ndim < 2:
         raise RuntimeError(f"{what}: expected at least 2 dimensions, got shape {x.shape}")
-    keep = np.tri(*x.shape[-2:], k=diagonal - 1 if upper else diagonal, dtype=bool)
+    keep = constants(np.tri, *x.shape[-2:], diagonal - 1 if upper else diagonal, dtype=bool)
     return masked_fill(x, Tensor.of(keep if upper else ~keep), 0)
 
 
@@ -584,7 +591,7 @@ def repeat_interleave(
     repeats[i] times. `output_size`, if given, must be the size of the result along the dimension.
     """
     if repeats is None:
-        x, repeats, dim = Tensor.of(np.arange(x.numel())), x, 0
+        x, repeats, dim = Tensor.of(constants(np.arange, x.numel())), x, 0
     if dim is None:
         return repeat_interleave(flatten(x), repeats, 0, output_size=output_size)
     if isinstance(repeats, Tensor):

@@ -3,6 +3,7 @@
 import numpy as np
 
 from tinytensor.core import dtypes
+from tinytensor.core.dispatch import state
 from tinytensor.core.dtype_objects import DType, naming
 from tinytensor.core.dtypes import CATEGORY
 from tinytensor.core.tensor import Tensor
@@ -51,7 +52,7 @@ class finfo:
     """The limits of a floating-point dtype (the default one): bits, eps, max, min, smallest_normal, resolution."""
 
     def __init__(self, type=None):
-        self.dtype = dtypes.get_default_dtype() if type is None else as_dtype(type)
+        self.dtype = get_default_dtype().dtype if type is None else as_dtype(type)
         if self.dtype.kind != "f":
             raise TypeError(f"finfo: expected a floating-point dtype, got {self.dtype}; use iinfo")
         limits = np.finfo(self.dtype)
@@ -77,10 +78,15 @@ class iinfo:
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
 
 
-get_default_dtype, result_type = (
-    named(f"{__name__}.{function.__name__}", naming(function))
-    for function in (dtypes.get_default_dtype, dtypes.result_type)
-)
+result_type = named(f"{__name__}.result_type", naming(dtypes.result_type))
+
+
+@naming
+def get_default_dtype() -> DType:
+    """The dtype of tensors made from Python floats: float32 unless changed."""
+    if state.reading is not None:
+        state.reading.note_precision()
+    return dtypes.get_default_dtype()
 
 
 @naming

@@ -4,20 +4,27 @@ Each trick is refused with its line, or its derivation has the function's gradie
 wherever its conditions hold.
 """
 
+import sys
+import threading
+
 import numpy as np
 import pytest
 
 import tinytensor as tt
 from tests.symbolic.reading.tricks import TRICKS
 from tests.tools.sampling_rate import some
+from tinytensor.core.dispatch import state
+from tinytensor.core.promotion import broadcast_shape
+from tinytensor.core.registry import OPS
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic import derive
 from tinytensor.symbolic.derive.arguments import arguments
 from tinytensor.symbolic.derive.conditions import conditions_in
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.index_calculus.formulas import Size
-from tinytensor.symbolic.reading.errors import NotDerivable
+from tinytensor.symbolic.reading.errors import Multiple, NotDerivable
 from tinytensor.symbolic.reading.program import read
+from tinytensor.symbolic.reading.python_functions import functions_for_sizes
 from tinytensor.symbolic.reading.sizes import Reading, SymInt, condition_text
 from tinytensor.symbolic.reading.solver import add, constant, infeasible
 from tinytensor.symbolic.reading.tensors import SymbolicTensor
@@ -181,3 +188,46 @@ def test_a_reading_leaves_the_engine_as_it_was():
     assert (len, range, Tensor.of, tt.get_default_dtype()) == before
     assert not isinstance(tt.ones(3), SymbolicTensor)
     assert isinstance(range(3), range)
+
+
+def engine_names() -> dict[tuple[str, str], object]:
+    """What stands in the modules of the engine and in its operations."""
+    rooms = tuple(f"tinytensor.{room}." for room in ("core", "ops", "nn", "autograd", "fast"))
+    modules = {n: m for n, m in sys.modules.items() if n.startswith(rooms)}
+    names = {(n, name): value for n, m in modules.items() for name, value in vars(m).items()}
+    return names | {(op.name, name): value for op in OPS.values() for name, value in vars(op).items()}
+
+
+def test_a_reading_replaces_no_function_of_the_engine():
+    before, seen = engine_names(), []
+    with functions_for_sizes(Reading()):
+        after = engine_names()
+        other = threading.Thread(target=lambda: seen.append((state.reading, tt.zeros(2).add_(1).tolist())))
+        other.start()
+        other.join()
+        assert state.reading is not None
+    assert [name for name, value in after.items() if before.get(name) is not value] == []
+    assert seen == [(None, [1.0, 1.0])] and state.reading is None
+
+
+def test_equal_sizes_broadcast_without_a_question():
+    reading = Reading()
+    n, m = (reading.size(Size.made.get(name) or Size(name, "n m")) for name in "NM")
+    assert broadcast_shape("f", (n, 1, 2), (m, 1), ()) == (n, m, 2)
+    assert broadcast_shape("f", (n + m,), (m + n,)) == (n + m,)
+    assert reading.conditions == []
+    with pytest.raises(RuntimeError, match="do not broadcast"):
+        broadcast_shape("f", (n,), (m,))
+    assert [operation for operation, *_ in reading.conditions] == ["!="]
+
+
+def test_sizes_that_do_not_fit_are_taken_apart():
+    """Halves of N that must be N when they are joined: N is 2 N2."""
+
+    def halves(x):
+        h = x.shape[0] // 2
+        return x[:h] * x[h:]
+
+    args = arguments({"x": N}, {})
+    with pytest.raises(Multiple, match="N is a multiple of 2"):
+        read(halves, args)

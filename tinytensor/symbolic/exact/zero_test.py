@@ -76,12 +76,12 @@ NAMES |= {getattr(sympy, name): name for name in FLOATS if name != "sqrt"}
 
 def is_zero(expr: sympy.Expr) -> bool:
     """Is this expression zero for all values of its symbols? (True is a proof.)"""
-    return (_Proof() if _kept.proof is None else _kept.proof).is_zero(expr)
+    return (Fractions() if _kept.proof is None else _kept.proof).is_zero(expr)
 
 
 class _Kept(threading.local):
     def __init__(self):
-        self.proof: _Proof | None = None
+        self.proof: Fractions | None = None
         self.check: Callable[[], None] = lambda: None
 
 
@@ -95,7 +95,7 @@ def atoms_kept(check: Callable[[], None]) -> Iterator[None]:
     `check` is called often while polynomials are multiplied out, and may raise to end the work.
     """
     before = _kept.proof, _kept.check
-    _kept.proof, _kept.check = _Proof(), check
+    _kept.proof, _kept.check = Fractions(), check
     try:
         yield
     finally:
@@ -113,8 +113,8 @@ def _parts(expr: sympy.Expr) -> set[sympy.Expr]:
     return parts
 
 
-class _Proof:
-    """The atoms of one proof, or of several."""
+class Fractions:
+    """Fractions of polynomials over atoms: those of one proof, or of several."""
 
     def __init__(self):
         self.atoms: dict[tuple, sympy.Symbol] = {}  # (function, argument in normal form): its variable
@@ -189,7 +189,7 @@ class _Proof:
 
     def flat(self, expr) -> sympy.Expr:
         """The expression with atoms in place of its functions."""
-        if expr.is_Rational or expr.is_Symbol:
+        if expr.is_Rational:
             return expr
         if expr not in self.flattened:
             self.flattened[expr] = self._flat(expr)
@@ -197,6 +197,8 @@ class _Proof:
 
     def _flat(self, expr):
         name = NAMES.get(expr.func)
+        if expr.is_Symbol:
+            return expr
         if expr.is_Add or expr.is_Mul:
             return expr.func(*(self.flat(a) for a in expr.args))
         if expr.is_Pow:

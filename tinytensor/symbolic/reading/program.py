@@ -15,9 +15,9 @@ from tinytensor.symbolic.derive.arguments import Argument
 from tinytensor.symbolic.derive.conditions import RELATIONS, SizeCondition
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.prove.advice import describe_line
-from tinytensor.symbolic.reading.engine import engine_for_sizes
 from tinytensor.symbolic.reading.errors import Multiple, NotDerivable, Refused
 from tinytensor.symbolic.reading.language import only_readable, snapshot
+from tinytensor.symbolic.reading.python_functions import functions_for_sizes
 from tinytensor.symbolic.reading.sizes import Polynomial, Reading, SymInt, add, constant, is_users
 from tinytensor.symbolic.reading.tensors import SymbolicData, SymbolicTensor, Term, as_term, tensor_of, terms_of
 
@@ -79,7 +79,7 @@ def _program(reading: Reading, fn: Callable, arguments: dict[str, object], where
     reading.of_caller = len(reading.conditions)
     result, failure = None, None
     try:
-        with double_precision(), engine_for_sizes(reading), only_readable(reading):
+        with double_precision(), functions_for_sizes(reading), only_readable(reading):
             result = fn(**values)
             term, shape = (as_term(result), result.shape) if isinstance(result, Tensor) else (None, ())
     except Refused:
@@ -110,6 +110,7 @@ def _program(reading: Reading, fn: Callable, arguments: dict[str, object], where
     if "SymInt" in str(failure) or "SymFloat" in str(failure):  # Python's own, of an operation that no size has
         raise NotDerivable(f"derive: {failure}{_line_of(failure)}") from failure
     if failure is not None:
+        reading.take_multiples(*reading.compared)
         raise failure
     if not isinstance(result, Tensor):
         came = type(result).__name__

@@ -16,7 +16,7 @@ import numpy as np
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import bool_, get_default_dtype, int64
 from tinytensor.core.meta import Meta
-from tinytensor.core.promotion import common_dtype
+from tinytensor.core.promotion import broadcast_shape, common_dtype
 from tinytensor.core.tensor import Tensor
 from tinytensor.runtime.entry_points import is_ours
 from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, is_exact, is_users, where
@@ -220,44 +220,6 @@ def reading_of(a) -> Reading | None:
 # --- The table of operations: rule(op, reading, args) is the result's shape, dtype, largest whole number, order
 
 
-def equal(n, m, wanted: bool = True) -> bool:
-    """Are two sizes equal? An open question is answered so that the function goes on."""
-    a = n if type(n) is SymInt else m
-    if type(a) is not SymInt:
-        return n == m
-    return a.reading.ask("==", (n - m).p if type(n - m) is SymInt else {(): n - m} if n - m else {}, wanted)
-
-
-def broadcast(what: str, *shapes) -> tuple:
-    """The shape to which shapes broadcast: from the right, sizes are equal, or 1. Equal sizes ask no question."""
-    result = []
-    for d in range(1, max(map(len, shapes)) + 1):
-        n = 1
-        for m in [shape[-d] for shape in shapes if d <= len(shape)]:
-            if (type(m) is int and m == 1) or (type(n) is not int and n is m):
-                continue
-            if type(n) is int and n == 1:
-                n = m
-            elif not fits(n, m):
-                raise RuntimeError(
-                    f"{what}: shapes {' and '.join(map(str, shapes))} do not broadcast: from the right, sizes must be "
-                    "equal or 1"
-                )
-        result.append(n)
-    return tuple(reversed(result))
-
-
-def fits(n, m) -> bool:
-    """Are sizes that meet equal?"""
-    difference = n - m
-    if type(difference) is not SymInt:
-        return difference == 0
-    if difference.reading.ask("==", difference.p):
-        return True
-    difference.reading.take_multiples(difference)
-    return False
-
-
 def span_of(a):
     """The least and the largest value of whole numbers, as sizes; None if they are not known."""
     a = a._data if isinstance(a, Tensor) else a
@@ -331,7 +293,7 @@ TRUTHS = {"mul", "where", "maximum", "minimum", "bitwise_and", "bitwise_or", "bi
 def elementwise(op, reading, args):
     dtype = common_dtype(op, args)
     dtype = get_default_dtype() if op.dtype == "float" and dtype.kind in "biu" else dtype
-    shape = broadcast(op.name, *[a.shape for a in args if isinstance(a, Tensor)], ())
+    shape = broadcast_shape(op.name, *[a.shape for a in args if isinstance(a, Tensor)], ())
     for a in args if dtype.kind in "iu" else ():
         fitting(op.name, reading, (0, 0) if isinstance(a, Tensor) else span_of(a), dtype)
     if op.dtype == "bool":
@@ -412,7 +374,7 @@ def joined(op, reading, args):
     shape, new = list(shapes[0][0]), op.name == "stack"
     dim = dim % (len(shape) + new)
     for one, _ in shapes[1:]:
-        if any(not fits(n, m) for d, (n, m) in enumerate(zip(shape, one, strict=True)) if new or d != dim):
+        if any(n != m for d, (n, m) in enumerate(zip(shape, one, strict=True)) if new or d != dim):
             raise RuntimeError(f"{op.name}: the shapes differ")
     shape[dim : dim + 1 - new] = [sum(count * (1 if new else one[dim]) for one, count in shapes)]
     spans, span = [span_of(x) for x in xs], None
@@ -431,9 +393,9 @@ def diagonal(op, reading, args):
 
 def product(op, reading, args):
     a, b = args
-    if not fits(a.shape[-1], b.shape[-2]):
+    if a.shape[-1] != b.shape[-2]:
         raise RuntimeError(f"matmul: shapes {a.shape} and {b.shape} do not fit")
-    return (*broadcast("matmul", a.shape[:-2], b.shape[:-2], ()), a.shape[-2], b.shape[-1]), a._data.dtype
+    return (*broadcast_shape("matmul", a.shape[:-2], b.shape[:-2], ()), a.shape[-2], b.shape[-1]), a._data.dtype
 
 
 def rule(shape, whole=False, in_order=True):
@@ -490,7 +452,7 @@ def _decided(name: str, a, b) -> bool | None:
     return True if _not_negative((b[0] - a[1] - k,)) else False if _not_negative((a[0] - b[1] + k - 1,)) else None
 
 
-def dispatch(op, args, into=None):
+def dispatch(op, args):
     """A primitive operation on tensors without values: its result's shape and dtype by the table, and the term."""
     reading, find = reading_of(args), RULES.get(op.name) or (elementwise if op.kernel is not None else None)
     if not is_ours(op):
@@ -538,15 +500,3 @@ def as_term(a):
     if isinstance(a, tuple | list):
         return tuple(map(as_term, a))
     return a.item() if isinstance(a, np.generic) else a
-
-
-def as_composed(name: str):
-    """A function of several operations that is read as one, by its own formula."""
-
-    def function(*args):
-        reading = reading_of(args)
-        shape = broadcast(name, *[a.shape for a in args if isinstance(a, Tensor)], ())
-        dtype = next(a._data.dtype for a in args if isinstance(a, Tensor) and a._data.dtype.kind == "f")
-        return tensor_of(SymbolicData(reading, Term(name, *map(as_term, args), reading=reading), shape, dtype))
-
-    return function
