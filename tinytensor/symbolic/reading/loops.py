@@ -233,12 +233,21 @@ class Carried:
         self.end = self.final = None
 
 
-def begin(loop) -> None:
-    """Note where the terms of a step begin."""
-    if loop.reading.open_loops:
-        loop.reading.refuse("a loop over a size inside of another; write one of them for all steps at once")
-    marker = Term("begin", reading=loop.reading)
-    marker.loop = loop
+def begin(loop, count) -> None:
+    """Note where the terms of a step begin, and give the step a name."""
+    reading = loop.reading
+    if reading.open_loops:
+        reading.refuse("a loop over a size inside of another; write one of them for all steps at once")
+    Term("begin", reading=reading).loop = loop
+    loop.step = f"t{len(reading.steps) or ''}"
+    reading.symbols[loop.step] = Dummy(loop.step, integer=True, nonnegative=True)
+    reading.steps[loop.step] = count.p
+
+
+def end(loop) -> None:
+    """Note where the terms of a step end."""
+    Term("end", reading=loop.reading).loop = loop
+    loop.reading.closed.add(loop.step)
 
 
 class Loop:
@@ -284,10 +293,7 @@ class Loop:
         self.begun, self.before, self.kept, objects = True, before, {}, {}
         for name in [n for n, x in before.items() if isinstance(x, Tensor) and n not in self.body.variables]:
             objects.setdefault(id(before[name]), []).append(name)
-        begin(self)
-        self.step = f"t{len(reading.steps) or ''}"
-        reading.symbols[self.step] = Dummy(self.step, integer=True, nonnegative=True)
-        reading.steps[self.step] = (self.count - 1 if self.peeled else self.count).p
+        begin(self, self.count - 1 if self.peeled else self.count)
         for names in objects.values():  # h = h0: the name that the body reads stands for the tensor
             used = [n for n in names if n in self.body.loaded | self.body.stored] or names[:1]
             if len(used) > 1:
@@ -355,9 +361,7 @@ class Loop:
             if whole:
                 del collected[self.first_lengths[name]]
             collected[-1] = _rows(self, collected[-1], count, name in self.body.backward)
-        marker = Term("end", reading=reading)
-        marker.loop = self
-        reading.closed.add(self.step)
+        end(self)
         for name, x in after.items():
             if name in self.states:
                 state = self.states[name]
@@ -487,10 +491,7 @@ class Comprehension:
             self._end()
             raise StopIteration
         self.begun = True
-        begin(self)
-        self.step = f"t{len(reading.steps) or ''}"
-        reading.symbols[self.step] = Dummy(self.step, integer=True, nonnegative=True)
-        reading.steps[self.step] = self.count.p
+        begin(self, self.count)
         reading.open_loops.append(self)
         return self.item(SymInt({(self.step,): 1}, reading))
 
@@ -499,9 +500,7 @@ class Comprehension:
         for name in [n for n, x in self.used.items() if snapshot(x) != self.held[n]]:
             reading.refuse(f"{name} is changed in a step: stack or add up tensors instead")
         reading.open_loops.pop()
-        marker = Term("end", reading=reading)
-        marker.loop = self
-        reading.closed.add(self.step)
+        end(self)
         if not self.generator:
             reading.comprehensions.append(self)
 
