@@ -530,8 +530,8 @@ BANNED = frozenset(("place", "places", "found", "told", "again", "given", "kind"
 
 def is_of_a_library(attribute: ast.Attribute) -> bool:
     """Is it NumPy's `dtype.kind`, or the `kind` of a parameter in `inspect`?"""
-    holder = ast.unparse(attribute.value)
-    return attribute.attr == "kind" and re.search(r"dtype$|type\(.*\)$|dtype\(.*\)$|^p$|parameter|argument", holder)
+    of_library = r"dtype$|type\(.*\)$|dtype\(.*\)$|^p$|parameter|argument"
+    return attribute.attr == "kind" and re.search(of_library, ast.unparse(attribute.value))
 
 
 def banned_identifiers(tree: ast.AST) -> set[str]:
@@ -552,8 +552,8 @@ def banned_identifiers(tree: ast.AST) -> set[str]:
                 names.add(name)
             case ast.Import(names=imported) | ast.ImportFrom(names=imported):
                 names |= {alias.asname or alias.name for alias in imported}
-    is_hypothesis = any(isinstance(n, ast.ImportFrom) and n.module == "hypothesis" for n in ast.walk(tree))
-    return (names & BANNED) - ({"given"} if is_hypothesis else set())
+    imports = (n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)) if "given" in names else ()
+    return (names & BANNED) - ({"given"} if "hypothesis" in imports else set())
 
 
 def banned_by_room() -> dict[str, dict[str, set[str]]]:
@@ -561,8 +561,8 @@ def banned_by_room() -> dict[str, dict[str, set[str]]]:
     rooms: dict[str, dict[str, set[str]]] = {}
     for top in ("tinytensor", "models", "derivations", "tests"):
         for path in sorted((ROOT / top).rglob("*.py")):
-            file = path.relative_to(ROOT)
-            for name in banned_identifiers(ast.parse(path.read_text(encoding="utf-8"))):
+            file, text = path.relative_to(ROOT), path.read_text(encoding="utf-8")
+            for name in banned_identifiers(ast.parse(text)) if BANNED & set(re.findall(r"\w+", text)) else ():
                 rooms.setdefault("/".join(file.parts[:2]), {}).setdefault(name, set()).add(str(file))
     return rooms
 

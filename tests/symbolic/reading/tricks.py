@@ -27,7 +27,7 @@ from tinytensor.nn import functional as F
 N = lambda x: x.shape[0]  # noqa: E731
 s = lambda x: (x * x).sum()  # noqa: E731
 if_ = lambda condition, x: s(x) * (2.0 if condition else 1.0)  # noqa: E731
-counter, memo, kinds, limit = [0], {}, [id], 20
+counter, memo, tests, limit = [0], {}, [id], 20
 buffer, ones = tt.zeros(3, dtype=tt.float64), iter([1.0] * 500)
 read_at = eval("lambda x: (x * x).sum() * (1 + (type(x.shape[0]) is int))")
 norm = nn.BatchNorm1d(3).double()
@@ -362,7 +362,7 @@ TRICKS = {
     "a module's counter": Counting(),
     "N is limit": lambda x: if_(N(x) is limit, x),
     "operator.is_": lambda x: if_(operator.is_(N(x), 20), x),
-    "id in a list": lambda x: if_(kinds[0](N(x)) == kinds[0](20), x),
+    "id in a list": lambda x: if_(tests[0](N(x)) == tests[0](20), x),
     "of a module": lambda x: if_(collections._sys.getrefcount(N(x)) > 3, x),
     "of a default argument": of_a_default,
     "an iterator as a default": iterated,

@@ -90,8 +90,8 @@ def _program(reading: Reading, fn: Callable, arguments: dict[str, object], where
         failure = error
     finally:
         outside = [line for x, *_, line in reading.written if sys.getrefcount(x) > 3 and x is not result]
-        for x, data, kind, _ in reversed(reading.written):
-            x._data, x.__class__ = data, kind
+        for x, data, cls, _ in reversed(reading.written):
+            x._data, x.__class__ = data, cls
     reading.over = True
     changed = [name for name, (value, held) in reading.outside.items() if snapshot(value) != held]
     problems = {
