@@ -282,7 +282,7 @@ def test_prove_form_refuses_an_index_missing_on_the_left():
 def test_prove_form_tells_refuted_from_unproved():
     program, loss = small()
     with pytest.raises(Refuted, match="no proof: the rest of the difference"):
-        prove_form(with_adjoints(program, loss), d(b)[i], v[i] * theta(v[i]))  # true, but a law of max that is not used
+        prove_form(with_adjoints(program, loss), d(b)[i], v[i] * (1 - theta(-v[i])))  # true, by a law that needs v ≠ 0
 
 
 def test_replaced_plants_a_mistake_in_one_line():

@@ -13,7 +13,7 @@ from tinytensor.symbolic.derive import derivation as derivations
 from tinytensor.symbolic.derive import time_limit
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.samples import COMPOSED
-from tinytensor.symbolic.index_calculus import counts
+from tinytensor.symbolic.index_calculus import vanishing
 from tinytensor.symbolic.index_calculus.formulas import Index, Size, normal, total, upto, value
 
 N, ND, KK = ("N",), ("N", "D"), ("K", "K")
@@ -278,8 +278,8 @@ def test_a_wrong_formula_of_an_operation_that_is_read_as_one_is_noticed(monkeypa
 
 def test_a_wrong_count_is_noticed(monkeypatch):
     """A planted mistake, Σ_j [i ≤ j] = N - i: the right gradient is no longer proved."""
-    count = counts._count
-    monkeypatch.setattr(counts, "_count", lambda sum_: None if (n := count(sum_)) is None else n - 1)
+    count = vanishing._count
+    monkeypatch.setattr(vanishing, "_count", lambda sum_: None if (n := count(sum_)) is None else n - 1)
     fn, arguments, _, wrong, right = DOORS["running sums"]
     assert not any(check(fn, {"x": hand}, **arguments) for hand in (*right[:2], wrong[0]))
 
@@ -290,14 +290,14 @@ def test_counts_are_those_of_plain_loops():
     i, j, k = Index("i", N), Index("j", N), Index("k", D)
     for compared in (upto(i, j), upto(j, i), upto(i + 1, j), upto(j, i - 1), 1 - upto(i, j - 1), upto(j + 1, i)):
         sum_ = normal(total(compared, j))
-        form = counts.counted(sum_)
+        form = vanishing.counted(sum_)
         assert form != sum_
         for n in (1, 2, 3, 5):
             for number in range(1, n + 1):
                 assert value(form, {N: n, i: number}) == value(sum_, {N: n, i: number})
     for compared in (upto(k, j), upto(j, k), upto(i + 2, j), upto(j, i - 2)):
         sum_ = normal(total(compared, j))
-        assert counts.counted(sum_) == sum_
+        assert vanishing.counted(sum_) == sum_
 
 
 def test_numbers_of_the_function_are_float64_while_it_is_read():

@@ -231,3 +231,16 @@ def test_sizes_that_do_not_fit_are_taken_apart():
     args = arguments({"x": N}, {})
     with pytest.raises(Multiple, match="N is a multiple of 2"):
         read(halves, args)
+
+
+a = [id]  # which `derive` refuses where a function uses it
+
+
+def test_local_name_is_not_taken_for_a_global_one():
+    def f(x):
+        a = x * 2
+        return (a * a).sum()
+
+    assert derive(f, x=N).verdict == ANY
+    with pytest.raises(NotDerivable, match="uses a"):
+        derive(lambda x: x.sum() * len(a), x=N)

@@ -7,6 +7,7 @@ adjoint, for all sizes and values, by putting definitions in and comparing norma
 """
 
 import copy
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from functools import cache, cached_property
 
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp
 
-from tinytensor.symbolic.derive.conditions import Signs, SizeCondition
+from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.factors import adjoint_in_factors, canonical, cost, factor, fold, rebuild
 from tinytensor.symbolic.derive.recurrences import Recurrence
 from tinytensor.symbolic.derive.shorter import shorten
@@ -35,21 +36,13 @@ from tinytensor.symbolic.index_calculus.adjoints import (
 from tinytensor.symbolic.index_calculus.formulas import (
     Array,
     Index,
-    absolute,
     floored,
     free,
     fresh,
-    larger,
     normal,
-    normal_of_quotients,
-    normal_of_steps,
-    relu,
     same,
-    sign,
-    theta,
     total,
     upto,
-    vanishes_in_cells,
 )
 from tinytensor.symbolic.index_calculus.linear_algebra import OfMatrix, array_of, has_matrices
 from tinytensor.symbolic.index_calculus.matrix_laws import (
@@ -60,10 +53,10 @@ from tinytensor.symbolic.index_calculus.matrix_laws import (
     phi_of,
     shortened,
 )
+from tinytensor.symbolic.index_calculus.vanishing import STEPS, Facts, Share, vanishes
 from tinytensor.symbolic.prove.progress import TooLong
 from tinytensor.symbolic.reading.errors import NotDerivable
 
-STEPS = (theta, relu, larger, absolute, sign, same)
 SHORT = 8  # the cost of a line that may be put in for its name
 LONG = 60  # operations: a longer formula is not written in the names of arguments alone, which takes long
 
@@ -91,6 +84,18 @@ class DerivedLines:
         opaque = [e for line in self.forward for e in line.right.atoms(OfMatrix)]
         inverted = {array_of(e.matrix) for e in opaque}
         return grams(line for line in self.forward if line.name in inverted)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What a comparison of formulas may use: definitions, products, shares of largest entries."""
+        shares = []
+        for array, one in self.trace.lines.constants.items():
+            if isinstance(one, ExtremeMask) and one.function.endswith("_shared"):
+                over = [one.indices[n] for n in one.axes]
+                whole = expanded(one.of, self.forward)
+                equal = same(whole - total(array[one.indices] * whole, *over))
+                shares.append(Share(array[one.indices], equal / total(equal, *over), equal))
+        return Facts([line for group in self.groups for line in group.lines], self.products, shares)
 
     @cached_property
     def kinks(self) -> set[str]:
@@ -519,48 +524,14 @@ def _prove(derived: DerivedLines, program: Program, shown: dict[Name, Definition
         own = derived.raw[name]
         line = Definition(line.left, expanded(line.right, helpers))
         first = expanded(own.at(line.left), hidden) - line.right
-        rests = []
-        for through in ((), inner, forward):
-            rests.append(normal_of_matrices(program.expand(first, set(through)), products=derived.products))
-            if rests[-1] == 0 or clear_denominators(rests[-1]) == 0:
-                break
-        else:
-            key = next(filter(None, (vanishes_if(rest, derived.groups) for rest in rests)), None)
-            if key is not None:
-                derived.trace.value_conditions |= dict.fromkeys(filter(None, key))
-                continue
-            every = [x for n, x in derived.raw.items() if n != name]  # a form may have used what another adjoint is
-            first = expanded(own.at(line.left) - line.right, every) if derived.products else S.One
-            if normal_of_matrices(program.expand(first, set(forward)), products=derived.products) == 0:
-                continue
+        forms = (program.expand(first, set(through)) for through in ((), inner, forward))
+        if derived.products:  # a form may have used what another adjoint is
+            every = [x for n, x in derived.raw.items() if n != name]
+            whole = expanded(own.at(line.left) - line.right, every)
+            forms = itertools.chain(forms, [program.expand(whole, set(forward))])
+        theorem = vanishes(forms, derived.facts)
+        if theorem is None or "equality" in theorem.hypotheses:  # x = y may hold at all values, as in x == x.max()
             derived.unproved.append(str(name.label if isinstance(name, Array) else name))
+        else:
+            derived.trace.value_conditions |= dict.fromkeys(theorem.hypotheses)
         stage("", 20 / len(shown))
-
-
-def vanishes_if(rest: Expr, groups: list[Group]) -> tuple[str, ...]:
-    """The conditions on values under which it is 0 by the laws of quotients and steps: ("",) for none.
-
-    () if these laws do not say that it is 0.
-    """
-    signs = Signs(groups)
-    quotients = (p.base for p in rest.atoms(Pow) if p.exp.is_negative is not False)
-    divides = () if all(map(signs.not_zero, quotients)) else ("denominator",)
-    if normal_of_quotients(rest) == 0:
-        return divides or ("",)
-    if rest.has(same):  # x = y may hold at all values, as in x == x.max(), and is left out below
-        return ()
-    if rest.has(theta, relu, absolute, sign, larger) and (normal_of_steps(rest) == 0 or vanishes_in_cells(rest)):
-        return (*divides, "tie")
-    return ()
-
-
-def clear_denominators(expr: Expr) -> Expr:
-    """The expression times its divisors that are sums, so that 1 / (1 + e) - 1 + e / (1 + e) is seen to be 0."""
-    terms = Add.make_args(expr)
-    powers: dict[Expr, Expr] = {}
-    for base, power in [pair for term in terms for pair in term.as_powers_dict().items()]:
-        if base.is_Add and power.is_Integer and power < 0:
-            powers[base] = min(power, powers.get(base, power))
-    if not powers:
-        return expr
-    return normal(Add(*[Mul(term, *[base**-power for base, power in powers.items()]) for term in terms]))

@@ -145,8 +145,9 @@ def read_by_hand(
         g, output = other.arrays[UPSTREAM], name_of(derived.output)
         return expr.xreplace({e: d(output)[e.indices] for e in expr.atoms(Indexed) if e.base == g})
 
-    own = rename(expanded(own, _in_names_of_function(derived, other, changed, rename)))
-    return HandGradient(own, tuple(other.size_conditions), tuple(other.value_conditions))
+    lines, hypotheses = _in_names_of_function(derived, other, changed, rename)
+    own = rename(expanded(own, lines))
+    return HandGradient(own, tuple(other.size_conditions), (*other.value_conditions, *hypotheses))
 
 
 def _sizes_in(arguments: dict, values: dict) -> dict[str, int]:
@@ -217,7 +218,9 @@ def _with_constants(changed: dict[Name, Name], expr: Expr) -> Expr:
     return expr.xreplace(entries | {s: changed[s] for s in expr.atoms(Symbol) if s in changed})
 
 
-def _in_names_of_function(derived, other, changed: dict[Name, Name], rename: Callable) -> list[Definition]:
+def _in_names_of_function(
+    derived, other, changed: dict[Name, Name], rename: Callable
+) -> tuple[list[Definition], set[str]]:
     """The definitions of the names by hand: a line that the function has, too, is defined as the function's name.
 
     A line is compared in the function's names first. One that is written in other steps is compared in the names of
@@ -225,7 +228,7 @@ def _in_names_of_function(derived, other, changed: dict[Name, Name], rename: Cal
     """
     known, known_whole = derived.line_keys
     lines = [Definition(x.left, _with_constants(changed, x.right)) for group in other.lines.groups for x in group.lines]
-    result = states_as_known(derived, other.loops, lines, rename)
+    result, hypotheses = states_as_known(derived, other.loops, lines, rename)
     states = list(result)
     for line, length in lengths(lines):
         right = expanded(line.right, result)
@@ -240,4 +243,4 @@ def _in_names_of_function(derived, other, changed: dict[Name, Name], rename: Cal
                 break
         else:
             result.append(line)
-    return result
+    return result, hypotheses

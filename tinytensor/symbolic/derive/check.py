@@ -6,21 +6,18 @@ index formulas in the names of the function (by_hand.py), and the normal forms o
 they differ, the terms that only one of the two has are named.
 """
 
-import itertools
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
-from sympy import Add, Dummy, Expr, Indexed, Integer, Mul, Pow
+from sympy import Add, Expr, Indexed, Mul, S
 
 from tinytensor.autograd.function import Context, Function
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import ones
-from tinytensor.symbolic.derive.adjoints import DerivedLines
 from tinytensor.symbolic.derive.by_hand import UPSTREAM, HandGradient, function_by_hand, read_by_hand
 from tinytensor.symbolic.derive.comparison import Comparison, compare_at_samples
-from tinytensor.symbolic.derive.conditions import VALUES, Signs, restrictions, verdict
+from tinytensor.symbolic.derive.conditions import VALUES, restrictions, verdict
 from tinytensor.symbolic.derive.derivation import Derivation, Formula, derive_within
 from tinytensor.symbolic.derive.facts import Fact
 from tinytensor.symbolic.derive.hessians import Block, Derivatives, Hessian, Jacobian
@@ -36,37 +33,19 @@ from tinytensor.symbolic.derive.time_limit import (
     stage,
     stopped,
 )
-from tinytensor.symbolic.derive.values import ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import contradiction, expanded
-from tinytensor.symbolic.index_calculus.counts import counted
 from tinytensor.symbolic.index_calculus.formulas import Index as Bound
 from tinytensor.symbolic.index_calculus.formulas import (
     Size,
-    absolute,
-    detach,
-    free,
-    fresh,
-    index_order,
-    larger,
     normal,
-    normal_of_quotients,
-    normal_of_steps,
-    of_whole_numbers,
-    relu,
-    same,
-    sigmoid,
-    sign,
-    theta,
-    total,
-    vanishes_in_cells,
 )
 from tinytensor.symbolic.index_calculus.matrix_laws import normal_of_matrices
 from tinytensor.symbolic.index_calculus.notation import text
+from tinytensor.symbolic.index_calculus.vanishing import vanishes, with_shares, without_detach
 from tinytensor.symbolic.prove.progress import TooLong
 from tinytensor.symbolic.reading.errors import NotDerivable
 from tinytensor.symbolic.reading.tensors import reading_of
 
-CASES = 8  # values of indices that are looked at one by one
 TERM = 5.0  # seconds in which a term that differs is looked for
 
 
@@ -351,18 +330,19 @@ def _prove(derivation: Derivation, name: str, own: HandGradient, compared: Compa
         return Checked(name, "undecided", expected, derivation.verdict)
     _, entry = derivation.entry(name)
     try:
-        keys = _equal(entry, own.entry, derived)
+        theorem = vanishes((expanded(entry - own.entry, lines) for lines in ([], derived.forward)), derived.facts)
     except TypeError as error:  # indices of two ranges meet
         return Checked(name, "undecided", expected, str(error))
-    if not keys:
+    if theorem is None:
         find = _in_time(derivation, lambda: _term(derivation, name, own))
         return Checked(name, "undecided", expected, find_term=find)
+    keys = theorem.hypotheses
     if "equality" in compared.needed - keys:
         return Checked(name, "undecided", expected, "where numbers that are compared by == are equal, the two differ")
     if not compared.tried(own.sizes, frozenset() if "equality" in keys else frozenset({"equality"})):
         return Checked(name, "undecided", expected, "at no point that was tried are all conditions met")
     difference = expanded(entry - own.entry, derived.forward)
-    if why := contradiction(_with_chosen(difference, derived, unique="tie" in keys), derived.forward):
+    if why := contradiction(with_shares(difference, derived.facts.shares, "tie" in keys), derived.forward):
         return Checked(name, "undecided", expected, why)
     keys = {*keys, *compared.needed, *own.values} | {k for k in VALUES if VALUES[k] in derivation.value_conditions}
     values = tuple(VALUES[k] for k in VALUES if k in keys)
@@ -372,86 +352,12 @@ def _prove(derivation: Derivation, name: str, own: HandGradient, compared: Compa
     return Checked(name, "proved", expected, "", "", statement, (*map(str, sizes), *values), bool(restricted))
 
 
-def _equal(entry: Expr, own: Expr, derived: DerivedLines) -> set[str]:
-    """The conditions on values under which the two are equal, keys of VALUES and ""; empty if they are not equal."""
-    for lines in ([], derived.forward):
-        rest = normal_of_matrices(_without_detach(expanded(entry - own, lines)), products=derived.products)
-        if rest == 0:
-            return {""}
-        if not lines and rest.has(sigmoid) and normal_of_quotients(rest) == 0:
-            return {"denominator"} if _divides(rest) else {""}
-    whole = _in_whole_numbers(rest)
-    shared = _with_chosen(rest, derived)
-    for form in (whole,) if shared == rest else (whole, _in_whole_numbers(shared)):
-        if form == 0:
-            return {""}
-        if normal_of_quotients(form) == 0:
-            return {"denominator"} if _divides(form) else {""}
-    if shared != rest and _in_whole_numbers(_with_chosen(rest, derived, unique=True)) == 0:
-        return {"tie"}
-    if _vanishes_in_cases(whole):
-        return {""}
-    if whole.has(theta, relu, larger, absolute, sign, same) and (
-        normal_of_steps(whole) == 0 or vanishes_in_cells(whole)
-    ):
-        keys = {"tie"} | ({"denominator"} if _divides(whole) else set())
-        return keys | ({"equality"} if whole.has(same) else set())
-    return set()
-
-
-def _in_whole_numbers(expr: Expr) -> Expr:
-    """The normal form with one form for comparisons of whole numbers; new numbers of indices may change their order."""
-    for _ in range(4):
-        before, expr = expr, normal(of_whole_numbers(counted(normal(expr))))
-        if expr == before:
-            break
-    return expr
-
-
-def _vanishes_in_cases(expr: Expr) -> bool:
-    """Is it 0 for each value of its indices that run over a few numbers, such as 1 and 2?"""
-    few = [i for i in sorted(free(expr), key=index_order) if i.size.is_Integer and i.size <= CASES]
-    if not few or math.prod(int(i.size) for i in few) > CASES:
-        return False
-    values = itertools.product(*[range(1, int(i.size) + 1) for i in few])
-    return all(normal(fresh(expr).xreplace(dict(zip(few, map(Integer, row), strict=True)))) == 0 for row in values)
-
-
-def _with_chosen(expr: Expr, derived: DerivedLines, unique: bool = False) -> Expr:
-    """The expression with the shares of a largest entry written out: [x_i = m]/Σ_j [x_j = m], for the largest m.
-
-    unique: the sum is 1, since no other entry is as large.
-    """
-    hidden = {equality: Dummy() for equality in expr.atoms(same)}  # by hand, the largest entry stands in these
-    expr = expr.xreplace(hidden)
-    for array, one in derived.trace.lines.constants.items():
-        if isinstance(one, ExtremeMask) and one.function.endswith("_shared"):
-            over = [one.indices[n] for n in one.axes]
-            whole = expanded(one.of, derived.forward)
-            equal = same(whole - total(array[one.indices] * whole, *over))
-            share = equal if unique else equal / total(equal, *over)
-            entries = [entry for entry in expr.atoms(Indexed) if entry.base == array]
-            expr = expr.xreplace({e: fresh(share).xreplace(dict(zip(one.indices, e.indices))) for e in entries})
-    return expr.xreplace({hidden_one: equality for equality, hidden_one in hidden.items()})
-
-
-def _without_detach(expr: Expr) -> Expr:
-    """The expression with numbers for those that detach() held constant: only a derivative tells the two apart."""
-    return expr.replace(detach, lambda x: x)
-
-
-def _divides(expr: Expr) -> bool:
-    """Has it a denominator that may be 0?"""
-    signs = Signs([])
-    return any(p.exp.is_negative is not False and not signs.not_zero(p.base) for p in expr.atoms(Pow))
-
-
 def _term(derivation: Derivation, name: str, own: HandGradient) -> str:
     """What differs, in the names of the function."""
     _, entry = derivation.entry(name)
     terms = []
     for lines in ([], derivation.derived.forward):
-        one, other = (normal_of_matrices(_without_detach(expanded(e, lines))) for e in (entry, own.entry))
+        one, other = (normal_of_matrices(without_detach(expanded(e, lines))) for e in (entry, own.entry))
         if isinstance(derivation, Derivatives):
             one, other = (derivation.in_first_indices(e, name) for e in (one, other))
         one, other = (as_shown(e, derivation.derived.recurrences) for e in (one, other))
@@ -461,15 +367,15 @@ def _term(derivation: Derivation, name: str, own: HandGradient) -> str:
 
 
 def entry_of_difference(one: Derivation, other: Derivation) -> Expr:
-    """An entry of one function's result without that of another's, as a normal form; 0 if they are the same."""
+    """An entry of one function's result without that of another's; 0 if they are the same where no denominator is 0."""
     entries = []
     for derived in (one.derived, other.derived):
         *before, last = derived.forward
         entries.append((last.left, expanded(last.right, before)))
     (left, first), (name, second) = entries
     second = second.xreplace(dict(zip(getattr(name, "indices", ()), getattr(left, "indices", ()), strict=True)))
-    rest = normal(first - second)
-    return rest if rest == 0 else normal_of_steps(rest)
+    theorem = vanishes([first - second], one.derived.facts)
+    return S.Zero if theorem is not None and theorem.hypotheses <= {"denominator"} else normal(first - second)
 
 
 # ------------------------------------------------------------------------------------------------ what differs

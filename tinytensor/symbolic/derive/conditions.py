@@ -18,40 +18,22 @@ from sympy import (
     Expr,
     Ge,
     Gt,
-    Indexed,
     Integer,
-    KroneckerDelta,
     Le,
     Lt,
     Mod,
-    Mul,
     Ne,
-    Pow,
     S,
-    Sum,
-    Symbol,
     ceiling,
-    exp,
     floor,
 )
 
 from tinytensor.symbolic.derive.values import Value
-from tinytensor.symbolic.index_calculus.adjoints import name_of
 from tinytensor.symbolic.index_calculus.formulas import (
-    Phi,
     Size,
-    absolute,
-    detach,
-    larger,
     not_negative,
-    relu,
-    same,
-    sigmoid,
-    sign,
-    softplus,
-    theta,
-    upto,
 )
+from tinytensor.symbolic.index_calculus.signs import Signs
 
 RELATIONS = {"<": Lt, "<=": Le, ">": Gt, ">=": Ge, "==": Eq, "!=": Ne}
 OPPOSITE = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
@@ -285,64 +267,6 @@ SINGULAR = 1e7  # a larger condition number leaves too few digits of an inverse 
 ROUNDED_ZERO = 1e-14  # of a denominator: a sum that is 0 but for rounding
 SMALL = 1e-5  # a bound of clamp() that only keeps a norm from being 0
 CORNERS = {"maximum", "minimum", "clamp_min", "clamp_max", "clamped"}  # their formula is one-sided where two are equal
-
-
-class Signs:
-    """What is known of the sign of a formula, through the definitions of the names in it."""
-
-    def __init__(self, groups):
-        self.right = {line.name: line.right for group in groups for line in group.lines}
-
-    def _definition(self, e: Expr) -> Expr | None:
-        return self.right.get(name_of(e)) if isinstance(e, Indexed | Symbol) else None
-
-    def positive(self, e: Expr) -> bool:
-        """Is it known to be above 0 at all sizes and values?"""
-        if (right := self._definition(e)) is not None:
-            return self.positive(right)
-        if e.is_positive or isinstance(e, exp | sigmoid | softplus | Phi):
-            return True
-        if isinstance(e, Add):
-            if e.atoms(Size) and not_negative(e - 1):
-                return True
-            return all(map(self.not_negative, e.args)) and any(map(self.positive, e.args))
-        if isinstance(e, Mul):
-            return all(map(self.positive, e.args))
-        if isinstance(e, Pow):
-            return self.positive(e.base) or (_even(e.exp) and self.not_zero(e.base))
-        if isinstance(e, larger):
-            return any(map(self.positive, e.args))
-        return isinstance(e, Sum | detach | sign) and self.positive(e.args[0])
-
-    def not_negative(self, e: Expr) -> bool:
-        """Is it known to be 0 or more?"""
-        if (right := self._definition(e)) is not None:
-            return self.not_negative(right)
-        if e.is_nonnegative or isinstance(e, relu | absolute | theta | same | upto | KroneckerDelta):
-            return True
-        if isinstance(e, Pow):
-            return _even(e.exp) or self.not_negative(e.base)
-        if isinstance(e, Add | Mul):
-            return self.positive(e) or all(map(self.not_negative, e.args))
-        if isinstance(e, larger):
-            return any(map(self.not_negative, e.args))
-        return self.not_negative(e.args[0]) if isinstance(e, Sum | detach) else self.positive(e)
-
-    def not_zero(self, e: Expr) -> bool:
-        """Is it known to differ from 0?"""
-        if e.is_number:
-            return bool(e.is_nonzero)
-        if self.positive(e) or self.positive(-e):
-            return True
-        if (right := self._definition(e)) is not None:
-            return self.not_zero(right)
-        if isinstance(e, Mul):
-            return all(map(self.not_zero, e.args))
-        return isinstance(e, Pow) and self.not_zero(e.base)
-
-
-def _even(power: Expr) -> bool:
-    return bool(power.is_Integer and power % 2 == 0)
 
 
 def conditions_of(op: str, args: list, signs: Signs) -> list[str]:

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 
 import numpy as np
-from sympy import Add, Expr, Indexed, Mul, Pow, Sum
+from sympy import Add, Expr, Indexed, Mul, Sum
 
 from tinytensor.display.notebook import Latex, formula, sentence, shown
 from tinytensor.nn.module import Module
@@ -16,13 +16,13 @@ from tinytensor.symbolic.certificates.terms import NotCertifiable
 from tinytensor.symbolic.derive.adjoints import DerivedLines, derive_lines
 from tinytensor.symbolic.derive.arguments import arguments as as_arguments
 from tinytensor.symbolic.derive.arguments import symbols_of
-from tinytensor.symbolic.derive.conditions import VALUES, Signs, SizeCondition, conditions_in, restrictions, verdict
+from tinytensor.symbolic.derive.conditions import VALUES, SizeCondition, conditions_in, restrictions, verdict
 from tinytensor.symbolic.derive.facts import with_facts
 from tinytensor.symbolic.derive.modules import as_function
 from tinytensor.symbolic.derive.recurrences import Recurrence, as_shown, first_values
 from tinytensor.symbolic.derive.recurrent_source import RecurrentSource
 from tinytensor.symbolic.derive.samples import Sample, allclose, excuses, refused_sizes, samples
-from tinytensor.symbolic.derive.source import Source, evaluate
+from tinytensor.symbolic.derive.source import Source, evaluate, evaluate_at
 from tinytensor.symbolic.derive.time_limit import (
     SYMBOLS,
     TimeLimit,
@@ -248,24 +248,17 @@ class Derivation(Typeset):
     @cached_property
     def _divides(self) -> bool:
         """Has a formula of a gradient a denominator that may be 0, such as x in (1 - h)/x?"""
-        signs = Signs(self.derived.groups)
-        powers = [p for line in self.adjoints for p in line.right.atoms(Pow) if p.exp.is_negative is not False]
-        return any(not signs.not_zero(p.base) for p in powers)
+        return self.derived.trace.lines.signs.divides(*(line.right for line in self.adjoints))
 
     def _differs_at(self, sample: Sample) -> tuple[str, bool]:
         """The name of a result in which the formulas and the function differ at a point, empty if in none.
 
         Besides: are all entries that differ NaN or infinite by the formulas?
         """
-        trace = self.derived.trace
-        inputs = {n: sample.inputs[n].detach().numpy() for n in trace.tensors}
-        free = {self._program.identifier(s): sample.at[s] for s in self._program.free}
-        if sample.upstream is not None:
-            free["upstream"] = sample.upstream
-        try:
-            with np.errstate(all="ignore"):
-                values = self.evaluate(**inputs, **free)
-        except (ValueError, TypeError, IndexError, ZeroDivisionError):  # another shape, or no number
+        values = evaluate_at(
+            self._program, sample, **({} if sample.upstream is None else {"upstream": sample.upstream})
+        )
+        if values is None:
             return "value", False
         wanted = {"value": sample.value, **{n: sample.gradients[n] for n in self.gradients}}
         for name, own in wanted.items():

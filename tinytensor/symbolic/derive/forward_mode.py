@@ -133,20 +133,6 @@ def with_one_hot(expr: Expr, arriving: Name, at: Sequence[Index]) -> Expr:
     return contracted(expr.xreplace(ones))
 
 
-def with_one_index(expr: Expr) -> Expr:
-    """Each term with one index for two that its delta makes equal, where only one fits in the place of the other."""
-    terms = []
-    for term in Add.make_args(expr):
-        for pair in [f for f in Mul.make_args(term) if isinstance(f, KroneckerDelta)]:
-            for one, other in (pair.args, pair.args[::-1]):
-                if isinstance(one, Index) and not other.has(one) and fits(other, one.size) and not term.has(Sum):
-                    if isinstance(other, Index) and fits(one, other.size):
-                        continue  # either fits: the normal form has chosen
-                    term = pair * (term / pair).xreplace({one: other})
-        terms.append(term)
-    return Add(*terms)
-
-
 def with_first_indices(expr: Expr, of: Sequence[Index], by: Sequence[Index]) -> Expr:
     """Each term with an index of `of` for the one of `by` that a delta of the term makes equal to it."""
     terms = []

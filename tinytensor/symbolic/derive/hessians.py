@@ -11,12 +11,12 @@ from functools import cached_property
 from html import escape
 
 import numpy as np
-from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Symbol
+from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, S, Symbol
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.display.notebook import formula, sentence, shown
-from tinytensor.symbolic.derive.adjoints import clear_denominators, simplifier_of, vanishes_if
-from tinytensor.symbolic.derive.conditions import VALUES, Signs, restrictions, verdict
+from tinytensor.symbolic.derive.adjoints import simplifier_of
+from tinytensor.symbolic.derive.conditions import VALUES, restrictions, verdict
 from tinytensor.symbolic.derive.derivation import Derivation, Formula, MatrixFormula, Typeset
 from tinytensor.symbolic.derive.forward_mode import (
     Entry,
@@ -25,7 +25,6 @@ from tinytensor.symbolic.derive.forward_mode import (
     shortest,
     with_first_indices,
     with_one_hot,
-    with_one_index,
 )
 from tinytensor.symbolic.derive.samples import Sample, excuses, mismatch
 from tinytensor.symbolic.derive.second_samples import (
@@ -37,7 +36,7 @@ from tinytensor.symbolic.derive.second_samples import (
     second_sample,
     times_left,
 )
-from tinytensor.symbolic.derive.source import Source, evaluate
+from tinytensor.symbolic.derive.source import Source, evaluate, evaluate_at
 from tinytensor.symbolic.derive.trace import format_sizes
 from tinytensor.symbolic.derive.values import Value
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, name_of, names_in
@@ -51,6 +50,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
 )
 from tinytensor.symbolic.index_calculus.matrices import Matrices, Matrix, NoMatrixForm
 from tinytensor.symbolic.index_calculus.notation import tex, text
+from tinytensor.symbolic.index_calculus.vanishing import vanishes
 from tinytensor.symbolic.reading.errors import NotDerivable
 
 Block = tuple[str, str]  # two arguments, or a result and an argument
@@ -123,6 +123,7 @@ class Derivatives(Typeset):
 
     def __init__(self, derivation: Derivation, wrt: Iterable[str] = ()):
         self.derivation, self.derived = derivation, derivation.derived
+        self.name, self.where, self.limit = derivation.name, derivation.where, derivation.limit
         if self.derived.recurrences:
             raise NotDerivable(
                 f"derive: {derivation.name}: a recurrence has first derivatives alone; give the number of its steps "
@@ -160,23 +161,12 @@ class Derivatives(Typeset):
         """
         inner = [x for g in self.derived.groups if g.closed or len(g.lines) > 1 for x in g.lines]
         adjoints = list(self.derived.adjoints.values())
-        for lines in ([], inner, adjoints, [*self.derived.forward, *adjoints]):
-            rest = normal(expanded(expr, lines))
-            if rest == 0 or normal(with_one_index(rest)) == 0:
-                return True
-            if clear_denominators(rest) == 0:
-                self.needed |= {"denominator"} if self._divides_in(rest) else set()
-                return True
-            if keys := vanishes_if(rest, self.derived.groups):
-                self.needed |= set(filter(None, keys))
-                return True
-        return False
-
-    def _divides_in(self, *formulas: Expr) -> bool:
-        """Has one of these a denominator that may be 0?"""
-        signs = Signs(self.derived.groups)
-        powers = [p for one in formulas for p in one.atoms(Pow) if p.exp.is_negative is not False]
-        return any(not signs.not_zero(p.base) for p in powers)
+        ways = ([], inner, adjoints, [*self.derived.forward, *adjoints])
+        theorem = vanishes((expanded(expr, lines) for lines in ways), self.derived.facts)
+        if theorem is None or "equality" in theorem.hypotheses:
+            return False
+        self.needed |= theorem.hypotheses
+        return True
 
     @cached_property
     def arrays(self) -> dict[Block, Array | Symbol]:
@@ -233,14 +223,7 @@ class Derivatives(Typeset):
 
     def at(self, one: Sample) -> dict | None:
         """The same at a point of the samples; None if the formulas have no numbers there."""
-        trace = self.derived.trace
-        inputs = {n: one.inputs[n].detach().numpy() for n in trace.tensors}
-        sizes = {self._program.identifier(s): one.at[s] for s in self._program.free}
-        try:
-            with np.errstate(all="ignore"):
-                return self.evaluate(**inputs, **sizes)
-        except (ValueError, TypeError, IndexError, ZeroDivisionError):
-            return None
+        return evaluate_at(self._program, one)
 
     # ------------------------------------------------------------------------------------------------ for `check`
 
@@ -248,21 +231,6 @@ class Derivatives(Typeset):
     def gradients(self) -> dict[Block, BlockFormula]:
         """The blocks, as `check` reads them."""
         return self.blocks
-
-    @property
-    def where(self) -> tuple:
-        """The conditions on sizes that the user accepts."""
-        return self.derivation.where
-
-    @property
-    def name(self) -> str:
-        """The name of the function."""
-        return self.derivation.name
-
-    @property
-    def limit(self) -> float | None:
-        """The time limit of the derivation, in seconds."""
-        return self.derivation.limit
 
     @property
     def stopped(self) -> str:
@@ -342,7 +310,7 @@ class Derivatives(Typeset):
 
     @cached_property
     def _divides(self) -> bool:
-        return self._divides_in(*(one.right for one in self.blocks.values()))
+        return self.derived.trace.lines.signs.divides(*(one.right for one in self.blocks.values()))
 
     @property
     def differs(self) -> str:

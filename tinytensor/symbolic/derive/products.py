@@ -27,7 +27,7 @@ from tinytensor.symbolic.derive.hessians import Derivatives
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.samples import Sample, allclose
 from tinytensor.symbolic.derive.second_samples import STEPS, close_to, difference, leaves, products
-from tinytensor.symbolic.derive.source import Source
+from tinytensor.symbolic.derive.source import Source, evaluate_at
 from tinytensor.symbolic.derive.time_limit import SECONDS, SYMBOLS, TimeLimit, in_time
 from tinytensor.symbolic.derive.values import as_plain_entry
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, name_of, names_in
@@ -141,15 +141,9 @@ class Products(Derivatives):
 
     def values_at(self, one: Sample, along: dict[str, np.ndarray]) -> dict | None:
         """The products by the formulas at a point, in a direction; None if they have no numbers there."""
-        trace = self.derived.trace
-        inputs = {n: one.inputs[n].detach().numpy() for n in trace.tensors}
-        sizes = {self._program.identifier(s): one.at[s] for s in self._program.free}
-        named = {self._program.identifier(self.directions[n]): x for n, x in along.items()}
-        try:
-            with np.errstate(all="ignore"):
-                return self.evaluate(**inputs, **named, **sizes)
-        except (ValueError, TypeError, IndexError, ZeroDivisionError):
-            return None
+        return evaluate_at(
+            self._program, one, **{self._program.identifier(self.directions[n]): x for n, x in along.items()}
+        )
 
     def at(self, one: Sample) -> dict | None:
         """The products by the formulas at a point, in a random direction."""

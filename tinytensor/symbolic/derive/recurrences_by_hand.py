@@ -15,7 +15,7 @@ from tinytensor.symbolic.derive.loops import Loop, State
 from tinytensor.symbolic.derive.recurrences import Recurrence
 from tinytensor.symbolic.derive.values import value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import Definition, d, expanded
-from tinytensor.symbolic.index_calculus.formulas import detach, normal, normal_of_quotients
+from tinytensor.symbolic.index_calculus.vanishing import vanishes
 
 CHOICES = 24  # ways to take the states of one loop for sequences that are tried
 
@@ -54,20 +54,24 @@ class Known(NamedTuple):
         return first, after
 
 
-def states_as_known(derived, loops: list[Loop], lines: list[Definition], rename: Callable) -> list[Definition]:
-    """The states of loops by hand, defined as the sequences of the derivation that they are.
+def states_as_known(
+    derived, loops: list[Loop], lines: list[Definition], rename: Callable
+) -> tuple[list[Definition], set[str]]:
+    """The states of loops by hand, defined as the sequences of the derivation that they are; and conditions on values.
 
     lines: those of the gradient by hand. rename: from its names to those of the function. A state that is none of these
     sequences has no definition.
     """
     definitions: list[Definition] = []
+    hypotheses: set[str] = set()
     for loop in loops:
         for choice in itertools.islice(_choices(derived, loop), CHOICES):
             more = [*definitions, *_definitions(loop, choice)]
-            if all(_is_known(derived, loop, s, k, [*more, *lines], rename) for s, k in zip(loop.states, choice)):
-                definitions = more
+            known = [_is_known(derived, loop, s, k, [*more, *lines], rename) for s, k in zip(loop.states, choice)]
+            if None not in known:
+                definitions, hypotheses = more, hypotheses.union(*known)
                 break
-    return definitions
+    return definitions, hypotheses
 
 
 def _choices(derived, loop: Loop) -> Iterator[tuple[Known, ...]]:
@@ -92,16 +96,20 @@ def _definitions(loop: Loop, choice: tuple[Known, ...]) -> list[Definition]:
     return result
 
 
-def _is_known(derived, loop: Loop, state: State, known: Known, lines: list[Definition], rename: Callable) -> bool:
-    """Are the first value and a step by hand those of the sequence?"""
+def _is_known(
+    derived, loop: Loop, state: State, known: Known, lines: list[Definition], rename: Callable
+) -> set[str] | None:
+    """The conditions on values under which the first value and a step by hand are those of the sequence, or None."""
+    hypotheses: set[str] = set()
     own = state.initial.indices([loop.step])
     by_hand = S(state.initial.entry(*own)), state.out[(loop.step, *own)]
     try:
         for one, other in zip(by_hand, known.first_and_after(derived, loop.step, own), strict=True):
             difference = expanded(rename(expanded(one, lines)) - other, derived.forward)
-            rest = normal(difference.replace(detach, lambda x: x))
-            if rest != 0 and normal_of_quotients(rest) != 0:
-                return False
+            theorem = vanishes([difference], derived.facts)
+            if theorem is None or "equality" in theorem.hypotheses:
+                return None
+            hypotheses |= theorem.hypotheses
     except TypeError:  # indices of two ranges meet
-        return False
-    return True
+        return None
+    return hypotheses

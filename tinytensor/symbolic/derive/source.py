@@ -16,6 +16,7 @@ from sympy import Expr, Mul, S, Symbol
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.derive.adjoints import DerivedLines
 from tinytensor.symbolic.derive.arguments import Argument
+from tinytensor.symbolic.derive.samples import Sample
 from tinytensor.symbolic.derive.values import Dims, ExtremeMask
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, Size
@@ -311,6 +312,17 @@ def evaluate(source: Source, inputs: Mapping[str, object]) -> dict[str, np.ndarr
     sizes = {source.identifier(s): at[s] for s in source.free}
     results = source.function(**arrays, **constants, **more, **sizes)
     return {name: np.asarray(x, dtype=np.float64) for name, x in results.items()}
+
+
+def evaluate_at(source: Source, one: Sample, **more: np.ndarray) -> dict[str, np.ndarray] | None:
+    """The same at a point of the samples; None if the formulas have another shape there, or no number."""
+    inputs = {n: one.inputs[n].detach().numpy() for n in source.arguments}
+    sizes = {source.identifier(s): one.at[s] for s in source.free}
+    try:
+        with np.errstate(all="ignore"):
+            return evaluate(source, inputs | more | sizes)
+    except (ValueError, TypeError, IndexError, ZeroDivisionError):
+        return None
 
 
 def _check_arguments(source: Source, inputs: dict) -> tuple[dict[str, np.ndarray], dict[Size, int], dict]:

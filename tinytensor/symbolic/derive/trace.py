@@ -7,7 +7,7 @@ import numpy as np
 from sympy import Expr, Integer, Mod, Mul, Pow, S, Symbol, cos, exp, floor, log, sin
 
 from tinytensor.symbolic.derive.arguments import Argument, arguments, size, symbols_of
-from tinytensor.symbolic.derive.conditions import Signs, SizeCondition, conditions_of, remainder, size_condition
+from tinytensor.symbolic.derive.conditions import SizeCondition, conditions_of, remainder, size_condition
 from tinytensor.symbolic.derive.facts import ARRAYS, Fact
 from tinytensor.symbolic.derive.loops import Loop, LoopLines, all_steps
 from tinytensor.symbolic.derive.semantics import (
@@ -248,9 +248,7 @@ class Trace:
             reading.take_multiples(*[SymInt({(n,): 1}, reading) for n in halves])
             advice = "; a slice, or flip() for a reversed order, can be read" if op == "take" else ""
             raise NotDerivable(f"derive: {op}{term.where}: {error}{advice}") from error
-        self.value_conditions |= dict.fromkeys(
-            (*symbolic_call.conditions, *conditions_of(op, args, Signs(self.lines.groups)))
-        )
+        self.value_conditions |= dict.fromkeys((*symbolic_call.conditions, *conditions_of(op, args, self.lines.signs)))
         self.size_conditions += [c for c in symbolic_call.size_conditions if c not in self.size_conditions]
         wanted = symbolic_call.wanted
         if wanted and value.dtype == "f" and value.finite is None and not self.lines.silent:

@@ -10,6 +10,7 @@ from sympy import Expr, Indexed, Mul, S, Symbol
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, fresh, normal
+from tinytensor.symbolic.index_calculus.signs import Signs
 
 Dims = tuple[tuple[Expr, ...], ...]
 
@@ -166,6 +167,11 @@ class Lines:
     avoided: set[str] = field(default_factory=set)  # those of them that a line would have had
     step: Step | None = None
     silent: bool = False  # is a constant read, whose formula gets no name?
+
+    @property
+    def signs(self) -> Signs:
+        """What is known of signs, by the definitions so far."""
+        return Signs(line for group in self.groups for line in group.lines)
 
     def unused(self, wanted: str, by_user: bool = False) -> str:
         """The name that was wanted, with a number behind it if it is taken; `by_user`: the user's for this very one."""

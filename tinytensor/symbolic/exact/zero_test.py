@@ -4,10 +4,11 @@ SymPy's `simplify` tries a hundred things and may fail at any size; this does on
 exp(u), log(u), sqrt(u) ... becomes a variable of its own (an atom), named by its function and the normal form of u.
 These rules are applied first:
 
-    exp(u + v) = exp(u) exp(v),   exp(n log u) = u^n,   log(exp(u) v) = u + log(v),   sqrt(u)^2 = u.
+    exp(u + v) = exp(u) exp(v),   exp(n log u) = u^n,   log(exp(u) v) = u + log(v),   sqrt(u)^2 = u,
+    log(u v) = log(u) + log(v) and sqrt(u v) = sqrt(u) sqrt(v) where one of u and v is known to be above 0.
 
-Then the expression is a fraction of polynomials, and it is zero if its numerator is. So `True` is a proof; `False`
-says that these four rules do not suffice.
+Then the expression is a fraction of polynomials, and it is zero if its numerator is. So `True` is a proof, where each
+argument of a root or a logarithm is above 0; `False` says that these rules do not suffice.
 """
 
 import itertools
@@ -39,6 +40,8 @@ DERIVATIVES = {
     "asinh": lambda x, y, of: 1 / of("sqrt", 1 + x**2),
     "erf": lambda x, y, of: of("exp", -(x**2)) * 2 / sympy.sqrt(sympy.pi),
 }
+HIGH = 8  # a power of an exponential that would make a monstrous polynomial
+TERMS = 60  # a longer polynomial is not taken apart into factors
 _AT_ZERO = {"exp": S.One, "tanh": S.Zero, "sin": S.Zero, "cos": S.One, "erf": S.Zero}
 
 
@@ -120,9 +123,10 @@ class Fractions:
         self.atoms: dict[tuple, sympy.Symbol] = {}  # (function, argument in normal form): its variable
         self.exponents: dict[sympy.Symbol, sympy.Expr] = {}  # t of an atom that is exp(t)
         self.logarithms: dict[sympy.Symbol, sympy.Expr] = {}  # u of an atom that is log(u)
-        self.roots: dict[sympy.Symbol, tuple] = {}  # (u, n) of an atom that is u^(1/n)
+        self.roots: dict[sympy.Symbol, tuple] = {}  # (u, n) of an atom whose power n is u
+        self.radicals: set[sympy.Symbol] = set()  # those that are 0 or more: u^(1/n)
         self.flattened: dict[sympy.Expr, sympy.Expr] = {}
-        self.divisors: dict[sympy.Expr, sympy.Symbol] = {}  # sums that are denominators: their variables
+        self.divisors: dict[sympy.Expr, sympy.Dummy] = {}  # sums that are denominators: their variables
         # These sums as they stand in expressions: variable / the denominator of the sum.
         self.named: dict[sympy.Expr, sympy.Expr] = {}
 
@@ -136,7 +140,7 @@ class Fractions:
         for base in sums - self.named.keys():
             over, under = self.fraction(base)
             if over.is_Add:
-                over = self.divisors.setdefault(over, sympy.Symbol(f"divisor#{len(self.divisors)}"))
+                over = self.divisors.setdefault(over, sympy.Dummy(f"divisor{len(self.divisors)}"))
             self.named[base] = over / under
         return flat.xreplace({base: self.named[base] for base in sums}) if sums else flat
 
@@ -232,48 +236,77 @@ class Fractions:
         result = S.One
         for term in sympy.Add.make_args(over):
             factor, rest = term.as_coeff_Mul()
-            if under == 1 and rest in self.logarithms and factor.is_Integer:
-                result *= self.logarithms[rest] ** factor
-                continue
-            if not (factor.is_Integer and abs(factor) <= 8):  # a power that high would be a monstrous polynomial
-                rest, factor = abs(factor) * rest, sympy.sign(factor)
-            atom = self.atom("exp", rest / under)
-            self.exponents[atom] = rest / under
-            result *= atom**factor
+            steps = [f for f in sympy.Mul.make_args(rest) if self.roots.get(f) == (f, 2)]
+            if steps:  # a number that is 0 or 1
+                result *= 1 + steps[0] * (self.exp(term / steps[0] / under) - 1)
+            elif under == 1 and rest in self.logarithms:
+                self.assume_above_zero(self.logarithms[rest])
+                result *= self.root(self.logarithms[rest], factor.q) ** factor.p
+            else:
+                if abs(factor.p) > HIGH:
+                    factor, rest = factor / abs(factor.p), rest * abs(factor.p)
+                atom = self.atom("exp", rest / under)
+                self.exponents[atom] = rest / under
+                result *= self.radical(atom, factor.q) ** factor.p
         return result
 
     def log(self, u):
-        over, under = self.fraction(u)
-        result = S.Zero
-        for sign, part in ((1, over), (-1, under)):
-            terms = sympy.Add.make_args(part)
-            for atom in sorted(part.free_symbols & self.exponents.keys(), key=str):
-                power = min(term.as_coeff_exponent(atom)[1] for term in terms)
-                if power:
-                    result += sign * power * self.exponents[atom]
-                    terms = [term / atom**power for term in terms]
-            if sign > 0:
-                over = sympy.Add(*terms)
+        result, factors = S.Zero, self.apart(u)
+        for base, power in factors:
+            if base in self.exponents:
+                result += power * self.exponents[base]
+            elif base in self.radicals:
+                result += power * self.log(self.roots[base][0]) / self.roots[base][1]
             else:
-                under = sympy.Add(*terms)
-        separate = self._positive(over) and self._positive(under)
-        for sign, part in ((1, over), (-1, under)) if separate else ((1, over / under),):
-            if part != 1:
-                atom = self.atom("log", part)
-                self.logarithms[atom] = part
-                result += sign * atom
+                atom = self.atom("log", base)
+                self.logarithms[atom] = base
+                result += power * atom
+        if not result.is_Symbol:
+            self.assume_above_zero(*[base for base, _ in factors])
         return result
 
-    def _positive(self, polynomial) -> bool:
-        """Certainly positive: a sum of products of exponentials with positive coefficients?"""
-        only_exponentials = polynomial.free_symbols <= self.exponents.keys()
-        return only_exponentials and all(t.as_coeff_Mul()[0] > 0 for t in sympy.Add.make_args(polynomial))
-
     def root(self, u, degree: int):
-        over, under = self.fraction(u)
-        atom = self.atom(f"root{degree}", over / under)
-        self.roots[atom] = over / under, degree
+        return sympy.Mul(*[b ** (n // degree) * self.radical(b, degree) ** (n % degree) for b, n in self.apart(u)])
+
+    def radical(self, base, degree: int):
+        """The variable of a root that is not taken apart."""
+        if degree == 1:
+            return base
+        atom = self.atom(f"root{degree}", base)
+        self.roots[atom] = base, degree
+        self.radicals.add(atom)
         return atom
+
+    def apart(self, flat) -> list[tuple[sympy.Expr, int]]:
+        """A number that is 0 or more as a product of powers, in which each base is 0 or more."""
+        number, factors = self.factors(flat)
+        known, rest = [], []
+        for base, power in factors:
+            sign = self.sign(base)
+            (known if sign else rest).append((sign * base if sign else base, power))
+            number *= sign**power if sign else 1
+        if number > 0 and len(rest) == 1 and rest[0][1] % 2:
+            known, rest = known + rest, []
+        whole = sympy.Mul(S.NegativeOne if number < 0 else S.One, *[base**power for base, power in rest])
+        primes = sympy.factorrat(abs(number)).items() if number else [(0, 1)]
+        return [(S(p), power) for p, power in primes] + known + ([(whole, 1)] if whole != 1 else [])
+
+    def factors(self, flat) -> tuple[sympy.Expr, list[tuple[sympy.Expr, int]]]:
+        """A fraction as a number times powers of polynomials."""
+        number, result = S.One, []
+        for part, way in zip(self.fraction(flat), (1, -1), strict=True):
+            own, factors = sympy.factor_list(part) if len(part.args) < TERMS else (S.One, [(part, 1)])
+            number *= S(own) ** way
+            result += [(base, way * power) for base, power in factors]
+        return number, result
+
+    def sign(self, polynomial) -> sympy.Expr:
+        """1 or -1 if it is known to be above or below 0, otherwise 0."""
+        terms = sympy.Add.make_args(polynomial) if polynomial.free_symbols <= self.exponents.keys() else [S.NegativeOne]
+        return S.One if all(term.as_coeff_Mul()[0] > 0 for term in terms) else S.Zero
+
+    def assume_above_zero(self, *bases) -> None:
+        """These are arguments of logarithms, or factors of one."""
 
     def fraction(self, flat) -> tuple[sympy.Expr, sympy.Expr]:
         """Numerator and denominator without a common factor; the denominator's leading coefficient is 1."""
@@ -352,6 +385,8 @@ def _evaluate(expr, values: dict, constant: Callable, total: Callable):
         _kept.check()
         if expr.is_Rational:
             result = constant(QQ(int(expr.p), int(expr.q)))
+        elif not expr.args:
+            raise TypeError(f"{expr} is no number and no variable")
         elif expr.is_Pow:
             result = _evaluate(expr.base, values, constant, total) ** int(expr.exp)
         else:

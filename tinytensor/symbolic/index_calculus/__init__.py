@@ -6,6 +6,9 @@ notation.py    formulas as text and as LaTeX
 matrices.py    formulas in matrix notation
 linear_algebra.py entries of inverses and Cholesky factors, determinants, their derivatives
 matrix_laws.py the laws of matrices in the normal form
+signs.py       what is known of the sign of a formula
+quotients.py   fractions of polynomials over entries, sums and functions
+vanishing.py   is a formula 0? `vanishes` and its theorems, with their conditions
 adjoints.py    programs of formulas, their adjoints, and the proof that a closed form is the derived one
 numpy_printer.py formulas as NumPy code
 errors.py      `Refuted`, the error of a claim that does not hold

@@ -48,6 +48,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
 )
 from tinytensor.symbolic.index_calculus.linear_algebra import Cholesky, LogAbsDet, SymmetricArray, in_names
 from tinytensor.symbolic.index_calculus.notation import text
+from tinytensor.symbolic.index_calculus.vanishing import Facts, vanishes
 
 Name = Array | Symbol
 
@@ -248,8 +249,9 @@ def prove_form(program: Program, left: Expr, closed, through: Iterable[Name] = (
     if loose := free(closed) - free(left):
         raise Refuted(f"{text(left)}: index {loose.pop().name} of the closed form {text(closed)} is not on the left")
     derived = program[name_of(left)].at(left)
-    rest = normal(program.expand(derived - closed, set(through)))
-    if rest == 0:
+    difference = program.expand(derived - closed, set(through))
+    theorem = vanishes([difference], Facts(program.lines))
+    if theorem is not None and not theorem.hypotheses:
         return
     indices = sorted(free(left), key=index_order)
     for seed in range(3):
@@ -262,7 +264,7 @@ def prove_form(program: Program, left: Expr, closed, through: Iterable[Name] = (
                     f"{text(left)}: derived {text(derived)}, closed form {text(closed)}; with {sizes}, "
                     f"at {entry or 'the only entry'}: {one:.6g} against {other:.6g}"
                 )
-    raise Refuted(f"{text(left)}: no proof: the rest of the difference is {text(rest)}")
+    raise Refuted(f"{text(left)}: no proof: the rest of the difference is {text(normal(difference))}")
 
 
 RATIONAL = (KroneckerDelta, Sum, theta, relu, larger, absolute, sign, same, detach, upto, floored)

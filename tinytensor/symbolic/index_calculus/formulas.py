@@ -56,6 +56,7 @@ from sympy import (
     sqrt,
     tanh,
 )
+from sympy.concrete.expr_with_limits import ExprWithLimits
 
 from tinytensor.symbolic.index_calculus.interruption import step
 
@@ -272,7 +273,7 @@ def not_negative(number: Expr) -> bool | None:
     """Is a number of sizes and indices 0 or more, whatever they are? They are 1 or more each."""
     if (known := number.is_nonnegative) is not None:
         return known
-    if number.has(Sum):  # whose own index is no number
+    if number.has(ExprWithLimits):  # whose own index is no number
         return None
     above = {x: 1 + Dummy(nonnegative=True, integer=True) for x in number.atoms(Size, Index)}
     return number.xreplace(above).expand().is_nonnegative
@@ -334,234 +335,6 @@ def normal(expr) -> Expr:
     form = Add(*[close(*contract(product, bound)) for product, bound in spread(expr)])
     inside = any(p.has(Sum) for p in form.atoms(Function, Pow) if not isinstance(p, Sum | KroneckerDelta))
     return normal(form) if inside and form != expr else form  # a contraction may have changed the arguments
-
-
-def normal_of_steps(expr) -> Expr:
-    """The normal form in which everything that has a corner is written with `theta`, away from its corners.
-
-    max(a, b) is b + (a - b) θ(a - b), |x| is x (2 θ(x) - 1), θ(-x) is 1 - θ(x), and e^(y θ(x)) is θ(x) e^y + 1 - θ(x).
-    Assumed is that no two numbers that are compared are equal: there the derivatives are a convention.
-    """
-    expr = normal_of_quotients(_in_steps(S(expr))).replace(exp, _exp_of_step)
-    while True:
-        form = expr.replace(theta, _step)
-        if (form := normal_of_quotients(form)) == expr:
-            return expr
-        expr = form
-
-
-def vanishes_in_cells(expr, cells: int = 64) -> bool:
-    """Is the expression 0 wherever no two numbers that are compared are equal, by a look at each cell between corners?
-
-    Its steps must lie at numbers, θ(a v + b) for numbers a and b, such as those of a clamp, |v| or a Huber loss. Each
-    is 0 or 1 in a cell, where the rest is compared by its normal form. False for other steps, and for too many cells.
-    """
-    return _vanishes(_in_steps(S(expr)), {}, [cells])
-
-
-def _in_steps(expr: Expr) -> Expr:
-    """The expression with `theta` for everything that has a corner."""
-    expr = expr.replace(larger, lambda a, b: b + (a - b) * theta(a - b)).replace(relu, lambda x: x * theta(x))
-    expr = expr.replace(absolute, lambda x: x * (2 * theta(x) - 1)).replace(sign, lambda x: 2 * theta(x) - 1)
-    return expr.replace(same, lambda x: S.Zero)
-
-
-def _vanishes(expr: Expr, bounds: dict[Expr, tuple[Expr, Expr]], left: list[int]) -> bool:
-    """The same within bounds of some expressions; `left` counts the cells that may still be looked at."""
-    steps = [s for s in expr.atoms(theta) if not s.args[0].has(theta)]
-    if not steps:
-        left[0] -= 1
-        return left[0] >= 0 and normal_of_quotients(expr) == 0
-    if not all(free(s) <= free(expr) for s in steps):  # a step inside of a sum is 0 for some of its terms, 1 for others
-        return False
-    step = min(steps, key=str)
-    whole = normal(step.args[0])
-    if whole.is_number:
-        return _vanishes(expr.xreplace({step: S.One if whole.is_positive else S.Zero}), bounds, left)
-    number, rest = whole.as_coeff_Add()
-    slope, inner = rest.as_coeff_Mul() if not isinstance(rest, Add) else _primitive(rest)
-    corner = -number / slope
-    low, high = bounds.get(inner, (S.NegativeInfinity, S.Infinity))
-    for above, inside in ((True, (max(low, corner), high)), (False, (low, min(high, corner)))):
-        if inside[0] < inside[1] and left[0] > 0:
-            value = S.One if above == (slope > 0) else S.Zero
-            if not _vanishes(expr.xreplace({step: value}), bounds | {inner: inside}, left):
-                return False
-    return left[0] >= 0
-
-
-def _primitive(sum_: Add) -> tuple[Expr, Expr]:
-    """A sum as a number times a sum whose first coefficient is 1."""
-    first = min(sum_.args, key=lambda term: str(term.as_coeff_Mul()[1]))
-    number = first.as_coeff_Mul()[0]
-    return number, Add(*[term / number for term in sum_.args])
-
-
-def of_whole_numbers(expr: Expr) -> Expr:
-    """The expression with one form for each comparison of whole numbers.
-
-    m <= i is also not i + 1 <= m; and m <= i + 2 is m <= i, or m = i + 1, or m = i + 2.
-    """
-
-    def compared(index: Expr, limit: Expr) -> Expr:
-        distance = (limit - index).expand()
-        symbols = sorted(distance.atoms(Index, Size, Indexed), key=lambda s: (str(s), isinstance(s, Index)))
-        if not symbols:
-            return upto(index, limit)
-        if distance.coeff(symbols[0]).is_negative:
-            return 1 - compared(S.Zero, -distance - 1)
-        offset, rest = distance.as_coeff_Add()
-        if (
-            offset.is_Integer
-            and abs(offset) <= NEAR
-            and len(symbols) == 2
-            and all(isinstance(s, Index) for s in symbols)
-        ):
-            one, other = symbols
-            if rest == one - other:
-                between = range(1, int(offset) + 1) if offset > 0 else range(int(offset) + 1, 1)
-                steps = Add(*[KroneckerDelta(other, one + k) for k in between])
-                return upto(other, one) + (steps if offset > 0 else -steps)
-        return upto(S.Zero, distance)
-
-    return expr.replace(upto, compared)
-
-
-NEAR = 4  # offsets of a comparison that are written out
-
-
-def _exp_of_step(x: Expr) -> Expr:
-    steps = [f for f in Mul.make_args(x) if isinstance(f, theta)]
-    return exp(x) if not steps else steps[0] * (exp(x / steps[0]) - 1) + 1
-
-
-def _step(x: Expr) -> Expr:
-    """θ(x) for one of x and -x, and for x instead of x θ(x)."""
-    inside = Mul(*[f for f in Mul.make_args(x) if not isinstance(f, theta) and not (f.is_number and f.is_positive)])
-    if isinstance(x, Mul) and inside != x and all(f.args[0] == inside for f in x.args if isinstance(f, theta)):
-        return theta(inside)
-    return 1 - theta(-x) if x.could_extract_minus_sign() else theta(x)
-
-
-def normal_of_quotients(expr) -> Expr:
-    """The normal form in which quotients are divided out: e/(1 + e) is 1 - 1/(1 + e).
-
-    Sigmoids, softplus and the hyperbolic tangent are written in exponentials. A denominator that is a sum of several
-    terms, none of them a sum over an index, is divided into the products that hold its leading term. Equal quotients
-    of polynomials then have the same form. Assumed is that no denominator is 0.
-    """
-    rules = [(sigmoid, lambda x: 1 / (1 + exp(-x))), (softplus, lambda x: log(1 + exp(x)))]
-    rules += [(tanh, lambda x: 1 - 2 / (1 + exp(2 * x))), (Phi, lambda x: (1 + erf(x / sqrt(2))) / 2)]
-    expr = S(expr)
-    for function, written in rules:
-        expr = expr.replace(function, written)
-    form = normal(normal(expr).replace(lambda e: isinstance(e, Pow) and e.base.is_Add, _in_one_exponential))
-    form = form.replace(log, _log_of_exponentials)
-    form = form.replace(lambda e: isinstance(e, Pow) and e.base.is_Add, _numbers_in_front)
-    form = form.replace(lambda e: isinstance(e, Pow) and e.exp.is_Add, lambda e: Mul(*[e.base**a for a in e.exp.args]))
-    while (divided := normal(_divide(form))) != form:
-        form = divided
-    return form
-
-
-def _log_of_exponentials(x: Expr) -> Expr:
-    """log(e^a x) as a + log(x)."""
-    if isinstance(x, Add) and (taken := _leading_exponential(x)) is not None:
-        return taken[0] + log(taken[1])
-    factors = Mul.make_args(x)
-    outside = [factor.args[0] for factor in factors if isinstance(factor, exp)]
-    return Add(*outside, log(Mul(*[factor for factor in factors if not isinstance(factor, exp)])))
-
-
-def _in_one_exponential(power: Pow) -> Expr:
-    """A power of a sum of exponentials, with one of them taken out: 1 + e^(-x) is e^(-x) (1 + e^x), or stays."""
-    taken = _leading_exponential(power.base)
-    return power if taken is None else exp(taken[0] * power.exp) * taken[1] ** power.exp
-
-
-def _leading_exponential(total_: Add) -> tuple[Expr, Expr] | None:
-    """The exponent a, and e^(-a) times a sum of exponentials, for the a whose form comes first; None for other sums."""
-    exponents = {}
-    for term in total_.args:
-        number, rest = term.as_coeff_Mul()
-        factors = [] if rest == 1 else Mul.make_args(rest)
-        if not all(isinstance(factor, exp) for factor in factors):
-            return None
-        exponents[Add(*[factor.args[0] for factor in factors])] = number
-    choices = []
-    for first in exponents:
-        inside = Add(*[number * exp(e - first) for e, number in exponents.items()])
-        choices.append((str(inside), first, inside))
-    return min(choices)[1:]
-
-
-def _numbers_in_front(power: Pow) -> Expr:
-    """A power of a sum with the number of its first term, and the factors of sizes of all terms, taken out.
-
-    √(a/(N - 1) + b/(N - 1)) is √(a + b)/√(N - 1), and 1/(1/2 + a/2) is 2/(1 + a). A factor of 0 or more leaves a power;
-    where it is 0, it stands in a denominator, or both forms are 0.
-    """
-    terms = [dict(term.as_powers_dict()) for term in power.base.args]
-    first = min(power.base.args, key=lambda term: str(term.as_coeff_Mul()[1]))
-    number = first.as_coeff_Mul()[0]
-    if all(isinstance(s, Size) for s in power.base.free_symbols):  # N - 1, which is 0 or more
-        number = -abs(number) if not_negative(-power.base) else abs(number)
-    outside = [(number if power.exp.is_Integer else abs(number), S.One)]
-    for base in sorted(terms[0], key=str):
-        if base.is_number or not base.free_symbols or any(not isinstance(s, Size) for s in base.free_symbols):
-            continue
-        exponents = [term.get(base, S.Zero) for term in terms]
-        if not all(e.is_Integer for e in exponents) or not not_negative(base):
-            continue
-        if all(e > 0 for e in exponents) or all(e < 0 for e in exponents):
-            outside.append((base, min(exponents) if exponents[0] > 0 else max(exponents)))
-    if outside == [(S.One, S.One)]:
-        return power
-    factor = Mul(*[base**exponent for base, exponent in outside])
-    inside = Add(*[term / factor for term in power.base.args])
-    return Mul(*[base ** (exponent * power.exp) for base, exponent in outside]) * inside**power.exp
-
-
-def _divide(expr: Expr) -> Expr:
-    """The expression after one division in each of its products."""
-    step()
-    if isinstance(expr, Sum):
-        return total(_divide(expr.function), *[limit[0] for limit in expr.limits]) if expr.function.has(Pow) else expr
-    if isinstance(expr, Add):
-        return Add(*[_divide(a) for a in expr.args])
-    if not isinstance(expr, Mul):
-        return expr
-    for factor in expr.args:
-        if not (isinstance(factor, Pow) and factor.exp.is_Integer and factor.exp < 0 and factor.base.is_Add):
-            continue
-        base = factor.base
-        if base.has(Sum):
-            continue
-        lead = max((t for t in base.args if not t.is_number), key=str)
-        number, term = lead.as_coeff_Mul()
-        rest = expr / factor
-        quotient = rest / term
-        if _holds(rest, term):  # term / base = (1 - (base - lead) / base) / number
-            left = base ** (factor.exp + 1)
-            return quotient * (left - (base - lead) * factor) / number
-    return Mul(*[_divide(a) if isinstance(a, Sum) else a for a in expr.args])
-
-
-def _holds(product: Expr, term: Expr) -> bool:
-    """Is the term a factor of the product? e^(2x) holds e^x."""
-    for factor in Mul.make_args(term):
-        base, power = factor.as_base_exp() if not isinstance(factor, exp) else (factor, 1)
-        available = S.Zero
-        for own in Mul.make_args(product):
-            if isinstance(base, exp):
-                if isinstance(own, exp):
-                    ratio = own.args[0] / base.args[0]
-                    available += ratio if ratio.is_Integer and ratio > 0 else 0
-            elif own.as_base_exp()[0] == base and own.as_base_exp()[1].is_Integer:
-                available += own.as_base_exp()[1]
-        if available < power:
-            return False
-    return True
 
 
 def spread(expr: Expr) -> list[tuple[Expr, list[Index]]]:
@@ -667,12 +440,11 @@ def index_order(i: Index):
     return i.name, i.dummy_index
 
 
-def close(product: Expr, bound: list[Index], numbered: Callable[[Expr, set[Index]], Expr] | None = None) -> Expr:
+def close(product: Expr, bound: list[Index], sum_of: Callable[[Expr, set[Index]], Expr] | None = None) -> Expr:
     """The product under its sums, as a product of independent sums with numbered indices.
 
-    numbered: what makes such a sum of a product and its bound indices.
+    sum_of: what makes such a sum of a product and its bound indices.
     """
-    numbered = numbered or _numbered
     groups = []  # (indices, factors) of sums that have an index in common
     for factor in Mul.make_args(product):
         indices, factors = {i for i in bound if factor.has(i)}, [factor]
@@ -680,29 +452,37 @@ def close(product: Expr, bound: list[Index], numbered: Callable[[Expr, set[Index
             groups.remove(group)
             indices, factors = indices | group[0], factors + group[1]
         groups.append((indices, factors))
-    return Mul(*[numbered(Mul(*factors), indices) for indices, factors in groups])
+    return Mul(*[(sum_of or numbered)(Mul(*factors), indices) for indices, factors in groups])
 
 
-def _numbered(product: Expr, bound: set[Index]) -> Expr:
+def numbered(
+    product: Expr,
+    bound: set[Index],
+    use: Callable[[Index], str] = lambda index: "",
+    order: Callable[[Expr], Expr] = lambda form: form,
+) -> Expr:
     """The sum of a product, with bound indices numbered so that the result does not depend on their names.
 
-    Of all ways to number the indices of each range, the one whose formula sorts first is taken.
+    Of all ways to number the indices of each range, the one whose formula sorts first is taken. use: what two indices
+    have in common that a change of names could exchange; order: what each formula becomes.
     """
     if not bound:
-        return product
+        return order(product)
     taken = product.atoms(Index)  # among them the numbers of sums in functions
-    ranges = {}
+    ranges: dict[Expr, dict[str, list[Index]]] = {}
     for i in sorted(bound, key=index_order):
-        ranges.setdefault(i.size, []).append(i)
+        ranges.setdefault(i.size, {}).setdefault(use(i), []).append(i)
     choices = []
-    for size, indices in sorted(ranges.items(), key=str):
-        numbers = [b for n in range(len(indices) + len(taken)) if (b := bound_index(size, n)) not in taken]
-        choices.append([dict(zip(order, numbers)) for order in itertools.permutations(indices)])
+    for size, uses in sorted(ranges.items(), key=str):
+        count = sum(map(len, uses.values())) + len(taken)
+        numbers = [b for n in range(count) if (b := bound_index(size, n)) not in taken]
+        orders = itertools.product(*[itertools.permutations(uses[one]) for one in sorted(uses)])
+        choices.append([dict(zip(itertools.chain(*indices), numbers)) for indices in orders])
     forms = []
     for choice in itertools.product(*choices):
         step()
         names = {i: b for part in choice for i, b in part.items()}
-        forms.append((product.xreplace(names), sorted(names.values(), key=str)))
+        forms.append((order(product.xreplace(names)), sorted(names.values(), key=str)))
     form, indices = min(forms, key=lambda form: str(form[0])) if len(forms) > 1 else forms[0]
     return Sum(form, *[(i, 1, i.size) for i in indices])
 
@@ -731,7 +511,7 @@ def value(expr: Expr, at: dict):
     """
     if expr in at:
         return at[expr]
-    if expr is pi or expr.is_infinite:
+    if expr.is_NumberSymbol or expr.is_infinite:  # pi, e
         return float(expr)
     if expr.is_Rational:
         return int(expr) if expr.is_Integer else Fraction(int(expr.p), int(expr.q))

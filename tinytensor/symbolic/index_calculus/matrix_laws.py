@@ -8,7 +8,6 @@
 Each law is compared with plain loops in tests/symbolic/derive/test_matrices.py.
 """
 
-import itertools
 from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
@@ -27,6 +26,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     fresh,
     index_order,
     normal,
+    numbered,
     spread,
     total,
     upto,
@@ -300,28 +300,8 @@ def _close(product: Expr, bound: list[Index], symmetry: bool) -> Expr:
 
 def _numbered(product: Expr, bound: set[Index], symmetry: bool) -> Expr:
     """The sum under the numbers whose formula sorts first, among those that put indices of a like use together."""
-    if not bound:
-        return _in_order(product) if symmetry else product
-    taken = product.atoms(Index)
-    uses = {i: _use(product, i, bound, symmetry) for i in bound}
-    ranges: dict[Expr, list[Index]] = {}
-    for i in sorted(bound, key=index_order):
-        ranges.setdefault(i.size, []).append(i)
-    choices = []
-    for size, indices in sorted(ranges.items(), key=str):
-        numbers = [b for n in range(len(indices) + len(taken)) if (b := bound_index(size, n)) not in taken]
-        alike: dict[str, list[Index]] = {}
-        for i in indices:
-            alike.setdefault(uses[i], []).append(i)
-        orders = itertools.product(*[itertools.permutations(alike[use]) for use in sorted(alike)])
-        choices.append([dict(zip(itertools.chain(*order), numbers)) for order in orders])
-    forms = []
-    for choice in itertools.product(*choices):
-        names = {i: b for part in choice for i, b in part.items()}
-        form = product.xreplace(names)
-        forms.append((_in_order(form) if symmetry else form, sorted(names.values(), key=str)))
-    form, indices = min(forms, key=lambda form: str(form[0])) if len(forms) > 1 else forms[0]
-    return Sum(form, *[(i, 1, i.size) for i in indices])
+    order = _in_order if symmetry else lambda form: form
+    return numbered(product, bound, lambda i: _use(product, i, bound, symmetry), order)
 
 
 def _use(product: Expr, index: Index, bound: set[Index], symmetry: bool) -> str:

@@ -36,8 +36,8 @@ MADE = {"__init__", "__eq__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__"
 PLAIN = (int, float, str, bytes, type(None), list, tuple, dict, set, frozenset, slice, complex, type(...))
 
 
-def check_code(code: types.CodeType, values: dict, reading) -> None:
-    """Refuse what the sizes themselves could not notice."""
+def check_code(code: types.CodeType, module: dict, own: dict, reading) -> None:
+    """Refuse what the sizes themselves could not notice; module, own: the function's globals, and its arguments."""
     instructions = list(dis.get_instructions(code))
 
     def refuse(what: str):
@@ -56,10 +56,10 @@ def check_code(code: types.CodeType, values: dict, reading) -> None:
             refuse(f"uses .{name}, which need not ask the size")
         if i.opname == "IMPORT_NAME" and name.partition(".")[0] not in MODULES:
             refuse(f"imports {name}, whose functions may tell a size from a number")
-        if i.opname == "LOAD_FAST" and name in values and not allowed(values[name], code.co_names, started=True):
+        if i.opname == "LOAD_FAST" and name in own and not allowed(own[name], code.co_names, started=True):
             refuse(f"uses {name}, which may tell a size from a number")
         if i.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF") and name:
-            value = values.get(name, vars(builtins).get(name))
+            value = own.get(name) if i.opname == "LOAD_DEREF" else module.get(name, vars(builtins).get(name))
             if not allowed(value, code.co_names):
                 refuse(f"uses {name}, which may tell a size from a number")
             if isinstance(value, types.ModuleType):  # what the code uses of it
@@ -69,11 +69,11 @@ def check_code(code: types.CodeType, values: dict, reading) -> None:
                     else 0
                 )
             reading.outside.setdefault(name, (value, snapshot(value)))
-        known = {"LOAD_CONST": before and before.argval, "LOAD_GLOBAL": values.get(before and before.argval)}
+        known = {"LOAD_CONST": before and before.argval, "LOAD_GLOBAL": module.get(before and before.argval)}
         if i.opname == "IS_OP" and type(known.get(before.opname, 0)) in (int, float, str, bytes, tuple):
             refuse("compares with `is`, which does not ask the size")
         outer = i.opname == "STORE_GLOBAL" or (i.opname == "STORE_DEREF" and name in code.co_freevars)
-        kept = i.opname == "STORE_ATTR" and isinstance(values.get("ctx"), Context) and "ctx" in str(before.argval)
+        kept = i.opname == "STORE_ATTR" and isinstance(own.get("ctx"), Context) and "ctx" in str(before.argval)
         if outer or (i.opname == "STORE_ATTR" and code.co_name != "__init__" and not kept):
             refuse(f"changes {name}: another call would differ")
         if reading.open_loops and (i.opname in STORES or (i.opname.startswith("LOAD_") and name in MUTATORS)):
@@ -188,7 +188,7 @@ def only_readable(reading) -> Iterator[None]:
             return
         seen.add(key)
         if is_users(code.co_filename):
-            check_code(code, {**frame.f_globals, **frame.f_locals}, reading)
+            check_code(code, frame.f_globals, frame.f_locals, reading)
 
     before = sys.getprofile()
     sys.setprofile(look)

@@ -38,10 +38,16 @@ from tinytensor.symbolic.index_calculus.formulas import (
     upto,
 )
 
+
+def power(base: Expr, exponent: Expr) -> Expr:
+    """A power, with |x| as ours where SymPy writes √x² so."""
+    return Pow(base, exponent).replace(sympy.Abs, absolute)
+
+
 FORMULAS: dict[str, Callable[..., Expr]] = {
     "mul": lambda a, b: a * b,
     "true_divide": lambda a, b: a / b,
-    "power": lambda a, b: a**b,
+    "power": power,
     "square": lambda x: x**2,
     "cube": lambda x: x**3,
     "neg": lambda x: -x,
@@ -111,8 +117,8 @@ NAMED: dict[str, tuple[Callable[..., Expr], str]] = {  # their results are lines
     "expm1": (lambda x: exp(x) - 1, "e"),
     "tanh": (sympy.tanh, "h"),
     "sigmoid": (sigmoid, "s"),
-    "sqrt": (sympy.sqrt, "r"),
-    "rsqrt": (lambda x: Pow(x, Rational(-1, 2)), "r"),
+    "sqrt": (lambda x: power(x, S.Half), "r"),
+    "rsqrt": (lambda x: power(x, -S.Half), "r"),
     **{n: (getattr(sympy, n), n) for n in ("sin", "cos", "asin", "acos", "atan", "asinh", "erf")},
 }
 ROOTS = {"sqrt", "rsqrt"}

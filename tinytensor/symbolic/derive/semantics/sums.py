@@ -5,7 +5,6 @@ from functools import partial
 
 from sympy import Indexed, Mul, S, exp, log, sqrt
 
-from tinytensor.symbolic.derive.conditions import Signs
 from tinytensor.symbolic.derive.semantics.symbolic_call import (
     SymbolicCall,
     common_dimension,
@@ -59,7 +58,7 @@ def reduce_norm(call: SymbolicCall) -> Value:
     squares = elementwise(call, lambda x: x**2, call.finite(x))
     new, at, over = _reduction(call, squares, dims, bool(keepdim))
     square = call.name(Value(new, lambda *indices: total(squares.entry(*at(*indices)), *over)), "s", "anywhere")
-    if not Signs(call.lines.groups).positive(square.entry(*square.indices())):
+    if not call.lines.signs.positive(square.entry(*square.indices())):
         call.conditions["root"] = None
     count = n.entry() if isinstance(n, Value) else n
     return call.name(elementwise(call, lambda s: sqrt(s / count), square), "r")

@@ -1,0 +1,113 @@
+"""What is known of the sign of a formula."""
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, Sum, Symbol, exp, log
+
+from tinytensor.symbolic.index_calculus.formulas import (
+    Phi,
+    Size,
+    absolute,
+    detach,
+    free,
+    index_order,
+    larger,
+    not_negative,
+    relu,
+    same,
+    sigmoid,
+    sign,
+    softplus,
+    theta,
+    upto,
+)
+
+
+class Signs:
+    """What is known of the sign of a formula, through the definitions of the names in it."""
+
+    def __init__(self, lines: Iterable = ()):
+        self.right = {line.name: line.right for line in lines}
+
+    def _definition(self, e: Expr) -> Expr | None:
+        return self.right.get(e.base if isinstance(e, Indexed) else e) if isinstance(e, Indexed | Symbol) else None
+
+    @cached_property
+    def _logarithms(self) -> set[Expr]:
+        """The arguments of logarithms in the definitions, which are above 0 where these have a value."""
+        return {pattern(e.args[0]) for right in self.right.values() for e in right.atoms(log)}
+
+    def positive(self, e: Expr) -> bool:
+        """Is it known to be above 0 at all sizes and values?"""
+        if (right := self._definition(e)) is not None:
+            return self.positive(right)
+        if e.is_positive or isinstance(e, exp | sigmoid | softplus | Phi):
+            return True
+        if isinstance(e, Add):
+            if e.atoms(Size) and not_negative(e - 1):
+                return True
+            return all(map(self.not_negative, e.args)) and any(map(self.positive, e.args))
+        if isinstance(e, Mul):
+            return all(map(self.positive, e.args))
+        if isinstance(e, Pow):
+            return self.positive(e.base) or (_even(e.exp) and self.not_zero(e.base))
+        if isinstance(e, larger):
+            return any(map(self.positive, e.args))
+        if isinstance(e, Sum) and not all(not_negative(size - 1) for _, _, size in e.limits):  # it may be empty
+            return False
+        return isinstance(e, Sum | detach | sign) and self.positive(e.args[0])
+
+    def not_negative(self, e: Expr) -> bool:
+        """Is it known to be 0 or more?"""
+        if (right := self._definition(e)) is not None:
+            return self.not_negative(right)
+        if e.is_nonnegative or isinstance(e, relu | absolute | theta | same | upto | KroneckerDelta):
+            return True
+        if isinstance(e, Pow):
+            return _even(e.exp) or self.not_negative(e.base)
+        if isinstance(e, Add | Mul):
+            return self.positive(e) or all(map(self.not_negative, e.args))
+        if isinstance(e, larger):
+            return any(map(self.not_negative, e.args))
+        return self.not_negative(e.args[0]) if isinstance(e, Sum | detach) else self.positive(e)
+
+    def not_zero(self, e: Expr) -> bool:
+        """Is it known to differ from 0?"""
+        if e.is_number:
+            return bool(e.is_nonzero)
+        if self.positive(e) or self.positive(-e):
+            return True
+        if (right := self._definition(e)) is not None:
+            return self.not_zero(right)
+        if isinstance(e, Mul):
+            return all(map(self.not_zero, e.args))
+        return isinstance(e, Pow) and self.not_zero(e.base)
+
+    def divides(self, *formulas: Expr) -> bool:
+        """Has one of these a denominator that may be 0?"""
+        powers = [p for one in formulas for p in one.atoms(Pow) if p.exp.is_negative is not False]
+        return any(not self.not_zero(p.base) for p in powers)
+
+    def needs(self, formula: Expr) -> set[str]:
+        """The keys of conditions.VALUES under which each power in a formula is a finite number."""
+        keys = set()
+        for base, power in (p.args for p in formula.atoms(Pow) if not (p.exp.is_integer and p.exp.is_nonnegative)):
+            while isinstance(right := self._definition(base), Pow):  # 1/r for r = √x
+                base, power = right.base, right.exp * power
+            if power.is_integer:
+                above = "logarithm" if {pattern(base), pattern((-base).expand())} & self._logarithms else "denominator"
+                keys |= set() if self.not_zero(base) else {above}
+            elif not (self.not_negative if power.is_Rational and power > 0 else self.positive)(base):
+                keys.add("root" if power.is_Rational else "logarithm")
+        return keys
+
+
+def pattern(formula: Expr) -> Expr:
+    """The formula with the same marks for its indices, whatever they are called."""
+    indices = sorted(free(formula), key=index_order)
+    return formula.xreplace({i: Symbol(f"#{n} to {i.size}") for n, i in enumerate(indices)})
+
+
+def _even(power: Expr) -> bool:
+    return bool(power.is_Integer and power % 2 == 0)

@@ -1,0 +1,270 @@
+"""Is a formula 0, for all sizes and values? One entry, `vanishes`, and the theorems that it alone can make.
+
+    sums        the normal form of formulas.py, with the laws of matrices (matrix_laws.py)
+    places      comparisons of whole numbers in one form, sums of them as counts; an index over few numbers in cases
+    fractions   roots, exponentials, angles and quotients (quotients.py)
+    maxima      the share of a largest entry written out; it is 1 where no other entry is as large
+    steps       [-x > 0] is 1 - [x > 0] where x is not 0; cases of steps that lie at numbers
+
+Each law that needs a condition brings it: the hypotheses of a theorem are what was used, and nothing else. That x/x is
+1 is SymPy's arithmetic; the call that divides has brought its condition. Numbers may refute a formula elsewhere; here
+nothing is evaluated.
+"""
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import InitVar, dataclass
+from typing import NamedTuple
+
+from sympy import Add, Dummy, Expr, Indexed, Integer, KroneckerDelta, Mul, S, Sum
+
+from tinytensor.symbolic.index_calculus.formulas import (
+    Index,
+    Size,
+    absolute,
+    detach,
+    fits,
+    free,
+    fresh,
+    index_order,
+    larger,
+    normal,
+    relu,
+    same,
+    sign,
+    theta,
+    upto,
+)
+from tinytensor.symbolic.index_calculus.matrix_laws import Gram, normal_of_matrices
+from tinytensor.symbolic.index_calculus.quotients import Quotients, in_steps
+from tinytensor.symbolic.index_calculus.signs import Signs
+
+NEAR = 4  # offsets of a comparison that are written out
+CASES = 8  # values of indices that are looked at one by one
+CELLS = 64  # cells between the corners of steps that are looked at
+STEPS = (theta, relu, larger, absolute, sign, same)
+_SEAL = object()
+
+
+@dataclass(frozen=True)
+class Theorem:
+    """The formula is 0 for all sizes and values that meet the hypotheses: keys of conditions.VALUES.
+
+    "equality" among them, beside "tie": numbers in x == y are not equal, which may be so at no value, as in
+    x == x.max(). Only `vanishes` makes theorems.
+    """
+
+    formula: Expr
+    hypotheses: frozenset[str]
+    seal: InitVar[object] = None
+
+    def __post_init__(self, seal: object) -> None:
+        if seal is not _SEAL:
+            raise TypeError("Theorem: only `vanishes` makes theorems")
+
+
+class Share(NamedTuple):
+    """A constant that is the share of a largest entry among equal ones, [x_i = m]/Σ_j [x_j = m].
+
+    entry: of the constant. alone: the same where no other entry is as large, [x_i = m].
+    """
+
+    entry: Indexed
+    share: Expr
+    alone: Expr
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of names: definitions (for their signs), those of matrices with products, shares of maxima."""
+
+    lines: Sequence = ()
+    products: tuple[Gram, ...] = ()
+    shares: Sequence[Share] = ()
+
+
+def vanishes(forms: Iterable[Expr], facts: Facts = Facts()) -> Theorem | None:
+    """The theorem that a formula is 0, or None if no law says so.
+
+    forms: the formula, and the same with definitions in the place of names; each is tried. Where one needs that numbers
+    in x == y differ, the others come first.
+    """
+    known, formula, tried = Signs(facts.lines), None, []
+    for form in forms:
+        formula = form if formula is None else formula
+        tried.append(_in_one_form(normal_of_matrices(without_detach(form), products=facts.products)))
+        if tried[-1] == 0:
+            return Theorem(formula, frozenset(), _SEAL)
+    found: list[set[str]] = []
+    for rest, more in _with_and_without_shares(tried, facts.shares):
+        if (hypotheses := _hypotheses(rest, known)) is not None:
+            found.append(hypotheses | more)
+            if "equality" not in found[-1]:
+                break
+    return Theorem(formula, frozenset(found[-1]), _SEAL) if found else None
+
+
+def _with_and_without_shares(forms: list[Expr], shares: Sequence[Share]) -> Iterator[tuple[Expr, set[str]]]:
+    yield from ((form, set()) for form in dict.fromkeys(forms))
+    for alone in (False, True):
+        if (form := with_shares(forms[-1], shares, alone)) != forms[-1]:
+            yield _in_one_form(form), {"tie"} if alone else set()
+
+
+def _hypotheses(form: Expr, known: Signs) -> set[str] | None:
+    """The conditions under which a normal form is 0 by fractions, by cases of indices, or between corners."""
+    for ties in (False, True) if form.has(*STEPS) else (False,):
+        quotients = Quotients(known, ties)
+        if form == 0 or quotients.vanishes(form):
+            return quotients.assumed
+    few = [i for i in sorted(free(form), key=index_order) if i.size.is_Integer and i.size <= CASES]
+    if few and math.prod(int(i.size) for i in few) <= CASES:
+        rows = itertools.product(*[map(Integer, range(1, int(i.size) + 1)) for i in few])
+        cases = (_in_one_form(fresh(form).xreplace(dict(zip(few, row, strict=True)))) for row in rows)
+        found = [_hypotheses(case, known) for case in cases]
+        return None if None in found else set().union(*found)
+    whole = form.replace(same, lambda x: S.Zero)
+    assumed = known.needs(form) | {"tie"} | ({"equality"} if whole != form else set())
+    return assumed if form.has(*STEPS) and _vanishes_in_cells(in_steps(whole), {}, [CELLS], known, assumed) else None
+
+
+def without_detach(expr: Expr) -> Expr:
+    """The expression with numbers for those that detach() held constant: only a derivative tells the two apart."""
+    return expr.replace(detach, lambda x: x)
+
+
+# ---- indices ---------------------------------------------------------------------------------------------------------
+
+
+def _in_one_form(expr: Expr) -> Expr:
+    """A normal form with one form for comparisons of whole numbers; new numbers of indices may change their order."""
+    for _ in range(4 if expr.has(upto, KroneckerDelta) else 0):
+        before, expr = expr, normal(of_whole_numbers(counted(normal(with_one_index(expr)))))
+        if expr == before:
+            break
+    return expr
+
+
+def with_one_index(expr: Expr) -> Expr:
+    """Each term with one index for two that its delta makes equal, where only one fits in the place of the other."""
+    terms = []
+    for term in Add.make_args(expr):
+        for pair in [f for f in Mul.make_args(term) if isinstance(f, KroneckerDelta)]:
+            for one, other in (pair.args, pair.args[::-1]):
+                if isinstance(one, Index) and not other.has(one) and fits(other, one.size) and not term.has(Sum):
+                    if isinstance(other, Index) and fits(one, other.size):
+                        continue  # either fits: the normal form has chosen
+                    term = pair * (term / pair).xreplace({one: other})
+        terms.append(term)
+    return Add(*terms)
+
+
+def of_whole_numbers(expr: Expr) -> Expr:
+    """The expression with one form for each comparison of whole numbers.
+
+    m <= i is also not i + 1 <= m; and m <= i + 2 is m <= i, or m = i + 1, or m = i + 2.
+    """
+
+    def compared(index: Expr, limit: Expr) -> Expr:
+        distance = (limit - index).expand()
+        symbols = sorted(distance.atoms(Index, Size, Indexed), key=lambda s: (str(s), isinstance(s, Index)))
+        if not symbols:
+            return upto(index, limit)
+        if distance.coeff(symbols[0]).is_negative:
+            return 1 - compared(S.Zero, -distance - 1)
+        offset, rest = distance.as_coeff_Add()
+        if (
+            offset.is_Integer
+            and abs(offset) <= NEAR
+            and len(symbols) == 2
+            and all(isinstance(s, Index) for s in symbols)
+        ):
+            one, other = symbols
+            if rest == one - other:
+                between = range(1, int(offset) + 1) if offset > 0 else range(int(offset) + 1, 1)
+                steps = Add(*[KroneckerDelta(other, one + k) for k in between])
+                return upto(other, one) + (steps if offset > 0 else -steps)
+        return upto(S.Zero, distance)
+
+    return expr.replace(upto, compared)
+
+
+def counted(expr: Expr) -> Expr:
+    """A normal form with the count for each sum of one comparison, if the bound lies in the range of the index."""
+    sums = {s: count for s in expr.atoms(Sum) if (count := _count(s)) is not None}
+    return expr.xreplace(sums) if sums else expr
+
+
+def _count(sum_: Sum) -> Expr | None:
+    """The number of values of the index for which the comparison holds; None if it is not that of a sum like this."""
+    if len(sum_.limits) != 1:
+        return None
+    index = sum_.limits[0][0]
+    moving = [f for f in Mul.make_args(sum_.function) if index in free(f)]
+    if len(moving) != 1 or not isinstance(moving[0], upto):
+        return None
+    outside = sum_.function / moving[0]
+    distance = (moving[0].args[1] - moving[0].args[0]).expand()  # the comparison holds where this is 0 or more
+    slope = distance.coeff(index)
+    bound = (distance - slope * index).expand()
+    if index in free(bound) or index in free(outside) or abs(slope) != 1:
+        return None
+    size = S(index.size)
+    if slope == 1:  # from -bound on
+        return fresh(outside) * (size + 1 + bound) if fits(-bound, size + 1) else None
+    return fresh(outside) * bound if fits(bound + 1, size + 1) else None  # up to the bound
+
+
+# ---- maxima and steps ------------------------------------------------------------------------------------------------
+
+
+def with_shares(expr: Expr, shares: Sequence[Share], alone: bool) -> Expr:
+    """The expression with the shares of a largest entry written out; alone: no other entry is as large."""
+    hidden = {equality: Dummy() for equality in expr.atoms(same)}  # by hand, the largest entry stands in these
+    expr = expr.xreplace(hidden)
+    for entry, share, single in shares:
+        entries = [e for e in expr.atoms(Indexed) if e.base == entry.base]
+        whole = {e: fresh(single if alone else share).xreplace(dict(zip(entry.indices, e.indices))) for e in entries}
+        expr = expr.xreplace(whole)
+    return expr.xreplace({dummy: equality for equality, dummy in hidden.items()})
+
+
+def _vanishes_in_cells(expr: Expr, bounds: dict, left: list[int], known: Signs, assumed: set[str]) -> bool:
+    """Is it 0 wherever no two numbers that are compared are equal, by a look at each cell between corners?
+
+    Its steps must lie at numbers, [a v + b > 0] for numbers a and b, such as those of a clamp, |v| or a Huber loss.
+    Each is 0 or 1 in a cell, within `bounds` of some expressions; `left` counts the cells that may still be looked at.
+    `assumed` gets the conditions that the cells need.
+    """
+    steps = [s for s in expr.atoms(theta) if not s.args[0].has(theta)]
+    if not steps:
+        left[0] -= 1
+        quotients = Quotients(known)
+        vanishes_here = left[0] >= 0 and quotients.vanishes(expr)
+        assumed |= quotients.assumed
+        return vanishes_here
+    if not all(free(s) <= free(expr) for s in steps):  # a step inside of a sum is 0 for some of its terms, 1 for others
+        return False
+    step = min(steps, key=str)
+    whole = normal(step.args[0])
+    if whole.is_number:
+        value = S.One if whole.is_positive else S.Zero
+        return _vanishes_in_cells(expr.xreplace({step: value}), bounds, left, known, assumed)
+    number, rest = whole.as_coeff_Add()
+    slope, inner = rest.as_coeff_Mul() if not isinstance(rest, Add) else _primitive(rest)
+    corner = -number / slope
+    low, high = bounds.get(inner, (S.NegativeInfinity, S.Infinity))
+    for above, inside in ((True, (max(low, corner), high)), (False, (low, min(high, corner)))):
+        if inside[0] < inside[1] and left[0] > 0:
+            value = S.One if above == (slope > 0) else S.Zero
+            if not _vanishes_in_cells(expr.xreplace({step: value}), bounds | {inner: inside}, left, known, assumed):
+                return False
+    return left[0] >= 0
+
+
+def _primitive(sum_: Add) -> tuple[Expr, Expr]:
+    """A sum as a number times a sum whose first coefficient is 1."""
+    first = min(sum_.args, key=lambda term: str(term.as_coeff_Mul()[1]))
+    number = first.as_coeff_Mul()[0]
+    return number, Add(*[term / number for term in sum_.args])
