@@ -109,7 +109,7 @@ class Trial:
             raise Refuted(f"{what} was not written", rule=what)
         if isinstance(expected, Residue | int) and isinstance(got, Residue):
             self.equations.equal(what, got, Residue.of(expected))
-        elif got != expected:
+        elif got != expected:  # numbers
             raise Refuted(f"{what} is {got}, not {expected}", rule=what)
 
     def adjoint(self, name: str, results: Sequence[tuple], gradients: Sequence[tuple]) -> None:
@@ -278,8 +278,9 @@ def reductions(trial: Trial) -> None:
         trial.forward("reduce_squares", lambda x, y: {"y": (x * x).sum(1)}, x, y())
         trial.forward("reduce_prod", lambda x, y: {"y": x.prod(1)}, x, y())
         for name, factors in (("partial_sum", (x,)), ("partial_squares", (x, x))):
-            parts = trial.run(name, x, blank(outer, 7, inner))["y"]
-            trial.equal(f"{name}: the sum of the parts", parts.sum(1), np.prod(factors, 0).sum(1))
+            sums = trial.run(name, x, blank(outer, 7, inner))["y"].sum(1)
+            for at, expected in np.ndenumerate(np.prod(factors, 0).sum(1)):
+                trial.equal(f"{name}: the sum of the parts {list(at)}", sums[at], expected)
         trial.forward("reduce_logsumexp", log_sum_exp, x, y())
         for name, sign in (("reduce_max", 1), ("reduce_min", -1)):
             trial.forward(name, partial(extreme, sign=sign), x, y(), y(dtype=np.int64))
