@@ -224,9 +224,7 @@ def test_conditions_are_those_that_are_needed(row, monkeypatch):
     theorem = vanishes([formula])
     assert theorem.hypotheses == conditions and holds(theorem, point)
     whole = vanishing._hypotheses
-    monkeypatch.setattr(
-        vanishing, "_hypotheses", lambda *a: None if (found := whole(*a)) is None else found - conditions
-    )
+    monkeypatch.setattr(vanishing, "_hypotheses", lambda *a: None if (own := whole(*a)) is None else own - conditions)
     assert not holds(vanishes([formula]), point)
 
 

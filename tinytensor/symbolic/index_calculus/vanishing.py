@@ -96,13 +96,13 @@ def vanishes(forms: Iterable[Expr], facts: Facts = Facts()) -> Theorem | None:
         tried.append(_in_one_form(normal_of_matrices(without_detach(form), products=facts.products)))
         if tried[-1] == 0:
             return Theorem(formula, frozenset(), _SEAL)
-    found: list[set[str]] = []
+    proofs: list[set[str]] = []
     for rest, more in _with_and_without_shares(tried, facts.shares):
         if (hypotheses := _hypotheses(rest, known)) is not None:
-            found.append(hypotheses | more)
-            if "equality" not in found[-1]:
+            proofs.append(hypotheses | more)
+            if "equality" not in proofs[-1]:
                 break
-    return Theorem(formula, frozenset(found[-1]), _SEAL) if found else None
+    return Theorem(formula, frozenset(proofs[-1]), _SEAL) if proofs else None
 
 
 def _with_and_without_shares(forms: list[Expr], shares: Sequence[Share]) -> Iterator[tuple[Expr, set[str]]]:
@@ -122,8 +122,8 @@ def _hypotheses(form: Expr, known: Signs) -> set[str] | None:
     if few and math.prod(int(i.size) for i in few) <= CASES:
         rows = itertools.product(*[map(Integer, range(1, int(i.size) + 1)) for i in few])
         cases = (_in_one_form(fresh(form).xreplace(dict(zip(few, row, strict=True)))) for row in rows)
-        found = [_hypotheses(case, known) for case in cases]
-        return None if None in found else set().union(*found)
+        all_of = [_hypotheses(case, known) for case in cases]
+        return None if None in all_of else set().union(*all_of)
     whole = form.replace(same, lambda x: S.Zero)
     assumed = known.needs(form) | {"tie"} | ({"equality"} if whole != form else set())
     return assumed if form.has(*STEPS) and _vanishes_in_cells(in_steps(whole), {}, [CELLS], known, assumed) else None
