@@ -56,6 +56,15 @@ def gate(x):
     return F.silu(x)
 
 
+def focal(z, t):
+    p = z.sigmoid()
+    return -(t * (1 - p) ** 2 * p.log() + (1 - t) * p**2 * (1 - p).log()).sum()
+
+
+FOCAL = (
+    "(lambda p: t * (1 - p) ** 2 * (2 * p * log(p) + p - 1) + (1 - t) * p**2 * (p - 2 * (1 - p) * log(1 - p)))"
+    "(sigmoid(z))"
+)
 FUNCTIONS = {  # the function, its arguments, and the right gradients
     classifier: (
         {"X": ND, "W": DK, "t": Index(("N",), "K")},
@@ -99,6 +108,7 @@ FUNCTIONS = {  # the function, its arguments, and the right gradients
         },
     ),
     gate: ({"x": ND}, {"x": "g * (lambda s: s * (1 + x * (1 - s)))(1 / (1 + exp(-x)))"}),
+    focal: ({"z": ("N",), "t": ("N",)}, {"z": FOCAL}),  # Lin and others 2017, appendix B, with γ = 2
 }
 
 SOFTMAX, SCORES = "softmax(X @ W, -1)", "softmax(Q @ K.T / d**0.5, -1)"
@@ -142,6 +152,8 @@ WRONG = [  # function, argument, a wrong gradient, and what the message names
     (recurrent, "h", "(g * (1 - tanh(h @ U + x @ W) ** 2)) @ U", "is missing"),
     (recurrent, "W", "x.T @ (g * (1 - tanh(h @ U + x @ W)))", "is missing"),
     (gate, "x", "g * (lambda s: s + x * s)(1 / (1 + exp(-x)))", "is missing"),
+    (focal, "z", FOCAL.replace("p - 2", "p - 1"), "the factor 2 is missing in the term"),
+    (focal, "z", FOCAL.replace("+ p - 1", "- 1"), "is missing"),
 ]
 
 
