@@ -1,7 +1,6 @@
 """Run the claims and say which hold: all of them with a report, or one part, printed (`python -m derivations eq17`)."""
 
 import argparse
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from derivations.claims import LONG, PARTS, Claim, Result, claims_of, result_of
 from derivations.report import page as report
 from tinytensor.cli.output import run_command
 from tinytensor.io.files import writing
-from tinytensor.symbolic.certificates.certify import INSTALL
+from tinytensor.symbolic.certificates.certify import absent
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,9 +33,9 @@ def _run(arguments: Sequence[str] | None) -> int:
             print(f"derivations: there is no part {part!r}; the parts are {', '.join(PARTS)}", file=sys.stderr)
             return 2
     left_out = LONG if options.quick else ()
-    if (absent := absent_parts()) and not (options.parts or options.list or options.table):
-        print(f"derivations: the part coq is left out: {INSTALL}", file=sys.stderr)
-        left_out = (*left_out, *absent)
+    if not (options.parts or options.list or options.table) and (missing := absent()):
+        print(f"derivations: the part coq is left out: {missing}", file=sys.stderr)
+        left_out = (*left_out, "coq")
     claims = claims_of([p for p in PARTS if p in options.parts or (not options.parts and p not in left_out)])
     if options.list:
         for claim in claims:
@@ -64,11 +63,6 @@ def _run(arguments: Sequence[str] | None) -> int:
         print(f"FAILED {r.claim.part}: {r.claim.statement}\n       {r.why}")
     print(report.summary(results))
     return 1 if failed else 0
-
-
-def absent_parts() -> tuple[str, ...]:
-    """The parts whose program is not installed."""
-    return () if shutil.which("coqc") else ("coq",)
 
 
 def run(claims: Sequence[Claim], mathematics: bool) -> list[Result]:

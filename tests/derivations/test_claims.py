@@ -16,7 +16,7 @@ from tinytensor.platform.distribution import install
 @pytest.fixture
 def empty(monkeypatch):
     """No claims but those that a test declares, no modules to load, and no program that may be absent."""
-    monkeypatch.setattr(command, "absent_parts", lambda: ())
+    monkeypatch.setattr(command, "absent", lambda: "")
     monkeypatch.setattr(claims, "CLAIMS", [])
     monkeypatch.setattr(claims, "import_module", lambda name: None)
 

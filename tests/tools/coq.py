@@ -1,18 +1,21 @@
 """Coq for tests: certificates are checked by its kernel, in one folder for the whole run."""
 
 import os
-import shutil
+from functools import cache
 
 import pytest
 
 from derivations.proofs import coq
+from tinytensor.symbolic.certificates import certify
 from tinytensor.symbolic.certificates.certify import PACKAGES, Certified
+
+absent = cache(certify.absent)
 
 
 def needed() -> None:
     """Skip the test where there is no Coq; with NEEDS_COQ=1, as `.ci/run` sets it, it fails."""
-    if shutil.which("coqc") is None:
-        message = f"no coqc: apt-get install {PACKAGES.replace(' and ', ' ')}"
+    if missing := absent():
+        message = f"{missing}: apt-get install {PACKAGES.replace(' and ', ' ')}"
         if os.environ.get("NEEDS_COQ") == "1":
             pytest.fail(message)
         pytest.skip(message)

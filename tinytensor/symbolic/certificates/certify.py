@@ -18,7 +18,6 @@ from tinytensor.platform.distribution import programs
 from tinytensor.symbolic.certificates.certificate import MEANINGS
 
 PACKAGES = "coq and libcoq-coquelicot"
-INSTALL = f"coqc is not installed; on Debian and Ubuntu it comes with the packages {PACKAGES}"
 SECONDS, BYTES = 60, 4 * 2**30  # of a processor and of memory, at most, for one run of coqc
 PATIENCE = 600  # seconds: a processor may be shared by many
 LIBRARY = "Tinytensor"
@@ -175,6 +174,18 @@ def _refused(sentence: str, depth: int) -> Iterator[str]:
         yield "its conclusion is not of the form is_derive (fun r => ...) point formula"
 
 
+def absent() -> str:
+    """The part of Coq that is not installed, in a sentence: coqc, or its library Coquelicot; empty if none."""
+    part = "coqc is"
+    if shutil.which("coqc"):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "library.v"
+            file.write_text("From Coquelicot Require Coquelicot.\n", encoding="utf-8")
+            done = subprocess.run(["coqc", "-q", str(file)], capture_output=True, encoding="utf-8")
+        part = "coqc has no library Coquelicot: it is" if "Coquelicot" in done.stderr and done.returncode else ""
+    return part and f"{part} not installed; on Debian and Ubuntu it comes with the packages {PACKAGES}"
+
+
 class Coq:
     """A folder in which coqc runs: the library, compiled once, and certificates.
 
@@ -183,12 +194,10 @@ class Coq:
 
     def __init__(self, folder: Path, seconds: int | None = SECONDS):
         self.folder, self.seconds = folder, seconds
-        if shutil.which("coqc") is None:
-            raise ModuleNotFoundError(INSTALL)
+        if missing := absent():
+            raise ModuleNotFoundError(missing)
         (folder / f"{LIBRARY}.v").write_text(library(), encoding="utf-8")
         error = self.compile(LIBRARY)[1]
-        if "Coquelicot" in error and "Cannot find" in error:
-            raise ModuleNotFoundError(f"Coq's library Coquelicot is not installed; {INSTALL.partition('; ')[2]}")
         if error:
             raise RuntimeError(f"certify: the library of Coq does not compile: {error}")
 
