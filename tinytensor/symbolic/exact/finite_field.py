@@ -51,7 +51,7 @@ try:
 except ImportError:
     whole = int
 
-BITS = 270  # of the prime: as many as nine of CPython's digits hold, so that a smaller one would save nothing
+BITS = 300  # of the prime: as many as ten of CPython's digits hold, so that a smaller one would save nothing
 SCARCE = 12  # among 2^12 numbers of so many bits, more than one is a prime that can be drawn
 ROUNDS = 64  # of the test of Miller and Rabin; one passes a number that is no prime with a probability below 1/4
 ODD = ("tanh", "erf", "sin", "asin", "atan", "asinh")  # f(-x) = -f(x)

@@ -13,8 +13,8 @@ a probability of at most `Sampled.error`, the sum of the probabilities of three 
 
 - the random point is a zero of the formula: S / p, where S is the formula's size, which bounds its degree
   (`finite_field.py`; it is added up as the code runs);
-- p divides all coefficients. A coefficient that is not 0 is at most 2^((b + 1) S), so fewer than (b + 1) S / 269 primes
-  of 270 bits divide it; more than 2^258 primes can be drawn (those that are 7 modulo 8). If roots of whole numbers are
+- p divides all coefficients. A coefficient that is not 0 is at most 2^((b + 1) S), so fewer than (b + 1) S / 299 primes
+  of 300 bits divide it; more than 2^288 primes can be drawn (those that are 7 modulo 8). If roots of whole numbers are
   among the constants, the same holds for a norm, which has twice as many bits;
 - two different arguments of functions have the same value, so that the functions get one variable for both.
 """
