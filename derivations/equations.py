@@ -26,7 +26,8 @@ from dataclasses import dataclass
 from sympy import Expr, Rational, Symbol, exp, log, sqrt
 
 from tinytensor.symbolic.index_calculus.adjoints import Name, Program, d
-from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, delta, relu, theta, total
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, delta, total
+from tinytensor.symbolic.index_calculus.functions import relu, theta
 
 RESIDUALS = ("literal", "once", "pre-norm")  # how (1), (9) and (10) are read: see models/decoder/equations.py
 

@@ -24,10 +24,10 @@ from tinytensor.symbolic.index_calculus.formulas import (
     normal,
     random_entries,
     sizes_of,
-    theta,
     total,
     value,
 )
+from tinytensor.symbolic.index_calculus.functions import theta
 from tinytensor.symbolic.index_calculus.notation import text
 
 n, m = Size("n", "i j"), Size("m", "k l")

@@ -34,9 +34,9 @@ from tinytensor.symbolic.index_calculus.formulas import (
     fresh,
     normal,
     spread,
-    theta,
     total,
 )
+from tinytensor.symbolic.index_calculus.functions import theta
 from tinytensor.symbolic.index_calculus.notation import tex, text
 
 from sympy import latex, limit, log, oo, pi, simplify, sin, solveset, sqrt, symbols, trigsimp  # isort: skip

@@ -24,12 +24,11 @@ from tinytensor.symbolic.index_calculus.formulas import (
     fresh,
     normal,
     random_entries,
-    relu,
-    theta,
     top,
     total,
     value,
 )
+from tinytensor.symbolic.index_calculus.functions import relu, theta
 from tinytensor.symbolic.index_calculus.notation import tex, text
 
 l = Index("l", m)

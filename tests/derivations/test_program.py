@@ -13,7 +13,8 @@ from derivations.proofs import program
 from derivations.proofs.eq17 import Derivation, derivation, derive
 from models.decoder import Decoder
 from tinytensor.symbolic.index_calculus.adjoints import Program, d
-from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, delta, relu, total
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, delta, total
+from tinytensor.symbolic.index_calculus.functions import relu
 
 SIZES = {"C": 6, "D": 6, "F": 9, "V": 11, "H": 2, "L": 2}
 

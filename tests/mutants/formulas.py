@@ -18,7 +18,8 @@ from derivations import equations
 from derivations.equations import Closed
 from derivations.proofs import eq17, program
 from tinytensor.symbolic.index_calculus.adjoints import Name, Program, adjoint_of, d, name_of, names_in
-from tinytensor.symbolic.index_calculus.formulas import Size, delta, normal, theta, top, total
+from tinytensor.symbolic.index_calculus.formulas import Size, delta, normal, top, total
+from tinytensor.symbolic.index_calculus.functions import theta
 from tinytensor.symbolic.index_calculus.notation import text
 
 from .tally import Tally, notices

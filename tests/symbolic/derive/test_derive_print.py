@@ -9,19 +9,8 @@ from tinytensor.display.latex import mathml
 from tinytensor.symbolic import Index as IndexArgument
 from tinytensor.symbolic import derive
 from tinytensor.symbolic.index_calculus.adjoints import d
-from tinytensor.symbolic.index_calculus.formulas import (
-    Array,
-    Index,
-    Size,
-    delta,
-    larger,
-    relu,
-    same,
-    sigmoid,
-    theta,
-    total,
-    upto,
-)
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, delta, total
+from tinytensor.symbolic.index_calculus.functions import larger, relu, same, sigmoid, theta, upto
 from tinytensor.symbolic.index_calculus.notation import equation, equation_tex, name_tex, tex, text
 
 N, D = Size("Ω", "n i"), Size("Ψ", "d j")  # no other test has these

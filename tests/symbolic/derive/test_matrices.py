@@ -42,7 +42,8 @@ from tinytensor.symbolic.derive.facts import of_fact
 from tinytensor.symbolic.derive.samples import inputs_at
 from tinytensor.symbolic.index_calculus import linear_algebra, matrix_laws
 from tinytensor.symbolic.index_calculus.adjoints import d, expanded
-from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, derivative, normal, total, upto, value
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, derivative, normal, total, value
+from tinytensor.symbolic.index_calculus.functions import upto
 from tinytensor.symbolic.index_calculus.linear_algebra import (
     Cholesky,
     Determinant,

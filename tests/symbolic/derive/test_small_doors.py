@@ -14,7 +14,8 @@ from tinytensor.symbolic.derive import time_limit
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.samples import COMPOSED
 from tinytensor.symbolic.index_calculus import vanishing
-from tinytensor.symbolic.index_calculus.formulas import Index, Size, normal, total, upto, value
+from tinytensor.symbolic.index_calculus.formulas import Index, Size, normal, total, value
+from tinytensor.symbolic.index_calculus.functions import upto
 
 N, ND, KK = ("N",), ("N", "D"), ("K", "K")
 EVEN = "N % 2 == 0"
@@ -269,7 +270,7 @@ def test_operations_that_are_read_as_one_have_their_condition(derived):
 
 
 def test_a_wrong_formula_of_an_operation_that_is_read_as_one_is_noticed(monkeypatch):
-    from tinytensor.symbolic.index_calculus.formulas import arctan2
+    from tinytensor.symbolic.index_calculus.functions import arctan2
 
     slope = arctan2.fdiff
     monkeypatch.setattr(arctan2, "fdiff", lambda self, k=1: slope(self, k) if k == 1 else -slope(self, k))

@@ -12,7 +12,7 @@ from tests.tools.sampling_rate import some
 from tinytensor.symbolic import derive
 from tinytensor.symbolic.derive import adjoints, shorter
 from tinytensor.symbolic.derive.arguments import Index
-from tinytensor.symbolic.index_calculus.formulas import absolute, sigmoid
+from tinytensor.symbolic.index_calculus.functions import absolute, sigmoid
 
 TERM = r"∂𝓛/∂\w+(?:\[[^]]*\])?|Σ_\w+|√|δ\([^)]*\)|\w+(?:\[[^]]*\])?|𝓛"
 

@@ -20,34 +20,12 @@ from sympy import (
     S,
     Sum,
     Symbol,
-    acos,
-    asin,
-    asinh,
-    atan,
-    cos,
-    erf,
-    exp,
-    log,
     pi,
-    sin,
-    tanh,
 )
 
 from tinytensor.symbolic.index_calculus.adjoints import Name, name_of
-from tinytensor.symbolic.index_calculus.formulas import (
-    Index,
-    Phi,
-    Size,
-    absolute,
-    larger,
-    relu,
-    same,
-    sigmoid,
-    sign,
-    softplus,
-    theta,
-    upto,
-)
+from tinytensor.symbolic.index_calculus.formulas import Index, Size
+from tinytensor.symbolic.index_calculus.functions import ABOVE, HEADS, TABLE, Functions, upto
 from tinytensor.symbolic.index_calculus.order import factors_of, terms_of
 
 
@@ -70,12 +48,43 @@ class Term:
     indices: tuple[str, ...] = ()
     size: str = ""
 
+    def __add__(self, other) -> "Term":
+        return Term("+", (self, _term(other)))
+
+    def __sub__(self, other) -> "Term":
+        return Term("-", (self, _term(other)))
+
+    def __rsub__(self, other) -> "Term":
+        return Term("-", (_term(other), self))
+
+    def __mul__(self, other) -> "Term":
+        return product(self, _term(other))
+
+    def __rmul__(self, other) -> "Term":
+        return product(_term(other), self)
+
+    def __truediv__(self, other) -> "Term":
+        return Term("/", (self, _term(other)))
+
+    def __rtruediv__(self, other) -> "Term":
+        return Term("/", (_term(other), self))
+
+    def __neg__(self) -> "Term":
+        return Term("neg", (self,))
+
+    def __pow__(self, n: int) -> "Term":
+        return Term("power", (self,), str(n))
+
 
 def number(text: str) -> Term:
     return Term("number", text=text)
 
 
-ONE = number("1")
+ZERO, ONE = number("0"), number("1")
+
+
+def _term(value: "Term | int") -> Term:
+    return value if isinstance(value, Term) else number(str(value))
 
 
 def product(*factors: Term) -> Term:
@@ -92,28 +101,6 @@ def total(binders: Iterable[tuple[str, str]], body: Term) -> Term:
 
 
 # ---- from formulas ---------------------------------------------------------------------------------------------------
-
-FUNCTIONS = {
-    exp: "exp",
-    log: "ln",
-    sin: "sin",
-    cos: "cos",
-    tanh: "tanh",
-    asin: "asin",
-    acos: "acos",
-    atan: "atan",
-    asinh: "arcsinh",
-    erf: "erf",
-    sigmoid: "sigmoid",
-    softplus: "softplus",
-    Phi: "Phi",
-    relu: "relu",
-    theta: "theta",
-    same: "same",
-    sign: "sign",
-    absolute: "Rabs",
-    larger: "larger",
-}
 
 
 class Letters:
@@ -170,11 +157,11 @@ class Reader:
                 inner[index] = self.letters.of(index, inner.values())
                 binders.append((inner[index], self.size(index.size)))
             return total(binders, self.term(expr.function, inner))
-        if expr.func in FUNCTIONS:
-            return Term(FUNCTIONS[expr.func], tuple(map(read, expr.args)))
+        if expr.func in HEADS and HEADS[expr.func].coq:
+            return Term(HEADS[expr.func].coq, tuple(map(read, expr.args)))
         raise NotCertifiable(
             f"certificate: {expr.func.__name__} is not among the functions whose derivative the library of Coq has: "
-            f"{', '.join(sorted(FUNCTIONS.values()))}"
+            f"{', '.join(sorted(row.coq for row in TABLE.values() if row.coq))}"
         )
 
     def size(self, size: Expr) -> str:
@@ -334,51 +321,7 @@ class ValueCondition:
     binders: tuple[tuple[str, str], ...]
 
 
-def _half(x: Term) -> Term:
-    return Term("/", (ONE, product(number("2"), Term("sqrt", (x,)))))
-
-
-def _one_minus_square(x: Term) -> Term:
-    return Term("sqrt", (Term("-", (ONE, Term("power", (x,), "2"))),))
-
-
-def _square_plus_one(x: Term) -> Term:
-    return Term("+", (Term("power", (x,), "2"), ONE))
-
-
-def _call(name: str, x: Term) -> Term:
-    return Term(name, (x,))
-
-
-def _neg(x: Term) -> Term:
-    return Term("neg", (x,))
-
-
-DERIVATIVES: dict[str, Callable[[Term], Term]] = {
-    "exp": lambda x: _call("exp", x),
-    "ln": lambda x: Term("/", (ONE, x)),
-    "sqrt": _half,
-    "sin": lambda x: _call("cos", x),
-    "cos": lambda x: _neg(_call("sin", x)),
-    "tanh": lambda x: Term("-", (ONE, Term("power", (_call("tanh", x),), "2"))),
-    "atan": lambda x: Term("/", (ONE, _square_plus_one(x))),
-    "asin": lambda x: Term("/", (ONE, _one_minus_square(x))),
-    "acos": lambda x: _neg(Term("/", (ONE, _one_minus_square(x)))),
-    "arcsinh": lambda x: Term("/", (ONE, _call("sqrt", _square_plus_one(x)))),
-    "sigmoid": lambda x: product(_call("sigmoid", x), Term("-", (ONE, _call("sigmoid", x)))),
-    "softplus": lambda x: _call("sigmoid", x),
-    "Phi": lambda x: _call("density", x),
-    "erf": lambda x: Term(
-        "/", (product(number("2"), _call("exp", _neg(Term("power", (x,), "2")))), _call("sqrt", number("PI")))
-    ),
-    "relu": lambda x: _call("theta", x),
-    "theta": lambda x: number("0"),
-    "same": lambda x: number("0"),
-    "sign": lambda x: number("0"),
-    "Rabs": lambda x: _call("sign", x),
-}
-ZERO = number("0")
-POSITIVE_ARGUMENT, OTHER_THAN_ZERO, INSIDE = {"ln", "sqrt"}, {"relu", "theta", "same", "sign", "Rabs"}, {"asin", "acos"}
+IN_COQ = Functions(lambda name, *arguments: Term(TABLE[name].coq, arguments), Term("sqrt", (number("PI"),)))
 
 
 def entries_of(
@@ -407,41 +350,36 @@ def entries_of(
             down(part, weight)
     elif term.head == "-":
         down(parts[0], weight)
-        down(parts[1], _neg(weight))
+        down(parts[1], -weight)
     elif term.head == "neg":
-        down(parts[0], _neg(weight))
+        down(parts[0], -weight)
     elif term.head == "*":
         for n, part in enumerate(parts):
             down(part, product(weight, *parts[:n], *parts[n + 1 :]))
     elif term.head == "/":
         over, under = parts
-        down(over, Term("/", (weight, under)))
+        down(over, weight / under)
         if names_in(under) & active:
             need(under, "<>")
-            down(under, product(weight, _neg(Term("/", (over, Term("power", (under,), "2"))))))
+            down(under, weight * -(over / under**2))
     elif term.head == "power":
         n = int(term.text)
         down(parts[0], product(weight, number(str(n)), Term("power", parts, str(n - 1)) if n > 2 else parts[0]))
     elif term.head == "Rpower":
         base, power = parts
         need(base, ">")
-        down(base, product(weight, Term("/", (product(term, power), base))))
+        down(base, weight * (term * power / base))
         down(power, product(weight, term, Term("ln", (base,))))
     elif term.head == "larger":
         one, other = parts
-        above = Term("theta", (Term("-", (one, other)),))
         need(one, "<>", other)
-        down(one, product(weight, above))
-        down(other, product(weight, Term("-", (ONE, above))))
-    elif term.head in DERIVATIVES:
+        for n, part in enumerate(parts):
+            down(part, weight * TABLE["larger"].derivative(IN_COQ, term, parts, n))
+    elif (row := next((r for r in TABLE.values() if r.coq == term.head), None)) is not None:
         (x,) = parts
-        if term.head in POSITIVE_ARGUMENT:
-            need(x, ">")
-        elif term.head in OTHER_THAN_ZERO:
-            need(x, "<>")
-        elif term.head in INSIDE:
-            need(x, "inside")
-        down(x, product(weight, DERIVATIVES[term.head](x)))
+        for key in row.needs:
+            need(x, "inside" if key == "arc" else ">" if key in ABOVE else "<>")
+        down(x, weight * row.derivative(IN_COQ, term, parts))
     return entries, conditions
 
 

@@ -33,17 +33,8 @@ from tinytensor.symbolic.index_calculus.adjoints import (
     name_of,
     names_in,
 )
-from tinytensor.symbolic.index_calculus.formulas import (
-    Array,
-    Index,
-    floored,
-    free,
-    fresh,
-    normal,
-    same,
-    total,
-    upto,
-)
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, free, fresh, normal, total
+from tinytensor.symbolic.index_calculus.functions import floored, same, upto
 from tinytensor.symbolic.index_calculus.linear_algebra import OfMatrix, array_of, has_matrices
 from tinytensor.symbolic.index_calculus.matrix_laws import (
     Gram,

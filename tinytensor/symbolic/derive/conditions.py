@@ -11,7 +11,6 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from sympy import (
     Add,
     Eq,
@@ -28,12 +27,10 @@ from sympy import (
     floor,
 )
 
-from tinytensor.symbolic.derive.values import Value
 from tinytensor.symbolic.index_calculus.formulas import (
     Size,
     not_negative,
 )
-from tinytensor.symbolic.index_calculus.signs import Signs
 
 RELATIONS = {"<": Lt, "<=": Le, ">": Gt, ">=": Ge, "==": Eq, "!=": Ne}
 OPPOSITE = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
@@ -249,113 +246,4 @@ def _join(parts: Sequence) -> str:
     return f"{', '.join(before)} and {last}" if before else last
 
 
-# ------------------------------------------------------------------------------------------- values, in formulas
-
-NUMBERS = {  # operation: the condition, and which of its arguments has to meet it
-    "true_divide": ("denominator", 1),
-    "floor_divide": ("denominator", 1),
-    "remainder": ("denominator", 1),
-    "reciprocal": ("denominator", 0),
-    **dict.fromkeys(("log", "log2", "log10", "log1p"), ("logarithm", 0)),
-    "xlogy": ("logarithm", 1),
-    **dict.fromkeys(("sqrt", "rsqrt"), ("root", 0)),
-    "logit": ("logarithm", 0),
-    **dict.fromkeys(("asin", "acos"), ("arc", 0)),
-    "reduce_prod": ("factor", 0),
-}
-SINGULAR = 1e7  # a larger condition number leaves too few digits of an inverse for a comparison
-ROUNDED_ZERO = 1e-14  # of a denominator: a sum that is 0 but for rounding
 SMALL = 1e-5  # a bound of clamp() that only keeps a norm from being 0
-CORNERS = {"maximum", "minimum", "clamp_min", "clamp_max", "clamped"}  # their formula is one-sided where two are equal
-
-
-def conditions_of(op: str, args: list, signs: Signs) -> list[str]:
-    """The keys of VALUES that a call needs, those left out that hold for all values."""
-    if op in CORNERS:
-        return ["tie"]
-    if op == "hypot":
-        squares = Add(*[a.entry(*a.indices()) ** 2 for a in args])
-        return [] if signs.positive(squares) else ["denominator"]
-    if op == "power" and all(isinstance(a, Value) for a in args[:2]):
-        base, power = (a.entry(*a.indices()) for a in args[:2])
-        if not power.is_number:
-            return [] if signs.positive(base) else ["logarithm"]
-        if not power.is_Integer:
-            return [] if signs.positive(base) else ["root"]
-        return ["denominator"] if power < 0 and not signs.not_zero(base) else []
-    if op not in NUMBERS or not isinstance(args[NUMBERS[op][1]], Value):
-        return []
-    key, number = NUMBERS[op]
-    value = args[number]
-    entry = S(value.entry(*value.indices()))
-    if op == "log1p":
-        entry = 1 + entry
-    if key == "denominator":
-        return [] if signs.not_zero(entry) else [key]
-    return [] if key != "arc" and signs.positive(entry) else [key]
-
-
-# --------------------------------------------------------------------------------------------- values, in numbers
-
-
-def edges_of(op: str, arrays: list) -> set[str]:
-    """The keys of VALUES that fail in a call with these arguments, tensors as arrays.
-
-    "equality" is a tie in x == y, whose formula is right at ties, too: it matters where a proof leaves equalities out.
-    """
-    a = arrays[0]
-    if op == "attention":
-        return {"row"} if arrays[3] is not None and not np.all(np.any(arrays[3], -1)) else set()
-    if op == "clamp_min" and np.ndim(arrays[1]) == 0 and 0 < arrays[1] <= SMALL and np.any(np.less_equal(a, arrays[1])):
-        return {"norm", "tie"}
-    if op in CORNERS or op in ("gt", "lt", "ge", "le", "eq", "ne"):
-        edges = any(np.any(np.equal(a, b)) for b in arrays[1:] if b is not None)
-        return {"equality" if op in ("eq", "ne") else "tie"} if edges else set()
-    if op == "clipped_log":
-        return {"clipped"} if np.any(np.less(a, 1e-12)) else set()
-    if op == "softplus":
-        return {"tie"} if np.any(np.equal(np.multiply(a, arrays[1]), arrays[2])) else set()
-    if op in ("relu", "absolute", "sign", "elu", "linear_relu"):
-        return {"tie"} if np.any(np.equal(a, 0)) else set()
-    if op in ("sloped", "relu_backward"):
-        return {"tie"} if np.any(np.equal(arrays[1], 0)) else set()
-    if op in ("floor", "ceil", "round"):
-        return {"step"} if np.any(np.equal(np.mod(np.multiply(a, 2), 1), 0)) else set()
-    if op in ("floor_divide", "remainder"):
-        with np.errstate(all="ignore"):
-            quotient = np.divide(a, arrays[1])
-        edges = {"step"} if np.any(np.equal(np.mod(quotient, 1), 0)) else set()
-        return edges | ({"denominator"} if np.any(np.equal(arrays[1], 0)) else set())
-    if op in ("reduce_amax", "reduce_amin", "reduce_max", "reduce_min"):
-        flat = np.sort(np.ravel(a))
-        return {"tie"} if np.any(flat[1:] == flat[:-1]) else set()
-    if op == "power":
-        power = arrays[1]
-        if not isinstance(power, np.ndarray) and np.all(np.equal(np.mod(power, 1), 0)):
-            return {"denominator"} if np.any(np.less(power, 0)) and np.any(np.equal(a, 0)) else set()
-        return {"root", "logarithm"} if np.any(np.less_equal(a, 0)) else set()
-    if op == "reduce_norm":
-        return {"root"} if np.any(np.all(np.equal(a, 0), tuple(arrays[1]))) else set()
-    if op == "logit":
-        return {"logarithm"} if np.any(np.less_equal(a, 0) | np.greater_equal(a, 1)) else set()
-    if op == "atan2":
-        y, x = arrays
-        edges = {"tie"} if np.any(np.equal(y, 0)) else set()
-        return edges | ({"denominator"} if np.any(np.equal(y, 0) & np.equal(x, 0)) else set())
-    if op == "power_of_length":
-        return {"root"} if arrays[1] <= 1 and np.any(np.equal(a, 0)) else set()
-    if op in ("solve", "det", "slogdet") and np.ndim(a) == 2:
-        return {"regular"} if a.size and np.linalg.cond(a) > SINGULAR else set()
-    if op == "pinv":
-        return {"rank"} if a.size and np.linalg.cond(a) > SINGULAR else set()
-    if op == "hypot":
-        return {"root"} if np.any(np.equal(a, 0) & np.equal(arrays[1], 0)) else set()
-    if op not in NUMBERS:
-        return set()
-    key, number = NUMBERS[op]
-    x = np.add(arrays[number], 1) if op == "log1p" else arrays[number]
-    wrong = {
-        "denominator": lambda: np.less_equal(np.abs(x), ROUNDED_ZERO),
-        "arc": lambda: np.greater_equal(np.abs(x), 1),
-    }.get(key, lambda: np.less_equal(x, 0))
-    return {key} if np.any(wrong()) else set()

@@ -27,12 +27,9 @@ from tinytensor.symbolic.index_calculus.formulas import (
     fresh,
     index_order,
     normal,
-    same,
-    sigmoid,
-    softplus,
-    theta,
     total,
 )
+from tinytensor.symbolic.index_calculus.functions import same, sigmoid, softplus, theta
 
 Slope = Callable[[Sequence[Expr]], Expr]  # the derivative of a name, at the indices of an entry
 

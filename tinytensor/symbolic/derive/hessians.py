@@ -40,14 +40,8 @@ from tinytensor.symbolic.derive.source import Source, evaluate, evaluate_at
 from tinytensor.symbolic.derive.trace import format_sizes
 from tinytensor.symbolic.derive.values import Value
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, name_of, names_in
-from tinytensor.symbolic.index_calculus.formulas import (
-    Array,
-    Index,
-    detach,
-    free,
-    fresh,
-    normal,
-)
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, free, fresh, normal
+from tinytensor.symbolic.index_calculus.functions import detach
 from tinytensor.symbolic.index_calculus.matrices import Matrices, Matrix, NoMatrixForm
 from tinytensor.symbolic.index_calculus.notation import tex, text
 from tinytensor.symbolic.index_calculus.vanishing import vanishes

@@ -26,7 +26,7 @@ from tinytensor.ops.matrices import LinAlgError
 from tinytensor.ops.pointwise import atan2
 from tinytensor.ops.reduce import power_of_length
 from tinytensor.symbolic.derive.arguments import Argument
-from tinytensor.symbolic.derive.conditions import edges_of
+from tinytensor.symbolic.derive.domains import edges_of
 from tinytensor.symbolic.derive.facts import of_fact
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.time_limit import is_up

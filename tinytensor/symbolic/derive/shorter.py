@@ -8,12 +8,13 @@
 These are proposals. adjoints.py proves each of them equal to the derivative of index_calculus/adjoints.py.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from sympy import Add, Dummy, Expr, Indexed, Mul, Pow, S, cancel, exp, expand_mul, tanh
 
 from tinytensor.symbolic.derive.factors import cost, factor, rebuild
-from tinytensor.symbolic.index_calculus.formulas import Size, absolute, larger, relu, sigmoid, sign, softplus, theta
+from tinytensor.symbolic.index_calculus.formulas import Size
+from tinytensor.symbolic.index_calculus.functions import TABLE, absolute, larger, relu, sigmoid, sign, theta
 from tinytensor.symbolic.index_calculus.interruption import step
 
 LONG = 60  # the cost of an expression for which no shorter form is looked for
@@ -120,21 +121,14 @@ def _product_by_laws(product: Expr) -> Expr:
     return result.xreplace(known) if known else result  # max(a, b) θ(a - b) = a θ(a - b)
 
 
-TURNED: dict[type, Callable[[Expr], Expr]] = {  # f(x) by f(-x)
-    sigmoid: lambda x: 1 - sigmoid(-x),
-    softplus: lambda x: softplus(-x) + x,
-    absolute: lambda x: absolute(-x),
-    sign: lambda x: -sign(-x),
-}
-
-
 def _signs_turned(expr: Expr) -> Expr:
     """σ(-a) as 1 - σ(a), and softplus(-a) as softplus(a) - a, where the expression has σ(a) or softplus(a), too."""
     change = {}
-    for function, law in TURNED.items():
-        own = expr.atoms(function)
-        turned = [f for f in own if f.args[0].could_extract_minus_sign() and function(-f.args[0]) in own]
-        change |= {f: law(f.args[0]) for f in turned}
+    for row in TABLE.values():
+        if (row.parity or row.mirrored) and isinstance(row.head, type):
+            own = expr.atoms(row.head)
+            turned = {f: row.head(-f.args[0]) for f in own if f.args[0].could_extract_minus_sign()}
+            change |= {f: row.parity * g or row.mirrored(g, f.args[0]) for f, g in turned.items() if g in own}
     return expr.xreplace(change)
 
 

@@ -7,7 +7,8 @@ import numpy as np
 from sympy import Expr, Integer, Mod, Mul, Pow, S, Symbol, cos, exp, floor, log, sin
 
 from tinytensor.symbolic.derive.arguments import Argument, arguments, size, symbols_of
-from tinytensor.symbolic.derive.conditions import SizeCondition, conditions_of, remainder, size_condition
+from tinytensor.symbolic.derive.conditions import SizeCondition, remainder, size_condition
+from tinytensor.symbolic.derive.domains import conditions_of
 from tinytensor.symbolic.derive.facts import ARRAYS, Fact
 from tinytensor.symbolic.derive.loops import Loop, LoopLines, all_steps
 from tinytensor.symbolic.derive.semantics import (
@@ -19,7 +20,8 @@ from tinytensor.symbolic.derive.semantics import (
     number,
 )
 from tinytensor.symbolic.derive.values import Lines, Split, Value, as_plain_entry, dims_of, value_of_name
-from tinytensor.symbolic.index_calculus.formulas import Array, PiecewiseConstant, Size, delta, detach, upto
+from tinytensor.symbolic.index_calculus.formulas import Array, Size, delta
+from tinytensor.symbolic.index_calculus.functions import PiecewiseConstant, detach, upto
 from tinytensor.symbolic.index_calculus.interruption import step
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
 from tinytensor.symbolic.reading.errors import Multiple, NotDerivable

@@ -44,7 +44,7 @@ from tinytensor.symbolic.exact.scalars import (
     number_read_as,
     use_scalar_type,
 )
-from tinytensor.symbolic.exact.zero_test import DERIVATIVES
+from tinytensor.symbolic.index_calculus.functions import TABLE, Functions
 
 try:
     from gmpy2 import mpz as whole  # GMP multiplies numbers of this length in a third of the time
@@ -54,7 +54,6 @@ except ImportError:
 BITS = 300  # of the prime: as many as ten of CPython's digits hold, so that a smaller one would save nothing
 SCARCE = 12  # among 2^12 numbers of so many bits, more than one is a prime that can be drawn
 ROUNDS = 64  # of the test of Miller and Rabin; one passes a number that is no prime with a probability below 1/4
-ODD = ("tanh", "erf", "sin", "asin", "atan", "asinh")  # f(-x) = -f(x)
 _new = object.__new__
 _ZERO, _ONE = Fraction(0), Fraction(1)  # the only fractions of `KnownResidue` that are 0 and 1
 
@@ -296,13 +295,13 @@ class Residue(Exact):
             return special(self)
         f, witness = field(), self._float(name)
         argument = self.value % f.prime
-        mirrored = name in (*ODD, "cos") and argument > f.prime // 2
+        row = TABLE[name]
+        mirrored = row.parity and argument > f.prime // 2
         value = f.function(name, f.prime - argument if mirrored else argument, self.size)
-        y = _make(-value if mirrored and name != "cos" else value, 0, witness, 1.0, 1.0)
+        y = _make(row.parity * value if mirrored else value, 0, witness, 1.0, 1.0)
         if self.tangent:
-            slope = Residue.of(
-                DERIVATIVES[name](_without_tangent(self), _without_tangent(y), lambda g, x: getattr(Residue.of(x), g)())
-            )
+            of = Functions(lambda name, x: Residue.of(x)._apply(name))
+            slope = Residue.of(row.derivative(of, _without_tangent(y), (_without_tangent(self),)))
             y.tangent = slope.value * self.tangent % f.prime
             y.slope_size = slope.size + self.slope_size
         return y

@@ -22,7 +22,7 @@ from tinytensor.runtime.entry_points import OBJECT
 from tinytensor.runtime.kernel import Elementwise, Kernel
 from tinytensor.symbolic.exact.path_conditions import track_conditions
 from tinytensor.symbolic.exact.scalars import Exact, get_scalar_type
-from tinytensor.symbolic.exact.zero_test import FLOATS
+from tinytensor.symbolic.index_calculus.functions import TABLE
 
 BUILTINS = ("range", "min", "max", "abs", "len", "type", "bool", "enumerate", "zip", "slice", "tuple")
 ALLOCATING = ("empty", "zeros", "ones", "full", "empty_like", "zeros_like", "ones_like", "full_like", "array", "copy")
@@ -40,9 +40,11 @@ def _function(name: str, x):
 
 
 METHODS = ("log1p", "log2", "log10", "expm1", "floor", "ceil", "rint", "isnan", "isfinite")
-_MEANINGS = {name: partial(_function, name) for name in (*FLOATS, *METHODS)}
-_MEANINGS["fabs"] = abs
-_MEANINGS |= {f"arc{name}": partial(_function, f"a{name}") for name in ("sin", "cos", "tan", "sinh")}
+_MEANINGS = {name: partial(_function, name) for name in METHODS} | {"fabs": abs}
+for _row in TABLE.values():
+    if _row.elementary:  # np.arcsin and math.asin
+        names = {_row.name, _row.numpy.removeprefix("np.").removesuffix("({})")}
+        _MEANINGS |= dict.fromkeys(names, partial(_function, _row.name))
 
 
 @cache

@@ -16,7 +16,8 @@ import numpy as np
 import sympy
 from sympy import S
 
-from tinytensor.symbolic.exact.zero_test import FLOATS, OPAQUE, is_zero
+from tinytensor.symbolic.exact.zero_test import Opaque, is_zero, opaque
+from tinytensor.symbolic.index_calculus.functions import TABLE
 
 CLOSE = 1e-9  # witnesses nearer than this (relatively) decide nothing: they carry the rounding of floats
 
@@ -42,7 +43,7 @@ DIVISOR, POSITIVE, WITHIN = (
 )
 
 
-NEEDS = {"log": POSITIVE, "sqrt": POSITIVE, "asin": WITHIN, "acos": WITHIN}
+NEEDS = {"logarithm": POSITIVE, "root": POSITIVE, "arc": WITHIN}  # by the keys in the table of functions
 
 
 class _Paths(threading.local):
@@ -260,7 +261,7 @@ class Exact:
         if name in ("log", "sqrt") and self.witness < 0:
             raise Undecided(f"{name}({self}): the witness {self.witness!r} is negative; choose other witnesses")
         try:
-            return FLOATS[name](self.witness)
+            return TABLE[name].value(self.witness)
         except OverflowError:
             return math.inf
         except ValueError:
@@ -424,11 +425,11 @@ class Symbolic(Exact):
         if name == "log" and self.expr is S.Zero:  # a row of attention whose places are all masked
             return self._make(S.NegativeInfinity, -math.inf)
         witness = self._float(name)
-        if name in NEEDS:
-            _needs(NEEDS[name], self.expr)
+        for key in TABLE[name].needs:
+            _needs(NEEDS[key], self.expr)
         if name == "sqrt" and self.expr.is_Rational:
             return self._make(sympy.sqrt(self.expr), math.sqrt(self.witness))
-        return self._make(OPAQUE[name](self.expr), witness)
+        return self._make(opaque(name)(self.expr), witness)
 
     def isnan(self) -> bool:
         """Is it SymPy's nan?"""
@@ -457,8 +458,7 @@ class Symbolic(Exact):
 
     def formula(self) -> sympy.Expr:
         """The expression in SymPy's own functions, to be read or used further."""
-        named = {opaque: getattr(sympy, name) for name, opaque in OPAQUE.items()}
-        return self.expr.replace(lambda e: e.func in named, lambda e: named[e.func](*e.args))
+        return self.expr.replace(lambda e: isinstance(e, Opaque), lambda e: TABLE[e.func.__name__].head(*e.args))
 
     def __repr__(self):
         return str(self.expr)
@@ -472,8 +472,9 @@ def _elementary(name: str) -> Callable:
     return apply
 
 
-for _name in FLOATS:  # NumPy's np.exp of an array of dtype object calls x.exp() of each element
-    setattr(Exact, _name, _elementary(_name))
+for _row in TABLE.values():  # NumPy's np.exp of an array of dtype object calls x.exp() of each element
+    if _row.elementary:
+        setattr(Exact, _row.name, _elementary(_row.name))
 
 Symbolic.scalar_type = Symbolic
 

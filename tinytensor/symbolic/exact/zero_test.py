@@ -16,33 +16,17 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import sympy
 from sympy import QQ, S
 from sympy.polys.fields import field
 from sympy.polys.rings import PolyElement, ring
 
-FLOATS = {
-    name: getattr(math, name)
-    for name in ("exp", "log", "sqrt", "tanh", "sin", "cos", "asin", "acos", "atan", "asinh", "erf")
-}
-# name: dy/dx from x, y, and `of`, which applies the function of a name
-DERIVATIVES = {
-    "exp": lambda x, y, of: y,
-    "log": lambda x, y, of: 1 / x,
-    "sqrt": lambda x, y, of: 1 / (2 * y),
-    "tanh": lambda x, y, of: 1 - y**2,
-    "sin": lambda x, y, of: of("cos", x),
-    "cos": lambda x, y, of: -of("sin", x),
-    "asin": lambda x, y, of: 1 / of("sqrt", 1 - x**2),
-    "acos": lambda x, y, of: -1 / of("sqrt", 1 - x**2),
-    "atan": lambda x, y, of: 1 / (1 + x**2),
-    "asinh": lambda x, y, of: 1 / of("sqrt", 1 + x**2),
-    "erf": lambda x, y, of: of("exp", -(x**2)) * 2 / sympy.sqrt(sympy.pi),
-}
+from tinytensor.symbolic.index_calculus.functions import HEADS, TABLE, Functions, Row
+
 HIGH = 8  # a power of an exponential that would make a monstrous polynomial
 TERMS = 60  # a longer polynomial is not taken apart into factors
-_AT_ZERO = {"exp": S.One, "tanh": S.Zero, "sin": S.Zero, "cos": S.One, "erf": S.Zero}
 
 
 # Operations have roots of 2 and pi as floats: the exact number that each of these floats rounds.
@@ -58,23 +42,36 @@ ROUNDED = {
 
 
 class Opaque(sympy.Function):
-    """A function that SymPy only differentiates: it asks no questions about the argument."""
+    """An elementary function that SymPy only differentiates: it asks no questions about the argument."""
 
     is_commutative = True
 
     @classmethod
     def eval(cls, x):
-        if x is S.Zero and cls.__name__ in _AT_ZERO:
-            return _AT_ZERO[cls.__name__]
-        return S.Zero if x is S.One and cls.__name__ == "log" else None
+        if x is S.Zero or x is S.One:
+            value = TABLE[cls.__name__].head(x)
+            return value if value.is_Integer else None
+        return None
 
     def fdiff(self, argindex=1):
-        return DERIVATIVES[self.func.__name__](self.args[0], self, lambda name, x: OPAQUE[name](x))
+        return TABLE[self.func.__name__].derivative(OPAQUE, self, self.args)
 
 
-OPAQUE = {name: type(name, (Opaque,), {}) for name in FLOATS}
-NAMES = {opaque: name for name, opaque in OPAQUE.items()}
-NAMES |= {getattr(sympy, name): name for name in FLOATS if name != "sqrt"}
+@cache
+def opaque(name: str) -> type[Opaque]:
+    """The opaque function of this name."""
+    return type(name, (Opaque,), {})
+
+
+OPAQUE = Functions(lambda name, x: opaque(name)(x))
+
+
+def elementary(function) -> Row | None:
+    """The row of an elementary function, opaque or SymPy's own; None for another one."""
+    row = (
+        TABLE[function.__name__] if isinstance(function, type) and issubclass(function, Opaque) else HEADS.get(function)
+    )
+    return row if row is not None and row.elementary else None
 
 
 def is_zero(expr: sympy.Expr) -> bool:
@@ -200,7 +197,8 @@ class Fractions:
         return self.flattened[expr]
 
     def _flat(self, expr):
-        name = NAMES.get(expr.func)
+        row = elementary(expr.func)
+        name = row and row.name
         if expr.is_Symbol:
             return expr
         if expr.is_Add or expr.is_Mul:
@@ -408,7 +406,7 @@ def float_value(expr: sympy.Expr, values: dict[sympy.Expr, float]) -> float:
             elif expr.is_Pow:
                 result = args[0] ** args[1]
             elif args:
-                result = FLOATS[NAMES[expr.func]](*args)
+                result = elementary(expr.func).value(*args)
             else:
                 result = math.nan if expr.is_Symbol else float(expr)
         except (ArithmeticError, ValueError):

@@ -30,34 +30,10 @@ from functools import cache
 from typing import ClassVar
 
 import numpy as np
-from sympy import (
-    Add,
-    Dummy,
-    Expr,
-    Function,
-    Indexed,
-    IndexedBase,
-    KroneckerDelta,
-    Mul,
-    Pow,
-    S,
-    Sum,
-    Symbol,
-    acos,
-    asin,
-    asinh,
-    atan,
-    cos,
-    erf,
-    exp,
-    log,
-    pi,
-    sin,
-    sqrt,
-    tanh,
-)
+from sympy import Add, Dummy, Expr, Function, Indexed, IndexedBase, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp
 from sympy.concrete.expr_with_limits import ExprWithLimits
 
+from tinytensor.symbolic.index_calculus.functions import HEADS
 from tinytensor.symbolic.index_calculus.interruption import step
 
 # ---- sizes, indices, arrays -----------------------------------------------------------------------------------------
@@ -129,127 +105,6 @@ class Array(IndexedBase):
                     f"but it runs up to {top(index)}: check the order of the indices"
                 )
         return super().__getitem__(indices if len(indices) > 1 else indices[0])
-
-
-class Constant(Function):
-    """A function of a number whose derivative is taken to be 0."""
-
-    nargs = 1
-
-    def fdiff(self, argindex=1):
-        return S.Zero
-
-
-class PiecewiseConstant(Constant):
-    """A function that changes in steps only."""
-
-
-class Indicator(Function):
-    """A function whose values are 0 and 1, so that each positive power of it is the function itself."""
-
-    def _eval_power(self, exponent):
-        return self if exponent.is_positive else None
-
-
-class relu(Function):
-    """max(0, x), whose derivative is `theta`. (SymPy's Max has Heaviside, which is 1/2 at 0.)"""
-
-    nargs = 1
-
-    def fdiff(self, argindex=1):
-        return theta(self.args[0])
-
-
-class theta(PiecewiseConstant, Indicator):
-    """1 where x > 0, otherwise 0, at 0 as well; its derivative is taken to be 0."""
-
-
-class larger(Function):
-    """max(a, b), whose derivative by a is 1 where a > b, otherwise 0."""
-
-    nargs = 2
-
-    def fdiff(self, argindex=1):
-        above = theta(self.args[0] - self.args[1])
-        return above if argindex == 1 else 1 - above
-
-
-class sigmoid(Function):
-    """1 / (1 + exp(-x)), whose derivative is written in its own value: σ (1 - σ)."""
-
-    nargs = 1
-
-    def fdiff(self, argindex=1):
-        return self * (1 - self)
-
-
-class softplus(Function):
-    """log(1 + exp(x)), whose derivative is `sigmoid`."""
-
-    nargs = 1
-
-    def fdiff(self, argindex=1):
-        return sigmoid(self.args[0])
-
-
-class Phi(Function):
-    """The distribution function of the standard normal distribution; its derivative is the density."""
-
-    nargs = 1
-
-    def fdiff(self, argindex=1):
-        return exp(-(self.args[0] ** 2) / 2) / sqrt(2 * pi)
-
-
-class arctan2(Function):
-    """The angle of the point (x, y), as arctan2(y, x), from -π to π; its derivative is taken where x² + y² is not 0."""
-
-    nargs = 2
-
-    def fdiff(self, argindex=1):
-        y, x = self.args
-        return (x if argindex == 1 else -y) / (x**2 + y**2)
-
-
-class absolute(Function):
-    """|x|, whose derivative is `sign`."""
-
-    nargs = 1
-
-    def fdiff(self, argindex=1):
-        return sign(self.args[0])
-
-
-class sign(PiecewiseConstant):
-    """1, 0 or -1: the sign of x; its derivative is taken to be 0."""
-
-
-class same(PiecewiseConstant, Indicator):
-    """1 where x = 0, otherwise 0; its derivative is taken to be 0."""
-
-
-class floored(PiecewiseConstant):
-    """The largest whole number that is not above x; its derivative is taken to be 0."""
-
-
-class detach(Constant):
-    """x itself, held constant: its derivative is 0, as after detach()."""
-
-
-class upto(Indicator):
-    """1 where a whole number is at most another one, otherwise 0: upto(m, i) is a causal mask. Its derivative is 0."""
-
-    nargs = 2
-
-    def fdiff(self, argindex=1):
-        return S.Zero
-
-    @classmethod
-    def eval(cls, index, limit):
-        distance = S(limit) - S(index)
-        if distance.is_Integer:
-            return S.One if distance >= 0 else S.Zero
-        return None
 
 
 def top(index) -> Expr:
@@ -524,36 +379,13 @@ def value(expr: Expr, at: dict):
     arguments = [value(a, at) for a in expr.args]
     if isinstance(expr, KroneckerDelta):
         return int(arguments[0] == arguments[1])
-    return _MEANING[expr.func](*arguments)
+    return (MEANING.get(expr.func) or HEADS[expr.func].value)(*arguments)
 
 
-_MEANING = {
+MEANING = {
     Add: lambda *terms: sum(terms),
     Mul: lambda *factors: math.prod(factors),
     Pow: lambda base, exponent: Fraction(base) ** exponent if isinstance(base, int) else base**exponent,
-    exp: math.exp,
-    log: math.log,
-    relu: lambda x: max(x, 0),
-    theta: lambda x: int(x > 0),
-    larger: max,
-    sigmoid: lambda x: 1 / (1 + math.exp(-x)),
-    softplus: lambda x: math.log1p(math.exp(x)),
-    Phi: lambda x: math.erfc(-x / math.sqrt(2)) / 2,
-    arctan2: math.atan2,
-    absolute: abs,
-    sign: lambda x: (x > 0) - (x < 0),
-    same: lambda x: int(x == 0),
-    floored: math.floor,
-    detach: lambda x: x,
-    upto: lambda index, limit: int(index <= limit),
-    sin: math.sin,
-    cos: math.cos,
-    tanh: math.tanh,
-    asin: math.asin,
-    acos: math.acos,
-    atan: math.atan,
-    asinh: math.asinh,
-    erf: math.erf,
 }
 
 

@@ -21,15 +21,8 @@ from fractions import Fraction
 import numpy as np
 from sympy import Add, Basic, Expr, Indexed, KroneckerDelta, S, Symbol
 
-from tinytensor.symbolic.index_calculus.formulas import (
-    Array,
-    Index,
-    contract,
-    spread,
-    total,
-    upto,
-    value,
-)
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, contract, spread, total, value
+from tinytensor.symbolic.index_calculus.functions import upto
 
 
 class SymmetricArray(Array):

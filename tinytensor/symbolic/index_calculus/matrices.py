@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, exp
 
-from tinytensor.symbolic.index_calculus.formulas import Array, Index, detach, free, larger, relu, same, sigmoid, theta
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, free
+from tinytensor.symbolic.index_calculus.functions import HEADS, detach, larger
 from tinytensor.symbolic.index_calculus.linear_algebra import SymmetricArray, with_names
 from tinytensor.symbolic.index_calculus.notation import name_tex, tex, text
-from tinytensor.symbolic.index_calculus.numpy_printer import FUNCTIONS, NumPyPrinter
+from tinytensor.symbolic.index_calculus.numpy_printer import NumPyPrinter
 from tinytensor.symbolic.index_calculus.order import Name, decimal, factors_of, terms_of
 
 SUM, ENTRIES, PRODUCT, ATOM = 1, 2, 3, 4  # how tightly +, ⊙ and a product of matrices bind
@@ -177,21 +178,10 @@ class Matrices:
         if not isinstance(expr, Function) or isinstance(expr, detach | larger) or len(expr.args) != 1:
             raise NoMatrixForm
         inside = self.of(expr.args[0], rows, columns)
-        name = expr.func.__name__
-        if name not in FUNCTIONS:
+        row = HEADS.get(expr.func)
+        if row is None or not row.numpy:
             raise NoMatrixForm
-        code = FUNCTIONS[name]
-        if isinstance(expr, relu):
-            texts = ("max(0, {})", r"\max\left(0, {}\right)")
-        elif isinstance(expr, theta | same):
-            sign = ">" if isinstance(expr, theta) else "="
-            texts = (f"[{{}} {sign} 0]", rf"\left[{{}} {sign} 0\right]")
-        elif isinstance(expr, sigmoid):
-            texts = ("σ({})", r"\sigma\left({}\right)")
-        else:
-            known = rf"\{name}" if name in ("exp", "log", "sin", "cos", "tanh") else rf"\operatorname{{{name}}}"
-            texts = (f"{name}({{}})", rf"{known}\left({{}}\right)")
-        return _matrix((*texts, code), [inside], SUM, ATOM, inside.rows, inside.columns)
+        return _matrix((row.text, row.tex, row.numpy), [inside], SUM, ATOM, inside.rows, inside.columns)
 
     def softmax(self, expr: Expr, rows, columns) -> Matrix | None:
         """softmax(S), of each row, for exp(S_ij) / Σ_j exp(S_ij)."""

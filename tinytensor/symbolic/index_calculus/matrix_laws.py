@@ -29,8 +29,8 @@ from tinytensor.symbolic.index_calculus.formulas import (
     numbered,
     spread,
     total,
-    upto,
 )
+from tinytensor.symbolic.index_calculus.functions import upto
 from tinytensor.symbolic.index_calculus.linear_algebra import (
     Cholesky,
     Inverse,

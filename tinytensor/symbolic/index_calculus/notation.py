@@ -5,6 +5,7 @@ and every bound index gets a letter that no other index nearby has. order.py ord
 on this file.
 """
 
+import operator
 import re
 from collections.abc import Sequence
 
@@ -12,7 +13,8 @@ from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum
 from sympy.printing.latex import LatexPrinter
 from sympy.printing.str import StrPrinter
 
-from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, free, larger, same, theta
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, free
+from tinytensor.symbolic.index_calculus.functions import HEADS, larger, same, smaller, theta
 from tinytensor.symbolic.index_calculus.linear_algebra import with_names
 from tinytensor.symbolic.index_calculus.order import Name, decimal, divisor, factors_of, in_order_of, terms_of
 
@@ -26,16 +28,7 @@ _SYMBOLS = {  # as text and as LaTeX
     "epsilon": ("ε", r"\epsilon"),
     "loss": ("𝓛", r"\mathcal{L}"),
 }
-_FUNCTIONS = {  # those with another name than in code, as text and as LaTeX
-    "sigmoid": ("σ", r"\sigma"),
-    "Phi": ("Φ", r"\Phi"),
-    "asin": ("arcsin", r"\arcsin"),
-    "acos": ("arccos", r"\arccos"),
-    "atan": ("arctan", r"\arctan"),
-    "asinh": ("arsinh", r"\operatorname{arsinh}"),
-}
 _SIGNS = {"≤": r"\le", "≠": r"\ne"}
-_KNOWN = {"exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "max", "min"}  # to LaTeX
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -167,20 +160,11 @@ class _IndexPrinter:
         return "^" not in self._print(expr)
 
     def _called(self, expr):
-        name, arguments = expr.func.__name__, expr.args
-        if name == "relu":
-            return self._call("max", ["0", self._print(arguments[0])])
-        if name in ("larger", "smaller"):
-            return self._call("max" if name == "larger" else "min", [self._print(a) for a in arguments])
-        if name == "absolute":
-            return self._absolute(self._print(arguments[0]))
-        if name == "floored":
-            return self._floor(self._print(arguments[0]))
-        if name == "upto":
-            return self._truth(self._print(arguments[0]), "≤", self._print(arguments[1]))
-        if name in ("theta", "same"):
-            return self._compared(expr, ">" if name == "theta" else "=")
-        return self._call(name, [self._print(a) for a in arguments])
+        if isinstance(expr, theta | same):
+            return self._compared(expr, ">" if isinstance(expr, theta) else "=")
+        row, blanks = HEADS.get(expr.func), ", ".join(["{}"] * len(expr.args))
+        shown = self._shown(row) if row is not None else f"{expr.func.__name__}({blanks})"
+        return shown.format(*map(self._print, expr.args))
 
     def _compared(self, truth, sign):
         """[a > b] for a condition on a - b."""
@@ -204,10 +188,6 @@ class _IndexPrinter:
     def _delta(self, expr):
         """The arguments of a delta, an index first, then a table or a number."""
         return [self._print(a) for a in sorted(expr.args, key=lambda a: (not isinstance(a, Index), a.is_Integer))]
-
-
-class smaller(Function):
-    """min(a, b), in print only."""
 
 
 def _is_condition(expr: Expr) -> bool:
@@ -244,7 +224,7 @@ class _TextPrinter(_IndexPrinter, StrPrinter):
     _adjoint = staticmethod("∂𝓛/∂{}".format)
     _bracket = _index = staticmethod("({})".format)  # _index: an expression as an index, λ + 1
     _sum, _truth = staticmethod("Σ_{} {}".format), staticmethod("[{} {} {}]".format)
-    _absolute, _floor = staticmethod("|{}|".format), staticmethod("⌊{}⌋".format)
+    _shown = operator.attrgetter("text")
 
     def _name(self, name):
         return name
@@ -278,9 +258,6 @@ class _TextPrinter(_IndexPrinter, StrPrinter):
         shown = self._print(power)
         return f"{base}^{shown if power.is_Symbol or isinstance(power, Indexed) else self._bracket(shown)}"
 
-    def _call(self, name, arguments):
-        return f"{_FUNCTIONS.get(name, (name,))[0]}({', '.join(arguments)})"
-
     def _print_KroneckerDelta(self, expr):
         return f"δ({', '.join(self._delta(expr))})"
 
@@ -296,8 +273,7 @@ class _TexPrinter(_IndexPrinter, LatexPrinter):
     _adjoint = staticmethod(r"\frac{{\partial\mathcal{{L}}}}{{\partial {}}}".format)
     _bracket, _index = staticmethod(r"\left({}\right)".format), staticmethod("{}".format)
     _sum = staticmethod(r"\sum_{{{}}} {}".format)
-    _absolute = staticmethod(r"\left|{}\right|".format)
-    _floor = staticmethod(r"\left\lfloor {}\right\rfloor".format)
+    _shown = operator.attrgetter("tex")
 
     def _name(self, name):
         return name_tex(name)
@@ -329,10 +305,6 @@ class _TexPrinter(_IndexPrinter, LatexPrinter):
 
     def _raised(self, base, power):
         return f"{base}^{{{self._print(power)}}}"
-
-    def _call(self, name, arguments):
-        shown = rf"\{name}" if name in _KNOWN else rf"\operatorname{{{name}}}"
-        return rf"{_FUNCTIONS.get(name, ('', shown))[1]}\left({', '.join(arguments)}\right)"
 
     def _truth(self, left, sign, right):
         return rf"\left[{left} {_SIGNS.get(sign, sign)} {right}\right]"

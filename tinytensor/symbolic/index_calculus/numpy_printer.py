@@ -9,52 +9,16 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from sympy import Add, E, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp, log, pi
+from sympy import Add, E, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp, log, pi
 
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name
-from tinytensor.symbolic.index_calculus.formulas import (
-    Array,
-    Index,
-    Size,
-    contract,
-    detach,
-    fits,
-    free,
-    spread,
-    total,
-    upto,
-)
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, contract, fits, free, spread, total
+from tinytensor.symbolic.index_calculus.functions import HEADS, TABLE, Indicator, detach, floored, upto
 from tinytensor.symbolic.index_calculus.order import decimal, divisor, factors_of, terms_of
 
 SUM, PRODUCT, POWER, ATOM = 1, 2, 3, 4  # how tightly an operator binds
 
-FUNCTIONS = {  # those of NumPy and of HELPERS, by the names in formulas
-    **{name: f"np.{name}({{}})" for name in ("exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "sign")},
-    **{f"a{name}": f"np.arc{name}({{}})" for name in ("sin", "cos", "tan", "sinh")},
-    **{name: f"{name}({{}})" for name in ("theta", "same", "sigmoid", "Phi", "erf")},
-    **dict.fromkeys(("floored", "floor"), "np.floor({})"),
-    "absolute": "np.abs({})",
-    "relu": "np.maximum(0, {})",
-    "larger": "np.maximum({}, {})",
-    "arctan2": "np.arctan2({}, {})",
-    "softplus": "np.logaddexp(0, {})",
-}
-HELPERS = {  # functions that NumPy lacks, and what each needs
-    "theta": '''def theta(x):
-    """1 where x > 0, else 0."""
-    return 1.0 * (x > 0)''',
-    "same": '''def same(x):
-    """1 where x = 0, else 0."""
-    return 1.0 * (x == 0)''',
-    "sigmoid": '''def sigmoid(x):
-    """1 / (1 + exp(-x)), without overflow."""
-    return np.exp(-np.logaddexp(0, -x))''',
-    "Phi": '''def Phi(x):
-    """The distribution function of the standard normal distribution."""
-    return np.vectorize(math.erfc, otypes=[float])(-np.asarray(x) / np.sqrt(2)) / 2''',
-    "erf": '''def erf(x):
-    """The error function."""
-    return np.vectorize(math.erf, otypes=[float])(x)''',
+HELPERS = {row.name: row.helper for row in TABLE.values() if row.helper} | {  # functions that NumPy lacks
     "softmax": '''def softmax(x, axis=-1):
     """exp(x) / Σ exp(x) along an axis, without overflow."""
     e = np.exp(x - x.max(axis, keepdims=True))
@@ -285,18 +249,16 @@ class NumPyPrinter:
             return self.piece(expr.args[0], axes)
         if isinstance(expr, log) and (result := self.logsumexp(expr.args[0], axes)) is not None:
             return result
-        form = FUNCTIONS.get(expr.func.__name__)
-        if form is None or not isinstance(expr, Function):
+        row = HEADS.get(expr.func)
+        if row is None or not row.numpy:
             raise TypeError(f"numpy_printer: no NumPy code for {expr.func.__name__} in {expr}")
-        if form == FUNCTIONS["floor"] and not expr.args[0].has(
-            Indexed
-        ):  # (n - 1)/150 is rounded once, n/150 - 1/150 not
+        if row.head is floored and not expr.args[0].has(Indexed):  # (n - 1)/150 is rounded once, n/150 - 1/150 not
             over, under = expr.args[0].as_numer_denom()
             above = self.piece(over, axes)
             return Piece(f"np.floor({above.at(PRODUCT)} / {self.piece(under, axes).at(POWER)})", above.axes)
         inside = [self.piece(a, axes) for a in expr.args]
         whole = self.union_axes(inside, axes)
-        return Piece(form.format(*(self.align(p, whole).text for p in inside)), whole)
+        return Piece(row.numpy.format(*(self.align(p, whole).text for p in inside)), whole)
 
     # ------------------------------------------------------------------------------------------------ entries
 
@@ -577,7 +539,7 @@ class NumPyPrinter:
 
 def _is_mask(factor: Expr) -> bool:
     """Is a factor 1 or 0 everywhere?"""
-    return factor == 1 or isinstance(factor, upto | KroneckerDelta) or factor.func.__name__ in ("theta", "same")
+    return factor == 1 or isinstance(factor, Indicator | KroneckerDelta)
 
 
 def _key(keys: list[str]) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Number, Pow, Sum, Symbol
 
-from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, free, upto
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, free
+from tinytensor.symbolic.index_calculus.functions import upto
 
 Name = Array | Symbol
 

@@ -12,47 +12,26 @@ Besides √u² = u, exp(a + b) = exp(a) exp(b) and log(exp a) = a, these laws ar
 """
 
 import sympy
-from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, cos, exp, expand, log, sin
+from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, cos, expand, log, sin
 from sympy.polys.orderings import lex
 from sympy.polys.rings import ring
 
-from tinytensor.symbolic.exact.zero_test import NAMES, Fractions
-from tinytensor.symbolic.index_calculus.formulas import (
-    Index,
+from tinytensor.symbolic.exact.zero_test import Fractions
+from tinytensor.symbolic.index_calculus.formulas import Index, Size, free, normal, not_negative, total
+from tinytensor.symbolic.index_calculus.functions import (
+    HEADS,
+    TABLE,
     Indicator,
-    Phi,
-    Size,
     absolute,
-    free,
-    larger,
-    normal,
-    not_negative,
-    relu,
     same,
-    sigmoid,
-    sign,
-    softplus,
     theta,
-    total,
     upto,
+    with_need,
 )
 from tinytensor.symbolic.index_calculus.interruption import step
 from tinytensor.symbolic.index_calculus.linear_algebra import OfMatrix
 from tinytensor.symbolic.index_calculus.signs import Signs, pattern
 
-WRITTEN = {  # functions that are written in others
-    sigmoid: lambda x: 1 / (1 + exp(-x)),
-    softplus: lambda x: log(1 + exp(x)),
-    sympy.tanh: lambda x: 1 - 2 / (1 + exp(2 * x)),
-    Phi: lambda x: (1 + sympy.erf(x / sympy.sqrt(2))) / 2,
-    larger: lambda a, b: b + (a - b) * theta(a - b),
-    relu: lambda x: x * theta(x),
-    absolute: lambda x: x * (2 * theta(x) - 1),
-    sympy.Abs: lambda x: x * (2 * theta(x) - 1),
-    sign: lambda x: theta(x) - theta(-x),
-    sympy.sign: lambda x: theta(x) - theta(-x),
-}
-FUNCTIONS = {name: function for function, name in NAMES.items() if function.__module__.startswith("sympy")}
 LEAVES = Symbol | Indexed | OfMatrix | KroneckerDelta | upto
 UNDEFINED = (S.NaN, S.ComplexInfinity, S.Infinity, S.NegativeInfinity, sympy.I)
 TURNS = 4  # sin(4 x) is written in sin x and cos x, sin(5 x) is not
@@ -97,10 +76,10 @@ class Quotients(Fractions):
         if key not in self.atoms:
             if name == "formula":
                 formula = argument
-            elif name in FUNCTIONS:
-                formula = FUNCTIONS[name](self.back(argument))
-            else:
+            elif name.startswith("root"):
                 formula = self.back(argument) ** sympy.Rational(1, int(name.removeprefix("root")))
+            else:
+                formula = TABLE[name].head(self.back(argument))
             # Variables are ordered by their names: fresh indices of a sum have the names of those that they replace.
             self.atoms[key] = variable = Symbol(f"{str(formula)[:LETTERS]}#{len(self.atoms)}")
             self.written[variable] = formula
@@ -123,8 +102,9 @@ class Quotients(Fractions):
             return self._sum(expr)
         if isinstance(expr, Pow) and not expr.exp.is_Integer:
             return self._power(*expr.args)
-        if expr.func in WRITTEN:
-            return self.flat(WRITTEN[expr.func](*expr.args))
+        row = HEADS.get(expr.func)
+        if row is not None and row.form is not None:
+            return self.flat(row.form(*expr.args))
         if isinstance(expr, same) and self.ties:
             self.assumed |= {"tie", "equality"}
             return S.Zero
@@ -132,7 +112,7 @@ class Quotients(Fractions):
             return self._step(self.flat(expr.args[0]))
         if isinstance(expr, sin | cos):
             return self._angle(self.flat(expr.args[0]))[isinstance(expr, cos)]
-        if isinstance(expr, sympy.Function) and (expr.func not in NAMES or len(expr.args) > 1):
+        if isinstance(expr, sympy.Function) and (row is None or not row.elementary):
             arguments = [self.fraction(self.flat(a)) for a in expr.args]
             return self.leaf(expr.func(*[self.back(over / under) for over, under in arguments]))
         return super()._flat(expr)
@@ -276,8 +256,9 @@ class Quotients(Fractions):
 
 def in_steps(formula: Expr) -> Expr:
     """The formula with steps for everything that has a corner."""
-    for function in (larger, relu, absolute, sign):
-        formula = formula.replace(function, WRITTEN[function])
+    for function in with_need("tie"):
+        if HEADS[function].form is not None:
+            formula = formula.replace(function, HEADS[function].form)
     return formula
 
 

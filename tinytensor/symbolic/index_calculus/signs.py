@@ -3,25 +3,12 @@
 from collections.abc import Iterable
 from functools import cached_property
 
-from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, Sum, Symbol, exp, log
+from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, Sum, Symbol, log
 
-from tinytensor.symbolic.index_calculus.formulas import (
-    Phi,
-    Size,
-    absolute,
-    detach,
-    free,
-    index_order,
-    larger,
-    not_negative,
-    relu,
-    same,
-    sigmoid,
-    sign,
-    softplus,
-    theta,
-    upto,
-)
+from tinytensor.symbolic.index_calculus.formulas import Size, free, index_order, not_negative
+from tinytensor.symbolic.index_calculus.functions import ABOVE, HEADS, IN_FORMULAS, detach, larger, sign
+
+KINKS = ("tie", "step")  # conditions without which a function has a value, but no derivative
 
 
 class Signs:
@@ -42,7 +29,7 @@ class Signs:
         """Is it known to be above 0 at all sizes and values?"""
         if (right := self._definition(e)) is not None:
             return self.positive(right)
-        if e.is_positive or isinstance(e, exp | sigmoid | softplus | Phi):
+        if e.is_positive or _sign(e) == 1:
             return True
         if isinstance(e, Add):
             if e.atoms(Size) and not_negative(e - 1):
@@ -62,7 +49,7 @@ class Signs:
         """Is it known to be 0 or more?"""
         if (right := self._definition(e)) is not None:
             return self.not_negative(right)
-        if e.is_nonnegative or isinstance(e, relu | absolute | theta | same | upto | KroneckerDelta):
+        if e.is_nonnegative or _sign(e) == 0 or isinstance(e, KroneckerDelta):
             return True
         if isinstance(e, Pow):
             return _even(e.exp) or self.not_negative(e.base)
@@ -84,6 +71,10 @@ class Signs:
             return all(map(self.not_zero, e.args))
         return isinstance(e, Pow) and self.not_zero(e.base)
 
+    def meets(self, key: str, term: Expr) -> bool:
+        """Is the number that decides about a condition known to be above 0, or other than 0?"""
+        return (self.positive if key in ABOVE else self.not_zero)(term)
+
     def divides(self, *formulas: Expr) -> bool:
         """Has one of these a denominator that may be 0?"""
         powers = [p for one in formulas for p in one.atoms(Pow) if p.exp.is_negative is not False]
@@ -103,10 +94,29 @@ class Signs:
         return keys
 
 
+def requirements(formula: Expr) -> set[tuple[str, Expr]]:
+    """The conditions under which a formula has a value and a derivative: keys of VALUES, see functions.Row.needs."""
+    needed = {(key, base) for base, power in (p.args for p in formula.atoms(Pow)) if (key := _key_of_power(power))}
+    rows = [(HEADS[f.func], f.args) for f in formula.atoms(Function) if f.func in HEADS]
+    return needed | {(key, term(IN_FORMULAS, *args)) for row, args in rows for key, term in row.needs.items()}
+
+
+def _key_of_power(power: Expr) -> str:
+    """The condition on the base of a power; empty if there is none."""
+    if not power.is_Rational:
+        return "logarithm"
+    return "root" if not power.is_Integer else "denominator" if power < 0 else ""
+
+
 def pattern(formula: Expr) -> Expr:
     """The formula with the same marks for its indices, whatever they are called."""
     indices = sorted(free(formula), key=index_order)
     return formula.xreplace({i: Symbol(f"#{n} to {i.size}") for n, i in enumerate(indices)})
+
+
+def _sign(e: Expr) -> int | None:
+    """The sign of all values of a function; None if it is not one."""
+    return HEADS[e.func].sign if e.func in HEADS else None
 
 
 def _even(power: Expr) -> bool:

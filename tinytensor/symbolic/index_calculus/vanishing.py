@@ -19,22 +19,13 @@ from typing import NamedTuple
 
 from sympy import Add, Dummy, Expr, Indexed, Integer, KroneckerDelta, Mul, S, Sum
 
-from tinytensor.symbolic.index_calculus.formulas import (
-    Index,
-    Size,
-    absolute,
+from tinytensor.symbolic.index_calculus.formulas import Index, Size, fits, free, fresh, index_order, normal
+from tinytensor.symbolic.index_calculus.functions import (
     detach,
-    fits,
-    free,
-    fresh,
-    index_order,
-    larger,
-    normal,
-    relu,
     same,
-    sign,
     theta,
     upto,
+    with_need,
 )
 from tinytensor.symbolic.index_calculus.matrix_laws import Gram, normal_of_matrices
 from tinytensor.symbolic.index_calculus.quotients import Quotients, in_steps
@@ -43,7 +34,7 @@ from tinytensor.symbolic.index_calculus.signs import Signs
 NEAR = 4  # offsets of a comparison that are written out
 CASES = 8  # values of indices that are looked at one by one
 CELLS = 64  # cells between the corners of steps that are looked at
-STEPS = (theta, relu, larger, absolute, sign, same)
+STEPS = with_need("tie")
 _SEAL = object()
 
 

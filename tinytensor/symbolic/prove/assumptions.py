@@ -11,7 +11,7 @@ import numpy as np
 import sympy
 
 from tinytensor.symbolic.exact.scalars import DIVISOR, POSITIVE, WITHIN, Symbolic
-from tinytensor.symbolic.exact.zero_test import NAMES
+from tinytensor.symbolic.exact.zero_test import elementary
 from tinytensor.symbolic.prove.passes import OpCall, Pass
 from tinytensor.symbolic.prove.proof import join_words
 
@@ -98,7 +98,7 @@ def domain(run: Pass) -> list[str]:
     parts = {e for call in run.forward.calls for f in call.formulas.values() for e in sympy.preorder_traversal(f)}
     formulas = {symbol: formula for call in run.forward.calls for symbol, formula in call.formulas.items()}
     needed = {what for what, expr in run.needed if what == WITHIN or not _is_positive(expr, formulas)}
-    if any(NAMES.get(e.func) in ("log", "sqrt") for e in parts):
+    if any(row.needs.keys() & {"logarithm", "root"} for e in parts if (row := elementary(e.func)) is not None):
         needed.add(POSITIVE)
     if any(e.is_Pow and e.exp.is_negative for e in parts):
         needed.add(DIVISOR)
@@ -115,7 +115,8 @@ def _is_positive(expr: sympy.Expr, formulas: dict[sympy.Symbol, sympy.Expr]) -> 
         return _is_positive(expr.base, formulas)
     if expr.is_Symbol:
         return expr in formulas and _is_positive(formulas[expr], formulas)
-    return NAMES.get(expr.func) in ("exp", "sqrt")
+    row = elementary(expr.func)
+    return row is not None and row.name in ("exp", "sqrt")
 
 
 def _is_cut_at_zero(call: OpCall, positive: dict[sympy.Expr, str]) -> bool:

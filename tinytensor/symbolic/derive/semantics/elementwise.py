@@ -19,15 +19,16 @@ from tinytensor.symbolic.derive.semantics.symbolic_call import (
 )
 from tinytensor.symbolic.derive.values import Value
 from tinytensor.symbolic.index_calculus.adjoints import name_of
-from tinytensor.symbolic.index_calculus.formulas import (
+from tinytensor.symbolic.index_calculus.formulas import delta, fresh
+from tinytensor.symbolic.index_calculus.functions import (
+    HEADS,
+    TABLE,
     Phi,
     PiecewiseConstant,
     absolute,
     arctan2,
-    delta,
     detach,
     floored,
-    fresh,
     larger,
     relu,
     same,
@@ -52,7 +53,10 @@ FORMULAS: dict[str, Callable[..., Expr]] = {
     "cube": lambda x: x**3,
     "neg": lambda x: -x,
     "reciprocal": lambda x: 1 / x,
+    "relu": relu,
+    "absolute": absolute,
     "log": lambda x: S.Zero if isinstance(x, sign) else log(x),  # of a sign that is above 0, as in logdet
+    "clipped_log": log,  # which a loss bounds below, as it does its derivative
     "log2": lambda x: log(x) / log(2),
     "log10": lambda x: log(x) / log(10),
     "log1p": lambda x: log(1 + x),
@@ -60,8 +64,6 @@ FORMULAS: dict[str, Callable[..., Expr]] = {
     "softsign": lambda x: x / (1 + absolute(x)),
     "sinh": lambda x: (exp(x) - exp(-x)) / 2,
     "cosh": lambda x: (exp(x) + exp(-x)) / 2,
-    "relu": relu,
-    "absolute": absolute,
     "sign": lambda x: x if isinstance(x, sign) else sign(x),
     "logsigmoid": lambda x: -softplus(-x),
     "clamp_max": lambda a, b: -larger(-a, -b),
@@ -112,18 +114,24 @@ COMPARISONS = {  # of numbers, and of whole numbers, which may well be equal
 }
 KEEP_WHOLE = {"mul", "square", "cube", "neg", "floor", "ceil", "floor_divide", "remainder", "maximum", "minimum"}
 KEEP_WHOLE |= {"absolute", "sign", "relu", "clamp_max", "clamped"}
-NAMED: dict[str, tuple[Callable[..., Expr], str]] = {  # their results are lines: the derivative is written in them
-    "exp": (exp, "e"),
-    "expm1": (lambda x: exp(x) - 1, "e"),
-    "tanh": (sympy.tanh, "h"),
-    "sigmoid": (sigmoid, "s"),
-    "sqrt": (lambda x: power(x, S.Half), "r"),
-    "rsqrt": (lambda x: power(x, -S.Half), "r"),
-    **{n: (getattr(sympy, n), n) for n in ("sin", "cos", "asin", "acos", "atan", "asinh", "erf")},
-}
+NAMED = {name: row.letter for name, row in TABLE.items() if row.letter} | {"expm1": "e", "rsqrt": "r"}
+OPERATIONS = tuple(FORMULAS)  # those that are their formula and nothing else
+FORMULAS |= {name: TABLE[name].head for name in NAMED if name in TABLE}
+FORMULAS |= {"expm1": lambda x: exp(x) - 1, "sqrt": lambda x: power(x, S.Half), "rsqrt": lambda x: power(x, -S.Half)}
 ROOTS = {"sqrt", "rsqrt"}
 ROUNDED = 20  # softplus(x) and x differ by 2e-9 there
-FIRST = {"silu": (sigmoid, "s"), "gelu_erf": (Phi, "p")}  # x f(x), with f(x) a line
+FIRST = {"silu": sigmoid, "gelu_erf": Phi}  # x f(x), with f(x) a line
+
+
+def softplus_below(x: Expr, beta: Expr, threshold: Expr) -> Expr:
+    """log(1 + exp(β x))/β, and x where β x lies above the threshold."""
+    above = theta(beta * x - threshold)
+    return above * x + (1 - above) * softplus(beta * x) / beta
+
+
+FORMULAS |= {name: number for name, (number, _) in COMPARISONS.items()}
+FORMULAS |= dict.fromkeys(("eq", "ne"), lambda a, b: same(a - b))
+FORMULAS |= {"softplus": softplus_below, "clamp_min": larger, "atan2": arctan2}
 
 
 def _formula(call: SymbolicCall) -> Value:
@@ -137,7 +145,7 @@ def _formula(call: SymbolicCall) -> Value:
     return elementwise(call, FORMULAS[call.op], *values, dtype=dtype)
 
 
-OP_SEMANTICS |= dict.fromkeys(FORMULAS, _formula)
+OP_SEMANTICS |= dict.fromkeys(OPERATIONS, _formula)
 
 
 @semantics_of("add", "sub")
@@ -166,25 +174,12 @@ def scale(call: SymbolicCall) -> Value:
 
 @semantics_of("softplus")
 def bounded_softplus(call: SymbolicCall) -> Value:
-    """log(1 + exp(β x))/β, and x where β x lies above the threshold; from 20 on the difference is taken as rounding."""
+    """`softplus_below`; from 20 on the difference is taken as rounding."""
     x, beta, threshold = (call.finite(v) for v in call.args)
     x = call.operand(x, "a")
     if threshold.dims or not (threshold.entry() - ROUNDED).is_nonnegative:
-        call.conditions["tie"] = None
-
-        def formula(x, beta, threshold):
-            above = theta(beta * x - threshold)
-            return above * x + (1 - above) * softplus(beta * x) / beta
-
-        return elementwise(call, formula, x, beta, threshold)
+        return elementwise(call, softplus_below, x, beta, threshold)
     return elementwise(call, lambda x, beta: softplus(beta * x) / beta, x, beta)
-
-
-@semantics_of("clipped_log")
-def clipped_log(call: SymbolicCall) -> Value:
-    """log x, which a loss bounds below, as it does its derivative."""
-    call.conditions["clipped"] = None
-    return elementwise(call, log, call.finite(call.args[0]))
 
 
 @semantics_of("clamp_min")
@@ -201,7 +196,7 @@ def at_least(call: SymbolicCall) -> Value:
 
 @semantics_of(*NAMED)
 def named_function(call: SymbolicCall) -> Value:
-    formula, letter = NAMED[call.op]
+    formula, letter = FORMULAS[call.op], NAMED[call.op]
     (x,) = call.args
     if call.op == "exp" and x.finite is not None:
         return call.name(Value(x.dims, lambda *at: x.finite(*at) * exp(x.entry(*at))), letter)
@@ -213,9 +208,9 @@ def named_function(call: SymbolicCall) -> Value:
 
 @semantics_of(*FIRST)
 def gate(call: SymbolicCall) -> Value:
-    formula, letter = FIRST[call.op]
     x = call.operand(call.finite(call.args[0]), "a")
-    gate = call.lines.name(elementwise(call, formula, x), letter, where=call.where)
+    function = FIRST[call.op]
+    gate = call.lines.name(elementwise(call, function, x), HEADS[function].letter, where=call.where)
     return elementwise(call, lambda a, b: a * b, x, gate)
 
 
@@ -307,8 +302,7 @@ def _known_in_branches(condition: Callable, one: Callable, other: Callable) -> t
 @semantics_of("atan2")
 def angle(call: SymbolicCall) -> Value:
     y, x = (call.operand(call.finite(v), "a") for v in call.args)
-    call.conditions |= dict.fromkeys(("denominator", "tie"))  # the origin; and the angle's step at y = 0
-    return call.name(elementwise(call, arctan2, y, x), "φ")
+    return call.name(elementwise(call, arctan2, y, x), HEADS[arctan2].letter)
 
 
 @semantics_of("power_of_length")

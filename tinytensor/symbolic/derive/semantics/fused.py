@@ -16,7 +16,8 @@ from tinytensor.symbolic.derive.semantics.symbolic_call import (
 )
 from tinytensor.symbolic.derive.values import ClosedForm, Group, Value, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import Definition, d
-from tinytensor.symbolic.index_calculus.formulas import Array, Index, delta, total, upto
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, delta, total
+from tinytensor.symbolic.index_calculus.functions import upto
 
 
 def softmax_lines(call: SymbolicCall, x: Value, letter: str = "σ") -> Value:

@@ -17,7 +17,8 @@ from tinytensor.symbolic.derive.semantics.symbolic_call import (
 )
 from tinytensor.symbolic.derive.values import Value
 from tinytensor.symbolic.index_calculus.adjoints import expanded
-from tinytensor.symbolic.index_calculus.formulas import Index, absolute, sign, total
+from tinytensor.symbolic.index_calculus.formulas import Index, total
+from tinytensor.symbolic.index_calculus.functions import absolute, sign
 from tinytensor.symbolic.index_calculus.linear_algebra import (
     Cholesky,
     Determinant,

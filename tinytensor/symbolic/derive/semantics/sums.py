@@ -14,7 +14,8 @@ from tinytensor.symbolic.derive.semantics.symbolic_call import (
 )
 from tinytensor.symbolic.derive.values import ClosedForm, Dims, ExtremeMask, Group, Value, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import Definition, d
-from tinytensor.symbolic.index_calculus.formulas import Array, Index, relu, total, upto
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, total
+from tinytensor.symbolic.index_calculus.functions import relu, upto
 
 
 def _reduction(call: SymbolicCall, x: Value, dims, keepdim) -> tuple[Dims, Callable[..., list], list[Index]]:
@@ -91,6 +92,8 @@ def reduce_extreme(call: SymbolicCall) -> Value:
 def reduce_prod(call: SymbolicCall) -> Value:
     """Π x = exp(Σ log x), whose derivative is the product divided by each factor."""
     x, dims, keepdim = call.args
+    if not call.lines.signs.positive(x.entry(*x.indices())):
+        call.conditions["factor"] = None
     new, at, over = _reduction(call, call.finite(x), dims, bool(keepdim))
     return call.name(Value(new, lambda *indices: exp(total(log(x.entry(*at(*indices))), *over))), "P")
 

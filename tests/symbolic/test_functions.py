@@ -1,0 +1,275 @@
+"""The table of functions: each column beside another one, beside SymPy, and beside the engine on a grid."""
+
+import ast
+import itertools
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sympy
+
+import tinytensor as tt
+from tinytensor.nn import functional as F
+from tinytensor.symbolic import Symbolic, derive
+from tinytensor.symbolic.certificates.terms import IN_COQ, Term, number, text
+from tinytensor.symbolic.derive.semantics import elementwise
+from tinytensor.symbolic.exact.finite_field import Field
+from tinytensor.symbolic.exact.zero_test import is_zero, opaque
+from tinytensor.symbolic.index_calculus import functions, notation
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, derivative, normal
+from tinytensor.symbolic.index_calculus.functions import ABOVE, HEADS, IN_FORMULAS, TABLE, Functions, Row, enter
+from tinytensor.symbolic.index_calculus.numpy_printer import NumPyPrinter
+from tinytensor.symbolic.index_calculus.vanishing import vanishes
+
+GRID = (-40.0, -3.0, -1.0, -0.75, 0.0, 0.25, 1.0, 2.5, 3.0, 40.0)
+LIBRARY = (
+    (Path(tt.__file__).parents[1] / "derivations/coq/Tinytensor.v").read_text("utf-8").replace("- (x ^ 2)", "- x ^ 2")
+)
+ENGINE = {
+    "density": lambda x: (-x * x / 2).exp() / math.sqrt(2 * math.pi),
+    "Phi": lambda x: (1 + (x / math.sqrt(2)).erf()) / 2,
+    "softplus": lambda x: F.softplus(x, threshold=50),
+    "arctan2": tt.atan2,
+    "theta": lambda x: x > 0,
+    "same": lambda x: x == 0,
+    "floored": tt.floor,
+    "relu": F.relu,
+    "larger": tt.maximum,
+    "smaller": tt.minimum,
+    "detach": lambda x: x.detach(),
+    "upto": lambda a, b: a <= b,
+}
+SHOWN = r"""
+exp exp \exp | log log \log | sqrt sqrt \sqrt | tanh tanh \tanh | sin sin \sin | cos cos \cos | asin arcsin \arcsin
+| acos arccos \arccos | atan arctan \arctan | asinh arsinh \operatorname{{arsinh}} | erf erf \operatorname{{erf}}
+| density density \operatorname{{density}} | Phi Φ \Phi | sigmoid σ \sigma
+| softplus softplus \operatorname{{softplus}} | arctan2 arctan2 \operatorname{{arctan2}}
+| theta [{}>0] \left[{}>0\right] | same [{}=0] \left[{}=0\right] | sign sign \operatorname{{sign}}
+| floored ⌊{}⌋ \left\lfloor{}\right\rfloor | relu max(0,{}) \max\left(0,{}\right) | absolute |{}| \left|{}\right|
+| larger max \max | smaller min \min | detach detach \operatorname{{detach}} | upto [{}≤{}] \left[{}\le{}\right]
+"""
+
+
+def count(row: Row) -> int:
+    """The number of arguments."""
+    return row.value.__code__.co_argcount if row.name == "upto" else 2 if row.value in (max, min, math.atan2) else 1
+
+
+def number_at(row: Row, arguments: tuple, value=None) -> float:
+    """The value of a row; NaN where there is none."""
+    try:
+        return float((value or row.value)(*arguments))
+    except (ValueError, ZeroDivisionError):
+        return math.nan
+
+
+def points(row: Row) -> Iterator[tuple]:
+    yield from itertools.product(GRID, repeat=count(row))
+
+
+def close(a: float, b: float, by: float = 1e-12) -> bool:
+    return abs(a - b) <= by * max(1, abs(a), abs(b)) or not (math.isfinite(a) or math.isfinite(b))
+
+
+def in_floats(formula, at: tuple) -> float:
+    """A function that takes formulas, at numbers."""
+    symbols = sympy.symbols(f"a:{len(at)}", real=True)
+    terms = dict(zip(symbols, map(sympy.Rational, at), strict=True))
+    result = formula(*symbols).xreplace(terms).replace(
+        lambda e: e.func in HEADS and not e.has(sympy.Symbol),
+        lambda e: sympy.Float(number_at(HEADS[e.func], [float(a) for a in e.args])),
+    )  # fmt: skip
+    return float(result) if result.is_real else math.nan
+
+
+def met(row: Row, at: tuple) -> bool:
+    """Are all conditions of a row met?"""
+    of = Functions(lambda name, *arguments: TABLE[name].value(*arguments))
+    terms = ((key, term(of, *at)) for key, term in row.needs.items())
+    return all(t > 0 if key in ABOVE else t != 0 for key, t in terms)
+
+
+def is_smooth(row: Row, at: tuple, n: int) -> bool:
+    """Has it a derivative by argument n there, as quotients at both sides say?"""
+    h, middle = 1e-7, number_at(row, at)
+    sides = [(number_at(row, (*at[:n], at[n] + s * h, *at[n + 1 :])) - middle) / (s * h) for s in (1, -1)]
+    return all(map(math.isfinite, sides)) and max(map(abs, sides)) < 1e3 * max(1, abs(middle)) and close(*sides, 1e-4)
+
+
+def shown(row: Row) -> bool:
+    """Has it the texts of SHOWN?"""
+    rows = (one.split() for one in re.split(r"\s\|\s", SHOWN.strip()))
+    wanted, wanted_tex = next((one[1], one[2]) for one in rows if one[0] == row.name)
+    blanks = ",".join(["{}"] * count(row))
+    wanted += "" if "{}" in wanted else f"({blanks})"
+    wanted_tex += "" if "{}" in wanted_tex else rf"\left({blanks}\right)"
+    return (row.text.replace(" ", ""), row.tex.replace(" ", "")) == (wanted, wanted_tex)
+
+
+def coq_lemma(row: Row) -> str:
+    """The lemma that the library must have for this row."""
+    x = Term("number", text="x")
+    conditions = {"logarithm": "0 < x -> ", "root": "0 < x -> ", "arc": "-1 < x < 1 -> ", "tie": "x <> 0 -> "}
+    needed = "".join(conditions[key] for key in row.needs)
+    slope = row.derivative(IN_COQ, Term(row.coq, (x,)), (x,))
+    slope = text(slope if isinstance(slope, Term) else number(str(slope)), str)
+    return (
+        f"Lemma {row.coq}_derive : forall x, {needed}is_derive {row.coq} x {slope if slope == '0' else f'({slope})'}."
+    )
+
+
+def slope_is_right(row: Row, at: tuple, n: int) -> bool:
+    h = 1e-5
+    sides = [number_at(row, (*at[:n], at[n] + s * h, *at[n + 1 :])) for s in (1, -1)]
+    wanted = (sides[0] - sides[1]) / (2 * h)
+    return close(in_floats(lambda *a: sympy.S(row.derivative(IN_FORMULAS, row.head(*a), a, n)), at), wanted, 1e-5)
+
+
+def faults(row: Row) -> set[str]:
+    """The columns of a row in which an entry is wrong."""
+    result = set()
+    engine = ENGINE.get(row.name) or getattr(tt, row.name)
+    namespace = {"np": np, "math": math}
+    exec(row.helper, namespace)
+    for at in points(row):
+        value = number_at(row, at)
+        if not close(
+            value,
+            engine(*(tt.tensor(a, dtype=tt.float64) for a in at)).item(),
+            1e-7 if row.name in ("erf", "Phi") else 1e-12,
+        ):
+            result.add("value")
+        if row.numpy and not close(value, float(eval(row.numpy.format(*map(repr, at)), namespace)), 1e-10):
+            result.add("numpy")
+        if row.form is not None and not close(value, in_floats(row.form, at), 1e-9):
+            result.add("form")
+        if row.sign is not None and (value < 0 or (value == 0 and row.sign == 1 and at[0] > -40)):
+            result.add("sign")
+        if row.parity and not close(value, row.parity * number_at(row, tuple(-a for a in at))):
+            result.add("parity")
+        if row.mirrored is not None and not close(value, row.mirrored(number_at(row, (-at[0],)), at[0])):
+            result.add("mirrored")
+        for n in range(len(at) if row.name not in ("detach", "upto", "smaller") else 0):
+            if met(row, at) and not is_smooth(row, at, n):
+                result.add("needs")
+            elif met(row, at) and not slope_is_right(row, at, n):
+                result.add("slope")
+    broken = [at for at in points(row) if not met(row, at)]
+    if row.needs and all(is_smooth(row, at, n) for at in broken for n in range(len(at))):
+        result.add("needs")
+    if row.elementary and sympy.simplify(row.head(X).diff(X) - row.derivative(IN_FORMULAS, row.head(X), (X,))) != 0:
+        result.add("slope")
+    if row.coq not in ("", "larger", "density") and coq_lemma(row) not in LIBRARY:
+        result.add("coq")
+    return result | (set() if shown(row) else {"text"})
+
+
+X = sympy.Symbol("x", positive=True)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_each_row_is_right(name):
+    with np.errstate(all="ignore"):
+        assert faults(TABLE[name]) == set()
+
+
+WRONG = {  # row, column, a wrong entry
+    "another value": ("sigmoid", "value", lambda x: 1 / (1 + math.exp(x))),
+    "a value that is wrong at a tie": ("theta", "value", lambda x: int(x >= 0)),
+    "a value that is wrong far out": ("tanh", "value", lambda x: math.tanh(x) if abs(x) < 30 else 0.5),
+    "the sign of a slope": ("cos", "slope", lambda of, y, x: of.sin(x)),
+    "a slope without its factor": ("erf", "slope", lambda of, y, x: of.exp(-(x**2)) / of.root_of_pi),
+    "slopes in the wrong order": ("arctan2", "slope", TABLE["arctan2"].slope[::-1]),
+    "a slope of a step": ("sign", "slope", lambda of, y, x: 1),
+    "a form": ("softplus", "form", lambda x: sympy.log(1 + sympy.exp(-x))),
+    "a lost kink": ("relu", "needs", {}),
+    "a lost jump": ("floored", "needs", {}),
+    "a lost bound": ("log", "needs", {}),
+    "a bound": ("asin", "needs", {"arc": lambda of, x: 2 - x**2}),
+    "a kink elsewhere": ("absolute", "needs", {"tie": lambda of, x: x - 1}),
+    "a kink that there is not": ("exp", "needs", {"tie": lambda of, x: x}),
+    "a sign": ("sin", "sign", 0),
+    "0 as above 0": ("relu", "sign", 1),
+    "a parity": ("cos", "parity", -1),
+    "a mirror image": ("Phi", "mirrored", lambda y, x: y),
+    "code": ("atan", "numpy", "np.tan({})"),
+    "a helper": ("same", "helper", "def same(x):\n    return 1.0 * (x > 0)"),
+    "a text": ("acos", "text", "arcsin({})"),
+    "TeX": ("sigmoid", "tex", r"\phi\left({}\right)"),
+    "a name in Coq": ("log", "coq", "log"),
+    "another function in Coq": ("sin", "coq", "cos"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_wrong_entry_is_noticed(what):
+    name, column, entry = WRONG[what]
+    noticed = {"helper": "numpy", "tex": "text"}.get(column, column)
+    with np.errstate(all="ignore"):
+        assert noticed in faults(replace(TABLE[name], **{column: entry}))
+
+
+def test_each_column_has_a_wrong_entry():
+    columns = set(Row.__dataclass_fields__) - {"name", "head", "elementary", "letter"}
+    assert {column for _, column, _ in WRONG.values()} == columns
+
+
+# ---- one more function is one row ------------------------------------------------------------------------------------
+
+n = Size("n", "i j")
+i, j = Index("i", n), Index("j", n)
+x = Array("x", (n,))
+
+
+@pytest.fixture
+def sinh():
+    slope = lambda of, y, x: of.sqrt(y**2 + 1)  # noqa: E731
+    yield enter("sinh", value=math.sinh, slope=slope, parity=-1, elementary=True, coq="sinh")
+    HEADS.pop(TABLE.pop("sinh").head)
+    opaque.cache_clear()
+
+
+def test_one_row_gives_text_code_and_derivative(sinh):
+    formula = sinh(x[i])
+    assert notation.text(formula) == "sinh(x_i)" and notation.tex(formula) == r"\sinh\left(x_{i}\right)"
+    assert NumPyPrinter(size=str).whole(formula, (i,)) == "np.sinh(x)"
+    assert normal(derivative(formula, x[j]) - sympy.sqrt(1 + formula**2) * sympy.KroneckerDelta(i, j)) == 0
+    slope = TABLE["sinh"].derivative(IN_COQ, Term("sinh", (number("x"),)), (number("x"),))
+    assert text(slope, str) == "sqrt (sinh x ^ 2 + 1)"
+
+
+def test_one_row_gives_zero_tests_and_exact_scalars(sinh):
+    slope = sinh(x[i]).diff(x[i])
+    assert vanishes([slope**2 - sinh(x[i]) ** 2 - 1]) is not None
+    assert vanishes([slope**2 - sinh(x[i]) ** 2 + 1]) is None
+    y, z = Symbolic(X, 0.5)._apply("sinh"), sympy.Symbol("z")
+    assert y.witness == math.sinh(0.5)
+    assert is_zero(opaque("sinh")(z).diff(z) ** 2 - 1 - opaque("sinh")(z) ** 2)
+    with Field(seed=1) as field:
+        variable = field.draw(0.5)
+        one, other = variable._apply("sinh"), (-variable)._apply("sinh")
+        assert one.equals(-other) and (one.tangent + other.tangent) % field.prime == 0
+
+
+def test_one_row_gives_a_derivation(sinh, monkeypatch):
+    monkeypatch.setitem(elementwise.FORMULAS, "sinh", sinh)
+    derivation = derive(lambda x: x.sinh().sum(), x=("N",))
+    assert derivation and "√(1 + sinh(x_n)²)" in str(derivation)
+
+
+def test_no_other_table_is_keyed_by_functions():
+    """No dictionary or set of the folder lists functions by name or by class, but that of the operations."""
+
+    names = set(TABLE) | {row.coq for row in TABLE.values() if row.coq}
+    tables = []
+    for path in Path(functions.__file__).parents[1].rglob("*.py"):
+        for node in () if path.name == "elementwise.py" else ast.walk(ast.parse(path.read_text("utf-8"))):
+            keys = node.keys if isinstance(node, ast.Dict) else node.elts if isinstance(node, ast.Set) else []
+            words = [getattr(k, "id", getattr(k, "value", None)) for k in keys]
+            if sum(isinstance(w, str) and w in names for w in words) > 3:
+                tables.append(f"{path.name}:{node.lineno}")
+    assert tables == []

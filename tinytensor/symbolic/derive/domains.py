@@ -1,0 +1,91 @@
+"""Where operations have a value and a derivative: the conditions of their formulas, in formulas and in numbers.
+
+Each function brings its own conditions (index_calculus/functions.py), and each power those of its base. Kinks and jumps
+are looked for in the lines of a derivation (adjoints.py): a line may be smooth where its parts are not.
+"""
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+from sympy import Dummy, S, Symbol
+
+from tinytensor.symbolic.derive.conditions import SMALL
+from tinytensor.symbolic.derive.semantics.elementwise import FORMULAS
+from tinytensor.symbolic.derive.values import Value
+from tinytensor.symbolic.index_calculus.functions import ABOVE
+from tinytensor.symbolic.index_calculus.numpy_printer import NumPyPrinter
+from tinytensor.symbolic.index_calculus.signs import KINKS, Signs, requirements
+
+SINGULAR = 1e7  # a larger condition number leaves too few digits of an inverse for a comparison
+ROUNDED_ZERO = 1e-14  # of a denominator: a sum that is 0 but for rounding
+
+
+def conditions_of(op: str, args: list, signs: Signs) -> list[str]:
+    """The keys of VALUES that an elementwise operation needs, but for kinks and those that hold for all values."""
+    if op == "clipped_log":
+        return ["clipped"]
+    if op not in FORMULAS:
+        return []
+    entries = [S(a.entry(*a.indices())) if isinstance(a, Value) else S(a) for a in args]
+    names = [e if e.is_number else Dummy(real=True) for e in entries]
+    known = dict(zip(names, entries, strict=True))
+    needed = [(key, term.xreplace(known)) for key, term in requirements(FORMULAS[op](*names)) if key not in KINKS]
+    return [key for key, term in needed if not signs.meets(key, term)]
+
+
+def edges_of(op: str, arrays: list) -> set[str]:
+    """The keys of VALUES that fail in a call with these arguments, tensors as arrays.
+
+    "equality" is a tie in x == y, whose formula is right at ties, too: it matters where a proof leaves equalities out.
+    """
+    a = arrays[0]
+    if op == "clipped_log":
+        return {"clipped"} if np.any(np.less(a, 1e-12)) else set()
+    if op not in FORMULAS:
+        return _edges_of_structure(op, arrays)
+    numbers = tuple(x if isinstance(x, int | float) and np.isfinite(x) else None for x in arrays)
+    edges = set()
+    with np.errstate(all="ignore"):
+        for key, term in _decisive(op, numbers):
+            distance = np.asarray(term(*arrays), float)
+            distance = distance if key in ABOVE else np.abs(distance)
+            if np.any(np.less_equal(distance, ROUNDED_ZERO if key == "denominator" else 0)):
+                edges.add("equality" if op in ("eq", "ne") else key)
+    least = op == "clamp_min" and np.ndim(arrays[1]) == 0 and 0 < arrays[1] <= SMALL
+    return edges | ({"norm", "tie"} if least and np.any(np.less_equal(a, arrays[1])) else set())
+
+
+@cache
+def _decisive(op: str, numbers: tuple) -> list[tuple[str, Callable]]:
+    """The conditions of an operation, each with the number that decides as a function of the arguments.
+
+    numbers: the arguments that are numbers, None for each other one.
+    """
+    names = [Symbol(f"a{n}", real=True) if x is None else S(Fraction(x)) for n, x in enumerate(numbers)]
+    needed = [(key, NumPyPrinter(name=str).number(term).text) for key, term in requirements(FORMULAS[op](*names))]
+    arguments = ", ".join(f"a{n}" for n in range(len(numbers)))
+    return [(key, eval(f"lambda {arguments}: {text}", {"np": np})) for key, text in needed]
+
+
+def _edges_of_structure(op: str, arrays: list) -> set[str]:
+    """`edges_of` for an operation that is not elementwise."""
+    a = arrays[0]
+    if op == "attention":
+        return {"row"} if arrays[3] is not None and not np.all(np.any(arrays[3], -1)) else set()
+    if op == "linear_relu":
+        return {"tie"} if np.any(np.equal(a, 0)) else set()
+    if op in ("reduce_amax", "reduce_amin", "reduce_max", "reduce_min"):
+        flat = np.sort(np.ravel(a))
+        return {"tie"} if np.any(flat[1:] == flat[:-1]) else set()
+    if op == "reduce_prod":
+        return {"factor"} if np.any(np.less_equal(a, 0)) else set()
+    if op == "reduce_norm":
+        return {"root"} if np.any(np.all(np.equal(a, 0), tuple(arrays[1]))) else set()
+    if op == "power_of_length":
+        return {"root"} if arrays[1] <= 1 and np.any(np.equal(a, 0)) else set()
+    if op in ("solve", "det", "slogdet", "pinv") and np.ndim(a) == 2:
+        key = "rank" if op == "pinv" else "regular"
+        return {key} if a.size and np.linalg.cond(a) > SINGULAR else set()
+    return set()
