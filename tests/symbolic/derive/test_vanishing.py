@@ -165,6 +165,7 @@ CONDITIONS = [  # formula, the conditions under which it is 0, and values of a a
     (theta(a * b**2) - theta(a), {"tie"}, (1, 0)),
     (theta(a - 1) * theta(1 - a) + theta(2 - a) + theta(a - 2) - 1, {"tie"}, (2, 1)),
     (same(a - b) * b, {"tie", "equality"}, (1, 1)),
+    (theta(a**2) - theta(-exp(a)) - 1, {"tie"}, (0, 1)),
 ]
 UNCONDITIONAL = [
     sqrt(1 + a**2) ** 2 - 1 - a**2,
@@ -185,6 +186,8 @@ UNCONDITIONAL = [
     total(upto(i, j), j) - n + i - 1,
     sqrt(total(c**2, j)) ** 2 - total(c**2, j),
     total(delta(i, j) / (1 + exp(c)), j) - sigmoid(-a),
+    b / (total(exp(c), j) + same(total(exp(c), j))) - b / total(exp(c), j),
+    theta(1 + a**2) - theta(-exp(a)) - 1,
 ]
 FALSE = [
     sqrt(a**2) - a,
