@@ -15,7 +15,7 @@ from examples.gradients.functions import LIMIT, TABLE, Entry, is_late
 from examples.site.pages import fenced
 from examples.site.running import LessonFailed, version_of_packages
 from tinytensor.symbolic import Derivation, Hessian, Jacobian, TooLong
-from tinytensor.symbolic.derive.derivation import Formula
+from tinytensor.symbolic.derive.results import Formula
 
 STOPPED = "stopped at limit"  # in the verdict of what was ended by its limit
 LATE = "The time was not enough to decide this on the machine that built the site. What is known:"
