@@ -10,7 +10,6 @@ The lines are those of the function and those of its adjoints, so that the deriv
 derivative. All but plain_moved and with_one_hot are proposals; second.py proves each of them.
 """
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from unicodedata import normalize
 
@@ -32,7 +31,6 @@ from tinytensor.symbolic.index_calculus.formulas import (
     normal,
     total,
 )
-from tinytensor.symbolic.index_calculus.functions import same, sigmoid, softplus, theta
 from tinytensor.symbolic.index_calculus.notation import name_tex
 
 DOT = "\N{COMBINING DOT ABOVE}"
@@ -195,13 +193,13 @@ def with_one_hot(product: Expr, hot: Expr) -> Expr:
     return product.xreplace(ones)
 
 
-def with_first_indices(expr: Expr, of: Sequence[Index], by: Sequence[Index]) -> Expr:
-    """Each term with an index of `of` for the one of `by` that a delta of the term makes equal to it."""
+def with_first_indices(expr: Expr, by: Sequence[Index]) -> Expr:
+    """Each term with another index in the place of one of `by` that a delta of the term makes equal to it."""
     terms = []
-    for term in Add.make_args(expr):
+    for term in Add.make_args(expr.expand(deep=False) if isinstance(expr, Mul) else expr):
         for pair in [f for f in Mul.make_args(term) if isinstance(f, KroneckerDelta)]:
             for one, other in (pair.args, pair.args[::-1]):
-                if one in by and other in of and fits(other, one.size):
+                if one in by and isinstance(other, Index) and other not in by and fits(other, one.size):
                     term = pair * (term / pair).xreplace({one: other})
         terms.append(term)
     return Add(*terms)
@@ -219,10 +217,10 @@ def shortest(
         outside = Mul(*[f for f in Mul.make_args(form) if not f.is_Add])
         return cost(form), *(sum(i in by for i in preorder_traversal(e)) for e in (outside, form)), len(str(form))
 
-    return min(_forms(expr, lines, simplify), key=length)
+    return min(_forms(expr, lines, simplify, by), key=length)
 
 
-def _forms(expr: Expr, lines: Sequence[Definition], simplify: Callable) -> Iterator[Expr]:
+def _forms(expr: Expr, lines: Sequence[Definition], simplify: Callable, by: Sequence[Index]) -> Iterator[Expr]:
     quotients = [Definition(x.left, canonical(x.right)) for x in lines if _is_quotient(x.right)]
 
     def named(expr: Expr) -> Expr:
@@ -232,7 +230,7 @@ def _forms(expr: Expr, lines: Sequence[Definition], simplify: Callable) -> Itera
 
     def short(expr: Expr) -> Expr:
         for _ in range(3):
-            before, expr = expr, _common_exponential(simplify(named(_steps_once(expr))))
+            before, expr = expr, _common_exponential(simplify(named(expr)))
             if expr == before:
                 break
         return expr
@@ -241,12 +239,7 @@ def _forms(expr: Expr, lines: Sequence[Definition], simplify: Callable) -> Itera
         first = short(start)
         yield first
         yield _partly_factored(first)
-        for one in _of_brackets(first):
-            yield short(one)
-        for one in _by_deltas(named(start)):
-            one = short(one)
-            yield one
-            yield short(_written_out(one))
+        yield short(with_first_indices(named(start), by))
 
 
 def _quotient(product: Expr, line: Definition, keys) -> Expr | None:
@@ -283,13 +276,6 @@ def _is_quotient(right: Expr) -> bool:
     return any(isinstance(f, Pow) and f.exp == -1 and f.base.has(Sum) for f in Mul.make_args(right))
 
 
-def _steps_once(expr: Expr) -> Expr:
-    """[x > 0]² as [x > 0]."""
-    return expr.replace(
-        lambda e: isinstance(e, Pow) and isinstance(e.base, theta | same) and e.exp.is_positive, lambda e: e.base
-    )
-
-
 def _common_exponential(expr: Expr) -> Expr:
     """Exponentials that all terms have in front, which `factor` takes for powers of e."""
     if not isinstance(expr, Add) or expr.has(Sum):
@@ -322,38 +308,3 @@ def _partly_factored(expr: Expr) -> Expr:
             break
         expr = best
     return expr
-
-
-def _written_out(expr: Expr) -> Expr:
-    """Brackets without sums over indices multiplied out, so that terms that cancel do."""
-
-    def expand(expr: Expr) -> Expr:
-        expr = rebuild(expr, expand)
-        return expr.expand(deep=False) if isinstance(expr, Mul) else expr
-
-    return factor(expand(expr))
-
-
-def _of_brackets(expr: Expr) -> Iterator[Expr]:
-    """The formula with σ(-x) as 1 - σ(x), which often cancels."""
-    signs = {f: 1 - sigmoid(-f.args[0]) for f in expr.atoms(sigmoid) if f.args[0].could_extract_minus_sign()}
-    signs |= {f: softplus(-f.args[0]) + f.args[0] for f in expr.atoms(softplus) if f.args[0].could_extract_minus_sign()}
-    yield _written_out(expr.xreplace(signs))
-
-
-def _by_deltas(expr: Expr) -> Iterator[Expr]:
-    """The formula with one of two equal indices in each term that has their delta."""
-    expr = expr.expand(deep=False) if isinstance(expr, Mul) else expr
-    if not isinstance(expr, Add | Mul):
-        return
-    pairs = {f for f in expr.atoms(KroneckerDelta) if all(isinstance(a, Index) for a in f.args)}
-    pairs = sorted((f for f in pairs if set(f.args) <= free(expr)), key=str)
-    for sides in itertools.product((1, -1), repeat=len(pairs)) if len(pairs) < 4 else ():
-        terms = []
-        for term in Add.make_args(expr):
-            for pair, side in zip(pairs, sides, strict=True):
-                if pair in Mul.make_args(term):
-                    one, other = sorted(pair.args, key=index_order)[::side]
-                    term = pair * (term / pair).xreplace({one: other})
-            terms.append(term)
-        yield Add(*terms)

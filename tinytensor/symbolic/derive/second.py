@@ -115,6 +115,15 @@ class Second(Result):
                 unproved.append(str(getattr(name, "text", name)))
         return unproved
 
+    def move_gradients(self, moved: Moved, known: dict[Name, Name]) -> dict[str, Name]:
+        """The derivatives of the lines and of the adjoints, forward: the names of those of the gradients."""
+        lines = {n: self.derived.adjoints[d(self.arrays[n])] for n in self.wrt}
+        first = [(self.derived.adjoints[d(array)], direction) for array, direction in known.items()]
+        by_gradients = [total(x.right * entry_like(x.left, one), *getattr(x.left, "indices", ())) for x, one in first]
+        moved.move(self.derived.forward, known, {self.output: Add(*by_gradients)})
+        moved.move(reachable(self.derived.adjoints, [x.name for x in lines.values()]).values(), known)
+        return {n: moved.result(line, known) for n, line in lines.items()}
+
     @property
     def unproved(self) -> list[str]:
         """The lines that are not proved."""
@@ -256,8 +265,7 @@ class Blocks(Second):
 
     def in_first_indices(self, expr: Expr, block: tuple[str, str]) -> Expr:
         """A formula for a block with the first of two indices that a delta makes equal."""
-        one = self.blocks[block]
-        return with_first_indices(expr, *(getattr(e, "indices", ()) for e in (one.of, one.by)))
+        return with_first_indices(expr, getattr(self.blocks[block].by, "indices", ()))
 
     @property
     def samples(self) -> list[Sample]:
@@ -309,33 +317,23 @@ class Hessian(Blocks):
 
     def derive(self) -> None:
         """The product with a direction of each argument, and what it is for a direction that is 1 in one place."""
-        derived = self.derived
-        if isinstance(derived.output, Indexed):
+        if isinstance(self.derived.output, Indexed):
             raise NotDerivable(
                 "derive: order=2 needs a function whose result is a number; reduce it, as in .sum(), or ask for its "
                 "Jacobian by jacobian=True"
             )
-        adjoints = reachable(derived.adjoints, [d(self.arrays[n]) for n in self.wrt])
         for other in self.wrt:
             direction = dotted(self.arrays[other])
-            moved, known = Moved(self.simplify), {self.arrays[other]: direction}
-            moved.move(derived.forward, known, self.slope_of_loss(known))
-            moved.move(adjoints.values(), known)
-            gradients = {first: derived.adjoints[d(self.arrays[first])] for first in self.wrt}
-            results = {first: moved.result(line, known) for first, line in gradients.items()}
+            moved = Moved(self.simplify)
+            results = self.move_gradients(moved, {self.arrays[other]: direction})
             unproved = self.prove(reachable(moved.lines, [*results.values()]), moved.plain)
-            for first, line in gradients.items():
+            for first, name in results.items():
+                line = moved.lines[name]
                 of = entry_like(line.left, self.arrays[first])
                 by = self.entry_of(other, getattr(of, "indices", ()))
-                product = expanded(moved.lines[results[first]].right, list(moved.lines.values()))
+                product = expanded(line.right, list(moved.lines.values()))
                 self.add((first, other), of, by, product, entry_like(by, direction), bool(unproved))
         self.gradients = {(a, b): self.gradients[a, b] for a in self.wrt for b in self.wrt}
-
-    def slope_of_loss(self, known: dict[Name, Name]) -> dict[Name, Expr]:
-        """The derivative of the loss in a direction, by its gradients."""
-        lines = [(self.derived.adjoints[d(array)], direction) for array, direction in known.items()]
-        terms = [total(x.right * entry_like(x.left, one), *getattr(x.left, "indices", ())) for x, one in lines]
-        return {self.output: Add(*terms)}
 
     @property
     def hessian(self) -> dict[tuple[str, str], Block]:
@@ -455,13 +453,9 @@ class HessianProduct(Products):
 
     def move(self, moved: Moved, known: dict[Name, Name]) -> dict[str, Name]:
         """The derivative of each line, forward, and of each adjoint."""
-        derived = self.derived
-        if isinstance(derived.output, Indexed):
+        if isinstance(self.derived.output, Indexed):
             raise NotDerivable("hvp: the function's result is no number; reduce it, as in .sum()")
-        lines = {n: derived.adjoints[d(self.arrays[n])] for n in self.wrt}
-        moved.move(derived.forward, known)
-        moved.move(reachable(derived.adjoints, [x.name for x in lines.values()]).values(), known)
-        return {n: moved.result(line, known) for n, line in lines.items()}
+        return self.move_gradients(moved, known)
 
 
 class GaussNewtonProduct(Products):
