@@ -85,10 +85,9 @@ def page(entry: Entry, limit: float | None = LIMIT) -> str:
     parts += ["As formulas, with a name for each interim result:", typeset(checked.derivation.lines)]
     if isinstance(derivation, Derivation):
         parts += ["## Its gradient", f"{entry.gradient} {derivation.loss}."]
-        lines = derivation.adjoints
     else:
         parts += [f"## Its {entry.what}", f"{entry.gradient}."]
-        lines = [*derivation.adjoints, *derivation.shown_blocks]
+    lines = [line for group in derivation.groups for line in group]
     parts += [typeset(lines)] if lines else []  # there are none where it was ended early
     if not derivation.proved:
         return "\n\n".join([*parts, "## What is proved", LATE, verbatim(derivation.verdict)]) + "\n"
