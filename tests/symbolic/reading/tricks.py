@@ -124,6 +124,20 @@ def last_step(x):
     return y * t
 
 
+def numbered_backward(x):
+    h = tt.zeros((), dtype=tt.float64)
+    for i, row in enumerate(reversed(x)):
+        h = h + i * row
+    return h
+
+
+def neighbours(x):
+    h = 0 * x[0]
+    for a, b in zip(x, x[1:]):  # noqa: RUF007
+        h = h + a * b
+    return h
+
+
 def broken_off(x):
     h = tt.zeros((), dtype=tt.float64)
     for t in range(len(x)):
@@ -409,4 +423,7 @@ TRICKS = {
     "loop: counts": counted,
     "loop: last step's names": last_step,
     "loop: break": broken_off,
+    "loop: enumerate(reversed(x))": numbered_backward,
+    "loop: zip(x, x[1:])": neighbours,
+    "x.float()": lambda x: (x.float() * x).sum(),
 }

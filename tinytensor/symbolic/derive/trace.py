@@ -390,7 +390,7 @@ def _tri(trace: Trace, n, m, offset) -> Value:
 def _eye(trace: Trace, n, m) -> Value:
     dims = trace.shape([n, m])
     if len(dims[0]) == len(dims[1]) == 1:
-        return Value(dims, lambda i, j: delta(i, j))
+        return Value(dims, lambda i, j: delta(i, j) if dims[0] == dims[1] else upto(i, j) * upto(j, i))
     if dims[0] != dims[1]:
         raise NotDerivable("derive: eye() of two sizes that are products")
     r = len(dims[0])

@@ -71,14 +71,14 @@ def of_each(plain, combine):
         if not any(map(symbolic, parts)):
             return plain(*parts, **keywords)
         reading = next(p.reading if isinstance(p, SymbolicRange) else p._data.reading for p in parts if symbolic(p))
-        counts = [
-            p.count if symbolic(p) and isinstance(p, SymbolicRange) else getattr(p, "shape", (None,))[0] for p in parts
-        ]
+        counts = [p.count if isinstance(p, SymbolicRange) else getattr(p, "shape", (None,))[0] for p in parts]
         downs = {isinstance(p, SymbolicRange) and p.down for p in parts}
-        if keywords or None in counts or any(n != counts[0] for n in counts) or len(downs) > 1:
+        if keywords or None in counts or len(downs) > 1 or (True in downs and any(n != counts[0] for n in counts)):
             reading.refuse("a tensor beside something that may have another length")
+        count, down = min(counts), downs.pop()
         items = [p.item if isinstance(p, SymbolicRange) else p.__getitem__ for p in parts]
-        return SymbolicRange(counts[0], lambda t: combine(t, [item(t) for item in items]), downs.pop())
+        each = lambda t: combine(count - 1 - t if down else t, [item(t) for item in items])  # noqa: E731
+        return [each(t) for t in range(count)] if type(count) is int else SymbolicRange(count, each, down)
 
     return function
 

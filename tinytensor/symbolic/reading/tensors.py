@@ -309,6 +309,9 @@ def elementwise(op, reading, args):
 
 def cast(op, reading, args):
     x, dtype = args
+    shorter = x._data.dtype.kind == dtype.kind == "f" and dtype.itemsize < x._data.dtype.itemsize
+    if shorter and (x._data.term.depends or x._data.term.roundings):
+        reading.values["cast"] = None
     return x.shape, dtype, None if x._data.dtype.kind in "fO" else span_of(x)
 
 
