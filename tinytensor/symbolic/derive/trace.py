@@ -29,6 +29,7 @@ from tinytensor.symbolic.reading.program import read
 from tinytensor.symbolic.reading.sizes import Polynomial, SymInt, formula_of
 from tinytensor.symbolic.reading.tensors import Term
 
+LATER = {"result_1", "rows", "flip"}
 _SCALARS = {"layer_norm", "rms_norm", "attention", "cross_entropy_rows", "cross_entropy_mean"}
 
 
@@ -142,8 +143,8 @@ class Trace:
             elif term.name == "end":
                 loop.end()
                 loop = None
-            elif term.depends and term.name not in ("result_1", "rows"):  # which are read where they are used
-                self.value(term)
+            elif term.depends and term.name not in LATER and (term.name, _first(term)) != ("cumsum", "flip"):
+                self.value(term)  # those are read where they are used
 
     def value(self, a) -> Value:
         """The value of a term, or of an array that no argument reaches."""
@@ -183,8 +184,8 @@ class Trace:
             if (value := self.values.get((id(term.args[0]), int(term.name[7:])))) is None:
                 raise NotDerivable(f"derive: {term.args[0].name}{term.where}: the places of its result have no formula")
             return value
-        if term.name == "flip" and not term.depends:
-            return self._flipped(term)
+        if term.name == "flip" and (value := self._flipped(term)) is not None:
+            return value
         if term.name in ("cat", "stack") and any(isinstance(a, Term) and a.name == "rows" for a in term.args):
             return self._joined(term)
         value, *others = self._semantics(term, [self._argument(a, term) for a in term.args], term.label)
@@ -192,13 +193,18 @@ class Trace:
             self.values[id(term), n] = more
         return value
 
-    def _flipped(self, term: Term) -> Value:
-        """A constant whose entries are in the reversed order."""
-        x, dims = (
-            as_number(self.value(term.args[0])),
-            {int(d) % len(self.value(term.args[0]).dims) for d in term.args[1]},
-        )
-        turned = [n in dims for n, dim in enumerate(x.dims) for _ in dim]
+    def _flipped(self, term: Term) -> Value | None:
+        """A constant in the reversed order; flip(flip(x)); flip(cumsum(flip(x))), the running sum from the end."""
+        inner, dims = term.args
+        if _first(term) == "flip" and inner.args[1] == dims:
+            return self.value(inner.args[0])
+        if _first(term) == "cumsum" and _first(inner) == "flip" and inner.args[0].args[1] == dims == inner.args[1:2]:
+            x, axis, reverse = inner.args[0].args[0], *map(Integer, inner.args[1:])
+            return self._semantics(term, [self.value(x), axis, 1 - reverse], term.label, "cumsum")[0]
+        if term.depends:
+            return None
+        x = as_number(self.value(inner))
+        turned = [n in {int(d) % len(x.dims) for d in dims} for n, dim in enumerate(x.dims) for _ in dim]
 
         def entry(*at):
             return x.entry(*[n + 1 - i if turn else i for i, n, turn in zip(at, x.sizes, turned, strict=True)])
@@ -412,6 +418,11 @@ def _numbers(a):
     if isinstance(a, tuple):
         return tuple(map(_numbers, a))
     return as_number(a) if isinstance(a, Value) else a
+
+
+def _first(term: Term) -> str:
+    """The name of a term's first argument."""
+    return getattr(term.args[0], "name", "") if term.args else ""
 
 
 def _detached(entry: Expr) -> Expr:
