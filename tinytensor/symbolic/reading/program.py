@@ -89,7 +89,7 @@ def _program(reading: Reading, fn: Callable, arguments: dict[str, object], where
     except Exception as error:
         failure = error
     finally:
-        outside = [line for x, *_, line in reading.written if sys.getrefcount(x) > 3 and x is not result]
+        outside = [line for x, *_, line in reading.written if sys.getrefcount(x) > 3 + (x is result)]
         for x, data, cls, _ in reversed(reading.written):
             x._data, x.__class__ = data, cls
     reading.over = True

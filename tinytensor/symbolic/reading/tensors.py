@@ -189,6 +189,11 @@ class SymbolicTensor(Tensor):
             self._data.reading.refuse("view() of a tensor that may not lie in order: use reshape()")
         return super().view(*shape)
 
+    def __hash__(self):
+        if is_users(sys._getframe(1).f_code.co_filename):
+            self._data.reading.refuse("a tensor is a key of a dict or a set: which object it is may differ")
+        return object.__hash__(self)
+
     def __len__(self):
         return self.shape[0]  # Python's len() makes a number of it, which refuses; the len() of a reading does not
 
