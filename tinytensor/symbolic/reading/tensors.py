@@ -22,7 +22,10 @@ from tinytensor.runtime.entry_points import is_ours
 from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, is_exact, is_users, where
 
 _tensor_of = Tensor.of
-
+SHARED = (
+    "a tensor that is changed in place, in a way that can't be followed; make a new tensor (y = y * 2, tt.where, "
+    "tt.cat) in place of changing a part of one"
+)
 
 COMPARED = {"lt": (1, 0), "le": (0, 0), "gt": (1, 1), "ge": (0, 1)}  # a + k <= b, and whether a and b change places
 KEPT = "full number cast same add sub mul neg square absolute maximum minimum where clone reduce_sum cumsum "
@@ -91,10 +94,7 @@ class SymbolicData(Meta):
         if name.startswith("__") and "array" not in name:
             raise AttributeError(name)
         if name == "strides":
-            self.reading.refuse(
-                "a tensor that is changed in place, in a way that can't be followed; make a new tensor (y = y * 2, "
-                "tt.where, tt.cat) in place of changing a part of one"
-            )
+            self.reading.refuse(SHARED)
         self.reading.refuse(f"the values of a tensor are read (.{name})")
 
     def _read(self, *args, **kwargs):
