@@ -24,6 +24,7 @@ from tinytensor.symbolic.derive.conditions import conditions_in
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.index_calculus.formulas import Size
 from tinytensor.symbolic.reading.errors import Multiple, NotDerivable
+from tinytensor.symbolic.reading.loops import Loop
 from tinytensor.symbolic.reading.program import read
 from tinytensor.symbolic.reading.python_functions import functions_for_sizes
 from tinytensor.symbolic.reading.sizes import Reading, SymInt, condition_text
@@ -67,6 +68,8 @@ READ = {  # the beginning of the verdict; all other tricks are refused
     "loop: t % 150": ANY,
     "loop: enumerate(reversed(x))": ANY,
     "loop: zip(x, x[1:])": ANY,
+    **dict.fromkeys((f"loop: {n}" for n in ("counts", "w = w * 0.5", "another name of a state")), ANY),
+    "loop: a branch that is not taken": ANY,
     "x.float()": f"{ANY}, where no cast to a shorter float rounds",
 }
 SLOW = {"diff(n=140)"}  # a formula with 2^140 terms
@@ -107,6 +110,12 @@ def test_what_is_read_is_the_function_at_every_size(name):
     derivation = derive(TRICKS[name], x=N)
     assert derivation.verdict.startswith(READ[name])
     assert derivation.verdict.startswith("NOT") or not differs(derivation, TRICKS[name])
+
+
+def test_numbers_notice_a_state_that_the_next_step_changes(monkeypatch):
+    """A planted mistake: what a step shares with the next one is not looked at."""
+    monkeypatch.setattr(Loop, "_check", lambda *_: None)
+    assert derive(TRICKS["loop: collects what it changes"], x=N).verdict.startswith("NOT proved")
 
 
 def test_a_step_that_is_read_as_it_is_at_small_sizes_is_noticed(monkeypatch):

@@ -36,6 +36,7 @@ from tinytensor.symbolic.reading.tensors import (
     tensor_of,
 )
 
+ELSEWHERE = "a comprehension over a size that is not in sum(), stack() or cat(): write a `for` statement"
 JOINS = {"stack", "cat", "concat", "concatenate"}  # what takes the list that a loop has collected
 
 
@@ -262,38 +263,59 @@ def set_locals(frame, values: dict) -> None:
         ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
 
 
-def begin(loop, count) -> None:
-    """Note where the terms of a step begin, and give the step a name."""
-    reading = loop.reading
-    if reading.open_loops:
-        reading.refuse("a loop over a size inside of another; write one of them for all steps at once")
-    Term("begin", reading=reading).loop = loop
-    loop.step = f"t{len(reading.steps) or ''}"
-    reading.symbols[loop.step] = Dummy(loop.step, integer=True, nonnegative=True)
-    reading.steps[loop.step] = count.p
-    reading.open_loops.append(loop)
+class Steps:
+    """A loop over a size while it is read, and then its description.
 
+    count, steps: the number of its items, and of the steps that are read as one. step: the name of its number, from 0
+    on. down: do the items run from the last to the first? states: the carried values. collected: terms of each step.
+    """
 
-def end(loop) -> None:
-    """Note where the terms of a step end."""
-    loop.reading.open_loops.pop()
-    Term("end", reading=loop.reading).loop = loop
-    loop.reading.closed.add(loop.step)
-
-
-class Loop:
-    """A loop while it is read, and then its description: step, count, down, the carried values and what it collects."""
-
-    def __init__(self, count: SymInt, item, reading, frame, statement: ast.For, down: bool):
-        self.count, self.item, self.reading, self.frame, self.down = count, item, reading, frame, down
-        self.body = _Body(statement, reading.refuse)
+    def __init__(self, count: SymInt, item, reading, down: bool):
+        self.count, self.item, self.reading, self.down = count, item, reading, down
         self.begun = self.peeled = False
         self.states: dict[str, Carried] = {}
         self.collected: list[Term] = []
-        self.shapes: dict[str, tuple] = {}  # of numbers, after a step
 
     def __iter__(self):
         return self
+
+    def begin(self, steps, used: dict) -> None:
+        """Give the step a name. used: the objects that it reads, by their names."""
+        reading, self.begun, self.steps = self.reading, True, steps
+        if reading.open_loops:
+            reading.refuse("a loop over a size inside of another; write one of them for all steps at once")
+        Term("begin", reading=reading).loop = self
+        self.step = f"t{len(reading.steps) or ''}"
+        reading.symbols[self.step] = Dummy(self.step, integer=True, nonnegative=True)
+        reading.steps[self.step] = steps.p
+        self.used = [(name, x, snapshot(x)) for name, x in used.items()]
+        reading.open_loops.append(self)
+
+    def end(self) -> None:
+        """Note where the terms of a step end; refuse a step that has changed an object."""
+        for name in [name for name, x, before in self.used if snapshot(x) != before]:
+            self.reading.refuse(f"{name} is changed in a step: stack or add up tensors instead")
+        del self.used
+        self.reading.open_loops.pop()
+        Term("end", reading=self.reading).loop = self
+        self.reading.closed.add(self.step)
+
+    def rows(self, item, backward: bool) -> SymbolicTensor:
+        """The tensor of one step as those of all, for stack() and cat()."""
+        term = Term("rows", as_term(item))
+        term.loop, term.row_ndim, term.backward = self, len(item.shape), backward
+        self.collected.append(term.args[0])
+        row = SymbolicData(self.reading, term, item.shape, item._data.dtype)
+        return tensor_of(Rows(self.reading, term, row, self.steps))
+
+
+class Loop(Steps):
+    """A `for` statement over a size."""
+
+    def __init__(self, count: SymInt, item, reading, frame, statement: ast.For, down: bool):
+        super().__init__(count, item, reading, down)
+        self.frame, self.body = frame, _Body(statement, reading.refuse)
+        self.shapes: dict[str, tuple] = {}  # of numbers, after a step
 
     def __next__(self):
         if sys._getframe(1) is not self.frame:
@@ -309,11 +331,11 @@ class Loop:
         if not self.peeled and (first or (body.stored - names.keys()) & body.later) and self.count >= 1:
             self.peeled = True
             return self.item(self.count - 1 if self.down else 0)
-        self.begun, self.before, self.steps = True, names, self.count - 1 if self.peeled else self.count
+        self.before = names
         self.lengths = {name: len(names[name]) for name in body.lists}
-        held = (body.loaded | body.stored) - body.lists - body.variables
-        self.held = {n: snapshot(x) for n, x in names.items() if n in held and not isinstance(x, Tensor)}
-        begin(self, self.steps)
+        used = (body.loaded | body.stored) - body.lists - body.variables
+        used = {n: x for n, x in names.items() if n in used and not isinstance(x, Tensor)}
+        self.begin(self.count - 1 if self.peeled else self.count, used)
         self.first = len(self.reading.terms)
         return self._carry()
 
@@ -351,8 +373,6 @@ class Loop:
 
     def _close(self, after: dict):
         reading, results = self.reading, {}
-        for name in [n for n, held in self.held.items() if snapshot(self.before[n]) != held]:
-            reading.refuse(f"{name} is changed in a step: stack or add up tensors instead")
         rows = {name: after[name] for name in self.body.lists}
         for name, collected in rows.items():
             if len(collected) != self.lengths[name] + 1 or not isinstance(collected[-1], Tensor):
@@ -379,9 +399,9 @@ class Loop:
             term = getattr(x._data, "term", None) if isinstance(x, Tensor) else None
             if term is not None and term.name not in ("carried", "argument") and not term.label:
                 term.label = name
-        end(self)
+        self.end()
         for name, collected in rows.items():
-            collected[-1] = _rows(self, collected[-1], self.steps, name in self.body.backward)
+            collected[-1] = self.rows(collected[-1], name in self.body.backward)
         for name, state in self.states.items():
             shared = [r[-1]._data.memory for r in rows.values() if r[-1]._data.term.args[0] is state.end]
             data = SymbolicData(
@@ -395,7 +415,7 @@ class Loop:
             if (name not in self.before or name in self.body.variables) and isinstance(x, Tensor):
                 x._data = LastStep(reading, Term("last", name), (), x._data.dtype)
         set_locals(self.frame, results)
-        del self.before, self.own, self.held, self.frame, old, held  # nothing keeps the tensors from before
+        del self.before, self.own, self.frame, old, held  # nothing keeps the tensors from before
 
     def _check(self, name: str, x, own, rows: dict) -> None:
         """Refuse what is no state."""
@@ -405,26 +425,23 @@ class Loop:
         fits = len(x.shape) == len(own.shape) and all(n == m for n, m in zip(x.shape, own.shape, strict=True))
         if not fits or x._data.dtype != own._data.dtype or x._data.dtype.kind in "iu":
             refuse(f"{name} changes its shape or dtype from step to step, or is a whole number")
-        in_place = own._data.term is not self.terms[name] or name in self.body.in_place
-        if in_place and any(collected[-1] is x for collected in rows.values()):
-            refuse(f"a step collects {name}, which the next one changes in place: collect {name}.clone()")
+        others = [*[rows[n][-1] for n in rows], *[y for n, y in self.own.items() if n != name]]
+        shared = any(y is x for y in others) or sum(alive() is not None for alive in x._data.memory) > 1
+        if shared and (own._data.term is not self.terms[name] or name in self.body.in_place):
+            refuse(f"the next step changes {name} in place, which has another name or is collected: clone() it")
 
 
 # ------------------------------------------------------------------------------------------------ comprehensions
 
 
-class Comprehension:
+class Comprehension(Steps):
     """sum(... for t in range(N)), or stack([... for t in range(N)]): the item of one step."""
 
     def __init__(self, count: SymInt, item, reading, node: ast.GeneratorExp | ast.ListComp, down: bool, frame):
-        self.count = self.steps = count
-        self.item, self.reading, self.down, self.peeled = item, reading, down, False
-        self.states: dict[str, Carried] = {}
-        self.collected: list[Term] = []
-        self.step, self.begun, self.generator = "", False, isinstance(node, ast.GeneratorExp)
+        super().__init__(count, item, reading, down)
+        self.generator = isinstance(node, ast.GeneratorExp)
         names = _names([node.elt], ast.Load) & frame.f_locals.keys() - _names([node], ast.Store)
-        self.used = {name: frame.f_locals[name] for name in names}
-        self.held = {name: snapshot(x) for name, x in self.used.items()}
+        self.names = {name: frame.f_locals[name] for name in names}
         call = node.parent
         name = getattr(call.func, "attr", getattr(call.func, "id", "")) if isinstance(call, ast.Call) else ""
         direct = isinstance(call, ast.Call) and call.args[:1] == [node]
@@ -432,59 +449,36 @@ class Comprehension:
         if len(node.generators) > 1 or node.generators[0].ifs or inner:
             reading.refuse("a comprehension over a size with a condition, or with two loops: write a `for` statement")
         if not direct or name not in ({"sum"} if self.generator else JOINS):
-            reading.refuse(
-                "a comprehension over a size that is not in sum(), stack() or cat(): write a `for` statement"
-            )
-
-    def __iter__(self):
-        return self
+            reading.refuse(ELSEWHERE)
 
     def __next__(self):
-        reading = self.reading
         if self.begun:
-            self._end()
+            self.end()
+            if not self.generator:
+                self.reading.comprehensions.append(self)
             raise StopIteration
-        self.begun = True
-        begin(self, self.count)
-        return self.item(SymInt({(self.step,): 1}, reading))
+        self.begin(self.count, self.names)
+        return self.item(SymInt({(self.step,): 1}, self.reading))
 
-    def _end(self) -> None:
-        reading = self.reading
-        for name in [n for n, x in self.used.items() if snapshot(x) != self.held[n]]:
-            reading.refuse(f"{name} is changed in a step: stack or add up tensors instead")
-        end(self)
-        if not self.generator:
-            reading.comprehensions.append(self)
-
-    def rows(self, items) -> list:
+    def all_rows(self, items) -> list:
         """The items of all steps, for stack() and cat()."""
         if len(items) != 1:
-            self.reading.refuse(
-                "a comprehension over a size that is not in sum(), stack() or cat(): write a `for` statement"
-            )
-        return [_rows(self, items[0], self.count, False)]
+            self.reading.refuse(ELSEWHERE)
+        return [self.rows(items[0], False)]
 
     def total(self, item, start):
         """The sum of the items of all steps."""
         reading = self.reading
         if not isinstance(item, Tensor):
             reading.refuse("a sum over a size of items that are no tensors: use tt.arange()")
-        y = item._data
-        carried = Term("carried", "s")
+        y, carried = item._data, Term("carried", "s")
         carried.depends, carried.on_tape, carried.inside = True, True, self
         added = Term("add", carried, as_term(item), op=OPS["add"], reading=reading)
         data = SymbolicData(reading, carried, y.shape, y.dtype)
         state = self.states["s"] = Carried("s", carried, as_term(start), added, data)
-        self._end()
+        self.end()
         state.final.on_tape = getattr(as_term(item), "on_tape", False)
         return tensor_of(SymbolicData(reading, state.final, y.shape, y.dtype))
-
-
-def _rows(loop, item, count, backward: bool) -> SymbolicTensor:
-    term = Term("rows", as_term(item))
-    term.loop, term.row_ndim, term.backward = loop, len(item.shape), backward
-    loop.collected.append(term.args[0])
-    return tensor_of(Rows(loop.reading, term, SymbolicData(loop.reading, term, item.shape, item._data.dtype), count))
 
 
 def sum_type(plain, reading):

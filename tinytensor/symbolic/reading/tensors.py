@@ -473,7 +473,7 @@ def dispatch(op, args):
     for a in args:
         reading.check_open(a.p if type(a) is SymInt else {})
     if op.name in ("cat", "stack") and reading.comprehensions:
-        args = (args[0], *reading.comprehensions.pop().rows(args[1:]))
+        args = (args[0], *reading.comprehensions.pop().all_rows(args[1:]))
     results = find(op, reading, args)
     if op.name in COMPARED and (truth := _decided(op.name, *map(span_of, args))) is not None:
         return tensor_of(SymbolicData(reading, Term("full", results[0], truth, reading=reading), *results))
