@@ -70,6 +70,8 @@ READ = {  # the beginning of the verdict; all other tricks are refused
     "loop: zip(x, x[1:])": ANY,
     **dict.fromkeys((f"loop: {n}" for n in ("counts", "w = w * 0.5", "another name of a state")), ANY),
     "loop: a branch that is not taken": ANY,
+    "loop: a number after no step": "proved only for N > 149 and N > 150",
+    "loop: another name after no step": "proved only for N > 149 and N > 150",
     "x.float()": f"{ANY}, where no cast to a shorter float rounds",
 }
 SLOW = {"diff(n=140)"}  # a formula with 2^140 terms

@@ -251,6 +251,22 @@ def unchanged(x):
     return y * h * w
 
 
+def number_after_no_step(x):
+    h = 0.0
+    for t in range(len(x) - 150):
+        h = h + x[t]
+    return if_(isinstance(h, float), x) + h
+
+
+def name_after_no_step(x):
+    first = x.sum()
+    h = first
+    for t in range(len(x) - 150):
+        h = h + x[t]
+    h += 1
+    return h * first
+
+
 def broken_off(x):
     h = tt.zeros((), dtype=tt.float64)
     for t in range(len(x)):
@@ -550,5 +566,7 @@ TRICKS = {
     "loop: another name of a state": other_name,
     "loop: w = w * 0.5": falling,
     "loop: a branch that is not taken": unchanged,
+    "loop: a number after no step": number_after_no_step,
+    "loop: another name after no step": name_after_no_step,
     "x.float()": lambda x: (x.float() * x).sum(),
 }

@@ -193,9 +193,13 @@ class _Body:
         for node in inner:
             if isinstance(node, ast.Break | ast.Return | ast.Yield | ast.YieldFrom | ast.Try | ast.With | ast.Raise):
                 refuse("a loop over a size that ends before its last step")
-            none = [n for n in ast.walk(node) if isinstance(n, ast.Constant) and n.value is None]
-            same = any(isinstance(one, ast.Is | ast.IsNot) for one in getattr(node, "ops", ())) and not none
-            if same or isinstance(node, ast.Match) or getattr(node, "id", getattr(node, "attr", "")) in TYPES:
+            none = all(isinstance(n, ast.Constant) and n.value is None for n in getattr(node, "comparators", ()))
+            same = any(isinstance(one, ast.Is | ast.IsNot) for one in getattr(node, "ops", ()))
+            if (
+                (same and not none)
+                or isinstance(node, ast.Match)
+                or getattr(node, "id", getattr(node, "attr", "")) in TYPES
+            ):
                 refuse(ASKS)
             if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
                 refuse("a step changes more than its local names")
@@ -389,9 +393,12 @@ class Loop(Steps):
                 term.depends, term.on_tape = getattr(same, "depends", False), getattr(same, "on_tape", False)
             elif x is not old and name not in self.body.lists and name not in self.body.variables:
                 self._check(name, x, own, rows)
-                if x is not own and own._data.term is not self.terms[name] and sys.getrefcount(old) > alone:
+                named, term = sys.getrefcount(old) > alone, self.terms[name]
+                if x is not own and own._data.term is not term and named:
                     reading.refuse(f"{name}, which a step changes in place, has another name: clone() it")
-                term = self.terms[name]
+                named = named and getattr(getattr(old, "_data", None), "term", term).name != "argument"
+                if x is not own and (named or type(own) is CarriedNumber) and not self.steps >= 1:
+                    reading.refuse(f"{name} is a number, or has another name, after a loop without a step")
                 self.states[name] = Carried(name, term, as_term(old), as_term(x), x._data)
         if len({id(after[name]) for name in self.states}) < len(self.states):
             reading.refuse("two names of one tensor at the end of a step: clone() one of them")
