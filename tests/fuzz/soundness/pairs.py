@@ -113,21 +113,22 @@ def no_derivative(one: Sample, point: Point) -> str:
         slope += (point.want[n] * direction).sum()
         size += np.abs(point.want[n] * direction).sum()
 
-    def at(step: float) -> float:
-        moved = {n: tt.tensor(point.values[n].detach().numpy() + step * direction) for n, direction in along.items()}
+    def at(step: float, ulps: int = 0) -> float:
+        near = {n: point.values[n].detach().numpy() * (1 + ulps * 2.0**-51) for n in along}
+        moved = {n: tt.tensor(near[n] + step * direction) for n, direction in along.items()}
         out = fn(**point.values | moved).detach().numpy()
         return float((out if point.upstream is None else out * point.upstream.numpy()).sum())
 
     def central(step: float) -> float:
         return (at(step) - at(-step)) / (2 * step)
 
-    quotients, here = [], abs(at(0.0))
+    quotients = []
     with tt.no_grad(), np.errstate(all="ignore"):
-        for step in STEPS:  # Richardson's extrapolation: the error of the fourth order is below that of the second
+        rounding = 4 * max(abs(at(0, ulps) - at(0)) for ulps in (-3, -2, -1, 1, 2, 3)) + 1e-14 * abs(at(0))
+        for step in STEPS:  # Richardson's extrapolation: its error is below that of the half step
             whole, half = central(step), central(step / 2)
             quotients.append((4 * half - whole) / 3)
-            error = abs(whole - half) + 1e-14 * (here + size) / step
-            bound = min(1e-4 * (1 + size), error + 1e-9 * (1 + size))
+            bound = min(abs(whole - half), 1e-4 * (1 + size)) + 1e-9 * (1 + size) + rounding / step
             if not abs(quotients[-1] - slope) > bound:  # what is no number is compared with nothing
                 return ""
     return f"backward() has the slope {slope:.6g}, difference quotients {', '.join(f'{q:.6g}' for q in quotients)}"
