@@ -120,6 +120,25 @@ def newton_schulz(A, steps):
     return Z.sum()
 
 
+def kalman(y, A, h, Q, r, m0, P0):
+    m, P, losses = m0, P0, []
+    for t in range(len(y)):
+        before = A @ m
+        C = A @ P @ A.T + Q
+        s = h @ C @ h + r
+        k = C @ h / s
+        m = before + k * (y[t] - h @ before)
+        P = C - k[:, None] * (h @ C)
+        losses.append((y[t] - h @ before) ** 2 / s + s.log())
+    return tt.stack(losses).sum() / 2
+
+
+def arcface(x, W, t):
+    cosine = F.normalize(x, dim=1) @ F.normalize(W, dim=0)
+    angle = cosine.acos() + 0.5 * F.one_hot(t, W.shape[1])
+    return F.cross_entropy(30 * angle.cos(), t)
+
+
 def mixture(x, y):
     parts = [F.softplus(y).sum() - (x - n) ** 2 / 2 * (1 + y * y) for n in (0.0, 1.0)]
     return -tt.stack(parts).logsumexp(0).sum()
@@ -169,6 +188,8 @@ REVIEW = vanishing.ONE_LINERS | {  # name: (function, arguments, and where)
     "conditional random field": (crf, {"e": ("T", "K"), "A": ("K", "K")}),
     "Viterbi": (viterbi, {"e": ("T", "K"), "A": ("K", "K")}),
     "state space": (state_space, {"x": ("T",), "a": ("D",), "b": ("D",), "c": ("D",)}),
+    "Kalman filter": (kalman, {"y": ("T",), "A": DD, "h": ("D",), "Q": DD, "r": (), "m0": ("D",), "P0": DD}),
+    "ArcFace": (arcface, {"x": ND, "W": ("D", "K"), "t": Index(N, "K")}),
     "momentum": (momentum, {"w": ("D",), "A": DD, "steps": ("T",)}),
     "Newton and Schulz": (newton_schulz, {"A": DD, "steps": ("T",)}),
     "distances of a triplet": (lambda x, y, z: F.relu(F.pairwise_distance(x, y) - F.pairwise_distance(x, z) + 1).mean(),

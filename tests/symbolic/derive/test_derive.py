@@ -14,12 +14,12 @@ from sympy import Expr, Indexed, S, Sum, Symbol
 
 import tinytensor as tt
 from derivations import equations
-from tests.symbolic.derive.derived import PAPERS, Paper, focal
+from tests.symbolic.derive.derived import PAPERS, Paper, focal, fused_layer_norm
 from tests.tools.sampling_rate import some
 from tinytensor import nn
 from tinytensor.autograd import Function
 from tinytensor.nn import functional as F
-from tinytensor.symbolic.derive import adjoints
+from tinytensor.symbolic.derive import adjoints, time_limit
 from tinytensor.symbolic.derive.arguments import Index, size
 from tinytensor.symbolic.derive.derivation import Derivation
 from tinytensor.symbolic.derive.orders import derive
@@ -27,6 +27,7 @@ from tinytensor.symbolic.derive.source import Source
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Program, d, expanded, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array, Size, normal, total
 from tinytensor.symbolic.index_calculus.formulas import Index as Bound
+from tinytensor.symbolic.index_calculus.interruption import step
 from tinytensor.symbolic.index_calculus.notation import text
 from tinytensor.symbolic.reading.errors import NotDerivable
 
@@ -90,15 +91,60 @@ def test_gradients_are_those_of_a_textbook(paper: Paper):
         assert (gradient * step).sum() == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-7)
 
 
-def test_a_wrong_line_is_not_proved(monkeypatch):
-    right = adjoints._rewrite
+def negated(lines):
+    return {n: Definition(x.left, -x.right) for n, x in lines.items()}
 
-    def wrong(derived, program, wanted):
-        shown = right(derived, program, wanted)
-        return {n: Definition(x.left, -x.right) for n, x in shown.items()}
 
-    monkeypatch.setattr(adjoints, "_rewrite", wrong)
-    assert not derive(focal, z=("N", "K"), t=Index(("N",), "K")).proved
+def test_a_wrong_short_form_is_not_accepted(monkeypatch):
+    """The adjoints are then shown as differentiation gave them; a planted prover that accepts all is refuted."""
+    rewrite, arguments = adjoints._rewrite, {"z": ("N", "K"), "t": Index(("N",), "K")}
+    right = derive(focal, **arguments)
+    monkeypatch.setattr(adjoints, "_rewrite", lambda *args: map(negated, rewrite(*args)))
+    derivation = derive(focal, **arguments)
+    raw = derivation.derived.raw
+    assert {n: x.right for n, x in derivation.derived.adjoints.items()} == {n: x.right for n, x in raw.items()}
+    assert terms(derivation.adjoints) > terms(right.adjoints)
+    assert derivation.proved and right.proved
+    monkeypatch.setattr(adjoints, "_proved", lambda derived, program, forms: forms.values())
+    assert "the gradient of z by backward() does not match" in derive(focal, **arguments).verdict
+
+
+@pytest.mark.parametrize("simple", [0, 1, 2])
+def test_a_limit_that_is_reached_while_lines_are_shortened_leaves_a_proof(monkeypatch, simple):
+    """A planted simplifier never ends after its first few lines: those are shown, and the others in plain factors."""
+    simplifier, seconds, lines = adjoints._simplifier, [0], []
+
+    def slow(expr):
+        if len(lines) == simple:
+            while True:
+                seconds[0] += 1
+                step()
+        lines.append(None)
+        return simplifier(*made)(expr)
+
+    made = []
+    monkeypatch.setattr(adjoints, "_simplifier", lambda *args: made.extend(args) or slow)
+    monkeypatch.setattr(time_limit.TimeLimit, "clock", lambda self: seconds[0])
+    derivation = derive(fused_layer_norm, limit=100, x=("N", "D"), w=("D",), b=("D",))
+    assert seconds[0] in range(44, 47) and len(lines) == simple  # 0.6 of the time of formulas, which is 3/4 of all
+    assert derivation.verdict == "proved for any size"
+
+
+def test_a_limit_that_is_reached_before_any_proof_leaves_the_raw_adjoints(monkeypatch):
+    def never(*args):
+        while True:
+            seconds[0] += 1
+            step()
+
+    seconds = [0]
+    monkeypatch.setattr(adjoints, "_proved", never)
+    monkeypatch.setattr(time_limit.TimeLimit, "clock", lambda self: seconds[0])
+    derivation = derive(focal, limit=100, z=("N", "K"), t=Index(("N",), "K"))
+    raw = derivation.derived.raw
+    assert all(x.right == raw[n].right for n, x in derivation.derived.adjoints.items())
+    assert derivation.proved
+    monkeypatch.setattr(adjoints, "adjoint_of", never)
+    assert not derive(focal, limit=100, z=("N", "K"), t=Index(("N",), "K")).proved
 
 
 # ------------------------------------------------------------------------------------------ a block of document 003

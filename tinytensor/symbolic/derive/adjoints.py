@@ -1,15 +1,16 @@
 """The gradient of a function for any size: reverse mode over its lines, written as a person would, and proved.
 
-The program of trace.py is differentiated line by line (index_calculus/adjoints.py): these are the raw adjoints. They
-are then rewritten: a group with a closed form uses it, an adjoint that is used once is put in, a product of factors
-that has a name becomes that name. Whatever the rewriting did, each line that is shown is proved equal to the raw
-adjoint, for all sizes and values, by putting definitions in and comparing normal forms.
+The program of trace.py is differentiated line by line (index_calculus/adjoints.py): these are the raw adjoints, which
+the rules of derivatives prove. Shorter forms are then sought, in the time that is left: a group with a closed form uses
+it, an adjoint that is used once is put in, a product of factors that has a name becomes that name. Whatever the search
+did, a line is shown only if it is proved equal to the raw adjoint, for all sizes and values, by putting definitions in
+and comparing normal forms; else the raw adjoint is shown.
 """
 
 import copy
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
@@ -18,8 +19,8 @@ from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum
 from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.factors import adjoint_in_factors, canonical, cost, factor, fold, rebuild
 from tinytensor.symbolic.derive.recurrences import Recurrence
-from tinytensor.symbolic.derive.shorter import shorten
-from tinytensor.symbolic.derive.time_limit import stage, stopped
+from tinytensor.symbolic.derive.shorter import forget, shorten
+from tinytensor.symbolic.derive.time_limit import at_most, stage, stopped
 from tinytensor.symbolic.derive.trace import Trace, trace
 from tinytensor.symbolic.derive.values import ExtremeMask, Group, Value, formula_key, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import (
@@ -44,11 +45,13 @@ from tinytensor.symbolic.index_calculus.matrix_laws import (
     phi_of,
     shortened,
 )
+from tinytensor.symbolic.index_calculus.signs import Signs
 from tinytensor.symbolic.index_calculus.vanishing import STEPS, Facts, Share, vanishes
 from tinytensor.symbolic.prove.progress import TooLong
 from tinytensor.symbolic.reading.errors import NotDerivable
 
 SHORT = 8  # the cost of a line that may be put in for its name
+SEARCH = 0.6  # of the time that is left, for the search of shorter forms; the rest is for their proofs
 LONG = 60  # operations: a longer formula is not written in the names of arguments alone, which takes long
 
 
@@ -61,8 +64,7 @@ class DerivedLines:
     forward: list[Definition]
     raw: dict[Name, Definition]  # adjoints by plain differentiation
     adjoints: dict[Name, Definition]  # as they are shown, in the order in which they are computed
-    unproved: list[str] = field(default_factory=list)
-    stopped: str = ""  # after which time, and while what was done, if the time was up
+    stopped: str = ""  # while what was done the time was up, if it was before all adjoints were known
     recurrences: list[Recurrence] = field(default_factory=list)
 
     @property
@@ -129,6 +131,7 @@ def _mark(size: Expr, number: int) -> Index:
 
 def derive_lines(fn: Callable, arguments: dict[str, object], where: Sequence[SizeCondition] = ()) -> DerivedLines:
     """The forward lines and the proved adjoints of a function, at sizes that meet the conditions."""
+    forget()
     stage("the function was read")
     traced = trace(fn, arguments, where=where)
     try:
@@ -152,12 +155,7 @@ def derive_lines(fn: Callable, arguments: dict[str, object], where: Sequence[Siz
                 right = adjoint_of(entry, program.lines, loss).xreplace(links)
                 derived.raw[d(name_of(entry))] = Definition(d(entry), right)
                 stage("", 20 / len(program.entries))
-        stage("the gradients were written in fewer terms")
-        shown = reachable(derived.raw, wanted)  # what is known if the time is up
-        derived.adjoints = dict(shown)
-        derived.adjoints = shown = _rewrite(derived, program, wanted)
-        stage("the gradients were proved", 20)
-        _prove(derived, program, shown)
+        derived.adjoints = _shortest(derived, program, wanted)
     except TooLong:
         derived.stopped = stopped()
     return derived
@@ -186,14 +184,13 @@ def lines_to(derived: DerivedLines, name: Name) -> DerivedLines:
     }
     part = DerivedLines(traced, output, program.lines, raw, {})
     wanted = [d(traced.arrays[n]) for n, a in traced.tensors.items() if a.below is None]
-    part.adjoints = _rewrite(part, program, wanted)
-    _prove(part, program, part.adjoints)
+    part.adjoints = _shortest(part, program, wanted)
     return part
 
 
 def inlined(lines: dict[Name, Definition], wanted: list[Name], simplify: Callable) -> dict[Name, Definition]:
     """The lines that lead to those that are wanted, without those that are shorter in the place of their names."""
-    return _inline(reachable(lines, wanted), wanted, simplify)
+    return [*_inline(reachable(lines, wanted), wanted, simplify)][-1]
 
 
 def _output(traced: Trace) -> Expr:
@@ -313,38 +310,67 @@ def _program(traced: Trace, output: Expr, recurrences: Sequence[Recurrence] = ()
 # ------------------------------------------------------------------------------------------------ as a person writes
 
 
-def _rewrite(derived: DerivedLines, program: Program, wanted: list[Name]) -> dict[Name, Definition]:
-    """The adjoints in closed forms and in factors, without those that are used once."""
+def _shortest(derived: DerivedLines, program: Program, wanted: list[Name]) -> dict[Name, Definition]:
+    """The adjoints in the shortest forms that are proved in time, at worst the raw ones."""
+    forms: dict[Name, Definition] = {}
+    proved: dict[Name, Definition] = {}
+    stage("the gradients were written in fewer terms")
+    with at_most(SEARCH):
+        for shorter in _rewrite(derived, program, wanted):
+            forms = shorter
+    stage("the gradients were proved", 20)
+    with at_most(1):
+        for line in _proved(derived, program, forms):
+            proved[line.name] = line
+    shown, signs = {}, Signs(derived.forward)
+    for name, raw in derived.raw.items():
+        line = proved.get(name, raw)
+        shown |= {n: x for n, x in forms.items() if n not in derived.raw and n in names_in(line.right)}
+        shown[name] = line
+    shown = reachable(shown, wanted)
+    keys = [signs.needs(x.right) for n, x in shown.items() if n in derived.raw and n not in proved]
+    derived.trace.value_conditions |= dict.fromkeys(sorted(set().union(*keys)))
+    return shown
+
+
+def _rewrite(derived: DerivedLines, program: Program, wanted: list[Name]) -> Iterator[dict[Name, Definition]]:
+    """The adjoints in closed forms and in factors, without those that are used once: each time in shorter forms."""
+    forms = _in_factors(derived, program)
+    for name in _adjoints_of_constants(derived):
+        if name in forms and _vanishes(derived, program, name):
+            forms[name] = Definition(forms[name].left, S.Zero)
+    forms = reachable(forms, wanted)
+    yield forms
+    simplify = _simplifier(derived, program)
+    for name, line in forms.items():
+        forms = forms | {name: Definition(line.left, simplify(line.right))}
+        yield forms
+    for shorter in _inline(forms, wanted, simplify):
+        forms = shorter
+        yield forms
+    forms = _by_products(derived, forms, wanted) if derived.products else forms
+    yield _with_phi(derived, forms)
+
+
+def _in_factors(derived: DerivedLines, program: Program) -> dict[Name, Definition]:
+    """Each adjoint as the sum of closed forms and of a product for each place of its name."""
     closed = {(n, name_of(c.entry)): c for n, group in enumerate(derived.groups) for c in group.closed}
     inner = {line.name for group in derived.groups if group.closed for line in group.lines[:-1]}
     loss = derived.output if isinstance(derived.output, Symbol) else None
-    entries = {d(name_of(e)): e for e in program.entries}
-    simplify = _simplifier(derived, program)
-    adjoints: dict[Name, Definition] = {}
-    for name, line in derived.raw.items():
-        own = name_of(entries[name])
-        if own in inner:
+    ones = {d(r.link): S.One for r in derived.recurrences} | ({} if loss is None else {d(loss): S.One})
+    forms: dict[Name, Definition] = {}
+    for entry in reversed(program.entries):
+        own = name_of(entry)
+        if d(own) not in derived.raw or own in inner:
             continue
         users = [(n, g) for n, g in enumerate(derived.groups) if any(own in names_in(x.right) for x in g.lines)]
         lines = [x for n, g in users if (n, own) not in closed for x in g.lines]
-        source = own[line.left.indices] if isinstance(line.left, Indexed) else own
-        parts = [adjoint_in_factors(source, lines, loss)]
-        for n, _ in users:
-            if (n, own) in closed:
-                c = closed[n, own]
-                change = dict(zip(getattr(c.entry, "indices", ()), getattr(line.left, "indices", ()), strict=True))
-                form = fresh(c.form).xreplace(change)
-                parts.append(form.xreplace({d(loss): S.One}) if loss is not None else form)
-        links = {d(r.link): S.One for r in derived.recurrences}
-        adjoints[name] = Definition(line.left, Add(*parts).xreplace(links))
-    for name in _adjoints_of_constants(derived):
-        if name in adjoints and _vanishes(derived, program, name):
-            adjoints[name] = Definition(adjoints[name].left, S.Zero)
-    adjoints = reachable(adjoints, wanted)
-    adjoints = {n: Definition(x.left, simplify(x.right)) for n, x in adjoints.items()}
-    adjoints = _inline(adjoints, wanted, simplify)
-    adjoints = _by_products(derived, adjoints, wanted) if derived.products else adjoints
-    return _with_phi(derived, adjoints)
+        parts = [adjoint_in_factors(entry, lines, loss)]
+        for c in (closed[n, own] for n, _ in users if (n, own) in closed):
+            change = dict(zip(getattr(c.entry, "indices", ()), getattr(entry, "indices", ()), strict=True))
+            parts.append(fresh(c.form).xreplace(change))
+        forms[d(own)] = Definition(d(entry), Add(*parts).xreplace(ones))
+    return forms
 
 
 def _with_phi(derived: DerivedLines, adjoints: dict[Name, Definition]) -> dict[Name, Definition]:
@@ -396,9 +422,8 @@ def _simplifier(derived: DerivedLines, program: Program) -> Callable[[Expr], Exp
             whole = _normal_inside(expr)
             expr = whole if cost(whole) < cost(expr) else expr
         if isinstance(expr, Sum) and names_in(expr) & simple:
-            loose = {i: i.fresh() for i in free(expr)}  # indices of sums around this one
-            whole = normal(program.expand(expr.xreplace(loose), simple))
-            return expr if names_in(whole) else whole.xreplace({new: i for i, new in loose.items()})
+            whole = _normal_inside(expr, lambda one: program.expand(one, simple))
+            return expr if names_in(whole) else whole
         return expr
 
     def simplify(expr: Expr) -> Expr:
@@ -418,10 +443,10 @@ def _simplifier(derived: DerivedLines, program: Program) -> Callable[[Expr], Exp
     return simplify
 
 
-def _normal_inside(expr: Expr) -> Expr:
-    """The normal form of a sum that may stand inside of others, whose indices are then free in it."""
+def _normal_inside(expr: Expr, change: Callable[[Expr], Expr] = S) -> Expr:
+    """The normal form, after a change, of a sum that may stand inside of others, whose indices are then free in it."""
     loose = {i: i.fresh() for i in free(expr)}
-    return normal(expr.xreplace(loose)).xreplace({new: i for i, new in loose.items()})
+    return normal(change(expr.xreplace(loose))).xreplace({new: i for i, new in loose.items()})
 
 
 def _by_matrix_laws(expr: Expr, derived: DerivedLines) -> Expr:
@@ -469,25 +494,28 @@ def reachable(adjoints: dict[Name, Definition], wanted: list[Name]) -> dict[Name
     return {n: x for n, x in adjoints.items() if n in needed}
 
 
-def _inline(adjoints: dict[Name, Definition], wanted: list[Name], simplify: Callable) -> dict[Name, Definition]:
+def _inline(adjoints: dict[Name, Definition], wanted: list[Name], simplify: Callable):
     """Put in each adjoint that makes the whole shorter, unless a sum would then stand inside of another sum."""
-    adjoints, changed = dict(adjoints), True
+    known: dict[tuple[Definition, Definition], Definition] = {}  # the second line with the first one put in
+    changed = True
     while changed:
         changed = False
+        yield adjoints
         for name in [n for n in adjoints if n not in wanted]:
             line = adjoints[name]
             users = {n: x for n, x in adjoints.items() if n != name and _occurrences(x.right, name)}
-            new = {n: Definition(x.left, simplify(expanded(x.right, [line]))) for n, x in users.items()}
+            for x in users.values():
+                if (line, x) not in known:
+                    known[line, x] = Definition(x.left, simplify(expanded(x.right, [line])))
+            new = {n: known[line, x] for n, x in users.items()}
             gain = sum(cost(users[n].right) - cost(x.right) for n, x in new.items()) + 1 + cost(line.right)
             once = sum(_occurrences(x.right, name) for x in users.values()) <= 1
             if line.right != 0 and (
                 gain < (0 if once else 1) or any(_nesting(x.right) > _nesting(users[n].right) for n, x in new.items())
             ):
                 continue
-            adjoints |= new
-            del adjoints[name]
+            adjoints = {n: new.get(n, x) for n, x in adjoints.items() if n != name}
             changed = True
-    return adjoints
 
 
 def _occurrences(expr: Expr, name: Name) -> int:
@@ -505,24 +533,22 @@ def _nesting(expr: Expr) -> int:
 # ------------------------------------------------------------------------------------------------ the proof
 
 
-def _prove(derived: DerivedLines, program: Program, shown: dict[Name, Definition]) -> None:
-    """Prove each shown adjoint equal to the raw one, or note it as unproved."""
-    hidden = [x for n, x in derived.raw.items() if n not in shown]
+def _proved(derived: DerivedLines, program: Program, forms: dict[Name, Definition]) -> Iterator[Definition]:
+    """Those of the lines that are proved equal to the raw adjoints."""
+    hidden = [x for n, x in derived.raw.items() if n not in forms]
+    helpers = [x for n, x in forms.items() if n not in derived.raw]
     forward = [line.name for line in program.lines]
     inner = [line.name for g in derived.groups if g.closed or len(g.lines) > 1 for line in g.lines]
-    helpers = [x for n, x in shown.items() if n not in derived.raw]
-    for name, line in ((n, x) for n, x in shown.items() if n in derived.raw):
-        own = derived.raw[name]
-        line = Definition(line.left, expanded(line.right, helpers))
-        first = expanded(own.at(line.left), hidden) - line.right
-        forms = (program.expand(first, set(through)) for through in ((), inner, forward))
+    for line in (x for n, x in forms.items() if n in derived.raw):
+        raw = derived.raw[line.name].at(line.left)
+        right = expanded(line.right, helpers)
+        first = expanded(raw, hidden) - right
+        ways = (program.expand(first, set(through)) for through in ((), inner, forward))
         if derived.products:  # a form may have used what another adjoint is
-            every = [x for n, x in derived.raw.items() if n != name]
-            whole = expanded(own.at(line.left) - line.right, every)
-            forms = itertools.chain(forms, [program.expand(whole, set(forward))])
-        theorem = vanishes(forms, derived.facts)
-        if theorem is None or "equality" in theorem.hypotheses:  # x = y may hold at all values, as in x == x.max()
-            derived.unproved.append(str(name.label if isinstance(name, Array) else name))
-        else:
+            every = [x for n, x in derived.raw.items() if n != line.name]
+            ways = itertools.chain(ways, [program.expand(expanded(raw - right, every), set(forward))])
+        theorem = vanishes(ways, derived.facts)
+        if theorem is not None and "equality" not in theorem.hypotheses:  # which may hold nowhere, as of x == x.max()
             derived.trace.value_conditions |= dict.fromkeys(theorem.hypotheses)
-        stage("", 20 / len(shown))
+            yield line
+        stage("", 20 / len(forms))

@@ -8,7 +8,9 @@
 These are proposals. adjoints.py proves each of them equal to the derivative of index_calculus/adjoints.py.
 """
 
+import itertools
 from collections.abc import Callable, Iterable
+from functools import cache, lru_cache
 
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp, log
 
@@ -16,6 +18,8 @@ from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, nam
 from tinytensor.symbolic.index_calculus.formulas import Index, close, contract, free, fresh, index_order
 from tinytensor.symbolic.index_calculus.interruption import step
 from tinytensor.symbolic.index_calculus.linear_algebra import OfMatrix
+
+MEMORY = 10_000  # expressions whose shorter forms and costs are known
 
 # ------------------------------------------------------------------------------------------------ reverse mode
 
@@ -110,14 +114,28 @@ def sum_product(product: Expr, bound: list[Index]) -> Expr:
     return canonical(close(*contract(product, bound)))
 
 
+def opened(sum_: Sum) -> tuple[Expr, list[Index]]:
+    """The summand and its indices, which no sum inside can have; equal sums have the same ones."""
+    taken, change = sum_.atoms(Index), {}
+    for index in (limit[0] for limit in sum_.limits):
+        numbers = (_own_index(index.name, index.size, n) for n in itertools.count())
+        change[index] = next(i for i in numbers if i not in taken and i not in change.values())
+    return sum_.function.xreplace(change), list(change.values())
+
+
+@cache
+def _own_index(name: str, size: Expr, number: int) -> Index:
+    return Index(name, size)
+
+
+@lru_cache(MEMORY)
 def canonical(expr: Expr) -> Expr:
     """Equal sums with equal bound indices, factors without a bound index in front of the sum."""
     if not expr.has(Sum):
         return expr
     if isinstance(expr, Sum):
-        bound = {limit[0]: Index(limit[0].name, limit[0].size) for limit in expr.limits}
-        inner = canonical(expr.function.xreplace(bound))  # whose sums get numbers that the new index does not have
-        return close(*contract(inner, list(bound.values())))
+        inner, bound = opened(expr)
+        return close(*contract(canonical(inner), bound))  # whose sums get numbers that the new index does not have
     return expr.func(*[canonical(a) for a in expr.args])
 
 
@@ -129,14 +147,14 @@ def rebuild(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     step()
     if not expr.args or isinstance(expr, Indexed | KroneckerDelta | OfMatrix):
         return expr
-    if isinstance(expr, Sum):  # under a new index, which no sum inside can have
-        bound = {limit[0]: Index(limit[0].name, limit[0].size) for limit in expr.limits}
-        before = expr.function.xreplace(bound)
+    if isinstance(expr, Sum):
+        before, bound = opened(expr)
         inner = change(before)
-        return expr if inner == before else canonical(Sum(inner, *[(i, 1, i.size) for i in bound.values()]))
+        return expr if inner == before else canonical(Sum(inner, *[(i, 1, i.size) for i in bound]))
     return expr.func(*[change(a) for a in expr.args])
 
 
+@lru_cache(MEMORY)
 def factor(expr: Expr) -> Expr:
     """Common factors of sums in front."""
     expr = rebuild(expr, factor)
@@ -250,6 +268,7 @@ def _share(product: Expr, line: Definition, keys) -> Expr | None:
     return None
 
 
+@lru_cache(MEMORY)
 def cost(expr: Expr) -> int:
     """How long an expression is: its entries, numbers and sums."""
     if not expr.args or isinstance(expr, Indexed | OfMatrix):

@@ -127,7 +127,7 @@ class Second(Result):
     @property
     def unproved(self) -> list[str]:
         """The lines that are not proved."""
-        return [*self.derived.unproved, *self.more_unproved]
+        return self.more_unproved
 
     @property
     def conditions(self) -> set[str]:
@@ -477,7 +477,6 @@ class GaussNewtonProduct(Products):
         if isinstance(derived.output, Indexed):
             raise NotDerivable("gauss_newton: the function's result is no number; reduce it, as in .sum()")
         part = lines_to(derived, z)
-        self.more_unproved += part.unproved
         moved.move(part.forward, known)
         if z not in known:
             raise NotDerivable(f"gauss_newton: {z.text} does not depend on {', '.join(self.wrt)}")

@@ -9,10 +9,11 @@ These are proposals. adjoints.py proves each of them equal to the derivative of 
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from sympy import Add, Dummy, Expr, Indexed, Mul, Pow, S, cancel, exp, expand_mul, tanh
 
-from tinytensor.symbolic.derive.factors import cost, factor, rebuild
+from tinytensor.symbolic.derive.factors import MEMORY, cost, factor, rebuild
 from tinytensor.symbolic.index_calculus.formulas import Size
 from tinytensor.symbolic.index_calculus.functions import TABLE, absolute, larger, relu, sigmoid, sign, theta
 from tinytensor.symbolic.index_calculus.interruption import step
@@ -22,6 +23,7 @@ NAMES = 8  # of different names in a quotient that is cancelled
 TERMS = 12  # of a polynomial that is factored
 
 
+@lru_cache(MEMORY)
 def shorten(expr: Expr) -> Expr:
     """The shortest form that the laws lead to, of the expression and of its parts; itself if there is none."""
     expr = rebuild(expr, shorten)
@@ -36,10 +38,16 @@ def shorten(expr: Expr) -> Expr:
     return expr
 
 
+def forget() -> None:
+    """Another derivation begins: no form is known."""
+    shorten.cache_clear()
+
+
+@lru_cache(MEMORY)
 def _length(expr: Expr) -> tuple[int, int]:
     """How long an expression is: its names, numbers and sums; then the brackets with a number behind a minus sign."""
     brackets = expr.atoms(Add)
-    ones = sum(abs(t) == 1 for a in brackets for t in a.args)
+    ones = sum(t in (S.One, S.NegativeOne) for a in brackets for t in a.args)
     return cost(expr) + ones, sum(map(_has_number_behind, brackets))
 
 
@@ -90,46 +98,43 @@ def _signs_in_order(expr: Expr) -> Expr:
 
 
 def _by_laws(expr: Expr) -> Expr:
-    """Powers and products of steps, of absolute values and signs."""
+    """Powers and products of steps, of absolute values and signs; the exponents of equal bases added."""
+    if all(isinstance(e, Pow) and e.exp.is_number for e in expr.atoms(absolute, sign, theta, Pow)):
+        return expr
     return expr.replace(lambda e: isinstance(e, Mul | Pow), _product_by_laws)
 
 
 def _product_by_laws(product: Expr) -> Expr:
     powers = dict(product.as_powers_dict())
-    for base in [b for b in powers if isinstance(b, absolute)]:
-        x, power = base.args[0], powers[base]
-        signs = powers.get(sign(x), S.Zero)
-        if power.is_Integer and power >= 1 and signs.is_Integer and signs >= 1:  # |x| sign(x) = x
-            powers[x] = powers.get(x, S.Zero) + 1
-            powers[base], powers[sign(x)] = power - 1, signs - 1
-            power -= 1
-        if power.is_Integer and power.is_even and power:
-            powers[x] = powers.get(x, S.Zero) + power
-            powers[base] = S.Zero
-    for base in [b for b in powers if isinstance(b, sign)]:  # x sign(x) = |x|
-        x = base.args[0]
-        if powers[base] == 1 and powers.get(x, S.Zero).is_Integer and powers.get(x, S.Zero) >= 1:
-            powers[x], powers[base] = powers[x] - 1, S.Zero
-            powers[absolute(x)] = powers.get(absolute(x), S.Zero) + 1
+    for x in dict.fromkeys(b.args[0] for b in powers if isinstance(b, absolute | sign)):
+        of_all = own, signs, plain = [powers.get(b, S.Zero) for b in (absolute(x), sign(x), x)]
+        if all(power.is_Integer and power >= 0 for power in of_all) and own + plain:
+            odd = (own + signs) % 2  # |x| = x sign(x), and sign(x)² x = x
+            powers |= {absolute(x): odd, sign(x): S.Zero, x: own + plain - odd}
     above = [b.args[0] for b in powers if isinstance(b, theta) and powers[b].is_positive]
     for base in [b for b in powers if isinstance(b, relu) and b.args[0] in above]:  # max(0, x) θ(x) = max(0, x)
         if powers[base].is_positive:
             powers[theta(base.args[0])] = S.Zero
     result = Mul(*[base**power for base, power in powers.items()])
+    if not above:
+        return result
     known = {m: m.args[0] for m in result.atoms(larger) if m.args[0] - m.args[1] in above}
     known |= {m: m.args[1] for m in result.atoms(larger) if m.args[1] - m.args[0] in above}
     return result.xreplace(known) if known else result  # max(a, b) θ(a - b) = a θ(a - b)
 
 
+TURNED = {  # f(x) by f(-x) and x
+    row.head: row.mirrored or (lambda turned, x, parity=row.parity: parity * turned)
+    for row in TABLE.values()
+    if (row.parity or row.mirrored) and isinstance(row.head, type)
+}
+
+
 def _signs_turned(expr: Expr) -> Expr:
     """σ(-a) as 1 - σ(a), and softplus(-a) as softplus(a) - a, where the expression has σ(a) or softplus(a), too."""
-    change = {}
-    for row in TABLE.values():
-        if (row.parity or row.mirrored) and isinstance(row.head, type):
-            own = expr.atoms(row.head)
-            turned = {f: row.head(-f.args[0]) for f in own if f.args[0].could_extract_minus_sign()}
-            change |= {f: row.parity * g or row.mirrored(g, f.args[0]) for f, g in turned.items() if g in own}
-    return expr.xreplace(change)
+    own = expr.atoms(*TURNED)
+    turned = {f: f.func(-f.args[0]) for f in own if f.args[0].could_extract_minus_sign()}
+    return expr.xreplace({f: TURNED[f.func](g, f.args[0]) for f, g in turned.items() if g in own})
 
 
 def _quotients_of_exponentials(product: Mul) -> Iterator[Expr]:

@@ -72,6 +72,20 @@ def stage(words: str = "", done: float = 0) -> None:
         limit.count(done)
 
 
+@contextmanager
+def at_most(share: float) -> Iterator[None]:
+    """Inside, the work ends, without an error, after this share of the time that is left in this thread."""
+    limit = getattr(_current, "limit", None) or TimeLimit("derive", "", None, False)
+    end, now = limit.end, limit.clock()
+    limit.end = now + share * (end - now)
+    try:
+        yield
+    except TooLong:
+        pass
+    finally:
+        limit.end = end
+
+
 def is_up() -> bool:
     """Is the time of the work in this thread over?"""
     limit = getattr(_current, "limit", None)

@@ -16,6 +16,7 @@ one right-hand side, and `prove_form` with it, or with another closed form, rais
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -87,10 +88,11 @@ def name_of(entry: Expr) -> Name:
     return entry.base if isinstance(entry, Indexed) else entry
 
 
-def names_in(expr: Expr) -> set[Name]:
+@lru_cache(10_000)
+def names_in(expr: Expr) -> frozenset[Name]:
     """The arrays and symbols (other than sizes and indices) in an expression."""
-    arrays = expr.atoms(Array)
-    return arrays | {s for s in expr.atoms(Symbol) if not isinstance(s, Size | Index)} - {a.label for a in arrays}
+    names = {x for x in expr.atoms(Array, Symbol) if not isinstance(x, Size | Index)}
+    return frozenset(names - {x.label for x in names if isinstance(x, Array)})
 
 
 def d(x):
@@ -142,7 +144,7 @@ class Program:
         if new in known:
             raise TypeError(f"{new} is defined already: a name keeps its meaning")
         if unknown := names_in(right) - known:
-            raise TypeError(f"{left}: {unknown.pop()} is not defined before it is used")
+            raise TypeError(f"{left}: {min(unknown, key=str)} is not defined before it is used")
         if loose := free(right) - free(left):
             raise TypeError(f"{left}: index {loose.pop()} stands on the right only: sum over it, or put it on the left")
         self.definitions[new] = Definition(left, right, source, erratum)

@@ -9,7 +9,7 @@ Each law is compared with plain loops in tests/symbolic/derive/test_matrices.py.
 """
 
 from collections.abc import Iterable
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum
@@ -327,10 +327,13 @@ def _order(index: Expr) -> tuple:
     return (str(index), *(index_order(index)[1:] if isinstance(index, Index) else (0,)))
 
 
+_spread = lru_cache(1000)(spread)  # of the lines of a function
+
+
 def in_products(expr: Expr, lines: Iterable) -> Expr:
     """The expression with the name of a line for each product of two arrays that defines it: w for C⁻¹ b."""
     for line in lines:
-        parts = spread(line.right)
+        parts = _spread(line.right) if expr.atoms(Array) >= line.right.atoms(Array) else []
         if len(parts) != 1 or len(parts[0][1]) != 1:
             continue
         product, (over,) = parts[0]
