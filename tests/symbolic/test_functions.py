@@ -1,8 +1,11 @@
 """The table of functions: each column beside another one, beside SymPy, and beside the engine on a grid."""
 
 import ast
+import importlib
+import inspect
 import itertools
 import math
+import pkgutil
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,9 +16,12 @@ import pytest
 import sympy
 
 import tinytensor as tt
+from tinytensor import ops
+from tinytensor.core.op import Op
 from tinytensor.nn import functional as F
 from tinytensor.symbolic import Symbolic, derive
 from tinytensor.symbolic.certificates.terms import IN_COQ, Term, number, text
+from tinytensor.symbolic.derive.domains import edges_of
 from tinytensor.symbolic.derive.semantics import elementwise
 from tinytensor.symbolic.exact.finite_field import Field
 from tinytensor.symbolic.exact.zero_test import is_zero, opaque
@@ -81,7 +87,7 @@ def in_floats(formula, at: tuple) -> float:
     terms = dict(zip(symbols, map(sympy.Rational, at), strict=True))
     result = formula(*symbols).xreplace(terms).replace(
         lambda e: e.func in HEADS and not e.has(sympy.Symbol),
-        lambda e: sympy.Float(number_at(HEADS[e.func], [float(a) for a in e.args])),
+        lambda e: sympy.Float(number_at(HEADS[e.func], [float(a) for a in e.args])) if e.args[0].is_real else sympy.nan,
     )  # fmt: skip
     return float(result) if result.is_real else math.nan
 
@@ -273,3 +279,60 @@ def test_no_other_table_is_keyed_by_functions():
             if sum(isinstance(w, str) and w in names for w in words) > 3:
                 tables.append(f"{path.name}:{node.lineno}")
     assert tables == []
+
+
+# ---- operations ------------------------------------------------------------------------------------------------------
+
+SMALL_GRID = (-3.0, -0.75, 0.0, 1.0, 2.5, 40.0)
+
+
+def operations() -> dict[str, Op]:
+    """The elementwise operations of the engine."""
+    modules = [importlib.import_module(m.name) for m in pkgutil.walk_packages(ops.__path__, "tinytensor.ops.")]
+    every = [value for module in modules for value in vars(module).values() if isinstance(value, Op)]
+    return {op.name: op for op in every if op.kernel is not None and op.name in elementwise.FORMULAS}
+
+
+OPERATIONS = operations()
+
+
+def differs(name: str) -> list[tuple]:
+    """The points that meet its conditions, and where the formula of an operation has another value than its kernel."""
+    op, truths = OPERATIONS[name], name in elementwise.TRUTHS_ALONE
+    signature = inspect.signature(op.kernel.py_func).parameters.values()
+    free = sum(p.default is p.empty for p in signature)
+    grid = (0.0, 1.0) if truths else {1: GRID, 2: SMALL_GRID}.get(free, (-0.75, 0.0, 2.5))
+    divisors = (1,) if name.startswith("gelu") else (1, 8)  # whose settings are constants
+    settings = [[p.default / d for d in divisors] for p in signature if p.default is not p.empty]
+    result = []
+    for at in itertools.product(*[grid] * free, *settings):
+        arrays = [np.array(a, bool if truths else float) for a in at[:free]]
+        if edges_of(name, [*arrays, *at[free:]]) <= {"tie", "step", "equality"}:
+            wanted = op(*map(tt.tensor, arrays), *at[free:]).item()
+            if not close(in_floats(elementwise.FORMULAS[name], at), float(wanted), 1e-7):
+                result.append(at)
+    return result
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_each_operation_has_the_values_of_its_kernel(name):
+    with np.errstate(all="ignore"):
+        assert differs(name) == []
+
+
+WRONG_OPERATIONS = {
+    "a tie": ("relu_backward", lambda h, z: h * (1 - functions.theta(-z))),
+    "a setting that is not used": ("softplus", lambda x, beta, threshold: functions.softplus(beta * x) / beta),
+    "a setting as the base of a logarithm": ("clipped_log", sympy.log),
+    "a sign": ("logit", lambda x: sympy.log(1 - x) - sympy.log(x)),
+    "the order of arguments": ("gt", lambda a, b: functions.theta(b - a)),
+    "towards 0": ("floor_divide", lambda a, b: functions.sign(a / b) * functions.floored(functions.absolute(a / b))),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_OPERATIONS)
+def test_a_wrong_formula_of_an_operation_is_noticed(what, monkeypatch):
+    name, formula = WRONG_OPERATIONS[what]
+    monkeypatch.setitem(elementwise.FORMULAS, name, formula)
+    with np.errstate(all="ignore"):
+        assert differs(name)

@@ -34,7 +34,7 @@ from tinytensor.symbolic.index_calculus.adjoints import (
     names_in,
 )
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, free, fresh, normal, total
-from tinytensor.symbolic.index_calculus.functions import floored, same, upto
+from tinytensor.symbolic.index_calculus.functions import same, upto
 from tinytensor.symbolic.index_calculus.linear_algebra import OfMatrix, array_of, has_matrices
 from tinytensor.symbolic.index_calculus.matrix_laws import (
     Gram,
@@ -44,7 +44,7 @@ from tinytensor.symbolic.index_calculus.matrix_laws import (
     phi_of,
     shortened,
 )
-from tinytensor.symbolic.index_calculus.vanishing import STEPS, Facts, Share, vanishes
+from tinytensor.symbolic.index_calculus.vanishing import Facts, Share, Theorem, differentiable, together, vanishes
 from tinytensor.symbolic.prove.progress import TooLong
 from tinytensor.symbolic.reading.errors import NotDerivable
 
@@ -61,6 +61,7 @@ class DerivedLines:
     forward: list[Definition]
     raw: dict[Name, Definition]  # adjoints by plain differentiation
     adjoints: dict[Name, Definition]  # as they are shown, in the order in which they are computed
+    theorems: list[Theorem] = field(default_factory=list)  # that shown adjoints are the raw ones
     unproved: list[str] = field(default_factory=list)
     stopped: str = ""  # after which time, and while what was done, if the time was up
     recurrences: list[Recurrence] = field(default_factory=list)
@@ -88,14 +89,12 @@ class DerivedLines:
                 shares.append(Share(array[one.indices], equal / total(equal, *over), equal))
         return Facts([line for group in self.groups for line in group.lines], self.products, shares)
 
-    @cached_property
-    def kinks(self) -> set[str]:
-        """Conditions by which a point of a kink or a jump is excluded: there is no derivative. Keys of VALUES."""
-        lines = [x.right for x in (*self.forward, *self.adjoints.values())]
-        ties = any(_of_numbers(e) for line in lines for e in line.atoms(*STEPS))
-        ties = ties or any(isinstance(one, ExtremeMask) for one in self.trace.lines.constants.values())
-        rounded = any(_of_numbers(e) for line in lines for e in line.atoms(floored))
-        return {key for key, met in (("tie", ties), ("step", rounded)) if met}
+    @property
+    def theorem(self) -> Theorem:
+        """What is proved: the shown adjoints that are, and that the lines have derivatives."""
+        smooth = differentiable(x.right for x in (*self.forward, *self.adjoints.values()))
+        ties = {"tie" for one in self.trace.lines.constants.values() if isinstance(one, ExtremeMask)}
+        return together([self.trace.domain, *self.theorems, smooth], ties, self.trace.size_conditions)
 
     @cached_property
     def line_keys(self) -> tuple[dict[tuple, Definition], dict[tuple, Definition]]:
@@ -103,14 +102,6 @@ class DerivedLines:
         short = [line for line, length in lengths(self.forward) if length <= LONG]
         as_written = {line_key(line.right, line): line for line in self.forward}
         return as_written, {line_key(expanded(line.right, self.forward), line): line for line in short}
-
-
-def _of_numbers(step: Expr) -> bool:
-    """Does a function of steps depend on numbers that are no whole ones?"""
-    names = {e.base for e in step.atoms(Indexed)} | step.atoms(Symbol) - {a.label for a in step.atoms(Array)}
-    return any(isinstance(n, Array) and n.values is None for n in names) or any(
-        isinstance(n, Symbol) and not n.is_integer for n in names
-    )
 
 
 def line_key(right: Expr, line: Definition) -> tuple:
@@ -524,5 +515,5 @@ def _prove(derived: DerivedLines, program: Program, shown: dict[Name, Definition
         if theorem is None or "equality" in theorem.hypotheses:  # x = y may hold at all values, as in x == x.max()
             derived.unproved.append(str(name.label if isinstance(name, Array) else name))
         else:
-            derived.trace.value_conditions |= dict.fromkeys(theorem.hypotheses)
+            derived.theorems.append(theorem)
         stage("", 20 / len(shown))

@@ -147,7 +147,7 @@ def read_by_hand(
 
     lines, hypotheses = _in_names_of_function(derived, other, changed, rename)
     own = rename(expanded(own, lines))
-    return HandGradient(own, tuple(other.size_conditions), (*other.value_conditions, *hypotheses))
+    return HandGradient(own, tuple(other.size_conditions), (*other.domain.hypotheses, *hypotheses))
 
 
 def _sizes_in(arguments: dict, values: dict) -> dict[str, int]:

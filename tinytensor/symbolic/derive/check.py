@@ -17,7 +17,7 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import ones
 from tinytensor.symbolic.derive.by_hand import UPSTREAM, HandGradient, function_by_hand, read_by_hand
 from tinytensor.symbolic.derive.comparison import Comparison, compare_at_samples
-from tinytensor.symbolic.derive.conditions import VALUES, restrictions, verdict
+from tinytensor.symbolic.derive.conditions import in_words, restrictions, verdict
 from tinytensor.symbolic.derive.derivation import Derivation, Formula, derive_within
 from tinytensor.symbolic.derive.facts import Fact
 from tinytensor.symbolic.derive.hessians import Block, Derivatives, Hessian, Jacobian
@@ -41,7 +41,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
 )
 from tinytensor.symbolic.index_calculus.matrix_laws import normal_of_matrices
 from tinytensor.symbolic.index_calculus.notation import text
-from tinytensor.symbolic.index_calculus.vanishing import vanishes, with_shares, without_detach
+from tinytensor.symbolic.index_calculus.vanishing import together, vanishes, with_shares, without_detach
 from tinytensor.symbolic.prove.progress import TooLong
 from tinytensor.symbolic.reading.errors import NotDerivable
 from tinytensor.symbolic.reading.tensors import reading_of
@@ -344,12 +344,11 @@ def _prove(derivation: Derivation, name: str, own: HandGradient, compared: Compa
     difference = expanded(entry - own.entry, derived.forward)
     if why := contradiction(with_shares(difference, derived.facts.shares, "tie" in keys), derived.forward):
         return Checked(name, "undecided", expected, why)
-    keys = {*keys, *compared.needed, *own.values} | {k for k in VALUES if VALUES[k] in derivation.value_conditions}
-    values = tuple(VALUES[k] for k in VALUES if k in keys)
-    sizes = tuple(dict.fromkeys((*derivation.size_conditions, *own.sizes)))
-    restricted = restrictions(sizes, derivation.where, derivation.samples)
-    statement = verdict(sizes, values, restricted, derivation.refused)
-    return Checked(name, "proved", expected, "", "", statement, (*map(str, sizes), *values), bool(restricted))
+    whole = together([derivation.known, theorem], {*compared.needed, *own.values}, own.sizes)
+    restricted = restrictions(whole.sizes, derivation.where, derivation.samples)
+    statement = verdict(whole, restricted, derivation.refused)
+    conditions = (*map(str, whole.sizes), *in_words(whole))
+    return Checked(name, "proved", expected, "", "", statement, conditions, bool(restricted))
 
 
 def _term(derivation: Derivation, name: str, own: HandGradient) -> str:

@@ -16,7 +16,7 @@ from tinytensor.symbolic.certificates.terms import NotCertifiable
 from tinytensor.symbolic.derive.adjoints import DerivedLines, derive_lines
 from tinytensor.symbolic.derive.arguments import arguments as as_arguments
 from tinytensor.symbolic.derive.arguments import symbols_of
-from tinytensor.symbolic.derive.conditions import VALUES, SizeCondition, conditions_in, restrictions, verdict
+from tinytensor.symbolic.derive.conditions import SizeCondition, conditions_in, in_words, restrictions, verdict
 from tinytensor.symbolic.derive.facts import with_facts
 from tinytensor.symbolic.derive.modules import as_function
 from tinytensor.symbolic.derive.recurrences import Recurrence, as_shown, first_values
@@ -40,6 +40,7 @@ from tinytensor.symbolic.index_calculus.formulas import Array, Size
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
 from tinytensor.symbolic.index_calculus.matrices import Matrices, Matrix
 from tinytensor.symbolic.index_calculus.notation import equation, equation_tex, tex, text
+from tinytensor.symbolic.index_calculus.vanishing import Theorem, together
 from tinytensor.symbolic.prove.progress import TooLong
 
 
@@ -155,7 +156,17 @@ class Derivation(Typeset):
         where a condition on sizes is neither in `where` nor demanded by the function itself, which has no value at all
         other sizes that were tried.
         """
-        return not self.derived.unproved and not self.differs and not self.stopped and not self.restrictions
+        return self.theorem is not None and not self.restrictions
+
+    @cached_property
+    def known(self) -> Theorem:
+        """What is proved of the lines, where numbers do not refute it either."""
+        return together([self.derived.theorem], self._compared[1])
+
+    @property
+    def theorem(self) -> Theorem | None:
+        """That every line is equal to the derivative, with the conditions; None if something is not proved."""
+        return None if self.unproved or self.differs or self.stopped else self.known
 
     @property
     def stopped(self) -> str:
@@ -280,8 +291,7 @@ class Derivation(Typeset):
     @property
     def value_conditions(self) -> tuple[str, ...]:
         """The conditions on values, in words: denominators, arguments of roots and logarithms, ties."""
-        keys = {*self.derived.trace.value_conditions, *self.derived.kinks, *self._compared[1]}
-        return tuple(VALUES[k] for k in VALUES if k in keys)
+        return in_words(self.known)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -299,7 +309,7 @@ class Derivation(Typeset):
             number = self._compared[3]
             numbers = f"in numbers, these formulas agree with backward() at the {number} points that were compared"
             return f"NOT proved: {out_of_time(self.limit, self.stopped, numbers if number else '')}"
-        return verdict(self.size_conditions, self.value_conditions, self.restrictions, self.refused)
+        return verdict(self.theorem, self.restrictions, self.refused)
 
     @property
     def refused(self) -> str:

@@ -16,7 +16,7 @@ from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, S, Symbol
 from tinytensor.core.tensor import Tensor
 from tinytensor.display.notebook import formula, sentence, shown
 from tinytensor.symbolic.derive.adjoints import simplifier_of
-from tinytensor.symbolic.derive.conditions import VALUES, restrictions, verdict
+from tinytensor.symbolic.derive.conditions import in_words, restrictions, verdict
 from tinytensor.symbolic.derive.derivation import Derivation, Formula, MatrixFormula, Typeset
 from tinytensor.symbolic.derive.forward_mode import (
     Entry,
@@ -44,7 +44,7 @@ from tinytensor.symbolic.index_calculus.formulas import Array, Index, free, fres
 from tinytensor.symbolic.index_calculus.functions import detach
 from tinytensor.symbolic.index_calculus.matrices import Matrices, Matrix, NoMatrixForm
 from tinytensor.symbolic.index_calculus.notation import tex, text
-from tinytensor.symbolic.index_calculus.vanishing import vanishes
+from tinytensor.symbolic.index_calculus.vanishing import Theorem, together, vanishes
 from tinytensor.symbolic.reading.errors import NotDerivable
 
 Block = tuple[str, str]  # two arguments, or a result and an argument
@@ -131,7 +131,7 @@ class Derivatives(Typeset):
             )
         self.wrt = names or tuple(derivation.gradients)
         self.unproved: list[str] = list(self.derived.unproved)
-        self.needed: set[str] = set()  # keys of VALUES that a comparison of normal forms assumes
+        self.theorems: list[Theorem] = []
         self.names = derivation.names
         self.simplify = simplifier_of(self.derived)
         self.blocks: dict[Block, BlockFormula] = {}
@@ -159,7 +159,7 @@ class Derivatives(Typeset):
         theorem = vanishes((expanded(expr, lines) for lines in ways), self.derived.facts)
         if theorem is None or "equality" in theorem.hypotheses:
             return False
-        self.needed |= theorem.hypotheses
+        self.theorems.append(theorem)
         return True
 
     @cached_property
@@ -312,9 +312,19 @@ class Derivatives(Typeset):
         return self.derivation.differs or self._compared[0]
 
     @property
+    def known(self) -> Theorem:
+        """What is proved of the blocks and of the first derivation."""
+        return together([self.derivation.known, *self.theorems], self._compared[1])
+
+    @property
+    def theorem(self) -> Theorem | None:
+        """That each block is equal to the derivative, with the conditions; None if something is not proved."""
+        return None if self.derivation.theorem is None or self.unproved or self.differs else self.known
+
+    @property
     def proved(self) -> bool:
         """Is each block proved, and the first derivation, for all sizes and values that meet the conditions?"""
-        return self.derivation.proved and not self.unproved and not self.differs
+        return self.derivation.proved and self.theorem is not None
 
     def __bool__(self) -> bool:
         return self.proved
@@ -322,8 +332,7 @@ class Derivatives(Typeset):
     @property
     def value_conditions(self) -> tuple[str, ...]:
         """The conditions on values, in words: those of the gradients."""
-        keys = {k for k in VALUES if VALUES[k] in self.derivation.value_conditions} | self._compared[1]
-        return tuple(VALUES[k] for k in VALUES if k in keys | self.needed)
+        return in_words(self.known)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -347,7 +356,7 @@ class Derivatives(Typeset):
             return f"NOT proved: {self.differs}"
         first = self.derivation
         restricted = restrictions(first.size_conditions, first.where, first.samples)
-        return verdict(first.size_conditions, self.value_conditions, restricted, first.refused)
+        return verdict(self.theorem, restricted, first.refused)
 
     def compares_differences(self, one: Sample) -> bool:
         """Are differences close to derivatives at a point? Not near zeros, where a small eps may make a sharp bend."""

@@ -97,7 +97,7 @@ class Comparison(Indicator):
     @classmethod
     def eval(cls, index, limit):
         distance = S(limit) - S(index)
-        return S(int(distance >= 0)) if distance.is_Integer else None
+        return (S.One if distance >= 0 else S.Zero) if distance.is_Integer else None
 
 
 def enter(name: str, head=Head, also: tuple = (), arguments: int = 1, **columns):
