@@ -24,11 +24,11 @@ class Row:
     head: its class in formulas, or what makes it there. value: in plain numbers. slope: the derivative, or one by each
     argument, from `of`, the value y and the arguments; None where it is 0. form: the same in other functions.
     needs: conditions for a value and a derivative, keys of conditions.VALUES, each with the term that must be above 0
-    (a key in ABOVE) or other than 0, from `of` and the arguments. sign: 1 if it is above 0, 0 if it is 0 or more.
-    parity: -1 for f(-x) = -f(x), 1 for f(-x) = f(x). mirrored: f(x) from f(-x) and x, where there is no parity.
-    elementary: NumPy and kernels have it by this name. numpy, text, tex: with {} for the arguments. helper: what
-    defines it in code where NumPy lacks it. coq: its name in Coq, if the library has its derivative. letter: of a line
-    that has its values; the derivative is then written in them.
+    (a key in ABOVE) or other than 0, from `of` and the arguments. sign: 1 if it is above 0 where they hold, 0 if it is
+    0 or more. parity: -1 for f(-x) = -f(x), 1 for f(-x) = f(x). mirrored: f(x) from f(-x) and x, where there is no
+    parity. elementary: NumPy and kernels have it by this name. numpy, text, tex: with {} for the arguments. helper:
+    what defines it in code where NumPy lacks it. coq: its name in Coq, if the library has its derivative. letter: of a
+    line that has its values; the derivative is then written in them.
     """
 
     name: str
@@ -138,7 +138,7 @@ log = enter(
     elementary=True, coq="ln", letter="",
 )
 sqrt = enter(
-    "sqrt", sympy.sqrt, value=math.sqrt, slope=lambda of, y, x: 1 / (2 * y), needs={"root": _itself}, sign=0,
+    "sqrt", sympy.sqrt, value=math.sqrt, slope=lambda of, y, x: 1 / (2 * y), needs={"root": _itself}, sign=1,
     elementary=True, coq="sqrt", letter="r",
 )
 tanh = enter(

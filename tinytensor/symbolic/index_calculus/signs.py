@@ -1,6 +1,6 @@
 """What is known of the sign of a formula."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, Sum, Symbol, log
@@ -12,10 +12,10 @@ KINKS = ("tie", "step")  # conditions without which a function has a value, but 
 
 
 class Signs:
-    """What is known of the sign of a formula, through the definitions of the names in it."""
+    """What is known of the sign of a formula, through the definitions of the names in it: lines, or by name."""
 
-    def __init__(self, lines: Iterable = ()):
-        self.right = {line.name: line.right for line in lines}
+    def __init__(self, lines: Iterable | Mapping = ()):
+        self.right = lines if isinstance(lines, Mapping) else {line.name: line.right for line in lines}
 
     def _definition(self, e: Expr) -> Expr | None:
         return self.right.get(e.base if isinstance(e, Indexed) else e) if isinstance(e, Indexed | Symbol) else None
