@@ -12,8 +12,12 @@ from tinytensor.autograd.functional import hvp as engine_hvp
 from tinytensor.autograd.functional import jvp as engine_jvp
 from tinytensor.nn import functional as F
 from tinytensor.symbolic import Index, NotDerivable, derive, gauss_newton, hvp, jvp
-from tinytensor.symbolic.derive import products
+from tinytensor.symbolic.derive import adjoints, products
+from tinytensor.symbolic.derive.conditions import VALUES
 from tinytensor.symbolic.derive.products import Products
+from tinytensor.symbolic.index_calculus.adjoints import name_of
+from tinytensor.symbolic.index_calculus.formulas import Array
+from tinytensor.symbolic.index_calculus.vanishing import together
 
 
 def relu_mlp(X, W, V, t):
@@ -244,8 +248,22 @@ def test_what_does_not_fit_is_refused():
 def test_kinks_are_conditions_of_second_derivatives():
     p = hvp(lambda x: (x.relu() ** 2).sum(), x=N)
     assert "no two numbers that are compared are equal" in p.verdict and p.proved
-    assert jvp(lambda x: x.relu().sum(), x=N).verdict == "proved for any size"
+    tie = "proved for any size, where no two numbers that are compared are equal"
+    assert jvp(lambda x: x.relu().sum(), x=N).verdict == tie
     assert product("Hessian of logistic regression").verdict == "proved for any size"
+
+
+def test_conditions_of_the_lines_before_the_loss_are_those_of_a_gauss_newton_product(monkeypatch):
+    prove = adjoints._prove
+
+    def under_a_condition(derived, program, shown):
+        prove(derived, program, shown)
+        if isinstance(name_of(derived.output), Array):  # the lines that lead to z
+            derived.theorems.append(together([], ["row"]))
+
+    monkeypatch.setattr(adjoints, "_prove", under_a_condition)
+    assert VALUES["row"] in gauss_newton(logistic, "A", wrt="w", **REGRESSION).verdict
+    assert VALUES["row"] not in hvp(logistic, wrt="w", **REGRESSION).verdict
 
 
 def test_a_direction_that_moves_nothing_gives_0():

@@ -94,7 +94,7 @@ class DerivedLines:
         """What is proved: the shown adjoints that are, and that the lines have derivatives."""
         smooth = differentiable(x.right for x in (*self.forward, *self.adjoints.values()))
         ties = {"tie" for one in self.trace.lines.constants.values() if isinstance(one, ExtremeMask)}
-        return together([self.trace.domain, *self.theorems, smooth], ties, self.trace.size_conditions)
+        return together([*self.trace.domains, *self.theorems, smooth], ties, self.trace.size_conditions)
 
     @cached_property
     def line_keys(self) -> tuple[dict[tuple, Definition], dict[tuple, Definition]]:

@@ -294,6 +294,7 @@ class GaussNewtonProduct(HessianProduct):
             raise NotDerivable("gauss_newton: the function's result is no number; reduce it, as in .sum()")
         part = lines_to(derived, z)
         self.unproved += part.unproved
+        self.theorems += part.theorems
         known = {derived.trace.arrays[n]: one for n, one in self.directions.items()}
         self.move(part.forward, known)
         if z not in known:

@@ -54,7 +54,7 @@ class Trace:
         self.program = read(fn, self.arguments, where, split)
         user = symbols_of(arguments(args, {}))
         self.size_conditions = list(dict.fromkeys([*where, *_divisible(split, user), *self._conditions()]))
-        self.domain = together([], self.program.values)  # where the operations have values
+        self.domains = [together([], self.program.values)]  # where the operations have values
         self.lines = Lines({str(s) for s in self.sizes} | set(self.tensors) | set(reserved))
         self.arrays = {}
         self.values: dict[int, Value] = {}  # by the id of a term
@@ -251,7 +251,7 @@ class Trace:
             reading.take_multiples(*[SymInt({(n,): 1}, reading) for n in halves])
             advice = "; a slice, or flip() for a reversed order, can be read" if op == "take" else ""
             raise NotDerivable(f"derive: {op}{term.where}: {error}{advice}") from error
-        self.domain = together([self.domain, domain_of(op, args, self.lines.signs)], symbolic_call.conditions)
+        self.domains.append(together([domain_of(op, args, self.lines.signs)], symbolic_call.conditions))
         self.size_conditions += [c for c in symbolic_call.size_conditions if c not in self.size_conditions]
         wanted = symbolic_call.wanted
         if wanted and value.dtype == "f" and value.finite is None and not self.lines.silent:
