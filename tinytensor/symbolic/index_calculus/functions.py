@@ -9,6 +9,7 @@ The tests compare each column with another one, with SymPy, or with the engine's
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import sympy
 from sympy import Function, S
@@ -28,7 +29,7 @@ class Row:
     0 or more. parity: -1 for f(-x) = -f(x), 1 for f(-x) = f(x). mirrored: f(x) from f(-x) and x, where there is no
     parity. elementary: NumPy and kernels have it by this name. numpy, text, tex: with {} for the arguments. helper:
     what defines it in code where NumPy lacks it. coq: its name in Coq, if the library has its derivative. letter: of a
-    line that has its values; the derivative is then written in them.
+    line that has its values; the derivative is then written in them. arguments: their number.
     """
 
     name: str
@@ -47,6 +48,12 @@ class Row:
     tex: str = ""
     coq: str = ""
     letter: str = ""
+    arguments: int = 1
+
+    @property
+    def is_rational(self) -> bool:
+        """Has it fractions for values, at fractions?"""
+        return not isinstance(self.value(*[Fraction(1, 3)] * self.arguments), float)
 
     def derivative(self, of: "Functions", y, arguments: tuple, n: int = 0):
         """The derivative of the value y by argument n."""
@@ -111,7 +118,7 @@ def enter(name: str, head=Head, also: tuple = (), arguments: int = 1, **columns)
     for column, (left, right) in {"text": "()", "tex": (r"\left(", r"\right)"), "numpy": "()"}.items():
         if shown[column] and "{}" not in shown[column]:
             shown[column] += left + ", ".join(["{}"] * arguments) + right
-    TABLE[name] = row = Row(name=name, head=head, **shown)
+    TABLE[name] = row = Row(name=name, head=head, arguments=arguments, **shown)
     HEADS.update(dict.fromkeys((head, *also), row))
     return head
 
