@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cache
 
 import numpy as np
-from sympy import Dummy, S, Symbol
+from sympy import S, Symbol
 
 from tinytensor.symbolic.derive.conditions import SMALL
 from tinytensor.symbolic.derive.semantics.elementwise import FORMULAS
@@ -28,7 +28,7 @@ def domain_of(op: str, args: list, signs: Signs) -> Theorem:
     if op == "clipped_log" or op not in FORMULAS:
         return together([], ["clipped"] if op == "clipped_log" else [])
     entries = [S(a.entry(*a.indices())) if isinstance(a, Value) else S(a) for a in args]
-    names = [e if e.is_number else Dummy(real=True) for e in entries]
+    names = [e if e.is_number else Symbol(f"a{n}", real=True) for n, e in enumerate(entries)]
     return defined(FORMULAS[op](*names), dict(zip(names, entries, strict=True)), signs)
 
 

@@ -1,7 +1,7 @@
 """What is known of the sign of a formula."""
 
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, Sum, Symbol, log
 
@@ -94,11 +94,14 @@ class Signs:
         return keys
 
 
-def requirements(formula: Expr) -> set[tuple[str, Expr]]:
+@lru_cache(4096)
+def requirements(formula: Expr) -> frozenset[tuple[str, Expr]]:
     """The conditions under which a formula has a value and a derivative: keys of VALUES, see functions.Row.needs."""
     needed = {(key, base) for base, power in (p.args for p in formula.atoms(Pow)) if (key := _key_of_power(power))}
     rows = [(HEADS[f.func], f.args) for f in formula.atoms(Function) if f.func in HEADS]
-    return needed | {(key, term(IN_FORMULAS, *args)) for row, args in rows for key, term in row.needs.items()}
+    return frozenset(
+        needed | {(key, term(IN_FORMULAS, *args)) for row, args in rows for key, term in row.needs.items()}
+    )
 
 
 def _key_of_power(power: Expr) -> str:
