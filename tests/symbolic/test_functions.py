@@ -54,12 +54,12 @@ ENGINE = {
 }
 SHOWN = r"""
 exp exp \exp | log log \log | sqrt sqrt \sqrt | tanh tanh \tanh | sin sin \sin | cos cos \cos | asin arcsin \arcsin
-| acos arccos \arccos | atan arctan \arctan | asinh arsinh \operatorname{{arsinh}} | erf erf \operatorname{{erf}}
-| density density \operatorname{{density}} | Phi Φ \Phi | sigmoid σ \sigma
-| softplus softplus \operatorname{{softplus}} | arctan2 arctan2 \operatorname{{arctan2}}
-| theta [{}>0] \left[{}>0\right] | same [{}=0] \left[{}=0\right] | sign sign \operatorname{{sign}}
+| acos arccos \arccos | atan arctan \arctan | asinh arsinh \operatorname{arsinh} | erf erf \operatorname{erf}
+| density density \operatorname{density} | Phi Φ \Phi | sigmoid σ \sigma
+| softplus softplus \operatorname{softplus} | arctan2 arctan2 \operatorname{arctan2}
+| theta [{}>0] \left[{}>0\right] | same [{}=0] \left[{}=0\right] | sign sign \operatorname{sign}
 | floored ⌊{}⌋ \left\lfloor{}\right\rfloor | relu max(0,{}) \max\left(0,{}\right) | absolute |{}| \left|{}\right|
-| larger max \max | smaller min \min | detach detach \operatorname{{detach}} | upto [{}≤{}] \left[{}\le{}\right]
+| larger max \max | smaller min \min | detach detach \operatorname{detach} | upto [{}≤{}] \left[{}\le{}\right]
 """
 
 
@@ -246,6 +246,13 @@ def test_one_row_gives_text_code_and_derivative(sinh):
     assert normal(derivative(formula, x[j]) - sympy.sqrt(1 + formula**2) * sympy.KroneckerDelta(i, j)) == 0
     slope = TABLE["sinh"].derivative(IN_COQ, Term("sinh", (number("x"),)), (number("x"),))
     assert text(slope, str) == "sqrt (sinh x ^ 2 + 1)"
+
+
+def test_names_are_the_same_in_entries_and_matrices():
+    wanted = r"\operatorname{erf}\left("
+    assert notation.tex(sympy.erf(x[i])) == wanted + r"x_{i}\right)"
+    (first, *_) = derive(lambda x: x.erf().sum(), x=("N",)).matrix()
+    assert first.latex().endswith(wanted + r"x\right)")
 
 
 def test_one_row_gives_zero_tests_and_exact_scalars(sinh):

@@ -7,7 +7,7 @@ The tests compare each column with another one, with SymPy, or with the engine's
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -112,7 +112,7 @@ def enter(name: str, head=Head, also: tuple = (), arguments: int = 1, **columns)
     if isinstance(head, type) and issubclass(head, Head):
         head = type(name, (head,), {"nargs": arguments, "__module__": __name__})
     elementary = columns.get("elementary")
-    shown = {"text": name, "tex": rf"\{name}" if elementary else rf"\operatorname{{{{{name}}}}}"}
+    shown = {"text": name, "tex": rf"\{name}" if elementary else rf"\operatorname{{{name}}}"}
     shown |= {"letter": name if elementary else ""} | columns
     shown["numpy"] = columns.get("numpy", f"np.{name}" if elementary else name if "helper" in columns else "")
     for column, (left, right) in {"text": "()", "tex": (r"\left(", r"\right)"), "numpy": "()"}.items():
@@ -121,6 +121,12 @@ def enter(name: str, head=Head, also: tuple = (), arguments: int = 1, **columns)
     TABLE[name] = row = Row(name=name, head=head, arguments=arguments, **shown)
     HEADS.update(dict.fromkeys((head, *also), row))
     return head
+
+
+def fill(pattern: str, parts: Iterable[str]) -> str:
+    """A text of a row with these in the place of each {}."""
+    first, *rest = pattern.split("{}")
+    return first + "".join(p + r for p, r in zip(parts, rest, strict=True))
 
 
 def with_need(key: str) -> tuple[Callable, ...]:
@@ -168,11 +174,11 @@ atan = enter(
 )
 asinh = enter(
     "asinh", sympy.asinh, value=math.asinh, slope=lambda of, y, x: 1 / of.sqrt(x**2 + 1), parity=-1,
-    elementary=True, numpy="np.arcsinh", text="arsinh", tex=r"\operatorname{{arsinh}}", coq="arcsinh",
+    elementary=True, numpy="np.arcsinh", text="arsinh", tex=r"\operatorname{arsinh}", coq="arcsinh",
 )
 erf = enter(
     "erf", sympy.erf, value=math.erf, slope=lambda of, y, x: 2 * of.exp(-(x**2)) / of.root_of_pi, parity=-1,
-    elementary=True, numpy="erf", tex=r"\operatorname{{erf}}", coq="erf",
+    elementary=True, numpy="erf", tex=r"\operatorname{erf}", coq="erf",
     helper='''def erf(x):
     """The error function."""
     return np.vectorize(math.erf, otypes=[float])(x)''',

@@ -14,7 +14,7 @@ from sympy.printing.latex import LatexPrinter
 from sympy.printing.str import StrPrinter
 
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, free
-from tinytensor.symbolic.index_calculus.functions import HEADS, Step, larger, smaller, theta
+from tinytensor.symbolic.index_calculus.functions import HEADS, Step, fill, larger, smaller, theta
 from tinytensor.symbolic.index_calculus.linear_algebra import with_names
 from tinytensor.symbolic.index_calculus.order import Name, decimal, divisor, factors_of, in_order_of, terms_of
 
@@ -164,7 +164,7 @@ class _IndexPrinter:
             return self._compared(expr, ">" if isinstance(expr, theta) else "=")
         row, blanks = HEADS.get(expr.func), ", ".join(["{}"] * len(expr.args))
         shown = self._shown(row) if row is not None else f"{expr.func.__name__}({blanks})"
-        return shown.format(*map(self._print, expr.args))
+        return fill(shown, map(self._print, expr.args))
 
     def _compared(self, truth, sign):
         """[a > b] for a condition on a - b."""
