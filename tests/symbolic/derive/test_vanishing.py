@@ -484,24 +484,22 @@ def in_sympy(formula: Expr) -> Expr:
 def test_derivatives_of_random_terms_are_sympys():
     """Our functions in SymPy's own ones, so that none of our derivatives is used."""
     rng, compared, own, other = random.Random(3), 0, Symbol("u", real=True), Symbol("v", real=True)
-    for _ in range(20_000 if THOROUGH else 800):
+    for _ in range(2_400 if THOROUGH else 800):
         formula = random_term(rng, rng.choice((2, 2, 3)))
+        slope = formula.diff(a)
+        if formula.has(*UNDEFINED) or slope.has(*UNDEFINED):
+            continue
         point = {own: rng.uniform(-2, 2), other: rng.uniform(-2, 2)}
         at = {n: 1, i: 1, x: {(0,): point[own]}, y: {(0,): point[other]}}
         try:
-            ours = value(formula.diff(a), at)
+            ours = value(slope, at)
             theirs = complex(in_sympy(formula).xreplace({a: own, b: other}).diff(own).evalf(subs=point))
         except (ZeroDivisionError, ValueError, OverflowError, TypeError):  # no value, or none of SymPy's
             continue
-        if (
-            not formula.has(*UNDEFINED)
-            and not isinstance(ours, complex)
-            and math.isfinite(ours)
-            and cmath.isfinite(theirs)
-        ):
+        if not isinstance(ours, complex) and math.isfinite(ours) and cmath.isfinite(theirs):
             compared += 1
             assert abs(ours - theirs) <= 1e-6 * (1 + abs(ours)), formula
-    assert compared > (10_000 if THOROUGH else 500)
+    assert compared > (1_500 if THOROUGH else 500)
 
 
 class Tie(ValueError):
