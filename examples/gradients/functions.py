@@ -366,8 +366,7 @@ class Entry:
 
     def checked(self, derivation: Derivation | Hessian | Jacobian, limit: float | None = LIMIT) -> Check:
         """The verdict on the wrong one, beside the derivation of the right one."""
-        first = derivation if isinstance(derivation, Derivation) else derivation.derivation
-        return check(first, **self.by_hand, limit=limit)
+        return check(derivation.derivation, **self.by_hand, limit=limit)
 
 
 def is_late(derivation: Derivation | Hessian | Jacobian) -> bool:

@@ -15,7 +15,7 @@ from examples.gradients.functions import LIMIT, TABLE, Entry, is_late
 from examples.site.pages import fenced
 from examples.site.running import LessonFailed, version_of_packages
 from tinytensor.symbolic import Derivation, Hessian, Jacobian, TooLong
-from tinytensor.symbolic.derive.derivation import Formula
+from tinytensor.symbolic.derive.results import Formula
 
 STOPPED = "stopped at limit"  # in the verdict of what was ended by its limit
 LATE = "The time was not enough to decide this on the machine that built the site. What is known:"
@@ -85,10 +85,9 @@ def page(entry: Entry, limit: float | None = LIMIT) -> str:
     parts += ["As formulas, with a name for each interim result:", typeset(checked.derivation.lines)]
     if isinstance(derivation, Derivation):
         parts += ["## Its gradient", f"{entry.gradient} {derivation.loss}."]
-        lines = derivation.adjoints
     else:
         parts += [f"## Its {entry.what}", f"{entry.gradient}."]
-        lines = [*derivation.adjoints, *derivation.shown_blocks]
+    lines = [line for group in derivation.groups for line in group]
     parts += [typeset(lines)] if lines else []  # there are none where it was ended early
     if not derivation.proved:
         return "\n\n".join([*parts, "## What is proved", LATE, verbatim(derivation.verdict)]) + "\n"

@@ -2,6 +2,7 @@
 
 import random
 from collections import deque
+from dataclasses import replace
 
 import pytest
 
@@ -153,3 +154,16 @@ def test_rewritings_keep_the_value():
             source, name = gradients.apply(text, gradients.rewritings, draw, argument, one.sizes)
             hand = functions.compiled(source, "gradient", one.name)
             assert not [how for p in where if (how := pairs.differs(hand, argument, p))], f"{name}\n{text}{source}"
+
+
+def test_difference_quotients_notice_a_slope_that_is_off_by_a_hundred_thousandth():
+    noticed, compared = 0, 0
+    for n in range(8):
+        one = functions.sample(202, n)
+        for point in pairs.points(one, 202)[:60]:
+            assert not pairs.no_derivative(one, point), one.source
+            if point.any and not point.ties and not pairs.UNLIKE.search(one.source):
+                off = {name: slope * (1 + 1e-5) + 1e-5 for name, slope in point.want.items()}
+                noticed += bool(pairs.no_derivative(one, replace(point, want=off)))
+                compared += 1
+    assert noticed > 0.7 * compared > 50

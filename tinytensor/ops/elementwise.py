@@ -1025,6 +1025,7 @@ def pow(a: Tensor | float, b: Tensor | float) -> Tensor:
     dtype = result_type(a, b)
     if isinstance(b, int | float) and isinstance(a, Tensor):
         a = a if a._data.dtype is dtype else a.to(dtype)  # whole numbers to the power 2.0 are floats
+    if type(b) in (int, float, bool) and isinstance(a, Tensor):
         if b == 2:
             return square_op(a)
         if b == 3:

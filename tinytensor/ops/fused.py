@@ -11,7 +11,7 @@ from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import promote_floats_to_exact, refuse_bools
 from tinytensor.ops.arrays import absent_input, apply_formula, as_rows, constants, matrix_product, reduce_array, setting
-from tinytensor.ops.creation import tensor
+from tinytensor.ops.creation import ones, tensor
 from tinytensor.ops.elementwise import exp, logical_and, maximum, relu_backward, sqrt, true_divide, where
 from tinytensor.ops.index import gather, no_index_is_bad
 from tinytensor.ops.products import matmul
@@ -243,7 +243,7 @@ class attention:
 
     def definition(q, k, v, mask, scale, is_causal):
         scores = matmul(q, transpose(k, -1, -2)) * scale
-        allowed = tensor(constants(np.ones, scores.shape[-2:], dtype=bool)) if mask is None else mask
+        allowed = ones(scores.shape[-2:], dtype=bool) if mask is None else mask
         if is_causal:
             allowed = logical_and(allowed, tensor(constants(np.tri, *scores.shape[-2:], 0, dtype=bool)))
         allowed = expand(allowed, scores.shape)

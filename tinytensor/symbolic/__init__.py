@@ -29,9 +29,8 @@ from tinytensor.symbolic.derive.arguments import Index
 from tinytensor.symbolic.derive.check import Check, check
 from tinytensor.symbolic.derive.derivation import Derivation
 from tinytensor.symbolic.derive.facts import Fact, positive_definite, symmetric
-from tinytensor.symbolic.derive.hessians import Hessian, Jacobian
-from tinytensor.symbolic.derive.orders import derive
-from tinytensor.symbolic.derive.products import gauss_newton, hvp, jvp
+from tinytensor.symbolic.derive.orders import derive, gauss_newton, hvp, jvp
+from tinytensor.symbolic.derive.second import Hessian, Jacobian
 from tinytensor.symbolic.exact.lifting import NotLiftable, lift
 from tinytensor.symbolic.exact.scalars import Condition, Symbolic, Undecided, path
 from tinytensor.symbolic.exact.tensors import latex, symbols

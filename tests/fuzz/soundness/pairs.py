@@ -28,7 +28,7 @@ from .functions import UNLIKE, Sample, compiled, sample, values
 LARGEST = 9  # the sizes that are tried: 1 to 9,
 LARGER = (16, 33)  # and these
 HOW = 6  # ways to draw values
-STEPS = (1e-4, 1e-5, 1e-6)  # of difference quotients, in the values' own unit: one must agree
+STEPS = (1e-3, 1e-4, 1e-5, 1e-6)  # of difference quotients, in the values' own unit: one must agree
 POINTS = 170
 SOME = 12  # points that tell whether a mistake is seen everywhere
 BLATANT = 0.2  # how many of those that are, are kept
@@ -113,16 +113,23 @@ def no_derivative(one: Sample, point: Point) -> str:
         slope += (point.want[n] * direction).sum()
         size += np.abs(point.want[n] * direction).sum()
 
-    def at(step: float) -> float:
-        moved = {n: tt.tensor(point.values[n].detach().numpy() + step * direction) for n, direction in along.items()}
+    def at(step: float, ulps: int = 0) -> float:
+        near = {n: point.values[n].detach().numpy() * (1 + ulps * 2.0**-51) for n in along}
+        moved = {n: tt.tensor(near[n] + step * direction) for n, direction in along.items()}
         out = fn(**point.values | moved).detach().numpy()
         return float((out if point.upstream is None else out * point.upstream.numpy()).sum())
 
+    def central(step: float) -> float:
+        return (at(step) - at(-step)) / (2 * step)
+
     quotients = []
     with tt.no_grad(), np.errstate(all="ignore"):
-        for step in STEPS:
-            quotients.append((at(step) - at(-step)) / (2 * step))
-            if not abs(quotients[-1] - slope) > 1e-4 * (1 + size):  # what is no number is compared with nothing
+        rounding = 4 * max(abs(at(0, ulps) - at(0)) for ulps in (-3, -2, -1, 1, 2, 3)) + 1e-14 * abs(at(0))
+        for step in STEPS:  # Richardson's extrapolation: its error is below that of the half step
+            whole, half = central(step), central(step / 2)
+            quotients.append((4 * half - whole) / 3)
+            bound = min(abs(whole - half), 1e-4 * (1 + size)) + 1e-9 * (1 + size) + rounding / step
+            if not abs(quotients[-1] - slope) > bound:  # what is no number is compared with nothing
                 return ""
     return f"backward() has the slope {slope:.6g}, difference quotients {', '.join(f'{q:.6g}' for q in quotients)}"
 
@@ -275,6 +282,8 @@ class Tally:
     def report(self) -> str:
         lines = [f"{n:7,} {name}" for name, n in sorted(self.counts.items())]
         lines.append(f"{self.share_proved:7.1%} of the right ones are proved")
+        refused = self.counts["functions: refused"]
+        lines.append(f"{refused / max(refused + self.counts['functions: derived'], 1):7.1%} are refused functions")
         lines.append(", ".join(f"{name} {n:.0f} s" for name, n in self.seconds.items()))
         return "\n".join(lines)
 
@@ -347,6 +356,7 @@ def judge(pair: Pair, hand, verdict, where: list[Point], tally: Tally) -> None:
         if pair.verdict == "refuted" and meant:  # a mistake may show at points that are not tried here
             tally.refuted.append(pair)
         elif pair.verdict == "undecided" and meant:
+            pair.why = verdict.why
             tally.undecided.append(pair)
 
 

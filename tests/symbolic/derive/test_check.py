@@ -9,7 +9,8 @@ import tinytensor as tt
 from tests.tools.sampling_rate import some
 from tinytensor.autograd import Function
 from tinytensor.nn import functional as F
-from tinytensor.symbolic import Index, check
+from tinytensor.symbolic import Index, check, derive
+from tinytensor.symbolic.reading.errors import NotDerivable
 
 ND, DK = ("N", "D"), ("D", "K")
 
@@ -255,3 +256,13 @@ def test_refutation_can_be_repeated(size):
     at = tuple(map(int, where.split(",")))
     assert f"{a.grad[at].item():.6g}" == derivative
     assert f"{(a.grad + (a.sum() > 0) * a)[at].item():.6g}" == by_hand != derivative
+
+
+def test_the_running_sum_from_the_end_is_two_flips_and_a_running_sum():
+    d = derive(lambda x: (x.cumsum(0) ** 2).sum(), x=("N",))
+    assert check(d, {"x": lambda x: 2 * x.cumsum(0).flip(0).cumsum(0).flip(0)})
+    assert check(d, {"x": lambda x: 2 * x.cumsum(0).flip(0).flip(0).flip(0).cumsum(0).flip(0)})
+    assert check(d, {"x": lambda x: 2 * x.cumsum(0).flip(0).cumsum(0)})["x"].verdict == "refuted"
+    assert check(d, {"x": lambda x: 2 * x.cumsum(0).cumsum(0).flip(0)})["x"].verdict == "refuted"
+    with pytest.raises(NotDerivable, match="flip"):
+        derive(lambda x: x.flip(0).cumsum(1).flip(0), x=("N", "D"))

@@ -114,7 +114,7 @@ def late_count(x):
 
 @pytest.mark.parametrize("function", [weights_of_200_steps, late_count])
 def test_state_of_python_that_changes_from_step_to_step_is_refused(function):
-    with pytest.raises(NotDerivable, match=r"no number here|n changes from step to step"):
+    with pytest.raises(NotDerivable, match=r"no number here|bool"):
         derive(function, x=("T",))
 
 

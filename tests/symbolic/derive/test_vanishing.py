@@ -196,6 +196,7 @@ CONDITIONS = [  # formula, the conditions under which it is 0, and values of a a
     (log(a**2) - 2 * log(absolute(a)), {"logarithm"}, (0, 1)),
     (log(a**3) - 3 * log(a), {"logarithm"}, (-1, 1)),
     (log(sqrt(a)) - log(a) / 2, {"root", "logarithm"}, (-1, 1)),
+    (theta(a**2) - theta(-exp(a)) - 1, {"tie"}, (0, 1)),
 ]
 BY_CELLS = [(theta(a - 2) * theta(1 - a), {"tie"}), (theta(a - 2) * theta(1 - a) + same(b), {"tie", "equality"})]
 UNCONDITIONAL = [
@@ -221,6 +222,8 @@ UNCONDITIONAL = [
     sum(KroneckerDelta(p, number) for number in (1, 2, 3)) - 1,
     sqrt(total(c**2, j)) ** 2 - total(c**2, j),
     total(delta(i, j) / (1 + exp(c)), j) - sigmoid(-a),
+    b / (total(exp(c), j) + same(total(exp(c), j))) - b / total(exp(c), j),
+    theta(1 + a**2) - theta(-exp(a)) - 1,
 ]
 FALSE = [
     sqrt(a**2) - a,

@@ -17,12 +17,14 @@ from tinytensor.core.dispatch import state
 from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.registry import OPS
 from tinytensor.core.tensor import Tensor
+from tinytensor.runtime.compiler import compiling
 from tinytensor.symbolic import derive
 from tinytensor.symbolic.derive.arguments import arguments
 from tinytensor.symbolic.derive.conditions import conditions_in
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.index_calculus.formulas import Size
 from tinytensor.symbolic.reading.errors import Multiple, NotDerivable
+from tinytensor.symbolic.reading.loops import Loop
 from tinytensor.symbolic.reading.program import read
 from tinytensor.symbolic.reading.python_functions import functions_for_sizes
 from tinytensor.symbolic.reading.sizes import Reading, SymInt, condition_text
@@ -64,6 +66,13 @@ READ = {  # the beginning of the verdict; all other tricks are refused
     "math.ceil(N / 7)": ANY,
     "(-1)**N": ANY,
     "loop: t % 150": ANY,
+    "loop: enumerate(reversed(x))": ANY,
+    "loop: zip(x, x[1:])": ANY,
+    **dict.fromkeys((f"loop: {n}" for n in ("counts", "w = w * 0.5", "another name of a state")), ANY),
+    "loop: a branch that is not taken": ANY,
+    "loop: a number after no step": "proved only for N > 149 and N > 150",
+    "loop: another name after no step": "proved only for N > 149 and N > 150",
+    "x.float()": f"{ANY}, where no cast to a shorter float rounds",
 }
 SLOW = {"diff(n=140)"}  # a formula with 2^140 terms
 
@@ -103,6 +112,12 @@ def test_what_is_read_is_the_function_at_every_size(name):
     derivation = derive(TRICKS[name], x=N)
     assert derivation.verdict.startswith(READ[name])
     assert derivation.verdict.startswith("NOT") or not differs(derivation, TRICKS[name])
+
+
+def test_numbers_notice_a_state_that_the_next_step_changes(monkeypatch):
+    """A planted mistake: what a step shares with the next one is not looked at."""
+    monkeypatch.setattr(Loop, "_check", lambda *_: None)
+    assert derive(TRICKS["loop: collects what it changes"], x=N).verdict.startswith("NOT proved")
 
 
 def test_a_step_that_is_read_as_it_is_at_small_sizes_is_noticed(monkeypatch):
@@ -208,6 +223,24 @@ def test_a_reading_replaces_no_function_of_the_engine():
         assert state.reading is not None
     assert [name for name, value in after.items() if before.get(name) is not value] == []
     assert seen == [(None, [1.0, 1.0])] and state.reading is None
+
+
+def test_a_compilation_ends_before_a_reading_begins():
+    before, reader = len, threading.Thread(target=lambda: derive(lambda x: (x * x).sum(), x=N))
+    with compiling:
+        reader.start()
+        reader.join(0.3)
+        assert reader.is_alive() and len is before
+    reader.join()
+    assert len is before
+
+
+def test_a_power_that_depends_on_a_size_and_a_diagonal_of_two_sizes():
+    """No question is asked: N - 1 == 2 is no condition of x**(N - 1)."""
+    power = derive(lambda x: (x ** (x.shape[0] - 1)).sum(), x=N)
+    assert power.verdict.startswith(ANY) and str(power.gradients["x"]) == "∂𝓛/∂x_n = (N - 1) x_n^(N - 2)"
+    eye = derive(lambda x: ((x * tt.eye(*x.shape, dtype=tt.float64)).tril() ** 2).sum(), x=("N", "D"))
+    assert eye.verdict == ANY
 
 
 def test_equal_sizes_broadcast_without_a_question():

@@ -124,6 +124,149 @@ def last_step(x):
     return y * t
 
 
+def numbered_backward(x):
+    h = tt.zeros((), dtype=tt.float64)
+    for i, row in enumerate(reversed(x)):
+        h = h + i * row
+    return h
+
+
+def neighbours(x):
+    h = 0 * x[0]
+    for a, b in zip(x, x[1:]):  # noqa: RUF007
+        h = h + a * b
+    return h
+
+
+zero = lambda: tt.zeros((), dtype=tt.float64)  # noqa: E731
+
+
+def asks_for_its_type(x):
+    h = 0.0
+    for t in range(len(x)):
+        h = h + x[t] * (2.0 if isinstance(h, float) else 1.0)
+    return h
+
+
+def matched(x):
+    h = 0
+    for t in range(len(x)):
+        match h:
+            case int():
+                h = 2 * x[t]
+            case _:
+                h = h + x[t]
+    return h
+
+
+@functools.singledispatch
+def weight(h):
+    return 1.0
+
+
+weight.register(float, lambda h: 2.0)
+
+
+def dispatched(x):
+    h = 0.0
+    for t in range(len(x)):
+        h = h + x[t] * weight(h)
+    return h
+
+
+def key_of_a_dict(x):
+    h = zero()
+    weights = {h: 2.0}
+    for t in range(len(x)):
+        h = h + x[t] * weights.get(h, 1.0)
+    return h
+
+
+def collected_in_place(x):
+    h, rows = 0.0, []
+    for t in range(len(x)):
+        h += x[t]
+        rows.append(h)
+    return s(tt.stack(rows))
+
+
+def collected_then_changed(x):
+    h, rows = zero(), []
+    for t in range(len(x)):
+        h = h * 0.5 + x[t]
+        rows.append(h)
+    h *= 2
+    return s(tt.stack(rows))
+
+
+def changed_a_step_later(x):
+    h, before, rows = zero(), zero(), []
+    for t in range(len(x)):
+        before += 1.0
+        rows.append(h)
+        before, h = h, h + x[t]
+    return s(tt.stack(rows)) + before
+
+
+def view_of_the_step_before(x):
+    h, y = tt.zeros(1, dtype=tt.float64), zero()
+    before = h * 1
+    for t in range(len(x)):
+        h += x[t]
+        y = y + before.sum() * x[t]
+        before = h.view(1)
+    return y
+
+
+kept = zero()
+
+
+def default_in_place(x, h=kept):
+    for t in range(len(x)):
+        h += x[t]
+    return h
+
+
+def other_name(x):
+    h = zero()
+    kept = [h]
+    for t in range(len(x)):
+        h += x[t]
+    return kept[0] * h
+
+
+def falling(x):
+    w, h = 1.0, zero()
+    for t in range(len(x)):
+        h, w = h + w * x[t], w * 0.5
+    return h
+
+
+def unchanged(x):
+    h, w, y = x[0] * 2, 0.5, zero()
+    for t in range(len(x)):
+        if len(x) < 1:
+            h, w = h * 2, w * 2
+        y = y + h * x[t] * w
+    return y * h * w
+
+
+def number_after_no_step(x):
+    h = 0.0
+    for t in range(len(x) - 150):
+        h = h + x[t]
+    return if_(isinstance(h, float), x) + h
+
+
+def name_after_no_step(x):
+    first = x.sum()
+    h = first
+    for t in range(len(x) - 150):
+        h = h + x[t]
+    h += 1
+    return h * first
+
+
 def broken_off(x):
     h = tt.zeros((), dtype=tt.float64)
     for t in range(len(x)):
@@ -409,4 +552,21 @@ TRICKS = {
     "loop: counts": counted,
     "loop: last step's names": last_step,
     "loop: break": broken_off,
+    "loop: enumerate(reversed(x))": numbered_backward,
+    "loop: zip(x, x[1:])": neighbours,
+    "loop: isinstance of a state": asks_for_its_type,
+    "loop: match": matched,
+    "loop: singledispatch": dispatched,
+    "loop: a state as a key": key_of_a_dict,
+    "loop: collects what it changes": collected_in_place,
+    "loop: changes what was collected": collected_then_changed,
+    "loop: changes what the step before collected": changed_a_step_later,
+    "loop: a view of the step before": view_of_the_step_before,
+    "loop: a default is changed": default_in_place,
+    "loop: another name of a state": other_name,
+    "loop: w = w * 0.5": falling,
+    "loop: a branch that is not taken": unchanged,
+    "loop: a number after no step": number_after_no_step,
+    "loop: another name after no step": name_after_no_step,
+    "x.float()": lambda x: (x.float() * x).sum(),
 }

@@ -16,12 +16,12 @@ adjoints.py    adjoints, their rewriting, and the proof of each
 factors.py     adjoints in the factors in which a person writes them
 shorter.py     adjoints as short as a textbook has them
 modules.py     a Module as a function of its parameters
-derivation.py  `derive` and its result
-forward_mode.py  derivatives forward through lines: Jacobians of names, in names
-hessians.py    Hessians in blocks and Jacobians, with their proof
-second_samples.py  second derivatives in numbers: double backward and finite differences
-products.py    `jvp`, `hvp`, `gauss_newton`: products with a direction, as lines
-orders.py      `derive`: gradient, Hessian or Jacobian
+results.py     lines with their verdict, their comparison in numbers, and how they are shown
+derivation.py  the gradients, which are such a result
+forward_mode.py  derivatives forward through lines, as lines
+second.py      Hessians, Jacobians and their products with a direction
+second_samples.py  the same in numbers: double backward and finite differences
+orders.py      `derive`, `jvp`, `hvp`, `gauss_newton`: which derivatives are meant
 source.py      a derivation as a program in NumPy, and its run
 check.py       `check`: is a gradient by hand the derived one?
 by_hand.py     a gradient by hand as formulas in the names of the function

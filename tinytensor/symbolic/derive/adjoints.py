@@ -144,7 +144,7 @@ def derive_lines(fn: Callable, arguments: dict[str, object], where: Sequence[Siz
                 derived.raw[d(name_of(entry))] = Definition(d(entry), right)
                 stage("", 20 / len(program.entries))
         stage("the gradients were written in fewer terms")
-        shown = _reachable(derived.raw, wanted)  # what is known if the time is up
+        shown = reachable(derived.raw, wanted)  # what is known if the time is up
         derived.adjoints = dict(shown)
         derived.adjoints = shown = _rewrite(derived, program, wanted)
         stage("the gradients were proved", 20)
@@ -184,7 +184,7 @@ def lines_to(derived: DerivedLines, name: Name) -> DerivedLines:
 
 def inlined(lines: dict[Name, Definition], wanted: list[Name], simplify: Callable) -> dict[Name, Definition]:
     """The lines that lead to those that are wanted, without those that are shorter in the place of their names."""
-    return _inline(_reachable(lines, wanted), wanted, simplify)
+    return _inline(reachable(lines, wanted), wanted, simplify)
 
 
 def _output(traced: Trace) -> Expr:
@@ -331,7 +331,7 @@ def _rewrite(derived: DerivedLines, program: Program, wanted: list[Name]) -> dic
     for name in _adjoints_of_constants(derived):
         if name in adjoints and _vanishes(derived, program, name):
             adjoints[name] = Definition(adjoints[name].left, S.Zero)
-    adjoints = _reachable(adjoints, wanted)
+    adjoints = reachable(adjoints, wanted)
     adjoints = {n: Definition(x.left, simplify(x.right)) for n, x in adjoints.items()}
     adjoints = _inline(adjoints, wanted, simplify)
     adjoints = _by_products(derived, adjoints, wanted) if derived.products else adjoints
@@ -369,7 +369,7 @@ def _by_products(derived: DerivedLines, adjoints: dict[Name, Definition], wanted
         form = factor(canonical(in_products(form, derived.forward)))
         if cost(form) <= cost(line.right):
             adjoints[name] = Definition(line.left, form)
-    return _reachable(adjoints, wanted)
+    return reachable(adjoints, wanted)
 
 
 def simplifier_of(derived: DerivedLines) -> Callable[[Expr], Expr]:
@@ -449,7 +449,7 @@ def _vanishes(derived: DerivedLines, program: Program, name: Name) -> bool:
     return normal(program.expand(whole, {x.name for x in derived.forward})) == 0
 
 
-def _reachable(adjoints: dict[Name, Definition], wanted: list[Name]) -> dict[Name, Definition]:
+def reachable(adjoints: dict[Name, Definition], wanted: list[Name]) -> dict[Name, Definition]:
     """Only the adjoints to which those of the arguments lead."""
     needed, waiting = set(), list(wanted)
     while waiting:

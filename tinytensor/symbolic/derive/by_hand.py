@@ -24,8 +24,8 @@ from tinytensor.ops.methods import FUNCTIONS
 from tinytensor.symbolic.derive.adjoints import LONG, line_key
 from tinytensor.symbolic.derive.arguments import Index
 from tinytensor.symbolic.derive.conditions import SizeCondition
-from tinytensor.symbolic.derive.derivation import Derivation
 from tinytensor.symbolic.derive.recurrences_by_hand import states_as_known
+from tinytensor.symbolic.derive.results import Result
 from tinytensor.symbolic.derive.semantics import as_number
 from tinytensor.symbolic.derive.trace import trace
 from tinytensor.symbolic.derive.values import ExtremeMask, Value, formula_key
@@ -108,13 +108,11 @@ def _takes(function: Callable, names, sizes) -> set[str]:
     return ({*names, *sizes} & own) | (set(names) if code.co_flags & inspect.CO_VARKEYWORDS else set())
 
 
-def read_by_hand(
-    derivation: Derivation, name: str, function: Callable, entry: Expr, shape: tuple[Expr, ...] | None = None
-) -> HandGradient:
-    """The gradient by hand as an entry, in the names of the function; shape: that of a block, where it is one."""
-    derived = derivation.derived
-    arguments = dict(derivation.arguments)
-    if isinstance(derived.output, Indexed) and shape is None:
+def read_by_hand(derivation: Result, name: str | tuple[str, str], function: Callable) -> HandGradient:
+    """The gradient by hand, or a block, as an entry in the names of the function."""
+    derived, is_block = derivation.derived, isinstance(name, tuple)
+    arguments = dict(derivation.derivation.arguments)
+    if isinstance(derived.output, Indexed) and not is_block:
         if UPSTREAM in arguments:
             raise ValueError(f"check: the function has an argument {UPSTREAM!r}, the name of the incoming gradient")
         arguments[UPSTREAM] = tuple(_as_written(dim) for dim in derived.trace.result.dims)
@@ -132,16 +130,17 @@ def read_by_hand(
     if other.split != split:
         raise NotDerivable("check: the gradient by hand takes sizes apart in another way than the function")
     value = other.result
-    want = derived.trace.tensors[name].shape if shape is None else shape
-    if tuple(value.shape) != tuple(want):
+    want = tuple(Mul(*dim) for dim in derivation.dims(name))
+    if tuple(value.shape) != want:
         came, wanted = (f"({', '.join(map(str, shape))})" for shape in (value.shape, want))
-        what = f"{name} has" if shape is None else f"{name} needs"
+        what = f"{derivation.label(name)} needs" if is_block else f"{name} has"
         return HandGradient(None, shape=f"the gradient by hand has the shape {came}, but {what} {wanted}")
     changed = _constants(derived.trace, other)
+    entry, _ = derivation.entry(name)
     own = _with_constants(changed, S(as_number(value).entry(*getattr(entry, "indices", ()))))
 
     def rename(expr: Expr) -> Expr:
-        if not isinstance(derived.output, Indexed) or shape is not None:
+        if not isinstance(derived.output, Indexed) or is_block:
             return expr
         g, output = other.arrays[UPSTREAM], name_of(derived.output)
         return expr.xreplace({e: d(output)[e.indices] for e in expr.atoms(Indexed) if e.base == g})

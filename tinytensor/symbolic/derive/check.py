@@ -18,10 +18,11 @@ from tinytensor.ops.creation import ones
 from tinytensor.symbolic.derive.by_hand import UPSTREAM, HandGradient, function_by_hand, read_by_hand
 from tinytensor.symbolic.derive.comparison import Comparison, compare_at_samples
 from tinytensor.symbolic.derive.conditions import in_words, restrictions, verdict
-from tinytensor.symbolic.derive.derivation import Derivation, Formula, derive_within
+from tinytensor.symbolic.derive.derivation import Derivation, derive_within
 from tinytensor.symbolic.derive.facts import Fact
-from tinytensor.symbolic.derive.hessians import Block, Derivatives, Hessian, Jacobian
 from tinytensor.symbolic.derive.recurrences import as_shown
+from tinytensor.symbolic.derive.results import Formula, Result
+from tinytensor.symbolic.derive.second import Hessian, Jacobian, Key
 from tinytensor.symbolic.derive.time_limit import (
     SECONDS,
     SYMBOLS,
@@ -71,12 +72,7 @@ class Checked:
     conditions: tuple[str, ...] = ()
     restricted: bool = False
     find_term: Callable[[], str] | None = field(default=None, repr=False, compare=False)
-    block: str = ""  # what is checked, where it is no gradient
-
-    @property
-    def label(self) -> str:
-        """What is checked: ∂𝓛/∂w, or a block of second derivatives."""
-        return self.block or f"∂𝓛/∂{self.argument}"
+    label: str = ""  # what is checked: ∂𝓛/∂w, or a block of second derivatives
 
     @cached_property
     def term(self) -> str:
@@ -132,7 +128,7 @@ def check(
     limit: float | None = SECONDS,
     progress: bool | None = None,
     *,
-    hessian: dict[str | Block, object] | None = None,
+    hessian: dict[Key, object] | None = None,
     jacobian: dict[str, object] | None = None,
     **arguments,
 ) -> Check:
@@ -196,9 +192,9 @@ def check(
                 if name in by_hand:
                     verdicts[name] = _check_argument(derivation, name, hand)
                 elif name in hessian:
-                    verdicts[name] = _check_block(second(), blocks[name], hand)
+                    verdicts[name] = _check_argument(second(), blocks[name], hand)
                 else:
-                    verdicts[name] = _check_block(first(), (first().output, name), hand)
+                    verdicts[name] = _check_argument(first(), (first().label_of_output, name), hand)
             except TooLong:  # before there are formulas of the blocks
                 verdicts[name] = Checked(name, "undecided", None, out_of_time(derivation.limit, stopped(), ""))
             stage("", 100 / len(functions))
@@ -260,11 +256,11 @@ def _of_function(function: type, arguments: dict) -> tuple[Callable, dict[str, C
     return forward, by_hand
 
 
-def _check_block(derivation: Derivatives, block: Block, hand: Formula | Callable) -> Checked:
-    return replace(_check_argument(derivation, block, hand), block=derivation.label(block))
+def _check_argument(derivation: Result, name: Key, hand: Formula | Callable) -> Checked:
+    return replace(_checked(derivation, name, hand), label=derivation.label(name))
 
 
-def _check_argument(derivation: Derivation | Derivatives, name: str | Block, hand: Formula | Callable) -> Checked:
+def _checked(derivation: Result, name: Key, hand: Formula | Callable) -> Checked:
     expected = derivation.gradients.get(name)
     if isinstance(hand, Formula):
         if expected is None:
@@ -275,11 +271,7 @@ def _check_argument(derivation: Derivation | Derivatives, name: str | Block, han
 
     def own() -> HandGradient:
         try:
-            entry, _ = derivation.entry(name)
-            if isinstance(derivation, Derivatives):
-                label = derivation.label(name)
-                return read_by_hand(derivation.derivation, label, hand, entry, derivation.shape(name))
-            return read_by_hand(derivation, name, hand, entry)
+            return read_by_hand(derivation, name, hand)
         except NotDerivable as error:
             return HandGradient(None, why=str(error))
 
@@ -303,14 +295,14 @@ def _check_argument(derivation: Derivation | Derivatives, name: str | Block, han
         return _out_of_time(derivation, name, compared)
 
 
-def _out_of_time(derivation: Derivation, name: str, compared: Comparison) -> Checked:
+def _out_of_time(derivation: Result, name: Key, compared: Comparison) -> Checked:
     """The verdict of a gradient that no number refutes, and for whose proof there was no time."""
     numbers = f"in numbers, it agrees with backward() at the {len(compared.agreed)} points that were compared"
     why = out_of_time(derivation.limit, derivation.stopped or stopped(), numbers)
     return Checked(name, "undecided", derivation.gradients.get(name), why)
 
 
-def _in_time(derivation: Derivation, find: Callable[[], str]) -> Callable[[], str]:
+def _in_time(derivation: Result, find: Callable[[], str]) -> Callable[[], str]:
     """The same search for a term, which is ended after a few seconds; then it finds none."""
 
     def search() -> str:
@@ -323,7 +315,7 @@ def _in_time(derivation: Derivation, find: Callable[[], str]) -> Callable[[], st
     return search
 
 
-def _prove(derivation: Derivation, name: str, own: HandGradient, compared: Comparison) -> Checked:
+def _prove(derivation: Result, name: Key, own: HandGradient, compared: Comparison) -> Checked:
     """Compare normal forms, where no number refutes the gradient by hand."""
     expected, derived = derivation.gradients[name], derivation.derived
     if derivation.unproved or derivation.differs or derivation.stopped:
@@ -345,20 +337,19 @@ def _prove(derivation: Derivation, name: str, own: HandGradient, compared: Compa
     if why := contradiction(with_shares(difference, derived.facts.shares, "tie" in keys), derived.forward):
         return Checked(name, "undecided", expected, why)
     whole = together([derivation.known, theorem], {*compared.needed, *own.values}, own.sizes)
-    restricted = restrictions(whole.sizes, derivation.where, derivation.samples)
+    restricted = restrictions(whole.sizes, derivation.where, derivation.derivation.samples)
     statement = verdict(whole, restricted, derivation.refused)
     conditions = (*map(str, whole.sizes), *in_words(whole))
     return Checked(name, "proved", expected, "", "", statement, conditions, bool(restricted))
 
 
-def _term(derivation: Derivation, name: str, own: HandGradient) -> str:
+def _term(derivation: Result, name: Key, own: HandGradient) -> str:
     """What differs, in the names of the function."""
     _, entry = derivation.entry(name)
     terms = []
     for lines in ([], derivation.derived.forward):
         one, other = (normal_of_matrices(without_detach(expanded(e, lines))) for e in (entry, own.entry))
-        if isinstance(derivation, Derivatives):
-            one, other = (derivation.in_first_indices(e, name) for e in (one, other))
+        one, other = (derivation.in_first_indices(e, name) for e in (one, other))
         one, other = (as_shown(e, derivation.derived.recurrences) for e in (one, other))
         if one != other:
             terms.append("; ".join(_difference(one, other)))

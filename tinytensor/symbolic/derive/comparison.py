@@ -10,10 +10,9 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import tensor
 from tinytensor.symbolic.derive.by_hand import UPSTREAM, arguments_by_hand
 from tinytensor.symbolic.derive.conditions import SizeCondition
-from tinytensor.symbolic.derive.derivation import Derivation
-from tinytensor.symbolic.derive.hessians import Derivatives
 from tinytensor.symbolic.derive.precision import double_precision
-from tinytensor.symbolic.derive.samples import excuses, mismatch, record_edges
+from tinytensor.symbolic.derive.results import Result
+from tinytensor.symbolic.derive.samples import excuses, record_edges
 from tinytensor.symbolic.derive.time_limit import is_up
 from tinytensor.symbolic.derive.trace import format_sizes
 from tinytensor.symbolic.prove.proof import format_numbers
@@ -36,9 +35,7 @@ class Comparison(NamedTuple):
         return any(not edges - besides and all(c.holds(at) for c in sizes) for at, edges in self.agreed)
 
 
-def compare_at_samples(
-    derivation: Derivation | Derivatives, name: str | tuple[str, str], function: Callable
-) -> Comparison:
+def compare_at_samples(derivation: Result, name: str | tuple[str, str], function: Callable) -> Comparison:
     """The gradient by hand beside backward() at the samples that meet the function's conditions on sizes.
 
     So is a block of a Hessian or Jacobian by hand; `name` is its two names then.
@@ -66,10 +63,7 @@ def compare_at_samples(
             own = own.detach().numpy() if isinstance(own, Tensor) else np.asarray(own)
             if one.far and not np.isfinite(own).all():
                 continue
-            if isinstance(derivation, Derivatives):
-                problem = derivation.mismatch(one, name, own)
-            else:
-                problem = mismatch(one.gradients[name], own)
+            problem = derivation.mismatch(one, name, own)
         except Exception as error:
             failures.append(error)
             problem = f": the gradient by hand fails: {type(error).__name__}: {error}".splitlines()[0]

@@ -51,6 +51,7 @@ VALUES = {  # the short list: what is assumed of values, by the kind of the numb
     "row": "every row of attention may attend to at least one place",
     "probability": "every probability lies between 0 and 1",
     "range": "every whole number lies within its dtype",
+    "cast": "no cast to a shorter float rounds",
     "needs": "every input needs a gradient",
     "float64": "floats are float64, those of the default dtype, too",
 }

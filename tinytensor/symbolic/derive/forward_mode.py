@@ -1,22 +1,24 @@
 """Derivatives forward through the lines of a derivation, in the names of the function.
 
-    moved            the derivative of a line, where that of each name in it is known: the chain rule, line by line
-    Slopes           ∂name/∂argument for each name, as one formula in earlier names: a Jacobian
-    with_one_hot     the Jacobian that a vector-Jacobian product holds: 1 in one place of the gradient that arrives
-    shortest         one of several forms of a formula that are equal
+    Moved         the derivatives of lines in a direction, as lines
+    moved         the derivative of a line, where that of each name in it is known: the chain rule
+    plain_moved   the same by SymPy's derivative
+    with_one_hot  a linear product where its name is 1 in one place: an entry of the matrix
+    shortest      one of several forms of a formula that are equal
 
 The lines are those of the function and those of its adjoints, so that the derivative of an adjoint is a second
-derivative. These are proposals; hessians.py and products.py prove each of them.
+derivative. All but plain_moved and with_one_hot are proposals; second.py proves each of them.
 """
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from unicodedata import normalize
 
 from sympy import Add, Dummy, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp, preorder_traversal
 
 from tinytensor.symbolic.derive.factors import canonical, cost, factor, occurrences, rebuild, use
-from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of, names_in
+from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import (
+    Array,
     Index,
     Size,
     close,
@@ -29,9 +31,71 @@ from tinytensor.symbolic.index_calculus.formulas import (
     normal,
     total,
 )
-from tinytensor.symbolic.index_calculus.functions import same, sigmoid, softplus, theta
+from tinytensor.symbolic.index_calculus.notation import name_tex
+
+DOT = "\N{COMBINING DOT ABOVE}"
 
 Slope = Callable[[Sequence[Expr]], Expr]  # the derivative of a name, at the indices of an entry
+
+
+def dotted(name: Name) -> Name:
+    """The derivative of a name in the direction: Ȧ of A, ∂𝓛̇/∂A of ∂𝓛/∂A."""
+    if isinstance(name, Symbol):
+        own = "𝓛" if name.name == "loss" else name.name
+        return Symbol(normalize("NFC", f"{own[0]}{DOT}{own[1:]}"), real=True)
+    label = f"{name.label}_dot"
+    if name.of is not None:
+        of = name.of.text
+        typeset = rf"\left(\frac{{\partial\dot{{\mathcal{{L}}}}}}{{\partial {name_tex(of)}}}\right)"
+        return Array(label, name.sizes, text=f"∂𝓛{DOT}/∂{of}", tex=typeset)
+    own = name.text
+    return Array(label, name.sizes, text=normalize("NFC", f"{own[0]}{DOT}{own[1:]}"), tex=rf"\dot{{{name_tex(own)}}}")
+
+
+def entry_like(entry: Expr, name: Name) -> Expr:
+    """The entry of a name at the indices of another entry."""
+    return name[entry.indices] if isinstance(entry, Indexed) else name
+
+
+class Moved:
+    """The derivatives of a program's lines in a direction, each a line with a name of its own: Ȧ for A.
+
+    lines: as they are written, in the order in which they are computed. plain: by SymPy's derivative of the line.
+    """
+
+    def __init__(self, shorten: Callable[[Expr], Expr]):
+        self.lines: dict[Name, Definition] = {}
+        self.plain: dict[Name, Definition] = {}
+        self.shorten = shorten
+
+    def move(self, lines: Iterable[Definition], known: dict[Name, Name], forms: Mapping[Name, Expr] = {}) -> None:
+        """Append the derivative of each line that depends on a name that moves; `known` has these names.
+
+        A line whose derivative is 0 moves nothing. forms: other forms of the derivatives of some names.
+        """
+
+        def slopes(name: Name) -> Slope | None:
+            moving = known.get(name)
+            return None if moving is None else lambda at: moving[tuple(at)] if at else moving
+
+        for line in lines:
+            if not names_in(line.right) & known.keys():
+                continue
+            plain = plain_moved(line, slopes)
+            if plain == 0:
+                continue
+            new = dotted(line.name)
+            own = moved(line, slopes, own=not line.is_adjoint)
+            right = min(map(self.shorten, (own, forms.get(line.name, own))), key=cost)
+            known[line.name], left = new, entry_like(line.left, new)
+            self.lines[new], self.plain[new] = Definition(left, right), Definition(left, plain)
+
+    def result(self, line: Definition, known: dict[Name, Name]) -> Name:
+        """The name of the derivative of a line; it is 0 where the direction does not move the line."""
+        new = dotted(line.name)
+        if line.name not in known:
+            self.lines[new] = self.plain[new] = Definition(entry_like(line.left, new), S.Zero)
+        return new
 
 
 def moved(line: Definition, slopes: Callable[[Name], Slope | None], own: bool = True) -> Expr:
@@ -120,102 +184,25 @@ def _terms_with_deltas(expr: Expr, bound: Sequence[Index]) -> list[Expr]:
     return [*own, *([rest] if rest != 0 else [])]
 
 
-def with_one_hot(expr: Expr, arriving: Name, at: Sequence[Index]) -> Expr:
-    """A vector-Jacobian product with 1 in the place `at` of the gradient that arrives, and 0 elsewhere."""
-    if not at:
-        return contracted(expr.xreplace({arriving: S.One}))
-    expr = fresh(expr)
-    entries = {e for e in expr.atoms(Indexed) if e.base == arriving}
-    ones = {e: Mul(*[KroneckerDelta(i, j) for i, j in zip(e.indices, at, strict=True)]) for e in entries}
-    return contracted(expr.xreplace(ones))
+def with_one_hot(product: Expr, hot: Expr) -> Expr:
+    """A product that is linear in the name of the entry `hot`, where this entry is 1, and all others are 0."""
+    product = fresh(product)
+    entries = [e for e in product.atoms(Indexed, Symbol) if name_of(e) == name_of(hot)]
+    indices = getattr(hot, "indices", ())
+    ones = {e: Mul(*map(KroneckerDelta, getattr(e, "indices", ()), indices)) for e in entries}
+    return product.xreplace(ones)
 
 
-def with_first_indices(expr: Expr, of: Sequence[Index], by: Sequence[Index]) -> Expr:
-    """Each term with an index of `of` for the one of `by` that a delta of the term makes equal to it."""
+def with_first_indices(expr: Expr, by: Sequence[Index]) -> Expr:
+    """Each term with another index in the place of one of `by` that a delta of the term makes equal to it."""
     terms = []
-    for term in Add.make_args(expr):
+    for term in Add.make_args(expr.expand(deep=False) if isinstance(expr, Mul) else expr):
         for pair in [f for f in Mul.make_args(term) if isinstance(f, KroneckerDelta)]:
             for one, other in (pair.args, pair.args[::-1]):
-                if one in by and other in of and fits(other, one.size):
+                if one in by and isinstance(other, Index) and other not in by and fits(other, one.size):
                     term = pair * (term / pair).xreplace({one: other})
         terms.append(term)
     return Add(*terms)
-
-
-# ------------------------------------------------------------------------------------------------ Jacobians of names
-
-
-class Slopes:
-    """∂name/∂by for the names of a program's lines, each as one formula in earlier names.
-
-    by: the entry of an argument. closed: for the name of a group's result, the closed forms of its gradients. known:
-    derivatives that are known already, such as that of the loss.
-    """
-
-    def __init__(
-        self,
-        lines: Iterable[Definition],
-        by: Expr,
-        closed: dict[Name, list],
-        simplify: Callable,
-        known: dict[Name, "Entry"],
-    ):
-        self.lines = {line.name: line for line in lines}
-        self.by, self.closed, self.simplify = by, closed, simplify
-        self.known: dict[Name, Entry | None] = dict(known)
-        self.proved: set[Name] = set()  # lines whose derivatives were looked at, and those that were not proved
-        self.failed: set[Name] = set()
-
-    def __call__(self, name: Name) -> Slope | None:
-        if name == name_of(self.by):
-            own = getattr(self.by, "indices", ())
-            return lambda at: Mul(*[KroneckerDelta(i, j) for i, j in zip(own, at, strict=True)])
-        if (line := self.of(name)) is None:
-            return None
-        return line.at_entry
-
-    def of(self, name: Name) -> "Entry | None":
-        """The derivative of a name's entry; None if it is 0."""
-        if name not in self.lines:
-            return None
-        if name not in self.known:
-            self.known[name] = self._derived(self.lines[name])
-        return self.known[name]
-
-    def _derived(self, line: Definition) -> "Entry | None":
-        if line.name in self.closed:
-            expr = self._by_closed_forms(line)
-        else:
-            expr = moved(line, self, own=not line.is_adjoint)
-        expr = self.simplify(expr)
-        return None if expr == 0 else Entry(line.left, expr)
-
-    def _by_closed_forms(self, line: Definition) -> Expr:
-        terms = []
-        for one in self.closed[line.name]:
-            slope = self(name_of(one.entry))
-            if slope is None:
-                continue
-            own = {i: i.fresh() for i in free(one.entry)}
-            renamed = {i: i.fresh() for i in free(line.left)}
-            at = [S(i).xreplace(renamed) for i in getattr(line.left, "indices", ())]
-            row = with_one_hot(fresh(one.form).xreplace(own), d(line.name), at)
-            indices = [i.xreplace(own) for i in getattr(one.entry, "indices", ())]
-            term = close_terms(row * slope(indices), list(own.values()))
-            terms.append(contracted(term).xreplace({new: i for i, new in renamed.items()}))
-        return Add(*terms)
-
-
-class Entry:
-    """A formula for each entry of a name."""
-
-    def __init__(self, left: Expr, right: Expr):
-        self.left, self.right = left, right
-
-    def at_entry(self, at: Sequence[Expr]) -> Expr:
-        """The formula at other indices."""
-        own = getattr(self.left, "indices", ())
-        return fresh(self.right).xreplace(dict(zip(own, at, strict=True)))
 
 
 # ------------------------------------------------------------------------------------------------ shorter forms
@@ -230,10 +217,10 @@ def shortest(
         outside = Mul(*[f for f in Mul.make_args(form) if not f.is_Add])
         return cost(form), *(sum(i in by for i in preorder_traversal(e)) for e in (outside, form)), len(str(form))
 
-    return min(_forms(expr, lines, simplify), key=length)
+    return min(_forms(expr, lines, simplify, by), key=length)
 
 
-def _forms(expr: Expr, lines: Sequence[Definition], simplify: Callable) -> Iterator[Expr]:
+def _forms(expr: Expr, lines: Sequence[Definition], simplify: Callable, by: Sequence[Index]) -> Iterator[Expr]:
     quotients = [Definition(x.left, canonical(x.right)) for x in lines if _is_quotient(x.right)]
 
     def named(expr: Expr) -> Expr:
@@ -243,7 +230,7 @@ def _forms(expr: Expr, lines: Sequence[Definition], simplify: Callable) -> Itera
 
     def short(expr: Expr) -> Expr:
         for _ in range(3):
-            before, expr = expr, _common_exponential(simplify(named(_steps_once(expr))))
+            before, expr = expr, _common_exponential(simplify(named(expr)))
             if expr == before:
                 break
         return expr
@@ -252,12 +239,7 @@ def _forms(expr: Expr, lines: Sequence[Definition], simplify: Callable) -> Itera
         first = short(start)
         yield first
         yield _partly_factored(first)
-        for one in _of_brackets(first):
-            yield short(one)
-        for one in _by_deltas(named(start)):
-            one = short(one)
-            yield one
-            yield short(_written_out(one))
+        yield short(with_first_indices(named(start), by))
 
 
 def _quotient(product: Expr, line: Definition, keys) -> Expr | None:
@@ -294,13 +276,6 @@ def _is_quotient(right: Expr) -> bool:
     return any(isinstance(f, Pow) and f.exp == -1 and f.base.has(Sum) for f in Mul.make_args(right))
 
 
-def _steps_once(expr: Expr) -> Expr:
-    """[x > 0]² as [x > 0]."""
-    return expr.replace(
-        lambda e: isinstance(e, Pow) and isinstance(e.base, theta | same) and e.exp.is_positive, lambda e: e.base
-    )
-
-
 def _common_exponential(expr: Expr) -> Expr:
     """Exponentials that all terms have in front, which `factor` takes for powers of e."""
     if not isinstance(expr, Add) or expr.has(Sum):
@@ -333,38 +308,3 @@ def _partly_factored(expr: Expr) -> Expr:
             break
         expr = best
     return expr
-
-
-def _written_out(expr: Expr) -> Expr:
-    """Brackets without sums over indices multiplied out, so that terms that cancel do."""
-
-    def expand(expr: Expr) -> Expr:
-        expr = rebuild(expr, expand)
-        return expr.expand(deep=False) if isinstance(expr, Mul) else expr
-
-    return factor(expand(expr))
-
-
-def _of_brackets(expr: Expr) -> Iterator[Expr]:
-    """The formula with σ(-x) as 1 - σ(x), which often cancels."""
-    signs = {f: 1 - sigmoid(-f.args[0]) for f in expr.atoms(sigmoid) if f.args[0].could_extract_minus_sign()}
-    signs |= {f: softplus(-f.args[0]) + f.args[0] for f in expr.atoms(softplus) if f.args[0].could_extract_minus_sign()}
-    yield _written_out(expr.xreplace(signs))
-
-
-def _by_deltas(expr: Expr) -> Iterator[Expr]:
-    """The formula with one of two equal indices in each term that has their delta."""
-    expr = expr.expand(deep=False) if isinstance(expr, Mul) else expr
-    if not isinstance(expr, Add | Mul):
-        return
-    pairs = {f for f in expr.atoms(KroneckerDelta) if all(isinstance(a, Index) for a in f.args)}
-    pairs = sorted((f for f in pairs if set(f.args) <= free(expr)), key=str)
-    for sides in itertools.product((1, -1), repeat=len(pairs)) if len(pairs) < 4 else ():
-        terms = []
-        for term in Add.make_args(expr):
-            for pair, side in zip(pairs, sides, strict=True):
-                if pair in Mul.make_args(term):
-                    one, other = sorted(pair.args, key=index_order)[::side]
-                    term = pair * (term / pair).xreplace({one: other})
-            terms.append(term)
-        yield Add(*terms)

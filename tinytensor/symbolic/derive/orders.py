@@ -1,11 +1,18 @@
-"""`derive`: the gradient of a function, its Hessian or its Jacobian, for any size, with their proof."""
+"""`derive`, `jvp`, `hvp`, `gauss_newton`: derivatives of a function for any size, with their proof."""
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 
 from tinytensor.symbolic.derive.derivation import Derivation, derive_within
 from tinytensor.symbolic.derive.facts import Fact
-from tinytensor.symbolic.derive.hessians import Hessian, Jacobian
+from tinytensor.symbolic.derive.second import (
+    GaussNewtonProduct,
+    Hessian,
+    HessianProduct,
+    Jacobian,
+    JacobianProduct,
+    Second,
+)
 from tinytensor.symbolic.derive.time_limit import SECONDS, SYMBOLS, TimeLimit, in_time
 
 
@@ -59,6 +66,77 @@ def derive(
         raise ValueError("derive: wrt is for order=2 and jacobian=True; a gradient is derived by every argument")
     if order == 1 and not jacobian:
         return derive_within(1.0, fn, where, limit, progress, arguments)
-    form, start = Hessian if order == 2 else Jacobian, TimeLimit("derive", "", limit, False)
-    derivation = derive_within(SYMBOLS, fn, where, limit, progress, arguments)
-    return in_time("derive", derivation.name, limit, start.used, progress, lambda: form(derivation, wrt))
+    form = Hessian if order == 2 else Jacobian
+    return _from_first("derive", lambda one: form(one, wrt), fn, where, limit, progress, arguments)
+
+
+def _from_first(
+    command: str,
+    make: Callable[[Derivation], Second],
+    fn: Callable | Derivation,
+    where: str | Fact | Sequence[str | Fact],
+    limit: float | None,
+    progress: bool | None,
+    arguments: dict,
+) -> Second:
+    start = TimeLimit(command, "", limit, False)
+    if not isinstance(fn, Derivation):
+        fn = derive_within(SYMBOLS, fn, where, limit, progress, arguments)
+    elif where or arguments:
+        raise TypeError("a derivation has its arguments and its `where` already; leave them out")
+    return in_time(command, fn.name, limit, start.used, progress, lambda: make(fn))
+
+
+def jvp(
+    fn: Callable | Derivation,
+    where: str | Fact | Sequence[str | Fact] = (),
+    limit: float | None = SECONDS,
+    progress: bool | None = None,
+    *,
+    wrt: str | Iterable[str] = (),
+    **arguments,
+) -> JacobianProduct:
+    """The derivative of a function in a direction, J v, for any size, with its proof: `torch.func.jvp`, `jax.jvp`.
+
+    fn, where and arguments are those of `derive`; fn may also be its result. wrt: the arguments that move, all unless
+    named. The direction of W is written Ẇ; `evaluate` takes it as W_dot.
+    """
+    return _from_first("jvp", lambda one: JacobianProduct(one, wrt), fn, where, limit, progress, arguments)
+
+
+def hvp(
+    fn: Callable | Derivation,
+    where: str | Fact | Sequence[str | Fact] = (),
+    limit: float | None = SECONDS,
+    progress: bool | None = None,
+    *,
+    wrt: str | Iterable[str] = (),
+    **arguments,
+) -> HessianProduct:
+    """The Hessian times a direction, H v, for any size, with its proof: `torch.autograd.functional.hvp`.
+
+    The Hessian itself is never formed: this is the form for models with many parameters. The arguments are those of
+    `jvp`; the function's result is a number.
+    """
+    return _from_first("hvp", lambda one: HessianProduct(one, wrt), fn, where, limit, progress, arguments)
+
+
+def gauss_newton(
+    fn: Callable | Derivation,
+    of: str,
+    where: str | Fact | Sequence[str | Fact] = (),
+    limit: float | None = SECONDS,
+    progress: bool | None = None,
+    *,
+    wrt: str | Iterable[str] = (),
+    **arguments,
+) -> GaussNewtonProduct:
+    """The Gauss-Newton matrix times a direction, Jᵀ H_z J v, for any size, with its proof.
+
+    of: the name of the array z that is the model's result, as `derive` prints it: the loss is a function of z, and J is
+    the Jacobian of z. Where the loss is convex in z the matrix has no negative eigenvalue, which the Hessian may have.
+    The other arguments are those of `hvp`.
+    """
+    return _from_first(
+        "gauss_newton", lambda one: GaussNewtonProduct(one, of, wrt), fn, where, limit, progress, arguments
+    )

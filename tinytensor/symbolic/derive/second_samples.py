@@ -1,39 +1,30 @@
-"""Second derivatives in numbers: the engine's double backward, and finite differences of its gradients.
+"""Derivatives in a direction, in numbers: the engine's backward passes, and finite differences.
 
-At a point the Hessian is multiplied by a random vector from the left, by a backward pass through the gradient: a wrong
-Hessian gives another product, except with probability 0. Differences of gradients tell whether that pass itself is
-right; where an operation has no second backward pass, they are all there is.
+At a point the formulas are multiplied by a random direction, and so is the engine's matrix, by a backward pass through
+the gradient: a wrong formula gives another product, except with probability 0. Differences tell whether that pass
+itself is right; where an operation has no second backward pass, they are all there is.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from tinytensor.autograd import grad
 from tinytensor.core import late_bound
+from tinytensor.core.observers import observe
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import tensor
-from tinytensor.symbolic.derive.samples import CLOSE, Sample
+from tinytensor.symbolic.derive.precision import double_precision
+from tinytensor.symbolic.derive.samples import CLOSE, Sample, allclose
 
 STEPS = (1e-4, 1e-3, 1e-5, 1e-6)  # of finite differences: one must agree
 ENTRIES = 60_000  # of a block: larger ones are not compared in numbers
 CLOSE_DIFFERENCES = 1e-4  # of a difference to a derivative, relative to the largest entry
 
-
-@dataclass
-class SecondSample:
-    """Products of the Hessian at one point: `left[a]` is a random array, `rows[a, b]` its product with the block a, b.
-
-    error: what the engine said if it has no second backward pass for an operation.
-    """
-
-    left: dict[str, np.ndarray] = field(default_factory=dict)
-    rows: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
-    error: str = ""
+Arrays = dict[str, np.ndarray]
 
 
-def leaves(one: Sample, moved: dict[str, np.ndarray] | None = None) -> dict[str, object]:
+def leaves(one: Sample, moved: Arrays | None = None) -> dict[str, object]:
     """The arguments at a point, perhaps moved a little, as new leaves of the tape."""
     values = dict(one.inputs)
     for name, x in one.inputs.items():
@@ -42,7 +33,7 @@ def leaves(one: Sample, moved: dict[str, np.ndarray] | None = None) -> dict[str,
     return values
 
 
-def gradients(fn: Callable, values: dict[str, object], names: Sequence[str], graph: bool = False) -> list[Tensor]:
+def gradients(fn: Callable, values: dict[str, object], names: Iterable[str], graph: bool = False) -> list[Tensor]:
     """The gradients of a function's number, on the tape if `graph`."""
     result = fn(**values)
     inputs = [values[n] for n in names]
@@ -51,88 +42,112 @@ def gradients(fn: Callable, values: dict[str, object], names: Sequence[str], gra
     return list(grad(result, inputs, create_graph=graph, materialize_grads=True))
 
 
-def products(
-    fn: Callable, values: dict[str, object], names: Sequence[str], left: dict[str, np.ndarray]
-) -> dict[tuple[str, str], np.ndarray]:
-    """left[a] times the block a, b of the Hessian, by a second backward pass."""
-    slopes = gradients(fn, values, names, graph=True)
-    rows = {}
-    for name, slope in zip(names, slopes, strict=True):
-        number = (slope * tensor(left[name])).sum()
-        inputs = [values[n] for n in names]
-        if number._requires_grad:
-            second = grad(number, inputs, retain_graph=True, materialize_grads=True)
-            rows |= {(name, n): x.detach().numpy() for n, x in zip(names, second, strict=True)}
-        else:
-            rows |= {(name, n): np.zeros(x.shape) for n, x in zip(names, inputs, strict=True)}
-    return rows
+def hessian_product(fn: Callable, one: Sample, along: Arrays, names: Iterable[str]) -> Arrays:
+    """The Hessian times a direction, by a second backward pass: its parts by these arguments."""
+    values = leaves(one)
+    slopes = gradients(fn, values, along, graph=True)
+    return product(list(slopes), list(along.values()), {n: values[n] for n in names})
 
 
-def second_sample(fn: Callable, one: Sample, names: Sequence[str], seed: int) -> SecondSample:
-    """The products of the Hessian at a point of the samples."""
-    rng = np.random.default_rng(seed)
-    result = SecondSample({n: rng.normal(size=tuple(one.inputs[n].shape)) for n in names})
+def product(slopes: list[Tensor], along: list[np.ndarray], inputs: dict[str, Tensor]) -> Arrays:
+    """The derivatives of Σ slope · along by the inputs."""
+    number = sum((slope * tensor(x)).sum() for slope, x in zip(slopes, along, strict=True))
+    if not number._requires_grad:
+        return {n: np.zeros(x.shape) for n, x in inputs.items()}
+    second = grad(number, list(inputs.values()), retain_graph=True, materialize_grads=True)
+    return {n: x.detach().numpy() for n, x in zip(inputs, second, strict=True)}
+
+
+def differences(of: Callable[[dict], list[np.ndarray]], one: Sample, along: Arrays, own: Arrays) -> bool:
+    """Are derivatives in a direction close to difference quotients of some arrays, at one of the steps?"""
+    size = max(np.abs(x).max(initial=0) for x in own.values())
+    for step in STEPS:
+        high, low = (of(leaves(one, {n: sign * step * x for n, x in along.items()})) for sign in (1, -1))
+        pairs = zip(high, low, own.values(), strict=True)
+        off = [np.abs((above - below) / (2 * step) - x).max(initial=0) for above, below, x in pairs]
+        if all(distance <= CLOSE_DIFFERENCES * (1 + size) for distance in off):
+            return True
+    return False
+
+
+def of_value(fn: Callable, one: Sample, along: Arrays, own: Arrays, smooth: bool) -> str:
+    """What differs of the derivative of the value in a direction, in words; empty if nothing does.
+
+    smooth: may it be compared with differences, too?
+    """
+    (slope,) = own.values()
+    left = np.ones(()) if one.upstream is None else one.upstream
+    wanted = sum((one.gradients[n] * x).sum() for n, x in along.items())
+    size = sum(np.abs(one.gradients[n] * x).sum() for n, x in along.items()) + np.abs(left * slope).sum()
+    if not abs((left * slope).sum() - wanted) <= CLOSE * (1 + size):
+        return " does not match backward()"
+    with late_bound.pytorch_follows_us(), np.errstate(all="ignore"):
+        if smooth and not differences(lambda values: [fn(**values).detach().numpy()], one, along, own):
+            return " does not match differences of the value"
+    return ""
+
+
+def of_gradients(fn: Callable, one: Sample, along: Arrays, own: Arrays, smooth: bool) -> str | None:
+    """What differs of the derivatives of the gradients in a direction; None if nothing could be compared."""
+
+    def slopes(values: dict) -> list[np.ndarray]:
+        return [x.detach().numpy() for x in gradients(fn, values, own)]
+
     with late_bound.pytorch_follows_us(), np.errstate(all="ignore"):
         try:
-            result.rows = products(fn, leaves(one), names, result.left)
-        except Exception as error:  # an operation whose rule has no rule
-            result.error = f"{type(error).__name__}: {error}".splitlines()[0]
-    return result
+            engine = hessian_product(fn, one, along, own)
+        except Exception:  # an operation whose rule has no rule: differences are all there is
+            engine = {}
+        if differs := _differs(own, engine):
+            return differs
+        if smooth and not differences(slopes, one, along, own):
+            return " does not match finite differences of the gradients"
+    return "" if smooth or _is_finite(engine) else None
 
 
-def difference(fn: Callable, one: Sample, names: Sequence[str], along: dict[str, np.ndarray], step: float) -> dict:
-    """The difference quotient of the gradients at a point, along a direction."""
-    sides = []
+def _differs(own: Arrays, engine: Arrays) -> str:
+    for name, wanted in engine.items():
+        if np.isfinite(wanted).all() and not allclose(own[name], wanted):
+            return f" by {name} does not match the engine's double backward"
+    return ""
+
+
+def _is_finite(engine: Arrays) -> bool:
+    return bool(engine) and all(np.isfinite(x).all() for x in engine.values())
+
+
+def of_gauss_newton(
+    fn: Callable, one: Sample, along: Arrays, own: Arrays, smooth: bool, call: tuple[str, int]
+) -> str | None:
+    """What differs of Jᵀ H_z J v: J v by two backward passes, H_z by two, and Jᵀ by one.
+
+    call: the operation whose result is z, and the number of its calls on the tape before. No difference of gradients is
+    this product.
+    """
+    values, calls = leaves(one), []
+    inputs = {n: values[n] for n in along}
+    name, number = call
+
+    def note(op, args, result):
+        first = result[0] if isinstance(result, tuple) else result
+        if op.name == name and first._requires_grad:
+            calls.append(first)
+        return result
+
     with late_bound.pytorch_follows_us(), np.errstate(all="ignore"):
-        for sign in (1, -1):
-            values = leaves(one, {n: sign * step * x for n, x in along.items()})
-            sides.append([x.detach().numpy() for x in gradients(fn, values, names)])
-    return {n: (high - low) / (2 * step) for n, high, low in zip(names, *sides, strict=True)}
-
-
-def hessian_block(fn: Callable, one: Sample, names: Sequence[str], block: tuple[str, str]) -> np.ndarray:
-    """A block of the Hessian at a point, a row for each entry of its first argument."""
-    first, other = block
-    rows = []
-    shape = tuple(one.inputs[first].shape)
-    for number in range(int(np.prod(shape))):
-        hot = np.zeros(int(np.prod(shape)))
-        hot[number] = 1
-        left = {n: np.zeros(one.inputs[n].shape) for n in names} | {first: hot.reshape(shape)}
-        rows.append(products(fn, leaves(one), names, left)[first, other])
-    return np.reshape(rows, (*shape, *one.inputs[other].shape))
-
-
-def times_left(left: np.ndarray, block: np.ndarray) -> np.ndarray:
-    """The sum over the axes of `left`, the first ones of the block."""
-    return np.tensordot(left, block, left.ndim)
-
-
-def agree(own: np.ndarray, wanted: np.ndarray, scale: np.ndarray) -> bool:
-    """Are two products equal up to rounding, relative to the product of absolute values?"""
-    if own.shape != wanted.shape or not np.isfinite(own).all():
-        return False
-    return bool((np.abs(own - wanted) <= CLOSE * (1 + scale.max(initial=0))).all())
-
-
-def differences_agree(
-    fn: Callable, one: Sample, names: Sequence[str], blocks: dict[tuple[str, str], np.ndarray], seed: int
-) -> bool:
-    """Is the product of the Hessian with a random vector that of finite differences, at one of the steps?"""
-    rng = np.random.default_rng(seed)
-    along = {n: rng.normal(size=tuple(one.inputs[n].shape)) for n in names}
-    wanted = {a: sum(np.tensordot(blocks[a, b], along[b], along[b].ndim) for b in names) for a in names}
-    return any(_close(difference(fn, one, names, along, step), wanted) for step in STEPS)
-
-
-def _close(own: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> bool:
-    size = max(np.abs(x).max(initial=0) for x in wanted.values())
-    return all(close_to(x, wanted[n], size) for n, x in own.items())
-
-
-def close_to(quotient: np.ndarray, wanted: np.ndarray, size: float | None = None) -> bool:
-    """Is a difference quotient close to a derivative, relative to `size`?"""
-    size = np.abs(wanted).max(initial=0) if size is None else size
-    return bool(
-        np.isfinite(quotient).all() and np.abs(quotient - wanted).max(initial=0) <= CLOSE_DIFFERENCES * (1 + size)
-    )
+        with observe(on_op=note), double_precision():
+            whole = fn(**values)
+        z = calls[number] if number < len(calls) else whole.detach()
+        engine = {n: np.zeros(x.shape) for n, x in inputs.items()}
+        try:
+            if z._requires_grad:
+                arriving = tensor(np.zeros(z.shape), requires_grad=True)
+                slopes = grad(z, list(inputs.values()), arriving, create_graph=True, materialize_grads=True)
+                forward = product(list(slopes), list(along.values()), {"z": arriving})["z"]
+                (slope,) = grad(whole, [z], create_graph=True, materialize_grads=True)
+                middle = product([slope], [forward], {"z": z})["z"]
+                back = grad(z, list(inputs.values()), tensor(middle), materialize_grads=True)
+                engine = {n: x.detach().numpy() for n, x in zip(inputs, back, strict=True)}
+        except RuntimeError:  # an operation whose rule has no rule
+            return None
+    return _differs(own, engine)

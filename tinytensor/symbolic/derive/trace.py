@@ -28,8 +28,10 @@ from tinytensor.symbolic.index_calculus.vanishing import together
 from tinytensor.symbolic.reading.errors import Multiple, NotDerivable
 from tinytensor.symbolic.reading.program import read
 from tinytensor.symbolic.reading.sizes import Polynomial, SymInt, formula_of
+from tinytensor.symbolic.reading.solver import add, multiply
 from tinytensor.symbolic.reading.tensors import Term
 
+LATER = {"result_1", "rows", "flip"}
 _SCALARS = {"layer_norm", "rms_norm", "attention", "cross_entropy_rows", "cross_entropy_mean"}
 
 
@@ -96,7 +98,7 @@ class Trace:
     def _conditions(self) -> list[SizeCondition]:
         """The conditions of the reading, in the user's sizes."""
         conditions, whole = [], self.unnamed_sizes
-        for operation, p in self.program.conditions:
+        for operation, p, _ in self.program.conditions:
             made = self._remainder(operation, p)
             if made is None:
                 left, right = ({m: s * c for m, c in p.items() if s * c > 0} for s in (1, -1))
@@ -106,26 +108,22 @@ class Trace:
         return conditions
 
     def _polynomial(self, p: Polynomial) -> Expr:
-        return formula_of(SymInt(p, self.program.reading)) if any(p) else Integer(p.get((), 0))
+        return formula_of(SymInt(p, self.program)) if any(p) else Integer(p.get((), 0))
 
     def _remainder(self, operation: str, p: Polynomial) -> SizeCondition | None:
         """N == 2 (N // 2) + 1 as N % 2 == 1; None if it is another condition."""
-        quotients = self.program.reading.quotients
-        for name in {n for m in p for n in m} & quotients.keys():
-            over, under = quotients[name]
-            if any(under) or operation == ">=":
-                continue
-            divisor, sign = under[()], -1 if p.get((name,), 0) > 0 else 1
-            rest = {m: sign * c for m, c in p.items() if m != (name,)}
-            constant = rest.pop((), 0)
-            if p.get((name,)) == -sign * divisor and rest == {m: c for m, c in over.items() if m}:
+        for name in {n for m in p for n in m} & self.program.quotients.keys() if operation != ">=" else ():
+            over, under = self.program.quotients[name]
+            sign = 1 if p.get((name,), 0) > 0 else -1  # p = rest - sign (over % under)
+            rest = add(p, add(multiply(under, {(name,): 1}), over, -1), -sign)
+            if not any(under) and not any(rest):
                 left = self._polynomial(over).xreplace(self.unnamed_sizes)
-                wanted = over.get((), 0) - constant
+                divisor, wanted = Integer(under[()]), Integer(sign * rest.get((), 0))
+                if operation == "!=" and divisor == 2:
+                    operation, wanted = "==", 1 - wanted % 2
                 if operation == "==":
-                    return remainder(left, Integer(divisor), Integer(wanted))
-                if divisor == 2 and wanted in (0, 1):
-                    return remainder(left, Integer(2), Integer(1 - wanted))
-                return SizeCondition(Mod(left, Integer(divisor), evaluate=False), "!=", Integer(wanted % divisor))
+                    return remainder(left, divisor, wanted)
+                return SizeCondition(Mod(left, divisor, evaluate=False), "!=", wanted % divisor)
         return None
 
     # ------------------------------------------------------------------------------------------------ terms
@@ -143,8 +141,8 @@ class Trace:
             elif term.name == "end":
                 loop.end()
                 loop = None
-            elif term.depends and term.name not in ("result_1", "rows"):  # which are read where they are used
-                self.value(term)
+            elif term.depends and term.name not in LATER and (term.name, _first(term)) != ("cumsum", "flip"):
+                self.value(term)  # those are read where they are used
 
     def value(self, a) -> Value:
         """The value of a term, or of an array that no argument reaches."""
@@ -184,8 +182,8 @@ class Trace:
             if (value := self.values.get((id(term.args[0]), int(term.name[7:])))) is None:
                 raise NotDerivable(f"derive: {term.args[0].name}{term.where}: the places of its result have no formula")
             return value
-        if term.name == "flip" and not term.depends:
-            return self._flipped(term)
+        if term.name == "flip" and (value := self._flipped(term)) is not None:
+            return value
         if term.name in ("cat", "stack") and any(isinstance(a, Term) and a.name == "rows" for a in term.args):
             return self._joined(term)
         value, *others = self._semantics(term, [self._argument(a, term) for a in term.args], term.label)
@@ -193,13 +191,18 @@ class Trace:
             self.values[id(term), n] = more
         return value
 
-    def _flipped(self, term: Term) -> Value:
-        """A constant whose entries are in the reversed order."""
-        x, dims = (
-            as_number(self.value(term.args[0])),
-            {int(d) % len(self.value(term.args[0]).dims) for d in term.args[1]},
-        )
-        turned = [n in dims for n, dim in enumerate(x.dims) for _ in dim]
+    def _flipped(self, term: Term) -> Value | None:
+        """A constant in the reversed order; flip(flip(x)); flip(cumsum(flip(x))), the running sum from the end."""
+        inner, dims = term.args
+        if _first(term) == "flip" and inner.args[1] == dims:
+            return self.value(inner.args[0])
+        if _first(term) == "cumsum" and _first(inner) == "flip" and inner.args[0].args[1] == dims == inner.args[1:2]:
+            x, axis, reverse = inner.args[0].args[0], *map(Integer, inner.args[1:])
+            return self._semantics(term, [self.value(x), axis, 1 - reverse], term.label, "cumsum")[0]
+        if term.depends:
+            return None
+        x = as_number(self.value(inner))
+        turned = [n in {int(d) % len(x.dims) for d in dims} for n, dim in enumerate(x.dims) for _ in dim]
 
         def entry(*at):
             return x.entry(*[n + 1 - i if turn else i for i, n, turn in zip(at, x.sizes, turned, strict=True)])
@@ -246,7 +249,7 @@ class Trace:
         except NotDerivable:
             raise
         except TypeError as error:  # an index that does not fit for each size
-            reading = self.program.reading
+            reading = self.program
             halves = [n for n in reading.quotients if str(reading.symbols[n]) in str(error)]
             reading.take_multiples(*[SymInt({(n,): 1}, reading) for n in halves])
             advice = "; a slice, or flip() for a reversed order, can be read" if op == "take" else ""
@@ -260,9 +263,8 @@ class Trace:
 
     def _never_negative(self, formula: Expr) -> bool:
         """Is a whole formula of sizes 0 or more, under the conditions of the reading?"""
-        reading = self.program.reading
-        n = reading.number(formula)
-        return reading.decides(">=", n.p) if type(n) is SymInt else n >= 0
+        n = self.program.number(formula)
+        return self.program.decides(">=", n.p) if type(n) is SymInt else n >= 0
 
     def _name_by_user(self, value: Value, wanted: str, where: str) -> Value:
         """A formula under the user's own name; a view of a name stays a view."""
@@ -382,20 +384,16 @@ def _arange(trace: Trace, n) -> Value:
 def _tri(trace: Trace, n, m, offset) -> Value:
     """1 where column <= row + offset, otherwise 0."""
     dims, k = trace.shape([n, m]), trace.formula(offset)
-    if len(dims[0]) == len(dims[1]) == 1:
-        return Value(dims, lambda i, j: upto(j, i + k), "b")
     row, column = _count_along(dims, 0), _count_along(dims, 1)
     return Value(dims, lambda *at: upto(column(*at) + 1, row(*at) + 1 + k), "b")
 
 
 def _eye(trace: Trace, n, m) -> Value:
     dims = trace.shape([n, m])
-    if len(dims[0]) == len(dims[1]) == 1:
-        return Value(dims, lambda i, j: delta(i, j))
-    if dims[0] != dims[1]:
-        raise NotDerivable("derive: eye() of two sizes that are products")
-    r = len(dims[0])
-    return Value(dims, lambda *at: Mul(*[delta(i, j) for i, j in zip(at[:r], at[r:], strict=True)]))
+    r, row, column = len(dims[0]), _count_along(dims, 0), _count_along(dims, 1)
+    if dims[0] == dims[1]:
+        return Value(dims, lambda *at: Mul(*[delta(i, j) for i, j in zip(at[:r], at[r:], strict=True)]))
+    return Value(dims, lambda *at: upto(row(*at), column(*at)) * upto(column(*at), row(*at)))
 
 
 def _linspace(trace: Trace, start, end, steps) -> Value:
@@ -413,6 +411,11 @@ def _numbers(a):
     if isinstance(a, tuple):
         return tuple(map(_numbers, a))
     return as_number(a) if isinstance(a, Value) else a
+
+
+def _first(term: Term) -> str:
+    """The name of a term's first argument."""
+    return getattr(term.args[0], "name", "") if term.args else ""
 
 
 def _detached(entry: Expr) -> Expr:

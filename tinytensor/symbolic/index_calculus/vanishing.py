@@ -146,6 +146,7 @@ def _with_and_without_shares(forms: list[Expr], shares: Sequence[Share]) -> Iter
 
 def _hypotheses(form: Expr, known: Signs) -> set[str] | None:
     """The conditions under which a normal form is 0 by fractions, by cases of indices, or between corners."""
+    form = _without_known_steps(form, known)
     for ties in (False, True) if form.has(*STEPS) else (False,):
         quotients = Quotients(known, ties)
         if form == 0 or quotients.vanishes(form):
@@ -260,6 +261,15 @@ def with_shares(expr: Expr, shares: Sequence[Share], alone: bool) -> Expr:
         whole = {e: fresh(single if alone else share).xreplace(dict(zip(entry.indices, e.indices))) for e in entries}
         expr = expr.xreplace(whole)
     return expr.xreplace({dummy: equality for equality, dummy in hidden.items()})
+
+
+def _without_known_steps(form: Expr, known: Signs) -> Expr:
+    """The form without the steps of numbers whose sign is known: [x = 0] is 0 and [x > 0] is 1 for a sum of e^u."""
+
+    def step(x: Expr) -> Expr:
+        return S.One if known.positive(x) else S.Zero if known.not_negative(-x) else theta(x)
+
+    return form.replace(theta, step).replace(same, lambda x: S.Zero if known.not_zero(x) else same(x))
 
 
 def _vanishes_in_cells(expr: Expr, bounds: dict, left: list[int], known: Signs, assumed: set[str]) -> bool:

@@ -17,6 +17,7 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.ops import arguments, index, shape
 from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, where
 from tinytensor.symbolic.reading.tensors import (
+    SHARED,
     SymbolicData,
     SymbolicTensor,
     Term,
@@ -35,11 +36,6 @@ CONSTANTS = {  # arrays of constants: the shape, and the range of whole numbers
     np.arange: lambda n: ((n,), (0, n - 1)),
     np.linspace: lambda start, end, n: ((n,), None),
 }
-
-SHARED = (
-    "a tensor that is changed in place, in a way that can't be followed; make a new tensor (y = y * 2, tt.where, "
-    "tt.cat) in place of changing a part of one"
-)
 
 
 class Backend:
@@ -100,8 +96,6 @@ class Backend:
         """An array of constants, such as make = np.eye."""
         if reading_of(settings) is None:
             return None
-        if make is np.ones:
-            return SymbolicData(self.reading, Term("full", *settings, 1), *settings, dtype)
         sizes, span = CONSTANTS[make](*settings)
         dtype = dtype or (int64 if make is np.arange else float)
         return SymbolicData(self.reading, Term(make.__name__, *settings), sizes, dtype, span)

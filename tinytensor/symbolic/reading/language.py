@@ -22,6 +22,8 @@ from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, is_users
 STORES = {f"{verb}_{what}" for verb in ("STORE", "DELETE") for what in ("ATTR", "SUBSCR", "GLOBAL")} | {"SEND"}
 CHANGES = "append extend insert pop popitem remove clear update setdefault discard sort reverse appendleft popleft"
 MUTATORS = {*CHANGES.split(), "next", "send", "setattr", "delattr", "write"}
+TYPES = {"isinstance", "issubclass", "callable", "is_tensor", "hasattr", "getattr"}
+ASKS = "a step asks for a type, or which object a name has: the answer of the first step may be another one"
 MODULES = {"math", "numpy", "operator", "functools", "itertools", "collections", "tinytensor", "typing", "einops"}
 READABLE = (
     "abs all any bool dict divmod enumerate filter float format int isinstance iter len list map max min next pow"
@@ -72,6 +74,9 @@ def check_code(code: types.CodeType, module: dict, own: dict, reading) -> None:
         known = {"LOAD_CONST": before and before.argval, "LOAD_GLOBAL": module.get(before and before.argval)}
         if i.opname == "IS_OP" and type(known.get(before.opname, 0)) in (int, float, str, bytes, tuple):
             refuse("compares with `is`, which does not ask the size")
+        same = i.opname == "IS_OP" and (before.opname, before.argval) != ("LOAD_CONST", None)
+        if reading.open_loops and (same or i.opname == "MATCH_CLASS" or (name in TYPES and "LOAD" in i.opname)):
+            reading.refuse(ASKS)
         outer = i.opname == "STORE_GLOBAL" or (i.opname == "STORE_DEREF" and name in code.co_freevars)
         kept = i.opname == "STORE_ATTR" and isinstance(own.get("ctx"), Context) and "ctx" in str(before.argval)
         if outer or (i.opname == "STORE_ATTR" and code.co_name != "__init__" and not kept):
@@ -142,6 +147,8 @@ def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset(
         return True
     if isinstance(value, Iterator):
         return started
+    if hasattr(value, "registry"):  # singledispatch() asks for a type
+        return False
     held = None if isinstance(value, types.FunctionType) else parts(value)  # a function is looked at when it runs
     held = [p for n, p in held.items() if n in names] if isinstance(held, dict) else held or []
     if not all(allowed(part, names, started, seen | {id(value)}) for part in held):

@@ -1,29 +1,30 @@
 """`for t in range(N)` over a symbolic size: the body runs once, at a step t with 0 <= t < N, on carried values.
 
-Before the body runs, each tensor among the frame's local names is given the term of a carried value: the objects
-change, so the frame need not. After it, a name that has another tensor is carried from step to step, and its tensor
-becomes the loop's result. All other tensors get their own terms back. What else could change in a step is refused: by
-the syntax tree of the loop, by a look at the local names, and in the user's functions that it calls (language.py).
+Before the body runs, each of the frame's local names that it stores, and that is a tensor or a number (loss = 0.0),
+gets a tensor whose term is a carried value. After it, a name that has another tensor is carried from step to step, and
+gets the loop's result. All others are what they were. What else could change in a step is refused: by the syntax tree
+of the loop, by a look at the local names, and in the user's functions that it calls (language.py).
 
-Where a state begins as a number (loss = 0.0), or as another name's tensor (h = h0), the first step runs by itself. If
-it is the step that the body describes, at t = 0, it is taken back into the loop.
+Where a name is no tensor and no number before the first step (h = None), or has no value at all, that step runs by
+itself.
 """
 
 import ast
+import ctypes
 import dis
 import linecache
-import operator
 import sys
 import types
 from functools import cache
 
-import numpy as np
 from sympy import Dummy
 
+from tinytensor.core.dispatch import state as dispatch_state
+from tinytensor.core.dtypes import float64
 from tinytensor.core.registry import OPS
 from tinytensor.core.tensor import Tensor
-from tinytensor.symbolic.reading.language import MUTATORS, snapshot
-from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, add, constant, multiply
+from tinytensor.symbolic.reading.language import ASKS, MUTATORS, TYPES, snapshot
+from tinytensor.symbolic.reading.sizes import SymInt
 from tinytensor.symbolic.reading.tensors import (
     LastStep,
     Rows,
@@ -35,8 +36,7 @@ from tinytensor.symbolic.reading.tensors import (
     tensor_of,
 )
 
-NUMBERS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "true_divide": operator.truediv}
-NUMBERS |= {"neg": operator.neg, "power": operator.pow, "square": lambda x: x * x}
+ELSEWHERE = "a comprehension over a size that is not in sum(), stack() or cat(): write a `for` statement"
 JOINS = {"stack", "cat", "concat", "concatenate"}  # what takes the list that a loop has collected
 
 
@@ -71,14 +71,14 @@ def of_each(plain, combine):
         if not any(map(symbolic, parts)):
             return plain(*parts, **keywords)
         reading = next(p.reading if isinstance(p, SymbolicRange) else p._data.reading for p in parts if symbolic(p))
-        counts = [
-            p.count if symbolic(p) and isinstance(p, SymbolicRange) else getattr(p, "shape", (None,))[0] for p in parts
-        ]
+        counts = [p.count if isinstance(p, SymbolicRange) else getattr(p, "shape", (None,))[0] for p in parts]
         downs = {isinstance(p, SymbolicRange) and p.down for p in parts}
-        if keywords or None in counts or any(n != counts[0] for n in counts) or len(downs) > 1:
+        if keywords or None in counts or len(downs) > 1 or (True in downs and any(n != counts[0] for n in counts)):
             reading.refuse("a tensor beside something that may have another length")
+        count, down = min(counts), downs.pop()
         items = [p.item if isinstance(p, SymbolicRange) else p.__getitem__ for p in parts]
-        return SymbolicRange(counts[0], lambda t: combine(t, [item(t) for item in items]), downs.pop())
+        each = lambda t: combine(count - 1 - t if down else t, [item(t) for item in items])  # noqa: E731
+        return [each(t) for t in range(count)] if type(count) is int else SymbolicRange(count, each, down)
 
     return function
 
@@ -182,12 +182,25 @@ class _Body:
         body = statement.body
         self.variables = _names([statement.target], ast.Store)
         self.stored, self.loaded = _names(body, ast.Store) - self.variables, _names(body, ast.Load)
+        inner = [n for one in body for n in ast.walk(one)]
+        changed = [n.value for n in inner if isinstance(n, ast.Attribute) and n.attr.endswith("_")]
+        changed += [n.target for n in inner if isinstance(n, ast.AugAssign)]
+        self.in_place = {n.id for n in changed if isinstance(n, ast.Name)}
+        self.stored |= self.in_place
         self.lists, self.backward, forward = set(), set(), set()
         if statement.orelse:
             refuse("a loop over a size with an `else`")
-        for node in (n for one in body for n in ast.walk(one)):
+        for node in inner:
             if isinstance(node, ast.Break | ast.Return | ast.Yield | ast.YieldFrom | ast.Try | ast.With | ast.Raise):
                 refuse("a loop over a size that ends before its last step")
+            none = all(isinstance(n, ast.Constant) and n.value is None for n in getattr(node, "comparators", ()))
+            same = any(isinstance(one, ast.Is | ast.IsNot) for one in getattr(node, "ops", ()))
+            if (
+                (same and not none)
+                or isinstance(node, ast.Match)
+                or getattr(node, "id", getattr(node, "attr", "")) in TYPES
+            ):
+                refuse(ASKS)
             if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
                 refuse("a step changes more than its local names")
             if isinstance(node, ast.Global | ast.Nonlocal | ast.FunctionDef | ast.ClassDef | ast.Lambda | ast.Delete):
@@ -228,249 +241,214 @@ class _Body:
 class Carried:
     """A value that goes from step to step: its term in the body, before the first step, and after the step."""
 
-    def __init__(self, name: str, term: Term, start, data: SymbolicData):
-        self.name, self.term, self.start, self.data = name, term, start, data
-        self.end = self.final = None
+    def __init__(self, name: str, term: Term, start, end, data: SymbolicData):
+        self.name, self.term, self.start, self.end, self.data = name, term, start, end, data
+        self.final = Term("final", name)
+        self.final.depends = self.final.on_tape = True
 
 
-def begin(loop, count) -> None:
-    """Note where the terms of a step begin, and give the step a name."""
-    reading = loop.reading
-    if reading.open_loops:
-        reading.refuse("a loop over a size inside of another; write one of them for all steps at once")
-    Term("begin", reading=reading).loop = loop
-    loop.step = f"t{len(reading.steps) or ''}"
-    reading.symbols[loop.step] = Dummy(loop.step, integer=True, nonnegative=True)
-    reading.steps[loop.step] = count.p
+class CarriedNumber(SymbolicTensor):
+    """A state that is a number before the first step: a number has no changes in place, and no later type."""
+
+    __slots__ = ()
+    __bool__ = __float__ = __int__ = __index__ = lambda self: self._data.reading.refuse(
+        "a number that changes from step to step is no number here: compute with it as with a tensor"
+    )
 
 
-def end(loop) -> None:
-    """Note where the terms of a step end."""
-    Term("end", reading=loop.reading).loop = loop
-    loop.reading.closed.add(loop.step)
+for _name in ("add", "sub", "mul", "truediv", "pow"):
+    setattr(CarriedNumber, f"__i{_name}__", getattr(SymbolicTensor, f"__{_name}__"))
 
 
-class Loop:
-    """A loop while it is read, and then its description: step, count, down, the carried values and what it collects.
+def set_locals(frame, values: dict) -> None:
+    """Give local names of a frame these values."""
+    frame.f_locals.update(values)
+    if sys.version_info < (3, 13):  # f_locals is a copy
+        ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
 
-    shift: t of the body is the number of the step, from 1 on, minus it.
+
+class Steps:
+    """A loop over a size while it is read, and then its description.
+
+    count, steps: the number of its items, and of the steps that are read as one. step: the name of its number, from 0
+    on. down: do the items run from the last to the first? states: the carried values. collected: terms of each step.
     """
 
-    def __init__(self, count: SymInt, item, reading, frame, statement: ast.For, down: bool):
-        self.count, self.item, self.reading, self.frame, self.down = count, item, reading, frame, down
-        self.body = _Body(statement, reading.refuse)
+    def __init__(self, count: SymInt, item, reading, down: bool):
+        self.count, self.item, self.reading, self.down = count, item, reading, down
         self.begun = self.peeled = False
-        self.shift, self.first_term, self.initial = 1, len(reading.terms), dict(frame.f_locals)
         self.states: dict[str, Carried] = {}
         self.collected: list[Term] = []
-        self.first_lengths: dict[str, int] = {}
 
     def __iter__(self):
         return self
 
+    def begin(self, steps, used: dict) -> None:
+        """Give the step a name. used: the objects that it reads, by their names."""
+        reading, self.begun, self.steps = self.reading, True, steps
+        if reading.open_loops:
+            reading.refuse("a loop over a size inside of another; write one of them for all steps at once")
+        Term("begin", reading=reading).loop = self
+        self.step = f"t{len(reading.steps) or ''}"
+        reading.symbols[self.step] = Dummy(self.step, integer=True, nonnegative=True)
+        reading.steps[self.step] = steps.p
+        self.used = [(name, x, snapshot(x)) for name, x in used.items()]
+        reading.open_loops.append(self)
+
+    def end(self) -> None:
+        """Note where the terms of a step end; refuse a step that has changed an object."""
+        for name in [name for name, x, before in self.used if snapshot(x) != before]:
+            self.reading.refuse(f"{name} is changed in a step: stack or add up tensors instead")
+        del self.used
+        self.reading.open_loops.pop()
+        Term("end", reading=self.reading).loop = self
+        self.reading.closed.add(self.step)
+
+    def rows(self, item, backward: bool) -> SymbolicTensor:
+        """The tensor of one step as those of all, for stack() and cat()."""
+        term = Term("rows", as_term(item))
+        term.loop, term.row_ndim, term.backward = self, len(item.shape), backward
+        self.collected.append(term.args[0])
+        row = SymbolicData(self.reading, term, item.shape, item._data.dtype)
+        return tensor_of(Rows(self.reading, term, row, self.steps))
+
+
+class Loop(Steps):
+    """A `for` statement over a size."""
+
+    def __init__(self, count: SymInt, item, reading, frame, statement: ast.For, down: bool):
+        super().__init__(count, item, reading, down)
+        self.frame, self.body = frame, _Body(statement, reading.refuse)
+        self.shapes: dict[str, tuple] = {}  # of numbers, after a step
+
     def __next__(self):
         if sys._getframe(1) is not self.frame:
             self.reading.refuse("a range of sizes is run by next(): write a `for` statement")
+        names, body = dict(self.frame.f_locals), self.body
         if self.begun:
-            self._close()
+            if self.has_shapes(names):
+                return self._carry()
+            self._close(names)
             raise StopIteration
-        names, body = self.frame.f_locals, self.body
         stored = body.stored & names.keys()
-        numbers = any(not isinstance(names[n], Tensor) for n in stored)
-        used = [id(x._data) for n, x in names.items() if isinstance(x, Tensor) and n in body.loaded | stored]
-        fresh = (body.stored - names.keys()) & body.later
-        if not self.peeled and (numbers or len(set(used)) < len(used) or fresh) and self.count >= 1:
+        first = any(type(names[n]) not in (int, float) and not isinstance(names[n], Tensor) for n in stored)
+        if not self.peeled and (first or (body.stored - names.keys()) & body.later) and self.count >= 1:
             self.peeled = True
-            self.first_lengths = {n: len(names[n]) for n in body.lists}
             return self.item(self.count - 1 if self.down else 0)
-        self._carry(dict(names))
-        t = SymInt({(self.step,): 1}, self.reading)
+        self.before = names
+        self.lengths = {name: len(names[name]) for name in body.lists}
+        used = (body.loaded | body.stored) - body.lists - body.variables
+        used = {n: x for n, x in names.items() if n in used and not isinstance(x, Tensor)}
+        self.begin(self.count - 1 if self.peeled else self.count, used)
+        self.first = len(self.reading.terms)
+        return self._carry()
+
+    def _carry(self):
+        """Give each name that the body stores, if it is a tensor or a number, a carried value; returns the item."""
+        reading, self.own = self.reading, {}
+        for name in sorted(self.body.stored & self.before.keys()):
+            x = self.before[name]
+            if isinstance(x, Tensor) or type(x) in (int, float):
+                term = Term("carried", name)
+                term.depends = term.on_tape = True
+                term.inside = self
+                shape, dtype = (x.shape, x._data.dtype) if isinstance(x, Tensor) else ((), float64)
+                self.own[name] = tensor_of(
+                    SymbolicData(reading, term, self.shapes.get(name, shape), dtype, span_of(x) if shape else None)
+                )
+                self.own[name].__class__ = SymbolicTensor if isinstance(x, Tensor) else CarriedNumber
+        self.terms = {name: x._data.term for name, x in self.own.items()}
+        set_locals(self.frame, self.own)
+        t = SymInt({(self.step,): 1}, reading)
         return self.item(t + 1 if self.peeled and not self.down else t)
 
-    def _carry(self, before: dict):
-        """Give each tensor among the local names the term of a carried value."""
-        reading = self.reading
-        self.begun, self.before, self.kept, objects = True, before, {}, {}
-        for name in [n for n, x in before.items() if isinstance(x, Tensor) and n not in self.body.variables]:
-            objects.setdefault(id(before[name]), []).append(name)
-        begin(self, self.count - 1 if self.peeled else self.count)
-        for names in objects.values():  # h = h0: the name that the body reads stands for the tensor
-            used = [n for n in names if n in self.body.loaded | self.body.stored] or names[:1]
-            if len(used) > 1:
-                reading.refuse(f"{' and '.join(used)} are one tensor at the start of a loop: clone() one of them")
-            x = before[used[0]]
-            data, term = x._data, Term("carried", used[0])
-            term.depends = term.on_tape = True
-            term.inside = self
-            own = SymbolicData(reading, term, data.shape, data.dtype, span_of(x))
-            self.kept |= {n: (data, type(x), own) for n in names}
-            x.__class__, x._data = SymbolicTensor, own
-        self.lengths = {name: len(before[name]) for name in self.body.lists}
-        held = (self.body.loaded | self.body.stored) - self.body.lists - self.body.variables
-        self.held = {n: snapshot(x) for n, x in before.items() if n in held and not isinstance(x, Tensor)}
-        reading.open_loops.append(self)
+    def has_shapes(self, after: dict) -> bool:
+        """Has a number another shape after the step? The step is then read again, from that shape on."""
+        numbers = {
+            n: after[n] for n, x in self.own.items() if type(x) is CarriedNumber and isinstance(after[n], Tensor)
+        }
+        shapes = {n: x.shape for n, x in numbers.items() if len(x.shape) > len(self.own[n].shape)}
+        if shapes:
+            self.shapes |= shapes
+            del self.reading.terms[self.first :]
+            for name, length in self.lengths.items():
+                del after[name][length:]
+        return bool(shapes)
 
-    def _close(self):
-        reading, after = self.reading, dict(self.frame.f_locals)
-        for name in [n for n, held in self.held.items() if snapshot(self.before[n]) != held]:
-            reading.refuse(f"{name} is changed in a step: stack or add up tensors instead")
+    def _close(self, after: dict):
+        reading, results = self.reading, {}
+        rows = {name: after[name] for name in self.body.lists}
+        for name, collected in rows.items():
+            if len(collected) != self.lengths[name] + 1 or not isinstance(collected[-1], Tensor):
+                reading.refuse(f"{name} collects something else than one tensor in each step")
+        held = {"": object()}
+        for _, old in held.items():
+            alone = sys.getrefcount(old)  # of what has one name
         for name, old in self.before.items():
-            x = after.get(name)
-            unchanged = x is old and (name not in self.kept or x._data is self.kept[name][2])
-            if unchanged or name in self.body.lists or name in self.body.variables:
-                continue
-            if not isinstance(x, Tensor) or name not in self.kept:
-                reading.refuse(
-                    f"{name} changes from step to step and is no tensor from the start: begin with tt.zeros(())"
-                )
-            data, _, own = self.kept[name]
-            fits = len(x.shape) == len(data.shape) and all(n == m for n, m in zip(x.shape, data.shape, strict=True))
-            if not fits or x._data.dtype != data.dtype or data.dtype.kind in "iu":
-                reading.refuse(f"{name} changes its shape or dtype from step to step, or is a whole number")
-            state = self.states[name] = Carried(name, own.term, None, x._data)
-            state.end = as_term(x)
+            x, own = after.get(name), self.own.get(name)
+            if own is not None and x is own and own._data.term is self.terms[name]:
+                results[name], same = old, as_term(old)  # which the step has not changed
+                term = self.terms[name]
+                term.name, term.args = "same", (same,)
+                term.depends, term.on_tape = getattr(same, "depends", False), getattr(same, "on_tape", False)
+            elif x is not old and name not in self.body.lists and name not in self.body.variables:
+                self._check(name, x, own, rows)
+                named, term = sys.getrefcount(old) > alone, self.terms[name]
+                if x is not own and own._data.term is not term and named:
+                    reading.refuse(f"{name}, which a step changes in place, has another name: clone() it")
+                named = named and getattr(getattr(old, "_data", None), "term", term).name != "argument"
+                if x is not own and (named or type(own) is CarriedNumber) and not self.steps >= 1:
+                    reading.refuse(f"{name} is a number, or has another name, after a loop without a step")
+                self.states[name] = Carried(name, term, as_term(old), as_term(x), x._data)
+        if len({id(after[name]) for name in self.states}) < len(self.states):
+            reading.refuse("two names of one tensor at the end of a step: clone() one of them")
         for name, x in after.items():  # what the user calls the results of a step
             term = getattr(x._data, "term", None) if isinstance(x, Tensor) else None
             if term is not None and term.name not in ("carried", "argument") and not term.label:
                 term.label = name
-        tensors = [after[name] for name in self.states]
-        if len({id(x) for x in tensors}) < len(tensors):
-            reading.refuse("two names of one tensor at the end of a step: clone() one of them")
-        rows = {n: after[n] for n in self.body.lists}
+        self.end()
         for name, collected in rows.items():
-            if len(collected) != self.lengths[name] + 1 or not isinstance(collected[-1], Tensor):
-                reading.refuse(f"{name} collects something else than one tensor in each step")
-        ends = {name: collected[-1] for name, collected in rows.items()}
-        row_terms = {name: (as_term(x), x.shape, x._data.dtype) for name, x in ends.items()}
-        for name, (data, cls, own) in self.kept.items():  # the tensors from before the loop are themselves again
-            x = self.before[name]
-            x._data, x.__class__ = data, cls
-            if name in self.states:
-                self.states[name].start = as_term(x)
-            elif own.term.name == "carried" and not any(own.term is s.term for s in self.states.values()):
-                same = as_term(x)
-                own.term.name, own.term.args = "same", (same,)
-                own.term.depends = isinstance(same, Term) and same.depends
-                own.term.on_tape = isinstance(same, Term) and same.on_tape
-        reading.open_loops.pop()
-        whole = self.peeled and self._takes_first_step(rows, row_terms)
-        count = self.count if whole or not self.peeled else self.count - 1
-        self.steps = count
-        self.shift = 2 if whole and not self.down else 1
-        for name, collected in rows.items():
-            if whole:
-                del collected[self.first_lengths[name]]
-            collected[-1] = _rows(self, collected[-1], count, name in self.body.backward)
-        end(self)
+            collected[-1] = self.rows(collected[-1], name in self.body.backward)
+        for name, state in self.states.items():
+            shared = [r[-1]._data.memory for r in rows.values() if r[-1]._data.term.args[0] is state.end]
+            data = SymbolicData(
+                reading, state.final, state.data.shape, state.data.dtype, memory=next(iter(shared), None)
+            )
+            results[name] = tensor_of(data)
+            if after[name] is self.own[name] and isinstance(self.before[name], Tensor):  # changed in place
+                dispatch_state.reading.assign_result(self.before[name], results[name])
+                results[name] = self.before[name]
         for name, x in after.items():
-            if name in self.states:
-                state = self.states[name]
-                state.final = Term("final", name)
-                state.final.depends = state.final.on_tape = True
-                x._data, x.__class__ = SymbolicData(reading, state.final, x.shape, x._data.dtype), SymbolicTensor
-            elif (name not in self.before or name in self.body.variables) and isinstance(x, Tensor):
+            if (name not in self.before or name in self.body.variables) and isinstance(x, Tensor):
                 x._data = LastStep(reading, Term("last", name), (), x._data.dtype)
+        set_locals(self.frame, results)
+        del self.before, self.own, self.frame, old, held  # nothing keeps the tensors from before
 
-    def _takes_first_step(self, rows: dict, row_terms: dict) -> bool:
-        """Is the first step, which ran by itself, the body at t = 0 (or from the other end)? Then it is taken back."""
-        at = constant(-1) if not self.down else add(self.count.p, constant(-1))
-        initial = {}
-        for name, state in self.states.items():
-            if name not in self.initial:
-                return False  # its first value is made in the first step
-            first = self.initial[name]
-            initial[name] = (as_term(first), state.start)
-            if not isinstance(first, Tensor | int | float):
-                return False
-        known = {id(state.term): initial[name][0] for name, state in self.states.items()}
-        pairs = [(state.end, initial[name][1]) for name, state in self.states.items()]
-        pairs += [(row_terms[n][0], as_term(collected[self.first_lengths[n]])) for n, collected in rows.items()]
-        matched = _Match(self.step, at, known)
-        if not all(matched.same(body, first) for body, first in pairs):
-            return False
-        terms = self.reading.terms
-        begin = next(n for n, term in enumerate(terms) if getattr(term, "loop", None) is self)
-        del terms[self.first_term : begin]
-        for name, state in self.states.items():
-            state.start = initial[name][0]
-        return True
-
-
-class _Match:
-    """Is a term the one that another becomes, with a number for a step and other terms for the carried values?"""
-
-    def __init__(self, step: str, at: dict, known: dict[int, object]):
-        self.step, self.at, self.known, self.pairs = step, at, known, {}
-
-    def same(self, body, first) -> bool:
-        if isinstance(body, Term):
-            if id(body) in self.known:
-                return _equal(self.known[id(body)], first)
-            if body is first:
-                return True
-            if not isinstance(first, Term):
-                return (value := self._number(body)) is not None and _equal(value, first)
-            if body.name == "same":
-                return self.same(body.args[0], first)
-            if (id(body), id(first)) not in self.pairs:
-                alike = (body.name, len(body.args), body.op) == (first.name, len(first.args), first.op)
-                self.pairs[id(body), id(first)] = alike and all(map(self.same, body.args, first.args))
-            return self.pairs[id(body), id(first)]
-        if type(body) is SymInt:
-            p = self._put(body.p)
-            q = first.p if type(first) is SymInt else constant(first) if type(first) is int else None
-            return p == q
-        if isinstance(body, tuple):
-            return isinstance(first, tuple) and len(body) == len(first) and all(map(self.same, body, first))
-        if isinstance(body, slice):
-            parts = [[s.start, s.stop, s.step] for s in (body, first)] if isinstance(first, slice) else ([0], [1])
-            return all(map(self.same, *parts))
-        return _equal(body, first)
-
-    def _number(self, body):
-        """What Python computes in the first step, where the state is a number: 0.5 * 0.0."""
-        args = [self.known.get(id(a), a) if isinstance(a, Term) else a for a in body.args]
-        args = [self._number(a) if isinstance(a, Term) else a for a in args]
-        if body.name in NUMBERS and all(type(a) in (int, float) for a in args):
-            return NUMBERS[body.name](*args)
-        return None
-
-    def _put(self, p: dict) -> dict:
-        result: dict = {}
-        for m, c in p.items():
-            term = {tuple(n for n in m if n != self.step): c}
-            for _ in range(m.count(self.step)):
-                term = multiply(term, self.at)
-            result = add(result, term)
-        return result
-
-
-def _equal(one, other) -> bool:
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        arrays = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
-        return arrays and one.dtype == other.dtype and np.array_equal(one, other)
-    if isinstance(one, Term) or isinstance(other, Term):
-        return one is other
-    if type(one) is SymFloat:
-        return type(other) is SymFloat and one.expr == other.expr
-    return type(one) is type(other) and one == other
+    def _check(self, name: str, x, own, rows: dict) -> None:
+        """Refuse what is no state."""
+        refuse = self.reading.refuse
+        if not isinstance(x, Tensor) or own is None:
+            refuse(f"{name} changes from step to step and is no tensor from the start: begin with tt.zeros(())")
+        fits = len(x.shape) == len(own.shape) and all(n == m for n, m in zip(x.shape, own.shape, strict=True))
+        if not fits or x._data.dtype != own._data.dtype or x._data.dtype.kind in "iu":
+            refuse(f"{name} changes its shape or dtype from step to step, or is a whole number")
+        others = [*[rows[n][-1] for n in rows], *[y for n, y in self.own.items() if n != name]]
+        shared = any(y is x for y in others) or sum(alive() is not None for alive in x._data.memory) > 1
+        if shared and (own._data.term is not self.terms[name] or name in self.body.in_place):
+            refuse(f"the next step changes {name} in place, which has another name or is collected: clone() it")
 
 
 # ------------------------------------------------------------------------------------------------ comprehensions
 
 
-class Comprehension:
+class Comprehension(Steps):
     """sum(... for t in range(N)), or stack([... for t in range(N)]): the item of one step."""
 
     def __init__(self, count: SymInt, item, reading, node: ast.GeneratorExp | ast.ListComp, down: bool, frame):
-        self.count = self.steps = count
-        self.item, self.reading, self.down, self.shift = item, reading, down, 1
-        self.states: dict[str, Carried] = {}
-        self.collected: list[Term] = []
-        self.step, self.begun, self.generator = "", False, isinstance(node, ast.GeneratorExp)
+        super().__init__(count, item, reading, down)
+        self.generator = isinstance(node, ast.GeneratorExp)
         names = _names([node.elt], ast.Load) & frame.f_locals.keys() - _names([node], ast.Store)
-        self.used = {name: frame.f_locals[name] for name in names}
-        self.held = {name: snapshot(x) for name, x in self.used.items()}
+        self.names = {name: frame.f_locals[name] for name in names}
         call = node.parent
         name = getattr(call.func, "attr", getattr(call.func, "id", "")) if isinstance(call, ast.Call) else ""
         direct = isinstance(call, ast.Call) and call.args[:1] == [node]
@@ -478,64 +456,36 @@ class Comprehension:
         if len(node.generators) > 1 or node.generators[0].ifs or inner:
             reading.refuse("a comprehension over a size with a condition, or with two loops: write a `for` statement")
         if not direct or name not in ({"sum"} if self.generator else JOINS):
-            reading.refuse(
-                "a comprehension over a size that is not in sum(), stack() or cat(): write a `for` statement"
-            )
-
-    def __iter__(self):
-        return self
+            reading.refuse(ELSEWHERE)
 
     def __next__(self):
-        reading = self.reading
         if self.begun:
-            self._end()
+            self.end()
+            if not self.generator:
+                self.reading.comprehensions.append(self)
             raise StopIteration
-        self.begun = True
-        begin(self, self.count)
-        reading.open_loops.append(self)
-        return self.item(SymInt({(self.step,): 1}, reading))
+        self.begin(self.count, self.names)
+        return self.item(SymInt({(self.step,): 1}, self.reading))
 
-    def _end(self) -> None:
-        reading = self.reading
-        for name in [n for n, x in self.used.items() if snapshot(x) != self.held[n]]:
-            reading.refuse(f"{name} is changed in a step: stack or add up tensors instead")
-        reading.open_loops.pop()
-        end(self)
-        if not self.generator:
-            reading.comprehensions.append(self)
-
-    def rows(self, items) -> list:
+    def all_rows(self, items) -> list:
         """The items of all steps, for stack() and cat()."""
         if len(items) != 1:
-            self.reading.refuse(
-                "a comprehension over a size that is not in sum(), stack() or cat(): write a `for` statement"
-            )
-        return [_rows(self, items[0], self.count, False)]
+            self.reading.refuse(ELSEWHERE)
+        return [self.rows(items[0], False)]
 
     def total(self, item, start):
         """The sum of the items of all steps."""
         reading = self.reading
         if not isinstance(item, Tensor):
             reading.refuse("a sum over a size of items that are no tensors: use tt.arange()")
-        y = item._data
-        carried = Term("carried", "s")
+        y, carried = item._data, Term("carried", "s")
         carried.depends, carried.on_tape, carried.inside = True, True, self
-        state = self.states["s"] = Carried(
-            "s", carried, as_term(start), SymbolicData(reading, carried, y.shape, y.dtype)
-        )
-        state.end = Term("add", carried, as_term(item), op=OPS["add"], reading=reading)
-        self._end()
-        state.final = Term("final", "s")
-        state.final.depends = True
+        added = Term("add", carried, as_term(item), op=OPS["add"], reading=reading)
+        data = SymbolicData(reading, carried, y.shape, y.dtype)
+        state = self.states["s"] = Carried("s", carried, as_term(start), added, data)
+        self.end()
         state.final.on_tape = getattr(as_term(item), "on_tape", False)
         return tensor_of(SymbolicData(reading, state.final, y.shape, y.dtype))
-
-
-def _rows(loop, item, count, backward: bool) -> SymbolicTensor:
-    term = Term("rows", as_term(item))
-    term.loop, term.row_ndim, term.backward = loop, len(item.shape), backward
-    loop.collected.append(term.args[0])
-    return tensor_of(Rows(loop.reading, term, SymbolicData(loop.reading, term, item.shape, item._data.dtype), count))
 
 
 def sum_type(plain, reading):

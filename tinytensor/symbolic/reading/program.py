@@ -1,10 +1,8 @@
-"""`read`: the program of a function, from one run on tensors without values and sizes without numbers."""
+"""`read`: the terms of a function, from one run on tensors without values and sizes without numbers."""
 
-import operator
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
@@ -12,36 +10,20 @@ from sympy import Expr, Mod, Mul
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.derive.arguments import Argument
-from tinytensor.symbolic.derive.conditions import RELATIONS, SizeCondition
+from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.prove.advice import describe_line
 from tinytensor.symbolic.reading.errors import Multiple, NotDerivable, Refused
 from tinytensor.symbolic.reading.language import only_readable, snapshot
 from tinytensor.symbolic.reading.python_functions import functions_for_sizes
-from tinytensor.symbolic.reading.sizes import Polynomial, Reading, SymInt, add, constant, is_users
+from tinytensor.symbolic.reading.sizes import Reading, SymInt, is_users
 from tinytensor.symbolic.reading.tensors import SymbolicData, SymbolicTensor, Term, as_term, tensor_of, terms_of
 
 TRIES = 8  # answers to questions about sizes, for a function that fails
 
 
-@dataclass
-class Program:
-    """What a function computes: the terms in their order, the result, and under which conditions it was read.
-
-    conditions: (">=" or "==" or "!=", p) for p >= 0 and so on. values: keys of conditions.VALUES.
-    """
-
-    reading: Reading
-    terms: list[Term]
-    result: object  # a term, or an array that no argument reaches
-    shape: tuple
-    arguments: dict[str, Term]
-    conditions: list[tuple[str, Polynomial]] = field(default_factory=list)
-    values: dict[str, None] = field(default_factory=dict)
-
-
-def read(fn: Callable, arguments: dict[str, object], where: Sequence[SizeCondition] = (), split=None) -> Program:
-    """The program of fn for all sizes >= 1 that meet `where` and its conditions; NotDerivable names what can't be read.
+def read(fn: Callable, arguments: dict[str, object], where: Sequence[SizeCondition] = (), split=None) -> Reading:
+    """The terms of fn for all sizes >= 1 that meet `where` and its conditions; NotDerivable names what can't be read.
 
     Where the function fails, its last open question about sizes gets the other answer, which is then a condition.
     """
@@ -51,7 +33,8 @@ def read(fn: Callable, arguments: dict[str, object], where: Sequence[SizeConditi
         reading = Reading()
         reading.forced = list(forced)
         try:
-            return _program(reading, fn, arguments, where, split or {})
+            _run(reading, fn, arguments, where, split or {})
+            return reading
         except NotImplementedError as error:  # an operation without a gradient, which says what to do instead
             raise NotDerivable(f"derive: {error}{_line_of(error)}") from error
         except NotDerivable:
@@ -67,21 +50,18 @@ def read(fn: Callable, arguments: dict[str, object], where: Sequence[SizeConditi
     raise first
 
 
-def _program(reading: Reading, fn: Callable, arguments: dict[str, object], where, split: dict) -> Program:
+def _run(reading: Reading, fn: Callable, arguments: dict[str, object], where, split: dict) -> None:
+    """Run fn once, and note its terms and its result."""
     own = getattr(fn, "forward", fn)  # of a function that is made for a Module, or for a gradient by hand
     reading.outside[getattr(own, "__name__", "the function")] = own, snapshot(own)
     values = {name: _value(reading, name, a) if isinstance(a, Argument) else a for name, a in arguments.items()}
     for one in where:
-        reading.conditions += _known(reading, one, split)
-    for operation, p, _ in reading.conditions:
-        if operation == "==":
-            reading.solve(p)
-    reading.of_caller = len(reading.conditions)
+        _assume(reading, one, split)
     result, failure = None, None
     try:
         with double_precision(), functions_for_sizes(reading), only_readable(reading):
             result = fn(**values)
-            term, shape = (as_term(result), result.shape) if isinstance(result, Tensor) else (None, ())
+            reading.result = as_term(result) if isinstance(result, Tensor) else None
     except Refused:
         pass
     except Multiple:
@@ -89,7 +69,7 @@ def _program(reading: Reading, fn: Callable, arguments: dict[str, object], where
     except Exception as error:
         failure = error
     finally:
-        outside = [line for x, *_, line in reading.written if sys.getrefcount(x) > 3 and x is not result]
+        outside = [line for x, *_, line in reading.written if sys.getrefcount(x) > 3 + (x is result)]
         for x, data, cls, _ in reversed(reading.written):
             x._data, x.__class__ = data, cls
     reading.over = True
@@ -115,17 +95,8 @@ def _program(reading: Reading, fn: Callable, arguments: dict[str, object], where
     if not isinstance(result, Tensor):
         came = type(result).__name__
         raise NotDerivable(f"derive: the function returned {came}; expected one tensor: return the one to derive")
-    program = Program(
-        reading,
-        reading.terms,
-        term,
-        tuple(shape),
-        {name: x._data.term for name, x in values.items() if isinstance(x, SymbolicTensor)},
-        [(operation, p) for operation, p, _ in reading.conditions[reading.of_caller :]],
-        reading.values,
-    )
-    _check_steps(program)
-    return program
+    reading.arguments = {name: x._data.term for name, x in values.items() if isinstance(x, SymbolicTensor)}
+    _check_steps(reading)
 
 
 def _line_of(error: Exception) -> str:
@@ -145,8 +116,8 @@ def _value(reading: Reading, name: str, argument: Argument) -> SymbolicTensor:
     return tensor_of(SymbolicData(reading, term, shape, np.float64 if span is None else np.int64, span))
 
 
-def _known(reading: Reading, one: SizeCondition, split: dict) -> list[tuple[str, Polynomial, str]]:
-    """A condition of `where` as what is known of the sizes."""
+def _assume(reading: Reading, one: SizeCondition, split: dict) -> None:
+    """Let a condition of `where` be known of the sizes."""
 
     def side(formula: Expr):
         formula = formula.xreplace({s: Mul(*parts) for s, parts in split.items()})
@@ -154,23 +125,21 @@ def _known(reading: Reading, one: SizeCondition, split: dict) -> list[tuple[str,
             return side(formula.args[0]) % side(formula.args[1])
         return reading.number(formula)
 
-    difference = side(one.left) - side(one.right)
-    p = difference.p if type(difference) is SymInt else constant(difference)
-    if not any(p):
-        if not {"==": operator.eq, "!=": operator.ne}.get(one.operation, RELATIONS[one.operation])(p.get((), 0), 0):
-            raise NotDerivable(
-                f"derive: no sizes meet {one}, since the function takes {', '.join(map(str, split))} apart"
-            )
-        return []
-    negative = {m: -c for m, c in p.items()}
-    p = {">": add(p, constant(-1)), "<": add(negative, constant(-1)), "<=": negative}.get(one.operation, p)
-    return [(one.operation if one.operation in ("==", "!=") else ">=", p, "")]
+    left, right = side(one.left), side(one.right)
+    difference = (right - left if one.operation in ("<", "<=") else left - right) - (one.operation in ("<", ">"))
+    operation = one.operation if one.operation in ("==", "!=") else ">="
+    if type(difference) is SymInt:
+        reading.known.append((operation, difference.p, ""))
+        if operation == "==":
+            reading.solve(difference.p)
+    elif not {"==": difference == 0, "!=": difference != 0, ">=": difference >= 0}[operation]:
+        raise NotDerivable(f"derive: no sizes meet {one}, since the function takes {', '.join(map(str, split))} apart")
 
 
-def _check_steps(program: Program) -> None:
+def _check_steps(reading: Reading) -> None:
     """NotDerivable where a value of one step of a loop is used outside of the loop."""
     seen: set[int] = set()
-    waiting = [t for t in (*program.terms, program.result) if isinstance(t, Term) and t.name not in ("begin", "end")]
+    waiting = [t for t in (*reading.terms, reading.result) if isinstance(t, Term) and t.name not in ("begin", "end")]
     for term in waiting:
         if id(term) in seen or term.name == "rows":
             continue
@@ -179,5 +148,5 @@ def _check_steps(program: Program) -> None:
         if any(a.inside is not None and a.inside is not term.inside for a in parts):
             raise NotDerivable(f"derive: a value of one step of a loop is used outside of it{term.where}")
         waiting += parts
-    if getattr(program.result, "inside", None) is not None or program.reading.comprehensions:
+    if getattr(reading.result, "inside", None) is not None or reading.comprehensions:
         raise NotDerivable("derive: a value of one step of a loop is used outside of it")

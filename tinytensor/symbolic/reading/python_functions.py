@@ -1,6 +1,7 @@
 """Python's own functions while a function is read: len(), range(), sum(), math.sqrt() ... that know sizes.
 
-They are those of the whole process, and are put in for the time of a reading.
+They are those of the whole process, and are put in for the time of a reading, while no thread compiles. A kernel that
+is compiled meanwhile, by any thread, gets Python's own.
 """
 
 import builtins
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import sympy
+from numba.core.compiler_lock import global_compiler_lock
 
 from tinytensor.core.observers import observe
 from tinytensor.core.tensor import Tensor
@@ -18,6 +20,7 @@ from tinytensor.ops import argument_errors
 from tinytensor.platform.locks import ThreadLock
 from tinytensor.runtime import entry_points
 from tinytensor.runtime import kernel as runtime_kernel
+from tinytensor.runtime.compiler import compiling
 from tinytensor.symbolic.reading.engine import Backend
 from tinytensor.symbolic.reading.loops import enumerate_type, of_each, range_type, reversed_type, sum_type
 from tinytensor.symbolic.reading.sizes import SymFloat, formula_of, is_users
@@ -47,18 +50,20 @@ def finite(answer: bool) -> Callable:
     return function
 
 
-_lock = ThreadLock(reentrant=True)  # Python's functions are those of the whole process
+_lock = ThreadLock(reentrant=True)  # one reading at a time
+
+
+def put(values: list[tuple]) -> None:
+    """Set attributes; a compilation of another thread ends first."""
+    with compiling, global_compiler_lock:
+        for owner, name, value in values:
+            setattr(owner, name, value)
 
 
 @contextmanager
 def functions_for_sizes(reading) -> Iterator[None]:
     """Inside, this thread reads: the engine asks `state.reading`, and len(), range(), math.sqrt() know sizes."""
-    undo, thread = [], threading.get_ident()
-    plain_len, plain_build, plain_dtype = len, entry_points.build, Tensor.dtype
-
-    def put(owner, name: str, value) -> None:
-        undo.append((owner, name, vars(owner)[name]))
-        setattr(owner, name, value)
+    thread, plain_len, plain_build, plain_dtype = threading.get_ident(), len, entry_points.build, Tensor.dtype
 
     def drawn(what: str, generator) -> None:
         reading.refuse(f"{what}: random numbers are no function of the arguments")
@@ -73,36 +78,36 @@ def functions_for_sizes(reading) -> Iterator[None]:
 
     def built(*args):
         """Kernels are compiled with Python's own functions."""
-        ours = {name: getattr(builtins, name) for name in replaced}
-        vars(builtins).update(own)
+        put(plain)
         try:
             return plain_build(*args)
         finally:
-            vars(builtins).update(ours)
+            put(replaced)
 
-    replaced = {
-        "len": length,
-        "range": range_type(range),
-        "enumerate": enumerate_type(enumerate),
-        "reversed": reversed_type(reversed),
-        "sum": sum_type(sum, reading),
-        "zip": of_each(zip, lambda t, items: tuple(items)),
-    }
-    own = {name: getattr(builtins, name) for name in replaced}
+    def real(name: str) -> Callable:
+        """sqrt(), exp() or log() of a size as a formula."""
+        formula = lambda *x: SymFloat(getattr(sympy, name)(*map(formula_of, x)), reading)  # noqa: E731
+        return if_symbolic(getattr(math, name), formula)
+
+    replaced = [
+        (builtins, "len", length),
+        (builtins, "range", range_type(range)),
+        (builtins, "enumerate", enumerate_type(enumerate)),
+        (builtins, "reversed", reversed_type(reversed)),
+        (builtins, "sum", sum_type(sum, reading)),
+        (builtins, "zip", of_each(zip, lambda t, items: tuple(items))),
+        *[(math, name, real(name)) for name in ("sqrt", "exp", "log")],
+        (math, "isfinite", if_symbolic(math.isfinite, finite(True))),
+        (math, "isinf", if_symbolic(math.isinf, finite(False))),
+        (runtime_kernel, "build", built),
+        (Tensor, "of", staticmethod(tensor_of)),
+        (next(c for c in Tensor.__mro__ if "dtype" in vars(c)), "dtype", property(dtype)),
+    ]
+    plain = [(owner, name, vars(owner)[name]) for owner, name, _ in replaced]
     with _lock.lock:
         try:
-            for name, value in replaced.items():
-                put(builtins, name, value)
-            for name in ("sqrt", "exp", "log"):
-                real = lambda *x, name=name: SymFloat(getattr(sympy, name)(*map(formula_of, x)), reading)  # noqa: E731
-                put(math, name, if_symbolic(getattr(math, name), real))
-            for name, answer in {"isfinite": True, "isinf": False}.items():
-                put(math, name, if_symbolic(getattr(math, name), finite(answer)))
-            put(runtime_kernel, "build", built)
-            put(Tensor, "of", staticmethod(tensor_of))
-            put(next(c for c in Tensor.__mro__ if "dtype" in vars(c)), "dtype", property(dtype))
+            put(replaced)
             with observe(reading=Backend(reading), on_random=drawn):
                 yield
         finally:
-            for owner, name, value in reversed(undo):
-                setattr(owner, name, value)
+            put(plain)

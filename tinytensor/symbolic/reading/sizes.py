@@ -43,8 +43,9 @@ def where() -> str:
 class Reading:
     """What one reading knows of its sizes, the conditions that it met, and why it was refused, if it was.
 
-    conditions: (">=" or "==" or "!=", p, line) for p >= 0 and so on, where `of_caller` of them are those of the caller.
-    values: keys of conditions.VALUES that the reading rests on. terms: in the order in which they were made.
+    conditions: (">=" or "==" or "!=", p, line) for p >= 0 and so on; known: those of the caller. values: keys of
+    conditions.VALUES that the reading rests on. terms: in the order in which they were made. result: a term, or an
+    array that no argument reaches. arguments: the terms of the tensors among them.
     """
 
     def __init__(self):
@@ -58,13 +59,14 @@ class Reading:
         self.open_loops: list = []
         self.comprehensions: list = []  # of lists whose items are not used yet
         self.conditions: list[tuple[str, Polynomial, str]] = []
-        self.of_caller = 0
+        self.known: list[tuple[str, Polynomial, str]] = []
         self.values: dict[str, None] = {}
         self.refusals: list[str] = []
         self.outside: dict[str, tuple] = {}  # objects from outside of the function, and what they held
         self.written: list[tuple] = []  # tensors with numbers that were changed in place, with what they had
         self.texts = ""  # where the engine wrote a size into a text, as of an error
         self.terms: list = []
+        self.result, self.arguments = None, {}
         self.over = False
         self.forced: list[bool] = []  # the first answers of open questions, where the function fails otherwise
         self.answers: list[bool] = []
@@ -113,8 +115,8 @@ class Reading:
 
     def _impossible(self, *inequalities: Polynomial) -> bool:
         """Do no sizes meet these p >= 0 and all that is known?"""
-        facts, cases = [], [[]]
-        for name in self.names({m: 1 for p in (*inequalities, *[p for _, p, _ in self.conditions]) for m in p}):
+        facts, cases, met = [], [[]], [*self.known, *self.conditions]
+        for name in self.names({m: 1 for p in (*inequalities, *[p for _, p, _ in met]) for m in p}):
             a = {(name,): 1}
             if name in self.steps:
                 facts += [a, add(add(self.steps[name], constant(-1)), a, -1)]
@@ -123,7 +125,7 @@ class Reading:
                 rest = add(p, multiply(q, a), -1)
                 positive = all(c > 0 and self.hints.keys() >= set(m) for m, c in p.items())
                 facts += [rest, add(add(q, constant(-1)), rest, -1)] + [a] * positive
-        for operation, p, _ in self.conditions:
+        for operation, p, _ in met:
             negative = {m: -c for m, c in p.items()}
             if operation == "!=" and len(cases) < 8:
                 cases = [[*case, add(one, constant(-1))] for case in cases for one in (p, negative)]
@@ -172,7 +174,7 @@ class Reading:
                 "one size",
             )
         line, value = where(), self.at_hint(p)
-        if sum(one == line for *_, one in self.conditions[self.of_caller :]) >= MANY:
+        if sum(one == line for *_, one in self.conditions) >= MANY:
             self.refuse("the number of steps depends on sizes in a loop that is no `for t in range(N)`")
         answer = (value >= 0 if operation == ">=" else value == 0) if wanted is None else wanted
         answer = self.forced[len(self.answers)] if len(self.answers) < len(self.forced) else answer

@@ -22,7 +22,10 @@ from tinytensor.runtime.entry_points import is_ours
 from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, is_exact, is_users, where
 
 _tensor_of = Tensor.of
-
+SHARED = (
+    "a tensor that is changed in place, in a way that can't be followed; make a new tensor (y = y * 2, tt.where, "
+    "tt.cat) in place of changing a part of one"
+)
 
 COMPARED = {"lt": (1, 0), "le": (0, 0), "gt": (1, 1), "ge": (0, 1)}  # a + k <= b, and whether a and b change places
 KEPT = "full number cast same add sub mul neg square absolute maximum minimum where clone reduce_sum cumsum "
@@ -91,10 +94,7 @@ class SymbolicData(Meta):
         if name.startswith("__") and "array" not in name:
             raise AttributeError(name)
         if name == "strides":
-            self.reading.refuse(
-                "a tensor that is changed in place, in a way that can't be followed; make a new tensor (y = y * 2, "
-                "tt.where, tt.cat) in place of changing a part of one"
-            )
+            self.reading.refuse(SHARED)
         self.reading.refuse(f"the values of a tensor are read (.{name})")
 
     def _read(self, *args, **kwargs):
@@ -188,6 +188,11 @@ class SymbolicTensor(Tensor):
         if not self._data.in_order:
             self._data.reading.refuse("view() of a tensor that may not lie in order: use reshape()")
         return super().view(*shape)
+
+    def __hash__(self):
+        if is_users(sys._getframe(1).f_code.co_filename):
+            self._data.reading.refuse("a tensor is a key of a dict or a set: which object it is may differ")
+        return object.__hash__(self)
 
     def __len__(self):
         return self.shape[0]  # Python's len() makes a number of it, which refuses; the len() of a reading does not
@@ -309,6 +314,9 @@ def elementwise(op, reading, args):
 
 def cast(op, reading, args):
     x, dtype = args
+    shorter = x._data.dtype.kind == dtype.kind == "f" and dtype.itemsize < x._data.dtype.itemsize
+    if shorter and (x._data.term.depends or x._data.term.roundings):
+        reading.values["cast"] = None
     return x.shape, dtype, None if x._data.dtype.kind in "fO" else span_of(x)
 
 
@@ -465,7 +473,7 @@ def dispatch(op, args):
     for a in args:
         reading.check_open(a.p if type(a) is SymInt else {})
     if op.name in ("cat", "stack") and reading.comprehensions:
-        args = (args[0], *reading.comprehensions.pop().rows(args[1:]))
+        args = (args[0], *reading.comprehensions.pop().all_rows(args[1:]))
     results = find(op, reading, args)
     if op.name in COMPARED and (truth := _decided(op.name, *map(span_of, args))) is not None:
         return tensor_of(SymbolicData(reading, Term("full", results[0], truth, reading=reading), *results))

@@ -1,0 +1,439 @@
+"""What `derive` and its like give: lines, one verdict on them, one comparison in numbers, and one way to show them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+
+from sympy import Add, Expr, KroneckerDelta, Mul, Sum
+
+from tinytensor.display.notebook import Latex, formula, sentence, shown
+from tinytensor.symbolic.derive.adjoints import DerivedLines
+from tinytensor.symbolic.derive.conditions import SizeCondition, in_words, restrictions, verdict
+from tinytensor.symbolic.derive.recurrences import Recurrence, as_shown, first_values
+from tinytensor.symbolic.derive.samples import Sample, excuses, refused_sizes
+from tinytensor.symbolic.derive.source import Source, evaluate
+from tinytensor.symbolic.derive.time_limit import TimeLimit, is_up, limited, out_of_time, stage, stopped
+from tinytensor.symbolic.derive.trace import format_sizes
+from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, name_of
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, free
+from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
+from tinytensor.symbolic.index_calculus.matrices import Matrices, Matrix
+from tinytensor.symbolic.index_calculus.notation import equation, equation_tex, tex, text
+from tinytensor.symbolic.index_calculus.vanishing import Theorem, together
+
+Key = str | tuple[str, str]  # an argument, or the two names of a block
+
+
+class Typeset:
+    """What a notebook shows as its LaTeX."""
+
+    def latex(self) -> str:
+        """The formula as LaTeX, without dollar signs."""
+        raise NotImplementedError
+
+    def _repr_latex_(self) -> str:
+        return Latex(self.latex())._repr_latex_()
+
+    def _repr_html_(self) -> str | None:
+        return Latex(self.latex())._repr_html_()
+
+
+class Formula(Typeset):
+    """A line of a derivation: `left` = `right`, in index notation."""
+
+    def __init__(
+        self,
+        line: Definition,
+        names: Sequence[Name] = (),
+        sizes: Mapping[Size, Expr] | None = None,
+        recurrences: Sequence[Recurrence] = (),
+    ):
+        self.left: Expr = line.left
+        self.right: Expr = line.right
+        self.names = tuple(names)
+        self.sizes = dict(sizes or {})  # those that the user did not name, in those that have a name
+        self.recurrences = tuple(recurrences)
+
+    @property
+    def indices(self) -> tuple:
+        """The indices on the left."""
+        return getattr(self.left, "indices", ())
+
+    @property
+    def shown(self) -> tuple[Expr, Expr]:
+        """Both sides as they are printed."""
+        right = self.right.xreplace(self.sizes)
+        return as_shown(self.left, self.recurrences), as_shown(right, self.recurrences)
+
+    def __str__(self) -> str:
+        steps = ", ".join(equation(*pair) for pair in first_values(self.left, self.recurrences))
+        return equation(*self.shown, self.names) + (f", {steps}" if steps else "")
+
+    __repr__ = __str__
+
+    def latex(self) -> str:
+        """The formula as LaTeX, without dollar signs."""
+        steps = ",\\quad ".join(equation_tex(*pair) for pair in first_values(self.left, self.recurrences))
+        return equation_tex(*self.shown, self.names) + (rf",\quad {steps}" if steps else "")
+
+
+class Block(Formula):
+    """A block of a Hessian or a Jacobian: ∂²𝓛/∂a_i∂b_j, or ∂Y_i/∂b_j, in index notation.
+
+    of, by: the entries a_i and b_j; the result itself for a Jacobian. pattern: of the left side in text and in LaTeX.
+    """
+
+    def __init__(self, line: Definition, of: Expr, by: Expr, pattern: tuple[str, str], names: Sequence[Name] = ()):
+        super().__init__(line, names)
+        self.of, self.by, self.pattern = of, by, pattern
+
+    def __str__(self) -> str:
+        left = self.pattern[0].format(text(self.of, self.names), text(self.by, self.names))
+        return f"{left} = {text(self.right, self.names)}"
+
+    __repr__ = __str__
+
+    def latex(self) -> str:
+        """The formula as LaTeX, without dollar signs."""
+        left = self.pattern[1].format(tex(self.of, self.names), tex(self.by, self.names))
+        return f"{left} = {tex(self.right, self.names)}"
+
+    @property
+    def is_matrix(self) -> bool:
+        """Is it the block of two vectors?"""
+        return len(self.indices) == 2 and all(len(getattr(e, "indices", ())) < 2 for e in (self.of, self.by))
+
+    @property
+    def left_in_matrices(self) -> tuple[str, str]:
+        """The left side in matrix notation, as text and as LaTeX: ∂²𝓛/∂w∂wᵀ."""
+        of, by = (str(getattr(name_of(e), "text", e)) for e in (self.of, self.by))
+        of_tex, by_tex = (tex(e, self.names).partition("_")[0] for e in (self.of, self.by))
+        turned = ("ᵀ", r"^{\top}") if "²" in self.pattern[0] else ("", "")
+        return self.pattern[0].format(of, by + turned[0]), self.pattern[1].format(of_tex, by_tex + turned[1])
+
+
+class BlockMatrices(Matrices):
+    """Matrix forms of blocks: δ(i, j) v_i is diag(v), and δ(i, j) the identity."""
+
+    def product(self, inside: Expr, over: list[Index], rows, columns) -> Matrix:
+        """A product of entries; one with a delta of rows and columns is a diagonal matrix."""
+        deltas = [f for f in Mul.make_args(inside) if isinstance(f, KroneckerDelta) and set(f.args) == {rows, columns}]
+        if not deltas or rows is None or columns is None:
+            if isinstance(inside, Mul) and any(isinstance(f, Add) and f.has(KroneckerDelta) for f in inside.args):
+                spread = inside.expand(deep=False)
+                if isinstance(spread, Add) and not over:
+                    return self.of(spread, rows, columns)
+            return super().product(inside, over, rows, columns)
+        rest = (inside / deltas[0]).xreplace({columns: rows})
+        if not free(rest):
+            return self.scale_by(self.delta(deltas[0], rows, columns), rest)
+        vector = self.broadcast_to(super().product(rest, over, rows, None), rows, None)
+        number = self.diagonal(vector)
+        return Matrix(number.text, number.tex, number.code, rows, columns, number.level)
+
+    def delta(self, expr: KroneckerDelta, rows=None, columns=None) -> Matrix:
+        """The identity where both arguments are indices."""
+        if not all(isinstance(a, Index) for a in expr.args):
+            return super().delta(expr)
+        rows, columns = (rows, columns) if rows is not None else expr.args
+        return Matrix("I", "I", f"np.eye({self.writer.number(rows.size).text})", rows, columns)
+
+
+@dataclass(frozen=True)
+class MatrixFormula(Typeset):
+    """A line of a derivation in matrix notation, as text, LaTeX and NumPy code (`right`)."""
+
+    line: Formula
+    left: str
+    left_tex: str
+    right: Matrix
+
+    def __str__(self) -> str:
+        return f"{self.left} = {self.right.text}"
+
+    __repr__ = __str__
+
+    def latex(self) -> str:
+        """The formula as LaTeX, without dollar signs."""
+        return f"{self.left_tex} = {self.right.tex}"
+
+
+class Result(Typeset):
+    """Derivatives of a function for any size, as lines of a program, with their proof.
+
+    name: that of the function. derived: its lines and those of its gradients. gradients: the formulas that are wanted,
+    by argument, or by the two names of a block. where, limit, progress: those of `derive`.
+    """
+
+    name: str
+    derived: DerivedLines
+    gradients: Mapping
+    names: tuple[Name, ...]  # in the order of a product's factors
+    where: tuple[SizeCondition, ...]
+    limit: float | None
+    progress: bool | None
+    derivation: "Result"  # the first derivatives, which a Derivation is itself
+    samples: list[Sample]  # the points at which the formulas are compared with the function
+    time: tuple[float | None, str]  # the seconds for this, and where the computation of the samples was stopped
+    lines: list[Formula]  # of the function
+    title: str  # what stands above the derivatives
+    groups: list[list[Formula]]  # the derivatives; each group has columns of its own
+    short_names: dict[Name, str]  # of gradients in matrix notation: G
+    _program: Source
+
+    # ------------------------------------------------------------------------------------------------ the verdict
+
+    @property
+    def proved(self) -> bool:
+        """Is every line equal to the derivative, for all sizes and values that meet the conditions?
+
+        The formulas must also give the value and the derivatives of the function itself in numbers (samples.py). False
+        where a condition on sizes is neither in `where` nor demanded by the function itself, which has no value at all
+        other sizes that were tried.
+        """
+        return self.theorem is not None and not self.restrictions
+
+    def __bool__(self) -> bool:
+        """Is every line proved, under the conditions on values that the verdict names? See `proved`."""
+        return self.proved
+
+    @property
+    def unproved(self) -> list[str]:
+        """The lines that are not proved."""
+        return self.derived.unproved
+
+    @property
+    def stopped(self) -> str:
+        """After which time, and where, the work was ended; empty if it was not. Nothing is proved then."""
+        return self.derived.stopped or self._compared[2]
+
+    @property
+    def differs(self) -> str:
+        """Where the formulas and the function itself differ by more than rounding; empty if nowhere."""
+        return self._compared[0]
+
+    @property
+    def verdict(self) -> str:
+        """Whether every line is proved, and under which conditions, in words."""
+        if self.unproved:
+            return f"NOT proved: {', '.join(self.unproved)}"
+        if self.differs:
+            return f"NOT proved: {self.differs}"
+        if self.stopped:
+            number = self._compared[3]
+            numbers = f"in numbers, these formulas agree with backward() at the {number} points that were compared"
+            return f"NOT proved: {out_of_time(self.limit, self.stopped, numbers if number else '')}"
+        return verdict(self.theorem, self.restrictions, self.refused)
+
+    @cached_property
+    def known(self) -> Theorem:
+        """What is proved of the lines, where numbers do not refute it either."""
+        return together([self.derived.theorem], self._compared[1])
+
+    @property
+    def theorem(self) -> Theorem | None:
+        """That every line is equal to the derivative, with the conditions; None if something is not proved."""
+        return None if self.unproved or self.differs or self.stopped else self.known
+
+    @property
+    def value_conditions(self) -> tuple[str, ...]:
+        """The conditions on values, in words: denominators, arguments of roots and logarithms, ties."""
+        return in_words(self.known)
+
+    @property
+    def size_conditions(self) -> tuple[SizeCondition, ...]:
+        """The conditions on sizes, those of `where` first."""
+        return tuple(self.derived.trace.size_conditions)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the proof rests on, besides what is trusted: SymPy's diff and arithmetic, and the index calculus."""
+        return (*self.derived.trace.lines.notes, *map(str, self.size_conditions), *self.value_conditions)
+
+    @cached_property
+    def restrictions(self) -> list[SizeCondition]:
+        """The conditions on sizes that `where` does not have, and that exclude a size that the function takes."""
+        return restrictions(self.size_conditions, self.where, self.derivation.samples)
+
+    @property
+    def refused(self) -> str:
+        """The sizes that the function itself refuses, of those that were tried."""
+        first = self.derivation
+        own = [s for s in first.samples if all(c.holds(s.at) for c in self.size_conditions)]
+        return refused_sizes(own, first.symbols)
+
+    # ------------------------------------------------------------------------------------------------ numbers
+
+    def inside(self, sample: Sample) -> bool:
+        """Does the point meet the conditions on sizes, and has the function a value and gradients there?"""
+        return sample.finite and all(c.holds(sample.at) for c in self.size_conditions)
+
+    @cached_property
+    def _compared(self) -> tuple[str, set[str], str, int]:
+        """Where the formulas and the function differ by more than rounding; the conditions that exclude it else.
+
+        Besides: whether and where the comparison was stopped, and the number of points in which they agree.
+        """
+        first = self.derivation
+        if first is not self and (first.differs or first.stopped):
+            return first._compared
+        if not self.gradients:
+            return "", set(), self.derived.stopped, 0
+        seconds, late = self.time
+        with limited(TimeLimit("derive", self.name, seconds, self.progress)):
+            stage("numbers were compared", 90)
+            differs, needed, number = self._compare()
+            return differs, needed, late or (stopped() if is_up() else ""), number
+
+    def _compare(self) -> tuple[str, set[str], int]:
+        """The comparison of the formulas with the function, at the points for which there is time."""
+        needed: set[str] = set()
+        plain = number = 0
+        for one in filter(self.inside, self.samples):
+            if is_up():
+                break
+            edges = one.edges - {"equality"}
+            differs, divided = self.differs_at(one)
+            if differs is None or (divided and one.far):
+                continue
+            if differs:
+                excused = excuses(edges, one.inputs) | ({"denominator"} if divided and self._divides else set())
+                if not excused:
+                    return f"{differs} at {format_sizes(one.at) or 'this function'}", needed, number
+                needed |= excused
+            plain += not edges and not differs
+            number += not differs
+        if not plain and not is_up():
+            return "at no point that was tried has the function a value and are all conditions met", needed, number
+        return "", needed, number
+
+    def differs_at(self, sample: Sample) -> tuple[str | None, bool]:
+        """What differs from the function at a point, in words, empty if nothing does, None if nothing is compared.
+
+        Besides: is all that differs NaN or infinite by the formulas?
+        """
+        raise NotImplementedError
+
+    @cached_property
+    def _divides(self) -> bool:
+        """Has a formula of a derivative a denominator that may be 0, such as x in (1 - h)/x?"""
+        lines = (line.right for group in self.groups for line in group)
+        return self.derived.trace.lines.signs.divides(*lines)
+
+    # ------------------------------------------------------------------------------------------------ the program
+
+    def source(self) -> str:
+        """Python on NumPy, which runs alone: a function that returns the value and the derivatives."""
+        return self._program.text()
+
+    def evaluate(self, **arrays) -> dict:
+        """The derivatives by argument, or by the names of a block, and "value", at arrays: a run of `source()`.
+
+        arrays: one for each tensor argument, of any sizes that fit together. `upstream` is the gradient of an array
+        result, ones unless given; W_dot is the direction of W. A size that no shape gives is a further argument.
+        TypeError, ValueError or IndexError where an argument is missing, has another shape, or has an index out of
+        range.
+        """
+        return evaluate(self._program, arrays)
+
+    # ------------------------------------------------------------------------------------------------ for `check`
+
+    def dims(self, key: Key) -> tuple:
+        """The dimensions of a derivative: those of an argument or of the result, and of both for a block."""
+        if isinstance(key, tuple):
+            return (*self.dims(key[0]), *self.dims(key[1]))
+        tensors = self.derived.trace.tensors
+        return tensors[key].dims if key in tensors else self.derived.trace.result.dims
+
+    def label(self, key: Key) -> str:
+        """A derivative in words: ∂𝓛/∂w."""
+        return f"∂𝓛/∂{key}"
+
+    def in_first_indices(self, expr: Expr, key: Key) -> Expr:
+        """A formula for a block with the first of two indices that a delta makes equal."""
+        return expr
+
+    # ------------------------------------------------------------------------------------------------ in print
+
+    def __str__(self) -> str:
+        forward = [f"    {one}" for one in self.derivation.entries_apart()]
+        forward = "\n".join([*forward, *self._two_columns(self.lines)])
+        below = "\n".join(row for group in self.groups for row in self._two_columns(group))
+        return f"{self.name}:\n{forward}\n\n{self.title}\n{below}\n\n{self.verdict}"
+
+    __repr__ = __str__
+
+    def _two_columns(self, lines: list[Formula]) -> list[str]:
+        """Each line in indices and, where it has sums that are matrix products, beside it in matrices."""
+        forms = [beside and beside[0] for beside in map(self._matrix_form, lines)]
+        width = max(
+            (len(str(x)) for x, form in zip(lines, forms, strict=True) if form and len(str(x)) <= 60), default=0
+        )
+        return [f"    {x!s:<{width}}    {form}" if form else f"    {x}" for x, form in zip(lines, forms, strict=True)]
+
+    def _matrix_form(self, one: Formula) -> tuple[str, str] | None:
+        """What stands beside a line, as text and as LaTeX: its matrix form, if it has sums or defines a short name."""
+        name, form = name_of(one.left), self.in_matrices(one)
+        if name in self.short_names and form is None:
+            short, whole = (Matrices(self.names, n).entry(one.left) for n in (self.short_names, None))
+            return f"{short.text} = {whole.text}", f"{short.tex} = {whole.tex}"
+        if form is None or not (one.right.has(Sum, MatrixEntry) or isinstance(one, Block) or name in self.short_names):
+            return None
+        return str(form), form.latex()
+
+    def in_matrices(self, one: Formula) -> MatrixFormula | None:
+        """A line in matrix notation; None if it has no such form."""
+        of_states = {array for r in one.recurrences for array in (*r.adjoints, *[state.out for state in r.states])}
+        if one.recurrences and (one.shown != (one.left, one.right) or name_of(one.left) in of_states):
+            return None
+        short = self.short_names
+        block = isinstance(one, Block)
+        if block and (one.right == 0 or not one.is_matrix):
+            return None
+        matrices, name = (BlockMatrices if block else Matrices)(self.names, short), name_of(one.left)
+        right = matrices.form(one.left, one.right)
+        if right is None:
+            return None
+        if block:
+            return MatrixFormula(one, *one.left_in_matrices, right)
+        if not isinstance(name, Array):
+            return MatrixFormula(one, text(one.left, self.names), tex(one.left, self.names), right)
+        left = matrices.entry(one.left)
+        if name not in short:
+            return MatrixFormula(one, left.text, left.tex, right)
+        whole = Matrices(self.names).entry(one.left)
+        return MatrixFormula(one, f"{left.text} = {whole.text}", f"{left.tex} = {whole.tex}", right)
+
+    def matrix(self) -> list[MatrixFormula]:
+        """The lines in matrix notation, ∂𝓛/∂W = Xᵀ G, those whose sums are all matrix products.
+
+        G is the gradient of an inner name or of the result; G_A, G_S where there are several.
+        index_calculus/matrices.py writes the forms.
+        """
+        forms = (self.in_matrices(line) for group in (self.lines, *self.groups) for line in group)
+        return [one for one in forms if one is not None]
+
+    def latex(self) -> str:
+        """All lines as LaTeX, one below the other."""
+        lines = [x.latex().replace(" = ", " &= ", 1) for group in (self.lines, *self.groups) for x in group]
+        return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
+
+    def _repr_html_(self) -> str | None:
+        """The derivation in a notebook: the lines, typeset, with their matrix forms beside them."""
+        first, *below = map(self._rows, (self.lines, *self.groups))
+        proved = f"<p><b>{escape(self.verdict)}</b></p>"
+        assumed = "".join(f"<li>{sentence(one)}</li>" for one in self.assumptions)
+        more = f"<details><summary>assumptions</summary><ul>{assumed}</ul></details>"
+        return shown(f"<p>{escape(self.name)}</p>", first, f"<p>{escape(self.title)}</p>", *below, proved, more)
+
+    def _rows(self, lines: list[Formula]) -> str | None:
+        """Lines as a table; None, for which a notebook takes LaTeX or text, if one could not be typeset."""
+        rows = []
+        for one in lines:
+            beside = self._matrix_form(one)
+            cells = [formula(one.latex()), formula(beside[1]) if beside else ""]
+            if None in cells:
+                return None
+            rows.append(f"<tr><td>{cells[0]}</td><td>{cells[1]}</td></tr>")
+        return f'<div class="wide" style="padding: 0"><table>{"".join(rows)}</table></div>'

@@ -1,0 +1,529 @@
+"""Hessians, Jacobians and their products with a direction, for any size, with their proof.
+
+A direction of the arguments goes forward through the lines of a program: Ȧ is the derivative of A in this direction. So
+does the derivative of each adjoint: ∂𝓛̇/∂W is the part of the Hessian-vector product that belongs to W (Pearlmutter
+1994, Fast Exact Multiplication by the Hessian). Each such line is proved equal to SymPy's derivative of the line from
+which it was made. What is derived is a choice of lines and of a direction:
+
+    jvp           the lines of the function
+    hvp           these, and those of its gradients
+    gauss_newton  the lines up to the result z of a model; the Hessian of the loss in z; back through the adjoints of z
+    order=2       those of hvp, for a direction that is 1 in one place and 0 elsewhere: the block ∂²𝓛/∂a∂b
+    jacobian=True the gradients of the function, for an arriving gradient that is 1 in one place: ∂Y/∂a
+
+All are compared in numbers with the engine, and with differences, as products with a random direction.
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+import numpy as np
+from sympy import Add, Expr, Indexed, Symbol
+
+from tinytensor.core.tensor import Tensor
+from tinytensor.symbolic.derive.adjoints import inlined, lines_to, reachable, simplifier_of
+from tinytensor.symbolic.derive.derivation import Derivation
+from tinytensor.symbolic.derive.forward_mode import (
+    Moved,
+    contracted,
+    dotted,
+    entry_like,
+    shortest,
+    with_first_indices,
+    with_one_hot,
+)
+from tinytensor.symbolic.derive.results import Block, Formula, Key, MatrixFormula, Result
+from tinytensor.symbolic.derive.samples import Sample, mismatch
+from tinytensor.symbolic.derive.second_samples import ENTRIES, of_gauss_newton, of_gradients, of_value
+from tinytensor.symbolic.derive.source import Source, evaluate_at
+from tinytensor.symbolic.derive.values import Value, as_plain_entry
+from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, name_of, names_in
+from tinytensor.symbolic.index_calculus.formulas import Array, total
+from tinytensor.symbolic.index_calculus.functions import detach
+from tinytensor.symbolic.index_calculus.vanishing import Theorem, together, vanishes
+from tinytensor.symbolic.reading.errors import NotDerivable
+
+FAR = 0.01  # numbers from 0, where differences are compared
+
+
+class Second(Result):
+    """Derivatives of the lines of a derivation: blocks of a matrix, or its product with a direction.
+
+    derivation: the first derivatives. wrt: the arguments by which these are. directions: the name of the direction for
+    each argument, Ẇ in formulas and W_dot in `evaluate`.
+    """
+
+    about = ""
+    of_gradients = True  # are these derivatives of the gradients, or of the value?
+
+    def __init__(self, derivation: Derivation, wrt: Iterable[str] = ()):
+        self.derivation, self.derived = derivation, derivation.derived
+        self.name, self.where, self.names = derivation.name, derivation.where, derivation.names
+        self.short_names = derivation.short_names
+        self.limit, self.progress, self.lines = derivation.limit, derivation.progress, derivation.lines
+        if self.derived.recurrences:
+            raise NotDerivable(
+                f"derive: {derivation.name}: a recurrence has first derivatives alone; give the number of its steps "
+                "as a number instead of a size"
+            )
+        names = (wrt,) if isinstance(wrt, str) else tuple(wrt)
+        if unknown := [n for n in names if n not in derivation.gradients]:
+            raise ValueError(
+                f"derive: wrt has {unknown[0]!r}; the arguments that have a derivative are "
+                f"{', '.join(derivation.gradients)}"
+            )
+        self.wrt = names or tuple(derivation.gradients)
+        self.more_unproved: list[str] = []
+        self.theorems: list[Theorem] = []
+        self.simplify = simplifier_of(self.derived)
+        self.arrays = self.derived.trace.arrays
+        self.output = name_of(self.derived.output)
+        self.directions: dict[str, Name] = {}
+        self.between: list[Definition] = []  # lines of the program before those of `gradients`
+        self.gradients: dict[Key, Formula] = {}
+        self.derive()
+
+    def derive(self) -> None:
+        """Write the lines, and prove each."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------------------------------------ the proof
+
+    def is_zero(self, expr: Expr) -> bool:
+        """Is an expression 0, in the names of the function, or with some of their definitions?
+
+        Conditions on values under which it is so are noted.
+        """
+        inner = [x for g in self.derived.groups if g.closed or len(g.lines) > 1 for x in g.lines]
+        adjoints = list(self.derived.adjoints.values())
+        ways = ([], inner, adjoints, [*self.derived.forward, *adjoints])
+        theorem = vanishes((expanded(expr, lines) for lines in ways), self.derived.facts)
+        if theorem is None or "equality" in theorem.hypotheses:
+            return False
+        self.theorems.append(theorem)
+        return True
+
+    def prove(self, lines: dict[Name, Definition], plain: dict[Name, Definition]) -> list[str]:
+        """The names of the lines that are not proved equal to SymPy's derivative, `plain`."""
+        hidden = [x for n, x in plain.items() if n not in lines]
+        unproved = []
+        for name, line in lines.items():
+            difference = expanded(plain[name].at(line.left), hidden) - line.right
+            if not self.is_zero(difference) and not self.is_zero(expanded(difference, list(plain.values()))):
+                unproved.append(str(getattr(name, "text", name)))
+        return unproved
+
+    def move_gradients(self, moved: Moved, known: dict[Name, Name]) -> dict[str, Name]:
+        """The derivatives of the lines and of the adjoints, forward: the names of those of the gradients."""
+        lines = {n: self.derived.adjoints[d(self.arrays[n])] for n in self.wrt}
+        first = [(self.derived.adjoints[d(array)], direction) for array, direction in known.items()]
+        by_gradients = [total(x.right * entry_like(x.left, one), *getattr(x.left, "indices", ())) for x, one in first]
+        moved.move(self.derived.forward, known, {self.output: Add(*by_gradients)})
+        moved.move(reachable(self.derived.adjoints, [x.name for x in lines.values()]).values(), known)
+        return {n: moved.result(line, known) for n, line in lines.items()}
+
+    @property
+    def unproved(self) -> list[str]:
+        """The lines that are not proved."""
+        return [*self.derived.unproved, *self.more_unproved]
+
+    @cached_property
+    def known(self) -> Theorem:
+        """What is proved of the gradients and of their derivatives, where numbers do not refute it either."""
+        return together([self.derivation.known, *self.theorems], self._compared[1])
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the proof rests on, besides what is trusted."""
+        held = ["what detach() holds constant is constant in second derivatives, too"] * self.holds
+        return tuple(dict.fromkeys((*self.derivation.assumptions, *held, *self.value_conditions)))
+
+    @cached_property
+    def holds(self) -> bool:
+        """Does detach() hold a number constant? Differences of gradients see it move, derivatives do not."""
+        return any(x.right.has(detach) for x in (*self.derived.forward, *self.derived.adjoints.values()))
+
+    # ------------------------------------------------------------------------------------------------ numbers
+
+    time = None, ""
+
+    @property
+    def samples(self) -> list[Sample]:
+        """The points at which the formulas are compared with the function."""
+        return self.derivation.samples
+
+    def compare(self, *point) -> str | None:
+        """What differs from the engine, or from differences, at a point, for a direction and the products with it."""
+        return (of_gradients if self.of_gradients else of_value)(self.derivation.fn, *point)
+
+    def differs_at(self, sample: Sample) -> tuple[str | None, bool]:
+        """What differs from the engine, or from differences, at a point; and is a product NaN by the formulas?"""
+        along = self.direction_at(sample, self.wrt)
+        own = self.product_at(sample, along)
+        if own is None:
+            return "the formulas have no value", False
+        differs = self.compare(sample, along, own, self.is_smooth(sample))
+        return differs and f"{self.about}{differs}", not all(np.isfinite(x).all() for x in own.values())
+
+    def direction_at(self, sample: Sample, names: Iterable[str]) -> dict[str, np.ndarray]:
+        """A random direction at a point."""
+        rng = np.random.default_rng(0)
+        return {n: rng.normal(size=tuple(sample.inputs[n].shape)) for n in names}
+
+    def product_at(self, sample: Sample, along: dict[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+        """The products with a direction by the formulas at a point; None if they have no numbers there."""
+        raise NotImplementedError
+
+    def is_smooth(self, sample: Sample) -> bool:
+        """Are differences close to derivatives at a point? Not near zeros, where a small eps may make a sharp bend."""
+        floats = [x.detach().numpy() for x in sample.inputs.values() if isinstance(x, Tensor) and x.requires_grad]
+        return not sample.edges and not self.holds and all((np.abs(x) > FAR).all() for x in floats)
+
+    # ------------------------------------------------------------------------------------------------ the program
+
+    with_gradients = False
+
+    @cached_property
+    def _program(self) -> Source:
+        more = {key: (Definition(x.left, x.right), self.dims(key)) for key, x in self.gradients.items()}
+        return Source(self.name, self.derived, more, self.with_gradients, self.directions, self.between)
+
+    # ------------------------------------------------------------------------------------------------ in print
+
+    @property
+    def shown_blocks(self) -> list[Formula]:
+        """The lines that are printed below the gradients."""
+        raise NotImplementedError
+
+    @property
+    def adjoints(self) -> list[Formula]:
+        """The gradients that the lines use, those by the arguments of a Hessian, and those that they use in turn."""
+        own = [d(self.arrays[n]) for n in self.wrt] if self.with_gradients else []
+        used = reachable(self.derived.adjoints, [*own, *(n for x in self.shown_blocks for n in names_in(x.right))])
+        pairs = zip(self.derivation.adjoints, self.derived.adjoints, strict=True)
+        return [formula for formula, name in pairs if name in used]
+
+    @property
+    def groups(self) -> list[list[Formula]]:
+        """What stands below the title: gradients, and the derivatives."""
+        return [group for group in (self.adjoints, self.shown_blocks) if group]
+
+
+# ------------------------------------------------------------------------------------------------ blocks
+
+
+class Blocks(Second):
+    """A matrix of derivatives in blocks, by the two names of each."""
+
+    prefix = ""  # of the names in code
+    pattern = "", ""  # of a block in text and in LaTeX
+
+    def add(self, block: tuple[str, str], of: Expr, by: Expr, product: Expr, hot: Expr, unproved: bool = False) -> None:
+        """The block of the entry `of` by the entry `by`, from a product that is linear in a name.
+
+        hot: the entry of that name which is 1, where all others are 0. unproved: is the product not proved?
+        """
+        one_hot, by_indices = with_one_hot(product, hot), getattr(by, "indices", ())
+        right = shortest(contracted(one_hot), self.derived.forward, self.simplify, by_indices)
+        if unproved or not self.is_zero(right - one_hot):
+            self.more_unproved.append(self.label(block))
+        taken = {str(getattr(n, "label", n)) for n in (*self.names, *self.arrays.values())}
+        name = "_".join([self.prefix, *block])
+        while name in taken or name in {str(x.left) for x in self.gradients.values()}:
+            name += "_"
+        indices = (*getattr(of, "indices", ()), *by_indices)
+        left = Array(name, [i.size for i in indices])[indices] if indices else Symbol(name, real=True)
+        self.gradients[block] = Block(Definition(left, right), of, by, self.pattern, self.names)
+
+    def entry_of(self, name: str, used: Sequence = ()) -> Expr:
+        """An entry of an argument, with letters for its indices that are not used."""
+        at = Value(self.derived.trace.tensors[name].dims, None).indices(used)
+        return self.arrays[name][tuple(at)] if at else self.arrays[name]
+
+    @property
+    def blocks(self) -> dict[tuple[str, str], Block]:
+        """The formula of each block, by its two names."""
+        return self.gradients
+
+    @property
+    def shown_blocks(self) -> list[Formula]:
+        """The blocks, one of ∂²𝓛/∂a∂b and ∂²𝓛/∂b∂a."""
+        return [x for (a, b), x in self.blocks.items() if a not in self.wrt or self.wrt.index(a) <= self.wrt.index(b)]
+
+    def label(self, block: tuple[str, str]) -> str:
+        """A block in words: ∂²𝓛/∂w∂b, ∂Y/∂x."""
+        return self.pattern[0].format(*block)
+
+    # ------------------------------------------------------------------------------------------------ for `check`
+
+    def entry(self, block: tuple[str, str]) -> tuple[Expr, Expr]:
+        """An entry of a block, and its formula in names of the function alone."""
+        one = self.blocks[block]
+        return one.left, expanded(one.right, list(self.derived.adjoints.values()))
+
+    def in_first_indices(self, expr: Expr, block: tuple[str, str]) -> Expr:
+        """A formula for a block with the first of two indices that a delta makes equal."""
+        return with_first_indices(expr, getattr(self.blocks[block].by, "indices", ()))
+
+    @property
+    def samples(self) -> list[Sample]:
+        """The points at which no block is too large."""
+        return [one for one in self.derivation.samples if self._is_small(one)]
+
+    def _is_small(self, one: Sample) -> bool:
+        return all(np.prod(self._shape_at(one, block), dtype=float) <= ENTRIES for block in self.blocks)
+
+    def _shape_at(self, one: Sample, block: tuple[str, str]) -> tuple[int, ...]:
+        parts = (one.inputs[n].shape if n in self.arrays else np.shape(one.value) for n in block)
+        return tuple(itertools.chain(*parts))
+
+    def product_at(self, sample: Sample, along: dict[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+        """The products with a direction by the formulas at a point; None if they have no numbers there."""
+        values = evaluate_at(self._program, sample)
+        if values is None:
+            return None
+        products: dict[str, np.ndarray] = {}
+        for first, other in self.blocks:
+            product = np.tensordot(values[first, other], along[other], along[other].ndim)
+            products[first] = products.get(first, 0) + product
+        return products
+
+    def mismatch(self, one: Sample, block: tuple[str, str], own: np.ndarray) -> str:
+        """The first entry in which a block by hand differs from the derived one at a point, if its product is wrong."""
+        shape = self._shape_at(one, block)
+        if own.shape != shape:
+            return f": the block has the shape {shape}, by hand {own.shape}"
+        along = self.direction_at(one, block[1:])
+        product = np.tensordot(own, along[block[1]], along[block[1]].ndim)
+        differs = self.compare(one, along, {block[0]: product}, False)
+        if differs == "":
+            return ""
+        values = evaluate_at(self._program, one)
+        whole = mismatch(own * np.nan if values is None else values[block], own)
+        return whole or (f": a product{differs}" if differs else "")
+
+
+class Hessian(Blocks):
+    """The second derivatives of a function's number, in blocks, with their proof; see `derive(..., order=2)`.
+
+    hessian: the formula of each block, by its two arguments: `hessian["w", "b"]` is ∂²𝓛/∂w∂b. derivation: the first
+    derivatives.
+    """
+
+    about, prefix, with_gradients = "the Hessian", "H", True
+    pattern = "∂²𝓛/∂{}∂{}", r"\frac{{\partial^2\mathcal{{L}}}}{{\partial {}\,\partial {}}}"
+
+    def derive(self) -> None:
+        """The product with a direction of each argument, and what it is for a direction that is 1 in one place."""
+        if isinstance(self.derived.output, Indexed):
+            raise NotDerivable(
+                "derive: order=2 needs a function whose result is a number; reduce it, as in .sum(), or ask for its "
+                "Jacobian by jacobian=True"
+            )
+        for other in self.wrt:
+            direction = dotted(self.arrays[other])
+            moved = Moved(self.simplify)
+            results = self.move_gradients(moved, {self.arrays[other]: direction})
+            unproved = self.prove(reachable(moved.lines, [*results.values()]), moved.plain)
+            for first, name in results.items():
+                line = moved.lines[name]
+                of = entry_like(line.left, self.arrays[first])
+                by = self.entry_of(other, getattr(of, "indices", ()))
+                product = expanded(line.right, list(moved.lines.values()))
+                self.add((first, other), of, by, product, entry_like(by, direction), bool(unproved))
+        self.gradients = {(a, b): self.gradients[a, b] for a in self.wrt for b in self.wrt}
+
+    @property
+    def hessian(self) -> dict[tuple[str, str], Block]:
+        """The formula of each block, by its two arguments."""
+        return self.blocks
+
+    @property
+    def title(self) -> str:
+        """What stands above the blocks."""
+        return self.derivation.title
+
+
+class Jacobian(Blocks):
+    """The Jacobian of a function's array, ∂Y/∂x by arguments, with its proof; see `derive(..., jacobian=True)`.
+
+    jacobian: the formula for each argument. derivation: the same function with a gradient that arrives at its result,
+    which is the vector-Jacobian product.
+    """
+
+    about, prefix, of_gradients = "the Jacobian", "J", False
+    pattern = "∂{}/∂{}", r"\frac{{\partial {}}}{{\partial {}}}"
+
+    def derive(self) -> None:
+        """The vector-Jacobian product for a gradient that arrives in one place."""
+        output, adjoints = self.derived.output, self.derived.adjoints
+        at = getattr(output, "indices", ())
+        for name in self.wrt:
+            by = self.entry_of(name, at)
+            product = expanded(adjoints[d(self.arrays[name])].at(by), list(adjoints.values()))
+            self.add((self.label_of_output, name), output, by, product, d(output))
+
+    @property
+    def label_of_output(self) -> str:
+        """The name of the result."""
+        return str(getattr(self.output, "label", self.output))
+
+    @property
+    def jacobian(self) -> dict[str, Block]:
+        """The formula for each argument."""
+        return {name: one for (_, name), one in self.blocks.items()}
+
+    @property
+    def title(self) -> str:
+        """What stands above the blocks."""
+        return f"the Jacobian of {self.label_of_output}"
+
+
+# ------------------------------------------------------------------------------------------------ products
+
+
+class Products(Second):
+    """A product of a Jacobian, a Hessian or a Gauss-Newton matrix with a direction, as lines with their proof.
+
+    products: the formula for each argument (of a Jacobian: of the result).
+    """
+
+    def derive(self) -> None:
+        """Write the lines, put in those that are shorter in the place of their names, and prove what remains."""
+        self.directions = {n: dotted(self.arrays[n]) for n in self.wrt}
+        moved = Moved(lambda expr: shortest(expr, self.derived.forward, self.simplify))
+        results = self.move(moved, {self.arrays[n]: one for n, one in self.directions.items()})
+        lines = inlined(moved.lines, list(results.values()), self.simplify)
+        self.more_unproved += self.prove(lines, moved.plain)
+        self.moved = {n: lines[n] for n in moved.plain if n in lines}
+        self.names = (*self.names, *self.directions.values(), *self.moved)
+        self.gradients = {n: Formula(self.moved[name], self.names) for n, name in results.items()}
+        self.between = [line for n, line in self.moved.items() if n not in results.values()]
+
+    def move(self, moved: Moved, known: dict[Name, Name]) -> dict[str, Name]:
+        """Make the lines; the names of the results."""
+        raise NotImplementedError
+
+    @property
+    def products(self) -> dict[str, Formula]:
+        """The formula of each product."""
+        return self.gradients
+
+    def product_at(self, sample: Sample, along: dict[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+        """The products with a direction by the formulas at a point; None if they have no numbers there."""
+        names = {self._program.identifier(self.directions[n]): x for n, x in along.items()}
+        values = evaluate_at(self._program, sample, **names)
+        return values and {n: values[n] for n in self.products}
+
+    @property
+    def title(self) -> str:
+        """What stands above the lines."""
+        names = ", ".join(str(getattr(n, "text", n)) for n in self.directions.values())
+        return f"{self.about}; {names}: the direction"
+
+    @property
+    def shown_blocks(self) -> list[Formula]:
+        """The lines of the product."""
+        return [Formula(line, self.names) for line in self.moved.values()]
+
+    def in_matrices(self, one: Formula) -> MatrixFormula | None:
+        """A line in matrix notation; those of the product have no such form."""
+        return None if name_of(one.left) in self.moved else super().in_matrices(one)
+
+
+class JacobianProduct(Products):
+    """Ẏ = J v, the derivative of the result in a direction of the arguments; see `jvp`."""
+
+    about, of_gradients = "the Jacobian-vector product", False
+
+    def move(self, moved: Moved, known: dict[Name, Name]) -> dict[str, Name]:
+        """The derivative of each line, forward."""
+        moved.move(self.derived.forward, known)
+        line = next(x for x in self.derived.forward if x.name == self.output)
+        name = "product" if isinstance(self.output, Symbol) else str(self.output.label)
+        return {name: moved.result(line, known)}
+
+
+class HessianProduct(Products):
+    """H v, the derivative of the gradient in a direction of the arguments; see `hvp`."""
+
+    about = "the Hessian-vector product"
+
+    def move(self, moved: Moved, known: dict[Name, Name]) -> dict[str, Name]:
+        """The derivative of each line, forward, and of each adjoint."""
+        if isinstance(self.derived.output, Indexed):
+            raise NotDerivable("hvp: the function's result is no number; reduce it, as in .sum()")
+        return self.move_gradients(moved, known)
+
+
+class GaussNewtonProduct(Products):
+    """Jᵀ H_z J v: J is the Jacobian of a line z, H_z the Hessian of the loss in z; see `gauss_newton`."""
+
+    about = "the Gauss-Newton product"
+
+    def __init__(self, derivation: Derivation, of: str, wrt: Iterable[str] = ()):
+        names = {str(getattr(x.name, "label", x.name)): x.name for x in derivation.derived.forward}
+        if of not in names or isinstance(names[of], Symbol):
+            arrays = ", ".join(n for n, name in names.items() if not isinstance(name, Symbol))
+            raise ValueError(f"gauss_newton: of={of!r} is no array of the function; expected one of {arrays}")
+        self.of = names[of]
+        super().__init__(derivation, wrt)
+
+    def move(self, moved: Moved, known: dict[Name, Name]) -> dict[str, Name]:
+        """Forward to z, through the Hessian of the loss in z, and back."""
+        derived, z = self.derived, self.of
+        if isinstance(derived.output, Indexed):
+            raise NotDerivable("gauss_newton: the function's result is no number; reduce it, as in .sum()")
+        part = lines_to(derived, z)
+        self.more_unproved += part.unproved
+        self.theorems += part.theorems
+        moved.move(part.forward, known)
+        if z not in known:
+            raise NotDerivable(f"gauss_newton: {z.text} does not depend on {', '.join(self.wrt)}")
+        after, before = {z: known[z]}, {x.name for x in part.forward}
+        moved.move([x for x in derived.forward if x.name not in before], after)
+        moved.move([self._gradient()], after)
+        moved.result(self._gradient(), after)
+        for lines, into in ((part.raw, moved.plain), (part.adjoints, moved.lines)):
+            for line in lines.values():
+                left, right = (_with_dots(side, {*part.raw, d(z)}) for side in (line.left, line.right))
+                into[name_of(left)] = Definition(left, right)
+        return {n: dotted(d(self.arrays[n])) for n in self.wrt}
+
+    def _gradient(self) -> Definition:
+        """The gradient of the loss by z, in the names of the function alone."""
+        for lines in (self.derived.adjoints, self.derived.raw):
+            if (line := lines.get(d(self.of))) is not None:
+                return Definition(line.left, expanded(line.right, list(lines.values())))
+        raise NotDerivable(f"gauss_newton: the loss does not depend on {self.of.text}")
+
+    @property
+    def title(self) -> str:
+        """What stands above the lines."""
+        return f"{super().title}; second derivatives of the lines up to {self.of.text} are left out"
+
+    @cached_property
+    def _call(self) -> tuple[str, int]:
+        """The operation whose result is z, and the number of its calls on the tape before."""
+        trace, counts = self.derived.trace, Counter()
+        for term in trace.program.terms:
+            if term.op is None or not term.on_tape:
+                continue
+            value = trace.values.get(id(term))
+            entry = None if value is None else as_plain_entry(value)
+            if entry is not None and name_of(entry) == self.of:
+                return term.name, counts[term.name]
+            counts[term.name] += 1
+        raise NotDerivable(f"gauss_newton: no single call of the function has the result {self.of.text}")
+
+    def compare(self, *point) -> str | None:
+        """What differs from the engine's product of the three matrices; no difference of gradients is this product."""
+        return of_gauss_newton(self.derivation.fn, *point, call=self._call)
+
+
+def _with_dots(expr: Expr, names: set[Name]) -> Expr:
+    """The expression with dotted names in the place of adjoints."""
+    entries = {e: dotted(e.base)[e.indices] for e in expr.atoms(Indexed) if e.base in names}
+    return expr.xreplace(entries | {s: dotted(s) for s in expr.atoms(Symbol) if s in names})
