@@ -1,8 +1,11 @@
 """The table of functions: each column beside another one, beside SymPy, and beside the engine on a grid."""
 
 import ast
+import importlib
+import inspect
 import itertools
 import math
+import pkgutil
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,16 +16,22 @@ import pytest
 import sympy
 
 import tinytensor as tt
+from tinytensor import ops
+from tinytensor.core.op import Op
+from tinytensor.core.tensor import Tensor
 from tinytensor.nn import functional as F
-from tinytensor.symbolic import Symbolic, derive
+from tinytensor.symbolic import Symbolic, Undecided, derive
 from tinytensor.symbolic.certificates.terms import IN_COQ, Term, number, text
+from tinytensor.symbolic.derive.domains import edges_of
 from tinytensor.symbolic.derive.semantics import elementwise
 from tinytensor.symbolic.exact.finite_field import Field
-from tinytensor.symbolic.exact.zero_test import is_zero, opaque
+from tinytensor.symbolic.exact.scalars import reading
+from tinytensor.symbolic.exact.zero_test import ROUNDED, is_zero, opaque
 from tinytensor.symbolic.index_calculus import functions, notation
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, derivative, normal
 from tinytensor.symbolic.index_calculus.functions import ABOVE, HEADS, IN_FORMULAS, TABLE, Functions, Row, enter
 from tinytensor.symbolic.index_calculus.numpy_printer import NumPyPrinter
+from tinytensor.symbolic.index_calculus.quotients import in_steps
 from tinytensor.symbolic.index_calculus.vanishing import vanishes
 
 GRID = (-40.0, -3.0, -1.0, -0.75, 0.0, 0.25, 1.0, 2.5, 3.0, 40.0)
@@ -45,18 +54,13 @@ ENGINE = {
 }
 SHOWN = r"""
 exp exp \exp | log log \log | sqrt sqrt \sqrt | tanh tanh \tanh | sin sin \sin | cos cos \cos | asin arcsin \arcsin
-| acos arccos \arccos | atan arctan \arctan | asinh arsinh \operatorname{{arsinh}} | erf erf \operatorname{{erf}}
-| density density \operatorname{{density}} | Phi Φ \Phi | sigmoid σ \sigma
-| softplus softplus \operatorname{{softplus}} | arctan2 arctan2 \operatorname{{arctan2}}
-| theta [{}>0] \left[{}>0\right] | same [{}=0] \left[{}=0\right] | sign sign \operatorname{{sign}}
+| acos arccos \arccos | atan arctan \arctan | asinh arsinh \operatorname{arsinh} | erf erf \operatorname{erf}
+| density density \operatorname{density} | Phi Φ \Phi | sigmoid σ \sigma
+| softplus softplus \operatorname{softplus} | arctan2 arctan2 \operatorname{arctan2}
+| theta [{}>0] \left[{}>0\right] | same [{}=0] \left[{}=0\right] | sign sign \operatorname{sign}
 | floored ⌊{}⌋ \left\lfloor{}\right\rfloor | relu max(0,{}) \max\left(0,{}\right) | absolute |{}| \left|{}\right|
-| larger max \max | smaller min \min | detach detach \operatorname{{detach}} | upto [{}≤{}] \left[{}\le{}\right]
+| larger max \max | smaller min \min | detach detach \operatorname{detach} | upto [{}≤{}] \left[{}\le{}\right]
 """
-
-
-def count(row: Row) -> int:
-    """The number of arguments."""
-    return row.value.__code__.co_argcount if row.name == "upto" else 2 if row.value in (max, min, math.atan2) else 1
 
 
 def number_at(row: Row, arguments: tuple, value=None) -> float:
@@ -68,7 +72,7 @@ def number_at(row: Row, arguments: tuple, value=None) -> float:
 
 
 def points(row: Row) -> Iterator[tuple]:
-    yield from itertools.product(GRID, repeat=count(row))
+    yield from itertools.product(GRID, repeat=row.arguments)
 
 
 def close(a: float, b: float, by: float = 1e-12) -> bool:
@@ -81,7 +85,7 @@ def in_floats(formula, at: tuple) -> float:
     terms = dict(zip(symbols, map(sympy.Rational, at), strict=True))
     result = formula(*symbols).xreplace(terms).replace(
         lambda e: e.func in HEADS and not e.has(sympy.Symbol),
-        lambda e: sympy.Float(number_at(HEADS[e.func], [float(a) for a in e.args])),
+        lambda e: sympy.Float(number_at(HEADS[e.func], [float(a) for a in e.args])) if e.args[0].is_real else sympy.nan,
     )  # fmt: skip
     return float(result) if result.is_real else math.nan
 
@@ -104,7 +108,7 @@ def shown(row: Row) -> bool:
     """Has it the texts of SHOWN?"""
     rows = (one.split() for one in re.split(r"\s\|\s", SHOWN.strip()))
     wanted, wanted_tex = next((one[1], one[2]) for one in rows if one[0] == row.name)
-    blanks = ",".join(["{}"] * count(row))
+    blanks = ",".join(["{}"] * row.arguments)
     wanted += "" if "{}" in wanted else f"({blanks})"
     wanted_tex += "" if "{}" in wanted_tex else rf"\left({blanks}\right)"
     return (row.text.replace(" ", ""), row.tex.replace(" ", "")) == (wanted, wanted_tex)
@@ -147,7 +151,7 @@ def faults(row: Row) -> set[str]:
             result.add("numpy")
         if row.form is not None and not close(value, in_floats(row.form, at), 1e-9):
             result.add("form")
-        if row.sign is not None and (value < 0 or (value == 0 and row.sign == 1 and at[0] > -40)):
+        if row.sign is not None and met(row, at) and (value < 0 or (value == 0 and row.sign == 1 and at[0] > -40)):
             result.add("sign")
         if row.parity and not close(value, row.parity * number_at(row, tuple(-a for a in at))):
             result.add("parity")
@@ -214,7 +218,7 @@ def test_a_wrong_entry_is_noticed(what):
 
 
 def test_each_column_has_a_wrong_entry():
-    columns = set(Row.__dataclass_fields__) - {"name", "head", "elementary", "letter"}
+    columns = set(Row.__dataclass_fields__) - {"name", "head", "elementary", "letter", "arguments"}
     assert {column for _, column, _ in WRONG.values()} == columns
 
 
@@ -229,7 +233,9 @@ x = Array("x", (n,))
 def sinh():
     slope = lambda of, y, x: of.sqrt(y**2 + 1)  # noqa: E731
     yield enter("sinh", value=math.sinh, slope=slope, parity=-1, elementary=True, coq="sinh")
-    HEADS.pop(TABLE.pop("sinh").head)
+    row = TABLE.pop("sinh")
+    for head in [head for head, own in HEADS.items() if own is row]:
+        del HEADS[head]
     opaque.cache_clear()
 
 
@@ -240,6 +246,13 @@ def test_one_row_gives_text_code_and_derivative(sinh):
     assert normal(derivative(formula, x[j]) - sympy.sqrt(1 + formula**2) * sympy.KroneckerDelta(i, j)) == 0
     slope = TABLE["sinh"].derivative(IN_COQ, Term("sinh", (number("x"),)), (number("x"),))
     assert text(slope, str) == "sqrt (sinh x ^ 2 + 1)"
+
+
+def test_names_are_the_same_in_entries_and_matrices():
+    wanted = r"\operatorname{erf}\left("
+    assert notation.tex(sympy.erf(x[i])) == wanted + r"x_{i}\right)"
+    (first, *_) = derive(lambda x: x.erf().sum(), x=("N",)).matrix()
+    assert first.latex().endswith(wanted + r"x\right)")
 
 
 def test_one_row_gives_zero_tests_and_exact_scalars(sinh):
@@ -261,15 +274,121 @@ def test_one_row_gives_a_derivation(sinh, monkeypatch):
     assert derivation and "√(1 + sinh(x_n)²)" in str(derivation)
 
 
-def test_no_other_table_is_keyed_by_functions():
-    """No dictionary or set of the folder lists functions by name or by class, but that of the operations."""
+def members(node: ast.AST) -> list[ast.AST]:
+    """What a table, a list or a union of classes has in it."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return members(node.left) + members(node.right)
+    return getattr(node, "keys", None) or getattr(node, "elts", None) or [node]
 
+
+def tables(text: str) -> list[str]:
+    """The tables with more than three functions of the table, by name, by class or by their name in Coq."""
     names = set(TABLE) | {row.coq for row in TABLE.values() if row.coq}
-    tables = []
-    for path in Path(functions.__file__).parents[1].rglob("*.py"):
-        for node in () if path.name == "elementwise.py" else ast.walk(ast.parse(path.read_text("utf-8"))):
-            keys = node.keys if isinstance(node, ast.Dict) else node.elts if isinstance(node, ast.Set) else []
-            words = [getattr(k, "id", getattr(k, "value", None)) for k in keys]
-            if sum(isinstance(w, str) and w in names for w in words) > 3:
-                tables.append(f"{path.name}:{node.lineno}")
-    assert tables == []
+    parts = [[getattr(m, "id", getattr(m, "value", None)) for m in members(node)] for node in ast.walk(ast.parse(text))]
+    known = [[name for name in part if isinstance(name, str) and name in names] for part in parts]
+    return [" ".join(one) for one in known if len(one) > 3]
+
+
+def test_no_other_table_is_keyed_by_functions():
+    files = {path: path.read_text("utf-8") for path in Path(functions.__file__).parents[1].rglob("*.py")}
+    lists = {path.name: one for path, text in files.items() if (one := tables(text))}
+    # the operations with their formulas, and measured seconds of operations
+    assert lists == {"elementwise.py": ["relu absolute log sign"], "cost_estimate.py": ["tanh erf sin cos"]}
+    for planted in ("{exp: 1, log: 2, sin: 3, cos: 4}", "('exp', 'ln', 'sin', 'cos')", "theta | relu | sign | same"):
+        assert tables(f"X = {planted}")
+
+
+# ---- operations ------------------------------------------------------------------------------------------------------
+
+SMALL_GRID = (-3.0, -0.75, 0.0, 1.0, 2.5, 40.0)
+
+
+def operations() -> dict[str, Op]:
+    """The elementwise operations of the engine."""
+    modules = [importlib.import_module(m.name) for m in pkgutil.walk_packages(ops.__path__, "tinytensor.ops.")]
+    every = [value for module in modules for value in vars(module).values() if isinstance(value, Op)]
+    return {op.name: op for op in every if op.kernel is not None and op.name in elementwise.FORMULAS}
+
+
+OPERATIONS = operations()
+
+
+def differs(name: str) -> list[tuple]:
+    """The points that meet its conditions, and where the formula of an operation has another value than its kernel."""
+    op, truths = OPERATIONS[name], name in elementwise.TRUTHS_ALONE
+    signature = inspect.signature(op.kernel.py_func).parameters.values()
+    free = sum(p.default is p.empty for p in signature)
+    grid = (0.0, 1.0) if truths else {1: GRID, 2: SMALL_GRID}.get(free, (-0.75, 0.0, 2.5))
+    divisors = (1,) if name.startswith("gelu") else (1, 8)  # whose settings are constants
+    settings = [[p.default / d for d in divisors] for p in signature if p.default is not p.empty]
+    result = []
+    for at in itertools.product(*[grid] * free, *settings):
+        arrays = [np.array(a, bool if truths else float) for a in at[:free]]
+        if edges_of(name, [*arrays, *at[free:]]) <= {"tie", "step", "equality"}:
+            wanted = op(*map(tt.tensor, arrays), *at[free:]).item()
+            if not close(in_floats(elementwise.FORMULAS[name], at), float(wanted), 1e-7):
+                result.append(at)
+    return result
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_each_operation_has_the_values_of_its_kernel(name):
+    with np.errstate(all="ignore"):
+        assert differs(name) == []
+
+
+WRONG_OPERATIONS = {
+    "a tie": ("relu_backward", lambda h, z: h * (1 - functions.theta(-z))),
+    "a setting that is not used": ("softplus", lambda x, beta, threshold: functions.softplus(beta * x) / beta),
+    "a setting as the base of a logarithm": ("clipped_log", sympy.log),
+    "a sign": ("logit", lambda x: sympy.log(1 - x) - sympy.log(x)),
+    "the order of arguments": ("gt", lambda a, b: functions.theta(b - a)),
+    "towards 0": ("floor_divide", lambda a, b: functions.sign(a / b) * functions.floored(functions.absolute(a / b))),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_OPERATIONS)
+def test_a_wrong_formula_of_an_operation_is_noticed(what, monkeypatch):
+    name, formula = WRONG_OPERATIONS[what]
+    monkeypatch.setitem(elementwise.FORMULAS, name, formula)
+    with np.errstate(all="ignore"):
+        assert differs(name)
+
+
+def with_steps(formula: sympy.Expr, at: dict) -> sympy.Expr:
+    """The formula on the side of each step where the point lies."""
+    formula = in_steps(formula).replace(functions.floored, lambda u: sympy.floor(u.xreplace(at)))
+    formula = formula.replace(functions.theta, lambda u: sympy.S(int(float(u.xreplace(at)) > 0)))
+    return formula.replace(functions.same, lambda u: sympy.S(int(float(u.xreplace(at)) == 0)))
+
+
+def is_kernels(name: str, numbers: tuple) -> bool | None:
+    """Is the formula that of the kernel's own source, run on symbols, on the path of these numbers? None: no value."""
+    op = OPERATIONS[name]
+    parameters = inspect.signature(op.kernel.py_func).parameters.values()
+    settings = [p.default for p in parameters if p.default is not p.empty]
+    free = zip((p.name for p in parameters if p.default is p.empty), numbers, strict=False)
+    at = {sympy.Symbol(p, **{"positive" if w > 0 else "negative": True}): sympy.Rational(w) for p, w in free}
+    try:
+        with reading(ROUNDED):  # a constant such as 0.7071 is the root that it rounds
+            result = op(*[Tensor.of(np.array(Symbolic(s, w), object)) for s, w in at.items()], *settings)
+    except Undecided:
+        return None
+    formula = elementwise.FORMULAS[name](*at, *[ROUNDED.get(s, sympy.Rational(s)) for s in settings])
+    return vanishes([Symbolic.of(result._data.item()).formula() - with_steps(sympy.S(formula), at)]) is not None
+
+
+PATHS = ((0.3, 0.7, 0.4), (-0.6, 0.25, 0.6), (0.9, -0.4, 0.3), (-0.3, -0.7, 0.4))
+
+
+@pytest.mark.parametrize("name", [name for name in OPERATIONS if name not in elementwise.TRUTHS_ALONE])
+def test_each_formula_is_proved_to_be_that_of_its_kernel(name):
+    results = [is_kernels(name, numbers) for numbers in PATHS]
+    assert True in results and False not in results
+
+
+@pytest.mark.parametrize("what", sorted(WRONG_OPERATIONS.keys() - {"a tie", "a setting that is not used"}))
+def test_a_wrong_formula_is_not_proved(what, monkeypatch):
+    name, formula = WRONG_OPERATIONS[what]
+    monkeypatch.setitem(elementwise.FORMULAS, name, formula)
+    assert False in [is_kernels(name, numbers) for numbers in PATHS]

@@ -2,7 +2,8 @@
 
 arguments.py   sizes that are symbols, and the numbers that stand for them in a run
 facts.py       what is known of an argument: symmetric, positive definite
-conditions.py  at which sizes and values a proof holds
+conditions.py  at which sizes and values a proof holds, and the verdict
+domains.py     where operations have a value and a derivative
 precision.py   float64 while a function is read
 time_limit.py  how long `derive` and `check` work
 samples.py     numbers that try to refute a derivation: small sizes, zeros, ties, every class

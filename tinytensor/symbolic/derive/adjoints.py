@@ -35,7 +35,7 @@ from tinytensor.symbolic.index_calculus.adjoints import (
     names_in,
 )
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, free, fresh, normal, total
-from tinytensor.symbolic.index_calculus.functions import floored, same, upto
+from tinytensor.symbolic.index_calculus.functions import same, upto
 from tinytensor.symbolic.index_calculus.linear_algebra import OfMatrix, array_of, has_matrices
 from tinytensor.symbolic.index_calculus.matrix_laws import (
     Gram,
@@ -46,7 +46,15 @@ from tinytensor.symbolic.index_calculus.matrix_laws import (
     shortened,
 )
 from tinytensor.symbolic.index_calculus.signs import Signs
-from tinytensor.symbolic.index_calculus.vanishing import STEPS, Facts, Share, vanishes
+from tinytensor.symbolic.index_calculus.vanishing import (
+    Facts,
+    Share,
+    Theorem,
+    defined,
+    differentiable,
+    together,
+    vanishes,
+)
 from tinytensor.symbolic.prove.progress import TooLong
 from tinytensor.symbolic.reading.errors import NotDerivable
 
@@ -64,6 +72,7 @@ class DerivedLines:
     forward: list[Definition]
     raw: dict[Name, Definition]  # adjoints by plain differentiation
     adjoints: dict[Name, Definition]  # as they are shown, in the order in which they are computed
+    theorems: list[Theorem] = field(default_factory=list)  # that shown adjoints are the raw ones
     stopped: str = ""  # while what was done the time was up, if it was before all adjoints were known
     recurrences: list[Recurrence] = field(default_factory=list)
 
@@ -90,14 +99,12 @@ class DerivedLines:
                 shares.append(Share(array[one.indices], equal / total(equal, *over), equal))
         return Facts([line for group in self.groups for line in group.lines], self.products, shares)
 
-    @cached_property
-    def kinks(self) -> set[str]:
-        """Conditions by which a point of a kink or a jump is excluded: there is no derivative. Keys of VALUES."""
-        lines = [x.right for x in (*self.forward, *self.adjoints.values())]
-        ties = any(_of_numbers(e) for line in lines for e in line.atoms(*STEPS))
-        ties = ties or any(isinstance(one, ExtremeMask) for one in self.trace.lines.constants.values())
-        rounded = any(_of_numbers(e) for line in lines for e in line.atoms(floored))
-        return {key for key, met in (("tie", ties), ("step", rounded)) if met}
+    @property
+    def theorem(self) -> Theorem:
+        """What is proved: the shown adjoints that are, and that the lines have derivatives."""
+        smooth = differentiable(x.right for x in (*self.forward, *self.adjoints.values()))
+        ties = {"tie" for one in self.trace.lines.constants.values() if isinstance(one, ExtremeMask)}
+        return together([*self.trace.domains, *self.theorems, smooth], ties, self.trace.size_conditions)
 
     @cached_property
     def line_keys(self) -> tuple[dict[tuple, Definition], dict[tuple, Definition]]:
@@ -105,14 +112,6 @@ class DerivedLines:
         short = [line for line, length in lengths(self.forward) if length <= LONG]
         as_written = {line_key(line.right, line): line for line in self.forward}
         return as_written, {line_key(expanded(line.right, self.forward), line): line for line in short}
-
-
-def _of_numbers(step: Expr) -> bool:
-    """Does a function of steps depend on numbers that are no whole ones?"""
-    names = {e.base for e in step.atoms(Indexed)} | step.atoms(Symbol) - {a.label for a in step.atoms(Array)}
-    return any(isinstance(n, Array) and n.values is None for n in names) or any(
-        isinstance(n, Symbol) and not n.is_integer for n in names
-    )
 
 
 def line_key(right: Expr, line: Definition) -> tuple:
@@ -328,8 +327,8 @@ def _shortest(derived: DerivedLines, program: Program, wanted: list[Name]) -> di
         shown |= {n: x for n, x in forms.items() if n not in derived.raw and n in names_in(line.right)}
         shown[name] = line
     shown = reachable(shown, wanted)
-    keys = [signs.needs(x.right) for n, x in shown.items() if n in derived.raw and n not in proved]
-    derived.trace.value_conditions |= dict.fromkeys(sorted(set().union(*keys)))
+    rest = (x for n, x in shown.items() if n in derived.raw and n not in proved)
+    derived.theorems += [defined(line.right, {}, signs) for line in rest]
     return shown
 
 
@@ -549,6 +548,6 @@ def _proved(derived: DerivedLines, program: Program, forms: dict[Name, Definitio
             ways = itertools.chain(ways, [program.expand(expanded(raw - right, every), set(forward))])
         theorem = vanishes(ways, derived.facts)
         if theorem is not None and "equality" not in theorem.hypotheses:  # which may hold nowhere, as of x == x.max()
-            derived.trace.value_conditions |= dict.fromkeys(theorem.hypotheses)
+            derived.theorems.append(theorem)
             yield line
         stage("", 20 / len(forms))

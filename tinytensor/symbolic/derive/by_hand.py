@@ -31,6 +31,7 @@ from tinytensor.symbolic.derive.trace import trace
 from tinytensor.symbolic.derive.values import ExtremeMask, Value, formula_key
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, lengths, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array
+from tinytensor.symbolic.index_calculus.vanishing import together
 from tinytensor.symbolic.reading.errors import NotDerivable
 
 CREATED = ("eye", "full", "full_like", "linspace", "ones_like", "zeros_like", "pi", "e", "inf")  # besides FUNCTIONS
@@ -146,7 +147,7 @@ def read_by_hand(derivation: Result, name: str | tuple[str, str], function: Call
 
     lines, hypotheses = _in_names_of_function(derived, other, changed, rename)
     own = rename(expanded(own, lines))
-    return HandGradient(own, tuple(other.size_conditions), (*other.value_conditions, *hypotheses))
+    return HandGradient(own, tuple(other.size_conditions), (*together(other.domains).hypotheses, *hypotheses))
 
 
 def _sizes_in(arguments: dict, values: dict) -> dict[str, int]:

@@ -17,7 +17,7 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import ones
 from tinytensor.symbolic.derive.by_hand import UPSTREAM, HandGradient, function_by_hand, read_by_hand
 from tinytensor.symbolic.derive.comparison import Comparison, compare_at_samples
-from tinytensor.symbolic.derive.conditions import VALUES, restrictions, verdict
+from tinytensor.symbolic.derive.conditions import in_words, restrictions, verdict
 from tinytensor.symbolic.derive.derivation import Derivation, derive_within
 from tinytensor.symbolic.derive.facts import Fact
 from tinytensor.symbolic.derive.recurrences import as_shown
@@ -42,7 +42,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
 )
 from tinytensor.symbolic.index_calculus.matrix_laws import normal_of_matrices
 from tinytensor.symbolic.index_calculus.notation import text
-from tinytensor.symbolic.index_calculus.vanishing import vanishes, with_shares, without_detach
+from tinytensor.symbolic.index_calculus.vanishing import together, vanishes, with_shares, without_detach
 from tinytensor.symbolic.prove.progress import TooLong
 from tinytensor.symbolic.reading.errors import NotDerivable
 from tinytensor.symbolic.reading.tensors import reading_of
@@ -336,12 +336,11 @@ def _prove(derivation: Result, name: Key, own: HandGradient, compared: Compariso
     difference = expanded(entry - own.entry, derived.forward)
     if why := contradiction(with_shares(difference, derived.facts.shares, "tie" in keys), derived.forward):
         return Checked(name, "undecided", expected, why)
-    keys = {*keys, *compared.needed, *own.values} | derivation.conditions
-    values = tuple(VALUES[k] for k in VALUES if k in keys)
-    sizes = tuple(dict.fromkeys((*derivation.size_conditions, *own.sizes)))
-    restricted = restrictions(sizes, derivation.where, derivation.derivation.samples)
-    statement = verdict(sizes, values, restricted, derivation.refused)
-    return Checked(name, "proved", expected, "", "", statement, (*map(str, sizes), *values), bool(restricted))
+    whole = together([derivation.known, theorem], {*compared.needed, *own.values}, own.sizes)
+    restricted = restrictions(whole.sizes, derivation.where, derivation.derivation.samples)
+    statement = verdict(whole, restricted, derivation.refused)
+    conditions = (*map(str, whole.sizes), *in_words(whole))
+    return Checked(name, "proved", expected, "", "", statement, conditions, bool(restricted))
 
 
 def _term(derivation: Result, name: Key, own: HandGradient) -> str:

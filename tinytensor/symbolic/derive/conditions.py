@@ -31,6 +31,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     Size,
     not_negative,
 )
+from tinytensor.symbolic.index_calculus.vanishing import Theorem
 
 RELATIONS = {"<": Lt, "<=": Le, ">": Gt, ">=": Ge, "==": Eq, "!=": Ne}
 OPPOSITE = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
@@ -225,10 +226,16 @@ def restrictions(conditions: Iterable[SizeCondition], where: Sequence[SizeCondit
     return result
 
 
-def verdict(
-    sizes: Sequence[SizeCondition], values: Sequence[str], restricted: Sequence[SizeCondition], refused: str
-) -> str:
-    """What is proved, with its conditions, in words."""
+def in_words(theorem: Theorem) -> tuple[str, ...]:
+    """The conditions on values."""
+    return tuple(VALUES[k] for k in VALUES if k in theorem.hypotheses)
+
+
+def verdict(theorem: Theorem, restricted: Sequence[SizeCondition], refused: str) -> str:
+    """What is proved, with its conditions, in words: the only place that says so."""
+    if not isinstance(theorem, Theorem):
+        raise TypeError("verdict: only a theorem is proved")
+    sizes, values = theorem.sizes, in_words(theorem)
     sentence = f"proved for {_join(sizes)}" if sizes else "proved for any size"
     if restricted:
         sentence = f"proved only for {_join(sizes)}"

@@ -9,30 +9,27 @@ from fractions import Fraction
 from functools import cache
 
 import numpy as np
-from sympy import Dummy, S, Symbol
+from sympy import S, Symbol
 
 from tinytensor.symbolic.derive.conditions import SMALL
 from tinytensor.symbolic.derive.semantics.elementwise import FORMULAS
 from tinytensor.symbolic.derive.values import Value
 from tinytensor.symbolic.index_calculus.functions import ABOVE
 from tinytensor.symbolic.index_calculus.numpy_printer import NumPyPrinter
-from tinytensor.symbolic.index_calculus.signs import KINKS, Signs, requirements
+from tinytensor.symbolic.index_calculus.signs import Signs, requirements
+from tinytensor.symbolic.index_calculus.vanishing import Theorem, defined, together
 
 SINGULAR = 1e7  # a larger condition number leaves too few digits of an inverse for a comparison
 ROUNDED_ZERO = 1e-14  # of a denominator: a sum that is 0 but for rounding
 
 
-def conditions_of(op: str, args: list, signs: Signs) -> list[str]:
-    """The keys of VALUES that an elementwise operation needs, but for kinks and those that hold for all values."""
-    if op == "clipped_log":
-        return ["clipped"]
-    if op not in FORMULAS:
-        return []
+def domain_of(op: str, args: list, signs: Signs) -> Theorem:
+    """Where an operation on these arguments has a value; one that is not elementwise brings its own conditions."""
+    if op == "clipped_log" or op not in FORMULAS:
+        return together([], ["clipped"] if op == "clipped_log" else [])
     entries = [S(a.entry(*a.indices())) if isinstance(a, Value) else S(a) for a in args]
-    names = [e if e.is_number else Dummy(real=True) for e in entries]
-    known = dict(zip(names, entries, strict=True))
-    needed = [(key, term.xreplace(known)) for key, term in requirements(FORMULAS[op](*names)) if key not in KINKS]
-    return [key for key, term in needed if not signs.meets(key, term)]
+    names = [e if e.is_number else Symbol(f"a{n}", real=True) for n, e in enumerate(entries)]
+    return defined(FORMULAS[op](*names), dict(zip(names, entries, strict=True)), signs)
 
 
 def edges_of(op: str, arrays: list) -> set[str]:

@@ -9,7 +9,7 @@ from sympy import Add, Expr, KroneckerDelta, Mul, Sum
 
 from tinytensor.display.notebook import Latex, formula, sentence, shown
 from tinytensor.symbolic.derive.adjoints import DerivedLines
-from tinytensor.symbolic.derive.conditions import VALUES, SizeCondition, restrictions, verdict
+from tinytensor.symbolic.derive.conditions import SizeCondition, in_words, restrictions, verdict
 from tinytensor.symbolic.derive.recurrences import Recurrence, as_shown, first_values
 from tinytensor.symbolic.derive.samples import Sample, excuses, refused_sizes
 from tinytensor.symbolic.derive.source import Source, evaluate
@@ -20,6 +20,7 @@ from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, free
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
 from tinytensor.symbolic.index_calculus.matrices import Matrices, Matrix
 from tinytensor.symbolic.index_calculus.notation import equation, equation_tex, tex, text
+from tinytensor.symbolic.index_calculus.vanishing import Theorem, together
 
 Key = str | tuple[str, str]  # an argument, or the two names of a block
 
@@ -191,7 +192,7 @@ class Result(Typeset):
         where a condition on sizes is neither in `where` nor demanded by the function itself, which has no value at all
         other sizes that were tried.
         """
-        return not self.unproved and not self.differs and not self.stopped and not self.restrictions
+        return self.theorem is not None and not self.restrictions
 
     def __bool__(self) -> bool:
         """Is every line proved, under the conditions on values that the verdict names? See `proved`."""
@@ -223,18 +224,22 @@ class Result(Typeset):
             number = self._compared[3]
             numbers = f"in numbers, these formulas agree with backward() at the {number} points that were compared"
             return f"NOT proved: {out_of_time(self.limit, self.stopped, numbers if number else '')}"
-        return verdict(self.size_conditions, self.value_conditions, self.restrictions, self.refused)
+        return verdict(self.theorem, self.restrictions, self.refused)
+
+    @cached_property
+    def known(self) -> Theorem:
+        """What is proved of the lines, where numbers do not refute it either."""
+        return together([self.derived.theorem], self._compared[1])
 
     @property
-    def conditions(self) -> set[str]:
-        """The conditions on values, as keys of VALUES."""
-        return {*self.derived.trace.value_conditions, *self.derived.kinks, *self._compared[1]}
+    def theorem(self) -> Theorem | None:
+        """That every line is equal to the derivative, with the conditions; None if something is not proved."""
+        return None if self.unproved or self.differs or self.stopped else self.known
 
     @property
     def value_conditions(self) -> tuple[str, ...]:
         """The conditions on values, in words: denominators, arguments of roots and logarithms, ties."""
-        keys = self.conditions
-        return tuple(VALUES[k] for k in VALUES if k in keys)
+        return in_words(self.known)
 
     @property
     def size_conditions(self) -> tuple[SizeCondition, ...]:

@@ -42,7 +42,7 @@ from tinytensor.symbolic.derive.values import Value, as_plain_entry
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, total
 from tinytensor.symbolic.index_calculus.functions import detach
-from tinytensor.symbolic.index_calculus.vanishing import vanishes
+from tinytensor.symbolic.index_calculus.vanishing import Theorem, together, vanishes
 from tinytensor.symbolic.reading.errors import NotDerivable
 
 FAR = 0.01  # numbers from 0, where differences are compared
@@ -76,7 +76,7 @@ class Second(Result):
             )
         self.wrt = names or tuple(derivation.gradients)
         self.more_unproved: list[str] = []
-        self.needed: set[str] = set()  # keys of VALUES that the theorems have as hypotheses
+        self.theorems: list[Theorem] = []
         self.simplify = simplifier_of(self.derived)
         self.arrays = self.derived.trace.arrays
         self.output = name_of(self.derived.output)
@@ -102,7 +102,7 @@ class Second(Result):
         theorem = vanishes((expanded(expr, lines) for lines in ways), self.derived.facts)
         if theorem is None or "equality" in theorem.hypotheses:
             return False
-        self.needed |= theorem.hypotheses
+        self.theorems.append(theorem)
         return True
 
     def prove(self, lines: dict[Name, Definition], plain: dict[Name, Definition]) -> list[str]:
@@ -129,10 +129,10 @@ class Second(Result):
         """The lines that are not proved."""
         return self.more_unproved
 
-    @property
-    def conditions(self) -> set[str]:
-        """The conditions on values, those of the gradients and of their derivatives, as keys of VALUES."""
-        return self.derivation.conditions | self.needed | self._compared[1]
+    @cached_property
+    def known(self) -> Theorem:
+        """What is proved of the gradients and of their derivatives, where numbers do not refute it either."""
+        return together([self.derivation.known, *self.theorems], self._compared[1])
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -477,6 +477,7 @@ class GaussNewtonProduct(Products):
         if isinstance(derived.output, Indexed):
             raise NotDerivable("gauss_newton: the function's result is no number; reduce it, as in .sum()")
         part = lines_to(derived, z)
+        self.theorems += part.theorems
         moved.move(part.forward, known)
         if z not in known:
             raise NotDerivable(f"gauss_newton: {z.text} does not depend on {', '.join(self.wrt)}")

@@ -8,7 +8,7 @@ from sympy import Expr, Integer, Mod, Mul, Pow, S, Symbol, cos, exp, floor, log,
 
 from tinytensor.symbolic.derive.arguments import Argument, arguments, size, symbols_of
 from tinytensor.symbolic.derive.conditions import SizeCondition, remainder, size_condition
-from tinytensor.symbolic.derive.domains import conditions_of
+from tinytensor.symbolic.derive.domains import domain_of
 from tinytensor.symbolic.derive.facts import ARRAYS, Fact
 from tinytensor.symbolic.derive.loops import Loop, LoopLines, all_steps
 from tinytensor.symbolic.derive.semantics import (
@@ -24,6 +24,7 @@ from tinytensor.symbolic.index_calculus.formulas import Array, Size, delta
 from tinytensor.symbolic.index_calculus.functions import PiecewiseConstant, detach, upto
 from tinytensor.symbolic.index_calculus.interruption import step
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
+from tinytensor.symbolic.index_calculus.vanishing import together
 from tinytensor.symbolic.reading.errors import Multiple, NotDerivable
 from tinytensor.symbolic.reading.program import read
 from tinytensor.symbolic.reading.sizes import Polynomial, SymInt, formula_of
@@ -55,7 +56,7 @@ class Trace:
         self.program = read(fn, self.arguments, where, split)
         user = symbols_of(arguments(args, {}))
         self.size_conditions = list(dict.fromkeys([*where, *_divisible(split, user), *self._conditions()]))
-        self.value_conditions: dict[str, None] = dict(self.program.values)  # keys of conditions.VALUES
+        self.domains = [together([], self.program.values)]  # where the operations have values
         self.lines = Lines({str(s) for s in self.sizes} | set(self.tensors) | set(reserved))
         self.arrays = {}
         self.values: dict[int, Value] = {}  # by the id of a term
@@ -253,7 +254,7 @@ class Trace:
             reading.take_multiples(*[SymInt({(n,): 1}, reading) for n in halves])
             advice = "; a slice, or flip() for a reversed order, can be read" if op == "take" else ""
             raise NotDerivable(f"derive: {op}{term.where}: {error}{advice}") from error
-        self.value_conditions |= dict.fromkeys((*symbolic_call.conditions, *conditions_of(op, args, self.lines.signs)))
+        self.domains.append(together([domain_of(op, args, self.lines.signs)], symbolic_call.conditions))
         self.size_conditions += [c for c in symbolic_call.size_conditions if c not in self.size_conditions]
         wanted = symbolic_call.wanted
         if wanted and value.dtype == "f" and value.finite is None and not self.lines.silent:

@@ -23,7 +23,7 @@ from sympy import QQ, S
 from sympy.polys.fields import field
 from sympy.polys.rings import PolyElement, ring
 
-from tinytensor.symbolic.index_calculus.functions import HEADS, TABLE, Functions, Row
+from tinytensor.symbolic.index_calculus.functions import HEADS, TABLE, Functions
 
 HIGH = 8  # a power of an exponential that would make a monstrous polynomial
 TERMS = 60  # a longer polynomial is not taken apart into factors
@@ -54,24 +54,18 @@ class Opaque(sympy.Function):
         return None
 
     def fdiff(self, argindex=1):
-        return TABLE[self.func.__name__].derivative(OPAQUE, self, self.args)
+        return HEADS[self.func].derivative(OPAQUE, self, self.args)
 
 
 @cache
 def opaque(name: str) -> type[Opaque]:
     """The opaque function of this name."""
-    return type(name, (Opaque,), {})
+    function = type(name, (Opaque,), {})
+    HEADS[function] = TABLE[name]
+    return function
 
 
 OPAQUE = Functions(lambda name, x: opaque(name)(x))
-
-
-def elementary(function) -> Row | None:
-    """The row of an elementary function, opaque or SymPy's own; None for another one."""
-    row = (
-        TABLE[function.__name__] if isinstance(function, type) and issubclass(function, Opaque) else HEADS.get(function)
-    )
-    return row if row is not None and row.elementary else None
 
 
 def is_zero(expr: sympy.Expr) -> bool:
@@ -197,8 +191,8 @@ class Fractions:
         return self.flattened[expr]
 
     def _flat(self, expr):
-        row = elementary(expr.func)
-        name = row and row.name
+        row = HEADS.get(expr.func)
+        name = row.name if row is not None and row.elementary else None
         if expr.is_Symbol:
             return expr
         if expr.is_Add or expr.is_Mul:
@@ -406,7 +400,7 @@ def float_value(expr: sympy.Expr, values: dict[sympy.Expr, float]) -> float:
             elif expr.is_Pow:
                 result = args[0] ** args[1]
             elif args:
-                result = elementary(expr.func).value(*args)
+                result = HEADS[expr.func].value(*args)
             else:
                 result = math.nan if expr.is_Symbol else float(expr)
         except (ArithmeticError, ValueError):

@@ -1,5 +1,6 @@
 """Formulas with indices and sums, for sizes that stay symbols; their derivatives; how they are printed.
 
+functions.py   the table of functions: all that is known of each stands in its row
 formulas.py    the index calculus: arrays, sums, deltas, derivatives
 order.py       the order of factors and terms, and numbers as they were written
 notation.py    formulas as text and as LaTeX
@@ -8,7 +9,7 @@ linear_algebra.py entries of inverses and Cholesky factors, determinants, their 
 matrix_laws.py the laws of matrices in the normal form
 signs.py       what is known of the sign of a formula
 quotients.py   fractions of polynomials over entries, sums and functions
-vanishing.py   is a formula 0? `vanishes` and its theorems, with their conditions
+vanishing.py   the rules that make theorems, and the laws by which a formula is 0
 adjoints.py    programs of formulas, their adjoints, and the proof that a closed form is the derived one
 numpy_printer.py formulas as NumPy code
 errors.py      `Refuted`, the error of a claim that does not hold

@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from sympy import Expr, Function, Indexed, KroneckerDelta, Pow, S, Sum, Symbol, preorder_traversal
+from sympy import Expr, Function, Indexed, KroneckerDelta, Pow, S, Symbol, preorder_traversal
 
 from tinytensor.symbolic.index_calculus.errors import Refuted
 from tinytensor.symbolic.index_calculus.formulas import (
@@ -39,15 +39,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     value,
 )
 from tinytensor.symbolic.index_calculus.functions import (
-    absolute,
-    detach,
-    floored,
-    larger,
-    relu,
-    same,
-    sign,
-    theta,
-    upto,
+    HEADS,
 )
 from tinytensor.symbolic.index_calculus.linear_algebra import Cholesky, LogAbsDet, SymmetricArray, in_names
 from tinytensor.symbolic.index_calculus.notation import text
@@ -271,9 +263,6 @@ def prove_form(program: Program, left: Expr, closed, through: Iterable[Name] = (
     raise Refuted(f"{text(left)}: no proof: the rest of the difference is {text(normal(difference))}")
 
 
-RATIONAL = (KroneckerDelta, Sum, theta, relu, larger, absolute, sign, same, detach, upto, floored)
-
-
 def contradiction(difference: Expr, lines: Sequence[Definition] = ()) -> str:
     """Where a difference whose normal form is 0 is another number, in exact fractions; empty if nowhere.
 
@@ -322,7 +311,10 @@ def _is_rational(expr: Expr) -> bool:
     """Does the expression have fractions for values, at fractions?"""
     if expr.has(Cholesky, LogAbsDet):
         return False
-    return all(p.exp.is_integer for p in expr.atoms(Pow)) and all(isinstance(f, RATIONAL) for f in expr.atoms(Function))
+    rational = all(
+        f.func in HEADS and HEADS[f.func].is_rational for f in expr.atoms(Function) - expr.atoms(KroneckerDelta)
+    )
+    return rational and all(p.exp.is_integer for p in expr.atoms(Pow))
 
 
 def _fraction(rng: random.Random) -> Fraction:

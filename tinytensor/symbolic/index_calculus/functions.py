@@ -7,8 +7,9 @@ The tests compare each column with another one, with SymPy, or with the engine's
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import sympy
 from sympy import Function, S
@@ -24,11 +25,11 @@ class Row:
     head: its class in formulas, or what makes it there. value: in plain numbers. slope: the derivative, or one by each
     argument, from `of`, the value y and the arguments; None where it is 0. form: the same in other functions.
     needs: conditions for a value and a derivative, keys of conditions.VALUES, each with the term that must be above 0
-    (a key in ABOVE) or other than 0, from `of` and the arguments. sign: 1 if it is above 0, 0 if it is 0 or more.
-    parity: -1 for f(-x) = -f(x), 1 for f(-x) = f(x). mirrored: f(x) from f(-x) and x, where there is no parity.
-    elementary: NumPy and kernels have it by this name. numpy, text, tex: with {} for the arguments. helper: what
-    defines it in code where NumPy lacks it. coq: its name in Coq, if the library has its derivative. letter: of a line
-    that has its values; the derivative is then written in them.
+    (a key in ABOVE) or other than 0, from `of` and the arguments. sign: 1 if it is above 0 where they hold, 0 if it is
+    0 or more. parity: -1 for f(-x) = -f(x), 1 for f(-x) = f(x). mirrored: f(x) from f(-x) and x, where there is no
+    parity. elementary: NumPy and kernels have it by this name. numpy, text, tex: with {} for the arguments. helper:
+    what defines it in code where NumPy lacks it. coq: its name in Coq, if the library has its derivative. letter: of a
+    line that has its values; the derivative is then written in them. arguments: their number.
     """
 
     name: str
@@ -47,6 +48,12 @@ class Row:
     tex: str = ""
     coq: str = ""
     letter: str = ""
+    arguments: int = 1
+
+    @property
+    def is_rational(self) -> bool:
+        """Has it fractions for values, at fractions?"""
+        return not isinstance(self.value(*[Fraction(1, 3)] * self.arguments), float)
 
     def derivative(self, of: "Functions", y, arguments: tuple, n: int = 0):
         """The derivative of the value y by argument n."""
@@ -97,7 +104,7 @@ class Comparison(Indicator):
     @classmethod
     def eval(cls, index, limit):
         distance = S(limit) - S(index)
-        return S(int(distance >= 0)) if distance.is_Integer else None
+        return (S.One if distance >= 0 else S.Zero) if distance.is_Integer else None
 
 
 def enter(name: str, head=Head, also: tuple = (), arguments: int = 1, **columns):
@@ -105,15 +112,21 @@ def enter(name: str, head=Head, also: tuple = (), arguments: int = 1, **columns)
     if isinstance(head, type) and issubclass(head, Head):
         head = type(name, (head,), {"nargs": arguments, "__module__": __name__})
     elementary = columns.get("elementary")
-    shown = {"text": name, "tex": rf"\{name}" if elementary else rf"\operatorname{{{{{name}}}}}"}
+    shown = {"text": name, "tex": rf"\{name}" if elementary else rf"\operatorname{{{name}}}"}
     shown |= {"letter": name if elementary else ""} | columns
     shown["numpy"] = columns.get("numpy", f"np.{name}" if elementary else name if "helper" in columns else "")
     for column, (left, right) in {"text": "()", "tex": (r"\left(", r"\right)"), "numpy": "()"}.items():
         if shown[column] and "{}" not in shown[column]:
             shown[column] += left + ", ".join(["{}"] * arguments) + right
-    TABLE[name] = row = Row(name=name, head=head, **shown)
+    TABLE[name] = row = Row(name=name, head=head, arguments=arguments, **shown)
     HEADS.update(dict.fromkeys((head, *also), row))
     return head
+
+
+def fill(pattern: str, parts: Iterable[str]) -> str:
+    """A text of a row with these in the place of each {}."""
+    first, *rest = pattern.split("{}")
+    return first + "".join(p + r for p, r in zip(parts, rest, strict=True))
 
 
 def with_need(key: str) -> tuple[Callable, ...]:
@@ -138,7 +151,7 @@ log = enter(
     elementary=True, coq="ln", letter="",
 )
 sqrt = enter(
-    "sqrt", sympy.sqrt, value=math.sqrt, slope=lambda of, y, x: 1 / (2 * y), needs={"root": _itself}, sign=0,
+    "sqrt", sympy.sqrt, value=math.sqrt, slope=lambda of, y, x: 1 / (2 * y), needs={"root": _itself}, sign=1,
     elementary=True, coq="sqrt", letter="r",
 )
 tanh = enter(
@@ -161,11 +174,11 @@ atan = enter(
 )
 asinh = enter(
     "asinh", sympy.asinh, value=math.asinh, slope=lambda of, y, x: 1 / of.sqrt(x**2 + 1), parity=-1,
-    elementary=True, numpy="np.arcsinh", text="arsinh", tex=r"\operatorname{{arsinh}}", coq="arcsinh",
+    elementary=True, numpy="np.arcsinh", text="arsinh", tex=r"\operatorname{arsinh}", coq="arcsinh",
 )
 erf = enter(
     "erf", sympy.erf, value=math.erf, slope=lambda of, y, x: 2 * of.exp(-(x**2)) / of.root_of_pi, parity=-1,
-    elementary=True, numpy="erf", tex=r"\operatorname{{erf}}", coq="erf",
+    elementary=True, numpy="erf", tex=r"\operatorname{erf}", coq="erf",
     helper='''def erf(x):
     """The error function."""
     return np.vectorize(math.erf, otypes=[float])(x)''',

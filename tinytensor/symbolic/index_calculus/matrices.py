@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, exp
 
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, free
-from tinytensor.symbolic.index_calculus.functions import HEADS, detach, larger
+from tinytensor.symbolic.index_calculus.functions import HEADS, detach, fill, larger
 from tinytensor.symbolic.index_calculus.linear_algebra import SymmetricArray, with_names
 from tinytensor.symbolic.index_calculus.notation import name_tex, tex, text
 from tinytensor.symbolic.index_calculus.numpy_printer import NumPyPrinter
@@ -46,14 +46,8 @@ def _matrix(texts: tuple[str, str, str], parts: list[Matrix], at: int, level: in
     shown = [p.text if p.level >= at else f"({p.text})" for p in parts]
     typeset = [p.tex if p.level >= at else rf"\left({p.tex}\right)" for p in parts]
     code = [f"({p.code})" for p in parts]
-    results = (t.replace("{}", "\0") for t in texts)
-    text_, tex_, code_ = (_fill(t, w) for t, w in zip(results, (shown, typeset, code), strict=True))
+    text_, tex_, code_ = (fill(t, w) for t, w in zip(texts, (shown, typeset, code), strict=True))
     return Matrix(text_, tex_, code_, rows, columns, level)
-
-
-def _fill(pattern: str, parts: list[str]) -> str:
-    first, *rest = pattern.split("\0")
-    return first + "".join(p + r for p, r in zip(parts, rest, strict=True))
 
 
 class Matrices:

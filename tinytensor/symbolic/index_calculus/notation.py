@@ -14,7 +14,7 @@ from sympy.printing.latex import LatexPrinter
 from sympy.printing.str import StrPrinter
 
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, free
-from tinytensor.symbolic.index_calculus.functions import HEADS, larger, same, smaller, theta
+from tinytensor.symbolic.index_calculus.functions import HEADS, Step, fill, larger, smaller, theta
 from tinytensor.symbolic.index_calculus.linear_algebra import with_names
 from tinytensor.symbolic.index_calculus.order import Name, decimal, divisor, factors_of, in_order_of, terms_of
 
@@ -160,11 +160,11 @@ class _IndexPrinter:
         return "^" not in self._print(expr)
 
     def _called(self, expr):
-        if isinstance(expr, theta | same):
+        if isinstance(expr, Step):
             return self._compared(expr, ">" if isinstance(expr, theta) else "=")
         row, blanks = HEADS.get(expr.func), ", ".join(["{}"] * len(expr.args))
         shown = self._shown(row) if row is not None else f"{expr.func.__name__}({blanks})"
-        return shown.format(*map(self._print, expr.args))
+        return fill(shown, map(self._print, expr.args))
 
     def _compared(self, truth, sign):
         """[a > b] for a condition on a - b."""
@@ -192,7 +192,7 @@ class _IndexPrinter:
 
 def _is_condition(expr: Expr) -> bool:
     """Is it 1 - [a > b], which is [a ≤ b]?"""
-    return expr.is_Add and len(expr.args) == 2 and isinstance(1 - expr, theta | same)
+    return expr.is_Add and len(expr.args) == 2 and isinstance(1 - expr, Step)
 
 
 def _with_one_root(number: Expr, factors: list[Expr], divisors: list[Expr]) -> tuple[Expr, list[Expr], list[Expr]]:

@@ -1,7 +1,7 @@
 """What is known of the sign of a formula."""
 
-from collections.abc import Iterable
-from functools import cached_property
+from collections.abc import Iterable, Mapping
+from functools import cached_property, lru_cache
 
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, Sum, Symbol, log
 
@@ -12,10 +12,10 @@ KINKS = ("tie", "step")  # conditions without which a function has a value, but 
 
 
 class Signs:
-    """What is known of the sign of a formula, through the definitions of the names in it."""
+    """What is known of the sign of a formula, through the definitions of the names in it: lines, or by name."""
 
-    def __init__(self, lines: Iterable = ()):
-        self.right = {line.name: line.right for line in lines}
+    def __init__(self, lines: Iterable | Mapping = ()):
+        self.right = lines if isinstance(lines, Mapping) else {line.name: line.right for line in lines}
 
     def _definition(self, e: Expr) -> Expr | None:
         return self.right.get(e.base if isinstance(e, Indexed) else e) if isinstance(e, Indexed | Symbol) else None
@@ -94,11 +94,14 @@ class Signs:
         return keys
 
 
-def requirements(formula: Expr) -> set[tuple[str, Expr]]:
+@lru_cache(4096)
+def requirements(formula: Expr) -> frozenset[tuple[str, Expr]]:
     """The conditions under which a formula has a value and a derivative: keys of VALUES, see functions.Row.needs."""
     needed = {(key, base) for base, power in (p.args for p in formula.atoms(Pow)) if (key := _key_of_power(power))}
     rows = [(HEADS[f.func], f.args) for f in formula.atoms(Function) if f.func in HEADS]
-    return needed | {(key, term(IN_FORMULAS, *args)) for row, args in rows for key, term in row.needs.items()}
+    return frozenset(
+        needed | {(key, term(IN_FORMULAS, *args)) for row, args in rows for key, term in row.needs.items()}
+    )
 
 
 def _key_of_power(power: Expr) -> str:

@@ -1,4 +1,11 @@
-"""Is a formula 0, for all sizes and values? One entry, `vanishes`, and the theorems that it alone can make.
+"""Theorems, which the four rules of this file alone can make; and the laws by which a formula is seen to be 0.
+
+    vanishes        a formula is 0
+    defined         an operation has a value and, but for kinks and jumps, a derivative
+    differentiable  formulas that have a value have a derivative
+    together        several theorems, under more hypotheses
+
+The laws of `vanishes`:
 
     sums        the normal form of formulas.py, with the laws of matrices (matrix_laws.py)
     places      comparisons of whole numbers in one form, sums of them as counts; an index over few numbers in cases
@@ -13,13 +20,13 @@ nothing is evaluated.
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from typing import NamedTuple
 
-from sympy import Add, Dummy, Expr, Indexed, Integer, KroneckerDelta, Mul, S, Sum
+from sympy import Add, Dummy, Expr, Indexed, Integer, KroneckerDelta, Mul, S, Sum, Symbol
 
-from tinytensor.symbolic.index_calculus.formulas import Index, Size, fits, free, fresh, index_order, normal
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, fits, free, fresh, index_order, normal
 from tinytensor.symbolic.index_calculus.functions import (
     detach,
     same,
@@ -29,7 +36,7 @@ from tinytensor.symbolic.index_calculus.functions import (
 )
 from tinytensor.symbolic.index_calculus.matrix_laws import Gram, normal_of_matrices
 from tinytensor.symbolic.index_calculus.quotients import Quotients, in_steps
-from tinytensor.symbolic.index_calculus.signs import Signs
+from tinytensor.symbolic.index_calculus.signs import KINKS, Signs, requirements
 
 NEAR = 4  # offsets of a comparison that are written out
 CASES = 8  # values of indices that are looked at one by one
@@ -40,19 +47,21 @@ _SEAL = object()
 
 @dataclass(frozen=True)
 class Theorem:
-    """The formula is 0 for all sizes and values that meet the hypotheses: keys of conditions.VALUES.
+    """What holds for all values that meet the hypotheses, keys of conditions.VALUES, and all sizes that meet `sizes`.
 
-    "equality" among them, beside "tie": numbers in x == y are not equal, which may be so at no value, as in
-    x == x.max(). Only `vanishes` makes theorems.
+    zeros: formulas that are 0. smooth: formulas that have a value and a derivative. "equality" among the hypotheses,
+    beside "tie": numbers in x == y are not equal, which may be so at no value, as in x == x.max().
     """
 
-    formula: Expr
+    zeros: tuple[Expr, ...]
+    smooth: tuple[Expr, ...]
     hypotheses: frozenset[str]
+    sizes: tuple = ()
     seal: InitVar[object] = None
 
     def __post_init__(self, seal: object) -> None:
         if seal is not _SEAL:
-            raise TypeError("Theorem: only `vanishes` makes theorems")
+            raise TypeError("Theorem: only the rules of vanishing.py make theorems")
 
 
 class Share(NamedTuple):
@@ -86,14 +95,46 @@ def vanishes(forms: Iterable[Expr], facts: Facts = Facts()) -> Theorem | None:
         formula = form if formula is None else formula
         tried.append(_in_one_form(normal_of_matrices(without_detach(form), products=facts.products)))
         if tried[-1] == 0:
-            return Theorem(formula, frozenset(), _SEAL)
+            return Theorem((formula,), (), frozenset(), (), _SEAL)
     proofs: list[set[str]] = []
     for rest, more in _with_and_without_shares(tried, facts.shares):
         if (hypotheses := _hypotheses(rest, known)) is not None:
             proofs.append(hypotheses | more)
             if "equality" not in proofs[-1]:
                 break
-    return Theorem(formula, frozenset(proofs[-1]), _SEAL) if proofs else None
+    return Theorem((formula,), (), frozenset(proofs[-1]), (), _SEAL) if proofs else None
+
+
+def defined(formula: Expr, entries: Mapping[Expr, Expr], known: Signs) -> Theorem:
+    """The theorem that a formula of some names has a value, and a derivative but for kinks, at these entries for names.
+
+    SymPy may take a division out of the formula with the entries in it: x/x is 1.
+    """
+    needed = ((key, term.xreplace(entries)) for key, term in requirements(formula))
+    keys = {key for key, term in needed if key not in KINKS and not known.meets(key, term)}
+    return Theorem((), (formula.xreplace(entries),), frozenset(keys), (), _SEAL)
+
+
+def differentiable(formulas: Iterable[Expr]) -> Theorem:
+    """The theorem that formulas have a derivative where they have a value: off kinks and jumps of numbers."""
+    formulas = tuple(formulas)
+    keys = {key for one in formulas for key, term in requirements(one) if key in KINKS and _of_numbers(term)}
+    return Theorem((), formulas, frozenset(keys), (), _SEAL)
+
+
+def together(theorems: Iterable[Theorem], hypotheses: Iterable[str] = (), sizes: Iterable = ()) -> Theorem:
+    """The theorem that all of these hold, under their hypotheses and more, at sizes that meet these conditions, too."""
+    theorems = tuple(theorems)
+    zeros, smooth = tuple(x for t in theorems for x in t.zeros), tuple(x for t in theorems for x in t.smooth)
+    keys = frozenset(hypotheses).union(*(t.hypotheses for t in theorems))
+    within = dict.fromkeys((*itertools.chain(*(t.sizes for t in theorems)), *sizes))
+    return Theorem(zeros, smooth, keys, tuple(within), _SEAL)
+
+
+def _of_numbers(term: Expr) -> bool:
+    """Does it depend on numbers that are no whole ones?"""
+    names = {e.base for e in term.atoms(Indexed)} | term.atoms(Symbol) - {a.label for a in term.atoms(Array)}
+    return any(n.values is None if isinstance(n, Array) else not n.is_integer for n in names)
 
 
 def _with_and_without_shares(forms: list[Expr], shares: Sequence[Share]) -> Iterator[tuple[Expr, set[str]]]:

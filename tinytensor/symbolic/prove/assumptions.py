@@ -11,7 +11,8 @@ import numpy as np
 import sympy
 
 from tinytensor.symbolic.exact.scalars import DIVISOR, POSITIVE, WITHIN, Symbolic
-from tinytensor.symbolic.exact.zero_test import elementary
+from tinytensor.symbolic.index_calculus.functions import HEADS
+from tinytensor.symbolic.index_calculus.signs import Signs
 from tinytensor.symbolic.prove.passes import OpCall, Pass
 from tinytensor.symbolic.prove.proof import join_words
 
@@ -97,26 +98,13 @@ def domain(run: Pass) -> list[str]:
     """
     parts = {e for call in run.forward.calls for f in call.formulas.values() for e in sympy.preorder_traversal(f)}
     formulas = {symbol: formula for call in run.forward.calls for symbol, formula in call.formulas.items()}
-    needed = {what for what, expr in run.needed if what == WITHIN or not _is_positive(expr, formulas)}
-    if any(row.needs.keys() & {"logarithm", "root"} for e in parts if (row := elementary(e.func)) is not None):
+    known = Signs(formulas)
+    needed = {what for what, expr in run.needed if what == WITHIN or not known.positive(expr)}
+    if any(HEADS[e.func].needs.keys() & {"logarithm", "root"} for e in parts if e.func in HEADS):
         needed.add(POSITIVE)
     if any(e.is_Pow and e.exp.is_negative for e in parts):
         needed.add(DIVISOR)
     return [what for what in (POSITIVE, WITHIN, DIVISOR) if what in needed]
-
-
-def _is_positive(expr: sympy.Expr, formulas: dict[sympy.Symbol, sympy.Expr]) -> bool:
-    """Is this a sum or product of exponentials, roots and positive numbers? Then it is no condition of its own."""
-    if expr.is_Number:
-        return bool(expr.is_positive)
-    if expr.is_Add or expr.is_Mul:
-        return all(_is_positive(e, formulas) for e in expr.args)
-    if expr.is_Pow:
-        return _is_positive(expr.base, formulas)
-    if expr.is_Symbol:
-        return expr in formulas and _is_positive(formulas[expr], formulas)
-    row = elementary(expr.func)
-    return row is not None and row.name in ("exp", "sqrt")
 
 
 def _is_cut_at_zero(call: OpCall, positive: dict[sympy.Expr, str]) -> bool:

@@ -4,7 +4,8 @@
 result that is used several times, or that a person would name, becomes a line of the program. A fused operation comes
 with the closed form of its gradient, which is proved each time it is used (derive/adjoints.py).
 
-That the engine's kernels compute these formulas is not proved here: the program is compared with the function.
+That the engine's kernels compute these formulas is not proved here: the program is compared with the function. The
+tests prove it of the elementwise operations, whose kernels run on symbols.
 
 symbolic_call.py  the table; a call; broadcasting; operations that are refused
 elementwise.py    element by element

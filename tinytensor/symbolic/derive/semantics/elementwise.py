@@ -56,7 +56,7 @@ FORMULAS: dict[str, Callable[..., Expr]] = {
     "relu": relu,
     "absolute": absolute,
     "log": lambda x: S.Zero if isinstance(x, sign) else log(x),  # of a sign that is above 0, as in logdet
-    "clipped_log": log,  # which a loss bounds below, as it does its derivative
+    "clipped_log": lambda x, low: log(x),  # which a loss bounds below, as it does its derivative
     "log2": lambda x: log(x) / log(2),
     "log10": lambda x: log(x) / log(10),
     "log1p": lambda x: log(1 + x),
@@ -130,7 +130,7 @@ def softplus_below(x: Expr, beta: Expr, threshold: Expr) -> Expr:
 
 
 FORMULAS |= {name: number for name, (number, _) in COMPARISONS.items()}
-FORMULAS |= dict.fromkeys(("eq", "ne"), lambda a, b: same(a - b))
+FORMULAS |= {"eq": lambda a, b: same(a - b), "ne": lambda a, b: 1 - same(a - b)}
 FORMULAS |= {"softplus": softplus_below, "clamp_min": larger, "atan2": arctan2}
 
 
