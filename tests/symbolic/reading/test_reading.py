@@ -243,6 +243,16 @@ def test_a_power_that_depends_on_a_size_and_a_diagonal_of_two_sizes():
     assert eye.verdict == ANY
 
 
+def test_comparisons_of_indices_of_two_ranges_end_no_proof():
+    def below(x):
+        return (tt.ones(len(x), len(x), dtype=tt.float64).tril(-2) @ x).sum()
+
+    def band(x, t):
+        return -((x.tril(2).triu(-2) - x).log_softmax(-1)[tt.arange(len(x)), t]).mean()
+
+    assert derive(below, x=N).verdict == derive(band, x=("N", "D"), t=Index(N, "D")).verdict == ANY
+
+
 def test_classes_along_a_product_of_sizes_are_refused():
     def f(x, t):
         return tt.nn.functional.cross_entropy(x.T.reshape(x.shape), t)
