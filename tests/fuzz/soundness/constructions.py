@@ -367,7 +367,8 @@ for _rank in (1, 2):
     row("own", _rank, "written(u)", "2 * u * d")
     row("own", _rank, "u * counted(u)", "d")
     row("own", _rank, "u * (2.0 if u.dtype == tt.float32 else 1.0)", "d")
-    row("own", _rank, "u * (2.0 if tt.zeros(1).dtype == tt.float64 else 1.0)", "d")
+    _twice = "(2.0 if tt.zeros(1).dtype == tt.float64 else 1.0)"
+    row("own", _rank, f"u * {_twice}", f"d * {_twice}")
     row("own", _rank, "u * float(u.sum() > 1000)", "0 * d")
 row("window", 1, "u * u[:4].sum()", "u[:4].sum() * d + (tt.arange(A) < 4) * (d * u).sum()")
 row("window", 1, "u.split(5)[0]", "F.pad(d, (0, max(A - 5, 0)))", ("min(A, 5)",))

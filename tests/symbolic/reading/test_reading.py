@@ -18,7 +18,7 @@ from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.registry import OPS
 from tinytensor.core.tensor import Tensor
 from tinytensor.runtime.compiler import compiling
-from tinytensor.symbolic import derive
+from tinytensor.symbolic import Index, derive
 from tinytensor.symbolic.derive.arguments import arguments
 from tinytensor.symbolic.derive.conditions import conditions_in
 from tinytensor.symbolic.derive.precision import double_precision
@@ -241,6 +241,24 @@ def test_a_power_that_depends_on_a_size_and_a_diagonal_of_two_sizes():
     assert power.verdict.startswith(ANY) and str(power.gradients["x"]) == "∂𝓛/∂x_n = (N - 1) x_n^(N - 2)"
     eye = derive(lambda x: ((x * tt.eye(*x.shape, dtype=tt.float64)).tril() ** 2).sum(), x=("N", "D"))
     assert eye.verdict == ANY
+
+
+def test_comparisons_of_indices_of_two_ranges_end_no_proof():
+    def below(x):
+        return (tt.ones(len(x), len(x), dtype=tt.float64).tril(-2) @ x).sum()
+
+    def band(x, t):
+        return -((x.tril(2).triu(-2) - x).log_softmax(-1)[tt.arange(len(x)), t]).mean()
+
+    assert derive(below, x=N).verdict == derive(band, x=("N", "D"), t=Index(N, "D")).verdict == ANY
+
+
+def test_classes_along_a_product_of_sizes_are_refused():
+    def f(x, t):
+        return tt.nn.functional.cross_entropy(x.T.reshape(x.shape), t)
+
+    with pytest.raises(NotDerivable, match="classes of a dimension of size D_N\\*N, which is a product"):
+        derive(f, x=("N", "D"), t=Index(N, "D"))
 
 
 def test_equal_sizes_broadcast_without_a_question():

@@ -173,7 +173,11 @@ def without_detach(expr: Expr) -> Expr:
 def _in_one_form(expr: Expr) -> Expr:
     """A normal form with one form for comparisons of whole numbers; new numbers of indices may change their order."""
     for _ in range(4 if expr.has(upto, KroneckerDelta) else 0):
-        before, expr = expr, normal(of_whole_numbers(counted(normal(with_one_index(expr)))))
+        before = expr
+        try:
+            expr = normal(of_whole_numbers(counted(normal(with_one_index(expr)))))
+        except TypeError:  # indices of two ranges are compared: the form stays as it is
+            break
         if expr == before:
             break
     return expr

@@ -11,6 +11,7 @@ from tinytensor.symbolic.derive.semantics.symbolic_call import (
     broadcast,
     common_dimension,
     elementwise,
+    factors_text,
     semantics_of,
     unbroadcast,
 )
@@ -58,6 +59,8 @@ def cross_entropy(call: SymbolicCall) -> Value:
     target = as_index(target)
     if target.dtype != "i":
         raise call.refuse("the targets are no argument; give them as an Index")
+    if len(x.dims[-1]) != 1:
+        raise call.refuse(f"classes of a dimension of size {factors_text(x.dims[-1])}, which is a product")
     s, ignored = smoothing.entry(), ignored.entry()
     source, own, indices = call.as_name(call.finite(x), "S")
     rows = indices[: len(indices) - len(x.dims[-1])]
