@@ -462,9 +462,12 @@ def test_a_meaning_that_is_off_by_one_is_noticed(monkeypatch):
 
 
 def test_a_tie_that_excuses_every_difference_is_noticed(monkeypatch):
-    """Where x < 0 a sum of positive parts is 0 and is compared with 0, so neither it nor its negative is above 0."""
-    parts = "(x.relu() + (x - 1).relu())"
-    fn, wrong = lambda x: (x * (x.relu() + (x - 1).relu() > 0)).mean(), f"where(-{parts} > 0, 0.0, 1.0) / N"
+    """Where x < 0 a whole part is 0 and is compared with 0, so neither it nor its negative is above 0."""
+    wrong = "where(-(x.sigmoid() + 0.5).floor() > 0, 0.0, 1.0) / N"
+
+    def fn(x):
+        return (x * ((x.sigmoid() + 0.5).floor() > 0)).mean()
+
     assert check(fn, {"x": wrong}, x=N)["x"].verdict == "refuted"
     monkeypatch.setattr(comparison, "excuses", lambda edges, inputs: {*edges})
     assert check(fn, {"x": wrong}, x=N)
