@@ -438,6 +438,13 @@ def _divisible(split: dict[Size, tuple[Expr, ...]], user: list[Size]) -> list[Si
     return conditions
 
 
+def _more(split: dict, whole: Size, parts: tuple[Expr, ...]) -> dict[Size, tuple[Expr, ...]]:
+    """Sizes that are taken apart, and one more."""
+    return {s: tuple(q for p in ps for q in (parts if p == whole else (p,))) for s, ps in split.items()} | {
+        whole: parts
+    }
+
+
 def trace(
     fn: Callable,
     arguments: dict[str, object],
@@ -455,9 +462,12 @@ def trace(
         try:
             return Trace(fn, arguments, split, needs_gradient, where, reserved)
         except Multiple as error:
-            whole, parts = size(error.name), (Integer(error.divisor), size(f"{error.name}{error.divisor}"))
+            whole, own = size(error.name), (Integer(error.divisor), size(f"{error.name}{error.divisor}"))
+            try:
+                return trace(fn, arguments, needs_gradient, where, _more(split, whole, own), reserved)
+            except NotDerivable:  # it takes every other entry, say, and not a half of them
+                parts = own[::-1]
         except Split as error:
             whole, parts = error.size, tuple(S(p) for p in error.parts)
-        split = {s: tuple(q for p in ps for q in (parts if p == whole else (p,))) for s, ps in split.items()}
-        split[whole] = parts
+        split = _more(split, whole, parts)
     raise NotDerivable(f"derive: the sizes would have to be taken apart again and again: {split}")

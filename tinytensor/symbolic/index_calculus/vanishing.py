@@ -24,11 +24,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from typing import NamedTuple
 
-from sympy import Add, Dummy, Expr, Indexed, Integer, KroneckerDelta, Mul, S, Sum, Symbol
+from sympy import Add, Dummy, Expr, Indexed, Integer, KroneckerDelta, Mul, S, Sum, Symbol, floor
 
-from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, fits, free, fresh, index_order, normal
+from tinytensor.symbolic.index_calculus.formulas import (
+    Array,
+    Index,
+    Size,
+    fits,
+    free,
+    fresh,
+    index_order,
+    normal,
+    not_negative,
+)
 from tinytensor.symbolic.index_calculus.functions import (
     detach,
+    floored,
     same,
     theta,
     upto,
@@ -172,6 +183,8 @@ def without_detach(expr: Expr) -> Expr:
 
 def _in_one_form(expr: Expr) -> Expr:
     """A normal form with one form for comparisons of whole numbers; new numbers of indices may change their order."""
+    if expr.has(floored):
+        expr = normal(expr.replace(floored, _floor))
     for _ in range(4 if expr.has(upto, KroneckerDelta) else 0):
         before = expr
         try:
@@ -181,6 +194,22 @@ def _in_one_form(expr: Expr) -> Expr:
         if expr == before:
             break
     return expr
+
+
+def _least(number: Expr) -> Expr:
+    """A bound from below of an expanded number: an index with a factor above 0 is 1, with one below 0 its size."""
+    for i in sorted(number.atoms(Index), key=index_order):
+        slope = number.coeff(i)
+        rest = (number - slope * i).expand()
+        if not slope.has(i) and not rest.has(i) and (slope.is_positive or slope.is_negative):
+            number = (rest + slope * (1 if slope.is_positive else i.size)).expand()
+    return number
+
+
+def _floor(x: Expr) -> Expr:
+    """⌊x⌋, known where x is a whole number and a fraction: ⌊i - 1/2⌋ is i - 1."""
+    fraction, rest = x.expand().as_coeff_Add()
+    return rest + floor(fraction) if rest.is_integer else floored(x)
 
 
 def with_one_index(expr: Expr) -> Expr:
@@ -205,6 +234,10 @@ def of_whole_numbers(expr: Expr) -> Expr:
 
     def compared(index: Expr, limit: Expr) -> Expr:
         distance = (limit - index).expand()
+        if not_negative(_least(distance)):
+            return S.One
+        if not_negative(_least(-distance - 1)):
+            return S.Zero
         symbols = sorted(distance.atoms(Index, Size, Indexed), key=lambda s: (str(s), isinstance(s, Index)))
         if not symbols:
             return upto(index, limit)
