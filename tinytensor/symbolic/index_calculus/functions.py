@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 import sympy
-from sympy import Function, S
+from sympy import Function, KroneckerDelta, S
 
 ABOVE = ("logarithm", "root", "arc")  # conditions that a term is above 0; the others are that it is not 0
 ROOT_OF_PI = sympy.sqrt(sympy.pi)
@@ -95,7 +95,14 @@ class Indicator(Head):
 
 
 class Step(PiecewiseConstant, Indicator):
-    """1 where a number meets a condition, otherwise 0."""
+    """1 where a number meets a condition, otherwise 0; of numbers that are 0 or 1 themselves, one of these."""
+
+    @classmethod
+    def eval(cls, x):
+        if isinstance(x, Indicator | KroneckerDelta):
+            low, high = (TABLE[cls.__name__].value(number) for number in (0, 1))
+            return low + (high - low) * x
+        return None
 
 
 class Comparison(Indicator):
