@@ -58,7 +58,7 @@ MISTAKES = [
     ("reduce", "reduce_max", "better = not (value <= best)", "better = not (value < best)"),
     ("reduce", "reduce_logsumexp", "add(m, log(total))", "log(total)"),
     ("reduce", "partial_sum", "min(8 * end, n)", "min(8 * end, n - 1)"),
-    ("reduce", "partial_squares", "part += value * value", "part += value"),
+    ("reduce", "partial_squares", "y[r, i] += value * value", "y[r, i] += value"),
     ("scan", "cumsum", "add(total, sub(s, error))", "sub(total, sub(s, error))"),
     ("scan", "cumsum", "y[j + 2] = total + (c - lost)", "y[j + 2] = total + (d - lost)"),
     ("matvec", "matvec", "range(K - rest, K, width)", "range(K - rest, K - 1, width)"),

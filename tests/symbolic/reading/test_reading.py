@@ -107,6 +107,12 @@ def test_what_cannot_be_read_is_refused_with_its_line(name):
     )
 
 
+def test_a_size_that_must_be_a_multiple_is_a_condition():
+    assert derive(lambda x: x.view(-1, 3)[:, 0].sum(), x=N).verdict == "proved for N % 3 = 0"
+    derivation = derive(lambda x: x.view(-1, 20)[:, 0].sum(), x=N)  # 20 is above the sizes that are tried
+    assert not derivation and [*map(str, derivation.size_conditions)] == ["N % 20 = 0"]
+
+
 @pytest.mark.parametrize("name", READ)
 def test_what_is_read_is_the_function_at_every_size(name):
     derivation = derive(TRICKS[name], x=N)

@@ -453,7 +453,6 @@ TRICKS = {
     "x[149]": lambda x: s(x) * x[149],
     "split(200)[0]": lambda x: s(x.split(200)[0]),
     "chunk(200)[0]": lambda x: s(x.chunk(200)[0]),
-    "x.view(-1, 20)": lambda x: s(x.view(-1, 20)),
     "x.tril(150)": lambda x: (x.unsqueeze(0) * x.unsqueeze(1)).tril(150).sum(),
     "ones.triu(-150)": lambda x: (tt.ones(N(x), N(x)).triu(-150) * x).sum(),
     "softplus(threshold=5)": lambda x: F.softplus(x, threshold=5).sum(),

@@ -163,7 +163,7 @@ class Quotients(Fractions):
         for root, (base, degree) in reversed(self.roots.items()):
             if root in polynomial.free_symbols:
                 over, under = self.fraction(base)
-                if not under.free_symbols:
+                if not under.free_symbols and sympy.degree(polynomial, root) >= degree:
                     polynomial = expand(sympy.prem(polynomial, root**degree - over / under, root))
         return polynomial
 
