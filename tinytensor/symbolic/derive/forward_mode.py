@@ -30,6 +30,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     index_order,
     normal,
     total,
+    with_equal_indices,
 )
 from tinytensor.symbolic.index_calculus.notation import name_tex
 
@@ -195,14 +196,11 @@ def with_one_hot(product: Expr, hot: Expr) -> Expr:
 
 def with_first_indices(expr: Expr, by: Sequence[Index]) -> Expr:
     """Each term with another index in the place of one of `by` that a delta of the term makes equal to it."""
-    terms = []
-    for term in Add.make_args(expr.expand(deep=False) if isinstance(expr, Mul) else expr):
-        for pair in [f for f in Mul.make_args(term) if isinstance(f, KroneckerDelta)]:
-            for one, other in (pair.args, pair.args[::-1]):
-                if one in by and isinstance(other, Index) and other not in by and fits(other, one.size):
-                    term = pair * (term / pair).xreplace({one: other})
-        terms.append(term)
-    return Add(*terms)
+
+    def goes(one: Expr, other: Expr, term: Expr) -> bool:
+        return one in by and isinstance(other, Index) and other not in by and bool(fits(other, one.size))
+
+    return with_equal_indices(expr.expand(deep=False) if isinstance(expr, Mul) else expr, goes)
 
 
 # ------------------------------------------------------------------------------------------------ shorter forms

@@ -141,6 +141,18 @@ def delta(i, j) -> Expr:
     return KroneckerDelta(i, j)
 
 
+def with_equal_indices(expr: Expr, goes: Callable[[Expr, Expr, Expr], bool]) -> Expr:
+    """Each term with one index for two that a delta of it makes equal: other for one where goes(one, other, term)."""
+    terms = []
+    for term in Add.make_args(expr):
+        for pair in [f for f in Mul.make_args(term) if isinstance(f, KroneckerDelta)]:
+            for one, other in (pair.args, pair.args[::-1]):
+                if goes(one, other, term):
+                    term = pair * (term / pair).xreplace({one: other})
+        terms.append(term)
+    return Add(*terms)
+
+
 def total(expr, *indices: Index) -> Expr:
     """The sum of expr over indices; each is bound under a new name, so `expr` may be used again."""
     new = {i: i.fresh() for i in indices}

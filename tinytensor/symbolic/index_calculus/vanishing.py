@@ -36,6 +36,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
     index_order,
     normal,
     not_negative,
+    with_equal_indices,
 )
 from tinytensor.symbolic.index_calculus.functions import (
     detach,
@@ -214,16 +215,15 @@ def _floor(x: Expr) -> Expr:
 
 def with_one_index(expr: Expr) -> Expr:
     """Each term with one index for two that its delta makes equal, where only one fits in the place of the other."""
-    terms = []
-    for term in Add.make_args(expr):
-        for pair in [f for f in Mul.make_args(term) if isinstance(f, KroneckerDelta)]:
-            for one, other in (pair.args, pair.args[::-1]):
-                if isinstance(one, Index) and not other.has(one) and fits(other, one.size) and not term.has(Sum):
-                    if isinstance(other, Index) and fits(one, other.size):
-                        continue  # either fits: the normal form has chosen
-                    term = pair * (term / pair).xreplace({one: other})
-        terms.append(term)
-    return Add(*terms)
+
+    def goes(one: Expr, other: Expr, term: Expr) -> bool:
+        if not isinstance(one, Index) or other.has(one) or not fits(other, one.size) or term.has(Sum):
+            return False
+        return not isinstance(other, Index) or not fits(
+            one, other.size
+        )  # where either fits, the normal form has chosen
+
+    return with_equal_indices(expr, goes)
 
 
 def of_whole_numbers(expr: Expr) -> Expr:
