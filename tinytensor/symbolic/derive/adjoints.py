@@ -45,7 +45,6 @@ from tinytensor.symbolic.index_calculus.matrix_laws import (
     phi_of,
     shortened,
 )
-from tinytensor.symbolic.index_calculus.signs import Signs
 from tinytensor.symbolic.index_calculus.vanishing import (
     Facts,
     Share,
@@ -321,14 +320,14 @@ def _shortest(derived: DerivedLines, program: Program, wanted: list[Name]) -> di
     with at_most(1):
         for line in _proved(derived, program, forms):
             proved[line.name] = line
-    shown, signs = {}, Signs(derived.forward)
+    shown: dict[Name, Definition] = {}
     for name, raw in derived.raw.items():
         line = proved.get(name, raw)
         shown |= {n: x for n, x in forms.items() if n not in derived.raw and n in names_in(line.right)}
         shown[name] = line
     shown = reachable(shown, wanted)
     rest = (x for n, x in shown.items() if n in derived.raw and n not in proved)
-    derived.theorems += [defined(line.right, {}, signs) for line in rest]
+    derived.theorems += [defined(line.right, {}, derived.trace.lines.signs) for line in rest]
     return shown
 
 

@@ -181,6 +181,7 @@ class Result(Typeset):
     groups: list[list[Formula]]  # the derivatives; each group has columns of its own
     short_names: dict[Name, str]  # of gradients in matrix notation: G
     _program: Source
+    unproved: Sequence[str] = ()  # lines: none of first derivatives, whose raw adjoints are theorems
 
     # ------------------------------------------------------------------------------------------------ the verdict
 
@@ -197,11 +198,6 @@ class Result(Typeset):
     def __bool__(self) -> bool:
         """Is every line proved, under the conditions on values that the verdict names? See `proved`."""
         return self.proved
-
-    @property
-    def unproved(self) -> list[str]:
-        """The lines that are not proved."""
-        return []  # raw adjoints are theorems, and other first derivatives are shown if they are proved
 
     @property
     def stopped(self) -> str:

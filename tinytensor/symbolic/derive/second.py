@@ -75,7 +75,7 @@ class Second(Result):
                 f"{', '.join(derivation.gradients)}"
             )
         self.wrt = names or tuple(derivation.gradients)
-        self.more_unproved: list[str] = []
+        self.unproved: list[str] = []
         self.theorems: list[Theorem] = []
         self.simplify = simplifier_of(self.derived)
         self.arrays = self.derived.trace.arrays
@@ -123,11 +123,6 @@ class Second(Result):
         moved.move(self.derived.forward, known, {self.output: Add(*by_gradients)})
         moved.move(reachable(self.derived.adjoints, [x.name for x in lines.values()]).values(), known)
         return {n: moved.result(line, known) for n, line in lines.items()}
-
-    @property
-    def unproved(self) -> list[str]:
-        """The lines that are not proved."""
-        return self.more_unproved
 
     @cached_property
     def known(self) -> Theorem:
@@ -228,7 +223,7 @@ class Blocks(Second):
         one_hot, by_indices = with_one_hot(product, hot), getattr(by, "indices", ())
         right = shortest(contracted(one_hot), self.derived.forward, self.simplify, by_indices)
         if unproved or not self.is_zero(right - one_hot):
-            self.more_unproved.append(self.label(block))
+            self.unproved.append(self.label(block))
         taken = {str(getattr(n, "label", n)) for n in (*self.names, *self.arrays.values())}
         name = "_".join([self.prefix, *block])
         while name in taken or name in {str(x.left) for x in self.gradients.values()}:
@@ -396,7 +391,7 @@ class Products(Second):
         moved = Moved(lambda expr: shortest(expr, self.derived.forward, self.simplify))
         results = self.move(moved, {self.arrays[n]: one for n, one in self.directions.items()})
         lines = inlined(moved.lines, list(results.values()), self.simplify)
-        self.more_unproved += self.prove(lines, moved.plain)
+        self.unproved += self.prove(lines, moved.plain)
         self.moved = {n: lines[n] for n in moved.plain if n in lines}
         self.names = (*self.names, *self.directions.values(), *self.moved)
         self.gradients = {n: Formula(self.moved[name], self.names) for n, name in results.items()}
