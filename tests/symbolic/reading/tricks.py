@@ -199,6 +199,19 @@ def collected_then_changed(x):
     return s(tt.stack(rows))
 
 
+def stacked(row, change):
+    """A loop that collects row(y, t) for y = 2 x, and a change afterwards."""
+
+    def f(x):
+        y, rows = x * 2, []
+        for t in range(len(x)):
+            rows.append(row(y, t))
+        change(y, rows)
+        return s(tt.stack(rows))
+
+    return f
+
+
 def changed_a_step_later(x):
     h, before, rows = zero(), zero(), []
     for t in range(len(x)):
@@ -233,6 +246,107 @@ def other_name(x):
     for t in range(len(x)):
         h += x[t]
     return kept[0] * h
+
+
+def doubled(weights):
+    weights.mul_(2.0)
+    return weights
+
+
+def helper_in_place(x):
+    h, weights = zero(), tt.ones((), dtype=tt.float64)
+    for t in range(len(x)):
+        h = h + x[t] * doubled(weights)
+    return h
+
+
+def two_names_of_a_list(x):
+    rows = [x[0]]
+    others = rows
+    for t in range(len(x)):
+        rows.append(rows[-1] * x[t])
+    return s(tt.stack(others))
+
+
+def first_item_changed(x):
+    first = x[0] * 1
+    rows = [first]
+    for t in range(len(x)):
+        rows.append(rows[-1] * x[t])
+    first *= 2
+    return s(tt.stack(rows))
+
+
+def number_as_first_item(x):
+    first = tt.ones((), dtype=tt.float64)
+    rows = [first]
+    for t in range(len(x)):
+        rows.append(rows[-1] * x[t])
+    first *= 2
+    return s(tt.stack(rows))
+
+
+def two_items_in_a_step(x):
+    rows = []
+    for t in range(len(x)):
+        rows.append(x[t])
+        rows.append(x[t] * 2)
+    return s(tt.stack(rows))
+
+
+def new_list_in_a_step(x):
+    rows = []
+    for t in range(len(x)):
+        if t == 0:
+            rows = []
+        rows.append(x[t])
+    return s(tt.stack(rows))
+
+
+def last_item_twice(x):
+    rows = [x[0]]
+    for t in range(len(x)):
+        rows.append(rows[-1] * 0.1 + x[t])
+        rows[-1].mul_(2)
+    return s(tt.stack(rows))
+
+
+def beside_a_list(x):
+    rows = [x[0]]
+    for t in range(len(x)):
+        rows.append(rows[-1] + x[t])
+    return if_(rows == [], x) + len([0] + rows) * x.sum()
+
+
+def with_sequence(x):
+    rows = []
+    for t in range(len(x)):
+        rows.append(x[t] * 2)
+    match rows:
+        case [first]:
+            return s(first)
+    return s(tt.stack(rows))
+
+
+def items_read(read):
+    """A function of the items that a loop has collected, of which the first is 1."""
+
+    def f(x):
+        rows = [tt.ones((), dtype=tt.float64)]
+        for t in range(len(x)):
+            rows.append(rows[-1] * 0.5 + x[t])
+        return read(rows)
+
+    return f
+
+
+def items_in_two_loops(x):
+    rows = [x[0]]
+    for t in range(len(x)):
+        rows.append(rows[-1] * 0.5 + x[t])
+    for t in range(len(x)):
+        rows.append(rows[-1] + x[t])
+    return s(tt.stack(rows))
 
 
 def falling(x):
@@ -561,6 +675,26 @@ TRICKS = {
     "loop: changes what was collected": collected_then_changed,
     "loop: changes what the step before collected": changed_a_step_later,
     "loop: a view of the step before": view_of_the_step_before,
+    "loop: a helper changes numbers": helper_in_place,
+    "loop: changes an outer tensor that was collected": stacked(lambda y, t: y, lambda y, rows: y.mul_(2)),
+    "loop: changes the base of collected views": stacked(lambda y, t: y[t], lambda y, rows: y.mul_(2)),
+    "loop: changes an item": stacked(lambda y, t: y[t] * 2, lambda y, rows: rows[0].mul_(2)),
+    "loop: adds to what was collected": stacked(lambda y, t: y[t], lambda y, rows: rows.extend([y[0]])),
+    "loop: looks for an item": stacked(lambda y, t: y[t], lambda y, rows: y[0] in rows),
+    "loop: two names of a list": two_names_of_a_list,
+    "loop: the first item is changed": first_item_changed,
+    "loop: a number as first item is changed": number_as_first_item,
+    "loop: two items in a step": two_items_in_a_step,
+    "loop: a new list in the first step": new_list_in_a_step,
+    "loop: changes the last item": last_item_twice,
+    "loop: items beside a list": beside_a_list,
+    "loop: match of items": with_sequence,
+    "loop: items[-1]": items_read(lambda rows: rows[-1]),
+    "loop: items[3]": items_read(lambda rows: rows[3]),
+    "loop: items[:150]": items_read(lambda rows: s(tt.stack(rows[:150]))),
+    "loop: len(items)": items_read(lambda rows: if_(len(rows) == 150, tt.stack(rows))),
+    "loop: sum(items)": items_read(sum),
+    "loop: items in two loops": items_in_two_loops,
     "loop: a default is changed": default_in_place,
     "loop: another name of a state": other_name,
     "loop: w = w * 0.5": falling,

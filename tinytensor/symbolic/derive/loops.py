@@ -11,11 +11,11 @@ before_n = initial, before_(t-1) = out_t, final = out_1. recurrences.py has the 
 
 from dataclasses import dataclass, field
 
-from sympy import Expr, Indexed, S, Symbol
+from sympy import Expr, Indexed, KroneckerDelta, S, Symbol
 
 from tinytensor.symbolic.derive.values import ExtremeMask, Group, Step, StepArray, Value, dims_of, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, names_in
-from tinytensor.symbolic.index_calculus.formulas import Array, fresh, normal, total
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, fits, fresh, normal, total
 from tinytensor.symbolic.reading.errors import NotDerivable
 from tinytensor.symbolic.reading.loops import Carried
 from tinytensor.symbolic.reading.loops import Loop as ReadLoop
@@ -100,7 +100,7 @@ class LoopLines:
         trace, loop, lines = self.trace, self.loop, self.lines
         values = {name: trace.value(state.end) for name, state in self.read.states.items()}
         for term in self.read.collected:
-            trace.value(term)
+            trace.value(*term.args)
         lines.step = None
         masks = list(lines.constants.items())[self.constants :]
         if any(isinstance(one, ExtremeMask) and one.of.has(loop.step) for _, one in masks):
@@ -136,7 +136,7 @@ class LoopLines:
             trace.values[id(state.final)] = value_of_name(final, initial)
         trace.loops.append(loop)
         for term in self.read.collected:
-            trace.rows[id(term)] = loop
+            trace.rows[id(term)] = loop, trace.value(*term.args), self.names.get(term.state)
         if loop.states:
             lines.notes[
                 "the adjoints of a recurrence follow from those of one step, which are proved, by the chain rule: "
@@ -146,10 +146,11 @@ class LoopLines:
     def is_sum(self, state: Carried) -> bool:
         """Is it s + g for a state s, of which no other step than the last is used?"""
         end = state.end
-        if not isinstance(end, Term) or end.name not in ("add", "sub") or end in self.read.collected:
+        collected = [t for term in self.read.collected for t in terms_of(term.args)]
+        if not isinstance(end, Term) or end.name not in ("add", "sub") or end in collected:
             return False
         carried = [a is state.term for a in end.args]
-        everywhere = [t for term in self.body for t in terms_of(term.args)] + self.read.collected
+        everywhere = [t for term in self.body for t in terms_of(term.args)] + collected
         everywhere += [s.end for s in self.read.states.values() if s is not state]
         uses = [sum(t is one for t in everywhere) for one in (state.term, end)]
         return carried[0] != any(carried[1:]) and uses == [1, 0]
@@ -185,23 +186,26 @@ def _shape(dims) -> str:
     return ", ".join("*".join(map(str, dim)) or "1" for dim in dims)
 
 
-def all_steps(loop: Loop, value: Value, axis: int, new: bool, backward: bool, where: str) -> Value:
-    """The results of all steps in the order of the positions, along a new dimension or, with cat, an old one."""
+def all_steps(loop: Loop, value: Value, state: tuple | None, where: str) -> Value:
+    """The results of all steps along a new first dimension, by positions; of a state with its initial value."""
     if value.finite is not None or value.dtype != "f":
         raise NotDerivable(f"derive{where}: the results of a loop are no finite floats")
-    if backward != loop.down:
-        raise NotDerivable(
-            f"derive{where}: the results of a loop in the order of its steps, where the positions run backward; "
-            "expected the same result of each step of a loop, once, in the order of the positions in the arguments: "
-            "tt.stack(rows[::-1])"
-        )
-    n = dims_of([loop.count])[0]
+    shift, first = (0, loop.count + 1) if loop.down else (1, 1)  # where the result of step 1 is, and the initial value
+    n = dims_of([loop.count + int(state is not None)])[0]
     if len(n) != 1:
         raise NotDerivable(f"derive{where}: a loop of {loop.count} steps, which is a product")
-    dims = (*value.dims[:axis], n if new else (*n, *value.dims[axis]), *value.dims[axis if new else axis + 1 :])
-    k = sum(len(dim) for dim in value.dims[:axis])
 
-    def entry(*at):
-        return fresh(S(value.entry(*at[:k], *at[k + 1 :]))).xreplace({loop.step: at[k]})
+    def result(t, *at):
+        return fresh(S(value.entry(*at))).xreplace({loop.step: t})
 
-    return Value(dims, entry)
+    def entry(i, *at):
+        initial, before, _ = state
+        if fits(i - shift, loop.count):
+            return result(i - shift, *at)
+        if fits(i - 1 + shift, loop.count):
+            return before[(i - 1 + shift, *at)]
+        k = Index("k", loop.count)
+        later = total(KroneckerDelta(i, k + shift) * result(k, *at), k)
+        return KroneckerDelta(i, first) * initial.entry(*at) + later
+
+    return Value((n, *value.dims), result if state is None else entry)

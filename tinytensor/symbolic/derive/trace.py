@@ -62,7 +62,7 @@ class Trace:
         self.values: dict[int, Value] = {}  # by the id of a term
         self.loops: list[Loop] = []
         self.steps: dict[Symbol, Expr] = {}  # the number of a step in the formulas of the reading
-        self.rows: dict[int, Loop] = {}  # the loop whose steps a list has collected, by the id of the term in a step
+        self.rows = {}  # what a loop has collected, by the id of the term of all steps: see all_steps()
         self.reserved_names: dict[int, str] = {}  # of terms, that no other line may get
         for name, a in self.tensors.items():
             below = a.below
@@ -184,8 +184,9 @@ class Trace:
             return value
         if term.name == "flip" and (value := self._flipped(term)) is not None:
             return value
-        if term.name in ("cat", "stack") and any(isinstance(a, Term) and a.name == "rows" for a in term.args):
-            return self._joined(term)
+        if term.name == "rows":
+            value = all_steps(*self.rows[id(term)], term.where)
+            return self.lines.name(value, term.label, where=term.where, by_user=True) if term.label else value
         value, *others = self._semantics(term, [self._argument(a, term) for a in term.args], term.label)
         for n, more in enumerate([value, *others]):
             self.values[id(term), n] = more
@@ -208,25 +209,6 @@ class Trace:
             return x.entry(*[n + 1 - i if turn else i for i, n, turn in zip(at, x.sizes, turned, strict=True)])
 
         return x.like(entry)
-
-    def _joined(self, term: Term) -> Value:
-        """cat or stack of a list in which a loop has collected a result of each step."""
-        axis, *parts = term.args
-        new, values = term.name == "stack", []
-        rank = next(a.row_ndim if getattr(a, "name", "") == "rows" else len(self.value(a).dims) for a in parts)
-        axis = int(axis) % (rank + new)
-        for a in parts:
-            if isinstance(a, Term) and a.name == "rows":
-                (row,) = a.args
-                value = self.values[id(row)] if isinstance(row, Term) else self.value(row)
-                loop = self.rows[id(row)]
-                values.append(all_steps(loop, value, axis, new, a.backward, term.where))
-            else:
-                value = self.value(a)
-                values.append(value.like(value.entry, (*value.dims[:axis], (), *value.dims[axis:])) if new else value)
-        if len(values) > 1:
-            return self._semantics(term, [Integer(axis), *values], term.label, "cat")[0]
-        return self.lines.name(values[0], term.label, where=term.where, by_user=True) if term.label else values[0]
 
     def _semantics(self, term: Term, args: list, name: str, op: str = "") -> tuple[Value, ...]:
         """The values of an operation on these arguments; a line gets the name, if there is one."""

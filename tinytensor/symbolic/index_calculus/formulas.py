@@ -257,6 +257,9 @@ def _one_delta(product: Expr, bound: list[Index]) -> tuple[Expr, list[Index]] | 
         if not isinstance(factor, KroneckerDelta):
             continue
         rest = Mul(*factors[:at], *factors[at + 1 :])
+        shift = min(x.as_coeff_Add()[0] for x in factor.args)
+        if shift.is_Integer and shift > 0 and free(factor):  # i + 1 = j + 1 is i = j
+            return rest * KroneckerDelta(*[x - shift for x in factor.args]), bound
         for x, y in (factor.args, factor.args[::-1]):
             if not isinstance(x, Index) or y.has(x):
                 continue

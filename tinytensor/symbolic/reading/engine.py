@@ -162,7 +162,7 @@ class Backend:
     def assign_result(self, x: Tensor, y: Tensor) -> bool:
         """x gets the term of the result."""
         if reading_of((x, y)) is None:
-            return False
+            return self.reading.refuse("a step changes numbers in place") if self.reading.open_loops else False
         before, data = x._data, y._data
         known = not self.check_in_place(x)
         # what shares memory with an array of numbers is not known, but for the number of references to it

@@ -15,3 +15,11 @@ class Multiple(BaseException):
     def __init__(self, name: str, divisor: int):
         super().__init__(f"{name} is a multiple of {divisor}")
         self.name, self.divisor = name, divisor
+
+
+class FirstStep(BaseException):
+    """The first step of a loop differs from the others: the reading begins again, and reads it by itself."""
+
+    def __init__(self, step: str):
+        super().__init__(f"the first step of the loop over {step} is another one")
+        self.step = step

@@ -121,7 +121,7 @@ def snapshot(value, seen: frozenset = frozenset()):
     if isinstance(value, np.ndarray):
         return value.tobytes()
     if isinstance(value, Tensor):
-        return id(value._data) if isinstance(value._data, Meta) else hash(value._data.tobytes())
+        return id(getattr(value._data, "term", 0)) if isinstance(value._data, Meta) else hash(value._data.tobytes())
     if isinstance(value, Iterator):
         return object()  # whoever uses it changes it
     if (held := parts(value)) is None:

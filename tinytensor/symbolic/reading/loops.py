@@ -15,16 +15,21 @@ import dis
 import linecache
 import sys
 import types
+from collections.abc import Sequence
 from functools import cache
 
 from sympy import Dummy
 
 from tinytensor.core.dispatch import state as dispatch_state
 from tinytensor.core.dtypes import float64
+from tinytensor.core.meta import Meta
 from tinytensor.core.registry import OPS
 from tinytensor.core.tensor import Tensor
+from tinytensor.ops.shape import cat, flip, stack
+from tinytensor.symbolic.reading import language
 from tinytensor.symbolic.reading.language import ASKS, MUTATORS, TYPES, snapshot
 from tinytensor.symbolic.reading.sizes import SymInt
+from tinytensor.symbolic.reading.solver import add, constant
 from tinytensor.symbolic.reading.tensors import (
     LastStep,
     Rows,
@@ -61,6 +66,11 @@ class SymbolicRange:
     __len__ = __getitem__ = __contains__ = __eq__ = __hash__ = __bool__ = __getattr__ = __reduce_ex__ = _refuse
 
 
+def as_tensor(items):
+    """What a loop has collected, as one tensor."""
+    return items.all() if type(items) is Items else items
+
+
 def of_each(plain, combine):
     """enumerate() or zip(): of tensors and ranges of one symbolic size, their items side by side."""
 
@@ -68,6 +78,7 @@ def of_each(plain, combine):
         return isinstance(p, SymbolicRange) or (isinstance(p, SymbolicTensor) and type(p.shape[0]) is SymInt)
 
     def function(*parts, **keywords):
+        parts = [as_tensor(p) for p in parts]
         if not any(map(symbolic, parts)):
             return plain(*parts, **keywords)
         reading = next(p.reading if isinstance(p, SymbolicRange) else p._data.reading for p in parts if symbolic(p))
@@ -92,6 +103,7 @@ def reversed_type(plain):
     """reversed(), also of a tensor of a symbolic size."""
 
     def function(x):
+        x = as_tensor(x)
         if isinstance(x, SymbolicTensor) and type(x.shape[0]) is SymInt:
             return SymbolicRange(x.shape[0], x.__getitem__, True)
         return x.__reversed__() if isinstance(x, SymbolicRange) else plain(x)
@@ -119,6 +131,90 @@ def range_type(plain):
             return SymbolicRange(count, lambda t: start + t * step)
 
     return Range
+
+
+OWN = "tinytensor.ops.", language.__name__  # code that runs through the items of a list
+
+
+class Items(Sequence):
+    """A list to which each step of a loop appends one tensor. A step may read the last item; after the loop, all.
+
+    before: the items before the loop. tensor: after it, all items along a new first dimension; turned: the same from
+    the last item to the first, where that is known.
+    """
+
+    __class__ = property(lambda self: list)
+
+    def __init__(self, name: str, reading, before=(), loop=None, tensor=None, turned=None):
+        self.name, self.reading, self.before, self.loop = name, reading, before, loop
+        self.tensor, self.turned, self.appended, self.carried = tensor, turned, None, None
+
+    def _refuse(self, *args):
+        self.reading.refuse(
+            f"{self.name} collects a tensor of each step: append() one in a step, which may read [-1]; after the loop "
+            f"read items, slices or a `for`, or tt.stack({self.name}) first"
+        )
+
+    __contains__ = __eq__ = __add__ = __radd__ = __iadd__ = __mul__ = __setitem__ = __delitem__ = _refuse
+    __copy__ = __deepcopy__ = __reduce_ex__ = __format__ = __repr__ = index = count = _refuse
+    __hash__ = None
+
+    def __getattr__(self, name: str):
+        if hasattr(list, name):
+            self._refuse()
+        raise AttributeError(name)
+
+    def append(self, x) -> None:
+        if self.tensor is not None or self.appended is not None or not isinstance(x, Tensor):
+            self._refuse()
+        self.appended = x
+
+    def last(self) -> Tensor:
+        """The last item before the loop."""
+        return self.before[-1] if self.before and isinstance(self.before[-1], Tensor) else self._refuse()
+
+    def __getitem__(self, key):
+        if self.tensor is None:
+            if type(key) is not int or key != -1:
+                self._refuse()
+            if self.appended is None and self.carried is None:
+                self.carried = self.loop.carried(self.name, self.last())
+            return self.carried if self.appended is None else self.appended
+        if isinstance(key, slice) and key == slice(None, None, -1):
+            turned = flip(self.tensor, 0) if self.turned is None else self.turned
+            return Items(self.name, self.reading, tensor=turned, turned=self.tensor)
+        part = self.tensor[key]
+        return Items(self.name, self.reading, tensor=part) if isinstance(key, slice) else part
+
+    def all(self) -> Tensor:
+        return self._refuse() if self.tensor is None else self.tensor
+
+    def __len__(self):
+        raise TypeError(f"the length of {self.name} is a SymInt: use len()")  # Python goes on where it unpacks
+
+    def __bool__(self):
+        return self.all().shape[0] != 0
+
+    def __iter__(self):
+        if sys._getframe(1).f_globals["__name__"].startswith(OWN):  # stack() and cat() take all items as one
+            return iter([tensor_of(Rows(self.all()))])
+        return _loop(self.all().shape[0], self.tensor.__getitem__, self.reading, False)
+
+    def close(self) -> "Items":
+        """The list with the tensors of all steps. None of its items may be changed in place from now on."""
+        items = self.before if type(self.before) is Items else self
+        states = items is self and len(self.before) == 1 and self.carried is not None
+        rows = self.loop.rows(self.appended, self.name if states else "")
+        rows, turned = (flip(rows, 0), rows) if self.loop.down else (rows, None)
+        if not states and (items is not self or self.before):
+            rows, turned = cat((self.before.tensor if items is not self else stack(self.before), rows)), None
+        items.tensor, items.turned = rows, turned
+        for n, x in enumerate((self.appended, *(self.before if items is self else ()))):
+            if isinstance(x._data, SymbolicData):
+                x._data.memory.append(lambda: True)
+            else:
+                self.reading.outside[f"item {n} of {self.name}"] = x, snapshot(x)
+        return items
 
 
 # ------------------------------------------------------------------------------------------------ the syntax tree
@@ -176,7 +272,7 @@ def _names(nodes, context: type) -> set[str]:
 
 
 class _Body:
-    """What the syntax tree of a loop says: the names that are stored and read, and the lists that collect."""
+    """What the syntax tree of a loop says: the names that are stored and read, and the lists to which it appends."""
 
     def __init__(self, statement: ast.For, refuse):
         body = statement.body
@@ -187,7 +283,7 @@ class _Body:
         changed += [n.target for n in inner if isinstance(n, ast.AugAssign)]
         self.in_place = {n.id for n in changed if isinstance(n, ast.Name)}
         self.stored |= self.in_place
-        self.lists, self.backward, forward = set(), set(), set()
+        self.lists = set()
         if statement.orelse:
             refuse("a loop over a size with an `else`")
         for node in inner:
@@ -206,30 +302,12 @@ class _Body:
             if isinstance(node, ast.Global | ast.Nonlocal | ast.FunctionDef | ast.ClassDef | ast.Lambda | ast.Delete):
                 refuse("a step changes more than its local names")
             if isinstance(node, ast.Attribute) and node.attr in MUTATORS:
-                appended = node.attr == "append" and isinstance(node.value, ast.Name)
-                if not appended or not isinstance(node.parent.parent, ast.Expr):
+                if node.attr != "append" or not isinstance(node.value, ast.Name):
                     refuse(f"a step changes a list or another object ({node.attr}): stack or add up tensors instead")
                 self.lists.add(node.value.id)
         function = statement
         while not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
             function = function.parent
-        for node in ast.walk(function):
-            if isinstance(node, ast.Name) and node.id in self.lists and isinstance(node.ctx, ast.Load):
-                call, used = node.parent, node
-                if isinstance(call, ast.Subscript) and ast.unparse(call.slice) == "::-1":
-                    self.backward.add(node.id)
-                    call, used = call.parent, call
-                joined = isinstance(call, ast.Call) and call.args[:1] == [used]
-                name = getattr(call.func, "attr", getattr(call.func, "id", "")) if joined else ""
-                if name not in JOINS and not (isinstance(call, ast.Attribute) and call.attr == "append"):
-                    refuse(
-                        f"{node.id} collects a tensor of each step, and is used elsewhere than in stack() or cat(); "
-                        f"tt.stack({node.id}) first"
-                    )
-                if joined:
-                    forward |= {node.id} if used is node else set()
-        for name in forward & self.backward:
-            refuse(f"{name} is joined in both orders; tt.stack({name}) first")
         end = statement.end_lineno
         after = [n for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
         self.later = {n.id for n in after if n.lineno > end}
@@ -242,7 +320,8 @@ class Carried:
     """A value that goes from step to step: its term in the body, before the first step, and after the step."""
 
     def __init__(self, name: str, term: Term, start, end, data: SymbolicData):
-        self.name, self.term, self.start, self.end, self.data = name, term, start, end, data
+        self.name, self.term, self.start, self.end = name, term, start, end
+        self.data, self.memory = Meta(data.shape, data.dtype), data.memory
         self.final = Term("final", name)
         self.final.depends = self.final.on_tape = True
 
@@ -271,12 +350,14 @@ class Steps:
     """A loop over a size while it is read, and then its description.
 
     count, steps: the number of its items, and of the steps that are read as one. step: the name of its number, from 0
-    on. down: do the items run from the last to the first? states: the carried values. collected: terms of each step.
+    on. down: do the items run from the last to the first? states: the carried values. collected: terms of all steps.
+    peeled: is the first step read by itself?
     """
 
     def __init__(self, count: SymInt, item, reading, down: bool):
         self.count, self.item, self.reading, self.down = count, item, reading, down
         self.begun = self.peeled = False
+        self.step = f"t{len(reading.steps) or ''}"
         self.states: dict[str, Carried] = {}
         self.collected: list[Term] = []
 
@@ -289,11 +370,15 @@ class Steps:
         if reading.open_loops:
             reading.refuse("a loop over a size inside of another; write one of them for all steps at once")
         Term("begin", reading=reading).loop = self
-        self.step = f"t{len(reading.steps) or ''}"
         reading.symbols[self.step] = Dummy(self.step, integer=True, nonnegative=True)
         reading.steps[self.step] = steps.p
         self.used = [(name, x, snapshot(x)) for name, x in used.items()]
         reading.open_loops.append(self)
+
+    def later_steps(self) -> dict:
+        """p of p >= 0, which all steps but the first meet."""
+        t = {(self.step,): 1}
+        return add(add(self.steps.p, constant(-2)), t, -1) if self.down else add(t, constant(-1))
 
     def end(self) -> None:
         """Note where the terms of a step end; refuse a step that has changed an object."""
@@ -304,13 +389,16 @@ class Steps:
         Term("end", reading=self.reading).loop = self
         self.reading.closed.add(self.step)
 
-    def rows(self, item, backward: bool) -> SymbolicTensor:
-        """The tensor of one step as those of all, for stack() and cat()."""
+    def rows(self, item, state: str = "") -> Tensor:
+        """The tensors of all steps along a new first dimension, by their numbers.
+
+        state: the carried value whose values are these, which has its first one here, too.
+        """
         term = Term("rows", as_term(item))
-        term.loop, term.row_ndim, term.backward = self, len(item.shape), backward
-        self.collected.append(term.args[0])
-        row = SymbolicData(self.reading, term, item.shape, item._data.dtype)
-        return tensor_of(Rows(self.reading, term, row, self.steps))
+        term.state = state
+        self.collected.append(term)
+        sizes = (self.steps + int(state != ""), *item.shape)
+        return tensor_of(SymbolicData(self.reading, term, sizes, item._data.dtype))
 
 
 class Loop(Steps):
@@ -332,34 +420,39 @@ class Loop(Steps):
             raise StopIteration
         stored = body.stored & names.keys()
         first = any(type(names[n]) not in (int, float) and not isinstance(names[n], Tensor) for n in stored)
-        if not self.peeled and (first or (body.stored - names.keys()) & body.later) and self.count >= 1:
+        apart = first or (body.stored - names.keys()) & body.later or self.step in self.reading.apart
+        if not self.peeled and apart and self.count >= 1:
             self.peeled = True
             return self.item(self.count - 1 if self.down else 0)
         self.before = names
-        self.lengths = {name: len(names[name]) for name in body.lists}
         used = (body.loaded | body.stored) - body.lists - body.variables
-        used = {n: x for n, x in names.items() if n in used and not isinstance(x, Tensor)}
+        used = {n: x for n, x in names.items() if n in used and not isinstance(x, SymbolicTensor)}
         self.begin(self.count - 1 if self.peeled else self.count, used)
         self.first = len(self.reading.terms)
         return self._carry()
 
+    def carried(self, name: str, x) -> Tensor:
+        """The value that a name has before a step: x in the first one."""
+        term = Term("carried", name)
+        term.depends = term.on_tape = True
+        term.inside = self
+        shape, dtype = (x.shape, x._data.dtype) if isinstance(x, Tensor) else ((), float64)
+        data = SymbolicData(self.reading, term, self.shapes.get(name, shape), dtype, span_of(x) if shape else None)
+        self.own[name], self.terms[name] = tensor_of(data), term
+        self.own[name].__class__ = SymbolicTensor if isinstance(x, Tensor) else CarriedNumber
+        return self.own[name]
+
     def _carry(self):
         """Give each name that the body stores, if it is a tensor or a number, a carried value; returns the item."""
-        reading, self.own = self.reading, {}
-        for name in sorted(self.body.stored & self.before.keys()):
-            x = self.before[name]
-            if isinstance(x, Tensor) or type(x) in (int, float):
-                term = Term("carried", name)
-                term.depends = term.on_tape = True
-                term.inside = self
-                shape, dtype = (x.shape, x._data.dtype) if isinstance(x, Tensor) else ((), float64)
-                self.own[name] = tensor_of(
-                    SymbolicData(reading, term, self.shapes.get(name, shape), dtype, span_of(x) if shape else None)
-                )
-                self.own[name].__class__ = SymbolicTensor if isinstance(x, Tensor) else CarriedNumber
-        self.terms = {name: x._data.term for name, x in self.own.items()}
-        set_locals(self.frame, self.own)
-        t = SymInt({(self.step,): 1}, reading)
+        names, self.own, self.terms = self.before, {}, {}
+        stored = sorted(self.body.stored & names.keys())
+        values = {n: self.carried(n, names[n]) for n in stored if isinstance(names[n], Tensor | int | float)}
+        for name in self.body.lists:
+            if type(names.get(name)) not in (list, Items):
+                self.reading.refuse(f"a step appends to {name}, which is no list of this function before the loop")
+        self.lists = {n: Items(n, self.reading, names[n], self) for n in self.body.lists}
+        set_locals(self.frame, values | self.lists)
+        t = SymInt({(self.step,): 1}, self.reading)
         return self.item(t + 1 if self.peeled and not self.down else t)
 
     def has_shapes(self, after: dict) -> bool:
@@ -371,50 +464,51 @@ class Loop(Steps):
         if shapes:
             self.shapes |= shapes
             del self.reading.terms[self.first :]
-            for name, length in self.lengths.items():
-                del after[name][length:]
         return bool(shapes)
 
     def _close(self, after: dict):
-        reading, results = self.reading, {}
-        rows = {name: after[name] for name in self.body.lists}
-        for name, collected in rows.items():
-            if len(collected) != self.lengths[name] + 1 or not isinstance(collected[-1], Tensor):
-                reading.refuse(f"{name} collects something else than one tensor in each step")
+        reading, results, lists = self.reading, {}, self.lists
         held = {"": object()}
         for _, old in held.items():
             alone = sys.getrefcount(old)  # of what has one name
         for name, old in self.before.items():
             x, own = after.get(name), self.own.get(name)
-            if own is not None and x is own and own._data.term is self.terms[name]:
+            if name in lists:
+                if x is not lists[name] or x.appended is None:
+                    reading.refuse(f"{name} collects something else than one tensor in each step")
+                if sys.getrefcount(old) > alone + 1 and type(old) is list:
+                    reading.refuse(f"{name}, to which a step appends, has another name: make a new list")
+                if own is not None:
+                    self._check(name, x.appended, own)
+                    self._state(name, x.last(), x.appended)
+            elif own is not None and x is own and own._data.term is self.terms[name]:
                 results[name], same = old, as_term(old)  # which the step has not changed
                 term = self.terms[name]
                 term.name, term.args = "same", (same,)
                 term.depends, term.on_tape = getattr(same, "depends", False), getattr(same, "on_tape", False)
-            elif x is not old and name not in self.body.lists and name not in self.body.variables:
-                self._check(name, x, own, rows)
+            elif x is not old and name not in self.body.variables:
+                self._check(name, x, own)
                 named, term = sys.getrefcount(old) > alone, self.terms[name]
                 if x is not own and own._data.term is not term and named:
                     reading.refuse(f"{name}, which a step changes in place, has another name: clone() it")
                 named = named and getattr(getattr(old, "_data", None), "term", term).name != "argument"
                 if x is not own and (named or type(own) is CarriedNumber) and not self.steps >= 1:
                     reading.refuse(f"{name} is a number, or has another name, after a loop without a step")
-                self.states[name] = Carried(name, term, as_term(old), as_term(x), x._data)
-        if len({id(after[name]) for name in self.states}) < len(self.states):
+                self._state(name, old, x)
+        ends = {id(lists[name].appended if name in lists else after[name]) for name in self.states}
+        if len(ends) < len(self.states):
             reading.refuse("two names of one tensor at the end of a step: clone() one of them")
         for name, x in after.items():  # what the user calls the results of a step
             term = getattr(x._data, "term", None) if isinstance(x, Tensor) else None
             if term is not None and term.name not in ("carried", "argument") and not term.label:
                 term.label = name
         self.end()
-        for name, collected in rows.items():
-            collected[-1] = self.rows(collected[-1], name in self.body.backward)
+        results |= {name: items.close() for name, items in lists.items()}
         for name, state in self.states.items():
-            shared = [r[-1]._data.memory for r in rows.values() if r[-1]._data.term.args[0] is state.end]
-            data = SymbolicData(
-                reading, state.final, state.data.shape, state.data.dtype, memory=next(iter(shared), None)
-            )
-            results[name] = tensor_of(data)
+            if name in lists:
+                continue
+            data = state.data
+            results[name] = tensor_of(SymbolicData(reading, state.final, data.shape, data.dtype, memory=state.memory))
             if after[name] is self.own[name] and isinstance(self.before[name], Tensor):  # changed in place
                 dispatch_state.reading.assign_result(self.before[name], results[name])
                 results[name] = self.before[name]
@@ -422,9 +516,12 @@ class Loop(Steps):
             if (name not in self.before or name in self.body.variables) and isinstance(x, Tensor):
                 x._data = LastStep(reading, Term("last", name), (), x._data.dtype)
         set_locals(self.frame, results)
-        del self.before, self.own, self.frame, old, held  # nothing keeps the tensors from before
+        del self.before, self.own, self.lists, self.frame, old, held  # nothing keeps the tensors from before
 
-    def _check(self, name: str, x, own, rows: dict) -> None:
+    def _state(self, name: str, start, end: Tensor) -> None:
+        self.states[name] = Carried(name, self.terms[name], as_term(start), as_term(end), end._data)
+
+    def _check(self, name: str, x, own) -> None:
         """Refuse what is no state."""
         refuse = self.reading.refuse
         if not isinstance(x, Tensor) or own is None:
@@ -432,7 +529,8 @@ class Loop(Steps):
         fits = len(x.shape) == len(own.shape) and all(n == m for n, m in zip(x.shape, own.shape, strict=True))
         if not fits or x._data.dtype != own._data.dtype or x._data.dtype.kind in "iu":
             refuse(f"{name} changes its shape or dtype from step to step, or is a whole number")
-        others = [*[rows[n][-1] for n in rows], *[y for n, y in self.own.items() if n != name]]
+        others = [items.appended for items in self.lists.values() if items.name != name]
+        others += [y for n, y in self.own.items() if n != name]
         shared = any(y is x for y in others) or sum(alive() is not None for alive in x._data.memory) > 1
         if shared and (own._data.term is not self.terms[name] or name in self.body.in_place):
             refuse(f"the next step changes {name} in place, which has another name or is collected: clone() it")
@@ -471,7 +569,8 @@ class Comprehension(Steps):
         """The items of all steps, for stack() and cat()."""
         if len(items) != 1:
             self.reading.refuse(ELSEWHERE)
-        return [self.rows(items[0], False)]
+        rows = self.rows(items[0])
+        return [tensor_of(Rows(flip(rows, 0) if self.down else rows))]
 
     def total(self, item, start):
         """The sum of the items of all steps."""

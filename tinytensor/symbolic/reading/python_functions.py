@@ -22,7 +22,7 @@ from tinytensor.runtime import entry_points
 from tinytensor.runtime import kernel as runtime_kernel
 from tinytensor.runtime.compiler import compiling
 from tinytensor.symbolic.reading.engine import Backend
-from tinytensor.symbolic.reading.loops import enumerate_type, of_each, range_type, reversed_type, sum_type
+from tinytensor.symbolic.reading.loops import as_tensor, enumerate_type, of_each, range_type, reversed_type, sum_type
 from tinytensor.symbolic.reading.sizes import SymFloat, formula_of, is_users
 from tinytensor.symbolic.reading.tensors import reading_of, tensor_of
 
@@ -69,6 +69,7 @@ def functions_for_sizes(reading) -> Iterator[None]:
         reading.refuse(f"{what}: random numbers are no function of the arguments")
 
     def length(x, /):
+        x = as_tensor(x)
         return x.shape[0] if isinstance(x, Tensor) and reading_of(x) and x.ndim else plain_len(x)
 
     def dtype(x):

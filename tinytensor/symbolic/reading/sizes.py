@@ -20,7 +20,7 @@ from sympy import floor as floor_of
 
 from tinytensor.symbolic.index_calculus.formulas import Size
 from tinytensor.symbolic.prove import advice
-from tinytensor.symbolic.reading.errors import Multiple, Refused
+from tinytensor.symbolic.reading.errors import FirstStep, Multiple, Refused
 from tinytensor.symbolic.reading.solver import add, constant, facts_of_products, infeasible, multiply
 
 HINTS = 1000003, 1000033, 1000037, 1000039, 1000081, 1000099, 1000117, 1000121  # where open questions are answered:
@@ -57,6 +57,7 @@ class Reading:
         self.steps: dict[str, Polynomial] = {}  # of loops, 0 <= t < count; closed: of those that are over
         self.closed: set[str] = set()
         self.open_loops: list = []
+        self.apart: set[str] = set()  # of the loops whose first steps are read by themselves
         self.comprehensions: list = []  # of lists whose items are not used yet
         self.conditions: list[tuple[str, Polynomial, str]] = []
         self.known: list[tuple[str, Polynomial, str]] = []
@@ -136,14 +137,15 @@ class Reading:
         facts += facts_of_products([*inequalities, *facts], set(self.hints))
         return all(infeasible([*facts, *case, *inequalities]) for case in cases)
 
-    def _decide(self, operation: str, p: Polynomial) -> bool | None:
+    def _decide(self, operation: str, p: Polynomial, *more: Polynomial) -> bool | None:
+        """Does it hold at all sizes, or at none, that meet the conditions so far and these p >= 0?"""
         negative = {m: -c for m, c in p.items()}
-        below = self._impossible(add(negative, constant(-1)))
+        below = self._impossible(add(negative, constant(-1)), *more)
         if operation == ">=":
-            return True if below else False if self._impossible(p) else None
-        if self._impossible(p, negative):
+            return True if below else False if self._impossible(p, *more) else None
+        if self._impossible(p, negative, *more):
             return False
-        return True if below and self._impossible(add(p, constant(-1))) else None
+        return True if below and self._impossible(add(p, constant(-1)), *more) else None
 
     def decides(self, operation: str, p: Polynomial) -> bool:
         """Does it hold at all sizes under the conditions so far? Nothing is recorded."""
@@ -168,6 +170,9 @@ class Reading:
                 return True
             if most is not None and wanted is None and self._decide(">=", most) is None and not self.ask(">=", most):
                 return False
+            loop = self.open_loops[-1] if self.open_loops else None
+            if loop is not None and not loop.peeled and self._decide(operation, p, loop.later_steps()) is not None:
+                raise FirstStep(loop.step)
             self.refuse(
                 f"the code asks about the step of a loop over a size: {condition_text(operation, p)}",
                 "; take that step out of the loop, write the branch as a mask for all steps at once, or prove() it at "

@@ -18,6 +18,7 @@ from tinytensor.core.dtypes import bool_, get_default_dtype, int64
 from tinytensor.core.meta import Meta
 from tinytensor.core.promotion import broadcast_shape, common_dtype
 from tinytensor.core.tensor import Tensor
+from tinytensor.ops.shape import flatten, movedim
 from tinytensor.runtime.entry_points import is_ours
 from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, is_exact, is_users, where
 
@@ -132,11 +133,11 @@ class LastStep(SymbolicData):
 
 
 class Rows(LastStep):
-    """The tensors that a list has collected in the steps of a loop; only stack() and cat() take it."""
+    """All items of a list that a loop has collected, for stack() and cat(). tensor: the items along its dimension 0."""
 
-    def __init__(self, reading: Reading, term: Term, row: SymbolicData, count: SymInt):
-        super().__init__(reading, term, (), row.dtype)
-        self.row, self.count = row, count
+    def __init__(self, tensor: Tensor):
+        super().__init__(tensor._data.reading, tensor._data.term, (), tensor._data.dtype)
+        self.tensor = tensor
 
 
 def _refusing(what: str):
@@ -378,19 +379,30 @@ def sliced(op, reading, args):
 
 def joined(op, reading, args):
     dim, *xs = args
-    shapes = [(x._data.row.shape, x._data.count) if isinstance(x._data, Rows) else (x.shape, 1) for x in xs]
-    shape, new = list(shapes[0][0]), op.name == "stack"
+    shape, new = list(xs[0].shape), op.name == "stack"
     dim = dim % (len(shape) + new)
-    for one, _ in shapes[1:]:
-        if any(n != m for d, (n, m) in enumerate(zip(shape, one, strict=True)) if new or d != dim):
+    for one in xs[1:]:
+        if any(n != m for d, (n, m) in enumerate(zip(shape, one.shape, strict=True)) if new or d != dim):
             raise RuntimeError(f"{op.name}: the shapes differ")
-    shape[dim : dim + 1 - new] = [sum(count * (1 if new else one[dim]) for one, count in shapes)]
+    shape[dim : dim + 1 - new] = [len(xs) if new else sum(x.shape[dim] for x in xs)]
     spans, span = [span_of(x) for x in xs], None
     if None not in spans:
         span = spans[0]
         for one in spans[1:]:
             span = span and _hull(span, one)
     return shape, xs[0]._data.dtype, span
+
+
+def joined_rows(name: str, dim: int, rows: Tensor) -> Tensor:
+    """stack() or cat() of all items of a list, in memory of its own."""
+    x = rows._data.tensor
+    if name == "stack":
+        y = movedim(x, 0, dim)
+    else:
+        dim = range(x.ndim - 1)[dim]
+        y = flatten(movedim(x, 0, dim), dim, dim + 1)
+    data = y._data
+    return tensor_of(SymbolicData(data.reading, data.term, data.shape, data.dtype, data.span))
 
 
 def diagonal(op, reading, args):
@@ -474,6 +486,8 @@ def dispatch(op, args):
         reading.check_open(a.p if type(a) is SymInt else {})
     if op.name in ("cat", "stack") and reading.comprehensions:
         args = (args[0], *reading.comprehensions.pop().all_rows(args[1:]))
+    if op.name in ("cat", "stack") and isinstance(args[1]._data, Rows):
+        return joined_rows(op.name, *args)
     results = find(op, reading, args)
     if op.name in COMPARED and (truth := _decided(op.name, *map(span_of, args))) is not None:
         return tensor_of(SymbolicData(reading, Term("full", results[0], truth, reading=reading), *results))
