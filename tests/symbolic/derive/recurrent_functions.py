@@ -326,7 +326,7 @@ RECURRENT = {
     chain_of_neighbours: (XH, ["proved for any size"]),
     map_of_rows: ({"x": ("T", "D"), "w": ("D",)}, ["∂𝓛/∂w_d = Σ_t x_td ∂𝓛/∂a_td", "proved for any size"]),
     joined_rows: ({"x": ("T", "D"), "w": ("D",)}, ["∂𝓛/∂w_d = Σ_t x_td ∂𝓛/∂Y_td", "proved for any size"]),
-    truncated: (XH, ["δ[t - 1, d] = 0", "∂𝓛/∂h_d = 0", "proved for any size"]),
+    truncated: (XH, ["δ[t - 1, d] = 0", "∂𝓛/∂h_d = δ[0, d]", "proved for any size"]),
     without_first_sine: (XH, ["h2_td = sin(a_td), h2[0, d] = h_d x[1, d]", "proved for any size"]),
     softmax_of_states: (XH, ["proved for any size"]),
     both_directions: (XH | {"c": ("D",)}, ["δ[T, d] = 0", "δ2[1, d] = 0", "proved for any size"]),
@@ -504,8 +504,8 @@ REFUSED = {
     divided_by_the_largest: "the largest or smallest entry inside of a loop over a size",
     every_entry: "a loop over a size inside of another",
     noise: "random numbers",
-    reversed_rows: "in the order of the positions in the arguments",
-    every_other_state: "used elsewhere than in stack",
+    reversed_rows: "an index that runs backward",
+    every_other_state: "a product; give it a dimension",
 }
 
 

@@ -204,6 +204,8 @@ def all_steps(loop: Loop, value: Value, state: tuple | None, where: str) -> Valu
             return result(i - shift, *at)
         if fits(i - 1 + shift, loop.count):
             return before[(i - 1 + shift, *at)]
+        if not fits(i, loop.count + 1):
+            raise TypeError(f"{i} stands where an index of 1..{loop.count + 1} belongs")
         k = Index("k", loop.count)
         later = total(KroneckerDelta(i, k + shift) * result(k, *at), k)
         return KroneckerDelta(i, first) * initial.entry(*at) + later
