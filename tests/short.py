@@ -463,8 +463,6 @@ PART = {
     "symbolic/prove/test_advice.py::test_function_of_the_option_c_is_named": WHOLE_SUITE,
     "symbolic/prove/test_advice.py::test_function_without_source_is_named": WHOLE_SUITE,
     "symbolic/prove/test_ops.py::test_gradients_are_the_derivatives": 9,
-    "symbolic/prove/test_progress.py::test_estimate_is_right_within_a_factor": WHOLE_SUITE,
-    "symbolic/prove/test_progress.py::test_estimate_without_the_table_is_wrong": WHOLE_SUITE,
     "symbolic/prove/test_progress.py::test_large_matrices_are_proved": WHOLE_SUITE,
     "symbolic/prove/test_prove.py::test_proof_agrees_with_sympys_derivative": WHOLE_SUITE,
     "symbolic/prove/test_prove_elsewhere.py::test_right_functions_with_kinks_stay_proved": 3,

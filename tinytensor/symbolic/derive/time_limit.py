@@ -29,7 +29,7 @@ class TimeLimit(Progress):
         if limit is not None and not limit > 0:
             raise ValueError(f"{command}: limit={limit!r}; expected seconds above 0, or None for no limit")
         self.command = command
-        super().__init__(name, None, limit, progress)
+        super().__init__(name, limit, progress)
         self.stage, self.shown_at = "", 0.0
 
     def clock(self) -> float:

@@ -18,6 +18,7 @@ from sympy import S
 
 from tinytensor.symbolic.exact.zero_test import Opaque, is_zero, opaque
 from tinytensor.symbolic.index_calculus.functions import TABLE
+from tinytensor.symbolic.index_calculus.interruption import step
 
 CLOSE = 1e-9  # witnesses nearer than this (relatively) decide nothing: they carry the rounding of floats
 
@@ -125,6 +126,7 @@ def binary(operation: Callable) -> Callable:
     """An operator: a number as other operand becomes exact; any other (array, tensor) gets NotImplemented."""
 
     def method(self, other):
+        step()
         if not isinstance(other, self.scalar_type):
             if not isinstance(other, NUMBERS):
                 return NotImplemented

@@ -24,6 +24,7 @@ from sympy.polys.fields import field
 from sympy.polys.rings import PolyElement, ring
 
 from tinytensor.symbolic.index_calculus.functions import HEADS, TABLE, Functions
+from tinytensor.symbolic.index_calculus.interruption import step
 
 HIGH = 8  # a power of an exponential that would make a monstrous polynomial
 TERMS = 60  # a longer polynomial is not taken apart into factors
@@ -74,26 +75,20 @@ def is_zero(expr: sympy.Expr) -> bool:
 
 
 class _Kept(threading.local):
-    def __init__(self):
-        self.proof: Fractions | None = None
-        self.check: Callable[[], None] = lambda: None
+    proof: "Fractions | None" = None
 
 
 _kept = _Kept()
 
 
 @contextmanager
-def atoms_kept(check: Callable[[], None]) -> Iterator[None]:
-    """Inside, normal forms are remembered: the entries of a tensor have most of their subexpressions in common.
-
-    `check` is called often while polynomials are multiplied out, and may raise to end the work.
-    """
-    before = _kept.proof, _kept.check
-    _kept.proof, _kept.check = Fractions(), check
+def atoms_kept() -> Iterator[None]:
+    """Inside, normal forms are remembered: the entries of a tensor have most of their subexpressions in common."""
+    before, _kept.proof = _kept.proof, Fractions()
     try:
         yield
     finally:
-        _kept.proof, _kept.check = before
+        _kept.proof = before
 
 
 def _parts(expr: sympy.Expr) -> set[sympy.Expr]:
@@ -374,7 +369,7 @@ def _symbols(expr) -> list[sympy.Symbol]:
 def _evaluate(expr, values: dict, constant: Callable, total: Callable):
     """A rational expression, computed from the `values` of its symbols; `values` remembers every subexpression."""
     if expr not in values:
-        _kept.check()
+        step()
         if expr.is_Rational:
             result = constant(QQ(int(expr.p), int(expr.q)))
         elif not expr.args:

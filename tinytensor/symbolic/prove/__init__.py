@@ -6,8 +6,7 @@ assumptions.py      the comparisons on which a proof rests, as sentences
 floats.py           the same function on floats must compute the same
 probing.py          difference quotients at other points, which may refute a proof
 sampling.py         proofs at the size of training, by random residues modulo a prime
-cost_estimate.py    how long a proof will take
-progress.py         the estimate, the progress bar and the limit
+progress.py         the progress bar and the limit
 proof.py            the result, and its text
 proof_html.py       the result in a notebook
 assert_gradient.py  a proof as a line of a test

@@ -5,22 +5,63 @@ something else on floats. So the function also runs on float64 at the sample poi
 function of this package is among its callers. Its results and gradients must be those of the proof, up to rounding.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from tinytensor.core.modes import enable_grad
 from tinytensor.core.tensor import Tensor
-from tinytensor.symbolic.exact.scalars import Exact, use_scalar_type
+from tinytensor.symbolic.exact.scalars import NUMBERS, Exact, binary, fraction, use_scalar_type
 from tinytensor.symbolic.exact.tensors import witnesses
 from tinytensor.symbolic.prove.advice import results_of
-from tinytensor.symbolic.prove.cost_estimate import Count, swap_data
-from tinytensor.symbolic.prove.passes import SEED
+from tinytensor.symbolic.prove.passes import SEED, swap_data
 
 NOT_COMPARED = "not compared with a run on floats"
 ROUNDING = 1e-6  # of the largest entry (or of 1): how far float64 may be from the witnesses
+
+
+class Witness(Exact):
+    """A scalar without its formula: its witness, and its number if no variable is in it."""
+
+    __slots__ = ("varies",)
+
+    def __init__(self, value, varies: bool | None = None):
+        if not isinstance(value, (Exact, *NUMBERS)):
+            raise TypeError(f"{type(value).__name__} is no number")
+        self.varies = getattr(value, "varies", False) if varies is None else varies
+        self.witness = value.witness if isinstance(value, Exact) else float(value)
+
+    def number(self) -> Fraction | None:
+        return None if self.varies or not math.isfinite(self.witness) else fraction(self.witness)
+
+    @binary
+    def __add__(self, other):
+        return Witness(self.witness + other.witness, self.varies or other.varies)
+
+    @binary
+    def __mul__(self, other):
+        return Witness(self.witness * other.witness, self.varies or other.varies)
+
+    @binary
+    def __truediv__(self, other):
+        return Witness(self.witness / other.witness if other.witness else math.nan, self.varies or other.varies)
+
+    def _power(self, n: int):
+        return Witness(self.witness**n if self.witness or n >= 0 else math.nan, self.varies)
+
+    def _sign(self, other) -> int:
+        gap = self.witness - other.witness
+        return (gap > 0) - (gap < 0)
+
+    def _apply(self, name: str):
+        return Witness(-math.inf if name == "log" and self.witness == 0 else self._float(name), self.varies)
+
+
+Witness.scalar_type = Witness
 
 
 @dataclass
@@ -76,22 +117,22 @@ def expected_on_floats(
     (A pass can't give it: there a symbol replaces each gradient, and the gradient of a plain number is arbitrary.)
     """
 
-    def counts(array: np.ndarray) -> np.ndarray:
+    def witnessed(array: np.ndarray) -> np.ndarray:
         scalars = np.empty(array.shape, object)
         for at in np.ndindex(array.shape):
             varies = not isinstance(array[at], Exact) or array[at].number() is None
-            scalars[at] = Count(array[at], int(varies))
+            scalars[at] = Witness(array[at], varies)
         return scalars
 
-    with swap_data(list({id(x): x for x in exact_tensors}.values()), counts):
+    with swap_data(list({id(x): x for x in exact_tensors}.values()), witnessed):
         kept = {name: leaf.grad for name, leaf in leaves.items()}
         try:
             for leaf in leaves.values():
                 leaf.grad = None
-            with use_scalar_type(Count), enable_grad():
+            with use_scalar_type(Witness), enable_grad():
                 y = results_of(fn, args)[number]
                 expected = {number: witnesses(y._data), SEED: {number: witnesses(seed)}}
-                y.backward(Tensor.of(counts(seed)))
+                y.backward(Tensor.of(witnessed(seed)))
             for name, leaf in leaves.items():
                 expected[name] = np.zeros(leaf.shape) if leaf.grad is None else witnesses(leaf.grad._data)
             return expected

@@ -33,6 +33,7 @@ from tinytensor.symbolic.exact.differentiate import Derivatives
 from tinytensor.symbolic.exact.scalars import Condition, Symbolic, domain, path
 from tinytensor.symbolic.exact.tensors import derivative, symbols, variables, witnesses
 from tinytensor.symbolic.exact.zero_test import atoms_kept, float_value
+from tinytensor.symbolic.index_calculus.interruption import each_step
 from tinytensor.symbolic.prove.advice import describe_line, line, no_stranger, results_of
 from tinytensor.symbolic.prove.progress import Progress
 from tinytensor.symbolic.prove.proof import Counterexample, WrongRule, differ
@@ -130,7 +131,7 @@ def check_result(fn: Callable, args: list, leaves: dict[str, Tensor], number: in
     """Run one forward pass and one backward() over symbols, for result number `number` of the function."""
     for leaf in leaves.values():
         leaf.grad = None
-    with hooks_kept(leaves.values()), atoms_kept(progress.check):
+    with each_step(progress.check), hooks_kept(leaves.values()), atoms_kept():
         forward = record(fn, args, leaves, number, progress)
         # Each call is differentiated, and compared at its arguments; a fused one also by its definition.
         with progress.running(sum(c.weight * (2 if c.op.definition is None else 3) for c in forward.calls)):
@@ -186,11 +187,10 @@ def record(fn: Callable, args: list, leaves: dict[str, Tensor], number: int, pro
                 no_stranger(node.op, edge, leaves)
             elif any(not value.expr.free_symbols.isdisjoint(names) for value in depends_on):
                 off_tape.append(i)
-        weight = progress.weight(len(calls), default=float(out.size))
         called_at = line(sys._getframe(1)).removeprefix(" (").removesuffix(")")
         # The conditions so far are about this call or earlier ones.
         calls[node] = OpCall(
-            node, label, copies, out.copy(), formulas, len(conditions), weight, called_at, tuple(off_tape)
+            node, label, copies, out.copy(), formulas, len(conditions), float(out.size), called_at, tuple(off_tape)
         )
 
     for leaf_name, leaf in leaves.items():
@@ -465,6 +465,20 @@ def hooks_kept(leaves: Iterable[Tensor]) -> Iterator[None]:
             leaf._hooks = holder
             if holder is not None:  # the same list: handles that remove hooks refer to it
                 holder[:] = hooks
+
+
+@contextmanager
+def swap_data(tensors: Iterable[Tensor], other: Callable[[np.ndarray], np.ndarray]) -> Iterator[None]:
+    """Inside, the tensors hold `other` of their arrays; hooks that a run adds are removed afterwards."""
+    before = [(x, x._data) for x in tensors]
+    try:
+        with hooks_kept(tensors):
+            for x, array in before:
+                x._data = other(array)
+            yield
+    finally:
+        for x, array in before:
+            x._data = array
 
 
 def parameter(op: Op, i: int) -> str:

@@ -28,7 +28,7 @@ from tinytensor.core.modes import enable_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.tensors import witnesses
 from tinytensor.symbolic.prove.advice import results_of
-from tinytensor.symbolic.prove.cost_estimate import swap_data
+from tinytensor.symbolic.prove.passes import swap_data
 
 STEP = 1e-5  # of a difference quotient
 SAME = 1e-4  # relative: a slope and a quotient nearer than this are equal

@@ -1,51 +1,24 @@
-"""The time of a proof: estimated before it starts, shown while it runs, and limited.
-
-The estimate is cost_estimate.py's. Since it can be wrong, there is a limit as well.
-"""
+"""The time of a proof: shown while it runs, and limited."""
 
 import math
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
-LONG = 10.0  # seconds: a longer proof prints its estimate beforehand, and shows its progress
+LONG = 10.0  # seconds, after which a proof shows its progress
 
 
 class TooLong(RuntimeError):
-    """A proof that takes longer than its limit, or would."""
-
-
-@dataclass
-class Estimate:
-    """The cost of a proof: the weights of its operations, in their order, and the sums in seconds and bytes."""
-
-    weights: list[float] = field(default_factory=list)
-    seconds: float = 0.0
-    bytes: float = 0.0
-
-    def __str__(self):
-        return f"about {duration(self.seconds)} and {size(self.bytes)}"
+    """A proof that takes longer than its limit."""
 
 
 def duration(seconds: float) -> str:
     """A time in the unit that suits it."""
-    if math.isinf(seconds):
-        return "days"
     for unit, length in (("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:,.0f} {unit}"
     return f"{seconds:.0f} seconds"
-
-
-def size(n: float) -> str:
-    if math.isinf(n):
-        return "more memory than there is"
-    return f"{n / 1e9:,.1f} GB" if n >= 1e9 else f"{max(1, n / 1e6):.0f} MB"
-
-
-# ------------------------------------------------------------------------------------------------------ progress
 
 
 class Progress:
@@ -58,25 +31,21 @@ class Progress:
     )
     long: float | None = None  # seconds, after which the progress is shown; None: LONG
 
-    def __init__(self, name: str, estimate: Estimate | None, limit: float | None, progress: bool | None):
-        self.name, self.estimate, self.limit = name, estimate, limit
-        seconds = 0.0 if estimate is None else estimate.seconds
-        if limit is not None and seconds > limit:
-            raise TooLong(f"{self.command}: {name} would take {estimate}, and limit = {limit:g} seconds; {self.advice}")
+    def __init__(self, name: str, limit: float | None, progress: bool | None):
+        self.name, self.limit = name, limit
         self.wanted = sys.stderr.isatty() if progress is None else progress
         self.total, self.so_far, self.bar = 0.0, 0.0, None
         self.start = self.clock()
         self.end = math.inf if limit is None else self.start + limit
-        long = LONG if self.long is None else self.long
-        self.show_from = -math.inf if seconds > long else self.start + long  # later, where the estimate was too low
+        self.show_from = self.start + (LONG if self.long is None else self.long)
 
     def clock(self) -> float:
         """The seconds that the limit counts."""
         return time.monotonic()
 
     @contextmanager
-    def running(self, total: float) -> Iterator[None]:
-        """Inside, the work is done: `total` of it in all."""
+    def running(self, total: float = 0.0) -> Iterator[None]:
+        """Inside, the work is done: `total` of it in all; 0 if that is not known yet."""
         self.total, self.so_far = total, 0.0
         self.show()
         try:
@@ -89,17 +58,8 @@ class Progress:
     def show(self) -> None:
         """Begin to show the progress, if it is wanted and the proof takes long."""
         if self.bar is None and self.wanted and self.clock() >= self.show_from:
-            if self.estimate is not None:
-                expected = self.show_from < 0
-                reason = f"{self.estimate}, at an estimate" if expected else "it takes longer than was estimated"
-                print(f"{self.command}: {self.name}: {reason}", file=sys.stderr)
             self.bar = _bar(self.name)
             self.count(0)
-
-    def weight(self, number: int, default: float) -> float:
-        """The work of the operation of this number, from 0; `default` if it has no estimate."""
-        weights = [] if self.estimate is None else self.estimate.weights
-        return weights[number] if number < len(weights) else default
 
     def done(self, amount: float) -> None:
         """Some of it is done."""

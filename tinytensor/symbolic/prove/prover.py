@@ -35,7 +35,6 @@ from tinytensor.symbolic.exact.tensors import exact, symbols, variables
 from tinytensor.symbolic.exact.zero_test import ROUNDED
 from tinytensor.symbolic.prove.advice import line, line_named
 from tinytensor.symbolic.prove.assumptions import assumptions, comparisons, domain, path_in_words
-from tinytensor.symbolic.prove.cost_estimate import estimate_cost, estimate_cost_at_real_size
 from tinytensor.symbolic.prove.floats import NOT_COMPARED, FloatRun, compare_on_floats, expected_on_floats
 from tinytensor.symbolic.prove.passes import SEED, Pass, check_result
 from tinytensor.symbolic.prove.probing import Probe
@@ -94,8 +93,8 @@ def prove(
     equal numbers, other signs, beyond numbers that it compares with), where difference quotients must agree with its
     gradient if it has a derivative; in float32; and with one input alone that requires grad (`probing.py`).
 
-    A proof of more than ten seconds prints its estimated time and memory beforehand, and shows its progress: on a
-    terminal, always with `progress=True`, never with False. TooLong if it would take more than `limit` seconds, or has.
+    A proof of more than ten seconds shows its progress: on a terminal, always with `progress=True`, never with False.
+    TooLong if it has taken `limit` seconds.
     """
     if size not in ("small", "real"):
         raise ValueError(f'prove: size = {size!r}; choose "small" (for all values) or "real" (at a random point)')
@@ -198,9 +197,7 @@ def _prove_at_small_size(fn, seeded, inputs: tuple, sample: str, seed, limit, pr
         leaves = {n: a for n, a in zip(names, args, strict=True) if isinstance(a, Tensor) and a.requires_grad}
         leaves |= parameters
         _check_symbols(leaves)
-        with _buffers_kept(fn):
-            estimate = estimate_cost(seeded, args, leaves.values())
-        passes = _run_passes(fn, seeded, args, leaves, Progress(_name(fn), estimate, limit, progress))
+        passes = _run_passes(fn, seeded, args, leaves, Progress(_name(fn), limit, progress))
         floats = [_run_on_floats(fn, seeded, args, p) for p in passes if not (p.wrong or p.suspects or p.hooked)]
         off_tape = _unique(what for p in passes for what in p.constant if what not in constant)
         proof = _combine(_name(fn), passes, off_tape, floats)
@@ -240,7 +237,7 @@ def _proof_or_refutation(fn, seeded, args: list, passes: list[Pass], proof: Proo
     for sentence, point in probed.against:
         with _at_point(leaves, point):
             try:
-                exact = _run_passes(fn, seeded, args, leaves, Progress(_name(fn), None, limit, False))
+                exact = _run_passes(fn, seeded, args, leaves, Progress(_name(fn), limit, False))
                 off_tape = _unique(what for p in exact for what in p.constant)
                 there = _combine(proof.name, exact, off_tape, [])
             except (ArithmeticError, ValueError):  # numbers are equal there, or a value does not exist
@@ -349,13 +346,8 @@ def _prove_at_real_size(fn, seeded, inputs: tuple, sample: str, seed, limit, pro
         args = [argument(value) for value in inputs]
         leaves = {n: a for n, a in zip(names, args, strict=True) if isinstance(a, Tensor) and a.requires_grad}
         leaves |= parameters
-        exact_tensors = _exact_tensors(fn, args, leaves)
         with _buffers_kept(fn):
-            estimate = estimate_cost_at_real_size(seeded, args, list({id(x): x for x in exact_tensors}.values()))
-        with _buffers_kept(fn):
-            result = prove_by_sampling(
-                _name(fn), seeded, args, leaves, scalars, Progress(_name(fn), estimate, limit, progress)
-            )
+            result = prove_by_sampling(_name(fn), seeded, args, leaves, scalars, Progress(_name(fn), limit, progress))
         if not result:
             return result
         expected = {n: np.resize(result.gradients[n], x.shape) for n, x in leaves.items()}

@@ -34,6 +34,7 @@ from tinytensor.core.op import Node
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.finite_field import Field, Residue
 from tinytensor.symbolic.exact.tensors import witnesses
+from tinytensor.symbolic.index_calculus.interruption import each_step
 from tinytensor.symbolic.prove.advice import no_stranger, results_of
 from tinytensor.symbolic.prove.passes import parameter
 from tinytensor.symbolic.prove.progress import Progress
@@ -127,6 +128,7 @@ class Sample:
         start = time.process_time()
         with enable_grad(), observe(on_node=self.note):
             results = results_of(fn, args)
+        progress.total = 2 * progress.so_far
         moved = self.moved  # of the nodes that were made so far: backward may make more
         self.values = [witnesses(y._data) for y in results]
         self.seeds = [None if y.numel() == 1 and len(results) == 1 else _seed(y, scalars) for y in results]
@@ -166,8 +168,7 @@ class Sample:
 
     def note(self, node: Node, args: tuple, out: np.ndarray) -> None:
         """Remember a node, and its arguments that depend on the inputs without being on the tape."""
-        weight = self.progress.weight(len(self.nodes), default=0.0)
-        self.progress.done(weight)
+        self.progress.done(out.size)
         number, values = len(self.nodes), [Residue.of(x) for x in out.flat]
         if number == len(self.added):  # otherwise the function runs again, with the same values
             added = np.empty(out.shape, object)
@@ -175,7 +176,7 @@ class Sample:
             _set_tangents(added, None)
             self.added.append(added)
             self.reached.append(0)
-        node._hooks = [partial(self.arrive, number, weight)]
+        node._hooks = [partial(self.arrive, number)]
         self.nodes.append(node)
         slope = sum(x.tangent * r.value for x, r in zip(values, self.added[number].flat, strict=True))
         self.moved.append((slope % self.field.prime, sum(x.slope_size + 1 for x in values)))
@@ -186,9 +187,9 @@ class Sample:
             if any(isinstance(x, Residue) and x.tangent for x in values):
                 self.constant.append(f"{parameter(node.op, i)} of {node.op.name}")
 
-    def arrive(self, number: int, weight: float, g: Tensor) -> Tensor:
+    def arrive(self, number: int, g: Tensor) -> Tensor:
         """The gradient that goes on from a node: the one that arrives plus random values."""
-        self.progress.done(weight)
+        self.progress.done(g.numel())
         self.reached[number] += 1
         return Tensor.of(np.asarray(g._data + self.added[number], object))
 
@@ -249,7 +250,7 @@ def prove_by_sampling(
     name: str, fn: Callable, args: list, leaves: dict[str, Tensor], scalars: Field, progress: Progress
 ) -> Sampled:
     """Run the sample, and return the verdict."""
-    with progress.running(0.0 if progress.estimate is None else 2 * sum(progress.estimate.weights)):
+    with each_step(progress.check), progress.running():
         sample = Sample(fn, args, leaves, scalars, progress)
     assumptions = [
         f"{scalars.comparisons:,} comparisons come out as those of the floats beside the residues"
