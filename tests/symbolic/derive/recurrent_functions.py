@@ -424,6 +424,14 @@ def two_steps_back(x, h):
     return h.sum()
 
 
+def inverse_of_a_state(x, h):
+    A = tt.eye(h.shape[0], dtype=tt.float64)
+    for t in range(x.shape[0]):
+        A = A + x[t][:, None] * x[t]
+        h = tt.linalg.solve(A, h)
+    return h
+
+
 def every_other_row(x, h):
     for t in range(0, x.shape[0], 2):
         h = h * x[t]
@@ -499,6 +507,7 @@ REFUSED = {
     hidden_step: "a size has no text",
     cosine_of_the_step: "a size has no number here",
     every_other_row: "a product; give it a dimension",
+    inverse_of_a_state: "a matrix that changes from step to step",
     step_by_value: "Python reads a value that depends on an argument",
     written_rows: "a step changes more than its local names",
     divided_by_the_largest: "the largest or smallest entry inside of a loop over a size",
