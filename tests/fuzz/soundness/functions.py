@@ -70,8 +70,79 @@ def counted(x):
     return 1.0 if CALLS[0] < 10**9 else 2.0
 
 
+def scan(x):
+    """y_t = x_t + y_(t-1) / 2, from a list whose last item each step reads."""
+    rows = [x[0]]
+    for t in range(1, x.shape[0]):
+        rows.append(x[t] + 0.5 * rows[-1])
+    return tt.stack(rows)
+
+
+def scan_back(g):
+    """The same from the last entry to the first: the gradient of scan()."""
+    h, rows = g[-1] * 0.0, []
+    for one in reversed(g):
+        h = one + 0.5 * h
+        rows.append(h)
+    return tt.stack(rows[::-1])
+
+
+def states(x):
+    """What scan() is, from states that are read by their numbers afterwards."""
+    h, rows = x[0] * 0.0, []
+    for t in range(x.shape[0]):
+        h = x[t] + 0.5 * h
+        rows.append(h)
+    return sum(rows[t] * (t + 1) for t in range(x.shape[0])) + 0.0 * x
+
+
+def states_back(g):
+    return scan_back(tt.arange(1, g.shape[0] + 1).reshape(-1, *[1] * (g.ndim - 1)) * g.sum(0))
+
+
+def changed_base(x):
+    """3 x: the list holds views of what is changed later."""
+    y, rows = x * 1.0, []
+    for t in range(x.shape[0]):
+        rows.append(y[t])
+    y.mul_(3.0)
+    return tt.stack(rows)
+
+
+def changed_item(x):
+    """y_t = x_t, and an item of the list is changed later."""
+    rows = []
+    for t in range(x.shape[0]):
+        rows.append(x[t] * 1.0)
+    rows[0].mul_(3.0)
+    return tt.stack(rows)
+
+
+def changed_numbers(x):
+    """2^(t+1) x_t: a helper doubles a number in each step."""
+    weight, rows = tt.ones((), dtype=tt.float64), []
+    for t in range(x.shape[0]):
+        rows.append(x[t] * doubled(weight))
+    return tt.stack(rows)
+
+
+def doubled(weight):
+    weight.mul_(2.0)
+    return weight * 1.0
+
+
+def first_step(x):
+    """x_0 x_t from a first step of its own."""
+    h, rows = x[0] * 0.0, []
+    for t in range(x.shape[0]):
+        h = x[t] * 1.0 if t == 0 else h
+        rows.append(h * x[t])
+    return tt.stack(rows)
+
+
+LOOPS = (scan, scan_back, states, states_back, changed_base, changed_item, changed_numbers, first_step)
 SCOPE = {"tt": tt, "F": F, "math": math, "np": np, "operator": operator, "itertools": itertools}
-SCOPE |= {"own_square": square} | {f.__name__: f for f in (Doubled, hooked, stopped, written, counted)}
+SCOPE |= {"own_square": square} | {f.__name__: f for f in (Doubled, hooked, stopped, written, counted, *LOOPS)}
 # of programs whose gradient is no derivative
 UNLIKE = re.compile(r"detach|padding_idx|Doubled|hooked|stopped|written")
 LIKE, LAST, INDICES = ("y", "z", "q"), ("w", "b", "a"), ("t", "r", "o")
