@@ -16,6 +16,7 @@ from tinytensor.core.memory_order import memory_order, ordered
 from tinytensor.core.modes import enable_grad, no_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.argument_errors import construction, shown
+from tinytensor.runtime.entry_points import is_ours
 
 # accepted because they cannot change a result: they choose between PyTorch's implementations
 _HARMLESS = {"foreach", "fused", "capturable", "differentiable"}
@@ -119,6 +120,8 @@ class Optimizer:
             raise ValueError(f"{type(self).__name__}: differentiable=True is not offered: steps are not on the tape")
 
     def _check(self, group: dict[str, Any]) -> None:
+        if not (self.slots or is_ours(type(self))):  # a custom optimizer decides itself what its settings mean
+            return
         for name in ("lr", "eps", "weight_decay", "momentum"):
             if name in group and not group[name] >= 0:
                 raise ValueError(f"{type(self).__name__}: {name} must be 0 or more, got {group[name]}")

@@ -26,8 +26,11 @@ ALTERNATIVES = {
     "adaptive_* PixelShuffle Upsample* interpolate upsample*",
     "only nn.BatchNorm1d has running statistics; nn.LayerNorm or nn.RMSNorm do without": "BatchNorm* batch_norm "
     "InstanceNorm* instance_norm SyncBatchNorm LocalResponseNorm local_response_norm",
-    "memory layouts can't be chosen; every tensor is strided": "sparse* to_sparse* is_sparse* channels_last "
-    "contiguous_format preserve_format memory_format layout strided Storage* *Storage storage untyped_storage",
+    "every tensor is dense: mm and addmm multiply matrices": "sparse* to_sparse* spmm smm hspmm sspaddmm",
+    "memory layouts can't be chosen; every tensor is strided": "channels_last "
+    "contiguous_format memory_format layout strided Storage* *Storage is_sparse_csr",
+    "a hook of the gradients is register_full_backward_hook": "register_backward_hook",
+    "nn.functional.pad has all modes and sizes": "ZeroPad* ConstantPad* ReflectionPad* ReplicationPad* CircularPad*",
     "mpiexec starts processes, tinytensor.distributed joins them, and each has its part of the batch under "
     "nn.parallel.DistributedDataParallel": "multiprocessing DataParallel share_memory_ is_shared",
     "there is one group, of all ranks: all_reduce, broadcast, all_gather and barrier; for others use mpi4py's own "

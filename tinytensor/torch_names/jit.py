@@ -1,0 +1,39 @@
+"""tinytensor.jit: TorchScript's marks, which change nothing here: the functions run as Python.
+
+`script`, and the marks of methods, return what they were given. What would give another result than PyTorch's is
+missing, and says so: `trace`, `save` and `load` (`tinytensor.compile` records a step; `save` keeps a state_dict).
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tinytensor.nn import Module as ScriptModule
+
+__all__ = ["Final", "ScriptModule", "export", "ignore", "is_scripting", "is_tracing", "script", "script_method"]
+__all__ += ["unused"]
+
+
+def script(obj: Any, optimize=None, _frames_up: int = 0, _rcb=None, example_inputs=None) -> Any:
+    """The function, class or module itself."""
+    return obj
+
+
+def script_method(fn: Callable) -> Callable:
+    """The method itself; so do `export` and `unused`."""
+    return fn
+
+
+export = unused = script_method
+
+
+def ignore(drop: Any = False, **kwargs) -> Callable:
+    """The function itself, as `@ignore` and as `@ignore(drop=True)`."""
+    return drop if callable(drop) else script_method
+
+
+def is_scripting() -> bool:
+    """False."""
+    return False
+
+
+is_tracing = is_scripting
