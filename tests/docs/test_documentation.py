@@ -30,10 +30,10 @@ WITHOUT_EQUATION = set(
     Tensor.__init__ numel is_floating_point Tensor.contiguous Tensor.to Tensor.float Tensor.double Tensor.byte
     Tensor.int Tensor.long Tensor.bool Tensor.type Tensor.type_as Tensor.cpu Tensor.is_cuda broadcast_tensors split
     chunk unbind cat stack Tensor.__iter__ Tensor.new_zeros Tensor.new_ones Tensor.new_empty Tensor.new_full
-    Tensor.new Tensor.new_tensor nonzero masked_select equal Tensor.uniform_ Tensor.normal_ argsort sort topk multinomial
+    Tensor.new_tensor nonzero masked_select equal Tensor.uniform_ Tensor.normal_ argsort sort topk multinomial
     atleast_1d atleast_2d atleast_3d hstack vstack dstack column_stack block_diag tensor_split hsplit vsplit
     cartesian_prod diag tril_indices triu_indices unique unique_consecutive argwhere var_mean std_mean aminmax
-    kthvalue median Tensor.bernoulli_ Tensor.exponential_ F.pad
+    kthvalue median Tensor.bernoulli_ Tensor.exponential_ Tensor.new F.pad
     """.split()  # noqa: SIM905
 )
 
