@@ -75,12 +75,13 @@ class MixtureSameFamily(Distribution):
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         with no_grad():
-            dim = -1 - len(self.event_shape)
-            chosen = self.mixture_distribution.sample(sample_shape)
+            dim, weights = -1 - len(self.event_shape), self.mixture_distribution
+            others = self.batch_shape[
+                : len(self.batch_shape) - len(weights.batch_shape)
+            ]  # each with a choice of its own
+            chosen = weights.sample((*sample_shape, *others)).unsqueeze(-1)
             samples = self.component_distribution.sample(sample_shape)
-            batch = (*sample_shape, *self.batch_shape)
-            chosen = chosen.expand(batch) if chosen.shape != batch else chosen
-            index = self._over(chosen.unsqueeze(-1)).expand(*batch, 1, *self.event_shape)
+            index = self._over(chosen).expand(*chosen.shape, *self.event_shape)
             return samples.gather(dim, index).squeeze(dim)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -120,8 +121,8 @@ class TransformedDistribution(Distribution):
         event_dim = max(whole.codomain.event_dim, len(base.event_shape))
         if whole.forward_shape(shape) != shape or event_dim > len(shape):
             raise ValueError(
-                f"TransformedDistribution: values of shape {shape} become {whole.forward_shape(shape)}, of which a "
-                f"value has {event_dim} dimensions; give the parameters of {type(base).__name__} the shape of the results"
+                f"TransformedDistribution: values of shape {shape} become {whole.forward_shape(shape)}, a value of "
+                f"{event_dim} dimensions; give the parameters of {type(base).__name__} the shape of the results"
             )
         self.base_dist = (
             Independent(base, event_dim - len(base.event_shape)) if event_dim > len(base.event_shape) else base

@@ -45,8 +45,10 @@ ALTERNATIVES = {
     "nn.BatchNorm1d is the only one: call eval(), by which its running statistics stay": "replace_all_batch_norm*",
     "optim.Adam, AdamW, SGD, RMSprop, Adagrad, Adadelta, Adamax and LBFGS are here": "NAdam RAdam ASGD Rprop "
     "SparseAdam Adafactor Muon",
-    "Normal, MultivariateNormal, Uniform, Categorical and Bernoulli are here": "Beta Gamma Dirichlet Exponential "
-    "Poisson OneHotCategorical Multinomial Laplace Gumbel Binomial Independent TransformedDistribution",
+    "Exponential(r) is Gamma(1, r), Chi2(n) is Gamma(n / 2, 1 / 2), LogNormal is Normal behind an ExpTransform": ""
+    "Exponential Chi2 LogNormal",
+    "dir(tinytensor.distributions) lists those that are here": "Poisson OneHotCategorical* Gumbel Binomial Geometric "
+    "Half* Cauchy Pareto Weibull Wishart VonMises *Bernoulli *Binomial *Categorical InverseGamma FisherSnedecor",
 }
 
 

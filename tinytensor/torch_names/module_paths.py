@@ -17,11 +17,9 @@ from tinytensor.torch_names import missing_names
 
 LAYERS = """activation adaptive batchnorm container conv distance dropout embedding flatten fold instancenorm
 lazy linear loss module normalization padding pixelshuffle pooling rnn sparse transformer upsampling"""
-DISTRIBUTIONS = """bernoulli beta binomial categorical cauchy chi2 constraints continuous_bernoulli dirichlet
-distribution exponential gamma geometric gumbel half_normal independent kl laplace log_normal
-mixture_same_family multinomial multivariate_normal negative_binomial normal one_hot_categorical
-poisson relaxed_bernoulli relaxed_categorical studentT transformed_distribution transforms uniform
-utils"""
+DISTRIBUTIONS = """bernoulli beta binomial categorical cauchy chi2 continuous_bernoulli dirichlet exponential gamma
+geometric gumbel half_normal independent laplace log_normal mixture_same_family multinomial multivariate_normal
+negative_binomial normal one_hot_categorical poisson relaxed_bernoulli relaxed_categorical studentT uniform utils"""
 OPTIMIZERS = "adadelta adagrad adam adamax adamw asgd nadam optimizer radam rmsprop rprop sgd sparse_adam swa_utils"
 
 # path: the module whose names it gives
