@@ -45,8 +45,8 @@ ALTERNATIVES = {
     "nn.BatchNorm1d is the only one: call eval(), by which its running statistics stay": "replace_all_batch_norm*",
     "optim.Adam, AdamW, SGD, RMSprop, Adagrad, Adadelta, Adamax and LBFGS are here": "NAdam RAdam ASGD Rprop "
     "SparseAdam Adafactor Muon",
-    "Exponential(r) is Gamma(1, r), Chi2(n) is Gamma(n / 2, 1 / 2), LogNormal is Normal behind an ExpTransform": ""
-    "Exponential Chi2 LogNormal",
+    "Exponential(r) is Gamma(1, r), Chi2(n) is Gamma(n / 2, 1 / 2), and LogNormal is the TransformedDistribution of "
+    "Normal by ExpTransform": "Exponential Chi2 LogNormal",
     "dir(tinytensor.distributions) lists those that are here": "Poisson OneHotCategorical* Gumbel Binomial Geometric "
     "Half* Cauchy Pareto Weibull Wishart VonMises *Bernoulli *Binomial *Categorical InverseGamma FisherSnedecor",
 }

@@ -52,7 +52,8 @@ PATHS = {
 ABSENT = {
     "models of this size need no checkpointing: call the function itself": "utils.checkpoint",
     "tinytensor.profile() times the kernels of a step": "profiler autograd.profiler utils.bottleneck",
-    "programs are recorded by tinytensor.compile": "jit fx export _dynamo compiler _inductor",
+    "programs are recorded by tinytensor.compile": "fx export _dynamo compiler _inductor",
+    "tinytensor.compile records a step, tinytensor.save keeps a state_dict": "jit",
     "for Fourier transforms use numpy.fft: tinytensor.from_numpy(numpy.fft...(x.numpy()))": "fft",
     "mpiexec starts processes, and tinytensor.distributed joins them": "multiprocessing distributed.launch "
     "distributed.fsdp distributed.rpc distributed.optim distributed.elastic distributed.algorithms distributed.run "
