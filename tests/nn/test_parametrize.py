@@ -91,6 +91,13 @@ def test_what_is_refused_changes_nothing():
         def forward(self, x):
             return x[:1]
 
+    class Long(nn.Module):
+        def forward(self, x):
+            return x.flatten()
+
+        def right_inverse(self, y):
+            return y + 1
+
     class Split(nn.Module):
         def right_inverse(self, y):
             return 5
@@ -102,6 +109,7 @@ def test_what_is_refused_changes_nothing():
             Cut(),
             r"register_parametrization: Cut must give a tensor of float32 and shape \(2, 3\), .* got float32 \(1, 3\)",
         ),
+        (Long(), r"Long must give .* got float32 \(6,\)"),
         (Split(), r"Split.right_inverse: expected a tensor or a list of them, got int"),
     ):
         with pytest.raises(ValueError, match=sentence):

@@ -92,5 +92,5 @@ def in_older_order(what: str, parameters: dict, args: tuple) -> tuple[tuple, dic
         return None
     named = dict(zip(factors, numbers))
     written = ", ".join(f"{name}={number!r}" for name, number in named.items())
-    warnings.warn(f"{what}: write {written} behind the tensors, in place of a number before one", stacklevel=3)
+    warnings.warn(f"{what}: write {written} behind the tensors, in place of a number before one", stacklevel=4)
     return tensors, named

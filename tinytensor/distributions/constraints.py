@@ -8,10 +8,10 @@ from tinytensor.core.tensor import Tensor
 class Constraint:
     """A set of values; those of `event_dim` 1 are vectors, and so on."""
 
-    def __init__(self, holds: Callable[[Tensor], Tensor], event_dim: int = 0):
-        self.check, self.event_dim = holds, event_dim
-
     check: Callable[[Tensor], Tensor]  # is each of the values in the set?
+
+    def __init__(self, check: Callable[[Tensor], Tensor], event_dim: int = 0):
+        self.check, self.event_dim = check, event_dim
 
 
 def independent(base: Constraint, reinterpreted_batch_ndims: int) -> Constraint:

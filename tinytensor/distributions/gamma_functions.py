@@ -63,7 +63,7 @@ def slope(a: Tensor, y: Tensor) -> Tensor:
     r = width.unsqueeze(-1) * Tensor.of(NODES)
     a, y, z, s = (t.unsqueeze(-1) for t in (a, y, z, s))
     integrand = (y - s * r - digamma(a)) * exp(-z * expm1(-s * r) - s * a * r)
-    return -s.squeeze(-1) * width * (where(integrand == integrand, integrand, 0) * Tensor.of(WEIGHTS)).sum(-1)
+    return -s.squeeze(-1) * width * (integrand * Tensor.of(WEIGHTS)).sum(-1)
 
 
 class _LogStandardGamma(Function):

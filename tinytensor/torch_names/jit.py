@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from tinytensor.nn import Module as ScriptModule
 
-__all__ = ["Final", "ScriptModule", "export", "ignore", "is_scripting", "is_tracing", "script", "script_method"]
-__all__ += ["unused"]
+__all__ = ["Final", "ScriptModule", "annotate", "export", "ignore", "is_scripting", "is_tracing", "script"]
+__all__ += ["script_if_tracing", "script_method", "unused"]
 
 
 def script(obj: Any, optimize=None, _frames_up: int = 0, _rcb=None, example_inputs=None) -> Any:
@@ -19,11 +19,16 @@ def script(obj: Any, optimize=None, _frames_up: int = 0, _rcb=None, example_inpu
 
 
 def script_method(fn: Callable) -> Callable:
-    """The method itself; so do `export` and `unused`."""
+    """The function itself; `export`, `unused` and `script_if_tracing` give it, too."""
     return fn
 
 
-export = unused = script_method
+export = unused = script_if_tracing = script_method
+
+
+def annotate(the_type: Any, the_value: Any) -> Any:
+    """The value itself."""
+    return the_value
 
 
 def ignore(drop: Any = False, **kwargs) -> Callable:

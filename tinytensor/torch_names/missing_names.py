@@ -29,6 +29,7 @@ ALTERNATIVES = {
     "every tensor is dense: mm and addmm multiply matrices": "sparse* to_sparse* spmm smm hspmm sspaddmm",
     "memory layouts can't be chosen; every tensor is strided": "channels_last "
     "contiguous_format memory_format layout strided Storage* *Storage is_sparse_csr",
+    "nn.utils.parametrizations.spectral_norm is here": "spectral_norm remove_spectral_norm",
     "a hook of the gradients is register_full_backward_hook": "register_backward_hook",
     "nn.functional.pad has all modes and sizes": "ZeroPad* ConstantPad* ReflectionPad* ReplicationPad* CircularPad*",
     "mpiexec starts processes, tinytensor.distributed joins them, and each has its part of the batch under "

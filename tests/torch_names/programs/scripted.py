@@ -39,6 +39,11 @@ class Doubled(torch.jit.ScriptModule):
         return x * 2
 
 
+@torch.jit.script_if_tracing
+def doubled(x):
+    return torch.jit.annotate(torch.Tensor, x * 2)
+
+
 def run():
     cell = torch.jit.script(Cell(3).double())
     with torch.no_grad():
@@ -47,5 +52,5 @@ def run():
     h = cell.start(2)
     for step in range(4):
         h = cell(torch.full((2, 3), 0.1 * step, dtype=torch.float64), h)
-    Doubled()(h).sum().backward()
+    Doubled()(doubled(h)).sum().backward()
     return {"h": h.tolist(), "gradient": cell.mix.weight.grad.tolist(), "scripting": torch.jit.is_scripting()}

@@ -52,14 +52,19 @@ class ParametrizationList(ModuleList):
                 f"{type(modules[0]).__name__}.right_inverse: expected a tensor or a list of them, "
                 f"got {type(value).__name__}"
             )
+        before = original.data
         if self.is_tensor:  # the parameter itself stays, which an optimizer may know
             original.data = value.detach()
         for name, part in zip(self._names(value), [original] if self.is_tensor else value):
             if isinstance(original, Parameter) and not isinstance(part, Parameter):
                 part = Parameter(part.detach(), original.requires_grad)
             (self.register_parameter if isinstance(part, Parameter) else self.register_buffer)(name, part)
-        if not unsafe:
-            self.check(self(), value if self.is_tensor else original)
+        try:
+            if not unsafe:
+                self.check(self(), before)
+        except BaseException:
+            original.data = before
+            raise
 
     def _names(self, values: Tensor | Sequence[Tensor]) -> list[str]:
         return ["original"] if self.is_tensor else [f"original{i}" for i in range(len(values))]
