@@ -463,9 +463,9 @@ def test_slope_of_gamma_samples(a, u):
     with mpmath.workdps(40):
         moves = mpmath.diff(lambda v: mpmath.gammainc(v, 0, z, regularized=True), a, h=mpmath.mpf(10) ** -12 * a)
         right = -moves * mpmath.gamma(a) * mpmath.e**z / mpmath.mpf(z) ** a
-    for factor, is_right in ((1, True), (1 + 1e-7, False)):
+    for factor, is_right in ((1, True), (1 + 1e-6, False)):
         ours = slope(f64(tt, a * factor), f64(tt, math.log(z))).item()
-        assert (ours == pytest.approx(float(right), rel=1e-10)) is is_right
+        assert (ours == pytest.approx(float(right), rel=1e-9)) is is_right
 
 
 def test_slope_of_many_gamma_samples_together():
@@ -512,14 +512,15 @@ def test_distributions_of_nothing():
 def test_gradients_of_samples_are_those_of_their_mean():
     tt.manual_seed(0)
     a = f64(tt, [0.3, 2.0, 1.0])
-    shares = Dirichlet(a.detach().expand(N, 3).clone().requires_grad_())
+    n = 4000
+    shares = Dirichlet(a.detach().expand(n, 3).clone().requires_grad_())
     shares.rsample()[:, 0].sum().backward()
     total = 3.3
     expected = [(total - 0.3) / total**2, -0.3 / total**2, -0.3 / total**2]
     g = shares.concentration.grad.numpy()
     assert all(near(g[:, i], mean, g[:, i].var()) for i, mean in enumerate(expected))
-    assert not near(g[:, 0], expected[0] + 0.02, g[:, 0].var())
-    (moment,) = tt.autograd.grad(StudentT(df := f64(tt, [5.0]).expand(N)).rsample().abs().sum(), df)
+    assert not near(g[:, 0], expected[0] + 0.1, g[:, 0].var())
+    (moment,) = tt.autograd.grad(StudentT(df := f64(tt, [5.0]).expand(n)).rsample().abs().sum(), df)
     assert moment.isfinite().all() and moment.mean().item() < 0  # more degrees of freedom: shorter tails
 
 

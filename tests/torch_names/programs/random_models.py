@@ -155,7 +155,7 @@ def near(values, mean, variance):
     return bool(((values.mean(0) - mean).abs() < 5 * (variance / len(values)).sqrt()).all())
 
 
-def samples(n=20_000):
+def samples(n=3000):
     """Do samples have the moments of the distribution, and gradients their derivatives?"""
     torch.manual_seed(0)
     a, b = f64([0.05, 0.7, 3.0, 40.0]), f64([0.5, 2.0, 1.0, 3.0])
