@@ -33,6 +33,16 @@ _EVENTS = [f"{when} {what}" for when in ("before", "after") for what in ("step",
 SIMILAR = 0.5  # of 1: the similarity to a known name from which an unknown name counts as a typing error
 
 
+class _Required:
+    """The default of a setting that each group must have; `required` is the only one."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _Required()
+
+
 class Optimizer:
     """The base of all optimizers: parameter groups, state, and the step over every parameter with a gradient.
 
@@ -105,6 +115,8 @@ class Optimizer:
                 )
             taken.add(id(p))
         group = self.defaults | group | {"params": params}
+        if missing := [key for key, value in group.items() if value is required]:
+            raise ValueError(f"{type(self).__name__}: a parameter group needs a value of {', '.join(missing)}")
         self._check(group)
         self.param_groups.append(group)
 

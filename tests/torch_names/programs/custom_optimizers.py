@@ -1,7 +1,7 @@
 """Optimizers as packages of them are written: own defaults, and PyTorch's older ways to make state."""
 
 import torch
-from torch.optim import Optimizer
+from torch.optim.optimizer import Optimizer, required
 
 
 class Relative(Optimizer):
@@ -44,7 +44,18 @@ class Relative(Optimizer):
         return loss
 
 
+class Fixed(Optimizer):
+    def __init__(self, params, lr=required):
+        super().__init__(params, {"lr": lr})
+
+
 def run():
+    p = torch.nn.Parameter(torch.ones(2))
+    rate = Fixed([{"params": [p], "lr": 0.5}]).param_groups[0]["lr"]
+    try:
+        Fixed([p])
+    except ValueError as error:
+        rate = [rate, "lr" in str(error), repr(required)]
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1)).double()
     with torch.no_grad():
         for p in model.parameters():
@@ -61,6 +72,7 @@ def run():
     losses = [optimizer.step(closure).item() for _ in range(6)]
     made = [x.new(2, 3), x.new(), x.new([1, 2]), x.new(torch.tensor([3.0], dtype=torch.float64)), x.new(0, 2)]
     return {
+        "required": rate,
         "losses": losses,
         "made": [(list(t.shape), str(t.dtype).rpartition(".")[2]) for t in made],
         "values": made[2].tolist() + made[3].tolist(),
