@@ -10,6 +10,7 @@ from tinytensor.core.dtypes import get_default_dtype
 from tinytensor.core.meta import BatchedData
 from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
+from tinytensor.ops.argument_errors import construction
 from tinytensor.ops.creation import full, randn
 
 
@@ -53,6 +54,10 @@ class Distribution:
     """The base of all distributions; `validate_args=False` leaves out the checks of parameters and values."""
 
     has_rsample = False
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        construction(cls)
 
     def __init__(
         self, batch_shape: Sequence[int] = (), event_shape: Sequence[int] = (), validate_args: bool | None = None

@@ -67,6 +67,7 @@ class Dirichlet(Distribution):
     has_rsample = True
 
     def __init__(self, concentration: Tensor, validate_args: bool | None = None):
+        (concentration,) = broadcast_all(concentration)
         if concentration.ndim < 1:
             raise ValueError("Dirichlet: expected at least one dimension, that of the categories")
         self.concentration = concentration

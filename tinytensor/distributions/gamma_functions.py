@@ -44,9 +44,10 @@ def _draw(y: np.ndarray, a: np.ndarray, generator: Generator) -> None:
 
 
 # Places and weights of a double exponential rule for integrals from 0 to infinity
-_T = np.arange(-3.5, 2.6, 1 / 16)
+STEP = 1 / 16
+_T = np.arange(-3.5, 2.6, STEP)
 NODES = np.exp(np.pi / 2 * np.sinh(_T))
-WEIGHTS = 1 / 16 * np.pi / 2 * np.cosh(_T) * NODES
+WEIGHTS = STEP * np.pi / 2 * np.cosh(_T) * NODES
 
 
 def slope(a: Tensor, y: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.containers import ModuleDict, ModuleList
 from tinytensor.nn.module import Module, Parameter
+from tinytensor.ops.argument_errors import public
 
 _cache: dict[tuple[int, str], Tensor] | None = None  # inside cached(): the tensors that were computed
 
@@ -136,6 +137,7 @@ def _empty(cls: type[Module]) -> Module:
     return made.__new__(made)
 
 
+@public
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
