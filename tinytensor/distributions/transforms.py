@@ -18,7 +18,6 @@ class Transform:
     With `cache_size` 1, the inverse of the last result is the last argument itself, without a loss of digits.
     """
 
-    bijective = True
     domain: constraints.Constraint = constraints.real
     codomain: constraints.Constraint = constraints.real
 
