@@ -166,6 +166,8 @@ def orthogonal(
     Q = Q_0 f(X), where Q_0 is the factor Q of a QR decomposition of what is assigned (first the weight), and X is
     trained. f is "matrix_exp", e^{X - X^T} (for a square weight), "householder", a product of reflections (for
     others), or "cayley". Without Q_0 (`use_trivialization=False`, except for "householder") no value can be assigned.
+
+    A compiled step with "matrix_exp" runs without a recording, since the numbers decide how often a matrix is squared.
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor) or weight.ndim < 2:
