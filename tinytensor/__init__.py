@@ -19,6 +19,7 @@ from tinytensor.core.dtype_objects import DType as dtype
 from tinytensor.core.dtype_objects import bool_ as bool
 from tinytensor.core.dtype_objects import float32, float64, int32, int64, uint8
 from tinytensor.core.dtypes import set_default_dtype
+from tinytensor.core.keywords import preserve_format
 from tinytensor.core.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from tinytensor.core.op import op
 from tinytensor.core.registry import OPS
@@ -62,7 +63,7 @@ from tinytensor.profiler import profile
 from tinytensor.recording.compiled import compile
 from tinytensor.runtime.kernel import device_function, elementwise, kernel, num_tasks, task_range
 from tinytensor.runtime.scheduler import get_num_threads, set_num_threads
-from tinytensor.torch_names import accelerator, backends, cuda, missing_names, module_paths
+from tinytensor.torch_names import accelerator, backends, cuda, jit, missing_names, module_paths, testing, version
 from tinytensor.torch_names.cuda import mps, xpu
 from tinytensor.torch_names.typeinfo import UNSTORED as _UNSTORED
 from tinytensor.torch_names.typeinfo import (
@@ -87,7 +88,7 @@ for _name, _made in list(globals().items()):
 globals().update(_functions)
 globals().update(_TYPES)
 globals().update(_UNSTORED)
-module_paths.install([accelerator, backends, backends.cudnn, cuda, cuda.amp, serialization])
+module_paths.install([accelerator, backends, backends.cudnn, cuda, cuda.amp, jit, serialization, testing, version])
 
 missing_names.install(Tensor)
 _missing = globals()["__getattr__"]
@@ -97,5 +98,5 @@ _versions.remember()
 def __getattr__(name: str):
     """`__version__` is read from the metadata when it is asked for; other names are missing, and the error says so."""
     if name == "__version__":
-        return globals().setdefault(name, _version())
+        return globals().setdefault(name, version.Version(_version()))
     return _missing(name)

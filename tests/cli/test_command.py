@@ -103,7 +103,7 @@ def test_help_and_refusals_load_no_engine(tmp_path, how):
     name = "tinytensor" if how == "script" else "python -m tinytensor"
     for word, code, first, loaded in (
         ("--help", 0, f"usage: {name} SUBCOMMAND", ""),
-        ("--version", 0, tt.__version__, ""),
+        ("--version", 0, str(tt.__version__), ""),
         ("trian", 2, "tinytensor: there is no subcommand 'trian': did you mean train?", ""),
         ("cache", 0, "", " numba numpy tinytensor.core"),
     ):

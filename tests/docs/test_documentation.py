@@ -33,7 +33,7 @@ WITHOUT_EQUATION = set(
     Tensor.new_tensor nonzero masked_select equal Tensor.uniform_ Tensor.normal_ argsort sort topk multinomial
     atleast_1d atleast_2d atleast_3d hstack vstack dstack column_stack block_diag tensor_split hsplit vsplit
     cartesian_prod diag tril_indices triu_indices unique unique_consecutive argwhere var_mean std_mean aminmax
-    kthvalue median Tensor.bernoulli_ Tensor.exponential_ F.pad
+    kthvalue median Tensor.bernoulli_ Tensor.exponential_ Tensor.new F.pad
     """.split()  # noqa: SIM905
 )
 

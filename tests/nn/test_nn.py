@@ -1235,6 +1235,7 @@ REFUSED_BY_INIT = [  # (call, the error, its sentence); empty tensors too
     (lambda w: nn.init.kaiming_normal_(w, "a"), ValueError, "a number for the slope of leaky_relu, got 'a'"),
     (lambda w: nn.init.kaiming_uniform_(w, True), ValueError, "a number for the slope of leaky_relu, got True"),
     (lambda w: nn.init.kaiming_uniform_(w[0]), ValueError, "need at least 2 dimensions"),
+    (lambda w: nn.init.orthogonal_(w[0]), ValueError, r"orthogonal_: expected 2 dimensions or more, got shape \(2,\)"),
     (lambda w: nn.init.calculate_gain("leaky_relu", "a"), ValueError, "a number for the slope of leaky_relu, got 'a'"),
     (lambda w: nn.init.calculate_gain("gelu"), ValueError, "expected one of .*, got 'gelu'"),
 ]
@@ -1248,10 +1249,10 @@ def test_init_refuses(call, error, sentence):
     assert w.tolist() == [[1.0, 1.0], [1.0, 1.0]]
 
 
-@pytest.mark.parametrize("name", ["kaiming_normal_", "kaiming_uniform_", "xavier_normal_", "xavier_uniform_"])
+@pytest.mark.parametrize("name", ["kaiming_normal", "kaiming_uniform", "xavier_normal", "xavier_uniform", "orthogonal"])
 def test_init_of_no_numbers(name):
     for shape in ((2, 0), (0, 2), (0, 0)):
-        assert getattr(nn.init, name)(tt.empty(shape)).shape == shape
+        assert getattr(nn.init, f"{name}_")(tt.empty(shape)).shape == shape
 
 
 def test_init_of_kernels():
@@ -1268,7 +1269,9 @@ def test_gains_are_pytorchs():
     assert nn.init.calculate_gain("leaky_relu", 1) == nn.init.calculate_gain("conv_transpose2d") == 1
 
 
-@pytest.mark.parametrize("category", ["normal", "uniform", "trunc_normal", "xavier_uniform", "xavier_normal"])
+@pytest.mark.parametrize(
+    "category", ["normal", "uniform", "trunc_normal", "xavier_uniform", "xavier_normal", "orthogonal"]
+)
 def test_init_of_shapes_without_values(category):
     V, D = sympy.symbols("V D", positive=True, integer=True)
     w = tt.empty(V, D, device="meta")

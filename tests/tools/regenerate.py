@@ -20,6 +20,7 @@ COMMANDS = (
     ("-m", "tests.samples.oracle.generate_transformer"),
     ("-m", "tests.samples.oracle.generate_programs"),
     ("-m", "tests.samples.oracle.generate_points"),
+    ("-m", "tests.torch_names.programs"),
 )
 
 if __name__ == "__main__":

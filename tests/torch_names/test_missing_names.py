@@ -112,6 +112,20 @@ def test_advice_names_the_alternative():
         tt.ones(2).cuda()
     with pytest.raises(AttributeError, match=r"Tensor.lgamma: PyTorch has it"):
         tt.Tensor.lgamma  # noqa: B018
+    for holder, name, serves in (
+        (nn.Linear(1, 1), "register_backward_hook", "register_full_backward_hook"),
+        (nn, "ReflectionPad2d", r"nn\.functional\.pad"),
+        (tt, "spmm", "mm and addmm"),
+        (tt, "sparse", "mm and addmm"),
+        (tt.distributions, "LogNormal", "ExpTransform"),
+    ):
+        with pytest.raises(AttributeError, match=rf"{name}: .*{serves}"):
+            getattr(holder, name)
+    for name in ("trace", "save", "load"):
+        with pytest.raises(NotImplementedError, match=rf"jit.{name}: .*compile records a step, tinytensor.save keeps"):
+            getattr(tt.jit, name)(nn.Linear(1, 1), "file")
+    with pytest.raises(TypeError, match=r"dtype: tensors are .*, not int8; .*int32 for shorter integers"):
+        tt.ones(2, dtype=tt.int8)
     for names in missing_names.ALTERNATIVES.values():
         assert len(set(names.split())) == len(names.split())
 

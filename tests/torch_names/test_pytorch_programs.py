@@ -22,12 +22,18 @@ def translated(source: str) -> str:
     return re.sub(r"^(import|from) torch\b", r"\1 tinytensor", source, flags=re.MULTILINE)
 
 
+def program(path: Path) -> ModuleType:
+    """The program of a file, in tinytensor."""
+    made = ModuleType(path.stem)
+    made.__file__ = str(path)
+    exec(compile(translated(path.read_text()), path.name, "exec"), made.__dict__)
+    assert made.torch is tt
+    return made
+
+
 @pytest.fixture(scope="module")
 def gpt():
-    program = ModuleType("gpt")
-    exec(compile(translated((HERE / "gpt.py").read_text()), "gpt.py", "exec"), program.__dict__)
-    assert program.torch is tt
-    return program
+    return program(HERE / "gpt.py")
 
 
 @pytest.fixture(scope="module")
@@ -125,10 +131,7 @@ def test_hooks_are_removed_by_their_handles():
 
 @pytest.fixture
 def waves():
-    program = ModuleType("waves")
-    program.__file__ = str(HERE / "waves.py")
-    exec(compile(translated((HERE / "waves.py").read_text()), "waves.py", "exec"), program.__dict__)
-    return program
+    return program(HERE / "waves.py")
 
 
 @pytest.mark.filterwarnings("ignore:softmax. say along which dimension")
@@ -146,3 +149,35 @@ def test_wrong_momentum_is_noticed(waves):
     waves.SignDescent.__init__.__defaults__ = (1e-3, 0.8)
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
         np.testing.assert_allclose(waves.fit(tt.float64)[0], losses, rtol=1e-10)
+
+
+# --- Names that other people's programs use; `python -m tests.torch_names.programs` runs these in PyTorch
+
+RESULTS = json.loads((HERE / "programs" / "results.json").read_text())
+
+
+def differences(ours, theirs, at: str = "") -> list[str]:
+    """Where two nested results differ: numbers by more than rounding, everything else at all."""
+    if isinstance(theirs, dict) and isinstance(ours, dict) and ours.keys() == theirs.keys():
+        return [line for key in theirs for line in differences(ours[key], theirs[key], f"{at}/{key}")]
+    if isinstance(theirs, list) and isinstance(ours, list | tuple) and len(ours) == len(theirs):
+        return [line for i, pair in enumerate(zip(ours, theirs)) for line in differences(*pair, f"{at}/{i}")]
+    if isinstance(theirs, float) and isinstance(ours, float):
+        same = ours == pytest.approx(theirs, rel=1e-10, abs=1e-12, nan_ok=True)
+    else:
+        same = type(ours) is type(theirs) and ours == theirs
+    return [] if same else [f"{at}: {ours}, expected {theirs}"]
+
+
+@pytest.mark.filterwarnings("ignore:.*behind the tensors")
+@pytest.mark.parametrize("name", RESULTS)
+def test_program_gives_what_it_gives_in_pytorch(name):
+    assert differences(program(HERE / "programs" / f"{name}.py").run(), RESULTS[name]) == []
+
+
+def test_every_program_is_run_and_a_wrong_result_is_noticed():
+    assert {path.stem for path in (HERE / "programs").glob("*.py")} == {"__main__", *RESULTS}
+    right = RESULTS["versions"]
+    for wrong in ({"before": True}, {"rates": right["rates"][1:]}, {"w": [1e-9, *right["w"][1:]]}, {"cuda": "12"}):
+        assert len(differences(right | wrong, right)) == 1
+    assert differences({}, right) and differences(1, 1.0) and differences(True, 1)

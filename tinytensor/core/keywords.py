@@ -6,7 +6,16 @@ pay for them.
 
 import warnings
 from collections.abc import Collection
+from enum import Enum
 
+
+class memory_format(Enum):  # PyTorch's name of this class
+    """The layout in memory of a result; there is no other choice than that of the operation."""
+
+    preserve_format = "preserve_format"
+
+
+preserve_format = memory_format.preserve_format
 # Names that a function may have instead; the first one that it has, and that the call has not given, is meant.
 ALIASES = {
     "axis": ("dim", "dims"),
@@ -29,6 +38,8 @@ def renamed(what: str, names: Collection[str], positional: Collection[str], keyw
         if keywords["out"] is not None:
             raise TypeError(f"{what}: out= is not offered; write y.copy_({what}(...)), or take the result") from None
         keywords = {key: value for key, value in keywords.items() if key != "out"}
+    if keywords.get("memory_format") is preserve_format and "memory_format" not in names:
+        keywords = {key: value for key, value in keywords.items() if key != "memory_format"}
     if "reduction" in names:
         keywords = with_reduction(what, keywords)
     result = {}
@@ -65,3 +76,21 @@ def by_position(what: str, names: tuple[str, ...], defaults: tuple, args: tuple,
         unknown = next(iter(keywords))
         raise TypeError(f"{what}: unknown keyword {unknown!r}; the inputs are {', '.join(names)}")
     return args
+
+
+def in_older_order(what: str, parameters: dict, args: tuple) -> tuple[tuple, dict] | None:
+    """The arguments of a call in PyTorch's older order, `x.add_(2, y)` for `x.add_(y, alpha=2)`; None for others.
+
+    The numbers among the tensors are the factors that the function takes by name only, in its order of names.
+    """
+    factors = [name for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY]
+    numbers = [a for a in args if isinstance(a, int | float)]
+    tensors = tuple(a for a in args if not isinstance(a, int | float))
+    if not 0 < len(numbers) <= len(factors) or not {"alpha", "value"} & {*factors}:
+        return None
+    if len(tensors) != len(parameters) - len(factors):
+        return None
+    named = dict(zip(factors, numbers))
+    written = ", ".join(f"{name}={number!r}" for name, number in named.items())
+    warnings.warn(f"{what}: write {written} behind the tensors, in place of a number before one", stacklevel=4)
+    return tensors, named

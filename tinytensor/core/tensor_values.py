@@ -32,6 +32,43 @@ def with_own_dtype(array: np.ndarray) -> np.ndarray:
     return array if array.dtype is own else array.view(own)
 
 
+def whole_memory(tensor: Any) -> np.ndarray:
+    """The array of all the memory that a tensor shares with others: itself, if it is no view."""
+    whole = tensor._data if tensor._base is None else tensor._base._data
+    while whole.base.__class__ is np.ndarray and whole.base.dtype == whole.dtype:
+        whole = whole.base
+    return whole
+
+
+class Storage:
+    """The memory that a tensor and its views share, as numbers in a row; of `untyped_storage()`, as bytes."""
+
+    def __init__(self, array: np.ndarray):
+        self._array = array
+
+    def __len__(self) -> int:
+        return self._array.size
+
+    def __getitem__(self, index):
+        return self._array[index].tolist()
+
+    def size(self) -> int:
+        """The number of elements; of `untyped_storage()`, of bytes."""
+        return self._array.size
+
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        return self._array.nbytes
+
+    def data_ptr(self) -> int:
+        """The address of its first number, which all views of the memory have in common."""
+        return self._array.ctypes.data
+
+    def tolist(self) -> list:
+        """The numbers as a list."""
+        return self._array.tolist()
+
+
 class TensorValues:
     """The members of Tensor that return its sizes and its values (ops/methods.py adds them)."""
 
@@ -113,6 +150,16 @@ class TensorValues:
     def data_ptr(self) -> int:
         """The address of its first number."""
         return self._data.ctypes.data
+
+    def storage(self) -> Storage:
+        """The numbers of the memory in which the tensor lies, in their order there."""
+        self._values("storage")
+        return Storage(whole_memory(self).ravel("K"))
+
+    def untyped_storage(self) -> Storage:
+        """The bytes of that memory: `x.untyped_storage().data_ptr()` is the same for all tensors that share it."""
+        self._values("untyped_storage")
+        return Storage(whole_memory(self).ravel("K").view(np.uint8))
 
     def __len__(self) -> int:
         if not self.shape:
@@ -266,9 +313,7 @@ def deepcopy_array(tensor: Any, memo: dict) -> np.ndarray:
     """
     array = whole = tensor._data
     if array.base is not None or tensor._base is not None:
-        whole = array if tensor._base is None else tensor._base._data
-        while whole.base.__class__ is np.ndarray and whole.base.dtype == array.dtype:
-            whole = whole.base
+        whole = whole_memory(tensor)
         if not (whole.flags.owndata or whole.flags.forc):  # it has gaps
             return array.copy()
     # The memory is packed, in some order of the dimensions, which the copy keeps.

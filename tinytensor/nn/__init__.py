@@ -22,6 +22,7 @@ from tinytensor.nn.layers import (
     RMSNorm,
     Threshold,
     Unflatten,
+    ZeroPad2d,
 )
 from tinytensor.nn.module import Buffer, Module, Parameter
 from tinytensor.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell

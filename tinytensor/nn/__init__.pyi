@@ -11,7 +11,7 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.nn import functional as functional, init as init, parallel as parallel, utils as utils
 from tinytensor.nn.attention import MultiheadAttention as MultiheadAttention
 from tinytensor.nn.containers import ModuleDict as ModuleDict, ModuleList as ModuleList, ParameterDict as ParameterDict, ParameterList as ParameterList, Sequential as Sequential
-from tinytensor.nn.layers import BatchNorm1d as BatchNorm1d, Bilinear as Bilinear, Conv1d as Conv1d, Dropout as Dropout, Dropout1d as Dropout1d, Dropout2d as Dropout2d, Dropout3d as Dropout3d, Embedding as Embedding, Flatten as Flatten, GroupNorm as GroupNorm, Identity as Identity, LayerNorm as LayerNorm, Linear as Linear, PReLU as PReLU, RMSNorm as RMSNorm, Threshold as Threshold, Unflatten as Unflatten
+from tinytensor.nn.layers import BatchNorm1d as BatchNorm1d, Bilinear as Bilinear, Conv1d as Conv1d, Dropout as Dropout, Dropout1d as Dropout1d, Dropout2d as Dropout2d, Dropout3d as Dropout3d, Embedding as Embedding, Flatten as Flatten, GroupNorm as GroupNorm, Identity as Identity, LayerNorm as LayerNorm, Linear as Linear, PReLU as PReLU, RMSNorm as RMSNorm, Threshold as Threshold, Unflatten as Unflatten, ZeroPad2d as ZeroPad2d
 from tinytensor.nn.module import Buffer as Buffer, Module as Module, Parameter as Parameter
 from tinytensor.nn.recurrent import GRU as GRU, LSTM as LSTM, RNN as RNN, GRUCell as GRUCell, LSTMCell as LSTMCell, RNNCell as RNNCell
 from tinytensor.nn.transformer import Transformer as Transformer, TransformerDecoder as TransformerDecoder, TransformerDecoderLayer as TransformerDecoderLayer, TransformerEncoder as TransformerEncoder, TransformerEncoderLayer as TransformerEncoderLayer

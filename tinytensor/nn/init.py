@@ -9,7 +9,9 @@ from tinytensor.core.dispatch import host
 from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.argument_errors import public_as
+from tinytensor.ops.creation import randn
 from tinytensor.ops.generator import Generator, drawn_from
+from tinytensor.ops.matrices import qr
 
 
 def _constant(tensor: Tensor, value: float) -> Tensor:
@@ -166,6 +168,24 @@ def kaiming_normal_(
     if tensor.device == "meta" or not tensor.numel():
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
+    r"""X = gain Q with Q^T Q = I, or Q Q^T = I where X has fewer rows than columns; Saxe and others (2014).
+
+    The dimensions after the first count as one. Q is uniform among such matrices: the factor Q of a QR decomposition of
+    normal numbers, with the signs that make the diagonal of R positive.
+    """
+    if tensor.ndim < 2:
+        raise ValueError(f"orthogonal_: expected 2 dimensions or more, got shape {tensor.shape}")
+    if tensor.device == "meta" or not tensor.numel():
+        return tensor
+    rows, wide = tensor.shape[0], tensor.shape[0] < tensor.numel() // tensor.shape[0]
+    with no_grad():
+        x = randn(rows, tensor.numel() // rows, dtype=tensor.dtype, generator=generator)
+        q, r = qr(x.t() if wide else x)
+        q = q * r.diagonal().sign() * gain
+        return tensor.copy_((q.t() if wide else q).reshape(tensor.shape))
 
 
 for _name, _function in list(globals().items()):

@@ -310,6 +310,22 @@ class Unflatten(Module):
         return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
 
 
+class ZeroPad2d(Module):
+    """Zeros around the last two dimensions: the same number on all sides, or (left, right, top, bottom)."""
+
+    def __init__(self, padding: int | Sequence[int]):
+        super().__init__()
+        self.padding = (padding,) * 4 if isinstance(padding, int) else tuple(padding)
+        if len(self.padding) != 4:
+            raise ValueError(f"ZeroPad2d: expected a number or (left, right, top, bottom), got {self.padding}")
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pad(input, self.padding)
+
+    def extra_repr(self):
+        return f"{self.padding}"
+
+
 class Bilinear(Module):
     r"""y_k = x^T W_k z + b_k, with W (out, in1, in2)."""
 

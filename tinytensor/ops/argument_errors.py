@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tinytensor.core import late_bound
-from tinytensor.core.keywords import renamed
+from tinytensor.core.keywords import in_older_order, renamed
 from tinytensor.core.op import OPS
 from tinytensor.core.registry import APPEARANCES
 from tinytensor.core.tensor import Tensor
@@ -233,12 +233,14 @@ def _stopped_at_raise(trace: types.TracebackType) -> bool:
 
 
 def _own_names(function: Callable, what: str, args: tuple, keywords: dict) -> tuple[tuple, dict] | None:
-    """The arguments of a failed call under the function's own names; None if renaming does not help.
+    """The arguments of a failed call under the function's own names and in its order; None if that does not help.
 
     A function that takes any number of sizes or dimensions by position, flip(x, *dims), takes them as a keyword too.
     """
     parameters = inspect.signature(function).parameters
-    if not keywords or keywords.keys() <= {n for n, p in parameters.items() if p.kind is not p.VAR_POSITIONAL}:
+    if not keywords:
+        return in_older_order(what, parameters, args)
+    if keywords.keys() <= {n for n, p in parameters.items() if p.kind is not p.VAR_POSITIONAL}:
         return None
     several = next((name for name, p in parameters.items() if p.kind is p.VAR_POSITIONAL), None)
     first = [name for name in parameters if name != several][: len(args)]

@@ -44,6 +44,16 @@ def construct(self: Tensor, *data, device=None, **options) -> None:
         Tensor.of(_made("Tensor", data, get_default_dtype())._data, tensor=self)
 
 
+@appears("Tensor.new")
+def new(x: Tensor, *data, device=None) -> Tensor:
+    """A tensor of x's dtype: `x.new(2, 3)` of these sizes, `x.new([1, 2])` of these values, `x.new()` empty.
+
+    A tuple of whole numbers is sizes, as `x.new(y.size())` means it; new_empty and new_tensor say which they take.
+    """
+    check_device(device, "new")
+    return _made("new", data[0] if len(data) == 1 and isinstance(data[0], tuple) else data, x.dtype)
+
+
 class TensorType:
     """PyTorch's type of tensors of one dtype: a constructor, a type for isinstance() and for `x.type(...)`."""
 

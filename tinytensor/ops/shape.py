@@ -138,10 +138,10 @@ def itself(x: Tensor) -> Tensor:
     return x
 
 
-@appears("Tensor.is_cuda Tensor.is_nested")
+@appears("Tensor.is_cuda Tensor.is_nested Tensor.is_sparse")
 @property
 def is_cuda(x: Tensor) -> bool:
-    """False: tensors are on the CPU, and their rows have one length."""
+    """False: tensors are on the CPU, dense, and their rows have one length."""
     return False
 
 

@@ -16,6 +16,7 @@ from tinytensor.core.memory_order import memory_order, ordered
 from tinytensor.core.modes import enable_grad, no_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.argument_errors import construction, shown
+from tinytensor.runtime.entry_points import is_ours
 
 # accepted because they cannot change a result: they choose between PyTorch's implementations
 _HARMLESS = {"foreach", "fused", "capturable", "differentiable"}
@@ -30,6 +31,16 @@ _MEANT = [
 ]
 _EVENTS = [f"{when} {what}" for when in ("before", "after") for what in ("step", "state_dict", "load_state_dict")]
 SIMILAR = 0.5  # of 1: the similarity to a known name from which an unknown name counts as a typing error
+
+
+class _Required:
+    """The default of a setting that each group must have; `required` is the only one."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _Required()
 
 
 class Optimizer:
@@ -104,6 +115,8 @@ class Optimizer:
                 )
             taken.add(id(p))
         group = self.defaults | group | {"params": params}
+        if missing := [key for key, value in group.items() if value is required]:
+            raise ValueError(f"{type(self).__name__}: a parameter group needs a value of {', '.join(missing)}")
         self._check(group)
         self.param_groups.append(group)
 
@@ -119,6 +132,8 @@ class Optimizer:
             raise ValueError(f"{type(self).__name__}: differentiable=True is not offered: steps are not on the tape")
 
     def _check(self, group: dict[str, Any]) -> None:
+        if not (self.slots or is_ours(type(self))):  # a custom optimizer decides itself what its settings mean
+            return
         for name in ("lr", "eps", "weight_decay", "momentum"):
             if name in group and not group[name] >= 0:
                 raise ValueError(f"{type(self).__name__}: {name} must be 0 or more, got {group[name]}")

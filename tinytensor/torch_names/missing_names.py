@@ -26,8 +26,12 @@ ALTERNATIVES = {
     "adaptive_* PixelShuffle Upsample* interpolate upsample*",
     "only nn.BatchNorm1d has running statistics; nn.LayerNorm or nn.RMSNorm do without": "BatchNorm* batch_norm "
     "InstanceNorm* instance_norm SyncBatchNorm LocalResponseNorm local_response_norm",
-    "memory layouts can't be chosen; every tensor is strided": "sparse* to_sparse* is_sparse* channels_last "
-    "contiguous_format preserve_format memory_format layout strided Storage* *Storage storage untyped_storage",
+    "every tensor is dense: mm and addmm multiply matrices": "sparse* to_sparse* spmm smm hspmm sspaddmm",
+    "memory layouts can't be chosen; every tensor is strided": "channels_last "
+    "contiguous_format memory_format layout strided Storage* *Storage is_sparse_csr",
+    "nn.utils.parametrizations.spectral_norm is here": "spectral_norm remove_spectral_norm",
+    "a hook of the gradients is register_full_backward_hook": "register_backward_hook",
+    "nn.functional.pad has all modes and sizes": "ZeroPad* ConstantPad* ReflectionPad* ReplicationPad* CircularPad*",
     "mpiexec starts processes, tinytensor.distributed joins them, and each has its part of the batch under "
     "nn.parallel.DistributedDataParallel": "multiprocessing DataParallel share_memory_ is_shared",
     "there is one group, of all ranks: all_reduce, broadcast, all_gather and barrier; for others use mpi4py's own "
@@ -42,8 +46,10 @@ ALTERNATIVES = {
     "nn.BatchNorm1d is the only one: call eval(), by which its running statistics stay": "replace_all_batch_norm*",
     "optim.Adam, AdamW, SGD, RMSprop, Adagrad, Adadelta, Adamax and LBFGS are here": "NAdam RAdam ASGD Rprop "
     "SparseAdam Adafactor Muon",
-    "Normal, MultivariateNormal, Uniform, Categorical and Bernoulli are here": "Beta Gamma Dirichlet Exponential "
-    "Poisson OneHotCategorical Multinomial Laplace Gumbel Binomial Independent TransformedDistribution",
+    "Exponential(r) is Gamma(1, r), Chi2(n) is Gamma(n / 2, 1 / 2), and LogNormal is the TransformedDistribution of "
+    "Normal by ExpTransform": "Exponential Chi2 LogNormal",
+    "dir(tinytensor.distributions) lists those that are here": "Poisson OneHotCategorical* Gumbel Binomial Geometric "
+    "Half* Cauchy Pareto Weibull Wishart VonMises *Bernoulli *Binomial *Categorical InverseGamma FisherSnedecor",
 }
 
 

@@ -17,11 +17,9 @@ from tinytensor.torch_names import missing_names
 
 LAYERS = """activation adaptive batchnorm container conv distance dropout embedding flatten fold instancenorm
 lazy linear loss module normalization padding pixelshuffle pooling rnn sparse transformer upsampling"""
-DISTRIBUTIONS = """bernoulli beta binomial categorical cauchy chi2 constraints continuous_bernoulli dirichlet
-distribution exponential gamma geometric gumbel half_normal independent kl laplace log_normal
-mixture_same_family multinomial multivariate_normal negative_binomial normal one_hot_categorical
-poisson relaxed_bernoulli relaxed_categorical studentT transformed_distribution transforms uniform
-utils"""
+DISTRIBUTIONS = """bernoulli beta binomial categorical cauchy chi2 continuous_bernoulli dirichlet exponential gamma
+geometric gumbel half_normal independent laplace log_normal mixture_same_family multinomial multivariate_normal
+negative_binomial normal one_hot_categorical poisson relaxed_bernoulli relaxed_categorical studentT uniform utils"""
 OPTIMIZERS = "adadelta adagrad adam adamax adamw asgd nadam optimizer radam rmsprop rprop sgd sparse_adam swa_utils"
 
 # path: the module whose names it gives
@@ -31,8 +29,8 @@ PATHS = {
     **{f"distributions.{name}": "distributions" for name in DISTRIBUTIONS.split()},
     **{f"optim.{name}": "optim" for name in OPTIMIZERS.split()},
     **{f"utils.data.{name}": "utils.data" for name in ("dataloader", "dataset", "sampler", "distributed", "datapipes")},
-    **{f"nn.utils.{name}": "nn.utils" for name in ("clip_grad", "convert_parameters", "parametrizations")},
-    **{f"nn.utils.{name}": "nn.utils" for name in ("parametrize", "weight_norm", "spectral_norm", "prune", "fusion")},
+    **{f"nn.utils.{name}": "nn.utils" for name in ("clip_grad", "convert_parameters", "weight_norm", "spectral_norm")},
+    **{f"nn.utils.{name}": "nn.utils" for name in ("prune", "fusion")},
     "utils.tensorboard.writer": "utils.tensorboard",
     "nn.parameter": "nn",
     "nn.parallel.distributed": "nn.parallel",
@@ -53,18 +51,20 @@ PATHS = {
 # advice: the paths whose contents are missing
 ABSENT = {
     "models of this size need no checkpointing: call the function itself": "utils.checkpoint",
-    "tinytensor.profile() times the kernels of a step": "profiler autograd.profiler utils.bottleneck utils.benchmark",
-    "programs are recorded by tinytensor.compile": "jit fx export _dynamo compiler _inductor",
+    "tinytensor.profile() times the kernels of a step": "profiler autograd.profiler utils.bottleneck",
+    "programs are recorded by tinytensor.compile": "fx export _dynamo compiler _inductor",
+    "tinytensor.compile records a step, tinytensor.save keeps a state_dict": "jit",
     "for Fourier transforms use numpy.fft: tinytensor.from_numpy(numpy.fft...(x.numpy()))": "fft",
     "mpiexec starts processes, and tinytensor.distributed joins them": "multiprocessing distributed.launch "
     "distributed.fsdp distributed.rpc distributed.optim distributed.elastic distributed.algorithms distributed.run "
     "distributed.tensor distributed.checkpoint distributed.pipeline",
     "weights are saved by tinytensor.save(model.state_dict(), path), and come from files of your own": "hub onnx "
     "package utils.model_zoo",
-    "tensors are dense, of float32, float64, uint8, int32, int64 or bool": "sparse quantization ao nested masked",
+    "every tensor is dense: mm multiplies matrices": "sparse",
+    "tensors are dense, of float32, float64, uint8, int32, int64 or bool": "quantization ao nested masked",
     "write kernels of your own with @tinytensor.kernel": "utils.cpp_extension library utils.dlpack",
     "write it with the operations that are here, which dir(tinytensor) lists": "testing overrides futures storage "
-    "utils.hooks utils.collect_env utils.mobile_optimizer utils.flop_counter monitor version mps xpu mtia signal",
+    "utils.hooks utils.collect_env utils.mobile_optimizer utils.flop_counter monitor mps xpu mtia signal",
 }
 ADVICE = {path: advice for advice, paths in ABSENT.items() for path in paths.split()}
 

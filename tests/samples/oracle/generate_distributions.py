@@ -14,6 +14,7 @@ HERE = Path(__file__).parent
 
 if __name__ == "__main__":
     torch.distributions.Distribution.set_default_validate_args(False)  # it refuses values outside the support
+    torch.set_default_dtype(torch.float64)  # in which Multinomial takes the factorial of its number
     arrays = {f"{n}|{key}": a for n in programs.PROGRAMS for key, a in programs.facts(torch, n).items()}
     tables.keep(HERE / "programs" / "distributions.safetensors", arrays)
     print(f"PyTorch {torch.__version__}: {len(arrays)} arrays")

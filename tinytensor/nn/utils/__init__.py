@@ -1,4 +1,4 @@
-"""Gradient clipping, weight normalisation, parameters as one vector, packed sequences, modules as functions."""
+"""Gradient clipping, weights computed from others, parameters as one vector, packed sequences."""
 
 import math
 from collections.abc import Iterable
@@ -11,8 +11,8 @@ from tinytensor.core.memory_order import memory_order, ordered
 from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module, Parameter
-from tinytensor.nn.utils import rnn
-from tinytensor.ops.arguments import dimension
+from tinytensor.nn.utils import parametrizations, parametrize, rnn
+from tinytensor.nn.utils.parametrizations import norm_except_dim
 from tinytensor.ops.creation import zeros
 from tinytensor.ops.shape import cat, stack
 
@@ -93,18 +93,10 @@ class WeightNorm:
     def __init__(self, name: str, dim: int | None):
         self.name, self.dim = name, dim
 
-    def length(self, v: Tensor) -> Tensor:
-        """|v| of each slice along `dim`, or of all of v, in a shape that broadcasts to v's."""
-        if self.dim in (None, -1):  # PyTorch's -1, which is not the last dimension
-            return v.norm()
-        dim = dimension(v, self.dim, "weight_norm")
-        rest = [d for d in range(v.ndim) if d != dim]
-        return v.norm(2, rest, keepdim=True) if rest else v.abs()
-
     def weight(self, module: Module) -> Tensor:
         """The weight from the module's present direction and length."""
         v = getattr(module, f"{self.name}_v")
-        return v * (getattr(module, f"{self.name}_g") / self.length(v))
+        return v * (getattr(module, f"{self.name}_g") / norm_except_dim(v, 2, self.dim))
 
     def __call__(self, module: Module, args: tuple) -> None:
         setattr(module, self.name, self.weight(module))
@@ -120,7 +112,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     if not isinstance(v, Parameter):
         raise TypeError(f"weight_norm: expected a parameter under {name!r}, got {type(v).__name__}")
     normed = WeightNorm(name, dim)
-    g = Parameter(normed.length(v).detach().clone())
+    g = Parameter(norm_except_dim(v, 2, dim).detach().clone())
     delattr(module, name)
     module.register_parameter(f"{name}_g", g)
     module.register_parameter(f"{name}_v", Parameter(v.detach().clone()))
