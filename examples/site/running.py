@@ -67,7 +67,7 @@ def version_of_packages() -> str:
     sources = sorted(p for room in rooms for p in (ROOT / room).rglob("*") if p.suffix in kinds)
     sources = [p for p in sources if p.name != "reference.py"]  # it writes pages, and no lesson uses it
     digest = hashlib.sha256()
-    for path in [*sources, Path(__file__)]:
+    for path in [*sources, ROOT / "examples" / "exercises" / "judge.py", Path(__file__)]:
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -108,7 +108,7 @@ def execute(script: Path, folder: Path) -> list[Cell]:
         notebook, timeout=None, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
     )
     client.extra_arguments = ["--log-level=ERROR"]  # the kernel warns about its own connection
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(script.parent)])}
     cells, before = [], {}
     with client.setup_kernel(env=environment):
         for i, cell in enumerate(notebook.cells):
