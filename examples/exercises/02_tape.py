@@ -90,12 +90,16 @@ def answer_2(a: Value, b: Value) -> Value:
 @check("which numbers does `back` read, and when?")
 def check_2(answer) -> None:
     a, b, g = Value(random.uniform(1, 2)), Value(random.uniform(3, 4)), random.uniform(1, 2)
-    product, right = a.data * b.data, [g * b.data, g * a.data]
+    product, right = a.data * b.data, [1 + g * b.data, 1 + g * a.data]
+    a.grad = b.grad = 1.0  # what has arrived before
     y = answer(a, b)
     compare(y.data, product, "the product of a and b")
     y.grad, b.data = g, 0.0  # a step of training
     y.back()
-    mistakes = {"`back` reads b when it runs; b was changed after the product had been made.": [0.0, right[1]]}
+    mistakes = {
+        "`back` reads b when it runs; b was changed after the product had been made.": [1.0, right[1]],
+        "Add to the gradients that have arrived before, do not replace them.": [right[0] - 1, right[1] - 1],
+    }
     compare([a.grad, b.grad], right, "the list of the gradients of a and b", mistakes)
     a.grad = 0.0
     y = answer(a, a)

@@ -26,9 +26,14 @@ def answer_1(x: float, w: float, b: float, v: float) -> float:
 
 @check("on the flat side y does not change with w. And on the other side?")
 def check_1(answer) -> None:
-    for side in random.sample(["flat", "sloping", "flat", "sloping"], 4):
-        x, v, b = random.uniform(1, 3), random.uniform(1, 3), random.uniform(-1, 1)
-        w = ((-1 if side == "flat" else 1) * random.uniform(0.5, 2) - b) / x
+    for side in random.sample(["flat", "sloping"] * 4, 8):
+        x, v, before = (
+            random.uniform(1, 3),
+            random.uniform(1, 3),
+            random.uniform(0.5, 2) * (-1 if side == "flat" else 1),
+        )
+        b = before * random.choice((-1, 2))  # beyond it w x has another sign than w x + b
+        w = (before - b) / x
         leaf = tt.tensor(w, requires_grad=True, dtype=tt.float64)
         (v * (leaf * x + b).relu()).backward()
         mistakes = {

@@ -34,7 +34,7 @@ def answer_1(n: int, size: int) -> tuple[int, int]:
 @check("how many numbers of a row are in one line? And how many of a column?")
 def check_1(answer) -> None:
     for size in (4, 8):
-        n = random.randint(2, 9) * 16
+        n = random.randint(70, 99) * 16
         i, j = random.randrange(n), random.randrange(n)
         row = len({(i * n + k) * size // 64 for k in range(n)})
         column = len({(k * n + j) * size // 64 for k in range(n)})
@@ -71,7 +71,7 @@ def answer_2(a, b, y) -> None:
 def check_2(answer) -> None:
     tall, wide = random.randint(1, 3) * 6, random.randint(1, 3) * 16
     more, broader = random.randint(1, 5), random.randint(1, 15)
-    for n, m in ((tall, wide), (tall + more, wide), (tall, wide + broader), (tall + more, wide + broader), (2, 3)):
+    for n, m in ((tall, wide), (tall + more, wide), (tall, wide + broader), (tall + more, wide + 1), (2, 3), (40, 3)):
         a, b, y = draw(n, 3), draw(3, m), np.full((n, m), np.nan)
         right = a @ b
         whole = (np.arange(n) < n // 6 * 6)[:, None] & (np.arange(m) < m // 16 * 16)

@@ -32,8 +32,8 @@ def answer_1(z: tt.Tensor, a: float, b: float) -> tt.Tensor:
 
 @check("the norm subtracts the mean and divides by the deviation. Which are they now?")
 def check_1(answer) -> None:
-    for sign in (1, -1):
-        x, a, b = vectors(6), sign * random.uniform(2, 5), random.uniform(1, 5)
+    for factor in (4, -4, 1, -1):
+        x, a, b = vectors(6), factor * random.uniform(0.5, 0.9), random.uniform(1, 5)
         z, right = F.layer_norm(x, (6,), eps=0.0), F.layer_norm(a * x + b, (6,), eps=0.0)
         mistakes = {"That has the mean b and the deviation |a|: a norm has 0 and 1.": a * z + b}
         answer.compare((z, a, b), right, f"for a = {a:.2f}, b = {b:.2f} the norm", mistakes)

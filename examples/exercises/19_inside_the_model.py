@@ -29,7 +29,7 @@ def answer_1(tokens: list[int]) -> int:
 def check_1(answer) -> None:
     body = [random.randrange(6) for _ in range(random.randint(4, 8))]
     body.append(random.choice(body))
-    for tokens in ([*body, 6], [*body, body[0]]):  # the last token is new, or has stood there before
+    for tokens in ([*body, 6], [*body, body[0]], [*body, 6, body[0]]):  # the last one is new, or has stood there before
         E, O, n = tt.randn(8, 4, requires_grad=True), tt.randn(4, 8), len(tokens)
         scores = (E[tokens] @ E.detach()[tokens].T).masked_fill(tt.ones(n, n).triu(1) > 0, -1e30)
         L = (E[tokens] + scores.softmax(-1) @ E[tokens]) @ O
