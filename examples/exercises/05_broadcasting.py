@@ -36,6 +36,7 @@ def check_1(answer) -> None:
         except RuntimeError:
             right = "error"
         given = answer(a, b)
+        given = tuple(given) if isinstance(given, list) else given
         if not isinstance(given, tuple | str) or given != right:
             left = [max(m, n) for m, n in itertools.zip_longest(a, b, fillvalue=1)]
             reason = ""

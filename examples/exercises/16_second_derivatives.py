@@ -131,7 +131,7 @@ def check_4(answer) -> None:
             }
             inputs = (lambda v, H=H: H @ v), g
             answer.compare(inputs, tt.linalg.solve(H, g), f"where H bends by {along} along its axes, d", mistakes)
-        elif not float(g @ answer(lambda v, H=H: H @ v, g)) > 0:
+        elif not float(g @ answer(lambda v, H=H: H @ v, g.clone())) > 0:
             raise Wrong(f"g·d is not above 0, so −d does not go down; H bends by {along} along its axes.")
     x = tt.tensor([0.3], dtype=tt.float64)
     d = answer(lambda v: (12 * x * x - 4) * v, 4 * x**3 - 4 * x)

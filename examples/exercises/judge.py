@@ -160,7 +160,7 @@ def compare(
             raise Wrong(f"{sentence} {said}")
     named = []
     if wanted is not None:
-        named = list(properties(got, wanted, inputs or {}, max(tolerance, 1e-6)))
+        named = list(properties(got, wanted, inputs or {}, max(tolerance, 1e-5)))
     if not named and hint:
         named = [hint]
     if not named and wanted is not None and got.shape == wanted.shape and got.ndim:
@@ -216,7 +216,7 @@ def numeric(x: Any) -> np.ndarray | None:
 def library(x: Any) -> str:
     """The package of an array or a tensor, "numpy" or "tinytensor" (which is not loaded here: it takes long), or ""."""
     name = type(x).__module__.partition(".")[0]
-    return name if hasattr(x, "tolist") and hasattr(x, "shape") else ""
+    return name if hasattr(x, "tolist") and hasattr(x, "shape") and not isinstance(x, type) else ""
 
 
 def near(a: np.ndarray, b: np.ndarray, tolerance: float, least: float = 0.0) -> bool:
@@ -237,9 +237,9 @@ def came(x: Any) -> str:
         return "an iterator (list(...) makes a list of it)"
     if callable(x):
         return "a function"
-    text = str(x) if isinstance(x, float) else repr(x) if isinstance(x, str | bool | int | list | tuple | dict) else ""
-    if text and len(text) <= 80:
-        return text
+    with contextlib.suppress(ValueError):  # Python writes no number of 5,000 digits
+        if isinstance(x, str | bool | int | float | complex | list | tuple | dict) and len(repr(x)) <= 80:
+            return repr(x)
     return f"something of the type {type(x).__name__}"
 
 

@@ -3,6 +3,7 @@
 import ast
 import copy
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -172,7 +173,8 @@ def mutants(key: Path, names: dict) -> Iterator[tuple[str, str, Callable]]:
                 if not changed:
                     continue
                 space = dict(names)
-                exec(compile(text, f"<{right.name}>", "exec"), space)
+                with warnings.catch_warnings(action="ignore"):  # of a number that is called or indexed
+                    exec(compile(text, f"<{right.name}>", "exec"), space)
                 yield right.name.split("_")[1], f"{right.name}: {changed[0]}", space[right.name]
 
 
