@@ -126,6 +126,7 @@ def answer_3(a: Value, b: Value) -> Value:
 
 @check("write it as __mul__ is written. If b stands still, a power of a is left.")
 def check_3(answer) -> None:
+    Value.tape.clear()
     for base in (math.e, random.uniform(2, 4)):
         a, b = Value(base), Value(random.uniform(1.5, 2.5))
         y = answer(a + a, b)

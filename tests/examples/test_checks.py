@@ -227,12 +227,7 @@ def test_answer_that_spoils_its_inputs_is_right(name):
         return answer
 
     for number in "1234":
-        if f"{name[:2]}.{number}" not in (
-            "00.4",
-            "02.4",
-            "18.2",
-            "18.4",
-        ):  # which ask for the inputs to stay, or are compiled
+        if f"{name[:2]}.{number}" not in ("00.4", "02.4", "18.2", "18.4"):  # the first two ask for it, two are compiled
             assert verdict(name, number, spoilt(key(name)[f"right_{number}"])) == "right", number
 
 
