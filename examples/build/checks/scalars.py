@@ -203,9 +203,7 @@ def record(engine: Engine, random: np.random.Generator) -> None:
 
     def mul(*inputs):
         if any(isinstance(each, Tensor) for each in inputs):
-            raise Wrong(
-                "record hands tensors to the rule, which computes with numbers: give it each x.data."
-            )
+            raise Wrong("record hands tensors to the rule, which computes with numbers: give it each x.data.")
         return slopes.mul(*inputs)
 
     what = f"record(mul, a, b) at a = {a:.4f}, b = {b:.4f}"

@@ -112,7 +112,7 @@ PLANTS = [
         "do not average",
     ),
     ("shapes.py", "unbroadcast", "if g.shape == shape:", "if True:", "The axes in front"),
-    ("sums.py", "total", "np.broadcast_to(g, x.shape)", "np.broadcast_to(g / x.data.size, x.shape)", "should be"),
+    ("sums.py", "total", "np.broadcast_to(g, x.shape)", "np.broadcast_to(g / x.data.size, x.shape)", ", not "),
     ("sums.py", "total", "g = np.expand_dims(g, axis)", "pass", "total"),
     ("sums.py", "mean", "y * (y.data.size / x.data.size)", "y", "That is the sum"),
     (
@@ -273,7 +273,7 @@ PLANTS = [
     ("modules.py", "AdamW.__init__", "self.t = 0", "self.t = 1", "should be 0"),
     ("modules.py", "AdamW.__init__", "[np.zeros(x.shape) for x in self.parameters]", "0.0", "should be a list"),
     ("modules.py", "AdamW.step", "self.t += 1", "self.t = 1", "Does self.t grow"),
-    ("modules.py", "AdamW.step", "/ (np.sqrt(v) + self.eps)", "/ (np.sqrt(v) + self.eps) - 0.02 * x.data", "should be"),
+    ("modules.py", "AdamW.step", "/ (np.sqrt(v) + self.eps)", "/ (np.sqrt(v) + self.eps) - 0.02 * x.data", ", not "),
     ("modules.py", "AdamW.step", "x.grad**2", "x.grad", "v averages the squares"),
     # step 10
     (
