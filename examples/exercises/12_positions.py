@@ -139,7 +139,7 @@ def check_4(answer) -> None:
             "All pairs are turned by n; each has its own speed.": turned(lambda part: 1.0),
             "The pairs are turned the other way round.": turned(lambda part: -speed(part)),
         }
-        hint = "A rotation keeps the length; is the first component overwritten before the second one is computed?"
+        hint = "A rotation keeps the length. Is the first component overwritten before the second one is computed?"
         answer.compare((x, n), right, f"for d = {d}, n = {n} the vector", mistakes, hint=hint)
 
 

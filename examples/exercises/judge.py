@@ -139,7 +139,7 @@ def compare(
     case: str,
     mistakes: dict[str, Any] | None = None,
     tolerance: float = 1e-5,
-    names: tuple[str, ...] = ("the first number", "the second number", "the third number"),
+    names: tuple[str, ...] = (),
     inputs: dict[str, Any] | None = None,
     hint: str = "",
 ) -> None:
@@ -148,7 +148,7 @@ def compare(
     case: the beginning of a sentence that goes on with "is ..., not ...". mistakes: what to say -> the result that this
     mistake gives, with three dots for a part that does not matter. tolerance: relative to the largest number, or to 1.
     names: those of the parts of a tuple. inputs: those of the answer, among which missing factors and terms are sought.
-    hint: what to say if no mistake is found.
+    hint: what to say if it is none of these mistakes.
     """
     found = difference(given, right, case, tolerance, names)
     if not found:
@@ -158,14 +158,10 @@ def compare(
     for said, value in (known | (mistakes or {})).items():
         if difference(right, value, "", tolerance, names) and not difference(given, value, "", tolerance, names):
             raise Wrong(f"{sentence} {said}")
-    named = []
-    if wanted is not None:
-        named = list(properties(got, wanted, inputs or {}, max(tolerance, 1e-5)))
-    if not named and hint:
-        named = [hint]
-    if not named and wanted is not None and got.shape == wanted.shape and got.ndim:
+    named = [] if wanted is None else list(properties(got, wanted, inputs or {}, max(tolerance, 1e-5)))[:1]
+    if not (named or hint or wanted is None) and got.shape == wanted.shape != ():
         named = [f"{(np.abs(got - wanted) <= tolerance).sum()} of {got.size} numbers are right."]
-    raise Wrong(" ".join([sentence, *named[:1]]))
+    raise Wrong(" ".join([sentence, *named, hint]).rstrip())
 
 
 def difference(given: Any, right: Any, case: str, tolerance: float, names: tuple[str, ...]) -> tuple | None:
@@ -176,8 +172,9 @@ def difference(given: Any, right: Any, case: str, tolerance: float, names: tuple
         parts = list(given) if isinstance(given, list | tuple) or (library(given) and len(given.shape) == 1) else []
         if len(parts) != len(right):
             return f"{case}: {len(right)} results are asked for, and you return {came(given)}.", None, None
-        for name, mine, part in zip(names, parts, right):
-            if found := difference(mine, part, f"{case}: {name}" if case else name, tolerance, names):
+        for i, (mine, part) in enumerate(zip(parts, right)):
+            name = names[i] if i < len(names) else f"part {i + 1}"
+            if found := difference(mine, part, f"{case}: {name}", tolerance, ()):
                 return found
         return None
     if isinstance(right, dict):
@@ -220,12 +217,13 @@ def library(x: Any) -> str:
 
 
 def near(a: np.ndarray, b: np.ndarray, tolerance: float, least: float = 0.0) -> bool:
-    """Do all numbers agree, up to the tolerance times the largest, or `least`? NaN agrees with nothing."""
+    """Do all numbers agree, up to the tolerance times the largest, or `least`? NaN agrees with NaN alone."""
     if a.shape != b.shape:
         return False
     finite = np.abs(b[np.isfinite(b)])
     with np.errstate(all="ignore"):
-        return bool(np.all((a == b) | (np.abs(a - b) <= tolerance * finite.max(initial=least))))
+        close = np.abs(a - b) <= tolerance * finite.max(initial=least)
+    return bool(np.all((a == b) | close | (np.isnan(a) & np.isnan(b))))
 
 
 def came(x: Any) -> str:

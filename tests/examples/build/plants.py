@@ -35,7 +35,7 @@ PLANTS = [
     ("slopes.py", "log", "(1 / a,)", "(1 / np.log(a),)", "with the input a"),
     ("slopes.py", "log", "np.log(a)", "np.log10(a)", "natural logarithm"),
     ("slopes.py", "tanh", "1 - y * y", "1 - a * a", "not 1 - a²"),
-    ("slopes.py", "power", "a**n, (n * a ** (n - 1),)", "np.exp(n * np.log(a)), (n * a ** (n - 1),)", "is nan"),
+    ("slopes.py", "power", "a**n, (n * a ** (n - 1),)", "np.exp(n * np.log(a)), (n * a ** (n - 1),)", "not nan"),
     ("slopes.py", "relu", "np.where(a > 0, 1.0, 0.0)", "np.ones_like(a)", "the slope is 0"),
     ("slopes.py", "relu", "np.where(a > 0, 1.0, 0.0)", "np.where(a >= 0, 1.0, 0.0)", "Where a is 0 take the slope 0."),
     ("slopes.py", "relu", "np.maximum(a, 0)", "max(a, 0)", "np.maximum can"),
