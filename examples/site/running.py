@@ -67,7 +67,7 @@ def version_of_packages() -> str:
     sources = sorted(p for room in rooms for p in (ROOT / room).rglob("*") if p.suffix in kinds)
     sources = [p for p in sources if p.name != "reference.py"]  # it writes pages, and no lesson uses it
     digest = hashlib.sha256()
-    for path in [*sources, ROOT / "examples" / "exercises" / "judge.py", Path(__file__)]:
+    for path in [*sources, Path(__file__)]:
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -78,7 +78,8 @@ def run(script: Path, cache: Path, rerun: bool = False) -> Lesson:
     LessonFailed if a cell raises an error or writes a warning.
     """
     folder = cache / script.stem
-    key = hashlib.sha256((script.read_text(encoding="utf-8") + version_of_packages()).encode()).hexdigest()
+    texts = [path.read_text(encoding="utf-8") for path in (script, *script.parent.glob("judge.py"))]  # of exercises
+    key = hashlib.sha256("".join([*texts, version_of_packages()]).encode()).hexdigest()
     kept = folder / "cells.json"
     if kept.exists() and not rerun:
         told = json.loads(kept.read_text(encoding="utf-8"))
