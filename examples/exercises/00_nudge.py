@@ -123,14 +123,14 @@ def check_4(answer) -> None:
         weights = [random.choice((-1, 1)) * random.uniform(1, 2) for _ in range(count)]
         f = Sine(weights)
         before, slopes = list(inputs), f.slopes(inputs)
-        given = answer(f, inputs, 1e-6)
+        result = answer(f, inputs, 1e-6)
         if inputs != before:
             raise Wrong(f"the inputs were {before}, and {inputs} when you had done; the nudges are still in them.")
         if f.calls > count + 1:
             raise Wrong(f"{count} inputs need {count + 1} calls of f, and you made {f.calls}.")
         sums = [sum(slopes[: i + 1]) for i in range(count)]
         mistakes = {"Nudge one input at a time: the nudges of those before it are still in.": sums}
-        compare(given, slopes, "the list of slopes", mistakes, tolerance=1e-4, inputs={"h": np.array(1e-6)})
+        compare(result, slopes, "the list of slopes", mistakes, tolerance=1e-4, inputs={"h": np.array(1e-6)})
 
 
 class Sine:

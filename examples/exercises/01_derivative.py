@@ -124,14 +124,14 @@ def check_4(answer) -> None:
         ("x³", lambda z: z * z * z, 3 * x * x),
         ("e^x / x", lambda z: cmath.exp(z) / z, math.exp(x) * (1 / x - 1 / x**2)),
     ):
-        given = answer(f, x)
-        nearly = isinstance(given, float) and abs(given - slope) < 1e-3
+        result = answer(f, x)
+        nearly = isinstance(result, float) and abs(result - slope) < 1e-3
         hint = (
             "It is nearly right: take a smaller h, and subtract nothing."
             if nearly
             else ("The slope stands in the imaginary part, multiplied by h.")
         )
-        compare(given, slope, f"at x = {x:.4f} the slope of {name}", {hint: 0.0}, tolerance=2e-14, hint=hint)
+        compare(result, slope, f"at x = {x:.4f} the slope of {name}", {hint: 0.0}, tolerance=2e-14, hint=hint)
 
 
 print("exercise 4:", check_4(answer_4))

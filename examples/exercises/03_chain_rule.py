@@ -76,15 +76,15 @@ def check_2(answer) -> None:
             for target in edges[node]:
                 paths[target] += paths[node]
         shown, senders = str(edges), {name: [paths[n] for n in names if name in edges[n]] for name in names}
-        given = answer(edges, names[0])
-        for node in names if isinstance(given, dict) else ():  # all that send to it were right
-            got, hint = given.get(node), "A node passed its gradient on before all of it had arrived."
+        result = answer(edges, names[0])
+        for node in names if isinstance(result, dict) else ():  # all that send to it were right
+            got, hint = result.get(node), "A node passed its gradient on before all of it had arrived."
             if got in senders[node]:
                 hint = "That is what one node sends to it: what arrives is added."
             elif isinstance(got, int | float) and got > paths[node]:
                 hint = "Something is passed on twice."
             compare(got, paths[node], f"in the graph {shown} the number that arrives at {node}", {hint: got})
-        compare(given, paths, f"in the graph {shown} what arrives")
+        compare(result, paths, f"in the graph {shown} what arrives")
 
 
 def random_graph(count: int) -> tuple[dict[str, list[str]], list[str]]:

@@ -35,18 +35,18 @@ def check_1(answer) -> None:
             right = tuple((tt.zeros(a) + tt.zeros(b)).shape)
         except RuntimeError:
             right = "error"
-        given = answer(a, b)
-        given = tuple(given) if isinstance(given, list) else given
-        if not isinstance(given, tuple | str) or given != right:
+        result = answer(a, b)
+        result = tuple(result) if isinstance(result, list) else result
+        if not isinstance(result, tuple | str) or result != right:
             left = [max(m, n) for m, n in itertools.zip_longest(a, b, fillvalue=1)]
             reason = ""
             if right == "error":
                 reason = "Two numbers that differ fit only if one of them is 1."
-            elif given == "error":
+            elif result == "error":
                 reason = "They fit: what is missing in front, or is 1, is repeated."
-            elif given == tuple(left):
+            elif result == tuple(left):
                 reason = "The shapes stand flush right, not flush left."
-            raise Wrong(f"{a} + {b} is {came(right)}, not {came(given)}. {reason}")
+            raise Wrong(f"{a} + {b} is {came(right)}, not {came(result)}. {reason}")
 
 
 print("exercise 1:", check_1(answer_1))

@@ -66,10 +66,10 @@ def check_2(answer) -> None:
         "What padding would have got is lost, so rows do not sum to 1.": S.softmax(-1)[:words] * real,
         "Words get no weights at all.": 0 * right,
     }
-    given = answer(S, real)
-    if tuple(given.shape) == (n, n):
-        given = given[:words]  # whatever a row of padding attends to, no word sees it
-    compare(given, right, f"for {words} words and {n - words} of padding the first rows", mistakes)
+    result = answer(S, real)
+    if tuple(result.shape) == (n, n):
+        result = result[:words]  # whatever a row of padding attends to, no word sees it
+    compare(result, right, f"for {words} words and {n - words} of padding the first rows", mistakes)
 
 
 print("exercise 2:", check_2(answer_2))

@@ -63,11 +63,11 @@ def check_2(answer) -> None:
     for _ in range(3):
         C, B = random.randint(3, 6), random.randint(1, 3)
         tokens, starts = tt.randint(0, 50, (40,)), tt.randint(0, 20, (B,))
-        places = starts.unsqueeze(1) + tt.arange(C)
-        inputs, right = tokens[places].clone(), tokens[places + 1].clone()
+        positions = starts.unsqueeze(1) + tt.arange(C)
+        inputs, right = tokens[positions].clone(), tokens[positions + 1].clone()
         mistakes = {
             "The right tokens are the inputs themselves: the model has learned to copy.": (inputs, inputs),
-            "The right tokens come a whole context later; they should come one later.": (inputs, tokens[places + C]),
+            "The right tokens come a whole context later; they should come one later.": (inputs, tokens[positions + C]),
             "There are C inputs, not C - 1.": (inputs[:, :-1], right[:, :-1]),
         }
         case = f"from {starts.tolist()} on, with C = {C},"
@@ -128,9 +128,9 @@ def check_4(answer) -> None:
     for C in (4, 7, 9):
         V, N = random.randint(3, 8), random.randint(1, C - 1)
         L, t = tt.randn(C, V, requires_grad=True, dtype=tt.float64), tt.randint(0, V, (C,))
-        places = random.sample(range(C), N)
-        counted = tt.tensor([1.0 if i in places else 0.0 for i in range(C)], dtype=tt.float64)
-        right = F.cross_entropy(L[places], t[places])
+        positions = random.sample(range(C), N)
+        counted = tt.tensor([1.0 if i in positions else 0.0 for i in range(C)], dtype=tt.float64)
+        right = F.cross_entropy(L[positions], t[positions])
         right.backward()
         with tt.no_grad():
             everywhere, masked = (L.softmax(-1) - F.one_hot(t, V)) / N, L * counted.unsqueeze(1)

@@ -33,19 +33,19 @@ M, S, e, σ, T = *(Array(name, (C, C)) for name in "MSeσ"), Array("T", (C,))
 t = Symbol("t", real=True)
 
 
-def prove(program: Program, left: Expr, given: Expr, mistakes: dict[str, Expr], through: tuple = ()) -> None:
-    """Raise `Wrong` if `left` is not `given` in the program, for all sizes. mistakes: what to say -> formula."""
-    if isinstance(given, bool) or not isinstance(given, Expr | int | float):
-        raise Wrong(f"{left}: a formula is asked for, and you return {came(given)}.")
-    given = sympify(given)
-    given = given.xreplace({x: Rational(str(x)) for x in given.atoms(Float)})  # K ** 0.5 is the root of K
+def prove(program: Program, left: Expr, result: Expr, mistakes: dict[str, Expr], through: tuple = ()) -> None:
+    """Raise `Wrong` if `left` is not `result` in the program, for all sizes. mistakes: what to say -> formula."""
+    if isinstance(result, bool) or not isinstance(result, Expr | int | float):
+        raise Wrong(f"{left}: a formula is asked for, and you return {came(result)}.")
+    result = sympify(result)
+    result = result.xreplace({x: Rational(str(x)) for x in result.atoms(Float)})  # K ** 0.5 is the root of K
     try:
-        prove_form(program, left, given, through)
+        prove_form(program, left, result, through)
     except (Refuted, TypeError) as refuted:  # TypeError: an index out of place
         said = re.sub("derived .*?, closed form", "yours is", str(refuted))
         for sentence, wrong in mistakes.items():
             with contextlib.suppress(Refuted, TypeError):
-                prove_form(program.replaced(name_of(left), lambda right, wrong=wrong: wrong), left, given, through)
+                prove_form(program.replaced(name_of(left), lambda right, wrong=wrong: wrong), left, result, through)
                 raise Wrong(f"{said}. {sentence}") from None
         raise Wrong(said) from None
 

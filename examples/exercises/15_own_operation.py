@@ -131,9 +131,9 @@ def check_4(answer) -> None:
         y, case = math.hypot(a, b), f"for a = {a:.4f}, b = {b:.4f}, g = {g:.4f}"
         compare(kernel(np.float64(a), np.float64(b)), y, f"{case} the kernel", tolerance=1e-9)
         for name, rule, x in zip("ab", rules, (a, b), strict=True):
-            found = rule(*(tt.tensor(n, dtype=tt.float64) for n in (g, x, y)))
+            result = rule(*(tt.tensor(n, dtype=tt.float64) for n in (g, x, y)))
             inputs = {"g": np.array(g), "y": np.array(y)}
-            compare(found, g * x / y, f"{case} the gradient of {name}", tolerance=1e-9, inputs=inputs)
+            compare(result, g * x / y, f"{case} the gradient of {name}", tolerance=1e-9, inputs=inputs)
 
 
 print("exercise 4:", check_4(answer_4))

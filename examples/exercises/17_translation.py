@@ -101,9 +101,9 @@ def check_3(answer) -> None:
     outputs = tt.tensor([[random.randint(3, V - 1), random.randint(3, V - 1), 3, STOP], [4, STOP, PAD, PAD]])
     each = tt.zeros(2, n, dtype=tt.float64)
     for row, words in enumerate(outputs.tolist()):
-        for place, word in enumerate(words):
-            numbers = logits[row, place].tolist()
-            each[row, place] = numbers[word] - math.log(sum(map(math.exp, numbers)))
+        for position, word in enumerate(words):
+            numbers = logits[row, position].tolist()
+            each[row, position] = numbers[word] - math.log(sum(map(math.exp, numbers)))
     real = (outputs != PAD).double()
     right = (each * real).sum(1)
     mistakes = {

@@ -107,9 +107,9 @@ def check_3(answer) -> None:
         }
         answer.compare((e, r, p), steps, f"for e, r, p = {e}, {r}, {p} the least number of steps", mistakes)
         for never in ((p, r, e), (p, r, p)):
-            if (given := answer.run(*never)) is not None:
+            if (result := answer.run(*never)) is not None:
                 raise Wrong(
-                    f"if a replay takes no less time than an eager step, the answer is None, not {came(given)}."
+                    f"if a replay takes no less time than an eager step, the answer is None, not {came(result)}."
                 )
 
 

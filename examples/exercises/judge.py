@@ -63,11 +63,11 @@ def describe(error: BaseException, own: Callable[[traceback.FrameSummary], bool]
     if isinstance(error, SyntaxError) and own(traceback.FrameSummary(error.filename or "", error.lineno, "")):
         line = linecache.getline(error.filename, error.lineno or 0).strip()
         return f"Python cannot read {Path(error.filename).name}, line {error.lineno}: {error.msg}\n    {line}"
-    shown = list({frame.lineno: frame for frame in (frames[:1] + frames[-1:])}.values())  # where it begins and ends
-    places = [f"{Path(frame.filename).name}, line {frame.lineno}:\n    {frame.line}\n" for frame in shown]
-    place = " in " + "which leads to ".join(places) if places else ""
+    shown = frames[:1] + [frame for frame in frames[-1:] if frame.lineno != frames[0].lineno]  # its begin and its end
+    steps = [f"{Path(frame.filename).name}, line {frame.lineno}:\n    {frame.line}\n" for frame in shown]
+    where = " in " + "which leads to ".join(steps) if steps else ""
     hint = next((hint for part, hint in HINTS if part in str(error)), "")
-    message = f"{what} stops with an error{place or ': '}{type(error).__name__}: {error}"
+    message = f"{what} stops with an error{where or ': '}{type(error).__name__}: {error}"
     return message + (f"\n{hint}" if hint else "")
 
 
@@ -134,7 +134,7 @@ class Answer:
 
 
 def compare(
-    given: Any,
+    result: Any,
     right: Any,
     case: str,
     mistakes: dict[str, Any] | None = None,
@@ -143,20 +143,20 @@ def compare(
     inputs: dict[str, Any] | None = None,
     hint: str = "",
 ) -> None:
-    """Raise `Wrong` if `given` is not `right`: a number, a text, a list, a tensor, or a tuple or dictionary of these.
+    """Raise `Wrong` if `result` is not `right`: a number, a text, a list, a tensor, or a tuple or dictionary of these.
 
     case: the beginning of a sentence that goes on with "is ..., not ...". mistakes: what to say -> the result that this
     mistake gives, with three dots for a part that does not matter. tolerance: relative to the largest number, or to 1.
     names: those of the parts of a tuple. inputs: those of the answer, among which missing factors and terms are sought.
     hint: what to say if it is none of these mistakes.
     """
-    found = difference(given, right, case, tolerance, names)
-    if not found:
+    differs = difference(result, right, case, tolerance, names)
+    if not differs:
         return
-    sentence, got, wanted = found
+    sentence, got, wanted = differs
     known = {"The two are exchanged.": right[::-1]} if isinstance(right, tuple) and len(right) == 2 else {}
     for said, value in (known | (mistakes or {})).items():
-        if difference(right, value, "", tolerance, names) and not difference(given, value, "", tolerance, names):
+        if difference(right, value, "", tolerance, names) and not difference(result, value, "", tolerance, names):
             raise Wrong(f"{sentence} {said}")
     named = [] if wanted is None else list(properties(got, wanted, inputs or {}, max(tolerance, 1e-5)))[:1]
     if not (named or hint or wanted is None) and got.shape == wanted.shape != ():
@@ -164,31 +164,31 @@ def compare(
     raise Wrong(" ".join([sentence, *named, hint]).rstrip())
 
 
-def difference(given: Any, right: Any, case: str, tolerance: float, names: tuple[str, ...]) -> tuple | None:
-    """None if `given` is `right`; else a sentence, and both as arrays of numbers, None where they are none."""
+def difference(result: Any, right: Any, case: str, tolerance: float, names: tuple[str, ...]) -> tuple | None:
+    """None if `result` is `right`; else a sentence, and both as arrays of numbers, None where they are none."""
     if right is ...:
         return None
     if isinstance(right, tuple):
-        parts = list(given) if isinstance(given, list | tuple) or (library(given) and len(given.shape) == 1) else []
+        parts = list(result) if isinstance(result, list | tuple) or (library(result) and len(result.shape) == 1) else []
         if len(parts) != len(right):
-            return f"{case}: {len(right)} results are asked for, and you return {came(given)}.", None, None
+            return f"{case}: {len(right)} results are asked for, and you return {came(result)}.", None, None
         for i, (mine, part) in enumerate(zip(parts, right)):
             name = names[i] if i < len(names) else f"part {i + 1}"
-            if found := difference(mine, part, f"{case}: {name}", tolerance, ()):
-                return found
+            if differs := difference(mine, part, f"{case}: {name}", tolerance, ()):
+                return differs
         return None
     if isinstance(right, dict):
-        if not isinstance(given, dict) or set(given) != set(right):
-            return f"{case}: a dictionary with the keys {list(right)} is asked for, not {came(given)}.", None, None
-        right, given = list(right.values()), [given[each] for each in right]
-    wanted, got = numeric(right), numeric(given)
+        if not isinstance(result, dict) or set(result) != set(right):
+            return f"{case}: a dictionary with the keys {list(right)} is asked for, not {came(result)}.", None, None
+        right, result = list(right.values()), [result[each] for each in right]
+    wanted, got = numeric(right), numeric(result)
     if wanted is None:  # a text, or a list of texts
-        alike = type(given) is type(right) and given == right
-        return None if alike else (f"{case} is {right}, not {came(given)}.", None, None)
-    if got is None or (got.ndim and not wanted.ndim) or (wanted.ndim and library(given) != library(right) != ""):
-        return f"{case}: {asked(right)} is asked for, and you return {came(given)}.", None, None
+        alike = type(result) is type(right) and result == right
+        return None if alike else (f"{case} is {right}, not {came(result)}.", None, None)
+    if got is None or (got.ndim and not wanted.ndim) or (wanted.ndim and library(result) != library(right) != ""):
+        return f"{case}: {asked(right)} is asked for, and you return {came(result)}.", None, None
     if got.shape != wanted.shape and isinstance(right, list):
-        return f"{case} is {right}, not {came(given)}.", got, wanted
+        return f"{case} is {right}, not {came(result)}.", got, wanted
     if got.shape != wanted.shape:
         return f"{case} has the shape {wanted.shape}, not {got.shape}.", got, wanted
     return None if near(got, wanted, tolerance, 1.0) else (f"{case}{pair(got, wanted)}.", got, wanted)
@@ -258,8 +258,8 @@ def pair(got: np.ndarray, wanted: np.ndarray) -> str:
     at = np.unravel_index(np.argmax(off), got.shape)
     a, b = float(wanted[at]), float(got[at])
     digits = next((d for d in (5, 8, 12) if f"{a:.{d}g}" != f"{b:.{d}g}"), 17)
-    place = f" at {[int(i) for i in at]}" * bool(at)
-    return f"{place} is {a:.{digits}g}, not {b:.{digits}g}"
+    where = f" at {[int(i) for i in at]}" * bool(at)
+    return f"{where} is {a:.{digits}g}, not {b:.{digits}g}"
 
 
 def properties(got: np.ndarray, wanted: np.ndarray, inputs: dict[str, Any], tolerance: float) -> Iterator[str]:
@@ -311,10 +311,10 @@ def relatives(right: np.ndarray, inputs: dict[str, Any]) -> Iterator[tuple[str, 
     yield "The right result is the logarithm of that.", np.exp(right)
     for axis in range(right.ndim):
         yield "The entries are in reverse order.", np.flip(right, axis)
-        for places in (1, -1):
+        for steps in (1, -1):
             yield (
-                "All entries stand one place too far " + ("back." if places > 0 else "in front."),
-                np.roll(right, places, axis),
+                "All entries stand one place too far " + ("back." if steps > 0 else "in front."),
+                np.roll(right, steps, axis),
             )
     if right.ndim > 1:
         yield "It is transposed.", right.swapaxes(-1, -2)

@@ -295,10 +295,10 @@ PROPERTIES = [
 ]
 
 
-@pytest.mark.parametrize(("given", "right", "said"), PROPERTIES, ids=lambda x: x if isinstance(x, str) else "")
-def test_comparison_names_the_mistake(given, right, said):
+@pytest.mark.parametrize(("result", "right", "said"), PROPERTIES, ids=lambda x: x if isinstance(x, str) else "")
+def test_comparison_names_the_mistake(result, right, said):
     with pytest.raises(judge.Wrong) as caught:
-        judge.compare(given, right, "it", inputs={"x": np.array(3.0)})
+        judge.compare(result, right, "it", inputs={"x": np.array(3.0)})
     assert said in str(caught.value)
     judge.compare(right, right, "it")
 

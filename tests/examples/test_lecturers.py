@@ -29,8 +29,8 @@ def on_sheets(text: str) -> list[tuple[int, int]]:
 
 def ways(course: str, plans: str) -> list[list[int]]:
     """The lessons of each way through the course, and of both plans of weeks, in their order."""
-    told = course.partition("**Three ways through.** ")[2].partition("\n\n")[0]
-    results = [[int(n) for n in re.findall(r"\d+", way)] for way in re.split(r"(?<=\.)\s+(?=An? )", told)]
+    sentences = course.partition("**Three ways through.** ")[2].partition("\n\n")[0]
+    results = [[int(n) for n in re.findall(r"\d+", way)] for way in re.split(r"(?<=\.)\s+(?=An? )", sentences)]
     short = plans.partition("## Six weeks")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| \d+ \| ([^|]+) \| ([^|]+) \|$", short, re.MULTILINE)
     read = [f"{lessons} {others if 'as reading' in others else ''}" for lessons, others in rows]
