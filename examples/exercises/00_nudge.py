@@ -74,8 +74,8 @@ def check_2(answer) -> None:
         "c goes into two boxes: what comes through each of them is added.": (..., ..., at[2]),
         "Through d - c a nudge of c arrives with the local slope -1.": (..., ..., at[0] * at[1]),
     }
-    where = ", ".join(f"{number:.3f}" for number in at)
-    answer.compare(tuple(at), slopes, f"at {where} the slope", mistakes, names=("for a", "for b", "for c"))
+    where, names = ", ".join(f"{number:.3f}" for number in at), [f"the slope for {name}" for name in "abc"]
+    answer.compare(tuple(at), slopes, f"at {where}", mistakes, names=names)
 
 
 print("exercise 2:", check_2(answer_2))
@@ -98,7 +98,8 @@ def check_3(answer) -> None:
     g, a, b = (random.choice((-1, 1)) * random.uniform(1, 3) for _ in range(3))
     h = 1e-5
     right = g * ((a + h) / b - (a - h) / b) / (2 * h), g * (a / (b + h) - a / (b - h)) / (2 * h)
-    answer.compare((g, a, b), right, f"for g, a, b = {g:.3f}, {a:.3f}, {b:.3f} the gradient", names=("of a", "of b"))
+    names = ("the gradient of a", "the gradient of b")
+    answer.compare((g, a, b), right, f"for g, a, b = {g:.3f}, {a:.3f}, {b:.3f}", names=names)
 
 
 print("exercise 3:", check_3(answer_3))

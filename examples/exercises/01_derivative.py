@@ -37,8 +37,8 @@ def check_1(answer) -> None:
             "In both directions the first term of the error cancels, and the next one falls faster.": (times, ...),
             "In one direction the first term of the error stays: it falls as h does.": (..., times**2),
         }
-        case = f"h / {times:.2f} divides the error: the divisor"
-        names = ("with both directions", "with one direction")
+        case = f"for h / {times:.2f}"
+        names = ("the divisor of the error with both directions", "the divisor with one direction")
         answer.compare((times,), right, case, mistakes, tolerance=0.01, names=names)
 
 

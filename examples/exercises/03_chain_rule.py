@@ -118,8 +118,8 @@ def check_3(answer) -> None:
     ((leaves[0] + c) * (leaves[1] * leaves[2])).backward()
     right = tuple(leaf.grad.item() for leaf in leaves)
     mistakes = {"1 is the local slope of the sum: multiply all slopes along the path.": (1.0, ..., ...)}
-    names = ("through the sum", "through the first factor", "through the second factor")
-    answer.compare((x, c), right, f"for x = {x:.4f}, c = {c:.4f} the share", mistakes, names=names)
+    names = [f"the share through the {use}" for use in ("sum", "first factor", "second factor")]
+    answer.compare((x, c), right, f"for x = {x:.4f}, c = {c:.4f}", mistakes, names=names)
 
 
 print("exercise 3:", check_3(answer_3))

@@ -69,7 +69,7 @@ def check_2(answer) -> None:
     ]
     for L, name in cases:
         t = tt.randint(0, 4, (len(L),))  # never the last token, which is the most likely one in the last case
-        hint = "A quotient has become 0 before its logarithm was taken." if "300" in name else ""
+        hint = "Has a quotient become 0 before its logarithm was taken?" if "300" in name else ""
         right = F.cross_entropy(L, t).item()
         columns = F.cross_entropy(L - L.max(0).values, t).item()
         mistakes = {

@@ -43,8 +43,10 @@ def check_1(answer) -> None:
             "A line of 64 bytes holds more than one number of a row.": (n, ...),
             "16 numbers fit in a line if they have 4 bytes; and of 8 bytes?": (n // 16, ...),
         }
-        case = f"{n} numbers of {size} bytes: the number of lines"
-        answer.compare((n, size), (row, column), case, mistakes, names=("for a row", "for a column"))
+        case = f"{n} numbers of {size} bytes"
+        answer.compare(
+            (n, size), (row, column), case, mistakes, names=("the number of lines of a row", "that of a column")
+        )
 
 
 print("exercise 1:", check_1(answer_1))

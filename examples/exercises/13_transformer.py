@@ -70,7 +70,7 @@ def check_2(answer) -> None:
             "The right tokens come a whole context later; they should come one later.": (inputs, tokens[positions + C]),
             "There are C inputs, not C - 1.": (inputs[:, :-1], right[:, :-1]),
         }
-        case = f"from {starts.tolist()} on, with C = {C},"
+        case = f"from {starts.tolist()} on, with C = {C}"
         names = ("the tensor of inputs", "the tensor of right tokens")
         answer.compare((tokens, starts, C), (inputs, right), case, mistakes, names=names)
 

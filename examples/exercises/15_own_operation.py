@@ -45,8 +45,8 @@ def check_1(answer) -> None:
         "The rule would have to read g for that: c arrives with g.": (..., c * right[1]),
         "The rule sends its slope, whatever arrives.": (0.0, ...),
     }
-    names = ("after y.sum().backward()", "after (c * y).sum().backward()")
-    answer.compare((start, c), tuple(right), f"at x = {start:.4f}, c = {c:.4f} x.grad", mistakes, names=names)
+    names = ("x.grad after y.sum().backward()", "x.grad after (c * y).sum().backward()")
+    answer.compare((start, c), tuple(right), f"at x = {start:.4f}, c = {c:.4f}", mistakes, names=names)
 
 
 print("exercise 1:", check_1(answer_1))

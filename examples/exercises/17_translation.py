@@ -41,8 +41,8 @@ def check_1(answer) -> None:
         "Round k gives the decoder k rows, not n.": (n * n, ...),
         "∅ is given to the decoder, too: each round has a row more.": (without - n, ...),
     }
-    names = ("without the cache", "with it")
-    answer.compare((n,), (without, with_cache), f"for {n} words the number of rows", mistakes, names=names)
+    names = ("the number of rows without the cache", "the number with it")
+    answer.compare((n,), (without, with_cache), f"for {n} words", mistakes, names=names)
 
 
 print("exercise 1:", check_1(answer_1))

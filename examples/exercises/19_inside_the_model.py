@@ -27,7 +27,7 @@ def answer_1(tokens: list[int]) -> int:
 
 @check("what has the last token of the text to predict?")
 def check_1(answer) -> None:
-    body = [random.randrange(6) for _ in range(random.randint(4, 8))]
+    body = [random.randrange(6) for _ in range(random.randint(4, 5))]
     body.append(random.choice(body))
     for tokens in ([*body, 6], [*body, body[0]], [*body, 6, body[0]]):  # the last one is new, or has stood there before
         E, O, n = tt.randn(8, 4, requires_grad=True), tt.randn(4, 8), len(tokens)

@@ -11,7 +11,7 @@ import linecache
 import math
 import re
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -139,7 +139,7 @@ def compare(
     case: str,
     mistakes: dict[str, Any] | None = None,
     tolerance: float = 1e-5,
-    names: tuple[str, ...] = (),
+    names: Sequence[str] = (),
     inputs: dict[str, Any] | None = None,
     hint: str = "",
 ) -> None:
@@ -155,16 +155,20 @@ def compare(
         return
     sentence, got, wanted = differs
     known = {"The two are exchanged.": right[::-1]} if isinstance(right, tuple) and len(right) == 2 else {}
-    for said, value in (known | (mistakes or {})).items():
-        if difference(right, value, "", tolerance, names) and not difference(result, value, "", tolerance, names):
-            raise Wrong(f"{sentence} {said}")
+    named = [
+        said
+        for said, value in (known | (mistakes or {})).items()
+        if difference(right, value, "", tolerance, names) and not difference(result, value, "", tolerance, names)
+    ]
+    if named:
+        raise Wrong(f"{sentence} {' Or: '.join(named)}")
     named = [] if wanted is None else list(properties(got, wanted, inputs or {}, max(tolerance, 1e-5)))[:1]
     if not (named or hint or wanted is None) and got.shape == wanted.shape != ():
         named = [f"{(np.abs(got - wanted) <= tolerance).sum()} of {got.size} numbers are right."]
     raise Wrong(" ".join([sentence, *named, hint]).rstrip())
 
 
-def difference(result: Any, right: Any, case: str, tolerance: float, names: tuple[str, ...]) -> tuple | None:
+def difference(result: Any, right: Any, case: str, tolerance: float, names: Sequence[str]) -> tuple | None:
     """None if `result` is `right`; else a sentence, and both as arrays of numbers, None where they are none."""
     if right is ...:
         return None
