@@ -162,9 +162,10 @@ def compare(
     ]
     if named:
         raise Wrong(f"{sentence} {' Or: '.join(named)}")
-    named = [] if wanted is None else list(properties(got, wanted, inputs or {}, max(tolerance, 1e-5)))[:1]
-    if not (named or hint or wanted is None) and got.shape == wanted.shape != ():
-        named = [f"{(np.abs(got - wanted) <= tolerance).sum()} of {got.size} numbers are right."]
+    if wanted is not None:
+        named = list(properties(got, wanted, inputs or {}, max(tolerance, 1e-5)))[:1]
+        if not (named or hint) and got.shape == wanted.shape != ():
+            named = [f"{(np.abs(got - wanted) <= tolerance).sum()} of {got.size} numbers are right."]
     raise Wrong(" ".join([sentence, *named, hint]).rstrip())
 
 
