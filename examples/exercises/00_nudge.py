@@ -33,7 +33,10 @@ def check_1(answer) -> None:
         slopes = [2 * e * b, 2 * e * a, 2 * e]
         change = ((a + nudges[0]) * (b + nudges[1]) + c + nudges[2]) ** 2 - e**2
         case = f"for f of the lesson at {a:.3f}, {b:.3f}, {c:.3f} the change"
-        mistakes = {"Each slope belongs to its own nudge: multiply these first, then add.": sum(slopes) * sum(nudges)}
+        mistakes = {
+            "Each slope belongs to its own nudge: multiply these first, then add.": sum(slopes) * sum(nudges),
+            "A nudge up along a positive slope raises the output.": -change,
+        }
         answer.compare((slopes, nudges), change, case, mistakes, tolerance=1e-9)
 
 

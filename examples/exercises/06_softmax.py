@@ -123,7 +123,7 @@ def answer_4(pieces) -> float:
 @check("when a larger logit comes, what happens to the sum of exp(x - largest) so far?")
 def check_4(answer) -> None:
     for case in ("falling", "rising", "shuffled", "shuffled"):
-        logits = [random.uniform(-900, 900) for _ in range(12)]
+        logits = [random.uniform(*between) for between in [(-900, -700), (-700, 700), (700, 900)] for _ in range(4)]
         logits += [max(logits) - random.uniform(0, 1) for _ in range(4)]  # that matter beside the largest
         order = {"falling": lambda x: -x, "rising": lambda x: x, "shuffled": lambda x: random.random()}[case]
         logits = sorted(logits, key=order)

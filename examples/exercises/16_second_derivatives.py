@@ -116,7 +116,7 @@ def answer_4(product, g):
 
 @check("way · (H way) says how H bends along a way. What if it is negative?")
 def check_4(answer) -> None:
-    n = random.randint(2, 4)
+    n = random.randint(3, 4)
     turn = tt.linalg.qr(tt.randn(n, n, dtype=tt.float64))[0]
     for least in (0.5, -2.0):
         bends = tt.rand(n, dtype=tt.float64) + 0.5

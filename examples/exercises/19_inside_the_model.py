@@ -133,7 +133,7 @@ def answer_4(S, v, g) -> list[int]:
 
 @check("∂𝓛/∂α_m = g · v_m. Softmax compares it with its mean, weighted by α.")
 def check_4(answer) -> None:
-    for _ in range(8):
+    for _ in range(16):
         n, K = random.randint(4, 7), random.randint(2, 4)
         S, v, g = tt.randn(n, requires_grad=True), tt.randn(n, K), tt.randn(K)
         (S.softmax(-1) @ v @ g).backward()
