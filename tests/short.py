@@ -107,6 +107,7 @@ PART = {
     "examples/test_build.py::test_common_mistake_is_named": 6,
     "examples/test_build.py::test_endless_loop_is_ended_with_its_line": WHOLE_SUITE,
     "examples/test_build.py::test_student_walks_all_ten_steps": WHOLE_SUITE,
+    "examples/test_checks.py::test_right_answers_in_another_form_are_right": 3,
     "examples/test_figures.py::test_terminal_shows_a_milestone_and_all_of_its_letters": WHOLE_SUITE,
     "examples/test_gradients.py::test_gradient_with_a_mistake_is_refuted": WHOLE_SUITE,
     "examples/test_gradients.py::test_second_derivatives_and_jacobians_are_proved_without_their_mistake": WHOLE_SUITE,

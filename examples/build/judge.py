@@ -22,13 +22,10 @@ from typing import Any
 import numpy as np
 
 from examples.build import steps
+from examples.exercises.judge import Wrong, describe, running
 from examples.mark.child import run_python
 
 numbers = itertools.count()
-
-
-class Wrong(Exception):
-    """What a check says of a wrong answer: one or more sentences."""
 
 
 @contextlib.contextmanager
@@ -69,49 +66,20 @@ class Engine:
             file = self.trace.open("a", encoding="utf-8")
             faulthandler.dump_traceback_later(self.limit, exit=True, file=file)
         try:
-            with np.errstate(all="ignore"):
+            with running(what, self.owns):
                 yield
-        except Wrong:
-            raise
-        except (Exception, SystemExit) as error:
-            raise Wrong(describe(error, self.folder, what)) from error
         finally:
             if timed:
                 faulthandler.cancel_dump_traceback_later()
                 file.close()
                 self.busy = False
 
+    def owns(self, frame: traceback.FrameSummary) -> bool:
+        return Path(frame.filename).parent == self.folder
+
     def call(self, function: Callable, *arguments: Any, what: str = "") -> Any:
         with self.running(what or getattr(function, "__name__", str(function))):
             return function(*arguments)
-
-
-FROM_MATH = "From step 4 on the inputs are arrays: use NumPy's functions (np.exp), not those of math."
-HINTS = (  # part of a message of Python or NumPy -> what is behind it
-    ("only length-1 arrays", FROM_MATH),  # the next one, in older versions of NumPy
-    ("only 0-dimensional arrays", FROM_MATH),
-    (
-        "truth value of an array",
-        "`if` and `max` cannot choose for each entry of an array; np.where and np.maximum can.",
-    ),
-    ("maximum recursion depth", "The function calls itself too often: keep a list of what is left, and use a loop."),
-    ("'NoneType'", "None is the value of a function that ends without `return`."),
-    ("unexpected keyword argument", "Keep the arguments that the file came with: later steps use them."),
-)
-
-
-def describe(error: Exception, folder: Path, what: str) -> str:
-    """An exception in the student's code: where, which line, what Python says, and a hint where one is known."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).parent == folder]
-    if isinstance(error, SyntaxError) and error.filename and Path(error.filename).parent == folder:
-        line = linecache.getline(error.filename, error.lineno or 0).strip()
-        return f"Python cannot read {Path(error.filename).name}, line {error.lineno}: {error.msg}\n    {line}"
-    shown = frames if len(frames) < 3 else [frames[0], frames[-1]]  # where the student's code begins and where it ends
-    places = [f"{Path(frame.filename).name}, line {frame.lineno}:\n    {frame.line}\n" for frame in shown]
-    place = " in " + "which leads to ".join(places) if places else ""
-    hint = next((hint for part, hint in HINTS if part in str(error)), "")
-    message = f"{what} stops with an error{place or ': '}{type(error).__name__}: {error}"
-    return message + (f"\n{hint}" if hint else "")
 
 
 def in_a_process(folder: Path, task: str, number: int, choice: int, limit: float) -> Any:
@@ -179,7 +147,7 @@ def check(engine: Engine, name: str, seed: int) -> None:
     except Wrong:
         raise
     except Exception as error:  # the check met something that it did not foresee
-        raise Wrong(describe(error, engine.folder, f"the check of {name}")) from error
+        raise Wrong(describe(error, engine.owns, f"the check of {name}")) from error
 
 
 def judge(engine: Engine, last: int, seed: int) -> list[dict]:

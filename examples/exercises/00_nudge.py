@@ -8,6 +8,9 @@
 import math
 import random
 
+import numpy as np
+from judge import Wrong, check, compare
+
 # %% [markdown]
 # ## 1 ★ Predict: three nudges together
 #
@@ -21,17 +24,20 @@ def answer_1(slopes: list[float], nudges: list[float]) -> float:
     ...
 
 
-def check_1(answer) -> str:
-    a, b, c = (random.choice((-1, 1)) * random.uniform(1, 3) for _ in range(3))
-    nudges = [random.choice((-1, 1)) * random.uniform(1e-6, 2e-6) for _ in range(3)]
-    e = a * b + c
-    given = answer([2 * e * b, 2 * e * a, 2 * e], nudges)
-    if given is None:
-        return "not solved yet. Hint: what would the first nudge do alone?"
-    change = ((a + nudges[0]) * (b + nudges[1]) + c + nudges[2]) ** 2 - e**2
-    if abs(given - change) > 1e-9:
-        return f"wrong: for f of the lesson at {a:.3f}, {b:.3f}, {c:.3f} the change is {change:.3e}, not {given:.3e}."
-    return "right"
+@check("what would the first nudge do alone?")
+def check_1(answer) -> None:
+    for _ in range(3):
+        a, b, c = (random.choice((-1, 1)) * random.uniform(1, 3) for _ in range(3))
+        nudges = [random.choice((-1, 1)) * random.uniform(1e-6, 2e-6) for _ in range(3)]
+        e = a * b + c
+        slopes = [2 * e * b, 2 * e * a, 2 * e]
+        change = ((a + nudges[0]) * (b + nudges[1]) + c + nudges[2]) ** 2 - e**2
+        case = f"for f of the lesson at {a:.3f}, {b:.3f}, {c:.3f} the change"
+        mistakes = {
+            "Each slope belongs to its own nudge: multiply these first, then add.": sum(slopes) * sum(nudges),
+            "A nudge up along a positive slope raises the output.": -change,
+        }
+        answer.compare((slopes, nudges), change, case, mistakes, tolerance=1e-9)
 
 
 print("exercise 1:", check_1(answer_1))
@@ -57,24 +63,22 @@ def answer_2(a: float, b: float, c: float) -> tuple[float, float, float]:
     return gradient_a, gradient_b, gradient_c
 
 
-def check_2(answer) -> str:
-    at = [random.choice((-1, 1)) * random.uniform(1, 3) for _ in range(3)]
-    given, h = answer(*at), 1e-5
-    if given is None:
-        return "not solved yet. Hint: c goes into two boxes. What does a nudge of c do to each of them?"
+@check("c goes into two boxes. What does a nudge of c do to each of them?")
+def check_2(answer) -> None:
+    at, h = [random.choice((-1, 1)) * random.uniform(1, 3) for _ in range(3)], 1e-5
 
     def y(a, b, c):
         return (a * b - c) * c
 
-    for i, name in enumerate("abc"):
-        up, down = ([number + s * h * (i == k) for k, number in enumerate(at)] for s in (1, -1))
-        slope = (y(*up) - y(*down)) / (2 * h)
-        if abs(given[i] - slope) > 1e-6:
-            if name == "c" and abs(given[i] + at[2]) < 1e-6:
-                return "wrong: for c you return what comes through d - c alone; c goes into a second box."
-            where = ", ".join(f"{number:.3f}" for number in at)
-            return f"wrong: at {where} a nudge of {name} finds the slope {slope:.4f}, and you have {given[i]:.4f}."
-    return "right"
+    nudged = [[[number + s * h * (i == k) for k, number in enumerate(at)] for s in (1, -1)] for i in range(3)]
+    slopes = tuple((y(*up) - y(*down)) / (2 * h) for up, down in nudged)
+    mistakes = {
+        "For c you return what comes through d - c alone; c goes into a second box.": (..., ..., -at[2]),
+        "c goes into two boxes: what comes through each of them is added.": (..., ..., at[2]),
+        "Through d - c a nudge of c arrives with the local slope -1.": (..., ..., at[0] * at[1]),
+    }
+    where, names = ", ".join(f"{number:.3f}" for number in at), [f"the slope for {name}" for name in "abc"]
+    answer.compare(tuple(at), slopes, f"at {where}", mistakes, names=names)
 
 
 print("exercise 2:", check_2(answer_2))
@@ -92,20 +96,13 @@ def answer_3(g: float, a: float, b: float) -> tuple[float, float]:
     ...
 
 
-def check_3(answer) -> str:
+@check("find the two local slopes first; a / b is a · b⁻¹.")
+def check_3(answer) -> None:
     g, a, b = (random.choice((-1, 1)) * random.uniform(1, 3) for _ in range(3))
-    given, h = answer(g, a, b), 1e-5
-    if given is None:
-        return "not solved yet. Hint: find the two local slopes first; a / b is a · b⁻¹."
+    h = 1e-5
     right = g * ((a + h) / b - (a - h) / b) / (2 * h), g * (a / (b + h) - a / (b - h)) / (2 * h)
-    for name, found, slope in zip("ab", given, right, strict=True):
-        if abs(found * g - slope) < 1e-6:
-            return f"wrong: {found:.4f} is the local slope for {name}; by what must a box multiply it?"
-        if abs(found - slope) > 1e-6:
-            return (
-                f"wrong: for g, a, b = {g:.3f}, {a:.3f}, {b:.3f} the box sends {slope:.4f} to {name}, not {found:.4f}."
-            )
-    return "right"
+    names = ("the gradient of a", "the gradient of b")
+    answer.compare((g, a, b), right, f"for g, a, b = {g:.3f}, {a:.3f}, {b:.3f}", names=names)
 
 
 print("exercise 3:", check_3(answer_3))
@@ -123,22 +120,21 @@ def answer_4(f, inputs: list[float], h: float) -> list[float]:
     ...
 
 
-def check_4(answer) -> str:
-    for count in (1, 3, 6):
+@check("which of the calls can all slopes share?")
+def check_4(answer) -> None:
+    for count in (3, 1, 6):
         inputs = [random.uniform(-1, 1) for _ in range(count)]
         weights = [random.choice((-1, 1)) * random.uniform(1, 2) for _ in range(count)]
         f = Sine(weights)
         before, slopes = list(inputs), f.slopes(inputs)
-        given = answer(f, inputs, 1e-6)
-        if given is None:
-            return "not solved yet. Hint: which of the calls can all slopes share?"
+        result = answer(f, inputs, 1e-6)
         if inputs != before:
-            return f"wrong: the inputs were {before}, and {inputs} when you had done; the nudges are still in them."
+            raise Wrong(f"the inputs were {before}, and {inputs} when you had done; the nudges are still in them.")
         if f.calls > count + 1:
-            return f"wrong: {count} inputs need {count + 1} calls of f, and you made {f.calls}."
-        if len(given) != count or any(abs(a - b) > 1e-4 for a, b in zip(given, slopes, strict=True)):
-            return f"wrong: the slopes are {slopes}, and you found {given}; was only one input nudged at a time?"
-    return "right"
+            raise Wrong(f"{count} inputs need {count + 1} calls of f, and you made {f.calls}.")
+        sums = [sum(slopes[: i + 1]) for i in range(count)]
+        mistakes = {"Nudge one input at a time: the nudges of those before it are still in.": sums}
+        compare(result, slopes, "the list of slopes", mistakes, tolerance=1e-4, inputs={"h": np.array(1e-6)})
 
 
 class Sine:

@@ -9,6 +9,8 @@ import cmath
 import math
 import random
 
+from judge import check, compare
+
 # %% [markdown]
 # ## 1 ★ Predict: a smaller step
 #
@@ -23,21 +25,21 @@ def answer_1(times: float) -> tuple[float, float]:
     ...
 
 
-def check_1(answer) -> str:
-    x, times, h = random.uniform(0.4, 0.7), random.uniform(2, 10), 1e-3
-    given = answer(times)
-    if given is None:
-        return "not solved yet. Hint: read the right side of the V in the lesson, then draw it for one direction."
-    slope = 1 - math.tanh(x) ** 2
-
+@check("read the right side of the V in the lesson, then draw it for one direction.")
+def check_1(answer) -> None:
     def error(h, low):
-        return abs((math.tanh(x + h) - math.tanh(x - low * h)) / (h + low * h) - slope)
+        return abs((math.tanh(x + h) - math.tanh(x - low * h)) / (h + low * h) - (1 - math.tanh(x) ** 2))
 
-    for low, direction, found in ((1, "both directions", given[0]), (0, "one direction", given[1])):
-        right = error(h, low) / error(h / times, low)
-        if abs(found / right - 1) > 0.05:
-            return f"wrong: h / {times:.2f} divides the error by {right:.2f} with {direction}, and not by {found:.2f}."
-    return "right"
+    for times in (random.uniform(2, 3), random.uniform(3, 10)):
+        x, h = random.uniform(0.2, 0.45), 1e-3
+        right = tuple(error(h, low) / error(h / times, low) for low in (1, 0))
+        mistakes = {
+            "In both directions the first term of the error cancels, and the next one falls faster.": (times, ...),
+            "In one direction the first term of the error stays: it falls as h does.": (..., times**2),
+        }
+        case = f"for h / {times:.2f}"
+        names = ("the divisor of the error with both directions", "the divisor with one direction")
+        answer.compare((times,), right, case, mistakes, tolerance=0.01, names=names)
 
 
 print("exercise 1:", check_1(answer_1))
@@ -56,16 +58,19 @@ def answer_2(f, x: float) -> float:
     return (f(x + h) - f(x - h)) / (2 * h)
 
 
-def check_2(answer) -> str:
+@check("how far from x is the next number that a float can be?")
+def check_2(answer) -> None:
     for digits in (0, 3, 6, 9, 12, 15):
-        x = random.uniform(1, 9) * 10.0**digits / (10 if digits else 1)
-        for name, f, slope in (("x²", lambda x: x * x, 2 * x), ("log x", math.log, 1 / x)):
-            given = answer(f, x)
-            if given is None:
-                return "not solved yet. Hint: how far from x is the next number that a float can be?"
-            if abs(given / slope - 1) > 1e-4:
-                return f"wrong: at x = {x:.3g} the slope of {name} is {slope:.6g}, and you find {given:.6g}."
-    return "right"
+        x, c = random.uniform(1, 9) * 10.0**digits / (10 if digits else 1), random.uniform(1, 2)
+        hint = "For smaller x it was right: there h was large enough beside the distance of two floats."
+        for name, f, slope in (
+            (f"{c / x:.3g} u²", lambda u, c=c / x: c * u * u, 2 * c),
+            (f"{c * x:.3g} log u", lambda u, c=c * x: c * math.log(u), c),
+        ):
+            mistakes = {"Is x + h still another number than x - h there?": 0.0}
+            case = f"at u = {x:.3g} the slope of {name}"
+            hint = hint if digits else "Near 1 the step was right as it was."
+            answer.compare((f, x), slope, case, mistakes, tolerance=1e-4, hint=hint)
 
 
 print("exercise 2:", check_2(answer_2))
@@ -82,18 +87,17 @@ def answer_3(s: float) -> float:
     ...
 
 
-def check_3(answer) -> str:
+@check("differentiate 1 / u with u = 1 + e^-x, and look for s in the result.")
+def check_3(answer) -> None:
     for _ in range(3):
         x, h = random.choice((-1, 1)) * random.uniform(0.3, 3), 1e-5
         s, low, high = (1 / (1 + math.exp(-v)) for v in (x, x - h, x + h))
-        given, right = answer(s), (high - low) / (2 * h)
-        if given is None:
-            return "not solved yet. Hint: differentiate 1 / u with u = 1 + e^-x, and look for s in the result."
-        if abs(given - (1 - s * s)) < 1e-9:
-            return "wrong: 1 - s² is the slope of tanh, which goes from -1 to 1; the sigmoid goes from 0 to 1."
-        if abs(given - right) > 1e-8:
-            return f"wrong: at x = {x:.4f}, where s is {s:.4f}, the slope is {right:.6f}, and not {given:.6f}."
-    return "right"
+        mistakes = {
+            "1 - s² is the slope of tanh, which goes from -1 to 1; the sigmoid goes from 0 to 1.": 1 - s * s,
+            "-1 / u² is the slope of 1 / u with respect to u: the slope of u, -e^-x, is missing.": -s * s,
+        }
+        right = (high - low) / (2 * h)
+        answer.compare((s,), right, f"at x = {x:.4f}, where s is {s:.4f}, the slope", mistakes, tolerance=1e-8)
 
 
 print("exercise 3:", check_3(answer_3))
@@ -112,19 +116,22 @@ def answer_4(f, x: float) -> float:
     ...
 
 
-def check_4(answer) -> str:
+@check("`(3 + 4j).imag` is 4.0. How small may h be, if nothing is subtracted?")
+def check_4(answer) -> None:
     x = random.uniform(0.3, 1.5)
     for name, f, slope in (
         ("tanh x", cmath.tanh, 1 - math.tanh(x) ** 2),
         ("x³", lambda z: z * z * z, 3 * x * x),
         ("e^x / x", lambda z: cmath.exp(z) / z, math.exp(x) * (1 / x - 1 / x**2)),
     ):
-        given = answer(f, x)
-        if given is None:
-            return "not solved yet. Hint: `(3 + 4j).imag` is 4.0. How small may h be, if nothing is subtracted?"
-        if abs(given - slope) > 1e-14 * (1 + abs(slope)):
-            return f"wrong: at x = {x:.4f} the slope of {name} is {slope:.16g}, and you find {given:.16g}."
-    return "right"
+        result = answer(f, x)
+        nearly = isinstance(result, float) and abs(result - slope) < 1e-3
+        hint = (
+            "It is nearly right: take a smaller h, and subtract nothing."
+            if nearly
+            else ("The slope stands in the imaginary part, multiplied by h.")
+        )
+        compare(result, slope, f"at x = {x:.4f} the slope of {name}", {hint: 0.0}, tolerance=2e-14, hint=hint)
 
 
 print("exercise 4:", check_4(answer_4))

@@ -8,6 +8,8 @@
 import math
 import random
 
+from judge import check, compare
+
 
 class Value:
     """A number that remembers how it was made."""
@@ -46,23 +48,21 @@ def answer_1(a: float, b: float) -> list[tuple[int, float]]:
     ...
 
 
-def check_1(answer) -> str:
+@check("write down all entries of the tape, from 0 on, before you look at the last one.")
+def check_1(answer) -> None:
     Value.tape.clear()
     a, b = Value(random.uniform(1, 2)), Value(random.uniform(3, 4))
     y = (a * b) * a
-    given = answer(a.data, b.data)
-    if given is None:
-        return "not solved yet. Hint: write down all entries of the tape, from 0 on, before you look at the last one."
     right = sorted((Value.tape.index(source), slope) for source, slope in y.sources)
-    given = sorted(given)
-    if [place for place, _ in given] != [place for place, _ in right]:
-        return f"wrong: the sources of y stand at the places {[place for place, _ in right]} of the tape."
-    for (place, slope), (_, found) in zip(right, given, strict=True):
-        if abs(slope - found) > 1e-9:
-            return (
-                f"wrong: for a = {a.data:.3f}, b = {b.data:.3f} source {place} has slope {slope:.3f}, not {found:.3f}."
-            )
-    return "right"
+    mistakes = {
+        "The local slope of a factor is the other factor, not its own value.": [(0, a.data), (2, a.data * b.data)],
+        "The entry knows only its own product, whose sources are its two factors.": [
+            (0, 2 * a.data * b.data),
+            (1, a.data * a.data),
+        ],
+    }
+    case = f"for a = {a.data:.3f}, b = {b.data:.3f} the list of (place, slope), sorted,"
+    compare(sorted(answer(a.data, b.data)), right, case, mistakes)
 
 
 print("exercise 1:", check_1(answer_1))
@@ -87,23 +87,26 @@ def answer_2(a: Value, b: Value) -> Value:
     return y
 
 
-def check_2(answer) -> str:
-    a, b = Value(random.uniform(1, 2)), Value(random.uniform(3, 4))
+@check("which numbers does `back` read, and when?")
+def check_2(answer) -> None:
+    a, b, g = Value(random.uniform(1, 2)), Value(random.uniform(3, 4)), random.uniform(1, 2)
+    product, right = a.data * b.data, [1 + g * b.data, 1 + g * a.data]
+    a.grad = b.grad = 1.0  # what has arrived before
     y = answer(a, b)
-    if y is None:
-        return "not solved yet. Hint: which numbers does `back` read, and when?"
-    y.grad, slopes = 1.0, (b.data, a.data)
-    b.data = 0.0  # a step of training
+    compare(y.data, product, "the product of a and b")
+    y.grad, b.data = g, 0.0  # a step of training
     y.back()
-    if abs(a.grad - slopes[0]) + abs(b.grad - slopes[1]) > 1e-9:
-        return f"wrong: b was {slopes[0]:.3f} in the product, and 0 when `back` ran; a has the gradient {a.grad:.3f}."
+    mistakes = {
+        "`back` reads b when it runs; b was changed after the product had been made.": [1.0, right[1]],
+        "Add to the gradients that have arrived before, do not replace them.": [right[0] - 1, right[1] - 1],
+    }
+    compare([a.grad, b.grad], right, "the list of the gradients of a and b", mistakes)
     a.grad = 0.0
     y = answer(a, a)
-    y.grad = 1.0
+    y.grad = g
     y.back()
-    if abs(a.grad - 2 * a.data) > 1e-9:
-        return f"wrong: the slope of a · a at {a.data:.3f} is {2 * a.data:.3f}, not {a.grad:.3f}; both uses count."
-    return "right"
+    mistakes = {"Both uses of a count: add to the gradient, do not replace it.": g * a.data}
+    compare(a.grad, 2 * g * a.data, f"the gradient of a in a · a at {a.data:.3f}", mistakes)
 
 
 print("exercise 2:", check_2(answer_2))
@@ -121,23 +124,25 @@ def answer_3(a: Value, b: Value) -> Value:
     ...
 
 
-def check_3(answer) -> str:
+@check("write it as __mul__ is written. If b stands still, a power of a is left.")
+def check_3(answer) -> None:
+    Value.tape.clear()
     for base in (math.e, random.uniform(2, 4)):
         a, b = Value(base), Value(random.uniform(1.5, 2.5))
         y = answer(a + a, b)
-        if y is None:
-            return "not solved yet. Hint: write it as __mul__ is written. If b stands still, a power of a is left."
         y.backward()
-        h, where = 1e-5, f"(a + a)^b at a = {a.data:.3f}, b = {b.data:.3f}"
+        h, where = 1e-5, f"(a + a)^b at a = {a.data:.3f}, b = {b.data:.3f}:"
         right = (2 * base) ** b.data
-        if abs(y.data - right) > 1e-9 * right:
-            return f"wrong: {where} is {right:.4f}, not {y.data:.4f}."
+        compare(y.data, right, f"{where} the value")
         slope_a = ((2 * base + 2 * h) ** b.data - (2 * base - 2 * h) ** b.data) / (2 * h)
         slope_b = ((2 * base) ** (b.data + h) - (2 * base) ** (b.data - h)) / (2 * h)
-        for name, value, slope in (("a", a, slope_a), ("b", b, slope_b)):
-            if abs(value.grad - slope) > 1e-5 * slope:
-                return f"wrong: {where} has the slope {slope:.4f} with respect to {name}, not {value.grad:.4f}."
-    return "right"
+        mistakes = {
+            "Nothing has arrived: note the sources, each with its slope.": 0.0,
+            "Is a^b = e^(b ln a) differentiated as a whole? A logarithm is missing.": right,
+            "As a function of b it is no power, with the number in the exponent, but an exponential.": slope_a / 2,
+        }
+        compare(a.grad, slope_a, f"{where} the slope with respect to a", mistakes)
+        compare(b.grad, slope_b, f"{where} the slope with respect to b", mistakes)
 
 
 print("exercise 3:", check_3(answer_3))
@@ -156,23 +161,26 @@ def answer_4(tape: list[Value], start: Value) -> list[float]:
     ...
 
 
-def check_4(answer) -> str:
-    for count in (1, 4, 8):
+@check("`start` has the slope 1. What does an entry do whose sources move?")
+def check_4(answer) -> None:
+    for count in (8, 8, 8, 4, 1):
         Value.tape.clear()
         values = [Value(random.uniform(0.5, 1.5)) for _ in range(3)]
         for _ in range(count):
             a, b = random.choices(values, k=2)
             values.append(a * b if random.random() < 0.5 else a + b)
-        tape, start = list(Value.tape), random.choice(values[:3])
-        given = answer(tape, start)
-        if given is None:
-            return "not solved yet. Hint: `start` has the slope 1. What does an entry do whose sources move?"
-        for place, value in enumerate(tape):
+        tape, start, right = list(Value.tape), random.choice(values[:3]), []
+        for value in tape:
             value.backward()
-            if len(given) != len(tape) or abs(given[place] - start.grad) > 1e-9:
-                which = f"start is entry {tape.index(start)} of {len(tape)}"
-                return f"wrong: entry {place} has the slope {start.grad:.4f} with respect to start; {which}: {given}."
-    return "right"
+            right.append(start.grad)
+        mistakes = {
+            "Other entries move, too, if their sources do.": [float(value is start) for value in tape],
+            "That is the tape read backwards, from its last entry.": [value.grad for value in tape],
+        }
+        hint = "Does an entry add what comes from each of its sources?"
+        answer.compare(
+            (tape, start), right, f"the list of slopes with respect to entry {tape.index(start)}", mistakes, hint=hint
+        )
 
 
 print("exercise 4:", check_4(answer_4))

@@ -7,6 +7,8 @@
 # %%
 import random
 
+from judge import Wrong, came, check, compare
+
 import tinytensor as tt
 
 # %% [markdown]
@@ -22,17 +24,17 @@ def answer_1(x: float, times: int) -> float:
     ...
 
 
-def check_1(answer) -> str:
+@check("one call of backward() leaves 2 x. What does the next call do with it?")
+def check_1(answer) -> None:
     start, times = random.uniform(1, 3), random.randint(2, 9)
     x = tt.tensor(start, requires_grad=True, dtype=tt.float64)
     for _ in range(times):
         (x * x).backward()
-    given = answer(start, times)
-    if given is None:
-        return "not solved yet. Hint: one call of backward() leaves 2 x. What does the next call do with it?"
-    if abs(given - x.grad.item()) > 1e-9:
-        return f"wrong: after {times} rounds at x = {start:.4f}, x.grad is {x.grad.item():.4f}, not {given:.4f}."
-    return "right"
+    mistakes = {
+        "That is what the last call leaves alone; nothing has set the gradient to zero before it.": 2 * start,
+        "What each call leaves is added, not multiplied.": (2 * start) ** times,
+    }
+    answer.compare((start, times), x.grad.item(), f"after {times} rounds at x = {start:.4f} x.grad", mistakes)
 
 
 print("exercise 1:", check_1(answer_1))
@@ -42,7 +44,7 @@ print("exercise 1:", check_1(answer_1))
 #
 # `answer_2` passes gradients back through a graph of additions, and visits each node once, which is a good start.
 # `edges[node]` lists where a node sends its gradient. For a chain it is right; find a graph for which it is wrong, and
-# mend it. One line is in the wrong place.
+# mend it. When it passes a gradient on, is all of it there?
 
 
 # %%
@@ -64,32 +66,34 @@ def answer_2(edges: dict[str, list[str]], last: str) -> dict[str, float]:
     return arrived
 
 
-def check_2(answer) -> str:
+@check("when may a node pass its gradient on?")
+def check_2(answer) -> None:
     for count in (2, 5, 8, 8, 8):
-        edges = random_graph(count)
-        paths = dict.fromkeys(edges, 0)  # the gradient of a sum is the number of paths that lead to it
-        paths["n0"] = 1
-        for node in sorted(edges, key=lambda name: int(name[1:])):
+        edges, names = random_graph(count)
+        paths = dict.fromkeys(names, 0)  # the gradient of a sum is the number of paths that lead to it
+        paths[names[0]] = 1
+        for node in names:
             for target in edges[node]:
                 paths[target] += paths[node]
-        given = answer(edges, "n0")
-        if given is None:
-            return "not solved yet. Hint: when may a node pass its gradient on?"
-        for node, right in paths.items():
-            if given.get(node) != right:
-                return f"wrong: {right} arrives at {node}, not {given.get(node)}, in the graph {edges}."
-    return "right"
+        shown, senders = str(edges), {name: [paths[n] for n in names if name in edges[n]] for name in names}
+        result = answer(edges, names[0])
+        for node in names if isinstance(result, dict) else ():  # all that send to it were right
+            got, hint = result.get(node), "A node passed its gradient on before all of it had arrived."
+            if got in senders[node]:
+                hint = "That is what one node sends to it: what arrives is added."
+            elif isinstance(got, int | float) and got > paths[node]:
+                hint = "Something is passed on twice."
+            compare(got, paths[node], f"in the graph {shown} the number that arrives at {node}", {hint: got})
+        compare(result, paths, f"in the graph {shown} what arrives")
 
 
-def random_graph(count: int) -> dict[str, list[str]]:
-    """Nodes n0, n1, ... in an order that says nothing; each but the last sends to some that have a larger number."""
-    edges = {f"n{i}": [f"n{random.randint(i + 1, count)}" for _ in range(random.randint(1, 3))] for i in range(count)}
+def random_graph(count: int) -> tuple[dict[str, list[str]], list[str]]:
+    """A graph whose names and order say nothing, and its names, each before those of the nodes that it sends to."""
+    names = [letter + random.choice("xyz") for letter in random.sample("abcdefghijkmnopq", count + 1)]
+    edges = {names[i]: random.choices(names[i + 1 :], k=random.randint(1, 3)) for i in range(count)} | {names[-1]: []}
     for i in range(1, count + 1):  # no node without one that sends to it
-        edges[f"n{random.randint(0, i - 1)}"].append(f"n{i}")
-    edges[f"n{count}"] = []
-    names = list(edges)
-    random.shuffle(names)
-    return {name: random.sample(edges[name], len(edges[name])) for name in names}
+        edges[names[random.randrange(i)]].append(names[i])
+    return {name: random.sample(edges[name], len(edges[name])) for name in random.sample(names, len(names))}, names
 
 
 print("exercise 2:", check_2(answer_2))
@@ -107,17 +111,15 @@ def answer_3(x: float, c: float) -> tuple[float, float, float]:
     ...
 
 
-def check_3(answer) -> str:
+@check("a share is the product of the local slopes along one path from y to x.")
+def check_3(answer) -> None:
     x, c = random.uniform(1, 3), random.uniform(-3, 3)
-    given = answer(x, c)
-    if given is None:
-        return "not solved yet. Hint: a share is the product of the local slopes along one path from y to x."
     leaves = [tt.tensor(x, requires_grad=True, dtype=tt.float64) for _ in range(3)]  # x again, a leaf for each use
     ((leaves[0] + c) * (leaves[1] * leaves[2])).backward()
-    for use, leaf, share in zip(("the sum", "the first factor", "the second factor"), leaves, given, strict=True):
-        if abs(leaf.grad.item() - share) > 1e-9:
-            return f"wrong: for x = {x:.4f}, c = {c:.4f}, {leaf.grad.item():.4f} comes through {use}, not {share:.4f}."
-    return "right"
+    right = tuple(leaf.grad.item() for leaf in leaves)
+    mistakes = {"1 is the local slope of the sum: multiply all slopes along the path.": (1.0, ..., ...)}
+    names = [f"the share through the {use}" for use in ("sum", "first factor", "second factor")]
+    answer.compare((x, c), right, f"for x = {x:.4f}, c = {c:.4f}", mistakes, names=names)
 
 
 print("exercise 3:", check_3(answer_3))
@@ -135,19 +137,20 @@ def answer_4(edges: dict[str, list[str]], last: str) -> list[str]:
     ...
 
 
-def check_4(answer) -> str:
+@check("take a node when all that send to it have been taken; count the missing ones.")
+def check_4(answer) -> None:
     for count in (1, 3, 6, 9, 9):
-        edges = random_graph(count)
-        order = answer(edges, "n0")
-        if order is None:
-            return "not solved yet. Hint: take a node when all that send to it have been taken; count the missing ones."
-        if sorted(order) != sorted(edges):
-            return f"wrong: each of {sorted(edges)} should be visited once, and your order is {order}."
-        for node in edges:
-            for target in edges[node]:
+        edges, names = random_graph(count)
+        sends = {node: list(targets) for node, targets in edges.items()}
+        order = answer(edges, names[0])
+        if sorted(order) != sorted(names):
+            missing, twice = set(names) - set(order), {name for name in order if list(order).count(name) > 1}
+            said = f"{sorted(missing)} are missing" if missing else f"{sorted(twice, key=str)} come twice"
+            raise Wrong(f"each of {sorted(names)} should be visited once, and {said}: {came(order)}.")
+        for node in names:
+            for target in sends[node]:
                 if order.index(target) < order.index(node):
-                    return f"wrong: you visit {target} before {node}, which still sends it a gradient: {order}."
-    return "right"
+                    raise Wrong(f"you visit {target} before {node}, which still sends it a gradient: {order}.")
 
 
 print("exercise 4:", check_4(answer_4))

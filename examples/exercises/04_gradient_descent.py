@@ -7,6 +7,8 @@
 # %%
 import random
 
+from judge import check
+
 import tinytensor as tt
 
 # %% [markdown]
@@ -21,16 +23,20 @@ def answer_1(start: float, k: float, rho: float, n: int) -> float:
     ...
 
 
-def check_1(answer) -> str:
-    start, k, rho, n = random.uniform(1, 3), random.uniform(1, 4), random.uniform(0.05, 0.6), random.randint(2, 9)
-    given, x = answer(start, k, rho, n), start
-    if given is None:
-        return "not solved yet. Hint: what is the gradient of f? By what does a single step multiply x?"
-    for _ in range(n):
-        x -= rho * k * x
-    if abs(given - x) > 1e-9 * (1 + abs(x)):
-        return f"wrong: with k = {k:.3f}, ρ = {rho:.3f}, {n} steps lead from {start:.3f} to {x:.5f}, not {given:.5f}."
-    return "right"
+@check("what is the gradient of f? By what does a single step multiply x?")
+def check_1(answer) -> None:
+    start, k, n = random.uniform(1, 3), random.uniform(1, 4), random.randint(2, 6)
+    for factor in (random.uniform(0.5, 0.9), -random.uniform(0.5, 1.2)):  # by which a step multiplies x
+        rho, x = (1 - factor) / k, start
+        for _ in range(n):
+            x -= rho * k * x
+        mistakes = {
+            "Each step multiplies x: n steps do not subtract n times the first one.": start * (1 - n * rho * k),
+            "The gradient of k x² / 2 is k x, not 2 k x.": start * (1 - 2 * rho * k) ** n,
+        }
+        answer.compare(
+            (start, k, rho, n), x, f"with k = {k:.3f}, ρ = {rho:.3f} x after {n} steps from {start:.3f}", mistakes
+        )
 
 
 print("exercise 1:", check_1(answer_1))
@@ -54,19 +60,21 @@ def answer_2(loss, start: float, rho: float, steps: int) -> float:
     return x.item()
 
 
-def check_2(answer) -> str:
+@check("print x.grad before each call of the loop.")
+def check_2(answer) -> None:
     start, lowest, k, rho = random.uniform(2, 3), random.uniform(-1, 1), random.uniform(1, 3), random.uniform(0.1, 0.2)
     for steps in (1, 2, 5):
-        given = answer(lambda x: k * (x - lowest) ** 2 / 2, start, rho, steps)
-        if given is None:
-            return "not solved yet. Hint: print x.grad before each call of the loop."
         right = lowest + (start - lowest) * (1 - rho * k) ** steps
-        if given == start:
-            return f"wrong: after {steps} step(s) x is still {start:.4f}; what does step() find in x.grad?"
-        if abs(given - right) > 1e-9:
-            adds = " (is the gradient of the step before still in x.grad?)" if steps > 1 else ""
-            return f"wrong: after {steps} step(s) from {start:.4f} x is {right:.4f}, not {given:.4f}{adds}."
-    return "right"
+        x, gradients = start, 0.0
+        for _ in range(steps):
+            gradients += k * (x - lowest)
+            x -= rho * gradients
+        mistakes = {
+            "That is where it was: what does step() find in x.grad?": start,
+            "The gradients of the steps before are still in x.grad.": x,
+        }
+        inputs = (lambda x: k * (x - lowest) ** 2 / 2), start, rho, steps
+        answer.compare(inputs, right, f"from {start:.4f} x after {steps} step(s)", mistakes)
 
 
 print("exercise 2:", check_2(answer_2))
@@ -83,21 +91,24 @@ def answer_3(X: float, v: float, g: float, rho: float, beta: float) -> tuple[flo
     ...
 
 
-def check_3(answer) -> str:
-    start, rho, beta = random.uniform(1, 3), random.uniform(0.05, 0.2), random.uniform(0.5, 0.95)
-    if answer(start, 0.0, 1.0, rho, beta) is None:
-        return "not solved yet. Hint: first the new velocity, then X with it; return both."
-    parameter = tt.tensor(start, requires_grad=True, dtype=tt.float64)
+@check("first the new velocity, then X with it; return both.")
+def check_3(answer) -> None:
+    X, rho, beta, v = random.uniform(1, 3), random.uniform(0.05, 0.2), random.uniform(0.5, 0.9), 0.0
+    parameter = tt.tensor(X, requires_grad=True, dtype=tt.float64)
     optimizer = tt.optim.SGD([parameter], lr=rho, momentum=beta)
-    X, v = start, 0.0
     for step in range(1, 5):
-        g = random.uniform(-1, 1)
+        g = random.choice((-1, 1)) * random.uniform(0.5, 1)
         parameter.grad = tt.tensor(g, dtype=tt.float64)
         optimizer.step()
-        X, v = answer(X, v, g, rho, beta)
-        if abs(X - parameter.item()) > 1e-9:
-            return f"wrong: at step {step} with ρ = {rho:.3f}, β = {beta:.3f} X is {parameter.item():.5f}, not {X:.5f}."
-    return "right"
+        right = parameter.item(), (X - parameter.item()) / rho
+        mistakes = {
+            "X moves along the new velocity, not along the one before.": (X - rho * v, ...),
+            "X moves against the velocity, which points uphill.": (X + rho * right[1], ...),
+            "g counts in full; only the old velocity is multiplied.": (X - rho * (beta * v + (1 - beta) * g), ...),
+        }
+        case = f"step {step} with ρ = {rho:.3f}, β = {beta:.3f}"
+        answer.compare((X, v, g, rho, beta), right, case, mistakes, names=("the new X", "the new v"))
+        X, v = right
 
 
 print("exercise 3:", check_3(answer_3))
@@ -115,24 +126,20 @@ def answer_4(k: float, K: float) -> float:
     ...
 
 
-def check_4(answer) -> str:
+@check("draw |1 - ρ k| and |1 - ρ K| over ρ. Where is the larger of them smallest?")
+def check_4(answer) -> None:
     k = random.uniform(0.5, 2)
     K = k * random.uniform(3, 40)
-    given = answer(k, K)
-    if given is None:
-        return "not solved yet. Hint: draw |1 - ρ k| and |1 - ρ K| over ρ. Where is the larger of them smallest?"
-
-    def slower(rho):
-        return max(abs(1 - rho * k), abs(1 - rho * K))
-
-    found = f"with k = {k:.3f}, K = {K:.3f} and your ρ = {given:.4f}"
-    if slower(given) >= 1:
-        return f"wrong: {found} a step multiplies by {slower(given):.4f}, so f does not fall."
-    for other in (given * 1.001, given * 0.999):
-        if slower(other) < slower(given):
-            way = "larger" if other > given else "smaller"
-            return f"wrong: {found} a step multiplies by {slower(given):.4f}; a {way} ρ does better."
-    return "right"
+    low, high = 1 / K, 1 / k  # |1 - ρ K| grows between them, and |1 - ρ k| falls
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if abs(1 - middle * K) > abs(1 - middle * k) else (middle, high)
+    mistakes = {
+        "With this one v turns its sign and keeps its size, so f does not fall.": 2 / K,
+        "This one is best for v alone, and u is slow.": 1 / K,
+        "This one is best for u alone; where does v go?": 1 / k,
+    }
+    answer.compare((k, K), low, f"with k = {k:.3f}, K = {K:.3f} the best ρ", mistakes)
 
 
 print("exercise 4:", check_4(answer_4))

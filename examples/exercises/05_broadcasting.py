@@ -5,7 +5,10 @@
 # whether an answer is right. The checks draw new numbers each time.
 
 # %%
+import itertools
 import random
+
+from judge import Wrong, came, check
 
 import tinytensor as tt
 
@@ -22,21 +25,28 @@ def answer_1(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | str:
     ...
 
 
-def check_1(answer) -> str:
+@check("write the shapes below each other, flush right, and read column by column.")
+def check_1(answer) -> None:
     wide = random.randint(2, 5)
     cases = [((wide, 1), (wide,)), ((wide, wide + 1), (wide,)), ((), (wide,)), ((wide, 1, 3), (wide + 1, 1))]
     cases += [tuple(tuple(random.choices((1, 2, 3), k=random.randint(0, 3))) for _ in "ab") for _ in range(20)]
     for a, b in cases:
-        given = answer(a, b)
-        if given is None:
-            return "not solved yet. Hint: write the shapes below each other, flush right, and read column by column."
         try:
             right = tuple((tt.zeros(a) + tt.zeros(b)).shape)
         except RuntimeError:
             right = "error"
-        if given != right:
-            return f"wrong: {a} + {b} is {right}, not {given}."
-    return "right"
+        result = answer(a, b)
+        result = tuple(result) if isinstance(result, list) else result
+        if not isinstance(result, tuple | str) or result != right:
+            left = [max(m, n) for m, n in itertools.zip_longest(a, b, fillvalue=1)]
+            reason = ""
+            if right == "error":
+                reason = "Two numbers that differ fit only if one of them is 1."
+            elif result == "error":
+                reason = "They fit: what is missing in front, or is 1, is repeated."
+            elif result == tuple(left):
+                reason = "The shapes stand flush right, not flush left."
+            raise Wrong(f"{a} + {b} is {came(right)}, not {came(result)}. {reason}")
 
 
 print("exercise 1:", check_1(answer_1))
@@ -54,26 +64,20 @@ def answer_2(X: tt.Tensor) -> tt.Tensor:
     return X / X.sum(1)
 
 
-def check_2(answer) -> str:
+@check("which shape has X.sum(1), and is it read as a row or as a column?")
+def check_2(answer) -> None:
     n = random.randint(2, 4)
     for shape in ((n, n), (n, n + 2), (n + 3, 1)):
         X = tt.rand(*shape) + 0.5
-        try:
-            given = answer(X)
-        except RuntimeError as e:
-            return f"wrong: with shape {shape} it raises {type(e).__name__}; which shapes meet at the division?"
-        if given is None:
-            return "not solved yet. Hint: which shape has X.sum(1), and is it read as a row or as a column?"
-        if given.shape != X.shape:
-            return f"wrong: X has shape {shape}, and what you return {tuple(given.shape)}."
-        sums = given.sum(1)
-        if (sums - 1).abs().max().item() > 1e-5:
-            return (
-                f"wrong: with shape {shape} the rows sum to {[round(number, 3) for number in sums.tolist()]}, not to 1."
-            )
-        if (given * X.sum(1, keepdim=True) - X).abs().max().item() > 1e-5:
-            return f"wrong: with shape {shape} the rows sum to 1, but their numbers are not in the proportions of X."
-    return "right"
+        right = tt.tensor([[x / sum(row) for x in row] for row in X.tolist()])
+        mistakes = {
+            "Each column is divided by its sum.": X / X.sum(0),
+            "Each number is divided by the sum of all.": X / X.sum(),
+            "That is softmax: divide the numbers, not their exponentials.": X.softmax(1),
+        }
+        if shape == (n, n):
+            mistakes["The sums of rows are read as a row, so each column is divided by one of them."] = X / X.sum(1)
+        answer.compare((X,), right, f"X of shape {shape}, divided row by row,", mistakes)
 
 
 print("exercise 2:", check_2(answer_2))
@@ -91,23 +95,20 @@ def answer_3(g: tt.Tensor, X: tt.Tensor, s: tt.Tensor) -> tuple[tt.Tensor, tt.Te
     ...
 
 
-def check_3(answer) -> str:
+@check("what is the gradient of each factor of a product? Then look at the shapes.")
+def check_3(answer) -> None:
     n = random.randint(2, 4)
     for shape in ((n, n + 1), (n, n)):
         X = tt.randn(*shape, requires_grad=True)
         s, g = tt.randn(shape[1], requires_grad=True), tt.randn(*shape)
         (X * s * g).sum().backward()
-        given = answer(g, X.detach(), s.detach())
-        if given is None:
-            return "not solved yet. Hint: what is the gradient of each factor of a product? Then look at the shapes."
-        for name, leaf, found in (("X", X, given[0]), ("s", s, given[1])):
-            if found.shape != leaf.shape:
-                return f"wrong: {name} has shape {tuple(leaf.shape)}, and its gradient {tuple(found.shape)}."
-            if name == "s" and (found - g.sum(0)).abs().max().item() < 1e-5:
-                return "wrong: that is the gradient of a bias, X + s; in a product the slope is the other factor."
-            if (found - leaf.grad).abs().max().item() > 1e-5:
-                return f"wrong: for X of shape {shape} the gradient of {name} has the right shape, and wrong numbers."
-    return "right"
+        x = X.detach()
+        mistakes = {
+            "That is the gradient of a bias, X + s; in a product the slope is the other factor.": (..., g.sum(0)),
+            "s stands in each row: sum over the rows, not along them.": (..., (g * x).sum(1)),
+        }
+        names = ("the gradient of X", "the gradient of s")
+        answer.compare((g, x, s.detach()), (X.grad, s.grad), f"for X of shape {shape}", mistakes, names=names)
 
 
 print("exercise 3:", check_3(answer_3))
@@ -124,21 +125,19 @@ def answer_4(g: tt.Tensor, shape: tuple[int, ...]) -> tt.Tensor:
     ...
 
 
-def check_4(answer) -> str:
+@check("sum over the dimensions that `shape` lacks in front, then where it has 1.")
+def check_4(answer) -> None:
     n, m = random.sample(range(2, 6), 2)
     cases = [((n, m), (m,)), ((n, m), (n, 1)), ((n, m), ()), ((2, n, m), (n, 1)), ((1, m), (1, m)), ((n, m), (1, 1))]
     cases += [((n, 1, m), (1, m)), ((n, n), (n, 1))]
     for big, shape in cases:
         g, small = tt.randn(*big), tt.zeros(*shape, requires_grad=True)
         (small * g).sum().backward()  # the gradient of `small` is g, summed as it must be
-        given = answer(g, shape)
-        if given is None:
-            return "not solved yet. Hint: sum over the dimensions that `shape` lacks in front, then where it has 1."
-        if given.shape != small.shape:
-            return f"wrong: from {big} to {shape} you return a tensor of shape {tuple(given.shape)}."
-        if (given - small.grad).abs().max().item() > 1e-5:
-            return f"wrong: from {big} to {shape} the shape is right, the sums are not."
-    return "right"
+        mistakes = {
+            "That is the sum over the first dimension, which is not the one that was repeated.": g.sum(0),
+            "These are some entries of g: all copies count.": g.flatten()[: small.numel()].reshape(shape),
+        }
+        answer.compare((g, shape), small.grad, f"the gradient from {big} to {shape}", mistakes)
 
 
 print("exercise 4:", check_4(answer_4))

@@ -8,6 +8,8 @@
 import math
 import random
 
+from judge import check
+
 import tinytensor as tt
 import tinytensor.nn.functional as F
 
@@ -24,17 +26,18 @@ def answer_1(V: int, excluded: int) -> float:
     ...
 
 
-def check_1(answer) -> str:
+@check("between how many tokens is the model undecided?")
+def check_1(answer) -> None:
     V = random.randint(20, 90)
     excluded = random.randint(5, V - 6)
     L = tt.full((1, V), 3.0)
     L[0, :excluded] = -1000.0
-    given, loss = answer(V, excluded), F.cross_entropy(L, tt.tensor([V - 1])).item()
-    if given is None:
-        return "not solved yet. Hint: between how many tokens is the model undecided?"
-    if abs(given - loss) > 1e-4:
-        return f"wrong: with {excluded} of {V} tokens excluded the loss is {loss:.4f}, not {given:.4f}."
-    return "right"
+    loss = F.cross_entropy(L, tt.tensor([V - 1])).item()
+    mistakes = {
+        "That is the loss of a fresh model: excluded tokens are no longer likely.": math.log(V),
+        "That is the probability; the loss is minus its logarithm.": math.exp(-loss),
+    }
+    answer.compare((V, excluded), loss, f"with {excluded} of {V} tokens excluded the loss", mistakes)
 
 
 print("exercise 1:", check_1(answer_1))
@@ -54,23 +57,26 @@ def answer_2(L: tt.Tensor, t: tt.Tensor) -> tt.Tensor:
     return losses.mean()
 
 
-def check_2(answer) -> str:
+@check("print d for a batch with the rows [0, 1] and [200, 201].")
+def check_2(answer) -> None:
     ordinary = [(tt.randn(random.randint(2, 6), 5) * 3, "ordinary logits") for _ in range(3)]
     far = tt.randn(3, 5) + tt.tensor([[0.0], [random.uniform(150, 300)], [-random.uniform(150, 300)]])
     cases = [
         *ordinary,
         (tt.randn(2, 5) + 200, "logits around 200"),
         (far, "rows of logits that are far from each other"),
+        (tt.tensor([[0.0, 0, 0, 0, 300]]), "one logit that is 300 above the others"),
     ]
-    cases.append((tt.tensor([[0.0, 0, 0, 0, 300]]), "one logit that is 300 above the others"))
     for L, name in cases:
-        t = tt.randint(0, 5, (len(L),))
-        given, right = answer(L, t), F.cross_entropy(L, t).item()
-        if given is None:
-            return "not solved yet. Hint: print d for a batch with the rows [0, 1] and [200, 201]."
-        if not abs(given.item() - right) < 1e-3:
-            return f"wrong: for {name} the loss is {right:.4f}, not {given.item():.4f}."
-    return "right"
+        t = tt.randint(0, 4, (len(L),))  # never the last token, which is the most likely one in the last case
+        hint = "Has a quotient become 0 before its logarithm was taken?" if "300" in name else ""
+        right = F.cross_entropy(L, t).item()
+        columns = F.cross_entropy(L - L.max(0).values, t).item()
+        mistakes = {
+            "That is the sum, not the mean.": right * len(L),
+            "All logits of a row are shifted by the same number: each column has one of its own.": columns,
+        }
+        answer.compare((L, t), right, f"for {name} the loss", mistakes, hint=hint)
 
 
 print("exercise 2:", check_2(answer_2))
@@ -87,20 +93,15 @@ def answer_3(L: tt.Tensor, t: tt.Tensor) -> tt.Tensor:
     ...
 
 
-def check_3(answer) -> str:
+@check("the lesson has the gradient of one row's loss. What does the mean change?")
+def check_3(answer) -> None:
     for scale in (1.0, 200.0):
         C, V = random.randint(2, 6), random.randint(2, 6)
         L, t = tt.randn(C, V) * scale, tt.randint(0, V, (C,))
         L[0, 0] = scale  # whose exponential, for 200, is infinite
         L.requires_grad_()
-        given = answer(L.detach(), t)
-        if given is None:
-            return "not solved yet. Hint: the lesson has the gradient of one row's loss. What does the mean change?"
         F.cross_entropy(L, t).backward()
-        if not (given - L.grad).abs().max().item() < 1e-5:
-            row, yours = ([round(x, 4) for x in rows[0].tolist()] for rows in (L.grad, given))
-            return f"wrong: for {C} rows with logits around {scale:.0f} the tape has {row} in the first, you {yours}."
-    return "right"
+        answer.compare((L.detach(), t), L.grad, f"for {C} rows with logits around {scale:.0f} the gradient")
 
 
 print("exercise 3:", check_3(answer_3))
@@ -119,25 +120,25 @@ def answer_4(pieces) -> float:
     ...
 
 
-def check_4(answer) -> str:
+@check("when a larger logit comes, what happens to the sum of exp(x - largest) so far?")
+def check_4(answer) -> None:
     for case in ("falling", "rising", "shuffled", "shuffled"):
-        logits = [random.uniform(-900, 900) for _ in range(12)]
+        logits = [random.uniform(*between) for between in [(-900, -700), (-700, 700), (700, 900)] for _ in range(4)]
         logits += [max(logits) - random.uniform(0, 1) for _ in range(4)]  # that matter beside the largest
         order = {"falling": lambda x: -x, "rising": lambda x: x, "shuffled": lambda x: random.random()}[case]
         logits = sorted(logits, key=order)
         largest = max(logits)
         right = largest + math.log(sum(math.exp(x - largest) for x in logits))
-        try:
-            given = answer(piece_by_piece(logits))
-        except (OverflowError, ValueError) as error:
-            return f"wrong: for pieces with {case} logits between -900 and 900, Python says: {error}."
-        if given is None:
-            return (
-                "not solved yet. Hint: when a larger logit comes, what happens to the sum of exp(x - largest) so far?"
-            )
-        if not abs(given - right) < 1e-6:
-            return f"wrong: for pieces with {case} logits the result should be {right:.4f}, and you give {given:.4f}."
-    return "right"
+        mistakes = {
+            "Each piece is emptied when the next one is asked for: use it at once.": 0.0,
+            "That is the largest logit alone: the others count, too.": largest,
+        }
+        hint = "For falling logits it was right: the sum so far must shrink when a larger one comes."
+        hint = "" if case == "falling" else hint
+        pieces = piece_by_piece(logits)
+        answer.compare(
+            (pieces,), right, f"for pieces with {case} logits the result", mistakes, tolerance=1e-8, hint=hint
+        )
 
 
 def piece_by_piece(logits: list):

@@ -8,6 +8,7 @@
 import random
 
 import numpy as np
+from judge import Wrong, check, compare
 
 rng = np.random.default_rng(random.randrange(2**32))
 
@@ -30,20 +31,22 @@ def answer_1(n: int, size: int) -> tuple[int, int]:
     ...
 
 
-def check_1(answer) -> str:
+@check("how many numbers of a row are in one line? And how many of a column?")
+def check_1(answer) -> None:
     for size in (4, 8):
-        n = random.randint(2, 9) * 16
+        n = random.randint(70, 99) * 16
         i, j = random.randrange(n), random.randrange(n)
         row = len({(i * n + k) * size // 64 for k in range(n)})
         column = len({(k * n + j) * size // 64 for k in range(n)})
-        given = answer(n, size)
-        if given is None:
-            return "not solved yet. Hint: how many numbers of a row are in one line? And how many of a column?"
-        if tuple(given) != (row, column):
-            return (
-                f"wrong: {n} numbers of {size} bytes are in {row} lines for a row, {column} for a column, not {given}."
-            )
-    return "right"
+        mistakes = {
+            "A column's numbers are far from each other: two of them are never in one line.": (row, row),
+            "A line of 64 bytes holds more than one number of a row.": (n, ...),
+            "16 numbers fit in a line if they have 4 bytes; and of 8 bytes?": (n // 16, ...),
+        }
+        case = f"{n} numbers of {size} bytes"
+        answer.compare(
+            (n, size), (row, column), case, mistakes, names=("the number of lines of a row", "that of a column")
+        )
 
 
 print("exercise 1:", check_1(answer_1))
@@ -66,19 +69,19 @@ def answer_2(a, b, y) -> None:
             y[i : i + 6, j : j + 16] = tile
 
 
-def check_2(answer) -> str:
+@check("which rows and columns does no tile reach?")
+def check_2(answer) -> None:
     tall, wide = random.randint(1, 3) * 6, random.randint(1, 3) * 16
     more, broader = random.randint(1, 5), random.randint(1, 15)
-    for n, m in ((tall, wide), (tall + more, wide), (tall, wide + broader), (tall + more, wide + broader), (2, 3)):
+    for n, m in ((tall, wide), (tall + more, wide), (tall, wide + broader), (tall + more, wide + 1), (2, 3), (40, 3)):
         a, b, y = draw(n, 3), draw(3, m), np.full((n, m), np.nan)
-        try:
-            answer(a, b, y)
-        except ValueError as error:
-            return f"wrong: for y with {n} rows and {m} columns, NumPy says: {error}."
-        if not np.allclose(y, a @ b):
-            far = ~np.isclose(y, a @ b)
-            return f"wrong: of y with {n} rows and {m} columns, {far.sum()} numbers are wrong, or were never written."
-    return "right"
+        right = a @ b
+        whole = (np.arange(n) < n // 6 * 6)[:, None] & (np.arange(m) < m // 16 * 16)
+        answer.run(a, b, y)
+        if np.isnan(y).any():
+            raise Wrong(f"{np.isnan(y).sum()} numbers of y, {n} rows and {m} columns, were never written, or are NaN.")
+        mistakes = {"Behind the last whole tile all numbers are 0: there are smaller tiles.": np.where(whole, right, 0)}
+        compare(y, right, f"y with {n} rows and {m} columns", mistakes)
 
 
 print("exercise 2:", check_2(answer_2))
@@ -97,22 +100,32 @@ def answer_3(g, a, b, grad_a, grad_b) -> bool:
     ...
 
 
-def check_3(answer) -> str:
+@check("write y_ij as a sum. Which y_ij does a_ik stand in, and with which factor?")
+def check_3(answer) -> None:
     n, K, m = random.sample(range(2, 7), 3)
     g, a, b = draw(n, m), draw(n, K), draw(K, m)
-    grad_a, grad_b = np.full((n, K), 7.0), np.full((K, m), 7.0)
-    if answer(g, a, b, grad_a, grad_b) is None:
-        return "not solved yet. Hint: write y_ij as a sum. Which y_ij does a_ik stand in, and with which factor?"
-    step = 1e-6
-    for name, x, given in (("a", a, grad_a), ("b", b, grad_b)):
-        for at in np.ndindex(x.shape):
-            before = (g * (a @ b)).sum()
-            x[at] += step
-            slope = ((g * (a @ b)).sum() - before) / step
-            x[at] -= step
-            if not abs(given[at] - slope) < 1e-4:
-                return f"wrong: with respect to {name}{list(at)} it is {slope:.4f} by differences, not {given[at]:.4f}."
-    return "right"
+    grads = [np.full((n, K), 7.0), np.full((K, m), 7.0)]
+
+    def slopes(g):
+        """By differences: the sum of g y is linear in each entry, so a step of 1 has no error."""
+        results = np.zeros((n, K)), np.zeros((K, m))
+        for x, result in zip((a, b), results, strict=True):
+            for at in np.ndindex(x.shape):
+                before = (g * (a @ b)).sum()
+                x[at] += 1
+                result[at] = (g * (a @ b)).sum() - before
+                x[at] -= 1
+        return results
+
+    most = np.concatenate([g[:-1], 0 * g[-1:]])  # without its last row
+    mistakes = {
+        "Overwrite what stood there before; you add to it.": tuple(x + 7 for x in slopes(g)),
+        "The last row of g does not count.": (..., slopes(most)[1]),
+        "That is the gradient if g is 1 everywhere.": slopes(np.ones((n, m))),
+    }
+    right = slopes(g)
+    answer.run(g, a, b, *grads)
+    compare(tuple(grads), right, f"for n, K, m = {n}, {K}, {m}", mistakes, names=("grad_a", "grad_b"))
 
 
 print("exercise 3:", check_3(answer_3))
@@ -130,23 +143,24 @@ def answer_4(a, b, y, size: int) -> int:
     ...
 
 
-def check_4(answer) -> str:
-    for size in (1, 2, random.randint(3, 5)):
+@check("which tiles lie on the diagonal? Only these have both kinds of numbers.")
+def check_4(answer) -> None:
+    for size in (2, 1, random.randint(3, 5)):
         count = random.randint(2, 5)
         n = size * count
         a, b, y = draw(n, 3), draw(3, n), np.full((n, n), 7.0)
-        tiles, right = answer(a, b, y, size), np.tril(a @ b)
-        if tiles is None:
-            return "not solved yet. Hint: which tiles lie on the diagonal? Only these have both kinds of numbers."
-        if not np.allclose(y, right):
-            i, j = np.argwhere(~np.isclose(y, right))[0]
-            return (
-                f"wrong: with tiles of {size} x {size}, y[{i}, {j}] is {y[i, j]:.4f}; it should be {right[i, j]:.4f}."
-            )
+        right, whole = np.tril(a @ b), a @ b
+        row, column = np.indices((n, n)) // size
+        tiles = answer(a, b, y, size)
+        mistakes = {
+            "The tiles on the diagonal are 0: they have numbers with j <= i, too.": np.where(row == column, 0, right),
+            "Tiles on the diagonal have to be cut: where j > i there is 0.": np.where(row >= column, whole, 0),
+            "Tiles above the diagonal were not written: they should be 0.": np.where(row < column, 7, right),
+        }
+        compare(y, right, f"with {count} x {count} tiles of {size} x {size} y", mistakes)
+        mistakes = {"That is the number of all tiles: those above the diagonal are not needed.": count**2}
         needed = sum(j <= i for i in range(count) for j in range(count))
-        if tiles != needed:
-            return f"wrong: of {count} x {count} tiles {needed} have to be multiplied, and you say {tiles}."
-    return "right"
+        compare(tiles, needed, f"with {count} x {count} tiles the number of those that are multiplied", mistakes)
 
 
 print("exercise 4:", check_4(answer_4))

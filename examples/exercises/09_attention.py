@@ -8,6 +8,8 @@
 import math
 import random
 
+from judge import Wrong, check, compare
+
 import tinytensor as tt
 
 # %% [markdown]
@@ -22,19 +24,20 @@ def answer_1(i: int, n: int) -> list[float]:
     ...
 
 
-def check_1(answer) -> str:
+@check("what are all scores of this row? And how many of them does the mask leave?")
+def check_1(answer) -> None:
     n = random.randint(4, 9)
-    for i in (0, random.randint(1, n - 2), n - 1):
-        given = answer(i, n)
+    for i in (random.randint(2, n - 2), 0, n - 1):
         Q, K = tt.randn(n, 3), tt.randn(n, 3)
         Q[i] = 0
         right = (Q @ K.mT + tt.full((n, n), -math.inf).triu(1)).softmax(-1)[i].tolist()
-        if given is None:
-            return "not solved yet. Hint: what are all scores of this row? And how many of them does the mask leave?"
-        if len(given) != n or max(abs(a - b) for a, b in zip(given, right)) > 1e-6:
-            rounded = [[round(w, 3) for w in weights] for weights in (right, given)]
-            return f"wrong: row {i} of {n} is {rounded[0]}, not {rounded[1]}."
-    return "right"
+        mistakes = {
+            "Words behind this one are hidden by the mask.": [1 / n] * n,
+            "A word sees itself, too.": [1 / max(i, 1) if j < i else 0.0 for j in range(n)],
+            "Weights sum to 1, whatever the scores are.": [0.0] * n,
+            "A query of 0 prefers no word, not even itself.": [float(j == i) for j in range(n)],
+        }
+        answer.compare((i, n), right, f"row {i} of {n}", mistakes)
 
 
 print("exercise 1:", check_1(answer_1))
@@ -52,25 +55,21 @@ def answer_2(S: tt.Tensor, real: tt.Tensor) -> tt.Tensor:
     return S.softmax(-1) * real.float()
 
 
-def check_2(answer) -> str:
+@check("what does a row of the weights sum to?")
+def check_2(answer) -> None:
     n, words = random.randint(4, 7), random.randint(2, 3)
     S, real = tt.randn(n, n) * 2, tt.arange(n) < words
-    given, right = answer(S, real), S[:, :words].softmax(-1)
-    if given is None:
-        return "not solved yet. Hint: what does a row of the weights sum to?"
-    for i in range(words):  # whatever a row of padding attends to, no word sees it
-        row = given[i].tolist()
-        if any(math.isnan(w) for w in row):
-            return f"wrong: row {i}, which is a word, has weights that are not numbers: {row}."
-        if max(row[words:]) > 0:
-            return (
-                f"wrong: row {i} attends to padding: the last {n - words} of {[round(w, 3) for w in row]} should be 0."
-            )
-        if abs(sum(row) - 1) > 1e-5:
-            return f"wrong: row {i} is {[round(w, 3) for w in row]}, which sums to {sum(row):.3f}, not to 1."
-        if max(abs(a - b) for a, b in zip(row, right[i].tolist())) > 1e-5:
-            return f"wrong: row {i} should begin with {right[i].tolist()}, as without padding, and is {row}."
-    return "right"
+    right = tt.cat([S[:words, :words].softmax(-1), tt.zeros(words, n - words)], 1)
+    mistakes = {
+        "Words attend to padding: hide its columns; these are all rows as they were.": S.softmax(-1)[:words],
+        "A score of 0 is a score like others: e^0 is 1.": (S * real).softmax(-1)[:words],
+        "What padding would have got is lost, so rows do not sum to 1.": S.softmax(-1)[:words] * real,
+        "Words get no weights at all.": 0 * right,
+    }
+    result = answer(S, real)
+    if tuple(result.shape) == (n, n):
+        result = result[:words]  # whatever a row of padding attends to, no word sees it
+    compare(result, right, f"for {words} words and {n - words} of padding the first rows", mistakes)
 
 
 print("exercise 2:", check_2(answer_2))
@@ -88,18 +87,20 @@ def answer_3(w: tt.Tensor, V: tt.Tensor, g: tt.Tensor) -> tt.Tensor:
     ...
 
 
-def check_3(answer) -> str:
+@check("first the gradient that arrives at w_j: y is a sum, of which v_j is one part.")
+def check_3(answer) -> None:
     n, d = random.randint(3, 6), random.randint(2, 5)
     s, V, g = tt.randn(n, requires_grad=True, dtype=tt.float64), tt.randn(n, d).double(), tt.randn(d).double()
     w = s.softmax(-1)
     (w @ V).backward(g)
-    given = answer(w.detach(), V, g)
-    if given is None:
-        return "not solved yet. Hint: first the gradient that arrives at w_j: y is a sum, of which v_j is one part."
-    if given.shape != s.shape or (given - s.grad).abs().max().item() > 1e-9:
-        rounded = [[round(x, 3) for x in values.tolist()] for values in (s.grad, given)]
-        return f"wrong: the tape has {rounded[0]}, and you have {rounded[1]}."
-    return "right"
+    w, arrives = w.detach(), V @ g
+    mistakes = {
+        "That is the gradient of w; softmax lies between w and s.": arrives,
+        "A score changes the other weights, too: from V @ g a mean has to be subtracted.": w * arrives,
+        "That is its effect on its own weight; a score changes the other weights, too.": w * (1 - w) * arrives,
+        "The mean that is subtracted is weighted by w.": w * (arrives - arrives.mean()),
+    }
+    answer.compare((w, V, g), s.grad, f"for {n} words the gradient of s", mistakes)
 
 
 print("exercise 3:", check_3(answer_3))
@@ -118,20 +119,25 @@ def answer_4(n: int) -> tuple[tt.Tensor, tt.Tensor]:
     ...
 
 
-def check_4(answer) -> str:
+@check("let the key of a word be its position. What then has its query to be?")
+def check_4(answer) -> None:
     for n in (2, random.randint(3, 6), random.randint(20, 40)):
-        given = answer(n)
-        if given is None:
-            return "not solved yet. Hint: let the key of a word be its position. What then has its query to be?"
-        Q, K = (tt.eye(n) @ W for W in given)
-        w = (Q @ K.mT / math.sqrt(Q.shape[-1])).softmax(-1)
+        W_q, W_k = (tt.tensor(W.tolist(), dtype=tt.float64) for W in answer(n))
+        if W_q.shape != W_k.shape or len(W_q) != n or W_q.ndim != 2:
+            raise Wrong(f"W_q and W_k should be ({n}, d_k) each, and are {tuple(W_q.shape)} and {tuple(W_k.shape)}.")
+        w = (W_q @ W_k.mT / math.sqrt(W_q.shape[1])).softmax(-1)  # X is the unit matrix
         for i in range(1, n):
-            most = w[i].argmax().item()
-            if most != i - 1:
-                return f"wrong: of {n} words, word {i} looks most at word {most}, not at word {i - 1}."
-            if w[i, i - 1].item() < 0.99:
-                return f"wrong: of {n} words, word {i} gives the word before it only {w[i, i - 1].item():.3f}."
-    return "right"
+            most, weight = w[i].argmax().item(), w[i, i - 1].item()
+            if most != i - 1 and not weight > 0.99:
+                raise Wrong(
+                    f"of {n} words, word {i} looks most at word {most}, {'itself' if most == i else 'another one'}, "
+                    f"not at word {i - 1}."
+                )
+            if not weight >= 0.99:
+                raise Wrong(
+                    f"of {n} words, word {i} gives the word before it only {weight:.3f}. "
+                    "Its score has to be larger, beside those of the others."
+                )
 
 
 print("exercise 4:", check_4(answer_4))

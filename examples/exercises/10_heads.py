@@ -8,6 +8,8 @@
 import math
 import random
 
+from judge import check
+
 import tinytensor as tt
 from tinytensor import nn
 
@@ -24,16 +26,18 @@ def answer_1(D: int, H: int) -> int:
     ...
 
 
-def check_1(answer) -> str:
-    for H in (1, random.choice((2, 3)), random.choice((4, 5))):
+@check("W_q of one head is (D, K). What is H times this? And which shape has W?")
+def check_1(answer) -> None:
+    for H in (random.choice((2, 3)), random.choice((4, 5)), 1):
         D = H * random.randint(3, 8)
-        given = answer(D, H)
-        right = sum(p.numel() for p in nn.MultiheadAttention(D, H).parameters())
-        if given is None:
-            return "not solved yet. Hint: W_q of one head is (D, K). What is H times this? And which shape has W?"
-        if given != right:
-            return f"wrong: for D = {D} and H = {H} it is {right}, not {given}."
-    return "right"
+        right, K = sum(p.numel() for p in nn.MultiheadAttention(D, H).parameters()), D // H
+        mistakes = {
+            "These are the weights alone: each output has a bias.": right - 4 * D,
+            "The W_q of a head has the width K, not D.": 3 * H * (D * D + D) + D * D + D,
+            "These are W_q, W_k, W_v of one head; there are H.": 3 * (D * K + K) + D * D + D,
+            "W has D outputs, and so D biases.": right - D,
+        }
+        answer.compare((D, H), right, f"for D = {D} and H = {H} the number", mistakes)
 
 
 print("exercise 1:", check_1(answer_1))
@@ -52,23 +56,19 @@ def answer_2(Q: tt.Tensor, H: int) -> tt.Tensor:
     return Q.reshape(H, Q.shape[0], -1)
 
 
-def check_2(answer) -> str:
+@check("print Q, whose numbers say where they belong: word, head, component.")
+def check_2(answer) -> None:
     H, n, K = random.sample(range(2, 6), 3)
     # The number 123 stands for word 1, head 2, component 3.
-    Q = tt.tensor([[100.0 * i + 10 * h + k for h in range(H) for k in range(K)] for i in range(n)])
-    given = answer(Q, H)
-    if given is None:
-        return "not solved yet. Hint: print Q, whose numbers say where they belong: word, head, component."
-    if given.shape != (H, n, K):
-        return f"wrong: the shape should be {(H, n, K)}, and is {tuple(given.shape)}."
-    for h in range(H):
-        for i in range(n):
-            for k in range(K):
-                found = int(given[h, i, k].item())
-                if found != 100 * i + 10 * h + k:
-                    where = f"component {found % 10} of head {found // 10 % 10} of word {found // 100}"
-                    return f"wrong: at head {h}, word {i}, component {k} you have {where}."
-    return "right"
+    right = tt.tensor([[[100.0 * i + 10 * h + k for k in range(K)] for i in range(n)] for h in range(H)])
+    Q = right.transpose(0, 1).reshape(n, H * K)
+    mistakes = {
+        "The numbers are cut as they stand in memory, so a head gets those of whole words.": Q.reshape(H, n, K),
+        "The K numbers of a head stand side by side in Q, not H apart.": Q.reshape(n, K, H).permute(2, 0, 1),
+        "The dimension of heads comes first.": right.transpose(0, 1),
+        "The transposed Q was cut: its rows are no words.": Q.mT.reshape(H, n, K),
+    }
+    answer.compare((Q, H), right, f"for H, n, K = {H}, {n}, {K} the result", mistakes)
 
 
 print("exercise 2:", check_2(answer_2))
@@ -87,24 +87,26 @@ def answer_3(n: int, H: int) -> float:
     ...
 
 
-def check_3(answer) -> str:
+@check("H averages are H equations. For how many numbers are they enough?")
+def check_3(answer) -> None:
     for n, H in (
-        (random.randint(3, 7), 1),
         (random.randint(4, 7), random.randint(2, 3)),
-        (4, 4),
+        (random.randint(3, 7), 1),
         (2, random.randint(3, 5)),
+        (4, 4),
     ):
         heads = (2 * tt.randn(H, n, dtype=tt.float64)).softmax(-1)  # some weights, in rows
         used = heads[: min(H, n)]  # more than n averages of n numbers are no news
         # Of the numbers x only used @ x is known. The best guess is P x, where P projects on the rows of `used`.
         P = used.mT @ tt.linalg.inv(used @ used.mT) @ used
-        left = ((tt.eye(n, dtype=tt.float64) - P) ** 2).sum().item() / n
-        given = answer(n, H)
-        if given is None:
-            return "not solved yet. Hint: H averages are H equations. For how many numbers are they enough?"
-        if abs(given - left) > 1e-6:
-            return f"wrong: for n = {n} and H = {H}, {left:.4f} is left, not {given:.4f}."
-    return "right"
+        left = round(((tt.eye(n, dtype=tt.float64) - P) ** 2).sum().item() / n, 12)
+        mistakes = {
+            "That is the lesson's table for n = 2.": 0.5 if H == 1 else 0.0,
+            "The more numbers there are, the more is lost: n matters.": 1 / (H + 1),
+            "That is what is left with one head.": (n - 1) / n,
+            "An error that is squared is never below 0.": (n - H) / n,
+        }
+        answer.compare((n, H), left, f"for n = {n} and H = {H} what is left", mistakes)
 
 
 print("exercise 3:", check_3(answer_3))
@@ -123,21 +125,24 @@ def answer_4(Q: tt.Tensor, K: tt.Tensor, V: tt.Tensor) -> tt.Tensor:
     ...
 
 
-def check_4(answer) -> str:
-    for G, share in ((1, random.randint(2, 4)), (random.randint(2, 4), 1), (2, 3), (3, 2)):
+@check("give the heads of a group a dimension of their own, or repeat the groups.")
+def check_4(answer) -> None:
+    for G, share in ((2, 3), (3, 2), (1, random.randint(2, 4)), (random.randint(2, 4), 1)):
         n, d = random.randint(3, 6), random.randint(2, 5)
         Q, K, V = (tt.randn(heads, n, d) for heads in (G * share, G, G))
-        given = answer(Q, K, V)
-        if given is None:
-            return "not solved yet. Hint: give the heads of a group a dimension of their own, or repeat the groups."
-        if tuple(given.shape) != tuple(Q.shape):
-            return f"wrong: the shape should be {tuple(Q.shape)}, as that of Q, and is {tuple(given.shape)}."
-        for head in range(G * share):
-            group = head // share
-            right = (Q[head] @ K[group].mT / math.sqrt(d)).softmax(-1) @ V[group]
-            if (given[head] - right).abs().max().item() > 1e-5:
-                return f"wrong: of {G * share} heads in {G} groups, head {head} (group {group}) has another result."
-    return "right"
+
+        def heads(groups, divisor, Q=Q, K=K, V=V):
+            return tt.stack([(q @ K[group].mT / divisor).softmax(-1) @ V[group] for q, group in zip(Q, groups)])
+
+        groups, root = [head // share for head in range(G * share)], math.sqrt(d)
+        in_turn = [head % G for head in range(G * share)]
+        mistakes = {
+            "The first heads share group 0; you give the groups to the heads in turn.": heads(in_turn, root),
+            "All heads use the keys and values of group 0.": heads([0] * len(groups), root),
+            "There is one result for each group: each head has its own.": heads(range(G), root),
+            "The scores are not divided by √d.": heads(groups, 1),
+        }
+        answer.compare((Q, K, V), heads(groups, root), f"for {G * share} heads in {G} groups the result", mistakes)
 
 
 print("exercise 4:", check_4(answer_4))

@@ -7,17 +7,14 @@
 # %%
 import random
 
+from judge import check
+
 import tinytensor as tt
 import tinytensor.nn.functional as F
 
 
 def vectors(*shape: int) -> tt.Tensor:
     return tt.randn(*shape, dtype=tt.float64)
-
-
-def distance(given: tt.Tensor, right: tt.Tensor) -> float:
-    """The largest difference between the entries of two tensors of one shape."""
-    return (given - right).abs().max().item()
 
 
 # %% [markdown]
@@ -33,15 +30,13 @@ def answer_1(z: tt.Tensor, a: float, b: float) -> tt.Tensor:
     ...
 
 
-def check_1(answer) -> str:
-    for sign in (1, -1):
-        x, a, b = vectors(6), sign * random.uniform(2, 5), random.uniform(1, 5)
-        given, right = answer(F.layer_norm(x, (6,), eps=0.0), a, b), F.layer_norm(a * x + b, (6,), eps=0.0)
-        if given is None:
-            return "not solved yet. Hint: the norm subtracts the mean and divides by the deviation. Which are they now?"
-        if distance(given, right) > 1e-9:
-            return f"wrong: for a = {a:.2f}, b = {b:.2f} the first entry is {right[0]:.4f}, not {given[0]:.4f}."
-    return "right"
+@check("the norm subtracts the mean and divides by the deviation. Which are they now?")
+def check_1(answer) -> None:
+    for factor in (4, -4, 1, -1):
+        x, a, b = vectors(6), factor * random.uniform(0.5, 0.9), random.uniform(1, 5)
+        z, right = F.layer_norm(x, (6,), eps=0.0), F.layer_norm(a * x + b, (6,), eps=0.0)
+        mistakes = {"That has the mean b and the deviation |a|: a norm has 0 and 1.": a * z + b}
+        answer.compare((z, a, b), right, f"for a = {a:.2f}, b = {b:.2f} the norm", mistakes)
 
 
 print("exercise 1:", check_1(answer_1))
@@ -62,22 +57,28 @@ def answer_2(X: tt.Tensor, sublayers: list) -> tt.Tensor:
     return X
 
 
-def check_2(answer) -> str:
+@check("a sublayer that writes 0 should change nothing.")
+def check_2(answer) -> None:
     for count in (1, 2, 5):
         X, weights = 3 * vectors(4, 6), vectors(count, 6, 6)
-        right = X
-        for W in weights:
-            right = right + F.layer_norm(right, (6,)) @ W
-        given = answer(X, [lambda Z, W=W: Z @ W for W in weights])
-        if given is None:
-            return "not solved yet. Hint: a sublayer that writes 0 should change nothing."
-        if distance(given, right) > 1e-9:
-            idle = distance(answer(X, [lambda Z: 0 * Z]), X)
-            return (
-                f"wrong: after {count} of them an entry is off by {distance(given, right):.2g}; "
-                f"and a sublayer that writes 0 changes the stream by {idle:.2g}."
-            )
-    return "right"
+
+        def stream(step, X=X, weights=weights):
+            for W in weights:
+                X = step(X, W)
+            return X
+
+        def norm(Z):
+            return F.layer_norm(Z, (6,))
+
+        right = stream(lambda Z, W: Z + norm(Z) @ W)
+        mistakes = {
+            "f is added to the norm of the stream, which is lost.": stream(lambda Z, W: norm(Z) + norm(Z) @ W),
+            "The norm stands before f, not behind the sum.": stream(lambda Z, W: norm(Z + Z @ W)),
+            "The stream is replaced by what f writes: add it.": stream(lambda Z, W: norm(Z) @ W),
+            "Each sublayer reads the stream as it is then, not as it was at first.": X + norm(X) @ weights.sum(0),
+        }
+        sublayers = [lambda Z, W=W: Z @ W for W in weights]
+        answer.compare((X, sublayers), right, f"after {count} sublayers the stream", mistakes)
 
 
 print("exercise 2:", check_2(answer_2))
@@ -95,20 +96,20 @@ def answer_3(x: tt.Tensor, z: tt.Tensor, r: tt.Tensor, dz: tt.Tensor) -> tt.Tens
     ...
 
 
-def check_3(answer) -> str:
-    x, dz = vectors(random.randint(3, 9)).requires_grad_(), vectors(1)
-    dz = vectors(len(x)) + dz
+@check("nothing is subtracted from x, so which term of layer norm's gradient goes?")
+def check_3(answer) -> None:
+    x = vectors(random.randint(3, 9)).requires_grad_()
+    dz = vectors(len(x)) + vectors(1)
     r = 1 / ((x * x).mean() + 1e-5).sqrt()
     (dx,) = tt.autograd.grad(r * x, x, dz)
     with tt.no_grad():
-        given = answer(x, r * x, r, dz)
-        if given is None:
-            return "not solved yet. Hint: nothing is subtracted from x, so which term of layer norm's gradient goes?"
-        if distance(given, dx) < 1e-9:
-            return "right"
-        if distance(given, r * dz) < 1e-9:
-            return "wrong: this is right if r is constant, but a change of any x changes r, and so all of z."
-        return f"wrong: an entry is off by {distance(given, dx):.2g}; along x you have {(given @ x).item():.2g}."
+        x, z, r = x.detach(), r * x, r.detach()
+        mistakes = {
+            "This is right if r is constant, but a change of any x changes r, and so all of z.": r * dz,
+            "No mean is subtracted from x, so none is from dz.": dx - r * dz.mean(),
+            "r is made with a mean, not with a sum.": r * dz - len(x) * (r * dz - dx),
+        }
+        answer.compare((x, z, r, dz), dx, "dx", mistakes)
 
 
 print("exercise 3:", check_3(answer_3))
@@ -127,23 +128,25 @@ def answer_4(parts: tt.Tensor, o: tt.Tensor) -> tt.Tensor:
     ...
 
 
-def check_4(answer) -> str:
+@check("the mean of a sum is the sum of the means; the deviation is common to all.")
+def check_4(answer) -> None:
     for _ in range(3):
-        n, D = random.randint(2, 5), random.randint(4, 8)
+        n, D = random.randint(3, 5), random.randint(4, 8)
         parts, o = vectors(n, D) + 1, vectors(D) + 1
-        given = answer(parts, o)
-        if given is None:
-            return "not solved yet. Hint: the mean of a sum is the sum of the means; the deviation is common to all."
-        logit = (F.layer_norm(parts.sum(0), (D,), eps=0.0) @ o).item()
-        if abs(given.sum().item() - logit) > 1e-9:
-            return f"wrong: your shares add up to {given.sum().item():.4f}, and the logit is {logit:.4f}."
-        silent = answer(tt.cat([parts, 0 * parts[:1]]), o)[-1].item()  # a further sublayer, which wrote nothing
-        if abs(silent) > 1e-9:
-            return f"wrong: a sublayer that wrote only zeros has a share of {silent:.4f}."
-        same = answer(tt.cat([parts, 3 + 0 * parts[:1]]), o)[-1].item()
-        if abs(same) > 1e-9:
-            return f"wrong: a sublayer that wrote 3 everywhere, a mean and no more, has a share of {same:.4f}."
-    return "right"
+        parts[0] = 0  # a sublayer that wrote nothing
+        parts[1] = 3  # and one that wrote a mean and no more
+        logit, deviation = F.layer_norm(parts.sum(0), (D,), eps=0.0) @ o, parts.sum(0).std(unbiased=False)
+        centred = parts - tt.tensor([[sum(row) / D] for row in parts.tolist()], dtype=tt.float64)
+        alone = F.layer_norm(parts, (D,), eps=0.0)
+        mistakes = {
+            "Each part is divided by its own deviation; that of the sum is common to all.": alone @ o,
+            "The norm is missing: the shares do not add up to the logit.": parts @ o,
+            "Are the shares proportional to the parts? One that wrote only zeros has no share.": (logit / n).expand(n),
+            "A part that is 3 everywhere, a mean and no more, has no share: subtract each part's own mean.": (
+                (parts - parts.sum(0).mean() / n) @ o / deviation
+            ),
+        }
+        answer.compare((parts, o), centred @ o / deviation, "the list of shares", mistakes)
 
 
 print("exercise 4:", check_4(answer_4))

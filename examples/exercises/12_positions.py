@@ -7,8 +7,11 @@
 # $$ r_{n,2j} = \sin(n\,\omega_j), \qquad r_{n,2j+1} = \cos(n\,\omega_j), \qquad \omega_j = 10000^{-2j/d} $$
 
 # %%
+import cmath
 import math
 import random
+
+from judge import check
 
 
 def encoding(n: float, d: int) -> list[float]:
@@ -33,15 +36,13 @@ def answer_1(n: int, d: int) -> float:
     ...
 
 
-def check_1(answer) -> str:
-    for d in (2, 8, 2 * random.randint(3, 40)):
+@check("what do sin² and cos² of one clock's angle add up to?")
+def check_1(answer) -> None:
+    for d in (8, 2, 2 * random.randint(3, 40)):
         n = random.randint(0, 99)
-        given, right = answer(n, d), math.hypot(*encoding(n, d))
-        if given is None:
-            return "not solved yet. Hint: what do sin² and cos² of one clock's angle add up to?"
-        if abs(given - right) > 1e-9:
-            return f"wrong: for n = {n} and {d} components the length is {right:.4f}, not {given:.4f}."
-    return "right"
+        mistakes = {"sin² + cos² is 1 for a clock, and d components are d / 2 clocks.": math.sqrt(d)}
+        right = math.hypot(*encoding(n, d))
+        answer.compare((n, d), right, f"for n = {n} and {d} components the length", mistakes)
 
 
 print("exercise 1:", check_1(answer_1))
@@ -59,19 +60,21 @@ def answer_2(n: int, d: int) -> list[float]:
     return [(math.cos if i % 2 else math.sin)(n / 10000 ** (i / d)) for i in range(d)]
 
 
-def check_2(answer) -> str:
+@check("how far is one component of a pair ahead of the other?")
+def check_2(answer) -> None:
     for d in (2, 4, 2 * random.randint(3, 9)):
         n = random.randint(1, 60)
-        given, right = answer(n, d), encoding(n, d)
-        if given is None:
-            return "not solved yet. Hint: how far is one component of a pair ahead of the other?"
-        if len(given) != d:
-            return f"wrong: r_n should have {d} components, and yours has {len(given)}."
-        for i in range(d):
-            if abs(given[i] - right[i]) > 1e-9:
-                apart = given[i - i % 2] ** 2 + given[i - i % 2 + 1] ** 2
-                return f"wrong: component {i} of r_{n} is off (d = {d}); the squares of its pair add up to {apart:.4f}."
-    return "right"
+
+        def waves(power, n=n, d=d):
+            return [(math.cos if i % 2 else math.sin)(n / 10000 ** (power(i) / d)) for i in range(d)]
+
+        mistakes = {
+            "Each component has an angle of its own; both of a pair need the same.": waves(lambda i: i),
+            "A pair's cosine has the angle of the next pair.": waves(lambda i: i + i % 2),
+            "These are sines only.": [wave for sine in encoding(n, d)[::2] for wave in (sine, sine)],
+            "Sines stand at even places, cosines at odd ones.": [encoding(n, d)[i ^ 1] for i in range(d)],
+        }
+        answer.compare((n, d), encoding(n, d), f"r_{n} with {d} components", mistakes)
 
 
 print("exercise 2:", check_2(answer_2))
@@ -88,15 +91,17 @@ def answer_3(k: int, d: int) -> float:
     ...
 
 
-def check_3(answer) -> str:
-    for d, k in ((32, 0), (2, 1), (2 * random.randint(2, 20), random.randint(1, 30))):
+@check("sin a sin b + cos a cos b = cos(a − b), once for each clock.")
+def check_3(answer) -> None:
+    for d, k in ((2, 1), (2 * random.randint(2, 20), random.randint(1, 30)), (32, 0)):
         n = random.randint(0, 50)
-        given, right = answer(k, d), dot(encoding(n, d), encoding(n + k, d))
-        if given is None:
-            return "not solved yet. Hint: sin a sin b + cos a cos b = cos(a − b), once for each clock."
-        if abs(given - right) > 1e-9:
-            return f"wrong: r_{n} · r_{n + k} with {d} components is {right:.4f}, not {given:.4f}."
-    return "right"
+        angles = [k * 10000 ** (-i / d) for i in range(d)]
+        mistakes = {
+            "Each clock counts once: there are d / 2 speeds, not d.": sum(map(math.cos, angles)),
+            "At k = 0 this is 0, but a vector's product with itself is not.": sum(map(math.sin, angles[::2])),
+        }
+        right = dot(encoding(n, d), encoding(n + k, d))
+        answer.compare((k, d), right, f"r_{n} · r_{n + k} with {d} components", mistakes)
 
 
 print("exercise 3:", check_3(answer_3))
@@ -116,23 +121,26 @@ def answer_4(x: list[float], n: int) -> list[float]:
     ...
 
 
-def check_4(answer) -> str:
+@check("a loop over j, with its own angle; sin and cos of it appear twice each.")
+def check_4(answer) -> None:
     for d in (2, 6, 2 * random.randint(2, 8)):
-        q, k = ([random.gauss(0, 1) for _ in range(d)] for _ in range(2))
-        n, m, shift = (random.randint(1, 30) for _ in range(3))
-        turned = answer(q, n)
-        if turned is None:
-            return "not solved yet. Hint: a loop over j, with its own angle; sin and cos of it appear twice each."
-        if abs(math.hypot(*turned) - math.hypot(*q)) > 1e-9:
-            return f"wrong: a rotation keeps the length {math.hypot(*q):.4f}; yours makes it {math.hypot(*turned):.4f}."
-        here, there = (dot(answer(q, n + s), answer(k, m + s)) for s in (0, shift))
-        if abs(here - there) > 1e-9:
-            return f"wrong: the score of positions {n}, {m} is {here:.4f}; {shift} positions later it is {there:.4f}."
-        for j in range(d // 2):
-            a = n * 10000 ** (-2 * j / d)
-            if abs(turned[2 * j] - q[2 * j] * math.cos(a) + q[2 * j + 1] * math.sin(a)) > 1e-9:
-                return f"wrong: for d = {d}, n = {n} components {2 * j} and {2 * j + 1} are not turned by {a:.4f}."
-    return "right"
+        x, n = [random.gauss(0, 1) for _ in range(d)], random.randint(1, 30)
+
+        def turned(speed, x=x, d=d, n=n):
+            pairs = [complex(*x[i : i + 2]) * cmath.exp(1j * n * speed(i / d)) for i in range(0, d, 2)]
+            return [part for pair in pairs for part in (pair.real, pair.imag)]
+
+        def speed(part):
+            return 10000**-part
+
+        right = turned(speed)
+        mistakes = {
+            "That is the encoding added to x: turn x instead.": [a + b for a, b in zip(x, encoding(n, d), strict=True)],
+            "All pairs are turned by n; each has its own speed.": turned(lambda part: 1.0),
+            "The pairs are turned the other way round.": turned(lambda part: -speed(part)),
+        }
+        hint = "A rotation keeps the length. Is the first component overwritten before the second one is computed?"
+        answer.compare((x, n), right, f"for d = {d}, n = {n} the vector", mistakes, hint=hint)
 
 
 print("exercise 4:", check_4(answer_4))

@@ -5,7 +5,10 @@
 # whether an answer is right. The checks draw new numbers each time.
 
 # %%
+import math
 import random
+
+from judge import check
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
@@ -23,19 +26,19 @@ def answer_1(V: int, never: int) -> float:
     ...
 
 
-def check_1(answer) -> str:
+@check("how many characters share the probability 1 now?")
+def check_1(answer) -> None:
     for _ in range(3):
         V = random.randint(30, 90)
-        never = random.randint(1, V - 2)
+        never = random.randint(2, V - 2)
         logits = tt.zeros(7, V, dtype=tt.float64)
         logits[:, :never] = -1000.0
         right = F.cross_entropy(logits, tt.randint(never, V, (7,))).item()
-        given = answer(V, never)
-        if given is None:
-            return "not solved yet. Hint: how many characters share the probability 1 now?"
-        if abs(given - right) > 1e-9:
-            return f"wrong: with V = {V}, of which {never} never occur, the loss is {right:.4f}, not {given:.4f}."
-    return "right"
+        mistakes = {
+            "That is the loss of a fresh model.": math.log(V),
+            "Is it the logarithm of the quotient V / never? How many characters are left?": math.log(V / never),
+        }
+        answer.compare((V, never), right, f"with V = {V}, of which {never} never occur, the loss", mistakes)
 
 
 print("exercise 1:", check_1(answer_1))
@@ -55,22 +58,21 @@ def answer_2(tokens: tt.Tensor, starts: tt.Tensor, C: int) -> tuple[tt.Tensor, t
     return inputs, right
 
 
-def check_2(answer) -> str:
+@check("which token should the model say after the first input?")
+def check_2(answer) -> None:
     for _ in range(3):
         C, B = random.randint(3, 6), random.randint(1, 3)
         tokens, starts = tt.randint(0, 50, (40,)), tt.randint(0, 20, (B,))
-        inputs, right = answer(tokens, starts, C)
-        for given in (inputs, right):
-            if given.shape != (B, C):
-                return f"wrong: the shape of inputs and of right tokens is ({B}, {C}), and not {tuple(given.shape)}."
-        text = tokens.tolist()
-        for b, start in enumerate(starts.tolist()):
-            if inputs[b].tolist() != text[start : start + C]:
-                return f"wrong: the inputs from {start} on are {text[start : start + C]}, not {inputs[b].tolist()}."
-            if right[b].tolist() != text[start + 1 : start + C + 1]:
-                after = text[start + 1 : start + C + 1]
-                return f"wrong: after the inputs {inputs[b].tolist()} should come {after}, not {right[b].tolist()}."
-    return "right"
+        positions = starts.unsqueeze(1) + tt.arange(C)
+        inputs, right = tokens[positions].clone(), tokens[positions + 1].clone()
+        mistakes = {
+            "The right tokens are the inputs themselves: the model has learned to copy.": (inputs, inputs),
+            "The right tokens come a whole context later; they should come one later.": (inputs, tokens[positions + C]),
+            "There are C inputs, not C - 1.": (inputs[:, :-1], right[:, :-1]),
+        }
+        case = f"from {starts.tolist()} on, with C = {C}"
+        names = ("the tensor of inputs", "the tensor of right tokens")
+        answer.compare((tokens, starts, C), (inputs, right), case, mistakes, names=names)
 
 
 print("exercise 2:", check_2(answer_2))
@@ -88,23 +90,22 @@ def answer_3(t: list[int], dZ: tt.Tensor, V: int) -> tt.Tensor:
     ...
 
 
-def check_3(answer) -> str:
+@check("lesson 3: what happens to the gradients of a value that is used twice?")
+def check_3(answer) -> None:
     for C in (3, 8):
         V, D = random.randint(4, 6), 2
         t = [random.randrange(V - 1) for _ in range(C)]
         t[-1] = t[0]  # one token occurs twice at least, and the last one of the alphabet never
         E, dZ = tt.zeros(V, D, requires_grad=True), tt.randn(C, D)
         E[tt.tensor(t)].backward(dZ)
-        given = answer(t, dZ, V)
-        if given is None:
-            return "not solved yet. Hint: lesson 3: what happens to the gradients of a value that is used twice?"
-        if given.shape != (V, D):
-            return f"wrong: a gradient has the shape of its tensor, ({V}, {D}), and not {tuple(given.shape)}."
-        off = (given - E.grad).abs().amax(1).tolist()
-        if max(off) > 1e-5:
-            token = off.index(max(off))
-            return f"wrong: row {token} is off by {max(off):.2g}; token {token} occurs {t.count(token)} times in {t}."
-    return "right"
+        last = tt.stack([dZ[C - 1 - t[::-1].index(v)] if v in t else tt.zeros(D) for v in range(V)])
+        counts = tt.tensor([[max(1.0, t.count(v))] for v in range(V)])
+        mistakes = {
+            "Where a token occurs twice only its last gradient counts: they add up.": last,
+            "A gradient has the shape of its tensor, E: a row for each token of the alphabet, not for each place.": dZ,
+            "Gradients of several uses are added; no mean is taken.": E.grad / counts,
+        }
+        answer.compare((t, dZ, V), E.grad, f"for the tokens {t} the gradient of E", mistakes)
 
 
 print("exercise 3:", check_3(answer_3))
@@ -122,24 +123,27 @@ def answer_4(L: tt.Tensor, t: tt.Tensor, counted: tt.Tensor) -> tuple[tt.Tensor,
     ...
 
 
-def check_4(answer) -> str:
+@check("L.log_softmax(-1)[range(C), t] is minus (12). Which number divides the sum?")
+def check_4(answer) -> None:
     for C in (4, 7, 9):
-        V, N = random.randint(3, 8), random.randint(1, C - 1)
+        V, N = random.randint(3, 8), random.randint(1, C // 2)
         L, t = tt.randn(C, V, requires_grad=True, dtype=tt.float64), tt.randint(0, V, (C,))
-        places = random.sample(range(C), N)
-        counted = tt.tensor([1.0 if i in places else 0.0 for i in range(C)], dtype=tt.float64)
-        right = F.cross_entropy(L[places], t[places])
+        positions = random.sample(range(C), N)
+        counted = tt.tensor([1.0 if i in positions else 0.0 for i in range(C)], dtype=tt.float64)
+        right = F.cross_entropy(L[positions], t[positions])
         right.backward()
         with tt.no_grad():
-            given = answer(L.detach(), t, counted)
-        if given is None:
-            return "not solved yet. Hint: L.log_softmax(-1)[range(C), t] is minus (12). Which number divides the sum?"
-        loss, gradient = given
-        if abs(loss.item() - right.item()) > 1e-9:
-            return f"wrong: with {N} of {C} positions counted the loss is {right.item():.4f}, not {loss.item():.4f}."
-        if (off := (gradient - L.grad).abs().max().item()) > 1e-9:
-            return f"wrong: the loss is right, but an entry of the gradient is off by {off:.4f}."
-    return "right"
+            everywhere, masked = (L.softmax(-1) - F.one_hot(t, V)) / N, L * counted.unsqueeze(1)
+            mistakes = {
+                "Divide by the number of the positions that count.": (right * N / C, ...),
+                "Positions of padding have no gradient.": (..., everywhere),
+                "`counted` says which positions count: not only the first.": (F.cross_entropy(L[:N], t[:N]), ...),
+                "The number of counted positions is not always 3.": (right * N / 3, ...),
+                "Logits of 0 have a loss, too: leave out its terms.": (F.cross_entropy(masked, t), ...),
+            }
+            case = f"with {N} of {C} positions counted"
+            names = ("the loss", "the gradient")
+            answer.compare((L.detach(), t, counted), (right.item(), L.grad), case, mistakes, names=names)
 
 
 print("exercise 4:", check_4(answer_4))

@@ -10,18 +10,20 @@
 # In exercises 3 and 4 a formula is written as in the lesson: `total(σ[i, m] * v[m, k], m)`; d(Y)[i, k] is ∂𝓛/∂Y_ik.
 
 # %%
+import contextlib
 import random
 import re
 import sys
 from pathlib import Path
 
-from sympy import Symbol, sqrt
+from judge import Wrong, came, check
+from sympy import Expr, Float, Rational, Symbol, sqrt, sympify
 
 import tinytensor as tt
 
 sys.path.append(str(Path(__file__).resolve().parents[2]) if "__file__" in globals() else "../..")
 from derivations.claims import Refuted
-from tinytensor.symbolic.index_calculus.adjoints import Program, d, prove_form, with_adjoints
+from tinytensor.symbolic.index_calculus.adjoints import Program, d, name_of, prove_form, with_adjoints
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, total
 
 C, K = Size("C", "i m p"), Size("K", "k")
@@ -31,13 +33,21 @@ M, S, e, σ, T = *(Array(name, (C, C)) for name in "MSeσ"), Array("T", (C,))
 t = Symbol("t", real=True)
 
 
-def refutation(program: Program, left, given, through=()) -> str:
-    """One sentence: "right" if `left` is `given` in the program, for all sizes and values; else why not."""
+def prove(program: Program, left: Expr, result: Expr, mistakes: dict[str, Expr], through: tuple = ()) -> None:
+    """Raise `Wrong` if `left` is not `result` in the program, for all sizes. mistakes: what to say -> formula."""
+    if isinstance(result, bool) or not isinstance(result, Expr | int | float):
+        raise Wrong(f"{left}: a formula is asked for, and you return {came(result)}.")
+    result = sympify(result)
+    result = result.xreplace({x: Rational(str(x)) for x in result.atoms(Float)})  # K ** 0.5 is the root of K
     try:
-        prove_form(program, left, given, through)
+        prove_form(program, left, result, through)
     except (Refuted, TypeError) as refuted:  # TypeError: an index out of place
-        return f"wrong: {re.sub('derived .*?, closed form', 'yours is', str(refuted))}"
-    return "right"
+        said = re.sub("derived .*?, closed form", "yours is", str(refuted))
+        for sentence, wrong in mistakes.items():
+            with contextlib.suppress(Refuted, TypeError):
+                prove_form(program.replaced(name_of(left), lambda right, wrong=wrong: wrong), left, result, through)
+                raise Wrong(f"{said}. {sentence}") from None
+        raise Wrong(said) from None
 
 
 # %% [markdown]
@@ -53,20 +63,20 @@ def answer_1(C: int, K: int) -> tuple[int, int]:
     ...
 
 
-def check_1(answer) -> str:
+@check("Y has C K entries, S has C². And which S does Y_ik depend on?")
+def check_1(answer) -> None:
     for C, K in random.sample([(2, 3), (3, 2), (4, 2), (3, 4)], 2):
         S, v = tt.randn(C, C, requires_grad=True), tt.randn(C, K)
         Y = S.softmax(-1) @ v
         rows = [tt.autograd.grad(Y[i, k], S, retain_graph=True)[0] for i in range(C) for k in range(K)]
         right = sum(row.numel() for row in rows), sum((row != 0).sum().item() for row in rows)
-        given = answer(C, K)
-        if given is None:
-            return "not solved yet. Hint: Y has C K entries, S has C². And which S does Y_ik depend on?"
-        if tuple(given) != right:
-            return (
-                f"wrong: for C = {C}, K = {K} there are {right[0]} entries, {right[1]} of them not 0; you say {given}."
-            )
-    return "right"
+        mistakes = {
+            "Y_ik depends on row i of S alone.": (..., right[0]),
+            "Y_ik depends on each S_im of its row: the sum in softmax holds all of them.": (..., C * K),
+            "Y has the shape (C, K), not (C, C).": (C**4, ...),
+        }
+        names = ("the number of entries", "the number of those that are not 0")
+        answer.compare((C, K), right, f"for C = {C}, K = {K}", mistakes, names=names)
 
 
 print("exercise 1:", check_1(answer_1))
@@ -83,18 +93,22 @@ def answer_2(σ: tt.Tensor, dσ: tt.Tensor) -> tt.Tensor:
     return σ * (dσ - (σ * dσ).sum(0))
 
 
-def check_2(answer) -> str:
-    for C in (1, 2, 5):
+@check("which index does the sum run over, and which one is left?")
+def check_2(answer) -> None:
+    for C in (2, 1, 5):
         S, dσ = tt.randn(C, C, requires_grad=True), tt.randn(C, C)
         weights = S.softmax(-1)
         weights.backward(dσ)
-        given = answer(weights.detach(), dσ)
-        if given is None:
-            return "not solved yet. Hint: which index does the sum run over, and which one is left?"
-        if (off := (given - S.grad).abs().max().item()) > 1e-5:
-            rows = given.sum(1).abs().max().item()
-            return f"wrong: with C = {C} an entry is off by {off:.2g}; rows should sum to 0, and one has {rows:.2g}."
-    return "right"
+        σ = weights.detach()
+        mistakes = {
+            "The sum runs over the rows: i is left in it, and should be m.": σ * (dσ - (σ * dσ).sum(0)),
+            "The sum over m has a number for each i, and is read as a row: keep its dimension.": σ
+            * (dσ - (σ * dσ).sum(1)),
+            "Each row has a sum of its own.": σ * (dσ - (σ * dσ).sum()),
+            "The sum is missing: rows of the result should sum to 0.": σ * dσ,
+            "In the sum each ∂𝓛/∂σ has its weight σ.": σ * (dσ - dσ.sum(1).unsqueeze(1)),
+        }
+        answer.compare((σ, dσ), S.grad, f"with C = {C} the gradient of S", mistakes)
 
 
 print("exercise 2:", check_2(answer_2))
@@ -111,16 +125,15 @@ def answer_3(m: Index, k: Index):
     ...
 
 
-def check_3(answer) -> str:
+@check("in which Y_ik does v_mk appear? Their shares add up: total(..., i).")
+def check_3(answer) -> None:
     program = Program([v[m, k]], [σ])
     program.let(Y[i, k], total(σ[i, m] * v[m, k], m))
-    try:
-        given = answer(m, k)
-    except TypeError as wrong:
-        return f"wrong: {wrong}"
-    if given is None:
-        return "not solved yet. Hint: in which Y_ik does v_mk appear? Their shares add up: total(..., i)."
-    return refutation(with_adjoints(program, Y), d(v)[m, k], given)
+    mistakes = {
+        "σ is transposed: which row of σ made Y_ik?": total(σ[m, i] * d(Y)[i, k], i),
+        "v_mk stands in Y_ik for every i, not for i = m alone.": σ[m, m] * d(Y)[m, k],
+    }
+    prove(with_adjoints(program, Y), d(v)[m, k], answer(m, k), mistakes)
 
 
 print("exercise 3:", check_3(answer_3))
@@ -138,18 +151,20 @@ def answer_4(i: Index, m: Index):
     ...
 
 
-def check_4(answer) -> str:
-    try:
-        given = answer(i, m)
-    except TypeError as wrong:
-        return f"wrong: {wrong}"
-    if given is None:
-        return "not solved yet. Hint: total(..., i, m) sums over two indices. What is the slope of S_im in t?"
+@check("total(..., i, m) sums over two indices. What is the slope of S_im in t?")
+def check_4(answer) -> None:
+    scores, gradient = answer(i, m)
+    plain = total(q[i, k] * keys[m, k], k)
     program = Program([t, q[i, k], keys[m, k]], [])
-    program.let(S[i, m], t * total(q[i, k] * keys[m, k], k) / sqrt(K))
-    if (first := refutation(program, S[i, m], given[0])) != "right":
-        return first
-    return refutation(with_adjoints(program, S), d(t), given[1], through=(S,))
+    program.let(S[i, m], t * plain / sqrt(K))
+    prove(program, S[i, m], scores, {"The root of K is missing.": t * plain, "t is missing.": plain / sqrt(K)})
+    mistakes = {
+        "The slope of S_im in t has no t: divide the score by it.": total(S[i, m] * d(S)[i, m], i, m),
+        "t stands in every score, not in those with m = i alone.": total(
+            total(q[i, k] * keys[i, k], k) / sqrt(K) * d(S)[i, i], i
+        ),
+    }
+    prove(with_adjoints(program, S), d(t), gradient, mistakes, through=(S,))
 
 
 print("exercise 4:", check_4(answer_4))

@@ -9,9 +9,9 @@ import math
 import random
 
 import numpy as np
+from judge import Wrong, came, check, compare
 
 import tinytensor as tt
-from tinytensor.symbolic import prove
 
 # %% [markdown]
 # ## 1 ★ Predict: a rule that forgets g
@@ -26,7 +26,8 @@ def answer_1(x: float, c: float) -> tuple[float, float]:
     ...
 
 
-def check_1(answer) -> str:
+@check("which of the two numbers does the rule read, x or what arrives?")
+def check_1(answer) -> None:
     @tt.op
     class cube:
         def forward(x):  # a function on arrays, as NumPy runs it: a kernel would have to be compiled
@@ -35,17 +36,17 @@ def check_1(answer) -> str:
         def grad_x(g, x):
             return 3 * x * x
 
-    start, c = random.uniform(1, 3), random.choice([-1, 1]) * random.uniform(2, 5)
-    given = answer(start, c)
-    if given is None:
-        return "not solved yet. Hint: which of the two numbers does the rule read, x or what arrives?"
-    for loss, factor, said in zip(("y.sum()", "(c * y).sum()"), (1.0, c), given, strict=True):
+    start, c, right = random.uniform(1, 3), random.choice([-1, 1]) * random.uniform(2, 5), []
+    for factor in (1.0, c):
         x = tt.tensor(start, requires_grad=True, dtype=tt.float64)
         (factor * cube(x)).sum().backward()
-        if abs(x.grad.item() - said) > 1e-9:
-            where = f"at x = {start:.4f}, c = {c:.4f}"
-            return f"wrong: {where} x.grad is {x.grad.item():.4f} after {loss}.backward(), not {said:.4f}."
-    return "right"
+        right.append(x.grad.item())
+    mistakes = {
+        "The rule would have to read g for that: c arrives with g.": (..., c * right[1]),
+        "The rule sends its slope, whatever arrives.": (0.0, ...),
+    }
+    names = ("x.grad after y.sum().backward()", "x.grad after (c * y).sum().backward()")
+    answer.compare((start, c), tuple(right), f"at x = {start:.4f}, c = {c:.4f}", mistakes, names=names)
 
 
 print("exercise 1:", check_1(answer_1))
@@ -63,29 +64,19 @@ def answer_2(g, a, b):
     return g * share, g * share
 
 
-def check_2(answer) -> str:
-    given = answer(*tt.ones(3))
-    if given is None:
-        return "not solved yet. Hint: what should the two shares of g add up to?"
-
-    @tt.op
-    class smooth_maximum:
-        def kernel(a, b):
-            return np.log(np.exp(a) + np.exp(b))
-
-        def grad_a(g, a, b):
-            return answer(g, a, b)[0]
-
-        def grad_b(g, a, b):
-            return answer(g, a, b)[1]
-
-    g, a, b = (tt.tensor(random.uniform(0.5, 2) * sign, dtype=tt.float64) for sign in (1, 1, -1))
-    sizes = [g.item() / (1 + math.exp(b - a)), g.item() / (1 + math.exp(a - b))]
-    for name, found, right in zip("ab", answer(g, a, b), sizes, strict=True):
-        if abs(found.item() - right) > 1e-9:
-            where = f"g = {g.item():.4f}, a = {a.item():.4f}, b = {b.item():.4f}"
-            return f"wrong: at {where} the gradient of {name} is {right:.4f}, not {found.item():.4f}."
-    return "right" if prove(smooth_maximum, (), ()) else "wrong: it holds at some points, and not at all."
+@check("what should the two shares of g add up to?")
+def check_2(answer) -> None:
+    for _ in range(20):
+        g, a, b = (random.choice([-1, 1]) * random.uniform(0.5, 2) for _ in range(3))
+        right = g / (1 + math.exp(b - a)), g / (1 + math.exp(a - b))
+        mistakes = {
+            "Both shares are alike; they should add up to g.": (right[0], right[0]),
+            "The larger one gets all of g, as with a maximum that is not smooth.": (g * (a > b), g * (b > a)),
+        }
+        inputs = [tt.tensor(x, dtype=tt.float64) for x in (g, a, b)]
+        case = f"at g = {g:.4f}, a = {a:.4f}, b = {b:.4f}"
+        names = ("the gradient of a", "the gradient of b")
+        answer.compare(inputs, right, case, mistakes, tolerance=1e-9, names=names)
 
 
 print("exercise 2:", check_2(answer_2))
@@ -103,23 +94,16 @@ def answer_3(g, x):
     ...
 
 
-def check_3(answer) -> str:
-    if answer(*tt.ones(2)) is None:
-        return "not solved yet. Hint: e^x / (1 + e^x) is a function that you have seen in this lesson."
-
-    @tt.op
-    class softplus:
-        def kernel(x):
-            return np.log(type(x)(1) + np.exp(x))
-
-        grad_x = answer
-
-    for start in (random.uniform(-2, 2), random.uniform(-2, 2), random.uniform(800, 900)):
-        g, x = tt.tensor([random.uniform(1, 2), start], dtype=tt.float64)
-        right, found = g.item() / (1 + math.exp(-start)), answer(g, x).item()
-        if not abs(found - right) < 1e-9:
-            return f"wrong: for g = {g.item():.4f} at x = {start:.4f} the gradient is {right:.4f}, not {found:.4f}."
-    return "right" if prove(softplus, (2,)) else "wrong: it holds at some points, and not at all."
+@check("e^x / (1 + e^x) is a function that you have seen in this lesson.")
+def check_3(answer) -> None:
+    for x in (*(random.uniform(-3, 3) for _ in range(20)), random.uniform(800, 900)):
+        g, share = random.choice([-1, 1]) * random.uniform(1, 2), 1 / (1 + math.exp(-x))
+        mistakes = {
+            "That is the slope of the sigmoid, which is itself the slope of softplus.": g * share * (1 - share),
+            "1 / (1 + e^x) is the slope of ln u at u = 1 + e^x; the slope of u, e^x, is missing.": g * (1 - share),
+        }
+        inputs = [tt.tensor(value, dtype=tt.float64) for value in (g, x)]
+        answer.compare(inputs, g * share, f"for g = {g:.4f} at x = {x:.4f} the gradient", mistakes, tolerance=1e-9)
 
 
 print("exercise 3:", check_3(answer_3))
@@ -137,22 +121,19 @@ def answer_4():
     ...
 
 
-def check_4(answer) -> str:
-    functions = answer()
-    if functions is None:
-        return "not solved yet. Hint: differentiate y² = a² + b² on both sides, and solve for ∂y/∂a."
-    kernel, grad_a, grad_b = functions
-    a, b, g = (random.uniform(1, 3) for _ in range(3))
-    y = math.hypot(a, b)
-    if abs(kernel(np.float64(a), np.float64(b)) - y) > 1e-9:
-        return f"wrong: the kernel of {a:.4f} and {b:.4f} is {y:.4f}, not {kernel(np.float64(a), np.float64(b)):.4f}."
-    for name, rule, x in (("a", grad_a, a), ("b", grad_b, b)):
-        found = rule(*(tt.tensor(n, dtype=tt.float64) for n in (g, x, y))).item()
-        if abs(found - g * x / y) > 1e-9:
-            where = f"for a = {a:.4f}, b = {b:.4f}, g = {g:.4f}"
-            return f"wrong: {where} the gradient of {name} is {g * x / y:.4f}, not {found:.4f}."
-    form = type("length", (), {"kernel": kernel, "grad_a": grad_a, "grad_b": grad_b})
-    return "right" if (proof := prove(tt.op(form), (), ())) else f"wrong: {str(proof).splitlines()[1].strip()}"
+@check("differentiate y² = a² + b² on both sides, and solve for ∂y/∂a.")
+def check_4(answer) -> None:
+    kernel, *rules = answer()
+    if len(rules) != 2 or not all(map(callable, (kernel, *rules))):
+        raise Wrong(f"three functions are asked for, kernel, grad_a and grad_b, and you return {came(answer.result)}.")
+    for _ in range(20):
+        g, a, b = (random.choice([-1, 1]) * random.uniform(1, 3) for _ in range(3))
+        y, case = math.hypot(a, b), f"for a = {a:.4f}, b = {b:.4f}, g = {g:.4f}"
+        compare(kernel(np.float64(a), np.float64(b)), y, f"{case} the kernel", tolerance=1e-9)
+        for name, rule, x in zip("ab", rules, (a, b), strict=True):
+            result = rule(*(tt.tensor(n, dtype=tt.float64) for n in (g, x, y)))
+            inputs = {"g": np.array(g), "y": np.array(y)}
+            compare(result, g * x / y, f"{case} the gradient of {name}", tolerance=1e-9, inputs=inputs)
 
 
 print("exercise 4:", check_4(answer_4))

@@ -7,6 +7,8 @@
 # %%
 import random
 
+from judge import Wrong, check
+
 import tinytensor as tt
 
 # %% [markdown]
@@ -22,18 +24,20 @@ def answer_1(x: float, p: int, steps: int) -> float:
     ...
 
 
-def check_1(answer) -> str:
-    for p in (2, random.choice([4, 6]), 8):
+@check("write f′ and f″ of x^p, and divide; one step multiplies x by a number.")
+def check_1(answer) -> None:
+    for p in (random.choice([4, 6]), 8, 2):
         start, steps = random.uniform(1, 3), random.randint(2, 5)
-        given = answer(start, p, steps)
-        if given is None:
-            return "not solved yet. Hint: write f′ and f″ of x^p, and divide; one step multiplies x by a number."
-        x = start
+        right = [start]
         for _ in range(steps):
-            x -= p * x ** (p - 1) / (p * (p - 1) * x ** (p - 2)) if x else 0.0
-        if abs(given - x) > 1e-9:
-            return f"wrong: with p = {p}, {steps} steps lead from {start:.4f} to {x:.6f}, not to {given:.6f}."
-    return "right"
+            x = right[-1]
+            right.append(x - p * x ** (p - 1) / (p * (p - 1) * x ** (p - 2)) if x else 0.0)
+        mistakes = {
+            "One step leads to the floor only if the curve is a parabola.": 0.0,
+            "That is where the first step leads.": right[1],
+            "f′ / f″ is x / (p − 1), not x / p.": start * (1 - 1 / p) ** steps,
+        }
+        answer.compare((start, p, steps), right[-1], f"with p = {p} x after {steps} steps from {start:.4f}", mistakes)
 
 
 print("exercise 1:", check_1(answer_1))
@@ -53,17 +57,17 @@ def answer_2(f, x):
     return tt.autograd.grad((g * g).sum(), x)[0]
 
 
-def check_2(answer) -> str:
+@check("the lesson's product has a v that does not depend on x. Does g?")
+def check_2(answer) -> None:
     x, A = tt.randn(3, dtype=tt.float64), tt.randn(3, 3, dtype=tt.float64)
     for f in (lambda x: (x * (A @ x)).sum(), lambda x: (A @ x).exp().sum()):
         g = tt.autograd.functional.jacobian(f, x)
-        right, given = tt.autograd.functional.hessian(f, x) @ g, answer(f, x)
-        if given is None:
-            return "not solved yet. Hint: the lesson's product has a v that does not depend on x. Does g?"
-        if not tt.allclose(given, right, rtol=1e-6):
-            ratio = (given / right).tolist()
-            return f"wrong: divided by H g your entries are {', '.join(f'{r:.4f}' for r in ratio)}, and not 1."
-    return "right"
+        H = tt.autograd.functional.hessian(f, x)
+        mistakes = {
+            "Both factors of g · g depend on x: hold one of them fixed.": 2 * (H @ g),
+            "These are the sums of the rows of H: its product with ones, not with g.": H.sum(1),
+        }
+        answer.compare((f, x), H @ g, "H g", mistakes)
 
 
 print("exercise 2:", check_2(answer_2))
@@ -81,18 +85,17 @@ def answer_3(g, Hg):
     ...
 
 
-def check_3(answer) -> str:
+@check("where is the derivative with respect to ρ equal to 0?")
+def check_3(answer) -> None:
     A, x = tt.randn(4, 4, dtype=tt.float64), tt.randn(4, dtype=tt.float64)
     H = A @ A.T + tt.eye(4, dtype=tt.float64)
     g = H @ x  # of f(x) = x·H x / 2
-    given = answer(g, H @ g)
-    if given is None:
-        return "not solved yet. Hint: where is the derivative with respect to ρ equal to 0?"
     best = float(g @ g) / float(g @ (H @ g))
-    if abs(float(given) - best) > 1e-9 * best:
-        heights = [float((x - rho * g) @ (H @ (x - rho * g)) / 2) for rho in (float(given), best)]
-        return f"wrong: your ρ leads to the height {heights[0]:.6f}, and another one to {heights[1]:.6f}."
-    return "right"
+    mistakes = {
+        "The derivative of ρ²/2 is ρ, not 2 ρ.": best / 2,
+        "That is the quotient of two lengths: g·H g is smaller than their product.": float(g.norm() / (H @ g).norm()),
+    }
+    answer.compare((g, H @ g), best, "the best ρ", mistakes, tolerance=1e-9)
 
 
 print("exercise 3:", check_3(answer_3))
@@ -111,25 +114,31 @@ def answer_4(product, g):
     ...
 
 
-def check_4(answer) -> str:
-    n = random.randint(2, 4)
+@check("way · (H way) says how H bends along a way. What if it is negative?")
+def check_4(answer) -> None:
+    n = random.randint(3, 4)
     turn = tt.linalg.qr(tt.randn(n, n, dtype=tt.float64))[0]
     for least in (0.5, -2.0):
         bends = tt.rand(n, dtype=tt.float64) + 0.5
         bends[random.randrange(n)] = least
         H = turn @ tt.diag(bends) @ turn.T
         g = tt.randn(n, dtype=tt.float64)
-        d = answer(lambda v, H=H: H @ v, g)
-        if d is None:
-            return "not solved yet. Hint: way · (H way) says how H bends along a way. What if it is negative?"
         along = ", ".join(f"{bend:.2f}" for bend in bends.tolist())
-        if not float(g @ d) > 0:
-            return f"wrong: g·d is {float(g @ d):.4f}, so −d does not go down; H bends by {along} along its axes."
-        if least > 0 and not tt.allclose(H @ d, g, rtol=1e-6, atol=1e-8):
-            return f"wrong: H bends upwards, by {along} along its axes, and H d is not g: this is not Newton's step."
+        if least > 0:
+            mistakes = {
+                "That is g itself: Newton's step solves H d = g.": g,
+                "H is not diagonal: each entry of d depends on all of g.": g / H.sum(1).abs(),
+            }
+            inputs = (lambda v, H=H: H @ v), g
+            answer.compare(inputs, tt.linalg.solve(H, g), f"where H bends by {along} along its axes, d", mistakes)
+        elif not float(g @ answer(lambda v, H=H: H @ v, g.clone())) > 0:
+            raise Wrong(f"g·d is not above 0, so −d does not go down; H bends by {along} along its axes.")
     x = tt.tensor([0.3], dtype=tt.float64)
     d = answer(lambda v: (12 * x * x - 4) * v, 4 * x**3 - 4 * x)
-    return "right" if d.item() < 0 else f"wrong: from 0.3 on x⁴ − 2 x² your d is {d.item():.4f}; x − d should go to 1."
+    if not d.item() < 0:
+        raise Wrong(
+            f"from 0.3 on x⁴ − 2 x² your d is {d.item():.4f}; x − d should go to 1, and stays or climbs the hill."
+        )
 
 
 print("exercise 4:", check_4(answer_4))

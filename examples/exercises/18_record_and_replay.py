@@ -7,6 +7,8 @@
 # %%
 import random
 
+from judge import Wrong, came, check, compare
+
 import tinytensor as tt
 
 # %% [markdown]
@@ -22,19 +24,22 @@ def answer_1(calls: list[tuple[int, float]]) -> int:
     ...
 
 
-def check_1(answer) -> str:
+@check("a recording holds for one shape, and a number stands in it as it was.")
+def check_1(answer) -> None:
     calls = [(2, 0.1), (3, 0.1), (2, 0.2), (3, 0.3)]
     calls += [(random.choice([2, 3, 4]), random.choice([0.1, 0.2, 0.3])) for _ in range(random.randint(1, 4))]
     calls.append(random.choice(calls))
     random.shuffle(calls)
-    given = answer(calls)
-    if given is None:
-        return "not solved yet. Hint: a recording holds for one shape, and a number stands in it as it was."
     scale = tt.compile(lambda x, rate: x * rate)
     for n, rate in calls:
         scale(tt.ones(n), rate)
     right = sum(map(len, scale.recordings.values()))
-    return "right" if given == right else f"wrong: {calls} lead to {right} recordings, not {given}."
+    mistakes = {
+        "A call with a shape and a number that came before finds their recording.": len(calls),
+        "A number stands in a recording as it was: another one needs another recording.": len({n for n, _ in calls}),
+        "A recording holds for one shape.": len({rate for _, rate in calls}),
+    }
+    answer.compare((list(calls),), right, f"after {calls} the number of recordings", mistakes)
 
 
 print("exercise 1:", check_1(answer_1))
@@ -52,23 +57,24 @@ def answer_2(x):
     return x + tt.tensor([random.gauss(0, 1) for _ in range(len(x))])
 
 
-def check_2(answer) -> str:
-    x = tt.zeros(2000)
-    try:
-        noisy = tt.compile(answer, fullgraph=True)
-        first, second = noisy(x), noisy(x)
-    except RuntimeError as error:
-        return f"wrong: {error}"
-    if first is None:
-        return "not solved yet. Hint: which random numbers does a replay draw anew?"
+@check("which random numbers does a replay draw anew?")
+def check_2(answer) -> None:
+    x = tt.linspace(-5, 9, 2000)
+    answer(x)
+    noisy = tt.compile(answer.function, fullgraph=True)
+    first, second = noisy(x) - x, noisy(x) - x
+    if tuple(second.shape) != (2000,):
+        raise Wrong(f"x has the shape (2000,), and your result {tuple(second.shape)}.")
     if first.tolist() == second.tolist():
-        return "wrong: a second call adds the same noise."
-    mean, deviation = second.mean().item(), second.std().item()
-    if abs(mean) > 0.2 or abs(deviation - 1) > 0.2:
-        return f"wrong: the noise has the mean {mean:.2f} and the deviation {deviation:.2f}, not 0 and 1."
+        raise Wrong("a second call adds the same noise.")
     if len(set(second.tolist())) < 1000:
-        return "wrong: entries share their noise; draw one number for each."
-    return "right"
+        raise Wrong("entries share their noise; draw one number for each.")
+    mean, deviation = second.mean().item(), second.std().item()
+    if not (abs(mean) < 0.12 and abs(deviation - 1) < 0.12):
+        known = (
+            "That is the uniform distribution from 0 to 1." if abs(mean - 0.5) + abs(deviation - 0.289) < 0.1 else ""
+        )
+        raise Wrong(f"the noise has the mean {mean:.2f} and the deviation {deviation:.2f}, not 0 and 1. {known}")
 
 
 print("exercise 2:", check_2(answer_2))
@@ -86,22 +92,25 @@ def answer_3(e: int, r: int, p: int) -> int | None:
     ...
 
 
-def check_3(answer) -> str:
-    for rest in (0, -1):  # the two lines cross at a step, and just before one
-        p, gain = random.randint(1, 20), random.randint(2, 100)
-        e, r = p + gain, p + gain * random.randint(2, 50) + rest
+@check("n steps take n e, or r + (n − 1) p. Where do the two lines cross?")
+def check_3(answer) -> None:
+    for times, rest in ((random.randint(2, 50), 0), (random.randint(2, 50), -1), (1, -1)):
+        gain = random.randint(2, 10)
+        p = gain + random.randint(1, 20)
+        e, r = p + gain, p + gain * times + rest  # the two lines cross at a step, and just before one
         steps = 1
         while r + (steps - 1) * p >= steps * e:
             steps += 1
-        given = answer(e, r, p)
-        if given is None:
-            return "not solved yet. Hint: n steps take n e, or r + (n − 1) p. Where do the two lines cross?"
-        if given != steps:
-            times = f"{steps * e} eager and {r + (steps - 1) * p} compiled"
-            return f"wrong: e, r, p = {e}, {r}, {p}: the least is {steps} steps ({times}), not {given}."
-        if answer(p, r, e) is not None or answer(p, r, p) is not None:
-            return "wrong: if a replay takes no less time than an eager step, the answer is None."
-    return "right"
+        mistakes = {
+            "With one step less both take the same time, or compiling takes more.": steps - 1,
+            "The recording is the first step: n − 1 replays follow.": r // gain + 1,
+        }
+        answer.compare((e, r, p), steps, f"for e, r, p = {e}, {r}, {p} the least number of steps", mistakes)
+        for never in ((p, r, e), (p, r, p)):
+            if (result := answer.run(*never)) is not None:
+                raise Wrong(
+                    f"if a replay takes no less time than an eager step, the answer is None, not {came(result)}."
+                )
 
 
 print("exercise 3:", check_3(answer_3))
@@ -119,28 +128,23 @@ def answer_4(gradients: list) -> list:
     ...
 
 
-def check_4(answer) -> str:
-    def scaled(length: float) -> list:
+@check("the smaller of 1 and 1 / length can be computed with tensors: `clamp`.")
+def check_4(answer) -> None:
+    answer([tt.ones(3)])
+    clip = tt.compile(answer.function, fullgraph=True)
+    for length in (random.uniform(0.2, 0.9), random.uniform(2, 9), 0.0, random.uniform(1.0, 1.2)):
         gradients = [tt.randn(3), tt.randn(2, 2)]
         size = sum(g.square().sum() for g in gradients).sqrt()
-        return [g * (length / size) for g in gradients]
-
-    if answer(scaled(1.0)) is None:
-        return "not solved yet. Hint: the smaller of 1 and 1 / length can be computed with tensors: `clamp`."
-    try:
-        clip = tt.compile(answer, fullgraph=True)
-        for length in (random.uniform(0.2, 0.9), random.uniform(2, 9), 0.0, random.uniform(1.0, 1.2)):
-            gradients = scaled(length)
-            for given, g in zip(clip(gradients), gradients, strict=True):
-                if not tt.allclose(given, g / max(1.0, length), atol=1e-6):
-                    ratio = (given.norm() / g.norm()).item() if length else given.norm().item()
-                    wanted = f"should be multiplied by {1 / max(1.0, length):.4f}, not by {ratio:.4f}"
-                    return (
-                        f"wrong: gradients of the common length {length:.4f} {wanted if length else 'should stay 0'}."
-                    )
-    except RuntimeError as error:
-        return f"wrong: {error}"
-    return "right"
+        gradients = [g * (length / size) for g in gradients]
+        mistakes = {
+            "Those that are short enough stay as they are.": tuple(g / max(length, 1e-30) for g in gradients),
+            "One length counts, that of all gradients together.": tuple(
+                g / max(1.0, g.norm().item()) for g in gradients
+            ),
+            "The entries are cut off one by one: the direction has changed.": tuple(g.clamp(-1, 1) for g in gradients),
+        }
+        right = tuple(g / max(1.0, length) for g in gradients)
+        compare(clip(gradients), right, f"for gradients of the common length {length:.4f}", mistakes)
 
 
 print("exercise 4:", check_4(answer_4))

@@ -148,7 +148,7 @@ def check_key(lesson: str, numbers: list[int], seeds: int) -> None:
 
 
 def show_points() -> None:
-    for sheet in sorted(SHEETS.glob("*.py")):
+    for sheet in sorted(SHEETS.glob("[0-9]*.py")):
         found = exercises(sheet)
         print(f"{sheet.stem}: {sum(e.points for e in found)} points")
         for e in found:

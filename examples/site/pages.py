@@ -216,8 +216,10 @@ class Site:
         """The page of a lesson's exercises."""
         page, source = f"exercises/{lesson.name}", f"examples/exercises/{lesson.name}.py"
         self.download(EXAMPLES / "exercises" / f"{lesson.name}.py", "exercises_")
+        shutil.copy(EXAMPLES / "exercises" / "judge.py", self.extra / "downloads")
         file = f"../downloads/exercises_{lesson.name}"
         links = f'<a href="{file}.py" download>script</a> <a href="{file}.ipynb" download>notebook</a> '
+        links += '<a href="../downloads/judge.py" download>judge.py, which stands beside both</a> '
         if any(each.name == lesson.name for each in self.lessons):
             links += f'<a href="../lessons/{lesson.name}.html">the lesson</a> '
         links += f'<a href="../solutions/{lesson.name}.html">solutions</a>'

@@ -78,7 +78,8 @@ def run(script: Path, cache: Path, rerun: bool = False) -> Lesson:
     LessonFailed if a cell raises an error or writes a warning.
     """
     folder = cache / script.stem
-    key = hashlib.sha256((script.read_text(encoding="utf-8") + version_of_packages()).encode()).hexdigest()
+    texts = [path.read_text(encoding="utf-8") for path in (script, *script.parent.glob("judge.py"))]  # of exercises
+    key = hashlib.sha256("".join([*texts, version_of_packages()]).encode()).hexdigest()
     kept = folder / "cells.json"
     if kept.exists() and not rerun:
         told = json.loads(kept.read_text(encoding="utf-8"))
@@ -108,7 +109,7 @@ def execute(script: Path, folder: Path) -> list[Cell]:
         notebook, timeout=None, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
     )
     client.extra_arguments = ["--log-level=ERROR"]  # the kernel warns about its own connection
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(script.parent)])}
     cells, before = [], {}
     with client.setup_kernel(env=environment):
         for i, cell in enumerate(notebook.cells):

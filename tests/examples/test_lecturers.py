@@ -7,6 +7,7 @@ from pathlib import Path
 from examples.mark.__main__ import SHEETS, exercises
 
 ROOT = Path(__file__).parents[2]
+COURSE = (ROOT / "examples" / "README.md").read_text()
 PAGE = (ROOT / "examples" / "lecturers.md").read_text()
 
 
@@ -26,6 +27,36 @@ def on_sheets(text: str) -> list[tuple[int, int]]:
     return results
 
 
+def ways(course: str, plans: str) -> list[list[int]]:
+    """The lessons of each way through the course, and of both plans of weeks, in their order."""
+    sentences = course.partition("**Three ways through.** ")[2].partition("\n\n")[0]
+    results = [[int(n) for n in re.findall(r"\d+", way)] for way in re.split(r"(?<=\.)\s+(?=An? )", sentences)]
+    short = plans.partition("## Six weeks")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| \d+ \| ([^|]+) \| ([^|]+) \|$", short, re.MULTILINE)
+    read = [f"{lessons} {others if 'as reading' in others else ''}" for lessons, others in rows]
+    return [*results, weeks(plans), [int(n) for n in re.findall(r"\d+", " ".join(read))]]
+
+
+def broken(course: str, plans: str) -> list[str]:
+    """Where a way takes a lesson before one that the course's table wants to be read before it."""
+    rows = re.findall(r"^\| `(\d\d)_\w+\.py`[^|]*\| \d+ \| ([^|]*) \|", course, re.MULTILINE)
+    before = {int(lesson): set(map(int, re.findall(r"\d+", needs))) for lesson, needs in rows}
+    return [
+        f"way {number}: {missing} for {lesson}"
+        for number, way in enumerate(ways(course, plans), 1)
+        for i, lesson in enumerate(way)
+        if (missing := sorted(before[lesson] - set(way[:i])))
+    ]
+
+
+def test_each_way_through_takes_what_a_lesson_needs_before_it():
+    assert [len(way) for way in ways(COURSE, PAGE)] == [14, 15, 11, 20, 17]
+    assert broken(COURSE, PAGE) == []
+    assert all(8 in way for way in ways(COURSE, PAGE)[:3])
+    assert broken(COURSE.replace("9, 10, 11, 12, 13", "9, 10, 11, 13"), PAGE) == ["way 2: [12] for 13"]
+    assert broken(COURSE, PAGE.replace("11 and 12 as", "12 as")) == ["way 5: [11] for 13"]
+
+
 def test_each_lesson_has_one_week():
     assert sorted(weeks(PAGE)) == list(range(20))
     assert {int(path.name[:2]) for path in (ROOT / "examples").glob("*.py")} <= set(weeks(PAGE))
@@ -34,7 +65,7 @@ def test_each_lesson_has_one_week():
 def test_each_exercise_stands_on_one_sheet():
     result = on_sheets(PAGE)
     assert sorted(result) == [(lesson, number) for lesson in range(20) for number in (1, 2, 3, 4)]
-    for sheet in SHEETS.glob("*.py"):
+    for sheet in SHEETS.glob("[0-9]*.py"):
         assert {(int(e.lesson[:2]), e.number) for e in exercises(sheet)} <= set(result)
 
 

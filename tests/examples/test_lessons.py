@@ -43,11 +43,12 @@ sys.path[:] = [place for place in sys.path if place != {str(ROOT)!r}]  # that of
 # Runs files with exercises, and in the names of each the file with answers to it. What the checks say of each answer,
 # with random numbers of each seed, is printed as JSON; and what a file says while its exercises are not solved.
 CHECK = """
-import contextlib, io, json, random, runpy, sys
+import contextlib, io, json, os, random, runpy, sys
 import tinytensor as tt
 
 said = {}
 for file, answers, seeds in json.loads(sys.argv[1]):
+    sys.path.append(os.path.dirname(file))  # as Python does for a script
     open_exercises = []
     for seed in range(seeds):
         random.seed(seed)

@@ -7,6 +7,7 @@ import numpy as np
 
 import tinytensor as tt
 from examples.build.judge import Engine, Wrong
+from examples.exercises import judge
 
 
 def show(x: Any) -> str:
@@ -38,32 +39,7 @@ def compare(
 
     mistakes: what to say -> the array that this mistake gives.
     """
-    got, want = array(got, what), np.asarray(want, dtype=float)
-    if close(got, want, tolerance):
-        return
-    for sentence, value in (mistakes or {}).items():
-        if close(got, value, tolerance):
-            raise Wrong(f"{what} is {brief(got, want)}. {sentence}".rstrip())
-    raise Wrong(f"{what} is {brief(got, want)}. {hint}".rstrip())
-
-
-def brief(got: np.ndarray, want: np.ndarray) -> str:
-    """What came, and what is right: the shapes if they differ, else the entry that differs most."""
-    if got.shape != want.shape:
-        return f"of shape {got.shape}, and should have the shape {want.shape}"
-    if not got.shape:
-        return pair(got, want)
-    with np.errstate(invalid="ignore"):
-        off = np.where(np.isnan(got) & ~np.isnan(want), np.inf, np.abs(got - want))
-    place = np.unravel_index(np.argmax(np.nan_to_num(off, nan=0.0, posinf=np.inf)), got.shape)
-    where = ", ".join(str(int(i)) for i in place)
-    return pair(got[place], want[place], f" at [{where}]")
-
-
-def pair(got: Any, want: Any, where: str = "") -> str:
-    """Two numbers, with as many digits as they need to look different."""
-    digits = next((d for d in (5, 8, 12) if f"{float(got):.{d}g}" != f"{float(want):.{d}g}"), 17)
-    return f"{float(got):.{digits}g}{where}, and should be {float(want):.{digits}g}"
+    judge.compare(array(got, what), np.asarray(want, dtype=float), what, mistakes, tolerance, hint=hint)
 
 
 def tensor_of(engine: Engine, x: Any, what: str) -> Any:

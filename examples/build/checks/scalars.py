@@ -1,6 +1,7 @@
 """The checks of steps 1 to 3: slopes, the tape, the order."""
 
 from collections.abc import Callable
+from unittest import mock
 
 import numpy as np
 
@@ -66,7 +67,14 @@ def plain(count: int, positive: bool = False) -> Callable:
 
 
 def with_power(random: np.random.Generator, shape: tuple) -> list:
-    return [random.uniform(0.5, 2.0, shape), float(random.choice([-1, 2, 3, -2]))]
+    return [*plain(1)(random, shape), float(random.choice([-1, 2, 3, -2]))]
+
+
+def with_zero(random: np.random.Generator, shape: tuple) -> list:
+    (drawn,) = plain(1)(random, shape)
+    if shape:
+        drawn[0] = 0.0
+    return [drawn]
 
 
 RULES = {
@@ -111,9 +119,10 @@ RULES = {
     "slopes.relu": rule(
         "relu",
         lambda a: a.relu(),
-        plain(1),
+        with_zero,
         lambda a: [
             {
+                "Where a is 0 take the slope 0.": np.asarray(a >= 0, dtype=float),
                 "Where a is negative y stays 0, so the slope is 0.": np.ones_like(a),
                 "The slope is 1 where a > 0, not a.": np.maximum(a, 0),
             }
@@ -137,6 +146,11 @@ def receive(engine: Engine, random: np.random.Generator) -> None:
         first + second,
         {FORGOT_ADD: second, "Nothing has been stored: set self.grad.": 0.0, "Start from the gradient so far.": first},
     )
+    shapes, x = [], engine.tape.Tensor([1.0, 2.0])
+    with mock.patch.object(engine.tape, "unbroadcast", lambda g, shape: shapes.append(tuple(shape)) or g):
+        engine.call(x.receive, np.ones(2), what="receive")
+    if shapes != [(2,)]:
+        raise Wrong("receive must add unbroadcast(g, self.shape), not g: from step 4 on g may have another shape.")
 
 
 def send(engine: Engine, random: np.random.Generator) -> None:
@@ -186,8 +200,14 @@ def record(engine: Engine, random: np.random.Generator) -> None:
     a, b, g = random.uniform(0.5, 2, 3)
     Tensor, slopes = engine.tape.Tensor, engine.slopes
     x, y = Tensor(a), Tensor(b)
+
+    def mul(*inputs):
+        if any(isinstance(each, Tensor) for each in inputs):
+            raise Wrong("record hands tensors to the rule, which computes with numbers: give it each x.data.")
+        return slopes.mul(*inputs)
+
     what = f"record(mul, a, b) at a = {a:.4f}, b = {b:.4f}"
-    z = tensor_of(engine, engine.call(engine.tape.record, slopes.mul, x, y, what=what), what)
+    z = tensor_of(engine, engine.call(engine.tape.record, mul, x, y, what=what), what)
     compare(f"{what}: the value", z.data, a * b)
     if len(z.edges) != 2:
         raise Wrong(f"{what} should have two edges, one to each input, and has {len(z.edges)}.")

@@ -53,6 +53,15 @@ def wrong_2_overwrites(edges, last):
     return arrived
 
 
+def wrong_2_sorted_by_name(edges, last):
+    arrived = dict.fromkeys(edges, 0.0)
+    arrived[last] = 1.0
+    for node in sorted(edges):
+        for target in edges[node]:
+            arrived[target] += arrived[node]
+    return arrived
+
+
 def right_3(x, c):
     """The sum's slope is 1, times x². Each factor's slope is the other factor x, times x + c."""
     return x * x, (x + c) * x, (x + c) * x

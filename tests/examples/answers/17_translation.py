@@ -95,3 +95,11 @@ def wrong_4_the_least_likely(log_p, beam, length):
         longer = [(p + q, [*words, i]) for p, words in kept for i, q in enumerate(log_p(words))]
         kept = sorted(longer)[:beam]
     return kept[0][1]
+
+
+def wrong_4_a_beam_of_each_beginning(log_p, beam, length):
+    kept = [(0.0, [])]
+    for _ in range(length):
+        longer = [sorted(((p + q, [*words, i]) for i, q in enumerate(log_p(words))), reverse=True) for p, words in kept]
+        kept = [pair for each in longer for pair in each[:beam]]
+    return max(kept)[1]

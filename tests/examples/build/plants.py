@@ -35,7 +35,9 @@ PLANTS = [
     ("slopes.py", "log", "(1 / a,)", "(1 / np.log(a),)", "with the input a"),
     ("slopes.py", "log", "np.log(a)", "np.log10(a)", "natural logarithm"),
     ("slopes.py", "tanh", "1 - y * y", "1 - a * a", "not 1 - a²"),
+    ("slopes.py", "power", "a**n, (n * a ** (n - 1),)", "np.exp(n * np.log(a)), (n * a ** (n - 1),)", "not nan"),
     ("slopes.py", "relu", "np.where(a > 0, 1.0, 0.0)", "np.ones_like(a)", "the slope is 0"),
+    ("slopes.py", "relu", "np.where(a > 0, 1.0, 0.0)", "np.where(a >= 0, 1.0, 0.0)", "Where a is 0 take the slope 0."),
     ("slopes.py", "relu", "np.maximum(a, 0)", "max(a, 0)", "np.maximum can"),
     # step 2
     ("tape.py", "pull_by", "g * slope", "slope", "Multiply the slope by the gradient g"),
@@ -55,7 +57,9 @@ PLANTS = [
         "not new tensors",
     ),
     ("tape.py", "record", "[(x, pull_by(slope))", "[(Tensor(x.data), pull_by(slope))", "not new tensors"),
+    ("tape.py", "record", "rule(*(x.data for x in inputs))", "rule(*inputs)", "record hands tensors to the rule"),
     ("tape.py", "Tensor.receive", "self.grad + unbroadcast", "unbroadcast", "do not replace it"),
+    ("tape.py", "Tensor.receive", "unbroadcast(g, self.shape)", "g", "must add unbroadcast(g, self.shape), not g"),
     ("tape.py", "Tensor.send", "source.receive(pull(self.grad))", "source.grad = pull(self.grad)", "a is used twice"),
     ("tape.py", "Tensor.send", "pull(self.grad)", "pull(1.0)", "not 1"),
     ("tape.py", "Tensor.send", "pull(self.grad)", "self.grad", "apply pull to it"),
@@ -108,7 +112,7 @@ PLANTS = [
         "do not average",
     ),
     ("shapes.py", "unbroadcast", "if g.shape == shape:", "if True:", "The axes in front"),
-    ("sums.py", "total", "np.broadcast_to(g, x.shape)", "np.broadcast_to(g / x.data.size, x.shape)", "should be"),
+    ("sums.py", "total", "np.broadcast_to(g, x.shape)", "np.broadcast_to(g / x.data.size, x.shape)", ", not "),
     ("sums.py", "total", "g = np.expand_dims(g, axis)", "pass", "total"),
     ("sums.py", "mean", "y * (y.data.size / x.data.size)", "y", "That is the sum"),
     (
@@ -269,7 +273,7 @@ PLANTS = [
     ("modules.py", "AdamW.__init__", "self.t = 0", "self.t = 1", "should be 0"),
     ("modules.py", "AdamW.__init__", "[np.zeros(x.shape) for x in self.parameters]", "0.0", "should be a list"),
     ("modules.py", "AdamW.step", "self.t += 1", "self.t = 1", "Does self.t grow"),
-    ("modules.py", "AdamW.step", "/ (np.sqrt(v) + self.eps)", "/ (np.sqrt(v) + self.eps) - 0.02 * x.data", "should be"),
+    ("modules.py", "AdamW.step", "/ (np.sqrt(v) + self.eps)", "/ (np.sqrt(v) + self.eps) - 0.02 * x.data", ", not "),
     ("modules.py", "AdamW.step", "x.grad**2", "x.grad", "v averages the squares"),
     # step 10
     (
