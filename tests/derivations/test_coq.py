@@ -14,7 +14,7 @@ from derivations.proofs.rules import covered
 from tests.tools.coq import certified, needed
 from tinytensor.core.op import OPS
 from tinytensor.symbolic.certificates import certify as certifying
-from tinytensor.symbolic.certificates.certify import AXIOMS, absent, certify, refusals, sentences
+from tinytensor.symbolic.certificates.certify import AXIOMS, absent, certify, refusals, refused_in, sentences
 from tinytensor.symbolic.certificates.rules import rules_in_coq
 
 
@@ -140,6 +140,62 @@ def test_a_certificate_may_not_say(planted):
     assert refusals(text) == []
     assert refusals(text + planted) != []
     assert refusals(f"{text}(* {planted} *)" if '"' not in planted else text) == []  # in a comment it says nothing
+
+
+SUM = "forall (N : nat) (x : nat -> R), (0 < N)%nat -> "
+AT = "forall n : nat, (n < N)%nat -> "
+DX = "is_derive (fun r : R_AbsRing => loss N (put1 x n r)) (x n) (dx N x n)"
+ABOVE = "(forall n : nat, (n < N)%nat -> 0 < x n) -> "
+
+
+@pytest.mark.parametrize("hypothesis", ["", ABOVE, "x 0%nat <> 0 -> ", "-1 < sum N x < 1 -> ", ABOVE + ABOVE])
+def test_statements_of_certificates_are_accepted(hypothesis):
+    assert [*refused_in(SUM + hypothesis + AT + DX, {"loss", "dx"})] == []
+    table = "(forall i : nat, (i < N + 1)%nat -> (t i < 2 * N)%nat) -> "
+    assert [*refused_in(SUM + table + hypothesis + AT + DX, {"loss", "dx"})] == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        SUM + AT + DX + " \\/ True",
+        SUM + AT + DX + " -> True",
+        SUM + AT + f"({DX} \\/ True)",
+        SUM + AT + f"~ {DX}",
+        SUM + AT + "True",
+        SUM + "(N < 0)%nat -> " + AT + DX,
+        SUM + "(N < 1)%nat -> " + AT + DX,
+        SUM + "(0 < 0)%nat -> " + AT + DX,
+        SUM + "(n < N)%nat -> (n < N - N)%nat -> " + DX,
+        SUM + "(n < 2 ** 9 ** 9)%nat -> " + DX,
+        SUM + "False -> " + AT + DX,
+        SUM + "0 = 1 -> " + AT + DX,
+        SUM + "~ 0 < 1 -> " + AT + DX,
+        SUM + "(0 < 1 /\\ 1 < 0) -> " + AT + DX,
+        SUM + "(forall n : nat, (n < N)%nat -> False) -> " + AT + DX,
+        SUM + "(forall n : nat, (n < N)%nat -> (N < n)%nat) -> " + AT + DX,
+        SUM + f"(forall n : nat, (n < N)%nat -> {DX}) -> " + AT + DX,
+        f"forall (N : nat) (x : nat -> R) (dx : nat -> (nat -> R) -> nat -> R), (0 < N)%nat -> {AT}{DX}",
+        f"forall loss (N : nat), (0 < N)%nat -> {AT}{DX}",
+    ],
+)
+def test_statements_that_say_something_else_are_refused(statement):
+    assert [*refused_in(statement, {"loss", "dx"})] != []
+
+
+def test_a_section_variable_in_the_place_of_a_definition_is_refused():
+    text = """
+Section Forged.
+Definition dx : R := 7.
+Variable slope : R.
+Hypothesis moved : is_derive (fun r => exp r) 0 slope.
+Theorem gradient : is_derive (fun r => exp r) 0 slope.
+Proof. exact moved. Qed.
+End Forged.
+"""
+    assert refusals("\n".join(coq_header()) + text) == []
+    assert coq.coq().certify("\n".join(coq_header()) + text).refused
+    assert coq.coq().certify("\n".join(coq_header()) + THEOREM)
 
 
 def coq_header():

@@ -169,9 +169,68 @@ def _refused(sentence: str, depth: int) -> Iterator[str]:
     for binder in BINDERS.findall(sentence):
         for name in {word for part in binder for word in part.split()} & MEANINGS:
             yield f"the name {name} has a meaning already, and is bound here"
-    conclusion = r"(?s)Theorem.*?:(?:.*(?:->|,))?\s*is_derive\s+\(fun r => .*\)\s+.*"
-    if sentence.startswith("Theorem") and not re.fullmatch(conclusion, sentence):
-        yield "its conclusion is not of the form is_derive (fun r => ...) point formula"
+    if sentence.startswith("Theorem") and "is_derive" not in sentence:
+        yield NO_DERIVATIVE
+
+
+NO_DERIVATIVE = "its conclusion is not of the form is_derive (fun r => ...) point formula"
+RELATION = re.compile(r"[^<>=]+ (?:<>|<) [^<>=]+(?: < [^<>=]+)?")  # of numbers: a <> b, a < b, a < b < c
+
+
+def parts_of(text: str, separator: str, most: int = 0) -> list[str]:
+    """The parts of a text between separators that stand in no brackets."""
+    parts, depth, at = [""], 0, 0
+    while at < len(text):
+        depth += (text[at] in "([{") - (text[at] in ")]}")
+        if not depth and text.startswith(separator, at) and not (most and len(parts) > most):
+            parts, at = [*parts, ""], at + len(separator)
+        else:
+            parts[-1], at = parts[-1] + text[at], at + 1
+    return [part.strip() for part in parts if part.strip()]
+
+
+def taken_apart(text: str) -> tuple[dict[str, str], list[str], str]:
+    """The names that a statement binds, with their types, its hypotheses, and its conclusion."""
+    types: dict[str, str] = {}
+    hypotheses: list[str] = []
+    while True:
+        if text.startswith("forall "):
+            binders, text = parts_of(text.removeprefix("forall "), ",", 1)
+            for group in parts_of(binders, " ") if binders.startswith("(") else [binders]:
+                names, _, of = group.strip("()").partition(" : ")
+                types |= dict.fromkeys(names.split(), of)
+        elif len(parts := parts_of(text, "->", 1)) == 2:
+            hypotheses.append(parts[0])
+            text = parts[1]
+        else:
+            return types, hypotheses, text
+
+
+def refused_in(statement: str, definitions: set[str], outer: set[str] | None = None) -> Iterator[str]:
+    """Why a statement, as Coq prints it, is refused: as a theorem, or as a hypothesis of one with the sizes `outer`.
+
+    Its hypotheses say that sizes are above 0, that indices and entries of tables are below a size, and of numbers what
+    RELATION says, for all such indices. All of those on whole numbers are met where indices and tables are 0. A theorem
+    ends in one derivative. No name that it binds is that of a definition, which is printed beside it.
+    """
+    types, hypotheses, conclusion = taken_apart(" ".join(statement.split()))
+    yield from (f"it binds {name}, the name of a definition" for name in definitions & types.keys())
+    sizes = {n for n in types if f"(0 < {n})%nat" in hypotheses} if outer is None else outer
+    for one in hypotheses if outer is None else [*hypotheses, conclusion]:
+        if one.startswith("(forall "):
+            yield from refused_in(one[1:-1], definitions, sizes)
+        elif one.endswith("%nat"):
+            below, _, limit = one.removeprefix("(").removesuffix(")%nat").partition(" < ")
+            index = re.fullmatch(rf"({NAME})(?: {NAME})*", below)
+            number = re.sub(NAME, lambda word: "97" if word[0] in sizes else "?", limit)
+            above_0 = re.fullmatch(r"[\d+*() -]+", number) and "**" not in number and eval(number) > 0
+            if not (index and index[1] not in sizes and above_0) and (below != "0" or limit not in sizes):
+                yield f"its hypothesis {one} is none on a size, an index or a table"
+        elif not RELATION.fullmatch(one) or re.search(r"~|/\\|\\/|\b(?:is_derive|True|False|exists)\b", one):
+            yield f"its hypothesis {one} is no comparison of numbers"
+    words = parts_of(conclusion, " ")
+    if outer is None and (len(words) != 4 or words[0] != "is_derive" or not words[1].startswith("(fun ")):
+        yield NO_DERIVATIVE
 
 
 def absent() -> str:
@@ -234,6 +293,9 @@ class Coq:
         names = [re.match(rf"Theorem\s+({NAME})", s)[1] for s in sentences(text) if s.startswith("Theorem")]
         statements, result.axioms = self._statements(names)
         result.theorems = [CertifiedTheorem(*pair) for pair in zip(names, statements, strict=True)]
+        defined = {one.split()[1].rstrip(":") for one in result.definitions}
+        for theorem in result.theorems:
+            result.refused += [f"{theorem.name}: {why}" for why in refused_in(theorem.statement, defined)]
         result.refused += [f"a theorem rests on the axiom {a}" for a in result.axioms if a not in AXIOMS]
         return result
 
