@@ -355,6 +355,15 @@ Proof.
   intros. apply (ex_derive_continuous density). unfold density. auto_derive. exact I.
 Qed.
 
+Lemma density_is : forall x, density x = sqrt 2 * exp (- (x ^ 2 / 2)) / (2 * sqrt PI).
+Proof.
+  intros. unfold density. pose proof PI_RGT_0. rewrite sqrt_mult by lra.
+  replace (- (x ^ 2) / 2) with (- (x ^ 2 / 2)) by field.
+  assert (0 < sqrt 2) by (apply sqrt_lt_R0; lra). assert (0 < sqrt PI) by (apply sqrt_lt_R0; lra).
+  apply (Rmult_eq_reg_l (sqrt 2)); [|lra]. field_simplify_eq; [|lra].
+  replace (sqrt 2 ^ 2) with 2 by (simpl; rewrite Rmult_1_r, sqrt_sqrt; lra). ring.
+Qed.
+
 Lemma Phi_derive : forall x, is_derive Phi x (density x).
 Proof.
   intros. unfold Phi. replace (density x) with (plus 0 (density x)) by apply Rplus_0_l.
@@ -544,7 +553,7 @@ with positive_by_shape :=
   | |- 0 < ln _ => apply ln_above_1; lra
   | |- 0 < Rabs _ + 1 => apply Rle_lt_0_plus_1, Rabs_pos
   | |- 0 < 1 + Rabs _ => rewrite Rplus_comm; apply Rle_lt_0_plus_1, Rabs_pos
-  | |- 0 < 1 - _ ^ 2 => apply one_minus_square; assumption
+  | |- 0 < 1 - _ ^ 2 => apply one_minus_square; match goal with H : context [_ < _ < 1] |- _ => apply H; range end
   | |- 0 < sigmoid _ => apply sigmoid_positive
   | |- 0 < softplus _ => apply softplus_positive
   | |- 0 < PI => apply PI_RGT_0
@@ -904,8 +913,11 @@ Ltac sums :=
   roots; align; first [ring | field; repeat split; first [side | not_0_by_name]].
 
 (* exponentials of sums are products, and of logarithms their arguments *)
+Lemma exp_twice : forall x, exp (2 * x) = exp x * exp x.
+Proof. intros. rewrite <- exp_plus. f_equal. ring. Qed.
+
 Ltac exponentials :=
-  repeat first [ rewrite Ropp_involutive | rewrite exp_plus | rewrite exp_Ropp | rewrite exp_ln by side
+  repeat first [ rewrite Ropp_involutive | rewrite exp_twice | rewrite exp_plus | rewrite exp_Ropp | rewrite exp_ln by side
                | progress unfold Rminus ].
 
 Lemma Rpower_less_1 : forall a b, 0 < a -> Rpower a (b - 1) = Rpower a b / a.
@@ -922,10 +934,38 @@ Ltac steps :=
   | |- context [Rlt_dec ?a ?b] => destruct (Rlt_dec a b)
   | |- context [Req_EM_T ?a ?b] => destruct (Req_EM_T a b)
   | |- context [Rcase_abs ?a] => destruct (Rcase_abs a)
+  | _ : context [Rlt_dec ?a ?b] |- _ => destruct (Rlt_dec a b)
   | _ : context [Rcase_abs ?a] |- _ => destruct (Rcase_abs a)
   end;
   try (exfalso; first [lra | match goal with H : sqrt _ = 0 |- _ => revert H; apply positive_not_0; positive end]);
   tidy.
+
+(* the conditions of all entries, of the entry at hand *)
+Ltac known :=
+  repeat match goal with
+  | H : forall i, (i < ?n)%nat -> @?P i, A : (?i < ?n)%nat |- _ =>
+      lazymatch type of H with context [_ <> _] =>
+        let T := type of (H i A) in lazymatch goal with _ : T |- _ => fail | _ => pose proof (H i A) end
+      end
+  end.
+
+(* functions of equal arguments are written in the same way *)
+Ltac alike :=
+  repeat match goal with
+  | |- context [?f ?a] =>
+      lazymatch f with sqrt => idtac | exp => idtac | ln => idtac end;
+      match goal with |- context [f ?b] => assert_fails (constr_eq a b); replace (f b) with (f a) by (f_equal; ring) end
+  end.
+
+(* equality of two formulas of numbers, by the laws of their functions *)
+Ltac scalars :=
+  first
+  [ solve [ring]
+  | solve [field; repeat split; side]
+  | solve [alike; field; repeat split; side]
+  | solve [rewrite ?density_is; alike; field; repeat split; side]
+  | solve [unfold sigmoid, softplus, tanh, sinh, cosh in *; exponentials; field; repeat split; side]
+  | solve [known; steps; first [ring | field; repeat split; side | exponentials; field; repeat split; side ]] ].
 
 (* a formula of a gradient and what arrives from the lines that use a name; `lines` unfolds these lines *)
 Ltac quick :=
@@ -935,7 +975,7 @@ Ltac quick :=
   | solve [apply total_ext; intros ? ?; cbv beta; field; repeat split; side]
   | solve [field; repeat split; side] ].
 
-Ltac collects_through lines := first [lines; sums | autounfold with formulas; sums].
+Ltac collects_through lines := first [lines; sums | autounfold with formulas; sums | lines; scalars].
 (* The same, with sigma(-x) and softplus(-x) in terms of x, as derived formulas have them where that is shorter. *)
 Ltac opposites := rewrite ?sigmoid_opp, ?softplus_opp.
 Ltac collects lines := first [quick | collects_through lines | lines; opposites; sums].
@@ -1004,9 +1044,4 @@ Ltac rule :=
   intros; eapply derive_eq;
   [ eapply push_weight; lazymatch goal with |- push ?w ?f ?s ?T => change (push w (fun r => f r) s T) end; cbv beta; backward
   | cbv beta ];
-  first
-  [ solve [ring]
-  | solve [field; repeat split; side]
-  | solve [unfold density; field; repeat split; side]
-  | solve [unfold sigmoid, softplus, tanh, sinh, cosh in *; exponentials; field; repeat split; side]
-  | solve [steps; first [ring | field; repeat split; side | exponentials; field; repeat split; side ]] ].
+  scalars.

@@ -130,6 +130,7 @@ KINKS: dict[str, list[tuple[tuple, dict]]] = {
     "clamp_min": [(([0.0, 1.0], [0.0, 2.0]), {"a": RIGHT, "b": LEFT})],
     "clamp_max": [(([0.0, 1.0], [0.0, 2.0]), {"a": LEFT, "b": RIGHT})],
     "clamped": [(([0.0, 0.5, 1.0],), {"x": [RIGHT, LEFT, LEFT]})],
+    **{name: [(([0.0, 0.5, 1.0],), {"x": [LEFT, LEFT, RIGHT]})] for name in ("hardtanh", "huber_slope")},
     "absolute": [(([0.0, 1.0],), {"x": HALF})],
     "sign": [(([0.0, 1.0],), {})],
     "floor": [(([0.0, 1.0],), {})],

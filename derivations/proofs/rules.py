@@ -65,7 +65,6 @@ CALLS: dict[str, tuple[dict, dict]] = {
 }
 
 AT_SIZES = {  # operation: why its rule is not proved for any size
-    "clamped": "two corners, one inside the other",
     "clipped_log": "cut off near 0, as PyTorch's",
     "softplus": "taken as linear beyond a threshold: the rule and the formula differ there by rounding",
     "gelu_erf": "its constants are floats near 1/2 and √2",

@@ -337,6 +337,20 @@ def test_each_operation_has_the_values_of_its_kernel(name):
         assert differs(name) == []
 
 
+@pytest.mark.parametrize(
+    ("x", "bias", "edges"),
+    [
+        ([[2.0, 2.5]], [0.5], {"tie"}),
+        ([[2.0, 2.0]], None, {"tie"}),
+        ([[0.0, 2.0]], [0.5], set()),
+        ([[0.0, 0.0]], [0.5], set()),
+        (np.zeros((0, 2)), [0.5], set()),
+    ],
+)
+def test_tie_of_linear_relu_is_that_of_its_sum(x, bias, edges):
+    assert edges_of("linear_relu", [np.array(x), np.array([[1.0, -1.0]]), bias and np.array(bias)]) == edges
+
+
 WRONG_OPERATIONS = {
     "a tie": ("relu_backward", lambda h, z: h * (1 - functions.theta(-z))),
     "a setting that is not used": ("softplus", lambda x, beta, threshold: functions.softplus(beta * x) / beta),

@@ -18,10 +18,10 @@ from tinytensor.ops.arguments import expect_probabilities, only_floats, whole_nu
 from tinytensor.ops.creation import arange, ones_like
 from tinytensor.ops.elementwise import (
     absolute,
-    clamp,
     clamp_min,
     clipped_log,
     exp,
+    huber_slope,
     log,
     logsigmoid,
     minimum,
@@ -194,7 +194,7 @@ def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
 def _huber(difference: Tensor, delta: float) -> Tensor:
     r"""d^2 / 2 where |d| < \delta, else \delta (|d| - \delta / 2)."""
     # With m = d clamped to [-delta, delta], both cases are m (d - m / 2). (|d| instead of d has no derivative at 0.)
-    m = where(absolute(difference) < delta, difference, clamp(difference.detach(), -delta, delta))
+    m = huber_slope(difference, -delta, delta)
     return m * (difference - m / 2)
 
 

@@ -4,7 +4,7 @@ from tinytensor.core.op import op
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import dimension, only_floats, refuse_only_bools, tensor_of_dtype
-from tinytensor.ops.elementwise import absolute, clamp, exp, logical_or, sigmoid, tanh, where
+from tinytensor.ops.elementwise import absolute, exp, hardtanh_op, sigmoid, tanh, where
 from tinytensor.ops.in_place import copy_, in_place
 from tinytensor.ops.shape import chunk, reshape
 from tinytensor.ops.softmax import softmax
@@ -109,11 +109,6 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     )
 
 
-def _between(x: Tensor, low: float, high: float) -> Tensor:
-    """x within the bounds; unlike clamp's, its gradient does not pass at a bound."""
-    return where(logical_or(x <= low, x >= high), clamp(x.detach(), low, high), x)
-
-
 @appears("F.hardtanh nn.Hardtanh")
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """y = x, but at least min_val and at most max_val."""
@@ -121,27 +116,27 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
         raise ValueError(f"hardtanh: min_val must be at most max_val, got {min_val} and {max_val}")
     if input.dtype.kind in "iu":  # whole numbers stay whole
         min_val, max_val = int(min_val), int(max_val)
-    return _perhaps_in_place(_between, input, inplace, min_val, max_val)
+    return _perhaps_in_place(hardtanh_op, input, inplace, min_val, max_val)
 
 
 @appears("F.relu6 nn.ReLU6")
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """y = min(max(0, x), 6)."""
-    return _perhaps_in_place(_between, input, inplace, 0, 6)
+    return _perhaps_in_place(hardtanh_op, input, inplace, 0, 6)
 
 
 @appears("F.hardsigmoid nn.Hardsigmoid")
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """y = relu6(x + 3) / 6."""
     only_floats("hardsigmoid", input)
-    return _perhaps_in_place(lambda x: _between(x + 3, 0, 6) / 6, input, inplace)
+    return _perhaps_in_place(lambda x: hardtanh_op(x + 3, 0, 6) / 6, input, inplace)
 
 
 @appears("F.hardswish nn.Hardswish")
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """y = x relu6(x + 3) / 6."""
     only_floats("hardswish", input)
-    return _perhaps_in_place(lambda x: x * _between(x + 3, 0, 6) / 6, input, inplace)
+    return _perhaps_in_place(lambda x: x * hardtanh_op(x + 3, 0, 6) / 6, input, inplace)
 
 
 @appears("F.mish nn.Mish")

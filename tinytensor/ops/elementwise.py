@@ -264,6 +264,28 @@ class clamped_op:
         return where(logical_and(ge(x, low), le(x, high)), g, 0)
 
 
+@op
+class hardtanh_op:
+    r"y = \min(\max(x, low), high) for two numbers; the gradient does not pass at the bounds"
+
+    dtype_kinds = "ifO"
+    kernel = clamped_op.kernel
+
+    def grad_x(g, x, low, high):
+        return where(logical_or(le(x, low), ge(x, high)), 0, g)
+
+
+@op
+class huber_slope:
+    r"y = \min(\max(d, low), high) for two numbers; the gradient passes between the bounds alone, not at NaN"
+
+    dtype_kinds = "fO"
+    kernel = clamped_op.kernel
+
+    def grad_x(g, x, low, high):
+        return where(logical_and(gt(x, low), lt(x, high)), g, 0)
+
+
 @appears("neg negative Tensor.neg Tensor.neg_ Tensor.negative Tensor.negative_ Tensor.__neg__")
 @op
 class neg:

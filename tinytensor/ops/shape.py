@@ -564,7 +564,7 @@ def roll(x: Tensor, shifts, dims=None) -> Tensor:
     for shift, dim in zip(shifts, dims, strict=True):
         dim = dimension_with_size(x, dim, "roll")
         n = x.shape[dim]
-        shift = shift if 0 <= shift <= n else shift % n if n else 0  # a shift by n is one by 0, with the same pieces
+        shift = shift + n if -n <= shift < 0 else shift if 0 <= shift <= n else shift % n if n else 0
         x = cat([narrow(x, dim, n - shift, shift), narrow(x, dim, 0, n - shift)], dim) if n else x
     return x
 

@@ -15,6 +15,17 @@ from tests.tools.coq import certified
 from tests.tools.sampling_rate import some
 from tinytensor.symbolic import Index, NotCertifiable, derive
 
+XY = {"x": ("N",), "y": ("N",)}
+
+
+def many(x, y):
+    """A function with most rows of the table of functions."""
+    corners = tt.maximum(x, y) + x.abs() + y.relu() + F.elu(y)
+    exponentials = x.exp() + x.sigmoid() * y.tanh() + F.softplus(x)
+    arcs = x.asin() + x.acos() + y.atan() + y.asinh() + x.sin() * y.cos()
+    return (F.gelu(x) + x.erf() + (1 + x * x).log() + (1 + y * y).sqrt() + corners + exponentials + arcs).sum()
+
+
 FUNCTIONS = {
     **{function.__name__: (function, arguments) for function, arguments in coq.FUNCTIONS.items()},
     "mask": (lambda x: (x.tril() ** 2).sum(), {"x": ("N", "N")}),
@@ -22,6 +33,9 @@ FUNCTIONS = {
     "shifted": (lambda x: (x[1:] / x[:-1]).mean(), {"x": ("N",)}),
     "table": (lambda x, t: x[t].tanh(), {"x": ("V", "D"), "t": Index(("N",), "V")}),
     "norm": (lambda x: x / (x**2).sum(-1, keepdim=True).sqrt(), {"x": ("N", "D")}),
+    "many functions": (many, XY),
+    "corners": (lambda x, y: F.huber_loss(x, y), XY),
+    "exponentials": (lambda x: (x.sinh() * x.cosh()).sum(), {"x": ("N",)}),
     "gate": (lambda x, m: F.silu(x) * m - x.abs() + F.softplus(-x), {"x": ("N",), "m": ()}),
 }
 
@@ -192,7 +206,10 @@ def test_text_is_the_same_again(name):
     assert certificate(name) == certificate(name)
 
 
-@pytest.mark.parametrize("name", list(some(["diagonal", "mask", "shifted", "table", "norm", "gate"], 6)))
+ACCEPTED = ["diagonal", "mask", "shifted", "table", "norm", "gate", "corners", "exponentials", "many functions"]
+
+
+@pytest.mark.parametrize("name", list(some(ACCEPTED, len(ACCEPTED))))
 def test_certificate_is_accepted(name):
     result = certified(certificate(name))
     assert result, str(result)

@@ -351,6 +351,13 @@ def test_a_size_in_the_wrong_order_is_named():
         derive(lambda x: x[:, ::2], x=("T", "2*K"))
 
 
+@pytest.mark.parametrize("fn", [lambda x: x.roll(2), lambda x: x.roll(-2), lambda x: x[-2:], lambda x: x[:2]])
+def test_a_size_that_is_large_enough_is_named(fn):
+    with pytest.raises(NotDerivable, match=r'an index of 1..N belongs.*write the size as "N \+ 1", or'):
+        derive(fn, x=("N",))
+    assert derive(fn, x=("N + 1",))
+
+
 @pytest.mark.parametrize("fn", REFUSED, ids=lambda fn: fn.__name__)
 def test_what_cannot_be_followed_is_refused(fn):
     with pytest.raises(NotDerivable, match=REFUSED[fn]):

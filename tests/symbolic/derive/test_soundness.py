@@ -103,6 +103,18 @@ FAULTS = {
         ["2 * roll(x, 1, 1)"],
         ["2 * roll(x, 0, 1)", "roll(2 * x, -0, 1)"],
     ),
+    "a roll by a number": (
+        lambda x, y: (x.roll(-2) * y).sum(),
+        {"x": ("N + 1",), "y": ("N + 1",)},
+        ["y.roll(-2)", "y.roll(1)"],
+        ["y.roll(2)"],
+    ),
+    "a third, with nothing beside it": (
+        lambda x: (x.chunk(3, -1)[0] ** 2).sum(),
+        {"x": ("N", "3*D")},
+        ["pad(2 * x.chunk(3, -1)[0], (len(x[0]) // 3 * 2, 0))", "pad(x.chunk(3, -1)[0], (0, len(x[0]) // 3 * 2))"],
+        ["pad(2 * x.chunk(3, -1)[0], (0, len(x[0]) // 3 * 2))"],
+    ),
     "whole numbers in arithmetic": (
         lambda x, t: (x * (t + 1)).sum(),
         {"x": N, "t": T},

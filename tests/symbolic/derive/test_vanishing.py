@@ -197,7 +197,17 @@ CONDITIONS = [  # formula, the conditions under which it is 0, and values of a a
     (log(sqrt(a)) - log(a) / 2, {"root", "logarithm"}, (-1, 1)),
     (theta(a**2) - theta(-exp(a)) - 1, {"tie"}, (0, 1)),
 ]
-BY_CELLS = [(theta(a - 2) * theta(1 - a), {"tie"}), (theta(a - 2) * theta(1 - a) + same(b), {"tie", "equality"})]
+BY_CASES = [  # of an index, or of steps
+    (theta(a - 2) * theta(1 - a), {"tie"}),
+    (theta(a - 2) * theta(1 - a) + same(b), {"tie", "equality"}),
+    (theta(2 * a + 2 * b - 4) * theta(1 - a - b), {"tie"}),
+    (
+        sum(KroneckerDelta(p, number) for number in (1, 2, 3))
+        - 1
+        + KroneckerDelta(p, 2) * ((a**2 - b**2) / (a - b) - a - b),
+        {"denominator"},
+    ),
+]
 UNCONDITIONAL = [
     sqrt(1 + a**2) ** 2 - 1 - a**2,
     relu(a) - a * theta(a),
@@ -223,8 +233,17 @@ UNCONDITIONAL = [
     total(delta(i, j) / (1 + exp(c)), j) - sigmoid(-a),
     b / (total(exp(c), j) + same(total(exp(c), j))) - b / total(exp(c), j),
     theta(1 + a**2) - theta(-exp(a)) - 1,
+    floored(j - Rational(1, 2)) - j + 1,
+    total(upto(j, i) * A[i, k], j, k) - i * total(A[i, k], k),
 ]
 FALSE = [
+    floored(a + Rational(1, 2)) - a,
+    total(upto(2 * j, i), j) - i,
+    total(theta(c), j) ** 2 - n * total(theta(c), j),
+    theta(a) * theta(Rational(1, 2) - a),
+    theta((a - 1) ** 2 - a**2 + 2 * a - 2) - 1,
+    theta(-A[i, k])
+    + (theta(b - 2) - theta(b - 2) * theta(b - 1)) * sum(theta(Array(f"v{q}", (n,))[i]) for q in range(7)),
     sqrt(a**2) - a,
     log(a**2) - 2 * log(b),
     exp(a + b) - exp(a) - exp(b),
@@ -345,7 +364,7 @@ DIFFERENTIABLE = [  # formula, the conditions under which it has a value, and th
 def faults(rules) -> set[str]:
     """What a module with the rules of vanishing.py gets wrong."""
     result = set()
-    for formula, conditions in [*(row[:2] for row in CONDITIONS), *((one, set()) for one in UNCONDITIONAL), *BY_CELLS]:
+    for formula, conditions in [*(row[:2] for row in CONDITIONS), *((one, set()) for one in UNCONDITIONAL), *BY_CASES]:
         theorem = rules.vanishes([formula])
         result |= set() if theorem is not None and theorem.hypotheses == conditions else {str(formula)}
     result |= {str(formula) for formula in FALSE if rules.vanishes([formula]) is not None}
@@ -353,11 +372,22 @@ def faults(rules) -> set[str]:
         one, other = rules.defined(formula, {}, Signs()), rules.differentiable([formula])
         right = (one.smooth, one.hypotheses, other.hypotheses) == ((formula,), values, slopes)
         result |= set() if right else {str(formula)}
-    for offset, (first, last) in itertools.product(range(-6, 7), ((i, j), (j, i))):
+    for offset, (first, last) in itertools.product(range(-6, 7), ((i, j), (j, i), (i, n), (n, i), (2 * i, j), (-i, j))):
         comparison = upto(first, last + offset)
         form = rules.of_whole_numbers(comparison)
         at = ({n: 5, i: one, j: other} for one, other in itertools.product(range(1, 6), repeat=2))
         result |= set() if all(value(comparison, here) == value(form, here) for here in at) else {str(comparison)}
+    largest, entry = Symbol("largest", real=True), Array("s", (n,))
+    alone = same(a - largest)
+    facts = rules.Facts(shares=[rules.Share(entry[i], alone / total(same(c - largest), j), alone)])
+    for formula, conditions in (
+        (entry[j] - same(c - largest), {"tie"}),
+        (entry[j] * alone - entry[i] * same(c - largest), {"denominator"}),
+    ):
+        theorem = rules.vanishes([formula], facts)
+        result |= set() if theorem is not None and theorem.hypotheses == conditions else {str(formula)}
+    v = Symbol("v", real=True)
+    result |= {"names"} if rules.defined(1 / v, {v: 1 + a**2}, Signs()).hypotheses else set()
     one, other = rules.differentiable([theta(a)]), rules.defined(1 / a, {}, Signs())
     first = rules.together([other], (), ["N > 1"])
     both = rules.together([one, first], ["row"], ["M > 1"])
@@ -401,6 +431,26 @@ MISTAKES = {  # in which file, for which text, what stands there
     "one case of an index": ("vanishing", "for row in rows)", "for row in [*rows][:1])"),
     "the first value left out": ("vanishing", "range(1, int(i.size) + 1)", "range(2, int(i.size) + 1)"),
     "the last value left out": ("vanishing", "range(1, int(i.size) + 1)", "range(1, int(i.size))"),
+    "cells beyond the last": ("vanishing", "left[0] > 0\n            and ", "left[0] <= 0 or "),
+    "a narrow cell": ("vanishing", "if inside[0] < inside[1] and", "if inside[0] < inside[1] - 1 and"),
+    "a corner on the other side": ("vanishing", "corner = -number / slope", "corner = number / slope"),
+    "a corner of another sum": ("vanishing", "number, Add(*[term / number for term in sum_.args])", "number, sum_"),
+    "a step at 0": ("vanishing", "S.One if known.positive(x) else", "S.One if known.not_negative(x) else"),
+    "a step below 0": ("vanishing", "known.not_negative(-x) else theta", "known.not_negative(x) else theta"),
+    "all numbers differ": ("vanishing", "S.Zero if known.not_zero(x) else same(x)", "S.Zero"),
+    "a largest entry without a tie": ("vanishing", '{"tie"} if alone else set()', "set()"),
+    "the share of another entry": ("vanishing", ".xreplace(dict(zip(entry.indices, e.indices))) for", "for"),
+    "⌊x⌋ of each number": ("vanishing", "if rest.is_integer else floored(x)", ""),
+    "⌊x⌋ and 1": ("vanishing", "return rest + floor(fraction) if", "return rest + floor(fraction) + 1 if"),
+    "an index at its other end": ("vanishing", "1 if slope.is_positive else", "1 if slope.is_negative else"),
+    "0 as below 0": ("vanishing", "not_negative(_least(-distance - 1))", "not_negative(_least(-distance))"),
+    "-1 as not below 0": ("vanishing", "not_negative(_least(distance))", "not_negative(_least(distance + 1))"),
+    "a sum as a difference": ("vanishing", "if rest == one - other:", "if True:"),
+    "offsets below added": ("vanishing", "(steps if offset > 0 else -steps)", "steps"),
+    "a count of each slope": ("vanishing", "or abs(slope) != 1", ""),
+    "conditions of one case": ("vanishing", "set().union(*all_of)", "all_of[0]"),
+    "a proof from nothing": ("vanishing", "proofs[-1]), (), _SEAL) if proofs else None", "()), (), _SEAL)"),
+    "a term with names": ("vanishing", "(key, term.xreplace(entries)) for", "(key, term) for"),
     "no tie between cells": ("vanishing", 'known.needs(form) | {"tie"}', "known.needs(form)"),
     "no equality": ("vanishing", '({"equality"} if whole != form else set())', "set()"),
     "powers without conditions": ("quotients", "self.assumed = self.known.needs(formula)", "self.assumed = set()"),

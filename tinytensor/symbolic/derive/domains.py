@@ -72,7 +72,8 @@ def _edges_of_structure(op: str, arrays: list) -> set[str]:
     if op == "attention":
         return {"row"} if arrays[3] is not None and not np.all(np.any(arrays[3], -1)) else set()
     if op == "linear_relu":
-        return {"tie"} if np.any(np.equal(a, 0)) else set()
+        before = a @ arrays[1].T + (0 if arrays[2] is None else arrays[2])
+        return {"tie"} if np.any(np.equal(before, 0)) else set()
     if op in ("reduce_amax", "reduce_amin", "reduce_max", "reduce_min"):
         flat = np.sort(np.ravel(a))
         return {"tie"} if np.any(flat[1:] == flat[:-1]) else set()

@@ -30,7 +30,7 @@ from functools import cache
 from typing import ClassVar
 
 import numpy as np
-from sympy import Add, Dummy, Expr, Function, Indexed, IndexedBase, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp
+from sympy import Add, Dummy, Expr, Function, Indexed, IndexedBase, KroneckerDelta, Min, Mul, Pow, S, Sum, Symbol, exp
 from sympy.concrete.expr_with_limits import ExprWithLimits
 
 from tinytensor.symbolic.index_calculus.functions import HEADS
@@ -102,9 +102,16 @@ class Array(IndexedBase):
             if not fits(index, size):
                 raise TypeError(
                     f"{self.label}: {index} stands where an index of 1..{size} belongs, "
-                    f"but it runs up to {top(index)}: check the order of the indices"
+                    f"but it runs up to {top(index)}: {_wider(index, size)}check the order of the indices"
                 )
         return super().__getitem__(indices if len(indices) > 1 else indices[0])
+
+
+def _wider(index, size: Expr) -> str:
+    """The advice to write a size so that it is large enough for an index at each of its numbers, if that helps."""
+    room = [S(index) - 1, S(size) - top(index)]
+    wider = size - Min(*[e.xreplace(dict.fromkeys(e.atoms(Size, Index), S.One)) for e in room])
+    return f'write the size as "{wider}", or ' if all(not_negative(e.xreplace({size: wider})) for e in room) else ""
 
 
 def top(index) -> Expr:
@@ -267,7 +274,7 @@ def _one_delta(product: Expr, bound: list[Index]) -> tuple[Expr, list[Index]] | 
                 return S.Zero, []  # x never gets as far as y
             within = fits(y, x.size)
             if within is None:
-                if _is_index(y):
+                if _is_index(y) and not fits(x, top(y)):
                     raise TypeError(f"contract: {x} and {y} run over different ranges")
                 continue  # a number, such as 3, which lies in the range at some sizes only: the delta stays
             if within and x in bound:

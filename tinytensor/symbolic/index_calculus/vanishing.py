@@ -219,9 +219,8 @@ def with_one_index(expr: Expr) -> Expr:
     def goes(one: Expr, other: Expr, term: Expr) -> bool:
         if not isinstance(one, Index) or other.has(one) or not fits(other, one.size) or term.has(Sum):
             return False
-        return not isinstance(other, Index) or not fits(
-            one, other.size
-        )  # where either fits, the normal form has chosen
+        # where either fits, the normal form has chosen
+        return not isinstance(other, Index) or not fits(one, other.size)
 
     return with_equal_indices(expr, goes)
 
@@ -244,12 +243,7 @@ def of_whole_numbers(expr: Expr) -> Expr:
         if distance.coeff(symbols[0]).is_negative:
             return 1 - compared(S.Zero, -distance - 1)
         offset, rest = distance.as_coeff_Add()
-        if (
-            offset.is_Integer
-            and abs(offset) <= NEAR
-            and len(symbols) == 2
-            and all(isinstance(s, Index) for s in symbols)
-        ):
+        if offset.is_Integer and abs(offset) <= NEAR and [*map(type, symbols)] == [Index, Index]:
             one, other = symbols
             if rest == one - other:
                 between = range(1, int(offset) + 1) if offset > 0 else range(int(offset) + 1, 1)
@@ -320,7 +314,7 @@ def _vanishes_in_cells(expr: Expr, bounds: dict, left: list[int], known: Signs, 
     if not steps:
         left[0] -= 1
         quotients = Quotients(known)
-        vanishes_here = left[0] >= 0 and quotients.vanishes(expr)
+        vanishes_here = quotients.vanishes(expr)
         assumed |= quotients.assumed
         return vanishes_here
     if not all(free(s) <= free(expr) for s in steps):  # a step inside of a sum is 0 for some of its terms, 1 for others
@@ -335,11 +329,13 @@ def _vanishes_in_cells(expr: Expr, bounds: dict, left: list[int], known: Signs, 
     corner = -number / slope
     low, high = bounds.get(inner, (S.NegativeInfinity, S.Infinity))
     for above, inside in ((True, (max(low, corner), high)), (False, (low, min(high, corner)))):
-        if inside[0] < inside[1] and left[0] > 0:
-            value = S.One if above == (slope > 0) else S.Zero
-            if not _vanishes_in_cells(expr.xreplace({step: value}), bounds | {inner: inside}, left, known, assumed):
-                return False
-    return left[0] >= 0
+        value = S.One if above == (slope > 0) else S.Zero
+        if inside[0] < inside[1] and not (
+            left[0] > 0
+            and _vanishes_in_cells(expr.xreplace({step: value}), bounds | {inner: inside}, left, known, assumed)
+        ):
+            return False
+    return True
 
 
 def _primitive(sum_: Add) -> tuple[Expr, Expr]:

@@ -67,7 +67,7 @@ FORMULAS: dict[str, Callable[..., Expr]] = {
     "sign": lambda x: x if isinstance(x, sign) else sign(x),
     "logsigmoid": lambda x: -softplus(-x),
     "clamp_max": lambda a, b: -larger(-a, -b),
-    "clamped": lambda x, low, high: -larger(-larger(x, low), -high),
+    **dict.fromkeys(("clamped", "hardtanh", "huber_slope"), lambda x, low, high: -larger(-larger(x, low), -high)),
     "maximum": larger,
     "minimum": lambda a, b: -larger(-a, -b),
     "elu": lambda x, alpha, scale, rate: scale * (relu(x) + (1 - theta(x)) * alpha * (exp(rate * x) - 1)),
@@ -113,7 +113,7 @@ COMPARISONS = {  # of numbers, and of whole numbers, which may well be equal
     "le": (lambda a, b: 1 - theta(a - b), lambda a, b: upto(a, b)),
 }
 KEEP_WHOLE = {"mul", "square", "cube", "neg", "floor", "ceil", "floor_divide", "remainder", "maximum", "minimum"}
-KEEP_WHOLE |= {"absolute", "sign", "relu", "clamp_max", "clamped"}
+KEEP_WHOLE |= {"absolute", "sign", "relu", "clamp_max", "clamped", "hardtanh"}
 NAMED = {name: row.letter for name, row in TABLE.items() if row.letter} | {"expm1": "e", "rsqrt": "r"}
 OPERATIONS = tuple(FORMULAS)  # those that are their formula and nothing else
 FORMULAS |= {name: TABLE[name].head for name in NAMED if name in TABLE}

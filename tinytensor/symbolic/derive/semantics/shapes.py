@@ -212,32 +212,24 @@ def concatenate(call: SymbolicCall) -> Value:
     if len(xs) == 1:
         return xs[0]
     before, dims = sum(len(dim) for dim in xs[0].dims[:axis]), [x.dims[axis] for x in xs]
-    if len(set(dims)) == 1:  # pieces of one size: the number of the piece, and the place in it
-        new = (*xs[0].dims[:axis], (Integer(len(xs)), *dims[0]), *xs[0].dims[axis + 1 :])
-
-        def entry(*at):
-            which, rest = at[before], at[:before] + at[before + 1 :]
-            return sum((KroneckerDelta(which, n) * x.entry(*rest) for n, x in enumerate(xs, 1)), S.Zero)
-
-        return Value(new, entry)
-    sizes = [Mul(*dim) for dim in dims]
-    new = (*xs[0].dims[:axis], (sum(sizes, S.Zero),), *xs[0].dims[axis + 1 :])
+    tail = min(
+        dims, key=len
+    )  # pieces of D and 2 D are one and two of size D: the number of the piece, and the place in it
+    tail = tail if all(dim[len(dim) - len(tail) :] == tail for dim in dims) else ()
+    heads = [dim[: len(dim) - len(tail)] for dim in dims]
+    new = (*xs[0].dims[:axis], (sum((Mul(*head) for head in heads), S.Zero), *tail), *xs[0].dims[axis + 1 :])
 
     def pieces(*at):
-        which, result, start = at[before], S.Zero, S.Zero
-        for x, dim, n in zip(xs, dims, sizes, strict=True):
-            if len(dim) > 1:
+        (*outer, which), rest, result, start = at[: before + 1], at[before + 1 :], S.Zero, S.Zero
+        for x, head in zip(xs, heads, strict=True):
+            if len(head) > 1:
                 raise call.refuse("a piece has a dimension that is a product")
-            if dim:
-                p = Index("p", n)
-                piece = x.entry(*at[:before], p, *at[before + 1 :])
-                result += total(KroneckerDelta(which, p + start) * piece, p)
-            else:
-                result += KroneckerDelta(which, start + 1) * x.entry(*at[:before], *at[before + 1 :])
-            start += n
+            p = [Index("p", n) for n in head]
+            result += total(KroneckerDelta(which, start + sum(p or [1])) * x.entry(*outer, *p, *rest), *p)
+            start += Mul(*head)
         return result
 
-    return call.name(Value(new, pieces), "u")
+    return Value(new, pieces) if tail or not any(heads) else call.name(Value(new, pieces), "u")
 
 
 @semantics_of("diagonal")
