@@ -243,8 +243,9 @@ def of_whole_numbers(expr: Expr) -> Expr:
         if distance.coeff(symbols[0]).is_negative:
             return 1 - compared(S.Zero, -distance - 1)
         offset, rest = distance.as_coeff_Add()
-        if offset.is_Integer and abs(offset) <= NEAR and [*map(type, symbols)] == [Index, Index]:
-            one, other = symbols
+        two = [s for s in symbols if isinstance(s, Index)]
+        if offset.is_Integer and abs(offset) <= NEAR and len(two) == len(symbols) == 2:
+            one, other = two
             if rest == one - other:
                 between = range(1, int(offset) + 1) if offset > 0 else range(int(offset) + 1, 1)
                 steps = Add(*[KroneckerDelta(other, one + k) for k in between])
