@@ -148,7 +148,9 @@ DX = "is_derive (fun r : R_AbsRing => loss N (put1 x n r)) (x n) (dx N x n)"
 ABOVE = "(forall n : nat, (n < N)%nat -> 0 < x n) -> "
 
 
-@pytest.mark.parametrize("hypothesis", ["", ABOVE, "x 0%nat <> 0 -> ", "-1 < sum N x < 1 -> ", ABOVE + ABOVE])
+@pytest.mark.parametrize(
+    "hypothesis", ["", ABOVE, "x 0%nat <> 0 -> ", "(nat -> R) -> R -> ", "-1 < sum N x < 1 -> ", ABOVE + ABOVE]
+)
 def test_statements_of_certificates_are_accepted(hypothesis):
     assert [*refused_in(SUM + hypothesis + AT + DX, {"loss", "dx"})] == []
     table = "(forall i : nat, (i < N + 1)%nat -> (t i < 2 * N)%nat) -> "

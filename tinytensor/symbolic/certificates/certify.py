@@ -200,7 +200,8 @@ def taken_apart(text: str) -> tuple[dict[str, str], list[str], str]:
                 names, _, of = group.strip("()").partition(" : ")
                 types |= dict.fromkeys(names.split(), of)
         elif len(parts := parts_of(text, "->", 1)) == 2:
-            hypotheses.append(parts[0])
+            if not re.fullmatch(r"(?:nat|R|->|[() ])+", parts[0]):  # the type of a name that is not used
+                hypotheses.append(parts[0])
             text = parts[1]
         else:
             return types, hypotheses, text
