@@ -25,6 +25,7 @@ import numpy as np
 from tinytensor.core import late_bound
 from tinytensor.core.dispatch import state
 from tinytensor.core.graph import between
+from tinytensor.core.meta import Meta
 from tinytensor.core.modes import set_grad_enabled
 from tinytensor.core.op import Node
 from tinytensor.core.post_accumulate_hooks import edges_to_hooked_leaves, leaves_done_after
@@ -41,15 +42,17 @@ def _gradients(
 
     An operation declares its gradient in one of three ways, which are tried in the order of their cost: on arrays, by
     kernels of its own; by a rule for each input, in tensors; through its definition in simpler operations. The first
-    way leaves nothing on the tape. So where gradients will be differentiated again, one of the others is taken.
+    way leaves nothing on the tape, and takes no batch of gradients (vmap). So one of the others is taken for such a
+    batch, and where gradients will be differentiated again.
     """
-    op = node.op
-    if op.backward is not None and not create_graph:
+    op, batch = node.op, isinstance(g._data, Meta)
+    if op.backward is not None and not create_graph and not batch:
         read = [getattr(v, "_data", v) for v in _read(node, op.backward, g, needs, onto)]
         results = late_bound.on_arrays(op.backward)(*read)
         return [None if r is None or not n else Tensor.of(r) for r, n in zip(results, needs)]
     if node.gradients is not None:
-        return [r if n else None for r, n in zip(node.gradients(g), needs)]
+        each = late_bound.for_each_example(node.gradients, (g,), {}, op.name) if batch else node.gradients(g)
+        return [r if n else None for r, n in zip(each, needs)]
     if not op.rules:
         return _through_definition(node, g, needs, create_graph)
 
@@ -59,7 +62,7 @@ def _gradients(
     for i, rule in op.rules.items():
         args = op.arg_slices[i]
         if any(needs[args]):  # the gradients of the other arguments are not wanted, so not computed
-            r = (rule if create_graph else late_bound.on_tensors(rule))(*_read(node, rule, g, needs))
+            r = (rule if create_graph or batch else late_bound.on_tensors(rule))(*_read(node, rule, g, needs))
             results[args] = (r,) if isinstance(r, Tensor) else r
     return [r if n else None for r, n in zip(results, needs)]
 
@@ -152,8 +155,8 @@ class _Shares:
     Each sum comes with a flag, owned: its memory was made for it, so no other tensor uses it.
     """
 
-    def __init__(self, useful: set[Node | Tensor] | None, create_graph: bool, observer: Observer):
-        self.useful, self.create_graph, self.observer = useful, create_graph, observer
+    def __init__(self, useful: set[Node | Tensor] | None, create_graph: bool, batch: bool, observer: Observer):
+        self.useful, self.create_graph, self.batch, self.observer = useful, create_graph, batch, observer
         self.sums: dict[Node | Tensor, tuple[Tensor | None, bool]] = {}  # None while a rule adds to the sum
         self.heap: list[tuple[int, Node]] = []  # the youngest on top; a node is in it from the first arrival on
         self.leaves: list[Tensor] = []
@@ -194,7 +197,7 @@ class _Shares:
         """
         sent = self.observer.sent
         compute = partial(state.anomaly.gradients, _gradients) if state.anomaly else _gradients
-        onto = None if self.create_graph or state.anomaly or sent else self.take_onto(node)
+        onto = None if self.create_graph or self.batch or state.anomaly or sent else self.take_onto(node)
         results = compute(node, g, needs, self.create_graph, onto)
         for i, (edge, r) in enumerate(zip(node.edges, results)):
             if r is not None:
@@ -203,7 +206,7 @@ class _Shares:
                     sent(node, i, r, fitted)
                 # Only leaves and views pass the memory of g on, and have to know; other nodes make new memory.
                 matters = isinstance(edge, Tensor) or edge.op.view is not None
-                self.accumulate(edge, fitted, matters and _is_owned(fitted, results, i, g, g_owned, node))
+                self.accumulate(edge, fitted, matters and not self.batch and _is_owned(fitted, results, i, g, g_owned, node))
 
 
 def _after_hooks(holder: Node | Tensor, g: Tensor) -> Tensor:
@@ -249,7 +252,8 @@ def walk(
     Leaves come last, since any node that is left could send them more; those with a hook for their complete gradient
     come as soon as no edge to them is left.
     """
-    shares, hooked = _Shares(useful, create_graph, observer), edges_to_hooked_leaves(outputs)
+    batch = any(isinstance(g._data, Meta) for g in gradients)
+    shares, hooked = _Shares(useful, create_graph, batch, observer), edges_to_hooked_leaves(outputs)
     with set_grad_enabled(create_graph):
         for y, g in zip(outputs, gradients, strict=True):
             shares.accumulate(y if y.node is None else y.node, g, False)

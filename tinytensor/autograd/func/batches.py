@@ -24,7 +24,7 @@ from tinytensor.core.meta import ADVICE, BatchedData
 from tinytensor.core.op import OPS, Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.in_place import copy_
-from tinytensor.ops.shape import expand, slice_op, stack
+from tinytensor.ops.shape import expand, movedim, slice_op, stack
 
 
 class VmapLevel(NamedTuple):
@@ -112,7 +112,12 @@ def all_examples(x: Tensor, level: VmapLevel) -> Tensor:
 
 
 def unwrap_levels(x: Tensor, levels: tuple[VmapLevel, ...]) -> Tensor:
-    """The ordinary tensor behind x, with a dimension in front for each of the levels, the outermost first."""
+    """The tensor behind x, with a dimension in front for each of the levels, the outermost first.
+
+    It is an ordinary one, unless x is a batch of a vmap inside of these levels: then so is the result.
+    """
+    if _is_inside(x, levels):
+        return batched(movedim(unwrap_levels(x.value, levels), len(levels), 0), x.level)
     for level in reversed(levels):
         x = all_examples(x, level)
     if isinstance(x, Batched):
@@ -121,10 +126,17 @@ def unwrap_levels(x: Tensor, levels: tuple[VmapLevel, ...]) -> Tensor:
 
 
 def wrap_levels(x: Tensor, levels: tuple[VmapLevel, ...]) -> Tensor:
-    """The inverse: an ordinary tensor with dimensions in front, as a tensor inside these levels."""
+    """The inverse: a tensor with dimensions in front, as a tensor inside these levels."""
+    if _is_inside(x, levels):
+        return batched(wrap_levels(movedim(x.value, 0, len(levels)), levels), x.level)
     for level in levels:
         x = batched(x, level)
     return x
+
+
+def _is_inside(x: Tensor, levels: tuple[VmapLevel, ...]) -> bool:
+    """Is x a batch of a running vmap that is inside of these levels?"""
+    return isinstance(x, Batched) and x.level in active.levels and x.level not in levels
 
 
 # ------------------------------------------------------------------------------------- operations on such tensors
@@ -177,16 +189,14 @@ def stack_results(rows: list, what: str) -> Any:
     if not rows:
         raise RuntimeError(f"{what}: vmap has no example, and this operation shows its result's shape only by running")
     firsts = pytree.leaves(rows[0])
-    if all(leaf is None for leaf in firsts):
-        return rows[0]
-    if not all(isinstance(leaf, Tensor) for leaf in firsts):
+    if not all(leaf is None or isinstance(leaf, Tensor) for leaf in firsts):
         raise late_bound.NeedsValues(f"{what} inside vmap: its result is no tensor, and differs by example; {ADVICE}")
     columns = list(zip(*map(pytree.leaves, rows), strict=True))
     for column in columns:
-        if len({y.shape for y in column}) > 1:
-            shapes = " and ".join(map(str, sorted({y.shape for y in column})))
+        if len(shapes := {str(getattr(y, "shape", None)) for y in column}) > 1:
+            shapes = " and ".join(sorted(shapes))
             raise RuntimeError(f"{what} inside vmap: the examples have results of shapes {shapes}, which make no batch")
-    return pytree.refilled(rows[0], [stack(column) for column in columns])
+    return pytree.refilled(rows[0], [None if column[0] is None else stack(column) for column in columns])
 
 
 def for_each_example(function: Callable, args: tuple, kwargs: dict, name: str) -> Any:

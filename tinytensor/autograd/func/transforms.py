@@ -14,12 +14,12 @@ from typing import Any
 
 from tinytensor.autograd.backward import grad as grad_of_tensors
 from tinytensor.autograd.func import pytree
-from tinytensor.autograd.func.batches import Batched, active, for_each_example, unwrap_levels, wrap_levels
+from tinytensor.autograd.func.batches import active, unwrap_levels, wrap_levels
+from tinytensor.autograd.func.vmap import vmap
 from tinytensor.core.modes import enable_grad, is_grad_enabled
 from tinytensor.core.tensor import Tensor
 from tinytensor.core.views import regenerate_grad_fn
 from tinytensor.ops.creation import eye, ones_like, zeros_like
-from tinytensor.ops.shape import stack
 
 Argnums = int | tuple[int, ...]
 
@@ -181,8 +181,6 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     def product(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> tuple:
         """v^T J, with an entry for each of the primals."""
         vs = _like_outputs(cotangents, call.outputs, "vjp")
-        if any(isinstance(v, Batched) and v.level not in call.levels for v in vs):
-            return for_each_example(product, (cotangents,), {}, "vjp")  # vmap over v: this tape has no batch
         create = is_grad_enabled() if create_graph is None else create_graph
         starts = [unwrap_levels(v, call.levels) for v in vs]
         create = create and (call.leads_outside([unwrap_levels(y, call.levels) for y in outputs]) or _on_tape(starts))
@@ -221,108 +219,106 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False
     call = Traced(func, primals, {}, tuple(range(len(primals))), has_aux, "jvp")
     ts = _like_outputs(tangents, primals, "jvp")
     outputs = pytree.tensors_of(call.outputs, "jvp: the function's result")
-    results = [_pushed(call, y, [ts], strict)[0] for y in outputs]
+    results = [_pushed(call, y, strict)(dict(enumerate(ts))) for y in outputs]
     value, product = call.handed_out(call.outputs), pytree.refilled(call.outputs, results)
     return (value, product, call.handed_out(call.aux)) if has_aux else (value, product)
 
 
-def _pushed(call: Traced, y: Tensor, directions: list[list[Tensor]], strict: bool = False) -> list[Tensor]:
-    """J t for several t, each with an entry for each leaf: d(u^T J)/du, weighted by t."""
+def _pushed(call: Traced, y: Tensor, strict: bool = False) -> Callable[[dict[int, Tensor]], Tensor]:
+    """The function t -> J t, where t has entries for some of the leaves: d(u^T J)/du, weighted by t."""
     bottom = unwrap_levels(y, call.levels)
     if strict and not bottom.requires_grad:
         raise RuntimeError(f"{call.what}: a result does not depend on the primals, and strict=True")
     if y.dtype.kind not in "fO":
-        return [zeros_like(y) for _ in directions]
+        return lambda ts: zeros_like(y)
     u = zeros_like(bottom.detach()).requires_grad_()
     through = walked([bottom], call.leaves, [u], True, True)
     outside = call.leads_outside([bottom])
-    gradients = []
-    for ts in directions:
-        starts = [unwrap_levels(t, call.levels).to(x.dtype) for t, x in zip(ts, call.leaves, strict=True)]
+
+    def push(ts: dict[int, Tensor]) -> Tensor:
+        starts = [unwrap_levels(t, call.levels).to(call.leaves[i].dtype) for i, t in ts.items()]
         create = outside or (call.outside and _on_tape(starts))
-        (g,) = walked(through, [u], starts, create, True)
-        gradients.append(wrap_levels(g, call.levels))
-    return gradients
+        return call.wrap_levels(walked([through[i] for i in ts], [u], starts, create, True))[0]
 
-
-def _units(x: Tensor) -> Sequence[Tensor]:
-    """The unit vectors of x's space, in x's shape."""
-    return [row.reshape(x.shape) for row in eye(x.numel(), dtype=x.dtype)]
+    return push
 
 
 def jacrev(func: Callable, argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None) -> Callable:
     """The function that returns f's Jacobian, J[i][j] = df_i / dx_j of shape f.shape + x.shape, row by row.
 
     The result has the structure of f's result, and in it that of the argument (a tuple for several `argnums`). A row
-    costs a walk of the tape, so this is for functions with fewer results than arguments; `jacfwd` for the others.
-    `chunk_size` is the number of rows that PyTorch computes at once. Here it changes nothing: the rows are computed one
-    after another, in the least memory. ValueError if it is below 1.
+    is a walk of the tape, and all rows are one walk under vmap; so this is for functions with fewer results than
+    arguments, and `jacfwd` for the others. `chunk_size` limits the number of rows computed at once, and so the memory.
+    ValueError if it is below 1.
     """
     if chunk_size is not None and chunk_size < 1:
         raise ValueError(f"jacrev: chunk_size is {chunk_size}; expected 1 or more, or None")
-    return _jacobian("jacrev", _rows, func, argnums, has_aux)
-
-
-def _jacobian(name: str, parts: Callable, func: Callable, argnums: Argnums, has_aux: bool) -> Callable:
-    """The function that returns the Jacobian of each result of func, as `parts(call, y)` gives it."""
-
-    @functools.wraps(func)
-    def derivative(*args, **kwargs):
-        call = Traced(func, args, kwargs, argnums, has_aux, name)
-        outputs = pytree.tensors_of(call.outputs, f"{name}: the function's result")
-        return _with_aux(call, [parts(call, y) for y in outputs], has_aux)
-
-    return derivative
-
-
-def _rows(call: Traced, y: Tensor) -> Any:
-    """The Jacobian of one result: a tree of the structure of the inputs."""
-    bottom = unwrap_levels(y, call.levels)
-    create, units = call.leads_outside([bottom]), _units(y)
-    rows = [call.gradients([y], [unit], create, keep=True) for unit in units] if bottom.requires_grad else []
-    jacobians = []
-    for i, x in enumerate(pytree.leaves(call.inputs)):
-        with enable_grad():
-            column = stack([wrap_levels(row[i], call.levels) for row in rows]) if rows else None
-            jacobians.append(_blank(y, x) if column is None else column.reshape(y.shape + x.shape))
-    return pytree.refilled(call.inputs, jacobians)
-
-
-def _blank(y: Tensor, x: Tensor) -> Tensor:
-    """A Jacobian of zeros."""
-    return zeros_like(x.detach()).expand(y.shape + x.shape).clone()
+    return _jacobian("jacrev", functools.partial(_rows, chunk_size=chunk_size), func, argnums, has_aux)
 
 
 def jacfwd(func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error") -> Callable:
     """The same as jacrev, column by column: for functions with more results than arguments.
 
-    A column costs a walk over the derivative of u -> u^T J (see `jvp`).
+    A column is a walk over the derivative of u -> u^T J (see `jvp`), and all columns are one walk under vmap.
     """
-
     return _jacobian("jacfwd", _columns, func, argnums, has_aux)
-
-
-def _columns(call: Traced, y: Tensor) -> Any:
-    """The same by columns."""
-    inputs = pytree.leaves(call.inputs)
-    none = [zeros_like(x.detach()) for x in inputs]
-    jacobians = []
-    for i, x in enumerate(inputs):
-        columns = _pushed(call, y, [[*none[:i], unit, *none[i + 1 :]] for unit in _units(x)])
-        with enable_grad():
-            jacobians.append(stack(columns, -1).reshape(y.shape + x.shape) if columns else _blank(y, x))
-    return pytree.refilled(call.inputs, jacobians)
-
-
-def _with_aux(call: Traced, jacobians: list, has_aux: bool) -> Any:
-    """The Jacobians of all results, in their structure, and aux."""
-    jacobians = pytree.refilled(call.outputs, jacobians)
-    return (jacobians, call.handed_out(call.aux)) if has_aux else jacobians
 
 
 def hessian(func: Callable, argnums: Argnums = 0) -> Callable:
     """The function that returns H[i][j] = d^2 f / dx_i dx_j: the Jacobian of the gradient.
 
-    PyTorch computes jacfwd(jacrev(f)); the engine walks backward only, where jacrev(jacrev(f)) costs less.
+    It is jacfwd(jacrev(f)) if f has several results, as in PyTorch, and jacrev(jacrev(f)) if it has one: the engine
+    walks backward only, and there is a row for each number of the gradient.
     """
-    return jacrev(jacrev(func, argnums), argnums)
+    return _jacobian("hessian", _shorter, jacrev(func, argnums), argnums, False)
+
+
+def _jacobian(name: str, parts: Callable, func: Callable, argnums: Argnums, has_aux: bool) -> Callable:
+    """The function that returns the Jacobian of each result of func, as `parts(call, y, xs)` gives it."""
+
+    @functools.wraps(func)
+    def derivative(*args, **kwargs):
+        call = Traced(func, args, kwargs, argnums, has_aux, name)
+        xs = pytree.leaves(call.inputs)
+        outputs = pytree.tensors_of(call.outputs, f"{name}: the function's result")
+        jacobians = [pytree.refilled(call.inputs, parts(call, y, xs)) for y in outputs]
+        jacobians = pytree.refilled(call.outputs, jacobians)
+        return (jacobians, call.handed_out(call.aux)) if has_aux else jacobians
+
+    return derivative
+
+
+def _units(x: Tensor) -> Tensor:
+    """The unit vectors of x's space, in x's shape, one after another."""
+    return eye(x.numel(), dtype=x.dtype).reshape(x.numel(), *x.shape)
+
+
+def _rows(call: Traced, y: Tensor, xs: list[Tensor], chunk_size: int | None = None) -> list[Tensor]:
+    """The Jacobians of one result: a row is the product of backward with a unit vector."""
+    bottom = unwrap_levels(y, call.levels)
+    if not bottom.requires_grad or not y.numel():
+        return [_blank(y, x) for x in xs]
+    create = call.leads_outside([bottom])
+    rows = vmap(lambda unit: call.wrap_levels(call.gradients([y], [unit], create, keep=True)), chunk_size=chunk_size)
+    with enable_grad():
+        return [r.reshape(y.shape + x.shape) for r, x in zip(rows(_units(y)), xs, strict=True)]
+
+
+def _columns(call: Traced, y: Tensor, xs: list[Tensor]) -> list[Tensor]:
+    """The same, where a column is the product with a unit vector of one of the inputs."""
+    push, jacobians = _pushed(call, y), []
+    with enable_grad():
+        for i, x in enumerate(xs):
+            columns = vmap(lambda unit, i=i: push({i: unit}), out_dims=-1)(_units(x)) if x.numel() else _blank(y, x)
+            jacobians.append(columns.reshape(y.shape + x.shape))
+    return jacobians
+
+
+def _shorter(call: Traced, y: Tensor, xs: list[Tensor]) -> list[Tensor]:
+    """The same by rows or by columns, by which there are fewer of."""
+    return (_rows if y.numel() <= sum(x.numel() for x in xs) else _columns)(call, y, xs)
+
+
+def _blank(y: Tensor, x: Tensor) -> Tensor:
+    """A Jacobian of zeros."""
+    return zeros_like(x.detach()).expand(y.shape + x.shape).clone()
