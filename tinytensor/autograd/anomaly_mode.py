@@ -8,11 +8,18 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tinytensor.core.dispatch import state
+from tinytensor.core.meta import Meta
 from tinytensor.core.switches import Switch
+from tinytensor.core.tensor import Tensor
 
 
 def _kind(array: np.ndarray) -> str:
     return "NaN" if np.isnan(array).any() else "inf"
+
+
+def _numbers(x: Tensor) -> np.ndarray:
+    """The array of a tensor; inside vmap that of all examples."""
+    return _numbers(x.value) if isinstance(x._data, Meta) else x._data
 
 
 class Search:
@@ -38,11 +45,12 @@ class Search:
         except FloatingPointError as error:
             raise FloatingPointError(f"backward of {node.op.name}: {error}") from None
         for position, r in enumerate(results):
-            if r is not None and r.dtype.kind == "f" and np.isfinite(g._data).all() and not np.isfinite(r._data).all():
+            wrong = r is not None and r.dtype.kind == "f" and not np.isfinite(_numbers(r)).all()
+            if wrong and np.isfinite(_numbers(g)).all():
                 name = node.op.params[min(position, len(node.op.params) - 1)]
                 raise FloatingPointError(
-                    f"backward of {node.op.name}: the first {_kind(r._data)} arose in the gradient of {name}, of shape "
-                    f"{r.shape}"
+                    f"backward of {node.op.name}: the first {_kind(_numbers(r))} arose in the gradient of {name}, of "
+                    f"shape {r.shape}"
                 )
         return results
 

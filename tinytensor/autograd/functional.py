@@ -7,10 +7,10 @@ does not depend on raises, instead of having zeros as its derivative.
 from collections.abc import Callable, Sequence
 
 from tinytensor.autograd.backward import grad
+from tinytensor.autograd.func.transforms import jacobians_by_rows
 from tinytensor.core.modes import enable_grad
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.creation import eye, ones_like, zeros_like
-from tinytensor.ops.shape import stack
+from tinytensor.ops.creation import ones_like, zeros_like
 
 Tensors = Tensor | tuple[Tensor, ...]
 
@@ -102,15 +102,8 @@ def jacobian(func: Callable, inputs: Tensors, create_graph: bool = False, strict
     """J[i][j] = d f_i / d x_j, of shape f.shape + x.shape (a tuple of them for several inputs)."""
     xs, single = _inputs(inputs, create_graph)
     y = _value(func, xs, "jacobian")
-    rows = [
-        _gradients(y, xs, row.reshape(y.shape), "jacobian", create_graph, strict)
-        for row in eye(y.numel(), dtype=y.dtype)
-    ]
-    with enable_grad():
-        result = tuple(
-            stack(column).reshape(y.shape + x.shape) for column, x in zip(zip(*rows, strict=True), xs, strict=True)
-        )
-    return _handed_out(result[0] if single else result, create_graph)
+    result = jacobians_by_rows(y, xs, lambda unit: _gradients(y, xs, unit, "jacobian", create_graph, strict))
+    return _handed_out(result[0] if single else tuple(result), create_graph)
 
 
 def hessian(func: Callable, inputs: Tensors, create_graph: bool = False, strict: bool = False):
@@ -118,15 +111,10 @@ def hessian(func: Callable, inputs: Tensors, create_graph: bool = False, strict:
     xs, single = _inputs(inputs, create_graph)
     y = _value(func, xs, "hessian", number=True)
     first = _gradients(y, xs, None, "hessian", True, strict)
-    rows = []
-    for g, x in zip(first, xs, strict=True):
-        entries = [
-            _gradients(g, xs, unit.reshape(x.shape), "hessian", create_graph, strict)
-            for unit in eye(x.numel(), dtype=x.dtype)
-        ]
-        with enable_grad():
-            blocks = zip(zip(*entries, strict=True), xs, strict=True)
-            rows.append(tuple(stack(block).reshape(x.shape + z.shape) for block, z in blocks))
+    rows = [
+        tuple(jacobians_by_rows(g, xs, lambda unit, g=g: _gradients(g, xs, unit, "hessian", create_graph, strict)))
+        for g in first
+    ]
     return _handed_out(rows[0][0] if single else tuple(rows), create_graph)
 
 

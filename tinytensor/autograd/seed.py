@@ -14,7 +14,8 @@ def seed_of(y: Tensor, gradient: Tensor | None, what: str) -> Tensor:
     that a mean was forgotten.
     """
     regenerate_grad_fn(y)
-    if isinstance(y._data, BatchedData):
+    leaves_get_it = what == "backward"  # and a leaf's .grad outlives the vmap
+    if isinstance(y._data, BatchedData) or (leaves_get_it and isinstance(getattr(gradient, "_data", 0), BatchedData)):
         raise RuntimeError(f"{what}: inside vmap a tensor has no tape of its own; use tinytensor.func.grad")
     if not y._requires_grad:
         raise RuntimeError(

@@ -18,6 +18,7 @@ from tinytensor.autograd.func.batches import FORMULA, RULES, batched, level_of, 
 from tinytensor.core.op import OPS, Op
 from tinytensor.core.promotion import result_type
 from tinytensor.core.tensor import Tensor
+from tinytensor.ops.creation import arange
 from tinytensor.ops.index import gather
 from tinytensor.ops.products import matmul
 from tinytensor.ops.reduce import sum
@@ -111,11 +112,24 @@ def spread(op, size, args, which):
     return op(x, (size, *shape), tuple([d + 1 for d in dims]))
 
 
+@rule_of("unslice")
+def unsliced(op, size, args, which):
+    x, shape, key = args
+    return op(x, (size, *shape), (slice(None), *key))
+
+
 @rule_of("diagonal")
 def diagonal(op, size, args, which):
     x, offset, dim1, dim2 = args
     n = x.ndim - 1
     return op(x, offset, dim1 % n + 1, dim2 % n + 1)
+
+
+@rule_of("undiagonal")
+def undiagonal(op, size, args, which):
+    x, shape, offset, dim1, dim2 = args
+    n = len(shape)
+    return op(x, (size, *shape), offset, dim1 % n + 1, dim2 % n + 1)
 
 
 @rule_of("cat", "stack")
@@ -131,6 +145,34 @@ def joined(op, size, args, which):
 def gathered(op, size, args, which):
     x, index, dim = in_full(size, args, which)
     return op(x, index, dim + 1)
+
+
+@rule_of("gather_backward")
+def gather_backward(op, size, args, which):
+    x, index, shape, dim = in_full(size, args, which)
+    return op(x, index, (size, *shape), dim + 1)
+
+
+@rule_of("solve")
+def solved(op, size, args, which):
+    return op(*in_full(size, args, which))
+
+
+def numbered(index: Tensor, n: int) -> Tensor:
+    """The numbers of rows, where each example has n of them in one table for all."""
+    return index + reshape(arange(index.shape[0]) * n, (-1, *(1,) * (index.ndim - 1)))
+
+
+@rule_of("scatter_rows")
+def scattered(op, size, args, which):
+    x, index, shape = in_full(size, args, which)
+    return reshape(op(x, numbered(index, shape[0]), (size * shape[0], *shape[1:])), (size, *shape))
+
+
+@rule_of("put")
+def written(op, size, args, which):
+    x, positions, value = in_full(size, args, which)
+    return op(x, numbered(positions, math.prod(x.shape[1:])), value)
 
 
 @rule_of("take")

@@ -19,7 +19,7 @@ from tinytensor.autograd.func.vmap import vmap
 from tinytensor.core.modes import enable_grad, is_grad_enabled
 from tinytensor.core.tensor import Tensor
 from tinytensor.core.views import regenerate_grad_fn
-from tinytensor.ops.creation import eye, ones_like, zeros_like
+from tinytensor.ops.creation import eye, ones_like, zeros, zeros_like
 
 Argnums = int | tuple[int, ...]
 
@@ -293,15 +293,30 @@ def _units(x: Tensor) -> Tensor:
     return eye(x.numel(), dtype=x.dtype).reshape(x.numel(), *x.shape)
 
 
-def _rows(call: Traced, y: Tensor, xs: list[Tensor], chunk_size: int | None = None) -> list[Tensor]:
-    """The Jacobians of one result: a row is the product of backward with a unit vector."""
-    bottom = unwrap_levels(y, call.levels)
-    if not bottom.requires_grad or not y.numel():
-        return [_blank(y, x) for x in xs]
-    create = call.leads_outside([bottom])
-    rows = vmap(lambda unit: call.wrap_levels(call.gradients([y], [unit], create, keep=True)), chunk_size=chunk_size)
+def jacobians_by_rows(
+    y: Tensor, xs: Sequence[Tensor], pull: Callable[[Tensor], Sequence[Tensor]], chunk_size: int | None = None
+) -> list[Tensor]:
+    """dy/dx for each of xs, where pull(v) = v^T J, the product of backward: a row is that of a unit vector."""
+    if not y.numel():
+        return [zeros(y.shape + x.shape, dtype=x.dtype) for x in xs]
     with enable_grad():
-        return [r.reshape(y.shape + x.shape) for r, x in zip(rows(_units(y)), xs, strict=True)]
+        rows = vmap(pull, randomness="same", chunk_size=chunk_size)(_units(y))
+        return [_jacobian_of(r, y, x) for r, x in zip(rows, xs, strict=True)]
+
+
+def _jacobian_of(rows: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    """dy/dx from its rows, in memory of its own: rows of zeros may be repeated, and the units be those of two inputs."""
+    return rows.reshape(y.shape + x.shape).clone()
+
+
+def _rows(call: Traced, y: Tensor, xs: list[Tensor], chunk_size: int | None = None) -> list[Tensor]:
+    """The Jacobians of one result."""
+    create = call.leads_outside([unwrap_levels(y, call.levels)])
+
+    def pull(unit: Tensor) -> list[Tensor]:
+        return call.wrap_levels(call.gradients([y], [unit], create, keep=True))
+
+    return jacobians_by_rows(y, xs, pull, chunk_size)
 
 
 def _columns(call: Traced, y: Tensor, xs: list[Tensor]) -> list[Tensor]:
@@ -309,16 +324,13 @@ def _columns(call: Traced, y: Tensor, xs: list[Tensor]) -> list[Tensor]:
     push, jacobians = _pushed(call, y), []
     with enable_grad():
         for i, x in enumerate(xs):
-            columns = vmap(lambda unit, i=i: push({i: unit}), out_dims=-1)(_units(x)) if x.numel() else _blank(y, x)
-            jacobians.append(columns.reshape(y.shape + x.shape))
+            columns = zeros_like(x)
+            if x.numel():
+                columns = vmap(lambda unit, i=i: push({i: unit}), out_dims=-1, randomness="same")(_units(x))
+            jacobians.append(_jacobian_of(columns, y, x))
     return jacobians
 
 
 def _shorter(call: Traced, y: Tensor, xs: list[Tensor]) -> list[Tensor]:
     """The same by rows or by columns, by which there are fewer of."""
     return (_rows if y.numel() <= sum(x.numel() for x in xs) else _columns)(call, y, xs)
-
-
-def _blank(y: Tensor, x: Tensor) -> Tensor:
-    """A Jacobian of zeros."""
-    return zeros_like(x.detach()).expand(y.shape + x.shape).clone()
