@@ -118,9 +118,16 @@ def test_tensor_of_the_caller_stays_on_the_tape():
     assert same(second, 6 * np.asarray(X)) and x.grad is None
 
 
-def test_chunk_size_of_jacrev_is_checked_and_changes_nothing():
-    square = lambda x: x**2  # noqa: E731
+def test_chunk_size_of_jacrev_is_the_number_of_rows_at_once():
+    sizes = []
+
+    def square(x):
+        y = x * x
+        y.register_hook(lambda g: sizes.append(g.level.size))
+        return y
+
     assert jacrev(square, chunk_size=2)(tt.ones(3)).tolist() == jacrev(square)(tt.ones(3)).tolist()
+    assert sizes == [2, 1, 3]
     with pytest.raises(ValueError, match="jacrev: chunk_size is 0; expected 1 or more, or None"):
         jacrev(square, chunk_size=0)
 
@@ -135,6 +142,55 @@ def test_jacobian_is_that_of_finite_differences(jacobian):
     derivatives = jacobian(lambda x: {"y": wave(x), "c": vector(1.0)})(X)
     assert same(derivatives["y"], slopes(wave, X), 1e-8) and same(derivatives["c"], np.zeros((1, 3)))
     assert jacobian(lambda x: x[:0])(X).shape == (0, 3) and jacobian(lambda x: x.sum())(X[:0]).shape == (0,)
+
+
+def test_jacobians_have_memory_of_their_own():
+    """Also where two inputs have one gradient, and where a row of zeros is for all results."""
+    for jacobian in (jacrev, jacfwd):
+        for f in (lambda a, b: a + b, lambda a, b: a, lambda a, b: vector(1.0)):
+            by_a, by_b = jacobian(f, argnums=(0, 1))(X, 2 * X)
+            expected = to_lists(by_b)
+            by_a += 1
+            by_b[0] += 1
+            assert to_lists(by_b)[0] != expected[0] and to_lists(by_b)[1:] == expected[1:]
+
+
+def to_lists(x):
+    return np.asarray(x).tolist()
+
+
+def test_hessian_of_several_results():
+    expected = slopes(jacrev(wave), X)
+    assert same(hessian(wave)(X), expected, 1e-8) and same(jacrev(jacrev(wave))(X), expected, 1e-8)
+    assert same(hessian(hessian(wave))(X), jacrev(jacrev(jacrev(jacrev(wave))))(X))
+    rows = vmap(hessian(wave), in_dims=1, out_dims=1)(tt.stack([X, 2 * X], 1))
+    assert same(rows, np.stack([expected, hessian(wave)(2 * X)], 1), 1e-8)
+    assert hessian(lambda x: x[:0])(X).shape == (0, 3, 3) and hessian(lambda x: x)(X[:0]).shape == (0, 0, 0)
+    assert same(hessian(lambda x: vector(1.0, 2.0))(X), np.zeros((2, 3, 3)))
+    assert hessian(tt.sin)(number(0.5)).item() == pytest.approx(-np.sin(0.5))
+
+
+def test_products_inside_vmaps():
+    """Vectors that differ by examples of a vmap inside of the one where the function was called, or of two."""
+    xs, units, factors = tt.stack([X, 2 * X]), tt.eye(2, dtype=tt.float64), vector(1.0, -2.0, 0.5)
+
+    def scaled_jacobians(x):
+        _, pull = vjp(wave, x)
+        return vmap(lambda factor: vmap(lambda v: pull(v * factor)[0] * x)(units))(factors)
+
+    expected = [[slopes(wave, x) * factor * np.asarray(x) for factor in np.asarray(factors)] for x in xs]
+    assert same(vmap(scaled_jacobians)(xs), expected, 1e-7)
+    leaf = X.clone().requires_grad_()
+    y = wave(leaf)
+    rows = vmap(lambda v: tt.autograd.grad(y, leaf, v, retain_graph=True)[0])(units)
+    assert same(rows, slopes(wave, X), 1e-8)
+
+
+def test_anomaly_mode_looks_at_all_rows():
+    with tt.autograd.detect_anomaly():
+        assert same(jacrev(wave)(X), slopes(wave, X), 1e-8)
+        with pytest.raises(FloatingPointError, match=r"backward of sqrt: .* the first (NaN|inf) arose"):
+            jacrev(lambda x: (0 * x).sqrt())(X)
 
 
 def test_hessian_is_that_of_finite_differences():

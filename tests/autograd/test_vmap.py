@@ -13,7 +13,7 @@ from tinytensor.autograd import Function
 from tinytensor.autograd.func import batches
 from tinytensor.core import late_bound
 from tinytensor.core.op import OPS
-from tinytensor.func import functional_call, grad, vmap
+from tinytensor.func import functional_call, grad, hessian, jacfwd, jacrev, vmap
 from tinytensor.nn import functional as F
 
 FACTORS = 1.0, 0.75  # the examples are a sample's inputs, times these
@@ -113,6 +113,63 @@ def test_wrong_rule_is_noticed(name, monkeypatch):
     assert noticed
 
 
+# ------------------------------------------------------------------------- rows and columns of Jacobians, as a batch
+
+
+def jacobian_problem(sample, jacobian) -> str:
+    """How the Jacobians of a sample's results differ from those of a loop over the rows; "" if it has none."""
+    call = Call(tt, sample)
+    floats = [i for i, x in enumerate(call.inputs) if x.dtype.kind == "f"]
+    xs = [call.inputs[i].detach() for i in floats]
+
+    def function(*xs):  # of copies, which the operation may change
+        values = dict(zip(floats, xs, strict=True))
+        return tuple(call(*[values.get(i, x.detach()).clone() for i, x in enumerate(call.inputs)]))
+
+    try:
+        leaves = [x.clone().requires_grad_() for x in xs]
+        ys = function(*leaves)
+    except (RuntimeError, ValueError, IndexError):
+        return ""
+    if not floats or any(not is_tensor(tt, y) or y.numel() > 100 for y in ys):
+        return ""
+    rows = {"retain_graph": True, "allow_unused": True, "materialize_grads": True}
+    for y, results in zip(ys, jacobian(function, argnums=tuple(range(len(xs))))(*xs), strict=True):
+        units = tt.eye(y.numel(), dtype=y.dtype).reshape(y.numel(), *y.shape) if y.requires_grad else []
+        expected = [tt.autograd.grad(y, leaves, unit, **rows) for unit in units]
+        for i, (x, result) in enumerate(zip(xs, results, strict=True)):
+            column = np.array([to_array(row[i]) for row in expected] or np.zeros(y.shape + x.shape))
+            problem = difference(to_array(result), column.reshape(y.shape + x.shape), 1e-11)
+            if problem:
+                return f"by input {i}: {problem}"
+    return ""
+
+
+@pytest.mark.parametrize("path", CHOSEN)
+def test_jacobian_of_an_operation_is_a_loop_over_its_rows(path):
+    for sample in some(CHOSEN[path], one_in=3):
+        for jacobian in (jacrev, jacfwd):
+            problem = jacobian_problem(sample, jacobian)
+            assert not problem, f"{sample.id}, {jacobian.__name__}: {problem}"
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("unslice", "Tensor.narrow"),
+        ("undiagonal", "Tensor.diagonal"),
+        ("gather_backward", "Tensor.gather"),
+        ("scatter_rows", "Tensor.index_select"),
+        ("put", "Tensor.scatter"),
+        ("solve", "linalg.solve"),
+    ],
+)
+def test_wrong_rule_for_gradients_is_noticed(name, path, monkeypatch):
+    right = batches.RULES[name]
+    monkeypatch.setitem(batches.RULES, name, lambda *args: right(*args) * 2)
+    assert any(jacobian_problem(sample, jacrev) for sample in CHOSEN[path])
+
+
 # --------------------------------------------------------------------------------------------------- without a loop
 
 
@@ -161,6 +218,14 @@ def test_gradient_for_each_sequence_without_a_loop():
         expected = grad(block_loss)(parameters, model, x[i], target[i])
         for name, g in expected.items():
             assert not difference(to_array(results[name][i]), to_array(g), 1e-12), name
+
+
+@pytest.mark.usefixtures("no_loop")
+def test_jacobian_without_a_loop():
+    model, x = Block(), tt.randn(3, 8, dtype=tt.float64)
+    rows, columns = jacrev(model)(x), jacfwd(model)(x)
+    assert rows.shape == (3, 5, 3, 8) and not difference(to_array(rows), to_array(columns), 1e-12)
+    assert hessian(lambda x: model(x)[0, :2])(x).shape == (2, 3, 8, 3, 8)
 
 
 def test_function_runs_once():
@@ -252,6 +317,7 @@ class Square(Function):
 def test_function_of_the_user_runs_for_each_example():
     x = tt.randn(3, 4, dtype=tt.float64)
     assert not difference(to_array(vmap(grad(lambda x: Square.apply(x).sum()))(x)), 2 * np.asarray(x), 1e-12)
+    assert not difference(to_array(vmap(jacrev(Square.apply))(x)), 2 * np.asarray(x)[:, None] * np.eye(4), 1e-12)
 
 
 @tt.op
@@ -289,6 +355,7 @@ ERRORS = {
     r"numpy\(\) inside vmap": lambda x: tt.tensor(x.numpy()),
     "inside vmap a tensor has no place of its own on the tape": lambda x: x.requires_grad_(),
     "backward: inside vmap a tensor has no tape of its own": lambda x: tt.autograd.backward(x.sum()),
+    "backward: inside vmap a tensor has no tape": lambda x: (tt.ones(2, requires_grad=True) * 2).backward(x),
     "the examples have results of shapes": lambda x: x[x > 1],
     "a tensor that all 2 examples share can't take over values that differ": lambda x: tt.zeros(2).add_(x),
     "the function must return tensors, .* got 3": lambda x: 3,

@@ -205,10 +205,8 @@ class _Shares:
                 if sent is not None:
                     sent(node, i, r, fitted)
                 # Only leaves and views pass the memory of g on, and have to know; other nodes make new memory.
-                matters = isinstance(edge, Tensor) or edge.op.view is not None
-                self.accumulate(
-                    edge, fitted, matters and not self.batch and _is_owned(fitted, results, i, g, g_owned, node)
-                )
+                matters = not self.batch and (isinstance(edge, Tensor) or edge.op.view is not None)
+                self.accumulate(edge, fitted, matters and _is_owned(fitted, results, i, g, g_owned, node))
 
 
 def _after_hooks(holder: Node | Tensor, g: Tensor) -> Tensor:

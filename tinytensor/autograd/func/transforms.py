@@ -305,7 +305,7 @@ def jacobians_by_rows(
 
 
 def _jacobian_of(rows: Tensor, y: Tensor, x: Tensor) -> Tensor:
-    """dy/dx from its rows, in memory of its own: rows of zeros may be repeated, and the units be those of two inputs."""
+    """dy/dx from its rows or columns, in memory of its own: zeros may be repeated, and two inputs share a gradient."""
     return rows.reshape(y.shape + x.shape).clone()
 
 

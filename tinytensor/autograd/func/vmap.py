@@ -26,9 +26,9 @@ def vmap(
     func runs once. In it a tensor has the shape of one example, and each operation computes all examples at once:
     formulas, reductions, matrix products, softmax, norms, attention, losses, slices, rows of a table and changes of
     shape. An operation that has no such rule runs for each example in turn, and the results are stacked. Then the
-    result is right, but no faster than that of a loop. These operations are: scatter and other writes at indices, solve
-    and most decompositions, sort, topk and quantiles, binary_cross_entropy, x[index] with an index that differs by
-    example, and an autograd.Function. PyTorch has rules for more of them, and warns where it loops.
+    result is right, but no faster than that of a loop. These operations are: reads and writes at an index that differs
+    by example, most decompositions, sort, topk and quantiles, binary_cross_entropy, and an autograd.Function. PyTorch
+    has rules for more of them, and warns where it loops.
 
     Values can't decide what runs, since they differ by example: `if x > 0`, `x.item()`, and results of shapes that
     depend on values (`x[mask]`) raise RuntimeError.
