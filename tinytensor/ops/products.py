@@ -1,9 +1,10 @@
 """Products of matrices and vectors, and einsum."""
 
 import builtins
+import functools
 import math
 from collections.abc import Sequence
-from string import ascii_letters
+from string import ascii_letters, ascii_uppercase
 
 import numpy as np
 
@@ -148,7 +149,16 @@ def einsum(equation: str | Tensor, *operands: Tensor | Sequence) -> Tensor:
     operands = list_of_tensors(
         operands[0] if len(operands) == 1 and isinstance(operands[0], Sequence) else operands, "einsum"
     )
-    terms, output = _einsum_letters(equation, operands)
+    terms, output = _einsum_letters(equation, tuple([x.ndim for x in operands]))
+    sizes: dict[str, int] = {}
+    for x, term in zip(operands, terms, strict=True):
+        if len(term) != x.ndim:
+            raise RuntimeError(
+                f"einsum: {term!r} in {equation!r} names {len(term)} dimensions, but its operand has shape {x.shape}"
+            )
+        for letter, n in zip(term, x.shape, strict=True):
+            if sizes.setdefault(letter, n) != n and 1 not in (n, sizes[letter]):
+                raise RuntimeError(f"einsum: letter {letter!r} in {equation!r} has the sizes {sizes[letter]} and {n}")
     if len(operands) > 1:
         refuse_bools("einsum", operands[0])
         operands = promote_floats_to_exact(*operands)
@@ -159,10 +169,9 @@ def einsum(equation: str | Tensor, *operands: Tensor | Sequence) -> Tensor:
     terms = ["".join(dict.fromkeys(term)) for term in terms]
     result, have = operands[0], terms[0]
     for i, (x, letters) in enumerate(zip(operands[1:], terms[1:], strict=True), 2):
-        later = set(output).union(*terms[i:])
-        result, have = _einsum_pair(result, have, x, letters, later)
-    result, have = _einsum_sum(result, have, set(output))
-    result = permute(result, [have.index(c) for c in output]) if output else result
+        result, have = _einsum_pair(result, have, x, letters, "".join(dict.fromkeys(output + "".join(terms[i:]))))
+    result, have = _einsum_sum(result, have, output)
+    result = _einsum_order(result, have, output)
     return result if len(operands) == 1 else make_contiguous(result)  # one operand gives a view where possible
 
 
@@ -176,44 +185,30 @@ def _einsum_equation(*operands) -> tuple[str, tuple]:
     return ",".join(terms[:pairs]) + "".join(f"->{output}" for output in terms[pairs:]), operands[: 2 * pairs : 2]
 
 
-def _einsum_letters(equation, operands):
+@functools.lru_cache(maxsize=1024)
+def _einsum_letters(equation: str, ndims: tuple[int, ...]) -> tuple[list[str], str]:
+    """The letters of each operand and of the output, where those of a batch stand for the dots."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     strange = {c for c in (left + right).replace("...", "") if not c.isalpha() and c != ","}
     if strange:
         raise RuntimeError(f"einsum: {equation!r} may have letters, commas, '...' and '->', but not {sorted(strange)}")
     terms = left.split(",")
-    if len(terms) != len(operands):
-        raise RuntimeError(f"einsum: {equation!r} names {len(terms)} operands, but {len(operands)} came")
-    spare = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[::-1]
-    spare = [c for c in spare if c not in equation]
-    dots = builtins.max(
-        x.ndim - len(term.replace("...", "")) if "..." in term else 0 for x, term in zip(operands, terms, strict=True)
-    )
-    batch = "".join(spare[: builtins.max(dots, 0)])
-    full_terms, sizes = [], {}
-    for x, term in zip(operands, terms, strict=True):
-        if "..." in term:
-            n = x.ndim - len(term) + 3
-            term = term.replace("...", batch[len(batch) - n :] if n > 0 else "")
-        if len(term) != x.ndim:
-            raise RuntimeError(
-                f"einsum: {term!r} in {equation!r} names {len(term)} dimensions, but its operand has shape {x.shape}"
-            )
-        for letter, n in zip(term, x.shape, strict=True):
-            if sizes.setdefault(letter, n) != n and 1 not in (n, sizes[letter]):
-                raise RuntimeError(f"einsum: letter {letter!r} in {equation!r} has the sizes {sizes[letter]} and {n}")
-        full_terms.append(term)
+    if len(terms) != len(ndims):
+        raise RuntimeError(f"einsum: {equation!r} names {len(terms)} operands, but {len(ndims)} came")
+    spare = [c for c in reversed(ascii_uppercase) if c not in equation]
+    dots = [n - len(term) + 3 if "..." in term else 0 for n, term in zip(ndims, terms, strict=True)]
+    batch = "".join(spare[: builtins.max(*dots, 0)])
+    terms = [term.replace("...", batch[len(batch) - n :] if n > 0 else "") for n, term in zip(dots, terms, strict=True)]
+    joined = "".join(terms)
     if arrow:
         output = right.replace("...", batch)
     else:
-        joined = "".join(full_terms)
         output = batch + "".join(sorted(c for c in set(joined) if joined.count(c) == 1 and c not in batch))
-    unknown = set(output) - set("".join(full_terms))
-    if unknown or len(set(output)) < len(output):
+    if set(output) - set(joined) or len(set(output)) < len(output):
         raise RuntimeError(
             f"einsum: the output {output!r} of {equation!r} must use each letter once, and only known ones"
         )
-    return full_terms, output
+    return terms, output
 
 
 def _einsum_diagonal(x, term):
@@ -236,24 +231,42 @@ def _einsum_sum(x, letters, keep):
     return (sum(x, gone) if gone else x), "".join(c for c in letters if c in keep)
 
 
+def _einsum_order(x, letters, order):
+    """x with its dimensions in another order."""
+    return x if order == letters else permute(x, [letters.index(c) for c in order])
+
+
 def _einsum_pair(a, la, b, lb, later):
-    """One matrix product: batch letters, then rows of a, then columns of b; the rest is summed."""
-    a, la = _einsum_sum(a, la, later | set(lb))
-    b, lb = _einsum_sum(b, lb, later | set(la))
+    """One matrix product: batch letters, then rows of a, then columns of b; the rest is summed.
+
+    Where nothing is summed it is a product of numbers, in the order of the letters that come later.
+    """
+    a, la = _einsum_sum(a, la, later + lb)
+    b, lb = _einsum_sum(b, lb, later + la)
     shared = [c for c in la if c in lb]
     batch = [c for c in shared if c in later]
     inner = [c for c in shared if c not in later]
+    if not inner:
+        letters = "".join(c for c in later if c in la + lb)
+
+        def aligned(x, have):
+            x = _einsum_order(x, have, "".join(c for c in letters if c in have))
+            return x if len(have) == len(letters) else x[tuple([slice(None) if c in have else None for c in letters])]
+
+        return aligned(a, la) * aligned(b, lb), letters
     rows, columns = [c for c in la if c not in lb], [c for c in lb if c not in la]
     size = {c: builtins.max(n, m) for c, n, m in ((c, a.shape[la.index(c)], b.shape[lb.index(c)]) for c in shared)}
     size |= {c: a.shape[la.index(c)] for c in rows} | {c: b.shape[lb.index(c)] for c in columns}
 
     def arranged(x, letters, order, *groups):
-        x = permute(x, [letters.index(c) for c in order])
-        x = expand(x, [size[c] for c in order])
-        return reshape(x, [size[c] for c in batch] + [math.prod(size[c] for c in group) for group in groups])
+        x = _einsum_order(x, letters, "".join(order))
+        full = tuple([size[c] for c in order])
+        x = x if x.shape == full else expand(x, full)
+        shape = (*[size[c] for c in batch], *[math.prod([size[c] for c in group]) for group in groups])
+        return x if len(shape) == len(full) and all(len(group) == 1 for group in groups) else reshape(x, shape)
 
-    left = arranged(a, la, batch + rows + inner, rows, inner)
-    right = arranged(b, lb, batch + inner + columns, inner, columns)
-    y = matmul_op(left, right)
+    y = matmul_op(
+        arranged(a, la, batch + rows + inner, rows, inner), arranged(b, lb, batch + inner + columns, inner, columns)
+    )
     letters = batch + rows + columns
     return reshape(y, [size[c] for c in letters]), "".join(letters)
