@@ -186,8 +186,8 @@ def elementwise_entry_point(name: str, py_func: Callable, key: list[tuple[np.dty
     no loop over values of several types. The text calls functions in `scope`: the `formula` and `task_range`. Its file
     name is that of the formula, so that Numba can keep the build.
 
-    The innermost loop stands there three times, so that LLVM makes vectors of it: for neighbours in memory, for a
-    second operand that is one number, and for any strides. Operands given as numbers are read once, before the loops.
+    The innermost loop stands there more than once, so that LLVM makes vectors of it: for neighbours in memory, for one
+    of two operands that is one number, and for any strides. Operands given as numbers are read once, before the loops.
     """
     names = [f"p{i}" for i in range(len(key))]
     *inputs, y = names
@@ -219,9 +219,9 @@ def elementwise_entry_point(name: str, py_func: Callable, key: list[tuple[np.dty
     near = " and ".join(f"s{p} == 1" for p in stepped)
     lines += [f"        if {near}:", *loop(dict.fromkeys(stepped, "k"))]
     if stepped == names and len(inputs) == 2:
-        a, b = inputs
-        lines += [f"        elif s{a} == 1 and s{b} == 0 and s{y} == 1:", f"            number = get({b}, o{b}, T{b})"]
-        lines += loop({a: "k", y: "k"}, **{b: "number"})
+        for a, b in (inputs, inputs[::-1]):
+            lines += [f"        elif s{a} == 1 and s{b} == 0 and s{y} == 1:", f"            number = get({b}, o{b}, T{b})"]
+            lines += loop({a: "k", y: "k"}, **{b: "number"})
     lines += ["        else:", *loop({p: f"k * s{p}" for p in stepped})]
     lines += ["        at, row, j = at + count, row + 1, 0"]
     scope |= {f"T{p}": types.Array(from_dtype(d), 1, "C") for p, (d, _) in zip(names, key, strict=True)}
