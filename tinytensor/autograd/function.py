@@ -82,6 +82,7 @@ class FunctionOp:
     """A Function in the place of a node's operation, with the attributes that readers of the tape expect of one."""
 
     view = backward = definition = None
+    is_part = False
     rules, saved, outputs = {}, (), 1
     _saved_values = SimpleNamespace(inputs=(), shapes=(), saved=(), output=False)
 

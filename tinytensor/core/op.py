@@ -43,7 +43,9 @@ class Op:
       Parameters with default values are the formula's constants. `dtype` is the result's: "same" (the default), "float"
       (integers become floats), or "bool"; `dtype_kinds` are the only dtype kinds that the formula takes, as letters of
       NumPy's `dtype.kind` (i includes u).
-    - `view(x, *settings)`, which returns a NumPy view of the array x.
+    - `view(x, *settings)`, which returns a NumPy view of the array x. With `is_part = True` it shows each element of a
+      part of x once, and a rule that reads x_shape and the settings puts zeros around its gradient; the walk may add
+      the gradient to that part of a sum instead.
     - `forward(*inputs, *settings)`, which gets arrays for tensors, calls `launch`, and returns the array y, or y and
       more arrays. `saved` names these other arrays, which are kept if a rule reads them; the first `outputs` - 1 of
       them are results as well (only y has a gradient).
@@ -90,6 +92,7 @@ class Op:
         self.fast_kinds = "".join(
             [k for k in ("f" if self.dtype == "float" else "fi") if k in (self.dtype_kinds or "fi")]
         )
+        self.is_part = getattr(form, "is_part", False)
         self.saved, self.outputs = getattr(form, "saved", ()), getattr(form, "outputs", 1)
         self.gradient: tuple[str, ...] = getattr(form, "gradient", ())
 

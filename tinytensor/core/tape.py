@@ -23,12 +23,13 @@ from typing import NamedTuple
 import numpy as np
 
 from tinytensor.core import late_bound
-from tinytensor.core.dispatch import state
+from tinytensor.core.dispatch import launch, state
 from tinytensor.core.graph import between
 from tinytensor.core.meta import Meta
 from tinytensor.core.modes import set_grad_enabled
 from tinytensor.core.op import Node
 from tinytensor.core.post_accumulate_hooks import edges_to_hooked_leaves, leaves_done_after
+from tinytensor.core.registry import OPS
 from tinytensor.core.rule_arguments import parameter_names
 from tinytensor.core.tensor import Tensor
 
@@ -158,6 +159,7 @@ class _Shares:
     def __init__(self, useful: set[Node | Tensor] | None, create_graph: bool, batch: bool, observer: Observer):
         self.useful, self.create_graph, self.batch, self.observer = useful, create_graph, batch, observer
         self.sums: dict[Node | Tensor, tuple[Tensor | None, bool]] = {}  # None while a rule adds to the sum
+        self.summed: set[Node | Tensor] = set()  # the targets whose sum is a tensor that only this walk has
         self.heap: list[tuple[int, Node]] = []  # the youngest on top; a node is in it from the first arrival on
         self.leaves: list[Tensor] = []
 
@@ -168,6 +170,7 @@ class _Shares:
         if target in self.sums:  # a value that was used twice: its gradients add up, to a new tensor
             before = self.sums[target][0]
             self.sums[target] = g if before is None else before + g, True
+            self.summed.add(target)
             return
         self.sums[target] = g, owned
         if isinstance(target, Node):
@@ -190,6 +193,20 @@ class _Shares:
         before, self.sums[target] = self.sums[target][0], (None, True)
         return before
 
+    def add_part(self, node: Node, g: Tensor) -> bool:
+        """Add the gradient of a part of a tensor to that part of the sum; False if the sum is not the walk's own.
+
+        The rule makes a gradient of the whole tensor, with zeros around the part. A loop over all parts of a tensor
+        would add as many of them as there are parts.
+        """
+        target = node.edges[0]
+        before = self.sums[target][0] if target in self.summed and target in self.sums else None
+        if before is None or before.shape != node.kept["x_shape"]:
+            return False
+        part = node.op.view(before._data, *[node.kept[name] for name in node.op.params[1:]])
+        launch(OPS["add"].kernel, part, g._data, part)
+        return True
+
     def send(self, node: Node, g: Tensor, g_owned: bool, needs: tuple[bool, ...]) -> None:
         """Run the rules of a node on its complete gradient, and send each argument its share.
 
@@ -197,7 +214,11 @@ class _Shares:
         """
         sent = self.observer.sent
         compute = partial(state.anomaly.gradients, _gradients) if state.anomaly else _gradients
-        onto = None if self.create_graph or self.batch or state.anomaly or sent else self.take_onto(node)
+        onto, alone = None, not (self.create_graph or self.batch or state.anomaly or sent)
+        if alone and node.op.is_part and self.add_part(node, g):
+            return
+        if alone:
+            onto = self.take_onto(node)
         results = compute(node, g, needs, self.create_graph, onto)
         for i, (edge, r) in enumerate(zip(node.edges, results)):
             if r is not None:
@@ -207,6 +228,8 @@ class _Shares:
                 # Only leaves and views pass the memory of g on, and have to know; other nodes make new memory.
                 matters = not self.batch and (isinstance(edge, Tensor) or edge.op.view is not None)
                 self.accumulate(edge, fitted, matters and _is_owned(fitted, results, i, g, g_owned, node))
+                if alone and node.op.is_part and r is not g:  # the rule has made zeros around g
+                    self.summed.add(edge)
 
 
 def _after_hooks(holder: Node | Tensor, g: Tensor) -> Tensor:
