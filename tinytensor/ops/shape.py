@@ -185,6 +185,7 @@ class expand_op:
 @op
 class slice_op:
     r"y = x[key] with slices, whole numbers, None and ... in the key"
+
     is_part = True
 
     def view(x, key):
@@ -627,6 +628,7 @@ def _repeated(x: Tensor, repeats: Tensor, dim: int, output_size: int | None) -> 
 @op
 class diagonal_op:
     r"y_{... i} = x_{.. i .. i + offset ..} along two dimensions"
+
     is_part = True
 
     def view(x, offset, dim1, dim2):

@@ -187,7 +187,9 @@ def elementwise_entry_point(name: str, py_func: Callable, key: list[tuple[np.dty
     name is that of the formula, so that Numba can keep the build.
 
     The innermost loop stands there more than once, so that LLVM makes vectors of it: for neighbours in memory, for one
-    of two operands that is one number, and for any strides. Operands given as numbers are read once, before the loops.
+    of two operands that is one number, and for any strides. It runs for several rows at once, those along the dimension
+    next to the innermost one: where a row begins is computed once for them all, which takes as long as a short row.
+    Operands given as numbers are read once, before the loops.
     """
     names = [f"p{i}" for i in range(len(key))]
     *inputs, y = names
@@ -198,32 +200,39 @@ def elementwise_entry_point(name: str, py_func: Callable, key: list[tuple[np.dty
     lines += [f"    outer, rows, inner = word(buffer, 0), word(buffer, 1), word(buffer, {2 + n})"]
     lines += [f"    {p}, s{p} = word(buffer, {2 + i}), word(buffer, {3 + n + i})" for i, p in enumerate(names)]
     lines += [f"    n{p} = get({p}, 0, T{p})" for p in inputs if p not in stepped]
+    row_strides = zip(names, range(4 + 2 * n, 4 + 3 * n), strict=True)  # of the dimension next to the innermost one
+    lines += [f"    r{p} = word(buffer, {at}) if outer else 0" for p, at in row_strides if p in stepped]
     lines += ["    at, last = task_range(rows * inner, task, tasks)"]
     lines += ["    row, j = at // max(inner, 1), at % max(inner, 1)"]
     lines += ["    while at < last:"]
-    lines += ["        count = min(inner - j, last - at)", "        rest = row"]
+    lines += ["        count, several, rest = min(inner - j, last - at), 1, row"]
     lines += [f"        o{p} = j * s{p}" for p in stepped]
     lines += ["        for d in range(outer):", f"            w = {2 + n} + (d + 1) * {1 + n}"]
     lines += ["            i = rest"]
     lines += [
         "            if d < outer - 1:",
         "                i, rest = rest % word(buffer, w), rest // word(buffer, w)",
+        "            if d == 0 and j == 0:",
+        "                several = max(1, min(word(buffer, w) - i, (last - at) // inner))",
     ]
     lines += [f"            o{p} += i * word(buffer, w + {1 + k})" for k, p in enumerate(names) if p in stepped]
 
-    def loop(steps: dict[str, str], **others: str) -> list[str]:
+    def loop(steps: dict[str, str], *before: str, **others: str) -> list[str]:
         got = {p: f"get({p}, o{p} + {steps[p]}, T{p})" if p in steps else f"n{p}" for p in inputs} | others
         result = f"formula({', '.join(got.values())})"
-        return ["            for k in range(count):", f"                put({y}, o{y} + {steps[y]}, T{y}, {result})"]
+        rows = ["            for _ in range(several):", *before]
+        rows += ["                for k in range(count):"]
+        rows += [f"                    put({y}, o{y} + {steps[y]}, T{y}, {result})"]
+        return rows + [f"                o{p} += r{p}" for p in stepped]
 
-    near = " and ".join(f"s{p} == 1" for p in stepped)
-    lines += [f"        if {near}:", *loop(dict.fromkeys(stepped, "k"))]
+    neighbours = " and ".join(f"s{p} == 1" for p in stepped)
+    lines += [f"        if {neighbours}:", *loop(dict.fromkeys(stepped, "k"))]
     if stepped == names and len(inputs) == 2:
         for a, b in (inputs, inputs[::-1]):
-            lines += [f"        elif s{a} == 1 and s{b} == 0 and s{y} == 1:", f"            number = get({b}, o{b}, T{b})"]
-            lines += loop({a: "k", y: "k"}, **{b: "number"})
+            lines += [f"        elif s{a} == 1 and s{b} == 0 and s{y} == 1:"]
+            lines += loop({a: "k", y: "k"}, f"                number = get({b}, o{b}, T{b})", **{b: "number"})
     lines += ["        else:", *loop({p: f"k * s{p}" for p in stepped})]
-    lines += ["        at, row, j = at + count, row + 1, 0"]
+    lines += ["        at, row, j = at + several * count, row + several, 0"]
     scope |= {f"T{p}": types.Array(from_dtype(d), 1, "C") for p, (d, _) in zip(names, key, strict=True)}
     scope |= {"__name__": py_func.__module__, "word": word, "get": _get_element, "put": _set_element}
     exec(compile("\n".join(lines), py_func.__code__.co_filename, "exec"), scope)
