@@ -165,7 +165,15 @@ ROWS = [
         )
         for threads in (1, MANY)
     ),
-    Row("calls", "small calls", "calls", {}, 1, (Side("torch", 0.5),), unit="µs", quick=True, least=0.5, many=True),
+    *(
+        Row(
+            "calls", name, "calls", {"calls": name, "times": times}, 1, (Side("torch", goal),), unit="µs",
+            quick=name == "small calls", least=goal, many=True,
+        )
+        for name, times, goal in (
+            ("small calls", 20, 0.5), ("derivatives", 2, 0.2), ("einsum", 20, 0.67), ("programs", 1, 0.67),
+        )
+    ),
     Row(
         "start", "process start to the end of the first step, warm caches", "start", TOTH, MANY,
         (Side("torch", 3), Side("torch.compile"), Side("jax")), unit="s", passes=3,

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from . import data
-from .calls import TIMES, repeated
+from .calls import CALLS, repeated
 from .machine import Others, peak_memory, resident
 
 PAUSE = 10  # steps that warm up: the first ten, whose losses are compared
@@ -150,12 +150,12 @@ def ops(peer, job: dict) -> dict:
 
 
 def calls(peer, job: dict) -> dict:
-    """Calls on small tensors, as a program makes them: Python's part counts."""
-    figures, others = {}, Others()
-    for name, call in peer.calls().items():
-        run = repeated(call)
+    """Calls as a program makes them: Python's part counts. So many are timed together."""
+    (name, times), figures, others = job["settings"].values(), {}, Others()
+    for label, call in CALLS[name](peer.library).items():
+        run = repeated(call, times)
         timed(run, job["seconds"] / 4, least=2)
-        figures[f"small calls: {name}"] = statistics.median(timed(run, job["seconds"])) / TIMES
+        figures[f"{name}: {label}"] = statistics.median(timed(run, job["seconds"])) / times
     return {"figures": figures, "others": others.processors()}
 
 

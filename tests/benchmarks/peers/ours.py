@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 
-from ..calls import calls
 from ..data import Case
 from ..peak import lanes, native, source, together
 
@@ -14,7 +13,7 @@ class TinyTensor:
     def __init__(self, threads: int):
         import tinytensor
 
-        self.tt = tinytensor
+        self.library = self.tt = tinytensor
         tinytensor.set_num_threads(threads)
 
     def _model(self, case: Case):
@@ -81,9 +80,6 @@ class TinyTensor:
             return product
 
         return run
-
-    def calls(self):
-        return calls(self.tt)
 
     def operation(self, name: str, arrays: dict[str, np.ndarray]):
         """n times forward, and n times backward after one forward, each in one recorded step."""

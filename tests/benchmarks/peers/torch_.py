@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-from ..calls import calls
 from ..data import Case
 
 PAD, BEGIN = 0, 1  # the first tokens of models/transformer/, which would bring our engine into this process
@@ -16,7 +15,7 @@ class Eager:
     def __init__(self, threads: int):
         import torch
 
-        self.torch = torch
+        self.library = self.torch = torch
         torch.set_num_threads(threads)
 
     def compiled(self, model):
@@ -76,9 +75,6 @@ class Eager:
             return torch.cat(made, 1)[0].tolist()
 
         return write
-
-    def calls(self):
-        return calls(self.torch)
 
     def operation(self, name: str, arrays: dict[str, np.ndarray]):
         """PyTorch's kernels without its tape. The same calls on next to nothing tell what a call costs beside them."""
