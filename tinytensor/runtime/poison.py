@@ -38,6 +38,11 @@ def allocator_for(switch: str) -> Callable:
 
 fresh = allocator_for(os.environ.get("TINYTENSOR_POISON", ""))
 
+# glibc returns a large block to the system when it is freed, and the next one costs a page fault for each of its pages,
+# ten times as long as a formula on it takes. "Large" is what exceeds the largest such block freed so far, up to 32 MB
+# (mallopt(3), M_MMAP_THRESHOLD). This block is freed at once, and no page of it is touched.
+np.empty(16 << 20, np.uint8)
+
 
 def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """New memory that begins at a cache line, so that vector loads never straddle two lines."""
