@@ -8,7 +8,7 @@ from string import ascii_letters, ascii_uppercase
 
 import numpy as np
 
-from tinytensor.core.dispatch import contiguous
+from tinytensor.core.dispatch import contiguous, state
 from tinytensor.core.op import op
 from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.registry import appears
@@ -166,12 +166,14 @@ def einsum(equation: str | Tensor, *operands: Tensor | Sequence) -> Tensor:
             came = ", ".join(f"{x.dtype}" for x in operands)
             raise RuntimeError(f"einsum: operands of {came}: the dtypes must be equal; use .to(dtype)")
     operands = [_einsum_diagonal(x, term) for x, term in zip(operands, terms, strict=True)]
-    terms = ["".join(dict.fromkeys(term)) for term in terms]
-    result, have = operands[0], terms[0]
-    for i, (x, letters) in enumerate(zip(operands[1:], terms[1:], strict=True), 2):
-        result, have = _einsum_pair(result, have, x, letters, "".join(dict.fromkeys(output + "".join(terms[i:]))))
-    result, have = _einsum_sum(result, have, output)
-    result = _einsum_order(result, have, output)
+    terms = tuple(["".join(dict.fromkeys(term)) for term in terms])
+    plan = _einsum_plan if state.reading is None else _einsum_plan.__wrapped__  # a reading has sizes without numbers
+    pairs, last = plan(terms, output, tuple([x.shape for x in operands]))
+    result = operands[0]
+    for x, (left, right, shape) in zip(operands[1:], pairs, strict=True):
+        a, b = _einsum_arranged(result, *left), _einsum_arranged(x, *right)
+        result = a * b if shape is None else reshape(matmul_op(a, b), shape)
+    result = _einsum_arranged(result, *last)
     return result if len(operands) == 1 else make_contiguous(result)  # one operand gives a view where possible
 
 
@@ -226,47 +228,55 @@ def _einsum_diagonal(x, term):
     return x
 
 
-def _einsum_sum(x, letters, keep):
-    gone = [d for d, c in enumerate(letters) if c not in keep]
-    return (sum(x, gone) if gone else x), "".join(c for c in letters if c in keep)
+def _einsum_arranged(x, gone, order, full, shape):
+    """x, summed over dimensions, with the others in an order, repeated where they have size 1, and joined."""
+    x = sum(x, gone) if gone else x
+    x = permute(x, order) if order else x
+    x = expand(x, full) if full else x
+    return reshape(x, shape) if shape else x
 
 
-def _einsum_order(x, letters, order):
-    """x with its dimensions in another order."""
-    return x if order == letters else permute(x, [letters.index(c) for c in order])
+@functools.lru_cache(maxsize=1024)  # to make a plan takes longer than a small product
+def _einsum_plan(terms: tuple[str, ...], output: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[list, tuple]:
+    """What is done with each pair of operands (both sides, and the product's shape), and with the last result.
 
-
-def _einsum_pair(a, la, b, lb, later):
-    """One matrix product: batch letters, then rows of a, then columns of b; the rest is summed.
-
-    Where nothing is summed it is a product of numbers, in the order of the letters that come later.
+    A pair is one matrix product: batch letters, then rows of the left side, then columns of the right one; the rest is
+    summed. Where nothing is summed it is a product of numbers (shape None), in the order of the letters after it.
     """
-    a, la = _einsum_sum(a, la, later + lb)
-    b, lb = _einsum_sum(b, lb, later + la)
-    shared = [c for c in la if c in lb]
-    batch = [c for c in shared if c in later]
-    inner = [c for c in shared if c not in later]
-    if not inner:
-        letters = "".join(c for c in later if c in la + lb)
 
-        def aligned(x, have):
-            x = _einsum_order(x, have, "".join(c for c in letters if c in have))
-            return x if len(have) == len(letters) else x[tuple([slice(None) if c in have else None for c in letters])]
+    def side(letters, sizes, order, full, shape):
+        """The arguments of `_einsum_arranged`, each of them nothing where it would change nothing."""
+        kept, here, full = [c for c in letters if c in order], [sizes[c] for c in order], [full[c] for c in order]
+        return (
+            [d for d, c in enumerate(letters) if c not in order],
+            None if kept == order else [kept.index(c) for c in order],
+            None if full == here else full,
+            None if full == shape else shape,
+        )
 
-        return aligned(a, la) * aligned(b, lb), letters
-    rows, columns = [c for c in la if c not in lb], [c for c in lb if c not in la]
-    size = {c: builtins.max(n, m) for c, n, m in ((c, a.shape[la.index(c)], b.shape[lb.index(c)]) for c in shared)}
-    size |= {c: a.shape[la.index(c)] for c in rows} | {c: b.shape[lb.index(c)] for c in columns}
-
-    def arranged(x, letters, order, *groups):
-        x = _einsum_order(x, letters, "".join(order))
-        full = tuple([size[c] for c in order])
-        x = x if x.shape == full else expand(x, full)
-        shape = (*[size[c] for c in batch], *[math.prod([size[c] for c in group]) for group in groups])
-        return x if len(shape) == len(full) and all(len(group) == 1 for group in groups) else reshape(x, shape)
-
-    y = matmul_op(
-        arranged(a, la, batch + rows + inner, rows, inner), arranged(b, lb, batch + inner + columns, inner, columns)
-    )
-    letters = batch + rows + columns
-    return reshape(y, [size[c] for c in letters]), "".join(letters)
+    pairs, have, sizes = [], list(terms[0]), dict(zip(terms[0], shapes[0], strict=True))
+    for i, (term, shape) in enumerate(zip(terms[1:], shapes[1:], strict=True), 2):
+        later, others = list(dict.fromkeys(output + "".join(terms[i:]))), dict(zip(term, shape, strict=True))
+        left = [c for c in have if c in later or c in term]
+        right = [c for c in term if c in later or c in have]
+        shared = [c for c in left if c in right]
+        inner = [c for c in shared if c not in later]
+        both = sizes | others | {c: builtins.max(sizes[c], others[c]) for c in shared}
+        if inner:
+            batch = [c for c in shared if c in later]
+            rows, columns = [c for c in left if c not in right], [c for c in right if c not in left]
+            letters, front = batch + rows + columns, [both[c] for c in batch]
+            m, k, n = (math.prod([both[c] for c in group]) for group in (rows, inner, columns))
+            a = side(have, sizes, batch + rows + inner, both, [*front, m, k])
+            b = side(term, others, batch + inner + columns, both, [*front, k, n])
+            pairs.append((a, b, [both[c] for c in letters]))
+        else:
+            letters = [c for c in later if c in left or c in right]
+            a, b = (
+                side(x, n, [c for c in letters if c in mine], n, [n[c] if c in mine else 1 for c in letters])
+                for x, n, mine in ((have, sizes, left), (term, others, right))
+            )
+            pairs.append((a, b, None))
+        have, sizes = letters, both
+    order = list(output)
+    return pairs, side(have, sizes, order, sizes, [sizes[c] for c in order])
