@@ -1027,7 +1027,9 @@ PATTERNS = [
     ("ij...->...", (2, 3, 4)), (" i j , j k -> i k ", (3, 4), (4, 2)), ("Ab,bC->AC", (2, 3), (3, 2)),
     ("aB,Bc", (2, 3), (3, 2)), ("ba", (2, 3)), ("ij,j->ij", (3, 4), (4,)), (",ij->ij", (), (2, 3)),
     ("ij,->ij", (2, 3), ()), ("ij,jk->ik", (3, 0), (0, 2)), ("ij,jk->ik", (0, 4), (4, 2)), ("i->", (0,)),
-    ("ij,k->jk", (2, 3), (2,)), ("ij,kl->jl", (2, 3), (2, 2)),
+    ("ij,k->jk", (2, 3), (2,)), ("ij,kl->jl", (2, 3), (2, 2)), ("ii->i", (3, 3)), ("ii", (3, 3)),
+    ("iji->ji", (2, 3, 2)), ("iij,ki->kj", (2, 2, 3), (2, 2)), ("bi,bj,b->bij", (2, 3), (2, 2), (2,)),
+    ("ij,kj->kji", (2, 1), (3, 4)),
 ]  # fmt: skip
 for pattern, *shapes in PATTERNS:
     S("einsum", pattern, *[T(*shape) for shape in shapes])
@@ -1043,6 +1045,7 @@ E(
     raises=(RuntimeError, ValueError),
     match=("einsum", r"(\b2\b.*\b1\b|\b1\b.*\b2\b|two.*one|one.*two)"),
 )
+E("einsum", "ii->i", T(3, 1), raises=RuntimeError, match=("einsum", "i", 3, 1))
 E("einsum", "ij->ik", T(3, 4), raises=RuntimeError, match=("einsum", "k"))
 E("einsum", "ijk->i", T(3, 4), raises=RuntimeError, match=("einsum", "ijk", r"(\(3, 4\)|\b3\b.*\b2\b)"))
 E("einsum", "ij->ii", T(3, 4), raises=RuntimeError, match=("einsum", "i"))

@@ -14,15 +14,15 @@ from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import list_of_tensors, promote_floats_to_exact, refuse_bools
-from tinytensor.ops.arrays import constants, matrix_product
-from tinytensor.ops.creation import tensor
-from tinytensor.ops.elementwise import where
+from tinytensor.ops.arrays import matrix_product
 from tinytensor.ops.reduce import sum
 from tinytensor.ops.shape import (
+    diagonal,
     expand,
     expand_op,
     flatten,
     make_contiguous,
+    movedim,
     permute,
     reshape,
     squeeze,
@@ -219,11 +219,11 @@ def _einsum_diagonal(x, term):
         while term.count(letter) > 1:
             a = term.index(letter)
             b = term.index(letter, a + 1)
-            n = x.shape[a]
-            mask = reshape(
-                tensor(constants(np.eye, n, n, dtype=bool)), [n if d in (a, b) else 1 for d in range(x.ndim)]
-            )
-            x = sum(where(mask, x, 0), b)
+            if x.shape[a] != x.shape[b]:
+                raise RuntimeError(
+                    f"einsum: letter {letter!r} has the sizes {x.shape[a]} and {x.shape[b]} in {x.shape}"
+                )
+            x = movedim(diagonal(x, 0, a, b), -1, a)
             term = term[:b] + term[b + 1 :]
     return x
 
