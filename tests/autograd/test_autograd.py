@@ -1808,3 +1808,39 @@ def test_leaves_with_equal_gradients_share_no_memory():
         before = other.grad.tolist()
         one.grad.zero_()
         assert other.grad.tolist() == before != [0.0] * 3
+
+
+# ------------------------------------------------------------------------------------------------ gradients of parts
+
+
+def cut_up(x):
+    """A tensor that is used whole and in parts: rows, overlapping slices, a diagonal, and all of it as a slice."""
+    y = x.exp()
+    whole = y[:]
+    parts = [i * y[i].sin().sum() for i in range(5)] + [y[1:4, ::2].square().sum(), y.diagonal(1).prod()]
+    return sum(parts) + (whole * y).sum() + y[:0].sum() + y[..., None].sum() + x[0].sum(), y, whole
+
+
+def test_gradients_of_parts_are_those_of_a_definition():
+    x = tt.tensor(np.random.default_rng(0).normal(size=(5, 4)), requires_grad=True)
+    value, y, whole = cut_up(x)
+    kept = []
+    whole.register_hook(kept.append)
+    y.retain_grad()
+    by_x, by_y, by_whole = grad(value, [x, y, whole], retain_graph=True)
+    with_tape = grad(value, [x, y, whole], create_graph=True)  # here each part's gradient has zeros around it
+    for gradient, expected in zip((by_x, by_y, by_whole), with_tape, strict=True):
+        assert np.allclose(gradient, expected.detach(), rtol=1e-14)
+    assert np.array_equal(kept[0], by_whole) and np.array_equal(by_whole, y.detach())  # nothing was added to it
+    value.backward()
+    assert np.array_equal(x.grad, by_x) and np.allclose(y.grad, 3 * by_y, rtol=1e-14)
+    assert tt.gradcheck(lambda x: cut_up(x)[0], x)
+
+
+def test_a_loop_over_parts_makes_zeros_once():
+    x = tt.ones(300, 300, requires_grad=True)
+    y = x * 2
+    value = sum((i * y[i]).sum() for i in range(300))
+    assert launched("copy", lambda: grad(value, x, create_graph=True)) > 600  # zeros around each of the rows
+    assert launched("copy", value.backward) < 310
+    assert x.grad[:, 0].tolist() == [2.0 * i for i in range(300)]
