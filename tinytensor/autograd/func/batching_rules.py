@@ -22,7 +22,7 @@ from tinytensor.ops.creation import arange
 from tinytensor.ops.index import gather
 from tinytensor.ops.products import matmul
 from tinytensor.ops.reduce import sum
-from tinytensor.ops.shape import expand, movedim, reshape
+from tinytensor.ops.shape import expand, movedim, permute, reshape
 
 
 def rule_of(*names: str) -> Callable:
@@ -191,6 +191,9 @@ def taken(op, size, args, which):
 
 @rule_of("matmul")
 def multiplied(op, size, args, which):
+    a, b = args
+    if not which[0] and a.ndim == 2 and b.shape[-1] == 1:  # a vector of each example: they are the rows of one product
+        return reshape(matmul(reshape(b, b.shape[:-1]), permute(a, (1, 0))), (*b.shape[:-2], a.shape[0], 1))
     return matmul(*aligned(args, which))
 
 
