@@ -14,6 +14,7 @@ import pytest
 import tinytensor
 from tests.benchmarks import __main__ as command
 from tests.benchmarks import data, plots, ranks, report
+from tests.benchmarks.calls import CALLS
 from tests.benchmarks.machine import Others, peak_memory, resident, used
 from tests.benchmarks.measuring import CALM, Measured, Options, Result, Runner
 from tests.benchmarks.peak import PLAYER, lanes, native, rate, round_trip, source
@@ -81,6 +82,12 @@ def test_row_is_measured_and_reported(options, tmp_path):
     assert "and back: 55–319 ns." in text
     assert "| tiny, 2 threads |" in text and "equal to" in text
     assert json.loads(json.dumps(report.as_json([measured], options, {})))["rows"][0]["sides"][1]["side"] == "torch"
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_are_made(name):
+    for call in CALLS[name](tinytensor).values():
+        call()
 
 
 def test_a_missing_peer_has_its_line(options):
