@@ -201,7 +201,7 @@ class _Shares:
         """
         target = node.edges[0]
         before = self.sums[target][0] if target in self.summed and target in self.sums else None
-        if before is None or before.shape != node.kept["x_shape"]:
+        if before is None or (before.shape, before.dtype) != (node.kept["x_shape"], g.dtype):
             return False
         part = node.op.view(before._data, *[node.kept[name] for name in node.op.params[1:]])
         launch(OPS["add"].kernel, part, g._data, part)
@@ -214,11 +214,10 @@ class _Shares:
         """
         sent = self.observer.sent
         compute = partial(state.anomaly.gradients, _gradients) if state.anomaly else _gradients
-        onto, alone = None, not (self.create_graph or self.batch or state.anomaly or sent)
+        alone = not (self.create_graph or self.batch or state.anomaly or sent)  # does nothing else need the share?
         if alone and node.op.is_part and self.add_part(node, g):
             return
-        if alone:
-            onto = self.take_onto(node)
+        onto = self.take_onto(node) if alone else None
         results = compute(node, g, needs, self.create_graph, onto)
         for i, (edge, r) in enumerate(zip(node.edges, results)):
             if r is not None:
@@ -228,7 +227,7 @@ class _Shares:
                 # Only leaves and views pass the memory of g on, and have to know; other nodes make new memory.
                 matters = not self.batch and (isinstance(edge, Tensor) or edge.op.view is not None)
                 self.accumulate(edge, fitted, matters and _is_owned(fitted, results, i, g, g_owned, node))
-                if alone and node.op.is_part and r is not g:  # the rule has made zeros around g
+                if alone and node.op.is_part and r.shape != g.shape:  # the rule has made zeros around g
                     self.summed.add(edge)
 
 

@@ -8,6 +8,7 @@ ways, each with the right result, and each slower than the one before: the opera
 the operation, called for each example in turn; and the public function that looked at values, called for each example.
 
 Only the tensors of all examples are on the tape. So gradients need no rules here: the walk sees ordinary operations.
+A walk itself may carry a batch of gradients, such as the rows of a Jacobian: then these are the examples.
 A vmap inside another one makes a batch of a batch: the value of its tensors is a tensor of the outer batch.
 """
 
