@@ -31,7 +31,7 @@ REFUSED_BY_PYTORCH, DEPART = (
 # what has no dtype to choose (a tensor's operators are walked as operators), or is a module of a function walked here
 ELSEWHERE = re.compile(
     r"nn\..*|Tensor\.__\w+__"
-    r"|Tensor\.(backward|register_hook|register_post_accumulate_grad_hook|retain_grad|is_cuda|is_nested|pin_memory)"
+    r"|Tensor\.(backward|register_hook|register_post_accumulate_grad_hook|retain_grad|is_cuda|is_nested|is_sparse|pin_memory)"
 )
 
 

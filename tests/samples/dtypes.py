@@ -157,7 +157,14 @@ ONE = [
     *("lib.isin(x, x[0])", "lib.isin(x, index[0])", "x.nan_to_num()", "x.clip(1)", "x.clip_(max=0.5)"),
     *("lib.clip(x, 0.5, 2)", "x.absolute()", "x.negative()", "x.subtract(2)", "x.multiply(0.5)", "x.divide(2)"),
     *("x.greater(1)", "x.greater_equal(1)", "x.less(1)", "x.less_equal(1)", "x.not_equal(1)"),
-    *("x.topk(2)", "x.is_floating_point()", "x.numel()", "lib.multinomial(x + 1, 3).sum() * 0", "x.equal(x)"),
+    *(
+        "x.topk(2)",
+        "x.is_floating_point()",
+        "x.numel()",
+        "x.new(2).zero_()",
+        "lib.multinomial(x + 1, 3).sum() * 0",
+        "x.equal(x)",
+    ),
     *("x.uniform_() * 0", "x.normal_() * 0", "x.addcmul_(index, index)", "x.addcdiv_(x + 1, x + 2)", "x.lerp(x, 0.5)"),
     *(
         "x.lerp_(x, 0.5)",
