@@ -44,8 +44,7 @@ class Op:
       (integers become floats), or "bool"; `dtype_kinds` are the only dtype kinds that the formula takes, as letters of
       NumPy's `dtype.kind` (i includes u).
     - `view(x, *settings)`, which returns a NumPy view of the array x. With `is_part = True` it shows each element of a
-      part of x once, and a rule that reads x_shape and the settings puts zeros around its gradient; the walk may add
-      the gradient to that part of a sum instead.
+      part of x once, and its gradient may be added to that part of a sum, in place of zeros around it (x_shape).
     - `forward(*inputs, *settings)`, which gets arrays for tensors, calls `launch`, and returns the array y, or y and
       more arrays. `saved` names these other arrays, which are kept if a rule reads them; the first `outputs` - 1 of
       them are results as well (only y has a gradient).

@@ -43,8 +43,7 @@ def _gradients(
 
     An operation declares its gradient in one of three ways, which are tried in the order of their cost: on arrays, by
     kernels of its own; by a rule for each input, in tensors; through its definition in simpler operations. The first
-    way leaves nothing on the tape, and takes no batch of gradients (vmap). So one of the others is taken for such a
-    batch, and where gradients will be differentiated again.
+    way leaves nothing on the tape, where gradients are differentiated again, and takes no batch of gradients (vmap).
     """
     op, batch = node.op, isinstance(g._data, Meta)
     if op.backward is not None and not create_graph and not batch:
@@ -196,11 +195,9 @@ class _Shares:
     def add_part(self, node: Node, g: Tensor) -> bool:
         """Add the gradient of a part of a tensor to that part of the sum; False if the sum is not the walk's own.
 
-        The rule makes a gradient of the whole tensor, with zeros around the part. A loop over all parts of a tensor
-        would add as many of them as there are parts.
+        The rule makes a gradient of the whole tensor for each part, with zeros around it.
         """
-        target = node.edges[0]
-        before = self.sums[target][0] if target in self.summed and target in self.sums else None
+        before = self.sums.get(node.edges[0], (None,))[0] if node.edges[0] in self.summed else None
         if before is None or (before.shape, before.dtype) != (node.kept["x_shape"], g.dtype):
             return False
         part = node.op.view(before._data, *[node.kept[name] for name in node.op.params[1:]])

@@ -122,7 +122,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 @appears("F.relu6 nn.ReLU6")
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """y = min(max(0, x), 6)."""
-    return _perhaps_in_place(hardtanh_op, input, inplace, 0, 6)
+    return hardtanh(input, 0, 6, inplace)
 
 
 @appears("F.hardsigmoid nn.Hardsigmoid")
