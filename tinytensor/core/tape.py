@@ -10,9 +10,8 @@ For c = a * b and d = c + a the walk takes d first, with the gradient 1, and sen
 whose gradient is complete, and sends b to a and a to b. At a, 1 and b have arrived; their sum is the derivative of
 a * b + a by a. `examples/03_chain_rule.py` does this by hand, and shows how another order goes wrong.
 
-At a node the walk calls the operation's rules with the values that they read. A rule is ordinary Tensor code: its
-computations pass `launch` as all others do, and with `create_graph` they go on the tape in their turn, so that
-gradients can be differentiated again.
+At a node the walk calls the operation's rules with the values that they read. A rule is ordinary Tensor code: with
+`create_graph` its computations go on the tape in their turn, so that gradients can be differentiated again.
 """
 
 from collections.abc import Callable, Sequence
