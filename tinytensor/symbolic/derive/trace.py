@@ -294,7 +294,7 @@ class Trace:
             if isinstance(over, Size) and under.is_Integer and S.One not in fractions:
                 raise Multiple(str(over), int(under))
         if formula.has(floor) or fractions:
-            widths = [part.args[0].as_numer_denom()[1] for part in formula.atoms(floor)]
+            widths = [n for part in formula.atoms(floor) if (n := part.args[0].as_numer_denom()[1]).is_Integer]
             advice = f'; write the size as "{widths[0]}*M + 1", whose steps can be counted for any M' if widths else ""
             raise NotDerivable(f"derive: {what}: {formula} is whole at some sizes alone{advice}")
         return formula
