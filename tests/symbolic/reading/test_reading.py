@@ -54,6 +54,8 @@ READ = {  # the beginning of the verdict; all other tricks are refused
     "1 + (arange / 1000)**10": ANY,
     "ones(N)[:150].sum()": "proved only for N > 149",
     "arange % 150": ANY,
+    "arange[-2]": "proved for N > 1",
+    "ones[-150]": "proved for N > 149",
     "arange >= 150": ANY,
     "arange >> 8": ANY,
     "chunk(200)[0]": "NOT proved",  # N is a multiple of 200, and no such size is tried
@@ -75,6 +77,7 @@ READ = {  # the beginning of the verdict; all other tricks are refused
     "loop: a new list in the first step": ANY,
     "loop: changes the last item": ANY,
     "loop: items[-1]": ANY,
+    "loop: items[-2]": "proved for N > 1",
     "loop: len(items)": "proved only for N ≠ 149",
     "loop: items in two loops": ANY,
     "loop: a number after no step": "proved only for N > 149 and N > 150",

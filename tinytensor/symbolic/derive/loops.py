@@ -11,7 +11,7 @@ before_n = initial, before_(t-1) = out_t, final = out_1. recurrences.py has the 
 
 from dataclasses import dataclass, field
 
-from sympy import Expr, Indexed, KroneckerDelta, S, Symbol
+from sympy import Expr, Indexed, KroneckerDelta, Mul, S, Symbol
 
 from tinytensor.symbolic.derive.values import ExtremeMask, Group, Step, StepArray, Value, dims_of, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, names_in
@@ -190,7 +190,8 @@ def all_steps(loop: Loop, value: Value, state: tuple | None, where: str) -> Valu
     """The results of all steps along a new first dimension, by positions; of a state with its initial value."""
     if value.finite is not None or value.dtype != "f":
         raise NotDerivable(f"derive{where}: the results of a loop are no finite floats")
-    shift, first = (0, loop.count + 1) if loop.down else (1, 1)  # where the result of step 1 is, and the initial value
+    # where the result of step t is, t + shift, and the initial value
+    shift, first = (0, loop.count + 1) if loop.down or state is None else (1, 1)
     n = dims_of([loop.count + int(state is not None)])[0]
     if len(n) != 1:
         raise NotDerivable(f"derive{where}: a loop of {loop.count} steps, which is a product")
@@ -199,15 +200,15 @@ def all_steps(loop: Loop, value: Value, state: tuple | None, where: str) -> Valu
         return fresh(S(value.entry(*at))).xreplace({loop.step: t})
 
     def entry(i, *at):
-        initial, before, _ = state
         if fits(i - shift, loop.count):
             return result(i - shift, *at)
+        if not fits(i, Mul(*n)) or state is None:
+            raise TypeError(f"{i} stands where an index of 1..{Mul(*n)} belongs")
+        initial, before, _ = state
         if fits(i - 1 + shift, loop.count):
             return before[(i - 1 + shift, *at)]
-        if not fits(i, loop.count + 1):
-            raise TypeError(f"{i} stands where an index of 1..{loop.count + 1} belongs")
         k = Index("k", loop.count)
         later = total(KroneckerDelta(i, k + shift) * result(k, *at), k)
         return KroneckerDelta(i, first) * initial.entry(*at) + later
 
-    return Value((n, *value.dims), result if state is None else entry)
+    return Value((n, *value.dims), entry)

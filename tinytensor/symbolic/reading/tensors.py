@@ -372,7 +372,7 @@ def sliced(op, reading, args):
         elif isinstance(part, slice):
             start, stop, step = bounds(part, next(dims))
             shape.append(stop - start if type(step) is int and step == 1 else -(-(stop - start) // step))
-        elif not -(n := next(dims)) <= part < n:
+        elif not 0 <= part < next(dims):
             raise IndexError("slice: an index is outside of its dimension")
     return (*shape, *dims), x._data.dtype, span_of(x), False
 
