@@ -312,7 +312,7 @@ def test_theorems_are_made_by_the_rules_alone():
     with pytest.raises(FrozenInstanceError):
         theorem.zeros = (S.One,)
     with pytest.raises(TypeError, match="only a theorem is proved"):
-        verdict(True, [], "")
+        verdict(True, [])
 
 
 def made_in(path: Path) -> set[str]:

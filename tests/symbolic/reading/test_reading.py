@@ -29,7 +29,7 @@ from tinytensor.symbolic.reading.program import read
 from tinytensor.symbolic.reading.python_functions import functions_for_sizes
 from tinytensor.symbolic.reading.sizes import Reading, SymInt, condition_text
 from tinytensor.symbolic.reading.solver import add, constant, infeasible
-from tinytensor.symbolic.reading.tensors import SymbolicTensor
+from tinytensor.symbolic.reading.tensors import RULES, SymbolicTensor, sliced
 
 N = ("N",)
 SIZES = (1, 2, 3, 6, 20, 31, 149, 150, 151, 200, 201, 256, 301, 451, 513)  # those that the tricks single out among them
@@ -128,6 +128,19 @@ def test_what_is_read_is_the_function_at_every_size(name):
     derivation = derive(TRICKS[name], x=N)
     assert derivation.verdict.startswith(READ[name])
     assert derivation.verdict.startswith("NOT") or not differs(derivation, TRICKS[name])
+
+
+def test_a_size_at_which_the_function_fails_is_no_proof(monkeypatch):
+    """A planted mistake: an index brings no condition on the size."""
+
+    def without_conditions(op, reading, args):
+        before = [*reading.conditions]
+        result = sliced(op, reading, args)
+        reading.conditions[:] = before
+        return result
+
+    monkeypatch.setitem(RULES, "slice", without_conditions)
+    assert derive(TRICKS["arange[-2]"], x=N).verdict == "NOT proved: the function fails at N = 1"
 
 
 def test_numbers_notice_a_state_that_the_next_step_changes(monkeypatch):

@@ -338,7 +338,7 @@ def _prove(derivation: Result, name: Key, own: HandGradient, compared: Compariso
         return Checked(name, "undecided", expected, why)
     whole = together([derivation.known, theorem], {*compared.needed, *own.values}, own.sizes)
     restricted = restrictions(whole.sizes, derivation.where, derivation.derivation.samples)
-    statement = verdict(whole, restricted, derivation.refused)
+    statement = verdict(whole, restricted)
     conditions = (*map(str, whole.sizes), *in_words(whole))
     return Checked(name, "proved", expected, "", "", statement, conditions, bool(restricted))
 

@@ -231,7 +231,7 @@ def in_words(theorem: Theorem) -> tuple[str, ...]:
     return tuple(VALUES[k] for k in VALUES if k in theorem.hypotheses)
 
 
-def verdict(theorem: Theorem, restricted: Sequence[SizeCondition], refused: str) -> str:
+def verdict(theorem: Theorem, restricted: Sequence[SizeCondition]) -> str:
     """What is proved, with its conditions, in words: the only place that says so."""
     if not isinstance(theorem, Theorem):
         raise TypeError("verdict: only a theorem is proved")
@@ -239,8 +239,6 @@ def verdict(theorem: Theorem, restricted: Sequence[SizeCondition], refused: str)
     sentence = f"proved for {_join(sizes)}" if sizes else "proved for any size"
     if restricted:
         sentence = f"proved only for {_join(sizes)}"
-    if refused:
-        sentence += f" (the function refuses {refused})"
     if values:
         sentence += f", where {_join(values)}"
     if restricted:

@@ -206,8 +206,8 @@ class Result(Typeset):
 
     @property
     def differs(self) -> str:
-        """Where the formulas and the function itself differ by more than rounding; empty if nowhere."""
-        return self._compared[0]
+        """Where the formulas and the function itself differ by more than rounding, or it fails; empty if nowhere."""
+        return self._compared[0] or (f"the function fails at {sizes}" if (sizes := self.refused) else "")
 
     @property
     def verdict(self) -> str:
@@ -220,7 +220,7 @@ class Result(Typeset):
             number = self._compared[3]
             numbers = f"in numbers, these formulas agree with backward() at the {number} points that were compared"
             return f"NOT proved: {out_of_time(self.limit, self.stopped, numbers if number else '')}"
-        return verdict(self.theorem, self.restrictions, self.refused)
+        return verdict(self.theorem, self.restrictions)
 
     @cached_property
     def known(self) -> Theorem:
