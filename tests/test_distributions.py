@@ -29,6 +29,7 @@ from tinytensor.distributions import (
     TanhTransform,
     TransformedDistribution,
     Uniform,
+    continuous,
     kl_divergence,
 )
 from tinytensor.distributions.gamma_functions import digamma, log_gamma, slope
@@ -593,3 +594,11 @@ def test_samples_of_mixtures():
 def test_what_is_made_from_others_refuses(make, sentence):
     with pytest.raises((ValueError, TypeError), match=sentence):
         make()
+
+
+@pytest.mark.parametrize("dtype", [tt.float32, tt.float64])
+def test_laplace_of_the_least_uniform_number_is_finite(dtype, monkeypatch):
+    """rand() gives 0 once in 2^24 numbers of float32."""
+    monkeypatch.setattr(continuous, "rand", lambda shape, dtype: tt.zeros(shape, dtype=dtype))
+    drawn = Laplace(tt.zeros((), dtype=dtype), 1.0).sample()
+    assert drawn.isfinite() and drawn < -15

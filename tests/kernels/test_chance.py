@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numba import config
 
+import tinytensor as tt
 from tinytensor.kernels.chance import drawn, drop, mixed, next_draw, uniform
 
 N = 1 << 20
@@ -81,6 +82,13 @@ def test_draws_at_one_index_are_independent(key, index):
     counts = np.histogram(u, 16, (0, 1))[0]
     assert ((counts - n / 16) ** 2 / (n / 16)).sum() < 15 + 5 * np.sqrt(2 * 15)
     assert abs(correlation(u[1:], u[:-1])) < 5 / np.sqrt(n)
+
+
+def test_key_0_has_no_first_number_0():
+    """At key 0, draw 0 and place 0 all terms are 0: multinomial() then took the first class, however rare."""
+    assert drawn(0, 0, 0) not in (0, drawn(0, 0, 1), drawn(0, 1, 0), drawn(1, 0, 0))
+    tt.manual_seed(0)
+    assert tt.tensor([1e-20, *[1.0] * 9]).multinomial(1).item() > 0
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

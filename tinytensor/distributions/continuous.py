@@ -203,6 +203,7 @@ class Laplace(Distribution):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         r"""loc - scale s \ln(1 - u), u from [0, 1), s from -1 and 1."""
         u = 2 * rand(self._shape(sample_shape), dtype=self.loc.dtype) - 1
+        u = u.clamp(min=np.finfo(u.dtype).eps - 1)  # at -1 the logarithm is infinite
         return self.loc + self.scale * where(u < 0, log1p(u), -log1p(-u.abs()))
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -24,8 +24,10 @@ def mixed(n):
 def drawn(key, draw, index):
     """A pseudo-random number of 32 bits for a place: equal for equal arguments, otherwise independent."""
     upper = mixed(((index >> 32) + draw * SPREAD) & LOW)
-    # A sum, since both terms are the same for key 0 and place 0, where their exclusive or would be 0 at each draw.
-    return mixed((mixed((index * SPREAD + upper) & LOW) + mixed((key ^ upper) & LOW)) & LOW)
+    # A sum, since both terms are the same for key 0 and place 0, where their exclusive or would be 0 at each draw. At
+    # draw 0 the sum is 0, too, and mixed(0) is 0, the least number: multinomial() would take the first class.
+    total = (mixed((index * SPREAD + upper) & LOW) + mixed((key ^ upper) & LOW)) & LOW
+    return mixed(total if total else SPREAD)
 
 
 @kernel("stream[3], at[3]")
