@@ -1,0 +1,177 @@
+"""The training runs of lesson 20: a decoder, its training with twelve faults to choose from, and what is measured.
+
+    train(Run())                # a healthy run
+    train(faulty("rate"))       # the same with one fault: a learning rate ten times too high
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pydoc_data.topics import topics
+
+import tinytensor as tt
+import tinytensor.nn.functional as F
+from tinytensor import nn
+
+D, L, C, B = 24, 2, 16, 8  # width, layers, context; B is the batch size
+TEXT = " ".join(topics["execmodel"].split())[:5600]
+ALPHABET = sorted(set(TEXT))
+V = len(ALPHABET)
+TOKENS = tt.tensor([ALPHABET.index(c) for c in TEXT])
+HELD_OUT = TOKENS[-30 * (C + 1) :].view(30, C + 1)
+
+
+@dataclass(frozen=True)
+class Run:
+    """The settings of a run; their defaults are those of a healthy one."""
+
+    seed: int = 0
+    steps: int = 150
+    rate: float = 1.5  # ρ of (18)
+    warm_up: int = 20  # steps in which the rate grows to its full size
+    max_norm: float = 1.0  # to which the gradients are clipped ...
+    clipped: str = "before"  # ... the step, or "after" it
+    zeroed: bool = True  # are the gradients set to 0 before each step?
+    size: float = 1.0  # of the initial values, times Xavier's
+    tied: bool = False  # is one layer used L times, in the place of L layers?
+    axis: int = -1  # along which the norms take mean and variance; those of Z are (B, n, D)
+    mask: str = "columns"  # hides later tokens in a row of scores; "rows": its rows and columns are exchanged
+    own: bool = True  # may a token see itself?
+    softmax: bool = False  # is there one before the cross-entropy, which has its own?
+    shift: int = 1  # the right token for each place is so many places later
+    text: int = 5000  # characters of text to learn from
+    dropout: float = 0.1
+    evaluation: bool = True  # does the model go to evaluation mode when it is measured?
+
+
+FAULTS = {
+    "rate": 15.0,
+    "own": False,
+    "zeroed": False,
+    "softmax": True,
+    "shift": 0,
+    "mask": "rows",
+    "text": 60,
+    "evaluation": False,
+    "axis": 0,
+    "tied": True,
+    "size": 10.0,
+    "clipped": "after",
+}
+
+
+def faulty(name: str, seed: int = 0) -> Run:
+    """A healthy run but for one setting."""
+    return replace(Run(seed), **{name: FAULTS[name]})
+
+
+@dataclass
+class Measured:
+    """What one can read from a run; the first five have an entry for each step."""
+
+    loss: list[float] = field(default_factory=list)  # on the texts that it learns from
+    gradient: list[float] = field(default_factory=list)  # length of all gradients, before they are clipped
+    moved: list[float] = field(default_factory=list)  # length of the step, divided by the rate
+    activations: list[list[float]] = field(default_factory=list)  # root mean squares: embedding, then each sublayer
+    gradients: list[list[float]] = field(default_factory=list)  # lengths, for the weights of each sublayer
+    held_out: list[float] = field(default_factory=list)  # loss on held-out text, each ten steps
+    twice: list[float] = field(default_factory=list)  # at the end, the loss on the same held-out text, measured twice
+    alone: list[float] = field(default_factory=list)  # the loss of its first line: alone, and beside the other lines
+    places: list[float] = field(default_factory=list)  # the held-out loss at each place of the context
+
+
+class Layer(nn.Module):
+    """Attention with one head, then a feed-forward network: each reads the normalized stream and adds to it."""
+
+    def __init__(self, run: Run):
+        super().__init__()
+        self.run = run
+        self.QKV, self.W = nn.Linear(D, 3 * D), nn.Linear(D, D)
+        self.F, self.G = nn.Linear(D, 2 * D), nn.Linear(2 * D, D)
+
+    def forward(self, Z: tt.Tensor, stream: list[tt.Tensor]) -> tt.Tensor:
+        later = tt.ones(Z.shape[1], Z.shape[1]).triu(1 if self.run.own else 0)
+        hidden = later if self.run.mask == "columns" else later.T
+        q, k, v = self.QKV(norm(Z, self.run.axis)).split(D, -1)
+        S = (q @ k.mT / math.sqrt(D)).masked_fill(hidden > 0, -math.inf)
+        Z = Z + F.dropout(self.W(S.softmax(-1) @ v), self.run.dropout, self.training)
+        stream.append(Z)
+        Z = Z + F.dropout(self.G(self.F(norm(Z, self.run.axis)).relu()), self.run.dropout, self.training)
+        stream.append(Z)
+        return Z
+
+
+def norm(Z: tt.Tensor, axis: int) -> tt.Tensor:
+    return (Z - Z.mean(axis, keepdim=True)) / (Z.var(axis, unbiased=False, keepdim=True) + 1e-5).sqrt()
+
+
+class Decoder(nn.Module):
+    """The decoder of document 003 with learned positions, the norm before each sublayer, and one at the end."""
+
+    def __init__(self, run: Run):
+        super().__init__()
+        self.run = run
+        self.E, self.P, self.O = nn.Embedding(V, D), nn.Embedding(C, D), nn.Linear(D, V)
+        self.layers = nn.ModuleList([Layer(run)] * L if run.tied else [Layer(run) for _ in range(L)])
+        for p in self.parameters():
+            nn.init.xavier_normal_(p, run.size) if p.ndim == 2 else nn.init.zeros_(p)
+
+    def losses(self, texts: tt.Tensor, stream: list[tt.Tensor]) -> tt.Tensor:
+        """The loss at each place of texts (B, C + 1): (B, C)."""
+        stream.append(self.E(texts[:, :C]) + self.P.weight)
+        for layer in self.layers:
+            layer(stream[-1], stream)
+        logits = self.O(norm(stream[-1], self.run.axis))
+        if self.run.softmax:
+            logits = logits.softmax(-1)
+        right = texts[:, self.run.shift : self.run.shift + C]
+        return F.cross_entropy(logits.flatten(0, 1), right.flatten(), reduction="none").view(-1, C)
+
+
+@cache
+def train(run: Run) -> Measured:
+    """Train a fresh decoder, and measure."""
+    tt.manual_seed(run.seed)
+    model, seen = Decoder(run), Measured()
+    parameters = list(model.parameters())
+    optimizer = tt.optim.SGD(parameters, lr=run.rate)
+
+    def length(tensors) -> tt.Tensor:
+        return nn.utils.get_total_norm([p.grad for p in tensors])
+
+    def clip() -> tt.Tensor:
+        return nn.utils.clip_grad_norm_(parameters, run.max_norm)
+
+    @tt.compile  # recorded once, then replayed (lesson 18)
+    def step(texts):
+        if run.zeroed:
+            optimizer.zero_grad()
+        stream: list[tt.Tensor] = []
+        loss = model.losses(texts, stream).mean()
+        loss.backward()
+        gradients = tt.stack([length([a.weight, b.weight]) for x in model.layers for a, b in ((x.QKV, x.W), (x.F, x.G))])
+        total = clip() if run.clipped == "before" else length(parameters)
+        moved = length(parameters)
+        optimizer.step()
+        if run.clipped == "after":
+            clip()
+        return loss, total, moved, tt.stack([(Z * Z).mean().sqrt() for Z in stream]), gradients
+
+    def held_out(texts: tt.Tensor) -> tt.Tensor:
+        model.train(not run.evaluation)
+        with tt.no_grad():
+            losses = model.losses(texts, [])
+        model.train()
+        return losses
+
+    for i in range(run.steps):
+        optimizer.param_groups[0]["lr"] = run.rate * min(1.0, (i + 1) / max(run.warm_up, 1))
+        texts = TOKENS[tt.randint(0, run.text - C, (B, 1)) + tt.arange(C + 1)]
+        for numbers, value in zip((seen.loss, seen.gradient, seen.moved, seen.activations, seen.gradients), step(texts)):
+            numbers.append(value.tolist())
+        if i % 10 == 9:
+            seen.held_out.append(held_out(HELD_OUT).mean().item())
+    seen.twice = [held_out(HELD_OUT).mean().item() for _ in range(2)]
+    seen.alone = [held_out(lines)[0].mean().item() for lines in (HELD_OUT[:1], HELD_OUT)]
+    seen.places = held_out(HELD_OUT).mean(0).tolist()
+    return seen
