@@ -1,17 +1,21 @@
 """The training runs of lesson 20: a decoder, its training with twelve faults to choose from, and what is measured.
 
-    train(Run())                # a healthy run
-    train(faulty("rate"))       # the same with one fault: a learning rate ten times too high
+train(Run())                # a healthy run
+train(faulty("rate"))       # the same with one fault: a learning rate ten times too high
 """
 
 import math
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cache
 from pydoc_data.topics import topics
+from statistics import mean
+from typing import Any
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor import nn
+from tinytensor.viz import plots
 
 D, L, C, B = 24, 2, 16, 8  # width, layers, context; B is the batch size
 TEXT = " ".join(topics["execmodel"].split())[:5600]
@@ -40,7 +44,7 @@ class Run:
     softmax: bool = False  # is there one before the cross-entropy, which has its own?
     shift: int = 1  # the right token for each place is so many places later
     text: int = 5000  # characters of text to learn from
-    dropout: float = 0.1
+    dropout: float = 0.2
     evaluation: bool = True  # does the model go to evaluation mode when it is measured?
 
 
@@ -58,11 +62,25 @@ FAULTS = {
     "size": 10.0,
     "clipped": "after",
 }
+TEMPTING = {  # for each fault two repairs that one would try, and that do not help
+    "rate": ({"warm_up": 75}, {"dropout": 0.0}),
+    "own": ({"max_norm": 0.1}, {"rate": 0.15}),
+    "zeroed": ({"rate": 0.5}, {"warm_up": 75}),
+    "softmax": ({"rate": 15.0}, {"steps": 300}),
+    "shift": ({"dropout": 0.5}, {"rate": 0.5}),
+    "mask": ({"dropout": 0.5}, {"rate": 0.5}),
+    "text": ({"dropout": 0.5}, {"steps": 300}),
+    "evaluation": ({"dropout": 0.05}, {"rate": 0.5}),
+    "axis": ({"dropout": 0.0}, {"size": 0.5}),
+    "tied": ({"size": 2.0}, {"dropout": 0.0}),
+    "size": ({"rate": 0.15}, {"max_norm": 0.1}),
+    "clipped": ({"max_norm": 0.1}, {"warm_up": 10}),
+}
 
 
-def faulty(name: str, seed: int = 0) -> Run:
-    """A healthy run but for one setting."""
-    return replace(Run(seed), **{name: FAULTS[name]})
+def faulty(name: str, **settings: Any) -> Run:
+    """A healthy run but for one fault, and for other settings."""
+    return Run(**{name: FAULTS[name]} | settings)
 
 
 @dataclass
@@ -78,6 +96,43 @@ class Measured:
     twice: list[float] = field(default_factory=list)  # at the end, the loss on the same held-out text, measured twice
     alone: list[float] = field(default_factory=list)  # the loss of its first line: alone, and beside the other lines
     places: list[float] = field(default_factory=list)  # the held-out loss at each place of the context
+
+    HEADER = "first  highest   last  held out  last place  twice  alone  longest step"
+
+    def row(self) -> str:
+        """The numbers of a run below HEADER."""
+        numbers = self.loss[0], max(self.loss), mean(self.loss[-20:]), self.twice[0], self.places[-1]
+        differences = abs(self.twice[0] - self.twice[1]), abs(self.alone[0] - self.alone[1])
+        form = "{:5.2f}{:9.2f}{:7.2f}{:10.2f}{:12.2f}{:7.3f}{:7.3f}{:14.2f}"
+        return form.format(*numbers, *differences, max(self.moved))
+
+    def draw_losses(self, panel) -> None:
+        """The losses over the steps, up to 10; the dotted line is that of a model that knows nothing."""
+        panel.plot(self.loss, linewidth=1, label="training")
+        panel.plot(range(10, 10 * len(self.held_out) + 1, 10), self.held_out, "o", markersize=3, label="held out")
+        panel.axhline(math.log(V), color="black", linestyle=":")
+        panel.set(xlim=(-5, len(self.loss) + 5), ylim=(0, 10))
+        if math.isnan(self.loss[-1]):
+            panel.text(0.5, 0.6, "NaN", transform=panel.transAxes, ha="center")
+
+    def draw_sizes(self, panel, healthy: "Measured") -> None:
+        """Activations after the embedding and each sublayer, beside those of a healthy run, and gradients."""
+        names = ["E"] + [f"{sublayer}{i + 1}" for i in range(L) for sublayer in ("a", "f")]
+        panel.plot(names, healthy.activations[-1], color="0.7", linestyle="-", linewidth=5, label="healthy at last")
+        panel.plot(names, self.activations[0], ".-", label="activations at first")
+        panel.plot(names, self.activations[-1], ".--", label="at last")
+        panel.plot(names[1:], self.gradients[0], "x", label="gradients at first")
+        panel.set(yscale="log", ylim=(1e-3, 1e3))
+
+
+def sheet(runs: dict[str, Measured], draw: Callable, *others: Measured):
+    """A figure with a panel for each run, under its letter."""
+    figure, panels = plots.panels(4, 3, size=(6.4, 7))
+    for panel, (letter, run) in zip(panels.flat, runs.items()):
+        draw(run, panel, *others)
+        panel.set_title(letter)
+    figure.legend(*panel.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+    return figure
 
 
 class Layer(nn.Module):
@@ -149,13 +204,15 @@ def train(run: Run) -> Measured:
         stream: list[tt.Tensor] = []
         loss = model.losses(texts, stream).mean()
         loss.backward()
-        gradients = tt.stack([length([a.weight, b.weight]) for x in model.layers for a, b in ((x.QKV, x.W), (x.F, x.G))])
+        gradients = tt.stack(
+            [length([a.weight, b.weight]) for x in model.layers for a, b in ((x.QKV, x.W), (x.F, x.G))]
+        )
         total = clip() if run.clipped == "before" else length(parameters)
         moved = length(parameters)
         optimizer.step()
         if run.clipped == "after":
             clip()
-        return loss, total, moved, tt.stack([(Z * Z).mean().sqrt() for Z in stream]), gradients
+        return loss, total, moved, tt.stack([(Z * Z).mean().sqrt() for Z in stream]).detach(), gradients
 
     def held_out(texts: tt.Tensor) -> tt.Tensor:
         model.train(not run.evaluation)
@@ -167,7 +224,9 @@ def train(run: Run) -> Measured:
     for i in range(run.steps):
         optimizer.param_groups[0]["lr"] = run.rate * min(1.0, (i + 1) / max(run.warm_up, 1))
         texts = TOKENS[tt.randint(0, run.text - C, (B, 1)) + tt.arange(C + 1)]
-        for numbers, value in zip((seen.loss, seen.gradient, seen.moved, seen.activations, seen.gradients), step(texts)):
+        for numbers, value in zip(
+            (seen.loss, seen.gradient, seen.moved, seen.activations, seen.gradients), step(texts)
+        ):
             numbers.append(value.tolist())
         if i % 10 == 9:
             seen.held_out.append(held_out(HELD_OUT).mean().item())
