@@ -79,12 +79,12 @@ curves = sheet(runs, Measured.draw_losses)
 plots.show(curves, FIGURES / "20_training_clinic.png", alt="Twelve runs: their losses stand still, jump, or fall to 0.")
 
 # %% [markdown]
-# Curves are not enough. The table adds the loss at the last place of the context, the difference of the loss of a text
-# that is measured *twice*, or *alone* and beside others, and the longest step, divided by ρ. The picture has the sizes
-# layer by layer: after the embedding E, each attention a and each feed-forward network f. Guess anew.
+# The table adds the loss at the last *place* of the context; differences of the loss of one text, measured *twice*, or
+# *alone* and beside others, and of the gradients of both *layers* at first; the longest *step*, divided by ρ; the share
+# of the last 50 gradients of a length *over 1*. The picture has sizes after the embedding E, each attention a, network f.
 
 # %%
-print("  ", Measured.HEADER, *(f"\n{letter}  {run.row()}" for letter, run in {"-": healthy, **runs}.items()))
+print(f"   {Measured.HEADER}", *(f"{letter}  {run.row()}" for letter, run in {"-": healthy, **runs}.items()), sep="\n")
 sizes = sheet(runs, Measured.draw_sizes, healthy)
 plots.show(sizes, FIGURES / "20_training_clinic_sizes.png", alt="Sizes by sublayer: some are far from healthy ones.")
 
@@ -96,17 +96,17 @@ plots.show(sizes, FIGURES / "20_training_clinic_sizes.png", alt="Sizes by sublay
 # - NaN from a1 on (`own`): a token that may not even see itself has a row of −∞ in (5); softmax then divides 0 by 0.
 # - A first loss far above log V (`size`): initial values ten times too large make a fresh model sure of nonsense.
 # - A step longer than c = 1 (`clipped`): clipping comes after the step. No other c changes a digit of this run.
-# - Two layers whose gradients are equal (`tied`): `[layer] * 2` is one layer, twice, with half the weights.
+# - Two layers with the same gradient (`tied`): `[layer] * 2` is one layer, twice, with half the weights.
 # - One text, two losses (`evaluation`): dropout was left on.
 # - A loss that depends on the neighbours in the batch (`axis`): the norm takes its mean over the batch, not over D.
 # - It begins at log V and stays there, with tiny gradients (`softmax`): probabilities are taken for logits; exercise 3.
 # - It jumps far above log V, and activations grow a hundredfold (`rate`): each step is too long.
-# - It stands still, and activations grow (`zeroed`): steps go along the sum of all gradients up to then.
+# - It stands still, activations grow, gradients stay long (`zeroed`): the gradients of all steps are added up.
 # - It falls, and rises on held-out text (`text`): 60 characters are learnt by heart. The model **overfits**.
 # - It is near 0, on held-out text, too (`shift`): the target of a token is the token itself; lesson 13, exercise 2.
 # - It is near 0 but at the last place (`mask`): rows and columns are exchanged, so tokens see what they should guess.
 #
-# What does a repair do that treats the sign and not the cause? Which signs stay, for which the loss looks healthy?
+# What does a repair do that treats the sign, not the cause? Which runs look healthy then, but for one number?
 
 # %%
 print(" " * 36, Measured.HEADER)

@@ -97,14 +97,19 @@ class Measured:
     alone: list[float] = field(default_factory=list)  # the loss of its first line: alone, and beside the other lines
     places: list[float] = field(default_factory=list)  # the held-out loss at each place of the context
 
-    HEADER = "first  highest   last  held out  last place  twice  alone  longest step"
+    HEADER = "first highest   last held out  place  twice  alone  layers   step   over 1"
 
     def row(self) -> str:
         """The numbers of a run below HEADER."""
-        numbers = self.loss[0], max(self.loss), mean(self.loss[-20:]), self.twice[0], self.places[-1]
-        differences = abs(self.twice[0] - self.twice[1]), abs(self.alone[0] - self.alone[1])
-        form = "{:5.2f}{:9.2f}{:7.2f}{:10.2f}{:12.2f}{:7.3f}{:7.3f}{:14.2f}"
-        return form.format(*numbers, *differences, max(self.moved))
+        losses = self.loss[0], max(self.loss), mean(self.loss[-20:]), self.twice[0], self.places[-1]
+        differences = (
+            self.twice[0] - self.twice[1],
+            self.alone[0] - self.alone[1],
+            self.gradients[0][0] - self.gradients[0][2],
+        )
+        over = mean(g > 1 for g in self.gradient[-50:])
+        form = "{:5.2f}{:8.2f}{:7.2f}{:9.2f}{:7.2f}{:7.3f}{:7.3f}{:8.3f}{:7.2f}{:9.0%}"
+        return form.format(*losses, *map(abs, differences), max(self.moved), over)
 
     def draw_losses(self, panel) -> None:
         """The losses over the steps, up to 10; the dotted line is that of a model that knows nothing."""
