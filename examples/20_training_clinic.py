@@ -17,7 +17,7 @@ import numpy as np
 from tinytensor.viz import plots
 
 sys.path.append(str(Path(__file__).resolve().parents[1]) if "__file__" in globals() else "..")
-from examples.exercises.clinic import FAULTS, TEMPTING, B, C, Measured, Run, V, faulty, sheet, train
+from examples.exercises.clinic import FAULTS, REPAIRS, B, C, Readings, Run, V, sheet, train, with_fault
 
 FIGURES = Path("runs/lessons")
 few = {"steps": 1} if os.environ.get("NUMBA_DISABLE_JIT") else {}  # kernels that run as Python are slow
@@ -74,18 +74,18 @@ plots.show(figure, FIGURES / "20_training_clinic_warm_up.png", alt="Without warm
 
 # %%
 letters = dict(zip("ABCDEFGHIJKL", random.Random(2).sample(sorted(FAULTS), len(FAULTS))))
-runs = {letter: train(faulty(name, **few)) for letter, name in letters.items()}
-curves = sheet(runs, Measured.draw_losses)
+runs = {letter: train(with_fault(name, **few)) for letter, name in letters.items()}
+curves = sheet(runs, Readings.draw_losses)
 plots.show(curves, FIGURES / "20_training_clinic.png", alt="Twelve runs: their losses stand still, jump, or fall to 0.")
 
 # %% [markdown]
 # The table adds the loss at the last *place* of the context; differences of the loss of one text, measured *twice*, or
 # *alone* and beside others, and of the gradients of both *layers* at first; the longest *step*, divided by ρ; the share
-# of the last 50 gradients of a length *over 1*. The picture has sizes after the embedding E, each attention a, network f.
+# of the last 50 gradients that is *over 1*. The picture: sizes after the embedding E, each attention a and network f.
 
 # %%
-print(f"   {Measured.HEADER}", *(f"{letter}  {run.row()}" for letter, run in {"-": healthy, **runs}.items()), sep="\n")
-sizes = sheet(runs, Measured.draw_sizes, healthy)
+print(f"   {Readings.HEADER}", *(f"{letter}  {run.row()}" for letter, run in {"-": healthy, **runs}.items()), sep="\n")
+sizes = sheet(runs, Readings.draw_sizes, healthy)
 plots.show(sizes, FIGURES / "20_training_clinic_sizes.png", alt="Sizes by sublayer: some are far from healthy ones.")
 
 # %% [markdown]
@@ -93,15 +93,15 @@ plots.show(sizes, FIGURES / "20_training_clinic_sizes.png", alt="Sizes by sublay
 #
 # Ask first for what no healthy run can show. In brackets stands the setting that mends the run.
 #
-# - NaN from a1 on (`own`): a token that may not even see itself has a row of −∞ in (5); softmax then divides 0 by 0.
-# - A first loss far above log V (`size`): initial values ten times too large make a fresh model sure of nonsense.
-# - A step longer than c = 1 (`clipped`): clipping comes after the step. No other c changes a digit of this run.
+# - NaN from a1 on (`diagonal`): a token that may not even see itself has a row of −∞ in (5); softmax divides 0 by 0.
+# - A first loss far above log V (`gain`): initial values ten times too large make a fresh model sure of nonsense.
+# - A step longer than c = 1 (`clip`): clipping comes after the step. No other c changes a digit of this run.
 # - Two layers with the same gradient (`tied`): `[layer] * 2` is one layer, twice, with half the weights.
 # - One text, two losses (`evaluation`): dropout was left on.
 # - A loss that depends on the neighbours in the batch (`axis`): the norm takes its mean over the batch, not over D.
 # - It begins at log V and stays there, with tiny gradients (`softmax`): probabilities are taken for logits; exercise 3.
 # - It jumps far above log V, and activations grow a hundredfold (`rate`): each step is too long.
-# - It stands still, activations grow, gradients stay long (`zeroed`): the gradients of all steps are added up.
+# - It stands still, activations grow, gradients stay long (`zero_grad`): the gradients of all steps are added up.
 # - It falls, and rises on held-out text (`text`): 60 characters are learnt by heart. The model **overfits**.
 # - It is near 0, on held-out text, too (`shift`): the target of a token is the token itself; lesson 13, exercise 2.
 # - It is near 0 but at the last place (`mask`): rows and columns are exchanged, so tokens see what they should guess.
@@ -109,10 +109,10 @@ plots.show(sizes, FIGURES / "20_training_clinic_sizes.png", alt="Sizes by sublay
 # What does a repair do that treats the sign, not the cause? Which runs look healthy then, but for one number?
 
 # %%
-print(" " * 36, Measured.HEADER)
+print(" " * 36, Readings.HEADER)
 for letter, name in letters.items():
-    change = TEMPTING[name][0] | few
-    print(f"{letter}  {name:10}  {change!s:19}   {train(faulty(name, **change)).row()}")
+    change = REPAIRS[name][0] | few
+    print(f"{letter}  {name:10}  {change!s:19}   {train(with_fault(name, **change)).row()}")
 
 # %% [markdown]
 # ## Exercises

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from clinic import FAULTS, Measured, Run, faulty, train
+from clinic import FAULTS, Readings, Run, train, with_fault
 from judge import Wrong, came, check, compare
 
 import tinytensor as tt
@@ -138,16 +138,15 @@ print("exercise 3:", check_3(answer_3))
 # %% [markdown]
 # ## 4 ★★★ Extend: a diagnosis
 #
-# Write down what you have learnt to read. `answer_4` sees what the lesson measures of a run (`Measured` in `clinic.py`
-# says what that is), and names the setting that is at fault, or "healthy". The check trains each of the twelve faulty
-# runs and a healthy one, with seeds that you do not know. It mends the setting that you name, and runs again.
+# Write down what you have learnt to read. `answer_4` is given what the lesson measures of a run (`Readings` in
+# `clinic.py` says what that is), and names the setting that is at fault: "rate", "diagonal", "zero_grad", "softmax",
+# "shift", "mask", "text", "evaluation", "axis", "tied", "gain" or "clip". For a healthy run it says "healthy". The
+# check trains runs of all thirteen sorts with random seeds. Where you are wrong it mends what you name, and runs again.
 
 
 # %%
-def answer_4(seen: Measured) -> str:
-    """ "rate", "own", "zeroed", "softmax", "shift", "mask", "text", "evaluation", "axis", "tied", "size", "clipped" or
-    "healthy".
-    """
+def answer_4(readings: Readings) -> str:
+    """The setting at fault, as in `FAULTS` (such as "rate"), or "healthy"."""
     ...
 
 
@@ -155,7 +154,7 @@ def answer_4(seen: Measured) -> str:
 def check_4(answer) -> None:
     for name in random.sample([*FAULTS, "healthy"], len(FAULTS) + 1):
         seed = random.randrange(5)
-        run = Run(seed) if name == "healthy" else faulty(name, seed=seed)
+        run = Run(seed) if name == "healthy" else with_fault(name, seed=seed)
         said = answer(copy.deepcopy(train(run)))
         if not isinstance(said, str) or said not in {*FAULTS, "healthy"}:
             raise Wrong(f"you return {came(said)}, which names no setting.")
@@ -166,7 +165,7 @@ def check_4(answer) -> None:
         if said == "healthy":
             raise Wrong(f"you call a run healthy whose fault is {name}.")
         mended = train(replace(run, **{said: getattr(Run, said)}))
-        losses = f"its last loss is {mended.loss[-1]:.2f}, and on held-out text {mended.twice[0]:.2f}"
+        losses = f"its last loss is {mended.loss[-1]:.2f}, and on held-out text {mended.repeats[0]:.2f}"
         raise Wrong(f"you name {said}. With {said} as in a healthy run {losses}: the fault {name} is still there.")
 
 

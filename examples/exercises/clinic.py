@@ -1,7 +1,6 @@
-"""The training runs of lesson 20: a decoder, its training with twelve faults to choose from, and what is measured.
+"""The training runs of lesson 20: a decoder, its training with one of twelve faults or none, and what is measured.
 
-train(Run())                # a healthy run
-train(faulty("rate"))       # the same with one fault: a learning rate ten times too high
+`train(Run())` is a healthy run, and `train(with_fault("rate"))` the same with a learning rate ten times too high.
 """
 
 import math
@@ -34,13 +33,13 @@ class Run:
     rate: float = 1.5  # ρ of (18)
     warm_up: int = 20  # steps in which the rate grows to its full size
     max_norm: float = 1.0  # to which the gradients are clipped ...
-    clipped: str = "before"  # ... the step, or "after" it
-    zeroed: bool = True  # are the gradients set to 0 before each step?
-    size: float = 1.0  # of the initial values, times Xavier's
+    clip: str = "before"  # ... the step, or "after" it
+    zero_grad: bool = True  # are the gradients set to 0 before each step?
+    gain: float = 1.0  # of the initial values, times Xavier's
     tied: bool = False  # is one layer used L times, in the place of L layers?
     axis: int = -1  # along which the norms take mean and variance; those of Z are (B, n, D)
     mask: str = "columns"  # hides later tokens in a row of scores; "rows": its rows and columns are exchanged
-    own: bool = True  # may a token see itself?
+    diagonal: bool = True  # may a token see itself?
     softmax: bool = False  # is there one before the cross-entropy, which has its own?
     shift: int = 1  # the right token for each place is so many places later
     text: int = 5000  # characters of text to learn from
@@ -50,8 +49,8 @@ class Run:
 
 FAULTS = {
     "rate": 15.0,
-    "own": False,
-    "zeroed": False,
+    "diagonal": False,
+    "zero_grad": False,
     "softmax": True,
     "shift": 0,
     "mask": "rows",
@@ -59,57 +58,53 @@ FAULTS = {
     "evaluation": False,
     "axis": 0,
     "tied": True,
-    "size": 10.0,
-    "clipped": "after",
+    "gain": 10.0,
+    "clip": "after",
 }
-TEMPTING = {  # for each fault two repairs that one would try, and that do not help
+REPAIRS = {  # for each fault two repairs that one would try, and that do not help
     "rate": ({"warm_up": 75}, {"dropout": 0.0}),
-    "own": ({"max_norm": 0.1}, {"rate": 0.15}),
-    "zeroed": ({"rate": 0.5}, {"warm_up": 75}),
+    "diagonal": ({"max_norm": 0.1}, {"rate": 0.15}),
+    "zero_grad": ({"rate": 0.5}, {"warm_up": 75}),
     "softmax": ({"rate": 15.0}, {"steps": 300}),
     "shift": ({"dropout": 0.5}, {"rate": 0.5}),
     "mask": ({"dropout": 0.5}, {"rate": 0.5}),
     "text": ({"dropout": 0.5}, {"steps": 300}),
     "evaluation": ({"dropout": 0.05}, {"rate": 0.5}),
-    "axis": ({"dropout": 0.0}, {"size": 0.5}),
-    "tied": ({"size": 2.0}, {"dropout": 0.0}),
-    "size": ({"rate": 0.15}, {"max_norm": 0.1}),
-    "clipped": ({"max_norm": 0.1}, {"warm_up": 10}),
+    "axis": ({"dropout": 0.0}, {"gain": 0.5}),
+    "tied": ({"gain": 2.0}, {"dropout": 0.0}),
+    "gain": ({"rate": 0.15}, {"max_norm": 0.1}),
+    "clip": ({"max_norm": 0.1}, {"warm_up": 10}),
 }
 
 
-def faulty(name: str, **settings: Any) -> Run:
+def with_fault(name: str, **settings: Any) -> Run:
     """A healthy run but for one fault, and for other settings."""
     return Run(**{name: FAULTS[name]} | settings)
 
 
 @dataclass
-class Measured:
+class Readings:
     """What one can read from a run; the first five have an entry for each step."""
 
     loss: list[float] = field(default_factory=list)  # on the texts that it learns from
     gradient: list[float] = field(default_factory=list)  # length of all gradients, before they are clipped
-    moved: list[float] = field(default_factory=list)  # length of the step, divided by the rate
+    step_length: list[float] = field(default_factory=list)  # length of the step, divided by the rate
     activations: list[list[float]] = field(default_factory=list)  # root mean squares: embedding, then each sublayer
     gradients: list[list[float]] = field(default_factory=list)  # lengths, for the weights of each sublayer
     held_out: list[float] = field(default_factory=list)  # loss on held-out text, each ten steps
-    twice: list[float] = field(default_factory=list)  # at the end, the loss on the same held-out text, measured twice
-    alone: list[float] = field(default_factory=list)  # the loss of its first line: alone, and beside the other lines
-    places: list[float] = field(default_factory=list)  # the held-out loss at each place of the context
+    repeats: list[float] = field(default_factory=list)  # at the end: the held-out loss, measured twice
+    neighbours: list[float] = field(default_factory=list)  # the loss of its first line, alone and beside others
+    positions: list[float] = field(default_factory=list)  # the held-out loss at each place of the context
 
     HEADER = "first highest   last held out  place  twice  alone  layers   step   over 1"
 
     def row(self) -> str:
         """The numbers of a run below HEADER."""
-        losses = self.loss[0], max(self.loss), mean(self.loss[-20:]), self.twice[0], self.places[-1]
-        differences = (
-            self.twice[0] - self.twice[1],
-            self.alone[0] - self.alone[1],
-            self.gradients[0][0] - self.gradients[0][2],
-        )
+        losses = self.loss[0], max(self.loss), mean(self.loss[-20:]), self.repeats[0], self.positions[-1]
+        differences = (abs(a - b) for a, b in (self.repeats, self.neighbours, self.gradients[0][::2]))
         over = mean(g > 1 for g in self.gradient[-50:])
         form = "{:5.2f}{:8.2f}{:7.2f}{:9.2f}{:7.2f}{:7.3f}{:7.3f}{:8.3f}{:7.2f}{:9.0%}"
-        return form.format(*losses, *map(abs, differences), max(self.moved), over)
+        return form.format(*losses, *differences, max(self.step_length), over)
 
     def draw_losses(self, panel) -> None:
         """The losses over the steps, up to 10; the dotted line is that of a model that knows nothing."""
@@ -120,7 +115,7 @@ class Measured:
         if math.isnan(self.loss[-1]):
             panel.text(0.5, 0.6, "NaN", transform=panel.transAxes, ha="center")
 
-    def draw_sizes(self, panel, healthy: "Measured") -> None:
+    def draw_sizes(self, panel, healthy: "Readings") -> None:
         """Activations after the embedding and each sublayer, beside those of a healthy run, and gradients."""
         names = ["E"] + [f"{sublayer}{i + 1}" for i in range(L) for sublayer in ("a", "f")]
         panel.plot(names, healthy.activations[-1], color="0.7", linestyle="-", linewidth=5, label="healthy at last")
@@ -130,7 +125,7 @@ class Measured:
         panel.set(yscale="log", ylim=(1e-3, 1e3))
 
 
-def sheet(runs: dict[str, Measured], draw: Callable, *others: Measured):
+def sheet(runs: dict[str, Readings], draw: Callable, *others: Readings):
     """A figure with a panel for each run, under its letter."""
     figure, panels = plots.panels(4, 3, size=(6.4, 7))
     for panel, (letter, run) in zip(panels.flat, runs.items()):
@@ -150,7 +145,7 @@ class Layer(nn.Module):
         self.F, self.G = nn.Linear(D, 2 * D), nn.Linear(2 * D, D)
 
     def forward(self, Z: tt.Tensor, stream: list[tt.Tensor]) -> tt.Tensor:
-        later = tt.ones(Z.shape[1], Z.shape[1]).triu(1 if self.run.own else 0)
+        later = tt.ones(Z.shape[1], Z.shape[1]).triu(1 if self.run.diagonal else 0)
         hidden = later if self.run.mask == "columns" else later.T
         q, k, v = self.QKV(norm(Z, self.run.axis)).split(D, -1)
         S = (q @ k.mT / math.sqrt(D)).masked_fill(hidden > 0, -math.inf)
@@ -174,7 +169,7 @@ class Decoder(nn.Module):
         self.E, self.P, self.O = nn.Embedding(V, D), nn.Embedding(C, D), nn.Linear(D, V)
         self.layers = nn.ModuleList([Layer(run)] * L if run.tied else [Layer(run) for _ in range(L)])
         for p in self.parameters():
-            nn.init.xavier_normal_(p, run.size) if p.ndim == 2 else nn.init.zeros_(p)
+            nn.init.xavier_normal_(p, run.gain) if p.ndim == 2 else nn.init.zeros_(p)
 
     def losses(self, texts: tt.Tensor, stream: list[tt.Tensor]) -> tt.Tensor:
         """The loss at each place of texts (B, C + 1): (B, C)."""
@@ -189,10 +184,10 @@ class Decoder(nn.Module):
 
 
 @cache
-def train(run: Run) -> Measured:
+def train(run: Run) -> Readings:
     """Train a fresh decoder, and measure."""
     tt.manual_seed(run.seed)
-    model, seen = Decoder(run), Measured()
+    model, readings = Decoder(run), Readings()
     parameters = list(model.parameters())
     optimizer = tt.optim.SGD(parameters, lr=run.rate)
 
@@ -204,20 +199,19 @@ def train(run: Run) -> Measured:
 
     @tt.compile  # recorded once, then replayed (lesson 18)
     def step(texts):
-        if run.zeroed:
+        if run.zero_grad:
             optimizer.zero_grad()
         stream: list[tt.Tensor] = []
         loss = model.losses(texts, stream).mean()
         loss.backward()
-        gradients = tt.stack(
-            [length([a.weight, b.weight]) for x in model.layers for a, b in ((x.QKV, x.W), (x.F, x.G))]
-        )
-        total = clip() if run.clipped == "before" else length(parameters)
-        moved = length(parameters)
+        weights = [pair for x in model.layers for pair in ((x.QKV.weight, x.W.weight), (x.F.weight, x.G.weight))]
+        gradients = tt.stack([length(pair) for pair in weights])
+        total = clip() if run.clip == "before" else length(parameters)
+        used = length(parameters)
         optimizer.step()
-        if run.clipped == "after":
+        if run.clip == "after":
             clip()
-        return loss, total, moved, tt.stack([(Z * Z).mean().sqrt() for Z in stream]).detach(), gradients
+        return loss, total, used, tt.stack([(Z * Z).mean().sqrt() for Z in stream]).detach(), gradients
 
     def held_out(texts: tt.Tensor) -> tt.Tensor:
         model.train(not run.evaluation)
@@ -229,13 +223,11 @@ def train(run: Run) -> Measured:
     for i in range(run.steps):
         optimizer.param_groups[0]["lr"] = run.rate * min(1.0, (i + 1) / max(run.warm_up, 1))
         texts = TOKENS[tt.randint(0, run.text - C, (B, 1)) + tt.arange(C + 1)]
-        for numbers, value in zip(
-            (seen.loss, seen.gradient, seen.moved, seen.activations, seen.gradients), step(texts)
-        ):
-            numbers.append(value.tolist())
+        for name, value in zip(("loss", "gradient", "step_length", "activations", "gradients"), step(texts)):
+            getattr(readings, name).append(value.tolist())
         if i % 10 == 9:
-            seen.held_out.append(held_out(HELD_OUT).mean().item())
-    seen.twice = [held_out(HELD_OUT).mean().item() for _ in range(2)]
-    seen.alone = [held_out(lines)[0].mean().item() for lines in (HELD_OUT[:1], HELD_OUT)]
-    seen.places = held_out(HELD_OUT).mean(0).tolist()
-    return seen
+            readings.held_out.append(held_out(HELD_OUT).mean().item())
+    readings.repeats = [held_out(HELD_OUT).mean().item() for _ in range(2)]
+    readings.neighbours = [held_out(lines)[0].mean().item() for lines in (HELD_OUT[:1], HELD_OUT)]
+    readings.positions = held_out(HELD_OUT).mean(0).tolist()
+    return readings

@@ -78,40 +78,40 @@ def wrong_3_fresh_twice(V):
 
 
 SIGNS = {  # of each fault, in the order in which one looks for them; the last one is of a healthy run
-    "own": lambda seen: seen.loss[0] != seen.loss[0],  # NaN differs from itself
-    "size": lambda seen: seen.loss[0] > 10,
-    "clipped": lambda seen: max(seen.moved) > 1.01,
-    "tied": lambda seen: seen.gradients[0][:2] == seen.gradients[0][2:],
-    "evaluation": lambda seen: seen.twice[0] != seen.twice[1],
-    "axis": lambda seen: abs(seen.alone[0] - seen.alone[1]) > 0.01,
-    "softmax": lambda seen: min(seen.loss) > 3 and max(seen.gradient) < 1,
-    "rate": lambda seen: max(seen.loss) > 10,
-    "zeroed": lambda seen: median(seen.gradient[-50:]) > 1,
-    "text": lambda seen: seen.twice[0] > 5,
-    "shift": lambda seen: seen.places[-1] < 1,
-    "mask": lambda seen: mean(seen.places[:-1]) < 1,
-    "healthy": lambda seen: True,
+    "diagonal": lambda readings: readings.loss[0] != readings.loss[0],  # NaN differs from itself
+    "gain": lambda readings: readings.loss[0] > 10,
+    "clip": lambda readings: max(readings.step_length) > 1.01,
+    "tied": lambda readings: readings.gradients[0][:2] == readings.gradients[0][2:],
+    "evaluation": lambda readings: readings.repeats[0] != readings.repeats[1],
+    "axis": lambda readings: abs(readings.neighbours[0] - readings.neighbours[1]) > 0.01,
+    "softmax": lambda readings: min(readings.loss) > 3 and max(readings.gradient) < 1,
+    "rate": lambda readings: max(readings.loss) > 10,
+    "zero_grad": lambda readings: median(readings.gradient[-50:]) > 1,
+    "text": lambda readings: readings.repeats[0] > 5,
+    "shift": lambda readings: readings.positions[-1] < 1,
+    "mask": lambda readings: mean(readings.positions[:-1]) < 1,
+    "healthy": lambda readings: True,
 }
 
 
-def right_4(seen):
+def right_4(readings):
     """Look first for what no healthy run can show (NaN, a longer step, two results for one text), then at curves."""
-    return next(name for name, sign in SIGNS.items() if sign(seen))
+    return next(name for name, sign in SIGNS.items() if sign(readings))
 
 
-def wrong_4_all_healthy(seen):
+def wrong_4_all_healthy(readings):
     return "healthy"
 
 
-def wrong_4_curves_alone(seen):
-    without = {"clipped", "tied", "evaluation", "axis"}
-    return next(name for name, sign in SIGNS.items() if name not in without and sign(seen))
+def wrong_4_curves_alone(readings):
+    without = {"clip", "tied", "evaluation", "axis"}
+    return next(name for name, sign in SIGNS.items() if name not in without and sign(readings))
 
 
-def wrong_4_rate_before_size(seen):
-    return "rate" if max(seen.loss) > 10 else right_4(seen)
+def wrong_4_rate_before_gain(readings):
+    return "rate" if max(readings.loss) > 10 else right_4(readings)
 
 
-def wrong_4_shift_for_mask(seen):
-    said = right_4(seen)
+def wrong_4_shift_for_mask(readings):
+    said = right_4(readings)
     return "shift" if said == "mask" else said
