@@ -25,9 +25,9 @@ few = {"steps": 1} if os.environ.get("NUMBA_DISABLE_JIT") else {}  # kernels tha
 # %% [markdown]
 # ## A healthy run
 #
-# `exercises/clinic.py` has the decoder, its training step, and a setting for each fault. A step takes B texts of C
-# characters from random places: B is the **batch size**, and the loss is the mean over the batch. When as many
-# characters were taken as the text has, an **epoch** is over. Two more habits of training practice:
+# [clinic.py](exercises/clinic.py) has the decoder, its training step, and a setting for each fault. A step takes B
+# texts of C characters from random places: B is the **batch size**, and the loss is the mean over the batch. When as
+# many characters were taken as the text has, an **epoch** is over. Two more habits of training practice:
 #
 # - **Xavier initial values**: a weight matrix from n to m numbers begins with random numbers of variance 2 / (n + m),
 #   so numbers on their way forward, and gradients on their way back, keep about their size (Glorot and Bengio, 2010).
@@ -46,7 +46,7 @@ print(f"{len(healthy.loss)} steps with a batch size of {B} are {len(healthy.loss
 #
 # The step (18) goes ρ times the gradient. A gradient is the slope at one point: a long step leaves the region where it
 # holds, most easily in a fresh model, whose slopes change fast. **Warm-up** lets the rate grow over the first w steps.
-# **Clipping** shortens a gradient g that is longer than c, after `backward()` and before the step: none exceeds ρ c.
+# **Clipping** shortens a gradient g longer than c, between `backward()` and the step: no step is longer than ρ c then.
 #
 # $$ \rho_i = \rho \min(1, i / w), \qquad g \leftarrow g \min(1, c / |g|) $$
 #
@@ -97,7 +97,7 @@ plots.show(sizes, FIGURES / "20_training_clinic_sizes.png", alt="Sizes by sublay
 # - A first loss far above log V (`gain`): initial values ten times too large make a fresh model sure of nonsense.
 # - A step longer than c = 1 (`clip`): clipping comes after the step. No other c changes a digit of this run.
 # - Two layers with the same gradient (`tied`): `[layer] * 2` is one layer, twice, with half the weights.
-# - One text, two losses (`evaluation`): dropout was left on.
+# - One text, two losses (`evaluation`): dropout was left on, since `model.eval()` was forgotten.
 # - A loss that depends on the neighbours in the batch (`axis`): the norm takes its mean over the batch, not over D.
 # - It begins at log V and stays there, with tiny gradients (`softmax`): probabilities are taken for logits; exercise 3.
 # - It jumps far above log V, and activations grow a hundredfold (`rate`): each step is too long.

@@ -227,7 +227,8 @@ def train(run: Run) -> Readings:
             getattr(readings, name).append(value.tolist())
         if i % 10 == 9:
             readings.held_out.append(held_out(HELD_OUT).mean().item())
-    readings.repeats = [held_out(HELD_OUT).mean().item() for _ in range(2)]
-    readings.neighbours = [held_out(lines)[0].mean().item() for lines in (HELD_OUT[:1], HELD_OUT)]
-    readings.positions = held_out(HELD_OUT).mean(0).tolist()
+    first, second = held_out(HELD_OUT), held_out(HELD_OUT)
+    readings.repeats = [first.mean().item(), second.mean().item()]
+    readings.neighbours = [held_out(HELD_OUT[:1]).mean().item(), first[0].mean().item()]
+    readings.positions = first.mean(0).tolist()
     return readings
