@@ -218,8 +218,8 @@ def test_changed_script_of_a_page_runs_lessons_anew(tmp_path, monkeypatch):
 def test_modules_of_exercises_are_found():
     """They are offered beside the exercises, and a change of theirs runs a lesson anew."""
     examples = ROOT / "examples"
-    found = {name: [p.name for p in running.modules_of(examples / name)] for name in ("00_nudge.py", CLINIC)}
-    assert found == {"00_nudge.py": [], CLINIC: ["clinic.py"]}
+    result = {name: [p.name for p in running.modules_of(examples / name)] for name in ("00_nudge.py", CLINIC)}
+    assert result == {"00_nudge.py": [], CLINIC: ["clinic.py"]}
     assert [p.name for p in running.modules_of(examples / "exercises" / CLINIC)] == ["clinic.py", "judge.py"]
 
 
