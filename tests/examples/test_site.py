@@ -18,7 +18,7 @@ from tests.examples.test_gradients import LOOKS, slow
 from tests.tools.browser import chromium
 
 ROOT = Path(__file__).parents[2]
-LESSON = "03_chain_rule"
+LESSON, CLINIC = "03_chain_rule", "20_training_clinic.py"
 GUIDE = sorted((ROOT / "examples" / "guide").glob("*.md"))
 
 
@@ -213,6 +213,14 @@ def test_changed_script_of_a_page_runs_lessons_anew(tmp_path, monkeypatch):
         (tmp_path / "models" / name).write_text("x")
         keys.add(running.version_of_packages.__wrapped__())
     assert len(keys) == 4
+
+
+def test_modules_of_exercises_are_found():
+    """They are offered beside the exercises, and a change of theirs runs a lesson anew."""
+    examples = ROOT / "examples"
+    result = {name: [p.name for p in running.modules_of(examples / name)] for name in ("00_nudge.py", CLINIC)}
+    assert result == {"00_nudge.py": [], CLINIC: ["clinic.py"]}
+    assert [p.name for p in running.modules_of(examples / "exercises" / CLINIC)] == ["clinic.py", "judge.py"]
 
 
 def test_solutions_of_several_exercises(tmp_path, monkeypatch):
