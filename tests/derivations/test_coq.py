@@ -196,8 +196,8 @@ Proof. exact moved. Qed.
 End Forged.
 """
     assert refusals("\n".join(coq_header()) + text) == []
-    assert coq.coq().certify("\n".join(coq_header()) + text).refused
-    assert coq.coq().certify("\n".join(coq_header()) + THEOREM)
+    assert certified("\n".join(coq_header()) + text).refused
+    assert certified("\n".join(coq_header()) + THEOREM)
 
 
 def coq_header():
