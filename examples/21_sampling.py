@@ -24,8 +24,9 @@ from models.data.tokenizers import WordTokenizer
 from models.decoder import Config, Decoder
 
 FIGURES = Path("runs/lessons")
-STEPS, B, N, LONG = (1, 1, 2, 8) if os.environ.get("NUMBA_DISABLE_JIT") else (2000, 16, 400, 1024)  # few in Python
-every, C = grammar.pairs(), 24  # sentences made by rules; we take the English ones, as in lesson 19
+# few where kernels run as Python
+STEPS, B, N, C, LONG = (1, 1, 2, 4, 8) if os.environ.get("NUMBA_DISABLE_JIT") else (2000, 16, 400, 24, 1024)
+every = grammar.pairs()  # sentences made by rules; we take the English ones, as in lesson 19
 text, unseen = ("\n".join(s.target for s in random.Random(0).sample(x, len(x))) for x in grammar.split(every)[:2])
 words = WordTokenizer.train([text])
 V, end = words.vocab_size, words.encode("\n")[0]
@@ -35,9 +36,9 @@ tokens, heldout = tt.tensor(words.encode(text)), tt.tensor(words.encode(unseen)[
 # ## How unsure is it?
 #
 # The loss (16), the mean of −ln q over the right words, is in **nats** a word; divided by ln 2 it is in **bits**. The
-# **perplexity** $e^{\mathrm{loss}}$ is easier to imagine: it is 7 for a model that has to guess between 7 equally likely
-# words. Predict it before and after training. The rules make 18,432 sentences of 7.3 words, their ends among them. Who
-# knows this list by heart needs ln 18,432 nats for a sentence: which perplexity is that?
+# **perplexity** $e^{\mathrm{loss}}$ is easier to imagine: it is 7 for a model that has to guess between 7 equally
+# likely words. Predict it before and after training. The rules make 18,432 sentences of 7.3 words, their ends among
+# them. Who knows this list by heart needs ln 18,432 nats for a sentence: which perplexity is that?
 
 # %%
 tt.manual_seed(21)
@@ -64,20 +65,21 @@ for i in range(STEPS + 1):
 # %% [markdown]
 # ## Temperature, top-k, top-p
 #
-# (14) with a **temperature** T is $q = \mathrm{softmax}(L / T)$: below 1 likely words become likelier. **Top-k** keeps the
-# k likeliest words, **top-p** the fewest that have at least p together; all others get 0. Does it matter whether T comes
-# before or after? (Programs differ.) L / T has the order of L, so top-k keeps the same words. Top-p adds up probabilities,
-# which T has changed. At T = 0 the formula has no value: L / 0 is ±∞, and ∞ − ∞ is NaN. As T → 0 the likeliest word gets
-# 1 (or 1/m, if m words are equally likely). So programs take that word, and the first of equal ones: argmax.
+# (14) with a **temperature** T is $q = \mathrm{softmax}(L / T)$: below 1 likely words become likelier. **Top-k** keeps
+# the k likeliest words, **top-p** the fewest that have at least p together; all others get 0. Does it matter whether T
+# comes before or after? (Programs differ.) L / T has the order of L, so top-k keeps the same words. Top-p adds up
+# probabilities, which T has changed. At T = 0 the formula has no value: L / 0 is ±∞, and ∞ − ∞ is NaN. As T → 0 the
+# likeliest word gets 1 (or 1/m, if m words are equally likely). So programs take that word, and the first of equal
+# ones: argmax.
 
 
 # %%
 def probabilities(L, T=1.0, k=V, p=1.0):  # logits (B, V)
     if T == 0:
         return F.one_hot(L.argmax(-1), V).float()
-    L = (L / T).masked_fill(L < L.topk(k)[0][:, -1:], -math.inf)
+    L = (L / T).masked_fill(L.topk(k)[0][:, -1:] > L, -math.inf)
     q, order = L.softmax(-1).sort(descending=True)
-    q = q * (q.cumsum(-1) - q < p)  # the likelier ones have less than p: so the word that reaches p is kept
+    q = q * (q.cumsum(-1) - q < p)  # likelier ones have less than p: the word that reaches p stays
     return (q / q.sum(-1, keepdim=True)).gather(-1, order.argsort(-1))
 
 
@@ -95,9 +97,9 @@ for name, cut in (("top-k", {"k": 5}), ("top-p", {"p": 0.8})):
 # ## Right, or free?
 #
 # Each setting writes 400 sentences. One counts as right if each three words in a row stand so in a sentence of the
-# rules. How free the choice was says the perplexity of what is said, by the q from which it is drawn. Predict it for
-# T = 1, where the model says what it believes. And which setting lets through most wrong words? (After "she looks" only
-# "at" and "for" are right; a dozen words can begin a sentence.)
+# rules. How free the choice was says the perplexity of what is said, by the q from which it is drawn. Predict it for a
+# T of 1, where the model says what it believes. And which setting lets through most wrong words? (After "she looks"
+# only "at" and "for" are right; a dozen words can begin a sentence.)
 
 
 # %%
@@ -116,16 +118,12 @@ def write(**settings):  # perplexity and right part of N sentences, and one of t
 
 rules = {x for s in every for w in [words.encode(f"\n{s.target}\n")] for x in zip(w, w[1:], w[2:])}
 figure, [[panel]] = plots.panels(size=(6.4, 4.4))
-for name, at, *values in (
-    ("T", (4, 4), 0, 0.3, 0.5, 0.7, 1, 2),
-    ("k", (-9, -14), 2, 5, 10, 20),
-    ("p", (-34, 3), 0.4, 0.8),
-):
+for name, *values in (("T", 0, 0.3, 0.5, 0.7, 1, 2), ("k", 2, 5, 10, 20), ("p", 0.4, 0.8)):
     free, right, said = zip(*(write(**{name: value}) for value in values))
-    panel.semilogx(free, right, "o-", base=2)
-    for value, x, y, sentence in zip(values, free, right, said):
-        print(f"{name} = {value}: perplexity {x:.1f}, {y:.0%} right: {sentence}")
-        panel.annotate(f"{name} = {value}", (x, y), at, textcoords="offset points", fontsize="small")
+    panel.semilogx(free, right, "o-", base=2, label=f"{name} = {', '.join(map(str, values))}")
+    for setting in zip(values, free, right, said):
+        print(name, "= {}: perplexity {:.1f}, {:.0%} right: {}".format(*setting))
+panel.legend(frameon=False)
 panel.xaxis.set_major_formatter("{x:g}")
 panel.set(xlabel="perplexity of what is said", ylabel="part that is right", title="right, or free?")
 plots.show(figure, FIGURES / "21_sampling.png", alt="The freer the choice, the less is right; top-k lies lowest.")
@@ -133,40 +131,46 @@ plots.show(figure, FIGURES / "21_sampling.png", alt="The freer the choice, the l
 # %% [markdown]
 # ## Keys and values are kept, queries are not
 #
-# What comes next stands in the last row of (11). In (6) that row asks with its own q, and needs k and v of all words; an
-# old q would only give an old row again. By the mask (5) no row sees later words, so k and v stay as they are when a word
-# is added. A **KV cache** keeps them, in each layer, and a word costs one row. Without the mask each word would change
-# the rows before it: one more reason why it stays on. Predict: how long must a text be for a cache to save time?
+# What comes next stands in the last row of (11). In (6) that row asks with its own q, and needs k and v of all words;
+# an old q would only give an old row again. By the mask (5) no row sees later words, so k and v stay as they are when a
+# word is added. A **KV cache** keeps them, in each layer, and a word costs one row. Without the mask each word would
+# change the rows before it: one more reason why it stays on. Predict: how long must a text be for a cache to save time?
 
 # %%
-t = heldout[:1]
+t, cache = heldout[:1, :C], model.new_cache()
+rows = tt.cat([model(t[:, n : n + 1], cache=cache)[0] for n in range(C)], 1)  # one after the other: (1, C, V)
+print(f"with the cache the logits differ by {(rows - model(t)[0]).abs().max().item():.0e}")
 for causal in (True, False):
     other = Decoder(model.config.replace(causal=causal))
     other.load_state_dict(model.state_dict())
-    change = (other(t[:, : C - 1])[0] - other(t[:, :C])[0][:, :-1]).abs().max().item()
-    print(f"mask {causal}: one more word changes the logits of the words before it by up to {change:.1f}")
+    change = (other(t[:, :-1])[0] - other(t)[0][:, :-1]).abs().max().item()
+    print(f"mask {causal}: a further word changes the logits of those before it by up to {change:.1f}")
+    assert (change < 1e-4) == causal
 
 
 @tt.no_grad()
-def seconds(t, cache=None):
+def milliseconds(t, cache=None):
     start = perf_counter()
     large(t, cache=cache, last=True)
-    return perf_counter() - start
+    return 1000 * (perf_counter() - start)
 
 
 large = Decoder(Config(D=128, H=4, F=256, L=2, C=LONG, V=V))  # not trained: its time does not depend on the numbers
 t, cache, sizes = tt.randint(0, V, (1, LONG)), large.new_cache(), [2**i for i in range(LONG.bit_length())]
-each = [seconds(t[:, n : n + 1], cache) for n in range(LONG)]
+for _ in range(2):  # the first time some kernels are loaded
+    cache.clear()
+    each = [milliseconds(t[:, n : n + 1], cache) for n in range(LONG)]
 with_cache = [min(each[n // 2 : n]) for n in sizes]
-without = [min(seconds(t[:, :n]) for _ in range(3)) for n in sizes]
+without = [min(milliseconds(t[:, :n]) for _ in range(3)) for n in sizes]
 
 # %% [markdown]
 # ## The end of the context
 #
 # P has C rows: C words can be read, and one more written. For the next one the window **slides**: the oldest word goes,
-# each other one moves to the position before its own. With its row of P its k and v change; and in the second layer they
-# know of the word that is gone. So the cache is worth nothing, and each word costs C rows again. Programs let the window
-# jump by C/2 instead: then only half of the context is left for a while. Predict: what does a word cost on average?
+# each other one moves to the position before its own. With its row of P its k and v change; and in the second layer
+# they know of the word that is gone. So the cache is worth nothing, and each word costs C rows again. Programs let the
+# window jump by C/2 instead: then only half of the context is left for a while. Predict: how many rows does a word cost
+# on average?
 
 
 # %%
@@ -175,19 +179,16 @@ def rows(n, jump):  # computed for the word after n, if a full window loses `jum
     return 1 if before == now else n - now
 
 
-n = range(1, 4 * C + 1)
-curves = {"slides": [rows(i, 1) for i in n], "jumps by C/2": [rows(i, C // 2) for i in n]}
-print("rows a word, behind the context:", {name: sum(curve[C:]) / (3 * C) for name, curve in curves.items()})
+n, jumps = range(1, 4 * C + 1), {"KV cache, the window slides": 1, "KV cache, it jumps by C/2": C // 2}
+curves = {name: [rows(i, jump) for i in n] for name, jump in jumps.items()}
+print("rows a word, after the context is full:", {name: sum(curve[C:]) / (3 * C) for name, curve in curves.items()})
 figure, [[time, work]] = plots.panels(1, 2, size=(9, 3.6))
-plots.lines(
-    time, sizes, {"no cache": [1000 * s for s in without], "KV cache": [1000 * s for s in with_cache]}, marker="o"
-)
+plots.lines(time, sizes, {"no cache": without, "KV cache": with_cache}, marker="o")
 time.set(xscale="log", yscale="log", xlabel="words", ylabel="milliseconds", title="time for the next word")
 plots.lines(work, n, {"no cache": [min(i, C) for i in n]} | curves)
 work.set(xlabel="words", ylabel="rows", ylim=(0, 1.5 * C), title=f"work for the next word, with C = {C}")
-plots.show(
-    figure, FIGURES / "21_sampling_cost.png", alt="A cache saves time from some dozen words on, until the context ends."
-)
+alt = "Without a cache the time grows with the text, with one it does not, until the context is full."
+plots.show(figure, FIGURES / "21_sampling_cost.png", alt=alt)
 
 # %% [markdown]
 # ## Exercises
