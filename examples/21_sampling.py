@@ -118,9 +118,9 @@ def write(**settings):  # perplexity and right part of N sentences, and one of t
 
 rules = {x for s in every for w in [words.encode(f"\n{s.target}\n")] for x in zip(w, w[1:], w[2:])}
 figure, [[panel]] = plots.panels(size=(6.4, 4.4))
-for name, *values in (("T", 0, 0.3, 0.5, 0.7, 1, 2), ("k", 2, 5, 10, 20), ("p", 0.4, 0.8)):
+for name, *values in (("T", 0, 0.3, 0.5, 0.7, 1, 2), ("k", 2, 5, 10, 20), ("p", 0.4, 0.6, 0.8, 0.9)):
     free, right, said = zip(*(write(**{name: value}) for value in values))
-    panel.semilogx(free, right, "o-", base=2, label=f"{name} = {', '.join(map(str, values))}")
+    panel.semilogx(free, right, marker="o", base=2, label=f"{name} = {', '.join(map(str, values))}")
     for setting in zip(values, free, right, said):
         print(name, "= {}: perplexity {:.1f}, {:.0%} right: {}".format(*setting))
 panel.legend(frameon=False)
