@@ -66,17 +66,20 @@ def answer_2(q: tt.Tensor, p: float) -> tt.Tensor:
 
 @check("how much do the likelier words have together, those before a word? Is that less than p?")
 def check_2(answer) -> None:
-    for case in ("unsure", "sure", "all"):
+    for case in ("unsure", "sure", "unsure", "exactly p", "all", "unsure"):
         V = random.randint(5, 8)
         q = tt.randn(V, dtype=tt.float64).softmax(0)
         if case == "sure":
             q = (q + 20 * tt.eye(V, dtype=tt.float64)[random.randrange(V)]) / 21
+        if case == "exactly p":
+            q = tt.tensor(random.sample([0.5, 0.25, 0.125, 0.0625, 0.0625], 5), dtype=tt.float64)
         if case == "all":  # with words that top-k has cut off
             q = tt.cat([tt.zeros(2, dtype=tt.float64), q])
-        order = sorted(range(len(q)), key=lambda i: -q[i].item())
+        order = q.argsort(descending=True).tolist()
         sums = q[order].cumsum(0).tolist()
-        p = {"sure": 0.9, "all": 1.0}.get(case) or (sums[1] + random.uniform(0.2, 0.8) * (sums[2] - sums[1]))
-        n = {"sure": 1, "all": V}.get(case, 3)  # so many words are kept
+        n = {"sure": 1, "all": V}.get(case) or random.randint(2, 3)  # so many words are kept
+        between = sums[n - 2] + random.uniform(0.2, 0.8) * (sums[n - 1] - sums[n - 2])
+        p = {"sure": 0.9, "exactly p": sums[n - 1], "all": 1.0}.get(case, between)
         rising = 1 + sum(x < p for x in q[order[::-1]].cumsum(0).tolist())
         right = _first(q, order, n)
         back = "They stand in falling order: each must be back where its word stands in q."

@@ -141,7 +141,7 @@ def right_4(q, k, v, keys, values):
     """Row i is word m + i, so m + i is the last column that it sees: the triangle begins m columns further right."""
     keys, values = tt.cat([keys, k]), tt.cat([values, v])
     S = q @ keys.T / math.sqrt(q.shape[1])
-    later = tt.ones(len(q), len(keys)).triu(1 + len(keys) - len(q)) > 0
+    later = tt.ones(S.shape).triu(1 + S.shape[1] - S.shape[0]) > 0
     return S.masked_fill(later, -math.inf).softmax(-1) @ values, keys, values
 
 
@@ -157,7 +157,7 @@ def right_4_word_by_word(q, k, v, keys, values):
 def wrong_4_triangle_not_shifted(q, k, v, keys, values):
     keys, values = tt.cat([keys, k]), tt.cat([values, v])
     S = q @ keys.T / math.sqrt(q.shape[1])
-    return S.masked_fill(tt.ones(*S.shape).triu(1) > 0, -math.inf).softmax(-1) @ values, keys, values
+    return S.masked_fill(tt.ones(S.shape).triu(1) > 0, -math.inf).softmax(-1) @ values, keys, values
 
 
 def wrong_4_no_mask(q, k, v, keys, values):
