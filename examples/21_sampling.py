@@ -96,10 +96,10 @@ for name, cut in (("top-k", {"k": 5}), ("top-p", {"p": 0.8})):
 # %% [markdown]
 # ## Right, or free?
 #
-# Each setting writes 400 sentences. One counts as right if each three words in a row stand so in a sentence of the
-# rules. How free the choice was says the perplexity of what is said, by the q from which it is drawn. Predict it for a
-# T of 1, where the model says what it believes. And which setting lets through most wrong words? (After "she looks"
-# only "at" and "for" are right; a dozen words can begin a sentence.)
+# Each setting writes 400 sentences. One counts as right if all three words in a row stand so in some sentence of the
+# rules. The perplexity of what is said, by the q from which it is drawn, tells how free the choice was. Predict it for
+# a T of 1, where the model says what it believes. Which of T, k and p lets most wrong words through, where they leave
+# the same freedom? (After "she looks" only "at" and "for" are right; a dozen words can begin a sentence.)
 
 
 # %%
@@ -138,8 +138,8 @@ plots.show(figure, FIGURES / "21_sampling.png", alt="The freer the choice, the l
 
 # %%
 t, cache = heldout[:1, :C], model.new_cache()
-rows = tt.cat([model(t[:, n : n + 1], cache=cache)[0] for n in range(C)], 1)  # one after the other: (1, C, V)
-print(f"with the cache the logits differ by {(rows - model(t)[0]).abs().max().item():.0e}")
+cached = tt.cat([model(t[:, n : n + 1], cache=cache)[0] for n in range(C)], 1)  # one after the other: (1, C, V)
+print(f"with the cache the logits differ by {(cached - model(t)[0]).abs().max().item():.0e}")
 for causal in (True, False):
     other = Decoder(model.config.replace(causal=causal))
     other.load_state_dict(model.state_dict())
