@@ -37,8 +37,8 @@ tokens, heldout = tt.tensor(words.encode(text)), tt.tensor(words.encode(unseen)[
 #
 # The loss (16), the mean of −ln q over the right words, is in **nats** a word; divided by ln 2 it is in **bits**. The
 # **perplexity** $e^{\mathrm{loss}}$ is easier to imagine: it is 7 for a model that has to guess between 7 equally
-# likely words. Predict it before and after training. The rules make 18,432 sentences of 7.3 words, their ends among
-# them. Who knows this list by heart needs ln 18,432 nats for a sentence: which perplexity is that?
+# likely words. The rules make some 17,000 English sentences of 7.3 words, each with its end. A model that knows them by
+# heart, and no more, needs ln 17,000 nats for each. Predict its perplexity, and that of ours before and after training.
 
 # %%
 tt.manual_seed(21)
@@ -61,6 +61,9 @@ for i in range(STEPS + 1):
         print(f"unseen text: {loss:.2f} nats, {loss / math.log(2):.2f} bits a word, perplexity {math.exp(loss):.1f}")
     step(tokens[tt.randint(0, len(tokens) - C - 1, (B, 1)) + tt.arange(C + 1)])
     schedule.step()
+sentences = {s.target for s in every}
+by_heart = len(sentences) ** (len(sentences) / sum(len(s.split()) + 1 for s in sentences))
+print(f"known by heart: perplexity {by_heart:.1f}")
 
 # %% [markdown]
 # ## Temperature, top-k, top-p
@@ -144,7 +147,9 @@ for causal in (True, False):
     other = Decoder(model.config.replace(causal=causal))
     other.load_state_dict(model.state_dict())
     change = (other(t[:, :-1])[0] - other(t)[0][:, :-1]).abs().max().item()
-    print(f"mask {causal}: a further word changes the logits of those before it by up to {change:.1f}")
+    print(
+        f"{'with' if causal else 'without'} the mask a further word changes the logits of those before it by up to {change:.1f}"
+    )
     assert (change < 1e-4) == causal
 
 
@@ -181,7 +186,8 @@ def rows(n, jump):  # computed for the word after n, if a full window loses `jum
 
 n, jumps = range(1, 4 * C + 1), {"KV cache, the window slides": 1, "KV cache, it jumps by C/2": C // 2}
 curves = {name: [rows(i, jump) for i in n] for name, jump in jumps.items()}
-print("rows a word, after the context is full:", {name: sum(curve[C:]) / (3 * C) for name, curve in curves.items()})
+for name, curve in curves.items():
+    print(f"{name}: {sum(curve[C:]) / (3 * C):.0f} rows a word, when the context is full")
 figure, [[time, work]] = plots.panels(1, 2, size=(9, 3.6))
 plots.lines(time, sizes, {"no cache": without, "KV cache": with_cache}, marker="o")
 time.set(xscale="log", yscale="log", xlabel="words", ylabel="milliseconds", title="time for the next word")
