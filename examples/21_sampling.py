@@ -26,8 +26,8 @@ from models.decoder import Config, Decoder
 FIGURES = Path("runs/lessons")
 # few where kernels run as Python
 STEPS, B, N, C, LONG = (1, 1, 2, 4, 8) if os.environ.get("NUMBA_DISABLE_JIT") else (2000, 16, 400, 24, 1024)
-every = grammar.pairs()  # sentences made by rules; we take the English ones, as in lesson 19
-text, unseen = ("\n".join(s.target for s in random.Random(0).sample(x, len(x))) for x in grammar.split(every)[:2])
+made = grammar.pairs()  # sentences made by rules; we take the English ones, as in lesson 19
+text, unseen = ("\n".join(s.target for s in random.Random(0).sample(x, len(x))) for x in grammar.split(made)[:2])
 words = WordTokenizer.train([text])
 V, end = words.vocab_size, words.encode("\n")[0]
 tokens, heldout = tt.tensor(words.encode(text)), tt.tensor(words.encode(unseen)[: N * C + N]).view(N, C + 1)
@@ -37,7 +37,7 @@ tokens, heldout = tt.tensor(words.encode(text)), tt.tensor(words.encode(unseen)[
 #
 # The loss (16), the mean of −ln q over the right words, is in **nats** a word; divided by ln 2 it is in **bits**. The
 # **perplexity** $e^{\mathrm{loss}}$ is easier to imagine: it is 7 for a model that has to guess between 7 equally
-# likely words. The rules make some 17,000 English sentences of 7.3 words, each with its end. A model that knows them by
+# likely words. The rules make some 17,000 English sentences of 7.4 words, each with its end. A model that knows them by
 # heart, and no more, needs ln 17,000 nats for each. Predict its perplexity, and that of ours before and after training.
 
 # %%
@@ -61,7 +61,7 @@ for i in range(STEPS + 1):
         print(f"unseen text: {loss:.2f} nats, {loss / math.log(2):.2f} bits a word, perplexity {math.exp(loss):.1f}")
     step(tokens[tt.randint(0, len(tokens) - C - 1, (B, 1)) + tt.arange(C + 1)])
     schedule.step()
-sentences = {s.target for s in every}
+sentences = {s.target for s in made}
 by_heart = len(sentences) ** (len(sentences) / sum(len(s.split()) + 1 for s in sentences))
 print(f"known by heart: perplexity {by_heart:.1f}")
 
@@ -119,7 +119,7 @@ def write(**settings):  # perplexity and right part of N sentences, and one of t
     return math.exp(nats[said].mean().item()), right, words.decode(rows[0][1:-1])
 
 
-rules = {x for s in every for w in [words.encode(f"\n{s.target}\n")] for x in zip(w, w[1:], w[2:])}
+rules = {x for s in sentences for w in [words.encode(f"\n{s}\n")] for x in zip(w, w[1:], w[2:])}
 figure, [[panel]] = plots.panels(size=(6.4, 4.4))
 for name, *values in (("T", 0, 0.3, 0.5, 0.7, 1, 2), ("k", 2, 5, 10, 20), ("p", 0.4, 0.6, 0.8, 0.9)):
     free, right, said = zip(*(write(**{name: value}) for value in values))
@@ -143,13 +143,11 @@ plots.show(figure, FIGURES / "21_sampling.png", alt="The freer the choice, the l
 t, cache = heldout[:1, :C], model.new_cache()
 cached = tt.cat([model(t[:, n : n + 1], cache=cache)[0] for n in range(C)], 1)  # one after the other: (1, C, V)
 print(f"with the cache the logits differ by {(cached - model(t)[0]).abs().max().item():.0e}")
-for causal in (True, False):
+for name, causal in (("with", True), ("without", False)):
     other = Decoder(model.config.replace(causal=causal))
     other.load_state_dict(model.state_dict())
     change = (other(t[:, :-1])[0] - other(t)[0][:, :-1]).abs().max().item()
-    print(
-        f"{'with' if causal else 'without'} the mask a further word changes the logits of those before it by up to {change:.1f}"
-    )
+    print(f"{name} the mask a further word changes the logits of those before it by up to {change:.1f}")
     assert (change < 1e-4) == causal
 
 
