@@ -99,7 +99,7 @@ for name, cut in (("top-k", {"k": 5}), ("top-p", {"p": 0.8})):
 # %% [markdown]
 # ## Right, or free?
 #
-# Each setting writes 400 sentences. One counts as right if all three words in a row stand so in some sentence of the
+# Each setting writes 400 sentences. One counts as right if every three words in a row stand so in some sentence of the
 # rules. The perplexity of what is said, by the q from which it is drawn, tells how free the choice was. Predict it for
 # a T of 1, where the model says what it believes. Which of T, k and p lets most wrong words through, where they leave
 # the same freedom? (After "she looks" only "at" and "for" are right; a dozen words can begin a sentence.)
