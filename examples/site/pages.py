@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from examples.site.running import ROOT, Cell, Lesson, Picture
+from examples.site.running import ROOT, Cell, Lesson, Picture, modules_of
 
 EXAMPLES = ROOT / "examples"
 ANSWERS = ROOT / "tests" / "examples" / "answers"
@@ -216,10 +216,11 @@ class Site:
         """The page of a lesson's exercises."""
         page, source = f"exercises/{lesson.name}", f"examples/exercises/{lesson.name}.py"
         self.download(EXAMPLES / "exercises" / f"{lesson.name}.py", "exercises_")
-        shutil.copy(EXAMPLES / "exercises" / "judge.py", self.extra / "downloads")
         file = f"../downloads/exercises_{lesson.name}"
         links = f'<a href="{file}.py" download>script</a> <a href="{file}.ipynb" download>notebook</a> '
-        links += '<a href="../downloads/judge.py" download>judge.py, which stands beside both</a> '
+        for module in modules_of(EXAMPLES / "exercises" / f"{lesson.name}.py"):
+            shutil.copy(module, self.extra / "downloads")
+            links += f'<a href="../downloads/{module.name}" download>{module.name}, which stands beside both</a> '
         if any(each.name == lesson.name for each in self.lessons):
             links += f'<a href="../lessons/{lesson.name}.html">the lesson</a> '
         links += f'<a href="../solutions/{lesson.name}.html">solutions</a>'

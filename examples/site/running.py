@@ -72,13 +72,19 @@ def version_of_packages() -> str:
     return digest.hexdigest()
 
 
+def modules_of(script: Path) -> list[Path]:
+    """The modules beside the exercises that a lesson or a file of exercises imports, such as judge.py."""
+    imported = re.findall(r"^from (?:examples\.exercises\.)?(\w+) import", script.read_text("utf-8"), re.MULTILINE)
+    return [path for path in sorted((ROOT / "examples" / "exercises").glob("[a-z]*.py")) if path.stem in imported]
+
+
 def run(script: Path, cache: Path, rerun: bool = False) -> Lesson:
     """Run the lesson `script`, or take what it gave before from `cache` if nothing that it depends on has changed.
 
     LessonFailed if a cell raises an error or writes a warning.
     """
     folder = cache / script.stem
-    texts = [path.read_text(encoding="utf-8") for path in (script, *script.parent.glob("judge.py"))]  # of exercises
+    texts = [path.read_text(encoding="utf-8") for path in (script, *modules_of(script))]
     key = hashlib.sha256("".join([*texts, version_of_packages()]).encode()).hexdigest()
     kept = folder / "cells.json"
     if kept.exists() and not rerun:

@@ -52,7 +52,7 @@ def broken(course: str, plans: str) -> list[str]:
 
 def test_each_way_through_takes_what_a_lesson_needs_before_it():
     sizes = [len(way) for way in ways(COURSE, PAGE)]
-    assert sizes[3] == len(LESSONS) and all(n >= least for n, least in zip(sizes, [14, 16, 11, 21, 17], strict=True))
+    assert sizes[3] == len(LESSONS) and all(n >= least for n, least in zip(sizes, [14, 17, 11, 22, 18], strict=True))
     assert broken(COURSE, PAGE) == []
     assert all(8 in way for way in ways(COURSE, PAGE)[:3])
     assert broken(COURSE.replace("9, 10, 11, 12, 13", "9, 10, 11, 13"), PAGE) == ["way 2: [12] for 13"]
@@ -71,7 +71,7 @@ def test_each_exercise_stands_on_one_sheet():
 
 
 def test_missing_lesson_or_exercise_is_found():
-    assert 13 not in weeks(PAGE.replace("| 9 | 13 |", "| 9 |  |"))
+    assert 13 not in weeks(PAGE.replace("| 9 | 13, 20 |", "| 9 | 20 |"))
     assert (5, 4) not in on_sheets(PAGE.replace("5.1 to 5.4", "5.1 to 5.3"))
     assert (
         on_sheets(PAGE).count((4, 4)) == 1 and on_sheets(PAGE.replace("| 9.1 to", "| 4.4, 9.1 to")).count((4, 4)) == 2
