@@ -140,52 +140,45 @@ def check_3(answer) -> None:
 print("exercise 3:", check_3(answer_3))
 
 # %% [markdown]
-# ## 4 ★★★ Extend: read a question at once
+# ## 4 ★★★ Extend: a small model proposes
 #
-# The lesson's cache takes one word at a time. A question of many words is known from the beginning, and its rows can be
-# computed at once. The cache may hold earlier words already. Extend attention, for one head: each of n new words sees
-# the m words in the cache, the new ones before it, and itself.
+# A large model is slow. So a small one draws each word, and the large one, which reads many words at once, accepts a
+# word x with the probability min(1, large(x) / small(x)). Where it refuses, another word is drawn, from r. With which r
+# do all words get the probabilities of the large model? (Speculative decoding: Leviathan, Kalman and Matias, 2023.)
 
 
 # %%
-def answer_4(q, k, v, keys, values):
-    """Y (n, K), and all keys and values (m + n, K): of new ones, q, k, v (n, K), and those in the cache (m, K)."""
+def answer_4(large: tt.Tensor, small: tt.Tensor) -> tuple[float, tt.Tensor]:
+    """The part of the proposals that is accepted, and r (V,), of the probabilities (V,) of both models."""
     ...
 
 
-@check("the scores are (n, m + n). In which column stands the last word that row i may see? See `triu(diagonal)`.")
+@check("with which probability is x proposed and accepted? How much of large(x) is missing then?")
 def check_4(answer) -> None:
-    K = 4
-    for m, n in ((random.randint(2, 4), 3), (0, 4), (3, 1), (random.randint(4, 6), 2)):
-        q, k, v, before, values = (tt.randn(rows, K, dtype=tt.float64) for rows in (n, n, n, m, m))
-        keys, all_values = tt.cat([before, k]), tt.cat([values, v])
-        each = {name: [] for name in ("right", "not shifted", "all", "unscaled", "only new", "weights")}
-        for i in range(n):
-            scores, seen = keys @ q[i] / math.sqrt(K), m + i + 1
-            each["right"].append(scores[:seen].softmax(0) @ all_values[:seen])
-            each["not shifted"].append(scores[: i + 1].softmax(0) @ all_values[: i + 1])
-            each["all"].append(scores.softmax(0) @ all_values)
-            each["unscaled"].append((scores[:seen] * math.sqrt(K)).softmax(0) @ all_values[:seen])
-            each["only new"].append(scores[m:seen].softmax(0) @ all_values[m:seen])
-            each["weights"].append(scores.softmax(0)[:seen] @ all_values[:seen])
-        Y = {name: tt.stack(rows) for name, rows in each.items()}
+    for case in ("all words", "a word is cut off", "a word is never proposed", "all words"):
+        large, small = tt.randn(2, random.randint(4, 6), dtype=tt.float64).softmax(-1)
+        if case == "a word is cut off":
+            large = large * (large > large.min()) / (1 - large.min())
+        if case == "a word is never proposed":
+            small = small * (small > small.min()) / (1 - small.min())
+        x = [(q, p, min(1, q / p) if p else 1) for q, p in zip(large.tolist(), small.tolist())]
+        part = sum(p * accepted for _, p, accepted in x)
+        missing = tt.tensor([q - p * accepted for q, p, accepted in x], dtype=tt.float64)
+        refused = tt.tensor([q * (1 - accepted) for q, _, accepted in x], dtype=tt.float64)
+        difference = large - small
         mistakes = {
-            "Row 0 is the word behind the m in the cache: it sees these, too.": (
-                Y["not shifted"],
-                ...,
-                ...,
-            ),
-            "A new word must not see the new words after it: where is the mask?": (Y["all"], ..., ...),
-            "The weights of a row no longer add up to 1: mask the scores, before softmax.": (Y["weights"], ..., ...),
-            "The scores have to be divided by the root of K.": (Y["unscaled"], ..., ...),
-            "The new words see those in the cache, too.": (Y["only new"], ..., ...),
-            "The new keys have to go to the cache, too.": (..., before.clone(), ...),
-            "The new values have to go to the cache, too.": (..., ..., values.clone()),
-            "New words stand behind the earlier ones in the cache.": (..., tt.cat([k, before]), ...),
+            "Words are not proposed equally often: weigh each with small(x).": (sum(a for *_, a in x) / len(x), ...),
+            "It is the small model that proposes: weigh with small(x).": (sum(q * a for q, _, a in x), ...),
+            "That is the part that is refused.": (1 - part, ...),
+            "Some of large(x) has come from accepted words: r has to add only the rest.": (..., large),
+            "The probabilities in r must add up to 1.": (..., missing),
+            "No probability is negative: of words proposed too often r has to add nothing.": (..., difference),
+            "r is for words that are proposed too seldom, not too often.": (..., (missing - difference) / (1 - part)),
+            "Words that are proposed too often need nothing more.": (..., difference.abs() / difference.abs().sum()),
+            "r is not for the words that are refused: they came too often.": (..., refused / refused.sum()),
         }
-        names = ("Y", "the tensor of keys", "the tensor of values")
-        said = f"with {m} words in the cache and {n} new ones"
-        answer.compare((q, k, v, before, values), (Y["right"], keys, all_values), said, mistakes, names=names)
+        said = f"for large = {[round(q, 3) for q, *_ in x]} and small = {[round(p, 3) for _, p, _ in x]}"
+        answer.compare((large, small), (part, missing / (1 - part)), said, mistakes, names=("the part", "r"))
 
 
 print("exercise 4:", check_4(answer_4))

@@ -104,7 +104,7 @@ SAME = {
         "right_4: return [m for m, slope in enumerate(slopes.tolist()) if slope <= mean.item()]",
         "right_4: return [m for m, slope in enumerate(slopes.tolist()) if slope < mean]",
     },
-    "21": {
+    "22": {
         "right_4: S = q @ keys.T / math.sqrt(k.shape[1])",
         "right_4: S = q @ keys.T / math.sqrt(v.shape[1])",
         "right_4: S = q @ keys.T / math.sqrt(keys.shape[1])",

@@ -110,15 +110,11 @@ def in_a_process(started, tmp_path):
     return run
 
 
-LONGER = {"21_sampling": 200}  # lines of a lesson that needs more than 120
-
-
 def defects(text: str, name: str) -> list[str]:
     """What a lesson lacks, read from its text."""
     results = []
-    most = LONGER.get(name, 120)
-    if not 40 <= len(text.splitlines()) <= most:
-        results.append(f"{len(text.splitlines())} lines, not 40 to {most}")
+    if not 40 <= len(text.splitlines()) <= 120:
+        results.append(f"{len(text.splitlines())} lines, not 40 to 120")
     if not re.match(r"# %% \[markdown\]\n# # \w", text):
         results.append("it does not begin with a title")
     if f'FIGURES = Path("{PICTURES}")' not in text:

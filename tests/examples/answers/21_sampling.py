@@ -137,55 +137,51 @@ def wrong_3_without_softmax(q, T):
     return q.log() / T
 
 
-def right_4(q, k, v, keys, values):
-    """Row i is word m + i, so m + i is the last column that it sees: the triangle begins m columns further right."""
-    keys, values = tt.cat([keys, k]), tt.cat([values, v])
-    S = q @ keys.T / math.sqrt(q.shape[1])
-    later = tt.ones(S.shape).triu(1 + S.shape[1] - S.shape[0]) > 0
-    return S.masked_fill(later, -math.inf).softmax(-1) @ values, keys, values
+def right_4(large, small):
+    """x is proposed and accepted with min(small(x), large(x)). r has what is missing: the sums of both parts are 1."""
+    missing = (large - small).clamp(min=0)
+    return tt.minimum(large, small).sum().item(), missing / missing.sum()
 
 
-def right_4_word_by_word(q, k, v, keys, values):
-    """Slower: each new word goes to the cache, and then looks at all of it. No mask is needed."""
-    Y = []
-    for i in range(len(q)):
-        keys, values = tt.cat([keys, k[i : i + 1]]), tt.cat([values, v[i : i + 1]])
-        Y.append((keys @ q[i] / math.sqrt(q.shape[1])).softmax(0) @ values)
-    return tt.stack(Y), keys, values
+def right_4_as_it_is_drawn(large, small):
+    """The part is a mean over the proposals of the probability with which each is accepted."""
+    accepted = (large / small).clamp(max=1)
+    missing = large - small * accepted
+    return (small * accepted).sum().item(), missing / missing.sum()
 
 
-def wrong_4_triangle_not_shifted(q, k, v, keys, values):
-    keys, values = tt.cat([keys, k]), tt.cat([values, v])
-    S = q @ keys.T / math.sqrt(q.shape[1])
-    return S.masked_fill(tt.ones(S.shape).triu(1) > 0, -math.inf).softmax(-1) @ values, keys, values
+def wrong_4_mean_over_words(large, small):
+    return (large / small).clamp(max=1).mean().item(), right_4(large, small)[1]
 
 
-def wrong_4_no_mask(q, k, v, keys, values):
-    keys, values = tt.cat([keys, k]), tt.cat([values, v])
-    return (q @ keys.T / math.sqrt(q.shape[1])).softmax(-1) @ values, keys, values
+def wrong_4_large_proposes(large, small):
+    return (large * (large / small).clamp(max=1)).sum().item(), right_4(large, small)[1]
 
 
-def wrong_4_no_scale(q, k, v, keys, values):
-    keys, values = tt.cat([keys, k]), tt.cat([values, v])
-    later = tt.ones(len(q), len(keys)).triu(1 + len(keys) - len(q)) > 0
-    return (q @ keys.T).masked_fill(later, -math.inf).softmax(-1) @ values, keys, values
+def wrong_4_refused(large, small):
+    return 1 - right_4(large, small)[0], right_4(large, small)[1]
 
 
-def wrong_4_only_new_words(q, k, v, keys, values):
-    later = tt.ones(len(q), len(q)).triu(1) > 0
-    Y = (q @ k.T / math.sqrt(q.shape[1])).masked_fill(later, -math.inf).softmax(-1) @ v
-    return Y, tt.cat([keys, k]), tt.cat([values, v])
+def wrong_4_from_the_large_model(large, small):
+    return right_4(large, small)[0], large
 
 
-def wrong_4_cache_as_before(q, k, v, keys, values):
-    return right_4(q, k, v, keys, values)[0], keys, values
+def wrong_4_no_sum(large, small):
+    return right_4(large, small)[0], (large - small).clamp(min=0)
 
 
-def wrong_4_new_words_in_front(q, k, v, keys, values):
-    return right_4(q, k, v, keys, values)[0], tt.cat([k, keys]), tt.cat([v, values])
+def wrong_4_negative(large, small):
+    return right_4(large, small)[0], large - small
 
 
-def wrong_4_later_weights_set_to_0(q, k, v, keys, values):
-    keys, values = tt.cat([keys, k]), tt.cat([values, v])
-    weights = (q @ keys.T / math.sqrt(q.shape[1])).softmax(-1)
-    return weights.tril(len(keys) - len(q)) @ values, keys, values
+def wrong_4_too_often(large, small):
+    return right_4(large, small)[0], right_4(small, large)[1]
+
+
+def wrong_4_absolute(large, small):
+    return right_4(large, small)[0], (large - small).abs() / (large - small).abs().sum()
+
+
+def wrong_4_words_that_are_refused(large, small):
+    refused = large * (1 - (large / small).clamp(max=1))
+    return right_4(large, small)[0], refused / refused.sum()
