@@ -140,14 +140,14 @@ def wrong_3_without_softmax(q, T):
 def right_4(large, small):
     """x is proposed and accepted with min(small(x), large(x)). r has what is missing: the sums of both parts are 1."""
     missing = (large - small).clamp(min=0)
-    return tt.minimum(large, small).sum().item(), missing / missing.sum()
+    return tt.minimum(large, small).sum(), missing / missing.sum()
 
 
 def right_4_as_it_is_drawn(large, small):
     """The part is a mean over the proposals of the probability with which each is accepted."""
     accepted = (large / small).clamp(max=1)
     missing = large - small * accepted
-    return (small * accepted).sum().item(), missing / missing.sum()
+    return (small * accepted).sum(), missing / missing.sum()
 
 
 def wrong_4_mean_over_words(large, small):
