@@ -104,6 +104,12 @@ SAME = {
         "right_4: return [m for m, slope in enumerate(slopes.tolist()) if slope <= mean.item()]",
         "right_4: return [m for m, slope in enumerate(slopes.tolist()) if slope < mean]",
     },
+    "22": {
+        "right_4: S = q @ keys.T / math.sqrt(k.shape[1])",
+        "right_4: S = q @ keys.T / math.sqrt(v.shape[1])",
+        "right_4: S = q @ keys.T / math.sqrt(keys.shape[1])",
+        "right_4: S = q @ keys.T / math.sqrt(values.shape[1])",
+    },
 }
 
 
