@@ -349,6 +349,16 @@ def items_in_two_loops(x):
     return s(tt.stack(rows))
 
 
+def loop_in_the_first_step(x):
+    h = x[0] * 1
+    for t in range(len(x)):
+        if t == 0:
+            for k in range(len(x)):
+                h = h * 0.5 + x[k]
+        h = h * 0.5 + x[t]
+    return h
+
+
 def falling(x):
     w, h = 1.0, zero()
     for t in range(len(x)):
@@ -662,6 +672,7 @@ TRICKS = {
     "loop: 2.0**(t - 1000)": looped(lambda h, x, t: h + x[t] * (1 + 2.0 ** (t - 1000))),
     "loop: first step differs": looped(lambda h, x, t: h + x[t] if t else x[t]),
     "loop: list += [x[t]]": extended,
+    "loop: a loop in the first step": loop_in_the_first_step,
     "loop: shape grows": looped(lambda h, x, t: tt.cat([h, x[t].reshape(1)]), lambda x: tt.zeros(1, dtype=tt.float64)),
     "loop: collects a list": collected,
     "loop: counts": counted,

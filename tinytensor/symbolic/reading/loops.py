@@ -357,7 +357,8 @@ class Steps:
     def __init__(self, count: SymInt, item, reading, down: bool):
         self.count, self.item, self.reading, self.down = count, item, reading, down
         self.begun = self.peeled = False
-        self.step = f"t{len(reading.steps) or ''}"
+        self.step = f"t{reading.loops or ''}"
+        reading.loops += 1
         self.states: dict[str, Carried] = {}
         self.collected: list[Term] = []
 

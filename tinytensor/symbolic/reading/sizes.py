@@ -56,6 +56,7 @@ class Reading:
         self.compared: tuple = ()  # the last sizes that were found unequal, or divided
         self.steps: dict[str, Polynomial] = {}  # of loops, 0 <= t < count; closed: of those that are over
         self.closed: set[str] = set()
+        self.loops = 0  # how many have begun
         self.open_loops: list = []
         self.apart: set[str] = set()  # of the loops whose first steps are read by themselves
         self.comprehensions: list = []  # of lists whose items are not used yet
