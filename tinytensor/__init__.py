@@ -24,7 +24,7 @@ from tinytensor.core.modes import enable_grad, inference_mode, is_grad_enabled, 
 from tinytensor.core.op import op
 from tinytensor.core.registry import OPS
 from tinytensor.core.tensor import Tensor
-from tinytensor.distributions import normal
+from tinytensor.distributions.distribution import normal
 from tinytensor.io import serialization
 from tinytensor.io.serialization import load, save
 from tinytensor.ops.argument_errors import public_as as _public_as

@@ -32,7 +32,7 @@ from tinytensor.core.modes import enable_grad as enable_grad, inference_mode as 
 from tinytensor.core.op import op as op
 from tinytensor.core.registry import OPS as OPS
 from tinytensor.core.tensor import Tensor as Tensor
-from tinytensor.distributions import normal as normal
+from tinytensor.distributions.distribution import normal as normal
 from tinytensor.io import serialization as serialization
 from tinytensor.io.serialization import load as load, save as save
 from tinytensor.ops.creation import arange as arange, as_tensor as as_tensor, empty as empty, empty_like as empty_like, empty_permuted as empty_permuted, eye as eye, from_dlpack as from_dlpack, from_numpy as from_numpy, full as full, full_like as full_like, linspace as linspace, logspace as logspace, ones as ones, ones_like as ones_like, rand as rand, rand_like as rand_like, randint as randint, randint_like as randint_like, randn as randn, randn_like as randn_like, randperm as randperm, tensor as tensor, zeros as zeros, zeros_like as zeros_like
