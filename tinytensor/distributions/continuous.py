@@ -13,8 +13,8 @@ from tinytensor.ops.matrices import cholesky, cholesky_inverse, inverse, solve_t
 from tinytensor.ops.reduce import isclose
 
 
-class Normal(Distribution):
-    r"""p(x) = e^{-(x - loc)^2 / 2 scale^2} / (scale \sqrt{2 \pi})."""
+class _LocationScale(Distribution):
+    """A distribution around `loc`, of which `scale` is the width."""
 
     has_rsample = True
 
@@ -23,6 +23,15 @@ class Normal(Distribution):
         super().__init__(self.loc.shape, (), validate_args)
         self._expect("a loc that is a number", self.loc, are_numbers)
         self._expect("a scale above 0", self.scale, lambda scale: scale > 0)
+
+    @property
+    def mean(self) -> Tensor:
+        """loc."""
+        return self.loc
+
+
+class Normal(_LocationScale):
+    r"""p(x) = e^{-(x - loc)^2 / 2 scale^2} / (scale \sqrt{2 \pi})."""
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """loc + scale * epsilon, epsilon from the standard normal distribution."""
@@ -39,11 +48,6 @@ class Normal(Distribution):
     def cdf(self, value: Tensor) -> Tensor:
         """The probability of a number below value."""
         return 0.5 * (1 + ((value - self.loc) / (self.scale * math.sqrt(2))).erf())
-
-    @property
-    def mean(self) -> Tensor:
-        """loc."""
-        return self.loc
 
     @property
     def variance(self) -> Tensor:
@@ -189,16 +193,8 @@ class Uniform(Distribution):
         return (self.high - self.low) ** 2 / 12
 
 
-class Laplace(Distribution):
+class Laplace(_LocationScale):
     r"""p(x) = e^{-|x - loc| / scale} / (2 scale)."""
-
-    has_rsample = True
-
-    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None):
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, (), validate_args)
-        self._expect("a loc that is a number", self.loc, are_numbers)
-        self._expect("a scale above 0", self.scale, lambda scale: scale > 0)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         r"""loc - scale s \ln(1 - u), u from [0, 1), s from -1 and 1."""
@@ -222,11 +218,6 @@ class Laplace(Distribution):
         """The number below which the probability is value."""
         part = value - 0.5
         return self.loc - self.scale * part.sign() * log1p(-2 * part.abs())
-
-    @property
-    def mean(self) -> Tensor:
-        """loc."""
-        return self.loc
 
     @property
     def variance(self) -> Tensor:

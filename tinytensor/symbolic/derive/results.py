@@ -252,7 +252,7 @@ class Result(Typeset):
         """The conditions on sizes that `where` does not have, and that exclude a size that the function takes."""
         return restrictions(self.size_conditions, self.where, self.derivation.samples)
 
-    @property
+    @cached_property
     def refused(self) -> str:
         """The sizes that the function itself refuses, of those that were tried."""
         first = self.derivation

@@ -484,10 +484,11 @@ def dispatch(op, args):
         reading.refuse(f"{op.name}: there is no formula for this operation")
     for a in args:
         reading.check_open(a.p if type(a) is SymInt else {})
-    if op.name in ("cat", "stack") and reading.comprehensions:
-        args = (args[0], *reading.comprehensions.pop().all_rows(args[1:]))
-    if op.name in ("cat", "stack") and isinstance(args[1]._data, Rows):
-        return joined_rows(op.name, *args)
+    if op.name in ("cat", "stack"):
+        if reading.comprehensions:
+            args = (args[0], *reading.comprehensions.pop().all_rows(args[1:]))
+        if isinstance(args[1]._data, Rows):
+            return joined_rows(op.name, *args)
     results = find(op, reading, args)
     if op.name in COMPARED and (truth := _decided(op.name, *map(span_of, args))) is not None:
         return tensor_of(SymbolicData(reading, Term("full", results[0], truth, reading=reading), *results))

@@ -212,9 +212,8 @@ def concatenate(call: SymbolicCall) -> Value:
     if len(xs) == 1:
         return xs[0]
     before, dims = sum(len(dim) for dim in xs[0].dims[:axis]), [x.dims[axis] for x in xs]
-    tail = min(
-        dims, key=len
-    )  # pieces of D and 2 D are one and two of size D: the number of the piece, and the place in it
+    # pieces of D and 2 D are one and two of size D: the number of the piece, and the position in it
+    tail = min(dims, key=len)
     tail = tail if all(dim[len(dim) - len(tail) :] == tail for dim in dims) else ()
     heads = [dim[: len(dim) - len(tail)] for dim in dims]
     new = (*xs[0].dims[:axis], (sum((Mul(*head) for head in heads), S.Zero), *tail), *xs[0].dims[axis + 1 :])
