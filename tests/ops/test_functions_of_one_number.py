@@ -110,6 +110,15 @@ TABLE = {
     "acos": Row(tt.acos, mpmath.acos, lambda x: -1 / sqrt((1 - x) * (1 + x)), -1, 1),
     "tan": Row(tt.tan, mpmath.tan, lambda x: 1 / mpmath.cos(x) ** 2),
     "sinc": Row(tt.sinc, sinc, sinc_slope),
+    "erfinv": Row(tt.erfinv, mpmath.erfinv, lambda x: sqrt(pi) / 2 * exp(mpmath.erfinv(x) ** 2), -1, 1),
+    "lgamma": Row(tt.lgamma, mpmath.loggamma, mpmath.digamma, 0),
+    "digamma": Row(tt.digamma, mpmath.digamma, lambda x: mpmath.polygamma(1, x), 0),
+    "polygamma(1, x)": Row(
+        lambda x: tt.polygamma(1, x), lambda x: mpmath.polygamma(1, x), lambda x: mpmath.polygamma(2, x), 0
+    ),
+    "polygamma(5, x)": Row(
+        lambda x: tt.polygamma(5, x), lambda x: mpmath.polygamma(5, x), lambda x: mpmath.polygamma(6, x), 0
+    ),
     "reciprocal": Row(tt.reciprocal, lambda x: 1 / x, lambda x: -1 / (x * x)),
 }
 # The worst that is left: (function, what): between which numbers, the error there, and why.

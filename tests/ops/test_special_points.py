@@ -32,6 +32,10 @@ def ours_is_0(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     return ours == 0
 
 
+def ours_is_infinite(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+    return np.isinf(ours)
+
+
 def each(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     return np.ones(ours.shape, bool)
 
@@ -59,6 +63,7 @@ OURS = {
         r"lib\.(prod|cumprod)\(x, -1\) at (NaN|infinities)\|(first|second) x",
         r"lib\.nanmean\(x, -1\) at NaN\|first x",
         r"lib\.sinc\(x\) at points\|second x",
+        r"lib\.(digamma\(x\)|polygamma\([12], x\)) at points\|(value|first x|second x)",
         r"F\.softsign\(x\) at points\|(first|second) x",
         r"x\.scatter_reduce\(.*'am(ax|in)'\) at NaN\|first x",
         r"x\.scatter_reduce\(.*'prod'\) at infinities\|second x",
@@ -69,6 +74,7 @@ OURS = {
     "the value, or its first slope, is NaN or infinite, and its slope means nothing": (
         one_is_nan,
         r"lib\.(acosh|atanh|logit)\(x\) at points\|(first|second) x",
+        r"lib\.(digamma\(x\)|polygamma\([12], x\)) at points\|(value|first x|second x)",  # at -inf
         r"lib\.pow\(x, y\) at pairs\|second x",  # of a negative base, which has no slope by the exponent
         r"lib\.float_power\(x, y\) at pairs\|second x",
         r"lib\.fmod\(x, y\) at pairs\|(first|second) y",
@@ -83,6 +89,10 @@ OURS = {
         r"x\.var\(-1, correction=[01]\) at infinities\|first x",
         r"lib\.var_mean\(x, -1\)\[0\] at infinities\|first x",
         r"x \*\* -?[01]\.5 at points\|(first|second) x",  # of a negative x
+    ),
+    "the slope of digamma is infinite at a pole, where PyTorch divides by a sine that is rounded": (
+        ours_is_infinite,
+        r"lib\.(lgamma\(x\) at points\|second x|digamma\(x\) at points\|first x|polygamma\(1, x\) at points\|value)",
     ),
     "outside the domain the formula of the slope is taken on": (
         each,

@@ -51,7 +51,9 @@ _UNARY = (
     "abs ceil clone cos erf exp expm1 floor isfinite isinf isnan log log1p logical_not neg reciprocal relu round rsqrt "
     "sigmoid sign sin sqrt square tanh bitwise_not t nonzero"
 )
-_FUNCTIONS = "acos acosh asin asinh atan atanh cosh deg2rad exp2 frac logit rad2deg sinc sinh tan trunc"
+_FUNCTIONS = (
+    "acos acosh asin asinh atan atanh cosh deg2rad exp2 frac logit rad2deg sinc sinh tan trunc erfinv lgamma digamma"
+)
 _REDUCTIONS = "all amax amin any argmax argmin argsort cumsum logsumexp max mean min norm prod sort std sum var"
 _ACTIVATIONS = (
     "celu elu gelu glu hardsigmoid hardswish hardtanh leaky_relu log_softmax logsigmoid mish normalize relu relu6 selu "
@@ -72,6 +74,7 @@ ONE = [
     ),
     *(f"lib.{name}(x)" for name in [*_FUNCTIONS.split(), "positive", "isposinf", "isneginf", "signbit", "argwhere"]),
     *(f"x.{name}_()" for name in _FUNCTIONS.split()),
+    *("lib.polygamma(2, x)", "x.polygamma_(2)"),
     *(f"x.{name}(1)" for name in ("nansum", "nanmean", "count_nonzero", "median", "logcumsumexp", "diff")),
     *(
         "lib.var_mean(x)",

@@ -2417,6 +2417,8 @@ for names, low, high in (
     ("atan arctan", -3.0, 3.0),
     ("asinh arcsinh", -3.0, 3.0),
     ("acosh arccosh", 1.2, 4.0),
+    ("erfinv", -0.9, 0.9),
+    ("lgamma", 0.1, 5.0),
     ("atanh arctanh", -0.9, 0.9),
     ("exp2", -3.0, 3.0),
     ("logit", 0.1, 0.9),
@@ -2429,6 +2431,16 @@ for names, low, high in (
     S(spellings, T(0, low=low, high=high))
     S(spellings, I(2, low=1, high=2))
     S(f"Tensor.{names.split()[0]}_", CLONE(3, low=low, high=high, grad=False))
+S("Tensor.digamma digamma", T(3, 4, low=-0.9, high=5.0, grad=False))  # PyTorch's slope of it has nine digits
+S("Tensor.digamma digamma", I(2, low=1, high=2))
+S("Tensor.digamma_", CLONE(3, low=-0.9, high=5.0, grad=False))
+S("polygamma", 0, T(3, 4, low=0.1, high=5.0, grad=False))
+for n in (2, 3):
+    S("polygamma", n, T(3, 4, low=0.1, high=5.0))
+S("Tensor.polygamma", T(3, low=-2.9, high=-2.1), 2)
+S("Tensor.polygamma_", CLONE(3, low=0.1, high=5.0, grad=False), 2)
+E("polygamma", -1, T(3), raises=RuntimeError, match=("polygamma", "0 to 170", "-1"))
+E("polygamma", 1.5, T(3), raises=TypeError, match=("polygamma", "whole number", "1.5"))
 S("Tensor.logit", T(3, low=-0.5, high=1.5), 0.1)
 for name in ("atan2 arctan2", "hypot", "logaddexp"):
     spellings = " ".join(f"Tensor.{n} {n}" for n in name.split())

@@ -21,7 +21,8 @@ ROWS = {
 }
 
 FUNCTIONS = """abs neg sign square sqrt rsqrt reciprocal exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan
-sinh cosh tanh asinh acosh atanh erf sigmoid floor ceil round trunc frac relu deg2rad rad2deg logit nan_to_num sinc"""
+sinh cosh tanh asinh acosh atanh erf sigmoid floor ceil round trunc frac relu deg2rad rad2deg logit nan_to_num sinc
+erfinv lgamma digamma"""
 ACTIVATIONS = """relu relu6 silu mish softsign softplus logsigmoid hardtanh hardswish hardshrink softshrink elu selu
 celu leaky_relu gelu hardsigmoid"""
 OF_TWO = """add sub mul div maximum minimum atan2 hypot logaddexp xlogy fmod remainder copysign pow clamp_min
@@ -32,6 +33,7 @@ argmin argsort"""
 
 AT_POINTS = [
     *(f"lib.{name}(x)" for name in FUNCTIONS.split()),
+    *("lib.polygamma(1, x)", "lib.polygamma(2, x)"),
     *(f"F.{name}(x)" for name in ACTIVATIONS.split()),
     *("F.gelu(x, approximate='tanh')", "F.threshold(x, 0.0, -7.0)", "F.elu(x, 0.5)", "F.celu(x, 0.5)"),
     *(f"x ** {n}" for n in (0, 1, 2, 3, -1, -2, 0.5, -0.5, 1.5)),

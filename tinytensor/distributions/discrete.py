@@ -7,10 +7,9 @@ import numpy as np
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.distributions.distribution import Distribution, are_numbers, broadcast_all
-from tinytensor.distributions.gamma_functions import log_gamma
 from tinytensor.nn.functional import binary_cross_entropy_with_logits
 from tinytensor.ops.creation import arange, ones, zeros
-from tinytensor.ops.elementwise import log1p, logsigmoid, where
+from tinytensor.ops.elementwise import lgamma, log1p, logsigmoid, where
 from tinytensor.ops.order import multinomial
 from tinytensor.ops.random import bernoulli
 
@@ -167,13 +166,13 @@ class Multinomial(Distribution):
             lambda x: ((x >= 0) & (x % 1 == 0)).all(-1) & (x.sum(-1) == self.total_count),
         )
         logits, value = broadcast_all(self.logits, value)
-        orders = log_gamma(value.sum(-1) + 1) - log_gamma(value + 1).sum(-1)
+        orders = lgamma(value.sum(-1) + 1) - lgamma(value + 1).sum(-1)
         return orders + (where(value == 0, 0, logits) * value).sum(-1)
 
     def entropy(self) -> Tensor:
         n, p = self.total_count, _clamped(self.probs).unsqueeze(-1)
         k = arange(n + 1, dtype=p.dtype)
-        orders = log_gamma(k + 1)
+        orders = lgamma(k + 1)
         binomial = (orders[-1] - orders - orders.flip(0) + k * p.log() + (n - k) * log1p(-p)).exp()
         return n * self._each.entropy() - orders[-1] + (binomial * orders).sum((-1, -2))
 

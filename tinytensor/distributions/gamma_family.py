@@ -7,9 +7,9 @@ import numpy as np
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.distributions.distribution import Distribution, are_numbers, broadcast_all
-from tinytensor.distributions.gamma_functions import digamma, log_gamma, log_standard_gamma
+from tinytensor.distributions.gamma_samples import log_standard_gamma
 from tinytensor.ops.creation import randn
-from tinytensor.ops.elementwise import log1p, where
+from tinytensor.ops.elementwise import digamma, lgamma, log1p, where
 from tinytensor.ops.pointwise import xlogy
 from tinytensor.ops.shape import stack
 
@@ -44,11 +44,11 @@ class Gamma(Distribution):
         (value,) = broadcast_all(value)
         self._expect("values of 0 or more", value, lambda x: x >= 0)
         a = self.concentration
-        return xlogy(a, self.rate) + xlogy(a - 1, value) - self.rate * value - log_gamma(a)
+        return xlogy(a, self.rate) + xlogy(a - 1, value) - self.rate * value - lgamma(a)
 
     def entropy(self) -> Tensor:
         a = self.concentration
-        return a - self.rate.log() + log_gamma(a) + (1 - a) * digamma(a)
+        return a - self.rate.log() + lgamma(a) + (1 - a) * digamma(a)
 
     @property
     def mean(self) -> Tensor:
@@ -83,11 +83,11 @@ class Dirichlet(Distribution):
         """log p(value), of vectors (..., k)."""
         self._expect("probabilities whose sum is 1", value, lambda x: (x >= 0).all(-1) & (abs(x.sum(-1) - 1) < 1e-6))
         a = self.concentration
-        return xlogy(a - 1, value).sum(-1) + log_gamma(a.sum(-1)) - log_gamma(a).sum(-1)
+        return xlogy(a - 1, value).sum(-1) + lgamma(a.sum(-1)) - lgamma(a).sum(-1)
 
     def entropy(self) -> Tensor:
         a, total = self.concentration, self.concentration.sum(-1)
-        beta = log_gamma(a).sum(-1) - log_gamma(total)
+        beta = lgamma(a).sum(-1) - lgamma(total)
         return beta + (total - a.shape[-1]) * digamma(total) - ((a - 1) * digamma(a)).sum(-1)
 
     @property
@@ -167,7 +167,7 @@ class StudentT(Distribution):
         return self.loc + self.scale * factor * randn(shape, dtype=half.dtype)
 
     def _log_beta(self) -> Tensor:
-        return log_gamma(self.df / 2) + math.lgamma(0.5) - log_gamma((self.df + 1) / 2)
+        return lgamma(self.df / 2) + math.lgamma(0.5) - lgamma((self.df + 1) / 2)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """log p(value)."""

@@ -10,9 +10,8 @@ from tinytensor.distributions.continuous import Laplace, MultivariateNormal, Nor
 from tinytensor.distributions.discrete import Bernoulli, Categorical
 from tinytensor.distributions.distribution import Distribution, sum_rightmost
 from tinytensor.distributions.gamma_family import Beta, Dirichlet, Gamma
-from tinytensor.distributions.gamma_functions import digamma, log_gamma
 from tinytensor.distributions.transformed_distribution import Independent, TransformedDistribution
-from tinytensor.ops.elementwise import logsigmoid, where
+from tinytensor.ops.elementwise import digamma, lgamma, logsigmoid, where
 
 _FORMULAS: dict[tuple[type, type], Callable] = {}
 
@@ -69,14 +68,14 @@ def _laplace(p, q):
 @register_kl(Gamma, Gamma)
 def _gamma(p, q):
     a, b = p.concentration, q.concentration
-    orders = log_gamma(b) - log_gamma(a) + (a - b) * digamma(a)
+    orders = lgamma(b) - lgamma(a) + (a - b) * digamma(a)
     return b * (p.rate / q.rate).log() + orders + (q.rate - p.rate) * (a / p.rate)
 
 
 @register_kl(Dirichlet, Dirichlet)
 def _dirichlet(p, q):
     a, b = p.concentration, q.concentration
-    first, second = (log_gamma(c.sum(-1)) - log_gamma(c).sum(-1) for c in (a, b))
+    first, second = (lgamma(c.sum(-1)) - lgamma(c).sum(-1) for c in (a, b))
     return first - second + ((a - b) * (digamma(a) - digamma(a.sum(-1, keepdim=True)))).sum(-1)
 
 

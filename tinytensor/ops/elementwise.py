@@ -27,12 +27,16 @@ from tinytensor.ops.arguments import (
 )
 from tinytensor.ops.arrays import apply_formula
 from tinytensor.ops.creation import zeros
+from tinytensor.simd.math import digamma as true_digamma
 from tinytensor.simd.math import erf as fast_erf
+from tinytensor.simd.math import erfinv as true_erfinv
 from tinytensor.simd.math import exp as fast_exp
 from tinytensor.simd.math import expm1 as fast_expm1
 from tinytensor.simd.math import floor_quotient, floor_rest, gelu_slope, log1p_of_fraction, normal_cdf
+from tinytensor.simd.math import lgamma as true_lgamma
 from tinytensor.simd.math import log as fast_log
 from tinytensor.simd.math import log1p as fast_log1p
+from tinytensor.simd.math import polygamma as true_polygamma
 from tinytensor.simd.math import tanh as fast_tanh
 
 # --- Arithmetic
@@ -677,6 +681,75 @@ class erf:
 
     def grad_x(g, x):
         return g * exp(-x * x) * (2 / math.sqrt(math.pi))
+
+
+@appears("erfinv Tensor.erfinv Tensor.erfinv_")
+@op
+class erfinv:
+    r"y with x = \mathrm{erf}(y)"
+
+    def kernel(x):
+        return type(x)(true_erfinv(x))
+
+    dtype = "float"
+
+    def grad_x(g, y):
+        return g * exp(y * y) / (2 / math.sqrt(math.pi))
+
+
+@appears("lgamma Tensor.lgamma Tensor.lgamma_")
+@op
+class lgamma:
+    r"y = \ln |\Gamma(x)|"
+
+    def kernel(x):
+        return type(x)(true_lgamma(x))
+
+    dtype = "float"
+
+    def grad_x(g, x):
+        return g * digamma(x)
+
+
+@appears("digamma Tensor.digamma Tensor.digamma_")
+@op
+class digamma:
+    r"y = \psi(x), the derivative of \ln |\Gamma(x)|"
+
+    def kernel(x):
+        return type(x)(true_digamma(x))
+
+    dtype = "float"
+
+    def grad_x(g, x):
+        return g * polygamma_op(x, 1)
+
+
+@op
+class polygamma_op:
+    r"y = \psi^{(n)}(x), the derivative number n of \psi"
+
+    def kernel(x, n=1.0):
+        return type(x)(true_polygamma(n, x))
+
+    dtype = "float"
+
+    def grad_x(g, x, n):
+        return g * polygamma_op(x, n + 1)
+
+
+@appears("Tensor.polygamma Tensor.polygamma_")
+def polygamma_of(x: Tensor, n: int) -> Tensor:
+    r"""y = \psi^{(n)}(x), the derivative number n of digamma; n = 0 is digamma itself."""
+    if not 0 <= whole_number(n, "polygamma: n") <= 170:
+        raise RuntimeError(f"polygamma: n is the number of a derivative, from 0 to 170 (n! must be a float), not {n}")
+    return polygamma_op(x, int(n)) if n else digamma(x)
+
+
+@appears("polygamma")
+def polygamma(n: int, input: Tensor) -> Tensor:
+    r"""y = \psi^{(n)}(x), the derivative number n of digamma; n = 0 is digamma itself."""
+    return polygamma_of(input, n)
 
 
 @appears("sigmoid Tensor.sigmoid Tensor.sigmoid_ F.sigmoid nn.Sigmoid")

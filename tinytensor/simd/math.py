@@ -347,3 +347,87 @@ def _floor_rest_compiled(a, b):
     if b == types.int64:  # smaller ones are divided as int64
         return lambda a, b: a - a if b == -1 else a % b
     return lambda a, b: a % b
+
+
+# The gamma function's logarithm, its derivatives, and the inverse of erf: in float64, whatever the element's type.
+_special = register_jitable(error_model="numpy")
+_STIRLING = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)  # B_2k / (2k)
+_SHIFT = 10.0  # from here on the series has the digits of float64
+
+
+@_special
+def zeta(s, x):
+    r"""Return \zeta(s, x) = \sum_{k \ge 0} (x + k)^{-s}, of whole s > 1 and x > 0.
+
+    The terms up to z = 10 + s are added; the rest, by Euler and Maclaurin, is z^{1-s} / (s - 1) + z^{-s} / 2
+    + \sum_k B_{2k} / (2k)! s (s + 1) ... (s + 2k - 2) z^{1-s-2k}.
+    """
+    total, z = 0.0, x
+    while z < _SHIFT + s:
+        total += z**-s
+        z += 1.0
+    rest, rising = z / (s - 1.0) + 0.5, s / z
+    for k, b in enumerate(_STIRLING):
+        rest += b * rising
+        rising *= (s + 2.0 * k + 1.0) * (s + 2.0 * k + 2.0) / ((2.0 * k + 2.0) * (2.0 * k + 3.0) * z * z)
+    return total + rest * z**-s
+
+
+@_special
+def lgamma(x):
+    r"""Return \ln |\Gamma(x)|, \infty at the poles, 0, -1, -2 ..."""
+    x = float(x)
+    return np.inf if x <= 0.0 and x == np.floor(x) else math.lgamma(x)
+
+
+@_special
+def digamma(x):
+    r"""Return \psi(x), the derivative of \ln |\Gamma(x)|: \mp\infty at \pm0, NaN at the other poles, -1, -2 ..."""
+    x = float(x)
+    if x == 0.0 or x == -np.inf:
+        return np.copysign(np.inf, -x) if x == 0.0 else np.nan
+    total, z, part = 0.0, x, np.ceil(x) - x
+    if x < 0.0:  # \psi(x) = \psi(1 - x) - \pi / \tan \pi x
+        total, z = np.pi / np.tan(np.pi * part) if part != 0.0 else np.nan, 1.0 - x
+    while z < _SHIFT:
+        total -= 1.0 / z
+        z += 1.0
+    series, power = 0.0, 1.0
+    for b in _STIRLING:
+        power /= z * z
+        series += b * power
+    return total + np.log(z) - 0.5 / z - series
+
+
+@_special
+def polygamma(n, x):
+    r"""Return \psi^{(n)}(x) = (-1)^{n+1} n! \zeta(n + 1, x), of whole n > 0; below 0 by sums of one period."""
+    s, x = float(n) + 1.0, float(x)
+    sign = 1.0 if s % 2.0 == 0.0 else -1.0  # of (-1)^s
+    part = np.ceil(x) - x
+    if x != x or x == -np.inf:
+        y = np.nan
+    elif x <= 0.0 and part == 0.0:
+        y = np.inf
+    elif x < 0.0:
+        y = zeta(s, 1.0 - part) + sign * (zeta(s, part) - zeta(s, 1.0 - x))
+    else:
+        y = zeta(s, x) if x < np.inf else 0.0
+    return sign * math.gamma(s) * y
+
+
+@_special
+def erfinv(x):
+    r"""Return y with \mathrm{erf}(y) = x: \pm\infty at \pm1, NaN beyond. A first guess, then Halley's steps."""
+    x = float(x)
+    if not -1.0 < x < 1.0:
+        return x * np.inf if abs(x) == 1.0 else np.nan
+    size = abs(x)
+    half = np.log((1.0 - size) * (1.0 + size)) / 2.0
+    a = 4.330746750799873 + half  # Winitzki's, with 2 / (0.147 pi)
+    y = np.sqrt(np.sqrt(a * a - half / 0.0735) - a)
+    for _ in range(3):
+        miss = math.erf(y) - size if size < 0.5 else (1.0 - size) - math.erfc(y)
+        miss *= np.exp(y * y) / 1.1283791670955126
+        y -= miss / (1.0 + y * miss)
+    return np.copysign(y, x)

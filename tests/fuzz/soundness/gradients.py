@@ -15,11 +15,11 @@ def _parse(text: str) -> ast.expr:
 
 
 def _with(text: str, **parts: ast.expr) -> ast.expr:
-    """The expression of a text, in which names stand for other expressions."""
+    """The expression of a text, in which names stand for other expressions. It shares them: `apply` copies."""
 
     class Put(ast.NodeTransformer):
         def visit_Name(self, node):
-            return copy.deepcopy(parts[node.id]) if node.id in parts else node
+            return parts.get(node.id, node)
 
     return Put().visit(_parse(text))
 

@@ -108,6 +108,10 @@ FUNCTIONS = {  # name: (function, arguments)
         {"x": ("N", "D"), "y": ("D",)},
     ),
     "special": (lambda x: x.erf() + x.atan(), {"x": ("N",)}),
+    "gamma": (
+        lambda x: (1 + x * x).lgamma() * x.erf() + (1 + x * x).polygamma(1) + (x.tanh() / 2).erfinv(),
+        {"x": ("N",)},
+    ),
     "table of values": (table_of_values, {"x": ("N", 3)}),
     "angles": (angles, {"x": ("T", "D")}),
     "names that collide": (lambda E, e: (E * e).exp().sum(-1), {"E": ("lambda", "E_"), "e": ("E_",)}),

@@ -209,7 +209,8 @@ class Source:
         function = f"def value_and_gradients({', '.join(parameters)}):\n{about}{body}\n"
         used = helpers(function)
         imports = ["import numpy as np"] if "np." in "".join([function, *used]) else []
-        imports = ["import math", "", *imports] if any("math." in one for one in used) else imports
+        modules = [f"import {m}" for m in ("math", "statistics") if any(f"{m}." in one for one in used)]
+        imports = [*modules, "", *imports] if modules else imports
         head = f'"""{self._what()} of {self.name}, derived for any size."""\n'
         if imports:
             head += "\n" + "\n".join(imports) + "\n"

@@ -20,6 +20,7 @@ import numpy as np
 
 from tinytensor.runtime.entry_points import OBJECT
 from tinytensor.runtime.kernel import Elementwise, Kernel
+from tinytensor.simd import math as simd_math
 from tinytensor.symbolic.exact.path_conditions import track_conditions
 from tinytensor.symbolic.exact.scalars import Exact, get_scalar_type
 from tinytensor.symbolic.index_calculus.functions import TABLE
@@ -39,12 +40,18 @@ def _function(name: str, x):
     return getattr(x if isinstance(x, Exact) else get_scalar_type().of(x), name)()
 
 
+def _polygamma(n, x):
+    return get_scalar_type().of(x)._apply(f"polygamma{n}")
+
+
 METHODS = ("log1p", "log2", "log10", "expm1", "floor", "ceil", "rint", "isnan", "isfinite")
 _MEANINGS = {name: partial(_function, name) for name in METHODS} | {"fabs": abs}
 for _row in TABLE.values():
     if _row.elementary:  # np.arcsin and math.asin
         names = {_row.name, _row.numpy.removeprefix("np.").removesuffix("({})")}
         _MEANINGS |= dict.fromkeys(names, partial(_function, _row.name))
+_MEANINGS["polygamma"] = partial(_polygamma)
+SPECIAL = (simd_math.lgamma, simd_math.digamma, simd_math.polygamma, simd_math.erfinv)  # their code approximates
 
 
 @cache
@@ -147,6 +154,8 @@ def _exact_meaning(where: str, name: str, value):
         return _MEANINGS[short]
     if name in BUILTINS and value is getattr(builtins, name):
         return value
+    if any(value is function for function in SPECIAL):
+        return _MEANINGS[value.__name__]
     if isinstance(value, int | types.FunctionType) or hasattr(value, "py_func"):
         return value
     if isinstance(value, float | np.floating):

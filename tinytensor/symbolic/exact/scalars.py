@@ -44,7 +44,13 @@ DIVISOR, POSITIVE, WITHIN = (
 )
 
 
-NEEDS = {"logarithm": POSITIVE, "root": POSITIVE, "arc": WITHIN}  # by the keys in the table of functions
+NEEDS = {  # by the keys in the table of functions
+    "logarithm": POSITIVE,
+    "root": POSITIVE,
+    "arc": WITHIN,
+    "unit": "arguments of erfinv lie between -1 and 1",
+    "gamma": "arguments of the gamma function are above 0",
+}
 
 
 class _Paths(threading.local):

@@ -7,14 +7,17 @@ The tests compare each column with another one, with SymPy, or with the engine's
 """
 
 import math
+import re
+import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+import mpmath
 import sympy
 from sympy import Function, KroneckerDelta, S
 
-ABOVE = ("logarithm", "root", "arc")  # conditions that a term is above 0; the others are that it is not 0
+ABOVE = ("logarithm", "root", "arc", "unit", "gamma")  # a term is above 0; the other conditions are that it is not 0
 ROOT_OF_PI = sympy.sqrt(sympy.pi)
 
 
@@ -71,7 +74,29 @@ class Functions:
         return lambda *arguments: self.apply(name, *arguments)
 
 
-TABLE: dict[str, Row] = {}
+class Table(dict):
+    """The rows by name. Those of the derivatives of ψ, polygamma1, polygamma2 ..., are entered when they are used."""
+
+    def __missing__(self, name: str) -> Row:
+        n = int(name.removeprefix("polygamma")) if re.fullmatch(r"polygamma[1-9]\d*", name) else 0
+        if not n:
+            raise KeyError(name)
+        enter(
+            name, value=lambda x: float(mpmath.polygamma(n, float(x))) if x > 0 else math.nan, needs={"gamma": _itself},
+            slope=lambda of, y, x: of.apply(f"polygamma{n + 1}", x), numpy=f"polygamma({n}, {{}})", helper=POLYGAMMA,
+            text=f"ψ^({n})", tex=rf"\psi^{{({n})}}",
+        )  # fmt: skip
+        return self[name]
+
+
+POLYGAMMA = '''def polygamma(n, x):
+    """The derivative number n > 0 of ψ, for x > 0: terms up to x + 20 + n, then Euler and Maclaurin's series."""
+    x, b = np.where(x > 0, x, np.nan), (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160)
+    z = x + 20 + n
+    series = sum(b[k] * math.prod(range(n + 1, n + 2 * k + 2)) / z ** (2 * k + 1) for k in range(5))
+    total = sum((x + k) ** (-n - 1.0) for k in range(20 + n)) + (z / n + 0.5 + series) / z ** (n + 1)
+    return (-1) ** (n + 1) * math.factorial(n) * total'''
+TABLE: dict[str, Row] = Table()
 HEADS: dict[Callable, Row] = {}
 IN_FORMULAS = Functions(lambda name, *arguments: TABLE[name].head(*arguments))
 
@@ -191,6 +216,32 @@ erf = enter(
     return np.vectorize(math.erf, otypes=[float])(x)''',
 )
 
+erfinv = enter(
+    "erfinv", value=lambda x: statistics.NormalDist().inv_cdf((1 + x) / 2) / math.sqrt(2), needs={"unit": _inside},
+    slope=lambda of, y, x: of.exp(y**2) * of.root_of_pi / 2, parity=-1, elementary=True, numpy="erfinv", letter="z",
+    tex=r"\operatorname{erf}^{-1}",
+    helper='''def erfinv(x):
+    """The inverse of the error function, between -1 and 1."""
+    quantile = statistics.NormalDist().inv_cdf
+    return np.vectorize(lambda x: quantile((1 + x) / 2) / math.sqrt(2) if abs(x) < 1 else np.nan, otypes=[float])(x)''',
+)
+lgamma = enter(
+    "lgamma", value=math.lgamma, slope=lambda of, y, x: of.digamma(x), needs={"gamma": _itself},
+    elementary=True, numpy="lgamma", letter="g", text="log Γ", tex=r"\log\Gamma",
+    helper='''def lgamma(x):
+    """The logarithm of the gamma function."""
+    return np.vectorize(lambda x: math.lgamma(x) if x > 0 or x % 1 else np.inf, otypes=[float])(x)''',
+)
+digamma = enter(
+    "digamma", value=lambda x: float(mpmath.digamma(float(x))), slope=lambda of, y, x: of.polygamma1(x),
+    elementary=True, numpy="digamma", needs={"gamma": _itself}, letter="d", text="ψ", tex=r"\psi",
+    helper='''def digamma(x):
+    """The derivative of log Γ, for x > 0: by Stirling's series at x + 10."""
+    x, b = np.asarray(x, float), (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760)
+    z = x + 10
+    series = sum(b[k] / z ** (2 * k + 2) for k in range(6))
+    return np.log(z) - 0.5 / z - series - sum(1 / (x + k) for k in range(10))''',
+)
 # ---- our own ---------------------------------------------------------------------------------------------------------
 
 density = enter(  # of the standard normal distribution; in formulas it is written out

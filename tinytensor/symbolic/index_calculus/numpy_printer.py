@@ -13,12 +13,13 @@ from sympy import Add, E, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbo
 
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, contract, fits, free, spread, total
-from tinytensor.symbolic.index_calculus.functions import HEADS, TABLE, Indicator, detach, floored, upto
+from tinytensor.symbolic.index_calculus.functions import HEADS, POLYGAMMA, TABLE, Indicator, detach, floored, upto
 from tinytensor.symbolic.index_calculus.order import decimal, divisor, factors_of, terms_of
 
 SUM, PRODUCT, POWER, ATOM = 1, 2, 3, 4  # how tightly an operator binds
 
 HELPERS = {row.name: row.helper for row in TABLE.values() if row.helper} | {  # functions that NumPy lacks
+    "polygamma": POLYGAMMA,
     "softmax": '''def softmax(x, axis=-1):
     """exp(x) / Σ exp(x) along an axis, without overflow."""
     e = np.exp(x - x.max(axis, keepdims=True))

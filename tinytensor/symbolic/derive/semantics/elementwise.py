@@ -72,6 +72,7 @@ FORMULAS: dict[str, Callable[..., Expr]] = {
     "minimum": lambda a, b: -larger(-a, -b),
     "elu": lambda x, alpha, scale, rate: scale * (relu(x) + (1 - theta(x)) * alpha * (exp(rate * x) - 1)),
     "lerp": lambda a, b, w: a + w * (b - a),
+    "polygamma": lambda x, n: TABLE[f"polygamma{n}"].head(x),
     "hypot": lambda a, b: sympy.sqrt(a**2 + b**2),
     "logaddexp": lambda a, b: log(exp(a) + exp(b)),
     "xlogy": lambda a, b: a * log(b),

@@ -1,6 +1,4 @@
-"""The gamma function's logarithm and its derivative, and random numbers of the gamma distribution, with gradients."""
-
-import math
+"""Random numbers of the gamma distribution, with gradients."""
 
 import numpy as np
 
@@ -9,33 +7,8 @@ from tinytensor.core.dispatch import empty, host
 from tinytensor.core.dtypes import float64
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.argument_errors import public
-from tinytensor.ops.creation import arange
-from tinytensor.ops.elementwise import exp, expm1, where
+from tinytensor.ops.elementwise import digamma, exp, expm1, where
 from tinytensor.ops.generator import Generator, drawn_from
-
-SHIFT = 10  # at x + SHIFT, Stirling's series has the digits of float64
-STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)  # of z^{-1}, z^{-3}, z^{-5} ...
-
-
-def _shifted(x: Tensor) -> tuple[Tensor, Tensor]:
-    """x, x + 1 ... along a new last dimension, and x + SHIFT, in float64."""
-    wide = x.double()
-    return wide.unsqueeze(-1) + arange(SHIFT, dtype=float64), wide + SHIFT
-
-
-def log_gamma(x: Tensor) -> Tensor:
-    r"""y = \ln \Gamma(x), of x > 0."""
-    factors, z = _shifted(x)
-    series = sum(c * z ** -(2 * k + 1) for k, c in enumerate(STIRLING))
-    y = (z - 0.5) * z.log() - z + 0.5 * math.log(2 * math.pi) + series - factors.log().sum(-1)
-    return y.to(x.dtype)
-
-
-def digamma(x: Tensor) -> Tensor:
-    r"""y = \psi(x), the derivative of \ln \Gamma(x), of x > 0."""
-    factors, z = _shifted(x)
-    series = sum(c * (2 * k + 1) * z ** -(2 * k + 2) for k, c in enumerate(STIRLING))
-    return (z.log() - 0.5 / z - series - (1 / factors).sum(-1)).to(x.dtype)
 
 
 def _draw(y: np.ndarray, a: np.ndarray, generator: Generator) -> None:
