@@ -12,6 +12,7 @@ import pytest
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
+from tests.tools.browser import chromium
 from tests.viz.pages import WORDS, Page, _browser, attention_layer, data_of, watched_chain  # noqa: F401
 from tinytensor import nn
 from tinytensor.core.op import OPS
@@ -381,3 +382,38 @@ def test_page_shows_itself_in_a_notebook(tmp_path):
     page = walkthrough(a.exp(), tmp_path / "page.html", {"a": a})
     shown = re.fullmatch(r'<iframe [^>]*title="[^"]+" srcdoc="([^"]*)"></iframe>', page._repr_html_(), re.DOTALL)
     assert unescape(shown[1]) == page.read_text()
+
+
+# --- A phone
+
+BOXES = """
+const bounds = (e) => e.getBoundingClientRect(), frame = bounds(find("graph")), map = bounds(find("map"));
+const boxes = [...document.querySelectorAll("#graph g[id]")].map(bounds);
+const outside = (b) => b.left < frame.left || b.right > frame.right || b.top < frame.top || b.bottom > frame.bottom;
+return [boxes.length, boxes.filter(outside).length, find("turn").offsetWidth > 0,
+  document.documentElement.scrollWidth, map.width ? map.left >= frame.right : null];
+"""
+
+
+def test_a_small_graph_fits_a_phone(tmp_path):
+    t = watched_chain()
+    path = walkthrough(t["y"], tmp_path / "page.html", t)
+    with chromium(390, 844) as driver:
+        page = Page(driver, path)
+        assert page.run(BOXES) == [5, 0, True, 390, None]  # without a map
+        page.click("turn")
+        assert page.text("#panel .phase") == "Backward, 1 of 3"
+        page.run("zoom(2)")
+        shown, outside, *_, is_beside = page.run(BOXES)
+        assert shown == 5 and outside > 0 and is_beside
+
+
+def test_only_arrays_with_dimensions_have_a_shape_and_a_dtype(tmp_path):
+    t, x = watched_chain(), tt.ones(3, requires_grad=True)
+    texts = []
+    for result, names in ((t["y"], t), (x.exp().sum(), {"x": x})):
+        data = data_of(walkthrough(result, tmp_path / "page.html", names))
+        html = " ".join([*data["boxes"].values(), *(frame["html"] for frame in data["frames"])])
+        texts.append(re.sub("<[^>]*>", " ", html))
+    assert not re.search(r" \(\) |float32", texts[0])
+    assert " (3,) " in texts[1] and "x (3,) → (3,) float32" in texts[1]

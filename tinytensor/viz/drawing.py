@@ -86,7 +86,7 @@ def lines_of(value: Value) -> list[tuple[str, str]]:
     else:
         first = name if len(name) <= LONGEST else "…" + name[1 - LONGEST :]
     shown = brief(value.value)
-    rows = [("call", first), ("soft value", f"{value.shape} {shown}" if shown else f"{value.shape}")]
+    rows = [("call", first), ("soft value", f"{value.shape or ''} {shown}".strip())]
     rows += [] if value.gradient is None else [("gradient", f"∂ = {brief(value.gradient)}")]
     if isinstance(value, Step) and value.part_of is not None:
         rows.append(("soft", f"in {value.part_of.op.name}"))

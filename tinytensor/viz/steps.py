@@ -88,11 +88,9 @@ class Writer:
 
     def equation(self, step: Step) -> str:
         declared = first_line(getattr(step.op, "equation", ""))
-        if not declared:
-            return tag("p", "An autograd.Function of the user's: no equation is declared.") + tag(
-                "p", shapes(step), "where"
-            )
-        return self.store.formula(declared) + tag("p", shapes(step), "where")
+        unknown = tag("p", "An autograd.Function of the user's: no equation is declared.")
+        written = self.store.formula(declared) if declared else unknown
+        return written + (tag("p", words, "where") if (words := shapes(step)) else "")
 
     def argument(self, a: Argument, step: Step) -> str:
         if a.source is None and not isinstance(a.value, np.ndarray):

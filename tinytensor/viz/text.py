@@ -135,7 +135,9 @@ def argument(a: Argument) -> str:
 
 
 def shapes(step: Step) -> str:
-    """The shapes of the arguments that have a gradient, and the result's."""
+    """The shapes of the arguments that have a gradient, the result's, and its dtype; "" if all are single numbers."""
+    if not any((step.shape, *(a.source.shape for a in step.arguments if a.source is not None))):
+        return ""
     words = [f"{a.name} {a.source.shape}" for a in step.arguments if a.source is not None]
     return f"{', '.join(words)} → {step.shape} {step.dtype}"
 
@@ -248,7 +250,7 @@ class Explanation:
 
     def _rows(self, step: Step) -> list[tuple[str, list[str]]]:
         """What is said of a visit, by the word before it."""
-        rows = [("equation", [equation(step)]), ("shapes", [shapes(step)])]
+        rows = [("equation", [equation(step)]), *([("shapes", [words])] if (words := shapes(step)) else [])]
         rows += [("value", [numbers(step.value)])] if step.value is not None else []
         rows += [("why now", [why_now(step, self.seen)]), ("arrives", [sum_of(step)])]
         for i, applied in enumerate(step.rules):

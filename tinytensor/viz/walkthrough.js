@@ -284,7 +284,8 @@ function follow() {
 }
 window.addEventListener("hashchange", follow);
 picture.scene = data.scenes[""][data.open];
-const [across] = fitting();
-picture.scale = Math.min(1, Math.max(0.7, across)); // the text stays readable
+zoom(1);
+const [across, down] = fitting(), least = 0.7; // the text stays readable
+picture.scale = Math.min(1, Math.max(least, Math.min(across, down) < least ? across : down));
 follow();
 document.documentElement.dataset.ready = "yes";

@@ -173,7 +173,7 @@ graph.addEventListener("touchend", () => { pinch = null; });
 
 // --------------------------------------------------------------------------------------------------------- the map
 
-const MAP = 150; // pixels of its longer side
+const MAP = innerWidth > 760 ? 150 : 80; // pixels of its longer side
 
 /** A small picture of the whole graph. */
 function drawMap() {
@@ -193,7 +193,7 @@ function drawWindow() {
   const frame = map.querySelector(".window");
   if (!frame) return;
   const most = 1.15; // of the window; what is a little larger needs no map
-  const fits = svg.clientWidth < most * graph.clientWidth && svg.clientHeight < most * graph.clientHeight;
+  const fits = svg.clientWidth < most * find("picture").clientWidth && svg.clientHeight < most * graph.clientHeight;
   map.toggleAttribute("hidden", fits);
   const at = { x: graph.scrollLeft, y: graph.scrollTop, width: graph.clientWidth, height: graph.clientHeight };
   for (const [name, value] of Object.entries(at)) frame.setAttribute(name, value / scale);
