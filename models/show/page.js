@@ -99,6 +99,7 @@ function showAll() {
   showLearning();
   showTraining();
   showCell();
+  showStop();
   remember();
   write();
 }
@@ -188,7 +189,9 @@ function build() {
   const summary = made("section", { id: "whole" }, made("h2", {}, "The whole model, to scale"),
     made("p", { class: "soft", id: "whole-said" }), plan.element);
   flow.prepend(summary);
-  addEventListener("resize", () => page.state && drawPlan());
+  addEventListener("resize", () => { if (page.state) { drawPlan(); drawCurve(); } });
+  byId("letters").append(...data.table.letters.map(({ tex, means }) => made("p", {}, formula(tex, "tex"), ...means.map(([, meaning, size], i) => (
+    `${i ? "; " : " "}${size === null ? "" : `${size.toLocaleString("en")}, `}${meaning}`)))));
 }
 
 // Scroll to the map of an array, and put the focus on it.
@@ -269,9 +272,12 @@ function wordsOf(v, array) {
 
 const words = (v, array) => JSON.stringify(wordsOf(v, array));
 
+const FINGER = 8;  // pixels of a cell of attention that a finger shall hit
+
 // Width and height of a cell on the screen. A single row is drawn higher.
 function cellSize(v, array) {
-  if (wordsOf(v, array)) return [Math.max(LARGE_CELL, page.size), Math.max(LARGE_CELL, page.size)];
+  const least = wordsOf(v, array) ? LARGE_CELL : READ[v.letters[2]] && matchMedia("(pointer: coarse), (max-width: 900px)").matches ? FINGER : 0;
+  if (least) return [Math.max(least, page.size), Math.max(least, page.size)];
   return [page.size, array.rows === 1 ? Math.max(12, page.size) : page.size];
 }
 
@@ -335,7 +341,17 @@ function choose(cell, { pin = false, go = false } = {}) {
   showCell();
   if (pin) remember();
   const maps = cell && figures.get(cell.key).maps[cell.of];
-  if (go && maps) maps.scrollIntoView({ block: "center", behavior: "auto" });
+  if (go && maps) bring(maps);
+}
+
+// Scroll to a map, and in it to the chosen cell: into the part of the window that the bar and the aside leave free.
+function bring(maps) {
+  const bounds = (element) => element.getBoundingClientRect(), cell = maps.querySelector(".lit.chosen") ?? maps;
+  maps.scrollLeft += bounds(cell).left + bounds(cell).width / 2 - bounds(maps).left - maps.clientWidth / 2;
+  const aside = bounds(document.querySelector("aside")), bar = getComputedStyle(byId("bar")).position === "sticky" ? byId("bar").offsetHeight : 0;
+  const below = aside.left > 0 || !aside.height ? innerHeight : aside.top, figure = maps.closest("figure");
+  const { top, height } = bounds(bounds(figure).height < below - bar ? figure : cell);
+  scrollBy(0, top + height / 2 - (bar + below) / 2);
 }
 
 // Frame the chosen cell, those that meet in it, and the row of the token that is followed.
@@ -575,7 +591,8 @@ function showTokens() {
     button.addEventListener("click", () => { followToken("tokens", i); strip.querySelectorAll("button")[i].focus(); });
     return button;
   }));
-  byId("tokens-about").textContent = `${page.tokens.length} of C = ${sizes.C} tokens. The bar under a token is the loss of predicting it. `
+  const blank = page.tokens.some((t) => tokenizer.tokens[t] === " ") ? "␣ is a blank: here a token of its own. " : "";
+  byId("tokens-about").textContent = `${page.tokens.length} of C = ${sizes.C} tokens. ${blank}The bar under a token is the loss of predicting it. `
     + (page.follow === null ? "Choose one to follow its row through all maps." : `Position ${page.follow + 1} is followed: its row is dashed in all maps.`);
   byId("loss-said").textContent = page.tokens.length > 1 ? loss().toFixed(3) : "–";
   if (pair) showSource();
@@ -670,7 +687,7 @@ function how() {
   return { ...own, optimizer, lr, weight_decay: same ? own.weight_decay : 0.1 };
 }
 
-function learnSteps(count) {
+function learnSteps(count, then = () => {}) {
   if (page.tokens.length < 2) return notice(pair ? "The target has no word, and so no loss: type one, then the model can learn it."
     : "One token has no loss: type a longer text, then the model can learn it.");
   const begun = { at: page.at, weights: page.weights, moments: page.moments, last: page.last, trail: page.trail };
@@ -682,16 +699,17 @@ function learnSteps(count) {
     if (page.history.length > 50) page.history.shift();
     Object.assign(page, { weights: found.weights, moments: found.moments, last: found.last, state: found.state, trail: [...trail, ...found.losses] });
     if (page.view === "values") setView("both", false);
+    then();
     keepingPlace(showAll);
   });
   return true;
 }
 
-function undo() {
+function undo(then) {
   if (!page.history.length) return;
   const before = page.history.pop();
   byId("step").value = before.at;
-  compute(before);
+  compute(before, then);
 }
 
 function showLearning() {
@@ -729,18 +747,26 @@ function compareSteps(own) {
 
 function drawCurve() {
   const svg = byId("curve"), last = Math.max(1, ...data.models.map((m) => m.step), ...data.losses.map((p) => p[0]));
+  const wide = svg.clientWidth || 300, high = svg.clientHeight || 120, left = 26, bottom = high - 18;
+  svg.setAttribute("viewBox", `0 0 ${wide} ${high}`);
   const top = 1.05 * Math.max(1, ...data.losses.map((p) => p[1]), ...page.losses);
-  const x = (step) => 300 * Math.log1p(step) / Math.log1p(last), y = (value) => 108 - 106 * value / top;
+  const x = (step) => left + (wide - left - 24) * Math.log1p(step) / Math.log1p(last), y = (value) => bottom - (bottom - 4) * value / top;
   const line = (points) => points.map(([a, b], i) => `${i ? "L" : "M"}${x(a).toFixed(1)} ${y(b).toFixed(1)}`).join("");
-  const drawn = (d, attributes) => {
-    const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
-    for (const [k, v] of Object.entries({ d, ...attributes })) path.setAttribute(k, v);
-    return path;
+  const svgElement = (name, attributes, text = "") => {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [k, v] of Object.entries(attributes)) element.setAttribute(k, v);
+    element.textContent = text;
+    return element;
   };
-  const at = x(data.models[page.at].step);
-  svg.replaceChildren(...data.models.map((m) => drawn(`M${x(m.step)} 108V102`, { class: "kept" })), drawn(line(data.losses), {}),
+  const drawn = (d, attributes) => svgElement("path", { d, ...attributes });
+  const number = (x, y, text, anchor) => svgElement("text", { x, y, "text-anchor": anchor }, text), at = x(data.models[page.at].step);
+  const losses = termsOf(4, (i) => Math.ceil(top / 4) * i).filter((value) => value < top), steps = [0];
+  for (let step = wide < 500 ? 10 : 1; step <= last; step *= 10) steps.push(step);
+  svg.replaceChildren(...losses.map((value) => number(left - 6, y(value) + 4, value, "end")), ...steps.map((step) => number(x(step), high - 4, step.toLocaleString("en"), "middle")),
+    number(left + 4, 12, "loss", "start"), number(wide - 4, bottom - 4, "step", "end"), drawn(`M${left} 0V${bottom}H${wide}`, { class: "kept" }),
+    ...data.models.map((m) => drawn(`M${x(m.step)} ${bottom}v-6`, { class: "kept" })), drawn(line(data.losses), {}),
     ...(page.losses.length === data.models.length ? [drawn(line(data.models.map((m, i) => [m.step, page.losses[i]])), { "stroke-dasharray": "4 3", class: "own" })] : []),
-    drawn(`M${at} 0V110`, { class: "cursor" }));
+    drawn(`M${at} 0V${bottom}`, { class: "cursor" }));
   const own = page.losses.length === data.models.length && data.models.length > 1 ? ` This ${pair ? "pair" : "text"}’s loss, dashed: ${short(page.losses[0])} at step ${data.models[0].step}, ${short(page.losses.at(-1))} at the end.` : "";
   const said = data.losses.length ? `The loss of training against the step (logarithmic, from ${data.losses[0][0]} to ${last.toLocaleString("en")}); the upright line is where the weights are from.` : "The page holds no losses of training.";
   byId("curve-said").textContent = `${said}${own}`;
@@ -756,7 +782,8 @@ function remember() {
     const parts = { step: data.models[page.at].step, text: tokenizer.decode(page.tokens), view: page.view };
     if (pair) Object.assign(parts, { source: tokenizer.decode(page.source).trim(), text: parts.text.trim() });
     if (pair && unended(page.tokens) === page.tokens) parts.ended = "no";
-    if (page.pinned) parts.cell = [page.pinned.key, page.pinned.of, ...page.pinned.at.map((i) => i + 1)].join(":");
+    if (tour.at) parts.tour = tour.at;
+    else if (page.pinned) parts.cell = [page.pinned.key, page.pinned.of, ...page.pinned.at.map((i) => i + 1)].join(":");
     const address = "#" + new URLSearchParams(parts);
     if (address !== location.hash) try { history.replaceState(null, "", address); } catch { /* a page without an address */ }
   }, 150);
@@ -795,6 +822,7 @@ function goToCell(asked, faults) {
       choose(cell, { pin: true, go: true });
     } else faults.push(`There is no cell ${asked.get("cell")}.`);
   }
+  if (asked.has("tour") && !openStop(Number(asked.get("tour")))) faults.push(`There is no stop ${asked.get("tour")}.`);
   if (faults.length) notice(faults.join(" "));
 }
 
@@ -818,6 +846,7 @@ function keepingPlace(change) {
 // An arrow key moves the chosen cell of a map; head by head to the left and right.
 function moved(event) {
   const maps = event.target.closest(".maps");
+  if (tour.at && tourKey(event)) return;
   if (event.key === "Escape") { choose(null, { pin: true }); return; }
   if (!maps || maps.tabIndex < 0) return;
   if (event.key === "PageDown" || event.key === "PageUp") {
@@ -873,7 +902,7 @@ function listen() {
   byId("optimizer").addEventListener("change", () => { page.moments = {}; });
   byId("learn").addEventListener("click", () => whenFree(`learn ${++presses}`, () => learnSteps(1)));
   byId("learn-ten").addEventListener("click", () => whenFree(`learn ${++presses}`, () => learnSteps(10)));
-  byId("undo").addEventListener("click", () => whenFree("undo", undo));
+  byId("undo").addEventListener("click", () => whenFree("undo", () => undo()));
   byId("step").addEventListener("input", () => whenFree("step", () => goTo(Number(byId("step").value))));
   for (const radio of document.querySelectorAll("input[name=view]")) radio.addEventListener("change", () => setView(radio.value));
   byId("size").addEventListener("input", () => { page.size = Number(byId("size").value); keepingPlace(drawMaps); });

@@ -17,6 +17,7 @@ from models.data import grammar, pairs
 from models.data.tokenizers import KINDS, BPETokenizer, Tokenizer
 from models.decoder import Decoder
 from models.inference.translate import translate
+from models.show.letters import letters
 from models.show.lines import Table
 from models.show.program import table
 from models.transformer import Transformer
@@ -26,7 +27,7 @@ from tinytensor.io.serialization import write_atomically
 
 LARGEST = 8_000_000  # bytes of a page
 PROGRAM = ("operations.js", "program.js", "worker.js")  # what a worker runs, too
-SCRIPTS = ("tokenizer.js", "draw.js", "plan.js", "pair.js", "page.js")
+SCRIPTS = ("tokenizer.js", "draw.js", "plan.js", "pair.js", "tour.js", "page.js")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; worker-src blob:"
 TEXT = "The value of the expression is the result."
 
@@ -216,6 +217,7 @@ def _typeset(made: Table) -> dict:
         variable["tex"], variable["formula"] = number(variable["tex"]), number(variable["formula"])
     for operation in data["operations"]:
         operation["backward"] = [number(line) for line in operation["backward"]]
+    data["letters"] = [row | {"tex": number(row["tex"])} for row in letters(made)]
     data["math"] = [_formula(latex) for latex in known]
     return data
 

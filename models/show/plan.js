@@ -6,7 +6,7 @@
 
 "use strict";
 
-const GAP = 20, LABEL = 19, LANE = 7, NARROWEST = 860, THINNEST = 5;  // pixels
+const GAP = 20, LABEL = 19, LANE = 7, NARROW = 700, THINNEST = 5;  // pixels
 
 class Plan {
   // figures: key -> {figure, maps}; go(key): what a press on an array does
@@ -19,17 +19,21 @@ class Plan {
     this.inner = made("div", { class: "plan-inner" }, this.canvas, this.lines, this.buttons);
     this.element = made("div", { class: "plan", role: "toolbar", "aria-label": "The whole model; arrow keys go through its arrays, Enter goes to a map" }, this.inner);
     this.element.addEventListener("keydown", (event) => this.key(event));
-    this.rows = this.arranged();
   }
 
   // The rows: {title, columns: [{value, weights, again}], edges: [{from, to, key, output, stream}], shared}. from and to
-  // are places of columns, key and output their arrays; shared are the weights of other rows.
-  arranged() {
+  // are places of columns, key and output their arrays; shared are the weights of other rows. A row that has `enough`
+  // values ends with its section.
+  arranged(enough) {
     const rows = [], rowOf = new Map();
+    let section = null;
     for (const v of this.model.variables.values()) {
-      const part = this.figures.get(v.key).figure.closest("section"), title = part.querySelector("h2").textContent;
-      if (rows.at(-1)?.part !== part) rows.push({ part, title, columns: [], edges: [], at: new Map(), shared: new Set() });
+      const { part } = v, goesOn = rows.at(-1)?.part === part;
+      if (!goesOn || (rows.at(-1).values >= enough && v.section !== section)) rows.push({ part, values: 0,
+        title: goesOn ? `${part}, ${v.section.toLowerCase()}` : part, columns: [], edges: [], at: new Map(), shared: new Set() });
       rowOf.set(v.key, rows.at(-1));
+      if (v.weight === null) rows.at(-1).values++;
+      section = v.section;
     }
     const isWeight = (key) => this.model.variables.get(key).weight !== null;
     for (const row of rows) {
@@ -62,10 +66,11 @@ class Plan {
 
   // Draw everything anew. arrays: the values by key; back: do gradients flow?; of: the maps to copy from.
   draw(arrays, back) {
-    const wide = Math.max(NARROWEST, this.element.clientWidth - 4);
+    const wide = this.element.clientWidth - 4;
     const signature = [wide, ...Object.keys(arrays).map((key) => arrays[key].data.length)].join();
     if (this.signature !== signature) {
       this.signature = signature;
+      this.rows = this.arranged(wide < NARROW ? 4 : Infinity);
       this.lay(arrays, wide);
     }
     this.element.classList.toggle("back", back);
@@ -83,10 +88,10 @@ class Plan {
 
   // Places for all arrays.
   lay(arrays, wide) {
-    const sizes = new Map(this.rows.flatMap((row) => row.columns.flatMap((c) => [c.value, ...c.weights])).map((key) => [key, this.size(key, arrays)]));
+    const least = wide < NARROW ? GAP / 2 : GAP, sizes = new Map(this.rows.flatMap((row) => row.columns.flatMap((c) => [c.value, ...c.weights])).map((key) => [key, this.size(key, arrays)]));
     const cells = (key) => { const s = sizes.get(key); return s.w * s.across; };
     const columnCells = (c) => Math.max(...[c.value, ...c.weights].map(cells));
-    const room = this.rows.map((row) => (wide - GAP * (row.columns.length + 1)) / row.columns.reduce((n, c) => n + columnCells(c), 0));
+    const room = this.rows.map((row) => (wide - least * (row.columns.length + 1)) / row.columns.reduce((n, c) => n + columnCells(c), 0));
     this.scale = Math.min(2, ...room.map((r) => r * 0.97));
     this.boxes = [];
     this.width = wide;
