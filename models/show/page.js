@@ -349,7 +349,7 @@ function bring(maps) {
   const bounds = (element) => element.getBoundingClientRect(), cell = maps.querySelector(".lit.chosen") ?? maps;
   maps.scrollLeft += bounds(cell).left + bounds(cell).width / 2 - bounds(maps).left - maps.clientWidth / 2;
   const aside = bounds(document.querySelector("aside")), bar = getComputedStyle(byId("bar")).position === "sticky" ? byId("bar").offsetHeight : 0;
-  const below = aside.left > 0 || !aside.height ? innerHeight : aside.top, figure = maps.closest("figure");
+  const below = aside.left > 0 || !aside.height ? innerHeight : aside.top, figure = maps.closest("figure") ?? maps;
   const { top, height } = bounds(bounds(figure).height < below - bar ? figure : cell);
   scrollBy(0, top + height / 2 - (bar + below) / 2);
 }
@@ -591,7 +591,7 @@ function showTokens() {
     button.addEventListener("click", () => { followToken("tokens", i); strip.querySelectorAll("button")[i].focus(); });
     return button;
   }));
-  const blank = page.tokens.some((t) => tokenizer.tokens[t] === " ") ? "␣ is a blank: here a token of its own. " : "";
+  const labels = page.tokens.map(word), blank = labels.includes("␣") ? "␣ is a blank, here a token of its own. " : labels.some((t) => t[0] === "␣") ? "␣ is the blank before a word. " : "";
   byId("tokens-about").textContent = `${page.tokens.length} of C = ${sizes.C} tokens. ${blank}The bar under a token is the loss of predicting it. `
     + (page.follow === null ? "Choose one to follow its row through all maps." : `Position ${page.follow + 1} is followed: its row is dashed in all maps.`);
   byId("loss-said").textContent = page.tokens.length > 1 ? loss().toFixed(3) : "–";

@@ -17,28 +17,29 @@ const STOPS = [
   {
     title: "A token becomes a row of numbers", frames: "Z", letters: ["#D", "E", "P", "Z"],
     text: ["Training found a row of [#D] = {#D} numbers for each token, in [E]; for <own> its number {#component} is {E}.",
-      (s) => (s.parts.P ? "With {P} from [P], which says the position, the row of <own> in [Z] begins: {looked} + {P} = {Z}, the number that is framed."
-        : "With this row <own> begins in [Z]: there the number is {Z}, and it is framed.")],
-    ask: "Each token now looks at those before it. At which of these will <own> look most?",
-    answers: (s) => s.choices(s.m, [s.i, s.least]).map((m) => [`<${m}>`, m === s.m]),
+      (s) => (s.parts.P ? "With {P} from [P], which says the position, the row of <own> in [Z] begins: {looked} + {P} = {Z}, the number in the double frame."
+        : "With this row <own> begins in [Z]: there the number is {Z}, in the double frame.")],
+    ask: "Each token now looks at itself and at those before it. At which of these positions will <own> look most?",
+    answers: (s) => s.choices(s.m, [s.i, s.least]).map((m) => [`{=${m + 1}}: <${m}>`, m === s.m]),
   },
   {
-    title: "Two tokens meet: a score", frames: "S", letters: ["#K", "S"],
-    text: ["In head {#head} of the first layer the query of <own>, what it looks for, meets the key of <seen>: [#K] = {#K} products are added, and divided by √[#K].",
+    title: "Two tokens meet: a score", frames: "S", letters: ["#H", "#K", "S"],
+    text: ["The first layer looks with [#H] = {#H} heads; in head {#head} the query of <own>, what it looks for, meets the key of <seen>: [#K] = {#K} products are added, and divided by √[#K].",
       "This is the score in [S], {S}; the score of <own> with itself is {self S}."],
     ask: "The scores of a row become shares of one whole. How large is that of <seen>?",
     answers: (s) => [["less than half", s.share < 0.5], ["half or more", s.share >= 0.5]],
   },
   {
     title: "Scores become attention", frames: "weights", letters: ["weights"],
-    text: ["exp makes the scores positive, and each is divided by their sum: so <own> gives {100 weights} % of its attention to <seen>, and {100 self weights} % to itself.",
+    text: ["The exponential function makes the scores positive, and each is divided by their sum: so <own> gives {100 weights} % of its attention to <seen>, and {100 self weights} % to itself.",
       (s) => (s.parts.masked ? "A token that comes later gets {masked}: the model has not read it yet." : "All shares of a row in [weights] add up to {#all} %.")],
-    ask: "What is gathered in these shares is added to the row of <own>. Will its framed number, {before}, grow?",
+    ask: "What is gathered in these shares is added to the row of <own>. Will its number {#component} grow?",
     answers: (s) => [["it grows", s.value("A") > 0], ["it shrinks", s.value("A") <= 0]],
   },
   {
-    title: "Attention adds to the row", frames: "Zhat", letters: ["A", "Zhat"],
-    text: ["All heads together gather [A], and it is added: {before} + {A} = {Zhat} in [Zhat].",
+    title: "Attention adds to the row", frames: "Zhat", letters: ["before", "A", "Zhat"],
+    text: [(s) => (s.parts.before === s.parts.Z ? "" : "On its way the row was normalized: {Z} in [Z] is {before} in [before]; ")
+        + "what all heads gather, [A], is added to that: {before} + {A} = {Zhat} in [Zhat].",
       "No part of the model replaces the row, each adds to it: hence the name residual stream."],
     ask: "Now {#F} detectors look at the row, and only positive answers count. How many are positive?",
     answers: (s) => [["fewer than half", 2 * s.positive < s.inner], ["half or more", 2 * s.positive >= s.inner]],
@@ -47,12 +48,12 @@ const STOPS = [
     title: "The feed-forward network adds, too", frames: "inner", letters: ["inner", "Z'"],
     text: ["Of {#F} inner numbers {#positive} are positive in [inner]; the largest is framed, {inner}.",
       "What they write is added to the row as well: in [Z'] its number {#component} goes from {between} to {Z'}."],
-    ask: "After {#layers} such layers: which token does the model expect most?",
+    ask: "After the last layer, which token does the model expect most?",
     answers: (s) => s.choices(s.best, [s.right, s.third]).map((t) => [`<#${t}>`, t === s.best]),
   },
   {
     title: "One probability", frames: "q", letters: ["L", "q"],
-    text: ["The last row gives a logit for each of {#V} tokens, for <right> the {L} in [L]; exp makes it positive, and it is divided by the sum of all.",
+    text: ["After the last layer the row gives a logit for each of the {#V} tokens, in [L] {L} for <right>; the exponential function makes them positive, and each is divided by their sum.",
       (s) => (s.best === s.right ? "So <right> gets the probability {100 q} % in [q], and no token gets more." : "So <right> gets the probability {100 q} % in [q], and the most, {100 best q} %, goes to <best>.")],
     ask: "The loss grows as this probability falls. Is it larger here than the mean of the text?",
     answers: (s) => [["larger", s.value("losses") > s.mean], ["not larger", s.value("losses") <= s.mean]],
@@ -60,21 +61,21 @@ const STOPS = [
   {
     title: "The loss", frames: "losses", letters: ["losses", "loss"],
     text: [(s) => (s.smoothed ? "From {q} comes the loss at this position, {losses} in [losses]: the less <right> was expected, the larger it is."
-        : "Minus the logarithm of {q} is the loss at this position, {losses} in [losses]: the less <right> was expected, the larger it is."),
+        : "Minus the logarithm of this {q} is the loss at this position, {losses} in [losses]: the less <right> was expected, the larger it is."),
       (s) => `The ${s.total} over the {#count} positions that have a next token is the loss of the text: [loss] = {loss}.`],
     ask: "Which way must the logit of <right> go, so that the loss falls?",
     answers: (s) => [["up", s.value("dL") < 0], ["down", s.value("dL") >= 0]],
   },
   {
     title: "The way back begins", frames: "dL", letters: ["\\partial"],
-    text: ["A gradient says how the loss answers to a number: it is {dL} for the logit of <right>, so if that grew a little, the loss would change by {dL} times as much.",
-      "For <wrong> it is {wrong dL}: that logit has to fall."],
-    ask: "From the logits gradients go back through all layers to the row of [E] for <own>. From how many positions?",
+    text: ["A gradient says how much the loss changes when a number changes a little: for the logit of <right> it is {dL}, so the loss falls when this logit grows.",
+      "For the logit of <wrong> it is {wrong dL}: that one has to fall."],
+    ask: "From the logits the gradients go back through all layers to the row of <own> in [E]. From how many positions of the text?",
     answers: (s) => s.choices(s.times, [s.times + 1, s.count + 1]).map((n) => [`{=${n}}`, n === s.times]),
   },
   {
     title: "The gradient of one weight", frames: "dE", letters: [],
-    text: [(s) => `What comes back to <own>, from {#times} ${s.times > 1 ? "positions" : "position"}${s.tied ? " and from the logits" : ""}, is added: for the weight {E}, which is framed, the gradient is {dE}.`,
+    text: [(s) => `What comes back from ${s.times > 1 ? "the {#times} positions" : "the position"} of <own>${s.tied ? " and from the logits" : ""} ${s.times > 1 || s.tied ? "is added up in" : "reaches"} its row: the gradient of the weight {E}, which is framed, is {dE}.`,
       (s) => `So the loss would ${s.value("dE") > 0 ? "grow" : "fall"} if this weight grew, and ${s.value("dE") > 0 ? "fall" : "grow"} if it shrank.`],
     ask: "Now a step of learning. Which way will it move this weight?",
     answers: (s) => [["up", s.value("dE") < 0], ["down", s.value("dE") >= 0]],
@@ -88,7 +89,7 @@ const STOPS = [
   },
   {
     title: "What the model says now", frames: "q", letters: [], learned: true,
-    text: ["<right> had {100 was q} %, and has {100 q} % after one step; the loss of the text fell from {was loss} to {loss}.",
+    text: ["<right> had {100 was q} %, and has {100 q} % after one step; the loss of the text went from {was loss} to {loss}.",
       (s) => (s.trained ? "Training is this step again and again, on many texts: {#trained} of them made the weights with which this tour began." : "Training is this step again and again, on many texts: this model has had none yet.")],
     ask: "Now it is your turn: type a text of your own at the top, or choose a number anywhere on the page, and it explains itself.",
     answers: () => [],
@@ -108,18 +109,18 @@ function partsOf({ operations }) {
     inner: inner.output, between: end.inputs[0], "Z'": end.output, L: "L", q: "q", losses: "losses", loss: "loss" };
 }
 
-// What the tour follows: the position i with the largest loss (after the first ones, which have little to look at), the
+// What the tour follows, in the state of the page before the step of learning: the position i with the largest loss (after the first ones, which have little to look at), the
 // token `right` that comes next, the largest share of attention there, from m in head h, and the number j of the row
 // whose weight has the largest gradient.
-function subject() {
-  const parts = partsOf(data.table), { values, gradients, text } = page.state, { E } = parts, most = (indices, value) => indices.reduce((a, b) => (value(b) > value(a) ? b : a));
+function subject(state) {
+  const parts = partsOf(data.table), { values, gradients, text } = state, { E } = parts, most = (indices, value) => indices.reduce((a, b) => (value(b) > value(a) ? b : a));
   const all = text.targets.map((t, i) => i).filter((i) => text.targets[i] >= 0), later = all.slice(Math.min(3, all.length - 1));
   const i = most(later, (k) => values.losses.data[k]), t = text.tokens[i], right = text.targets[i], row = (key, k) => values[key].data[place(values[key], 0, i, k)];
   const share = ([h, m]) => values[parts.weights].data[place(values[parts.weights], h, i, m)], upTo = (n) => termsOf(n, (k) => k);
   const pairs = upTo(values[parts.weights].heads).flatMap((h) => upTo(Math.max(1, i)).map((m) => [h, m])), [h, m] = most(pairs, share);
   const gradient = (j) => Math.abs(gradients[E].data[place(gradients[E], 0, t, j)]), inner = values[parts.inner].columns;
   const j = most(upTo(values[E].columns), gradient), order = upTo(values.q.columns).sort((a, b) => row("q", b) - row("q", a)), best = order[0];
-  const sent = page.model.explainGradient(page.state, E, [0, t, j]).filter((part) => part.operation.output === parts.looked);
+  const sent = page.model.explainGradient(state, E, [0, t, j]).filter((part) => part.operation.output === parts.looked);
   const s = { parts, i, t, right, h, m, j, inner, best, wrong: order.find((k) => k !== right), third: order.find((k) => k !== right && k !== best),
     f: most(upTo(inner), (k) => row(parts.inner, k)), positive: upTo(inner).filter((k) => row(parts.inner, k) > 0).length,
     least: most(upTo(i + 1), (k) => -share([h, k])), share: share([h, m]), count: all.length, mean: values.losses.data.filter((x) => !Number.isNaN(x)).reduce((a, b) => a + b) / all.length,
@@ -155,7 +156,7 @@ function numberOf(s, name) {
 
 const FACTS = {
   n: () => page.tokens.length, V: (s) => page.state.values.q.columns, D: (s) => page.state.values[s.parts.Z].columns, one: () => 1, all: () => 100,
-  K: (s) => page.state.values[page.model.makers.get(s.parts.S).inputs[0]].columns, F: (s) => s.inner, layers: () => sizes.L ?? sizes.N,
+  K: (s) => page.state.values[page.model.makers.get(s.parts.S).inputs[0]].columns, H: (s) => page.state.values[s.parts.S].heads, F: (s) => s.inner, 
   position: (s) => s.i + 1, number: (s) => s.t, component: (s) => s.j + 1, head: (s) => s.h + 1, positive: (s) => s.positive, count: (s) => s.count,
   times: (s) => s.times, weights: () => weightCount, rate: () => page.last.how.lr, trained: (s) => s.trained,
 };
@@ -163,7 +164,7 @@ const FACTS = {
 // A sentence as nodes: text, letters, tokens and numbers.
 function told(s, sentence) {
   const text = typeof sentence === "function" ? sentence(s) : sentence;
-  return text.split(/(\{[^}]+\}|\[[^\]]+\]|<[^>]+>)/).map((piece) => {
+  return text.split(/(\{[^}]+\}|\[[^\]]+\]|<[^>]+>)/).flatMap((piece, k, pieces) => {
     const inside = piece.slice(1, -1);
     if (piece[0] === "[") return formula(letterOf(s, inside).tex, "tex");
     if (piece[0] === "<") return made("q", { class: "token" }, inside[0] === "#" ? word(Number(inside.slice(1))) : word({ own: s.t, right: s.right, seen: page.state.text.tokens[s.m],
@@ -175,13 +176,16 @@ function told(s, sentence) {
       return made("b", { "data-fact": inside.slice(1) }, Number.isInteger(value) ? value.toLocaleString("en") : short(value));
     }
     const percent = inside.startsWith("100 "), { key, of, at, was, value } = numberOf(s, percent ? inside.slice(4) : inside);
-    return made("b", { "data-cell": [key, of, ...at].join("|"), "data-was": was, "data-percent": percent }, short(percent ? 100 * value : value));
+    const number = made("b", { "data-cell": [key, of, ...at].join("|"), "data-was": was, "data-percent": percent }, short(percent ? 100 * value : value));
+    return value < 0 && pieces[k - 1].endsWith("+ ") ? ["(", number, ")"] : number;
   });
 }
 
+const SIGNS = { "␣": "a blank", "⏎": "the end of a line", "⇥": "a tab" };
+
 // A row of the list of letters, and the meaning that the tour is about: by the part of a cell, a size (#K) or a sign.
 function letterOf(s, name) {
-  const size = { "#n": pair && "#n_output", "#V": pair && "#n_vol", "#D": pair && "#d_model", "#K": pair && "#d_k" }[name];
+  const size = { "#n": pair && "#n_output", "#V": pair && "#n_vol", "#D": pair && "#d_model", "#H": pair && "#h", "#K": pair && "#d_k" }[name];
   const key = size || (s.parts[name] ? variable(s.parts[name]).key : name), tex = variables.find((v) => v.key === key)?.tex;
   for (const row of data.table.letters) for (const [own, meaning] of row.means)
     if (own === key || (key.endsWith(own) && row.tex === tex)) return { tex: row.tex, meaning };
@@ -226,14 +230,15 @@ function showStop(arrived = false) {
   byId("cell").setAttribute("aria-live", tour.at ? "off" : "polite");
   if (!tour.at) return;
   if (STOPS[tour.at - 1].learned && (page.weights !== tour.after || page.tokens !== tour.tokens)) tour.at = 1;
-  const { title, text, ask, answers, letters, frames, learned } = STOPS[tour.at - 1], s = subject(), last = tour.at === STOPS.length;
+  const { title, text, ask, answers, letters, frames, learned } = STOPS[tour.at - 1], s = subject(learned ? tour.first : page.state), last = tour.at === STOPS.length;
   Object.assign(page, { follow: s.i, side: "tokens" });
   showTokens();
   const framed = frames === "tokens" ? null : cellOf(s, frames);
   setView(!framed || framed.of === "value" ? "values" : "gradients");
   choose(framed, { pin: true, go: arrived });
-  if (arrived && !framed) scrollTo(0, 0);
-  const explained = letters.map((name) => letterOf(s, name)).filter(Boolean);
+  if (arrived && !framed) bring(byId("tokens"));
+  const story = text.flatMap((sentence, i) => [i ? " " : "", ...told(s, sentence)]), shown = story.map((node) => node.textContent ?? node).join("");
+  const explained = [...letters.map((name) => letterOf(s, name)).filter(Boolean), ...Object.entries(SIGNS).filter(([sign]) => shown.includes(sign)).map(([sign, meaning]) => ({ sign, meaning }))];
   const verdict = made("p", { role: "status" }), next = made("button", { type: "button", id: "next", class: "main", onclick: () => goToStop(1) }, last ? "Again from the start" : "Next");
   const choices = answers(s).map(([answer, right]) => made("button", { type: "button", class: "guess", onclick: (event) => {
     panel.querySelectorAll(".guess").forEach((button) => button.setAttribute("aria-pressed", String(button === event.target.closest("button"))));
@@ -241,8 +246,8 @@ function showStop(arrived = false) {
     next.focus({ preventScroll: true });
   } }, ...told(s, answer)));
   panel.replaceChildren(made("h2", { id: "stop", tabindex: -1 }, `Stop ${tour.at} of ${STOPS.length}: ${title}`),
-    made("p", { id: "story" }, ...text.flatMap((sentence, i) => [i ? " " : "", ...told(s, sentence)])),
-    explained.length ? made("ul", { class: "soft", "aria-label": "Letters" }, ...explained.map(({ tex, meaning }) => made("li", {}, formula(tex, "tex"), ` ${meaning}`))) : "",
+    made("p", { id: "story" }, ...story),
+    explained.length ? made("ul", { class: "soft", "aria-label": "Letters" }, ...explained.map(({ sign, tex, meaning }) => made("li", {}, sign ?? formula(tex, "tex"), ` ${meaning}`))) : "",
     made("div", { role: "group", "aria-labelledby": "ask", class: "row" }, made("p", { id: "ask" }, last ? "" : made("b", {}, "Predict: "), ...told(s, ask)), ...choices), verdict,
     made("div", { class: "row" }, tour.at > 1 ? made("button", { type: "button", id: "before", onclick: () => goToStop(-1) }, "Back") : "", next,
       made("button", { type: "button", id: "leave", onclick: leaveTour }, "Leave")));
