@@ -190,8 +190,8 @@ function build() {
     made("p", { class: "soft", id: "whole-said" }), plan.element);
   flow.prepend(summary);
   addEventListener("resize", () => { if (page.state) { drawPlan(); drawCurve(); } });
-  byId("letters").append(...data.table.letters.map(({ tex, means }) => made("p", {}, formula(tex, "tex"), ...means.map(([, meaning, size], i) => (
-    `${i ? "; " : " "}${size === null ? "" : `${size.toLocaleString("en")}, `}${meaning}`)))));
+  byId("letters").append(made("p", {}, `The letters are those of document ${pair ? "004" : "003"}, in which some stand for several things: arrays, sizes and indices.`), ...data.table.letters.map(({ tex, means }) => made("p", {}, formula(tex, "tex"), ...means.map(([, meaning, size], i) => (
+    `${i ? "; " : " "}${size === null ? "" : `as a size, ${size.toLocaleString("en")}: `}${meaning}`)))));
 }
 
 // Scroll to the map of an array, and put the focus on it.
@@ -436,8 +436,8 @@ function link(cell) {
     choose({ key: cell.key, of, at: cell.at }, { pin: true, go: true });
   };
   const title = `${of === "gradient" ? "gradient of " : ""}${name(v)}, ${where(cell.key, cell.at)}`;
-  const button = made("button", { type: "button", onclick: go, title, "aria-label": `${title}: ${short(cell.value)}` });
-  button.append(cell.gradient ? "∂" : "", formula(v.tex, "tex"), made("sub", {}, where(cell.key, cell.at, true)));
+  const button = made("button", { type: "button", onclick: go, title });
+  button.append(cell.gradient ? "∂" : "", formula(v.tex, "tex"), made("sub", {}, where(cell.key, cell.at, true)), made("span", { class: "hidden" }, ` ${title}`));
   return button;
 }
 
@@ -653,7 +653,7 @@ function showNext() {
     const p = weights[i] / total, piece = word(t);
     const bar = made("i");
     bar.style.setProperty("--p", p.toFixed(4));
-    return made("li", {}, made("button", { type: "button", disabled: full, "aria-label": `${piece}: ${(100 * p).toFixed(1)} %; append it`, onclick: () => whenFree("append", () => append([t])) },
+    return made("li", {}, made("button", { type: "button", disabled: full, title: "Append it", onclick: () => whenFree("append", () => append([t])) },
       made("span", {}, piece), bar, made("em", {}, `${(100 * p).toFixed(1)} %`)));
   }));
   byId("append").disabled = byId("append-ten").disabled = full;

@@ -112,7 +112,7 @@ class Plan {
     const broad = (key) => { const z = sizes.get(key); return Math.max(THINNEST, z.w * z.across * s + (z.across - 1)); };
     this.buttons.append(Object.assign(made("span", { class: "plan-title" }, row.title), { style: `top:${top}px` }));
     const above = Math.max(0, ...row.columns.map((c) => c.weights.reduce((n, key) => n + high(key) + LABEL + 6, 0)));
-    const values = top + 20 + above + (above ? 6 : 0), tallest = Math.max(...row.columns.map((c) => high(c.value)));
+    const values = top + 26 + above + (above ? 6 : 0), tallest = Math.max(...row.columns.map((c) => high(c.value)));
     const needed = row.columns.map((c) => Math.max(14, columnCells(c) * s, ...[c.value, ...c.weights].map(broad)));
     const gap = Math.min(2.2 * GAP, (this.width - needed.reduce((a, b) => a + b, 0)) / (row.columns.length + 1));
     const middle = values + Math.min(...row.columns.map((c) => high(c.value))) / 2;
@@ -157,7 +157,7 @@ class Plan {
     for (let i = 0; i < across * down; i++) panes.push({ x: x + (i % across) * (pw + 1), y: y + Math.floor(i / across) * (ph + 1), w: pw, h: ph });
     this.boxes.push({ key, panes });
     const v = this.model.variables.get(key), said = `${name(v)}${again ? ", again" : ""}: ${shapeOf(v)}`;
-    const button = made("button", { type: "button", class: `${weight ? "weight" : ""}${again ? " again" : ""}`, "data-key": key, title: said, "aria-label": said, tabindex: "-1", onclick: () => this.go(key) }, formula(v.tex, "tex"));
+    const button = made("button", { type: "button", class: `${weight ? "weight" : ""}${again ? " again" : ""}`, "data-key": key, title: said, tabindex: "-1", onclick: () => this.go(key) }, formula(v.tex, "tex"), made("span", { class: "hidden" }, said));
     button.style.cssText = `left:${x}px;top:${y}px;width:${w}px;height:${h}px`;
     this.buttons.append(button);
   }
