@@ -36,7 +36,6 @@ SETTINGS = {
     "python_use_unqualified_type_names": True,
     "python_maximum_signature_line_length": 90,
     "toc_object_entries_show_parents": "hide",
-    "pygments_style": "friendly",
     "suppress_warnings": ["ref.python"],  # a class with two paths: a signature names it without its path
     "smartquotes": False,  # texts show code and its output: a quotation mark stays as it was written
     "highlight_language": "none",

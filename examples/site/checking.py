@@ -105,6 +105,6 @@ def _dead(path: Path, target: str, page: Page, pages: dict[Path, Page]) -> list[
     anchor = unquote(parts.fragment)
     if anchor and file.suffix == ".html":
         there = page if file == path else pages.get(file)
-        if there is not None and anchor not in there.anchors and not anchor.startswith("step="):
+        if there is not None and anchor not in there.anchors and not anchor.startswith(("step=", "tour=")):
             return [f"a link leads to {target}, where nothing has this name"]
     return []

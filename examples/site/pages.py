@@ -289,31 +289,28 @@ class Site:
         self.pages[page] = self.linked((ROOT / source).read_text(encoding="utf-8"), source, page)
 
     def front_page(self) -> None:
-        """The README, with buttons, and with the page of a lesson in the place of the picture of it."""
+        """The README, with buttons, with a trained model, and with the page of a lesson in the place of its picture."""
         text = (ROOT / "README.md").read_text(encoding="utf-8")
         lead = re.search(r"^\*\*(.+?)\*\*$", text, re.MULTILINE | re.DOTALL)
         rest = text[lead.end() :]
         shown = re.search(r"^!\[([^\]]*)\]\(([^)]+)\)$", rest, re.MULTILINE)
-        picture = self.linked(shown[0], "README.md", "index")
-        for lesson in self.lessons:
-            for cell in lesson.cells:
-                for each in cell.pictures:
-                    if each.name == f"{Path(shown[2]).stem.removesuffix('_page')}.html":
-                        picture = self.picture(lesson, each, "index")
+        written = {each.name: (lesson, each) for lesson in self.lessons for cell in lesson.cells for each in cell.pictures}
+        page = f"{Path(shown[2]).stem.removesuffix('_page')}.html"
+        frames = [self.picture(*written[name], "index") for name in (MODEL, page) if name in written]
+        frames += [] if page in written else [self.linked(shown[0], "README.md", "index")]
         rest = rest.replace(shown[0], "")
         first = next(iter(self.lessons), None)
-        buttons = [("course/index.html", "The course")] + (
-            [(f"lessons/{first.name}.html", "First lesson")] if first else []
-        )
-        pages = [each.name for lesson in self.lessons for cell in lesson.cells for each in cell.pictures]
-        buttons += [(f"pictures/{MODEL}", "Inside a trained model")] if MODEL in pages else []
+        buttons = [(f"pictures/{MODEL}#tour=1", "Start here: inside a trained model")] if MODEL in written else []
+        buttons += [("course/index.html", "The course")]
+        buttons += [(f"lessons/{first.name}.html", "First lesson")] if first else []
         parts = {page.partition("/")[0] for page in (*self.pages, *self.documents.values())}
         for part, name in {"guide": "Guide", "gradients": "Gradients", "api": "API", "proofs": "Proofs"}.items():
             buttons += [(f"{part}/index.html", name)] if part in parts else []  # contents() writes some of the indices
         links = "".join(f'<a class="button" href="{to}">{name}</a>' for to, name in buttons)
         hero = f'<p class="lead">{html.escape(" ".join(lead[1].split()))}</p><p class="actions">{links}</p>'
         parts = ["# tinytensor", fenced("{raw} html", f'<div class="hero">{hero}</div>')]
-        parts += [fenced("{raw} html", f'<div class="wide">{picture}</div>'), self.linked(rest, "README.md", "index")]
+        parts += [fenced("{raw} html", f'<div class="wide">{"".join(frames)}</div>')]
+        parts += [self.linked(rest, "README.md", "index")]
         self.pages["index"] = "\n\n".join(parts)
 
     def report_pages(self, report: str) -> list[str]:
@@ -397,7 +394,7 @@ def described(page: Path) -> tuple[str, str]:
     """A page that a lesson wrote, in words: what it shows, and how it is used."""
     if page.name == MODEL:
         label = "A trained model: all of its numbers, forward and backward, for a text of one's own"
-        return label, "point at a number, and it says where it comes from; type a text, and let the model learn it"
+        return label, "a tour begins at “Start here”; point at a number, and it says where it comes from"
     label = "A backward pass, step by step: the arrow keys and the buttons go from step to step"
     return label, "the arrow keys step through it"
 

@@ -7,7 +7,9 @@ const frames = () => {
 };
 new MutationObserver(frames).observe(document.body, { attributes: true, attributeFilter: ["data-theme"] });
 frames();
-// A table wider than its page scrolls; so that the keyboard can scroll it, it takes the focus.
-for (const table of document.querySelectorAll(".table-wrapper, .equation-line .math")) {
-  if (table.scrollWidth > table.clientWidth) table.tabIndex = 0;
+// What is wider than its page scrolls; so that the keyboard can scroll it, it takes the focus.
+for (const wide of document.querySelectorAll(".table-wrapper, .equation-line .math, .highlight pre")) {
+  if (wide.scrollWidth > wide.clientWidth) wide.tabIndex = 0;
 }
+// The captions of furo's menu are headings without a level.
+for (const caption of document.querySelectorAll('.caption[role="heading"]')) caption.setAttribute("aria-level", 2);
