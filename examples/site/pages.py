@@ -294,7 +294,9 @@ class Site:
         lead = re.search(r"^\*\*(.+?)\*\*$", text, re.MULTILINE | re.DOTALL)
         rest = text[lead.end() :]
         shown = re.search(r"^!\[([^\]]*)\]\(([^)]+)\)$", rest, re.MULTILINE)
-        written = {each.name: (lesson, each) for lesson in self.lessons for cell in lesson.cells for each in cell.pictures}
+        written = {
+            each.name: (lesson, each) for lesson in self.lessons for cell in lesson.cells for each in cell.pictures
+        }
         page = f"{Path(shown[2]).stem.removesuffix('_page')}.html"
         frames = [self.picture(*written[name], "index") for name in (MODEL, page) if name in written]
         frames += [] if page in written else [self.linked(shown[0], "README.md", "index")]

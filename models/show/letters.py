@@ -67,7 +67,7 @@ ARRAYS = {  # by the last part of a variable's key; a dot goes before it if it h
     "source.X'": "the stream of the encoder: X with the positions",
     "target.Y": "the rows of the embedding for the target, scaled",
     "target.Y'": "the stream of the decoder: Y with the positions",
-    "source.PE": "what says the position of a token",
+    "PE": "what says the position of a token",
 }
 OTHERS = {  # indices and signs, as LaTeX
     "i": "an index: the position of a token",
@@ -100,7 +100,7 @@ OTHERS = {  # indices and signs, as LaTeX
 def letters(made: Table) -> list[dict]:
     """A row for each letter: {"tex", "means"}; a meaning is [its key, the sentence, the size or None].
 
-    The key is the last part of a variable's key, or # and the name of a size, or the sign.
+    Its key is the last part of a variable's, without the number of a sublayer; # and the name of a size; or the sign.
     """
     rows: dict[str, list] = {}
 
@@ -129,6 +129,7 @@ def _meaning(key: str) -> tuple[str, str]:
     if last.startswith("bias of") or last in ("b", "c"):
         return "bias", OTHERS[r"\beta"]
     if sublayer := re.fullmatch(r"([RZN])\d", last):  # of 004
-        return last, "the sum of the stream and a sublayer" if sublayer[1] == "R" else ARRAYS["N"]
+        return f".{sublayer[1]}", "the sum of the stream and a sublayer" if sublayer[1] == "R" else ARRAYS["N"]
     part = key if before[:1] in (["source"], ["target"]) else "." * bool(before) + last
-    return part, ARRAYS.get(part) or ARRAYS[last]
+    part = part if part in ARRAYS else last
+    return part, ARRAYS[part]

@@ -761,7 +761,7 @@ function drawCurve() {
   const drawn = (d, attributes) => svgElement("path", { d, ...attributes });
   const number = (x, y, text, anchor) => svgElement("text", { x, y, "text-anchor": anchor }, text), at = x(data.models[page.at].step);
   const losses = termsOf(4, (i) => Math.ceil(top / 4) * i).filter((value) => value < top), steps = [0];
-  for (let step = wide < 500 ? 10 : 1; step <= last; step *= 10) steps.push(step);
+  for (let step = wide < 500 && last > 1000 ? 10 : 1; step <= last; step *= 10) steps.push(step);
   svg.replaceChildren(...losses.map((value) => number(left - 6, y(value) + 4, value, "end")), ...steps.map((step) => number(x(step), high - 4, step.toLocaleString("en"), "middle")),
     number(left + 4, 12, "loss", "start"), number(wide - 4, bottom - 4, "step", "end"), drawn(`M${left} 0V${bottom}H${wide}`, { class: "kept" }),
     ...data.models.map((m) => drawn(`M${x(m.step)} ${bottom}v-6`, { class: "kept" })), drawn(line(data.losses), {}),

@@ -1,65 +1,65 @@
 // The tour: twelve stops from one token to one probability, from its loss back to one weight, and a step that changes it.
 //
 // STOPS is its text. In a sentence {Z} is the number of the cell Z of CELLS, {100 q} that number in per cent, {was q} the
-// number before the step; {#D} is a number of FACTS; [Z] is the letter of a part, as the list of letters explains it;
+// number before the step; {#D} is a number of FACTS; [Z] is the letter of a part, which is explained where it comes first;
 // <own> is a token. A sentence, a question or an answer may be a function of `subject()`.
 
 "use strict";
 
 const STOPS = [
   {
-    title: "A token is a number", frames: "tokens", letters: ["#n", "#V"],
+    title: "A token is a number", frames: "tokens",
     text: ["This text has [#n] = {#n} tokens, pieces of text; the one at position {#position}, <own>, is number {#number} of the [#V] = {#V} that the model knows.",
       "From it and the tokens before it the model is to say which token comes next: here it is <right>."],
     ask: "With how many numbers will the model compute for this one token?",
     answers: (s) => [["{#one}", false], ["{#D}", true], ["{#V}", false]],
   },
   {
-    title: "A token becomes a row of numbers", frames: "Z", letters: ["#D", "E", "P", "Z"],
-    text: ["Training found a row of [#D] = {#D} numbers for each token, in [E]; for <own> its number {#component} is {E}.",
+    title: "A token becomes a row of numbers", frames: "Z",
+    text: [(s) => `Training found a row of [#D] = {#D} numbers for each token, in [E]; for <own> its number {#component} is {E}${s.scaled ? ", scaled to {looked}" : ""}.`,
       (s) => (s.parts.P ? "With {P} from [P], which says the position, the row of <own> in [Z] begins: {looked} + {P} = {Z}, the number in the double frame."
         : "With this row <own> begins in [Z]: there the number is {Z}, in the double frame.")],
     ask: "Each token now looks at itself and at those before it. At which of these positions will <own> look most?",
     answers: (s) => s.choices(s.m, [s.i, s.least]).map((m) => [`{=${m + 1}}: <${m}>`, m === s.m]),
   },
   {
-    title: "Two tokens meet: a score", frames: "S", letters: ["#H", "#K", "S"],
+    title: "Two tokens meet: a score", frames: "S",
     text: ["The first layer looks with [#H] = {#H} heads; in head {#head} the query of <own>, what it looks for, meets the key of <seen>: [#K] = {#K} products are added, and divided by √[#K].",
       "This is the score in [S], {S}; the score of <own> with itself is {self S}."],
     ask: "The scores of a row become shares of one whole. How large is that of <seen>?",
     answers: (s) => [["less than half", s.share < 0.5], ["half or more", s.share >= 0.5]],
   },
   {
-    title: "Scores become attention", frames: "weights", letters: ["weights"],
-    text: ["The exponential function makes the scores positive, and each is divided by their sum: so <own> gives {100 weights} % of its attention to <seen>, and {100 self weights} % to itself.",
-      (s) => (s.parts.masked ? "A token that comes later gets {masked}: the model has not read it yet." : "All shares of a row in [weights] add up to {#all} %.")],
+    title: "Scores become attention", frames: "weights",
+    text: ["The exponential function makes the scores positive, and each is divided by their sum: in [weights], <own> gives {100 weights} % of its attention to <seen>, and {100 self weights} % to itself.",
+      (s) => (s.parts.masked && s.i + 1 < s.n ? "A token that comes later gets {masked}: the model has not read it yet." : "All shares of a row add up to {#all} %.")],
     ask: "What is gathered in these shares is added to the row of <own>. Will its number {#component} grow?",
     answers: (s) => [["it grows", s.value("A") > 0], ["it shrinks", s.value("A") <= 0]],
   },
   {
-    title: "Attention adds to the row", frames: "Zhat", letters: ["before", "A", "Zhat"],
-    text: [(s) => (s.parts.before === s.parts.Z ? "" : "On its way the row was normalized: {Z} in [Z] is {before} in [before]; ")
-        + "what all heads gather, [A], is added to that: {before} + {A} = {Zhat} in [Zhat].",
+    title: "Attention adds to the row", frames: "Zhat",
+    text: [(s) => (s.parts.before === s.parts.Z ? "What all heads gather" : "On its way the row was normalized, from {Z} in [Z] to {before} in [before], and what all heads gather")
+        + " is added, [A]: {before} + {A} = {Zhat} in [Zhat].",
       "No part of the model replaces the row, each adds to it: hence the name residual stream."],
     ask: "Now {#F} detectors look at the row, and only positive answers count. How many are positive?",
     answers: (s) => [["fewer than half", 2 * s.positive < s.inner], ["half or more", 2 * s.positive >= s.inner]],
   },
   {
-    title: "The feed-forward network adds, too", frames: "inner", letters: ["inner", "Z'"],
+    title: "The feed-forward network adds, too", frames: "inner",
     text: ["Of {#F} inner numbers {#positive} are positive in [inner]; the largest is framed, {inner}.",
       "What they write is added to the row as well: in [Z'] its number {#component} goes from {between} to {Z'}."],
     ask: "After the last layer, which token does the model expect most?",
     answers: (s) => s.choices(s.best, [s.right, s.third]).map((t) => [`<#${t}>`, t === s.best]),
   },
   {
-    title: "One probability", frames: "q", letters: ["L", "q"],
+    title: "One probability", frames: "q",
     text: ["After the last layer the row gives a logit for each of the {#V} tokens, in [L] {L} for <right>; the exponential function makes them positive, and each is divided by their sum.",
       (s) => (s.best === s.right ? "So <right> gets the probability {100 q} % in [q], and no token gets more." : "So <right> gets the probability {100 q} % in [q], and the most, {100 best q} %, goes to <best>.")],
     ask: "The loss grows as this probability falls. Is it larger here than the mean of the text?",
     answers: (s) => [["larger", s.value("losses") > s.mean], ["not larger", s.value("losses") <= s.mean]],
   },
   {
-    title: "The loss", frames: "losses", letters: ["losses", "loss"],
+    title: "The loss", frames: "losses",
     text: [(s) => (s.smoothed ? "From {q} comes the loss at this position, {losses} in [losses]: the less <right> was expected, the larger it is."
         : "Minus the logarithm of this {q} is the loss at this position, {losses} in [losses]: the less <right> was expected, the larger it is."),
       (s) => `The ${s.total} over the {#count} positions that have a next token is the loss of the text: [loss] = {loss}.`],
@@ -67,28 +67,28 @@ const STOPS = [
     answers: (s) => [["up", s.value("dL") < 0], ["down", s.value("dL") >= 0]],
   },
   {
-    title: "The way back begins", frames: "dL", letters: ["\\partial"],
-    text: ["A gradient says how much the loss changes when a number changes a little: for the logit of <right> it is {dL}, so the loss falls when this logit grows.",
+    title: "The way back begins", frames: "dL",
+    text: ["A gradient, [\\partial], says how much the loss changes when a number changes a little: for the logit of <right> it is {dL}, so the loss falls when this logit grows.",
       "For the logit of <wrong> it is {wrong dL}: that one has to fall."],
     ask: "From the logits the gradients go back through all layers to the row of <own> in [E]. From how many positions of the text?",
     answers: (s) => s.choices(s.times, [s.times + 1, s.count + 1]).map((n) => [`{=${n}}`, n === s.times]),
   },
   {
-    title: "The gradient of one weight", frames: "dE", letters: [],
+    title: "The gradient of one weight", frames: "dE",
     text: [(s) => `What comes back from ${s.times > 1 ? "the {#times} positions" : "the position"} of <own>${s.tied ? " and from the logits" : ""} ${s.times > 1 || s.tied ? "is added up in" : "reaches"} its row: the gradient of the weight {E}, which is framed, is {dE}.`,
       (s) => `So the loss would ${s.value("dE") > 0 ? "grow" : "fall"} if this weight grew, and ${s.value("dE") > 0 ? "fall" : "grow"} if it shrank.`],
     ask: "Now a step of learning. Which way will it move this weight?",
     answers: (s) => [["up", s.value("dE") < 0], ["down", s.value("dE") >= 0]],
   },
   {
-    title: "One step", frames: "change", letters: ["\\rho"], learned: true,
+    title: "One step", frames: "change", learned: true,
     text: [(s) => `A step of ${page.last.how.optimizer === "adamw" ? "AdamW" : "(18)"} moves the weight against its gradient by {change}: from {was E} to {E}.`,
       "It moves all {#weights} weights like this, each by its own gradient, with the rate [\\rho] = {#rate}."],
     ask: "What does the model now think of <right>?",
     answers: (s) => [["it is likelier than before", s.value("q") > s.value("was q")], ["it is less likely", s.value("q") <= s.value("was q")]],
   },
   {
-    title: "What the model says now", frames: "q", letters: [], learned: true,
+    title: "What the model says now", frames: "q", learned: true,
     text: ["<right> had {100 was q} %, and has {100 q} % after one step; the loss of the text went from {was loss} to {loss}.",
       (s) => (s.trained ? "Training is this step again and again, on many texts: {#trained} of them made the weights with which this tour began." : "Training is this step again and again, on many texts: this model has had none yet.")],
     ask: "Now it is your turn: type a text of your own at the top, or choose a number anywhere on the page, and it explains itself.",
@@ -123,7 +123,7 @@ function subject(state) {
   const sent = page.model.explainGradient(state, E, [0, t, j]).filter((part) => part.operation.output === parts.looked);
   const s = { parts, i, t, right, h, m, j, inner, best, wrong: order.find((k) => k !== right), third: order.find((k) => k !== right && k !== best),
     f: most(upTo(inner), (k) => row(parts.inner, k)), positive: upTo(inner).filter((k) => row(parts.inner, k) > 0).length,
-    least: most(upTo(i + 1), (k) => -share([h, k])), share: share([h, m]), count: all.length, mean: values.losses.data.filter((x) => !Number.isNaN(x)).reduce((a, b) => a + b) / all.length,
+    n: text.tokens.length, scaled: page.model.makers.get(parts.looked).options.scaled, least: most(upTo(i + 1), (k) => -share([h, k])), share: share([h, m]), count: all.length, mean: values.losses.data.filter((x) => !Number.isNaN(x)).reduce((a, b) => a + b) / all.length,
     times: sent.flatMap((part) => part.terms).filter((term) => term.value !== 0).length, trained: data.models[page.at].step,
     tied: page.model.readers.get(E).some(([o]) => o.op === "affine"), smoothed: page.model.makers.get("losses").options.smoothing,
     total: page.model.makers.get("loss").op, value: (name) => numberOf(s, name).value };
@@ -161,10 +161,14 @@ const FACTS = {
   times: (s) => s.times, weights: () => weightCount, rate: () => page.last.how.lr, trained: (s) => s.trained,
 };
 
+const phrase = (s, sentence) => (typeof sentence === "function" ? sentence(s) : sentence);
+
+// The letters that a stop names, each once.
+const named = (s, { text, ask }) => [...new Set([...text, ask].flatMap((sentence) => phrase(s, sentence).match(/(?<=\[)[^\]]+/g) ?? []))];
+
 // A sentence as nodes: text, letters, tokens and numbers.
-function told(s, sentence) {
-  const text = typeof sentence === "function" ? sentence(s) : sentence;
-  return text.split(/(\{[^}]+\}|\[[^\]]+\]|<[^>]+>)/).flatMap((piece, k, pieces) => {
+function typeset(s, sentence) {
+  return phrase(s, sentence).split(/(\{[^}]+\}|\[[^\]]+\]|<[^>]+>)/).flatMap((piece, k, pieces) => {
     const inside = piece.slice(1, -1);
     if (piece[0] === "[") return formula(letterOf(s, inside).tex, "tex");
     if (piece[0] === "<") return made("q", { class: "token" }, inside[0] === "#" ? word(Number(inside.slice(1))) : word({ own: s.t, right: s.right, seen: page.state.text.tokens[s.m],
@@ -185,10 +189,10 @@ const SIGNS = { "␣": "a blank", "⏎": "the end of a line", "⇥": "a tab" };
 
 // A row of the list of letters, and the meaning that the tour is about: by the part of a cell, a size (#K) or a sign.
 function letterOf(s, name) {
-  const size = { "#n": pair && "#n_output", "#V": pair && "#n_vol", "#D": pair && "#d_model", "#H": pair && "#h", "#K": pair && "#d_k" }[name];
-  const key = size || (s.parts[name] ? variable(s.parts[name]).key : name), tex = variables.find((v) => v.key === key)?.tex;
-  for (const row of data.table.letters) for (const [own, meaning] of row.means)
-    if (own === key || (key.endsWith(own) && row.tex === tex)) return { tex: row.tex, meaning };
+  const size = pair && { "#n": "#n_output", "#V": "#n_vol", "#D": "#d_model", "#H": "#h", "#K": "#d_k" }[name], key = size || (s.parts[name] ?? name);
+  const last = key.split(".").at(-1).replace(/\d$/, ""), tex = variables.find((v) => v.key === key)?.tex;
+  for (const own of [key, `.${last}`, last]) for (const row of data.table.letters) for (const [of, meaning] of row.means)
+    if (own === of) return { tex: tex ?? row.tex, meaning };
   return null;
 }
 
@@ -230,25 +234,26 @@ function showStop(arrived = false) {
   byId("cell").setAttribute("aria-live", tour.at ? "off" : "polite");
   if (!tour.at) return;
   if (STOPS[tour.at - 1].learned && (page.weights !== tour.after || page.tokens !== tour.tokens)) tour.at = 1;
-  const { title, text, ask, answers, letters, frames, learned } = STOPS[tour.at - 1], s = subject(learned ? tour.first : page.state), last = tour.at === STOPS.length;
+  const { title, text, ask, answers, frames, learned } = STOPS[tour.at - 1], s = subject(learned ? tour.first : page.state), last = tour.at === STOPS.length;
   Object.assign(page, { follow: s.i, side: "tokens" });
   showTokens();
   const framed = frames === "tokens" ? null : cellOf(s, frames);
   setView(!framed || framed.of === "value" ? "values" : "gradients");
   choose(framed, { pin: true, go: arrived });
   if (arrived && !framed) bring(byId("tokens"));
-  const story = text.flatMap((sentence, i) => [i ? " " : "", ...told(s, sentence)]), shown = story.map((node) => node.textContent ?? node).join("");
-  const explained = [...letters.map((name) => letterOf(s, name)).filter(Boolean), ...Object.entries(SIGNS).filter(([sign]) => shown.includes(sign)).map(([sign, meaning]) => ({ sign, meaning }))];
+  const known = new Set(STOPS.slice(0, tour.at - 1).flatMap((stop) => named(s, stop))), letters = named(s, STOPS[tour.at - 1]).filter((name) => !known.has(name));
+  const story = text.flatMap((sentence, i) => [i ? " " : "", ...typeset(s, sentence)]), shown = story.map((node) => node.textContent ?? node).join("");
+  const explained = [...letters.map((name) => letterOf(s, name)), ...Object.entries(SIGNS).filter(([sign]) => shown.includes(sign)).map(([sign, meaning]) => ({ sign, meaning }))];
   const verdict = made("p", { role: "status" }), next = made("button", { type: "button", id: "next", class: "main", onclick: () => goToStop(1) }, last ? "Again from the start" : "Next");
   const choices = answers(s).map(([answer, right]) => made("button", { type: "button", class: "guess", onclick: (event) => {
     panel.querySelectorAll(".guess").forEach((button) => button.setAttribute("aria-pressed", String(button === event.target.closest("button"))));
-    verdict.replaceChildren(right ? "Right." : "No: ", ...(right ? [] : told(s, answers(s).find(([, is]) => is)[0])), ...(right ? [] : ["."]));
+    verdict.replaceChildren(right ? "Right." : "No: ", ...(right ? [] : typeset(s, answers(s).find(([, is]) => is)[0])), ...(right ? [] : ["."]));
     next.focus({ preventScroll: true });
-  } }, ...told(s, answer)));
+  } }, ...typeset(s, answer)));
   panel.replaceChildren(made("h2", { id: "stop", tabindex: -1 }, `Stop ${tour.at} of ${STOPS.length}: ${title}`),
     made("p", { id: "story" }, ...story),
     explained.length ? made("ul", { class: "soft", "aria-label": "Letters" }, ...explained.map(({ sign, tex, meaning }) => made("li", {}, sign ?? formula(tex, "tex"), ` ${meaning}`))) : "",
-    made("div", { role: "group", "aria-labelledby": "ask", class: "row" }, made("p", { id: "ask" }, last ? "" : made("b", {}, "Predict: "), ...told(s, ask)), ...choices), verdict,
+    made("div", { role: "group", "aria-labelledby": "ask", class: "row" }, made("p", { id: "ask" }, last ? "" : made("b", {}, "Predict: "), ...typeset(s, ask)), ...choices), verdict,
     made("div", { class: "row" }, tour.at > 1 ? made("button", { type: "button", id: "before", onclick: () => goToStop(-1) }, "Back") : "", next,
       made("button", { type: "button", id: "leave", onclick: leaveTour }, "Leave")));
   panel.scrollTop = 0;

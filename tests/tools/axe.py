@@ -23,7 +23,7 @@ axe.run(document, {iframes: false, resultTypes: ["violations"]}).then((result) =
 
 
 def serious(driver) -> list[str]:
-    """What is serious or worse on the page in the browser; the test is skipped without axe-core, as without a browser."""
+    """What is serious or worse on the page in the browser; skips the test without axe-core, as without a browser."""
     if not SCRIPT.exists():
         message = "no axe-core: python -m tests.tools.axe, which needs npm"
         if os.environ.get("NEEDS_BROWSER") == "1":
