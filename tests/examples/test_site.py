@@ -15,6 +15,7 @@ from examples.site import __main__ as command
 from examples.site import building, checking, gradients, pages, printing, running
 from examples.site.pages import Site, fenced, with_equations
 from tests.examples.test_gradients import LOOKS, slow
+from tests.tools.axe import serious
 from tests.tools.browser import chromium
 
 ROOT = Path(__file__).parents[2]
@@ -84,6 +85,16 @@ def test_pages_open_without_a_network(site, tmp_path):
         assert "ERR_NAME_NOT_RESOLVED" in console[0]["message"]
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_keeps_readers_out(width, site):
+    """Contrast of code and numbers, names, headings, and all that scrolls can be scrolled by keys."""
+    for dark in (False, True):
+        with chromium(width, 844, dark) as driver:
+            for page in ("index.html", "lessons/03_chain_rule.html", "exercises/03_chain_rule.html"):
+                driver.get((site / page).as_uri())
+                assert serious(driver) == [], page
+
+
 def test_guide_is_in_the_site_and_its_menu(site):
     names = {"index" if path.stem == "README" else path.stem for path in GUIDE}
     assert {path.stem for path in (site / "guide").glob("*.html")} == names and len(names) >= 9
@@ -110,6 +121,7 @@ def test_finished_site_has_no_faults(site):
         ('<img src="gone.png" alt="a curve">', "it loads gone.png, which is not there"),
         ('<a href="gone.html">x</a>', "a link leads to gone.html, which is not there"),
         ('<a href="#gone">x</a>', "a link leads to #gone, where nothing has this name"),
+        ('<a href="page.html#tours">x</a>', "a link leads to page.html#tours, where nothing has this name"),
         ("<pre>Traceback (most recent call last):\n</pre>", "it shows a traceback or a warning"),
         ("<pre>RuntimeWarning: overflow</pre>", "it shows a traceback or a warning"),
     ],
@@ -120,7 +132,8 @@ def test_faults_of_a_page_are_found(tmp_path, html, fault):
 
 
 def test_page_without_faults_has_none(tmp_path):
-    (tmp_path / "page.html").write_text('<a id="a" href="#a">x</a><a href="https://a.example/">y</a>')
+    links = '<a id="a" href="#a">x</a><a href="#step=2">x</a><a href="#tour=1">x</a><a href="https://a.example/">y</a>'
+    (tmp_path / "page.html").write_text(links)
     assert checking.check(tmp_path) == ([], ["https://a.example/"])
 
 
@@ -182,14 +195,16 @@ def test_page_that_a_lesson_writes_stands_in_a_frame(tmp_path):
     cells = [running.Cell("code", "x", pictures=[running.Picture(name)]) for name in (pages.MODEL, "03_any.html")]
     lesson = running.Lesson("19_any", cells, tmp_path, 0.0)
     site = Site(tmp_path / "sources", tmp_path / "extra", [lesson])
-    for cell, words in zip(cells, ("point at a number", "the arrow keys step through it")):
+    for cell, words in zip(cells, ("a tour begins", "the arrow keys step through it")):
         (tmp_path / cell.pictures[0].name).write_text("<p>a page</p>")
         text = site.cells(lesson, [cell], "examples/19_any.py", "lessons/19_any")
         source = f"../pictures/{cell.pictures[0].name}"
         assert f'<iframe src="{source}" title="' in text and f'<a href="{source}">' in text and words in text
         assert (tmp_path / "extra" / "pictures" / cell.pictures[0].name).exists()
     site.front_page()
-    assert f'<a class="button" href="pictures/{pages.MODEL}">Inside a trained model</a>' in site.pages["index"]
+    first = f'<a class="button" href="pictures/{pages.MODEL}#tour=1">Start here: inside a trained model</a>'
+    assert f'<p class="actions">{first}' in site.pages["index"]
+    assert f'<iframe src="pictures/{pages.MODEL}"' in site.pages["index"]
     lesson.cells.clear()
     site.front_page()
     assert pages.MODEL not in site.pages["index"]

@@ -12,6 +12,7 @@ import pytest
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
+from tests.tools.axe import serious
 from tests.tools.browser import chromium
 from tests.viz.pages import WORDS, Page, _browser, attention_layer, data_of, watched_chain  # noqa: F401
 from tinytensor import nn
@@ -406,6 +407,18 @@ def test_a_small_graph_fits_a_phone(tmp_path):
         page.run("zoom(2)")
         shown, outside, *_, is_beside = page.run(BOXES)
         assert shown == 5 and outside > 0 and is_beside
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_keeps_readers_out(width, tmp_path):
+    t = watched_chain()
+    path = walkthrough(t["y"], tmp_path / "page.html", t)
+    for dark in (False, True):
+        with chromium(width, 844, dark) as driver:
+            page = Page(driver, path)
+            for step in ("HOME", "ARROW_RIGHT", "END"):
+                page.press(step)
+                assert serious(driver) == [], step
 
 
 def test_only_arrays_with_dimensions_have_a_shape_and_a_dtype(tmp_path):
