@@ -699,8 +699,8 @@ function learnSteps(count, then = () => {}) {
     if (page.history.length > 50) page.history.shift();
     Object.assign(page, { weights: found.weights, moments: found.moments, last: found.last, state: found.state, trail: [...trail, ...found.losses] });
     if (page.view === "values") setView("both", false);
-    then();
     keepingPlace(showAll);
+    then();
   });
   return true;
 }
@@ -792,6 +792,8 @@ function remember() {
 // Go where the address says; what it names and the page lacks is said, and left out.
 function follow() {
   const asked = new URLSearchParams(location.hash.slice(1)), faults = [];
+  if (tour.at) Object.assign(page, { follow: null });
+  tour.at = 0;
   if (asked.has("step")) {
     const number = data.models.findIndex((m) => String(m.step) === asked.get("step"));
     if (number < 0) faults.push(`The page has no weights of step ${asked.get("step")}.`);

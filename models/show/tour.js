@@ -38,15 +38,15 @@ const STOPS = [
   },
   {
     title: "Attention adds to the row", frames: "Zhat",
-    text: [(s) => (s.parts.before === s.parts.Z ? "What all heads gather" : "On its way the row was normalized, from {Z} in [Z] to {before} in [before], and what all heads gather")
-        + " is added, [A]: {before} + {A} = {Zhat} in [Zhat].",
+    text: [(s) => (s.parts.before === s.parts.Z ? "To the row" : "On its way the row was normalized, from {Z} in [Z] to {before} in [before], and to that")
+        + " is added what all heads gather, [A]; the sum is [Zhat]: {before} + {A} = {Zhat}.",
       "No part of the model replaces the row, each adds to it: hence the name residual stream."],
-    ask: "Now {#F} detectors look at the row, and only positive answers count. How many are positive?",
+    ask: "From this row the feed-forward network computes {#F} inner numbers, and keeps the positive ones. How many are positive?",
     answers: (s) => [["fewer than half", 2 * s.positive < s.inner], ["half or more", 2 * s.positive >= s.inner]],
   },
   {
     title: "The feed-forward network adds, too", frames: "inner",
-    text: ["Of {#F} inner numbers {#positive} are positive in [inner]; the largest is framed, {inner}.",
+    text: ["Of the {#F} inner numbers {#positive} are positive in [inner]; the largest is framed, {inner}.",
       "What they write is added to the row as well: in [Z'] its number {#component} goes from {between} to {Z'}."],
     ask: "After the last layer, which token does the model expect most?",
     answers: (s) => s.choices(s.best, [s.right, s.third]).map((t) => [`<#${t}>`, t === s.best]),
@@ -60,8 +60,8 @@ const STOPS = [
   },
   {
     title: "The loss", frames: "losses",
-    text: [(s) => (s.smoothed ? "From {q} comes the loss at this position, {losses} in [losses]: the less <right> was expected, the larger it is."
-        : "Minus the logarithm of this {q} is the loss at this position, {losses} in [losses]: the less <right> was expected, the larger it is."),
+    text: [(s) => (s.smoothed ? "From this probability, {q}, comes the loss at this position, {losses} in [losses]: the less <right> was expected, the larger it is."
+        : "Minus the logarithm of this probability, {q}, is the loss at this position, {losses} in [losses]: the less <right> was expected, the larger it is."),
       (s) => `The ${s.total} over the {#count} positions that have a next token is the loss of the text: [loss] = {loss}.`],
     ask: "Which way must the logit of <right> go, so that the loss falls?",
     answers: (s) => [["up", s.value("dL") < 0], ["down", s.value("dL") >= 0]],
@@ -96,166 +96,194 @@ const STOPS = [
   },
 ];
 
-// The arrays that take part, by the names that the stops have for them; from the operations, whatever their letters are.
+// The arrays that take part, by the names that the stops have for them: found by their operations, whatever their letters
+// are.
 function partsOf({ operations }) {
-  const reads = operations.findIndex((o) => o.op === "rows" && (o.options.read ?? "tokens") === "tokens");
-  const after = (from, ...ops) => operations.slice(from).find((o) => ops.includes(o.op)), at = (o) => operations.indexOf(o);
-  const rows = operations[reads], added = operations[reads + 1].op === "add" ? operations[reads + 1] : after(reads, "sinusoids") && after(reads, "add");
-  const positions = added && at(added) <= reads + 2 ? added : null;
-  const S = after(reads, "scores"), weights = after(reads, "softmax"), sum = after(at(weights), "add");
-  const inner = after(at(sum), "relu", "gelu"), end = after(at(inner), "add");
-  return { E: rows.inputs[0], looked: rows.output, P: positions?.inputs[1], Z: (positions ?? rows).output, S: S.output,
-    masked: after(reads, "mask")?.output, weights: weights.output, before: sum.inputs[0], A: sum.inputs[1], Zhat: sum.output,
-    inner: inner.output, between: end.inputs[0], "Z'": end.output, L: "L", q: "q", losses: "losses", loss: "loss" };
+  const begin = operations.findIndex((o) => o.op === "rows" && (o.options.read ?? "tokens") === "tokens"), rows = operations[begin];
+  const after = (o, ...ops) => operations.slice(operations.indexOf(o)).find((other) => ops.includes(other.op));
+  const isPosition = (key) => (page.model.makers.get(key)?.op ?? "sinusoids") === "sinusoids";  // a weight has no maker
+  const positions = operations.find((o) => o.op === "add" && o.inputs[0] === rows.output && isPosition(o.inputs[1]));
+  const attention = after(rows, "softmax"), sum = after(attention, "add"), inner = after(sum, "relu", "gelu"), end = after(inner, "add");
+  return { E: rows.inputs[0], looked: rows.output, P: positions?.inputs[1], Z: (positions ?? rows).output,
+    S: after(rows, "scores").output, masked: after(rows, "mask") && attention.output, weights: attention.output,
+    before: sum.inputs[0], A: sum.inputs[1], Zhat: sum.output, inner: inner.output, between: end.inputs[0], "Z'": end.output,
+    L: "L", q: "q", losses: "losses", loss: "loss", dL: "L", dE: rows.inputs[0], change: rows.inputs[0] };
 }
 
-// What the tour follows, in the state of the page before the step of learning: the position i with the largest loss (after the first ones, which have little to look at), the
-// token `right` that comes next, the largest share of attention there, from m in head h, and the number j of the row
-// whose weight has the largest gradient.
+// What the tour follows in a state of the page, that before the step: the position i with the largest loss (after the
+// first ones, which have little to look at), its token t, and `right`, which comes next; the largest share of attention
+// there, which head h gives to position m; and j, the number of the row of E whose weight has the largest gradient.
 function subject(state) {
-  const parts = partsOf(data.table), { values, gradients, text } = state, { E } = parts, most = (indices, value) => indices.reduce((a, b) => (value(b) > value(a) ? b : a));
-  const all = text.targets.map((t, i) => i).filter((i) => text.targets[i] >= 0), later = all.slice(Math.min(3, all.length - 1));
-  const i = most(later, (k) => values.losses.data[k]), t = text.tokens[i], right = text.targets[i], row = (key, k) => values[key].data[place(values[key], 0, i, k)];
-  const share = ([h, m]) => values[parts.weights].data[place(values[parts.weights], h, i, m)], upTo = (n) => termsOf(n, (k) => k);
-  const pairs = upTo(values[parts.weights].heads).flatMap((h) => upTo(Math.max(1, i)).map((m) => [h, m])), [h, m] = most(pairs, share);
-  const gradient = (j) => Math.abs(gradients[E].data[place(gradients[E], 0, t, j)]), inner = values[parts.inner].columns;
-  const j = most(upTo(values[E].columns), gradient), order = upTo(values.q.columns).sort((a, b) => row("q", b) - row("q", a)), best = order[0];
-  const sent = page.model.explainGradient(state, E, [0, t, j]).filter((part) => part.operation.output === parts.looked);
-  const s = { parts, i, t, right, h, m, j, inner, best, wrong: order.find((k) => k !== right), third: order.find((k) => k !== right && k !== best),
-    f: most(upTo(inner), (k) => row(parts.inner, k)), positive: upTo(inner).filter((k) => row(parts.inner, k) > 0).length,
-    n: text.tokens.length, scaled: page.model.makers.get(parts.looked).options.scaled, least: most(upTo(i + 1), (k) => -share([h, k])), share: share([h, m]), count: all.length, mean: values.losses.data.filter((x) => !Number.isNaN(x)).reduce((a, b) => a + b) / all.length,
+  const parts = partsOf(data.table), { values, gradients, text } = state, { makers, readers } = page.model;
+  const upTo = (n) => termsOf(n, (k) => k), most = (all, value) => all.reduce((a, b) => (value(b) > value(a) ? b : a));
+  const at = (arrays, key, ...cell) => arrays[key].data[place(arrays[key], ...cell)];
+  const predicting = upTo(text.targets.length).filter((k) => text.targets[k] >= 0), loss = (k) => at(values, "losses", 0, 0, k);
+  const i = most(predicting.slice(Math.min(3, predicting.length - 1)), loss), t = text.tokens[i], right = text.targets[i];
+  const share = ([h, m]) => at(values, parts.weights, h, i, m), heads = upTo(values[parts.weights].heads);
+  const [h, m] = most(heads.flatMap((head) => upTo(Math.max(1, i)).map((k) => [head, k])), share);
+  const j = most(upTo(values[parts.E].columns), (k) => Math.abs(at(gradients, parts.E, 0, t, k)));
+  const inner = (k) => at(values, parts.inner, 0, i, k), detectors = upTo(values[parts.inner].columns);
+  const order = upTo(values.q.columns).sort((a, b) => at(values, "q", 0, i, b) - at(values, "q", 0, i, a));
+  const sent = page.model.explainGradient(state, parts.E, [0, t, j]).filter((part) => part.operation.output === parts.looked);
+  const s = { parts, i, t, right, h, m, j, n: text.tokens.length, count: predicting.length, tokens: text.tokens,
+    f: most(detectors, inner), inner: detectors.length, positive: detectors.filter((k) => inner(k) > 0).length,
+    best: order[0], wrong: order.find((k) => k !== right), third: order.slice(1).find((k) => k !== right),
+    share: share([h, m]), least: most(upTo(i + 1), (k) => -share([h, k])), mean: predicting.reduce((sum, k) => sum + loss(k), 0) / predicting.length,
     times: sent.flatMap((part) => part.terms).filter((term) => term.value !== 0).length, trained: data.models[page.at].step,
-    tied: page.model.readers.get(E).some(([o]) => o.op === "affine"), smoothed: page.model.makers.get("losses").options.smoothing,
-    total: page.model.makers.get("loss").op, value: (name) => numberOf(s, name).value };
-  // The answers to a question: the right one and others, without repetition, in the order of their numbers.
-  s.choices = (right, others) => [...new Set([right, ...others])].filter((x) => x !== undefined).sort((a, b) => a - b);
+    scaled: makers.get(parts.looked).options.scaled, tied: readers.get(parts.E).some(([o]) => o.op === "affine"),
+    smoothed: makers.get("losses").options.smoothing, total: makers.get("loss").op };
+  s.value = (name) => numberOf(s, name).value;
+  // The answers to a question: the right one and others, each once, in the order of their numbers.
+  s.choices = (answer, others) => [...new Set([answer, ...others])].filter((x) => x !== undefined).sort((a, b) => a - b);
   return s;
 }
 
-// The cells of the stops; "self", "best" and "wrong" before a name change the column.
+// The cells, where they are not [0, i, j].
 const CELLS = {
-  E: (s) => [0, s.t, s.j], looked: (s) => [0, s.i, s.j], P: (s) => [0, s.i, s.j], Z: (s) => [0, s.i, s.j],
-  S: (s) => [s.h, s.i, s.m], "self S": (s) => [s.h, s.i, s.i], weights: (s) => [s.h, s.i, s.m], "self weights": (s) => [s.h, s.i, s.i],
-  masked: (s) => [s.h, s.i, s.i + 1], before: (s) => [0, s.i, s.j], A: (s) => [0, s.i, s.j], Zhat: (s) => [0, s.i, s.j], inner: (s) => [0, s.i, s.f],
-  between: (s) => [0, s.i, s.j], "Z'": (s) => [0, s.i, s.j], L: (s) => [0, s.i, s.right], q: (s) => [0, s.i, s.right], "best q": (s) => [0, s.i, s.best],
-  losses: (s) => [0, 0, s.i], loss: () => [0, 0, 0], dL: (s) => [0, s.i, s.right], "wrong dL": (s) => [0, s.i, s.wrong],
-  dE: (s) => [0, s.t, s.j], change: (s) => [0, s.t, s.j],
+  E: (s) => [0, s.t, s.j], dE: (s) => [0, s.t, s.j], change: (s) => [0, s.t, s.j],
+  S: (s) => [s.h, s.i, s.m], weights: (s) => [s.h, s.i, s.m], masked: (s) => [s.h, s.i, s.i + 1],
+  "self S": (s) => [s.h, s.i, s.i], "self weights": (s) => [s.h, s.i, s.i], inner: (s) => [0, s.i, s.f],
+  L: (s) => [0, s.i, s.right], q: (s) => [0, s.i, s.right], dL: (s) => [0, s.i, s.right],
+  "best q": (s) => [0, s.i, s.best], "wrong dL": (s) => [0, s.i, s.wrong], losses: (s) => [0, 0, s.i], loss: () => [0, 0, 0],
 };
 
-// A cell of CELLS as the page names it.
+// The cell of a name, as the page names it.
 function cellOf(s, name) {
-  const last = name.split(" ").at(-1), key = last === "change" || last === "dE" ? s.parts.E : last === "dL" ? "L" : last === "masked" ? s.parts.weights : s.parts[last];
-  return { key, of: last === "change" ? "change" : last.startsWith("d") ? "gradient" : "value", at: CELLS[name](s) };
+  const part = name.split(" ").at(-1), of = { dL: "gradient", dE: "gradient", change: "change" }[part] ?? "value";
+  return { key: s.parts[part], of, at: CELLS[name]?.(s) ?? [0, s.i, s.j] };
 }
 
+// The cell and its number: that before the step if "was" stands before the name.
 function numberOf(s, name) {
-  const was = name.startsWith("was "), cell = cellOf(s, was ? name.slice(4) : name);
+  const was = name.startsWith("was "), cell = cellOf(s, name.replace("was ", ""));
   const array = was ? tour.first.values[cell.key] : arrayOf(cell.key, cell.of);
   return { ...cell, was, value: array.data[place(array, ...cell.at)] };
 }
 
 const FACTS = {
-  n: () => page.tokens.length, V: (s) => page.state.values.q.columns, D: (s) => page.state.values[s.parts.Z].columns, one: () => 1, all: () => 100,
-  K: (s) => page.state.values[page.model.makers.get(s.parts.S).inputs[0]].columns, H: (s) => page.state.values[s.parts.S].heads, F: (s) => s.inner, 
-  position: (s) => s.i + 1, number: (s) => s.t, component: (s) => s.j + 1, head: (s) => s.h + 1, positive: (s) => s.positive, count: (s) => s.count,
-  times: (s) => s.times, weights: () => weightCount, rate: () => page.last.how.lr, trained: (s) => s.trained,
+  n: () => page.tokens.length, V: () => page.state.values.q.columns, D: (s) => page.state.values[s.parts.Z].columns,
+  H: (s) => page.state.values[s.parts.S].heads, K: (s) => page.state.values[page.model.makers.get(s.parts.S).inputs[0]].columns,
+  F: (s) => s.inner, position: (s) => s.i + 1, number: (s) => s.t, component: (s) => s.j + 1, head: (s) => s.h + 1,
+  positive: (s) => s.positive, count: (s) => s.count, times: (s) => s.times, trained: (s) => s.trained,
+  weights: () => weightCount, rate: () => page.last.how.lr, one: () => 1, all: () => 100,
 };
 
 const phrase = (s, sentence) => (typeof sentence === "function" ? sentence(s) : sentence);
-
-// The letters that a stop names, each once.
-const named = (s, { text, ask }) => [...new Set([...text, ask].flatMap((sentence) => phrase(s, sentence).match(/(?<=\[)[^\]]+/g) ?? []))];
 
 // A sentence as nodes: text, letters, tokens and numbers.
 function typeset(s, sentence) {
   return phrase(s, sentence).split(/(\{[^}]+\}|\[[^\]]+\]|<[^>]+>)/).flatMap((piece, k, pieces) => {
     const inside = piece.slice(1, -1);
     if (piece[0] === "[") return formula(letterOf(s, inside).tex, "tex");
-    if (piece[0] === "<") return made("q", { class: "token" }, inside[0] === "#" ? word(Number(inside.slice(1))) : word({ own: s.t, right: s.right, seen: page.state.text.tokens[s.m],
-      best: s.best, wrong: s.wrong }[inside] ?? page.state.text.tokens[Number(inside)]));
+    if (piece[0] === "<") return made("q", { class: "token" }, word(tokenOf(s, inside)));
     if (piece[0] !== "{") return piece;
     if (inside[0] === "=") return made("b", {}, inside.slice(1));
     if (inside[0] === "#") {
       const value = FACTS[inside.slice(1)](s);
       return made("b", { "data-fact": inside.slice(1) }, Number.isInteger(value) ? value.toLocaleString("en") : short(value));
     }
-    const percent = inside.startsWith("100 "), { key, of, at, was, value } = numberOf(s, percent ? inside.slice(4) : inside);
-    const number = made("b", { "data-cell": [key, of, ...at].join("|"), "data-was": was, "data-percent": percent }, short(percent ? 100 * value : value));
+    const percent = inside.startsWith("100 "), { key, of, at, was, value } = numberOf(s, inside.replace("100 ", ""));
+    const cell = { "data-cell": [key, of, ...at].join("|"), "data-was": was, "data-percent": percent };
+    const number = made("b", cell, short(percent ? 100 * value : value));
     return value < 0 && pieces[k - 1].endsWith("+ ") ? ["(", number, ")"] : number;
   });
 }
 
+// <own>, <right>, <seen>, <best>, <wrong>; <3> is the token at position 3 (from 0), <#3> the third of the vocabulary.
+function tokenOf(s, name) {
+  if (name[0] === "#") return Number(name.slice(1));
+  return { own: s.t, right: s.right, seen: s.tokens[s.m], best: s.best, wrong: s.wrong }[name] ?? s.tokens[name];
+}
+
+// The letters that a stop names.
+const named = (s, { text, ask }) => [...text, ask].flatMap((sentence) => phrase(s, sentence).match(/(?<=\[)[^\]]+/g) ?? []);
+
+// A letter and its meaning, from the page's list: by the part of an array, a size (#K) or a sign.
+function letterOf(s, name) {
+  const size = pair && { "#n": "#n_output", "#V": "#n_vol", "#D": "#d_model", "#H": "#h", "#K": "#d_k" }[name];
+  const key = size || (s.parts[name] ?? name), last = key.split(".").at(-1).replace(/\d$/, "");
+  for (const own of [key, `.${last}`, last]) for (const row of data.table.letters) for (const [of, meaning] of row.means)
+    if (own === of) return { tex: variables.find((v) => v.key === key)?.tex ?? row.tex, meaning };
+  return null;
+}
+
 const SIGNS = { "␣": "a blank", "⏎": "the end of a line", "⇥": "a tab" };
 
-// A row of the list of letters, and the meaning that the tour is about: by the part of a cell, a size (#K) or a sign.
-function letterOf(s, name) {
-  const size = pair && { "#n": "#n_output", "#V": "#n_vol", "#D": "#d_model", "#H": "#h", "#K": "#d_k" }[name], key = size || (s.parts[name] ?? name);
-  const last = key.split(".").at(-1).replace(/\d$/, ""), tex = variables.find((v) => v.key === key)?.tex;
-  for (const own of [key, `.${last}`, last]) for (const row of data.table.letters) for (const [of, meaning] of row.means)
-    if (own === of) return { tex: tex ?? row.tex, meaning };
-  return null;
+// The letters that a stop is the first to name, and the signs in its tokens, each with its meaning.
+function explained(s, number, story) {
+  const names = (stops) => new Set(stops.flatMap((stop) => named(s, stop))), known = names(STOPS.slice(0, number - 1));
+  const letters = [...names([STOPS[number - 1]])].filter((name) => !known.has(name)).map((name) => letterOf(s, name));
+  const signs = Object.entries(SIGNS).filter(([sign]) => story.some((node) => node.textContent?.includes(sign)));
+  return [...letters.map(({ tex, meaning }) => [formula(tex, "tex"), ` ${meaning}`]), ...signs.map(([sign, meaning]) => [`${sign} ${meaning}`])];
 }
 
 // ------------------------------------------------------------------------------------------------------------ the panel
 
-const tour = { at: 0, first: null, after: null, tokens: null };  // the stop (0: none); before and after its step of learning
+// The stop (0: none); the state before the step of learning, the weights after it, and the tokens that it learned.
+const tour = { at: 0, first: null, after: null, tokens: null };
 
-// Go to a stop, and learn the step or take it back where the stop wants that; false if there is no such stop.
+const isTooShort = () => page.tokens.length < (pair ? 3 : 2);
+const hasLearned = () => page.weights === tour.after && page.tokens === tour.tokens;
+
+// Go to a stop, with the step of learning or without it, as the stop wants; false if there is no such stop.
 function openStop(number) {
-  const stop = STOPS[number - 1];
+  const stop = STOPS[number - 1], first = page.state;
   if (!stop) return false;
-  if (page.tokens.length < (pair ? 3 : 2)) return notice("The tour needs a text of more tokens: type a longer one.") || true;
-  const stepped = page.weights === tour.after && page.tokens === tour.tokens;
+  if (isTooShort()) { notice("The tour needs a text of more tokens: type a longer one."); return true; }
   const arrive = () => { tour.at = number; showStop(true); remember(); };
-  if (stop.learned && !stepped) {
-    const first = page.state;
-    learnSteps(1, () => Object.assign(tour, { at: number, first, after: page.weights, tokens: page.tokens }));
-    whenFree("tour", arrive);
-  } else if (!stop.learned && stepped) undo(arrive);
+  if (stop.learned && !hasLearned()) learnSteps(1, () => { Object.assign(tour, { first, after: page.weights, tokens: page.tokens }); arrive(); });
+  else if (!stop.learned && hasLearned()) undo(arrive);
   else arrive();
   return true;
 }
 
+// Leave the tour; its step is taken back.
 function leaveTour() {
+  const leave = () => {
+    Object.assign(page, { follow: null });
+    choose(null, { pin: true });
+    showTokens();
+    remember();
+    byId("begin").focus();
+  };
   tour.at = 0;
-  Object.assign(page, { follow: null });
-  choose(null, { pin: true });
   showStop();
-  showTokens();
-  remember();
-  byId("begin").focus();
+  if (hasLearned()) undo(leave);
+  else leave();
 }
 
-// Show the stop; `arrived` puts the focus on it.
+// Show the stop; `arrived` scrolls to what is framed, and puts the focus on the stop.
 function showStop(arrived = false) {
   const panel = byId("tour");
+  if (isTooShort()) tour.at = 0;
+  else if (STOPS[tour.at - 1]?.learned && !hasLearned()) tour.at = 1;
   document.body.classList.toggle("touring", tour.at > 0);
   panel.hidden = !tour.at;
   byId("cell").setAttribute("aria-live", tour.at ? "off" : "polite");
   if (!tour.at) return;
-  if (STOPS[tour.at - 1].learned && (page.weights !== tour.after || page.tokens !== tour.tokens)) tour.at = 1;
-  const { title, text, ask, answers, frames, learned } = STOPS[tour.at - 1], s = subject(learned ? tour.first : page.state), last = tour.at === STOPS.length;
+  const { title, text, ask, answers, frames, learned } = STOPS[tour.at - 1], s = subject(learned ? tour.first : page.state);
+  const framed = frames === "tokens" ? null : cellOf(s, frames), last = tour.at === STOPS.length;
   Object.assign(page, { follow: s.i, side: "tokens" });
   showTokens();
-  const framed = frames === "tokens" ? null : cellOf(s, frames);
   setView(!framed || framed.of === "value" ? "values" : "gradients");
   choose(framed, { pin: true, go: arrived });
   if (arrived && !framed) bring(byId("tokens"));
-  const known = new Set(STOPS.slice(0, tour.at - 1).flatMap((stop) => named(s, stop))), letters = named(s, STOPS[tour.at - 1]).filter((name) => !known.has(name));
-  const story = text.flatMap((sentence, i) => [i ? " " : "", ...typeset(s, sentence)]), shown = story.map((node) => node.textContent ?? node).join("");
-  const explained = [...letters.map((name) => letterOf(s, name)), ...Object.entries(SIGNS).filter(([sign]) => shown.includes(sign)).map(([sign, meaning]) => ({ sign, meaning }))];
-  const verdict = made("p", { role: "status" }), next = made("button", { type: "button", id: "next", class: "main", onclick: () => goToStop(1) }, last ? "Again from the start" : "Next");
-  const choices = answers(s).map(([answer, right]) => made("button", { type: "button", class: "guess", onclick: (event) => {
-    panel.querySelectorAll(".guess").forEach((button) => button.setAttribute("aria-pressed", String(button === event.target.closest("button"))));
-    verdict.replaceChildren(right ? "Right." : "No: ", ...(right ? [] : typeset(s, answers(s).find(([, is]) => is)[0])), ...(right ? [] : ["."]));
+  const story = text.flatMap((sentence, i) => [i ? " " : "", ...typeset(s, sentence)]), verdict = made("p", { role: "status" });
+  const button = (id, words, keys, onclick) => made("button", { type: "button", id, "aria-keyshortcuts": keys, title: `key: ${keys}`, onclick }, words);
+  const next = button("next", last ? "Again from the start" : "Next", "ArrowRight", () => goToStop(1)), all = answers(s);
+  const guesses = all.map(([answer, right]) => made("button", { type: "button", class: "guess", onclick: ({ currentTarget }) => {
+    for (const guess of guesses) guess.setAttribute("aria-pressed", String(guess === currentTarget));
+    verdict.replaceChildren(...(right ? ["Right."] : ["No: ", ...typeset(s, all.find(([, is]) => is)[0]), "."]));
     next.focus({ preventScroll: true });
   } }, ...typeset(s, answer)));
+  next.classList.add("main");
   panel.replaceChildren(made("h2", { id: "stop", tabindex: -1 }, `Stop ${tour.at} of ${STOPS.length}: ${title}`),
     made("p", { id: "story" }, ...story),
-    explained.length ? made("ul", { class: "soft", "aria-label": "Letters" }, ...explained.map(({ sign, tex, meaning }) => made("li", {}, sign ?? formula(tex, "tex"), ` ${meaning}`))) : "",
-    made("div", { role: "group", "aria-labelledby": "ask", class: "row" }, made("p", { id: "ask" }, last ? "" : made("b", {}, "Predict: "), ...typeset(s, ask)), ...choices), verdict,
-    made("div", { class: "row" }, tour.at > 1 ? made("button", { type: "button", id: "before", onclick: () => goToStop(-1) }, "Back") : "", next,
-      made("button", { type: "button", id: "leave", onclick: leaveTour }, "Leave")));
+    made("ul", { class: "soft" }, ...explained(s, tour.at, story).map((line) => made("li", {}, ...line))),
+    made("div", { role: "group", "aria-labelledby": "ask", class: "row" },
+      made("p", { id: "ask" }, last ? "" : made("b", {}, "Predict: "), ...typeset(s, ask)), ...guesses), verdict,
+    made("div", { class: "row" }, ...(tour.at > 1 ? [button("before", "Back", "ArrowLeft", () => goToStop(-1))] : []), next,
+      button("leave", "Leave", "Escape", leaveTour)));
   panel.scrollTop = 0;
   if (arrived) byId("stop").focus({ preventScroll: true });
 }
@@ -264,7 +292,7 @@ const goToStop = (by) => whenFree("tour", () => openStop((tour.at - 1 + by + STO
 
 // Escape leaves; in the panel the arrow keys go on and back, and a digit chooses an answer. Was it such a key?
 function tourKey(event) {
-  if (event.key === "Escape") { leaveTour(); return true; }
+  if (event.key === "Escape") { whenFree("tour", leaveTour); return true; }
   if (event.target !== document.body && !event.target.closest("#tour")) return false;
   const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key], guess = byId("tour").querySelectorAll(".guess")[Number(event.key) - 1];
   if (by && tour.at + by > 0 && tour.at + by <= STOPS.length) goToStop(by);
