@@ -1,40 +1,42 @@
-r"""The letters of a page: what each stands for. They are those of the documents, which use some of them more than once.
-
-`letters(table)` has a row for each letter, with all that it stands for; the page shows them as a list, and its tour
-explains from the same rows those that it names.
-"""
+r"""The letters of a page: what each stands for. They are those of the documents, which use some for several things."""
 
 import re
 
 from models.show.lines import Table
 
-SIZES = {  # the letters of sizes: of 003, then of 004
+SIZES = {  # those of 003, and those of 004
     "n": "the number of tokens of the text",
     "D": "the width of the residual stream: so many numbers for each token",
-    "H": "the number of heads in a layer",
-    "K": "the width of a head: so many numbers in a query, a key or a value",
-    "F": "the inner width of the feed-forward network",
-    "L": "the number of layers",
-    "V": "the size of the vocabulary: so many tokens are known",
-    "C": "the context: so many tokens are read at most",
-    "N": "the number of stacks of the encoder, and of the decoder",
     "d_model": "the width of the residual stream: so many numbers for each token",
-    "h": "the number of heads",
+    "H": "the number of heads in a layer",
+    "h": "the number of heads in a layer",
+    "K": "the width of a head: so many numbers in a query, a key or a value",
     "d_k": "the width of a query and of a key",
     "d_v": "the width of a value",
+    "F": "the inner width of the feed-forward network",
     "d_ff": "the inner width of the feed-forward network",
+    "L": "the number of layers",
+    "N": "the number of stacks of the encoder, and of the decoder",
+    "V": "the size of the vocabulary: so many tokens are known",
     "n_vol": "the size of the vocabulary: so many tokens are known",
-    "n_max": "so many tokens are read at most",
+    "C": "the context: so many tokens are read at most",
+    "n_max": "the context: so many tokens are read at most",
     "n_input": "the number of tokens of the source",
     "n_output": "the number of tokens that the decoder reads",
 }
 ARRAYS = {  # by the last part of a variable's key; a dot goes before it if it has other parts
     "E": "the embedding: a row of weights for each token of the vocabulary",
     "P": "a row of weights for each position",
+    "PE": "what says the position of a token",
     "E_t": "the rows of E for the tokens of the text",
+    "source.X": "the rows of the embedding for the source, scaled",
+    "target.Y": "the rows of the embedding for the target, scaled",
+    "source.X'": "the stream of the encoder: X with the positions",
+    "target.Y'": "the stream of the decoder: Y with the positions",
     "Z": "the residual stream: a row of numbers for each token of the text",
     "N": "the stream, each row brought to the same size",
     ".N": "the stream, each row brought to the same size",
+    ".Zbar": "the stream, each row brought to the same size",
     ".Q": "weights that make queries of the stream",
     ".K": "weights that make keys of the stream",
     ".V": "weights that make values of the stream",
@@ -49,7 +51,6 @@ ARRAYS = {  # by the last part of a variable's key; a dot goes before it if it h
     ".W": "weights that bring the heads back into the stream",
     ".A": "what attention adds to the stream",
     ".Zhat": "the stream after attention",
-    ".Zbar": "the stream, each row brought to the same size",
     ".F": "the first weights of the feed-forward network",
     ".U": "the inner numbers of the feed-forward network",
     ".inner": "the inner numbers after the activation",
@@ -63,11 +64,6 @@ ARRAYS = {  # by the last part of a variable's key; a dot goes before it if it h
     "q": "probabilities: the logits, made positive and divided by their sum",
     "losses": "the loss at a position",
     "loss": "the loss of the text",
-    "source.X": "the rows of the embedding for the source, scaled",
-    "source.X'": "the stream of the encoder: X with the positions",
-    "target.Y": "the rows of the embedding for the target, scaled",
-    "target.Y'": "the stream of the decoder: Y with the positions",
-    "PE": "what says the position of a token",
 }
 OTHERS = {  # indices and signs, as LaTeX
     "i": "an index: the position of a token",
@@ -100,7 +96,7 @@ OTHERS = {  # indices and signs, as LaTeX
 def letters(made: Table) -> list[dict]:
     """A row for each letter: {"tex", "means"}; a meaning is [its key, the sentence, the size or None].
 
-    Its key is the last part of a variable's, without the number of a sublayer; # and the name of a size; or the sign.
+    The key is the last part of a variable's key, # and the name of a size, or the sign.
     """
     rows: dict[str, list] = {}
 

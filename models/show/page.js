@@ -262,6 +262,7 @@ function drawMaps() {
 const shapeKey = (array) => (array ? `${array.heads},${array.rows},${array.columns}` : "-");
 const turned = (array) => array.rows > 128 && array.rows > 2 * array.columns;
 const WORDY = 12, LARGE_CELL = 22;  // an attention map of at most so many words has them at its sides, in large cells
+const FINGER = 8;  // so many pixels of a cell of attention a finger can hit
 
 // The words at the sides of a short attention map, as {rows, columns}; null for other maps.
 function wordsOf(v, array) {
@@ -271,8 +272,6 @@ function wordsOf(v, array) {
 }
 
 const words = (v, array) => JSON.stringify(wordsOf(v, array));
-
-const FINGER = 8;  // pixels of a cell of attention that a finger shall hit
 
 // Width and height of a cell on the screen. A single row is drawn higher.
 function cellSize(v, array) {
@@ -344,12 +343,12 @@ function choose(cell, { pin = false, go = false } = {}) {
   if (go && maps) bring(maps);
 }
 
-// Scroll to a map, and in it to the chosen cell: into the part of the window that the bar and the aside leave free.
+// Scroll to a map, and in it to the chosen cell: into the part of the window that the bar and the panels leave free.
 function bring(maps) {
   const bounds = (element) => element.getBoundingClientRect(), cell = maps.querySelector(".lit.chosen") ?? maps;
   maps.scrollLeft += bounds(cell).left + bounds(cell).width / 2 - bounds(maps).left - maps.clientWidth / 2;
-  const aside = bounds(document.querySelector("aside")), bar = getComputedStyle(byId("bar")).position === "sticky" ? byId("bar").offsetHeight : 0;
-  const below = aside.left > 0 || !aside.height ? innerHeight : aside.top, figure = maps.closest("figure") ?? maps;
+  const side = bounds(byId("side")), bar = getComputedStyle(byId("bar")).position === "sticky" ? byId("bar").offsetHeight : 0;
+  const below = side.left > 0 || !side.height ? innerHeight : side.top, figure = maps.closest("figure") ?? maps;
   const { top, height } = bounds(bounds(figure).height < below - bar ? figure : cell);
   scrollBy(0, top + height / 2 - (bar + below) / 2);
 }
@@ -576,8 +575,7 @@ function help() {
   return [made("h2", {}, "Every number explains itself"),
     made("p", {}, "Point at a cell of a map, or tap it: the cells that meet in it are framed, and the sum is written here. "
       + "A click keeps it, and the names in the sum lead to their cells."),
-    made("p", {}, "With the keyboard: Tab to a map, then the arrow keys. Page Down goes to the next map, Escape lets go."),
-    made("p", {}, "Choose “gradients” or “both” to see the way back: what the loss would gain if a number grew.")];
+    made("p", {}, "With the keyboard: Tab to a map, then the arrow keys. Page Down goes to the next map, Escape lets go.")];
 }
 
 // -------------------------------------------------------------------------------------------------------------- tokens

@@ -24,7 +24,7 @@ const STOPS = [
   },
   {
     title: "Two tokens meet: a score", frames: "S",
-    text: ["The first layer looks with [#H] = {#H} heads; in head {#head} the query of <own>, what it looks for, meets the key of <seen>: [#K] = {#K} products are added, and divided by √[#K].",
+    text: ["The first layer looks with [#H] = {#H} heads; in head {#head} the query of <own>, a row of [query], meets the key of <seen>, a row of [key]: [#K] = {#K} products are added, and divided by √[#K].",
       "This is the score in [S], {S}; the score of <own> with itself is {self S}."],
     ask: "The scores of a row become shares of one whole. How large is that of <seen>?",
     answers: (s) => [["less than half", s.share < 0.5], ["half or more", s.share >= 0.5]],
@@ -103,9 +103,9 @@ function partsOf({ operations }) {
   const after = (o, ...ops) => operations.slice(operations.indexOf(o)).find((other) => ops.includes(other.op));
   const isPosition = (key) => (page.model.makers.get(key)?.op ?? "sinusoids") === "sinusoids";  // a weight has no maker
   const positions = operations.find((o) => o.op === "add" && o.inputs[0] === rows.output && isPosition(o.inputs[1]));
-  const attention = after(rows, "softmax"), sum = after(attention, "add"), inner = after(sum, "relu", "gelu"), end = after(inner, "add");
+  const scores = after(rows, "scores"), attention = after(rows, "softmax"), sum = after(attention, "add"), inner = after(sum, "relu", "gelu"), end = after(inner, "add");
   return { E: rows.inputs[0], looked: rows.output, P: positions?.inputs[1], Z: (positions ?? rows).output,
-    S: after(rows, "scores").output, masked: after(rows, "mask") && attention.output, weights: attention.output,
+    query: scores.inputs[0], key: scores.inputs[1], S: scores.output, masked: after(rows, "mask") && attention.output, weights: attention.output,
     before: sum.inputs[0], A: sum.inputs[1], Zhat: sum.output, inner: inner.output, between: end.inputs[0], "Z'": end.output,
     L: "L", q: "q", losses: "losses", loss: "loss", dL: "L", dE: rows.inputs[0], change: rows.inputs[0] };
 }
@@ -162,7 +162,7 @@ function numberOf(s, name) {
 
 const FACTS = {
   n: () => page.tokens.length, V: () => page.state.values.q.columns, D: (s) => page.state.values[s.parts.Z].columns,
-  H: (s) => page.state.values[s.parts.S].heads, K: (s) => page.state.values[page.model.makers.get(s.parts.S).inputs[0]].columns,
+  H: (s) => page.state.values[s.parts.S].heads, K: (s) => page.state.values[s.parts.query].columns,
   F: (s) => s.inner, position: (s) => s.i + 1, number: (s) => s.t, component: (s) => s.j + 1, head: (s) => s.h + 1,
   positive: (s) => s.positive, count: (s) => s.count, times: (s) => s.times, trained: (s) => s.trained,
   weights: () => weightCount, rate: () => page.last.how.lr, one: () => 1, all: () => 100,
