@@ -514,6 +514,7 @@ PART = {
     "viz/test_walkthrough.py::test_attention_layer_is_stepped_through": WHOLE_SUITE,
     "viz/test_walkthrough.py::test_heat_maps_are_drawn": WHOLE_SUITE,
     "viz/test_walkthrough.py::test_large_page_holds_one_step_at_a_time": WHOLE_SUITE,
+    "viz/test_walkthrough.py::test_nothing_keeps_readers_out": WHOLE_SUITE,
     "viz/test_walkthrough.py::test_page_shows_itself_in_a_notebook": WHOLE_SUITE,
     "viz/test_walkthrough_graph.py::test_a_link_leads_to_a_step": WHOLE_SUITE,
     "viz/test_walkthrough_graph.py::test_formulas_have_no_scrollbars": WHOLE_SUITE,
