@@ -25,7 +25,7 @@ SIZES = {  # those of 003, and those of 004
     "n_output": "the number of tokens that the decoder reads",
 }
 ARRAYS = {  # by the last part of a variable's key; a dot goes before it if it has other parts
-    "E": "the embedding: a row of weights for each token of the vocabulary",
+    "E": "the embedding: a row of weights for each token",
     "P": "a row of weights for each position",
     "PE": "what says the position of a token",
     "E_t": "the rows of E for the tokens of the text",
@@ -33,7 +33,7 @@ ARRAYS = {  # by the last part of a variable's key; a dot goes before it if it h
     "target.Y": "the rows of the embedding for the target, scaled",
     "source.X'": "the stream of the encoder: X with the positions",
     "target.Y'": "the stream of the decoder: Y with the positions",
-    "Z": "the residual stream: a row of numbers for each token of the text",
+    "Z": "the residual stream: a row for each token of the text",
     "N": "the stream, each row brought to the same size",
     ".N": "the stream, each row brought to the same size",
     ".Zbar": "the stream, each row brought to the same size",

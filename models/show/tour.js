@@ -15,9 +15,9 @@ const STOPS = [
     answers: (s) => [["{#one}", false], ["{#D}", true], ["{#V}", false]],
   },
   {
-    title: "A token becomes a row of numbers", frames: "Z",
+    title: "A token becomes a row", frames: "Z",
     text: [(s) => `Training found a row of [#D] = {#D} numbers for each token, in [E]; for <own> its number {#component} is {E}${s.scaled ? ", scaled to {looked}" : ""}.`,
-      (s) => (s.parts.P ? "With {P} from [P], which says the position, the row of <own> in [Z] begins: {looked} + {P} = {Z}, the number in the double frame."
+      (s) => (s.parts.P ? "With {P} from [P], which says the position, the row of <own> in [Z] begins: {looked} + {P} = {Z}, in the double frame."
         : "With this row <own> begins in [Z]: there the number is {Z}, in the double frame.")],
     ask: "Each token now looks at itself and at those before it. At which of these positions will <own> look most?",
     answers: (s) => s.choices(s.m, [s.i, s.least]).map((m) => [`{=${m + 1}}: <${m}>`, m === s.m]),
@@ -45,7 +45,7 @@ const STOPS = [
     answers: (s) => [["fewer than half", 2 * s.positive < s.inner], ["half or more", 2 * s.positive >= s.inner]],
   },
   {
-    title: "The feed-forward network adds, too", frames: "inner",
+    title: "Feed-forward adds, too", frames: "inner",
     text: ["Of the {#F} inner numbers {#positive} are positive in [inner]; the largest is framed, {inner}.",
       "What they write is added to the row as well: in [Z'] its number {#component} goes from {between} to {Z'}."],
     ask: "After the last layer, which token does the model expect most?",
@@ -74,7 +74,7 @@ const STOPS = [
     answers: (s) => s.choices(s.times, [s.times + 1, s.count + 1]).map((n) => [`{=${n}}`, n === s.times]),
   },
   {
-    title: "The gradient of one weight", frames: "dE",
+    title: "One weight’s gradient", frames: "dE",
     text: [(s) => `What comes back from ${s.times > 1 ? "the {#times} positions" : "the position"} of <own>${s.tied ? " and from the logits" : ""} ${s.times > 1 || s.tied ? "is added up in" : "reaches"} its row: the gradient of the weight {E}, which is framed, is {dE}.`,
       (s) => `So the loss would ${s.value("dE") > 0 ? "grow" : "fall"} if this weight grew, and ${s.value("dE") > 0 ? "fall" : "grow"} if it shrank.`],
     ask: "Now a step of learning. Which way will it move this weight?",
@@ -268,6 +268,7 @@ function showStop(arrived = false) {
   setView(!framed || framed.of === "value" ? "values" : "gradients");
   choose(framed, { pin: true, go: arrived });
   if (arrived && !framed) bring(byId("tokens"));
+  const what = framed && `${{ gradient: "the gradient of ", change: "the change of " }[framed.of] ?? ""}${name(variable(framed.key))}; ${where(framed.key, framed.at)}`;
   const story = text.flatMap((sentence, i) => [i ? " " : "", ...typeset(s, sentence)]), verdict = made("p", { role: "status" });
   const button = (id, words, keys, onclick) => made("button", { type: "button", id, "aria-keyshortcuts": keys, title: `key: ${keys}`, onclick }, words);
   const next = button("next", last ? "Again from the start" : "Next", "ArrowRight", () => goToStop(1)), all = answers(s);
@@ -278,7 +279,7 @@ function showStop(arrived = false) {
   } }, ...typeset(s, answer)));
   next.classList.add("main");
   panel.replaceChildren(made("h2", { id: "stop", tabindex: -1 }, `Stop ${tour.at} of ${STOPS.length}: ${title}`),
-    made("p", { id: "story" }, ...story),
+    made("p", { id: "story" }, ...story), made("p", { id: "framed", class: "soft" }, `Framed: ${what ?? "the token among those of your text"}`),
     made("ul", { class: "soft" }, ...explained(s, tour.at, story).map((line) => made("li", {}, ...line))),
     made("div", { role: "group", "aria-labelledby": "ask", class: "row" },
       made("p", { id: "ask" }, last ? "" : made("b", {}, "Predict: "), ...typeset(s, ask)), ...guesses), verdict,

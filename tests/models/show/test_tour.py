@@ -85,8 +85,10 @@ def arrive(driver, stop: int) -> None:
 SAID = """
 const panel = document.getElementById('tour'), all = (selector, of) => [...panel.querySelectorAll(selector)].map(of);
 const rest = panel.cloneNode(true), plain = (part) => part.textContent;
-rest.querySelectorAll('h2, b[data-cell], b[data-fact], .token, math, ul, button').forEach((part) => part.remove());
+const numbers = 'b[data-cell], b[data-fact], .token, #framed';
+rest.querySelectorAll(`h2, math, ul, button, ${numbers}`).forEach((part) => part.remove());
 return JSON.stringify({
+  chosen: page.chosen && where(page.chosen.key, page.chosen.at), what: plain(document.getElementById('framed')),
   heading: plain(panel.querySelector('h2')), focus: document.activeElement.id, rest: plain(rest),
   sentences: plain(document.getElementById('story')),
   cells: all('b[data-cell]', (b) => [b, ...b.dataset.cell.split('|')]).map(([b, key, of, ...at]) => [plain(b), key, of,
@@ -204,7 +206,7 @@ def test_the_keyboard_alone_leads_through_all_stops(width, dark, page):
             assert stop["heading"].startswith(f"Stop {count} of {STOPS}: ") and stop["focus"] == "stop"
             assert numbers.wrong(driver, stop) == [] and len(stop["cells"]) + len(stop["facts"]) >= 2
             assert stop["sentences"].count(". ") == 1 and stop["wide"] <= width
-            assert (count > 1) == bool(stop["framed"])
+            assert (count > 1) == bool(stop["framed"]) and stop["what"].endswith(stop["chosen"] or "of your text")
             right, bottom = stop["panel"] if width > 390 else (width, stop["panel"][1])
             bottom = height if width > 390 else bottom
             for left, top, end, low in stop["framed"]:  # the frame stands where the panel does not
