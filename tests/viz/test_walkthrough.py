@@ -421,6 +421,20 @@ def test_nothing_keeps_readers_out(width, tmp_path):
                 assert serious(driver) == [], step
 
 
+def test_lines_stand_still_for_readers_who_want_that(browser, tmp_path):
+    t = watched_chain()
+    path = walkthrough(t["y"], tmp_path / "page.html", t)
+    moving = []
+    for wish in ("no-preference", "reduce"):
+        media = {"features": [{"name": "prefers-reduced-motion", "value": wish}]}
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        page = Page(browser, path)
+        page.click("turn")
+        moving.append(page.run("return document.getAnimations().length > 0"))
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    assert moving == [True, False]
+
+
 def test_only_arrays_with_dimensions_have_a_shape_and_a_dtype(tmp_path):
     t, x = watched_chain(), tt.ones(3, requires_grad=True)
     texts = []
