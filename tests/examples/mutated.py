@@ -110,6 +110,9 @@ SAME = {
         "right_4: S = q @ keys.T / math.sqrt(keys.shape[1])",
         "right_4: S = q @ keys.T / math.sqrt(values.shape[1])",
     },
+    "23": {
+        "right_3: return sum(((mean - x) ** 2 for x in g)) / N / B * (N - B) / (N - 1)",
+    },
 }
 
 
