@@ -113,6 +113,9 @@ SAME = {
     "23": {
         "right_3: return sum(((mean - x) ** 2 for x in g)) / N / B * (N - B) / (N - 1)",
     },
+    "24": {
+        "right_2: loss = model(texts)",
+    },
 }
 
 
