@@ -70,8 +70,8 @@ for B in SIZES:
 assert SIZES[0] == 1 or min(last[16].values()) < min(last[64].values()) < min(last[256].values())
 
 # %% [markdown]
-# The noise about halves: it falls as 1 / √B, until all texts are in the batch. A large rate lets it
-# through, so a small batch needs a small rate. The full batch has no noise, and few steps.
+# The noise about halves: it falls as 1 / √B, until all texts are in the batch. A large rate lets it through, so a small
+# batch needs a small rate. The full batch has no noise, and few steps.
 #
 # ## Accumulation: a batch in parts
 #
@@ -94,7 +94,8 @@ for divide in (len(parts), 1):
 
 # %%
 def kept(B, tape):  # bytes that are there when the loss is known, and were not before
-    before, _loss = tracemalloc.get_traced_memory()[0], tt.set_grad_enabled(tape)(loss)(model, texts[:B])
+    with tt.set_grad_enabled(tape):
+        before, _loss = tracemalloc.get_traced_memory()[0], loss(model, texts[:B])
     return tracemalloc.get_traced_memory()[0] - before
 
 
@@ -112,8 +113,7 @@ right.set(xscale="log", yscale="log", xlabel="B", ylabel="bytes", title="memory 
 plots.show(figure, FIGURES / "23_batches.png", alt="Each rate has a best B; activations grow with B.")
 
 # %% [markdown]
-# In parts the memory is that of one part: this is what accumulation is for. A gradient that is 16 times as long makes a
-# step of (18) 16 times as long; Adam divides by the size of gradients, so it hides the mistake, until one clips.
+# In parts the memory is that of one part. A gradient 16 times as long makes step (18) 16 times as long; Adam hides it.
 #
 # ## Exercises
 #

@@ -49,7 +49,8 @@ def train(rates, beta2=0.999):  # with a rate for each step; the mean loss of ea
 # Of each parameter's gradients g, and of their squares, Adam keeps the means m and v, their **moments**, which begin
 # with 0. With them it makes step t = 1, 2, ... (Kingma and Ba, 2015):
 #
-# $$ m \leftarrow \beta_1 m + (1 - \beta_1) g, \qquad v \leftarrow \beta_2 v + (1 - \beta_2) g^2 $$
+# $$ m \leftarrow \beta_1 m + (1 - \beta_1) g $$
+# $$ v \leftarrow \beta_2 v + (1 - \beta_2) g^2 $$
 # $$ X \leftarrow X - \rho \, \frac{m / (1 - \beta_1^t)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon} $$
 #
 # A factor in all g cancels: ρ says how far a parameter goes, whatever its gradient's size. If all g are alike, m is
