@@ -5,9 +5,8 @@
 #
 # $$ \text{FFNN}(X) = \max(0, X W_1 + b_1) \, W_2 + b_2 $$
 #
-# With $W_2$ alone the boundary would be a straight line. It would be one, too, with $W_1$ and $W_2$ and nothing in
-# between, since $X W_1 W_2$ is X times one matrix. What does max(0, .) change? Each of its outputs is a fold: flat on
-# one side, a slope on the other. $W_2$ adds folds, up or down. Here are three of them, and their sum.
+# Without max(0, .) the boundary would be a straight line, since $X W_1 W_2$ is X times one matrix. With it each unit is
+# a fold: flat on one side, a slope on the other. $W_2$ adds folds, up or down. Here are three, and their sum.
 
 # %%
 import math
@@ -24,10 +23,8 @@ from tinytensor.viz import plots
 
 FIGURES = Path("runs/lessons")
 tt.manual_seed(3)
-
 x = tt.linspace(-1, 1, 201)
-folds = {"max(0, x + 0.8)": (x + 0.8).relu(), "-3 max(0, x + 0.1)": -3 * (x + 0.1).relu()}
-folds["4 max(0, x - 0.4)"] = 4 * (x - 0.4).relu()
+folds = {f"{a} max(0, x {b:+})": a * (x + b).relu() for a, b in ((1, 0.8), (-3, 0.1), (4, -0.4))}
 figure, [[panel]] = plots.panels(size=(6.4, 3.2))
 panel.plot(x, sum(folds.values()), color="black", linestyle="-", linewidth=3, label="their sum")
 plots.lines(panel, x, folds)
@@ -44,7 +41,6 @@ upper = tt.stack([turn.cos(), turn.sin()], dim=1)
 lower = tt.stack([1 - turn.cos(), 0.5 - turn.sin()], dim=1)
 X = tt.cat([upper, lower]) + 0.1 * tt.randn(400, 2)  # (400, 2)
 y = tt.cat([tt.zeros(200), tt.ones(200)])  # which moon, (400,)
-
 model = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 1))
 optimizer = tt.optim.Adam(model.parameters(), lr=0.02)
 print(prove(nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1)), (1, 2)))
@@ -65,56 +61,60 @@ grid = np.stack(np.meshgrid(np.linspace(-1.5, 2.5, 80), np.linspace(-1.2, 1.7, 6
 shown, landscapes, losses = (0, 3 * last // 40, last // 4, last), [], []
 
 
-@tt.compile  # recorded once, then replayed: see lesson 18
-def step():
+def step(model, optimizer):
     optimizer.zero_grad()
     loss = F.binary_cross_entropy_with_logits(model(X).squeeze(1), y)
     loss.backward()
     optimizer.step()
-    return loss
+    return loss.item()
 
 
 for i in range(last + 1):
     if i in shown:
         landscapes.append(model(tt.tensor(grid).reshape(-1, 2)).reshape(60, 80).sigmoid().detach())
-    losses.append(step().item())
-with tt.no_grad():  # nothing is differentiated here
-    right = ((model(X).squeeze(1) > 0) == (y == 1)).to(tt.float32).mean().item()
+    losses.append(step(model, optimizer))
+right = ((model(X).squeeze(1) > 0) == (y == 1)).to(tt.float32).mean().item()
 print(f"loss {losses[0]:.3f} at first, {losses[-1]:.3f} at the end; {right:.1%} of the points on the right side")
 assert right > 0.97 or last < 400
-
 figure, panels = plots.panels(2, 2, size=(6.4, 5))
 for panel, i, q in zip(panels.flat, shown, landscapes):
     colours = panel.contourf(grid[..., 0], grid[..., 1], q, np.linspace(0, 1, 11), cmap=plots.SIGNED, alpha=0.7)
     panel.contour(grid[..., 0], grid[..., 1], q, levels=[0.5], colors="black", linewidths=2)
-    for part, marker in ((slice(0, 200), "o"), (slice(200, 400), "x")):
-        panel.plot(*X[part].T.numpy(), marker, color="black", markersize=2.5, alpha=0.5)
+    panel.plot(*X[:200].T.numpy(), "ok", *X[200:].T.numpy(), "xk", markersize=2.5, alpha=0.5)
     panel.set(title=f"step {i}, loss {losses[i]:.3f}", xticks=[], yticks=[])
 figure.colorbar(colours, ax=panels, label="predicted probability of moon 1 (crosses)")
-plots.show(
-    figure, FIGURES / "07_two_moons.png", alt="The line of probability 1/2 bends until it runs between the moons."
-)
+plots.show(figure, FIGURES / "07_two_moons.png", alt="The line of probability 1/2 bends, and runs between the moons.")
 
 # %% [markdown]
 # A fresh network prefers no class, so its loss is near log 2 = 0.693 (lesson 6). Then the shore bends.
 #
 # ## Networks that cannot learn
 #
-# What if all weights begin with 0? It is tempting to think that training will move them away from there. But all 32
-# hidden units compute the same, so they get the same gradient; here it is even 0. Random initial values are no
-# nuisance: they make the units different. And what if all points lie on the flat side of a unit's fold? Its output is 0
-# for all of them, so is its slope, and no gradient reaches its weights: this unit is dead.
+# If all weights begin with 0, the units of a layer stay alike: all get the same gradient, and here it is even 0. If all
+# points lie on the flat side of a unit's fold, its output is 0, so is its slope, and no gradient reaches its weights:
+# the unit is dead. So weights begin with random numbers. Of which size? A unit adds n products, and ReLU lets half
+# through: with a variance of 2 / n numbers keep their size from layer to layer, and gradients on their way back (He et
+# al., 2015). Predict for eleven layers: weights half as large, or twice; and sigmoids, whose slopes are at most 1/4.
 
 # %%
-for name, weight, bias in (("all zero", 0.0, 0.0), ("all dead", 0.1, -10.0)):
-    still = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 1))
-    for parameter, value in zip(still.parameters(), (weight, bias, weight, 0.0)):
-        nn.init.constant_(parameter, value)
-    F.binary_cross_entropy_with_logits(still(X).squeeze(1), y).backward()
-    print(f"{name}: the largest gradient of W_1 is {still[0].weight.grad.abs().max().item()}")
-    assert still[0].weight.grad.abs().max().item() == 0
+ways = {"all 0": (nn.ReLU, 0.0, 0.0), "dead": (nn.ReLU, 1.0, -10.0), "half as large": (nn.ReLU, 0.5, 0.0)}
+ways |= {"2 / n": (nn.ReLU, 1.0, 0.0), "twice as large": (nn.ReLU, 2.0, 0.0), "sigmoid": (nn.Sigmoid, 1.0, 0.0)}
+for name, (activation, gain, bias) in ways.items():
+    linear = [nn.Linear(n, m) for n, m in zip([2] + 10 * [32], 10 * [32] + [1])]
+    for layer in linear:
+        nn.init.normal_(layer.weight, std=gain * math.sqrt(2 / layer.in_features))
+        nn.init.constant_(layer.bias, bias)
+    deep = nn.Sequential(*[each for layer in linear for each in (layer, activation())][:-1])
+    optimizer = tt.optim.SGD(deep.parameters(), lr=0.05)
+    first, slopes = step(deep, optimizer), [layer.weight.grad.norm().item() for layer in linear[::5]]
+    end = [step(deep, optimizer) for _ in range(last // 2)][-1]
+    print(f"{name}: loss {first:.2f} -> {end:.2f}; gradients of W_1, W_6, W_11:", *(f"{each:.0e}" for each in slopes))
+    assert (slopes[0] == 0) == (name in ("all 0", "dead"))
 
 # %% [markdown]
+# Too small, and nothing reaches the loss, which stays at log 2; too large, and the first steps leap, mostly to NaN. A
+# small gradient of an early layer does not say that the layer is good: it learns nothing. Lesson 11 has more remedies.
+#
 # ## Exercises
 #
 # Four exercises on this lesson stand in `exercises/07_two_moons.py`. Each has a check.
