@@ -69,9 +69,7 @@ for name, (i, known, loss, sure, right) in (("lowest", lowest), ("at the end", r
 steps, known, losses, sure, right = zip(*rows)
 assert STEPS == 1 or (losses[-1] > lowest[2] + 1 and right[-1] > lowest[4] and sure[-1] > lowest[3] + 0.2)
 figure, [[left, panel]] = plots.panels(1, 2, size=(9, 3.6))
-plots.lines(
-    left, steps, {"text that it learns": known, "held-out text": losses, "guessing, log V": [math.log(V)] * len(steps)}
-)
+plots.lines(left, steps, {"learnt text": known, "held-out text": losses, "log V": [math.log(V)] * len(steps)})
 left.set(xlabel="step", ylabel="nats a character", title="loss", ylim=(0, None))
 plots.lines(panel, steps, {"probability of its guess": sure, "part that is right": right})
 panel.set(xlabel="step", title="held-out text", ylim=(0, 1))
@@ -95,6 +93,8 @@ for mode in (False, True, True):
     print("dropout", "on:" if mode else "off:", said)
 
 # %% [markdown]
+# Training prints the loss with dropout on: the learnt text looks harder than it is, and the gap smaller.
+#
 # ## Remedies
 #
 # **Early stopping** keeps the weights of the lowest held-out loss, and ends when none was lower for a while (exercise
