@@ -56,7 +56,7 @@ print(prove(nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1)), (1, 2)))
 # Predict: which loss does the fresh network have, about?
 
 # %%
-last = 400 if not os.environ.get("NUMBA_DISABLE_JIT") else 8  # steps: few if the kernels run as slow, plain Python
+last = 400 if not os.environ.get("NUMBA_DISABLE_JIT") else 2  # steps: few if the kernels run as slow, plain Python
 grid = np.stack(np.meshgrid(np.linspace(-1.5, 2.5, 80), np.linspace(-1.2, 1.7, 60)), axis=-1).astype(np.float32)
 shown, landscapes, losses = (0, 3 * last // 40, last // 4, last), [], []
 
