@@ -162,8 +162,8 @@ def answer_4(words: list[list[int]], count: int) -> list[tuple[int, int]]:
 
 @check("count the pairs of each word, and add up. Then merge in each word, and count afresh.")
 def check_4(answer) -> None:
-    for size in (2, 3, 3, 4, 2, 3):
-        letters, count, words = random.sample(range(97, 123), size), 4, [[97, 98, 97, 98, 97]]
+    for size in (3, 3, 4, 5, 3, 4):
+        letters, count, words = random.sample(range(97, 123), size), 4, [[97]]
         while len({tuple(_learn(words, count, best)) for best in (min, max, next)}) < 3:  # until ties matter
             some = [random.choices(letters, k=random.randint(5, 9)) for _ in range(6)]
             words = random.choices(some, k=9) + some
