@@ -82,22 +82,22 @@ def check_2(answer) -> None:
             L.backward(g)
             return L.detach(), E.grad
 
-        E = table.clone().requires_grad_()
-        L = answer(E, t, P, lambda Z, W=W: (Z @ W).tanh())
+        right, cut = result(root, 1), result(root, 1, cut=True)
         values = {
             "√D is wanted on the way in, and not at the end.": result(root, root),
             "The factor √D is missing on the way in.": result(1, 1),
             "√D is wanted on the way in, and you have it at the end.": result(1, root),
             "Divide by √D? The entries of E are 1/√D already.": result(1 / root, 1),
         }
-        right = result(root, 1)
+        E = table.clone().requires_grad_()
+        L = answer(E, t, P, lambda Z, W=W: (Z @ W).tanh())
         compare(L, right[0], "the tensor of logits", {said: value[0] for said, value in values.items()})
         if not L.requires_grad:
             L = L + 0 * E.sum()  # then there is no gradient, and all of it is 0
         L.backward(g)
         mistakes = {
-            "What comes from the end is missing: E is off the tape there.": result(root, 1, cut=True)[1],
-            "What comes from the beginning is missing: E[t] is off the tape.": right[1] - result(root, 1, cut=True)[1],
+            "What comes from the end is missing: E is off the tape there.": cut[1],
+            "What comes from the beginning is missing: E[t] is off the tape.": right[1] - cut[1],
             "E is off the tape at both ends.": 0 * table,
         }
         compare(E.grad, right[1], "the gradient of E", mistakes)
