@@ -69,8 +69,8 @@ pairs, pieces = learn(text, max(SIZES))
 for first in (256, (256 + max(SIZES)) // 2, max(SIZES) - 7):
     print(f"tokens from {first} on:", *list(pieces.values())[first : first + 7], sep=" | ")
 rows = {V: [encode(part, pairs[: V - 256]) for part in (text, heldout)] for V in SIZES}
-print({V: f"{len(rows[256][0]) / len(known):.2f} bytes a token" for V, (known, _) in rows.items()})
-print("a sentence of the held-out text:", *(pieces[token] for token in rows[max(SIZES)][1][:30]), sep="|")
+print("bytes a token:", {V: round(len(rows[256][0]) / len(known), 2) for V, (known, _) in rows.items()})
+print("held-out text:", *(pieces[token] for token in rows[max(SIZES)][1][:20]), sep=" | ")
 
 # %% [markdown]
 # ## What does a vocabulary cost?
@@ -101,7 +101,7 @@ for V, parts in rows.items():
     bits.append(loss / math.log(2) * len(parts[1]) / len(rows[256][1]))
     tables.append(2 * V * D / model.num_parameters())
     rare = sum(parts[0].count(chr(i)) < 20 for i in range(256, V))
-    print(f"V = {V}: {nats[-1]:.2f} nats a token, {bits[-1]:.2f} bits a byte, {rare} rare tokens")
+    print(f"V = {V}: {nats[-1]:.2f} nats a token, {bits[-1]:.2f} bits a byte, {rare} tokens occur less than 20 times")
 assert STEPS == 1 or (nats == sorted(nats) and bits[0] > bits[1] > bits[2])
 figure, [[left, right]] = plots.panels(1, 2, size=(9, 3.4))
 plots.lines(left, SIZES, {"nats a token": nats, "bits a byte": bits}, marker="o")

@@ -73,9 +73,9 @@ plots.show(figure, FIGURES / "26_norms_depth.png", alt="Only with the root of 2 
 #
 # ## Norm before or after the sum?
 #
-# After the sum, norm(X + f(X)) divides all that earlier layers have written, too, in each layer once more: r X with r <
-# 1. Before it, X + f(norm(X)) leaves the stream alone; it grows, so it needs a norm at its end. Predict: which of the
-# two learns faster with 24 layers? And what is the product of all r?
+# After the sum, norm(X + f(X)) divides all that earlier layers have written, too: each layer multiplies it by a number
+# below one. Before it, X + f(norm(X)) leaves the stream alone; it grows, so it needs a norm at its end. Predict: which
+# of the two learns faster with 24 layers? And what is the product of these numbers?
 
 
 # %%
