@@ -100,12 +100,12 @@ def multi_head(X, W_q, W_k, W_v, W):
     return Y.transpose(0, 1).flatten(1) @ W  # side by side, (n, H K), then (n, D)
 
 
-X = tt.randn(500, 32, dtype=tt.float64)
+X = tt.randn(50, 32, dtype=tt.float64)
 for H in (1, 4):
     heads, W = [tt.randn(H, 32, 32 // H).double() / math.sqrt(32) for _ in range(3)], tt.randn(32, 32).double()
     alone = [multi_head(X, *(w[h : h + 1] for w in heads), W.unflatten(0, (H, -1))[h]) for h in range(H)]
     assert (multi_head(X, *heads, W) - sum(alone)).abs().max().item() < 1e-9  # (8) as a sum over the heads
-    scores = (X @ heads[0]) @ (X @ heads[1]).mT  # (H, 500, 500)
+    scores = (X @ heads[0]) @ (X @ heads[1]).mT  # (H, 50, 50)
     by_head, by_model = ((scores / math.sqrt(width)).var().item() for width in (32 // H, 32))
     print(f"H = {H}: {sum(w.numel() for w in (*heads, W)):,} numbers; variance {by_head:.2f} and {by_model:.2f}")
 print(prove(multi_head, (2, 2), (2, 2, 1), (2, 2, 1), (2, 2, 1), (2, 2)))

@@ -55,7 +55,7 @@ for v in tt.eye(2, dtype=tt.float64):
 big = tt.randn(1_000_000)
 print("H v where H has 10^12 numbers:", product(big, big, lambda x: x.sin().square().sum()).shape)
 try:
-    product(big, big, lambda x: (2 * x).sum())
+    product(x, x, lambda x: (2 * x).sum())
 except RuntimeError as error:
     print(error)
 

@@ -21,8 +21,8 @@ sys.path.append(str(Path(__file__).resolve().parents[1]) if "__file__" in global
 from models.decoder import Config, Decoder
 
 FIGURES = Path("runs/lessons")
-SIZES, STEPS, N = ((256, 258), 1, 400) if os.environ.get("NUMBA_DISABLE_JIT") else ((256, 320, 512, 768), 400, 40000)
-B, C, D = 16, 32, 32
+few = os.environ.get("NUMBA_DISABLE_JIT")  # few steps where kernels run as slow, plain Python
+SIZES, STEPS, N, B, C, D = ((256, 258), 1, 400, 1, 8, 32) if few else ((256, 320, 512, 768), 400, 40000, 16, 32, 32)
 text = " ".join(" ".join(p.split()) for page in topics.values() for p in page.split("\n\n") if p.endswith("."))
 text, heldout = text[:N], text[N : N + N // 6]  # of Python's language reference, as in lesson 13
 

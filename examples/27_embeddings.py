@@ -22,7 +22,7 @@ from models.decoder import Config, Decoder
 from models.transformer import positional_encoding
 
 FIGURES = Path("runs/lessons")
-STEPS, V, B, C = (1, 60, 1, 8) if os.environ.get("NUMBA_DISABLE_JIT") else (400, 500, 16, 32)  # few in Python
+STEPS, V, B, C = (1, 20, 1, 8) if os.environ.get("NUMBA_DISABLE_JIT") else (400, 500, 16, 32)  # few in Python
 D, root = 32, 32**0.5
 text = " ".join(" ".join(p.split()) for page in topics.values() for p in page.split("\n\n") if p.endswith("."))[:100000]
 words = WordTokenizer.train([text], V)  # the most frequent words of Python's language reference; the others are unknown
@@ -96,9 +96,9 @@ assert STEPS == 1 or max(last["two tables"], last["tied, 1/√D, times √D"]) <
 
 # %%
 def legible(D):
-    E, P = (F.normalize(tt.randn(n, D), dim=-1) for n in (500, 50))
-    named = ((E.unsqueeze(1) + P) @ E.T).argmax(-1)  # (500, 50): a token for each sum
-    return (named == tt.arange(500).unsqueeze(1)).float().mean().item()
+    E, P = (F.normalize(tt.randn(n, D), dim=-1) for n in (V, C))
+    named = ((E.unsqueeze(1) + P) @ E.T).argmax(-1)  # (V, C): a token for each sum
+    return (named == tt.arange(V).unsqueeze(1)).float().mean().item()
 
 
 widths = [2**i for i in range(1, 8)]
