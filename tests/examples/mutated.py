@@ -110,7 +110,7 @@ SAME = {
         "right_4: S = q @ keys.T / math.sqrt(keys.shape[1])",
         "right_4: S = q @ keys.T / math.sqrt(values.shape[1])",
     },
-    "27": {
+    "28": {
         "right_2: return layers(math.sqrt(P.shape[1]) * E[t] + P) @ E.T",
     },
 }

@@ -35,7 +35,7 @@ tokens = tt.tensor(words.encode(text))
 # product need not be computed. Predict: after C tokens, how many of the V rows of E have a gradient?
 
 # %%
-tt.manual_seed(27)
+tt.manual_seed(28)
 E, t = tt.randn(V, D, requires_grad=True), tokens[:C]
 assert tt.equal(E[t], F.one_hot(t, V).float() @ E)
 E[t].square().sum().backward()
@@ -78,7 +78,7 @@ ways = {"two tables": (1, 1, False), "tied, 1/√D, times √D": (1 / root, root
 ways |= {"tied, 1/√D": (1 / root, 1, True), "tied, size 1": (1, 1, True)}
 curves, last = {}, {}
 for name, options in ways.items():
-    tt.manual_seed(27)
+    tt.manual_seed(28)
     model = Sinusoids(*options)
     curves[name] = losses(model)
     last[name] = sum(curves[name][-40:]) / 40
@@ -109,7 +109,7 @@ plots.lines(left, range(STEPS), curves, linewidth=1.2)
 plots.lines(right, widths, {"token named": shares}, marker="o")
 left.set(xlabel="step", ylabel="nats a word", ylim=(2, 8), title="the loss in training")
 right.set(xscale="log", xlabel="width D", ylabel="share of the sums", title="which token is in E[t] + P_n?")
-plots.show(figure, FIGURES / "27_embeddings.png", alt="Tied tables learn fast only with √D. D = 32 names most tokens.")
+plots.show(figure, FIGURES / "28_embeddings.png", alt="Tied tables learn fast only with √D. D = 32 names most tokens.")
 
 # %% [markdown]
 # How well learned positions and sinusoids do, lesson 12 has measured. **Rotary** positions (Su et al., 2021) add
@@ -117,4 +117,4 @@ plots.show(figure, FIGURES / "27_embeddings.png", alt="Tied tables learn fast on
 #
 # ## Exercises
 #
-# Four exercises on this lesson stand in `exercises/27_embeddings.py`. Each has a check.
+# Four exercises on this lesson stand in `exercises/28_embeddings.py`. Each has a check.
