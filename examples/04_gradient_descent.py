@@ -73,8 +73,8 @@ plots.show(figure, FIGURES / "04_gradient_descent_line.png", alt=alt)
 #
 # ## The ravine
 #
-# On the left the path does not go straight to the lowest point: the gradient is perpendicular to the contours,
-# and these are long. A simpler function shows this alone: f = (u² + 30 v²) / 2, gentle in u, steep in v. Each step
+# On the left the path does not go straight to the lowest point: the gradient is perpendicular to the contours, and
+# these are long. A simpler function shows this alone: f = (u² + 30 v²) / 2, gentle in u, steep in v. Each step
 # multiplies u by 1 - ρ and v by 1 - 30 ρ. Predict the largest rate that works. |1 - 30 ρ| < 1 needs ρ < 2/30, and then
 # u can only creep: the steepest direction sets the rate, and the flattest one waits. **Momentum** keeps a velocity:
 # steps across the ravine cancel, steps along it add up. **Adam** keeps one too, and divides each parameter's step by
