@@ -89,7 +89,7 @@ assert STEPS == 1 or sum(curves["tied, 1/√D, times √D"][-40:]) < sum(curves[
 #
 # ## Why are positions added, and not put beside?
 #
-# Beside each other, [x, p] W is x W_1 + p W_2, with the upper and the lower rows of W: a sum anyway, but of vectors that
+# Beside each other, [x, p] W is x W_1 + p W_2, with the upper and lower rows of W: a sum anyway, but of vectors that
 # share the width D. Does adding not mix them up? In many dimensions random vectors are nearly perpendicular: the cosine
 # of their angle is about 1/√D. Predict: for which D does a product with Eᵀ name the token in 99 % of all E[t] + P_n?
 
