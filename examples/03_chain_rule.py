@@ -3,8 +3,7 @@
 #
 # Lesson 2 read its tape from the end to the beginning. Is this order necessary, or would any other do? "Going through
 # chains of Jacobian matrices", says document 003 (listed in `examples/documents.md`) above eq. (17). But where a value
-# is used twice the chain forks, and the forks must join again. We look at the nodes on tinytensor's tape, at the order
-# in which they are visited, and at the places where a gradient adds up.
+# is used twice the chain forks, and the forks must join again.
 
 # %%
 from pathlib import Path
@@ -15,8 +14,7 @@ from tinytensor.viz import draw, explain, plots, walkthrough
 
 FIGURES = Path("runs/lessons")
 
-a = tt.tensor(2.0, requires_grad=True)
-b = tt.tensor(-3.0, requires_grad=True)
+a, b = (tt.tensor(value, requires_grad=True) for value in (2.0, -3.0))
 c = a * b
 d = c + a  # a is used a second time
 y = d.exp()
@@ -39,13 +37,8 @@ print(explain(y, names))
 # products are added at the leaf, and the sum is complete when nothing else can arrive. So dy/da = e^d (b + 1).
 # `walkthrough` writes a page that steps through all of it with the arrow keys: open it in a browser.
 
-
 # %%
-def formula(a, b):
-    return (a * b + a).exp()
-
-
-print(prove(formula, (), ()))
+print(prove(lambda a, b: (a * b + a).exp(), (), ()))
 FIGURES.mkdir(parents=True, exist_ok=True)
 draw(y, names).save(FIGURES / "03_chain_rule.png")
 walkthrough(y, FIGURES / "03_chain_rule.html", names)
@@ -82,11 +75,10 @@ assert account[a] == 6.0 and a.grad.item() == 4.0
 # %% [markdown]
 # It passes on 1 + 1 and 2 + 2. "Then let it pass on only the new part!" This repair is right, and useless: b is still
 # visited once for each use, and the nodes behind b once for each of these visits. Eighteen doublings in a row have 2^18
-# paths back. If we wait until a gradient is complete, one visit to each node is enough. How do we know that it is
-# complete? A node is younger than all nodes from which it was made, so the youngest node that is left is always ready.
-# That is the whole of `tinytensor/core/tape.py`: a node for each operation, visited from the youngest to the oldest.
-# Gradients add up before the visit at a node, as at b here, and until the end at a leaf. (An order in which each node
-# comes after all that send to it is called topological. micrograd finds one by a search; ages give one for nothing.)
+# paths back. If we wait until a gradient is complete, one visit to each node is enough. How do we know that it is? A
+# node is younger than all nodes from which it was made, so the youngest node that is left is always ready. That is the
+# whole of `tinytensor/core/tape.py`. (An order in which each node comes after all that send to it is called
+# topological. micrograd finds one by a search; ages give one for nothing.)
 
 # %%
 for n in (2, 5, 10):
@@ -96,24 +88,32 @@ for n in (2, 5, 10):
     print(f"{n} doublings: {careless(z.grad_fn, {}, 1.0)} visits without order, {n} nodes and a leaf with it")
 
 # %% [markdown]
-# ## Why `zero_grad`?
+# ## Why `zero_grad`, and why not twice?
 #
-# a.grad is 4. Predict: what is it after `(a * a).backward()`, whose slope is 2?
+# a.grad is 4. Predict: what is it after `(a * a).backward()`, whose slope is 2? And which calls in the loop will fail?
 
 # %%
 (a * a).backward()
 print(f"after a second backward(): {a.grad.item()}; c.grad is {c.grad}")
 a.grad = None  # what optimizer.zero_grad() does, for all parameters
-(a * a).backward()
-print(f"after None and a third one: {a.grad.item()}")
+twice, changed, added = a.exp(), a.exp(), a + 1
+twice.backward()
+for result in (twice, changed.mul_(2), added.mul_(2)):  # mul_ changes its tensor in place
+    try:
+        result.backward()
+    except RuntimeError as error:
+        print(error)
 
 # %% [markdown]
-# `backward()` adds to what a leaf holds, for the reason that we know: each use counts, and a is used in two formulas. 6
-# is the gradient of their sum c + a². A large batch is trained so, in parts that fit into memory. The tape cannot know
-# whether you still want the old part; if not, set it to None before the next call. Only leaves need this: nodes are new
-# in each forward pass, and keep no gradients. (In micrograd all values keep them, so a second call on the same result
-# begins with those of the first, and is wrong.) So why is a gradient None? `backward()` has not reached the tensor, or
-# it was made without `requires_grad=True`, or it is a result, as c is (`c.retain_grad()`, before, makes c keep it).
+# `backward()` adds to what a leaf holds: each use counts, and a is used in two formulas. 6 is the gradient of their sum
+# c + a². A large batch is trained so, in parts that fit into memory. If you do not want the old part, set it to None.
+# Only leaves need this: nodes are new in each forward pass, and keep no gradients. (In micrograd all values keep them,
+# so a second call on the same result begins with those of the first, and is wrong.) So why is a gradient None? The
+# tensor was not reached, was made without `requires_grad=True`, or is a result, as c is (`c.retain_grad()` keeps it).
+#
+# A visited node frees the values for its rule, unless the call says `backward(retain_graph=True)`; a new forward pass
+# is nearly always better. And a tensor counts its changes in place, its **versions**: a node notes the version of what
+# its rule will read, and refuses another one. exp's rule reads its result, which was doubled; that of + reads nothing.
 #
 # ## Exercises
 #

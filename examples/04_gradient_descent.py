@@ -42,32 +42,30 @@ def fit(rho, forget=False):
 # %% [markdown]
 # We fit a line a x + b to the points. The loss is the mean of the squared errors. Why `no_grad`? With the tape on,
 # `a -= ...` raises an error: the result of a formula is no leaf any more, and its gradient would be lost. `a = a - ...`
-# makes a new tensor, which is no leaf either: in the next round its `.grad` is None.
+# makes a new tensor, which is no leaf either: in the next round its `.grad` is None. So `no_grad` keeps all that is
+# computed in it off the tape. `a.detach()` is one tensor off the tape: the same number, as a constant, while a itself
+# stays where it was. Predict: what is the slope of a · a.detach() at a = 3? And what does the loss do at ρ = 0.01, at
+# 0.44, and at 0.3 if no gradient is ever set to None?
 
 # %%
+a = tt.tensor(3.0, requires_grad=True)
+(a * a.detach()).backward()
+print(f"the slope of a · a.detach() is {a.grad.item()}, and not 2 a: one of its factors is a constant")
 print(prove(loss, (), (), (3,), (3,)))  # for any three points
-path = fit(0.3)
+paths = {"ρ = 0.01": fit(0.01), "ρ = 0.3": fit(0.3), "ρ = 0.44": fit(0.44), "0.3, no zero_grad": fit(0.3, forget=True)}
+path = paths["ρ = 0.3"]
 print("a = {:.2f}, b = {:.2f}, loss {:.4f}".format(*path[-1]))
 assert abs(path[-1][0] - 2) < 0.2 and abs(path[-1][1] + 1) < 0.2
-figure, [[panel]] = plots.panels(size=(6.4, 3.4))
+figure, [[left, right]] = plots.panels(1, 2, size=(9, 3.6))
 A, B = np.meshgrid(np.linspace(-1, 4, 80), np.linspace(-3, 3, 80))
 errors = A[..., None] * x.numpy() + B[..., None] - y.numpy()
-panel.contour(A, B, np.log((errors**2).mean(-1)), levels=12, cmap=plots.SEQUENTIAL, linewidths=0.8)
-panel.plot(path[:, 0], path[:, 1], ".-", color=plots.COLOURS[1])
-panel.set(xlabel="a", ylabel="b", title="the path on the loss: each line joins points of one loss")
-plots.show(figure, FIGURES / "04_gradient_descent_line.png", alt="Long ellipses; the path turns into their long axis.")
-
-# %% [markdown]
-# Predict: what does the loss do at ρ = 0.01, at 0.44, and at 0.3 if no gradient is ever set to None?
-
-# %%
-paths = {"ρ = 0.01": fit(0.01), "ρ = 0.3": path, "ρ = 0.44": fit(0.44), "0.3, no zero_grad": fit(0.3, forget=True)}
-figure, [[panel]] = plots.panels(size=(6.4, 3.4))
-plots.lines(panel, range(60), {name: path[:, 2] for name, path in paths.items()})
-panel.set(xlabel="step", ylabel="loss", yscale="log")
-plots.show(
-    figure, FIGURES / "04_gradient_descent_rates.png", alt="0.01 falls slowly, 0.3 fast, 0.44 grows; one swings."
-)
+left.contour(A, B, np.log((errors**2).mean(-1)), levels=12, cmap=plots.SEQUENTIAL, linewidths=0.8)
+left.plot(path[:, 0], path[:, 1], ".-", color=plots.COLOURS[1])
+left.set(xlabel="a", ylabel="b", title="ρ = 0.3: each line joins points of one loss")
+plots.lines(right, range(60), {name: path[:, 2] for name, path in paths.items()})
+right.set(xlabel="step", ylabel="loss", yscale="log", title="four ways to go")
+alt = "Long ellipses; the path turns into their long axis. 0.01 falls slowly, 0.3 fast, 0.44 grows; one swings."
+plots.show(figure, FIGURES / "04_gradient_descent_line.png", alt=alt)
 
 # %% [markdown]
 # Too large a rate steps over the lowest point, lands higher on the other side, and so on: a loss that grows, or becomes
@@ -75,8 +73,8 @@ plots.show(
 #
 # ## The ravine
 #
-# In the first picture the path does not go straight to the lowest point: the gradient is perpendicular to the contours,
-# and these are long. A simpler function shows this alone: f = (u² + 30 v²) / 2, gentle in u, steep in v. Each step
+# On the left the path does not go straight to the lowest point: the gradient is perpendicular to the contours, and
+# these are long. A simpler function shows this alone: f = (u² + 30 v²) / 2, gentle in u, steep in v. Each step
 # multiplies u by 1 - ρ and v by 1 - 30 ρ. Predict the largest rate that works. |1 - 30 ρ| < 1 needs ρ < 2/30, and then
 # u can only creep: the steepest direction sets the rate, and the flattest one waits. **Momentum** keeps a velocity:
 # steps across the ravine cancel, steps along it add up. **Adam** keeps one too, and divides each parameter's step by

@@ -52,17 +52,13 @@ print(prove(shifted, (4, 3), (3,)))
 # %%
 prediction, target = tt.tensor([[1.0], [2.0], [3.0]]), tt.tensor([1.0, 2.0, 3.0])
 print("right:", (prediction - target.unsqueeze(1)).tolist())
-print("wrong: shape", (prediction - target).shape)
-figure, [[panel]] = plots.panels(size=(4.2, 2.8))
-plots.heat(panel, prediction - target, ["1", "2", "3"], ["1", "2", "3"], signed=True, numbers=True)
-panel.set(xlabel="target", ylabel="prediction", title="(3, 1) - (3,): all against all")
-plots.show(figure, FIGURES / "05_broadcasting_all.png", alt="Nine differences, from -2 to 2; only the diagonal is 0.")
+print("wrong:", (prediction - target).tolist())
 
 # %% [markdown]
 # The predictions are perfect, and the loss is not 0: each was compared with every target. Now the wicked part. Training
 # still runs, and the loss still falls, down to the one prediction that is least wrong about all targets at once. Which
-# one? Their mean, for every x. (`detach()` below takes the predictions off the tape: the same numbers, as constants. A
-# number that is kept for a picture should not keep the tape, and one that serves as a target gets no gradient.)
+# one? Their mean, for every x. Predict what the losses look like. (`detach()` takes the predictions off the tape: the
+# same numbers, as constants. A number that is kept for a picture should not keep the tape.)
 
 
 # %%
@@ -82,31 +78,41 @@ x = tt.linspace(0, 2, 20).reshape(20, 1)
 y = 2 * x.flatten() - 1 + 0.1 * tt.randn(20)
 wrong, wrong_losses = fit(y)  # (20, 1) - (20,) is (20, 20)
 good, good_losses = fit(y.unsqueeze(1))  # (20, 1) - (20, 1)
-for name, line in {"fitted": good, "with the bug": wrong, "the mean": y.mean()}.items():
-    print(f"{name:<13} predictions from {line.min().item():.3f} to {line.max().item():.3f}")
+print(f"with the bug: {wrong.min().item():.3f} to {wrong.max().item():.3f}, mean of y {y.mean().item():.3f}")
 assert (wrong - y.mean()).abs().max().item() < 1e-3 and good_losses[-1] < 0.1 * wrong_losses[-1]
-figure, [[panel]] = plots.panels(size=(6.4, 3.2))
-panel.plot(x.flatten().tolist(), y.tolist(), "k.", label="data")
-plots.lines(panel, x.flatten(), {"fitted": good, "with the bug": wrong})
-panel.set(xlabel="x", ylabel="y", title="the fitted lines")
-plots.show(
-    figure, FIGURES / "05_broadcasting.png", alt="Points on a line; one fit follows them, with the bug it is flat."
-)
-
-# %% [markdown]
-# Would you have seen it in the loss? Predict what the two curves look like.
-
-# %%
-figure, [[panel]] = plots.panels(size=(6.4, 3.2))
-plots.lines(panel, range(200), {"fitted": good_losses, "with the bug": wrong_losses})
-panel.set(xlabel="step", ylabel="loss", yscale="log", title="the loss falls either way")
-plots.show(
-    figure, FIGURES / "05_broadcasting_loss.png", alt="Both losses fall; with the bug to 1.5, and without it to 0.01."
-)
+figure, [[left, right]] = plots.panels(1, 2, size=(8, 3.4))
+left.plot(x.flatten().tolist(), y.tolist(), "k.", label="data")
+plots.lines(left, x.flatten(), {"fitted": good, "with the bug": wrong})
+plots.lines(right, range(200), {"fitted": good_losses, "with the bug": wrong_losses})
+left.set(xlabel="x", ylabel="y", title="the fitted lines")
+right.set(xlabel="step", ylabel="loss", yscale="log", title="the loss falls either way")
+plots.show(figure, FIGURES / "05_broadcasting.png", alt="The fit with the bug is flat, and its loss falls, too.")
 
 # %% [markdown]
 # A habit that saves days: note the shape in the line where shapes meet (`# (20, 1)`), and `assert` it while you write.
 #
+# ## Why does `backward()` of a tensor want an argument?
+#
+# The slopes of all m numbers of a result Y with respect to all n numbers of X are a matrix (m, n), the **Jacobian** J.
+# No rule writes it down (lesson 2). A walk back multiplies it by a row g, from the left: g J, a **vector–Jacobian
+# product**. A loss is one number, so g is 1; for a tensor say which g: `Y.backward(g)` leaves the gradient of
+# `(Y * g).sum()`. All of J takes m walks back, one for each row. **Forward mode** walks along with the computation, and
+# multiplies J by a column v: how far does Y move if X moves by v? All of J takes n such walks. So forward mode is
+# cheaper for a tall J, m > n, and walking back for a wide one. Training has m = 1 and a million parameters: one walk
+# back, or a million forward. (tinytensor walks back only: its `jvp` takes two walks.) Predict J for Y = A X.
+
+# %%
+A, X = tt.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), tt.tensor([2.0, 3.0], requires_grad=True)
+try:
+    (A @ X).backward()
+except RuntimeError as error:
+    print(error)
+rows = [tt.autograd.grad(A @ X, X, g)[0].tolist() for g in tt.eye(3)]
+columns = [tt.func.jvp(A.matmul, (X.detach(),), (v,))[1].tolist() for v in tt.eye(2)]
+print(f"J in {len(rows)} walks back: {rows}\nJ in {len(columns)} walks forward: {columns}")
+assert rows == A.tolist() and columns == A.T.tolist()
+
+# %% [markdown]
 # ## Exercises
 #
 # Four exercises on this lesson stand in `exercises/05_broadcasting.py`. Each has a check.

@@ -22,7 +22,20 @@ from tinytensor.symbolic import prove
 from tinytensor.viz import plots
 
 FIGURES = Path("runs/lessons")
-print(prove(tt.matmul, (2, 3), (3, 2)))  # its gradients are two more products: backward takes twice as long as forward
+
+# %% [markdown]
+# **Backward is two more products**, so it takes twice as long. Let $g_{ij}$ arrive at $y_{ij}$. The number $a_{ik}$
+# stands in all of row i of y, each time with the factor $b_{kj}$, so its gradient is $\sum_j g_{ij} \, b_{kj}$. That
+# runs along the second index of b, where a product runs along the first: this is all that ᵀ says in $g \, b^\top$. Why
+# not the inverse of b? It would say which a makes a given y. A gradient says how far y moves with a; below, b has no
+# inverse. (Exercise 3 asks for the other one.) Predict the shapes of g and $b^\top$ for a (2, 3) and b (3, 4).
+
+# %%
+a, b, g = tt.randn(2, 3, requires_grad=True), tt.randn(3, 4), tt.randn(2, 4)
+(a @ b).backward(g)
+print("the gradient of a has the shape", a.grad.shape, "from those of g and bᵀ:", g.shape, b.T.shape)
+assert tt.allclose(a.grad, g @ b.T, atol=1e-5)
+print(prove(tt.matmul, (2, 3), (3, 2)))
 
 # %% [markdown]
 # **The order of the loops.** Mathematically it does not matter. But memory is read in lines of 64 bytes, which are 16
@@ -49,22 +62,9 @@ def by_rows(a, b, y):
 
 # %% [markdown]
 # **Tiles.** `by_rows` reads and writes a number of y for each multiplication. A tile avoids that: a small block of y,
-# here 6 rows of 16 numbers, whose sums are completed before the next tile begins. For one k (dark in the picture) it
-# takes 6 numbers of a and 16 of b, and multiplies each with each: 22 reads for 96 multiplications.
-
-# %%
-cells = np.full((31, 61), np.nan)
-cells[:12, 13:] = cells[13:, :12] = cells[13:, 13:] = 0  # b above, a on the left, y
-cells[:12, 29:45] = cells[19:25, :12] = 1
-cells[4, 29:45] = cells[19:25, 4] = cells[19:25, 29:45] = 3
-figure, [[axes]] = plots.panels(size=(6.4, 3.4))
-axes.pcolormesh(cells, cmap="Blues", vmin=-1, vmax=4, edgecolors="white", linewidth=0.5)
-for column, row, text in ((20, 6, "b"), (6, 16, "a"), (20, 16, "y"), (53, 4.5, "row k of b"), (53, 22, "a tile of y")):
-    axes.text(column, row, text, ha="center", va="center")
-axes.set(ylim=(31, 0), frame_on=False, xticks=[], yticks=[])
-plots.show(figure, FIGURES / "08_matmul_tile.png", alt="A tile of y, with its rows of a and columns of b (lighter).")
-
-# %% [markdown]
+# here 6 rows of 16 numbers, whose sums are completed before the next tile begins. For one k it takes 6 numbers of a, a
+# piece of a column, and 16 of b, a piece of a row, and multiplies each with each: 22 reads for 96 multiplications.
+#
 # **Registers.** A processor computes in registers: 16 or 32, each for a few neighbouring floats (`lanes`, often 8). A
 # tile of 6 rows of 2 registers is 12 sums that stay there from the first k to the last. `sum_tile` adds the products
 # for all k to it: 6 rows of a, from a[i, 0] on, times rows of `panel`, from panel[0, 0] on. The panel is a copy of the

@@ -62,17 +62,15 @@ W_q = tt.tensor([[1.0, 0], [0, 3], [0, 0], [0, 0]])  # royal looks for royal, ma
 W_k = tt.tensor([[1.0, 0], [0, 0], [0, 1], [0, 0]])  # royal shows royal, female shows female
 Q, K, V = X @ W_q, X @ W_k, X  # W_v is the unit matrix: each word passes on all that it is
 w = attention(Q, K, tt.eye(5))  # with the unit matrix as values, the results are the weights themselves
-print("x_king · x_queen", (X @ X.mT)[0, 1].item(), " x_queen · x_king", (X @ X.mT)[1, 0].item())
 print("q_king · k_queen", (Q @ K.mT)[0, 1].item(), " q_queen · k_king", (Q @ K.mT)[1, 0].item())
 assert w[0].argmax().item() == 1 and abs(w[0, 1] - w[1, 0]) > 0.3
-print(prove(attention, (2, 2), (2, 2), (2, 2)))
+print(prove(attention, (2, 2), (2, 2), (2, 2)))  # true_divide is a score; the conditions are those of lesson 6
 table(w, words, "with W_q and W_k: row looks at column", "weight", "directed", "King to queen 0.84, back 0.46.")
 
 # %% [markdown]
 # "king" looks at "queen", which alone is royal and female; "queen" looks at both royal words alike. "man" looks at the
 # two female words, and neither prefers "man" in return. "woman" and "apple" look for nothing: their queries are 0, and
-# they take the mean of all. What do the words become? "king" has received "female" from "queen". (The proof has the
-# conditions that lesson 6 explained: softmax looks for the largest score, a quotient, "true_divide".)
+# they take the mean of all. What do the words become? "king" has received "female" from "queen".
 
 # %%
 table(attention(Q, K, V), properties, "what each word becomes", "amount of a property", "result", "King is female.")
@@ -103,9 +101,16 @@ plots.show(figure, FIGURES / "09_attention_scale.png", alt="With the factor one 
 #
 # A model that writes from left to right must not read later words: they are what it is to predict. Eqs. (4) and (5) of
 # document 003 add -∞ to the scores of later words. $e^{-\infty}$ is 0, and the others' weights still sum to 1. (If you
-# set weights to 0 after softmax, they do not.) Predict: what is the first row, and what does "king" look at now?
+# set weights to 0 after softmax, they do not.) A mask may close a whole row, such as one of padding. Then softmax
+# divides 0 by 0, and the gradient of all keys is NaN, even if the loss does not read this row: 0 · NaN is NaN. With
+# -1e9 in place of -∞ the scores of the row are rounded to one number, so its result is a mean, and sends back 0.
+# Predict: what is the first row in the picture, and what does "king" look at now?
 
 # %%
+for closed in (-math.inf, -1e9):
+    keys, mask = K.clone().requires_grad_(), tt.tensor([[0.0]] * 4 + [[closed]])  # the row of "apple" is closed
+    attention(Q, keys, V, mask)[:4].sum().backward()  # the loss reads the other rows
+    print(f"a row closed by {closed}: {keys.grad.isnan().sum().item()} of {K.numel()} gradients of the keys are NaN")
 w = attention(Q, K, tt.eye(5), mask=tt.full((5, 5), -math.inf).triu(1))  # -∞ above the diagonal
 table(w, words, "masked: row looks at column", "weight", "masked", "No weight lies above the diagonal.")
 

@@ -88,7 +88,8 @@ plots.show(figure, FIGURES / "10_heads_weights.png", alt="The only head has chos
 #    A_i = \hat{Y}_i \, W = \sum_h Y_i^{(h)} \, W_h \quad (8) $$
 #
 # Do more heads need more weights? In a model of width D each of H heads has the width K = D / H. Predict: how many
-# numbers do W and the $W_q$, $W_k$, $W_v$ of all heads hold for D = 32, with one head? And with four?
+# numbers do W and the $W_q$, $W_k$, $W_v$ of all heads hold for D = 32, with one head? And with four? And the
+# variance of the scores, divided by √K (lesson 9), or by the root of the model's width, √D?
 
 
 # %%
@@ -99,17 +100,20 @@ def multi_head(X, W_q, W_k, W_v, W):
     return Y.transpose(0, 1).flatten(1) @ W  # side by side, (n, H K), then (n, D)
 
 
-X = tt.randn(5, 32, dtype=tt.float64)
+X = tt.randn(50, 32, dtype=tt.float64)
 for H in (1, 4):
-    heads, W = [tt.randn(H, 32, 32 // H).double() / 6 for _ in range(3)], tt.randn(32, 32).double()
+    heads, W = [tt.randn(H, 32, 32 // H).double() / math.sqrt(32) for _ in range(3)], tt.randn(32, 32).double()
     alone = [multi_head(X, *(w[h : h + 1] for w in heads), W.unflatten(0, (H, -1))[h]) for h in range(H)]
     assert (multi_head(X, *heads, W) - sum(alone)).abs().max().item() < 1e-9  # (8) as a sum over the heads
-    print(f"H = {H}: {sum(w.numel() for w in (*heads, W)):,} numbers")
+    scores = (X @ heads[0]) @ (X @ heads[1]).mT  # (H, 50, 50)
+    by_head, by_model = ((scores / math.sqrt(width)).var().item() for width in (32 // H, 32))
+    print(f"H = {H}: {sum(w.numel() for w in (*heads, W)):,} numbers; variance {by_head:.2f} and {by_model:.2f}")
 print(prove(multi_head, (2, 2), (2, 2, 1), (2, 2, 1), (2, 2, 1), (2, 2)))
 
 # %% [markdown]
 # Both hold 4 D² numbers: heads divide the width among themselves. But each compares words by fewer components, K. (The
-# conditions of the proof are those of lesson 6, here for the scores of each head.)
+# conditions of the proof are those of lesson 6, here for the scores of each head.) So a score is a sum of K products:
+# divided by √D it is too small, by √H, and the weights of all heads are nearer to a mean than they should be.
 #
 # ## Exercises
 #

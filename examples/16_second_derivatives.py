@@ -3,12 +3,10 @@
 #
 # The gradient says which way is down. How far should we go? A training step is X → X − ρ ∂𝓛/∂X: eq. (18) of document
 # 003 (`documents.md` lists the documents), and ρ is left to us. How fast the slope changes says how far it can be
-# trusted. This is the Hessian, and Newton's step divides by it:
+# trusted. This is the Hessian, and Newton's step divides by it. Can we? For a million parameters it has 10¹² numbers.
 #
 # $$ H = \frac{\partial^2 \mathcal{L}}{\partial X \, \partial X}, \qquad
 # X \to X - H^{-1} \frac{\partial \mathcal{L}}{\partial X} $$
-#
-# Can we afford it? For a million parameters H has 10¹² numbers.
 
 # %%
 from pathlib import Path
@@ -35,10 +33,9 @@ def valley(x):
 # $$ H v = \frac{\partial}{\partial X} \left\langle \frac{\partial \mathcal{L}}{\partial X}, v \right\rangle $$
 #
 # That is a second walk along the tape. It costs about as much as the first one, and never makes n² numbers. For it the
-# first walk must itself be on the tape: `create_graph=True`. Without it the gradient is plain numbers, which have no
-# tape that could be walked.
-#
-# Predict: the first entry of H is ∂²/∂a² of the valley, 2 − 400 b + 1200 a². What is it at (−1.2, 1)?
+# first walk must itself be on the tape: `create_graph=True`. Without it the gradient is plain numbers, without a tape.
+# The slope of 2 x has none either: it is 2, whatever x is. Nothing leads from it to x: `grad` stops with an error, and
+# H is 0. Predict: the first entry of H is ∂²/∂a² of the valley, 2 − 400 b + 1200 a². What is it at (−1.2, 1)?
 
 
 # %%
@@ -57,15 +54,18 @@ for v in tt.eye(2, dtype=tt.float64):
     print("a row of H, from one product:", product(x, v).tolist())
 big = tt.randn(1_000_000)
 print("H v where H has 10^12 numbers:", product(big, big, lambda x: x.sin().square().sum()).shape)
+try:
+    product(x, x, lambda x: (2 * x).sum())
+except RuntimeError as error:
+    print(error)
 
 # %% [markdown]
 # ## Newton's step without a Hessian
 #
 # H⁻¹ g is the vector d with H d = g. The method of conjugate gradients finds it from products alone (Hestenes and
 # Stiefel, 1952). Each round goes along one way, as far as the product says, and no later way spoils what was gained.
-# Without rounding errors n rounds are enough for n unknowns; here n = 2.
-#
-# Predict: (18) with ρ = 0.001 needs more than ten thousand steps to come within 0.01 of (1, 1). How many does Newton?
+# Without rounding errors n rounds are enough for n unknowns; here n = 2. Predict: (18) with ρ = 0.001 needs more than
+# ten thousand steps to come within 0.01 of (1, 1). How many does Newton?
 
 
 # %%

@@ -152,7 +152,7 @@ print("exercise 3:", check_3(answer_3))
 #
 # Read backwards, the tape gives the slope of one result with respect to all values. Read forwards, it gives the slopes
 # of all values with respect to one: how much does each entry move if `start` is nudged? One loop is enough. (This is
-# called forward mode. For one loss and many parameters, which of the two do you want?)
+# called forward mode. For one loss and many parameters, which of the two do you want? Lesson 5 answers.)
 
 
 # %%

@@ -12,31 +12,44 @@ from judge import check
 import tinytensor as tt
 
 # %% [markdown]
-# ## 1 ★ Predict: after n steps
+# ## 1 ★ Predict: what is on the tape?
 #
-# Gradient descent with the rate ρ goes down f = k x² / 2, from x = start. Where is x after n steps? No loop is needed.
+# A program computes y from one leaf x, and then calls `y.backward()`. What is `x.grad`?
+#
+# ```
+# u = x * x
+# v = x * u.detach()
+# with tt.no_grad():
+#     w = x * x * x
+# y = a * u + b * v + c * w
+# ```
 
 
 # %%
-def answer_1(start: float, k: float, rho: float, n: int) -> float:
-    """x after n steps."""
+def answer_1(x: float, a: float, b: float, c: float) -> float:
+    """`x.grad` after `y.backward()`."""
     ...
 
 
-@check("what is the gradient of f? By what does a single step multiply x?")
+@check("which of the numbers are constants for the tape? Write y with them.")
 def check_1(answer) -> None:
-    start, k, n = random.uniform(1, 3), random.uniform(1, 4), random.randint(2, 6)
-    for factor in (random.uniform(0.5, 0.9), -random.uniform(0.5, 1.2)):  # by which a step multiplies x
-        rho, x = (1 - factor) / k, start
-        for _ in range(n):
-            x -= rho * k * x
-        mistakes = {
-            "Each step multiplies x: n steps do not subtract n times the first one.": start * (1 - n * rho * k),
-            "The gradient of k x² / 2 is k x, not 2 k x.": start * (1 - 2 * rho * k) ** n,
-        }
-        answer.compare(
-            (start, k, rho, n), x, f"with k = {k:.3f}, ρ = {rho:.3f} x after {n} steps from {start:.3f}", mistakes
-        )
+    start, a, b, c = random.uniform(1, 3), *(random.uniform(0.5, 2) for _ in "abc")
+    x = tt.tensor(start, requires_grad=True, dtype=tt.float64)
+    u = x * x
+    v = x * u.detach()
+    with tt.no_grad():
+        w = x * x * x
+    (a * u + b * v + c * w).backward()
+    right, cube = x.grad.item(), 3 * start**2
+    mistakes = {
+        "That is the slope of the formula; not all of it is on the tape.": 2 * a * start + (b + c) * cube,
+        "What is computed under no_grad is a constant: w has no share.": right + c * cube,
+        "`u.detach()` is a constant, so v is x times a constant.": 2 * a * start + b * cube,
+        "In v only u was detached: the factor x is on the tape.": 2 * a * start,
+        "`u.detach()` takes a copy off the tape: u itself stays on it.": b * start**2,
+    }
+    case = f"for x = {start:.3f}, a = {a:.3f}, b = {b:.3f}, c = {c:.3f} x.grad"
+    answer.compare((start, a, b, c), right, case, mistakes)
 
 
 print("exercise 1:", check_1(answer_1))

@@ -141,6 +141,7 @@ def check_4(answer) -> None:
             "All heads use the keys and values of group 0.": heads([0] * len(groups), root),
             "There is one result for each group: each head has its own.": heads(range(G), root),
             "The scores are not divided by √d.": heads(groups, 1),
+            "The width of a head is d, not that of all heads.": heads(groups, root * math.sqrt(G * share)),
         }
         answer.compare((Q, K, V), heads(groups, root), f"for {G * share} heads in {G} groups the result", mistakes)
 

@@ -163,7 +163,8 @@ def compare(
     if named:
         raise Wrong(f"{sentence} {' Or: '.join(named)}")
     if wanted is not None:
-        named = list(properties(got, wanted, inputs or {}, max(tolerance, 1e-5)))[:1]
+        with np.errstate(all="ignore"):
+            named = list(properties(got, wanted, inputs or {}, max(tolerance, 1e-5)))[:1]
         if not (named or hint) and got.shape == wanted.shape != ():
             named = [f"{(np.abs(got - wanted) <= tolerance).sum()} of {got.size} numbers are right."]
     raise Wrong(" ".join([sentence, *named, hint]).rstrip())
@@ -273,10 +274,9 @@ def properties(got: np.ndarray, wanted: np.ndarray, inputs: dict[str, Any], tole
         yield "NaN is no number: it comes from 0 / 0, ∞ − ∞, or the root or logarithm of a negative number."
     if np.isinf(got).any():
         yield "An infinite number comes from a division by 0, or from an exponential of a large number."
-    with np.errstate(all="ignore"):
-        for sentence, value in relatives(wanted, inputs):
-            if np.isfinite(value).all() and near(got, value, tolerance):
-                yield sentence
+    for sentence, value in relatives(wanted, inputs):
+        if np.isfinite(value).all() and near(got, value, tolerance):
+            yield sentence
     for axis in range(got.ndim):
         if any(near(got.sum(axis, keepdims=kept), wanted, tolerance) for kept in (False, True)):
             yield f"A sum over dimension {axis} is missing."
@@ -331,8 +331,7 @@ def entries(got: np.ndarray, wanted: np.ndarray, tolerance: float) -> Iterator[s
         yield "Only signs are wrong."
     if near(np.sort(got, axis=None), np.sort(wanted, axis=None), tolerance):
         yield "These are the right numbers, in another order."
-    with np.errstate(all="ignore"):
-        ratio, step = got / wanted, got - wanted
+    ratio, step = got / wanted, got - wanted
     ratio = ratio[~np.isnan(ratio)]
     if got.size > 1 and np.ptp(step) <= tolerance:
         yield f"All entries are off by {float(step.flat[0]):.4g}: a term is missing, or one too many."

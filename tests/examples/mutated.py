@@ -116,6 +116,9 @@ SAME = {
     "24": {
         "right_2: loss = model(texts)",
     },
+    "28": {
+        "right_2: return layers(math.sqrt(P.shape[1]) * E[t] + P) @ E.T",
+    },
 }
 
 

@@ -71,7 +71,7 @@ def test_each_exercise_stands_on_one_sheet():
 
 
 def test_missing_lesson_or_exercise_is_found():
-    assert 13 not in weeks(PAGE.replace("| 9 | 13, 20 |", "| 9 | 20 |"))
+    assert 13 not in weeks(PAGE.replace("| 9 | 13, ", "| 9 | "))
     assert (5, 4) not in on_sheets(PAGE.replace("5.1 to 5.4", "5.1 to 5.3"))
     assert (
         on_sheets(PAGE).count((4, 4)) == 1 and on_sheets(PAGE.replace("| 9.1 to", "| 4.4, 9.1 to")).count((4, 4)) == 2

@@ -1,14 +1,26 @@
-def right_1(start, k, rho, n):
-    """The gradient is k x, so a step multiplies x by 1 - ρ k."""
-    return start * (1 - rho * k) ** n
+def right_1(x, a, b, c):
+    """a x² is on the tape; b x · x² has one x on it, since the other two are a constant; w is a constant."""
+    return 2 * a * x + b * x**2
 
 
-def wrong_1_a_straight_line(start, k, rho, n):
-    return start * (1 - n * rho * k)
+def wrong_1_all_of_the_formula(x, a, b, c):
+    return 2 * a * x + 3 * (b + c) * x**2
 
 
-def wrong_1_slope_of_the_square(start, k, rho, n):
-    return start * (1 - 2 * rho * k) ** n
+def wrong_1_no_grad_is_forgotten(x, a, b, c):
+    return 2 * a * x + b * x**2 + 3 * c * x**2
+
+
+def wrong_1_detach_is_forgotten(x, a, b, c):
+    return 2 * a * x + 3 * b * x**2
+
+
+def wrong_1_all_of_v_is_constant(x, a, b, c):
+    return 2 * a * x
+
+
+def wrong_1_u_is_off_the_tape(x, a, b, c):
+    return b * x**2
 
 
 def right_2(loss, start, rho, steps):

@@ -84,3 +84,7 @@ def wrong_4_one_head_for_each_group(Q, K, V):
 
 def wrong_4_not_scaled(Q, K, V):
     return right_4(Q * math.sqrt(Q.shape[-1]), K, V)
+
+
+def wrong_4_scaled_by_the_width_of_all_heads(Q, K, V):
+    return right_4(Q / math.sqrt(Q.shape[0]), K, V)
