@@ -19,7 +19,7 @@ from tinytensor.symbolic.derive.modules import as_function
 from tinytensor.symbolic.derive.recurrent_source import RecurrentSource
 from tinytensor.symbolic.derive.results import Formula, Result
 from tinytensor.symbolic.derive.samples import Sample, allclose, mismatch, samples
-from tinytensor.symbolic.derive.source import Source, evaluate_at
+from tinytensor.symbolic.derive.source import Source, check_names, evaluate_at
 from tinytensor.symbolic.derive.time_limit import (
     SYMBOLS,
     TimeLimit,
@@ -233,6 +233,7 @@ def derive_within(
     notes: list[str] = []
     if isinstance(fn, Module):
         fn, arguments, notes = as_function(fn, arguments)
+    check_names(arguments)
     where, arguments = with_facts(where, arguments)
     conditions = conditions_in(where, symbols_of(as_arguments(arguments, {})))
     name = getattr(fn, "__name__", type(fn).__name__)
