@@ -546,6 +546,13 @@ def test_softplus_above_its_threshold_is_excluded():
     assert verdict and "no argument of softplus is above its threshold" in str(verdict)
 
 
+def test_sizes_beyond_the_numbers_of_a_function_are_tried():
+    gate = lambda x: (x * x * (tt.arange(len(x)) < 250)).sum()  # noqa: E731
+    assert check(gate, {"x": "2 * x"}, x=N)["x"].verdict == "refuted"
+    assert check(lambda x: (x * x).sum(), {"x": "2 * x"}, x=N, where="N > 300")
+    assert check(lambda x: (x * x).sum(), {"x": "3 * x"}, x=N, where="N > 300")["x"].verdict == "refuted"
+
+
 def test_a_condition_that_never_holds_proves_nothing():
     derivation = derive(lambda x: x.maximum(x).sum(), x=N)  # always a tie
     assert not derivation

@@ -17,7 +17,7 @@ from sympy.polys.orderings import lex
 from sympy.polys.rings import ring
 
 from tinytensor.symbolic.exact.zero_test import Fractions
-from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, free, normal, not_negative, total
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, free, fresh, normal, not_negative, total
 from tinytensor.symbolic.index_calculus.functions import (
     HEADS,
     TABLE,
@@ -278,7 +278,7 @@ def off_ties(x: Expr, known: Signs) -> Expr:
     So it is for a polynomial in an entry of an array that stands nowhere else in x, with a first factor other than 0.
     All others stay: a clamped number, a step or whole numbers may be equal at all values of a size.
     """
-    x = normal(x)
+    x = normal(fresh(x))
     if x.is_number:
         return S(int(x == 0))
     entries = x.atoms(Indexed, Symbol) - {a.label for a in x.atoms(Array)}
