@@ -278,17 +278,17 @@ def off_ties(x: Expr, known: Signs) -> Expr:
     So it is for a polynomial in an entry of an array that stands nowhere else in x, with a first factor other than 0.
     All others stay: a clamped number, a step or whole numbers may be equal at all values of a size.
     """
-    x = normal(fresh(x))
-    if x.is_number:
-        return S(int(x == 0))
-    entries = x.atoms(Indexed, Symbol) - {a.label for a in x.atoms(Array)}
+    form = normal(fresh(x))
+    if form.is_number:
+        return S(int(form == 0))
+    entries = form.atoms(Indexed, Symbol) - {a.label for a in form.atoms(Array)}
     names = {e: e.base if isinstance(e, Indexed) else e for e in entries if not e.is_integer}
     defined = not known.right.keys().isdisjoint(names.values())
-    if defined or x.has(*with_need("tie"), PiecewiseConstant, upto, KroneckerDelta, Sum):
+    if defined or form.has(*with_need("tie"), PiecewiseConstant, upto, KroneckerDelta, Sum):
         return same(x)
     for e, name in names.items():
         alone = list(names.values()).count(name) == 1 and getattr(name, "values", None) is None
-        polynomial = x.as_poly(e) if alone else None
+        polynomial = form.as_poly(e) if alone else None
         if polynomial is not None and polynomial.degree() > 0 and known.not_zero(polynomial.LC()):
             return S.Zero
     return same(x)
