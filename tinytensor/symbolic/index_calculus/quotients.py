@@ -278,7 +278,7 @@ def off_ties(x: Expr, known: Signs) -> Expr:
     So it is for a polynomial in an entry of an array that stands nowhere else in x, with a first factor other than 0.
     All others stay: a clamped number, a step or whole numbers may be equal at all values of a size.
     """
-    form = normal(fresh(x))
+    form = normal(fresh(x).xreplace({i: i.fresh() for i in free(x)}))  # of a sum around it
     if form.is_number:
         return S(int(form == 0))
     entries = form.atoms(Indexed, Symbol) - {a.label for a in form.atoms(Array)}
