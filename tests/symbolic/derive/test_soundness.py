@@ -19,6 +19,7 @@ from tinytensor.symbolic.derive import trace as tracing
 from tinytensor.symbolic.derive.comparison import Comparison
 from tinytensor.symbolic.derive.conditions import conditions_in
 from tinytensor.symbolic.derive.semantics import elementwise
+from tinytensor.symbolic.index_calculus import quotients
 from tinytensor.symbolic.index_calculus.vanishing import together, vanishes
 from tinytensor.symbolic.reading.errors import NotDerivable
 
@@ -451,6 +452,107 @@ def test_kinks_and_jumps_stand_in_the_verdict(name):
     assert derivation.proved and derivation.verdict == f"proved for any size, where {condition}"
 
 
+EQUAL = {  # x == y where that may hold at all values of a size, or at all sizes from some on
+    "a truth value": lambda x: tt.where((x > 30).double() == 1.0, x**3, x**2).sum(),
+    "a clamped number": lambda x: tt.where(x.clamp(-50, 50) == 50, x**3, x**2).sum(),
+    "a rounded number": lambda x: tt.where(x.floor() != 255, x**2, x**3).sum(),
+    "a quotient that is rounded": lambda x: tt.where((x / 500).trunc() == 1, x**3, x**2).sum(),
+    "a number times a size": lambda x: tt.where(x * (len(x) - 300) == 0, x**3, x**2).sum(),
+    "numbers of one array": lambda x: (x**2 + (x[:, None] - x == 0) * (x * (tt.arange(len(x)) > 250))).sum(),
+    "whole numbers as floats": lambda x: (x**2 + (tt.arange(len(x)) * 1.0 == 250.0) * x).sum(),
+    "whole numbers and a half": lambda x: (x**2 + (tt.arange(len(x)) + 0.5 == 250.5) * x).sum(),
+}
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_equality_is_left_out_only_where_it_is_rare(name):
+    assert check(EQUAL[name], {"x": "2 * x"}, x=N)["x"].verdict != "proved"
+    assert check(lambda x, y: (x**2 + (x == y) * x).sum(), {"x": "2 * x"}, x=N, y=N)["x"].verdict == "proved"
+
+
+def causal(S, diagonal=0):
+    return S.masked_fill(tt.ones(len(S), len(S)).tril(diagonal) == 0, -tt.inf)
+
+
+def functional_of(forward_of):
+    class Twice(tt.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return forward_of(x)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    return Twice
+
+
+def off_the_tape(x):
+    with tt.no_grad():
+        y = x * x
+    return x + y
+
+
+NN = ("N", "N")
+REFUSED = {  # a function and its arguments, and words of the refusal
+    "-inf times a number": (lambda S, b: (causal(S) * b).softmax(-1), {"S": NN, "b": ()}, "known to be positive"),
+    "-inf divided": (lambda S, b: (causal(S) / b).logsumexp(-1), {"S": NN, "b": ()}, "known to be positive"),
+    "-inf times -1": (lambda S: (causal(S) * -1).softmax(-1), {"S": NN}, "known to be positive"),
+    "minus -inf": (lambda S: (1 - causal(S)).softmax(-1), {"S": NN}, "mask after the subtraction"),
+    "+inf": (lambda x: (-x.masked_fill(tt.arange(len(x)) > 250, tt.inf)).exp(), {"x": N}, "only -inf is a mask"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_numbers_that_are_no_masks_are_refused(name):
+    fn, arguments, words = REFUSED[name]
+    with pytest.raises(NotDerivable, match=words):
+        derive(fn, **arguments)
+
+
+@pytest.mark.parametrize("forward", [lambda x: x * x.detach(), off_the_tape, lambda x: x.detach() ** 2])
+def test_forward_of_a_function_is_not_on_the_tape(forward):
+    with pytest.raises(NotDerivable, match="leave them out"):
+        check(functional_of(forward), x=N)
+    assert check(functional_of(lambda x: x * 1.0), x=N)
+
+
+ROW = "every row of attention may attend to at least one place"
+MASKED = {  # a function of masked scores, and its condition
+    "a scale": (lambda S: (causal(S) / len(S) ** 0.5).softmax(-1), ""),
+    "a temperature": (lambda S: (causal(S) * S[0, 0].exp()).softmax(-1), ""),
+    "its finite places": (lambda S: tt.where(causal(S).isfinite(), S, 3 * S), ""),
+    "a window": (lambda S: causal(S, -250).softmax(-1), "proves nothing"),
+    "another triangle": (lambda S: S.masked_fill(tt.ones(len(S), len(S)).triu() == 0, -tt.inf).softmax(-1), ""),
+    "a mask of numbers": (lambda S: S.masked_fill(S > 250, -tt.inf).logsumexp(-1), ROW),
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_masked_rows(name):
+    fn, condition = MASKED[name]
+    derivation = derive(fn, S=NN)
+    assert bool(derivation) is (condition != "proves nothing")
+    assert (ROW in derivation.verdict) is (condition == ROW)
+
+
+def test_norm_without_epsilon_needs_a_denominator():
+    assert "no denominator is 0" in derive(lambda x: F.layer_norm(x, x.shape[-1:], eps=0.0), x=ND).verdict
+    assert "denominator" not in derive(lambda x: F.layer_norm(x, x.shape[-1:]), x=ND).verdict
+
+
+def test_softplus_above_its_threshold_is_excluded():
+    verdict = check(lambda x: F.softplus(x).sum(), {"x": "sigmoid(x)"}, x=N)
+    assert verdict and "no argument of softplus is above its threshold" in str(verdict)
+
+
+def test_sizes_beyond_the_numbers_of_a_function_are_tried():
+    gate = lambda x: (x * x * (tt.arange(len(x)) < 250)).sum()  # noqa: E731
+    assert check(gate, {"x": "2 * x"}, x=N)["x"].verdict == "refuted"
+    assert check(lambda x: (x * x).sum(), {"x": "2 * x"}, x=N, where="N > 300")
+    assert check(lambda x: (x * x).sum(), {"x": "3 * x"}, x=N, where="N > 300")["x"].verdict == "refuted"
+
+
 def test_a_condition_that_never_holds_proves_nothing():
     derivation = derive(lambda x: x.maximum(x).sum(), x=N)  # always a tie
     assert not derivation
@@ -527,6 +629,8 @@ def test_a_comparison_of_whole_numbers_as_of_floats_is_noticed(monkeypatch):
     assert check(fn, {"x": wrong}, **arguments)["x"].verdict == "refuted"
     monkeypatch.setattr(elementwise, "_whole", lambda value: False)
     monkeypatch.setattr(checking, "compare_at_samples", lambda *_: Comparison())
+    assert check(fn, {"x": wrong}, **arguments)["x"].verdict == "undecided"  # [t = 1] is no tie of floats
+    monkeypatch.setattr(quotients, "off_ties", lambda *_: S.Zero)
     assert "in exact numbers the difference is" in str(check(fn, {"x": wrong}, **arguments))  # which alone keeps it out
     monkeypatch.setattr(checking, "contradiction", lambda *_: "")
     assert check(fn, {"x": wrong}, **arguments)["x"].verdict == "proved"

@@ -10,6 +10,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from inspect import Parameter
 from types import CodeType
 
 import numpy as np
@@ -18,7 +19,7 @@ from sympy import Expr, Indexed, Mul, S, Symbol
 from tinytensor import linalg
 from tinytensor.core.dtypes import float64
 from tinytensor.core.tensor import Tensor
-from tinytensor.nn import functional
+from tinytensor.nn import Module, functional
 from tinytensor.ops.creation import tensor
 from tinytensor.ops.methods import FUNCTIONS
 from tinytensor.symbolic.derive.adjoints import LONG, line_key
@@ -103,9 +104,21 @@ def _takes(function: Callable, names, sizes) -> set[str]:
     """The names among these that a function takes; sizes only where it names them itself."""
     if (needs := getattr(function, "needs", None)) is not None:
         return {*names, *sizes} & needs
-    code = function.__code__
-    own = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
-    return ({*names, *sizes} & own) | (set(names) if code.co_flags & inspect.CO_VARKEYWORDS else set())
+    try:
+        own = inspect.signature(function.forward if isinstance(function, Module) else function).parameters.values()
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"check: {function!r} does not say what it takes: write the gradient as lambda x: ..."
+        ) from None
+    known, more = {*names, *sizes}, {p.kind for p in own}
+    takes = {p.name for p in own} & known | (set(names) if Parameter.VAR_KEYWORD in more else set())
+    needed = [p.name for p in own if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    if missing := [name for name in needed if name not in takes]:
+        raise TypeError(
+            f"check: a gradient by hand takes {missing[0]}, which is neither an argument of the function nor a size: "
+            f"there are {', '.join(map(str, known))}"
+        )
+    return takes
 
 
 def read_by_hand(derivation: Result, name: str | tuple[str, str], function: Callable) -> HandGradient:

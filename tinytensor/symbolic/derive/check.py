@@ -231,11 +231,16 @@ def _of_function(function: type, arguments: dict) -> tuple[Callable, dict[str, C
         ctx = _CheckedContext(tuple(isinstance(v, Tensor) and v.dtype.kind == "f" for v in values))
         if (reading := reading_of(values)) is not None:
             ctx.asked = lambda: reading.values.setdefault("needs")
-        if with_context:
-            result = function.forward(ctx, *values)
-        else:
-            result = function.forward(*values)
-            function.setup_context(ctx, tuple(values), result)
+            reading.off_tape = True
+        try:
+            if with_context:
+                result = function.forward(ctx, *values)
+            else:
+                result = function.forward(*values)
+                function.setup_context(ctx, tuple(values), result)
+        finally:
+            if reading is not None:
+                reading.off_tape = False
         ctx._saved = [(t, None, 0) for t in ctx._to_save]
         return ctx, result
 

@@ -41,6 +41,7 @@ VALUES = {  # the short list: what is assumed of values, by the kind of the numb
     "clipped": "every probability lies above 1e-12",
     "root": "every argument of a root is above 0",
     "arc": "every argument of asin and acos lies between -1 and 1",
+    "softplus": "no argument of softplus is above its threshold",
     "unit": "every argument of erfinv lies between -1 and 1",
     "gamma": "every argument of the gamma function is above 0",
     "tie": "no two numbers that are compared are equal",

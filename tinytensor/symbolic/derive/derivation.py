@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from sympy import Add, Expr, Indexed, Mul
+from sympy import Add, Expr, Indexed, Integer, Mul
 
 from tinytensor.nn.module import Module
 from tinytensor.symbolic.certificates.certificate import Certificate, CertifiedProgram
@@ -18,8 +18,8 @@ from tinytensor.symbolic.derive.facts import with_facts
 from tinytensor.symbolic.derive.modules import as_function
 from tinytensor.symbolic.derive.recurrent_source import RecurrentSource
 from tinytensor.symbolic.derive.results import Formula, Result
-from tinytensor.symbolic.derive.samples import Sample, allclose, mismatch, samples
-from tinytensor.symbolic.derive.source import Source, evaluate_at
+from tinytensor.symbolic.derive.samples import SMALL, Sample, allclose, mismatch, samples
+from tinytensor.symbolic.derive.source import Source, check_names, evaluate_at
 from tinytensor.symbolic.derive.time_limit import (
     SYMBOLS,
     TimeLimit,
@@ -94,14 +94,19 @@ class Derivation(Result):
         """The samples, whether and where their computation was stopped, and its seconds."""
         with limited(TimeLimit("derive", self.name, self._rest, self.progress)) as limit:
             stage("numbers were compared", 80)
-            points = samples(self.fn, as_arguments(self.arguments, {}), self.symbols, self._numbers())
+            points = samples(self.fn, as_arguments(self.arguments, {}), self.symbols, *self._numbers())
             return points, stopped() if is_up() else "", limit.used
 
-    def _numbers(self) -> list[float]:
-        """The first few numbers in the function's own calls, such as the bounds of a clamp."""
-        numbers = (a for term in self.derived.trace.program.terms for a in term.args)
-        own = (float(a) for a in numbers if type(a) in (int, float) and abs(a) < 100)
-        return list(dict.fromkeys(own))[:8]
+    def _numbers(self) -> tuple[list[float], list[int]]:
+        """The first few numbers in the function's own calls, such as the bounds of a clamp; and sizes beyond others.
+
+        Of a number n from 10 on, in a call or in a condition on sizes, n + 1 is tried as a size.
+        """
+        numbers = [a for term in self.derived.trace.program.terms for a in term.args if type(a) in (int, float)]
+        own = (float(a) for a in numbers if abs(a) < 100)
+        numbers += [int(n) for c in self.size_conditions for n in (c.left - c.right).atoms(Integer)]
+        beyond = (int(abs(a)) + 1 for a in numbers if max(SMALL) < abs(a) < 1000)
+        return list(dict.fromkeys(own))[:8], list(dict.fromkeys(beyond))[:3]
 
     @property
     def time(self) -> tuple[float | None, str]:
@@ -233,6 +238,7 @@ def derive_within(
     notes: list[str] = []
     if isinstance(fn, Module):
         fn, arguments, notes = as_function(fn, arguments)
+    check_names(arguments)
     where, arguments = with_facts(where, arguments)
     conditions = conditions_in(where, symbols_of(as_arguments(arguments, {})))
     name = getattr(fn, "__name__", type(fn).__name__)

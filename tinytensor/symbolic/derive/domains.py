@@ -71,6 +71,12 @@ def _edges_of_structure(op: str, arrays: list) -> set[str]:
     a = arrays[0]
     if op == "attention":
         return {"row"} if arrays[3] is not None and not np.all(np.any(arrays[3], -1)) else set()
+    if op in ("softmax", "reduce_logsumexp"):
+        rows = np.ravel(a) if op == "reduce_logsumexp" else a
+        return {"row"} if np.size(a) and np.any(np.all(np.isneginf(rows), -1)) else set()
+    if op in ("layer_norm", "rms_norm") and arrays[-1] == 0:
+        rows = a - np.mean(a, -1, keepdims=True) if op == "layer_norm" else a
+        return {"denominator"} if np.any(np.all(np.equal(rows, 0), -1)) else set()
     if op == "linear_relu":
         before = a @ arrays[1].T + (0 if arrays[2] is None else arrays[2])
         return {"tie"} if np.any(np.equal(before, 0)) else set()

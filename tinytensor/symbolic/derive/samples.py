@@ -90,8 +90,8 @@ def mismatch(want: np.ndarray, own: np.ndarray) -> str:
 # ----------------------------------------------------------------------------------------------------- the points
 
 
-def points(sizes: list[Size]) -> Iterator[tuple[dict[Size, int], int]]:
-    """Numbers for the sizes, each with the number of a style of values; small sizes come first."""
+def points(sizes: list[Size], thresholds: Sequence[int] = ()) -> Iterator[tuple[dict[Size, int], int]]:
+    """Numbers for the sizes, each with the number of a style of values; small sizes come first, thresholds last."""
     if not sizes:
         yield from (({}, style % REPEATED) for style in range(2 * REPEATED))
     elif len(sizes) == 1:
@@ -111,6 +111,8 @@ def points(sizes: list[Size]) -> Iterator[tuple[dict[Size, int], int]]:
             yield dict(zip(sizes, itertools.cycle((2, 3)), strict=False)) | {size: LARGEST}, 0
     for style in (NEGATIVE, FAR):
         yield dict(zip(sizes, itertools.cycle((8, 7)), strict=False)), style
+    for n, size in itertools.product(thresholds, sizes):
+        yield dict(zip(sizes, itertools.cycle((2, 3)), strict=False)) | {size: n}, 0
 
 
 def _mixed(rng: np.random.Generator, shape) -> np.ndarray:
@@ -264,11 +266,15 @@ def sample(
 
 
 def samples(
-    fn: Callable, arguments: dict[str, object], sizes: list[Size], constants: Sequence[float] = ()
+    fn: Callable,
+    arguments: dict[str, object],
+    sizes: list[Size],
+    constants: Sequence[float] = (),
+    thresholds: Sequence[int] = (),
 ) -> list[Sample]:
     """The function at all points; at the first few of them if the time is up."""
     result = []
-    for seed, (at, style) in enumerate(points(sizes)):
+    for seed, (at, style) in enumerate(points(sizes, thresholds)):
         if is_up():
             break
         arrays = [a for a in arguments.values() if isinstance(a, Argument)]
@@ -284,13 +290,10 @@ def refused_sizes(samples: list[Sample], sizes: list[Size]) -> str:
         numbers = sorted({s.at[size] for s in samples})
         none = [n for n in numbers if all(s.error for s in samples if s.at[size] == n)]
         if max(LARGER) not in none:  # at the largest number there is one sample, whose other sizes are small
-            none = [n for n in none if n != LARGEST]
+            none = [n for n in none if n <= max(LARGER)]
         parts += [f"{size} = {n}" for n in none]
-    rest = [
-        s
-        for s in samples
-        if s.error and LARGEST not in s.at.values() and not any(f"{size} = {n}" in parts for size, n in s.at.items())
-    ]
+    near = [s for s in samples if max(s.at.values(), default=0) <= max(LARGER)]
+    rest = [s for s in near if s.error and not any(f"{size} = {n}" in parts for size, n in s.at.items())]
     rest = [s for s in rest if all(o.error for o in samples if o.at == s.at)]
     parts += [" and ".join(f"{size} = {n}" for size, n in s.at.items()) for s in rest]
     parts = list(dict.fromkeys(parts))

@@ -26,6 +26,12 @@ from tinytensor.symbolic.index_calculus.numpy_printer import HELPERS, NumPyPrint
 RESERVED = {"np", "math", "upstream", "value", "value_and_gradients", *HELPERS}
 
 
+def check_names(arguments: Iterable[str]) -> None:
+    """Can the arguments have these names in the program?"""
+    if taken := sorted(name for name in arguments if name in RESERVED or keyword.iskeyword(name)):
+        raise ValueError(f"derive: an argument is called {taken[0]}, which is a word of programs; give it another name")
+
+
 class Source:
     """The text of a derivation's program, and the parts from which it is made."""
 
@@ -45,10 +51,6 @@ class Source:
         self.directions, self.between = dict(directions or {}), list(between)
         self.name, self.derived, self.trace = name, derived, derived.trace
         self.more, self.gradients = dict(more or {}), gradients
-        if taken := sorted(set(self.trace.tensors) & RESERVED):
-            raise ValueError(
-                f"derive: an argument is called {taken[0]}, which is a name of the program; give it another name"
-            )
         self.arguments: dict[str, Argument] = self.trace.tensors
         self.output = name_of(derived.output)
         self.matrices: dict[Expr, tuple[Name, str, Array]] = {}  # name, code and operand of an inverse or the like

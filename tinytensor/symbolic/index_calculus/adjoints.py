@@ -281,6 +281,7 @@ def contradiction(difference: Expr, lines: Sequence[Definition] = ()) -> str:
     names = names_in(difference).union(*(names_in(expanded(x.right, lines)) for x in inside))
     names = sorted(names - {x.name for x in inside}, key=str)
     sizes = {s for a in names if isinstance(a, Array) for s in sizes_of(a)} | difference.atoms(Size)
+    sizes |= {s for i in free(difference) for s in S(i.size).atoms(Size)}
     at: dict = {size: 2 + n % 2 for n, size in enumerate(sorted(sizes, key=str))}
     rng = random.Random(0)
     try:

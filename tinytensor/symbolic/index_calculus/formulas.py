@@ -110,6 +110,8 @@ class Array(IndexedBase):
 def _wider(index, size: Expr) -> str:
     """The advice to write a size so that it is large enough for an index at each of its numbers, if that helps."""
     room = [S(index) - 1, S(size) - top(index)]
+    if any(e.has(Function) for e in room):
+        return ""
     wider = size - Min(*[e.xreplace(dict.fromkeys(e.atoms(Size, Index), S.One)) for e in room])
     return f'write the size as "{wider}", or ' if all(not_negative(e.xreplace({size: wider})) for e in room) else ""
 

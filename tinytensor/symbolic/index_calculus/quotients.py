@@ -17,11 +17,12 @@ from sympy.polys.orderings import lex
 from sympy.polys.rings import ring
 
 from tinytensor.symbolic.exact.zero_test import Fractions
-from tinytensor.symbolic.index_calculus.formulas import Index, Size, free, normal, not_negative, total
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, free, fresh, normal, not_negative, total
 from tinytensor.symbolic.index_calculus.functions import (
     HEADS,
     TABLE,
     Indicator,
+    PiecewiseConstant,
     absolute,
     same,
     theta,
@@ -105,9 +106,9 @@ class Quotients(Fractions):
         row = HEADS.get(expr.func)
         if row is not None and row.form is not None:
             return self.flat(row.form(*expr.args))
-        if isinstance(expr, same) and self.ties:
+        if isinstance(expr, same) and self.ties and (truth := off_ties(*expr.args, self.known)).is_number:
             self.assumed |= {"tie", "equality"}
-            return S.Zero
+            return truth
         if isinstance(expr, theta):
             return self._step(self.flat(expr.args[0]))
         if isinstance(expr, sin | cos):
@@ -269,3 +270,25 @@ def _sum_of_powers(sum_: Sum) -> Expr | None:
     if others or base != index or not (power.is_Integer and power > 0 and not_negative(size)):
         return None
     return expand(sympy.bernoulli(power + 1, size + 1) - sympy.bernoulli(power + 1, 1)) / (power + 1)
+
+
+def off_ties(x: Expr, known: Signs) -> Expr:
+    """[x = 0] where numbers that are compared differ: known of a number, and 0 where x can be 0 in few points alone.
+
+    So it is for a polynomial in an entry of an array that stands nowhere else in x, with a first factor other than 0.
+    All others stay: a clamped number, a step or whole numbers may be equal at all values of a size.
+    """
+    form = normal(fresh(x).xreplace({i: i.fresh() for i in free(x)}))  # of a sum around it
+    if form.is_number:
+        return S(int(form == 0))
+    entries = form.atoms(Indexed, Symbol) - {a.label for a in form.atoms(Array)}
+    names = {e: e.base if isinstance(e, Indexed) else e for e in entries if not e.is_integer}
+    defined = not known.right.keys().isdisjoint(names.values())
+    if defined or form.has(*with_need("tie"), PiecewiseConstant, upto, KroneckerDelta, Sum):
+        return same(x)
+    for e, name in names.items():
+        alone = list(names.values()).count(name) == 1 and getattr(name, "values", None) is None
+        polynomial = form.as_poly(e) if alone else None
+        if polynomial is not None and polynomial.degree() > 0 and known.not_zero(polynomial.LC()):
+            return S.Zero
+    return same(x)

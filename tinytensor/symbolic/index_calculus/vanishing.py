@@ -47,7 +47,7 @@ from tinytensor.symbolic.index_calculus.functions import (
     with_need,
 )
 from tinytensor.symbolic.index_calculus.matrix_laws import Gram, normal_of_matrices
-from tinytensor.symbolic.index_calculus.quotients import Quotients, in_steps
+from tinytensor.symbolic.index_calculus.quotients import Quotients, in_steps, off_ties
 from tinytensor.symbolic.index_calculus.signs import KINKS, Signs, requirements
 
 NEAR = 4  # offsets of a comparison that are written out
@@ -169,9 +169,8 @@ def _hypotheses(form: Expr, known: Signs) -> set[str] | None:
         cases = (_in_one_form(fresh(form).xreplace(dict(zip(few, row, strict=True)))) for row in rows)
         all_of = [_hypotheses(case, known) for case in cases]
         return None if None in all_of else set().union(*all_of)
-    whole = form.replace(same, lambda x: S.Zero)
-    assumed = known.needs(form) | {"tie"} | ({"equality"} if whole != form else set())
-    return assumed if form.has(*STEPS) and _vanishes_in_cells(in_steps(whole), {}, [CELLS], known, assumed) else None
+    assumed = known.needs(form) | {"tie"} | ({"equality"} if form.has(same) else set())
+    return assumed if form.has(*STEPS) and _vanishes_in_cells(in_steps(form), {}, [CELLS], known, assumed) else None
 
 
 def without_detach(expr: Expr) -> Expr:
@@ -315,7 +314,7 @@ def _vanishes_in_cells(expr: Expr, bounds: dict, left: list[int], known: Signs, 
     if not steps:
         left[0] -= 1
         quotients = Quotients(known)
-        vanishes_here = quotients.vanishes(expr)
+        vanishes_here = quotients.vanishes(expr.replace(same, lambda x: off_ties(x, known)))
         assumed |= quotients.assumed
         return vanishes_here
     if not all(free(s) <= free(expr) for s in steps):  # a step inside of a sum is 0 for some of its terms, 1 for others

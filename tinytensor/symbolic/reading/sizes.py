@@ -48,6 +48,8 @@ class Reading:
     array that no argument reaches. arguments: the terms of the tensors among them.
     """
 
+    off_tape = False  # is it the forward of a Function, which never runs on the tape, that is read?
+
     def __init__(self):
         self.hints: dict[str, int] = {}
         self.symbols: dict[str, Expr] = {}  # the formula of each name in a polynomial

@@ -29,6 +29,7 @@ SHARED = (
 )
 
 COMPARED = {"lt": (1, 0), "le": (0, 0), "gt": (1, 1), "ge": (0, 1)}  # a + k <= b, and whether a and b change places
+OFF_TAPE = "the forward of a Function is never on the tape, where detach() and no_grad() say nothing: leave them out"
 KEPT = "full number cast same add sub mul neg square absolute maximum minimum where clone reduce_sum cumsum "
 KEPT += "permute reshape_view expand slice cat stack take entries gather diagonal flip detach"
 WHOLE = {"arange", "tri", "eye", "floor", "ceil", "floor_divide", "remainder", "eq", "ne", *COMPARED, "logical_not"}
@@ -177,6 +178,8 @@ class SymbolicTensor(Tensor):
 
     def detach(self):
         data = self._data
+        if data.reading.off_tape and is_users(sys._getframe(1).f_code.co_filename):
+            data.reading.refuse(OFF_TAPE)
         term = Term("detach", data.term, reading=data.reading)
         return tensor_of(
             SymbolicData(data.reading, term, data.shape, data.dtype, data.span, data.in_order, data.memory)
@@ -502,6 +505,8 @@ def dispatch(op, args):
             f"{op.name} of rounded numbers, which may be whole or equal in the formula alone: use whole ones"
         )
     if not state.grad:
+        if reading.off_tape:
+            reading.refuse(OFF_TAPE)
         term = Term("detach", term, reading=reading)
 
     def made(shape, dtype, span=None, in_order=True):

@@ -139,6 +139,8 @@ def _formula(call: SymbolicCall) -> Value:
     values = [call.finite(v) for v in call.args]
     if call.op in TRUTHS_ALONE and any(v.dtype != "b" for v in values):
         raise call.refuse("bits of whole numbers have no index formula; it is known for truth values alone")
+    if call.op == "power" and S(values[0].entry(*values[0].indices())).is_zero:
+        raise call.refuse("a power of 0 is 0 or 1, as its exponent is: write it with where()")
     if call.op in {"relu", "logsigmoid", "absolute", "elu"}:
         values[0] = call.operand(values[0], "a")
     whole = call.op in KEEP_WHOLE and all(v.dtype in WHOLE or v.entry(*v.indices()).is_integer for v in values)
@@ -155,6 +157,8 @@ def add(call: SymbolicCall) -> Value:
     plus = 1 if call.op == "add" else -1
     dims, (x, y) = broadcast(call, a, b)
     finite, dtype = None, "n" if a.dtype in WHOLE and b.dtype in WHOLE else "f"
+    if b.finite is not None and plus < 0:
+        raise call.refuse("what is subtracted is -inf in places: mask after the subtraction")
     if a.finite is not None or b.finite is not None:
         (p, q) = (Value(v.dims, v.finite or (lambda *at: S.One)) for v in (a, b))
         _, (p, q) = broadcast(call, p, q)
@@ -166,8 +170,8 @@ def add(call: SymbolicCall) -> Value:
 def scale(call: SymbolicCall) -> Value:
     a, b = call.args
     value = elementwise(call, FORMULAS[call.op], a, b)
-    if b.finite is not None or (a.finite is not None and b.dims):
-        raise call.refuse("an input is -inf in places; only a positive number may stand beside it")
+    if b.finite is not None or (a.finite is not None and (b.dims or not call.lines.signs.positive(b.entry()))):
+        raise call.refuse("an input is -inf in places; only a number that is known to be positive may stand beside it")
     if a.finite is not None:
         return with_finite(value, a.finite)
     return value
@@ -175,11 +179,12 @@ def scale(call: SymbolicCall) -> Value:
 
 @semantics_of("softplus")
 def bounded_softplus(call: SymbolicCall) -> Value:
-    """`softplus_below`; from 20 on the difference is taken as rounding."""
+    """`softplus_below`; a threshold of 20 or more, above which the function is its argument, is a condition."""
     x, beta, threshold = (call.finite(v) for v in call.args)
     x = call.operand(x, "a")
     if threshold.dims or not (threshold.entry() - ROUNDED).is_nonnegative:
         return elementwise(call, softplus_below, x, beta, threshold)
+    call.conditions["softplus"] = None
     return elementwise(call, lambda x, beta: softplus(beta * x) / beta, x, beta)
 
 
@@ -264,6 +269,8 @@ def where(call: SymbolicCall) -> Value:
     condition, a, b = call.args
     if condition.dtype != "b":
         raise call.refuse("the condition is no truth value")
+    if any(v.entry(*v.indices()) is S.Infinity for v in (a, b)):
+        raise call.refuse("a value is +inf, which is no number: only -inf is a mask")
     dims, (c, x, y) = broadcast(call, condition, a, b)
     dtype = "b" if a.dtype == b.dtype == "b" else "n" if a.dtype in WHOLE and b.dtype in WHOLE else "f"
     if a.finite is None and b.finite is None:
@@ -340,6 +347,9 @@ def overwrite(call: SymbolicCall) -> Value:
 
 @semantics_of("isnan", "isfinite")
 def is_finite(call: SymbolicCall) -> Value:
+    (x,) = call.args
+    if x.finite is not None:
+        return Value(x.dims, (lambda *at: S.Zero) if call.op == "isnan" else x.finite, "b")
     call.lines.notes["every number is finite"] = None
     truth = S.One if call.op == "isfinite" else S.Zero
     return Value(call.args[0].dims, lambda *at: truth, "b")

@@ -4,7 +4,7 @@ import sympy
 from sympy import KroneckerDelta, Mul, Rational, S, exp, log
 
 from tinytensor.symbolic.derive.semantics.shapes import permute
-from tinytensor.symbolic.derive.semantics.sums import matmul
+from tinytensor.symbolic.derive.semantics.sums import ask_for_open_rows, matmul
 from tinytensor.symbolic.derive.semantics.symbolic_call import (
     SymbolicCall,
     as_index,
@@ -37,7 +37,12 @@ def softmax_lines(call: SymbolicCall, x: Value, letter: str = "σ") -> Value:
 
 @semantics_of("softmax")
 def softmax(call: SymbolicCall) -> Value:
-    return softmax_lines(call, call.args[0], call.wanted or "σ")
+    (x, *_) = call.args
+    if x.finite is not None:
+        indices = x.indices()
+        before = len(indices) - len(x.dims[-1])
+        ask_for_open_rows(call, x.finite(*indices), indices[before:], indices[:before])
+    return softmax_lines(call, x, call.wanted or "σ")
 
 
 @semantics_of("log_softmax")
@@ -97,6 +102,8 @@ def norm(call: SymbolicCall) -> Value:
     centred = call.op == "layer_norm"
     x, weight, bias, eps = call.args if centred else (*call.args[:2], None, call.args[2])
     eps = eps.entry()
+    if not S(eps).is_positive:
+        call.conditions["denominator"] = None
     source, own, indices = call.as_name(call.finite(x), "x")
     last = indices[len(indices) - len(x.dims[-1]) :]
     z, left_z, at = call.lines.left("z", source)

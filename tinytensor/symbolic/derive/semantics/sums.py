@@ -1,9 +1,9 @@
 """The semantics of sums, means, extremes, products and running sums, and of products of matrices."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
-from sympy import Indexed, Mul, S, exp, log, sqrt
+from sympy import Expr, Indexed, Mul, S, exp, log, sqrt
 
 from tinytensor.symbolic.derive.semantics.symbolic_call import (
     SymbolicCall,
@@ -14,8 +14,11 @@ from tinytensor.symbolic.derive.semantics.symbolic_call import (
 )
 from tinytensor.symbolic.derive.values import ClosedForm, Dims, ExtremeMask, Group, Value, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import Definition, d
-from tinytensor.symbolic.index_calculus.formulas import Array, Index, total
-from tinytensor.symbolic.index_calculus.functions import relu, upto
+from tinytensor.symbolic.index_calculus.formulas import Array, Index, normal, total
+from tinytensor.symbolic.index_calculus.functions import relu, same, upto
+from tinytensor.symbolic.index_calculus.quotients import off_ties
+from tinytensor.symbolic.index_calculus.signs import Signs
+from tinytensor.symbolic.index_calculus.vanishing import of_whole_numbers
 
 
 def _reduction(call: SymbolicCall, x: Value, dims, keepdim) -> tuple[Dims, Callable[..., list], list[Index]]:
@@ -32,6 +35,14 @@ def _reduction(call: SymbolicCall, x: Value, dims, keepdim) -> tuple[Dims, Calla
         return result
 
     return new, at, [i for n in sorted(dims) for i in inner[n]]
+
+
+def ask_for_open_rows(call: SymbolicCall, open_at: Expr, row: Sequence[Index], others: Sequence[Index]) -> None:
+    """The condition that each row has a number above -inf, unless its first, last or diagonal one always is."""
+    numbers = [S.One, row[0].size, *(i for i in others if i.size == row[0].size)] if len(row) == 1 else [S.One]
+    entries = (of_whole_numbers(S(open_at).xreplace(dict.fromkeys(row, number))) for number in numbers)
+    if not any(normal(entry.replace(same, lambda x: off_ties(x, Signs()))) == 1 for entry in entries):
+        call.conditions["row"] = None
 
 
 @semantics_of("reduce_sum", "reduce_mean")
@@ -128,7 +139,9 @@ def logsumexp(call: SymbolicCall) -> Value:
     array, left, indices = call.lines.left(call.wanted or "L", value)
     own = source.entry(*at(*indices))
     form = d(left if not indices else array[tuple(indices)]) * exp(own - left)
-    form *= x.finite(*at(*indices)) if x.finite is not None else 1
+    if x.finite is not None:
+        form *= x.finite(*at(*indices))
+        ask_for_open_rows(call, x.finite(*at(*indices)), over, indices)
     call.lines.groups.append(Group([Definition(left, formula(*indices))], [ClosedForm(own, form)], call.where))
     return value_of_name(array, value)
 
