@@ -18,7 +18,8 @@ the files that a cell writes (`running.py`, some hundred lines with nbclient).
 
 **Formulas are MathML**, by latex2mathml, as in the walkthroughs: browsers typeset it by themselves, without scripts.
 
-`running.py` runs lessons and keeps what they give; `pages.py` writes the pages' sources in Markdown, `gradients.py`
-those of the derived gradients, and `reference.py` of `tinytensor.docs` those of the API; `building.py` calls Sphinx;
-`checking.py` looks at the result; `slides.py` and `printing.py` make slides and PDF from the finished pages.
+`running.py` runs lessons and keeps what they give. The pages' sources in Markdown are written by `pages.py`, those of
+the derived gradients by `gradients.py`, and those of the API by `reference.py` of `tinytensor.docs`. `questions.py`
+reads the page of questions, and gives its words to the search, whose order is that of `scorer.js`. `building.py` calls
+Sphinx; `checking.py` looks at the result; `slides.py` and `printing.py` make slides and PDF from the finished pages.
 """

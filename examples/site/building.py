@@ -25,6 +25,7 @@ SETTINGS = {
     "myst_links_external_new_tab": False,
     "html_static_path": [str(STATIC)],
     "html_css_files": ["site.css"],
+    "html_search_scorer": str(Path(__file__).parent / "scorer.js"),
     "html_js_files": ["site.js"],
     "html_math_renderer": "mathml",
     "html_copy_source": False,

@@ -9,9 +9,10 @@ import html
 import re
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from examples.site import questions
 from examples.site.running import ROOT, Cell, Lesson, Picture, modules_of
 
 EXAMPLES = ROOT / "examples"
@@ -28,11 +29,6 @@ DOCUMENTS = {  # files of the project, and the pages made from them
 MODEL = "19_inside_the_model.html"  # a page of models/show, which the lesson of its name writes
 CODE = re.compile(r"(^```.*?^```[ ]*$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)  # what is code in a text of Markdown
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s]+)\)")
-
-
-def slug(heading: str) -> str:
-    """A heading as links name it, as on GitHub."""
-    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
 def guide_files() -> list[Path]:
@@ -66,6 +62,7 @@ class Site:
     slides: bool = False
 
     def __post_init__(self):
+        self.questions = questions.rows((ROOT / questions.PAGE).read_text(encoding="utf-8"))
         self.documents = dict(DOCUMENTS)
         for path in sorted(EXAMPLES.glob("*.md")):
             self.documents.setdefault(f"examples/{path.name}", f"course/{path.stem}")
@@ -208,8 +205,11 @@ class Site:
         told += [f"read before: {html.escape(before)}"] * bool(before)
         told += [f"afterwards you can {html.escape(after)}"] * bool(after)
         head = f'<div class="facts"><p>{" · ".join(told)}</p><p class="links">{" ".join(links)}</p></div>'
-        body = self.cells(lesson, lesson.cells, f"examples/{script}", page)
-        title = f"# {number(lesson.name)}. {lesson.title}"
+        own = number(lesson.name)
+        texts = [questions.with_entries(c.text, own, self.questions) * (c.kind == "markdown") for c in lesson.cells]
+        cells = [replace(cell, text=text or cell.text) for cell, text in zip(lesson.cells, texts)]
+        body = self.cells(lesson, cells, f"examples/{script}", page) + questions.listed(own, self.questions)
+        title = f"# {own}. {lesson.title}"
         self.pages[page] = body.replace(f"# {lesson.title}", f"{title}\n\n{fenced('{raw} html', head)}\n", 1)
 
     def exercise_page(self, lesson: Lesson) -> None:
@@ -286,7 +286,10 @@ class Site:
     def text_page(self, source: str) -> None:
         """The page of a Markdown file of the project."""
         page = self.documents[source]
-        self.pages[page] = self.linked((ROOT / source).read_text(encoding="utf-8"), source, page)
+        text = (ROOT / source).read_text(encoding="utf-8")
+        if source == questions.PAGE:
+            text = questions.with_links(text, self.documents)
+        self.pages[page] = self.linked(text, source, page)
 
     def front_page(self) -> None:
         """The README, with buttons, with a trained model, and with the page of a lesson in the place of its picture."""
@@ -305,6 +308,7 @@ class Site:
         buttons = [(f"pictures/{MODEL}#tour=1", "Start here: inside a trained model")] if MODEL in written else []
         buttons += [("course/index.html", "The course")]
         buttons += [(f"lessons/{first.name}.html", "First lesson")] if first else []
+        buttons += [("course/questions.html", "Questions")]
         parts = {page.partition("/")[0] for page in (*self.pages, *self.documents.values())}
         for part, name in {"guide": "Guide", "gradients": "Gradients", "api": "API", "proofs": "Proofs"}.items():
             buttons += [(f"{part}/index.html", name)] if part in parts else []  # contents() writes some of the indices
@@ -324,7 +328,7 @@ class Site:
             what = section.strip().split("\n")[0]
             said = re.match(r"[^.:;]{3,70}", what) if re.fullmatch(r"[a-z]\w*|[a-z ]+", heading) else None
             title = f"{heading}: {said[0]}" if said else heading
-            page = f"proofs/report/{slug(heading)}"
+            page = f"proofs/report/{questions.slug(heading)}"
             names.append(page)
             if heading == "Equation (17)":
                 letters = "[a page explains them](../../course/documents.md#the-letters)"

@@ -20,6 +20,7 @@ from tests.tools.browser import chromium
 
 ROOT = Path(__file__).parents[2]
 LESSON, CLINIC = "03_chain_rule", "20_training_clinic.py"
+QUESTIONS = "course/questions.html"
 GUIDE = sorted((ROOT / "examples" / "guide").glob("*.md"))
 
 
@@ -214,10 +215,14 @@ def test_front_page_has_a_button_for_each_part(tmp_path):
     site = Site(tmp_path / "sources", tmp_path / "extra", [])
     buttons = lambda: re.findall(r'<a class="button" href="([^"]+)">', site.pages["index"])  # noqa: E731
     site.front_page()
-    assert buttons() == [f"{part}/index.html" for part in ("course", "guide", "proofs")]
+    assert buttons() == ["course/index.html", QUESTIONS, "guide/index.html", "proofs/index.html"]
     site.pages |= {f"{part}/one": "# One\n" for part in ("api", "gradients")}
     site.front_page()
-    assert buttons() == [f"{part}/index.html" for part in ("course", "guide", "gradients", "api", "proofs")]
+    assert buttons() == [
+        "course/index.html",
+        QUESTIONS,
+        *(f"{part}/index.html" for part in ("guide", "gradients", "api", "proofs")),
+    ]
 
 
 def test_changed_script_of_a_page_runs_lessons_anew(tmp_path, monkeypatch):
