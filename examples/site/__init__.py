@@ -6,6 +6,7 @@ It runs the lessons, and writes a folder that opens from a disk, without a serve
     python -m examples.site --only 01_derivative 03_chain_rule   # these lessons only, without other parts
     python -m examples.site --quick                          # without the proofs at the size of training
     python -m examples.site --slides --pdf                   # slides of each lesson, and the course as one PDF, too
+    python -m examples.site --without-solutions              # for a class
 
 **The builder is Sphinx with MyST and furo.** Sphinx has what a documentation needs and a converter of notebooks lacks:
 one search over lessons, proofs and API, which works from a disk (its index is a script, not a request); objects with

@@ -27,6 +27,7 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="leave out the proofs that take long, as derivations does")
     parser.add_argument("--slides", action="store_true", help="also slides of each lesson, in DIR/slides")
     parser.add_argument("--pdf", action="store_true", help="also the course as DIR/course.pdf; needs Chromium")
+    parser.add_argument("--without-solutions", action="store_true", help="leave out the solutions, for a class")
     parser.add_argument("--new", action="store_true", help="run and build all anew, whatever the cache holds")
     return parser.parse_args(arguments)
 
@@ -99,7 +100,9 @@ def collect(options: argparse.Namespace, cache: Path, scripts: list[Path]):
     extra = cache / "extra"
     shutil.rmtree(extra, ignore_errors=True)
     extra.mkdir(parents=True)
-    site = Site(cache / "sources", extra, lessons, solved, slides=options.slides)
+    site = Site(
+        cache / "sources", extra, lessons, solved, slides=options.slides, solutions=not options.without_solutions
+    )
     if not options.only:
         from examples.site import gradients
         from tinytensor.docs.reference import pages
@@ -110,7 +113,7 @@ def collect(options: argparse.Namespace, cache: Path, scripts: list[Path]):
     facts = site.course_facts()
     for lesson in lessons:
         site.lesson_page(lesson, facts)
-        if (ANSWERS / f"{lesson.name}.py").exists():
+        if site.solutions and (ANSWERS / f"{lesson.name}.py").exists():
             site.solution_page(lesson)
     for lesson in solved:
         site.exercise_page(lesson)

@@ -17,6 +17,7 @@ from examples.site.running import ROOT, Cell, Lesson, Picture, modules_of
 
 EXAMPLES = ROOT / "examples"
 ANSWERS = ROOT / "tests" / "examples" / "answers"
+SOLUTIONS = ANSWERS, EXAMPLES / "build" / "engine"  # what a site without solutions does not show
 DOCUMENTS = {  # files of the project, and the pages made from them
     "README.md": "index",
     "examples/README.md": "course/index",
@@ -60,6 +61,7 @@ class Site:
     exercises: list[Lesson] = field(default_factory=list)
     pages: dict[str, str] = field(default_factory=dict)  # name of a page without ending, and its source
     slides: bool = False
+    solutions: bool = True
 
     def __post_init__(self):
         self.questions = questions.rows((ROOT / questions.PAGE).read_text(encoding="utf-8"))
@@ -106,6 +108,8 @@ class Site:
         name = file.relative_to(ROOT).as_posix()
         if mark:
             return self.figure(file, text, page)
+        if not self.solutions and any(file.is_relative_to(folder) for folder in SOLUTIONS):
+            return text
         if name in self.documents or f"{name}/README.md" in self.documents:
             doc = self.documents.get(name) or self.documents[f"{name}/README.md"]
             return f"[{text}]({up(page)}{doc}.md{'#' * bool(anchor)}{anchor})"
@@ -196,7 +200,7 @@ class Site:
         links.append(f'<a href="../downloads/{lesson.name}.ipynb" download>notebook</a>')
         if any(each.name == lesson.name for each in self.exercises):
             links.append(f'<a href="../exercises/{lesson.name}.html">exercises</a>')
-        if (ANSWERS / script).exists():
+        if self.solutions and (ANSWERS / script).exists():
             links.append(f'<a href="../solutions/{lesson.name}.html">solutions</a>')
         if self.slides:
             links.append(f'<a href="../slides/{lesson.name}.html">slides</a>')
@@ -223,7 +227,8 @@ class Site:
             links += f'<a href="../downloads/{module.name}" download>{module.name}, which stands beside both</a> '
         if any(each.name == lesson.name for each in self.lessons):
             links += f'<a href="../lessons/{lesson.name}.html">the lesson</a> '
-        links += f'<a href="../solutions/{lesson.name}.html">solutions</a>'
+        if self.solutions:
+            links += f'<a href="../solutions/{lesson.name}.html">solutions</a>'
         head = fenced("{raw} html", f'<div class="facts"><p class="links">{links}</p></div>')
         body = self.cells(lesson, lesson.cells, source, page)
         title = f"# {number(lesson.name)}. {lesson.title}"

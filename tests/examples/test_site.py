@@ -2,10 +2,12 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import time
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,29 @@ def test_pages_hold_what_a_lesson_prints_and_draws(site):
     assert "The graph of a backward pass, with the boxes: c = mul(a, b)" in page
     solutions = (site / "solutions" / "03_chain_rule.html").read_text()
     assert "fromkeys" in solutions and "wrong: depth first" in solutions
+
+
+def solved(site: Path) -> set[str]:
+    """The files of a site in which a line of an answer stands that no exercise and no lesson has."""
+    public = "".join((ROOT / "examples" / part / f"{LESSON}.py").read_text() for part in ("", "exercises"))
+    lines = (ROOT / "tests" / "examples" / "answers" / f"{LESSON}.py").read_text().splitlines()
+    own = [line.strip() for line in lines if len(line.strip()) > 25 and line.strip() not in public]
+    assert len(own) > 20
+    texts = {path: unescape(path.read_text()) for path in site.rglob("*") if path.suffix in (".html", ".py", ".ipynb")}
+    texts |= {path: re.sub(r"<[^>]+>", "", text) for path, text in texts.items() if path.suffix == ".html"}
+    return {path.relative_to(site).as_posix() for path, text in texts.items() if any(line in text for line in own)}
+
+
+def test_site_for_a_class_has_no_solutions(site):
+    out = site.with_name("class")
+    shutil.copytree(site.with_name("site-cache"), out.with_name("class-cache"))  # the solutions are in it
+    done = build("--out", str(out), "--only", LESSON, "--without-solutions", "--slides")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert solved(site) == {f"solutions/{LESSON}.html"} and solved(out) == set()
+    assert [*(out / "solutions").glob("*")] == [] and "tests/examples/answers" in (
+        out / "course/lecturers.html"
+    ).read_text()
+    assert [path for path in out.rglob("*.html") if 'href="../solutions' in path.read_text()] == []
 
 
 def opened(driver, page: Path) -> tuple[list[str], list[dict]]:
