@@ -425,3 +425,17 @@ def test_notebook_cells_check_a_function(tmp_path, monkeypatch, capsys):
         notebooks.check("my_engine", "order.backward")
     notebooks.begin("my_engine", 2)  # nothing is missing, and nothing is written
     assert "order" not in capsys.readouterr().out
+
+
+def test_only_the_process_that_checks_loads_the_engine(tmp_path):
+    """Each of the two would load it for as long as all checks of a step take."""
+
+    def loaded(*arguments: str) -> str:
+        command = [sys.executable, "-X", "importtime", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, cwd=ROOT).stderr
+
+    engine_with(tmp_path / "mine")
+    (tmp_path / "mine" / "tape.py").unlink()
+    asked = loaded("-m", "examples.build", str(tmp_path / "mine"), "--check")
+    assert "tinytensor.cli.output" in asked and "numba" not in asked
+    assert "numba" in loaded("-c", "import tinytensor.cli.output")
