@@ -1,5 +1,6 @@
 """A part of the course's site: it opens from a disk without a network, and its faults are found."""
 
+import io
 import json
 import re
 import shutil
@@ -11,6 +12,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import tinytensor as tt
 from examples.site import __main__ as command
@@ -119,6 +121,39 @@ def test_nothing_keeps_readers_out(width, site):
             for page in ("index.html", "lessons/03_chain_rule.html", "exercises/03_chain_rule.html"):
                 driver.get((site / page).as_uri())
                 assert serious(driver) == [], page
+
+
+WIDE = """<!doctype html><meta name="viewport" content="width=device-width"><link rel="stylesheet" href="{css}">
+<body style="margin: 0; --color-background-primary: #fff">
+<div class="cell"><div class="highlight"><pre>{line}</pre></div></div>
+<div class="equation-line"><div class="math"><p style="width: 90em">y</p></div></div>"""
+CUT = "const e = arguments[0]; return e.scrollWidth > e.clientWidth"
+
+
+def shaded(driver, element) -> tuple[bool, bool]:
+    """Is the left side, and is the right side, of an element darker than the ground beside it?"""
+    picture = Image.open(io.BytesIO(driver.get_screenshot_as_png())).convert("L")
+    x, y, width = (element.rect[name] for name in ("x", "y", "width"))
+    row = [picture.getpixel((i, int(y) + 4)) for i in range(int(x), int(x + width))]  # above the letters
+    return row[3] < row[60] - 25, row[-4] < row[-60] - 25
+
+
+def test_what_is_too_wide_for_a_phone_scrolls_visibly(site, tmp_path):
+    css = (site / "_static" / "site.css").as_uri()
+    (tmp_path / "page.html").write_text(WIDE.format(css=css, line="x = 1; " * 30))
+    parts = ".cell pre, .equation-line .math"
+    with chromium(390, 800) as driver:
+        driver.get((tmp_path / "page.html").as_uri())
+        for element in driver.find_elements("css selector", parts):
+            assert driver.execute_script(CUT, element) and shaded(driver, element) == (False, True)
+            driver.execute_script("arguments[0].scrollLeft = 10000", element)
+            assert shaded(driver, element) == (True, False)
+            driver.execute_script("arguments[0].style.background = 'white'", element)  # the same eyes see this
+            assert shaded(driver, element) == (False, False)
+        driver.get((site / "lessons" / f"{LESSON}.html").as_uri())  # where no other style is in the way
+        wide = [each for each in driver.find_elements("css selector", parts) if driver.execute_script(CUT, each)]
+        layers = [each.value_of_css_property("background-attachment") for each in wide]
+        assert len(layers) >= 5 and set(layers) == {"local, local, scroll, scroll, scroll"}
 
 
 def test_guide_is_in_the_site_and_its_menu(site):
