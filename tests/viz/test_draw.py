@@ -40,8 +40,8 @@ def test_boxes_have_names_values_shapes_and_gradients():
     drawing = draw(t["y"], t)
     result = boxes(drawing.svg)
     t["y"].backward()
-    assert result["a"] == ["leaf", "a", "2", f"∂ = {t['a'].grad.item():.4g}"]
-    assert result["d = add(c, a)"] == ["op", "d = add(c, a)", "-4", "∂ = 0.01832"]
+    assert result["a"] == ["leaf", "a", "2", f"gradient {t['a'].grad.item():.4g}"]
+    assert result["d = add(c, a)"] == ["op", "d = add(c, a)", "-4", "gradient 0.01832"]
     assert result["y = exp(d)"][0] == "op result" and len(result) == 5
     assert "add(c, a)" in drawing.dot and 'n3 -> n0 [label="↑ -0.05495"]' in drawing.dot
     assert drawing._repr_svg_() == drawing.svg

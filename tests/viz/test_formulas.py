@@ -89,7 +89,7 @@ def calls_of_kernels(op) -> list[str]:
     writer, results = Writer(BackwardTrace(None, [], []), None), []
     for function in filter(None, (op.backward or op.definition, *(() if op.backward else op.rules.values()))):
         shown = rule_of(function, formulas=op.gradient if function is op.backward else ())
-        words = "\n".join([writer.rule(shown), *rule(shown)])
+        words = "\n".join([writer.rule(shown, {}), *rule(shown)])
         results += [function.__name__] * any(sign in words for sign in ("launch", "kernels.", "kernel("))
     return results
 

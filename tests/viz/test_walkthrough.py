@@ -21,6 +21,7 @@ from tinytensor.display.latex import mathml, rule_as_latex, split
 from tinytensor.platform.distribution import install
 from tinytensor.viz import walkthrough, watch
 from tinytensor.viz.arrays import as_json
+from tinytensor.viz.steps import renamed
 
 # --- What stands in the file
 
@@ -33,6 +34,29 @@ def test_page_has_a_step_for_each_node_and_an_end(tmp_path):
     assert titles == [*calls, *reversed(calls), "The gradients of 2 leaves are complete"]
     assert data["turn"] == 3 and data["values"]["n2"]["known"] == [2, 3]
     assert data["frames"][3]["said"] == "y = exp(d); g = 1"
+
+
+def read(data: dict, number: int) -> str:
+    """A frame without its marks: its words, with formulas as `renamed` gives them."""
+    return " ".join(re.sub(r"<[^>]*>", " ", data["frames"][number]["html"]).split())
+
+
+def test_formulas_of_a_page_have_the_names_of_the_user(tmp_path):
+    t = watched_chain()
+    data = data_of(walkthrough(t["y"], tmp_path / "page.html", t))
+    formulas = [unescape(re.sub(r"<[^>]*>", "", each)) for each in data["math"]]
+    assert formulas == ["c=a⊙b", "d=c+a", "y=ed", "∂y∂d=g⊙y", "∂y∂c=g", "∂y∂a=g", "∂y∂a=g⊙b", "∂y∂b=g⊙a"]
+    assert "It reads c a It gives" in read(data, 1)
+    assert "g = ∂y/∂d from y (exp) The rule" in read(data, 4) and read(data, 4).endswith("It sends to c to a")
+    data = data_of(walkthrough(t["y"], tmp_path / "page.html", t | {"c": None, "product": t["c"]}))
+    assert "It reads a: product b: a It gives" in read(data, 1)  # a name of several letters: the rule's own names
+    assert "to product, for a to a, for b" in read(data, 4)
+    assert "∂L∂a=g" in [unescape(re.sub(r"<[^>]*>", "", each)) for each in data["math"]]
+
+
+def test_word_in_an_equation_is_no_name():
+    with_word = r"y = \max(0, a); the slope of a fold at 0 is 0"
+    assert renamed(with_word, {"a": "c", "y": "d"}) == r"d = \max(0, c); the slope of a fold at 0 is 0"
 
 
 @pytest.mark.parametrize("unfold", [False, True])
@@ -238,16 +262,16 @@ def test_graph_shows_the_values_known_so_far(browser, tmp_path):
     page = Page(browser, walkthrough(t["y"], tmp_path / "page.html", t))
     assert page.gradients() == {} and page.run("return document.querySelectorAll('#graph .op.todo').length") == 2
     page.press("ARROW_RIGHT", "ARROW_RIGHT", "ARROW_RIGHT")  # to the visit of y
-    assert page.gradients() == {"y": "∂ = 1", "d": "∂ so far 0.01832"}
+    assert page.gradients() == {"y": "gradient 1", "d": "gradient so far 0.01832"}
     page.press("ARROW_RIGHT")  # of d, which sends to c and to a
-    so_far = "∂ so far 0.01832"
-    assert page.gradients() == {"y": "∂ = 1", "d": "∂ = 0.01832", "c": so_far, "a": so_far}
+    so_far = "gradient so far 0.01832"
+    assert page.gradients() == {"y": "gradient 1", "d": "gradient 0.01832", "c": so_far, "a": so_far}
     page.press("ARROW_RIGHT")  # of c: a leaf is complete when nothing else can arrive, and that is at the end
-    assert page.gradients()["a"] == "∂ so far -0.03663" and page.gradients()["c"] == "∂ = 0.01832"
+    assert page.gradients()["a"] == "gradient so far -0.03663" and page.gradients()["c"] == "gradient 0.01832"
     page.press("END")
-    assert page.gradients() == {"y": "∂ = 1"} | dict.fromkeys("dc", "∂ = 0.01832") | {
-        "a": "∂ = -0.03663",
-        "b": "∂ = 0.03663",
+    assert page.gradients() == {"y": "gradient 1"} | dict.fromkeys("dc", "gradient 0.01832") | {
+        "a": "gradient -0.03663",
+        "b": "gradient 0.03663",
     }
 
 
@@ -276,7 +300,7 @@ def test_gradients_add_up_step_by_step(browser, tmp_path):
     assert "It is added to the gradient there: 0.01832 from d (add)." in page.text("#panel")
     page.press("END")
     words = " ".join(page.text("#panel [data-leaf=a]").split())
-    assert words == "a.grad 0.01832 from d (add), for its b + -0.05495 from c (mul), for its a = -0.03663"
+    assert words == "a.grad 0.01832 from d (add) + -0.05495 from c (mul) = -0.03663"
 
 
 def test_large_page_holds_one_step_at_a_time(browser, tmp_path):

@@ -87,7 +87,7 @@ def lines_of(value: Value) -> list[tuple[str, str]]:
         first = name if len(name) <= LONGEST else "…" + name[1 - LONGEST :]
     shown = brief(value.value)
     rows = [("call", first), ("soft value", f"{value.shape or ''} {shown}".strip())]
-    rows += [] if value.gradient is None else [("gradient", f"∂ = {brief(value.gradient)}")]
+    rows += [] if value.gradient is None else [("gradient", f"gradient {brief(value.gradient)}")]
     if isinstance(value, Step) and value.part_of is not None:
         rows.append(("soft", f"in {value.part_of.op.name}"))
     return [(css_class, truncate(row)) for css_class, row in rows]
@@ -104,7 +104,7 @@ def classes_of(value: Value | Group, seen: BackwardTrace) -> str:
 
 def so_far(gradient: np.ndarray) -> str:
     """The text for a gradient to which more may be added."""
-    return truncate(f"∂ so far {brief(gradient)}")
+    return truncate(f"gradient so far {brief(gradient)}")
 
 
 def number_back(use: Use) -> str:

@@ -73,7 +73,7 @@ def steps(drawing: Drawing, writer: Writer) -> dict:
     for i, value in enumerate(drawing.values):
         complete = visit.get(value, end)
         sums = [[visit[share.sender], so_far(g)] for share, g in value.sums() if share is not None]
-        sums += [] if value.gradient is None else [[complete, f"∂ = {brief(value.gradient)}"]]
+        sums += [] if value.gradient is None else [[complete, f"gradient {brief(value.gradient)}"]]
         values[key[value]] = {
             "known": [i if isinstance(value, Step) else 0, complete],
             "sums": sums,

@@ -1,14 +1,16 @@
 """The steps of a walkthrough as HTML: what a node reads and gives, what arrives at it, and what it sends."""
 
+import re
+from collections import Counter
 from html import escape
 
 import numpy as np
 
-from tinytensor.display.latex import rule_as_latex
+from tinytensor.display.latex import rule_as_latex, split
 from tinytensor.viz.arrays import Axes, Store, tag
 from tinytensor.viz.expand_fused import definition
 from tinytensor.viz.groups import base, is_view, local, word_for
-from tinytensor.viz.record import UNKNOWN, Argument, BackwardTrace, Rule, Step, Value
+from tinytensor.viz.record import UNKNOWN, Argument, BackwardTrace, Rule, Share, Step, Value
 from tinytensor.viz.text import first_line, numbers, setting, shapes, why_now
 
 HEADS, TOKENS = 8, 24  # the most heads and tokens of attention that are shown as tables
@@ -40,14 +42,15 @@ class Writer:
             else f"it is a part of {step.part_of.op.name}"
         )
         parts = [tag("h3", "Why this node now"), tag("p", why[0].upper() + why[1:] + ".")]
-        parts += [tag("h3", f"The gradient arrives: g = ∂L/∂{local(step.name, step.group)}"), self.sum(step)]
+        loss = names_of(step, self.seen).get("L", "L")
+        parts += [tag("h3", f"The gradient arrives: g = ∂{loss}/∂{local(step.name, step.group)}"), self.sum(step)]
         parts += [tag("h3", f"The rule: {step.road}"), self.equation(step)]
-        parts += [self.rule(rule) for rule in step.rules]
+        parts += [self.rule(rule, names_of(step, self.seen)) for rule in step.rules]
         parts.append(tag("h3", "It sends"))
         for share in step.sends:
             others = [s for s in share.target.shares if s.sender in self.visits and s is not share]
             before = [s for s in others if self.visits[s.sender] < self.visits[step]]
-            parts.append(tag("p", f"to {through(share.target, step)}, for {share.argument}", "from"))
+            parts.append(tag("p", f"to {through(share.target, step)}{self.use(share, step, 'for')}", "from"))
             parts.append(self.array(share.sent, share.target))
             if share.raw.shape != share.sent.shape:
                 parts.append(tag("p", f"The rule gave {share.raw.shape}: summed over what broadcasting had repeated."))
@@ -88,9 +91,10 @@ class Writer:
 
     def equation(self, step: Step) -> str:
         declared = first_line(getattr(step.op, "equation", ""))
+        names = names_of(step, self.seen)
         unknown = tag("p", "An autograd.Function of the user's: no equation is declared.")
-        written = self.store.formula(declared) if declared else unknown
-        return written + (tag("p", words, "where") if (words := shapes(step)) else "")
+        written = self.store.formula(renamed(declared, names)) if declared else unknown
+        return written + (tag("p", words, "where") if (words := shapes(step, names)) else "")
 
     def argument(self, a: Argument, step: Step) -> str:
         if a.source is None and not isinstance(a.value, np.ndarray):
@@ -99,6 +103,7 @@ class Writer:
         constant = ", a constant" if a.source is None else ""
         called = through(a.source, step) if a.source is not None else a.called
         name = f"{a.name}: {called}" if called and called != a.name else a.name
+        name = called if names_of(step, self.seen) else name
         return tag("p", f"{name}{constant}", "from") + self.array(value, a.source)
 
     def sum(self, value: Value) -> str:
@@ -110,7 +115,7 @@ class Writer:
             if value.seed is None
             else [("where the walk starts: the derivative of the result with respect to itself", value.seed)]
         )
-        terms += [(f"from {named(s.sender)}, for its {s.argument}", s.sent) for s in value.shares]
+        terms += [(f"from {named(s.sender)}{self.use(s, s.sender, 'for its')}", s.sent) for s in value.shares]
         rows = [
             f"<b>{'+' if i else ''}</b><div>{self.array(array, value)}{tag('span', words, 'from')}</div>"
             for i, (words, array) in enumerate(terms)
@@ -121,13 +126,24 @@ class Writer:
             rows.append(f'<b>=</b><div class="total">{total}{tag("span", hooks, "from")}</div>')
         return f'<div class="sum">{"".join(rows)}</div>'
 
-    def rule(self, rule: Rule) -> str:
-        """A rule as formulas and code, or as formulas alone where a kernel computes them."""
+    def use(self, share: Share, step: Step, before: str) -> str:
+        """Which argument of the operation a share is for, where the user's names do not say it."""
+        clear = names_of(step, self.seen) and Counter(a.called for a in step.arguments)[share.target.name] == 1
+        return "" if clear else f", {before} {share.argument}"
+
+    def rule(self, rule: Rule, names: dict[str, str]) -> str:
+        """A rule as formulas, with these names, and code; or as formulas alone where a kernel computes them."""
         latex = rule_as_latex(rule.source) if rule.source and not rule.formulas else None
-        parts = [self.store.formula(formula) for formula in rule.formulas or filter(None, [latex])]
+        parts = [self.store.formula(renamed(each, names)) for each in rule.formulas or filter(None, [latex])]
         where = f"{rule.where}, computed by kernels" if rule.formulas and rule.where else rule.where
         if not rule.formulas:
             parts.append(tag("pre", rule.source or f"{rule.name}, whose source is in no file"))
+            others = [
+                f"{own} is your {name}"
+                for own, name in names.items()
+                if own != name and re.search(rf"\b{own}\b", rule.source)
+            ]
+            parts.append(tag("p", f"In this code {' and '.join(others)}.", "where") if others else "")
         parts.append(tag("p", where, "where") if where else "")
         read = [f"{name} = {setting(value)}" for name, value in rule.reads.items()]
         return "".join([*parts, tag("p", f"It reads {'; '.join(read)}.", "where") if read else ""])
@@ -158,6 +174,26 @@ class Writer:
             parts.append(f"<figure><table><tr><td></td>{top}</tr>{body}</table>{tag('figcaption', caption)}</figure>")
         more = tag("p", f"and {len(heads) - HEADS} more", "where") if len(heads) > HEADS else ""
         return "".join([*parts, "</div>", more])
+
+
+def names_of(step: Step, seen: BackwardTrace) -> dict[str, str]:
+    """The names in an operation's formulas -> the user's: its arguments, y and L; {} if a name has more than a letter.
+
+    It is {} also where a name of the user means something else in the formulas: g, the gradient that arrives, or e.
+    """
+    names = {a.name: a.called for a in step.arguments}
+    names |= {"y": local(step.name, step.group), "L": seen.result.name}
+    plain = all(re.fullmatch(r"[^\W\d_]", name) and name not in "ge" for name in names.values())
+    return names if plain else {}
+
+
+def renamed(equation: str, names: dict[str, str]) -> str:
+    """An equation in LaTeX with other names; its words stay."""
+    parts = [
+        text if words else re.sub(r"(?<![\\A-Za-z])[A-Za-z]+", lambda letters: names.get(letters[0], letters[0]), text)
+        for text, words in split(equation)
+    ]
+    return " ".join(parts)
 
 
 def named(step: Step) -> str:

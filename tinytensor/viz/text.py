@@ -6,6 +6,7 @@ The words for equations and arrays are here, too, since pictures have the same l
 import re
 from collections.abc import Callable, Mapping
 from html import escape
+from types import MappingProxyType
 
 import numpy as np
 
@@ -134,11 +135,14 @@ def argument(a: Argument) -> str:
     return "…" if a.value is UNKNOWN else setting(a.value)
 
 
-def shapes(step: Step) -> str:
-    """The shapes of the arguments that have a gradient, the result's, and its dtype; "" if all are single numbers."""
+def shapes(step: Step, names: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The shapes of the arguments that have a gradient, the result's, and its dtype; "" if all are single numbers.
+
+    `names` are others for the arguments.
+    """
     if not any((step.shape, *(a.source.shape for a in step.arguments if a.source is not None))):
         return ""
-    words = [f"{a.name} {a.source.shape}" for a in step.arguments if a.source is not None]
+    words = [f"{names.get(a.name, a.name)} {a.source.shape}" for a in step.arguments if a.source is not None]
     return f"{', '.join(words)} → {step.shape} {step.dtype}"
 
 
