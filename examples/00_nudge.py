@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Nudge it by hand
 #
-# A function has three inputs and one output. Which input matters most, and in which direction should each one move so
-# that the output falls? Training asks the same: there the output is the loss, and the inputs are the parameters. We
-# answer by arithmetic alone, in two ways: we nudge each input and look, and then we walk back from the output.
+# A function has three inputs and one output. Which input matters most, and which way should each one move so that the
+# output falls? Training asks the same of the **loss**, which says how bad a model is, and of its **parameters**. We
+# answer by arithmetic alone: we nudge each input and look, and then we walk back from the output.
 
 # %%
 from pathlib import Path

@@ -47,7 +47,7 @@ for base in (2, math.e, 3):
     print(f"base {base:.3f}: the slope is {(base**1e-6 - 1) / 1e-6:.4f} times the result")
 
 # %% [markdown]
-# e was chosen so that the number is 1. This is why the rule of the exponential, in lesson 3, reads its result.
+# e was chosen so that the number is 1. This is why the rule of the exponential reads its result.
 #
 # ## By nudging: finite differences
 #

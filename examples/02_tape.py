@@ -82,11 +82,11 @@ for i, value in enumerate(Value.tape):
     for source, slope in value.sources:
         j = Value.tape.index(source)
         side = 1 if i - j == 1 else -1  # arrows to a neighbour above, the others below
-        arrow = {"arrowstyle": "->", "connectionstyle": f"arc3,rad={0.4 * side}", "color": plots.COLOURS[1]}
-        panel.annotate("", (j + 0.1, 0.37 * side), (i - 0.1, 0.37 * side), arrowprops=arrow)
+        arrow = {"arrowstyle": "->", "connectionstyle": f"arc3,rad={-0.4 * side}", "color": "gray"}
+        panel.annotate("", (i - 0.1, 0.37 * side), (j + 0.1, 0.37 * side), arrowprops=arrow)
         panel.text((i + j) / 2, side * (0.36 + 0.2 * (i - j)) + 0.13, f"× {slope:.2f}", ha="center", color="#a04000")
 panel.set(xlim=(-0.5, 4.5), ylim=(-1.2, 0.9), frame_on=False, xticks=[], yticks=[])
-plots.show(figure, FIGURES / "02_tape.png", alt="The tape as a row of five boxes; gradients go left, and two reach a.")
+plots.show(figure, FIGURES / "02_tape.png", alt="The tape as a row of five boxes; arrows go right, and two leave a.")
 
 # %% [markdown]
 # **The same in tinytensor.** Do they agree? `prove` shows in addition that its gradients are right for all values.

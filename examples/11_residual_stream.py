@@ -7,8 +7,8 @@
 # one for each word, that all sublayers read and write. Why add, and why normalise?
 #
 # We train 24 sublayers on 64 facts, "owl sleeps where": for each pair of an animal and a verb a place, drawn at random.
-# The vector of "where" must collect the other two words from the stream, and join them. Predict: a model that cannot
-# tell questions apart learns how often each place is the answer. What is then its loss? (A little less than log 8.)
+# The vector of "where" must collect the other two words. Predict: a model that cannot tell questions apart learns how
+# often each place is the answer. What is then its loss? (Just below log 8 **nats**, the unit of −ln q.)
 
 # %%
 import os
@@ -51,7 +51,7 @@ def run(add: bool, normalise: bool, rate: float):
         optimizer.zero_grad()
         loss = F.cross_entropy(norm(stream()[-1][:, -1]) @ O, answers)  # "where" is read at the end
         loss.backward()
-        optimizer.step()
+        optimizer.step()  # AdamW is Adam (lesson 4) that also makes each weight a little smaller
         return loss
 
     return [X.detach() for X in stream()], [step().item() for _ in range(STEPS)], stream(), O

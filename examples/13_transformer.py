@@ -27,7 +27,7 @@ D, H, K, L, C, V, W_ff = 32, 4, 8, 2, 48, len(alphabet), 64  # the document's le
 #
 # E and P of (1), Q, K, V of (2), W of (8), F, b, G, c of (10), O of (11) begin with random numbers, so small that a sum
 # over n of them is of size one. (From zeros all heads would stay alike for ever.) O is ten times smaller, so that a
-# fresh model prefers no character. Shapes are for B texts side by side.
+# fresh model prefers no character. A row of E is the **embedding** of a character. Shapes are for B texts side by side.
 
 
 # %%

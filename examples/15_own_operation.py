@@ -82,9 +82,9 @@ print(prove(forgetful, (), ()), prove(swiglu, (2, 2), (2, 2)), sep="\n\n")
 # At a = 0 the forgotten part a σ(a) (1 − σ(a)) is 0, so a check there sees nothing. A proof has no such blind spot.
 #
 # ## In a model
-# A network with your operation is a module, and takes the old one's place by an assignment. The encoder-decoder of 004
-# (lesson 17) translates sentences, which `grammar` makes by rules and `pairs` turns into numbers. SwiGLU has three
-# matrices, not two, so the inner width is 64, not 96. Predict: which network has more parameters if the width is 32?
+# A network with your operation is a module, and takes the old one's place by an assignment. In the model of 004 (lesson
+# 17) an **encoder** reads a sentence, and a **decoder** writes its translation. (`grammar` makes them.) SwiGLU has
+# three matrices, not two: the inner width is 64, not 96. Predict: which network has more parameters for the width 32?
 
 
 # %%
