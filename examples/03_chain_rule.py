@@ -2,8 +2,8 @@
 # # The chain rule on a graph
 #
 # Lesson 2 read its tape from the end to the beginning. Is this order necessary, or would any other do? "Going through
-# chains of Jacobian matrices", says document 003 (listed in `examples/documents.md`) above eq. (17). But where a value
-# is used twice the chain forks, and the forks must join again.
+# chains of Jacobian matrices" (of local slopes), says document 003 (listed in `examples/documents.md`) above eq. (17).
+# But where a value is used twice the chain forks, and the forks must join again.
 
 # %%
 from pathlib import Path
@@ -14,19 +14,19 @@ from tinytensor.viz import draw, explain, plots, walkthrough
 
 FIGURES = Path("runs/lessons")
 
-a, b = (tt.tensor(value, requires_grad=True) for value in (2.0, -3.0))
+a, b = (tt.tensor(value, requires_grad=True) for value in (2.0, 3.0))
 c = a * b
 d = c + a  # a is used a second time
-y = d.exp()
+y = d.log()
 
 # %% [markdown]
 # ## What is on the tape?
 #
 # Each operation has left a node, the third row of lesson 2's table. A node knows its operation, the values that its
-# gradient rule will read (for c = a b these are a and b; for exp the result, which is its slope: lesson 1), and its
+# gradient rule will read (for c = a b these are a and b; for ln d it is d, since the slope is 1 / d), and its
 # edges: they say where the rule's results go. That is another node or a **leaf**, a tensor that you made yourself.
 # `explain` runs backward and describes each visit: what arrives, by which rule it is changed, and where it goes. Before
-# you read on: in which order will it visit exp, mul and add? Predict what arrives at a, if e^d = 0.018 arrives at d.
+# you read on: in which order will it visit log, mul and add? Predict what arrives at a, if 1 / d = 0.125 arrives at d.
 
 # %%
 names = {"a": a, "b": b, "c": c, "d": d, "y": y}
@@ -34,11 +34,11 @@ print(explain(y, names))
 
 # %% [markdown]
 # Two paths lead back from y to a: through c, and directly from d. Each brings a product of local slopes. The two
-# products are added at the leaf, and the sum is complete when nothing else can arrive. So dy/da = e^d (b + 1).
-# `walkthrough` writes a page that steps through all of it with the arrow keys: open it in a browser.
+# products are added at the leaf, and the sum is complete when nothing else can arrive. So dy/da = (b + 1) / d.
+# In the drawing lines go as the data do, and ↑ is what comes back. `walkthrough` writes a page to step through it.
 
 # %%
-print(prove(lambda a, b: (a * b + a).exp(), (), ()))
+print(prove(lambda a, b: (a * b + a).log(), (), ()))
 FIGURES.mkdir(parents=True, exist_ok=True)
 draw(y, names).save(FIGURES / "03_chain_rule.png")
 walkthrough(y, FIGURES / "03_chain_rule.html", names)
