@@ -1,4 +1,4 @@
-"""Words that a learner meets have a row in the table, and stand in the lessons that their rows name."""
+"""Words that a learner meets have a row in the table, and stand in the lesson that their row names first."""
 
 import re
 from pathlib import Path
@@ -16,14 +16,13 @@ def rows(page: str) -> list[tuple[list[str], list[str]]]:
 
 
 def absent(page: str) -> list[tuple[str, str]]:
-    """Needed words that do not stand in a lesson, or a file of exercises, which their row names."""
+    """Needed words that do not stand in the lesson, or the file of exercises, which their row names first."""
     results = []
-    for words, lessons in rows(page):
-        for number in lessons:
-            folder = ROOT / "examples" / ("exercises" if "." in number else "")
-            (file,) = folder.glob(f"{int(number.partition('.')[0]):02}_*.py")
-            text = re.sub(r"\n# ?|\s+", " ", file.read_text()).lower()
-            results += [(word, number) for word in NEEDED.intersection(words) if word.lower() not in text]
+    for words, (number, *_) in [row for row in rows(page) if NEEDED.intersection(row[0])]:
+        folder = ROOT / "examples" / ("exercises" if "." in number else "")
+        (file,) = folder.glob(f"{int(number.partition('.')[0]):02}_*.py")
+        text = re.sub(r"\n# ?|\s+", " ", file.read_text()).lower()
+        results += [(word, number) for word in NEEDED.intersection(words) if word.lower() not in text]
     return results
 
 
