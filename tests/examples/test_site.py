@@ -161,6 +161,7 @@ def test_guide_is_in_the_site_and_its_menu(site):
     assert {path.stem for path in (site / "guide").glob("*.html")} == names and len(names) >= 9
     menu = (site / "index.html").read_text().split('class="sidebar-tree"')[1].split("</aside>")[0]
     assert {name for name in names if f'href="guide/{name}.html"' in menu} == names
+    assert f'href="{QUESTIONS}"' in menu
     assert 'href="guide/pytorch.html#where-tinytensor-differs-on-purpose"' in (site / "index.html").read_text()
 
 
