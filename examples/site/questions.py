@@ -16,6 +16,7 @@ from examples.site.running import ROOT
 PAGE = "examples/questions.md"
 ANSWERED = ("yes", "in short", "not yet")
 ROW = re.compile(r"^\| (.*?) \| (.*?) \| (.*?) ?\| (.*?) ?\| (.*?) \|$", re.MULTILINE)
+FIELD = '<input class="filter" type="search" placeholder="words" aria-label="Show the questions with these words">'
 BUILD = "README.md#build-your-own"
 
 
@@ -94,7 +95,10 @@ def faults(questions: list[Question]) -> list[str]:
 
 
 def with_links(text: str, documents: Container[str]) -> str:
-    """The page with links in place of the names of sections and exercises that stand in these files of the project."""
+    """The page with links in place of the names of sections and exercises that stand in these files of the project.
+
+    Above the tables stands a field, which hides the rows without its words (`site.js`).
+    """
 
     def link(name: str, to: str | None) -> str:
         return f"[{name}]({to})" if to and f"examples/{to.partition('#')[0]}" in documents else name
@@ -109,7 +113,7 @@ def with_links(text: str, documents: Container[str]) -> str:
         tried = ", ".join(link(name, exercise_link(name)) for name in read.exercises)
         return f"| {question} | {words} | {answers} | {tried} | {answered} |"
 
-    return ROW.sub(linked, text)
+    return ROW.sub(linked, text).replace("\n## ", f"\n```{{raw}} html\n<p>{FIELD}</p>\n```\n\n## ", 1)
 
 
 def entries(questions: list[Question]) -> str:

@@ -107,3 +107,16 @@ def test_search_finds_the_lesson_by_the_words_of_learners(searched):
         with_index, without = (dict(zip(queries, driver.execute_script(SEARCH, queries, on))) for on in (True, False))
     assert missed(with_index) == []
     assert {"greedy", "post-norm", "AdamW"} <= set(missed(without))  # what the page's words add
+
+
+def test_field_of_the_page_leaves_the_rows_with_its_words(searched):
+    with chromium() as driver:
+        driver.get((searched.parent / "course" / "questions.html").as_uri())
+        shown = lambda: [row.text for row in driver.find_elements("css selector", "tbody tr") if row.is_displayed()]  # noqa: E731
+        assert len(shown()) == len(QUESTIONS)
+        field = driver.find_element("css selector", "input.filter")
+        field.send_keys("NaN row")
+        assert len(shown()) == 1 and "masked altogether" in shown()[0]
+        field.clear()
+        field.send_keys("nosuchword")
+        assert shown() == []

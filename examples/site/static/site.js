@@ -13,3 +13,11 @@ for (const wide of document.querySelectorAll(".table-wrapper, .equation-line .ma
 }
 // The captions of furo's menu are headings without a level.
 for (const caption of document.querySelectorAll('.caption[role="heading"]')) caption.setAttribute("aria-level", 2);
+// The page of questions: the rows with all words of the field.
+document.querySelector("input.filter")?.addEventListener("input", event => {
+  const words = event.target.value.toLowerCase().split(/\s+/);
+  for (const row of document.querySelectorAll("tbody tr")) {
+    const text = row.textContent.toLowerCase();
+    row.hidden = !words.every(word => text.includes(word));
+  }
+});
