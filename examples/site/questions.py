@@ -47,8 +47,8 @@ def rows(text: str) -> list[Question]:
         if answered not in ANSWERED:
             continue  # the head of a table
         parts = [each.partition(": ") for each in split(sections, ";")]
-        places = [(int(lesson), title) for lesson, _, title in parts]
-        result.append(Question(question, split(words, ","), places, split(exercises, ","), answered))
+        named = [(int(lesson), title) for lesson, _, title in parts]
+        result.append(Question(question, split(words, ","), named, split(exercises, ","), answered))
     return result
 
 
@@ -87,7 +87,7 @@ def faults(questions: list[Question]) -> list[str]:
     """What a page of questions names that does not exist, and rows that say more than they name."""
     result = []
     for each in questions:
-        result += [f"no section {place}" for place in each.sections if section_link(*place) is None]
+        result += [f"no section {section}" for section in each.sections if section_link(*section) is None]
         result += [f"no exercise {name}" for name in each.exercises if exercise_link(name) is None]
         if (each.answered == "not yet") == bool(each.sections or each.exercises):
             result.append(f"{each.answered}: {each.text}")
@@ -108,7 +108,7 @@ def with_links(text: str, documents: Container[str]) -> str:
         if answered not in ANSWERED:
             return row[0]
         (read,) = rows(row[0])
-        named = zip(split(sections, ";"), (section_link(*place) for place in read.sections))
+        named = zip(split(sections, ";"), (section_link(*section) for section in read.sections))
         answers = "<br>".join(link(*each) for each in named)
         tried = ", ".join(link(name, exercise_link(name)) for name in read.exercises)
         return f"| {question} | {words} | {answers} | {tried} | {answered} |"

@@ -11,8 +11,8 @@ NEEDED |= {"parameter", "batch size"}
 
 def rows(page: str) -> list[tuple[list[str], list[str]]]:
     """The words of each row, and the numbers of the lessons and exercises that it names."""
-    found = re.findall(r"^\| (\*\*.+?) \| .+ \| (.+?) \|$", page, re.MULTILINE)
-    return [(re.findall(r"\*\*(.+?)\*\*", words), re.findall(r"\d+(?:\.\d)?", where)) for words, where in found]
+    results = re.findall(r"^\| (\*\*.+?) \| .+ \| (.+?) \|$", page, re.MULTILINE)
+    return [(re.findall(r"\*\*(.+?)\*\*", words), re.findall(r"\d+(?:\.\d)?", where)) for words, where in results]
 
 
 def absent(page: str) -> list[tuple[str, str]]:

@@ -20,9 +20,9 @@ SEARCH = """
     const entries = Search._index.indexentries;
     if (!withIndex) Search._index.indexentries = {};
     const results = query => Search._performSearch(...Search._parseQuery(query)).reverse();
-    const found = queries.map(query => results(query).map(page => page[0]));
+    const pages = queries.map(query => results(query).map(page => page[0]));
     Search._index.indexentries = entries;
-    return found;
+    return pages;
 """
 
 
@@ -89,12 +89,14 @@ def searched(tmp_path_factory) -> Path:
     return folder / "work" / "html" / "search.html"
 
 
-def missed(found: dict[str, list[str]]) -> list[str]:
+def missed(results: dict[str, list[str]]) -> list[str]:
     """The searches that show no lesson with an answer among the first results."""
     result = []
     for each in QUESTIONS:
         lessons = {f"lessons/{questions.file_of(lesson).stem}" for lesson, _ in each.sections}
-        result += [query for query in (each.text, *each.words) if lessons and lessons.isdisjoint(found[query][:FIRST])]
+        result += [
+            query for query in (each.text, *each.words) if lessons and lessons.isdisjoint(results[query][:FIRST])
+        ]
     return result
 
 
