@@ -46,7 +46,7 @@ def run(add: bool, normalise: bool, rate: float):
             seen.append(seen[-1] + found if add else found)
         return seen
 
-    @tt.compile  # recorded once, then replayed (lesson 18)
+    @tt.compile  # the first call is recorded; later ones repeat it without Python, which is faster (lesson 18)
     def step():
         optimizer.zero_grad()
         loss = F.cross_entropy(norm(stream()[-1][:, -1]) @ O, answers)  # "where" is read at the end
