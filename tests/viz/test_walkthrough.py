@@ -54,6 +54,14 @@ def test_formulas_of_a_page_have_the_names_of_the_user(tmp_path):
     assert "∂L∂a=g" in [unescape(re.sub(r"<[^>]*>", "", each)) for each in data["math"]]
 
 
+def test_code_of_a_rule_keeps_its_names_and_says_whose_they_are(tmp_path):
+    with watch():
+        d = tt.tensor(2.0, requires_grad=True)
+        y = d.log()
+    data = data_of(walkthrough(y, tmp_path / "page.html", {"d": d, "y": y}))
+    assert "return g / x In this code x is your d. tinytensor/ops/elementwise.py" in read(data, 1)
+
+
 def test_word_in_an_equation_is_no_name():
     with_word = r"y = \max(0, a); the slope of a fold at 0 is 0"
     assert renamed(with_word, {"a": "c", "y": "d"}) == r"d = \max(0, c); the slope of a fold at 0 is 0"
