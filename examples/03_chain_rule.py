@@ -106,10 +106,10 @@ for result in (twice, changed.mul_(2), added.mul_(2)):  # mul_ changes its tenso
 
 # %% [markdown]
 # `backward()` adds to what a leaf holds: each use counts, and a is used in two formulas. 6 is the gradient of their sum
-# c + a². A large batch is trained so, in parts that fit into memory. If you do not want the old part, set it to None.
-# Only leaves need this: nodes are new in each forward pass, and keep no gradients. (In micrograd all values keep them,
-# so a second call on the same result begins with those of the first, and is wrong.) So why is a gradient None? The
-# tensor was not reached, was made without `requires_grad=True`, or is a result, as c is (`c.retain_grad()` keeps it).
+# c + a². A large **batch**, the examples of a step, is trained so in parts. If you do not want the old part, set it to
+# None. Only leaves need this: nodes are new in each forward pass, and keep no gradients. (In micrograd all values keep
+# them, so a second call begins with those of the first, and is wrong.) So why is a gradient None? The tensor was not
+# reached, was made without `requires_grad=True`, or is a result, as c is (`c.retain_grad()` keeps it).
 #
 # A visited node frees the values for its rule, unless the call says `backward(retain_graph=True)`; a new forward pass
 # is nearly always better. And a tensor counts its changes in place, its **versions**: a node notes the version of what

@@ -101,10 +101,10 @@ plots.show(figure, FIGURES / "09_attention_scale.png", alt="With the factor one 
 #
 # A model that writes from left to right must not read later words: they are what it is to predict. Eqs. (4) and (5) of
 # document 003 add -∞ to the scores of later words. $e^{-\infty}$ is 0, and the others' weights still sum to 1. (If you
-# set weights to 0 after softmax, they do not.) A mask may close a whole row, such as one of padding. Then softmax
-# divides 0 by 0, and the gradient of all keys is NaN, even if the loss does not read this row: 0 · NaN is NaN. With
-# -1e9 in place of -∞ the scores of the row are rounded to one number, so its result is a mean, and sends back 0.
-# Predict: what is the first row in the picture, and what does "king" look at now?
+# set weights to 0 after softmax, they do not.) A mask may close a whole row, such as one of **padding**, which fills
+# short texts up. Then softmax divides 0 by 0, and the gradient of all keys is NaN, even if the loss does not read this
+# row: 0 · NaN is NaN. With -1e9 in place of -∞ the scores of the row are rounded to one number, so its result is a
+# mean, and sends back 0. Predict: what is the first row in the picture, and what does "king" look at now?
 
 # %%
 for closed in (-math.inf, -1e9):
