@@ -63,7 +63,7 @@ class LoopLines:
     def begin(self) -> None:
         """Give the carried values their names before step t."""
         trace, lines = self.trace, self.lines
-        trace.steps[self.read.reading.symbols[self.read.step]] = self.loop.step - 1
+        trace.steps[self.read.t] = self.loop.step - 1
         initial = {}
         for name, state in self.read.states.items():
             dims = dims_of([trace.formula(n) for n in state.data.shape])

@@ -27,8 +27,7 @@ from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
 from tinytensor.symbolic.index_calculus.vanishing import together
 from tinytensor.symbolic.reading.errors import Multiple, NotDerivable
 from tinytensor.symbolic.reading.program import read
-from tinytensor.symbolic.reading.sizes import Polynomial, SymInt, formula_of
-from tinytensor.symbolic.reading.solver import add, multiply
+from tinytensor.symbolic.reading.sizes import SymInt, formula_of, remainders, sides
 from tinytensor.symbolic.reading.tensors import Term
 
 LATER = {"result_1", "rows", "flip"}
@@ -93,7 +92,7 @@ class Trace:
 
     def formula(self, n) -> Expr:
         """A number, a size or a formula of sizes, with the index of the step that is read."""
-        return formula_of(n).xreplace(self.steps)
+        return formula_of(n).xreplace(self.program.solved | self.steps)
 
     def _conditions(self) -> list[SizeCondition]:
         """The conditions of the reading, in the user's sizes."""
@@ -101,29 +100,19 @@ class Trace:
         for operation, p, _ in self.program.conditions:
             made = self._remainder(operation, p)
             if made is None:
-                left, right = ({m: s * c for m, c in p.items() if s * c > 0} for s in (1, -1))
-                left, right = (self._polynomial(q).xreplace(whole) for q in (left, right))
-                made = size_condition(operation, left, right)
+                made = size_condition(operation, *[q.xreplace(self.program.solved).xreplace(whole) for q in sides(p)])
             conditions += [made] if made is not None else []
         return conditions
 
-    def _polynomial(self, p: Polynomial) -> Expr:
-        return formula_of(SymInt(p, self.program)) if any(p) else Integer(p.get((), 0))
-
-    def _remainder(self, operation: str, p: Polynomial) -> SizeCondition | None:
+    def _remainder(self, operation: str, p: Expr) -> SizeCondition | None:
         """N == 2 (N // 2) + 1 as N % 2 == 1; None if it is another condition."""
-        for name in {n for m in p for n in m} & self.program.quotients.keys() if operation != ">=" else ():
-            over, under = self.program.quotients[name]
-            sign = 1 if p.get((name,), 0) > 0 else -1  # p = rest - sign (over % under)
-            rest = add(p, add(multiply(under, {(name,): 1}), over, -1), -sign)
-            if not any(under) and not any(rest):
-                left = self._polynomial(over).xreplace(self.unnamed_sizes)
-                divisor, wanted = Integer(under[()]), Integer(sign * rest.get((), 0))
-                if operation == "!=" and divisor == 2:
-                    operation, wanted = "==", 1 - wanted % 2
-                if operation == "==":
-                    return remainder(left, divisor, wanted)
-                return SizeCondition(Mod(left, divisor, evaluate=False), "!=", wanted % divisor)
+        for _, over, divisor, rest in remainders(p) if operation != ">=" else ():
+            left = over.xreplace(self.program.solved).xreplace(self.unnamed_sizes)
+            if operation == "!=" and divisor == 2:
+                operation, rest = "==", 1 - rest % 2
+            if operation == "==":
+                return remainder(left, divisor, rest)
+            return SizeCondition(Mod(left, divisor, evaluate=False), "!=", rest % divisor)
         return None
 
     # ------------------------------------------------------------------------------------------------ terms
@@ -232,8 +221,7 @@ class Trace:
             raise
         except TypeError as error:  # an index that does not fit for each size
             reading = self.program
-            halves = [n for n in reading.quotients if str(reading.symbols[n]) in str(error)]
-            reading.take_multiples(*[SymInt({(n,): 1}, reading) for n in halves])
+            reading.take_multiples(*[a for a in reading.quotients if str(a) in str(error)])
             advice = "; a slice, or flip() for a reversed order, can be read" if op == "take" else ""
             raise NotDerivable(f"derive: {op}{term.where}: {error}{advice}") from error
         self.domains.append(together([domain_of(op, args, self.lines.signs)], symbolic_call.conditions))
@@ -246,7 +234,7 @@ class Trace:
     def _never_negative(self, formula: Expr) -> bool:
         """Is a whole formula of sizes 0 or more, under the conditions of the reading?"""
         n = self.program.number(formula)
-        return self.program.decides(">=", n.p) if type(n) is SymInt else n >= 0
+        return self.program.decides(">=", n.expr) if type(n) is SymInt else n >= 0
 
     def _name_by_user(self, value: Value, wanted: str, where: str) -> Value:
         """A formula under the user's own name; a view of a name stays a view."""

@@ -18,7 +18,7 @@ import types
 from collections.abc import Sequence
 from functools import cache
 
-from sympy import Dummy
+from sympy import Dummy, Expr
 
 from tinytensor.core.dispatch import state as dispatch_state
 from tinytensor.core.dtypes import float64
@@ -29,7 +29,6 @@ from tinytensor.ops.shape import cat, flip, stack
 from tinytensor.symbolic.reading import language
 from tinytensor.symbolic.reading.language import ASKS, MUTATORS, TYPES, snapshot
 from tinytensor.symbolic.reading.sizes import SymInt
-from tinytensor.symbolic.reading.solver import add, constant
 from tinytensor.symbolic.reading.tensors import (
     LastStep,
     Rows,
@@ -120,7 +119,7 @@ def range_type(plain):
                 return plain(*numbers)
             start, stop, step = (0, *numbers, 1) if len(numbers) == 1 else (*numbers, 1)[:3]
             if type(step) is SymInt:  # as in chunk(2)
-                step.reading.take_multiples(step)
+                step.reading.take_multiples(step.expr)
             count = -(-(stop - start) // step) if step > 0 else -(-(start - stop) // -step)
             if type(count) is int:  # range(0, 2*N, N) has two numbers for each N
                 return [start + i * step for i in plain(count)]
@@ -358,6 +357,7 @@ class Steps:
         self.count, self.item, self.reading, self.down = count, item, reading, down
         self.begun = self.peeled = False
         self.step = f"t{reading.loops or ''}"
+        self.t = Dummy(self.step, integer=True, nonnegative=True)
         reading.loops += 1
         self.states: dict[str, Carried] = {}
         self.collected: list[Term] = []
@@ -371,15 +371,13 @@ class Steps:
         if reading.open_loops:
             reading.refuse("a loop over a size inside of another; write one of them for all steps at once")
         Term("begin", reading=reading).loop = self
-        reading.symbols[self.step] = Dummy(self.step, integer=True, nonnegative=True)
-        reading.steps[self.step] = steps.p
+        reading.steps[self.t] = steps.expr
         self.used = [(name, x, snapshot(x)) for name, x in used.items()]
         reading.open_loops.append(self)
 
-    def later_steps(self) -> dict:
+    def later_steps(self) -> Expr:
         """p of p >= 0, which all steps but the first meet."""
-        t = {(self.step,): 1}
-        return add(add(self.steps.p, constant(-2)), t, -1) if self.down else add(t, constant(-1))
+        return self.steps.expr - 2 - self.t if self.down else self.t - 1
 
     def end(self) -> None:
         """Note where the terms of a step end; refuse a step that has changed an object."""
@@ -388,7 +386,7 @@ class Steps:
         del self.used
         self.reading.open_loops.pop()
         Term("end", reading=self.reading).loop = self
-        self.reading.closed.add(self.step)
+        self.reading.closed.add(self.t)
 
     def rows(self, item, state: str = "") -> Tensor:
         """The tensors of all steps along a new first dimension, by their numbers.
@@ -453,7 +451,7 @@ class Loop(Steps):
                 self.reading.refuse(f"a step appends to {name}, which is no list of this function before the loop")
         self.lists = {n: Items(n, self.reading, names[n], self) for n in self.body.lists}
         set_locals(self.frame, values | self.lists)
-        t = SymInt({(self.step,): 1}, self.reading)
+        t = SymInt(self.t, self.reading)
         return self.item(t + 1 if self.peeled and not self.down else t)
 
     def has_shapes(self, after: dict) -> bool:
@@ -564,7 +562,7 @@ class Comprehension(Steps):
                 self.reading.comprehensions.append(self)
             raise StopIteration
         self.begin(self.count, self.names)
-        return self.item(SymInt({(self.step,): 1}, self.reading))
+        return self.item(SymInt(self.t, self.reading))
 
     def all_rows(self, items) -> list:
         """The items of all steps, for stack() and cat()."""

@@ -16,7 +16,7 @@ from tinytensor.symbolic.prove.advice import describe_line
 from tinytensor.symbolic.reading.errors import FirstStep, Multiple, NotDerivable, Refused
 from tinytensor.symbolic.reading.language import only_readable, snapshot
 from tinytensor.symbolic.reading.python_functions import functions_for_sizes
-from tinytensor.symbolic.reading.sizes import Reading, SymInt, is_users
+from tinytensor.symbolic.reading.sizes import Reading, SymInt, formula_of, is_users
 from tinytensor.symbolic.reading.tensors import SymbolicData, SymbolicTensor, Term, as_term, tensor_of, terms_of
 
 TRIES = 8  # answers to questions about sizes, for a function that fails
@@ -93,7 +93,7 @@ def _run(reading: Reading, fn: Callable, arguments: dict[str, object], where, sp
     if "SymInt" in str(failure) or "SymFloat" in str(failure):  # Python's own, of an operation that no size has
         raise NotDerivable(f"derive: {failure}{_line_of(failure)}") from failure
     if failure is not None:
-        reading.take_multiples(*reading.compared)
+        reading.take_multiples(*map(formula_of, reading.compared))
         raise failure
     if not isinstance(result, Tensor):
         came = type(result).__name__
@@ -113,7 +113,7 @@ def _value(reading: Reading, name: str, argument: Argument) -> SymbolicTensor:
     shape = tuple(prod((reading.number(f) for f in dim), start=1) for dim in argument.dims)
     span = None if argument.below is None else (0, reading.number(argument.below) - 1)
     if type(n := prod(shape)) is SymInt:
-        reading.products.append(n.p)
+        reading.products.append(n.expr)
     term = Term("argument", name)
     term.depends, term.on_tape = True, span is None
     return tensor_of(SymbolicData(reading, term, shape, np.float64 if span is None else np.int64, span))
@@ -132,9 +132,9 @@ def _assume(reading: Reading, one: SizeCondition, split: dict) -> None:
     difference = (right - left if one.operation in ("<", "<=") else left - right) - (one.operation in ("<", ">"))
     operation = one.operation if one.operation in ("==", "!=") else ">="
     if type(difference) is SymInt:
-        reading.known.append((operation, difference.p, ""))
+        reading.known.append((operation, difference.expr, ""))
         if operation == "==":
-            reading.solve(difference.p)
+            reading.solve(difference.expr)
     elif not {"==": difference == 0, "!=": difference != 0, ">=": difference >= 0}[operation]:
         raise NotDerivable(f"derive: no sizes meet {one}, since the function takes {', '.join(map(str, split))} apart")
 

@@ -10,24 +10,21 @@ import operator
 import sys
 from collections.abc import Callable
 from fractions import Fraction
-from math import floor, inf, prod
+from math import inf, prod
 from numbers import Number
 from typing import NoReturn
 
 import numpy as np
-from sympy import Add, Expr, Integer, Mul, Poly, PolynomialError, Pow, Rational, S, exp, log, pi, sqrt
-from sympy import floor as floor_of
+from sympy import Add, Dummy, Expr, Integer, Pow, Rational, S, exp, floor, log, pi, sqrt
 
 from tinytensor.symbolic.index_calculus.formulas import Size
 from tinytensor.symbolic.prove import advice
 from tinytensor.symbolic.reading.errors import FirstStep, Multiple, Refused
-from tinytensor.symbolic.reading.solver import add, constant, facts_of_products, infeasible, multiply
+from tinytensor.symbolic.reading.solver import Polynomial, facts_of_products, infeasible
 
 HINTS = 1000003, 1000033, 1000037, 1000039, 1000081, 1000099, 1000117, 1000121  # where open questions are answered:
-# large, since nothing runs so often; N > 150 is then true, and a condition
+HINTS = tuple(map(Integer, HINTS))  # large, since nothing runs so often; N > 150 is then true, and a condition
 MANY = 6  # conditions of one line: it is a loop whose steps depend on a size
-
-Polynomial = dict[tuple[str, ...], int]
 
 
 def is_users(file: str) -> bool:
@@ -43,27 +40,28 @@ def where() -> str:
 class Reading:
     """What one reading knows of its sizes, the conditions that it met, and why it was refused, if it was.
 
-    conditions: (">=" or "==" or "!=", p, line) for p >= 0 and so on; known: those of the caller. values: keys of
-    conditions.VALUES that the reading rests on. terms: in the order in which they were made. result: a term, or an
-    array that no argument reaches. arguments: the terms of the tensors among them.
+    conditions: (">=" or "==" or "!=", p, line) for p >= 0 and so on; known: those of the caller. Each p is an expanded
+    formula of sizes, of numbers of steps and of quotients, floor(p/q). values: keys of conditions.VALUES that the
+    reading rests on. terms: in the order in which they were made. result: a term, or an array that no argument
+    reaches. arguments: the terms of the tensors among them.
     """
 
     off_tape = False  # is it the forward of a Function, which never runs on the tape, that is read?
 
     def __init__(self):
-        self.hints: dict[str, int] = {}
-        self.symbols: dict[str, Expr] = {}  # the formula of each name in a polynomial
-        self.quotients: dict[str, tuple[Polynomial, Polynomial]] = {}  # p and q by the name "p // q"
-        self.products: list[Polynomial] = []  # numbers of elements of tensors: they fit into memory
+        self.hints: dict[Expr, int] = {}
+        self.quotients: dict[Expr, None] = {}
+        self.solved: dict[Expr, Expr] = {}  # N // 2 is (N - 1)/2 where N % 2 == 1
+        self.products: list[Expr] = []  # numbers of elements of tensors: they fit into memory
         self.compared: tuple = ()  # the last sizes that were found unequal, or divided
-        self.steps: dict[str, Polynomial] = {}  # of loops, 0 <= t < count; closed: of those that are over
-        self.closed: set[str] = set()
+        self.steps: dict[Expr, Expr] = {}  # of loops, 0 <= t < count; closed: of those that are over
+        self.closed: set[Expr] = set()
         self.loops = 0  # how many have begun
         self.open_loops: list = []
         self.apart: set[str] = set()  # of the loops whose first steps are read by themselves
         self.comprehensions: list = []  # of lists whose items are not used yet
-        self.conditions: list[tuple[str, Polynomial, str]] = []
-        self.known: list[tuple[str, Polynomial, str]] = []
+        self.conditions: list[tuple[str, Expr, str]] = []
+        self.known: list[tuple[str, Expr, str]] = []
         self.values: dict[str, None] = {}
         self.refusals: list[str] = []
         self.outside: dict[str, tuple] = {}  # objects from outside of the function, and what they held
@@ -75,99 +73,89 @@ class Reading:
         self.forced: list[bool] = []  # the first answers of open questions, where the function fails otherwise
         self.answers: list[bool] = []
         self._decided: dict = {}
-
-    def size(self, symbol: Size) -> "SymInt":
-        """The size of this name."""
-        name = str(symbol)
-        self.symbols[name] = symbol
-        self.hints.setdefault(name, HINTS[len(self.hints) % len(HINTS)])
-        self.products.append({(name,): 1})
-        return SymInt({(name,): 1}, self)
+        self._numbers: dict[Expr, int] = {}  # of the variables of the solver
+        self._rows: dict[Expr, Polynomial] = {}
 
     def number(self, formula: Expr) -> "SymInt | int":
         """A formula of sizes, such as 2*M + 1, as a size."""
-        formula = S(formula)
-        for symbol in formula.atoms(Size):
-            if str(symbol) not in self.hints:
-                self.size(symbol)
-        if formula.is_Integer:
-            return int(formula)
-        return SymInt(polynomial(formula), self)
+        for size in sorted(S(formula).atoms(Size) - self.hints.keys(), key=str):
+            self.hints[size] = HINTS[len(self.hints) % len(HINTS)]
+            self.products.append(size)
+        formula = S(formula).expand()
+        self.check_open(formula)
+        return int(formula) if formula.is_Integer else SymInt(formula, self)  # without sizes it is an int
 
     def refuse(self, what: str, advice: str = "") -> NoReturn:
         self.refusals.append(f"{what}{where()}{advice}")
         raise Refused(self.refusals[-1])
 
-    def at_hint(self, p: Polynomial) -> int:
-        def number(name: str) -> int:
-            return (
-                self.hints[name] if name in self.hints else operator.floordiv(*map(self.at_hint, self.quotients[name]))
-            )
+    def atoms(self, p: Expr) -> set[Expr]:
+        """The sizes, the numbers of steps and the quotients in a formula, and in the number of a loop's steps."""
+        own = p.atoms(Size, Dummy, floor)
+        return own.union(*(self.atoms(self.steps[t]) for t in own & self.steps.keys()))
 
-        return sum(c * prod(map(number, m)) for m, c in p.items())
-
-    def names(self, p: Polynomial) -> set[str]:
-        """The names in a polynomial, those in its quotients and in the numbers of steps among them."""
-        names = {n for m in p for n in m}
-        inner = [q for n in names & self.quotients.keys() for q in self.quotients[n]]
-        inner += [self.steps[n] for n in names & self.steps.keys()]
-        return names.union(*map(self.names, inner))
-
-    def check_open(self, p: Polynomial) -> None:
-        if self.closed and self.names(p) & self.closed:
+    def check_open(self, p: Expr) -> None:
+        if self.closed and self.atoms(p) & self.closed:
             self.refuse("the step of a loop is used after the loop")
 
-    def _impossible(self, *inequalities: Polynomial) -> bool:
-        """Do no sizes meet these p >= 0 and all that is known?"""
-        facts, cases, met = [], [[]], [*self.known, *self.conditions]
-        for name in self.names({m: 1 for p in (*inequalities, *[p for _, p, _ in met]) for m in p}):
-            a = {(name,): 1}
-            if name in self.steps:
-                facts += [a, add(add(self.steps[name], constant(-1)), a, -1)]
-            elif name in self.quotients:  # q a <= p <= q a + q - 1
-                p, q = self.quotients[name]
-                rest = add(p, multiply(q, a), -1)
-                positive = all(c > 0 and self.hints.keys() >= set(m) for m, c in p.items())
-                facts += [rest, add(add(q, constant(-1)), rest, -1)] + [a] * positive
-        for operation, p, _ in met:
-            negative = {m: -c for m, c in p.items()}
-            if operation == "!=" and len(cases) < 8:
-                cases = [[*case, add(one, constant(-1))] for case in cases for one in (p, negative)]
-            elif operation != "!=":
-                facts += [p, negative] if operation == "==" else [p]
-        met = {m for p in (*inequalities, *facts) for m in p}
-        facts += [add(constant(2**60 - 1), p, -1) for p in self.products if met & p.keys()]
-        facts += facts_of_products([*inequalities, *facts], set(self.hints))
-        return all(infeasible([*facts, *case, *inequalities]) for case in cases)
+    def _row(self, p: Expr) -> Polynomial:
+        """A formula as the solver takes it, its sizes, steps and quotients by their numbers."""
+        if p not in self._rows:
+            row = self._rows[p] = {}
+            for term, c in p.expand().as_coefficients_dict().items():
+                powers = {a: k for a, k in term.as_powers_dict().items() if a != 1}
+                factors = [self._numbers.setdefault(a, len(self._numbers)) for a, k in powers.items() for _ in range(k)]
+                row[tuple(sorted(factors))] = int(c)
+        return self._rows[p]
 
-    def _decide(self, operation: str, p: Polynomial, *more: Polynomial) -> bool | None:
+    def _impossible(self, *inequalities: Expr) -> bool:
+        """Do no sizes meet these p >= 0 and all that is known?"""
+        facts, cases, met = [*inequalities], [[]], [*self.known, *self.conditions]
+        for a in sorted(set().union(*map(self.atoms, (*inequalities, *[p for _, p, _ in met]))), key=str):
+            if a in self.steps:
+                facts += [a, self.steps[a] - 1 - a]
+            elif isinstance(a, floor):  # q a <= p <= q a + q - 1
+                p, q = fraction(a)
+                facts += [p - q * a, q - 1 - p + q * a] + [a] * bool(a.is_nonnegative)
+        for operation, p, _ in met:
+            if operation == "!=" and len(cases) < 8:
+                cases = [[*case, self._row(one - 1)] for case in cases for one in (p, -p)]
+            elif operation != "!=":
+                facts += [p, -p] if operation == "==" else [p]
+        rows = [*map(self._row, facts)]
+        products = {m for p in rows for m in p}
+        rows += [self._row(2**60 - 1 - p) for p in self.products if products & self._row(p).keys()]
+        rows += facts_of_products(rows, {self._numbers[n] for n in self.hints if n in self._numbers})
+        return all(infeasible([*rows, *case]) for case in cases)
+
+    def _decide(self, operation: str, p: Expr, *more: Expr) -> bool | None:
         """Does it hold at all sizes, or at none, that meet the conditions so far and these p >= 0?"""
-        negative = {m: -c for m, c in p.items()}
-        below = self._impossible(add(negative, constant(-1)), *more)
+        below = self._impossible(-p - 1, *more)
         if operation == ">=":
             return True if below else False if self._impossible(p, *more) else None
-        if self._impossible(p, negative, *more):
+        if self._impossible(p, -p, *more):
             return False
-        return True if below and self._impossible(add(p, constant(-1)), *more) else None
+        return True if below and self._impossible(p - 1, *more) else None
 
-    def decides(self, operation: str, p: Polynomial) -> bool:
+    def decides(self, operation: str, p: Expr) -> bool:
         """Does it hold at all sizes under the conditions so far? Nothing is recorded."""
         return bool(self._decide(operation, p))
 
-    def ask(self, operation: str, p: Polynomial, wanted: bool | None = None) -> bool:
+    def ask(self, operation: str, p: Expr, wanted: bool | None = None) -> bool:
         """Is p >= 0 (or p == 0)? Decided for all sizes under the conditions so far, or recorded as a new one.
 
         wanted: the answer of an open question without which the function fails, as that two sizes are equal.
         """
-        if not any(p):
-            return p.get((), 0) >= 0 if operation == ">=" else not p
+        holds = {">=": lambda n: bool(n >= 0), "==": lambda n: n == 0}[operation]
+        if p.is_number:
+            return holds(p)
         self.check_open(p)
-        key = operation, frozenset(p.items()), len(self.conditions)
+        key = operation, p, len(self.conditions)
         if key not in self._decided:
             self._decided[key] = self._decide(operation, p)
         if self._decided[key] is not None:
             return self._decided[key]
-        if self.names(p) & self.steps.keys():
+        if p.atoms(Dummy):
             least, most = (self._extreme(p, sign) for sign in (1, -1)) if operation == ">=" else (None, None)
             if least is not None and self._decide(">=", least) is None and self.ask(">=", least, wanted):
                 return True
@@ -181,49 +169,41 @@ class Reading:
                 "; take that step out of the loop, write the branch as a mask for all steps at once, or prove() it at "
                 "one size",
             )
-        line, value = where(), self.at_hint(p)
+        line = where()
         if sum(one == line for *_, one in self.conditions) >= MANY:
             self.refuse("the number of steps depends on sizes in a loop that is no `for t in range(N)`")
-        answer = (value >= 0 if operation == ">=" else value == 0) if wanted is None else wanted
+        answer = holds(p.xreplace(self.hints)) if wanted is None else wanted
         answer = self.forced[len(self.answers)] if len(self.answers) < len(self.forced) else answer
         self.answers.append(answer)
         if operation == ">=":
-            self.conditions.append((">=", p if answer else add({m: -c for m, c in p.items()}, constant(-1)), line))
+            self.conditions.append((">=", p if answer else -p - 1, line))
             return answer
         self.conditions.append(("==" if answer else "!=", p, line))
         if answer:
             self.solve(p)
         return answer
 
-    def _extreme(self, p: Polynomial, sign: int) -> Polynomial | None:
+    def _extreme(self, p: Expr, sign: int) -> Expr | None:
         """The least (or, with sign -1, the largest) value of p over the steps of loops; None if it is not linear."""
-        for step in self.names(p) & self.steps.keys():
-            own = {m: c for m, c in p.items() if step in m}
-            if set(own) != {(step,)}:
+        for t in p.atoms(Dummy):
+            slope = p.coeff(t)
+            rest = p - slope * t
+            if not slope.is_number or rest.has(t):
                 return None
-            end = constant(0) if sign * own[(step,)] > 0 else add(self.steps[step], constant(-1))
-            p = add({m: c for m, c in p.items() if m not in own}, end, own[(step,)])
+            p = rest if sign * slope > 0 else (rest + slope * (self.steps[t] - 1)).expand()
         return p
 
-    def solve(self, p: Polynomial) -> None:
+    def solve(self, p: Expr) -> None:
         """Where N == 2 (N // 2) + 1, the formula of N // 2 is (N - 1)/2."""
-        for name in {n for m in p for n in m} & self.quotients.keys():
-            over, under = self.quotients[name]
-            if not any(under):
-                rest = add(p, add(over, {(name,): under[()]}, -1), -1)
-                rest = rest if not any(rest) else add(p, add({(name,): under[()]}, over, -1), -1)
-                if not any(rest):
-                    sign = 1 if p.get((name,), 0) < 0 else -1
-                    whole = Add(*[c * Mul(*[self.symbols[n] for n in m]) for m, c in over.items()])
-                    self.symbols[name] = (whole + sign * rest.get((), 0)) / under[()]
+        for a, over, under, rest in remainders(p):
+            self.solved[a] = (over - rest) / under
 
-    def take_multiples(self, *formulas) -> None:
+    def take_multiples(self, *formulas: Expr) -> None:
         """Where sizes that do not fit have N // 2 in them, N is 2 N2 from the beginning."""
-        for name in {n for f in formulas if type(f) is SymInt for m in f.p for n in m} & self.quotients.keys():
-            over, under = self.quotients[name]
-            ((m, c),) = over.items() if len(over) == 1 else [((), 0)]
-            if len(m) == 1 and abs(c) == 1 and not any(under) and m[0] in self.hints:
-                raise Multiple(m[0], under[()])
+        for over, under in (fraction(a) for f in formulas for a in sorted(f.atoms(floor), key=str)):
+            size = -over if over.could_extract_minus_sign() else over
+            if size in self.hints and under.is_number:
+                raise Multiple(str(size), int(under))
 
     def note_text(self) -> None:
         """A size was made a text: by the user's own code, which is refused, or by the engine for an error."""
@@ -234,31 +214,26 @@ class Reading:
         self.texts = self.texts or where()
 
 
-def polynomial(formula: Expr) -> Polynomial:
-    """A formula of sizes with whole coefficients as a polynomial."""
-    symbols = sorted(formula.atoms(Size), key=str)
-    if not symbols:
-        return constant(int(formula))
-    terms = Poly(formula, *symbols).terms()
-    return {
-        tuple(sorted(str(s) for s, k in zip(symbols, powers, strict=True) for _ in range(k))): int(c)
-        for powers, c in terms
-    }
+def fraction(quotient: Expr) -> tuple[Expr, Expr]:
+    """p and q of p // q."""
+    return quotient.args[0].as_numer_denom()
 
 
-def text(p: Polynomial) -> str:
-    """A polynomial as a formula; equal polynomials have equal texts."""
-    parts = []
-    for m, c in sorted(p.items(), key=lambda item: (-len(item[0]), item[0])):
-        factors = [f"({n})" if "//" in n and len(m) + (c != 1) > 1 else n for n in m]
-        parts.append(f"{'-' if c < 0 else '+'} {'*'.join([str(abs(c))] * (abs(c) != 1 or not m) + factors)}")
-    result = " ".join(parts).removeprefix("+ ")
-    return (f"-{result[2:]}" if result.startswith("- ") else result) or "0"
+def remainders(p: Expr) -> list[tuple[Expr, Expr, Expr, Expr]]:
+    """a, over, under, rest where p == 0 says that over % under == rest, with a = over // under."""
+    known = [(a, *fraction(a)) for a in sorted(p.atoms(floor), key=str)]
+    rests = [(a, n, d, (n - d * a - s * p).expand()) for a, n, d in known if d.is_number for s in (1, -1)]
+    return [one for one in rests if one[-1].is_number]
 
 
-def condition_text(operation: str, p: Polynomial) -> str:
-    sides = [{m: s * c for m, c in p.items() if s * c > 0} for s in (1, -1)]
-    return f"{text(sides[0])} {operation} {text(sides[1])}"
+def sides(p: Expr) -> tuple[Expr, Expr]:
+    """The terms with a positive number in front, and the others with the opposite sign."""
+    left = Add(*[t for t in Add.make_args(p) if t.as_coeff_Mul()[0] > 0])
+    return left, left - p
+
+
+def condition_text(operation: str, p: Expr) -> str:
+    return f" {operation} ".join(map(str, sides(p)))
 
 
 def _refusing(what: str) -> Callable:
@@ -274,7 +249,8 @@ UFUNCS |= {"add": "add", "multiply": "mul", "subtract": "sub", "divide": "truedi
 class _Number:
     """The ways from a size to a number, a text or a key that no formula follows."""
 
-    __slots__ = ("reading",)
+    __slots__ = ("expr", "reading")
+    formula = property(lambda self: f"({self.expr})" if self.expr.is_Add else str(self.expr))
     __index__ = __int__ = _refusing(NO_NUMBER)
     __float__ = __complex__ = _refusing(NO_FLOAT)
     __and__ = __or__ = __xor__ = __rand__ = __ror__ = __rxor__ = _refusing("bits of a size have no formula")
@@ -290,8 +266,8 @@ class _Number:
             raise TypeError(what)
         self.reading.refuse(what)
 
-    def __init__(self, formula, reading: Reading):
-        object.__setattr__(self, type(self).__slots__[0], formula)
+    def __init__(self, expr: Expr, reading: Reading):
+        object.__setattr__(self, "expr", expr)
         object.__setattr__(self, "reading", reading)
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
@@ -320,6 +296,15 @@ class _Number:
     def __pos__(self):
         return self
 
+    def __neg__(self):
+        return self * -1
+
+    def __abs__(self):
+        return self if self >= 0 else -self
+
+    def __bool__(self):
+        return self != 0
+
     def __deepcopy__(self, memo):
         return self
 
@@ -329,45 +314,33 @@ class _Number:
 class SymInt(_Number):
     """A whole number that depends on sizes. It says that it is an int to isinstance(), and is none."""
 
-    __slots__ = ("p",)
+    __slots__ = ()
     __hash__ = _Number._hash  # Python sets None beside __eq__, and that error could be caught
     __class__ = property(
         lambda self: int
     )  # so that isinstance(n, int) is answered as for the number that it stands for
-    formula = property(lambda self: text(self.p))
 
-    def _operand(self, value) -> Polynomial | None:
-        """The other operand as a polynomial, or None."""
+    def _operand(self, value) -> Expr | None:
+        """The other operand as a formula, or None."""
         if type(value) is SymInt:
-            return value.p
-        return constant(int(value)) if type(value) in (int, bool, np.int64) else None
+            return value.expr
+        return Integer(int(value)) if type(value) in (int, bool, np.int64) else None
 
     def _real(self) -> "SymFloat":
-        return SymFloat(formula_of(self), self.reading, 0)
+        return SymFloat(self.expr, self.reading, 0)
 
-    def _made(self, p: Polynomial) -> "SymInt | int":
-        self.reading.check_open(p)
-        return SymInt(p, self.reading) if any(p) else p.get((), 0)  # without sizes it is an int again
-
-    def _arithmetic(compute: Callable, real: Callable) -> Callable:
+    def _arithmetic(compute: Callable) -> Callable:
         def method(self, value):
             q = self._operand(value)
             if q is not None:
-                return self._made(compute(self.p, q))
-            return real(self._real(), value) if type(value) in REALS else _foreign(self, value)
+                return self.reading.number(compute(self.expr, q))
+            return compute(self._real(), value) if type(value) in REALS else _foreign(self, value)
 
         return method
 
-    __add__, __radd__ = _arithmetic(add, operator.add), _arithmetic(add, operator.add)
-    __mul__, __rmul__ = _arithmetic(multiply, operator.mul), _arithmetic(multiply, operator.mul)
-    __sub__ = _arithmetic(lambda p, q: add(p, q, -1), operator.sub)
-    __rsub__ = _arithmetic(lambda p, q: add(q, p, -1), lambda a, b: b - a)
-
-    def __neg__(self):
-        return 0 - self
-
-    def __abs__(self):
-        return self if self >= 0 else -self
+    __add__, __radd__ = _arithmetic(operator.add), _arithmetic(operator.add)
+    __mul__, __rmul__ = _arithmetic(operator.mul), _arithmetic(operator.mul)
+    __sub__, __rsub__ = _arithmetic(operator.sub), _arithmetic(lambda a, b: b - a)
 
     def __truediv__(self, value):
         return self._real() / value
@@ -388,32 +361,22 @@ class SymInt(_Number):
             self.reading.refuse("pow() of a size with a modulus")
         return prod([self] * n) if type(n) is int and n >= 0 else self._real() ** n
 
-    def _divided(self, p: Polynomial, q: Polynomial):
-        """p // q: what divides exactly, plus a new quotient a with q a <= p < q (a + 1)."""
-        if not self.reading.ask(">=", add(q, constant(-1))):
+    def _divided(self, p: Expr, q: Expr):
+        """p // q: what divides exactly, plus a quotient a with q a <= p < q (a + 1)."""
+        if not self.reading.ask(">=", q - 1):
             self.reading.refuse("a division by a size that may be 0 or below")
-        k = p.get((), 0)
-        if not any(p) and k >= 0 and self.reading.ask(">=", add(q, constant(-1 - k))):
+        if p.is_number and p >= 0 and self.reading.ask(">=", q - 1 - p):
             return 0  # 1 // N, from N = 2 on
-        exact = {m: _quotient(m, c, q) for m, c in p.items()}
-        whole = {n: c for one in exact.values() if one for n, c in one.items()}
-        rest = {m: p[m] for m, one in exact.items() if one is None}
-        if not any(rest) and not any(q):
-            return self._made(add(whole, constant(rest.get((), 0) // q[()])))
-        if not rest:
-            return self._made(whole)
-        one, two = (t if t.isalnum() else f"({t})" for t in (text(rest), text(q)))
-        name = f"{one} // {two}"
-        self.reading.quotients[name] = rest, q
-        over, under = (formula_of(SymInt(r, self.reading)) if any(r) else Integer(r.get((), 0)) for r in (rest, q))
-        self.reading.symbols.setdefault(name, floor_of(over / under))
-        return self._made(add(whole, {(name,): 1}))
+        whole = Add(*[t / q for t in Add.make_args(p) if (t / q).as_numer_denom()[1] == 1])
+        quotient = whole + floor((p - whole * q).expand() / q)
+        self.reading.quotients |= dict.fromkeys(quotient.atoms(floor))
+        return self.reading.number(quotient)
 
     def __floordiv__(self, value):
-        return _foreign(self, value) if (q := self._operand(value)) is None else self._divided(self.p, q)
+        return _foreign(self, value) if (q := self._operand(value)) is None else self._divided(self.expr, q)
 
     def __rfloordiv__(self, value):
-        return _foreign(self, value) if (p := self._operand(value)) is None else self._divided(p, self.p)
+        return _foreign(self, value) if (p := self._operand(value)) is None else self._divided(p, self.expr)
 
     def __mod__(self, value):
         self.reading.compared = self, value
@@ -435,14 +398,13 @@ class SymInt(_Number):
             if type(value) is SymFloat:
                 return getattr(self._real(), name)(value)
             if type(value) in REALS:  # N < 2.5 is N < 3; no size is infinite
-                if value != value or abs(value) == inf or (value != floor(value) and operation == "=="):
+                if value != value or abs(value) == inf or (value != math.floor(value) and operation == "=="):
                     return getattr(0.0, name)(value)
-                value = floor(value) + (value != floor(value) and name in ("__lt__", "__ge__"))
+                value = math.floor(value) + (value != math.floor(value) and name in ("__lt__", "__ge__"))
             q = self._operand(value)
             if q is None:
                 return _foreign(self, value) if isinstance(value, Number) else NotImplemented
-            difference = {m: sign * c for m, c in add(self.p, q, -1).items()}
-            answer = self.reading.ask(operation, add(difference, constant(offset)))
+            answer = self.reading.ask(operation, sign * (self.expr - q) + offset)
             if operation == "==" and not answer and type(value) is SymInt:
                 self.reading.compared = self, value
             return answer != opposite
@@ -453,26 +415,12 @@ class SymInt(_Number):
     __le__, __lt__ = _compared(">=", -1, 0, False, "__le__"), _compared(">=", -1, -1, False, "__lt__")
     __eq__, __ne__ = _compared("==", 1, 0, False, "__eq__"), _compared("==", 1, 0, True, "__ne__")
 
-    def __bool__(self):
-        return self != 0
-
 
 def _foreign(n: _Number, value):
     """What a size gives to an operator beside a value that it does not know: a tensor computes with the size."""
     if isinstance(value, Number) or type(value).__module__.partition(".")[0] in sys.stdlib_module_names:
         n.reading.refuse(f"a {type(value).__name__} with a size has no formula here")
     return NotImplemented
-
-
-def _quotient(m: tuple, c: int, q: Polynomial) -> Polynomial | None:
-    """c m / q, if q is one product that divides it: H*K // H = K."""
-    ((n, d),) = q.items() if len(q) == 1 else [((), 0)]
-    rest = list(m)
-    for name in n:
-        if name not in rest:
-            return None
-        rest.remove(name)
-    return {tuple(rest): c // d} if d and c % d == 0 else None
 
 
 # ------------------------------------------------------------------------------------------------ numbers as formulas
@@ -505,12 +453,7 @@ def as_written(number) -> Expr:
 
 def formula_of(n) -> Expr:
     """A number or a size as SymPy writes it."""
-    if type(n) is SymFloat:
-        return n.expr
-    if type(n) is not SymInt:
-        return as_written(n)
-    symbols = n.reading.symbols
-    return Add(*[c * Mul(*[symbols[name] for name in m]) for m, c in n.p.items()])
+    return n.expr if type(n) in (SymInt, SymFloat) else as_written(n)
 
 
 def is_exact(number) -> bool:
@@ -525,12 +468,11 @@ class SymFloat(_Number):
     is 28.999999999999996 for N = 100.
     """
 
-    __slots__ = ("expr", "roundings")
+    __slots__ = ("roundings",)
     __hash__ = _Number._hash
-    formula = property(lambda self: f"({self.expr})" if self.expr.is_Add else str(self.expr))
 
-    def __init__(self, formula: Expr, reading: Reading, roundings: int = 2):
-        super().__init__(formula, reading)
+    def __init__(self, expr: Expr, reading: Reading, roundings: int = 2):
+        super().__init__(expr, reading)
         object.__setattr__(self, "roundings", roundings)
 
     @property
@@ -560,20 +502,11 @@ class SymFloat(_Number):
     __pow__, __rpow__ = _arithmetic(operator.pow, True), _arithmetic(lambda a, b: b**a, True)
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _foreign
 
-    def __neg__(self):
-        return self * -1
-
-    def __abs__(self):
-        return self if self >= 0 else -self
-
     def _fraction(self) -> tuple["SymInt | int", int] | None:
         """A whole number of sizes over a number, if the formula is such a quotient, and is rounded once at most."""
         n, d = self.expr.as_numer_denom()
-        try:
-            known = {str(s) for s in n.free_symbols} <= self.reading.hints.keys()
-            return (self.reading.number(n), int(d)) if d.is_Integer and known and self.roundings < 2 else None
-        except (PolynomialError, TypeError, ValueError):
-            return None
+        whole = d.is_Integer and n.is_polynomial() and n.is_integer and n.free_symbols <= self.reading.hints.keys()
+        return (self.reading.number(n), int(d)) if whole and self.roundings < 2 else None
 
     def __floor__(self):
         """N / 2 rounded down, if the formula is such a quotient."""
@@ -611,9 +544,6 @@ class SymFloat(_Number):
     __ge__, __gt__ = _compared("__ge__", "is_nonnegative"), _compared("__gt__", "is_positive")
     __le__, __lt__ = _compared("__le__", "is_nonpositive"), _compared("__lt__", "is_negative")
     __eq__, __ne__ = _compared("__eq__", "is_zero"), _compared("__ne__", "is_zero", True)
-
-    def __bool__(self):
-        return self != 0
 
     def is_small(self) -> bool:
         """Is it a product of powers, no size in an exponent? It then neither overflows nor becomes 0."""

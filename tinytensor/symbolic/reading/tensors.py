@@ -250,7 +250,7 @@ def fitting(what: str, reading: Reading, span, dtype):
         reading.values["range"] = None
         return None
     room = [n for n in (span[0] - low, high - 1 - span[1]) if type(n) is SymInt]
-    if dtype == int64 and not all(reading.decides(">=", n.p) for n in room):
+    if dtype == int64 and not all(reading.decides(">=", n.expr) for n in room):
         reading.values["range"] = None
     elif not (span[0] >= low and span[1] < high):
         reading.refuse(f"{what}: whole numbers up to {span[1]} may wrap in {dtype}")
@@ -272,7 +272,7 @@ def _products(a, b):
 
 def _not_negative(span) -> bool:
     low = span[0]
-    return low >= 0 if type(low) is int else low.reading.decides(">=", low.p)
+    return low >= 0 if type(low) is int else low.reading.decides(">=", low.expr)
 
 
 def _hull(a, b):
@@ -354,7 +354,7 @@ def at_index(op, reading, args):
 def at_least(a, b) -> bool:
     """Is a >= b? An open question is answered so that a slice is what it seems to be, and is then a condition."""
     difference = a - b
-    return difference.reading.ask(">=", difference.p, True) if type(difference) is SymInt else difference >= 0
+    return difference.reading.ask(">=", difference.expr, True) if type(difference) is SymInt else difference >= 0
 
 
 def bounds(part: slice, n):
@@ -486,7 +486,8 @@ def dispatch(op, args):
     if find is None:
         reading.refuse(f"{op.name}: there is no formula for this operation")
     for a in args:
-        reading.check_open(a.p if type(a) is SymInt else {})
+        if type(a) is SymInt:
+            reading.check_open(a.expr)
     if op.name in ("cat", "stack"):
         if reading.comprehensions:
             args = (args[0], *reading.comprehensions.pop().all_rows(args[1:]))
