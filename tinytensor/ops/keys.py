@@ -14,6 +14,7 @@ import numpy as np
 
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import int64
+from tinytensor.core.meta import Meta
 from tinytensor.core.tensor import Tensor, notice
 from tinytensor.ops.arguments import nested_numbers
 
@@ -55,7 +56,7 @@ def parse_index(x: Tensor, key) -> Key:
             view_dim += 1
             continue
         width = len(shape) - used if part is ... else _width(part)
-        if part.__class__ is np.ndarray:
+        if isinstance(part, np.ndarray | Meta):
             if part.dtype.kind == "b":
                 if part.shape != shape[dim : dim + width]:
                     raise IndexError(
@@ -124,7 +125,7 @@ def _part_of_tensor(t: Tensor):
     if t.dtype.kind in "bu":  # bytes in a key are truth values, as before PyTorch had bool
         mask = t._values("a mask as index").astype(bool, copy=False)
         return mask if t.ndim else bool(mask)
-    if t.ndim == 0 and state.recording is None:
+    if t.ndim == 0 and state.recording is None and not isinstance(t._data, Meta):
         return int(t.item())
     notice(t)
     return t._data
@@ -145,6 +146,6 @@ def _slice_of_numbers(part: slice) -> slice:
 
 def _width(part) -> int:
     """How many dimensions of x a part of a key addresses; `...` addresses the dimensions that are left."""
-    if part.__class__ is np.ndarray:
+    if isinstance(part, np.ndarray | Meta):
         return part.ndim if part.dtype.kind == "b" else 1
     return 0 if part is None or part is ... or part.__class__ is bool else 1

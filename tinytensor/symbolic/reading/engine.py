@@ -15,6 +15,7 @@ from tinytensor.core.dtypes import get_default_dtype, int64
 from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops import arguments, index, shape
+from tinytensor.ops.keys import parse_index
 from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, where
 from tinytensor.symbolic.reading.tensors import (
     SHARED,
@@ -22,7 +23,7 @@ from tinytensor.symbolic.reading.tensors import (
     SymbolicTensor,
     Term,
     as_term,
-    bounds,
+    cut,
     dispatch,
     inside,
     reading_of,
@@ -49,7 +50,7 @@ class Backend:
         if reading_of(args) is None:
             return None
         if op is shape.slice_op:
-            args = args[0], normal_key(*args)[0]
+            args = args[0], cut(args[0], parse_index(*args).view)
         return dispatch(op, args)
 
     def whole(self, name: str, *args):
@@ -115,25 +116,20 @@ class Backend:
     # --- Parts, and changes in place
 
     def part(self, x: Tensor, key) -> Tensor | None:
-        """x[key]: slices in normal form, and index tensors through take(), as a term; masks are refused."""
+        """x[key]: a view, and then the entries at index tensors; masks are refused."""
         if reading_of((x, key)) is None:
             return None
-        view, at = normal_key(x, key)
-        y = x if all(isinstance(v, slice) and v == slice(None) for v in view) else dispatch(shape.slice_op, (x, view))
-        if not at:
+        view, indices, dims = parse_index(x, key)
+        y = x if all(part == slice(None) for part in view) else shape.slice_op(x, view)
+        if not indices:
             return y
-        (d, t), *more = at
-        if not more:
-            rows = index.take(shape.movedim(y, d, 0), t)
-            return rows if d == 0 else shape.movedim(rows, list(range(t.ndim)), list(range(d, d + t.ndim)))
-        if [e for e, _ in more] != list(range(d + 1, d + 1 + len(more))):  # x[arange(N), t]
+        d, end = dims[0], dims[0] + len(dims)
+        if dims != (*range(d, end),):  # x[arange(N), :, t]
             self.refuse("a key of index tensors that are apart")
-        indices = [one for _, one in at]
         for n, one in zip(y.shape[d:], indices, strict=False):
-            self.host(index.check_range, (one._data, n, "indexing"))
-        end = d + len(indices)
+            self.host(index.check_range, (one, n, "indexing"))
         sizes = (*y.shape[:d], *broadcast_shape("indexing", *[one.shape for one in indices]), *y.shape[end:])
-        term = Term("entries", as_term(y), d, *map(as_term, indices), reading=self.reading)
+        term = Term("entries", as_term(y), d, *[as_term(tensor_of(one)) for one in indices], reading=self.reading)
         return tensor_of(SymbolicData(self.reading, term, sizes, y._data.dtype, span_of(y)))
 
     def check_part(self, x: Tensor, part: Tensor | None) -> None:
@@ -179,27 +175,3 @@ class Backend:
         x._data, x.__class__ = data, SymbolicTensor
         x._version.count += 1
         return True
-
-
-def normal_key(x: Tensor, key) -> tuple[tuple, list]:
-    """The slices of a key, and the index tensors in it with their dimensions in the view by these slices."""
-    parts = list(key if isinstance(key, tuple) else (key,))
-    if any(
-        isinstance(p, list | np.ndarray | bool) or (isinstance(p, Tensor) and p._data.dtype.kind != "i") for p in parts
-    ):
-        reading_of((x, key)).refuse("a key of lists or truth values: the result's size depends on values; use where()")
-    missing = [slice(None)] * (x.ndim - sum(p is not None and p is not ... for p in parts))
-    dots = next((i for i, p in enumerate(parts) if p is ...), None)
-    parts[slice(len(parts), None) if dots is None else slice(dots, dots + 1)] = missing
-    dim, view, at, kept = 0, [], [], 0  # kept: dimensions of the view
-    for p in parts:
-        if isinstance(p, slice):
-            start, stop, step = bounds(p, x.shape[dim])
-            view.append(p if p == slice(None) else slice(start, stop, None if step == 1 else step))
-        elif isinstance(p, Tensor):
-            at.append((kept, p))
-            view.append(slice(None))
-        else:
-            view.append(None if p is None else p if p >= 0 else p + x.shape[dim])
-        dim, kept = dim + (p is not None), kept + (p is None or isinstance(p, slice | Tensor))
-    return tuple(view), at

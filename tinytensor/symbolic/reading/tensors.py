@@ -5,7 +5,6 @@ unchanged up to each primitive operation. There `dispatch` makes the term. All w
 which refuses every attribute that it does not know: a way that nobody thought of refuses, too.
 """
 
-import operator
 import sys
 import weakref
 from math import prod
@@ -357,26 +356,29 @@ def at_least(a, b) -> bool:
     return difference.reading.ask(">=", difference.expr, True) if type(difference) is SymInt else difference >= 0
 
 
-def bounds(part: slice, n):
-    """start, stop and step of a slice of a dimension of size n, cut to 0 ... n as Python cuts them."""
-    ends = 0 if part.start is None else part.start, n if part.stop is None else part.stop
-    ends = [e if type(e) is SymInt else operator.index(e) for e in ends]
-    ends = [e if at_least(e, 0) else e + n for e in ends]
-    start, stop = (0 if not at_least(e, 0) else e if at_least(n, e) else n for e in ends)
-    return start, (stop if at_least(stop, start) else start), 1 if part.step is None else part.step
+def cut(x: Tensor, key) -> tuple:
+    """A key whose slices are cut to 0 ... n as Python cuts them, and whose numbers count from the beginning."""
+    parts, sizes = [], iter(x.shape)
+    for part in key:
+        n = None if part is None else next(sizes)
+        if isinstance(part, slice) and part != slice(None):
+            ends = 0 if part.start is None else part.start, n if part.stop is None else part.stop
+            ends = [e if at_least(e, 0) else e + n for e in ends]
+            start, stop = (0 if not at_least(e, 0) else e if at_least(n, e) else n for e in ends)
+            part = slice(start, stop if at_least(stop, start) else start, 1 if part.step is None else part.step)
+        parts.append(part + n if isinstance(part, int) and not part >= 0 else part)
+    return tuple(parts)
 
 
 def sliced(op, reading, args):
+    """The shape of a part whose key is cut."""
     x, key = args
     shape, dims = [], iter(x.shape)
     for part in key:
-        if part is None:
-            shape.append(1)
-        elif isinstance(part, slice):
-            start, stop, step = bounds(part, next(dims))
-            shape.append(stop - start if type(step) is int and step == 1 else -(-(stop - start) // step))
-        elif not 0 <= part < next(dims):
-            raise IndexError("slice: an index is outside of its dimension")
+        n = 1 if part is None else next(dims)
+        if isinstance(part, slice) and part != slice(None):
+            n = -((part.start - part.stop) // part.step)
+        shape += [] if isinstance(part, int) else [n]
     return (*shape, *dims), x._data.dtype, span_of(x), False
 
 
