@@ -11,7 +11,7 @@ before_n = initial, before_(t-1) = out_t, final = out_1. recurrences.py has the 
 
 from dataclasses import dataclass, field
 
-from sympy import Expr, Indexed, KroneckerDelta, Mul, S, Symbol
+from sympy import Expr, Indexed, KroneckerDelta, S, Symbol
 
 from tinytensor.symbolic.derive.values import ExtremeMask, Group, Step, StepArray, Value, dims_of, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, names_in
@@ -117,10 +117,7 @@ class LoopLines:
             indices = value.indices([loop.step])
             own = initial.indices([loop.step])
             if (term := self._summand(state, value, before, own)) is not None:
-                of_statement = isinstance(self.read, ReadLoop)
-                label = name if of_statement else state.final.label or "s"
-                by_user = of_statement or bool(state.final.label)
-                trace.values[id(state.final)] = self._total(label, by_user, initial, term, own)
+                trace.values[id(state.final)] = self._total(name, initial, term, own)
                 continue
             expr = value.entry(*indices)
             group = next((g for g in new if _defines(g, expr, indices)), None)
@@ -164,14 +161,14 @@ class LoopLines:
         term = normal(term) if names_in(term) & {before} else term
         return None if names_in(term) & {before} else term
 
-    def _total(self, name: str, by_user: bool, initial: Value, term: Expr, at: list) -> Value:
+    def _total(self, name: str, initial: Value, term: Expr, at: list) -> Value:
         """The initial value and the sum of the terms of all steps, as a line."""
         t = self.loop.step
         value = Value(
             initial.dims,
             lambda *i: initial.entry(*i) + total(fresh(term).xreplace(dict(zip(at, i, strict=True))), t),
         )
-        return self.lines.name(value, name, where=self.loop.where, by_user=by_user)
+        return self.lines.name(value, name, where=self.loop.where, by_user=True)
 
 
 def _defines(group: Group, expr: Expr, indices: list) -> bool:
@@ -192,9 +189,7 @@ def all_steps(loop: Loop, value: Value, state: tuple | None, where: str) -> Valu
         raise NotDerivable(f"derive{where}: the results of a loop are no finite floats")
     # where the result of step t is, t + shift, and the initial value
     shift, first = (0, loop.count + 1) if loop.down or state is None else (1, 1)
-    n = dims_of([loop.count + int(state is not None)])[0]
-    if len(n) != 1:
-        raise NotDerivable(f"derive{where}: a loop of {loop.count} steps, which is a product")
+    n = loop.count + int(state is not None)
 
     def result(t, *at):
         return fresh(S(value.entry(*at))).xreplace({loop.step: t})
@@ -202,8 +197,8 @@ def all_steps(loop: Loop, value: Value, state: tuple | None, where: str) -> Valu
     def entry(i, *at):
         if fits(i - shift, loop.count):
             return result(i - shift, *at)
-        if not fits(i, Mul(*n)) or state is None:
-            raise TypeError(f"{i} stands where an index of 1..{Mul(*n)} belongs")
+        if not fits(i, n) or state is None:
+            raise TypeError(f"{i} stands where an index of 1..{n} belongs")
         initial, before, _ = state
         if fits(i - 1 + shift, loop.count):
             return before[(i - 1 + shift, *at)]
@@ -211,4 +206,4 @@ def all_steps(loop: Loop, value: Value, state: tuple | None, where: str) -> Valu
         later = total(KroneckerDelta(i, k + shift) * result(k, *at), k)
         return KroneckerDelta(i, first) * initial.entry(*at) + later
 
-    return Value((n, *value.dims), entry)
+    return Value(((n,), *value.dims), entry)

@@ -23,8 +23,8 @@ from sympy import Dummy, Expr
 from tinytensor.core.dispatch import state as dispatch_state
 from tinytensor.core.dtypes import float64
 from tinytensor.core.meta import Meta
-from tinytensor.core.registry import OPS
 from tinytensor.core.tensor import Tensor
+from tinytensor.ops.reduce import reduce_sum
 from tinytensor.ops.shape import cat, flip, stack
 from tinytensor.symbolic.reading import language
 from tinytensor.symbolic.reading.language import ASKS, MUTATORS, TYPES, snapshot
@@ -45,16 +45,16 @@ JOINS = {"stack", "cat", "concat", "concatenate"}  # what takes the list that a 
 
 
 class SymbolicRange:
-    """range(), enumerate() or zip() of sizes and tensors: `count` items. Only a `for` statement may run it.
+    """`count` items: a range, enumerate() or zip() of sizes and tensors, the rows of a tensor. Only a loop may run it.
 
     down: do the items run from the last to the first?
     """
 
     def __init__(self, count: SymInt, item, down: bool = False):
-        self.count, self.item, self.reading, self.down = count, item, count.reading, down
+        self.count, self.item, self.down, self.reading = count, item, down, getattr(count, "reading", None)
 
     def __iter__(self):
-        return _loop(self.count, self.item, self.reading, self.down)
+        return self.loop(sys._getframe(1))
 
     def __reversed__(self):
         return SymbolicRange(self.count, self.item, not self.down)
@@ -63,6 +63,31 @@ class SymbolicRange:
         self.reading.refuse("the numbers of a range of sizes are used elsewhere than in a `for` statement")
 
     __len__ = __getitem__ = __contains__ = __eq__ = __hash__ = __bool__ = __getattr__ = __reduce_ex__ = _refuse
+
+    def loop(self, frame):
+        """The loop whose iterator a frame makes, for the items in it."""
+        if type(self.count) is int:
+            return iter([self.item(i) for i in range(self.count)])
+        statement = _statement(frame)
+        if isinstance(statement, ast.For):
+            return Loop(self, frame, statement)
+        if statement is not None:
+            return Comprehension(self, frame, statement)
+        self.reading.refuse(
+            "a range of sizes, or a tensor, is run by something else than a `for` statement or a comprehension of "
+            "which Python keeps the source: write `for t in range(N):`"
+        )
+
+
+def range_of(x) -> SymbolicRange | None:
+    """What a loop runs through: the items of a range of sizes, of a tensor, or of a list that a loop has collected."""
+    x = as_tensor(x)
+    if isinstance(x, SymbolicTensor):
+        return SymbolicRange(x.shape[0], x.__getitem__)
+    return x if isinstance(x, SymbolicRange) else None
+
+
+SymbolicTensor.__iter__ = lambda x: range_of(x).loop(sys._getframe(1))  # `for row in x`
 
 
 def as_tensor(items):
@@ -73,21 +98,18 @@ def as_tensor(items):
 def of_each(plain, combine):
     """enumerate() or zip(): of tensors and ranges of one symbolic size, their items side by side."""
 
-    def symbolic(p) -> bool:
-        return isinstance(p, SymbolicRange) or (isinstance(p, SymbolicTensor) and type(p.shape[0]) is SymInt)
-
     def function(*parts, **keywords):
-        parts = [as_tensor(p) for p in parts]
-        if not any(map(symbolic, parts)):
-            return plain(*parts, **keywords)
-        reading = next(p.reading if isinstance(p, SymbolicRange) else p._data.reading for p in parts if symbolic(p))
-        counts = [p.count if isinstance(p, SymbolicRange) else getattr(p, "shape", (None,))[0] for p in parts]
-        downs = {isinstance(p, SymbolicRange) and p.down for p in parts}
-        if keywords or None in counts or len(downs) > 1 or (True in downs and any(n != counts[0] for n in counts)):
+        ranges = [range_of(p) for p in parts]
+        known = [r for r in ranges if r is not None]
+        reading = next((r.reading for r in known if type(r.count) is SymInt), None)
+        if reading is None:
+            return plain(*map(as_tensor, parts), **keywords)
+        downs = {r.down for r in known}
+        others = True in downs and (len(downs) > 1 or any(r.count != known[0].count for r in known))
+        if keywords or others or len(known) < len(ranges):
             reading.refuse("a tensor beside something that may have another length")
-        count, down = min(counts), downs.pop()
-        items = [p.item if isinstance(p, SymbolicRange) else p.__getitem__ for p in parts]
-        each = lambda t: combine(count - 1 - t if down else t, [item(t) for item in items])  # noqa: E731
+        count, down = min(r.count for r in ranges), downs.pop()
+        each = lambda t: combine(count - 1 - t if down else t, [r.item(t) for r in ranges])  # noqa: E731
         return [each(t) for t in range(count)] if type(count) is int else SymbolicRange(count, each, down)
 
     return function
@@ -102,10 +124,8 @@ def reversed_type(plain):
     """reversed(), also of a tensor of a symbolic size."""
 
     def function(x):
-        x = as_tensor(x)
-        if isinstance(x, SymbolicTensor) and type(x.shape[0]) is SymInt:
-            return SymbolicRange(x.shape[0], x.__getitem__, True)
-        return x.__reversed__() if isinstance(x, SymbolicRange) else plain(x)
+        items = range_of(x)
+        return plain(as_tensor(x)) if items is None or type(items.count) is int else items.__reversed__()
 
     return function
 
@@ -138,15 +158,14 @@ OWN = "tinytensor.ops.", language.__name__  # code that runs through the items o
 class Items(Sequence):
     """A list to which each step of a loop appends one tensor. A step may read the last item; after the loop, all.
 
-    before: the items before the loop. tensor: after it, all items along a new first dimension; turned: the same from
-    the last item to the first, where that is known.
+    before: the items before the loop. tensor: after it, all items along a new first dimension.
     """
 
     __class__ = property(lambda self: list)
 
-    def __init__(self, name: str, reading, before=(), loop=None, tensor=None, turned=None):
+    def __init__(self, name: str, reading, before=(), loop=None, tensor=None):
         self.name, self.reading, self.before, self.loop = name, reading, before, loop
-        self.tensor, self.turned, self.appended, self.carried = tensor, turned, None, None
+        self.tensor, self.appended, self.carried = tensor, None, None
 
     def _refuse(self, *args):
         self.reading.refuse(
@@ -179,10 +198,8 @@ class Items(Sequence):
             if self.appended is None and self.carried is None:
                 self.carried = self.loop.carried(self.name, self.last())
             return self.carried if self.appended is None else self.appended
-        if isinstance(key, slice) and key == slice(None, None, -1):
-            turned = flip(self.tensor, 0) if self.turned is None else self.turned
-            return Items(self.name, self.reading, tensor=turned, turned=self.tensor)
-        part = self.tensor[key]
+        turned = isinstance(key, slice) and key == slice(None, None, -1)
+        part = flip(self.tensor, 0) if turned else self.tensor[key]
         return Items(self.name, self.reading, tensor=part) if isinstance(key, slice) else part
 
     def all(self) -> Tensor:
@@ -197,17 +214,17 @@ class Items(Sequence):
     def __iter__(self):
         if sys._getframe(1).f_globals["__name__"].startswith(OWN):  # stack() and cat() take all items as one
             return iter([tensor_of(Rows(self.all()))])
-        return _loop(self.all().shape[0], self.tensor.__getitem__, self.reading, False)
+        return range_of(self).loop(sys._getframe(1))
 
     def close(self) -> "Items":
         """The list with the tensors of all steps. None of its items may be changed in place from now on."""
         items = self.before if type(self.before) is Items else self
         states = items is self and len(self.before) == 1 and self.carried is not None
         rows = self.loop.rows(self.appended, self.name if states else "")
-        rows, turned = (flip(rows, 0), rows) if self.loop.down else (rows, None)
+        rows = flip(rows, 0) if self.loop.down else rows
         if not states and (items is not self or self.before):
-            rows, turned = cat((self.before.tensor if items is not self else stack(self.before), rows)), None
-        items.tensor, items.turned = rows, turned
+            rows = cat((self.before.tensor if items is not self else stack(self.before), rows))
+        items.tensor = rows
         for n, x in enumerate((self.appended, *(self.before if items is self else ()))):
             if isinstance(x._data, SymbolicData):
                 x._data.memory.append(lambda: True)
@@ -245,24 +262,6 @@ def _statement(frame) -> ast.AST | None:
             if positions in spans:  # by Python's version
                 return node
     return None
-
-
-def _loop(count, item, reading, down: bool):
-    frame = sys._getframe(2)
-    if type(count) is int:
-        return iter([item(i) for i in range(count)])
-    statement = _statement(frame)
-    if isinstance(statement, ast.For):
-        return Loop(count, item, reading, frame, statement, down)
-    if statement is not None:
-        return Comprehension(count, item, reading, statement, down, frame)
-    reading.refuse(
-        "a range of sizes, or a tensor, is run by something else than a `for` statement or a comprehension of which "
-        "Python keeps the source: write `for t in range(N):`"
-    )
-
-
-SymbolicTensor.__iter__ = lambda x: _loop(x.shape[0], x.__getitem__, x._data.reading, False)  # `for row in x`
 
 
 def _names(nodes, context: type) -> set[str]:
@@ -353,12 +352,12 @@ class Steps:
     peeled: is the first step read by itself?
     """
 
-    def __init__(self, count: SymInt, item, reading, down: bool):
-        self.count, self.item, self.reading, self.down = count, item, reading, down
+    def __init__(self, items: SymbolicRange):
+        self.count, self.item, self.reading, self.down = items.count, items.item, items.reading, items.down
         self.begun = self.peeled = False
-        self.step = f"t{reading.loops or ''}"
+        self.step = f"t{self.reading.loops or ''}"
         self.t = Dummy(self.step, integer=True, nonnegative=True)
-        reading.loops += 1
+        self.reading.loops += 1
         self.states: dict[str, Carried] = {}
         self.collected: list[Term] = []
 
@@ -403,9 +402,9 @@ class Steps:
 class Loop(Steps):
     """A `for` statement over a size."""
 
-    def __init__(self, count: SymInt, item, reading, frame, statement: ast.For, down: bool):
-        super().__init__(count, item, reading, down)
-        self.frame, self.body = frame, _Body(statement, reading.refuse)
+    def __init__(self, items: SymbolicRange, frame, statement: ast.For):
+        super().__init__(items)
+        self.frame, self.body = frame, _Body(statement, self.reading.refuse)
         self.shapes: dict[str, tuple] = {}  # of numbers, after a step
 
     def __next__(self):
@@ -541,8 +540,8 @@ class Loop(Steps):
 class Comprehension(Steps):
     """sum(... for t in range(N)), or stack([... for t in range(N)]): the item of one step."""
 
-    def __init__(self, count: SymInt, item, reading, node: ast.GeneratorExp | ast.ListComp, down: bool, frame):
-        super().__init__(count, item, reading, down)
+    def __init__(self, items: SymbolicRange, frame, node: ast.GeneratorExp | ast.ListComp):
+        super().__init__(items)
         self.generator = isinstance(node, ast.GeneratorExp)
         names = _names([node.elt], ast.Load) & frame.f_locals.keys() - _names([node], ast.Store)
         self.names = {name: frame.f_locals[name] for name in names}
@@ -551,9 +550,9 @@ class Comprehension(Steps):
         direct = isinstance(call, ast.Call) and call.args[:1] == [node]
         inner = [n for n in ast.walk(node.elt) if isinstance(n, ast.NamedExpr | ast.Await | ast.Yield)]
         if len(node.generators) > 1 or node.generators[0].ifs or inner:
-            reading.refuse("a comprehension over a size with a condition, or with two loops: write a `for` statement")
+            self.reading.refuse("a comprehension over a size with a condition, or two loops: write a `for` statement")
         if not direct or name not in ({"sum"} if self.generator else JOINS):
-            reading.refuse(ELSEWHERE)
+            self.reading.refuse(ELSEWHERE)
 
     def __next__(self):
         if self.begun:
@@ -571,20 +570,6 @@ class Comprehension(Steps):
         rows = self.rows(items[0])
         return [tensor_of(Rows(flip(rows, 0) if self.down else rows))]
 
-    def total(self, item, start):
-        """The sum of the items of all steps."""
-        reading = self.reading
-        if not isinstance(item, Tensor):
-            reading.refuse("a sum over a size of items that are no tensors: use tt.arange()")
-        y, carried = item._data, Term("carried", "s")
-        carried.depends, carried.on_tape, carried.inside = True, True, self
-        added = Term("add", carried, as_term(item), op=OPS["add"], reading=reading)
-        data = SymbolicData(reading, carried, y.shape, y.dtype)
-        state = self.states["s"] = Carried("s", carried, as_term(start), added, data)
-        self.end()
-        state.final.on_tape = getattr(as_term(item), "on_tape", False)
-        return tensor_of(SymbolicData(reading, state.final, y.shape, y.dtype))
-
 
 def sum_type(plain, reading):
     """sum(), also of a generator over a symbolic size."""
@@ -594,10 +579,12 @@ def sum_type(plain, reading):
             return plain(items, start)
         opened = len(reading.open_loops)
         for first in items:
-            if len(reading.open_loops) > opened and isinstance(reading.open_loops[-1], Comprehension):
-                result = reading.open_loops[-1].total(first, start)
+            if len(reading.open_loops) > opened and isinstance(loop := reading.open_loops[-1], Comprehension):
+                if not isinstance(first, Tensor):
+                    reading.refuse("a sum over a size of items that are no tensors: use tt.arange()")
+                loop.end()
                 items.close()
-                return result
+                return start + reduce_sum(loop.rows(first), (0,), False)
             return plain(items, start + first)
         return start
 

@@ -155,7 +155,7 @@ class Reading:
             self._decided[key] = self._decide(operation, p)
         if self._decided[key] is not None:
             return self._decided[key]
-        if p.atoms(Dummy):
+        if not p.free_symbols <= self.hints.keys():
             least, most = (self._extreme(p, sign) for sign in (1, -1)) if operation == ">=" else (None, None)
             if least is not None and self._decide(">=", least) is None and self.ask(">=", least, wanted):
                 return True
