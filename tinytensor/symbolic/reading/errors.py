@@ -17,9 +17,5 @@ class Multiple(BaseException):
         self.name, self.divisor = name, divisor
 
 
-class FirstStep(BaseException):
-    """The first step of a loop differs from the others: the reading begins again, and reads it by itself."""
-
-    def __init__(self, step: str):
-        super().__init__(f"the first step of the loop over {step} is another one")
-        self.step = step
+class Again(BaseException):
+    """The reading begins again: a loop has a first step that is read by itself, or runs from its end."""

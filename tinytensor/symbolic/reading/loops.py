@@ -356,6 +356,8 @@ class Steps:
         self.count, self.item, self.reading, self.down = items.count, items.item, items.reading, items.down
         self.begun = self.peeled = False
         self.step = f"t{self.reading.loops or ''}"
+        if self.step in self.reading.falling:
+            self.item, self.down = lambda t: items.item(self.count - 1 - t), not self.down
         self.t = Dummy(self.step, integer=True, nonnegative=True)
         self.reading.loops += 1
         self.states: dict[str, Carried] = {}

@@ -13,7 +13,7 @@ from tinytensor.symbolic.derive.arguments import Argument
 from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.prove.advice import describe_line
-from tinytensor.symbolic.reading.errors import FirstStep, Multiple, NotDerivable, Refused
+from tinytensor.symbolic.reading.errors import Again, Multiple, NotDerivable, Refused
 from tinytensor.symbolic.reading.language import only_readable, snapshot
 from tinytensor.symbolic.reading.python_functions import functions_for_sizes
 from tinytensor.symbolic.reading.sizes import Reading, SymInt, formula_of, is_users
@@ -28,16 +28,16 @@ def read(fn: Callable, arguments: dict[str, object], where: Sequence[SizeConditi
     Where the function fails, its last open question about sizes gets the other answer, which is then a condition.
     """
     forced: list[bool] = []
-    apart: set[str] = set()
+    apart, falling = set(), set()
     first: Exception | None = None
     for _ in range(TRIES):
         reading = Reading()
-        reading.forced, reading.apart = list(forced), apart
+        reading.forced, reading.apart, reading.falling = list(forced), apart, falling
         try:
             _run(reading, fn, arguments, where, split or {})
             return reading
-        except FirstStep as loop:
-            apart.add(loop.step)
+        except Again:
+            pass
         except NotImplementedError as error:  # an operation without a gradient, which says what to do instead
             raise NotDerivable(f"derive: {error}{_line_of(error)}") from error
         except NotDerivable:
@@ -67,7 +67,7 @@ def _run(reading: Reading, fn: Callable, arguments: dict[str, object], where, sp
             reading.result = as_term(result) if isinstance(result, Tensor) else None
     except Refused:
         pass
-    except (Multiple, FirstStep):
+    except (Multiple, Again):
         raise
     except Exception as error:
         failure = error

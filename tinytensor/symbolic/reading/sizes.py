@@ -19,7 +19,7 @@ from sympy import Add, Dummy, Expr, Integer, Pow, Rational, S, exp, floor, log, 
 
 from tinytensor.symbolic.index_calculus.formulas import Size
 from tinytensor.symbolic.prove import advice
-from tinytensor.symbolic.reading.errors import FirstStep, Multiple, Refused
+from tinytensor.symbolic.reading.errors import Again, Multiple, Refused
 from tinytensor.symbolic.reading.solver import Polynomial, facts_of_products, infeasible
 
 HINTS = 1000003, 1000033, 1000037, 1000039, 1000081, 1000099, 1000117, 1000121  # where open questions are answered:
@@ -59,6 +59,7 @@ class Reading:
         self.loops = 0  # how many have begun
         self.open_loops: list = []
         self.apart: set[str] = set()  # of the loops whose first steps are read by themselves
+        self.falling: set[str] = set()  # of those that are read from their end, since indices fall
         self.comprehensions: list = []  # of lists whose items are not used yet
         self.conditions: list[tuple[str, Expr, str]] = []
         self.known: list[tuple[str, Expr, str]] = []
@@ -163,7 +164,8 @@ class Reading:
                 return False
             loop = self.open_loops[-1] if self.open_loops else None
             if loop is not None and not loop.peeled and self._decide(operation, p, loop.later_steps()) is not None:
-                raise FirstStep(loop.step)
+                self.apart.add(loop.step)
+                raise Again
             self.refuse(
                 f"the code asks about the step of a loop over a size: {condition_text(operation, p)}",
                 "; take that step out of the loop, write the branch as a mask for all steps at once, or prove() it at "
@@ -204,6 +206,13 @@ class Reading:
             size = -over if over.could_extract_minus_sign() else over
             if size in self.hints and under.is_number:
                 raise Multiple(str(size), int(under))
+
+    def check_rising(self, index) -> None:
+        """Where the index of an entry falls from step to step, as in x[-1 - t], the loop is read from its end."""
+        loop = self.open_loops[-1] if self.open_loops and type(index) is SymInt else None
+        if loop is not None and index.expr.coeff(loop.t).is_negative and loop.step not in self.falling:
+            self.falling.add(loop.step)
+            raise Again
 
     def note_text(self) -> None:
         """A size was made a text: by the user's own code, which is refused, or by the engine for an error."""

@@ -358,8 +358,9 @@ def at_least(a, b) -> bool:
 
 def cut(x: Tensor, key) -> tuple:
     """A key whose slices are cut to 0 ... n as Python cuts them, and whose numbers count from the beginning."""
-    parts, sizes = [], iter(x.shape)
+    parts, sizes, reading = [], iter(x.shape), reading_of((x, key))
     for part in key:
+        reading.check_rising(part)
         n = None if part is None else next(sizes)
         if isinstance(part, slice) and part != slice(None):
             ends = 0 if part.start is None else part.start, n if part.stop is None else part.stop
