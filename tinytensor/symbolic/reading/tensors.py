@@ -7,6 +7,7 @@ which refuses every attribute that it does not know: a way that nobody thought o
 
 import sys
 import weakref
+from functools import reduce
 from math import prod
 from types import SimpleNamespace
 
@@ -29,10 +30,11 @@ SHARED = (
 
 COMPARED = {"lt": (1, 0), "le": (0, 0), "gt": (1, 1), "ge": (0, 1)}  # a + k <= b, and whether a and b change places
 OFF_TAPE = "the forward of a Function is never on the tape, where detach() and no_grad() say nothing: leave them out"
-KEPT = "full number cast same add sub mul neg square absolute maximum minimum where clone reduce_sum cumsum "
-KEPT += "permute reshape_view expand slice cat stack take entries gather diagonal flip detach"
-WHOLE = {"arange", "tri", "eye", "floor", "ceil", "floor_divide", "remainder", "eq", "ne", *COMPARED, "logical_not"}
+MOVED = {"take", "gather", "clone", "flip"}  # which views do, too
+KEPT = "full number cast same add sub mul neg square absolute maximum minimum where reduce_sum cumsum cat stack "
+KEPT += "permute reshape_view expand slice take entries gather clone flip diagonal detach"
 EXACT = {*KEPT.split()}
+WHOLE = {"arange", "tri", "eye", "floor", "ceil", "floor_divide", "remainder", "eq", "ne", *COMPARED, "logical_not"}
 
 
 def roundings_of(a) -> int:
@@ -106,15 +108,17 @@ class SymbolicData(Meta):
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _read
 
     # The arithmetic that constructors do on a constant: start + step * arange(n), ~tri(n, m).
+    def _computed(self, name: str, n, neutral: int):
+        if type(n) is int and n == neutral:
+            return self
+        span = computed_span(name, self, n)
+        return SymbolicData(self.reading, Term(name, self.term, n), self.shape, self.dtype, span)
+
     def __radd__(self, n):
-        span = self.span and (span_of(n) and (self.span[0] + n, self.span[1] + n))
-        same = type(n) is int and n == 0
-        return self if same else SymbolicData(self.reading, Term("add", self.term, n), self.shape, self.dtype, span)
+        return self._computed("add", n, 0)
 
     def __rmul__(self, n):
-        span = self.span and (span_of(n) and _products(self.span, (n, n)))
-        same = type(n) is int and n == 1
-        return self if same else SymbolicData(self.reading, Term("mul", self.term, n), self.shape, self.dtype, span)
+        return self._computed("mul", n, 1)
 
     def __invert__(self):
         return SymbolicData(self.reading, Term("logical_not", self.term), self.shape, bool_)
@@ -225,7 +229,7 @@ def reading_of(a) -> Reading | None:
     return next(filter(None, map(reading_of, parts)), None)
 
 
-# --- The table of operations: rule(op, reading, args) is the result's shape, dtype, largest whole number, order
+# --- The range of whole numbers
 
 
 def span_of(a):
@@ -242,16 +246,13 @@ def fitting(what: str, reading: Reading, span, dtype):
     """The range of whole numbers, if it fits into the dtype; what may wrap around is a condition, or refused."""
     if dtype.kind not in "iu":
         return None
-    low, high = (
-        (0, 2 ** (8 * dtype.itemsize)) if dtype.kind == "u" else [s * 2 ** (8 * dtype.itemsize - 1) for s in (-1, 1)]
-    )
     if span is None:
         reading.values["range"] = None
         return None
-    room = [n for n in (span[0] - low, high - 1 - span[1]) if type(n) is SymInt]
-    if dtype == int64 and not all(reading.decides(">=", n.expr) for n in room):
+    room = span[0] - np.iinfo(dtype).min, np.iinfo(dtype).max - span[1]
+    if dtype == int64 and not all(type(n) is int or never_negative(n) for n in room):
         reading.values["range"] = None
-    elif not (span[0] >= low and span[1] < high):
+    elif not all(n >= 0 for n in room):
         reading.refuse(f"{what}: whole numbers up to {span[1]} may wrap in {dtype}")
     return span
 
@@ -259,24 +260,24 @@ def fitting(what: str, reading: Reading, span, dtype):
 def inside(index, n) -> bool:
     """Are all numbers of a tensor of indices from 0 to n - 1 (or -n to -1)?"""
     span = span_of(index)
-    return span is not None and _not_negative(span) and span[1] < n
+    return span is not None and never_negative(span[0]) and span[1] < n
+
+
+def never_negative(n) -> bool:
+    """Is it 0 or more at all sizes?"""
+    return n >= 0 if type(n) is int else n.reading.decides(">=", n.expr)
 
 
 def _products(a, b):
     corners = [x * y for x in a for y in b]
     if all(type(n) is int for n in corners):
         return min(corners), max(corners)
-    return (0, a[1] * b[1]) if _not_negative(a) and _not_negative(b) else None
-
-
-def _not_negative(span) -> bool:
-    low = span[0]
-    return low >= 0 if type(low) is int else low.reading.decides(">=", low.expr)
+    return (0, a[1] * b[1]) if never_negative(a[0]) and never_negative(b[0]) else None
 
 
 def _hull(a, b):
     """A range that holds both."""
-    if _not_negative(a) and _not_negative(b):
+    if never_negative(a[0]) and never_negative(b[0]):
         return 0, a[1] + b[1]
     return (min(a[0], b[0]), max(a[1], b[1])) if all(type(n) is int for n in (*a, *b)) else None
 
@@ -287,12 +288,22 @@ SPANS = {
     "neg": lambda a: (-a[1], -a[0]),
     "mul": _products,
     "square": lambda a: _products(a, a),
-    "absolute": lambda a: a if _not_negative(a) else None,
+    "absolute": lambda a: a if never_negative(a[0]) else None,
     **dict.fromkeys(("maximum", "minimum"), _hull),
     "where": lambda c, a, b: _hull(a, b),
-    "floor_divide": lambda a, b: (0, a[1]) if _not_negative(a) and _not_negative((b[0] - 1,)) else None,
-    "remainder": lambda a, b: (0, b[1] - 1) if _not_negative((b[0] - 1,)) else None,
+    "floor_divide": lambda a, b: (0, a[1]) if never_negative(a[0]) and never_negative(b[0] - 1) else None,
+    "remainder": lambda a, b: (0, b[1] - 1) if never_negative(b[0] - 1) else None,
 }
+
+
+def computed_span(name: str, *args):
+    """The range of the results of an operation on whole numbers; None if it is not known."""
+    spans = [span_of(a) for a in args]
+    return SPANS[name](*spans) if name in SPANS and None not in spans else None
+
+
+# --- The tables of operations. RULES: a rule(op, reading, args) gives the shape, the dtype and the range of the result.
+# SHAPES: of the others, which have the dtype of their first argument
 
 
 TRUTHS = {"mul", "where", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor"}
@@ -302,17 +313,14 @@ def elementwise(op, reading, args):
     dtype = common_dtype(op, args)
     dtype = get_default_dtype() if op.dtype == "float" and dtype.kind in "biu" else dtype
     shape = broadcast_shape(op.name, *[a.shape for a in args if isinstance(a, Tensor)], ())
-    for a in args if dtype.kind in "iu" else ():
-        fitting(op.name, reading, (0, 0) if isinstance(a, Tensor) else span_of(a), dtype)
+    for a in args:
+        if dtype.kind in "iu" and not isinstance(a, Tensor):
+            fitting(op.name, reading, span_of(a), dtype)
     if op.dtype == "bool":
         return shape, bool_
     if dtype.kind == "b" and op.name not in TRUTHS:
         reading.refuse(f"{op.name} of truth values: make them numbers first, by .double() or .long()")
-    spans = [span_of(a) for a in args] if dtype.kind in "iu" else [None]
-    if op.name == "where" and dtype.kind in "iu":
-        spans[0] = (0, 1)
-    span = SPANS[op.name](*spans) if None not in spans and op.name in SPANS else None
-    return shape, dtype, span
+    return shape, dtype, computed_span(op.name, *args) if dtype.kind in "iu" else None
 
 
 def cast(op, reading, args):
@@ -338,16 +346,15 @@ def reduction(op, reading, args):
     return shape, x._data.dtype, span
 
 
-def at_index(op, reading, args):
-    x, index = args[:2]
-    dim = {"take": 0, "gather": args[-1]}.get(op.name, 1)
-    if not inside(index, x.shape[dim]):
-        reading.refuse(f"{op.name}: an index of unknown range; declare Index('N', below=...)")
-    if op.name == "take":
-        shape = index.shape + x.shape[1:]
-    else:
-        shape = {"gather": index.shape, "cross_entropy_rows": x.shape[:1]}.get(op.name, ())
-    return shape, x._data.dtype, span_of(x)
+def at_index(dim: int, shape):
+    """The shape of what an index chooses, whose numbers lie within a dimension of x."""
+
+    def result(x, index, *more):
+        if not inside(index, x.shape[more[0] if dim is None else dim]):
+            reading_of((x, index)).refuse("an index of unknown range; declare Index('N', below=...)")
+        return shape(x, index)
+
+    return result
 
 
 def at_least(a, b) -> bool:
@@ -371,16 +378,15 @@ def cut(x: Tensor, key) -> tuple:
     return tuple(parts)
 
 
-def sliced(op, reading, args):
+def sliced(x, key):
     """The shape of a part whose key is cut."""
-    x, key = args
     shape, dims = [], iter(x.shape)
     for part in key:
         n = 1 if part is None else next(dims)
         if isinstance(part, slice) and part != slice(None):
             n = -((part.start - part.stop) // part.step)
         shape += [] if isinstance(part, int) else [n]
-    return (*shape, *dims), x._data.dtype, span_of(x), False
+    return *shape, *dims
 
 
 def joined(op, reading, args):
@@ -391,12 +397,7 @@ def joined(op, reading, args):
         if any(n != m for d, (n, m) in enumerate(zip(shape, one.shape, strict=True)) if new or d != dim):
             raise RuntimeError(f"{op.name}: the shapes differ")
     shape[dim : dim + 1 - new] = [len(xs) if new else sum(x.shape[dim] for x in xs)]
-    spans, span = [span_of(x) for x in xs], None
-    if None not in spans:
-        span = spans[0]
-        for one in spans[1:]:
-            span = span and _hull(span, one)
-    return shape, xs[0]._data.dtype, span
+    return shape, xs[0]._data.dtype, reduce(lambda a, b: None if None in (a, b) else _hull(a, b), map(span_of, xs))
 
 
 def joined_rows(name: str, dim: int, rows: Tensor) -> Tensor:
@@ -411,56 +412,65 @@ def joined_rows(name: str, dim: int, rows: Tensor) -> Tensor:
     return tensor_of(SymbolicData(data.reading, data.term, data.shape, data.dtype, data.span))
 
 
-def diagonal(op, reading, args):
-    x, offset, a, b = args
+def diagonal(x, offset, a, b):
     n = min(x.shape[a] + min(offset, 0), x.shape[b] - max(offset, 0))
-    return [*[k for d, k in enumerate(x.shape) if d not in (a, b)], max(n, 0)], x._data.dtype, span_of(x), False
+    return *[k for d, k in enumerate(x.shape) if d not in (a, b)], max(n, 0)
 
 
-def product(op, reading, args):
-    a, b = args
+def product(a, b):
     if a.shape[-1] != b.shape[-2]:
         raise RuntimeError(f"matmul: shapes {a.shape} and {b.shape} do not fit")
-    return (*broadcast_shape("matmul", a.shape[:-2], b.shape[:-2], ()), a.shape[-2], b.shape[-1]), a._data.dtype
-
-
-def rule(shape, whole=False, in_order=True):
-    """A rule of a shape, a function of the arguments; whole: whole numbers keep their range."""
-    return lambda op, reading, a: (shape(*a), a[0]._data.dtype, span_of(a[0]) if whole else None, in_order)
-
-
-def reshaped(op, reading, args):
-    x, shape = args
-    return shape, x._data.dtype, span_of(x), x._data.in_order if reading_of(x) else x._data.flags.c_contiguous
+    return *broadcast_shape("matmul", a.shape[:-2], b.shape[:-2], ()), a.shape[-2], b.shape[-1]
 
 
 def entries(names: str, function) -> dict:
     return dict.fromkeys(names.split(), function)
 
 
-REDUCTIONS = [f"reduce_{n}" for n in ("sum", "mean", "norm", "prod", "amax", "amin", "max", "min", "logsumexp")]
-REDUCTIONS += ["reduce_any", "reduce_all"]
 RULES = {
-    **entries("softmax log_softmax layer_norm rms_norm centred clone flip cholesky", rule(lambda x, *_: x.shape, True)),
-    **entries("expand spread unslice undiagonal", rule(lambda x, shape, *_: shape, True, False)),
-    **dict.fromkeys(REDUCTIONS, reduction),
-    **entries("linear linear_relu", rule(lambda x, w, b: (*x.shape[:-1], w.shape[0]))),
-    **entries("take gather cross_entropy_rows cross_entropy_mean", at_index),
+    **entries("reduce_sum reduce_mean reduce_norm reduce_prod reduce_logsumexp reduce_any reduce_all", reduction),
+    **entries("reduce_amax reduce_amin reduce_max reduce_min", reduction),
     **entries("cat stack", joined),
-    **entries("scatter_rows gather_backward", rule(lambda x, index, shape, *_: shape)),
-    "matmul": product,
-    "permute": rule(lambda x, dims: [x.shape[d] for d in dims], True, False),
-    "reshape_view": reshaped,
-    "attention": rule(lambda q, k, v, *_: (*q.shape[:-1], v.shape[-1]), False, False),
-    "solve": rule(lambda a, b: b.shape),
-    "pinv": rule(lambda a, *_: (*a.shape[:-2], a.shape[-1], a.shape[-2]), False, False),
-    "cumsum": rule(lambda x, *_: x.shape),
-    "det": rule(lambda a: a.shape[:-2]),
     "cast": cast,
-    "slice": sliced,
-    "slogdet": lambda op, r, a: [(a[0].shape[:-2], a[0]._data.dtype)] * 2,
-    "diagonal": diagonal,
+    "slogdet": lambda op, reading, args: [(args[0].shape[:-2], args[0]._data.dtype)] * 2,
 }
+SHAPES = {
+    **entries("softmax log_softmax layer_norm rms_norm centred clone flip cholesky cumsum", lambda x, *_: x.shape),
+    **entries("expand reshape_view spread unslice undiagonal", lambda x, shape, *_: shape),
+    **entries("scatter_rows gather_backward", lambda x, index, shape, *_: shape),
+    **entries("linear linear_relu", lambda x, w, b: (*x.shape[:-1], w.shape[0])),
+    "take": at_index(0, lambda x, index: index.shape + x.shape[1:]),
+    "gather": at_index(None, lambda x, index: index.shape),
+    "cross_entropy_rows": at_index(1, lambda x, index: x.shape[:1]),
+    "cross_entropy_mean": at_index(1, lambda x, index: ()),
+    "matmul": product,
+    "permute": lambda x, dims: [x.shape[d] for d in dims],
+    "slice": sliced,
+    "diagonal": diagonal,
+    "attention": lambda q, k, v, *_: (*q.shape[:-1], v.shape[-1]),
+    "solve": lambda a, b: b.shape,
+    "pinv": lambda a, *_: (*a.shape[:-2], a.shape[-1], a.shape[-2]),
+    "det": lambda a: a.shape[:-2],
+}
+
+
+def results_of(op, reading, args) -> list[tuple]:
+    """The shape, the dtype and the range of whole numbers of each result."""
+    rule = RULES.get(op.name) or (elementwise if op.kernel is not None else None)
+    if rule is None and op.name not in SHAPES:
+        reading.refuse(f"{op.name}: there is no formula for this operation")
+    if rule is None:
+        moved = op.view is not None or op.name in MOVED
+        return [(SHAPES[op.name](*args), args[0]._data.dtype, span_of(args[0]) if moved else None)]
+    results = rule(op, reading, args)
+    return results if isinstance(results, list) else [results]
+
+
+def in_order(op, x) -> bool:
+    """Are the elements of the result surely C-contiguous? A reshaped view is, if x is."""
+    if op.name == "reshape_view":
+        return x._data.in_order if isinstance(x._data, SymbolicData) else x._data.flags.c_contiguous
+    return op.view is None and op.name not in ("attention", "pinv")
 
 
 MOST_ROUNDINGS = dict.fromkeys([*COMPARED, "eq", "ne", "floor", "ceil", "sign"], 1) | {
@@ -475,19 +485,17 @@ def _decided(name: str, a, b) -> bool | None:
         return None
     k, turned = COMPARED[name]
     a, b = (b, a) if turned else (a, b)
-    return True if _not_negative((b[0] - a[1] - k,)) else False if _not_negative((a[0] - b[1] + k - 1,)) else None
+    return True if never_negative(b[0] - a[1] - k) else False if never_negative(a[0] - b[1] + k - 1) else None
 
 
 def dispatch(op, args):
     """A primitive operation on tensors without values: its result's shape and dtype by the table, and the term."""
-    reading, find = reading_of(args), RULES.get(op.name) or (elementwise if op.kernel is not None else None)
+    reading = reading_of(args)
     if not is_ours(op):
         reading.refuse(
             f"{op.name}: an operation of your own has no index formula",
             "; write it with those of tinytensor, or prove() it at small sizes",
         )
-    if find is None:
-        reading.refuse(f"{op.name}: there is no formula for this operation")
     for a in args:
         if type(a) is SymInt:
             reading.check_open(a.expr)
@@ -496,14 +504,13 @@ def dispatch(op, args):
             args = (args[0], *reading.comprehensions.pop().all_rows(args[1:]))
         if isinstance(args[1]._data, Rows):
             return joined_rows(op.name, *args)
-    results = find(op, reading, args)
+    results = results_of(op, reading, args)
     if op.name in COMPARED and (truth := _decided(op.name, *map(span_of, args))) is not None:
-        return tensor_of(SymbolicData(reading, Term("full", results[0], truth, reading=reading), *results))
+        return tensor_of(SymbolicData(reading, Term("full", results[0][0], truth, reading=reading), *results[0]))
     term = Term(op.name, *map(as_term, args), op=op, reading=reading)
     compared = op.name not in ("floor_divide", "remainder")  # N/10 and 0.3 are equal in floats where they are
     numbers = [a for a in term.args if not (compared and type(a) is float)]
-    dtype = results[1]
-    most = 1 if op.name == "cast" and dtype.kind != "f" else MOST_ROUNDINGS.get(op.name, 2)
+    most = 1 if op.name == "cast" and results[0][1].kind != "f" else MOST_ROUNDINGS.get(op.name, 2)
     if not term.depends and max(map(roundings_of, numbers), default=0) > most:
         reading.refuse(
             f"{op.name} of rounded numbers, which may be whole or equal in the formula alone: use whole ones"
@@ -512,18 +519,15 @@ def dispatch(op, args):
         if reading.off_tape:
             reading.refuse(OFF_TAPE)
         term = Term("detach", term, reading=reading)
-
-    def made(shape, dtype, span=None, in_order=True):
-        return shape, dtype, fitting(op.name, reading, span, np.dtype(dtype)), in_order
-
-    results = [made(*r) for r in results] if isinstance(results, list) else made(*results)
-    if isinstance(results, list):
-        return tuple(
-            tensor_of(SymbolicData(reading, Term(f"result_{n}", term, reading=reading), *r))
-            for n, r in enumerate(results)
-        )
+    terms = [term]
+    if len(results) > 1:
+        terms = [Term(f"result_{n}", term, reading=reading) for n in range(len(results))]
     memory = args[0]._data.memory if op.view is not None and isinstance(args[0]._data, SymbolicData) else None
-    return tensor_of(SymbolicData(reading, term, *results, memory=memory))
+    made = []
+    for term, (shape, dtype, *span) in zip(terms, results, strict=True):
+        span = fitting(op.name, reading, span[0] if span else None, np.dtype(dtype))
+        made.append(tensor_of(SymbolicData(reading, term, shape, dtype, span, in_order(op, args[0]), memory)))
+    return made[0] if len(made) == 1 else tuple(made)
 
 
 def as_term(a):
