@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
-from sympy import Expr, Mod, Mul
+from sympy import Mod, Mul, floor
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.derive.arguments import Argument
@@ -121,15 +121,12 @@ def _value(reading: Reading, name: str, argument: Argument) -> SymbolicTensor:
 
 def _assume(reading: Reading, one: SizeCondition, split: dict) -> None:
     """Let a condition of `where` be known of the sizes."""
-
-    def side(formula: Expr):
-        formula = formula.xreplace({s: Mul(*parts) for s, parts in split.items()})
-        if isinstance(formula, Mod):
-            return side(formula.args[0]) % side(formula.args[1])
-        return reading.number(formula)
-
-    left, right = side(one.left), side(one.right)
-    difference = (right - left if one.operation in ("<", "<=") else left - right) - (one.operation in ("<", ">"))
+    parts = {s: Mul(*p) for s, p in split.items()}
+    left, right = (
+        side.xreplace(parts).replace(Mod, lambda a, b: a - b * floor(a / b)) for side in (one.left, one.right)
+    )
+    difference = right - left if one.operation in ("<", "<=") else left - right
+    difference = reading.number(difference - int(one.operation in ("<", ">")))
     operation = one.operation if one.operation in ("==", "!=") else ">="
     if type(difference) is SymInt:
         reading.known.append((operation, difference.expr, ""))

@@ -79,10 +79,11 @@ class Reading:
 
     def number(self, formula: Expr) -> "SymInt | int":
         """A formula of sizes, such as 2*M + 1, as a size."""
-        for size in sorted(S(formula).atoms(Size) - self.hints.keys(), key=str):
+        formula = S(formula).expand()
+        self.quotients |= dict.fromkeys(formula.atoms(floor))
+        for size in sorted(formula.atoms(Size) - self.hints.keys(), key=str):
             self.hints[size] = HINTS[len(self.hints) % len(HINTS)]
             self.products.append(size)
-        formula = S(formula).expand()
         self.check_open(formula)
         return int(formula) if formula.is_Integer else SymInt(formula, self)  # without sizes it is an int
 
@@ -255,6 +256,13 @@ UFUNCS = {"equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "g
 UFUNCS |= {"add": "add", "multiply": "mul", "subtract": "sub", "divide": "truediv"}
 
 
+def _subtracted(a, b):
+    return b - a
+
+
+EXACT = operator.add, operator.mul, operator.sub, _subtracted  # of numbers that are exact, while they are small
+
+
 class _Number:
     """The ways from a size to a number, a text or a key that no formula follows."""
 
@@ -302,6 +310,25 @@ class _Number:
         self.reading.note_text()
         return self.formula
 
+    def _arithmetic(compute: Callable, real: bool = False) -> Callable:
+        """An operator; of two whole numbers it gives a whole one, unless it is a division or a power."""
+
+        def method(self, value):
+            if type(value) not in NUMBERS:
+                return _foreign(self, value)
+            formula = compute(self.expr, formula_of(value))
+            if type(self) is SymInt and type(value) not in REALS and not real:
+                return self.reading.number(formula)
+            return SymFloat(formula, self.reading, rounded(compute, self, value))
+
+        return method
+
+    __add__, __radd__ = _arithmetic(operator.add), _arithmetic(operator.add)
+    __mul__, __rmul__ = _arithmetic(operator.mul), _arithmetic(operator.mul)
+    __sub__, __rsub__ = _arithmetic(operator.sub), _arithmetic(_subtracted)
+    __truediv__, __rtruediv__ = _arithmetic(operator.truediv, True), _arithmetic(lambda a, b: b / a, True)
+    __pow__, __rpow__ = _arithmetic(operator.pow, True), _arithmetic(lambda a, b: b**a, True)
+
     def __pos__(self):
         return self
 
@@ -324,6 +351,7 @@ class SymInt(_Number):
     """A whole number that depends on sizes. It says that it is an int to isinstance(), and is none."""
 
     __slots__ = ()
+    roundings = 0
     __hash__ = _Number._hash  # Python sets None beside __eq__, and that error could be caught
     __class__ = property(
         lambda self: int
@@ -335,31 +363,6 @@ class SymInt(_Number):
             return value.expr
         return Integer(int(value)) if type(value) in (int, bool, np.int64) else None
 
-    def _real(self) -> "SymFloat":
-        return SymFloat(self.expr, self.reading, 0)
-
-    def _arithmetic(compute: Callable) -> Callable:
-        def method(self, value):
-            q = self._operand(value)
-            if q is not None:
-                return self.reading.number(compute(self.expr, q))
-            return compute(self._real(), value) if type(value) in REALS else _foreign(self, value)
-
-        return method
-
-    __add__, __radd__ = _arithmetic(operator.add), _arithmetic(operator.add)
-    __mul__, __rmul__ = _arithmetic(operator.mul), _arithmetic(operator.mul)
-    __sub__, __rsub__ = _arithmetic(operator.sub), _arithmetic(lambda a, b: b - a)
-
-    def __truediv__(self, value):
-        return self._real() / value
-
-    def __rtruediv__(self, value):
-        return value / self._real()
-
-    def __rpow__(self, base):
-        return base ** self._real() if type(base) in NUMBERS else _foreign(self, base)
-
     def __trunc__(self):
         return self
 
@@ -368,7 +371,7 @@ class SymInt(_Number):
     def __pow__(self, n, modulus=None):
         if modulus is not None:
             self.reading.refuse("pow() of a size with a modulus")
-        return prod([self] * n) if type(n) is int and n >= 0 else self._real() ** n
+        return prod([self] * n) if type(n) is int and n >= 0 else super().__pow__(n)
 
     def _divided(self, p: Expr, q: Expr):
         """p // q: what divides exactly, plus a quotient a with q a <= p < q (a + 1)."""
@@ -377,9 +380,7 @@ class SymInt(_Number):
         if p.is_number and p >= 0 and self.reading.ask(">=", q - 1 - p):
             return 0  # 1 // N, from N = 2 on
         whole = Add(*[t / q for t in Add.make_args(p) if (t / q).as_numer_denom()[1] == 1])
-        quotient = whole + floor((p - whole * q).expand() / q)
-        self.reading.quotients |= dict.fromkeys(quotient.atoms(floor))
-        return self.reading.number(quotient)
+        return self.reading.number(whole + floor((p - whole * q).expand() / q))
 
     def __floordiv__(self, value):
         return _foreign(self, value) if (q := self._operand(value)) is None else self._divided(self.expr, q)
@@ -405,7 +406,7 @@ class SymInt(_Number):
 
         def method(self, value):
             if type(value) is SymFloat:
-                return getattr(self._real(), name)(value)
+                return getattr(SymFloat(self.expr, self.reading, 0), name)(value)
             if type(value) in REALS:  # N < 2.5 is N < 3; no size is infinite
                 if value != value or abs(value) == inf or (value != math.floor(value) and operation == "=="):
                     return getattr(0.0, name)(value)
@@ -423,6 +424,16 @@ class SymInt(_Number):
     __ge__, __gt__ = _compared(">=", 1, 0, False, "__ge__"), _compared(">=", 1, -1, False, "__gt__")
     __le__, __lt__ = _compared(">=", -1, 0, False, "__le__"), _compared(">=", -1, -1, False, "__lt__")
     __eq__, __ne__ = _compared("==", 1, 0, False, "__eq__"), _compared("==", 1, 0, True, "__ne__")
+
+
+def rounded(compute: Callable, a: _Number, b) -> int:
+    """How often the result of an operator is rounded."""
+    of_b = b.roundings if isinstance(b, _Number) else 0 if is_exact(b) else 2
+    if compute is operator.truediv and not a.roundings and not of_b:
+        return 0 if type(b) is int and abs(b).bit_count() == 1 else 1
+    if compute is operator.mul and type(b) is int and b == -1:
+        return a.roundings
+    return 2 if a.roundings or of_b or compute not in EXACT else 0
 
 
 def _foreign(n: _Number, value):
@@ -490,25 +501,6 @@ class SymFloat(_Number):
             self.reading.refuse("the type of a formula of sizes, an int or a float")
         return float
 
-    def _arithmetic(compute: Callable, rounds: bool = False) -> Callable:
-        def method(self, value):
-            if type(value) not in REALS and type(value) not in NUMBERS:
-                return _foreign(self, value)
-            kept = value.roundings if type(value) is SymFloat else 0 if type(value) is SymInt or is_exact(value) else 2
-            roundings = 2 if rounds or kept or self.roundings else 0
-            if compute is operator.truediv and not kept and not self.roundings:
-                roundings = 0 if type(value) is int and abs(value).bit_count() == 1 else 1
-            elif compute is operator.mul and type(value) is int and value == -1:
-                roundings = self.roundings
-            return SymFloat(compute(self.expr, formula_of(value)), self.reading, roundings)
-
-        return method
-
-    __add__, __radd__ = _arithmetic(operator.add), _arithmetic(operator.add)
-    __mul__, __rmul__ = _arithmetic(operator.mul), _arithmetic(operator.mul)
-    __sub__, __rsub__ = _arithmetic(operator.sub), _arithmetic(lambda a, b: b - a)
-    __truediv__, __rtruediv__ = _arithmetic(operator.truediv), _arithmetic(lambda a, b: b / a, True)
-    __pow__, __rpow__ = _arithmetic(operator.pow, True), _arithmetic(lambda a, b: b**a, True)
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _foreign
 
     def _fraction(self) -> tuple["SymInt | int", int] | None:
@@ -533,7 +525,7 @@ class SymFloat(_Number):
         """A comparison that SymPy decides by its assumptions, or one of whole numbers; no other is answered."""
 
         def method(self, value):
-            if type(value) not in REALS and type(value) not in NUMBERS:
+            if type(value) not in NUMBERS:
                 return _foreign(self, value) if isinstance(value, Number) else NotImplemented
             if value != value or (type(value) is float and abs(value) == inf and self.is_small()):
                 return getattr(0.0, name)(value)
@@ -567,4 +559,4 @@ class SymFloat(_Number):
 
 WIDE = (np.dtype(np.int64), np.dtype(np.float64))
 REALS = (float, np.float64, SymFloat)
-NUMBERS = (SymInt, SymFloat, int, float, bool)
+NUMBERS = (SymInt, int, bool, np.int64, *REALS)
