@@ -459,7 +459,7 @@ class cat_op:
         shapes = [x.shape for x in xs]
         if len(set(shapes)) > 1:  # tensors of shape (0,) among others are PyTorch's old form of nothing
             xs = [x for x in xs if x.shape != (0,)]
-        dim, shape = _joined([x.shape for x in xs], dim)
+        dim, shape = joined_shape([x.shape for x in xs], dim)
         y, start, before = empty(shape, _dtype_of_all(xs)), 0, (slice(None),) * dim
         if may_be_copied(y):
             return _concatenate(xs, dim, out=y)
@@ -497,7 +497,7 @@ def _dtype_of_all(xs: Sequence[np.ndarray]) -> np.dtype:
     return xs[0].dtype if alike else result_type(*map(Tensor.of, xs))
 
 
-def _joined(shapes: list[tuple], dim: int) -> tuple[int, tuple[int, ...]]:
+def joined_shape(shapes: list[tuple], dim: int) -> tuple[int, tuple[int, ...]]:
     """The dimension in which tensors of these shapes are joined, from the front, and the shape of the result."""
     first = shapes[0]
     if not first:

@@ -108,9 +108,8 @@ class Backend:
         if not isinstance(fill, functools.partial):
             self.refuse(f"{what}: its values or sizes are no function of the arguments")
         (value,) = fill.args
-        known = isinstance(value, np.ndarray) and dtype.kind in "iu"
-        term = Term("full", sizes, value if isinstance(value, np.ndarray) else value.term)
-        span = (int(value), int(value)) if known else None
+        span = span_of(value) if dtype.kind in "iu" else None
+        term = Term("full", sizes, getattr(value, "term", value))
         return tensor_of(SymbolicData(self.reading, term, sizes, dtype, span))
 
     # --- Parts, and changes in place

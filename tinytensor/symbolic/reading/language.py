@@ -190,6 +190,8 @@ def only_readable(reading) -> Iterator[None]:
                     if term is not None and not term.label:
                         term.label = name
             return
+        if event == "call" and reading.comprehensions and is_users(code.co_filename):
+            reading.refuse("a function of your own takes a list over a size, which has one item here")
         key = code, bool(reading.open_loops)
         if event != "call" or key in seen:
             return

@@ -28,7 +28,7 @@ from tinytensor.ops.reduce import reduce_sum
 from tinytensor.ops.shape import cat, flip, stack
 from tinytensor.symbolic.reading import language
 from tinytensor.symbolic.reading.language import ASKS, MUTATORS, TYPES, snapshot
-from tinytensor.symbolic.reading.sizes import SymInt
+from tinytensor.symbolic.reading.sizes import SymInt, refusing
 from tinytensor.symbolic.reading.tensors import (
     LastStep,
     Rows,
@@ -59,9 +59,7 @@ class SymbolicRange:
     def __reversed__(self):
         return SymbolicRange(self.count, self.item, not self.down)
 
-    def _refuse(self, *args):
-        self.reading.refuse("the numbers of a range of sizes are used elsewhere than in a `for` statement")
-
+    _refuse = refusing("the numbers of a range of sizes are used elsewhere than in a `for` statement")
     __len__ = __getitem__ = __contains__ = __eq__ = __hash__ = __bool__ = __getattr__ = __reduce_ex__ = _refuse
 
     def loop(self, frame):
@@ -328,7 +326,7 @@ class CarriedNumber(SymbolicTensor):
     """A state that is a number before the first step: a number has no changes in place, and no later type."""
 
     __slots__ = ()
-    __bool__ = __float__ = __int__ = __index__ = lambda self: self._data.reading.refuse(
+    __bool__ = __float__ = __int__ = __index__ = refusing(
         "a number that changes from step to step is no number here: compute with it as with a tensor"
     )
 

@@ -246,8 +246,9 @@ def condition_text(operation: str, p: Expr) -> str:
     return f" {operation} ".join(map(str, sides(p)))
 
 
-def _refusing(what: str) -> Callable:
-    return lambda self, *args, **kwargs: self.reading.refuse(what)
+def refusing(what: str, advice: str = "") -> Callable:
+    """A method that refuses."""
+    return lambda self, *args, **kwargs: self.reading.refuse(what, advice)
 
 
 NO_NUMBER = "a size has no number here: compute with it as a formula, or use tinytensor's functions"
@@ -268,14 +269,14 @@ class _Number:
 
     __slots__ = ("expr", "reading")
     formula = property(lambda self: f"({self.expr})" if self.expr.is_Add else str(self.expr))
-    __index__ = __int__ = _refusing(NO_NUMBER)
-    __float__ = __complex__ = _refusing(NO_FLOAT)
-    __and__ = __or__ = __xor__ = __rand__ = __ror__ = __rxor__ = _refusing("bits of a size have no formula")
-    __invert__ = __lshift__ = __rshift__ = __rlshift__ = __rrshift__ = _refusing("bits of a size have no formula")
-    __array__ = __array_function__ = _refusing("NumPy can't compute with a size: use tinytensor's functions")
-    __buffer__ = _refusing("NumPy can't compute with a size: use tinytensor's functions")
-    __reduce_ex__ = __getstate__ = __dir__ = _refusing("a size can't be stored, rounded or changed")
-    __round__ = __setattr__ = _refusing("a size can't be stored, rounded or changed")
+    __index__ = __int__ = refusing(NO_NUMBER)
+    __float__ = __complex__ = refusing(NO_FLOAT)
+    __and__ = __or__ = __xor__ = __rand__ = __ror__ = __rxor__ = refusing("bits of a size have no formula")
+    __invert__ = __lshift__ = __rshift__ = __rlshift__ = __rrshift__ = refusing("bits of a size have no formula")
+    __array__ = __array_function__ = refusing("NumPy can't compute with a size: use tinytensor's functions")
+    __buffer__ = refusing("NumPy can't compute with a size: use tinytensor's functions")
+    __reduce_ex__ = __getstate__ = __dir__ = refusing("a size can't be stored, rounded or changed")
+    __round__ = __setattr__ = refusing("a size can't be stored, rounded or changed")
 
     def _hash(self):
         what = "a size can't be a key of a dict, a set or a cache: compare with =="

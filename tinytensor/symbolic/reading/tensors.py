@@ -18,9 +18,10 @@ from tinytensor.core.dtypes import bool_, get_default_dtype, int64
 from tinytensor.core.meta import Meta
 from tinytensor.core.promotion import broadcast_shape, common_dtype
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.shape import flatten, movedim
+from tinytensor.ops.arrays import reduced_shape
+from tinytensor.ops.shape import flatten, joined_shape, movedim
 from tinytensor.runtime.entry_points import is_ours
-from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, is_exact, is_users, where
+from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, is_exact, is_users, refusing, where
 
 _tensor_of = Tensor.of
 SHARED = (
@@ -100,9 +101,7 @@ class SymbolicData(Meta):
             self.reading.refuse(SHARED)
         self.reading.refuse(f"the values of a tensor are read (.{name})")
 
-    def _read(self, *args, **kwargs):
-        self.reading.refuse("the values of a tensor are read: no sizes or values are known here")
-
+    _read = refusing("the values of a tensor are read: no sizes or values are known here")
     __array__ = __array_ufunc__ = __array_function__ = __bool__ = __float__ = __int__ = __index__ = __buffer__ = _read
     __len__ = __iter__ = __getitem__ = __setitem__ = __contains__ = __reduce_ex__ = __deepcopy__ = _read
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _read
@@ -131,9 +130,7 @@ class SymbolicData(Meta):
 class LastStep(SymbolicData):
     """A tensor of the last step of a loop, seen after it."""
 
-    shape = property(
-        lambda self: self.reading.refuse("a tensor of the last step is used after the loop"), lambda self, _: None
-    )
+    shape = property(refusing("a tensor of the last step is used after the loop"), lambda self, _: None)
 
 
 class Rows(LastStep):
@@ -144,39 +141,33 @@ class Rows(LastStep):
         self.tensor = tensor
 
 
-def _refusing(what: str):
-    return lambda self, *args, **kwargs: self._data.reading.refuse(what)
-
-
-def _reading_of_values(what: str):
-    advice = (
-        ": Python reads a value that depends on an argument, and the formula can't follow what is done with it; choose "
-        "by tt.where() or a mask, or prove() it at one size"
-    )
-    return lambda self, *args, **kwargs: self._data.reading.refuse(what, advice)
+DECIDES = (
+    ": Python reads a value that depends on an argument, and the formula can't follow what is done with it; choose by "
+    "tt.where() or a mask, or prove() it at one size"
+)
 
 
 class SymbolicTensor(Tensor):
     """A tensor of the function that is read."""
 
     __slots__ = ()
-    _values, item, tolist, numpy = map(_reading_of_values, ("a value", "item", "tolist", "numpy"))
-    __array__ = __dlpack__ = _refusing("NumPy reads the values of a tensor: use tinytensor's functions")
-    __bool__, __float__, __int__, __index__, __contains__ = map(
-        _reading_of_values, ("bool", "float", "int", "an index", "in")
-    )
-    __deepcopy__ = __getstate__ = __reduce_ex__ = __copy__ = _refusing("a tensor is copied or stored: use clone()")
-    backward = register_hook = retain_grad = detach_ = requires_grad_ = _refusing(
+    reading = property(lambda self: self._data.reading)
+    _values, item, tolist, numpy = (refusing(name, DECIDES) for name in ("a value", "item", "tolist", "numpy"))
+    __bool__, __float__, __int__ = (refusing(name, DECIDES) for name in ("bool", "float", "int"))
+    __index__, __contains__ = refusing("an index", DECIDES), refusing("in", DECIDES)
+    __array__ = __dlpack__ = refusing("NumPy reads the values of a tensor: use tinytensor's functions")
+    __deepcopy__ = __getstate__ = __reduce_ex__ = __copy__ = refusing("a tensor is copied or stored: use clone()")
+    backward = register_hook = retain_grad = detach_ = requires_grad_ = refusing(
         "the tape is used inside of the function"
     )
-    stride = data_ptr = is_contiguous = element_size = type = _refusing("the code looks at the memory of a tensor")
-    data = property(*[_refusing("x.data shares memory outside of the tape: use detach()")] * 2)
-    grad = grad_fn = is_leaf = property(*[_refusing("the code looks at the tape")] * 2)
+    stride = data_ptr = is_contiguous = element_size = type = refusing("the code looks at the memory of a tensor")
+    data = property(*[refusing("x.data shares memory outside of the tape: use detach()")] * 2)
+    grad = grad_fn = is_leaf = property(*[refusing("the code looks at the tape")] * 2)
 
     @property
     def requires_grad(self):
         if is_users(sys._getframe(1).f_code.co_filename):
-            self._data.reading.refuse("the code looks at the tape")
+            self.reading.refuse("the code looks at the tape")
         return self._data.term.on_tape
 
     def detach(self):
@@ -193,19 +184,19 @@ class SymbolicTensor(Tensor):
 
     def view(self, *shape):
         if not self._data.in_order:
-            self._data.reading.refuse("view() of a tensor that may not lie in order: use reshape()")
+            self.reading.refuse("view() of a tensor that may not lie in order: use reshape()")
         return super().view(*shape)
 
     def __hash__(self):
         if is_users(sys._getframe(1).f_code.co_filename):
-            self._data.reading.refuse("a tensor is a key of a dict or a set: which object it is may differ")
+            self.reading.refuse("a tensor is a key of a dict or a set: which object it is may differ")
         return object.__hash__(self)
 
     def __len__(self):
         return self.shape[0]  # Python's len() makes a number of it, which refuses; the len() of a reading does not
 
     def __repr__(self):
-        self._data.reading.note_text()
+        self.reading.note_text()
         return repr(self._data.term)
 
     __str__ = __repr__
@@ -333,7 +324,7 @@ def cast(op, reading, args):
 
 def reduction(op, reading, args):
     x, dims, keepdim = args[:3]
-    shape = [1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims]
+    shape = reduced_shape(x.shape, dims, keepdim)
     n = prod(x.shape[d] for d in dims)
     if op.outputs == 2:
         return [(shape, x._data.dtype), (shape, int64, (0, n - 1))]
@@ -391,13 +382,15 @@ def sliced(x, key):
 
 def joined(op, reading, args):
     dim, *xs = args
-    shape, new = list(xs[0].shape), op.name == "stack"
-    dim = dim % (len(shape) + new)
-    for one in xs[1:]:
-        if any(n != m for d, (n, m) in enumerate(zip(shape, one.shape, strict=True)) if new or d != dim):
-            raise RuntimeError(f"{op.name}: the shapes differ")
-    shape[dim : dim + 1 - new] = [len(xs) if new else sum(x.shape[dim] for x in xs)]
-    return shape, xs[0]._data.dtype, reduce(lambda a, b: None if None in (a, b) else _hull(a, b), map(span_of, xs))
+    shapes = [x.shape for x in xs]
+    if op.name == "stack":
+        dim = dim % (len(shapes[0]) + 1)
+        shapes = [(*shape[:dim], 1, *shape[dim:]) for shape in shapes]
+    return (
+        joined_shape(shapes, dim)[1],
+        xs[0]._data.dtype,
+        reduce(lambda a, b: None if None in (a, b) else _hull(a, b), map(span_of, xs)),
+    )
 
 
 def joined_rows(name: str, dim: int, rows: Tensor) -> Tensor:
