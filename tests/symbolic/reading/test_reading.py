@@ -25,11 +25,10 @@ from tinytensor.symbolic.derive.conditions import conditions_in
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.index_calculus.formulas import Size
 from tinytensor.symbolic.reading import sizes
-from tinytensor.symbolic.reading.engine import Backend
+from tinytensor.symbolic.reading.engine import Backend, functions_for_sizes
 from tinytensor.symbolic.reading.errors import Multiple, NotDerivable
 from tinytensor.symbolic.reading.loops import Loop
 from tinytensor.symbolic.reading.program import read
-from tinytensor.symbolic.reading.python_functions import functions_for_sizes
 from tinytensor.symbolic.reading.sizes import Reading, SymInt, condition_text
 from tinytensor.symbolic.reading.solver import add, infeasible
 from tinytensor.symbolic.reading.tensors import SymbolicTensor

@@ -18,4 +18,4 @@ class Multiple(BaseException):
 
 
 class Again(BaseException):
-    """The reading begins again: a loop has a first step that is read by itself, or runs from its end."""
+    """The reading begins again, and knows more of its loops (Reading.learnt)."""

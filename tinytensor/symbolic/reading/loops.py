@@ -28,7 +28,7 @@ from tinytensor.ops.reduce import reduce_sum
 from tinytensor.ops.shape import cat, flip, stack
 from tinytensor.symbolic.reading import language
 from tinytensor.symbolic.reading.language import ASKS, MUTATORS, TYPES, snapshot
-from tinytensor.symbolic.reading.sizes import SymInt, refusing
+from tinytensor.symbolic.reading.sizes import MANY, SymInt, formula_of, refusing
 from tinytensor.symbolic.reading.tensors import (
     LastStep,
     Rows,
@@ -354,7 +354,7 @@ class Steps:
         self.count, self.item, self.reading, self.down = items.count, items.item, items.reading, items.down
         self.begun = self.peeled = False
         self.step = f"t{self.reading.loops or ''}"
-        if self.step in self.reading.falling:
+        if (self.step, "fall") in self.reading.learnt:
             self.item, self.down = lambda t: items.item(self.count - 1 - t), not self.down
         self.t = Dummy(self.step, integer=True, nonnegative=True)
         self.reading.loops += 1
@@ -385,7 +385,6 @@ class Steps:
         del self.used
         self.reading.open_loops.pop()
         Term("end", reading=self.reading).loop = self
-        self.reading.closed.add(self.t)
 
     def rows(self, item, state: str = "") -> Tensor:
         """The tensors of all steps along a new first dimension, by their numbers.
@@ -405,20 +404,17 @@ class Loop(Steps):
     def __init__(self, items: SymbolicRange, frame, statement: ast.For):
         super().__init__(items)
         self.frame, self.body = frame, _Body(statement, self.reading.refuse)
-        self.shapes: dict[str, tuple] = {}  # of numbers, after a step
 
     def __next__(self):
         if sys._getframe(1) is not self.frame:
             self.reading.refuse("a range of sizes is run by next(): write a `for` statement")
         names, body = dict(self.frame.f_locals), self.body
         if self.begun:
-            if self.has_shapes(names):
-                return self._carry()
             self._close(names)
             raise StopIteration
         stored = body.stored & names.keys()
         first = any(type(names[n]) not in (int, float) and not isinstance(names[n], Tensor) for n in stored)
-        apart = first or (body.stored - names.keys()) & body.later or self.step in self.reading.apart
+        apart = first or (body.stored - names.keys()) & body.later or (self.step, "first step") in self.reading.learnt
         if not self.peeled and apart and self.count >= 1:
             self.peeled = True
             return self.item(self.count - 1 if self.down else 0)
@@ -426,46 +422,36 @@ class Loop(Steps):
         used = (body.loaded | body.stored) - body.lists - body.variables
         used = {n: x for n, x in names.items() if n in used and not isinstance(x, SymbolicTensor)}
         self.begin(self.count - 1 if self.peeled else self.count, used)
-        self.first = len(self.reading.terms)
-        return self._carry()
+        self.own, self.terms = {}, {}
+        values = {n: self.carried(n, names[n]) for n in sorted(stored) if isinstance(names[n], Tensor | int | float)}
+        for name in body.lists:
+            if type(names.get(name)) not in (list, Items):
+                self.reading.refuse(f"a step appends to {name}, which is no list of this function before the loop")
+        self.lists = {n: Items(n, self.reading, names[n], self) for n in body.lists}
+        set_locals(self.frame, values | self.lists)
+        t = SymInt(self.t, self.reading)
+        return self.item(t + 1 if self.peeled and not self.down else t)
 
     def carried(self, name: str, x) -> Tensor:
         """The value that a name has before a step: x in the first one."""
         term = Term("carried", name)
         term.depends = term.on_tape = True
         term.inside = self
-        shape, dtype = (x.shape, x._data.dtype) if isinstance(x, Tensor) else ((), float64)
-        data = SymbolicData(self.reading, term, self.shapes.get(name, shape), dtype, span_of(x) if shape else None)
+        if isinstance(x, Tensor):
+            data = SymbolicData(self.reading, term, x.shape, x._data.dtype, span_of(x))
+        else:
+            known = self.reading.learnt.get((self.step, f"shape of {name}"), ())
+            data = SymbolicData(self.reading, term, map(self.reading.number, known), float64)
         self.own[name], self.terms[name] = tensor_of(data), term
         self.own[name].__class__ = SymbolicTensor if isinstance(x, Tensor) else CarriedNumber
         return self.own[name]
 
-    def _carry(self):
-        """Give each name that the body stores, if it is a tensor or a number, a carried value; returns the item."""
-        names, self.own, self.terms = self.before, {}, {}
-        stored = sorted(self.body.stored & names.keys())
-        values = {n: self.carried(n, names[n]) for n in stored if isinstance(names[n], Tensor | int | float)}
-        for name in self.body.lists:
-            if type(names.get(name)) not in (list, Items):
-                self.reading.refuse(f"a step appends to {name}, which is no list of this function before the loop")
-        self.lists = {n: Items(n, self.reading, names[n], self) for n in self.body.lists}
-        set_locals(self.frame, values | self.lists)
-        t = SymInt(self.t, self.reading)
-        return self.item(t + 1 if self.peeled and not self.down else t)
-
-    def has_shapes(self, after: dict) -> bool:
-        """Has a number another shape after the step? The step is then read again, from that shape on."""
-        numbers = {
-            n: after[n] for n, x in self.own.items() if type(x) is CarriedNumber and isinstance(after[n], Tensor)
-        }
-        shapes = {n: x.shape for n, x in numbers.items() if len(x.shape) > len(self.own[n].shape)}
-        if shapes:
-            self.shapes |= shapes
-            del self.reading.terms[self.first :]
-        return bool(shapes)
-
     def _close(self, after: dict):
         reading, results, lists = self.reading, {}, self.lists
+        for name, own in self.own.items():
+            shape = after[name].shape if type(own) is CarriedNumber and isinstance(after[name], Tensor) else ()
+            if len(own.shape) < len(shape) <= MANY:  # a number has another shape after the step
+                reading.begin_again(self.step, f"shape of {name}", [*map(formula_of, shape)])
         held = {"": object()}
         for _, old in held.items():
             alone = sys.getrefcount(old)  # of what has one name

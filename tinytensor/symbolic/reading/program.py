@@ -13,9 +13,9 @@ from tinytensor.symbolic.derive.arguments import Argument
 from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.prove.advice import describe_line
+from tinytensor.symbolic.reading.engine import functions_for_sizes
 from tinytensor.symbolic.reading.errors import Again, Multiple, NotDerivable, Refused
 from tinytensor.symbolic.reading.language import only_readable, snapshot
-from tinytensor.symbolic.reading.python_functions import functions_for_sizes
 from tinytensor.symbolic.reading.sizes import Reading, SymInt, formula_of, is_users
 from tinytensor.symbolic.reading.tensors import SymbolicData, SymbolicTensor, Term, as_term, tensor_of, terms_of
 
@@ -28,22 +28,23 @@ def read(fn: Callable, arguments: dict[str, object], where: Sequence[SizeConditi
     Where the function fails, its last open question about sizes gets the other answer, which is then a condition.
     """
     forced: list[bool] = []
-    apart, falling = set(), set()
+    learnt: dict = {}
     first: Exception | None = None
-    for _ in range(TRIES):
+    tries = 0
+    while tries < TRIES:
         reading = Reading()
-        reading.forced, reading.apart, reading.falling = list(forced), apart, falling
+        reading.forced, reading.learnt = list(forced), learnt
         try:
             _run(reading, fn, arguments, where, split or {})
             return reading
         except Again:
-            pass
+            continue
         except NotImplementedError as error:  # an operation without a gradient, which says what to do instead
             raise NotDerivable(f"derive: {error}{_line_of(error)}") from error
         except NotDerivable:
             raise first or sys.exception() from None
         except Exception as error:
-            first = first or error
+            first, tries = first or error, tries + 1
             answers = reading.answers
             while answers and len(answers) <= len(forced) and answers[-1] == forced[len(answers) - 1]:
                 answers = answers[:-1]  # both answers of this question were tried
@@ -85,11 +86,9 @@ def _run(reading: Reading, fn: Callable, arguments: dict[str, object], where, sp
             outside and failure is None
         ),
     }
-    for problem in [
-        *reading.refusals,
-        *[p for p, met in problems.items() if met],
-    ]:  # also of an exception that was caught
-        raise NotDerivable(f"derive: {problem}")
+    refused = [*reading.refusals, *[p for p, met in problems.items() if met]]
+    if refused:  # also where the function caught the exception
+        raise NotDerivable(f"derive: {refused[0]}")
     if "SymInt" in str(failure) or "SymFloat" in str(failure):  # Python's own, of an operation that no size has
         raise NotDerivable(f"derive: {failure}{_line_of(failure)}") from failure
     if failure is not None:

@@ -54,12 +54,10 @@ class Reading:
         self.solved: dict[Expr, Expr] = {}  # N // 2 is (N - 1)/2 where N % 2 == 1
         self.products: list[Expr] = []  # numbers of elements of tensors: they fit into memory
         self.compared: tuple = ()  # the last sizes that were found unequal, or divided
-        self.steps: dict[Expr, Expr] = {}  # of loops, 0 <= t < count; closed: of those that are over
-        self.closed: set[Expr] = set()
+        self.steps: dict[Expr, Expr] = {}  # of all loops, 0 <= t < count
         self.loops = 0  # how many have begun
         self.open_loops: list = []
-        self.apart: set[str] = set()  # of the loops whose first steps are read by themselves
-        self.falling: set[str] = set()  # of those that are read from their end, since indices fall
+        self.learnt: dict = {}  # of loops, before the reading began again: see begin_again
         self.comprehensions: list = []  # of lists whose items are not used yet
         self.conditions: list[tuple[str, Expr, str]] = []
         self.known: list[tuple[str, Expr, str]] = []
@@ -97,7 +95,7 @@ class Reading:
         return own.union(*(self.atoms(self.steps[t]) for t in own & self.steps.keys()))
 
     def check_open(self, p: Expr) -> None:
-        if self.closed and self.atoms(p) & self.closed:
+        if self.atoms(p) & self.steps.keys() - {loop.t for loop in self.open_loops}:
             self.refuse("the step of a loop is used after the loop")
 
     def _row(self, p: Expr) -> Polynomial:
@@ -165,8 +163,7 @@ class Reading:
                 return False
             loop = self.open_loops[-1] if self.open_loops else None
             if loop is not None and not loop.peeled and self._decide(operation, p, loop.later_steps()) is not None:
-                self.apart.add(loop.step)
-                raise Again
+                self.begin_again(loop.step, "first step", True)
             self.refuse(
                 f"the code asks about the step of a loop over a size: {condition_text(operation, p)}",
                 "; take that step out of the loop, write the branch as a mask for all steps at once, or prove() it at "
@@ -208,12 +205,19 @@ class Reading:
             if size in self.hints and under.is_number:
                 raise Multiple(str(size), int(under))
 
-    def check_rising(self, index) -> None:
-        """Where the index of an entry falls from step to step, as in x[-1 - t], the loop is read from its end."""
-        loop = self.open_loops[-1] if self.open_loops and type(index) is SymInt else None
-        if loop is not None and index.expr.coeff(loop.t).is_negative and loop.step not in self.falling:
-            self.falling.add(loop.step)
+    def begin_again(self, step: str, what: str, value) -> None:
+        """The reading begins again, and knows of a loop: its "first step" is another one, and is read by itself; its
+        indices "fall", as in x[-1 - t], and it is read from its end; the shape of a state that begins as a number.
+        """
+        if self.learnt.get((step, what)) != value:
+            self.learnt[step, what] = value
             raise Again
+
+    def check_rising(self, index) -> None:
+        """Read a loop from its end if the index of an entry falls from step to step."""
+        loop = self.open_loops[-1] if self.open_loops and type(index) is SymInt else None
+        if loop is not None and index.expr.coeff(loop.t).is_negative:
+            self.begin_again(loop.step, "fall", True)
 
     def note_text(self) -> None:
         """A size was made a text: by the user's own code, which is refused, or by the engine for an error."""
