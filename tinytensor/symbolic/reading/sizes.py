@@ -261,13 +261,6 @@ UFUNCS = {"equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "g
 UFUNCS |= {"add": "add", "multiply": "mul", "subtract": "sub", "divide": "truediv"}
 
 
-def _subtracted(a, b):
-    return b - a
-
-
-EXACT = operator.add, operator.mul, operator.sub, _subtracted  # of numbers that are exact, while they are small
-
-
 class _Number:
     """The ways from a size to a number, a text or a key that no formula follows."""
 
@@ -315,24 +308,24 @@ class _Number:
         self.reading.note_text()
         return self.formula
 
-    def _arithmetic(compute: Callable, real: bool = False) -> Callable:
+    def _arithmetic(name: str, compute: Callable) -> Callable:
         """An operator; of two whole numbers it gives a whole one, unless it is a division or a power."""
 
         def method(self, value):
             if type(value) not in NUMBERS:
                 return _foreign(self, value)
             formula = compute(self.expr, formula_of(value))
-            if type(self) is SymInt and type(value) not in REALS and not real:
+            if type(self) is SymInt and type(value) not in REALS and name in ("add", "sub", "mul"):
                 return self.reading.number(formula)
-            return SymFloat(formula, self.reading, rounded(compute, self, value))
+            return SymFloat(formula, self.reading, rounded(name, (self, value)))
 
         return method
 
-    __add__, __radd__ = _arithmetic(operator.add), _arithmetic(operator.add)
-    __mul__, __rmul__ = _arithmetic(operator.mul), _arithmetic(operator.mul)
-    __sub__, __rsub__ = _arithmetic(operator.sub), _arithmetic(_subtracted)
-    __truediv__, __rtruediv__ = _arithmetic(operator.truediv, True), _arithmetic(lambda a, b: b / a, True)
-    __pow__, __rpow__ = _arithmetic(operator.pow, True), _arithmetic(lambda a, b: b**a, True)
+    __add__, __radd__ = _arithmetic("add", operator.add), _arithmetic("add", operator.add)
+    __mul__, __rmul__ = _arithmetic("mul", operator.mul), _arithmetic("mul", operator.mul)
+    __sub__, __rsub__ = _arithmetic("sub", operator.sub), _arithmetic("sub", lambda a, b: b - a)
+    __truediv__, __rtruediv__ = _arithmetic("true_divide", operator.truediv), _arithmetic("", lambda a, b: b / a)
+    __pow__, __rpow__ = _arithmetic("pow", operator.pow), _arithmetic("pow", lambda a, b: b**a)
 
     def __pos__(self):
         return self
@@ -431,16 +424,6 @@ class SymInt(_Number):
     __eq__, __ne__ = _compared("==", 1, 0, False, "__eq__"), _compared("==", 1, 0, True, "__ne__")
 
 
-def rounded(compute: Callable, a: _Number, b) -> int:
-    """How often the result of an operator is rounded."""
-    of_b = b.roundings if isinstance(b, _Number) else 0 if is_exact(b) else 2
-    if compute is operator.truediv and not a.roundings and not of_b:
-        return 0 if type(b) is int and abs(b).bit_count() == 1 else 1
-    if compute is operator.mul and type(b) is int and b == -1:
-        return a.roundings
-    return 2 if a.roundings or of_b or compute not in EXACT else 0
-
-
 def _foreign(n: _Number, value):
     """What a size gives to an operator beside a value that it does not know: a tensor computes with the size."""
     if isinstance(value, Number) or type(value).__module__.partition(".")[0] in sys.stdlib_module_names:
@@ -484,6 +467,33 @@ def formula_of(n) -> Expr:
 def is_exact(number) -> bool:
     """Is a number, as Python holds it, the one that is written?"""
     return type(number) in (int, bool, np.int64) or (math.isfinite(number) and as_written(number) == Fraction(number))
+
+
+WHOLE = {"arange", "tri", "eye", "floor", "ceil", "floor_divide", "remainder", "logical_not"}
+WHOLE |= {"eq", "ne", "lt", "le", "gt", "ge"}
+KEPT = "full number cast same add sub mul neg square absolute maximum minimum where reduce_sum cumsum cat stack "
+KEPT += "permute reshape_view expand slice take entries gather clone flip diagonal detach"
+EXACT = {*KEPT.split()}  # of numbers that are exact, while they are small
+
+
+def roundings_of(a) -> int:
+    """How often a number, or the numbers of a constant, are rounded, up to 2."""
+    if isinstance(a, tuple | list):
+        return max(map(roundings_of, a), default=0)
+    if isinstance(a, np.ndarray):
+        return 0 if a.dtype.kind != "f" or all(map(is_exact, np.unique(a[np.isfinite(a)]).tolist())) else 2
+    known = getattr(a, "roundings", None)
+    return known if known is not None else 2 if isinstance(a, float) and not is_exact(a) else 0
+
+
+def rounded(name: str, args) -> int:
+    """How often the result of an operation is rounded."""
+    most = max(map(roundings_of, args), default=0)
+    if name == "true_divide" and most == 0:
+        return 0 if type(args[1]) is int and abs(args[1]).bit_count() == 1 else 1
+    if name in ("add", "sub", "mul", "square") and most:
+        return most if name == "mul" and type(args[1]) is int and args[1] == -1 else 2
+    return 0 if name in WHOLE else most if name in EXACT else 2
 
 
 class SymFloat(_Number):

@@ -21,7 +21,16 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arrays import reduced_shape
 from tinytensor.ops.shape import flatten, joined_shape, movedim
 from tinytensor.runtime.entry_points import is_ours
-from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, is_exact, is_users, refusing, where
+from tinytensor.symbolic.reading.sizes import (
+    Reading,
+    SymFloat,
+    SymInt,
+    is_users,
+    refusing,
+    rounded,
+    roundings_of,
+    where,
+)
 
 _tensor_of = Tensor.of
 SHARED = (
@@ -32,19 +41,6 @@ SHARED = (
 COMPARED = {"lt": (1, 0), "le": (0, 0), "gt": (1, 1), "ge": (0, 1)}  # a + k <= b, and whether a and b change places
 OFF_TAPE = "the forward of a Function is never on the tape, where detach() and no_grad() say nothing: leave them out"
 MOVED = {"take", "gather", "clone", "flip"}  # which views do, too
-KEPT = "full number cast same add sub mul neg square absolute maximum minimum where reduce_sum cumsum cat stack "
-KEPT += "permute reshape_view expand slice take entries gather clone flip diagonal detach"
-EXACT = {*KEPT.split()}
-WHOLE = {"arange", "tri", "eye", "floor", "ceil", "floor_divide", "remainder", "eq", "ne", *COMPARED, "logical_not"}
-
-
-def roundings_of(a) -> int:
-    """How often the numbers of a constant are rounded, as SymFloat counts it."""
-    if isinstance(a, tuple | list):
-        return max(map(roundings_of, a), default=0)
-    if isinstance(a, np.ndarray):
-        return 0 if a.dtype.kind != "f" or all(map(is_exact, np.unique(a[np.isfinite(a)]).tolist())) else 2
-    return 0 if type(a) is float and is_exact(a) else getattr(a, "roundings", 2 if type(a) is float else 0)
 
 
 class Term:
@@ -52,18 +48,14 @@ class Term:
 
     op: the Op itself; None for what no operation has made: an argument, a constant of the engine, a loop. label: the
     user's name of the result. depends: does an argument of the function reach it? on_tape: does a gradient?
-    inside: the loop in whose step it is made. roundings: how often its numbers are rounded, if it is a constant.
+    inside: the loop in whose step it is made. roundings: how often its numbers are rounded, as SymFloat counts it.
     """
 
     def __init__(self, name: str, *args, op=None, reading: Reading | None = None):
         self.name, self.args, self.op, self.label = name, args, op, ""
         self.inside = reading.open_loops[-1] if reading is not None and reading.open_loops else None
         self.depends = any(a.depends for a in terms_of(args))
-        self.roundings = 0 if name in WHOLE else max(map(roundings_of, args), default=0)
-        if name not in EXACT and name not in WHOLE:
-            self.roundings = 1 if name == "true_divide" and self.roundings == 0 else 2
-        elif name in ("add", "sub", "mul", "square") and self.roundings:
-            self.roundings = 2
+        self.roundings = rounded(name, args)
         self.on_tape = name != "detach" and any(a.on_tape for a in terms_of(args))
         self.where = where()
         if reading is not None:
