@@ -495,7 +495,20 @@ def every_other_state(x, h):
     return tt.stack(states[::2])
 
 
-READ = dict.fromkeys((odd_steps_twice, square_of_the_step, two_steps_back, added_in_place), "proved for any size")
+def from_the_end(x, h):
+    for t in range(x.shape[0]):
+        h = h * (t + 2) + x[-1 - t] ** 2
+    return h
+
+
+def from_both_ends(x, h):
+    for t in range(x.shape[0]):
+        h = h * x[t] + x[-1 - t]
+    return h
+
+
+READ = (odd_steps_twice, square_of_the_step, two_steps_back, added_in_place, from_the_end)
+READ = dict.fromkeys(READ, "proved for any size")
 ASKS = "the code asks about the step of a loop over a size"
 REFUSED = {
     one_step_of_sines: ASKS,
@@ -515,6 +528,7 @@ REFUSED = {
     noise: "random numbers",
     reversed_rows: "an index that runs backward",
     every_other_state: "a product; give it a dimension",
+    from_both_ends: "check the order of the indices",
 }
 
 
@@ -557,6 +571,15 @@ def dU_of_new_states(x, h0, W, U, b, g):
     for t in reversed(range(x.shape[0])):
         dz = (1 - h[t + 1] ** 2) * dh
         dU = dU + h[t + 1][:, None] * dz
+        dh = dz @ U.T
+    return dU
+
+
+def dU_by_falling_indices(x, h0, W, U, b, g):
+    h, dU, dh = _states(x, h0, W, U, b), tt.zeros_like(U), g
+    for t in range(x.shape[0]):
+        dz = (1 - h[-1 - t] ** 2) * dh
+        dU = dU + h[-2 - t][:, None] * dz
         dh = dz @ U.T
     return dU
 
@@ -604,6 +627,7 @@ def dx_of_own_step(x, h0, W, U, b, g):
 RIGHT = [  # function, argument, its gradient by hand
     (last_state, "W", dW),
     (last_state, "U", dU),
+    (last_state, "U", dU_by_falling_indices),
     (last_state, "h0", dh0),
     (all_states, "x", dx_of_all),
 ]

@@ -138,6 +138,24 @@ def neighbours(x):
     return h
 
 
+def looped_backward(x):
+    h = x[0] * 0
+    for t in range(len(x) - 1, 149, -1):
+        h = h * 0.5 + x[-1 - t] * t
+    return h
+
+
+def number_that_grows(x):
+    h = 0.0
+    for t in range(len(x)):
+        h = (h * x[t]).unsqueeze(0)
+    return h
+
+
+def stack(rows):
+    return tt.stack(rows).sum() * len(rows)
+
+
 zero = lambda: tt.zeros((), dtype=tt.float64)  # noqa: E731
 
 
@@ -450,6 +468,13 @@ def written(key):
     return f
 
 
+def changed_by_a_tensor(x):
+    y = x * 1
+    row = y[tt.tensor(0)]
+    row *= 3
+    return s(y)
+
+
 def seen_by_a_view(x):
     y = tt.zeros((), dtype=tt.float64)
     view = y.reshape(1)
@@ -655,6 +680,8 @@ TRICKS = {
     "index_fill": lambda x: s((x * 2).index_fill(0, tt.tensor([250]), 5.0)),
     "zeros[0] = x[250]": written(250),
     "a view of zeros": seen_by_a_view,
+    "y[tensor(0)] *= 3": changed_by_a_tensor,
+    "stack() of the user's": lambda x: stack([x[t] ** 2 for t in range(len(x))]),
     "detach_()": lambda x: ((x * 2).detach_() * x).sum(),
     "_requires_grad": lambda x: if_(x._requires_grad, x),
     "a buffer of the user's": lambda x: (buffer.add_(x[:1].detach()), s(x) * buffer.sum())[1],
@@ -670,6 +697,11 @@ TRICKS = {
     "loop: t in {450}": looped(lambda h, x, t: h + x[t] * (2.0 if t in {450} else 1.0)),
     "loop: list[t]": looped(lambda h, x, t: h + x[t] * [1.0, 2.0][t]),
     "loop: 2.0**(t - 1000)": looped(lambda h, x, t: h + x[t] * (1 + 2.0 ** (t - 1000))),
+    "loop: 2.0**(t - 1000) * x[-1 - t]": looped(lambda h, x, t: h * 0.5 + x[-1 - t] * (1 + 2.0 ** (t - 1000))),
+    "loop: x[-t]": looped(lambda h, x, t: h * 0.5 + x[-t]),
+    "loop: x[-151 - t]": looped(lambda h, x, t: h * 0.5 + x[-151 - t]),
+    "loop: x[-1 - t] of a reversed x": looped_backward,
+    "loop: a shape that grows without end": number_that_grows,
     "loop: first step differs": looped(lambda h, x, t: h + x[t] if t else x[t]),
     "loop: list += [x[t]]": extended,
     "loop: a loop in the first step": loop_in_the_first_step,

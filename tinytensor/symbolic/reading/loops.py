@@ -18,7 +18,7 @@ import types
 from collections.abc import Sequence
 from functools import cache
 
-from sympy import Dummy, Expr
+from sympy import Expr
 
 from tinytensor.core.dispatch import state as dispatch_state
 from tinytensor.core.dtypes import float64
@@ -28,7 +28,7 @@ from tinytensor.ops.reduce import reduce_sum
 from tinytensor.ops.shape import cat, flip, stack
 from tinytensor.symbolic.reading import language
 from tinytensor.symbolic.reading.language import ASKS, MUTATORS, TYPES, snapshot
-from tinytensor.symbolic.reading.sizes import MANY, SymInt, formula_of, refusing
+from tinytensor.symbolic.reading.sizes import MANY, StepNumber, SymInt, formula_of, refusing
 from tinytensor.symbolic.reading.tensors import (
     LastStep,
     Rows,
@@ -356,7 +356,7 @@ class Steps:
         self.step = f"t{self.reading.loops or ''}"
         if (self.step, "fall") in self.reading.learnt:
             self.item, self.down = lambda t: items.item(self.count - 1 - t), not self.down
-        self.t = Dummy(self.step, integer=True, nonnegative=True)
+        self.t = StepNumber(self.step, integer=True, nonnegative=True)
         self.reading.loops += 1
         self.states: dict[str, Carried] = {}
         self.collected: list[Term] = []

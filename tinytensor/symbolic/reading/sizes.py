@@ -37,6 +37,13 @@ def where() -> str:
     return advice.line(sys._getframe(1))
 
 
+class StepNumber(Dummy):
+    """The number of a step of a loop, from 0 on."""
+
+    def _sympystr(self, printer) -> str:
+        return self.name
+
+
 class Reading:
     """What one reading knows of its sizes, the conditions that it met, and why it was refused, if it was.
 
@@ -91,7 +98,7 @@ class Reading:
 
     def atoms(self, p: Expr) -> set[Expr]:
         """The sizes, the numbers of steps and the quotients in a formula, and in the number of a loop's steps."""
-        own = p.atoms(Size, Dummy, floor)
+        own = p.atoms(Size, StepNumber, floor)
         return own.union(*(self.atoms(self.steps[t]) for t in own & self.steps.keys()))
 
     def check_open(self, p: Expr) -> None:
@@ -185,7 +192,7 @@ class Reading:
 
     def _extreme(self, p: Expr, sign: int) -> Expr | None:
         """The least (or, with sign -1, the largest) value of p over the steps of loops; None if it is not linear."""
-        for t in p.atoms(Dummy):
+        for t in p.atoms(StepNumber):
             slope = p.coeff(t)
             rest = p - slope * t
             if not slope.is_number or rest.has(t):
