@@ -41,6 +41,7 @@ from tinytensor.symbolic.reading.tensors import (
 )
 
 ELSEWHERE = "a comprehension over a size that is not in sum(), stack() or cat(): write a `for` statement"
+MORE = ast.Global, ast.Nonlocal, ast.FunctionDef, ast.ClassDef, ast.Lambda, ast.Delete
 JOINS = {"stack", "cat", "concat", "concatenate"}  # what takes the list that a loop has collected
 
 
@@ -250,12 +251,8 @@ def _statement(frame) -> ast.AST | None:
     source = "".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals))
     positions = list(frame.f_code.co_positions())[frame.f_lasti // 2]
     for node in ast.walk(_tree(frame.f_code.co_filename, source)) if source else ():
-        iterated = (
-            node.generators[0].iter
-            if isinstance(node, ast.GeneratorExp | ast.ListComp)
-            else getattr(node, "iter", None)
-        )
         if isinstance(node, ast.For | ast.GeneratorExp | ast.ListComp):
+            iterated = node.iter if isinstance(node, ast.For) else node.generators[0].iter
             spans = [(n.lineno, n.end_lineno, n.col_offset, n.end_col_offset) for n in (node, iterated)]
             if positions in spans:  # by Python's version
                 return node
@@ -286,16 +283,11 @@ class _Body:
             if isinstance(node, ast.Break | ast.Return | ast.Yield | ast.YieldFrom | ast.Try | ast.With | ast.Raise):
                 refuse("a loop over a size that ends before its last step")
             none = all(isinstance(n, ast.Constant) and n.value is None for n in getattr(node, "comparators", ()))
-            same = any(isinstance(one, ast.Is | ast.IsNot) for one in getattr(node, "ops", ()))
-            if (
-                (same and not none)
-                or isinstance(node, ast.Match)
-                or getattr(node, "id", getattr(node, "attr", "")) in TYPES
-            ):
+            same = any(isinstance(one, ast.Is | ast.IsNot) for one in getattr(node, "ops", ())) and not none
+            if same or isinstance(node, ast.Match) or getattr(node, "id", getattr(node, "attr", "")) in TYPES:
                 refuse(ASKS)
-            if isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
-                refuse("a step changes more than its local names")
-            if isinstance(node, ast.Global | ast.Nonlocal | ast.FunctionDef | ast.ClassDef | ast.Lambda | ast.Delete):
+            part = isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del)
+            if part or isinstance(node, MORE):
                 refuse("a step changes more than its local names")
             if isinstance(node, ast.Attribute) and node.attr in MUTATORS:
                 if node.attr != "append" or not isinstance(node.value, ast.Name):
