@@ -75,6 +75,7 @@ READ = {  # the beginning of the verdict; all other tricks are refused
     **dict.fromkeys((f"loop: {n}" for n in ("counts", "w = w * 0.5", "another name of a state")), ANY),
     "loop: a branch that is not taken": ANY,
     "loop: 2.0**(t - 1000) * x[-1 - t]": ANY,
+    "loop: else": "proved only for N > 149 and N > 150",
     "loop: x[-t]": ANY,
     "loop: x[-1 - t] of a reversed x": "proved only for N > 149",
     "loop: first step differs": ANY,

@@ -468,6 +468,15 @@ def written(key):
     return f
 
 
+def doubled_at_the_end(x):
+    h = zero()
+    for t in range(len(x) - 150):
+        h = h * 0.5 + x[t]
+    else:
+        h = h * 2
+    return h
+
+
 def changed_by_a_tensor(x):
     y = x * 1
     row = y[tt.tensor(0)]
@@ -698,6 +707,7 @@ TRICKS = {
     "loop: list[t]": looped(lambda h, x, t: h + x[t] * [1.0, 2.0][t]),
     "loop: 2.0**(t - 1000)": looped(lambda h, x, t: h + x[t] * (1 + 2.0 ** (t - 1000))),
     "loop: 2.0**(t - 1000) * x[-1 - t]": looped(lambda h, x, t: h * 0.5 + x[-1 - t] * (1 + 2.0 ** (t - 1000))),
+    "loop: else": doubled_at_the_end,
     "loop: x[-t]": looped(lambda h, x, t: h * 0.5 + x[-t]),
     "loop: x[-151 - t]": looped(lambda h, x, t: h * 0.5 + x[-151 - t]),
     "loop: x[-1 - t] of a reversed x": looped_backward,

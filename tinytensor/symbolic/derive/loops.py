@@ -64,10 +64,9 @@ class LoopLines:
         """Give the carried values their names before step t."""
         trace, lines = self.trace, self.lines
         trace.steps[self.read.t] = self.loop.step - 1
-        initial = {}
         for name, state in self.read.states.items():
             dims = dims_of([trace.formula(n) for n in state.data.shape])
-            value = initial[name] = self._initial(state, dims)
+            value = self._initial(state, dims)
             if self.is_sum(state):
                 state.end.label = ""  # which is no line of a step
             elif name not in lines.names:

@@ -277,8 +277,6 @@ class _Body:
         self.in_place = {n.id for n in changed if isinstance(n, ast.Name)}
         self.stored |= self.in_place
         self.lists = set()
-        if statement.orelse:
-            refuse("a loop over a size with an `else`")
         for node in inner:
             if isinstance(node, ast.Break | ast.Return | ast.Yield | ast.YieldFrom | ast.Try | ast.With | ast.Raise):
                 refuse("a loop over a size that ends before its last step")

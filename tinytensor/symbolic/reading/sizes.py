@@ -543,7 +543,7 @@ class SymFloat(_Number):
     def __trunc__(self):
         return self.__floor__() if self >= 0 else self.__ceil__()
 
-    def _compared(name: str, sign: str, opposite: bool = False) -> Callable:
+    def _compared(name: str, sign: str = "") -> Callable:
         """A comparison that SymPy decides by its assumptions, or one of whole numbers; no other is answered."""
 
         def method(self, value):
@@ -553,20 +553,20 @@ class SymFloat(_Number):
                 return getattr(0.0, name)(value)
             roundings = max(self.roundings, value.roundings if type(value) is SymFloat else 0)
             difference = SymFloat(self.expr - formula_of(value), self.reading, roundings)
-            if sign == "is_zero":
+            if not sign:
                 self.reading.refuse("rounded numbers are compared by ==: compare whole numbers, by // and %")
             answer = getattr(difference.expr, sign) if roundings < 2 or (value == 0 and self.is_small()) else None
             if answer is None and (parts := difference._fraction()) is not None:
                 return getattr(parts[0], name)(0)
             if answer is None:
                 self.reading.refuse(f"a comparison of {self.expr} with {formula_of(value)}")
-            return bool(answer) != opposite
+            return bool(answer)
 
         return method
 
     __ge__, __gt__ = _compared("__ge__", "is_nonnegative"), _compared("__gt__", "is_positive")
     __le__, __lt__ = _compared("__le__", "is_nonpositive"), _compared("__lt__", "is_negative")
-    __eq__, __ne__ = _compared("__eq__", "is_zero"), _compared("__ne__", "is_zero", True)
+    __eq__, __ne__ = _compared("__eq__"), _compared("__ne__")
 
     def is_small(self) -> bool:
         """Is it a product of powers, no size in an exponent? It then neither overflows nor becomes 0."""
