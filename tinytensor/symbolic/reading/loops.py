@@ -6,7 +6,7 @@ gets the loop's result. All others are what they were. What else could change in
 of the loop, by a look at the local names, and in the user's functions that it calls (language.py).
 
 Where a name is no tensor and no number before the first step (h = None), or has no value at all, that step runs by
-itself.
+itself. A loop whose indices fall, x[-1 - t], is read from its end, with the position in the place of the step.
 """
 
 import ast
