@@ -388,3 +388,12 @@ WRONG = {
 def test_wrong_use_of_vmap_has_a_sentence(sentence):
     with pytest.raises((RuntimeError, ValueError, IndexError), match=sentence):
         WRONG[sentence]()
+
+
+def test_indices_of_a_key_may_be_batched_and_are_never_taken_for_a_slice():
+    x, index = tt.arange(12).reshape(4, 3), tt.tensor([[0, 2], [1, 1], [2, 0], [0, -1]])
+    assert vmap(lambda row, k: row[k])(x, index).tolist() == [[0, 2], [4, 4], [8, 6], [9, 11]]
+    with pytest.raises(IndexError, match="index 5 is out of range"):
+        vmap(lambda row, k: row[k])(x, index + 3)
+    with pytest.raises(RuntimeError, match="no values"):
+        x[tt.zeros(2, dtype=tt.int64, device="meta")]

@@ -125,7 +125,7 @@ def _part_of_tensor(t: Tensor):
     if t.dtype.kind in "bu":  # bytes in a key are truth values, as before PyTorch had bool
         mask = t._values("a mask as index").astype(bool, copy=False)
         return mask if t.ndim else bool(mask)
-    if t.ndim == 0 and state.recording is None and not isinstance(t._data, Meta):
+    if t.is_meta or (t.ndim == 0 and state.recording is None and not isinstance(t._data, Meta)):
         return int(t.item())
     notice(t)
     return t._data
