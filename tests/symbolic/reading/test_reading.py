@@ -230,6 +230,15 @@ def test_conditions_of_where_are_known_while_a_function_is_read():
     assert len(read(by_size, args).conditions) == 1
 
 
+def test_a_fraction_in_a_condition_of_where_is_no_contradiction():
+    def by_size(x, y):
+        return (x * x).sum() * (2.0 if len(x) > 100 else 3.0) + y.sum()
+
+    for where, words in {"N/2 > M": "N/2 > M", "N > 3*M/2": "N > 3*M/2", "(N + M) % 3 == 1": "(M + N) % 3 = 1"}.items():
+        verdict = derive(by_size, x=N, y=("M",), where=where).verdict
+        assert verdict.startswith(f"proved only for {words} and N > 100")
+
+
 def test_a_reading_leaves_the_engine_as_it_was():
     before = len, range, Tensor.of, tt.get_default_dtype()
     with pytest.raises(NotDerivable):

@@ -17,5 +17,5 @@ class Multiple(BaseException):
         self.name, self.divisor = name, divisor
 
 
-class Again(BaseException):
+class Restart(BaseException):
     """The reading begins again, and knows more of its loops (Reading.learnt)."""

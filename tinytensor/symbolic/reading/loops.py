@@ -41,7 +41,7 @@ from tinytensor.symbolic.reading.tensors import (
 )
 
 ELSEWHERE = "a comprehension over a size that is not in sum(), stack() or cat(): write a `for` statement"
-MORE = ast.Global, ast.Nonlocal, ast.FunctionDef, ast.ClassDef, ast.Lambda, ast.Delete
+NOT_LOCAL = ast.Global, ast.Nonlocal, ast.FunctionDef, ast.ClassDef, ast.Lambda, ast.Delete
 JOINS = {"stack", "cat", "concat", "concatenate"}  # what takes the list that a loop has collected
 
 
@@ -285,7 +285,7 @@ class _Body:
             if same or isinstance(node, ast.Match) or getattr(node, "id", getattr(node, "attr", "")) in TYPES:
                 refuse(ASKS)
             part = isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del)
-            if part or isinstance(node, MORE):
+            if part or isinstance(node, NOT_LOCAL):
                 refuse("a step changes more than its local names")
             if isinstance(node, ast.Attribute) and node.attr in MUTATORS:
                 if node.attr != "append" or not isinstance(node.value, ast.Name):
@@ -441,7 +441,7 @@ class Loop(Steps):
         for name, own in self.own.items():
             shape = after[name].shape if type(own) is CarriedNumber and isinstance(after[name], Tensor) else ()
             if len(own.shape) < len(shape) <= MANY:  # a number has another shape after the step
-                reading.begin_again(self.step, f"shape of {name}", [*map(formula_of, shape)])
+                reading.restart(self.step, f"shape of {name}", [*map(formula_of, shape)])
         held = {"": object()}
         for _, old in held.items():
             alone = sys.getrefcount(old)  # of what has one name

@@ -14,7 +14,7 @@ from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.prove.advice import describe_line
 from tinytensor.symbolic.reading.engine import functions_for_sizes
-from tinytensor.symbolic.reading.errors import Again, Multiple, NotDerivable, Refused
+from tinytensor.symbolic.reading.errors import Multiple, NotDerivable, Refused, Restart
 from tinytensor.symbolic.reading.language import only_readable, snapshot
 from tinytensor.symbolic.reading.sizes import Reading, SymInt, formula_of, is_users
 from tinytensor.symbolic.reading.tensors import SymbolicData, SymbolicTensor, Term, as_term, tensor_of, terms_of
@@ -37,7 +37,7 @@ def read(fn: Callable, arguments: dict[str, object], where: Sequence[SizeConditi
         try:
             _run(reading, fn, arguments, where, split or {})
             return reading
-        except Again:
+        except Restart:
             continue
         except NotImplementedError as error:  # an operation without a gradient, which says what to do instead
             raise NotDerivable(f"derive: {error}{_line_of(error)}") from error
@@ -68,7 +68,7 @@ def _run(reading: Reading, fn: Callable, arguments: dict[str, object], where, sp
             reading.result = as_term(result) if isinstance(result, Tensor) else None
     except Refused:
         pass
-    except (Multiple, Again):
+    except (Multiple, Restart):
         raise
     except Exception as error:
         failure = error
@@ -124,7 +124,7 @@ def _assume(reading: Reading, one: SizeCondition, split: dict) -> None:
     left, right = (
         side.xreplace(parts).replace(Mod, lambda a, b: a - b * floor(a / b)) for side in (one.left, one.right)
     )
-    difference = right - left if one.operation in ("<", "<=") else left - right
+    difference, _ = (right - left if one.operation in ("<", "<=") else left - right).as_numer_denom()
     difference = reading.number(difference - int(one.operation in ("<", ">")))
     operation = one.operation if one.operation in ("==", "!=") else ">="
     if type(difference) is SymInt:

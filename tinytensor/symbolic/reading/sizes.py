@@ -19,7 +19,7 @@ from sympy import Add, Dummy, Expr, Integer, Pow, Rational, S, exp, floor, log, 
 
 from tinytensor.symbolic.index_calculus.formulas import Size
 from tinytensor.symbolic.prove import advice
-from tinytensor.symbolic.reading.errors import Again, Multiple, Refused
+from tinytensor.symbolic.reading.errors import Multiple, Refused, Restart
 from tinytensor.symbolic.reading.solver import Polynomial, facts_of_products, infeasible
 
 HINTS = 1000003, 1000033, 1000037, 1000039, 1000081, 1000099, 1000117, 1000121  # where open questions are answered:
@@ -64,7 +64,7 @@ class Reading:
         self.steps: dict[Expr, Expr] = {}  # of all loops, 0 <= t < count
         self.loops = 0  # how many have begun
         self.open_loops: list = []
-        self.learnt: dict = {}  # of loops, before the reading began again: see begin_again
+        self.learnt: dict = {}  # of loops, before the reading began again: see restart
         self.comprehensions: list = []  # of lists whose items are not used yet
         self.conditions: list[tuple[str, Expr, str]] = []
         self.known: list[tuple[str, Expr, str]] = []
@@ -112,6 +112,8 @@ class Reading:
             for term, c in p.expand().as_coefficients_dict().items():
                 powers = {a: k for a, k in term.as_powers_dict().items() if a != 1}
                 factors = [self._numbers.setdefault(a, len(self._numbers)) for a, k in powers.items() for _ in range(k)]
+                if not c.is_Integer:
+                    raise ValueError(f"{p}: expected a formula with whole numbers in front of its sizes")
                 row[tuple(sorted(factors))] = int(c)
         return self._rows[p]
 
@@ -170,7 +172,7 @@ class Reading:
                 return False
             loop = self.open_loops[-1] if self.open_loops else None
             if loop is not None and not loop.peeled and self._decide(operation, p, loop.later_steps()) is not None:
-                self.begin_again(loop.step, "first step", True)
+                self.restart(loop.step, "first step", True)
             self.refuse(
                 f"the code asks about the step of a loop over a size: {condition_text(operation, p)}",
                 "; take that step out of the loop, write the branch as a mask for all steps at once, or prove() it at "
@@ -212,19 +214,19 @@ class Reading:
             if size in self.hints and under.is_number:
                 raise Multiple(str(size), int(under))
 
-    def begin_again(self, step: str, what: str, value) -> None:
+    def restart(self, step: str, what: str, value) -> None:
         """The reading begins again, and knows of a loop: its "first step" is another one, and is read by itself; its
         indices "fall", as in x[-1 - t], and it is read from its end; the shape of a state that begins as a number.
         """
         if self.learnt.get((step, what)) != value:
             self.learnt[step, what] = value
-            raise Again
+            raise Restart
 
     def check_rising(self, index) -> None:
         """Read a loop from its end if the index of an entry falls from step to step."""
         loop = self.open_loops[-1] if self.open_loops and type(index) is SymInt else None
         if loop is not None and index.expr.coeff(loop.t).is_negative:
-            self.begin_again(loop.step, "fall", True)
+            self.restart(loop.step, "fall", True)
 
     def note_text(self) -> None:
         """A size was made a text: by the user's own code, which is refused, or by the engine for an error."""
