@@ -64,7 +64,7 @@ class Reading:
         self.steps: dict[Expr, Expr] = {}  # of all loops, 0 <= t < count
         self.loops = 0  # how many have begun
         self.open_loops: list = []
-        self.learnt: dict = {}  # of loops, before the reading began again: see restart
+        self.learnt: dict = {}  # of loops, also the shapes of states that begin as numbers: see restart
         self.comprehensions: list = []  # of lists whose items are not used yet
         self.conditions: list[tuple[str, Expr, str]] = []
         self.known: list[tuple[str, Expr, str]] = []
@@ -215,9 +215,7 @@ class Reading:
                 raise Multiple(str(size), int(under))
 
     def restart(self, step: str, what: str, value) -> None:
-        """The reading begins again, and knows of a loop: its "first step" is another one, and is read by itself; its
-        indices "fall", as in x[-1 - t], and it is read from its end; the shape of a state that begins as a number.
-        """
+        """Begin the reading again, which then knows of a loop: its "first step" is another one, or its indices "fall"."""
         if self.learnt.get((step, what)) != value:
             self.learnt[step, what] = value
             raise Restart
