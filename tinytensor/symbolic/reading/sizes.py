@@ -215,7 +215,7 @@ class Reading:
                 raise Multiple(str(size), int(under))
 
     def restart(self, step: str, what: str, value) -> None:
-        """Begin the reading again, which then knows of a loop: its "first step" is another one, or its indices "fall"."""
+        """Begin the reading anew, which then knows of a loop: its "first step" is another one, its indices "fall"."""
         if self.learnt.get((step, what)) != value:
             self.learnt[step, what] = value
             raise Restart

@@ -495,7 +495,8 @@ def dispatch(op, args):
     term = Term(op.name, *map(as_term, args), op=op, reading=reading)
     compared = op.name not in ("floor_divide", "remainder")  # N/10 and 0.3 are equal in floats where they are
     numbers = [a for a in term.args if not (compared and type(a) is float)]
-    most = 1 if op.name == "cast" and results[0][1].kind != "f" else MOST_ROUNDINGS.get(op.name, 2)
+    (_, dtype, *_), *_ = results
+    most = 1 if op.name == "cast" and dtype.kind != "f" else MOST_ROUNDINGS.get(op.name, 2)
     if not term.depends and max(map(roundings_of, numbers), default=0) > most:
         reading.refuse(
             f"{op.name} of rounded numbers, which may be whole or equal in the formula alone: use whole ones"
