@@ -8,10 +8,10 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 from pathlib import Path
 
+from tinytensor.core.backend import get_num_threads
 from tinytensor.platform import tested_versions
 from tinytensor.platform.distribution import NAME, clone, version
 from tinytensor.runtime.cache import root
-from tinytensor.runtime.scheduler import get_num_threads
 from tinytensor.simd.isa import BYTES, SIMD, processor
 
 NEEDED = ("numpy", "numba", "llvmlite", "sympy", "safetensors")

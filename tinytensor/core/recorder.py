@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+STOPPED = False  # the result of running a program in which a flag was set; otherwise it is True
+
 
 class NotRecordable(Exception):
     """The recorder cannot note this, so the call is made without it."""

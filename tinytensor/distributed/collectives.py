@@ -21,7 +21,7 @@ from tinytensor.core.tensor import Tensor, notice
 from tinytensor.distributed.group import Group
 from tinytensor.distributed.group import group as joined
 from tinytensor.ops.elementwise import add, maximum, minimum, mul, true_divide
-from tinytensor.simd.isa import LINE
+from tinytensor.platform.poison import LINE
 
 
 class ReduceOp(Enum):

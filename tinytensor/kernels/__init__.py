@@ -1,5 +1,6 @@
 """Numba kernels: loops on NumPy arrays. `kernel.KERNELS` is the table of all of them."""
 
+from tinytensor.core.kernel import KERNELS
 from tinytensor.kernels import (
     attention,
     chance,
@@ -15,7 +16,6 @@ from tinytensor.kernels import (
     sums,
     update,
 )
-from tinytensor.runtime.kernel import KERNELS
 
 __all__ = [
     "KERNELS",

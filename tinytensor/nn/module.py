@@ -8,12 +8,12 @@ from typing import Any, NamedTuple, ParamSpec, Protocol, Self, TypeVar
 from tinytensor.core import late_bound
 from tinytensor.core.dispatch import state
 from tinytensor.core.hooks import RemovableHandle
+from tinytensor.core.kernel import is_ours
 from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.hooks import WithKwargs, arguments_after, backward_hooks, register
 from tinytensor.ops.argument_errors import construction, refusal, shown
 from tinytensor.ops.creation import empty, tensor
-from tinytensor.runtime.entry_points import is_ours
 
 
 def _array_of(data: Tensor, what: str) -> Any:

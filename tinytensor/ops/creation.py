@@ -22,7 +22,7 @@ from tinytensor.core.tensor_values import with_own_dtype
 from tinytensor.ops.arguments import nested_numbers, refuse_text, to_0d_array
 from tinytensor.ops.arrays import constants
 from tinytensor.ops.generator import Generator, drawn_from
-from tinytensor.runtime.poison import aligned
+from tinytensor.platform.poison import aligned
 
 
 def as_dtype(dtype) -> np.dtype:

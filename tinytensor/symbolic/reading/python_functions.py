@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import sympy
-from numba.core.compiler_lock import global_compiler_lock
 
 from tinytensor.core.observers import observe
 from tinytensor.core.tensor import Tensor
@@ -20,7 +19,7 @@ from tinytensor.ops import argument_errors
 from tinytensor.platform.locks import ThreadLock
 from tinytensor.runtime import entry_points
 from tinytensor.runtime import kernel as runtime_kernel
-from tinytensor.runtime.compiler import compiling
+from tinytensor.runtime.compiler import compiling, global_compiler_lock
 from tinytensor.symbolic.reading.engine import Backend
 from tinytensor.symbolic.reading.loops import as_tensor, enumerate_type, of_each, range_type, reversed_type, sum_type
 from tinytensor.symbolic.reading.sizes import SymFloat, formula_of, is_users
