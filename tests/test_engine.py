@@ -333,6 +333,21 @@ def test_call_of_the_tensor_constructor_is_found():
     assert constructor_calls(ast.parse("y = Tensor.of(a)\nreturn_ = [Tensor(r) for r in y]")) == [2]
 
 
+# --- A recording is asked by the backend; other rooms report events (core/recorder.py)
+
+ASKS = re.compile(r"state\.recording\b|\[.recording.\]")
+MAY_ASK = {
+    *("core/recorder.py", "core/dispatch.py", "runtime/native_backend.py", "kernels/launches.py"),
+    *("fast/launch_cache.py", "recording/compiled.py", "ops/creation.py"),  # what knows of arrays made in the step
+}
+
+
+def test_who_asks_for_the_recording():
+    asking = {str(path.relative_to(PACKAGE)) for path in FILES if ASKS.search(path.read_text())}
+    assert asking == MAY_ASK
+    assert ASKS.search("if state.recording is None") and ASKS.search('now["recording"]')
+
+
 # --- No arithmetic outside the door
 
 KERNELS = {

@@ -26,9 +26,10 @@ from tinytensor.core.kernel import Kernel, by_name, is_ours
 from tinytensor.core.keywords import by_position
 from tinytensor.core.meta import Meta
 from tinytensor.core.promotion import by_formula
+from tinytensor.core.recorder import notice
 from tinytensor.core.registry import OPS
 from tinytensor.core.rule_arguments import SavedValues, check_inputs, check_names, values_to_save
-from tinytensor.core.tensor import Tensor, notice
+from tinytensor.core.tensor import Tensor
 from tinytensor.core.views import regenerate_grad_fn
 
 # --------------------------------------------------------------------------------------------------- operations

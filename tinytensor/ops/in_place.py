@@ -15,8 +15,9 @@ from tinytensor.core.meta import BatchedData
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import Op, op
 from tinytensor.core.promotion import broadcast_shape
+from tinytensor.core.recorder import notice
 from tinytensor.core.registry import appears
-from tinytensor.core.tensor import Tensor, notice
+from tinytensor.core.tensor import Tensor
 from tinytensor.core.views import regenerate_grad_fn
 from tinytensor.ops.arguments import dimension, only_floats, tensor_of_dtype
 from tinytensor.ops.creation import rand, randn, tensor, zeros

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import int64
-from tinytensor.core.tensor import Tensor, notice
+from tinytensor.core.recorder import is_recording, notice
+from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import nested_numbers
 
 _WHOLE = slice(None)
@@ -124,7 +124,7 @@ def _part_of_tensor(t: Tensor):
     if t.dtype.kind in "bu":  # bytes in a key are truth values, as before PyTorch had bool
         mask = t._values("a mask as index").astype(bool, copy=False)
         return mask if t.ndim else bool(mask)
-    if t.ndim == 0 and state.recording is None:
+    if t.ndim == 0 and not is_recording():
         return int(t.item())
     notice(t)
     return t._data

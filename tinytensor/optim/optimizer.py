@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from tinytensor.core.backend import kernels
-from tinytensor.core.dispatch import contiguous, host, launch, move, outside_recording, state
+from tinytensor.core.dispatch import contiguous, host, launch, move, outside_recording
 from tinytensor.core.hooks import RemovableHandle
 from tinytensor.core.kernel import is_ours
 from tinytensor.core.memory_order import memory_order, ordered
 from tinytensor.core.modes import enable_grad, no_grad
+from tinytensor.core.recorder import guard
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.argument_errors import construction, shown
 
@@ -166,8 +167,7 @@ class Optimizer:
                 host(self._refresh, [], group, [self.state[p] for p in params], table, undo=self._uncount)
                 for p, row in zip(params, table, strict=True):
                     self._update(p, group, row)
-        if state.recording is not None:
-            state.recording.guard(self._makeup)
+        guard(self._makeup)
         return loss
 
     # --- Hooks
