@@ -219,7 +219,7 @@ HAND_WALKS = {  # what is wrong: (right, wrong)
     ),
     "broadcasting not summed": ("else r.sum(dims)", "else r.amax(dims)"),
     "summed along others than those that were stretched": ("[d + new for d, n", "[d for d, n"),
-    "nodes in the wrong order": ("heappush(self.heap, (-target.time,", "heappush(self.heap, (target.time,"),
+    "nodes in the wrong order": ("heappush(self.heap, (-target.generation,", "heappush(self.heap, (target.generation,"),
     "a gradient sent twice": (
         "self.accumulate(edge, fitted,",
         "self.accumulate(edge, fitted, False); self.accumulate(edge, fitted,",
