@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from numba import config
 
 import tinytensor as tt
 from tinytensor.core.backend import kernels
@@ -213,6 +214,7 @@ def test_wrong_reference_kernel_is_noticed():
     assert differences("matmul", wrong, np.float64) == ["matmul: y"] * 5
 
 
+@pytest.mark.skipif(config.DISABLE_JIT, reason="Python's source is not profiled")
 def test_every_native_loop_is_among_these():
     with tt.profile() as profile:
         for name in REFERENCE:
