@@ -1,4 +1,7 @@
-"""Numba kernels: loops on NumPy arrays. `kernel.KERNELS` is the table of all of them."""
+"""Native kernels: loops on NumPy arrays, which Numba compiles, and the launches that they need (`launches.py`).
+
+`core/reference.py` has a definition for each of them; KERNELS is the table of all.
+"""
 
 from tinytensor.core.kernel import KERNELS
 from tinytensor.kernels import (
