@@ -1,6 +1,6 @@
 """For all tests and the processes that they start.
 
-Uninitialized memory holds NaN (runtime/poison.py), and no warning says that a version was not tested
+Uninitialized memory holds NaN (platform/poison.py), and no warning says that a version was not tested
 (platform/tested_versions.py): a test run is how it is tested. Python keeps its bytecode, even where a container's
 settings forbid it: hundreds of processes would each compile all source files, for half a second.
 

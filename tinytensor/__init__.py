@@ -7,18 +7,24 @@ from tinytensor.cli import main as _command  # isort: skip
 _command.answer_without_engine()
 
 from tinytensor.platform import tested_versions as _versions  # isort: skip  # warns before a part is missed
-from tinytensor import fast  # isort: skip  # before any operation is declared, whose call it makes short
+from tinytensor.platform.backend import BACKEND as _backend  # isort: skip
+
+if _backend == "native":  # before any operation is declared, which takes the backend's kernels, and a short call
+    from tinytensor.kernels import launches as _launches  # isort: skip
+    from tinytensor import fast  # isort: skip
 from tinytensor import amp, autograd, distributed, distributions, func, linalg, nn, optim, utils
 from tinytensor import lazy_imports as _lazy_imports
 from tinytensor.amp import GradScaler, autocast
 from tinytensor.autograd import detect_anomaly, gradcheck, gradgradcheck
 from tinytensor.autograd.func import vmap
+from tinytensor.core.backend import device_function, elementwise, get_num_threads, kernel, set_num_threads
 from tinytensor.core.devices import device
 from tinytensor.core.dispatch import launch
 from tinytensor.core.dtype_objects import DType as dtype
 from tinytensor.core.dtype_objects import bool_ as bool
 from tinytensor.core.dtype_objects import float32, float64, int32, int64, uint8
 from tinytensor.core.dtypes import set_default_dtype
+from tinytensor.core.kernel import num_tasks, task_range
 from tinytensor.core.keywords import preserve_format
 from tinytensor.core.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from tinytensor.core.op import op
@@ -61,8 +67,6 @@ from tinytensor.platform.distribution import version as _version
 from tinytensor.printing import set_printoptions
 from tinytensor.profiler import profile
 from tinytensor.recording.compiled import compile
-from tinytensor.runtime.kernel import device_function, elementwise, kernel, num_tasks, task_range
-from tinytensor.runtime.scheduler import get_num_threads, set_num_threads
 from tinytensor.torch_names import accelerator, backends, cuda, jit, missing_names, module_paths, testing, version
 from tinytensor.torch_names.cuda import mps, xpu
 from tinytensor.torch_names.typeinfo import UNSTORED as _UNSTORED

@@ -14,11 +14,11 @@ from tinytensor.ops.matrices import SignLogabsdet
 from tinytensor.ops.matrices import USV
 from tinytensor.ops.reduce import ValuesIndices
 from math import e as e, inf as inf, nan as nan, pi as pi
-from tinytensor import fast as fast
 from tinytensor import amp as amp, autograd as autograd, distributed as distributed, distributions as distributions, func as func, linalg as linalg, nn as nn, optim as optim, utils as utils
 from tinytensor.amp import GradScaler as GradScaler, autocast as autocast
 from tinytensor.autograd import detect_anomaly as detect_anomaly, gradcheck as gradcheck, gradgradcheck as gradgradcheck
 from tinytensor.autograd.func import vmap as vmap
+from tinytensor.core.backend import device_function as device_function, elementwise as elementwise, get_num_threads as get_num_threads, kernel as kernel, set_num_threads as set_num_threads
 from tinytensor.core.devices import device as device
 from tinytensor.core.dispatch import launch as launch
 from tinytensor.core.dtype_objects import DType
@@ -27,6 +27,7 @@ from tinytensor.core.dtype_objects import bool_
 bool = bool_
 from tinytensor.core.dtype_objects import float32 as float32, float64 as float64, int32 as int32, int64 as int64, uint8 as uint8
 from tinytensor.core.dtypes import set_default_dtype as set_default_dtype
+from tinytensor.core.kernel import num_tasks as num_tasks, task_range as task_range
 from tinytensor.core.keywords import preserve_format as preserve_format
 from tinytensor.core.modes import enable_grad as enable_grad, inference_mode as inference_mode, is_grad_enabled as is_grad_enabled, no_grad as no_grad, set_grad_enabled as set_grad_enabled
 from tinytensor.core.op import op as op
@@ -40,8 +41,6 @@ from tinytensor.ops.generator import Generator as Generator, default_generator a
 from tinytensor.printing import set_printoptions as set_printoptions
 from tinytensor.profiler import profile as profile
 from tinytensor.recording.compiled import compile as compile
-from tinytensor.runtime.kernel import device_function as device_function, elementwise as elementwise, kernel as kernel, num_tasks as num_tasks, task_range as task_range
-from tinytensor.runtime.scheduler import get_num_threads as get_num_threads, set_num_threads as set_num_threads
 from tinytensor.torch_names import accelerator as accelerator, backends as backends, cuda as cuda, jit as jit, missing_names as missing_names, module_paths as module_paths, testing as testing, version as version
 from tinytensor.torch_names.cuda import mps as mps, xpu as xpu
 from tinytensor.torch_names.typeinfo import can_cast as can_cast, finfo as finfo, get_default_dtype as get_default_dtype, iinfo as iinfo, is_complex as is_complex, is_tensor as is_tensor, promote_types as promote_types, result_type as result_type

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from tinytensor.core.dispatch import state
-from tinytensor.runtime.kernel import Kernel, Launch
-from tinytensor.runtime.scheduler import STOPPED
+from tinytensor.core.kernel import Kernel, Launch
+from tinytensor.core.recorder import STOPPED
 
 
 def _pairs(q, k, is_causal: int) -> int:

@@ -2,5 +2,5 @@
 
 balls.py        certified enclosures of real numbers, as scalars that the engine computes with
 residues.py     claims over residues modulo a random prime: their assumptions, and their equations
-definitions.py  the definition of each kernel, from the mathematics
+reference.py    the definition of each kernel over exact scalars
 """

@@ -24,7 +24,7 @@ from derivations.claims import NUMBA, SYMPY, Evidence, Refuted, claim
 from models import attention, decoder, transformer
 from tinytensor import nn
 from tinytensor.autograd import grad
-from tinytensor.core.dispatch import OBJECT
+from tinytensor.core.kernel import OBJECT
 from tinytensor.core.op import OPS, Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic import Proof, Symbolic, Undecided, latex, prove, symbols

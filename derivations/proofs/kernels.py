@@ -18,10 +18,9 @@ from functools import partial
 import numpy as np
 
 from derivations.claims import NUMBA, Evidence, Refuted, claim, holds
-from derivations.exact import definitions
-from derivations.exact.definitions import largest
+from derivations.exact.reference import definition, largest, matvec
 from derivations.exact.residues import CHANCE, HASHED, Equations, tangents
-from tinytensor.kernels import KERNELS
+from tinytensor.core.kernel import KERNELS, MOST_TASKS
 from tinytensor.kernels.attention import (
     COLUMNS,
     attention_backward_scratch,
@@ -31,7 +30,7 @@ from tinytensor.kernels.attention import (
 from tinytensor.kernels.matmul import A_ROWS, AT_ONCE, GROUP, KC, MC, MIN_ROWS, MR, matmul_plan, packed_a_shape
 from tinytensor.kernels.matmul import NC as COLUMNS_OF_A_BLOCK
 from tinytensor.kernels.sums import BLOCK, TERMS
-from tinytensor.runtime.kernel import MOST_TASKS, Elementwise
+from tinytensor.runtime.kernel import Elementwise
 from tinytensor.simd.isa import BYTES
 from tinytensor.simd.score_tile import LANES, WIDTH
 from tinytensor.symbolic import lift
@@ -176,9 +175,9 @@ R, N = 37, 83  # rows, numbers of a row
 )
 def softmaxes(trial: Trial) -> None:
     trial.beyond("two registers, which are taken together", N, 2 * REGISTER)
-    for name, definition in (("softmax", definitions.softmax), ("log_softmax", definitions.log_softmax)):
+    for name in ("softmax", "log_softmax"):
         x, g, y, dx = trial.draw(R, N), trial.draw(R, N), blank(R, N), blank(R, N)
-        expected = trial.forward(name, lambda x, y, of=definition: {"y": of(x, largest)}, x, y)
+        expected = trial.forward(name, definition(name, largest), x, y)
         trial.run(f"{name}_backward", g, y, dx)
         trial.adjoint(f"{name}_backward", [(g, expected["y"])], [(dx, x)])
 
@@ -199,14 +198,13 @@ def losses(trial: Trial) -> None:
     for smoothing in (Residue(0), trial.setting()):
         x, g, outputs = trial.draw(7, CLASSES), trial.draw(7), (blank(7), blank(7))
         settings = target, IGNORED, smoothing
-        definition = partial(definitions.cross_entropy, shift=largest)
-        expected = trial.forward("cross_entropy", definition, x, *settings, *outputs, fine())
+        expected = trial.forward("cross_entropy", definition("cross_entropy", largest), x, *settings, *outputs, fine())
         dx = blank(7, CLASSES)
         trial.run("cross_entropy_backward", g, x, target, outputs[1], IGNORED, smoothing, dx)
         trial.adjoint("cross_entropy_backward", [(g, expected["losses"])], [(dx, x)])
     many = trial.floats.integers(0, 5, ROWS)
     many[::7] = IGNORED
-    trial.forward("mean_of_counted", definitions.mean_of_counted, trial.draw(ROWS), many, IGNORED, blank(1), blank(1))
+    trial.forward("mean_of_counted", definition("mean_of_counted"), trial.draw(ROWS), many, IGNORED, blank(1), blank(1))
 
 
 # --- Norms
@@ -228,14 +226,14 @@ def norms(trial: Trial) -> None:
         x, g = trial.draw(NORMED, D), trial.draw(NORMED, D)
         for name, sums in (("layer_norm", (weight, bias)), ("rms_norm", (weight,))):
             y, dx, saved = blank(NORMED, D), blank(NORMED, D), [blank(NORMED) for _ in sums]  # mean and rstd, or rstd
-            expected = trial.forward(name, getattr(definitions, name), x, *sums, eps, y, *saved)
+            expected = trial.forward(name, definition(name), x, *sums, eps, y, *saved)
             parts = blank(len(sums), MOST_TASKS, weight.size)
             trial.run(f"{name}_backward", g, x, weight, *saved, dx, parts)
             of_sums = [(parts[i].sum(0), p) for i, p in enumerate(sums) if p.size]
             trial.adjoint(f"{name}_backward", [(g, expected["y"])], [(dx, x), *of_sums])
     trial.beyond("the terms that are added one after another", LONG, TERMS)
     x, saved = trial.draw(1, LONG), [blank(1), blank(1)]
-    trial.forward("layer_norm", definitions.layer_norm, x, NONE, NONE, trial.setting(), blank(1, LONG), *saved)
+    trial.forward("layer_norm", definition("layer_norm"), x, NONE, NONE, trial.setting(), blank(1, LONG), *saved)
 
 
 # --- Reductions and scans
@@ -248,10 +246,6 @@ def rows_of(x: np.ndarray) -> np.ndarray:
 
 def of_rows(x: np.ndarray, values: np.ndarray) -> np.ndarray:
     return values.reshape(x.shape[0], x.shape[2])
-
-
-def log_sum_exp(x, y):
-    return {"y": of_rows(x, definitions.log_sum_exp(rows_of(x), largest))}
 
 
 def extreme(x, y, index, sign: int):
@@ -274,19 +268,19 @@ def reductions(trial: Trial) -> None:
     trial.beyond("rows that are added together", 83, 8)
     for outer, n, inner in ((5, ROWS, 1), (5, 83, 5)):
         x, y = trial.draw(outer, n, inner), partial(blank, outer, inner)
-        trial.forward("reduce_sum", definitions.reduced, x, y())
-        trial.forward("reduce_squares", lambda x, y: {"y": (x * x).sum(1)}, x, y())
-        trial.forward("reduce_prod", lambda x, y: {"y": x.prod(1)}, x, y())
+        trial.forward("reduce_sum", definition("reduce_sum"), x, y())
+        trial.forward("reduce_squares", definition("reduce_squares"), x, y())
+        trial.forward("reduce_prod", definition("reduce_prod"), x, y())
         for name, factors in (("partial_sum", (x,)), ("partial_squares", (x, x))):
             sums = trial.run(name, x, blank(outer, 7, inner))["y"].sum(1)
             for at, expected in np.ndenumerate(np.prod(factors, 0).sum(1)):
                 trial.equal(f"{name}: the sum of the parts {list(at)}", sums[at], expected)
-        trial.forward("reduce_logsumexp", log_sum_exp, x, y())
+        trial.forward("reduce_logsumexp", definition("reduce_logsumexp", largest), x, y())
         for name, sign in (("reduce_max", 1), ("reduce_min", -1)):
             trial.forward(name, partial(extreme, sign=sign), x, y(), y(dtype=np.int64))
-        expected = trial.forward("cumsum", definitions.running, x, 0, blank(*x.shape), y())
+        expected = trial.forward("cumsum", definition("cumsum"), x, 0, blank(*x.shape), y())
         g, dx = trial.draw(*x.shape), blank(*x.shape)
-        trial.forward("cumsum", definitions.running, g, 1, dx, y())
+        trial.forward("cumsum", definition("cumsum"), g, 1, dx, y())
         trial.adjoint("cumsum", [(g, expected["y"])], [(dx, x)])
     squares = trial.draw(ROWS)
     parts = trial.run("sumsq", squares, blank(7))["parts"]
@@ -305,7 +299,7 @@ def vectors(trial: Trial) -> None:
     trial.beyond("numbers whose sum is a block's", ROWS, BLOCK)
     trial.beyond("a register", 83, REGISTER)
     for a in (trial.draw(2, 83, ROWS), trial.draw(2, ROWS, 83).transpose(0, 2, 1)):
-        trial.forward("matvec", definitions.matvec, a, trial.draw(2, ROWS), blank(2, 83))
+        trial.forward("matvec", matvec, a, trial.draw(2, ROWS), blank(2, 83))
 
 
 # --- Rows by their number
@@ -324,16 +318,16 @@ def rows_by_number(trial: Trial) -> None:
     trial.beyond("tasks, which have several rows each", V, TASKS)
     holds(len(set(index)) < min(V, TOKENS), "some tokens are repeated, and some rows are not read")
     x, g, dx = trial.draw(V, 19), trial.draw(TOKENS, 19), blank(V, 19)
-    expected = trial.forward("take", definitions.taken, x, index, blank(TOKENS, 19), fine())
-    trial.forward("scatter_add", definitions.scattered, g, index, dx)
+    expected = trial.forward("take", definition("take"), x, index, blank(TOKENS, 19), fine())
+    trial.forward("scatter_add", definition("scatter_add"), g, index, dx)
     trial.adjoint("scatter_add", [(g, expected["y"])], [(dx, x)])
     numbers = trial.floats.integers(0, V, (5, 83, 3))
     x, g, dx = trial.draw(5, V, 3), trial.draw(5, 83, 3), blank(5, V, 3)
-    expected = trial.forward("gather", definitions.gathered, x, numbers, blank(5, 83, 3), fine())
+    expected = trial.forward("gather", definition("gather"), x, numbers, blank(5, 83, 3), fine())
     trial.run("gather_backward", g, numbers, dx)
     trial.adjoint("gather_backward", [(g, expected["y"])], [(dx, x)])
     source, table = trial.draw(3, TOKENS, 5), trial.draw(3, V, 5)
-    trial.forward("write_rows", definitions.written, source, index, table, fine())
+    trial.forward("write_rows", definition("write_rows"), source, index, table, fine())
 
 
 # --- Matrix products
@@ -372,7 +366,7 @@ def product(trial: Trial, sizes: tuple[int, ...], left: str, right: str, epilogu
     copies = blank(tasks, *copy) if copy[0] else blank(0, 0, 0)
     holds((copies.size > 0) == (block is not None or sizes == PLANNED), "blocks of a are copied where that is claimed")
     call = a, b, term, int("relu" in epilogue), rows, columns, blank(n, M, N), blank(tasks, deep, width), copies
-    trial.forward("matmul", definitions.matmul, *call)
+    trial.forward("matmul", definition("matmul"), *call)
     if sizes == ALL or copies.size:
         trial.beyond(
             "rows of a block" + (" that is copied" if copies.size else ", while sums have several panels"), M, rows
@@ -452,8 +446,8 @@ def attend(trial: Trial, what: str) -> None:
     sizes = B, H, QUERIES, KEYS, K, Kv
     q, k, v = (heads(trial, B, H, *size) for size in ((QUERIES, K), (KEYS, K), (KEYS, Kv)))
     y, lse = blank(B, QUERIES, H, Kv).transpose(0, 2, 1, 3), blank(B, H, QUERIES)
-    definition, call = partial(definitions.attention, shift=largest), (q, k, v, mask, scale, is_causal)
-    expected = trial.forward("attention", definition, *call, y, lse, blank(TASKS, attention_scratch(*sizes)[1]))
+    of_heads, call = definition("attention", largest), (q, k, v, mask, scale, is_causal)
+    expected = trial.forward("attention", of_heads, *call, y, lse, blank(TASKS, attention_scratch(*sizes)[1]))
     g, gradients = heads(trial, B, H, QUERIES, Kv), [np.full_like(x, None) for x in (q, k, v)]
     scratch = blank(TASKS, attention_backward_scratch(*sizes)[1])
     trial.run("attention_backward", g, q, k, v, mask, y, lse, scale, is_causal, *gradients, scratch)
@@ -482,8 +476,8 @@ def attention(trial: Trial) -> None:
     scratch = attention_of_one_scratch(B, H, KEYS_OF_ONE, K, Kv)[1]
     for mask in (NO_MASK, some):
         outputs = blank(B, H, 1, Kv), blank(B, H, 1), blank(TASKS, scratch)
-        definition = partial(definitions.attention, shift=largest)
-        trial.forward("attention_of_one", definition, q, k, v, mask, trial.setting(), 0, *outputs)
+        of_one = definition("attention", largest)
+        trial.forward("attention_of_one", of_one, q, k, v, mask, trial.setting(), 0, *outputs)
 
 
 # --- Optimizers and chance
@@ -502,19 +496,19 @@ def updates(trial: Trial) -> None:
             v = trial.draw(ELEMENTS, positive=True)
             for nesterov, first in ((0, 0), (0, 1), (1, 0)):
                 hyper = np.array([lr, momentum, dampening, decay, *map(Residue, (nesterov, maximize, first))], object)
-                trial.forward("sgd", definitions.sgd, p.copy(), g, m.copy(), scale, hyper)
-            trial.forward("sgd", definitions.sgd, p.copy(), g, NONE, scale, hyper)
+                trial.forward("sgd", definition("sgd"), p.copy(), g, m.copy(), scale, hyper)
+            trial.forward("sgd", definition("sgd"), p.copy(), g, NONE, scale, hyper)
             for decoupled in (0, 1):
                 switches = map(Residue, (decoupled, 3, maximize))
                 hyper = np.array([lr, *betas, eps, decay, *switches], object)
-                trial.forward("adam", definitions.adam, p.copy(), g, m.copy(), v.copy(), scale, hyper)
+                trial.forward("adam", definition("adam"), p.copy(), g, m.copy(), v.copy(), scale, hyper)
 
 
 @declare(("uniform", "drop"), VALUES, f"{ELEMENTS} numbers, in {TASKS} tasks, the third part of a whole")
 def chance(trial: Trial) -> None:
     at = np.array([7, 3, 2])
-    trial.forward("uniform", definitions.uniform, at, 8, trial.setting(), blank(ELEMENTS))
-    trial.forward("drop", definitions.dropped, trial.draw(ELEMENTS), at, 1 << 31, trial.setting(), blank(ELEMENTS))
+    trial.forward("uniform", definition("uniform"), at, 8, trial.setting(), blank(ELEMENTS))
+    trial.forward("drop", definition("drop"), trial.draw(ELEMENTS), at, 1 << 31, trial.setting(), blank(ELEMENTS))
 
 
 # --- Formulas

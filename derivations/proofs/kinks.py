@@ -19,7 +19,7 @@ import sympy
 import tinytensor as tt
 from derivations.claims import NUMBA, SYMPY, Evidence, Refuted, claim, holds
 from derivations.proofs.engine import CALLS, accept
-from tinytensor.core.dispatch import OBJECT
+from tinytensor.core.kernel import OBJECT
 from tinytensor.core.op import OPS
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic import Symbolic, prove, symbols

@@ -17,8 +17,8 @@ import tinytensor as tt
 from tinytensor import nn
 from tinytensor.autograd import functional, grad
 from tinytensor.core.dispatch import contiguous, empty, launch
+from tinytensor.core.kernel import KERNELS
 from tinytensor.core.tape import Observer, walk
-from tinytensor.kernels import KERNELS
 from tinytensor.nn import functional as F
 
 

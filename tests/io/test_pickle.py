@@ -24,7 +24,7 @@ def public_functions() -> dict:
     results = {f"Tensor.{name}": f for name, f in vars(tt.Tensor).items() if isinstance(f, types.FunctionType)}
     for room in ["tinytensor", *(f"tinytensor.{name}" for name in ROOMS)]:
         for name, value in vars(importlib.import_module(room)).items():
-            named = isinstance(value, type | types.FunctionType | tt.core.op.Op | tt.runtime.kernel.Kernel)
+            named = isinstance(value, type | types.FunctionType | tt.core.op.Op | tt.core.kernel.Kernel)
             if named and not name.startswith("_") and type(value) is not types.GenericAlias:
                 results[f"{room}.{name}"] = value
     return results

@@ -4,6 +4,7 @@ import numba
 import numpy as np
 import pytest
 
+from tinytensor.core.kernel import KERNELS, MOST_TASKS
 from tinytensor.kernels import matmul as module
 from tinytensor.kernels.matmul import (
     A_LANES,
@@ -20,8 +21,8 @@ from tinytensor.kernels.matmul import (
     packed_a_shape,
     panel_shape,
 )
-from tinytensor.runtime.kernel import KERNELS, MOST_TASKS
-from tinytensor.simd.isa import BYTES, LINE
+from tinytensor.platform.poison import LINE
+from tinytensor.simd.isa import BYTES
 
 JIT = not numba.config.DISABLE_JIT
 SIZES = range(1, 41) if JIT else (1, 2, 4, 5, 9)

@@ -26,10 +26,9 @@ import tinytensor as tt
 from derivations.proofs.engine import CALLS, prove_op
 from tests.ops.larger_samples import LARGER, mistakes
 from tinytensor import linear, stack
-from tinytensor.core.dispatch import OBJECT
+from tinytensor.core.kernel import KERNELS, OBJECT
 from tinytensor.core.op import OPS, Op
 from tinytensor.core.tensor import Tensor
-from tinytensor.runtime.kernel import KERNELS
 from tinytensor.symbolic import Symbolic, prove
 
 from .planting import (
@@ -96,7 +95,7 @@ HAND_RULES = {  # what is wrong: (operation, function, right, wrong)
     "bias not summed over the rows": (
         "linear",
         "backward",
-        "reduce_array(kernels.reduce.reduce_sum, g, (0,), False)",
+        "reduce_array(kernels.reduce_sum, g, (0,), False)",
         "g[0]",
     ),
     "a missing gradient": ("layer_norm", "backward", "sums[0] if needs[1] else None", "None"),
@@ -220,7 +219,7 @@ HAND_WALKS = {  # what is wrong: (right, wrong)
     ),
     "broadcasting not summed": ("else r.sum(dims)", "else r.amax(dims)"),
     "summed along others than those that were stretched": ("[d + new for d, n", "[d for d, n"),
-    "nodes in the wrong order": ("heappush(self.heap, (-target.time,", "heappush(self.heap, (target.time,"),
+    "nodes in the wrong order": ("heappush(self.heap, (-target.generation,", "heappush(self.heap, (target.generation,"),
     "a gradient sent twice": (
         "self.accumulate(edge, fitted,",
         "self.accumulate(edge, fitted, False); self.accumulate(edge, fitted,",
@@ -240,9 +239,9 @@ HAND_LARGER = {
     ),
     "seven blocks of rows are added up, not all": (
         "layer_norm",
-        "backward",
-        "_added_up(partial)",
-        "_added_up(np.ascontiguousarray(partial[:, :7]))",
+        "layer_norm_backward",
+        "begin, end = task_range(rows, block, blocks)",
+        "begin, end = task_range(rows, min(block, 6), blocks)",
         6,
     ),
     "the gradient stops at class 512": (

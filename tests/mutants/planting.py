@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-from tinytensor.core import late_bound, tape
+from tinytensor.core import backend, late_bound, tape
+from tinytensor.core.kernel import KERNELS, Kernel, exact
 from tinytensor.core.op import OPS, Op
 from tinytensor.fast.launch_cache import LaunchCache
-from tinytensor.runtime.entry_points import NoBuild, exact
-from tinytensor.runtime.kernel import KERNELS, Elementwise, Kernel, Loop
+from tinytensor.runtime.entry_points import NoBuild
+from tinytensor.runtime.kernel import Elementwise, Loop
 from tinytensor.symbolic.exact.lifting import lift, rebind
 
 BACKWARD = sys.modules["tinytensor.autograd.backward"]  # the module; autograd's attribute is the function
@@ -296,7 +297,10 @@ def planted_kernel(name: str, source: str | ast.Module) -> Iterator[None]:
     if isinstance(scope[name], Op):  # a formula: it stands in the form of the operation
         kernel, change = scope[name].kernel, patch.object(OPS[name], "kernel", scope[name].kernel)
     else:
-        kernel, change = scope[name], patch.object(module, name, scope[name])
+        kernel, change = scope[name], ExitStack()
+        change.enter_context(patch.object(module, name, kernel))
+        if getattr(backend.kernels, name, None) is KERNELS[name]:  # other kernels are launched by kernels/launches.py
+            change.enter_context(patch.object(backend.kernels, name, kernel))
     # What was done before in this process is known as machine code of the kernel that stood there.
     by_step = patch.object(LaunchCache, "run", lambda self, args, short: self.function(*args))
     with change, by_step, patch.object(kernel, "_build", _without_a_build), patch.object(late_bound, "lift", lifted):

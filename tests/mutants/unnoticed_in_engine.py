@@ -7,9 +7,9 @@ needed any more.
 EXPLAINED: dict[str, dict[str, list[str]]] = {
     "the other way gives the same, but takes longer": {
         "_gradients": ["rule if create_graph else ...  ->  rule"],
-        "_fitted": ["if late or r.shape != edge.shape:  ->  if True:", "r if ...  ->  r.sum(dims)"],
+        "_unbroadcast": ["if late or r.shape != edge.shape:  ->  if True:", "r if ...  ->  r.sum(dims)"],
         "walk": ["leaves_done_after(node, hooked) if ...  ->  leaves_done_after(node, hooked)"],
-        "_Shares.send": ["matters and ...  ->  _is_owned..."],
+        "_Accumulator.send": ["matters and ...  ->  _is_owned..."],
         "accumulate_grad": ["g._data.flags.c_contiguous or ...  ->  ..."],
         "Op.__init__": [
             "'f' if self.dtype == 'float' else 'fi'  ->  'f'",
@@ -27,7 +27,7 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
             "edge is not None and edge._post_accumulate_grad_hooks  ->  edge is not None",
         ],
         "between": [
-            "x.node.time if x.node is not None else -1  ->  -1",
+            "x.node.generation if x.node is not None else -1  ->  -1",
             "node not in reached and ...  ->  node not in reached",
         ],
     },
@@ -42,22 +42,22 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         ],
     },
     "it is made what it is": {
-        "_fitted": ["r if ...  ->  r.reshape(edge.shape)", "r if ...  ->  r.to(edge.dtype)"],
+        "_unbroadcast": ["r if ...  ->  r.reshape(edge.shape)", "r if ...  ->  r.to(edge.dtype)"],
     },
     "a change is counted, by whatever number": {
         "Tensor.data": ["1  ->  2  in  self._version.count += 1"],
     },
     "no time is below 0": {
-        "between": ["1  ->  ...  in  ...x.node.time if x.node is not None else -1..."],
+        "between": ["1  ->  ...  in  ...x.node.generation if x.node is not None else -1..."],
     },
     "the oldest input is among the useful ones before": {
-        "between": ["node.time >= oldest  ->  node.time > oldest"],
+        "between": ["node.generation >= oldest  ->  node.generation > oldest"],
     },
     "no walk goes beyond the inputs, whatever lies there": {
         "_through_definition": ["a[...]...  ->  a[...]"],
     },
     "no two times are equal": {
-        "_fitted": ["edge._version.reshaped > ...  ->  edge._version.reshaped >= ..."],
+        "_unbroadcast": ["edge._version.reshaped > ...  ->  edge._version.reshaped >= ..."],
     },
 }
 

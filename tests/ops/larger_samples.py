@@ -16,12 +16,13 @@ import numpy as np
 
 import tinytensor as tt
 from tinytensor.autograd import grad
-from tinytensor.core import dispatch as door
+from tinytensor.core import kernel
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import OPS
 from tinytensor.core.tensor import Tensor
 from tinytensor.fast.launch_cache import LaunchCache
-from tinytensor.runtime import kernel, poison
+from tinytensor.platform import poison
+from tinytensor.runtime import native_backend
 
 MANY = 1100
 STEP, WITHIN = 1e-7, 1e-6  # of a slope by central differences, and how near it is, relatively
@@ -129,7 +130,7 @@ IN_NUMPY: dict[str, Callable] = {  # of the operations without a definition
 def unwritten_is_nan() -> Iterator[None]:
     """New memory holds NaN, or a whole number that is no index, until it is written; little work is many tasks."""
     step_by_step = patch.object(LaunchCache, "run", lambda self, args, short: self.function(*args))
-    with patch.object(door, "fresh", poison.poisoned), patch.object(kernel, "GRAIN", GRAIN), step_by_step:
+    with patch.object(native_backend, "fresh", poison.poisoned), patch.object(kernel, "GRAIN", GRAIN), step_by_step:
         yield
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from tinytensor.platform import operating_system as systems
 from tinytensor.platform import tested_versions as tried
+from tinytensor.runtime import scheduler  # noqa: F401 (its import makes the pause known to LLVM)
 from tinytensor.runtime.cache import LONGEST, short
-from tinytensor.runtime.scheduler import get_num_threads  # noqa: F401 (its import makes the pause known to LLVM)
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("tinytensor", "models", "derivations", "examples")

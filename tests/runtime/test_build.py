@@ -14,11 +14,12 @@ from numba.core import errors
 from numba.core.caching import NullCache
 
 import tinytensor
+from tinytensor.core.kernel import EXACT_ORDER, FAST
 from tinytensor.kernels import KERNELS
 from tinytensor.runtime import entry_points
 from tinytensor.runtime.compiler import colourless
-from tinytensor.runtime.kernel import EXACT_ORDER, FAST, kernel
-from tinytensor.simd.math import _FLAGS
+from tinytensor.runtime.kernel import kernel
+from tinytensor.simd.compiled_math import _FLAGS
 
 PACKAGE = Path(tinytensor.__file__).parent
 

@@ -19,12 +19,15 @@ from llvmlite import ir
 from numba import config, types
 
 from tests.tools.platforms import posix
+from tinytensor.core import backend
+from tinytensor.core.kernel import GRAIN, MOST_TASKS, num_tasks
+from tinytensor.core.recorder import STOPPED
 from tinytensor.kernels import KERNELS
 from tinytensor.runtime import scheduler
 from tinytensor.runtime.cache import _Builds
 from tinytensor.runtime.compiler import signals_wait
-from tinytensor.runtime.kernel import GRAIN, MOST_TASKS, kernel, num_tasks, task_range
-from tinytensor.runtime.scheduler import STOPPED, Program, ThreadTuner, _groups
+from tinytensor.runtime.kernel import kernel, task_range
+from tinytensor.runtime.scheduler import Program, ThreadTuner, _groups
 
 
 @kernel(tasks=lambda x, parts, y: parts)
@@ -55,9 +58,9 @@ def test_task_counts_are_powers_of_two():
 
 @pytest.fixture
 def threads():
-    before = scheduler.get_num_threads()
-    yield scheduler.set_num_threads
-    scheduler.set_num_threads(before)
+    before = backend.get_num_threads()
+    yield backend.set_num_threads
+    backend.set_num_threads(before)
 
 
 def rows(launches):
@@ -358,7 +361,7 @@ def test_single_launch_gives_the_same_at_any_pace(threads, tuners):
         y[:] = np.nan
         doubled_in_parts.run(launch)
         assert (y == x + x).all()
-    if scheduler.get_num_threads() > 1:
+    if backend.get_num_threads() > 1:
         ((key, tuner),) = tuners.items()
         assert key == (launch.entry, 7, 2000) and tuner.runs == 3 * ThreadTuner.MEASURED
 

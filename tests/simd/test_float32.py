@@ -16,7 +16,7 @@ from tests.tools import float32
 from tests.tools.float32 import BOUNDS, FUNCTIONS, NOT_NEAREST, RELATIVE, ULP, WRONG, Found
 from tests.tools.sampling_rate import some
 from tinytensor.kernels import KERNELS
-from tinytensor.simd import math as simd_math
+from tinytensor.simd import compiled_math as simd_math
 
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="in Python they are NumPy's")
 SAMPLE = float32.sample()

@@ -12,7 +12,7 @@ import pytest
 from numba import njit
 
 from tinytensor.runtime.kernel import kernel
-from tinytensor.simd import math as simd_math
+from tinytensor.simd import compiled_math as simd_math
 from tinytensor.simd.isa import BYTES, SIMD, widths_of
 from tinytensor.simd.vector import (
     add,

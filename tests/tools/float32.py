@@ -38,8 +38,8 @@ import numpy as np
 from numba import njit
 
 from tests.tools.sharding import share
-from tinytensor.kernels import KERNELS
-from tinytensor.simd import math as simd_math
+from tinytensor.core.kernel import KERNELS
+from tinytensor.simd import compiled_math as simd_math
 from tinytensor.simd import score_tile, vector
 from tinytensor.simd.isa import SIMD
 

@@ -8,11 +8,14 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 from pathlib import Path
 
+from tinytensor.core.backend import get_num_threads
 from tinytensor.platform import tested_versions
+from tinytensor.platform.backend import BACKEND
 from tinytensor.platform.distribution import NAME, clone, version
-from tinytensor.runtime.cache import root
-from tinytensor.runtime.scheduler import get_num_threads
-from tinytensor.simd.isa import BYTES, SIMD, processor
+
+if BACKEND == "native":
+    from tinytensor.runtime.cache import root
+    from tinytensor.simd.isa import BYTES, SIMD, processor
 
 NEEDED = ("numpy", "numba", "llvmlite", "sympy", "safetensors")
 OPTIONAL = (
@@ -38,14 +41,22 @@ def describe() -> str:
         **{name: _version(name) for name in NEEDED},
         "not tried": "; ".join(tested_versions.untested()) or "nothing: these versions were tried",
         "extras": ", ".join(f"{name} {_version(name)}" for name in OPTIONAL if _version(name) != MISSING) or "none",
-        "processor": f"{processor()} ({platform.machine()}), {os.cpu_count()} cores",
-        "registers": f"{SIMD}, {8 * BYTES} bits",
+        "backend": BACKEND,
+        **(_native() if BACKEND == "native" else {}),
         "threads": f"{get_num_threads()}",
-        "cache": f"{root()}, {cache_size() / 1e6:.1f} MB",
         "variables": " ".join(f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith(VARIABLES)) or "none",
     }
     wide = max(map(len, rows))
     return "\n".join(f"{name:<{wide}}  {value}" for name, value in rows.items())
+
+
+def _native() -> dict[str, str]:
+    """What the native backend knows of this machine."""
+    return {
+        "processor": f"{processor()} ({platform.machine()}), {os.cpu_count()} cores",
+        "registers": f"{SIMD}, {8 * BYTES} bits",
+        "cache": f"{root()}, {cache_size() / 1e6:.1f} MB",
+    }
 
 
 MISSING = "not installed"

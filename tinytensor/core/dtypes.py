@@ -6,7 +6,7 @@ sooner the first run starts.
 
 import numpy as np
 
-from tinytensor.core.dispatch import OBJECT
+from tinytensor.core.kernel import OBJECT
 
 float32, float64 = np.dtype("float32"), np.dtype("float64")
 uint8, int32, int64 = np.dtype("uint8"), np.dtype("int32"), np.dtype("int64")

@@ -34,11 +34,11 @@ class Node:
     gradients = None  # of an autograd.Function: calls the user's own backward (autograd/function.py)
 
     __slots__ = ["__weakref__", "_hooks", "dtype", "edges", "kept", "op"]
-    __slots__ += ["retained", "shape", "time", "versions", "walked"]
+    __slots__ += ["generation", "retained", "shape", "versions", "walked"]
 
     def __init__(self, op: Any, args: tuple, y: Tensor, saved: tuple):
         self.op = op
-        self.time = next(Version.clock)  # no two nodes have the same time, so there is always one youngest node
+        self.generation = next(Version.clock)  # no two nodes have the same, so there is always one youngest node
         self.shape, self.dtype = y._data.shape, y._data.dtype
         self._hooks, self.walked = None, False
         self.retained = None  # a weak reference to a tensor that keeps its gradient (retain_grad)
@@ -114,16 +114,16 @@ def between(outputs: Sequence[Tensor], inputs: Sequence[Tensor], freed: list[Nod
     """
     # Both nodes and leaves have a hash by identity, so that they can stand in one set.
     useful = {x if x.node is None else x.node for x in inputs}
-    oldest = min((x.node.time if x.node is not None else -1) for x in inputs)  # no older node leads to an input
+    oldest = min((x.node.generation if x.node is not None else -1) for x in inputs)  # no older node leads to an input
     reached, todo = set(), [y.node for y in outputs if y.node is not None]
     while todo:
         node = todo.pop()
-        if node not in reached and node.time >= oldest:
+        if node not in reached and node.generation >= oldest:
             reached.add(node)
             if freed is not None and node.freed and node not in useful:
                 freed.append(node)
             todo.extend(edge for edge in node.edges if isinstance(edge, Node))
-    for node in sorted(reached, key=lambda n: n.time):
+    for node in sorted(reached, key=lambda n: n.generation):
         if any(edge in useful for edge in node.edges if edge is not None):
             useful.add(node)
     return useful

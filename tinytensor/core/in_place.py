@@ -7,8 +7,9 @@ from tinytensor.core.dispatch import empty, move, state
 from tinytensor.core.dtypes import CATEGORY
 from tinytensor.core.graph import Node
 from tinytensor.core.meta import BatchedData
+from tinytensor.core.recorder import notice
 from tinytensor.core.registry import OPS
-from tinytensor.core.tensor import Tensor, notice
+from tinytensor.core.tensor import Tensor
 from tinytensor.core.views import alias_at_node, is_whole, rebase_history, regenerate_grad_fn, reshaped, view_indices
 
 

@@ -19,17 +19,18 @@ parameters, and no other values are kept for it. The class `Op` says the rest.
 import inspect
 
 from tinytensor.core import late_bound
+from tinytensor.core.backend import elementwise
 from tinytensor.core.dispatch import state
 from tinytensor.core.graph import Node
+from tinytensor.core.kernel import Kernel, by_name, is_ours
 from tinytensor.core.keywords import by_position
 from tinytensor.core.meta import Meta
 from tinytensor.core.promotion import by_formula
+from tinytensor.core.recorder import notice
 from tinytensor.core.registry import OPS
 from tinytensor.core.rule_arguments import SavedValues, check_inputs, check_names, values_to_save
-from tinytensor.core.tensor import Tensor, notice
+from tinytensor.core.tensor import Tensor
 from tinytensor.core.views import regenerate_grad_fn
-from tinytensor.runtime.entry_points import by_name, is_ours
-from tinytensor.runtime.kernel import Kernel, elementwise
 
 # --------------------------------------------------------------------------------------------------- operations
 

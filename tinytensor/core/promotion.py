@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 
-from tinytensor.core.dispatch import OBJECT, empty, launch, move
+from tinytensor.core.dispatch import empty, launch, move
 from tinytensor.core.dtypes import CATEGORY, KINDS, bool_, category, float32, get_default_dtype, result_type, uint8
+from tinytensor.core.kernel import OBJECT
 from tinytensor.core.tensor import Tensor
 
 

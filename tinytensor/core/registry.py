@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tinytensor.core import late_bound
-from tinytensor.runtime.entry_points import is_ours
+from tinytensor.core.kernel import is_ours
 
 OPS: dict[str, Any] = {}  # all operations of the engine, by name
 APPEARANCES: dict[str, Callable] = {}  # by public name: "Tensor.tanh", "tanh", "F.tanh", "nn.Tanh"

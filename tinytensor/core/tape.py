@@ -113,14 +113,16 @@ def _read(node: Node, rule: Callable, g: Tensor, needs: tuple[bool, ...], onto: 
     return values
 
 
-def _fitted(r: Tensor, edge: Node | Tensor, node: Node) -> Tensor:
-    """A rule's result, fitted to the shape and dtype of its argument.
+def _unbroadcast(r: Tensor, edge: Node | Tensor, node: Node) -> Tensor:
+    """A rule's result in the shape and dtype of its argument.
 
     Broadcasting repeats a value along dimensions that it lacks or that have size 1; each copy has its share of the
     gradient, and the shares add up: for a bias (N) that was added to rows (R, N) the rule gives a gradient (R, N), and
     it is summed over the rows here. So no rule needs to know that its input was broadcast.
     """
-    late = isinstance(edge, Tensor) and edge._version.reshaped > node.time  # .data = ... gave it another shape since
+    late = (
+        isinstance(edge, Tensor) and edge._version.reshaped > node.generation
+    )  # .data = ... gave it another shape since
     if late or r.shape != edge.shape:
         # Dimensions were added in front, and those of size 1 may have been stretched: one kernel sums over them all.
         new = r.ndim - len(edge.shape)
@@ -148,7 +150,7 @@ class Observer(NamedTuple):
     sent: Callable[[Node, int, Tensor, Tensor], None] | None = None  # (node, i, r, g): a share r; g is r, fitted
 
 
-class _Shares:
+class _Accumulator:
     """The sums of the shares that have arrived so far, and the nodes and leaves that wait for the rest.
 
     Each sum comes with a flag, owned: its memory was made for it, so no other tensor uses it.
@@ -172,7 +174,7 @@ class _Shares:
             return
         self.sums[target] = g, owned
         if isinstance(target, Node):
-            heappush(self.heap, (-target.time, target))  # no two times are equal, so nodes are never compared
+            heappush(self.heap, (-target.generation, target))  # no two are equal, so nodes are never compared
         else:
             self.leaves.append(target)
 
@@ -217,7 +219,7 @@ class _Shares:
         results = compute(node, g, needs, self.create_graph, onto)
         for i, (edge, r) in enumerate(zip(node.edges, results)):
             if r is not None:
-                fitted = _fitted(r, edge, node)
+                fitted = _unbroadcast(r, edge, node)
                 if sent is not None:
                     sent(node, i, r, fitted)
                 # Only leaves and views pass the memory of g on, and have to know; other nodes make new memory.
@@ -266,18 +268,19 @@ def walk(
 ) -> None:
     """Send gradients from outputs to leaves, or only through `useful` nodes, if these are given (`between`).
 
+    The youngest node comes first, which is the reverse of a topological order: a node is younger than its arguments.
     Without create_graph the rules run without a tape, which would keep all values that a gradient was computed from.
     Leaves come last, since any node that is left could send them more; those with a hook for their complete gradient
     come as soon as no edge to them is left.
     """
     batch = any(isinstance(g._data, Meta) for g in gradients)
-    shares, hooked = _Shares(useful, create_graph, batch, observer), edges_to_hooked_leaves(outputs)
+    accumulator, hooked = _Accumulator(useful, create_graph, batch, observer), edges_to_hooked_leaves(outputs)
     with set_grad_enabled(create_graph):
         for y, g in zip(outputs, gradients, strict=True):
-            shares.accumulate(y if y.node is None else y.node, g, False)
-        while shares.heap:
-            node = heappop(shares.heap)[1]
-            g, owned = shares.complete(node)
+            accumulator.accumulate(y if y.node is None else y.node, g, False)
+        while accumulator.heap:
+            node = heappop(accumulator.heap)[1]
+            g, owned = accumulator.complete(node)
             needs = tuple([e is not None and (useful is None or e in useful) for e in node.edges])
             if useful is not None and not any(needs):
                 continue  # an input of grad(): no gradient below it is wanted
@@ -286,13 +289,13 @@ def walk(
                     f"backward: this part of the tape ({node.op.name}) was freed by an earlier backward(); "
                     "call that one with retain_graph=True to walk it twice"
                 )
-            shares.send(node, g, owned, needs)
+            accumulator.send(node, g, owned, needs)
             del g  # its memory can serve at the next node already
             for leaf in leaves_done_after(node, hooked) if hooked else ():
-                if leaf in shares.sums:
-                    shares.complete(leaf)
+                if leaf in accumulator.sums:
+                    accumulator.complete(leaf)
             if not retain_graph:
                 node.free()
-        while shares.leaves:
-            if (leaf := shares.leaves.pop()) in shares.sums:
-                shares.complete(leaf)
+        while accumulator.leaves:
+            if (leaf := accumulator.leaves.pop()) in accumulator.sums:
+                accumulator.complete(leaf)

@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tinytensor.core.dispatch import move, state
+from tinytensor.core.dispatch import move
 from tinytensor.core.meta import Meta
+from tinytensor.core.recorder import is_from_outside, notice, notice_gradient
 
 _new_object = object.__new__
 
@@ -173,7 +174,7 @@ class Tensor:
     def data(self, value: "Tensor"):
         if not isinstance(value, Tensor):
             raise TypeError(f"data: expected a tensor, got {type(value).__name__}")
-        if state.recording is not None and not state.recording.pool.owns(self._data) and value.shape == self.shape:
+        if is_from_outside(self) and value.shape == self.shape:
             notice(self)
             notice(value)
             # A replay will read this tensor's values at their present address, so they must stay there.
@@ -215,19 +216,3 @@ class Tensor:
             raise RuntimeError("requires_grad_(False): this tensor was computed from others; use detach()")
         self._requires_grad = requires_grad
         return self
-
-
-def notice(tensor: Tensor) -> None:
-    """Tell the recording, if there is one, that this tensor is about to be used.
-
-    The state of a tensor from outside the step (its gradient, say) is a condition under which the recording may be
-    replayed; so the recording looks at it before the step can change it.
-    """
-    if state.recording is not None:
-        state.recording.notice(tensor)
-
-
-def notice_gradient(tensor: Tensor, replaced: bool) -> None:
-    """Tell the recording that this tensor's gradient is about to be read, or to be replaced (None replaces it too)."""
-    if state.recording is not None:
-        state.recording.notice_gradient(tensor, replaced)

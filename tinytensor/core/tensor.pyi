@@ -19,8 +19,9 @@ from tinytensor.core.tensor_values import TensorValues
 import itertools
 from collections.abc import Callable, Sequence
 import numpy as np
-from tinytensor.core.dispatch import move, state
+from tinytensor.core.dispatch import move
 from tinytensor.core.meta import Meta
+from tinytensor.core.recorder import is_from_outside, notice, notice_gradient
 _new_object: Any
 
 class Version:
@@ -535,9 +536,3 @@ class Tensor(TensorValues):
 
     def requires_grad_(self, requires_grad: builtins.bool=True) -> 'Tensor':
         ...
-
-def notice(tensor: Tensor) -> None:
-    ...
-
-def notice_gradient(tensor: Tensor, replaced: builtins.bool) -> None:
-    ...

@@ -9,6 +9,7 @@ from tinytensor.core import late_bound
 from tinytensor.core.devices import CPU, META, device
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtype_objects import NAMED, DType
+from tinytensor.core.recorder import refuse
 from tinytensor.core.tensor import BorrowedGrad, Tensor
 
 # The functions that NumPy calls for an operator between an array, or a number of its own, and a tensor; the tensor's
@@ -80,11 +81,10 @@ class TensorValues:
             raise RuntimeError(f"{what}: a meta tensor has a shape {self.shape}, but no values")
         if state.on_read is not None:
             state.on_read(what, self)
-        if state.recording is not None:
-            state.recording.refuse(
-                f"{what} inside a compiled step: a replay runs kernels only and would not see the value again; "
-                "return the tensor from the step and look at it outside"
-            )
+        refuse(
+            f"{what} inside a compiled step: a replay runs kernels only and would not see the value again; "
+            "return the tensor from the step and look at it outside"
+        )
         return self._data
 
     # --------------------------------------------------------------------------------------- dtype, device and strides

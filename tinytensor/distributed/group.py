@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
+from tinytensor.core.backend import set_num_threads, threads_wanted
 from tinytensor.ops.generator import default_generator
 from tinytensor.platform.distribution import install
-from tinytensor.runtime.scheduler import set_num_threads, threads
 
 TIMEOUT = timedelta(minutes=30)  # PyTorch's
 PATIENCE = 200  # tests of a request before a waiting rank offers its processor to others
@@ -223,7 +223,7 @@ def init_process_group(
     _group = Group(MPI, seconds)
     _group.watch()
     default_generator.part = _group.rank
-    if not threads.wanted:
+    if not threads_wanted():
         set_num_threads(max(1, _group.cores // _group.neighbours))
 
 

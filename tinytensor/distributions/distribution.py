@@ -9,6 +9,7 @@ from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import get_default_dtype
 from tinytensor.core.meta import BatchedData
 from tinytensor.core.modes import no_grad
+from tinytensor.core.recorder import is_recording
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.argument_errors import construction
 from tinytensor.ops.creation import full, randn
@@ -40,7 +41,7 @@ def expect(name: str, what: str, values: Tensor, holds: Callable[[Any], Any]) ->
 
     The condition takes the array, which is faster than operations, or the tensor if reads are observed.
     """
-    if state.recording is not None or values.is_meta or values._data.__class__ is BatchedData:
+    if is_recording() or values.is_meta or values._data.__class__ is BatchedData:
         return
     if not holds(values._data if state.on_read is None else values.detach()).all():
         raise ValueError(f"{name}: expected {what}, got {values.detach().tolist()}")

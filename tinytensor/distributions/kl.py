@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from itertools import product
 
-from tinytensor.core.dispatch import state
+from tinytensor.core.recorder import is_recording
 from tinytensor.core.tensor import Tensor
 from tinytensor.distributions.continuous import Laplace, MultivariateNormal, Normal, Uniform, times
 from tinytensor.distributions.discrete import Bernoulli, Categorical
@@ -111,7 +111,7 @@ def _transformed(p, q):
 
 def _relative(p: Tensor, log_p: Tensor, q: Tensor, log_q: Tensor) -> Tensor:
     r"""p (\log p - \log q), but 0 where p is 0, and else inf where q is 0."""
-    if state.recording is None and not p.is_meta and not q.is_meta and _all_positive(p) and _all_positive(q):
+    if not is_recording() and not p.is_meta and not q.is_meta and _all_positive(p) and _all_positive(q):
         return p * (log_p - log_q)
     never, impossible = p == 0, q == 0
     apart = where(never, 0, log_p) - where(never | impossible, 0, log_q)

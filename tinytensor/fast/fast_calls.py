@@ -15,8 +15,8 @@ from tinytensor.core.number_arrays import number_array
 from tinytensor.core.op import Node, Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.fast.launch_cache import with_launch_cache
+from tinytensor.platform.poison import fresh
 from tinytensor.runtime.launch_args import FITS
-from tinytensor.runtime.poison import fresh
 
 _ndarray = np.ndarray
 

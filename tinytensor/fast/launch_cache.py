@@ -17,15 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.core.dispatch import OBJECT, state
+from tinytensor.core.dispatch import state
+from tinytensor.core.kernel import OBJECT, Kernel, is_ours
 from tinytensor.core.recorder import NotRecordable, Recorder
 from tinytensor.core.tensor import Tensor
 from tinytensor.platform.locks import ThreadLock
 from tinytensor.platform.object_layout import ITEMS
-from tinytensor.runtime.entry_points import is_ours
-from tinytensor.runtime.kernel import Elementwise, Kernel
+from tinytensor.platform.poison import fresh, poison, poisoned
+from tinytensor.runtime.kernel import Elementwise
 from tinytensor.runtime.launch_args import FITS, OTHER, NativePlan
-from tinytensor.runtime.poison import fresh, poison, poisoned
 from tinytensor.runtime.scheduler import Program
 
 MOST = 256  # calls of a function that are remembered

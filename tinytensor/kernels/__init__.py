@@ -1,5 +1,9 @@
-"""Numba kernels: loops on NumPy arrays. `kernel.KERNELS` is the table of all of them."""
+"""Native kernels: loops on NumPy arrays, which Numba compiles, and the launches that they need (`launches.py`).
 
+`core/reference.py` has a definition for each of them; KERNELS is the table of all.
+"""
+
+from tinytensor.core.kernel import KERNELS
 from tinytensor.kernels import (
     attention,
     chance,
@@ -15,7 +19,6 @@ from tinytensor.kernels import (
     sums,
     update,
 )
-from tinytensor.runtime.kernel import KERNELS
 
 __all__ = [
     "KERNELS",

@@ -19,7 +19,8 @@ A masked key has probability 0, so 0 * v contributes nothing, unless v is inf or
 rows by summing 0 * v; only if that is not 0 are masked elements skipped one by one (`accumulate_visible`).
 """
 
-from tinytensor.runtime.kernel import EXACT_ORDER, device_function, kernel, num_tasks, task_range
+from tinytensor.core.kernel import EXACT_ORDER, num_tasks
+from tinytensor.runtime.kernel import device_function, kernel, task_range
 from tinytensor.simd.isa import NEAR
 from tinytensor.simd.math import log
 from tinytensor.simd.score_tile import (
@@ -212,8 +213,7 @@ def add_keys(y, at, x, keys, first, columns):
 
 
 @kernel(
-    "q[B, H, C, K], k[B, H, M, K], v[B, H, M, Kv], mask[B | 0, H | 0, C | 0, M | 0], y[B, H, C, Kv], lse[B, H, C],"
-    "scratch[T, attention_scratch(B, H, C, M, K, Kv)[1]], T > 0, dense(q, k, v, y)",
+    "scratch[T, attention_scratch(B, H, C, M, K, Kv)[1]], T > 0",
     tasks=lambda *args: args[-1].shape[0],
     fastmath=EXACT_ORDER,
     strided=("q", "k", "v", "mask", "y"),
@@ -418,9 +418,7 @@ def accumulate_visible(p, d, visible, qs, a, ks_rows, K, gs, c, Kv, slopes, dqs,
 
 
 @kernel(
-    "q[B, H, C, K], k[B, H, M, K], v[B, H, M, Kv], mask[B | 0, H | 0, C | 0, M | 0], g[B, H, C, Kv], y[B, H, C, Kv],"
-    "lse[B, H, C], dq[B, H, C, K], dk[B, H, M, K], dv[B, H, M, Kv],"
-    "scratch[T, attention_backward_scratch(B, H, C, M, K, Kv)[1]], T > 0, dense(g, q, k, v, y, dq, dk, dv)",
+    "scratch[T, attention_backward_scratch(B, H, C, M, K, Kv)[1]], T > 0",
     tasks=lambda *args: args[-1].shape[0],
     fastmath=EXACT_ORDER,
     strided=("g", "q", "k", "v", "mask", "y", "dq", "dk", "dv"),

@@ -5,7 +5,8 @@ at any place. So can each process: an array may be one of the equal parts, one a
 processes share. Its places are then counted in the whole array, and its numbers are those of the whole array.
 """
 
-from tinytensor.runtime.kernel import EXACT_ORDER, device_function, kernel, num_tasks, task_range
+from tinytensor.core.kernel import EXACT_ORDER, num_tasks
+from tinytensor.runtime.kernel import device_function, kernel, task_range
 
 LOW = 0xFFFFFFFF  # the lower 32 bits
 FIRST, SECOND = 0x7FEB352D, 0x846CA68B  # odd multipliers, with the least bias of those that C. Wellons tried
@@ -30,7 +31,7 @@ def drawn(key, draw, index):
     return mixed(total if total else SPREAD)
 
 
-@kernel("stream[3], at[3]")
+@kernel()
 def next_draw(stream, at):
     """at = stream = [key, number of the draw, number of the part], and the stream goes on to the next draw."""
     at[0] = stream[0]
@@ -39,7 +40,7 @@ def next_draw(stream, at):
     stream[1] += 1
 
 
-@kernel("at[3], y[N], 0 <= shift < 64")
+@kernel()
 def uniform(at, shift, scale, y):
     """y_i = scale times the number drawn for i without its last `shift` bits: y (n,), at (3,)."""
     start = at[2] * y.size
@@ -47,7 +48,7 @@ def uniform(at, shift, scale, y):
         y[i] = scale * y.dtype.type(drawn(at[0], at[1], start + i) >> shift)
 
 
-@kernel("x[N], at[3], y[N]", tasks=lambda x, *_: num_tasks(4 * x.size, x.size), fastmath=EXACT_ORDER)
+@kernel(tasks=lambda x, *_: num_tasks(4 * x.size, x.size), fastmath=EXACT_ORDER)
 def drop(x, at, threshold, scale, y, task, tasks):
     """y_i = scale x_i where the number drawn for i is below the threshold (of 2^32), else 0: x and y (n,), at (3,)."""
     first, last = task_range(x.size, task, tasks)

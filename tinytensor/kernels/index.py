@@ -7,11 +7,11 @@ bad[0] becomes 1 and bad[1] one of the wrong numbers. The kernels of the gradien
 
 import numpy as np
 
-from tinytensor.runtime.kernel import EXACT_ORDER, device_function, kernel, num_tasks, task_range
+from tinytensor.core.kernel import EXACT_ORDER, num_tasks
+from tinytensor.runtime.kernel import device_function, kernel, task_range
 
 
 @kernel(
-    "x[V, D], index[R], y[R, D], bad[2]",
     tasks=lambda x, index, y, bad: num_tasks(y.size // 8 + 2 * index.size, index.size),
 )
 def take(x, index, y, bad, task, tasks):
@@ -31,7 +31,7 @@ def take(x, index, y, bad, task, tasks):
                 row[d] = y.dtype.type(0)
 
 
-@kernel("source[O, R, D], index[R], y[O, V, D], bad[2]")
+@kernel()
 def write_rows(source, index, y, bad):
     """y[o, index[r]] = source[o, r]: rows of source (outer, R, D) over those of y (outer, V, D), in the order of r."""
     outer, R, size = source.shape
@@ -47,7 +47,6 @@ def write_rows(source, index, y, bad):
 
 
 @kernel(
-    "g[R, D], index[R], dx[V, D]",
     tasks=lambda g, index, dx: num_tasks((g.size + dx.size) // 8, dx.shape[0]),
     fastmath=EXACT_ORDER,
 )
@@ -71,7 +70,6 @@ def scatter_add(g, index, dx, task, tasks):
 
 
 @kernel(
-    "x[O, N, I], index[O, M, I], y[O, M, I], bad[2]",
     tasks=lambda x, index, y, bad: num_tasks(2 * index.size, index.shape[0]),
 )
 def gather(x, index, y, bad, task, tasks):
@@ -91,7 +89,6 @@ def gather(x, index, y, bad, task, tasks):
 
 
 @kernel(
-    "g[O, M, I], index[O, M, I], dx[O, N, I]",
     tasks=lambda g, index, dx: num_tasks(2 * g.size + dx.size // 8, dx.shape[0]),
     fastmath=EXACT_ORDER,
 )
@@ -132,7 +129,7 @@ def merge(row, descending, start, middle, stop, source, target):
             left += 1
 
 
-@kernel("x[R, N], y[R, N], scratch[R, N]", tasks=lambda x, *_: num_tasks(40 * x.size, x.shape[0]))
+@kernel("scratch[R, N]", tasks=lambda x, *_: num_tasks(40 * x.size, x.shape[0]))
 def argsort(x, descending, y, scratch, task, tasks):
     """y[r] = the positions that sort row r of x (R, n); equal elements keep their order; NaN is the largest.
 
@@ -153,7 +150,7 @@ def argsort(x, descending, y, scratch, task, tasks):
             width *= 2
 
 
-@kernel("p[R, N], bad[2]", fastmath=EXACT_ORDER)
+@kernel(fastmath=EXACT_ORDER)
 def check_weights(p, needed, bad):
     """bad = (1, -1) if a weight in p (R, n) is negative or not finite, (1, m) if a row has m < needed positive ones."""
     for r in range(p.shape[0]):
@@ -168,7 +165,7 @@ def check_weights(p, needed, bad):
 
 
 # exact order, since both sums must be added in the same order
-@kernel("p[R, N], u[R], y[R]", tasks=lambda p, *_: num_tasks(3 * p.size, p.shape[0]), fastmath=EXACT_ORDER)
+@kernel(tasks=lambda p, *_: num_tasks(3 * p.size, p.shape[0]), fastmath=EXACT_ORDER)
 def sample_rows(p, u, y, task, tasks):
     """y[r] = the first j with p[r, 0] + ... + p[r, j] > u[r] sum_k p[r, k]: weights p (R, n) >= 0, u (R,) in [0, 1).
 

@@ -4,9 +4,10 @@ A target that is no class is never used as a place to read or write: its row is 
 int64 (2,), at first 0: bad[0] becomes 1, and bad[1] one of the wrong targets.
 """
 
+from tinytensor.core.kernel import EXACT_ORDER, num_tasks
 from tinytensor.kernels.softmax import log_share, row_max, shifted_exps, store_four, sum_of_exps
 from tinytensor.kernels.sums import BLOCK, block_sum, row_sum
-from tinytensor.runtime.kernel import EXACT_ORDER, device_function, kernel, num_tasks, task_range
+from tinytensor.runtime.kernel import device_function, kernel, task_range
 from tinytensor.simd.vector import (
     exp,
     lanes,
@@ -24,7 +25,6 @@ from tinytensor.simd.vector import (
 
 
 @kernel(
-    "x[R, V], target[R], losses[R], lse[R], bad[2]",
     tasks=lambda x, *_: num_tasks(x.size // 2, x.shape[0]),
     fastmath=EXACT_ORDER,
 )
@@ -71,7 +71,7 @@ def cross_entropy(x, target, ignore_index, label_smoothing, losses, lse, bad, ta
                     losses[r] = (one - label_smoothing) * nll + label_smoothing * (sum_lanes(s) / count)
 
 
-@kernel("losses[R], target[R], y[1], count[1]")
+@kernel()
 def mean_of_counted(losses, target, ignore_index, y, count):
     """y = sum_r losses_r / n, and count = n: the number of targets other than ignore_index; if it is 0, y is NaN."""
     counted = 0
@@ -90,7 +90,6 @@ def loss_slope(count, x, r, v, scale, shift, each, dx):
 
 
 @kernel(
-    "x[R, V], g[R], target[R], lse[R], dx[R, V]",
     tasks=lambda g, x, *_: num_tasks(x.size // 3, x.shape[0]),
     strided=("g",),  # one number for all rows of a mean, with stride 0
 )

@@ -22,8 +22,10 @@ from typing import NamedTuple
 
 from numba import config
 
-from tinytensor.runtime.kernel import EXACT_ORDER, MOST_TASKS, device_function, kernel, task_range
-from tinytensor.simd.isa import BYTES, LINE, NEAR, SECOND
+from tinytensor.core.kernel import EXACT_ORDER, MOST_TASKS
+from tinytensor.platform.poison import LINE
+from tinytensor.runtime.kernel import device_function, kernel, task_range
+from tinytensor.simd.isa import BYTES, NEAR, SECOND
 from tinytensor.simd.tile import (
     add_tile,
     load_tile,
@@ -248,9 +250,9 @@ def macrokernel(tile, rows, a_panel, b_panel, steps, sums, epilogue, y, j, width
 
 
 @kernel(
-    "a[n, M, K], b[n, K, N], term[n, M | 0, N | 0], y[n, M, N], mc > 0, nc > 0, scratch[T, deep, wide],"
-    "packed_a[copies, high, across], T > 0, deep >= panel_shape(K, y.itemsize)[0], wide * y.itemsize >= 2 * BYTES,"
-    "dense(term, scratch, packed_a), packed_a.size == 0 or packed_a_fits(packed_a, T, K, mc, a)",
+    "mc > 0, nc > 0, scratch[T, deep, wide], packed_a[copies, high, across], T > 0,"
+    "deep >= panel_shape(K, y.itemsize)[0], wide * y.itemsize >= 2 * BYTES, dense(term, scratch, packed_a),"
+    "packed_a.size == 0 or packed_a_fits(packed_a, T, K, mc, a)",
     tasks=lambda a, b, term, relu, mc, nc, y, scratch, packed_a: scratch.shape[0],
     fastmath=EXACT_ORDER,
     strided=("a", "b", "term", "scratch", "packed_a"),

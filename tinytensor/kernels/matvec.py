@@ -5,8 +5,9 @@ A matrix with dense rows is multiplied row by row; one with dense columns, as a 
 rows at a time.
 """
 
+from tinytensor.core.kernel import EXACT_ORDER, num_tasks
 from tinytensor.kernels.sums import BLOCK, carried_lanes
-from tinytensor.runtime.kernel import EXACT_ORDER, device_function, kernel, num_tasks, task_range
+from tinytensor.runtime.kernel import device_function, kernel, task_range
 from tinytensor.simd.isa import BYTES
 from tinytensor.simd.vector import add, fma, lanes, load_first, load_splat, store_first, sum_lanes, zero
 

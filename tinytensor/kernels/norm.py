@@ -9,8 +9,9 @@ depends on the number of threads.
 
 import numpy as np
 
+from tinytensor.core.kernel import EXACT_ORDER, num_tasks
 from tinytensor.kernels.sums import sums_of_blocks
-from tinytensor.runtime.kernel import EXACT_ORDER, device_function, kernel, num_tasks, task_range
+from tinytensor.runtime.kernel import device_function, kernel, task_range
 from tinytensor.simd.vector import (
     add,
     fma,
@@ -76,7 +77,6 @@ def moments(begin, end, x, r, mu):
 
 
 @kernel(
-    "x[R, D], weight[D | 0], bias[D | 0], y[R, D], mean[R], rstd[R]",
     tasks=lambda x, *_: num_tasks(x.size // 4 + 10 * x.shape[0], x.shape[0]),
 )
 def layer_norm(x, weight, bias, eps, y, mean, rstd, task, tasks):
@@ -206,7 +206,7 @@ def layer_norm_last(count, g, x, weight, r, d, row, dx, block, partial):
 
 
 @kernel(
-    "g[R, D], x[R, D], weight[D | 0], mean[R], rstd[R], dx[R, D], partial[sums, blocks, D | 0]",
+    "partial[sums, blocks, D | 0]",
     tasks=lambda *args: args[-1].shape[1],
     fastmath=EXACT_ORDER,
 )
@@ -258,9 +258,7 @@ def squares(begin, end, x, r):
     return s, t
 
 
-@kernel(
-    "x[R, D], weight[D | 0], y[R, D], rstd[R]", tasks=lambda x, *_: num_tasks(x.size // 6 + 8 * x.shape[0], x.shape[0])
-)
+@kernel(tasks=lambda x, *_: num_tasks(x.size // 6 + 8 * x.shape[0], x.shape[0]))
 def rms_norm(x, weight, eps, y, rstd, task, tasks):
     """y_rd = w_d x_rd rstd_r with rstd_r = 1 / sqrt(sum_d x_rd^2 / D + eps), kept for backward.
 
@@ -312,7 +310,7 @@ def rms_norm_slope(count, g, x, weight, r, d, scale, mean_hn, dx):
 
 
 @kernel(
-    "g[R, D], x[R, D], weight[D | 0], rstd[R], dx[R, D], partial[sums, blocks, D | 0]",
+    "partial[sums, blocks, D | 0]",
     tasks=lambda *args: args[-1].shape[1],
 )
 def rms_norm_backward(g, x, weight, rstd, dx, partial, task, tasks):

@@ -7,17 +7,10 @@ memory. Tasks share the outer dimension; for one long row, or few, the sum is ta
 
 import numpy as np
 
+from tinytensor.core.kernel import EXACT_ORDER, MOST_TASKS, num_tasks
 from tinytensor.kernels.softmax import row_max, sum_of_exps
 from tinytensor.kernels.sums import BLOCK, block_squares, block_sum, carried_lanes, row_sum
-from tinytensor.runtime.kernel import (
-    EXACT_ORDER,
-    MOST_TASKS,
-    device_function,
-    kernel,
-    num_tasks,
-    reassoc_device_function,
-    task_range,
-)
+from tinytensor.runtime.kernel import device_function, kernel, reassoc_device_function, task_range
 from tinytensor.simd.vector import (
     add,
     exp,
@@ -113,13 +106,13 @@ def sums_of_parts(x, y, sum_block, sum_rows, task, tasks):
             sum_rows(part.reshape((1, end - begin, inner)), 0, results, r)
 
 
-@kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: num_tasks(x.size // 10, x.shape[0]))
+@kernel(tasks=lambda x, *_: num_tasks(x.size // 10, x.shape[0]))
 def reduce_sum(x, y, task, tasks):
     """y[o, i] = sum_j x[o, j, i]; 0 for an empty sum. Summed in the dtype of y."""
     sums(x, y, block_sum, add_rows, task, tasks)
 
 
-@kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: num_tasks(x.size // 10, x.shape[0]))
+@kernel(tasks=lambda x, *_: num_tasks(x.size // 10, x.shape[0]))
 def reduce_squares(x, y, task, tasks):
     """y[o, i] = sum_j x[o, j, i]^2; 0 for an empty sum. Squared and summed in the dtype of y."""
     sums(x, y, block_squares, add_squares, task, tasks)
@@ -138,7 +131,7 @@ def partial_squares(x, y, task, tasks):
 
 
 # exact order: in another order a product may overflow though the result does not
-@kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: num_tasks(x.size, x.shape[0]), fastmath=EXACT_ORDER)
+@kernel(tasks=lambda x, *_: num_tasks(x.size, x.shape[0]), fastmath=EXACT_ORDER)
 def reduce_prod(x, y, task, tasks):
     """y[o, i] = prod_j x[o, j, i]; 1 for an empty product. Multiplied in the dtype of y."""
     outer, n, inner = x.shape
@@ -191,7 +184,7 @@ def first_equal(row, value):
     return first
 
 
-@kernel("x[O, N, I], y[O, I], index[O, I]", tasks=lambda x, *_: num_tasks(x.size, x.shape[0]))
+@kernel(tasks=lambda x, *_: num_tasks(x.size, x.shape[0]))
 def reduce_max(x, y, index, task, tasks):
     """y[o, i] = max_j x[o, j, i], and index its first j. A NaN counts as the maximum. Needs n > 0."""
     outer, n, inner = x.shape
@@ -215,7 +208,7 @@ def reduce_max(x, y, index, task, tasks):
                 index[o, i] = j if better else index[o, i]
 
 
-@kernel("x[O, N, I], y[O, I], index[O, I]", tasks=lambda x, *_: num_tasks(x.size, x.shape[0]))
+@kernel(tasks=lambda x, *_: num_tasks(x.size, x.shape[0]))
 def reduce_min(x, y, index, task, tasks):
     """y[o, i] = min_j x[o, j, i], and index its first j. A NaN counts as the minimum. Needs n > 0."""
     outer, n, inner = x.shape
@@ -262,7 +255,7 @@ def column_logsumexp(count, x, y, o, i):
     store_first(count, add(m, log(total)), y, o, i)
 
 
-@kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: num_tasks(x.size, x.shape[0]))
+@kernel(tasks=lambda x, *_: num_tasks(x.size, x.shape[0]))
 def reduce_logsumexp(x, y, task, tasks):
     """y[o, i] = m + log(sum_j exp(x[o, j, i] - m)) with m = max_j x[o, j, i].
 
@@ -283,7 +276,7 @@ def reduce_logsumexp(x, y, task, tasks):
             column_logsumexp(rest, x, y, o, inner - rest)
 
 
-@kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: num_tasks(x.size, x.shape[0]))
+@kernel(tasks=lambda x, *_: num_tasks(x.size, x.shape[0]))
 def reduce_any(x, y, task, tasks):
     """y[o, i] = is one of x[o, :, i] true? x and y are bool; false for n = 0."""
     outer, n, inner = x.shape
@@ -296,7 +289,7 @@ def reduce_any(x, y, task, tasks):
                 y[o, i] = y[o, i] or x[o, j, i]
 
 
-@kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: num_tasks(x.size, x.shape[0]))
+@kernel(tasks=lambda x, *_: num_tasks(x.size, x.shape[0]))
 def reduce_all(x, y, task, tasks):
     """y[o, i] = are all of x[o, :, i] true? x and y are bool; true for n = 0."""
     outer, n, inner = x.shape

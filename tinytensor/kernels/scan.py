@@ -1,7 +1,8 @@
 """Running sums along a dimension."""
 
+from tinytensor.core.kernel import EXACT_ORDER, num_tasks
 from tinytensor.kernels.sums import BLOCK, carried_lanes, carried_sum
-from tinytensor.runtime.kernel import EXACT_ORDER, device_function, kernel, num_tasks, task_range
+from tinytensor.runtime.kernel import device_function, kernel, task_range
 from tinytensor.simd.vector import add, lanes, load, store, sub, zero
 
 SHORT = 32  # rows that are one chain
@@ -54,7 +55,7 @@ def register_scan(x, y, o, k, end, i, lost):
     store(error, lost, o, i)
 
 
-@kernel("x[O, N, I], y[O, N, I], lost[O, I]", tasks=lambda x, *_: num_tasks(x.size, x.shape[0]), fastmath=EXACT_ORDER)
+@kernel("lost[O, I]", tasks=lambda x, *_: num_tasks(x.size, x.shape[0]), fastmath=EXACT_ORDER)
 def cumsum(x, reverse, y, lost, task, tasks):
     """y[o, j, i] = x[o, 0, i] + ... + x[o, j, i], or x[o, j, i] + ... + x[o, n - 1, i] if reverse (the backward).
 

@@ -8,8 +8,9 @@ registers at a time as far as a row has them. A row's exponentials wait for its 
 the exponentials of the row above, and is ready when they begin.
 """
 
+from tinytensor.core.kernel import EXACT_ORDER, num_tasks
 from tinytensor.kernels.sums import sums_of_blocks
-from tinytensor.runtime.kernel import EXACT_ORDER, device_function, kernel, num_tasks, task_range
+from tinytensor.runtime.kernel import device_function, kernel, task_range
 from tinytensor.simd.vector import (
     add,
     exp,
@@ -88,7 +89,7 @@ def exponentials(begin, end, x, r, m, y):
     return s, zero(x)
 
 
-@kernel("x[R, N], y[R, N]", tasks=lambda x, y: num_tasks(x.size // 2, x.shape[0]))
+@kernel(tasks=lambda x, y: num_tasks(x.size // 2, x.shape[0]))
 def softmax(x, y, task, tasks):
     """y_rj = exp(x_rj - m_r) / sum_k exp(x_rk - m_r) with m_r = max_k x_rk.
 
@@ -137,7 +138,7 @@ def softmax_slope(count, g, y, r, j, dot, dx):
     store_first(count, mul(load_first(count, y, r, j), sub(load_first(count, g, r, j), dot)), dx, r, j)
 
 
-@kernel("g[R, N], y[R, N], dx[R, N]", tasks=lambda g, y, dx: num_tasks(y.size // 5, y.shape[0]))
+@kernel(tasks=lambda g, y, dx: num_tasks(y.size // 5, y.shape[0]))
 def softmax_backward(g, y, dx, task, tasks):
     """dx_rj = y_rj (g_rj - sum_k g_rk y_rk), where y is the softmax."""
     n, width = y.shape[1], lanes(y)
@@ -185,7 +186,7 @@ def log_share(count, x, r, j, m, log_total):
     return sub(sub(load_first(count, x, r, j), m), log_total)
 
 
-@kernel("x[R, N], y[R, N]", tasks=lambda x, y: num_tasks(x.size // 2, x.shape[0]), fastmath=EXACT_ORDER)
+@kernel(tasks=lambda x, y: num_tasks(x.size // 2, x.shape[0]), fastmath=EXACT_ORDER)
 def log_softmax(x, y, task, tasks):
     """y_rj = x_rj - m_r - log(sum_k exp(x_rk - m_r)) with m_r = max_k x_rk.
 
@@ -220,7 +221,7 @@ def log_softmax_slope(count, g, y, r, j, sum_g, dx):
     store_first(count, slope, dx, r, j)
 
 
-@kernel("g[R, N], y[R, N], dx[R, N]", tasks=lambda g, y, dx: num_tasks(y.size // 3, y.shape[0]))
+@kernel(tasks=lambda g, y, dx: num_tasks(y.size // 3, y.shape[0]))
 def log_softmax_backward(g, y, dx, task, tasks):
     """dx_rj = g_rj - exp(y_rj) sum_k g_rk, where y is the logarithm of the softmax."""
     n, width = y.shape[1], lanes(y)

@@ -6,12 +6,12 @@ multiplies the learning rate: (0,) for none, (1,) for one factor, or one factor 
 
 import numpy as np
 
+from tinytensor.core.kernel import EXACT_ORDER, num_tasks
 from tinytensor.kernels.sums import BLOCK, block_squares, row_sum
-from tinytensor.runtime.kernel import EXACT_ORDER, kernel, num_tasks, task_range
+from tinytensor.runtime.kernel import kernel, task_range
 
 
 @kernel(
-    "p[N], g[N], buf[N | 0], scale[N | 1 | 0], hyper[7 | 8]",
     tasks=lambda p, *_: num_tasks(p.size // 2, p.size),
     fastmath=EXACT_ORDER,
 )
@@ -41,7 +41,6 @@ def sgd(p, g, buf, scale, hyper, task, tasks):
 
 
 @kernel(
-    "p[N], g[N], m[N], v[N], scale[N | 1 | 0], hyper[8]",
     tasks=lambda p, *_: num_tasks(p.size, p.size),
     fastmath=EXACT_ORDER,
 )

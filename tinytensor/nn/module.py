@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, ParamSpec, Protocol, Self, TypeVar
 
 from tinytensor.core import late_bound
-from tinytensor.core.dispatch import state
 from tinytensor.core.hooks import RemovableHandle
+from tinytensor.core.kernel import is_ours
 from tinytensor.core.modes import no_grad
+from tinytensor.core.recorder import guard
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.hooks import WithKwargs, arguments_after, backward_hooks, register
 from tinytensor.ops.argument_errors import construction, refusal, shown
 from tinytensor.ops.creation import empty, tensor
-from tinytensor.runtime.entry_points import is_ours
 
 
 def _array_of(data: Tensor, what: str) -> Any:
@@ -265,8 +265,7 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} needs a method forward()")
 
     def __call__(self: Forwards[P, R_co], *args: P.args, **kwargs: P.kwargs) -> R_co:
-        if state.recording is not None:
-            state.recording.guard(self._makeup)
+        guard(self._makeup)
         for hook in tuple(self._pre_hooks):
             args, kwargs = arguments_after(self, hook, args, kwargs)
         leave = None

@@ -20,7 +20,8 @@ from tinytensor.autograd.backward import queue_callback
 from tinytensor.core.dispatch import host, move
 from tinytensor.core.memory_order import laid_like
 from tinytensor.core.modes import no_grad
-from tinytensor.core.tensor import Tensor, notice
+from tinytensor.core.recorder import notice
+from tinytensor.core.tensor import Tensor
 from tinytensor.distributed.collectives import ReduceOp, all_gather_object, broadcast, combined, parted
 from tinytensor.distributed.group import Group, group
 from tinytensor.nn.module import Module, Parameter

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from tinytensor.core import late_bound
+from tinytensor.core.kernel import is_ours
 from tinytensor.core.keywords import in_older_order, renamed
 from tinytensor.core.op import OPS
 from tinytensor.core.registry import APPEARANCES
 from tinytensor.core.tensor import Tensor
-from tinytensor.runtime.entry_points import is_ours
 
 _WORDS = {
     Tensor: "a tensor",

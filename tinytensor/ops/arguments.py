@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tinytensor.core.dispatch import OBJECT, host, state
+from tinytensor.core.dispatch import host, state
 from tinytensor.core.dtypes import CATEGORY, bool_, category, result_type, uint8
+from tinytensor.core.kernel import OBJECT
 from tinytensor.core.promotion import as_byte, clamp_to_inf
 from tinytensor.core.tensor import Tensor
 

@@ -6,13 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tinytensor import kernels
-from tinytensor.core.dispatch import OBJECT, contiguous, empty, launch, state
+from tinytensor.core.backend import kernels
+from tinytensor.core.dispatch import contiguous, empty, launch, state
+from tinytensor.core.kernel import OBJECT, Kernel
 from tinytensor.core.number_arrays import number_array
 from tinytensor.core.promotion import to_scalar
-from tinytensor.runtime.kernel import Kernel
-
-SHORT = 32  # products of a row by a vector that matmul adds one after another
 
 
 def apply_formula(kernel: Kernel, *values) -> np.ndarray:
@@ -78,14 +76,9 @@ def reduced_shape(shape: tuple, dims: tuple, keepdim: bool) -> tuple:
 
 
 def reduce_array(kernel, x: np.ndarray, dims: tuple, keepdim: bool, *extra, dtype=None) -> np.ndarray:
-    """y = kernel(x) over dims; `extra` makes further outputs or scratch of y's size, by their dtypes."""
+    """y = kernel(x) over dims; `extra` makes further outputs of y's size, by their dtypes."""
     order, sizes, shape = _plan(x.shape, dims, bool(keepdim))
     rows = contiguous(x if order is None else x.transpose(order)).reshape(sizes)
-    if kernel in PARTIAL:
-        while (parts := _parts(*rows.shape)) > 1:
-            sums = empty((sizes[0], parts, sizes[2]), dtype or x.dtype)
-            launch(PARTIAL[kernel], rows, sums)
-            kernel, rows = kernels.reduce.reduce_sum, sums
     y = empty((sizes[0], sizes[2]), dtype or x.dtype)
     if not extra:
         launch(kernel, rows, y)
@@ -95,16 +88,9 @@ def reduce_array(kernel, x: np.ndarray, dims: tuple, keepdim: bool, *extra, dtyp
     return tuple([a.reshape(shape) for a in (y, *more)])
 
 
-PARTIAL = {
-    kernels.reduce.reduce_sum: kernels.reduce.partial_sum,
-    kernels.reduce.reduce_squares: kernels.reduce.partial_squares,
-}
-_parts = functools.lru_cache(maxsize=1024)(kernels.reduce.sum_parts)
-
-
 @functools.lru_cache(maxsize=64)
 def _nothing(n: int, dtype: np.dtype) -> np.ndarray:
-    """An empty array, by which the kernel recognises that there is no term to add, or that no block is copied."""
+    """An empty array, by which the kernel recognises that there is no term to add."""
     return np.empty((n, 0, 0), dtype)
 
 
@@ -115,20 +101,11 @@ def matrix_product(a: np.ndarray, b: np.ndarray, term: np.ndarray | None = None,
     """
     shape = a.shape[0], a.shape[1], b.shape[2]
     y = empty(shape, a.dtype)
-    if shape[2] == 1 and a.shape[2] > SHORT and term is None and not relu:
-        dense = a.itemsize in a.strides[1:]
-        if dense or a.shape[2] > kernels.sums.BLOCK:
-            launch(kernels.matvec.matvec, a if dense else contiguous(a), contiguous(b[:, :, 0]), y[:, :, 0])
-            return y
     if term is None:
         term = _nothing(shape[0], a.dtype)
     elif a.dtype is OBJECT:
         term = np.broadcast_to(term, shape)
     elif term.ndim == 1:  # broadcast_to takes eight times as long, as long as a small product
         term = np.ndarray(shape, a.dtype, contiguous(term), strides=(0, 0, a.itemsize))
-    in_program = state.recording is not None and state.recording.in_program
-    plan = kernels.matmul.matmul_plan(*a.shape, b.shape[2], a.itemsize, a.strides[1:], in_program)
-    rows, columns, panels, copies = plan
-    copy = empty(copies, a.dtype) if copies[0] else _nothing(0, a.dtype)
-    launch(kernels.matmul.matmul, a, b, term, int(relu), rows, columns, y, empty(panels, a.dtype), copy)
+    launch(kernels.matmul, a, b, term, int(relu), y)
     return y

@@ -17,12 +17,13 @@ from tinytensor.core.dtype_objects import DType
 from tinytensor.core.dtypes import DTYPES, bool_, float32, float64, get_default_dtype, int32, int64, uint8
 from tinytensor.core.memory_order import reordered
 from tinytensor.core.meta import Meta
+from tinytensor.core.recorder import is_recording, refuse
 from tinytensor.core.tensor import Tensor
 from tinytensor.core.tensor_values import with_own_dtype
 from tinytensor.ops.arguments import nested_numbers, refuse_text, to_0d_array
 from tinytensor.ops.arrays import constants
 from tinytensor.ops.generator import Generator, drawn_from
-from tinytensor.runtime.poison import aligned
+from tinytensor.platform.poison import aligned
 
 
 def as_dtype(dtype) -> np.dtype:
@@ -114,7 +115,7 @@ def tensor(data: Any, *, dtype=None, requires_grad: bool = False, device=None) -
     if device == "meta":
         return Tensor.of(Meta(array.shape, array.dtype), requires_grad)
     array = with_own_dtype(np.ascontiguousarray(array).reshape(array.shape))
-    if now["recording"] is not None:  # each replay starts from these values, whatever is done to the tensor in place
+    if is_recording():  # each replay starts from these values, whatever is done to the tensor in place
         constant, array = array, buffer(array.shape, array.dtype)
         if from_array and _is_outside(data):  # each replay looks at it again
             host(_refill, array, data)
@@ -151,7 +152,7 @@ def _is_outside(data: np.ndarray | np.generic) -> bool:
     if caller.f_globals["__name__"] == "tinytensor.ops.argument_errors":  # the wrapper of public functions
         caller = caller.f_back
     if function_guards.has_arrays and not caller.f_globals["__name__"].startswith("tinytensor."):  # not a mask of ours
-        state.recording.refuse(
+        refuse(
             "a tensor was made of an array that NumPy computed in the step, perhaps from one that changes; compute "
             "with tensors, or outside of the step"
         )
@@ -166,7 +167,7 @@ def as_tensor(data: Any, *, dtype=None, device=None) -> Tensor:
     if isinstance(data, Tensor):
         return data if dtype is None else data.to(dtype)
     if isinstance(data, np.ndarray) and (dtype is None or data.dtype == dtype):
-        if state.recording is not None:
+        if is_recording():
             _is_outside(data)
         return from_numpy(data)
     return tensor(data, dtype=dtype)
@@ -183,7 +184,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
             f"from_numpy: the strides {array.strides} are no multiples of the {array.itemsize} bytes of {array.dtype} "
             "(this may be a field of a structured array): share a copy, array.copy()"
         )
-    if state.recording is not None:
+    if is_recording():
         _is_outside(array)
     array = with_own_dtype(np.asarray(array))  # kernels take plain arrays; asarray() makes one of a memmap
     return Tensor.of(array if array.flags.writeable and array.dtype.isnative else array.copy())

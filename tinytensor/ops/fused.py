@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tinytensor import kernels
+from tinytensor.core.backend import kernels
 from tinytensor.core.dispatch import check, contiguous, empty, launch, move
 from tinytensor.core.op import op
 from tinytensor.core.registry import appears
@@ -38,7 +38,7 @@ class linear_op:
         onto = None if onto is None else _neighbours(_flat_rows(onto))[None]
         dx = matrix_product(g[None], weight[None], onto)[0].reshape(x.shape) if needs[0] else None
         dweight = _weight_gradient(g, x_rows, weight) if needs[1] else None
-        dbias = reduce_array(kernels.reduce.reduce_sum, g, (0,), False) if needs[2] else None
+        dbias = reduce_array(kernels.reduce_sum, g, (0,), False) if needs[2] else None
         return dx, dweight, dbias
 
     def definition(x, weight, bias):
@@ -131,18 +131,17 @@ class layer_norm_op:
         rows = as_rows(x)
         y, mean, rstd = empty(rows.shape, x.dtype), empty(rows.shape[:1], x.dtype), empty(rows.shape[:1], x.dtype)
         weight, bias = (absent_input(x) if p is None else contiguous(p) for p in (weight, bias))
-        launch(kernels.norm.layer_norm, rows, weight, bias, setting(eps, x.dtype), y, mean, rstd)
+        launch(kernels.layer_norm, rows, weight, bias, setting(eps, x.dtype), y, mean, rstd)
         return y.reshape(x.shape), mean, rstd
 
     def backward(needs, g, x, weight, mean, rstd):
         rows = as_rows(x)
         dx = empty(rows.shape, x.dtype)
         gamma = absent_input(x) if weight is None else contiguous(weight)
-        partial = _partial_sums(2 if needs[2] else 1, rows, needs[1] or needs[2])
-        launch(kernels.norm.layer_norm_backward, as_rows(g), rows, gamma, mean, rstd, dx, partial)
+        sums = empty((2 if needs[2] else 1, rows.shape[1] if needs[1] or needs[2] else 0), x.dtype)
+        launch(kernels.layer_norm_backward, as_rows(g), rows, gamma, mean, rstd, dx, sums)
         if rows.shape[1] == 1:  # y does not depend on x; the kernel would leave rounding errors times 1 / sqrt(eps)
             move(np.zeros((), x.dtype), dx)
-        sums = _added_up(partial)
         return dx.reshape(x.shape), sums[0] if needs[1] else None, sums[1] if needs[2] else None, None
 
     def definition(x, weight, bias, eps):
@@ -150,21 +149,6 @@ class layer_norm_op:
         y = centred / sqrt(mean(centred * centred, -1, keepdim=True) + eps)
         y = y if weight is None else y * weight
         return y if bias is None else y + bias
-
-
-def _partial_sums(k: int, rows: np.ndarray, needed: bool) -> np.ndarray:
-    """Memory for the k sums over each block of rows that the backward pass of a norm writes."""
-    R, D = rows.shape
-    return empty((k, kernels.norm.norm_blocks(R, D), D if needed else 0), rows.dtype)
-
-
-def _added_up(partial: np.ndarray) -> np.ndarray:
-    """The sums (k, D) over all blocks."""
-    if partial.shape[1] == 1 or not partial.size:
-        return partial[:, 0]
-    y = empty((partial.shape[0], partial.shape[2]), partial.dtype)
-    launch(kernels.reduce.reduce_sum, partial, y)
-    return y
 
 
 @op
@@ -184,16 +168,16 @@ class rms_norm_op:
         rows = as_rows(x)
         y, rstd = empty(rows.shape, x.dtype), empty(rows.shape[:1], x.dtype)
         weight = absent_input(x) if weight is None else contiguous(weight)
-        launch(kernels.norm.rms_norm, rows, weight, setting(eps, x.dtype), y, rstd)
+        launch(kernels.rms_norm, rows, weight, setting(eps, x.dtype), y, rstd)
         return y.reshape(x.shape), rstd
 
     def backward(needs, g, x, weight, rstd):
         rows = as_rows(x)
         dx = empty(rows.shape, x.dtype)
         gamma = absent_input(x) if weight is None else contiguous(weight)
-        partial = _partial_sums(1, rows, needs[1])
-        launch(kernels.norm.rms_norm_backward, as_rows(g), rows, gamma, rstd, dx, partial)
-        return dx.reshape(x.shape), _added_up(partial)[0] if needs[1] else None, None
+        sums = empty((1, rows.shape[1] if needs[1] else 0), x.dtype)
+        launch(kernels.rms_norm_backward, as_rows(g), rows, gamma, rstd, dx, sums)
+        return dx.reshape(x.shape), sums[0] if needs[1] else None, None
 
     def definition(x, weight, eps):
         y = x / sqrt(mean(x * x, -1, keepdim=True) + eps)
@@ -215,30 +199,24 @@ class attention:
     saved = ("lse",)
 
     def forward(q, k, v, mask, scale, is_causal):
-        B, H, C, K = q.shape
+        B, H, C, _ = q.shape
         M, Kv = v.shape[-2:]
         # The result is laid out as the queries: heads cut from rows stay side by side, and join without a copy.
         side_by_side = 0 < q.strides[1] < q.strides[2]
         y = empty((B, C, H, Kv), q.dtype).transpose(0, 2, 1, 3) if side_by_side else empty((B, H, C, Kv), q.dtype)
         lse = empty((B, H, C), q.dtype)
         args = *(_neighbours(x) for x in (q, k, v)), _mask(mask, (B, H, C, M)), setting(scale, q.dtype), int(is_causal)
-        if C == 1:
-            scratch = empty(kernels.attention.attention_of_one_scratch(B, H, M, K, Kv), q.dtype)
-            launch(kernels.attention.attention_of_one, *args, y, lse, scratch)
-        else:
-            scratch = empty(kernels.attention.attention_scratch(B, H, C, M, K, Kv), q.dtype)
-            launch(kernels.attention.attention, *args, y, lse, scratch)
+        launch(kernels.attention, *args, y, lse)
         return y, lse
 
     def backward(g, y, q, k, v, mask, scale, is_causal, lse):
         B, H, C, K = q.shape
         M, Kv = v.shape[-2:]
         dq, dk, dv = (empty((B, n, H, w), q.dtype).transpose(0, 2, 1, 3) for n, w in ((C, K), (M, K), (M, Kv)))
-        scratch = empty(kernels.attention.attention_backward_scratch(B, H, C, M, K, Kv), q.dtype)
         settings = lse, setting(scale, q.dtype), int(is_causal)
         heads = [_neighbours(x) for x in (g, q, k, v)]
         mask = _mask(mask, (B, H, C, M))
-        launch(kernels.attention.attention_backward, *heads, mask, y, *settings, dq, dk, dv, scratch)
+        launch(kernels.attention_backward, *heads, mask, y, *settings, dq, dk, dv)
         return dq, dk, dv, None, None, None
 
     def definition(q, k, v, mask, scale, is_causal):
@@ -280,14 +258,14 @@ class cross_entropy_rows:
         y, lse = empty(rows.shape[:1], x.dtype), empty(rows.shape[:1], x.dtype)
         settings = ignore_index, setting(label_smoothing, x.dtype)
         bad, classes = no_index_is_bad(), rows.shape[1]
-        launch(kernels.loss.cross_entropy, rows, contiguous(target), *settings, y, lse, bad)
+        launch(kernels.cross_entropy, rows, contiguous(target), *settings, y, lse, bad)
         check(bad, lambda bad: _refuse_target(bad[1], classes, ignore_index))
         return y, lse
 
     def backward(g, x, target, ignore_index, label_smoothing, lse):
         dx = empty(x.shape, x.dtype)
         settings = lse, ignore_index, setting(label_smoothing, x.dtype)
-        launch(kernels.loss.cross_entropy_backward, g, contiguous(x), contiguous(target), *settings, dx)
+        launch(kernels.cross_entropy_backward, g, contiguous(x), contiguous(target), *settings, dx)
         return dx, None, None, None
 
     def definition(x, target, ignore_index, label_smoothing):
@@ -313,7 +291,7 @@ class cross_entropy_mean:
     def forward(x, target, ignore_index, label_smoothing):
         losses, lse = cross_entropy_rows.forward(x, target, ignore_index, label_smoothing)
         y, count = empty((1,), x.dtype), empty((1,), x.dtype)
-        launch(kernels.loss.mean_of_counted, losses, contiguous(target), ignore_index, y, count)
+        launch(kernels.mean_of_counted, losses, contiguous(target), ignore_index, y, count)
         return y.reshape(()), lse, count
 
     def backward(g, x, target, ignore_index, label_smoothing, lse, count):

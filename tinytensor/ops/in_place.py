@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tinytensor import kernels
-from tinytensor.core import late_bound
+from tinytensor.core import backend, late_bound
+from tinytensor.core.backend import kernels
 from tinytensor.core.dispatch import check, contiguous, launch, state
 from tinytensor.core.dtypes import int64
 from tinytensor.core.in_place import assign_result, check_in_place
@@ -15,15 +15,15 @@ from tinytensor.core.meta import BatchedData
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import Op, op
 from tinytensor.core.promotion import broadcast_shape
+from tinytensor.core.recorder import notice
 from tinytensor.core.registry import appears
-from tinytensor.core.tensor import Tensor, notice
+from tinytensor.core.tensor import Tensor
 from tinytensor.core.views import regenerate_grad_fn
 from tinytensor.ops.arguments import dimension, only_floats, tensor_of_dtype
 from tinytensor.ops.creation import rand, randn, tensor, zeros
 from tinytensor.ops.index import no_index_is_bad, part_at_once, put, read, refuse_index
 from tinytensor.ops.keys import parse_index
 from tinytensor.ops.shape import cast, clone, expand, flatten, slice_op, squeeze
-from tinytensor.runtime.launch_args import same_memory
 
 
 def in_place(operation: Callable, name: str = "", otherwise: Callable | None = None) -> Callable:
@@ -155,7 +155,7 @@ def index_copy_(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
         notice(t)
     outer, inner, bad, n = math.prod(x.shape[:dim]), math.prod(x.shape[dim + 1 :]), no_index_is_bad(), x.shape[dim]
     rows = contiguous(source._data).reshape(outer, index.numel(), inner)
-    launch(kernels.index.write_rows, rows, contiguous(index._data, int64), x._data.reshape(outer, n, inner), bad)
+    launch(kernels.write_rows, rows, contiguous(index._data, int64), x._data.reshape(outer, n, inner), bad)
     x._version.count += 1
     check(bad, lambda bad: refuse_index("index_copy_", bad[1], n))
     return x
@@ -202,7 +202,7 @@ def _is_there_already(part: Tensor, value: Tensor) -> bool:
     if state.grad and (part._requires_grad or value._requires_grad):
         return False
     check_in_place(part)
-    return part._data.__class__ is not BatchedData and same_memory(part._data, value._data)
+    return part._data.__class__ is not BatchedData and backend.current.same_memory(part._data, value._data)
 
 
 def _fits(value: Tensor, shape: tuple, what: str) -> None:

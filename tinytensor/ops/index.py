@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from tinytensor import kernels
+from tinytensor.core.backend import kernels
 from tinytensor.core.dispatch import check, contiguous, empty, host, launch, move, state
 from tinytensor.core.dtypes import bool_, int32, int64
 from tinytensor.core.op import op
@@ -28,7 +28,7 @@ class take:
         width = math.prod(x.shape[1:])
         y, bad, n = empty(index.shape + x.shape[1:], x.dtype), no_index_is_bad(), x.shape[0]
         flat = rows.reshape(n, width), index.reshape(-1), y.reshape(index.size, width)
-        launch(kernels.index.take, *flat, bad)
+        launch(kernels.take, *flat, bad)
         check(bad, lambda bad: refuse_index("embedding", bad[1], n))
         return y
 
@@ -44,7 +44,7 @@ class scatter_rows:
         y = empty(shape, x.dtype)
         width = math.prod(shape[1:])
         rows = contiguous(x).reshape(index.size, width)
-        launch(kernels.index.scatter_add, rows, contiguous(index).reshape(-1), y.reshape(shape[0], width))
+        launch(kernels.scatter_add, rows, contiguous(index).reshape(-1), y.reshape(shape[0], width))
         return y
 
     def grad_x(g, index):
@@ -62,7 +62,7 @@ class gather_op:
         shapes = (outer, x.shape[dim], inner), (outer, index.shape[dim], inner)
         flat = rows.reshape(shapes[0]), contiguous(index).reshape(shapes[1]), y.reshape(shapes[1])
         bad, n = no_index_is_bad(), x.shape[dim]
-        launch(kernels.index.gather, *flat, bad)
+        launch(kernels.gather, *flat, bad)
         check(bad, lambda bad: refuse_index("gather", bad[1], n))
         return y
 
@@ -79,7 +79,7 @@ class gather_backward:
         seen = index.shape[:dim] + (shape[dim],) + index.shape[dim + 1 :]
         part = empty(seen, x.dtype)
         rows, at = (contiguous(a).reshape(outer, index.shape[dim], inner) for a in (x, index))
-        launch(kernels.index.gather_backward, rows, at, part.reshape(outer, shape[dim], inner))
+        launch(kernels.gather_backward, rows, at, part.reshape(outer, shape[dim], inner))
         if seen == tuple(shape):
             return part
         y = empty(shape, x.dtype)

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import int64
 from tinytensor.core.meta import Meta
-from tinytensor.core.tensor import Tensor, notice
+from tinytensor.core.recorder import is_recording, notice
+from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import nested_numbers
 
 _WHOLE = slice(None)
@@ -125,7 +125,7 @@ def _part_of_tensor(t: Tensor):
     if t.dtype.kind in "bu":  # bytes in a key are truth values, as before PyTorch had bool
         mask = t._values("a mask as index").astype(bool, copy=False)
         return mask if t.ndim else bool(mask)
-    if t.is_meta or (t.ndim == 0 and state.recording is None and not isinstance(t._data, Meta)):
+    if t.is_meta or (t.ndim == 0 and not is_recording() and not isinstance(t._data, Meta)):
         return int(t.item())
     notice(t)
     return t._data

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tinytensor.core.dispatch import OBJECT, empty, host
+from tinytensor.core.dispatch import empty, host
 from tinytensor.core.dtypes import int64
+from tinytensor.core.kernel import OBJECT
 from tinytensor.core.op import op
 from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.registry import appears

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tinytensor import kernels
+from tinytensor.core.backend import kernels
 from tinytensor.core.dispatch import check, contiguous, empty, host, launch, move
 from tinytensor.core.dtypes import int64
 from tinytensor.core.op import op
@@ -25,8 +25,8 @@ def argsort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = F
         return zeros((), dtype=int64)
     last = np.moveaxis(x.detach()._data, dim, -1)
     rows = as_rows(last)
-    index, scratch = empty(rows.shape, int64), empty(rows.shape, int64)
-    launch(kernels.index.argsort, rows, int(descending), index, scratch)
+    index = empty(rows.shape, int64)
+    launch(kernels.argsort, rows, int(descending), index)
     return Tensor.of(contiguous(np.moveaxis(index.reshape(last.shape), -1, dim)))
 
 
@@ -60,14 +60,14 @@ def multinomial(p: Tensor, num_samples: int, replacement: bool = False, *, gener
         raise RuntimeError(f"multinomial: num_samples must be between 1 and 2**31 - 1, got {num_samples}")
     rows = as_rows(p.detach()._data if p.ndim == 2 else p.detach()._data[None])
     bad, needed = no_index_is_bad(), 1 if replacement else num_samples
-    launch(kernels.index.check_weights, rows, needed, bad)
+    launch(kernels.check_weights, rows, needed, bad)
     check(bad, lambda bad: _refuse_weights(bad[1], needed))
     draws, bits = [], 24 if p.dtype.itemsize == 4 else 32  # more than a float32 holds would be rounded up to 1
     for _ in range(num_samples):
         at, u, y = empty((3,), int64), empty(rows.shape[:1], rows.dtype), empty(rows.shape[:1], int64)
-        launch(kernels.chance.next_draw, drawn_from("multinomial", generator).stream, at)
-        launch(kernels.chance.uniform, at, 32 - bits, setting(2.0**-bits, rows.dtype), u)
-        launch(kernels.index.sample_rows, rows, u, y)
+        launch(kernels.next_draw, drawn_from("multinomial", generator).stream, at)
+        launch(kernels.uniform, at, 32 - bits, setting(2.0**-bits, rows.dtype), u)
+        launch(kernels.sample_rows, rows, u, y)
         draws.append(Tensor.of(y))
         if not replacement and num_samples > 1:
             remaining = empty(rows.shape, rows.dtype)
@@ -85,7 +85,7 @@ class dropped:
     def forward(x, at, threshold, scale):
         rows = contiguous(x).reshape(-1)
         y = empty(rows.shape, x.dtype)
-        launch(kernels.chance.drop, rows, at, threshold, setting(scale, x.dtype), y)
+        launch(kernels.drop, rows, at, threshold, setting(scale, x.dtype), y)
         return y.reshape(x.shape)
 
     def grad_x(g, at, threshold, scale):
@@ -98,7 +98,7 @@ def drop(x: Tensor, keep: float, generator: Generator | None = None) -> Tensor:
     Only the number of the draw is kept; the gradient draws the same numbers again.
     """
     at = empty((3,), int64)
-    launch(kernels.chance.next_draw, drawn_from("dropout", generator).stream, at)
+    launch(kernels.next_draw, drawn_from("dropout", generator).stream, at)
     return dropped(x, Tensor.of(at), round(keep * 2**32), 1 / keep)
 
 

@@ -4,7 +4,7 @@ import builtins
 import math
 from collections.abc import Sequence
 
-from tinytensor import kernels
+from tinytensor.core.backend import kernels
 from tinytensor.core.dispatch import empty, launch, move, state
 from tinytensor.core.dtypes import bool_, float32, float64, int64, uint8
 from tinytensor.core.modes import no_grad
@@ -48,7 +48,7 @@ class reduce_sum:
     r"y = \sum_i x_i"
 
     def forward(x, dims, keepdim):
-        return reduce_array(kernels.reduce.reduce_sum, x, dims, keepdim)
+        return reduce_array(kernels.reduce_sum, x, dims, keepdim)
 
     def grad_x(g, x_shape, dims):
         return spread_op(g, x_shape, dims)
@@ -59,7 +59,7 @@ class reduce_mean:
     r"y = \frac1n \sum_i x_i"
 
     def forward(x, dims, keepdim):
-        total, n = reduce_array(kernels.reduce.reduce_sum, x, dims, keepdim), math.prod([x.shape[d] for d in dims])
+        total, n = reduce_array(kernels.reduce_sum, x, dims, keepdim), math.prod([x.shape[d] for d in dims])
         return apply_formula(true_divide.kernel, total, n)
 
     def grad_x(g, x_shape, dims):
@@ -73,7 +73,7 @@ class centred:
     def forward(x, dims):  # in float64 the mean of numbers that lie close together far from 0 is exact enough
         wide = float64 if x.dtype is float32 else x.dtype
         total, n = (
-            reduce_array(kernels.reduce.reduce_sum, x, dims, True, dtype=wide),
+            reduce_array(kernels.reduce_sum, x, dims, True, dtype=wide),
             math.prod([x.shape[d] for d in dims]),
         )
         y = empty(x.shape, x.dtype)
@@ -90,7 +90,7 @@ class reduce_norm:
 
     def forward(x, dims, keepdim, n):  # float64 holds the square of every float32, so that none overflows or is lost
         wide = float64 if x.dtype is float32 else x.dtype
-        total = reduce_array(kernels.reduce.reduce_squares, x, dims, keepdim, dtype=wide)
+        total = reduce_array(kernels.reduce_squares, x, dims, keepdim, dtype=wide)
         total = total if n == 1 else apply_formula(true_divide.kernel, total, n)
         y = empty(total.shape, x.dtype)
         move(apply_formula(sqrt.kernel, total), y)
@@ -106,7 +106,7 @@ class reduce_prod:
     r"y = \prod_i x_i"
 
     def forward(x, dims, keepdim):
-        return reduce_array(kernels.reduce.reduce_prod, x, dims, keepdim)
+        return reduce_array(kernels.reduce_prod, x, dims, keepdim)
 
     def definition(x, dims, keepdim):  # as a tree of products, so that a zero among the factors needs no division
         rows = movedim(x, dims, tuple(range(len(dims))))
@@ -124,7 +124,7 @@ class reduce_amax:
     r"y = \max_i x_i; equal maxima share the gradient"
 
     def forward(x, dims, keepdim, nan_is_equal):
-        return reduce_array(kernels.reduce.reduce_max, x, dims, keepdim, int64)[0]
+        return reduce_array(kernels.reduce_max, x, dims, keepdim, int64)[0]
 
     def grad_x(g, y, x, dims, nan_is_equal):
         return _shared_among_equals(g, y, x, dims, nan_is_equal)
@@ -135,7 +135,7 @@ class reduce_amin:
     r"y = \min_i x_i; equal minima share the gradient"
 
     def forward(x, dims, keepdim, nan_is_equal):
-        return reduce_array(kernels.reduce.reduce_min, x, dims, keepdim, int64)[0]
+        return reduce_array(kernels.reduce_min, x, dims, keepdim, int64)[0]
 
     def grad_x(g, y, x, dims, nan_is_equal):
         return _shared_among_equals(g, y, x, dims, nan_is_equal)
@@ -157,7 +157,7 @@ class reduce_max:
     saved, outputs = ("index",), 2
 
     def forward(x, dims, keepdim):
-        return reduce_array(kernels.reduce.reduce_max, x, dims, keepdim, int64)
+        return reduce_array(kernels.reduce_max, x, dims, keepdim, int64)
 
     def grad_x(g, x_shape, dims, keepdim, index):
         return _at_index(g, x_shape, dims, keepdim, index)
@@ -170,7 +170,7 @@ class reduce_min:
     saved, outputs = ("index",), 2
 
     def forward(x, dims, keepdim):
-        return reduce_array(kernels.reduce.reduce_min, x, dims, keepdim, int64)
+        return reduce_array(kernels.reduce_min, x, dims, keepdim, int64)
 
     def grad_x(g, x_shape, dims, keepdim, index):
         return _at_index(g, x_shape, dims, keepdim, index)
@@ -188,7 +188,7 @@ class reduce_logsumexp:
     r"y = \ln \sum_i e^{x_i}"
 
     def forward(x, dims, keepdim):
-        return reduce_array(kernels.reduce.reduce_logsumexp, x, dims, keepdim)
+        return reduce_array(kernels.reduce_logsumexp, x, dims, keepdim)
 
     def grad_x(g, y, x, dims):
         return spread_op(g, x.shape, dims) * exp(x - spread_op(y, x.shape, dims))
@@ -199,7 +199,7 @@ class reduce_any:
     r"y = \bigvee_i x_i"
 
     def forward(x, dims, keepdim):
-        return reduce_array(kernels.reduce.reduce_any, x, dims, keepdim)
+        return reduce_array(kernels.reduce_any, x, dims, keepdim)
 
 
 @op
@@ -207,7 +207,7 @@ class reduce_all:
     r"y = \bigwedge_i x_i"
 
     def forward(x, dims, keepdim):
-        return reduce_array(kernels.reduce.reduce_all, x, dims, keepdim)
+        return reduce_array(kernels.reduce_all, x, dims, keepdim)
 
 
 def _at_least_int64(x: Tensor, dtype) -> Tensor:
@@ -398,8 +398,8 @@ class cumsum_op:
 
     def forward(x, dim, reverse):
         rows = grouped(x, (dim,) if x.ndim else ())
-        y, (outer, _, inner) = empty(rows.shape, x.dtype), rows.shape
-        launch(kernels.scan.cumsum, rows, int(reverse), y, empty((outer, inner), x.dtype))
+        y = empty(rows.shape, x.dtype)
+        launch(kernels.cumsum, rows, int(reverse), y)
         return y.reshape(x.shape)
 
     def grad_x(g, dim, reverse):

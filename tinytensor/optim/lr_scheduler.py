@@ -10,7 +10,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tinytensor.core.dispatch import host, state
+from tinytensor.core.dispatch import host
+from tinytensor.core.recorder import is_recording
 from tinytensor.ops.argument_errors import construction
 from tinytensor.optim.optimizer import Optimizer
 
@@ -541,7 +542,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     def step(self, metrics: float, epoch: int | None = None) -> None:
         """Take the metric of an epoch (a number, or a tensor of one); not inside a compiled step."""
-        if state.recording is not None:
+        if is_recording():
             raise RuntimeError("ReduceLROnPlateau.step(): it reads a number, so call it outside the compiled step")
         rates, metric = self._rates(), float(metrics)
         if self.default_min_lr is not None and len(self.min_lrs) != len(rates):

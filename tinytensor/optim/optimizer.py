@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor import kernels
-from tinytensor.core.dispatch import contiguous, host, launch, move, outside_recording, state
+from tinytensor.core.backend import kernels
+from tinytensor.core.dispatch import contiguous, host, launch, move, outside_recording
 from tinytensor.core.hooks import RemovableHandle
+from tinytensor.core.kernel import is_ours
 from tinytensor.core.memory_order import memory_order, ordered
 from tinytensor.core.modes import enable_grad, no_grad
+from tinytensor.core.recorder import guard
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.argument_errors import construction, shown
-from tinytensor.runtime.entry_points import is_ours
 
 # accepted because they cannot change a result: they choose between PyTorch's implementations
 _HARMLESS = {"foreach", "fused", "capturable", "differentiable"}
@@ -166,8 +167,7 @@ class Optimizer:
                 host(self._refresh, [], group, [self.state[p] for p in params], table, undo=self._uncount)
                 for p, row in zip(params, table, strict=True):
                     self._update(p, group, row)
-        if state.recording is not None:
-            state.recording.guard(self._makeup)
+        guard(self._makeup)
         return loss
 
     # --- Hooks
@@ -412,7 +412,7 @@ def _cast(value, p: Tensor, name: str = ""):
 class SGD(Optimizer):
     r"""x \to x - \rho \, \partial L / \partial x (003, eq. 18), with momentum and weight decay if asked for."""
 
-    kernel = kernels.update.sgd
+    kernel = kernels.sgd
     slots = ("momentum_buffer",)
 
     def __init__(
@@ -452,7 +452,7 @@ class Adam(Optimizer):
     From Kingma and Ba (2015).
     """
 
-    kernel = kernels.update.adam
+    kernel = kernels.adam
     slots = ("exp_avg", "exp_avg_sq")
     extra = ("max_exp_avg_sq",)
     decoupled = False

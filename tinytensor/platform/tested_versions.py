@@ -12,8 +12,14 @@ import warnings
 from contextlib import suppress
 from pathlib import Path
 
-from numba import __version__ as numba_version
 from numpy import __version__ as numpy_version
+
+from tinytensor.platform.backend import BACKEND
+
+if BACKEND == "native":
+    from numba import __version__ as numba_version
+else:
+    numba_version = ""  # it is not used
 
 # The first and the last release of each with which the tests passed, by two numbers: 0.63 stands for all 0.63.x.
 TESTED = {"Python": ("3.11", "3.14"), "NumPy": ("2.1", "2.5"), "Numba": ("0.63", "0.68")}
@@ -71,7 +77,7 @@ def untested(python: str = "", numpy: str = numpy_version, numba: str = numba_ve
     return [
         f"{name} {version} (tried: {first} to {last})"
         for (name, version), (first, last) in zip(used.items(), TESTED.values(), strict=True)
-        if not _release(first) <= _release(version) <= _release(last)
+        if version and not _release(first) <= _release(version) <= _release(last)
     ]
 
 

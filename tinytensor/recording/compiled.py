@@ -16,11 +16,12 @@ from functools import partial
 from typing import Any, TypeVar, overload
 
 import numpy as np
-from numba import config
 
 from tinytensor.autograd.accumulate_grad import accumulate_grad
+from tinytensor.core import backend
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import get_default_dtype
+from tinytensor.core.kernel import OBJECT, Kernel
 from tinytensor.core.tensor import BorrowedGrad, Tensor
 from tinytensor.nn.module import Module
 from tinytensor.platform.locks import ThreadLock
@@ -28,9 +29,6 @@ from tinytensor.recording.external import TensorSnapshot, are_unchanged
 from tinytensor.recording.guards import PLAIN, Guards, ask
 from tinytensor.recording.pool import lease_of
 from tinytensor.recording.recording import Recording
-from tinytensor.runtime.entry_points import OBJECT
-from tinytensor.runtime.kernel import Kernel
-from tinytensor.runtime.scheduler import Program
 
 LIMIT = 64  # recordings kept for one function; more means that something varies at each call
 MEMORY = 256 * 2**20  # bytes that the recordings of one function may keep; beyond, those that were used last stay
@@ -174,7 +172,7 @@ class CompiledFunction:
 
     def __call__(self, *args, **kwargs):
         # Within another recording the call is a part of that one; and a debugger wants Python's code at each call.
-        if state.recording is not None or state.anomaly or config.DISABLE_JIT:
+        if state.recording is not None or state.anomaly or not backend.current.compiles:
             return self.function(*args, **kwargs)
         tensors: list[Tensor] = []
         try:
@@ -482,7 +480,7 @@ class CapturedStep:
         """Run a recording that has no arguments `times` times."""
         parts = self.recording.parts
         program = parts[0][1] if len(parts) == 1 and not self.recording.early else None
-        if isinstance(program, Program) and state.profile is None and not self.entering:
+        if isinstance(program, backend.current.Program) and state.profile is None and not self.entering:
             program.times = times
             try:
                 self.replay([])

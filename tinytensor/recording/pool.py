@@ -13,8 +13,8 @@ from weakref import WeakSet
 
 import numpy as np
 
-from tinytensor.core.dispatch import OBJECT
-from tinytensor.runtime.poison import aligned, fresh, poison, poisoned
+from tinytensor.core.kernel import OBJECT
+from tinytensor.platform.poison import aligned, fresh, poison, poisoned
 
 BYTE = np.dtype(np.uint8)
 

@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 
+from tinytensor.core import backend
 from tinytensor.core.dispatch import outside_recording, state
-from tinytensor.core.recorder import Recorder
+from tinytensor.core.kernel import Kernel
+from tinytensor.core.recorder import STOPPED, Recorder
 from tinytensor.platform.object_layout import addresses
 from tinytensor.recording.external import TensorSnapshot
 from tinytensor.recording.pool import Pool, owned
-from tinytensor.runtime.kernel import Kernel
-from tinytensor.runtime.scheduler import STOPPED, Program
 
 
 class Recording(Recorder):
@@ -44,7 +44,7 @@ class Recording(Recorder):
         self.seen: dict[int, TensorSnapshot] = {}
         self.guards: list[tuple[Callable, tuple, bytes]] = []  # a question, its answer, and the answer's addresses
         self.pool = Pool()
-        self.parts: list[tuple[int, Program | Callable, tuple]] = []  # the place after it, what to run, its arguments
+        self.parts: list[tuple[int, Callable, tuple]] = []  # the place after it, what to run, its arguments
         self.progress = np.full(1, -1, np.int64)  # the place that the last replay has reached
 
     # --- While it is open
@@ -132,7 +132,7 @@ class Recording(Recorder):
         try:
             failure, noted, parts = self._run_early()
             for position, run, args in parts if state.profile is None else state.profile.parts(noted):
-                if not isinstance(run, Program):  # a program says itself that it has run
+                if not isinstance(run, backend.current.Program):  # a program says itself that it has run
                     progress[0] = position - 1
                 if run(*args) is STOPPED:
                     progress[0], flag, tell = next(check for check in self.checks if check[1][0])
@@ -161,14 +161,14 @@ class Recording(Recorder):
                 return error, noted, self._parts(noted)
         return None, self.noted, self.parts
 
-    def _parts(self, noted: list) -> list[tuple[int, Program | Callable, tuple]]:
+    def _parts(self, noted: list) -> list[tuple[int, Callable, tuple]]:
         """The noted steps as programs and host calls: each stretch of launches without a host call is one program."""
-        parts: list[tuple[int, Program | Callable, tuple]] = []
+        parts: list[tuple[int, Callable, tuple]] = []
         rows: list[tuple[int, int, int]] = []
 
         def end_program(position: int) -> None:
             if rows:
-                parts.append((position, Program(rows, self.progress, position), ()))
+                parts.append((position, backend.current.Program(rows, self.progress, position), ()))
                 rows.clear()
 
         for position, (what, how) in enumerate(noted):

@@ -34,6 +34,8 @@ LONGEST = 80  # letters of the name of a build in the names of its files
 ROOMS = [
     Path(__file__).parents[1] / room for room in ("kernels", "platform", "runtime", "simd")
 ]  # of a kernel's imports
+_CORE = Path(__file__).parents[1] / "core" / "kernel.py"  # its task_range is compiled
+_COMPILED = Path(__file__).parents[1] / "simd" / "compiled_math.py"  # compiled instead of the functions of math.py
 # A statement ends with its line, which a backslash continues, or with its parenthesis; a comment inside may hold
 # another parenthesis.
 _IMPORT = re.compile(
@@ -85,7 +87,8 @@ def root() -> Path:
 def folder(file: str) -> Path:
     """The folder for builds from `file`; in it Numba itself tells builds for different processors apart."""
     digest = hashlib.sha256(SIMD.encode())
-    for source in sorted(_reached(Path(file)) | {Path(__file__)}):
+    sources = _reached(Path(file)) | {Path(__file__), _CORE}
+    for source in sorted(sources | {_COMPILED} if _COMPILED.with_name("math.py") in sources else sources):
         digest.update(_read(source))
     return root() / digest.hexdigest()[:16]
 

@@ -9,7 +9,7 @@ one piece of machine code.
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -21,13 +21,12 @@ from numba.core.lowering import Lower
 from numba.extending import intrinsic
 from numba.np.numpy_support import from_dtype
 
+from tinytensor.core.kernel import is_ours
 from tinytensor.runtime.cache import builds_of, is_kept, kept, progress
 from tinytensor.runtime.compiler import KernelCompiler, Lowering, colourless, signals_wait
 from tinytensor.runtime.launch_args import word
 from tinytensor.runtime.scheduler import WORD
 from tinytensor.simd.address import array_at
-
-OBJECT = np.dtype(object)  # the dtype of exact scalars; every such tensor has this very object, so `is` may compare it
 
 
 class EntryPoint(NamedTuple):
@@ -41,24 +40,6 @@ class EntryPoint(NamedTuple):
 
 class NoBuild(Exception):
     """There is no native code for a launch: it is on exact scalars, or NUMBA_DISABLE_JIT asks for Python's source."""
-
-
-def is_ours(function: Callable) -> bool:
-    """Does tinytensor itself declare the function? Tables and fast paths leave out a user's kernels and operations."""
-    return function.__module__.partition(".")[0] == "tinytensor"
-
-
-def by_name(declared: Any) -> str:
-    """`__reduce__` of what a declaration makes: pickle writes its name, as it does for a function."""
-    return declared.__qualname__
-
-
-def exact(args: tuple) -> bool:
-    """Does an array hold exact scalars? One is enough: Python's source works on any mixture of numbers.
-
-    This compares `dtype.kind`, since the dtype of a user's own launch may equal OBJECT without being OBJECT.
-    """
-    return any(arg.__class__ is np.ndarray and arg.dtype.kind == "O" for arg in args)
 
 
 # -------------------------------------------------------------------------------------------------- loops

@@ -23,14 +23,13 @@ from numba.extending import intrinsic
 
 from tinytensor.platform.locks import ThreadLock
 from tinytensor.platform.operating_system import called_by_compiled_code
+from tinytensor.platform.poison import LINE
 from tinytensor.runtime.cache import builds_of, kept
 from tinytensor.runtime.compiler import colourless, signals_wait
-from tinytensor.simd.isa import LINE
 
 ENTRY, BUFFER, TASKS = range(3)  # the columns of a program
 DONE, SHARES = 0, 1  # the rows of a group's counters: the number of tasks done; from row 1, those taken of each share
 SPACING = 2 * LINE // 8  # int64 from one counter to the next: no two may share a line, and processors fetch pairs
-STOPPED = False  # the result of running a program in which a flag was set; otherwise it is True
 PATIENCE = 200  # looks at a counter before a waiting thread offers its processor to others
 WORD = ir.IntType(64)
 
@@ -182,20 +181,6 @@ class _Threads:
 threads = _Threads()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=threads.after_fork)
-
-
-def set_num_threads(n: int) -> None:
-    """Let kernels use up to `n` threads; the bits of results do not depend on it."""
-    if not isinstance(n, int) or isinstance(n, bool):
-        raise TypeError(f"set_num_threads: expected a whole number, got {n!r}")
-    if n < 1:
-        raise ValueError(f"set_num_threads({n}): expected 1 or more")
-    threads.wanted = min(n, numba.config.NUMBA_NUM_THREADS)
-
-
-def get_num_threads() -> int:
-    """The number of threads that a kernel may use."""
-    return threads.number()
 
 
 class ThreadTuner:

@@ -44,7 +44,6 @@ def _choose() -> str:
 
 SIMD = _choose()  # part of the name of the folder where builds are kept
 BYTES = _REGISTER[SIMD]  # in a register
-LINE = 64  # bytes in a line of the caches, the unit that memory delivers; the widest register is as long
 NEAR = 1 << 17  # bytes: a larger array is prefetched, since it may be in no near cache
 SECOND = second_cache()  # bytes; blocks are as large as suits it, which no bit of a result depends on
 

@@ -25,9 +25,10 @@ from numba import types
 from numba.core import cgutils
 from numba.core.cgutils import pack_array, unpack_tuple
 
-from tinytensor.simd import math as simd_math
+from tinytensor.platform.poison import LINE
+from tinytensor.simd import compiled_math as simd_math
 from tinytensor.simd.address import array_field, element_ptr, element_ptr_and_strides, gep_bytes, int64, prefetch
-from tinytensor.simd.isa import BYTES, LINE, SIMD
+from tinytensor.simd.isa import BYTES, SIMD
 from tinytensor.simd.vector import (
     Vector,
     add,

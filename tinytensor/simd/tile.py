@@ -13,8 +13,8 @@ from llvmlite.ir.instructions import LoadInstr
 from numba import types
 from numba.core import cgutils
 
+from tinytensor.platform.poison import LINE
 from tinytensor.simd.address import element_ptr_and_strides, gep_bytes, int64, prefetch
-from tinytensor.simd.isa import LINE
 from tinytensor.simd.vector import (
     add,
     branch,

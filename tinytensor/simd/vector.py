@@ -30,7 +30,7 @@ from numba.core.errors import TypingError
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import lower_builtin, models, register_model
 
-from tinytensor.simd import math as simd_math
+from tinytensor.simd import compiled_math as simd_math
 from tinytensor.simd.address import array_at, array_field, element_ptr, int64
 from tinytensor.simd.isa import BYTES
 

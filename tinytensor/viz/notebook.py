@@ -16,7 +16,7 @@ from html import escape
 
 import numpy as np
 
-from tinytensor.core.dispatch import state
+from tinytensor.core.recorder import is_recording
 from tinytensor.core.tensor import Tensor
 from tinytensor.viz.arrays import NUMBERS, SIDE, sample, tag
 from tinytensor.viz.text import number
@@ -39,7 +39,7 @@ STYLE = """<style>
 
 def html(tensor: Tensor) -> str | None:
     """The tensor as HTML; None where only text can be shown (or, in a compiled step, an error)."""
-    if state.recording is not None or tensor.is_meta:
+    if is_recording() or tensor.is_meta:
         return None
     said = [f"shape {tensor.shape}" if tensor.shape else "one number", tensor.dtype.name]
     if tensor.node is not None:

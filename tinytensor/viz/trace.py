@@ -72,7 +72,7 @@ def _nodes(loss: Tensor, what: str) -> list[Node]:
                 )
             nodes.add(node)
             todo.extend(node.edges)
-    return sorted(nodes, key=lambda node: node.time)
+    return sorted(nodes, key=lambda node: node.generation)
 
 
 def _kept_gradients(nodes: list[Node]) -> list[Callable[[], None]]:

@@ -1,7 +1,7 @@
 """The table of kernel proofs: for each kernel, tiny inputs made of symbols, and the expected outputs.
 
 A sample is a call (inputs, settings, blank outputs) and a function from the inputs to the expected outputs: the
-definition (`derivations/exact/definitions.py`), and for a backward kernel SymPy's derivative of the forward formula.
+definition (`tinytensor/core/reference.py`), and for a backward kernel SymPy's derivative of the forward formula.
 `disagreements` runs the kernel's own source and names every entry that is not proved equal. The walk over all kernels,
 the compiled builds and the planted mistakes use the same table.
 """
@@ -18,32 +18,12 @@ from unittest.mock import patch
 import numpy as np
 import sympy
 
-from derivations.exact.definitions import (
-    adam,
-    attention,
-    cross_entropy,
-    dropped,
-    gathered,
-    layer_norm,
-    log_softmax,
-    lot,
-    matmul,
-    matvec,
-    mean_of_counted,
-    normed,
-    reduced,
-    rms_norm,
-    running,
-    scattered,
-    sgd,
-    softmax,
-    taken,
-    uniform,
-    written,
-)
+from derivations.exact.reference import definition, matvec
+from tinytensor.core.kernel import KERNELS, Kernel
+from tinytensor.core.reference import drawn
 from tinytensor.kernels.attention import attention_backward_scratch, attention_of_one_scratch, attention_scratch
 from tinytensor.kernels.matmul import matmul_plan
-from tinytensor.runtime.kernel import KERNELS, Elementwise, Kernel
+from tinytensor.runtime.kernel import Elementwise
 from tinytensor.symbolic import Symbolic, lift, symbols
 from tinytensor.symbolic.exact.lifting import rebind
 from tinytensor.symbolic.exact.scalars import CLOSE, reading
@@ -227,12 +207,18 @@ CUBE = sym("x", 2, 9, 2)  # (outer, n, inner): nine rows are a block of eight an
 ROWS = sym("x", 2, 5, 1)
 
 
-add("reduce_sum", reduced, (CUBE, blank(2, 2)), (ROWS, blank(2, 1)), (sym("x", 2, 0, 2), np.full((2, 2), None)))
+add(
+    "reduce_sum",
+    definition("reduce_sum"),
+    (CUBE, blank(2, 2)),
+    (ROWS, blank(2, 1)),
+    (sym("x", 2, 0, 2), np.full((2, 2), None)),
+)
 LONG = np.array([Symbolic(Fraction(1, 3 * j + 1)) for j in range(514)], object).reshape(1, 514, 1)
 add("reduce_sum", lambda x, y: {"y": [[sum(Fraction(1, 3 * j + 1) for j in range(514))]]}, (LONG, blank(1, 1)))
 add(
     "reduce_squares",
-    lambda x, y: reduced(x * x, y),
+    lambda x, y: definition("reduce_sum")(x * x, y),
     (CUBE, blank(2, 2)),
     (ROWS, blank(2, 1)),
     (sym("x", 2, 0, 2), np.full((2, 2), None)),
@@ -278,7 +264,7 @@ add("reduce_any", lambda x, y: {"y": x.any(1)}, (TRUTH, blank(2, 2, dtype=bool))
 add("reduce_all", lambda x, y: {"y": x.all(1)}, (TRUTH, blank(2, 2, dtype=bool)))
 add(
     "cumsum",
-    running,
+    definition("cumsum"),
     *(
         (sym("x", *shape), reverse, blank(*shape), blank(shape[0], shape[2]))
         for shape in ((2, 3, 2), (2, 5, 1))
@@ -307,7 +293,7 @@ for shape in ((1, 75, 1), (2, 33, 1), (1, 19, 5), (1, 8, 2), (1, 2, 2), (1, 0, 2
     for reverse in (0, 1):
         call = fractions(*shape), reverse, blank(*shape), blank(shape[0], shape[2])
         few = {"SHORT": 2, "FEW": 3, "BLOCK": 35, "BYTES": 16}
-        add("cumsum", running, call, constants=few, fits_builds=False)
+        add("cumsum", definition("cumsum"), call, constants=few, fits_builds=False)
 for shape in ((1, 5, 2), (1, 3, 4)):
     call = sym("x", *shape), blank(1, shape[2])
     few = {"ROWS": 2, "BYTES": 16}
@@ -324,24 +310,24 @@ FINE = index(0, 0)
 
 
 for tokens in (TOKENS, *BEYOND):
-    add("take", taken, (sym("x", 4, 2), tokens, blank(4, 2), FINE))
-    add("scatter_add", scattered, (sym("g", 4, 2), tokens, blank(4, 2)))
+    add("take", definition("take"), (sym("x", 4, 2), tokens, blank(4, 2), FINE))
+    add("scatter_add", definition("scatter_add"), (sym("g", 4, 2), tokens, blank(4, 2)))
 
 
 for tokens in (TOKENS, *BEYOND):
-    add("write_rows", written, (sym("x", 2, 4, 2), tokens, sym("y", 2, 4, 2), FINE))
+    add("write_rows", definition("write_rows"), (sym("x", 2, 4, 2), tokens, sym("y", 2, 4, 2), FINE))
 INDICES = index([[0, 2], [1, 2], [0, 0], [1, 2]]).reshape(1, 4, 2)
 
 
 def gathered_back(g, index, dx):
     x = sym("x", *dx.shape)
-    return {"dx": derivative(gathered(x, index, None, None)["y"], g, x)}
+    return {"dx": derivative(definition("gather")(x, index, None, None)["y"], g, x)}
 
 
 for wrong in (2, 3, -1):
     indices = INDICES.copy()
     indices[0, 1, 1] = wrong
-    add("gather", gathered, (sym("x", 1, 3, 2), indices, blank(1, 4, 2), FINE))
+    add("gather", definition("gather"), (sym("x", 1, 3, 2), indices, blank(1, 4, 2), FINE))
     add("gather_backward", gathered_back, (sym("g", 1, 4, 2), indices, blank(1, 3, 2)))
 SORTED = sym("x", 2, 5, witness=[[3, 1, 2, 5, 4], [1, 2, -3, 0, -1]])
 SORTED[0, 3] = SORTED[0, 0]  # equal elements keep their order
@@ -373,16 +359,16 @@ PAIRS = {"BYTES": 16}  # registers of two numbers, so that three of them are a r
 ONES = {"BYTES": 8}  # registers of one, so that three are a pair of registers and a rest
 for n in (1, 3):
     a, b = sym("x", 2, n), sym("g", 2, n)
-    add("softmax", lambda x, y: {"y": softmax(x)}, (a, blank(2, n)), constants=PAIRS)
-    add("log_softmax", lambda x, y: {"y": log_softmax(x)}, (a, blank(2, n)), constants=PAIRS)
+    add("softmax", definition("softmax"), (a, blank(2, n)), constants=PAIRS)
+    add("log_softmax", definition("log_softmax"), (a, blank(2, n)), constants=PAIRS)
     back = lambda g, y, dx, a=a: {"dx": derivative(y, g, a)}  # noqa: E731
     for constants in (PAIRS, ONES):
-        add("softmax_backward", back, (b, softmax(a), blank(2, n)), constants=constants)
-    add("log_softmax_backward", back, (b, log_softmax(a), blank(2, n)), constants=PAIRS)
+        add("softmax_backward", back, (b, definition("softmax")(a)["y"], blank(2, n)), constants=constants)
+    add("log_softmax_backward", back, (b, definition("log_softmax")(a)["y"], blank(2, n)), constants=PAIRS)
 for order in permutations((-1, 0, 1)):  # every path of the row's maximum
     call = (sym("x", 1, 3, witness=[order]), blank(1, 3))
-    add("softmax", lambda x, y: {"y": softmax(x)}, call, constants=PAIRS)
-add("softmax", lambda x, y: {"y": softmax(x)}, (sym("x", 1, 3), blank(1, 3)))  # a rest of the machine's own registers
+    add("softmax", definition("softmax"), call, constants=PAIRS)
+add("softmax", definition("softmax"), (sym("x", 1, 3), blank(1, 3)))  # a rest of the machine's own registers
 
 TARGETS, IGNORED = index(2, -100, 0), -100
 UNKNOWN = index(2, 3, 0), index(2, -1, 0)  # one target is none of the 3 classes: its row counts as ignored
@@ -390,25 +376,31 @@ SMOOTHING = sym("s", witness=Fraction(1, 10))
 
 
 def cross_entropy_back(g, x, target, lse, ignore_index, smoothing, dx):
-    return {"dx": derivative(cross_entropy(x, target, ignore_index, smoothing)["losses"], g, x)}
+    return {"dx": derivative(definition("cross_entropy")(x, target, ignore_index, smoothing)["losses"], g, x)}
 
 
 LOGITS = sym("x", 3, 3)
 CASES = [(TARGETS, IGNORED, Symbolic(0)), *((t, IGNORED, SMOOTHING) for t in (TARGETS, *UNKNOWN))]
 CASES += [(index(2, 1, 0), 1, SMOOTHING)]  # the ignored index may be a class, too
 for settings in CASES:
-    add("cross_entropy", cross_entropy, (LOGITS, *settings, blank(3), blank(3), FINE), constants=PAIRS)
-    lse = cross_entropy(LOGITS, *settings)["lse"]
+    add("cross_entropy", definition("cross_entropy"), (LOGITS, *settings, blank(3), blank(3), FINE), constants=PAIRS)
+    lse = definition("cross_entropy")(LOGITS, *settings)["lse"]
     call = (sym("g", 3), LOGITS, settings[0], lse, *settings[1:], blank(3, 3))
     add("cross_entropy_backward", cross_entropy_back, call, constants=PAIRS)
 
 
-add("mean_of_counted", mean_of_counted, (sym("l", 3), TARGETS, IGNORED, blank(1), blank(1)))
+add("mean_of_counted", definition("mean_of_counted"), (sym("l", 3), TARGETS, IGNORED, blank(1), blank(1)))
 
 # ------------------------------------------------------------------------------------------------------ norms
 
 NONE = np.empty(0, object)
 EPS = sym("e", witness=Fraction(1, 7))
+
+
+def mean_and_rstd(x):
+    """The values that layer_norm keeps for its backward pass."""
+    y = definition("layer_norm")(x, NONE, NONE, EPS)
+    return y["mean"], y["rstd"]
 
 
 def parts(y, g, p, blocks):
@@ -419,18 +411,18 @@ def parts(y, g, p, blocks):
 
 def layer_norm_back(g, x, weight, mean, rstd, dx, partial):
     _, blocks, size = partial.shape
-    y = layer_norm(x, weight, NONE, EPS)["y"]
+    y = definition("layer_norm")(x, weight, NONE, EPS)["y"]
     w, b = sym("u", size), sym("b", size)  # what the parts are derivatives by, whatever the weight is in dx
-    h = layer_norm(x, w, b, EPS)["y"] if size else None
+    h = definition("layer_norm")(x, w, b, EPS)["y"] if size else None
     sums = [parts(h, g, w, blocks), parts(h, g, b, blocks)][: len(partial)] if size else np.empty((2, blocks, 0))
     return {"dx": derivative(y, g, x), "partial": sums}
 
 
 def rms_norm_back(g, x, weight, rstd, dx, partial):
     _, blocks, size = partial.shape
-    y = rms_norm(x, weight, EPS)["y"]
+    y = definition("rms_norm")(x, weight, EPS)["y"]
     w = sym("u", size)
-    sums = [parts(rms_norm(x, w, EPS)["y"], g, w, blocks)] if size else np.empty((1, blocks, 0))
+    sums = [parts(definition("rms_norm")(x, w, EPS)["y"], g, w, blocks)] if size else np.empty((1, blocks, 0))
     return {"dx": derivative(y, g, x), "partial": sums}
 
 
@@ -438,15 +430,17 @@ R, D = 3, 3  # with D = 2 and no eps, a normed row is (1, -1) whatever x is
 N, NG = sym("x", R, D), sym("g", R, D)
 for W, B in ((sym("w", D), sym("b", D)), (NONE, NONE)):
     for constants in (PAIRS, ONES):
-        add("layer_norm", layer_norm, (N, W, B, EPS, blank(R, D), blank(R), blank(R)), constants=constants)
-        add("rms_norm", rms_norm, (N, W, EPS, blank(R, D), blank(R)), constants=constants)
-    mean, rstd = normed(N, EPS)[1:]
+        add(
+            "layer_norm", definition("layer_norm"), (N, W, B, EPS, blank(R, D), blank(R), blank(R)), constants=constants
+        )
+        add("rms_norm", definition("rms_norm"), (N, W, EPS, blank(R, D), blank(R)), constants=constants)
+    mean, rstd = mean_and_rstd(N)
     for dtypes, blocks, size in ((2, 1, D), (2, 2, D), (1, 2, D), (2, 2, 0)):
         outputs = blank(R, D), blank(dtypes, blocks, size)
         add("layer_norm_backward", layer_norm_back, (NG, N, W, mean, rstd, *outputs), constants=PAIRS)
     outputs = blank(R, D), blank(2, 1, D)
     add("layer_norm_backward", layer_norm_back, (NG, N, W, mean, rstd, *outputs), constants=ONES)
-    rstd = normed(N, EPS, centre=False)[2]
+    rstd = definition("rms_norm")(N, NONE, EPS)["rstd"]
     for blocks, size in ((1, D), (2, D), (2, 0)):
         outputs = blank(R, D), blank(1, blocks, size)
         add("rms_norm_backward", rms_norm_back, (NG, N, W, rstd, *outputs), constants=PAIRS)
@@ -467,7 +461,7 @@ def product(a, b, term=None, relu=0, block=None, deep=None, copied=False, **cons
         tiles = -(-rows // constants["A_ROWS"]) * rows_of_panel, 4
         copy = blank(tasks, *(tiles if a.strides[1] == a.itemsize else (rows, rows_of_panel + 1)))
     call = a, b, term, relu, rows, columns, blank(n, M, N), blank(tasks, deep or scratch[1], scratch[2]), copy
-    add("matmul", matmul, call, constants=constants, fits_builds=deep is None and not copied)
+    add("matmul", definition("matmul"), call, constants=constants, fits_builds=deep is None and not copied)
 
 
 for n, M, K in ((1, 3, 0), (0, 2, 2), (2, 1, 5), (1, 5, 9), (2, 2, 16), (1, 3, 40), (1, 2, 19)):
@@ -533,8 +527,10 @@ def add_attention(B, H, C, M, K, Kv, mask, is_causal, tasks=1, **narrow):
     sizes = B, H, C, M, K, Kv
     outputs = blank(B, H, C, Kv), blank(B, H, C), scratch(attention_scratch, narrow, tasks, *sizes)
     call = (q, k, v, mask, SCALE, is_causal)
-    add("attention", attention, (*call, *outputs), constants=dict(narrow), built=attention_scratch(*sizes))
-    y, lse = attention(*call).values()
+    add(
+        "attention", definition("attention"), (*call, *outputs), constants=dict(narrow), built=attention_scratch(*sizes)
+    )
+    y, lse = definition("attention")(*call).values()
     room = scratch(attention_backward_scratch, narrow, tasks, *sizes)
     call = (g, q, k, v, mask, y, lse, SCALE, is_causal, blank(*q.shape), blank(*k.shape), blank(*v.shape), room)
     narrow.pop("COLUMNS", None)
@@ -561,7 +557,13 @@ def add_attention_of_one(B, H, M, K, Kv, mask, is_causal, tasks=1):
     call = (sym("q", B, H, 1, K), sym("k", B, H, M, K), sym("v", B, H, M, Kv), mask, SCALE, is_causal)
     sizes = B, H, M, K, Kv
     outputs = blank(B, H, 1, Kv), blank(B, H, 1), scratch(attention_of_one_scratch, narrow, tasks, *sizes)
-    add("attention_of_one", attention, (*call, *outputs), constants=narrow, built=attention_of_one_scratch(*sizes))
+    add(
+        "attention_of_one",
+        definition("attention"),
+        (*call, *outputs),
+        constants=narrow,
+        built=attention_of_one_scratch(*sizes),
+    )
 
 
 add_attention_of_one(2, 2, 5, 3, 3, NO_MASK, 0)
@@ -582,14 +584,14 @@ def hyper(*values) -> np.ndarray:
 
 
 for maximize, scale in ((0, NONE), (1, sym("f", 1)), (0, sym("f", 3))):
-    add("sgd", sgd, (P, PG, NONE, scale, hyper(LR, 0, 0, DECAY, 0, maximize, 0)))
+    add("sgd", definition("sgd"), (P, PG, NONE, scale, hyper(LR, 0, 0, DECAY, 0, maximize, 0)))
     for nesterov, first in ((0, 0), (0, 1), (1, 0)):
-        add("sgd", sgd, (P, PG, MOMENT, scale, hyper(LR, MU, DAMP, DECAY, nesterov, maximize, first)))
+        add("sgd", definition("sgd"), (P, PG, MOMENT, scale, hyper(LR, MU, DAMP, DECAY, nesterov, maximize, first)))
 
 
 for decoupled, maximize, scale in ((0, 0, NONE), (1, 0, sym("f", 1)), (1, 1, sym("f", 3)), (0, 1, NONE)):
     call = (P, PG, MOMENT, SQUARE, scale, hyper(LR, B1, B2, EPSILON, DECAY, decoupled, 2, maximize))
-    add("adam", adam, call)
+    add("adam", definition("adam"), call)
 add(
     "sumsq",
     lambda x, parts: {"parts": [x[0] ** 2, x[1] ** 2 + x[2] ** 2, x[3] ** 2 + x[4] ** 2]},
@@ -603,11 +605,11 @@ call = (index(7, 3, 2), blank(3, dtype=np.int64))
 add("next_draw", lambda stream, at: {"stream": index(7, 4, 2), "at": index(7, 3, 2)}, call)
 
 
-add("uniform", uniform, (index(7, 3, 2), 8, sym("s"), blank(5)))
+add("uniform", definition("uniform"), (index(7, 3, 2), 8, sym("s"), blank(5)))
 
 
 for threshold in (0, 1 << 31, 1 << 32):  # none, some, all
-    add("drop", dropped, (sym("x", 5), index(7, 3, 2), threshold, sym("s"), blank(5)))
+    add("drop", definition("drop"), (sym("x", 5), index(7, 3, 2), threshold, sym("s"), blank(5)))
 
 # ------------------------------------------------------------------------------------- nothing, one, and several
 # Every loop of every kernel is left out, is run once, and is run several times: test_paths.py counts.
@@ -635,7 +637,7 @@ for shape in (
     add("reduce_any", lambda x, y: {"y": x.any(1)}, (truth, blank(outer, inner, dtype=bool)))
     add("reduce_all", lambda x, y: {"y": x.all(1)}, (truth, blank(outer, inner, dtype=bool)))
     for reverse in (0, 1):
-        add("cumsum", running, (x, reverse, blank(*shape), blank(outer, inner)))
+        add("cumsum", definition("cumsum"), (x, reverse, blank(*shape), blank(outer, inner)))
     sums = (np.exp(x).sum(1) + ZERO).reshape(outer, inner)
     logs = np.array([s.log() for s in sums.flat], object).reshape(sums.shape)
     call = (sym("x", *shape), blank(outer, inner))
@@ -660,15 +662,15 @@ for peak, inner in product_of(range(9), (1, 2)):  # wherever the largest, or the
     add("reduce_min", lambda *_, expected={**expected, "y": deep[:, peak]}: expected, (deep, *outputs))
 for R, D in ((0, 2), (1, 1), (5, 0), (7, 1)):
     rows = index(*(r % 5 for r in range(R)))  # the fifth is none of the table's
-    add("take", taken, (sym("x", 4, D), rows, blank(R, D), FINE))
-    add("scatter_add", scattered, (sym("g", R, D), rows, blank(4, D)))
+    add("take", definition("take"), (sym("x", 4, D), rows, blank(R, D), FINE))
+    add("scatter_add", definition("scatter_add"), (sym("g", R, D), rows, blank(4, D)))
 for O, R, D in ((0, 1, 1), (1, 0, 2), (1, 1, 1), (2, 1, 0)):
-    add("write_rows", written, (sym("x", O, R, D), index(*ONE_ROW[:R]), sym("y", O, 4, D), FINE))
+    add("write_rows", definition("write_rows"), (sym("x", O, R, D), index(*ONE_ROW[:R]), sym("y", O, 4, D), FINE))
 for V in (0, 1, 2):  # of a table without rows nothing is read, and nothing is added to it
-    add("scatter_add", scattered, (sym("g", 0, 2), index(), blank(V, 2)))
+    add("scatter_add", definition("scatter_add"), (sym("g", 0, 2), index(), blank(V, 2)))
 for O, N, J, I in ((0, 2, 1, 1), (2, 3, 0, 2), (1, 1, 1, 1), (3, 2, 2, 0), (3, 2, 2, 1)):
     indices = np.arange(O * J * I).reshape(O, J, I) % N
-    add("gather", gathered, (sym("x", O, N, I), indices, blank(O, J, I), FINE))
+    add("gather", definition("gather"), (sym("x", O, N, I), indices, blank(O, J, I), FINE))
     add("gather_backward", gathered_back, (sym("g", O, J, I), indices, blank(O, N, I)))
 add("gather_backward", gathered_back, (sym("g", 2, 0, 2), np.empty((2, 0, 2), np.int64), blank(2, 0, 2)))
 for R, D in ((0, 2), (1, 1), (4, 0), (2, 2)):
@@ -682,50 +684,50 @@ for R, D in ((0, 2), (1, 1), (4, 0), (2, 2)):
 
 for R, D in ((0, 3), (2, 0), (1, 2), (4, 5), (1, 8), (1, 19)):  # registers of two: none, one, several, many
     a, b = sym("x", R, D), sym("g", R, D)
-    add("softmax", lambda x, y: {"y": softmax(x)}, (a, blank(R, D)), constants=PAIRS)
-    add("log_softmax", lambda x, y: {"y": log_softmax(x)}, (a, blank(R, D)), constants=PAIRS)
+    add("softmax", definition("softmax"), (a, blank(R, D)), constants=PAIRS)
+    add("log_softmax", definition("log_softmax"), (a, blank(R, D)), constants=PAIRS)
     if R * D <= 8:  # two registers at a time, or one
         slopes = lambda g, y, dx, a=a: {"dx": derivative(y, g, a)}  # noqa: E731
-        add("softmax_backward", slopes, (b, softmax(a), blank(R, D)), constants=PAIRS)
-        add("log_softmax_backward", slopes, (b, log_softmax(a), blank(R, D)), constants=PAIRS)
+        add("softmax_backward", slopes, (b, definition("softmax")(a)["y"], blank(R, D)), constants=PAIRS)
+        add("log_softmax_backward", slopes, (b, definition("log_softmax")(a)["y"], blank(R, D)), constants=PAIRS)
 
 wide = (11, (9,)), (19, (17,))  # four registers at a time, twice too
 for V, targets in ((0, ()), (1, (0,)), (2, (1, 0)), (4, (3, 0)), (5, (1,)), *wide):  # registers of two again
     R, x, target = len(targets), sym("x", len(targets), V), index(*targets)
     for smoothing in (Symbolic(0), SMOOTHING):
         settings = target, IGNORED, smoothing
-        add("cross_entropy", cross_entropy, (x, *settings, blank(R), blank(R), FINE), constants=PAIRS)
+        add("cross_entropy", definition("cross_entropy"), (x, *settings, blank(R), blank(R), FINE), constants=PAIRS)
         if V != 5:
-            lse = cross_entropy(x, *settings)["lse"]
+            lse = definition("cross_entropy")(x, *settings)["lse"]
             call = (sym("g", R), x, target, lse, IGNORED, smoothing, blank(R, V))
             add("cross_entropy_backward", cross_entropy_back, call, constants=PAIRS)
 call = (index(IGNORED), IGNORED, Symbolic(0))  # no class at all: no target can be one
-add("cross_entropy", cross_entropy, (sym("x", 1, 0), *call, blank(1), blank(1), FINE), constants=PAIRS)
+add("cross_entropy", definition("cross_entropy"), (sym("x", 1, 0), *call, blank(1), blank(1), FINE), constants=PAIRS)
 call = (sym("g", 1), sym("x", 1, 0), call[0], blank(1), *call[1:], blank(1, 0))
 add("cross_entropy_backward", lambda *args: {"dx": args[-1]}, call, constants=PAIRS)
 lone = (sym("x", 1, 1), index(IGNORED), np.array([ZERO]), IGNORED, Symbolic(0), blank(1, 1))
 add("cross_entropy_backward", lambda *_: {"dx": [[0]]}, (sym("g", 1), *lone), constants=PAIRS)
-add("mean_of_counted", mean_of_counted, (sym("l", 1), index(0), IGNORED, blank(1), blank(1)))
+add("mean_of_counted", definition("mean_of_counted"), (sym("l", 1), index(0), IGNORED, blank(1), blank(1)))
 
 for R, D in ((0, 3), (1, 1), (2, 2), (4, 2), (1, 4)):  # two registers of one at a time
     x, g, w, b = sym("x", R, D), sym("g", R, D), sym("w", D), sym("b", D)
-    add("layer_norm", layer_norm, (x, w, b, EPS, blank(R, D), blank(R), blank(R)), constants=ONES)
-    add("rms_norm", rms_norm, (x, w, EPS, blank(R, D), blank(R)), constants=ONES)
+    add("layer_norm", definition("layer_norm"), (x, w, b, EPS, blank(R, D), blank(R), blank(R)), constants=ONES)
+    add("rms_norm", definition("rms_norm"), (x, w, EPS, blank(R, D), blank(R)), constants=ONES)
     blocks = 2 if R > 1 else 1
-    mean, rstd = normed(x, EPS)[1:] if R else (blank(0), blank(0))
+    mean, rstd = mean_and_rstd(x) if R else (blank(0), blank(0))
     outputs = blank(R, D), blank(2, blocks, D)
     add("layer_norm_backward", layer_norm_back, (g, x, w, mean, rstd, *outputs), constants=ONES)
-    rstd = normed(x, EPS, centre=False)[2] if R else blank(0)
+    rstd = definition("rms_norm")(x, NONE, EPS)["rstd"] if R else blank(0)
     outputs = blank(R, D), blank(1, blocks, D)
     add("rms_norm_backward", rms_norm_back, (g, x, w, rstd, *outputs), constants=ONES)
 
-add("sgd", sgd, (P, PG, NONE, NONE, hyper(LR, 0, 0, 0, 0, 0, 0)))
+add("sgd", definition("sgd"), (P, PG, NONE, NONE, hyper(LR, 0, 0, 0, 0, 0, 0)))
 for n in (0, 1):
     p, g, m, v = sym("p", n), sym("g", n), sym("m", n), sym("v", n, positive=True)
-    add("sgd", sgd, (p, g, m, NONE, hyper(LR, MU, DAMP, DECAY, 0, 0, 0)))
-    add("adam", adam, (p, g, m, v, NONE, hyper(LR, B1, B2, EPSILON, DECAY, 1, 2, 0)))
-    add("uniform", uniform, (index(7, 3, 2), 8, sym("s"), blank(n)))
-    add("drop", dropped, (sym("x", n), index(7, 3, 2), 1 << 31, sym("s"), blank(n)))
+    add("sgd", definition("sgd"), (p, g, m, NONE, hyper(LR, MU, DAMP, DECAY, 0, 0, 0)))
+    add("adam", definition("adam"), (p, g, m, v, NONE, hyper(LR, B1, B2, EPSILON, DECAY, 1, 2, 0)))
+    add("uniform", definition("uniform"), (index(7, 3, 2), 8, sym("s"), blank(n)))
+    add("drop", definition("drop"), (sym("x", n), index(7, 3, 2), 1 << 31, sym("s"), blank(n)))
 for n, count in ((0, 1), (1, 1), (1, 2)):
     squares = lambda x, parts: {"parts": [ZERO] * (parts.size - 1) + [(x**2).sum() + ZERO]}  # noqa: E731
     add("sumsq", squares, (sym("x", n), blank(count)))
@@ -745,7 +747,7 @@ for mask in (
 for B, H, M, K, Kv in ((0, 1, 1, 1, 1), (1, 1, 0, 1, 1), (1, 1, 1, 0, 2), (1, 1, 2, 1, 0), (3, 1, 5, 1, 1)):
     add_attention_of_one(B, H, M, K, Kv, NO_MASK, 0)
 rms = sym("x", 2, 1)
-call = (sym("g", 2, 1), rms, sym("w", 1), normed(rms, EPS, centre=False)[2], blank(2, 1), blank(1, 1, 1))
+call = (sym("g", 2, 1), rms, sym("w", 1), definition("rms_norm")(rms, NONE, EPS)["rstd"], blank(2, 1), blank(1, 1, 1))
 add("rms_norm_backward", rms_norm_back, call, constants=PAIRS)  # a rest alone
 product(sym("a", 0, 1, 1), sym("b", 0, 1, 1))
 product(sym("a", 1, 2, 2), sym("b", 1, 2, 2), **(SMALL | {"KC": 1}))  # a product at a time
@@ -756,14 +758,14 @@ product(sym("a", 1, 2, 2), sym("b", 1, 3, 2).transpose(0, 2, 1), deep=2, **SMALL
 for rows, columns in ((3, 7), (4, 3), (1, 37)):  # y += a b
     y = sym("c", 1, rows, columns)
     call = sym("a", 1, rows, 2), sym("b", 1, 2, columns), y, 0, 4, 40, y, blank(1, 8, 8), blank(0, 0, 0)
-    summed = lambda *args: matmul(*args) | {"term": matmul(*args)["y"]}  # noqa: E731
+    summed = lambda *args: definition("matmul")(*args) | {"term": definition("matmul")(*args)["y"]}  # noqa: E731
     add("matmul", summed, call, constants=SMALL, fits_builds=False)
 product(sym("a", 1, 1, 3), sym("b", 1, 5, 3).transpose(0, 2, 1))
 product(sym("a", 1, 1, 2), sym("b", 1, 2, 33), BYTES=16)  # sixteen columns at a time, twice, and one more
 product(sym("a", 1, 1, 1), sym("b", 1, 1, 16), BYTES=16)
 product(sym("a", 1, 3, 4).transpose(0, 2, 1)[:, :, :0], sym("b", 1, 0, 4), block=(4, 4), **SMALL)  # nothing is copied
 product(sym("a", 1, 4, 6), sym("b", 1, 6, 6).transpose(0, 2, 1), block=(4, 4), **(SMALL | {"KC": 5}))
-add("take", taken, (sym("x", 4, 1), index(4), blank(1, 1), FINE))
+add("take", definition("take"), (sym("x", 4, 1), index(4), blank(1, 1), FINE))
 product(sym("a", 1, 2, 0), sym("b", 1, 3, 3).transpose(0, 2, 1)[:, :0], block=(4, 4), **SMALL)
 add_attention(2, 1, 1, 2, 5, 5, NO_MASK, 0, WIDTH=2, LANES=2, COLUMNS=2)  # more columns than two squares have
 for batch in (1, 2):  # one mask for all, then one for each batch, which is the same for both of its heads
@@ -799,23 +801,25 @@ seven, slope = sym("x", 1, 7), sym("g", 1, 7)
 add(
     "softmax_backward",
     lambda g, y, dx: {"dx": derivative(y, g, seven)},
-    (slope, softmax(seven), blank(1, 7)),
+    (slope, definition("softmax")(seven)["y"], blank(1, 7)),
     constants=PAIRS,
 )
 call = (seven, sym("w", 7), sym("b", 7), EPS, blank(1, 7), blank(1), blank(1))
-add("layer_norm", layer_norm, call, constants=PAIRS)
-add("layer_norm", layer_norm, call, constants=ONES | {"TERMS": 2}, fits_builds=False)  # sums of several parts
-call = (slope, seven, sym("w", 7), *normed(seven, EPS)[1:], blank(1, 7), blank(2, 1, 7))
+add("layer_norm", definition("layer_norm"), call, constants=PAIRS)
+add(
+    "layer_norm", definition("layer_norm"), call, constants=ONES | {"TERMS": 2}, fits_builds=False
+)  # sums of several parts
+call = (slope, seven, sym("w", 7), *mean_and_rstd(seven), blank(1, 7), blank(2, 1, 7))
 add("layer_norm_backward", layer_norm_back, call, constants=PAIRS)
 for R, D in ((5, 2), (2, 4)):  # two pairs of rows and one more; a pair of rows of two pairs of registers
     x, g = sym("x", R, D), sym("g", R, D)
-    call = (g, x, sym("w", D), *normed(x, EPS)[1:], blank(R, D), blank(2, 1, D))
+    call = (g, x, sym("w", D), *mean_and_rstd(x), blank(R, D), blank(2, 1, D))
     add("layer_norm_backward", layer_norm_back, call, constants=ONES)
 
 several_blocks = ONES | {"TERMS": 4}
 nine = sym("x", 1, 9)
-add("softmax", lambda x, y: {"y": softmax(x)}, (nine, blank(1, 9)), constants=several_blocks, fits_builds=False)
-call = slope, softmax(seven), blank(1, 7)
+add("softmax", definition("softmax"), (nine, blank(1, 9)), constants=several_blocks, fits_builds=False)
+call = slope, definition("softmax")(seven)["y"], blank(1, 7)
 add(
     "softmax_backward",
     lambda g, y, dx: {"dx": derivative(y, g, seven)},
@@ -846,18 +850,18 @@ for shape in ((2, 3, 1), (3, 4, 2), (2, 0, 1)):
         add("reduce_logsumexp", lambda *_, logs=logs: {"y": logs}, (x, blank(outer, inner)))
 
 indices = np.array([[[0, 4], [3, 3], [2, 1]], [[1, 0], [4, 2], [5, 3]]])  # 5 is none
-add("gather", gathered, (sym("x", 2, 5, 2), indices, blank(2, 3, 2), FINE))
+add("gather", definition("gather"), (sym("x", 2, 5, 2), indices, blank(2, 3, 2), FINE))
 add("gather_backward", gathered_back, (sym("g", 2, 3, 2), indices, blank(2, 5, 2)))
 for tokens in (index(4, 1, 4), index(4, 5, 0)):
-    add("take", taken, (sym("x", 5, 2), tokens, blank(3, 2), FINE))
-    add("scatter_add", scattered, (sym("g", 3, 2), tokens, blank(5, 2)))
-    add("write_rows", written, (sym("x", 2, 3, 4), tokens, sym("y", 2, 5, 4), FINE))
+    add("take", definition("take"), (sym("x", 5, 2), tokens, blank(3, 2), FINE))
+    add("scatter_add", definition("scatter_add"), (sym("g", 3, 2), tokens, blank(5, 2)))
+    add("write_rows", definition("write_rows"), (sym("x", 2, 3, 4), tokens, sym("y", 2, 5, 4), FINE))
 for V, targets in ((2, (0, IGNORED, 1, 0)), (3, (1, IGNORED)), (4, (3, 7, IGNORED))):
     for smoothing in (Symbolic(0), SMOOTHING):
         R, settings = len(targets), (index(*targets), IGNORED, smoothing)
         x = sym("x", R, V)
-        add("cross_entropy", cross_entropy, (x, *settings, blank(R), blank(R), FINE), constants=PAIRS)
-        lse = cross_entropy(x, *settings)["lse"]
+        add("cross_entropy", definition("cross_entropy"), (x, *settings, blank(R), blank(R), FINE), constants=PAIRS)
+        lse = definition("cross_entropy")(x, *settings)["lse"]
         call = (sym("g", R), x, settings[0], lse, *settings[1:], blank(R, V))
         add("cross_entropy_backward", cross_entropy_back, call, constants=PAIRS)
 weights = sym("p", 3, 4, witness=[[3, 1, 2, 4], [1, 2, 3, 4], [2, 2, 2, 2]])
@@ -888,19 +892,22 @@ product(sym("a", 1, 1, 2), sym("b", 1, 2, 31), BYTES=16)  # and nearly eight
 several = np.broadcast_to(np.array([[1, 1, 0], [0, 1, 1]], bool)[:, None, None], (2, 2, 1, 3))
 add_attention_of_one(2, 2, 3, 1, 1, several, 0)  # one mask for the heads of a sentence, and another for the next
 call = (sym("x", 2, 2), index(1, 0), 1, SMOOTHING)  # the ignored index is a class, and another row's
-add("cross_entropy", cross_entropy, (*call, blank(2), blank(2), FINE), constants=PAIRS)
-lse = cross_entropy(*call)["lse"]
+add("cross_entropy", definition("cross_entropy"), (*call, blank(2), blank(2), FINE), constants=PAIRS)
+lse = definition("cross_entropy")(*call)["lse"]
 add(
     "cross_entropy_backward", cross_entropy_back, (sym("g", 2), *call[:2], lse, *call[2:], blank(2, 2)), constants=PAIRS
 )
 p, g, m, v = sym("p", 2), sym("g", 2), sym("m", 2), sym("v", 2, positive=True)
-add("sgd", sgd, (p, g, m, sym("f", 2), hyper(LR, MU, DAMP, DECAY, 0, 0, 0)))
-add("adam", adam, (p, g, m, v, sym("f", 2), hyper(LR, B1, B2, EPSILON, DECAY, 1, 2, 0)))
+add("sgd", definition("sgd"), (p, g, m, sym("f", 2), hyper(LR, MU, DAMP, DECAY, 0, 0, 0)))
+add("adam", definition("adam"), (p, g, m, v, sym("f", 2), hyper(LR, B1, B2, EPSILON, DECAY, 1, 2, 0)))
 ones = np.array([[Symbolic(1)] * 4], object)
 call = (ones, np.array([Symbolic(Fraction(7, 16))]), blank(1, dtype=np.int64))
 add("sample_rows", lambda p, u, y: {"y": [1]}, call)
 add("reduce_sum", lambda x, y: {"y": x.sum(1)}, (sym("x", 1, 14, 2), blank(1, 2)))
-add("drop", dropped, (sym("x", 5), index(7, 3, 2), lot(7, 3, 12), sym("s"), blank(5)))  # the number itself is not below
+third = int(drawn(index(7, 3, 2), 5)[2])
+add(
+    "drop", definition("drop"), (sym("x", 5), index(7, 3, 2), third, sym("s"), blank(5))
+)  # the number itself is not below
 x = sym("x", 2, 1, 2, witness=[[[3, 2]], [[-1, 4]]])
 add("reduce_logsumexp", lambda x, y: {"y": x[:, 0]}, (x, blank(2, 2)))
 add_attention_of_one(2, 1, 3, 2, 5, np.array([[[[0, 1, 0]]], [[[1, 0, 1]]]], bool), 0)

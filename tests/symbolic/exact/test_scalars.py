@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tinytensor as tt
-from tinytensor.core.dispatch import OBJECT
+from tinytensor.core.kernel import OBJECT
 from tinytensor.symbolic import Symbolic, Undecided, path, symbols
 from tinytensor.symbolic.exact.scalars import reading
 from tinytensor.symbolic.exact.zero_test import opaque

@@ -6,7 +6,7 @@ import pytest
 
 import tinytensor as tt
 from tinytensor import nn
-from tinytensor.core.dispatch import OBJECT
+from tinytensor.core.kernel import OBJECT
 from tinytensor.symbolic import prove, symbols
 
 SIZES = ("small", "real")

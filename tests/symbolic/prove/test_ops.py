@@ -7,7 +7,7 @@ planted that must be noticed.
 import pytest
 
 from derivations.proofs.engine import CALLS, NO_DERIVATIVE, prove_op, unproved
-from tinytensor.core.dispatch import OBJECT
+from tinytensor.core.kernel import OBJECT
 from tinytensor.core.op import OPS
 from tinytensor.core.tensor import Tensor
 

@@ -294,8 +294,11 @@ WALKS = [
         "self.sums[target] = g if before is None else before + g, True",
         "self.sums[target] = g, True",
     ),  # overwritten where it should be added
-    ("heappush(self.heap, (-target.time, target))", "heappush(self.heap, (target.time, target))"),  # too early
-    ("fitted = _fitted(r, edge, node)", "fitted = _fitted(r + r, edge, node)"),
+    (
+        "heappush(self.heap, (-target.generation, target))",
+        "heappush(self.heap, (target.generation, target))",
+    ),  # too early
+    ("fitted = _unbroadcast(r, edge, node)", "fitted = _unbroadcast(r + r, edge, node)"),
 ]
 
 

@@ -2,10 +2,9 @@
 
 import math
 from collections.abc import Iterable
-from itertools import accumulate, pairwise
 from typing import Any
 
-from tinytensor import kernels
+from tinytensor.core.backend import kernels
 from tinytensor.core.dispatch import contiguous, empty, launch
 from tinytensor.core.memory_order import memory_order, ordered
 from tinytensor.core.modes import no_grad
@@ -32,14 +31,11 @@ def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
 
 
 def _sum_of_squares(tensors: list[Tensor]) -> Tensor:
-    """The sum of squares of all elements of all tensors (of one dtype): one launch for each tensor, and one more."""
+    """The sum of squares of all elements of all tensors (of one dtype)."""
     arrays = [t.detach()._data for t in tensors]
     flat = [contiguous(ordered(a, memory_order(a))).reshape(-1) for a in arrays]
-    ends = list(accumulate((kernels.update.sumsq_parts(x.size) for x in flat), initial=0))
-    parts, y = empty((ends[-1],), flat[0].dtype), empty((), flat[0].dtype)
-    for x, (begin, end) in zip(flat, pairwise(ends), strict=True):
-        launch(kernels.update.sumsq, x, parts[begin:end])
-    launch(kernels.reduce.reduce_sum, parts.reshape(1, -1, 1), y.reshape(1, 1))
+    y = empty((), flat[0].dtype)
+    launch(kernels.sum_of_squares, y.reshape(1), *flat)
     return Tensor.of(y)
 
 

@@ -24,7 +24,7 @@ from functools import partial
 import numpy as np
 import sympy
 
-from tinytensor.core.dispatch import OBJECT
+from tinytensor.core.kernel import OBJECT
 from tinytensor.core.modes import enable_grad, no_grad
 from tinytensor.core.observers import observe
 from tinytensor.core.op import Node, Op
@@ -347,7 +347,7 @@ def compare(forward: Forward, backward: Backward, progress: Progress) -> list[Fi
 
     def is_proved(arrival: Arrival, gradient: np.ndarray | None) -> bool:
         reading = readers.get(arrival.target, ())
-        youngest_first = sorted({call for call, _ in reading}, key=lambda call: -call.node.time)
+        youngest_first = sorted({call for call, _ in reading}, key=lambda call: -call.node.generation)
         weight = sum(call.weight / sum(e is not None for e in call.edges) for call, _ in reading)
         for at in variables(arrival.values):
             progress.done(weight / arrival.values.size)

@@ -24,7 +24,7 @@ import numpy as np
 import sympy
 
 from tinytensor.core import late_bound
-from tinytensor.core.dispatch import OBJECT
+from tinytensor.core.kernel import OBJECT
 from tinytensor.core.observers import observe
 from tinytensor.core.op import Node, Op
 from tinytensor.core.tensor import Tensor

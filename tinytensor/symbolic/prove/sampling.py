@@ -27,7 +27,7 @@ from functools import partial
 
 import numpy as np
 
-from tinytensor.core.dispatch import OBJECT
+from tinytensor.core.kernel import OBJECT
 from tinytensor.core.modes import enable_grad
 from tinytensor.core.observers import observe
 from tinytensor.core.op import Node

@@ -16,7 +16,6 @@ from contextlib import contextmanager
 
 import numpy as np
 import sympy
-from numba.core.compiler_lock import global_compiler_lock
 
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import get_default_dtype, int64
@@ -28,7 +27,7 @@ from tinytensor.ops.keys import parse_index
 from tinytensor.platform.locks import ThreadLock
 from tinytensor.runtime import entry_points
 from tinytensor.runtime import kernel as runtime_kernel
-from tinytensor.runtime.compiler import compiling
+from tinytensor.runtime.compiler import compiling, global_compiler_lock
 from tinytensor.symbolic.reading.loops import as_tensor, enumerate_type, of_each, range_type, reversed_type, sum_type
 from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, formula_of, is_users, where
 from tinytensor.symbolic.reading.tensors import (

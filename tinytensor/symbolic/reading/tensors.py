@@ -15,12 +15,12 @@ import numpy as np
 
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import bool_, get_default_dtype, int64
+from tinytensor.core.kernel import is_ours
 from tinytensor.core.meta import Meta
 from tinytensor.core.promotion import broadcast_shape, common_dtype
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arrays import reduced_shape
 from tinytensor.ops.shape import flatten, joined_shape, movedim
-from tinytensor.runtime.entry_points import is_ours
 from tinytensor.symbolic.reading.sizes import (
     Reading,
     SymFloat,

@@ -12,13 +12,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tinytensor.runtime.entry_points import OBJECT
-from tinytensor.simd.isa import LINE
+LINE = 64  # bytes in a line of the caches, the unit that memory delivers; the widest vector register is as long
 
 
 def poison(memory: np.ndarray) -> None:
     """Set every bit to 1; Python's objects stay None, which raises an error in any computation."""
-    if memory.dtype is not OBJECT:
+    if memory.dtype.kind != "O":
         memory.reshape(-1).view(np.uint8).fill(255)
 
 

@@ -7,7 +7,8 @@ import tinytensor as tt
 from tinytensor.core import dispatch as door
 from tinytensor.core.tensor import Tensor
 from tinytensor.fast import launch_cache
-from tinytensor.runtime import poison
+from tinytensor.platform import poison
+from tinytensor.runtime import native_backend
 from tinytensor.runtime.kernel import kernel
 
 
@@ -96,6 +97,6 @@ def test_unwritten_integers_are_minus_1():
 
 def test_nan_fill_is_off_by_default():
     assert poison.allocator_for("") is np.empty
-    assert poison.allocator_for("nan") is poison.poisoned is door.fresh
+    assert poison.allocator_for("nan") is poison.poisoned is native_backend.fresh
     with pytest.raises(ValueError, match="TINYTENSOR_POISON=zero: expected nan"):
         poison.allocator_for("zero")
