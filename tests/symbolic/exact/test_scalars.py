@@ -17,7 +17,7 @@ from tinytensor.core.kernel import OBJECT
 from tinytensor.symbolic import Symbolic, Undecided, path, symbols
 from tinytensor.symbolic.exact.scalars import reading
 from tinytensor.symbolic.exact.zero_test import opaque
-from tinytensor.symbolic.index_calculus.functions import TABLE
+from tinytensor.symbolic.index_calculus.functions import TABLE, Head
 
 x = symbols("x", witness=Fraction(3, 4)).item()
 y = symbols("y", witness=Fraction(-1, 2)).item()
@@ -175,7 +175,12 @@ def test_floor_of_a_symbol_is_the_number_on_its_path():
 # ------------------------------------------------------------------------------------------------ the proofs
 
 
-@pytest.mark.parametrize("name", [row.name for row in TABLE.values() if row.elementary])
+def is_own(head) -> bool:
+    """Is it a class of ours, which SymPy has under another name, if at all?"""
+    return isinstance(head, type) and issubclass(head, Head)
+
+
+@pytest.mark.parametrize("name", [n for n, row in TABLE.items() if row.elementary and not is_own(row.head)])
 def test_opaque_functions_have_sympys_derivatives_and_values(name):
     t = sympy.Symbol("t", positive=True)
     ours, theirs = sympy.diff(opaque(name)(t), t), sympy.diff(getattr(sympy, name)(t), t)
