@@ -36,6 +36,7 @@ from tinytensor.symbolic.reading.tensors import SymbolicTensor
 N = ("N",)
 SIZES = (1, 2, 3, 6, 20, 31, 149, 150, 151, 200, 201, 256, 301, 451, 513)  # those that the tricks single out among them
 TIE, ROUNDED = "no two numbers that are compared are equal", "no number that is rounded is whole"
+DTYPE = "floats are float64, those of the default dtype, too"
 ANY, NOT_20 = "proved for any size", "proved only for N ≠ 20"
 READ = {  # the beginning of the verdict; all other tricks are refused
     "1 + 2**(N - 200)": ANY,
@@ -64,8 +65,8 @@ READ = {  # the beginning of the verdict; all other tricks are refused
     "arange**8 in int64": f"{ANY}, where every whole number lies within its dtype",
     "x to int32": f"{ANY}, where {TIE}, {ROUNDED} and every whole number lies within its dtype",
     "x.long()": f"{ANY}, where {TIE}, {ROUNDED} and every whole number lies within its dtype",
-    "dtype": f"{ANY}, where floats are float64, those of the default dtype, too",
-    "eps of the dtype": f"{ANY}, where floats are float64, those of the default dtype, too",
+    "dtype": f"{ANY}, where {DTYPE}",
+    "eps of the dtype": f"{ANY}, where {DTYPE}",
     "loop: 2.0**(t - 1000)": ANY,
     "math.ceil(N / 7)": ANY,
     "(-1)**N": ANY,
@@ -90,6 +91,18 @@ READ = {  # the beginning of the verdict; all other tricks are refused
     "loop: a number after no step": "proved only for N > 149 and N > 150",
     "loop: another name after no step": "proved only for N > 149 and N > 150",
     "x.float()": f"{ANY}, where no cast to a shorter float rounds",
+    **dict.fromkeys(("x[None].T.contiguous()", "changes a copy alone", "diag(arange + 5)[0] > 0"), ANY),
+    "pad(arange + 5, (0, 3))[3:] > 0": f"{ANY}, where every whole number lies within its dtype",
+    "arange / 10 > 0.3": f"{ANY}, where {DTYPE}",
+    "N / 10 > 0.3": "proved only for N > 3",
+    "math.sqrt(300 - N)": "proved only for N < 301",
+    "math.log(300 - N)": "proved only for N < 300",
+    "(300 - N)**0.5": "proved only for N < 301",
+    "(301 - N)**-1": "proved only for N ≠ 301",
+    "1 / (N - 150)": "proved only for N ≠ 150",
+    "math.sqrt(1 - 0.9**N)": f"{ANY}, where every argument of a root is above 0",
+    **dict.fromkeys(("element_size()", "itemsize", "tensor(0.1).item() == 0.1"), f"{ANY}, where {DTYPE}"),
+    **dict.fromkeys(("16777217.0 == 16777216.0", "tensor(16777217.0).long()"), f"{ANY}, where {DTYPE}"),
 }
 SLOW = {"diff(n=140)"}  # a formula with 2^140 terms
 

@@ -157,6 +157,28 @@ def stack(rows):
 
 
 zero = lambda: tt.zeros((), dtype=tt.float64)  # noqa: E731
+weights = lambda x: 1.0 + (tt.arange(len(x)) >= 150)  # noqa: E731
+
+
+def changed_part(part):
+    """A change in place of a part of y, or of a copy of it."""
+
+    def f(x):
+        y = x * 2
+        z = part(y)
+        z.mul_(weights(z))
+        return s(y)
+
+    return f
+
+
+def left_by(manager):
+    def f(x):
+        with manager():
+            return s(x) * [2.0][N(x) >= 150]
+        return s(x)
+
+    return f
 
 
 def asks_for_its_type(x):
@@ -520,6 +542,14 @@ class Quiet:
         return True
 
 
+class Lambda(Quiet):
+    __exit__ = lambda *error: True  # noqa: E731
+
+
+class Slice(Quiet):
+    __exit__ = slice
+
+
 @functools.lru_cache
 def cached(n):
     return 2.0 * n
@@ -758,4 +788,35 @@ TRICKS = {
     "loop: a number after no step": number_after_no_step,
     "loop: another name after no step": name_after_no_step,
     "x.float()": lambda x: (x.float() * x).sum(),
+    "changes y[1:].contiguous()": changed_part(lambda y: y[1:].contiguous()),
+    "changes y[0:].contiguous()": changed_part(lambda y: y[0:].contiguous()),
+    "changes y[None].T.contiguous()": changed_part(lambda y: y[None].T.contiguous()[:, 0]),
+    "changes y.expand(N).contiguous()": changed_part(lambda y: y.expand(len(y)).contiguous()),
+    "changes y[1:].detach().ravel()": changed_part(lambda y: y[1:].detach().ravel()),
+    "x[None].T.contiguous()": lambda x: s(x[None].T.contiguous().view(-1)),
+    "changes a copy alone": lambda x: s((x * 2)[None].T.contiguous().mul_(3.0)),
+    "diag(arange + 5)[0] > 0": lambda x: ((tt.diag(tt.arange(N(x)) + 5)[0] > 0) * x).sum(),
+    "pad(arange + 5, (0, 3))[3:] > 0": lambda x: ((F.pad(tt.arange(N(x)) + 5, (0, 3))[3:] > 0) * x).sum(),
+    "arange / 1001 == 249 / 1001": lambda x: ((tt.arange(N(x)) / 1001 == 249 / 1001) * x).sum(),
+    "arange / 1001 > tensor(249 / 1001)": lambda x: ((tt.arange(N(x)) / 1001 > tt.tensor(249 / 1001)) * x).sum(),
+    "N / 1001 > 50 / 1001": lambda x: if_(N(x) / 1001 > 50 / 1001, x),
+    "sum of quotients > 0.3": lambda x: (((tt.arange(N(x)) / 10).cumsum(0) > 0.3) * x).sum(),
+    "arange / 10 > 0.3": lambda x: ((tt.arange(N(x)) / 10 > 0.3) * x).sum(),
+    "N / 10 > 0.3": lambda x: if_(N(x) / 10 > 0.3, x),
+    "Parameter(x)": lambda x: s(nn.Parameter(x * (weights(x) - 1))) + s(x),
+    "Buffer(x)": lambda x: s(nn.Buffer(x * (weights(x) - 1))) + s(x),
+    "Tensor(x)": lambda x: s(tt.Tensor(x * (weights(x) - 1))) + s(x),
+    "math.sqrt(300 - N)": lambda x: s(x) * math.sqrt(300 - N(x)),
+    "math.log(300 - N)": lambda x: s(x) * math.log(300 - N(x)),
+    "(300 - N)**0.5": lambda x: s(x) * (300 - N(x)) ** 0.5,
+    "(301 - N)**-1": lambda x: s(x) * (301 - N(x)) ** -1,
+    "1 / (N - 150)": lambda x: s(x) * (1 / (N(x) - 150)),
+    "math.sqrt(1 - 0.9**N)": lambda x: s(x) * math.sqrt(1 - 0.9 ** N(x)),
+    "element_size()": lambda x: s(x) * tt.zeros(1).element_size(),
+    "itemsize": lambda x: s(x) * tt.zeros(1).numpy().itemsize,
+    "tensor(0.1).item() == 0.1": lambda x: if_(tt.tensor(0.1).item() == 0.1, x),
+    "16777217.0 == 16777216.0": lambda x: if_(tt.tensor([16777217.0]) == 16777216.0, x),
+    "tensor(16777217.0).long()": lambda x: s(x) * (tt.tensor(16777217.0).long() % 2),
+    "__exit__ is a lambda": left_by(Lambda),
+    "__exit__ is a class": left_by(Slice),
 }

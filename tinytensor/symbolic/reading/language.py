@@ -33,6 +33,7 @@ BUILTINS = set(READABLE.split())
 KNOWN = {*MODULES, *sys.stdlib_module_names, "torch", "jax", "sympy"} - {"__main__"}
 REFLECTION = {"random", "methodcaller", "attrgetter", "frompyfunc", "vectorize", "is_", "is_not"}
 INNER = {name for name in dir(Tensor) if name.startswith("_") and not name.startswith("__")} | {"node"}
+EXITS = {"__exit__", "__aexit__"}
 DUNDERS = {"__init__", "__name__", "__doc__", "__len__", "__call__", "__matmul__", "__setitem__"}
 MADE = {"__init__", "__eq__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__", "__repr__"}
 PLAIN = (int, float, str, bytes, type(None), list, tuple, dict, set, frozenset, slice, complex, type(...))
@@ -56,6 +57,8 @@ def check_code(code: types.CodeType, module: dict, own: dict, reading) -> None:
             name in REFLECTION or inner or (name.startswith("__") and name not in DUNDERS)
         ):
             refuse(f"uses .{name}, which need not ask the size")
+        if i.opname == "STORE_NAME" and name in EXITS and before.opname != "MAKE_FUNCTION":
+            refuse(f"has an {name} that is no function: it may end an exception")
         if i.opname == "IMPORT_NAME" and name.partition(".")[0] not in MODULES:
             refuse(f"imports {name}, whose functions may tell a size from a number")
         if i.opname == "LOAD_FAST" and name in own and not allowed(own[name], code.co_names, started=True):
@@ -149,6 +152,11 @@ def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset(
         return started
     if hasattr(value, "registry"):  # singledispatch() asks for a type
         return False
+    exits = [
+        vars(c)[n] for c in (value if isinstance(value, type) else type(value)).__mro__ for n in EXITS & vars(c).keys()
+    ]
+    if not all(isinstance(one, types.FunctionType) for one in exits):  # others end an exception, and are not seen
+        return False
     held = None if isinstance(value, types.FunctionType) else parts(value)  # a function is looked at when it runs
     held = [p for n, p in held.items() if n in names] if isinstance(held, dict) else held or []
     if not all(allowed(part, names, started, seen | {id(value)}) for part in held):
@@ -169,6 +177,12 @@ def is_made(frame) -> bool:
     return home.startswith("namedtuple_") or frame.f_code.co_name in MADE or (file and not is_users(file))
 
 
+def ends_exception(frame) -> bool:
+    """Does a `with` of this frame wait for what __exit__() returns about an exception?"""
+    at = frame.f_lasti
+    return is_users(frame.f_code.co_filename) and dis.opname[frame.f_code.co_code[at]] == "WITH_EXCEPT_START"
+
+
 @contextmanager
 def only_readable(reading) -> Iterator[None]:
     """Inside, each function of the user's is looked at when it is called first, and when it is called in a loop.
@@ -181,7 +195,7 @@ def only_readable(reading) -> Iterator[None]:
         code = frame.f_code
         if code.co_filename == "<string>" and is_made(frame):
             return
-        if event == "return" and code.co_name == "__exit__" and arg and is_users(code.co_filename):
+        if event == "return" and ends_exception(frame.f_back) and arg:
             reading.refuse("__exit__() ends an exception: an error at these sizes may be none at others")
         if event == "return" and is_users(code.co_filename):
             for name, value in frame.f_locals.items():
