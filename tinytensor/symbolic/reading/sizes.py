@@ -15,7 +15,7 @@ from numbers import Number
 from typing import NoReturn
 
 import numpy as np
-from sympy import Add, Dummy, Expr, Integer, Pow, Rational, S, exp, floor, log, pi, sqrt
+from sympy import Add, Dummy, Expr, Integer, Pow, Rational, S, exp, factor, floor, log, pi, sqrt
 
 from tinytensor.symbolic.index_calculus.formulas import Size
 from tinytensor.symbolic.prove import advice
@@ -70,7 +70,7 @@ class Reading:
         self.known: list[tuple[str, Expr, str]] = []
         self.values: dict[str, None] = {}
         self.refusals: list[str] = []
-        self.outside: dict[str, tuple] = {}  # objects from outside of the function, and what they held
+        self.outside: dict[tuple, tuple] = {}  # by name and id: objects from outside of the function, what they held
         self.written: list[tuple] = []  # tensors with numbers that were changed in place, with what they had
         self.texts = ""  # where the engine wrote a size into a text, as of an error
         self.terms: list = []
@@ -442,8 +442,9 @@ def check_domain(n, what: str) -> None:
     """
     if not isinstance(n, _Number):
         return
-    p, q = n.expr.as_numer_denom()
-    holds = {"denominator": p.is_nonzero, "root": n.expr.is_nonnegative, "logarithm": n.expr.is_positive}[what]
+    whole = factor(n.expr)
+    p, q = whole.as_numer_denom()
+    holds = {"denominator": p.is_nonzero, "root": whole.is_nonnegative, "logarithm": whole.is_positive}[what]
     smooth = p.xreplace(dict.fromkeys(p.atoms(floor), S.One)).is_polynomial()
     if holds is None and q.is_positive and p.is_integer and smooth:
         p = p.expand()
@@ -459,10 +460,9 @@ def check_domain(n, what: str) -> None:
 
 def check_power(base, exponent) -> None:
     """A power of a number below 0 is real where the exponent is whole; one of 0, where it is not below 0."""
-    number = isinstance(exponent, int | float)
-    if type(exponent) is SymFloat or (number and exponent != math.floor(exponent)):
+    if type(exponent) is SymFloat or (type(exponent) is not SymInt and exponent % 1):
         check_domain(base, "root")
-    if number and exponent < 0:
+    if not formula_of(exponent).is_nonnegative:
         check_domain(base, "denominator")
 
 
