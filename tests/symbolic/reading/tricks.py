@@ -532,6 +532,13 @@ def by_gradient(x):
     return h * w.grad.sum()
 
 
+def applied(f):
+    return lambda n: f(n)
+
+
+by_abs, by_id = applied(abs), applied(id)
+
+
 def by_closure(x):
     def pushes(rows):
         return lambda: add(rows, [1.0])
@@ -1029,6 +1036,7 @@ TRICKS = {
     "loop: a list afterwards": a_list_afterwards,
     "a cache between calls": lambda x: if_(add(cell(), [1.0]) and len(cell()) > 150, x),
     "an attribute between calls": lambda x: if_(add(function.rows, [1.0]) and len(function.rows) > 150, x),
+    "two functions of one code": lambda x: if_(by_abs(N(x)) and by_id(N(x)) == by_id(20), x),
     "match int(expr=_)": matched_by_name,
     "match Everything(_)": matched_by_position,
     "match x.shape": matched_shape,

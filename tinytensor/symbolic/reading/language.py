@@ -260,11 +260,11 @@ def ends_exception(frame) -> bool:
 
 @contextmanager
 def only_readable(reading) -> Iterator[None]:
-    """Inside, each function of the user's is looked at when it is called first, and when it is called in a loop.
+    """Inside, each function of the user's is looked at when it is called with objects first, and in a loop.
 
     The local names of tensors are noted when it returns.
     """
-    seen = set()
+    seen = {}
 
     def look(frame, event, arg):
         code = frame.f_code
@@ -279,12 +279,14 @@ def only_readable(reading) -> Iterator[None]:
                     if term is not None and not term.label:
                         term.label = name
             return
-        key = code, bool(reading.open_loops)
-        if event != "call" or key in seen:
+        if event != "call" or not is_users(code.co_filename):
             return
-        seen.add(key)
-        if is_users(code.co_filename):
-            check_code(code, frame.f_globals, frame.f_locals, reading)
+        own = frame.f_locals
+        held = [x for x in own.values() if not isinstance(x, Tensor | int | float | str | None)]
+        key = code, bool(reading.open_loops), *map(id, held)
+        if key not in seen:
+            seen[key] = held  # which are alive, so no other object gets the id of one
+            check_code(code, frame.f_globals, own, reading)
 
     before = sys.getprofile()
     sys.setprofile(look)
