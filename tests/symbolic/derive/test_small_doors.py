@@ -16,6 +16,7 @@ from tinytensor.symbolic.derive.samples import COMPOSED
 from tinytensor.symbolic.index_calculus import vanishing
 from tinytensor.symbolic.index_calculus.formulas import Index, Size, normal, total, value
 from tinytensor.symbolic.index_calculus.functions import upto
+from tinytensor.symbolic.reading.errors import NotDerivable
 
 N, ND, KK = ("N",), ("N", "D"), ("K", "K")
 EVEN = "N % 2 == 0"
@@ -328,6 +329,18 @@ def test_letters_of_the_left_side_are_not_used_for_sums():
 def test_a_size_is_at_least_1(shape):
     with pytest.raises(ValueError, match="a size is a name or a whole number from 1 on"):
         derive(lambda x: x.mean(), x=shape)
+
+
+@pytest.mark.parametrize("size", ["N M", "N M + 1", "2 N"])
+def test_two_words_are_no_size(size):
+    with pytest.raises(ValueError, match=r"is no (product|sum) of names and numbers"):
+        derive(lambda x: x.mean(), x=(size,))
+
+
+@pytest.mark.parametrize("fn", [lambda x: len(x), lambda x: len(x) / 2])
+def test_a_size_is_no_result(fn):
+    with pytest.raises(NotDerivable, match="the function returned a size; expected one tensor"):
+        derive(lambda x: fn(x), x=N)
 
 
 def test_a_syntax_error_by_hand_has_a_caret(tmp_path, capsys):

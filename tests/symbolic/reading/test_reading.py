@@ -24,7 +24,7 @@ from tinytensor.symbolic.derive.arguments import arguments
 from tinytensor.symbolic.derive.conditions import conditions_in
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.index_calculus.formulas import Size
-from tinytensor.symbolic.reading import sizes
+from tinytensor.symbolic.reading import loops, program, sizes
 from tinytensor.symbolic.reading.engine import Backend, functions_for_sizes
 from tinytensor.symbolic.reading.errors import Multiple, NotDerivable
 from tinytensor.symbolic.reading.loops import Loop
@@ -36,6 +36,7 @@ from tinytensor.symbolic.reading.tensors import SymbolicTensor
 N = ("N",)
 SIZES = (1, 2, 3, 6, 20, 31, 149, 150, 151, 200, 201, 256, 301, 451, 513)  # those that the tricks single out among them
 TIE, ROUNDED = "no two numbers that are compared are equal", "no number that is rounded is whole"
+DTYPE = "floats are float64, those of the default dtype, too"
 ANY, NOT_20 = "proved for any size", "proved only for N ≠ 20"
 READ = {  # the beginning of the verdict; all other tricks are refused
     "1 + 2**(N - 200)": ANY,
@@ -64,8 +65,8 @@ READ = {  # the beginning of the verdict; all other tricks are refused
     "arange**8 in int64": f"{ANY}, where every whole number lies within its dtype",
     "x to int32": f"{ANY}, where {TIE}, {ROUNDED} and every whole number lies within its dtype",
     "x.long()": f"{ANY}, where {TIE}, {ROUNDED} and every whole number lies within its dtype",
-    "dtype": f"{ANY}, where floats are float64, those of the default dtype, too",
-    "eps of the dtype": f"{ANY}, where floats are float64, those of the default dtype, too",
+    "dtype": f"{ANY}, where {DTYPE}",
+    "eps of the dtype": f"{ANY}, where {DTYPE}",
     "loop: 2.0**(t - 1000)": ANY,
     "math.ceil(N / 7)": ANY,
     "(-1)**N": ANY,
@@ -90,6 +91,20 @@ READ = {  # the beginning of the verdict; all other tricks are refused
     "loop: a number after no step": "proved only for N > 149 and N > 150",
     "loop: another name after no step": "proved only for N > 149 and N > 150",
     "x.float()": f"{ANY}, where no cast to a shorter float rounds",
+    **dict.fromkeys(("x[None].T.contiguous()", "changes a copy alone", "diag(arange + 5)[0] > 0"), ANY),
+    "pad(arange + 5, (0, 3))[3:] > 0": f"{ANY}, where every whole number lies within its dtype",
+    "arange / 10 > 0.3": f"{ANY}, where {DTYPE}",
+    "N / 10 > 0.3": "proved only for N > 3",
+    **dict.fromkeys(("stack() by another name", "sum() with a start", "match x.shape"), ANY),
+    **dict.fromkeys(("loop: objects that stay", "loop: a list afterwards"), ANY),
+    "math.sqrt(300 - N)": "proved for N < 301",
+    "math.log(300 - N)": "proved for N < 300",
+    "(300 - N)**0.5": "proved for N < 301",
+    "(301 - N)**-1": "proved only for N ≠ 301",
+    "1 / (N - 150)": "proved only for N ≠ 150",
+    "math.sqrt(1 - 0.9**N)": f"{ANY}, where every argument of a root is above 0",
+    **dict.fromkeys(("element_size()", "itemsize", "tensor(0.1).item() == 0.1"), f"{ANY}, where {DTYPE}"),
+    **dict.fromkeys(("16777217.0 == 16777216.0", "tensor(16777217.0).long()"), f"{ANY}, where {DTYPE}"),
 }
 SLOW = {"diff(n=140)"}  # a formula with 2^140 terms
 
@@ -140,11 +155,11 @@ def test_what_is_read_is_the_function_at_every_size(name):
 def test_a_size_at_which_the_function_fails_is_no_proof(monkeypatch):
     """A planted mistake: an index brings no condition on the size."""
 
-    part = Backend.part
+    monkeypatch.setattr(Backend, "right_part", Backend.part, raising=False)
 
     def without_conditions(self, x, key):
         before = [*self.reading.conditions]
-        result = part(self, x, key)
+        result = self.right_part(x, key)
         self.reading.conditions[:] = before
         return result
 
@@ -156,6 +171,14 @@ def test_numbers_notice_a_state_that_the_next_step_changes(monkeypatch):
     """A planted mistake: what a step shares with the next one is not looked at."""
     monkeypatch.setattr(Loop, "_check", lambda *_: None)
     assert derive(TRICKS["loop: collects what it changes"], x=N).verdict.startswith("NOT proved")
+
+
+def test_a_state_without_a_name_is_noticed(monkeypatch):
+    """A planted mistake: no object is looked at before and after a step, or a call."""
+    for module in (loops, program):
+        monkeypatch.setattr(module, "changed_names", lambda *_: [])
+    name = "loop: push = rows.append"
+    assert differs(derive(TRICKS[name], x=N), TRICKS[name]) == [n for n in SIZES if n > 150]
 
 
 def test_a_step_that_is_read_as_it_is_at_small_sizes_is_noticed(monkeypatch):

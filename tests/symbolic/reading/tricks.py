@@ -6,6 +6,7 @@ Each is refused with its line, or read under a condition that is true, or read r
 import collections
 import copy
 import ctypes
+import dataclasses
 import enum
 import functools
 import itertools
@@ -21,8 +22,11 @@ import numpy as np
 
 import tinytensor as tt
 from tinytensor import nn
+from tinytensor.core.dispatch import state
 from tinytensor.core.op import op
 from tinytensor.nn import functional as F
+from tinytensor.symbolic.reading import sizes
+from tinytensor.symbolic.reading.sizes import SymInt
 
 N = lambda x: x.shape[0]  # noqa: E731
 s = lambda x: (x * x).sum()  # noqa: E731
@@ -157,6 +161,28 @@ def stack(rows):
 
 
 zero = lambda: tt.zeros((), dtype=tt.float64)  # noqa: E731
+weights = lambda x: 1.0 + (tt.arange(len(x)) >= 150)  # noqa: E731
+
+
+def changed_part(part):
+    """A change in place of a part of y, or of a copy of it."""
+
+    def f(x):
+        y = x * 2
+        z = part(y)
+        z.mul_(weights(z))
+        return s(y)
+
+    return f
+
+
+def left_by(manager):
+    def f(x):
+        with manager():
+            return s(x) * [2.0][N(x) >= 150]
+        return s(x)
+
+    return f
 
 
 def asks_for_its_type(x):
@@ -454,6 +480,101 @@ def held(box, change, value):
     return f
 
 
+def counting(box, change, count):
+    """A state that a step changes without a name of its own."""
+
+    def f(x):
+        h, own = zero(), box()
+        for t in range(len(x)):
+            change(own)
+            h = h + x[t]
+        return h * (2.0 if count(own) > 150 else 1.0)
+
+    return f
+
+
+add = operator.iadd
+
+
+def more(rows):
+    rows += [1.0]
+
+
+def by_push(x):
+    rows, h = [], zero()
+    push = rows.append
+    for t in range(len(x)):
+        push(1.0)
+        h = h + x[t]
+    return h * (2.0 if len(rows) > 150 else 1.0)
+
+
+def by_pop(x):
+    pop, h = ([3.0] + [1.0] * 149).pop, zero()
+    for t in range(len(x)):
+        h = h + x[t] * pop()
+    return h
+
+
+def by_send(x):
+    send, h = numbers().send, zero()
+    send(None)
+    for t in range(len(x)):
+        h = h + x[t] * (1.0 + (send(None) > 150))
+    return h
+
+
+def by_gradient(x):
+    w, h = tt.ones(1, dtype=tt.float64, requires_grad=True), zero()
+    for t in range(len(x)):
+        w.sum().backward()
+        h = h + x[t]
+    return h * w.grad.sum()
+
+
+def applied(f):
+    return lambda n: f(n)
+
+
+by_abs, by_id = applied(abs), applied(id)
+
+
+def by_closure(x):
+    def pushes(rows):
+        return lambda: add(rows, [1.0])
+
+    rows, h = [], zero()
+    pushes([])()
+    push = pushes(rows)
+    for t in range(len(x)):
+        push()
+        h = h + x[t]
+    return h * (2.0 if len(rows) > 150 else 1.0)
+
+
+def numbers():
+    n = 0.0
+    while True:
+        yield n
+        n += 1.0
+
+
+def objects_in_a_step(x):
+    h, acts, config = zero(), {"tanh": tt.tanh}, Config(3)
+    half, points = functools.partial(operator.mul, 0.5), np.array([1.0, 2.0])
+    for t in range(len(x)):
+        h = acts["tanh"](half(h)) + x[t] * points[0] * config.n * Level.A.value
+    return h
+
+
+def a_list_afterwards(x):
+    rows, h = [], zero()
+    for t in range(len(x)):
+        h = h * 0.5 + x[t]
+    rows.append(h)
+    return s(tt.stack(rows))
+
+
 def in_comprehension(x):
     own = (tt.zeros((), dtype=tt.float64),)
     return sum(x[t] * own[0].add_(1.0) for t in range(len(x)))
@@ -498,6 +619,84 @@ def remainder_of_step(x):
     return h
 
 
+def ignores(rows, y):
+    return tt.stack([y])
+
+
+def total(items):
+    n = 0.0
+    for item in items:
+        n = n + item * 2
+    return n
+
+
+def matched_by_name(x):
+    match N(x):
+        case int(expr=_):
+            return s(x)
+    return if_(N(x) > 150, x)
+
+
+def matched_by_position(x):
+    match N(x):
+        case Everything(_):
+            return s(x)
+    return if_(N(x) > 150, x)
+
+
+def matched_shape(x):
+    match x.shape:
+        case (n,):
+            return s(x) * n
+
+
+def imported(x):
+    from tinytensor.symbolic.reading.sizes import SymInt as Inside
+
+    return s(x) if isinstance(N(x), Inside) else if_(N(x) > 150, x)
+
+
+class Every(type):
+    rows: list = []
+
+    def __instancecheck__(cls, x):
+        return True
+
+
+class Everything(metaclass=Every):
+    __match_args__ = ("expr",)
+
+
+class Level(enum.Enum):
+    A = 2.0
+
+
+class Hidden(list):
+    def __iter__(self):
+        return iter(())
+
+
+class Rows(collections.deque):
+    pass
+
+
+@dataclasses.dataclass
+class Config:
+    n: int = 0
+
+
+def function():
+    pass
+
+
+function.rows = []
+
+
+@functools.lru_cache
+def cell():
+    return []
+
+
 class Twenty(enum.IntEnum):
     A = 20
 
@@ -518,6 +717,14 @@ class Quiet:
 
     def __exit__(self, *error):
         return True
+
+
+class Lambda(Quiet):
+    __exit__ = lambda *error: True  # noqa: E731
+
+
+class Slice(Quiet):
+    __exit__ = slice
 
 
 @functools.lru_cache
@@ -758,4 +965,85 @@ TRICKS = {
     "loop: a number after no step": number_after_no_step,
     "loop: another name after no step": name_after_no_step,
     "x.float()": lambda x: (x.float() * x).sum(),
+    "changes y[1:].contiguous()": changed_part(lambda y: y[1:].contiguous()),
+    "changes y[0:].contiguous()": changed_part(lambda y: y[0:].contiguous()),
+    "changes y[None].T.contiguous()": changed_part(lambda y: y[None].T.contiguous()[:, 0]),
+    "changes y.expand(N).contiguous()": changed_part(lambda y: y.expand(len(y)).contiguous()),
+    "changes y[1:].detach().ravel()": changed_part(lambda y: y[1:].detach().ravel()),
+    "x[None].T.contiguous()": lambda x: s(x[None].T.contiguous().view(-1)),
+    "changes a copy alone": lambda x: s((x * 2)[None].T.contiguous().mul_(3.0)),
+    "diag(arange + 5)[0] > 0": lambda x: ((tt.diag(tt.arange(N(x)) + 5)[0] > 0) * x).sum(),
+    "pad(arange + 5, (0, 3))[3:] > 0": lambda x: ((F.pad(tt.arange(N(x)) + 5, (0, 3))[3:] > 0) * x).sum(),
+    "arange / 1001 == 249 / 1001": lambda x: ((tt.arange(N(x)) / 1001 == 249 / 1001) * x).sum(),
+    "arange / 1001 > tensor(249 / 1001)": lambda x: ((tt.arange(N(x)) / 1001 > tt.tensor(249 / 1001)) * x).sum(),
+    "N / 1001 > 50 / 1001": lambda x: if_(N(x) / 1001 > 50 / 1001, x),
+    "sum of quotients > 0.3": lambda x: (((tt.arange(N(x)) / 10).cumsum(0) > 0.3) * x).sum(),
+    "arange / 10 > 0.3": lambda x: ((tt.arange(N(x)) / 10 > 0.3) * x).sum(),
+    "N / 10 > 0.3": lambda x: if_(N(x) / 10 > 0.3, x),
+    "Parameter(x)": lambda x: s(nn.Parameter(x * (weights(x) - 1))) + s(x),
+    "Buffer(x)": lambda x: s(nn.Buffer(x * (weights(x) - 1))) + s(x),
+    "Tensor(x)": lambda x: s(tt.Tensor(x * (weights(x) - 1))) + s(x),
+    "math.sqrt(300 - N)": lambda x: s(x) * math.sqrt(300 - N(x)),
+    "math.log(300 - N)": lambda x: s(x) * math.log(300 - N(x)),
+    "(300 - N)**0.5": lambda x: s(x) * (300 - N(x)) ** 0.5,
+    "(301 - N)**-1": lambda x: s(x) * (301 - N(x)) ** -1,
+    "1 / (N - 150)": lambda x: s(x) * (1 / (N(x) - 150)),
+    "math.sqrt(1 - 0.9**N)": lambda x: s(x) * math.sqrt(1 - 0.9 ** N(x)),
+    "element_size()": lambda x: s(x) * tt.zeros(1).element_size(),
+    "itemsize": lambda x: s(x) * tt.zeros(1).numpy().itemsize,
+    "tensor(0.1).item() == 0.1": lambda x: if_(tt.tensor(0.1).item() == 0.1, x),
+    "16777217.0 == 16777216.0": lambda x: if_(tt.tensor([16777217.0]) == 16777216.0, x),
+    "tensor(16777217.0).long()": lambda x: s(x) * (tt.tensor(16777217.0).long() % 2),
+    "cat() that ignores its list": lambda x: (lambda cat: s(cat([x[0] for t in range(N(x))], x.sum())))(ignores),
+    "stack() beside stack()": lambda x: s(tt.stack([x[0] for t in range(N(x))], dim=0 * tt.stack([x[0]]).ndim)),
+    "own sum()": lambda x: (lambda sum: sum(x[t] for t in range(N(x))))(total),
+    "len() named stack": lambda x: (lambda stack: s(x) * stack([x[t] for t in range(N(x))]))(len),
+    "stack() by another name": lambda x: (lambda join: s(join([x[t] * 2 for t in range(N(x))])))(tt.stack),
+    "sum() with a start": lambda x: sum((x[t] ** 2 for t in range(N(x))), 1.0),
+    "loop: push = rows.append": by_push,
+    "loop: pop = rows.pop": by_pop,
+    "loop: partial(iadd, rows)": counting(
+        lambda: functools.partial(add, []), lambda f: f([1.0]), lambda f: len(f.args[0])
+    ),
+    "loop: a generator": by_send,
+    "loop: lru_cache": counting(lambda: cell, lambda f: add(f(), [1.0]), lambda f: len(f())),
+    "loop: an attribute of a function": counting(lambda: function, lambda f: add(f.rows, [1.0]), lambda f: len(f.rows)),
+    "loop: an attribute of a metaclass": counting(
+        lambda: Everything, lambda c: add(c.rows, [1.0]), lambda c: len(c.rows)
+    ),
+    "loop: a list that hides": counting(Hidden, lambda rows: add(rows, [1.0]), len),
+    "loop: own deque": counting(Rows, lambda rows: add(rows, [1.0]), len),
+    "loop: an array of objects": counting(
+        lambda: np.array([[], None], dtype="O"), lambda box: add(box[0], [1.0]), lambda box: len(box[0])
+    ),
+    "loop: a dataclass in an array": counting(
+        lambda: np.array([Config(), None], dtype="O"), lambda box: box[0].__init__(box[0].n + 1), lambda box: box[0].n
+    ),
+    "loop: a scheduler": counting(
+        lambda: tt.optim.lr_scheduler.StepLR(tt.optim.SGD([nn.Parameter(tt.zeros(1))], lr=1.0), step_size=150),
+        lambda scheduler: scheduler.step(),
+        lambda scheduler: 1000 * scheduler.get_last_lr()[0],
+    ),
+    "loop: a ModuleList": counting(
+        lambda: nn.ModuleList([]), lambda layers: add(layers, [nn.ReLU()]), lambda layers: len(list(layers))
+    ),
+    "loop: rows += [1.0] in a helper": counting(list, more, len),
+    "loop: reduce(iadd, ..., rows)": counting(list, lambda rows: functools.reduce(add, [[1.0]], rows), len),
+    "loop: .grad": by_gradient,
+    "loop: a closure": by_closure,
+    "loop: settings of NumPy": counting(lambda: None, lambda _: np.setbufsize(np.getbufsize() + 16), lambda _: 200),
+    "loop: objects that stay": objects_in_a_step,
+    "loop: a list afterwards": a_list_afterwards,
+    "a cache between calls": lambda x: if_(add(cell(), [1.0]) and len(cell()) > 150, x),
+    "an attribute between calls": lambda x: if_(add(function.rows, [1.0]) and len(function.rows) > 150, x),
+    "two functions of one code": lambda x: if_(by_abs(N(x)) and by_id(N(x)) == by_id(20), x),
+    "match int(expr=_)": matched_by_name,
+    "match Everything(_)": matched_by_position,
+    "match x.shape": matched_shape,
+    "isinstance(N, SymInt)": lambda x: s(x) if isinstance(N(x), SymInt) else if_(N(x) > 150, x),
+    "a module of symbolic": lambda x: s(x) if isinstance(N(x), sizes.SymInt) else if_(N(x) > 150, x),
+    "imports SymInt": imported,
+    "state.reading": lambda x: s(x) if state.reading else if_(N(x) > 150, x),
+    "__exit__ is a lambda": left_by(Lambda),
+    "__exit__ is a class": left_by(Slice),
 }

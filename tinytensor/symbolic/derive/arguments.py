@@ -61,7 +61,7 @@ def factors(dimension, split: dict[Expr, tuple[Expr, ...]]) -> tuple[Expr, ...]:
     result = []
     if "+" in dimension or "-" in dimension:
         return (_sum(dimension),)
-    for part in dimension.replace(" ", "").split("*"):
+    for part in map(str.strip, dimension.split("*")):
         if part.isdigit() and int(part) == 0:
             raise ValueError(_no_size(dimension))
         if part.isdigit():
@@ -80,8 +80,8 @@ def _no_size(dimension) -> str:
 def _sum(dimension: str) -> Expr:
     """A dimension that is a sum, "2*M + 1": a size of its own, which is 1 or more for all sizes."""
     result = S.Zero
-    for term in dimension.replace(" ", "").replace("-", "+-").split("+"):
-        sign, parts = (-1 if term.startswith("-") else 1), term.removeprefix("-").split("*")
+    for term in map(str.strip, dimension.replace("-", "+-").split("+")):
+        sign, parts = (-1 if term.startswith("-") else 1), [p.strip() for p in term.removeprefix("-").split("*")]
         if not all(part.isdigit() or part.isidentifier() for part in parts):
             raise ValueError(f'derive: the size {dimension!r} is no sum of names and numbers, such as "N" or "2*M + 1"')
         result += sign * Mul(*[Integer(part) if part.isdigit() else size(part) for part in parts])

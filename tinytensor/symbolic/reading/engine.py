@@ -17,6 +17,7 @@ from contextlib import contextmanager
 import numpy as np
 import sympy
 
+from tinytensor.core import tensor_values
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import get_default_dtype, int64
 from tinytensor.core.observers import observe
@@ -29,8 +30,9 @@ from tinytensor.runtime import entry_points
 from tinytensor.runtime import kernel as runtime_kernel
 from tinytensor.runtime.compiler import compiling, global_compiler_lock
 from tinytensor.symbolic.reading.loops import as_tensor, enumerate_type, of_each, range_type, reversed_type, sum_type
-from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, formula_of, is_users, where
+from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, check_domain, formula_of, is_users, where
 from tinytensor.symbolic.reading.tensors import (
+    MOST_ROUNDINGS,
     SHARED,
     SymbolicData,
     SymbolicTensor,
@@ -61,6 +63,8 @@ class Backend:
     def run(self, op, args: tuple):
         """An operation; slices are brought to their normal form."""
         if reading_of(args) is None:
+            if op.dtype == "bool" or op.name in MOST_ROUNDINGS or (op.name == "cast" and args[1].kind != "f"):
+                self.note_read(*[a for a in args if isinstance(a, Tensor)])
             return None
         if op is shape.slice_op:
             args = args[0], cut(args[0], parse_index(*args).view)
@@ -85,6 +89,11 @@ class Backend:
         elif not inside(args[0], args[1]):
             self.refuse(f"{args[2]}: an index of unknown range; give it as an Index")
         return True
+
+    def note_read(self, *constants: Tensor) -> None:
+        """Numbers are read, or compared: those of floats may differ between dtypes."""
+        if any(x._data.dtype.kind == "f" for x in constants):
+            self.note_precision()
 
     def note_precision(self) -> None:
         """The result depends on the dtype of floats."""
@@ -195,7 +204,7 @@ class Backend:
 def asked_by_user() -> bool:
     """Does the user's code call the function that calls this one, or the public function around that?"""
     frame = sys._getframe(2)
-    while frame.f_code.co_filename == argument_errors.__file__:
+    while frame.f_code.co_filename in (argument_errors.__file__, tensor_values.__file__):
         frame = frame.f_back
     return is_users(frame.f_code.co_filename)
 
@@ -252,7 +261,12 @@ def functions_for_sizes(reading) -> Iterator[None]:
 
     def real(name: str) -> Callable:
         """sqrt(), exp() or log() of a size as a formula."""
-        formula = lambda *x: SymFloat(getattr(sympy, name)(*map(formula_of, x)), reading)  # noqa: E731
+
+        def formula(*x):
+            for n in x if name != "exp" else ():
+                check_domain(n, "root" if name == "sqrt" else "logarithm")
+            return SymFloat(getattr(sympy, name)(*map(formula_of, x)), reading)
+
         return if_symbolic(getattr(math, name), formula)
 
     replaced = [
@@ -273,7 +287,8 @@ def functions_for_sizes(reading) -> Iterator[None]:
     with _lock.lock:
         try:
             put(replaced)
-            with observe(reading=Backend(reading), on_random=drawn):
+            backend = Backend(reading)
+            with observe(reading=backend, on_random=drawn, on_read=lambda _, x: backend.note_read(x)):
                 yield
         finally:
             put(plain)

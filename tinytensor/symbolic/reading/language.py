@@ -7,15 +7,20 @@ without asking it: type(N), (20).__eq__(N), `except TypeError`, other modules; a
 import builtins
 import dis
 import functools
+import math
+import operator
 import sys
 import types
-from collections.abc import Collection, Iterator, Mapping
+from collections import deque
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 import numpy as np
 
 from tinytensor.autograd.function import Context
+from tinytensor.core.dispatch import state
 from tinytensor.core.meta import Meta
+from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, is_users
 
@@ -31,8 +36,11 @@ READABLE = (
 READABLE += " callable print range repr reversed round set slice sorted str sum super tuple zip frozenset complex bytes"
 BUILTINS = set(READABLE.split())
 KNOWN = {*MODULES, *sys.stdlib_module_names, "torch", "jax", "sympy"} - {"__main__"}
+SETTINGS = {"set_printoptions", "set_num_threads", "set_default_dtype", "seterr", "seterrcall", "setbufsize"}
+OWN = "symbolic", "runtime", "recording", "platform", "core"  # rooms of tinytensor that are not for a function
 REFLECTION = {"random", "methodcaller", "attrgetter", "frompyfunc", "vectorize", "is_", "is_not"}
 INNER = {name for name in dir(Tensor) if name.startswith("_") and not name.startswith("__")} | {"node"}
+EXITS = {"__exit__", "__aexit__"}
 DUNDERS = {"__init__", "__name__", "__doc__", "__len__", "__call__", "__matmul__", "__setitem__"}
 MADE = {"__init__", "__eq__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__", "__repr__"}
 PLAIN = (int, float, str, bytes, type(None), list, tuple, dict, set, frozenset, slice, complex, type(...))
@@ -56,21 +64,23 @@ def check_code(code: types.CodeType, module: dict, own: dict, reading) -> None:
             name in REFLECTION or inner or (name.startswith("__") and name not in DUNDERS)
         ):
             refuse(f"uses .{name}, which need not ask the size")
+        if name in SETTINGS and i.opname.startswith("LOAD_"):
+            refuse(f"uses {name}, a setting of the process: another call would differ")
+        if i.opname == "MATCH_CLASS" and (i.argval or before.argval):
+            refuse("matches the attributes of an object, which may be a size")
+        if i.opname == "STORE_NAME" and name in EXITS and before.opname != "MAKE_FUNCTION":
+            refuse(f"has an {name} that is no function: it may end an exception")
         if i.opname == "IMPORT_NAME" and name.partition(".")[0] not in MODULES:
             refuse(f"imports {name}, whose functions may tell a size from a number")
         if i.opname == "LOAD_FAST" and name in own and not allowed(own[name], code.co_names, started=True):
             refuse(f"uses {name}, which may tell a size from a number")
-        if i.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF") and name:
+        if i.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "IMPORT_NAME") and name:
             value = own.get(name) if i.opname == "LOAD_DEREF" else module.get(name, vars(builtins).get(name))
+            value = sys.modules.get(name) if i.opname == "IMPORT_NAME" else value
             if not allowed(value, code.co_names):
                 refuse(f"uses {name}, which may tell a size from a number")
-            if isinstance(value, types.ModuleType):  # what the code uses of it
-                value = (
-                    [vars(value).get(n) for n in code.co_names]
-                    if is_users(getattr(value, "__file__", None) or "")
-                    else 0
-                )
-            reading.outside.setdefault(name, (value, snapshot(value)))
+            held = used_of(value, code.co_names) if isinstance(value, types.ModuleType) else value
+            reading.outside.setdefault((name, id(held)), (held, snapshot(held)))
         known = {"LOAD_CONST": before and before.argval, "LOAD_GLOBAL": module.get(before and before.argval)}
         if i.opname == "IS_OP" and type(known.get(before.opname, 0)) in (int, float, str, bytes, tuple):
             refuse("compares with `is`, which does not ask the size")
@@ -91,8 +101,44 @@ def home_of(value) -> str:
     return home.removeprefix("_") if home in sys.stdlib_module_names else home
 
 
+def used_of(module: types.ModuleType, names: Collection[str]) -> list:
+    """What code with these names uses of a module, and of the modules in it."""
+    held = [vars(module)[n] for n in names if n in vars(module)]
+    inner = [one for one in held if isinstance(one, types.ModuleType)]
+    rest = [n for n in names if vars(module).get(n) not in inner]
+    return [*held, *[part for one in inner for part in used_of(one, rest)]]
+
+
+BOXES = list, tuple, set, frozenset, deque, bytearray
+FIXED = {  # types of objects that never change
+    *(SymInt, SymFloat, int, float, bool, complex, str, bytes, type(None), type(...), type(NotImplemented), range),
+    *(types.CodeType, types.ModuleType, types.GenericAlias, types.UnionType, operator.itemgetter, np.ufunc, Op),
+    *(types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType),
+    *(types.GetSetDescriptorType, types.MemberDescriptorType),
+}
+HOLDING = {  # types of objects whose parts are known
+    *(object, type, int, float, str, bytes, dict, slice, property, staticmethod, classmethod, *BOXES),
+    *(types.FunctionType, types.MethodType, types.BuiltinMethodType, types.MethodWrapperType),
+    *(types.MappingProxyType, functools.partial, np.ndarray, type(np.shape)),
+}
+OPEN = {
+    "tinytensor",
+    "collections",
+    "abc",
+    "typing",
+    "enum",
+    "types",
+    "dataclasses",
+    "numbers",
+}  # modules of such types
+
+
 def parts(value) -> dict | list | None:
     """What an object holds, the attributes of the user's own by their names; None for those of others."""
+    if isinstance(value, types.BuiltinMethodType | types.MethodWrapperType):
+        return [] if isinstance(value.__self__, types.ModuleType) else [value.__self__]
+    if isinstance(value, staticmethod | classmethod):
+        return [value.__func__]
     if isinstance(value, types.MethodType):
         return [value.__self__, value.__func__]
     if isinstance(value, functools.partial):
@@ -100,34 +146,61 @@ def parts(value) -> dict | list | None:
     if isinstance(value, types.FunctionType):
         cells = [cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType()]
         return [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *cells]
+    if isinstance(value, dict):
+        return [part for item in dict.items(value) for part in item]
+    if box := next((box for box in BOXES if issubclass(type(value), box)), None):
+        return list(box.__iter__(value))
     library = type(value).__module__ in ("builtins", "collections") and not isinstance(value, str | bytes | range)
-    if isinstance(value, dict) or (library and isinstance(value, Mapping)):
-        return [part for item in value.items() for part in item]
-    if isinstance(value, list | tuple | set) or (library and isinstance(value, Collection)):
+    if isinstance(value, list) or (library and isinstance(value, Collection)):
         return list(value)
     own = [c for c in (value if isinstance(value, type) else type(value)).__mro__ if home_of(c) not in KNOWN]
-    if not own or isinstance(value, types.ModuleType):
-        return None
-    slots = {n: getattr(value, n) for c in own for n in vars(c).get("__slots__", ()) if hasattr(value, n)}
-    held = dict(item for c in reversed(own) for item in vars(c).items()) | slots
-    held |= {} if isinstance(value, type) else getattr(value, "__dict__", {})
+    return attributes(value) if own and not isinstance(value, types.ModuleType) else None
+
+
+def attributes(value) -> dict:
+    """The variables of an object, and of the user's classes that it has, or is; a class has a metaclass, too."""
+    slot, classes = types.MemberDescriptorType, [*type(value).__mro__]
+    held = {} if isinstance(value, type) else getattr(value, "__dict__", {})
+    held = held | {
+        n: getattr(value, n) for c in classes for n, v in vars(c).items() if type(v) is slot and hasattr(value, n)
+    }
+    own = [c for c in (*classes, *(value.__mro__ if isinstance(value, type) else ())) if home_of(c) not in KNOWN]
+    held = dict(item for c in reversed(own) for item in vars(c).items() if type(item[1]) is not slot) | held
     return {n: p for n, p in held.items() if not n.startswith("__")}
 
 
-def snapshot(value, seen: frozenset = frozenset()):
-    """What an object from outside holds, to see whether the function changes it."""
-    if type(value) in (SymInt, SymFloat) or id(value) in seen:
-        return id(value)
-    if isinstance(value, np.ndarray):
-        return value.tobytes()
-    if isinstance(value, Tensor):
-        return id(getattr(value._data, "term", 0)) if isinstance(value._data, Meta) else hash(value._data.tobytes())
-    if isinstance(value, Iterator):
-        return object()  # whoever uses it changes it
-    if (held := parts(value)) is None:
-        return value if isinstance(value, int | float | str) else id(value)
-    held = held.values() if isinstance(held, dict) else held
-    return id(type(value)), *[snapshot(part, seen | {id(value)}) for part in held]
+def snapshot(value, seen: dict | None = None):
+    """All that an object holds, to see whether the function changes it; where this is not known, nothing is equal."""
+    seen = {} if seen is None else seen
+    if type(value) in FIXED or (isinstance(value, np.generic | np.dtype) and not isinstance(value, np.void)):
+        return id(value), value  # which is alive, so no other object gets its id
+    if id(value) in seen:
+        return seen[id(value)]
+    seen[id(value)] = len(seen)
+    function = isinstance(value, types.FunctionType) and not is_users(value.__code__.co_filename)
+    if function or (isinstance(value, type) and home_of(value) in KNOWN):  # what the user has added
+        return id(value), value, *[snapshot(p, seen) for p in vars(value).values() if type(p) in (list, dict, set)]
+    others = {home_of(c) for c in type(value).__mro__ if c not in HOLDING} & KNOWN
+    if isinstance(value, Iterator) or others - OPEN:
+        return object()
+    numbers, held = None, parts(value)
+    held = [*attributes(value).values(), *(held if isinstance(held, list) else ())]
+    if isinstance(value, int | float | str | bytes):
+        numbers = value
+    elif isinstance(value, np.ndarray) and value.dtype.hasobject:
+        held.append(value.tolist())
+    elif isinstance(value, np.ndarray):
+        numbers = value.tobytes()
+    elif isinstance(value, Tensor):
+        numbers = id(getattr(value._data, "term", 0)) if isinstance(value._data, Meta) else value._data.tobytes()
+        held = [value._grad, value._hooks, value.__dict__]
+    return id(type(value)), numbers, *[snapshot(part, seen) for part in held]
+
+
+def changed_names(outside: dict, before: dict | None = None) -> list[str]:
+    """The names of the objects that hold something else than before, or than when they were seen first."""
+    held = {key: first for key, (_, first) in outside.items()} | (before or {})
+    return list(dict.fromkeys(key[0] for key, (value, _) in outside.items() if snapshot(value) != held[key]))
 
 
 def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset()) -> bool:
@@ -139,8 +212,9 @@ def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset(
     if id(value) in seen or isinstance(value, int | float | str | Tensor | property):
         return True
     if isinstance(value, types.ModuleType):
-        home = value.__name__.partition(".")[0]
+        home, _, room = value.__name__.partition(".")
         known = home in MODULES or home not in sys.stdlib_module_names
+        known = known and not (home == "tinytensor" and room.partition(".")[0] in OWN)
         used = [p for n, p in vars(value).items() if n in names] if home not in ("torch", "jax", "sympy") else []
         return known and all(allowed(part, names, started, seen | {id(value)}) for part in used)
     if isinstance(value, type) and issubclass(value, BaseException):  # what is raised; to catch it is refused
@@ -148,6 +222,11 @@ def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset(
     if isinstance(value, Iterator):
         return started
     if hasattr(value, "registry"):  # singledispatch() asks for a type
+        return False
+    exits = [
+        vars(c)[n] for c in (value if isinstance(value, type) else type(value)).__mro__ for n in EXITS & vars(c).keys()
+    ]
+    if not all(isinstance(one, types.FunctionType) for one in exits):  # others end an exception, and are not seen
         return False
     held = None if isinstance(value, types.FunctionType) else parts(value)  # a function is looked at when it runs
     held = [p for n, p in held.items() if n in names] if isinstance(held, dict) else held or []
@@ -158,6 +237,9 @@ def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset(
     home, name = home_of(value), getattr(value, "__name__", "")
     if home == "builtins":
         return name in BUILTINS or isinstance(value, types.CodeType | types.MethodType | staticmethod | classmethod)
+    ours = isinstance(value, type | types.FunctionType) and value.__module__.startswith("tinytensor.symbolic.reading")
+    if value is state or (ours and not any(value is one for m in (builtins, math) for one in vars(m).values())):
+        return False  # others than len(), math.sqrt() ... of a reading
     known = home in MODULES and "random" not in type(value).__module__ and name not in REFLECTION
     return known or home not in KNOWN
 
@@ -169,19 +251,26 @@ def is_made(frame) -> bool:
     return home.startswith("namedtuple_") or frame.f_code.co_name in MADE or (file and not is_users(file))
 
 
+def ends_exception(frame) -> bool:
+    """Does a `with` of this frame wait for what __exit__() returns about an exception?"""
+    if frame is None or not is_users(frame.f_code.co_filename):
+        return False
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]] == "WITH_EXCEPT_START"
+
+
 @contextmanager
 def only_readable(reading) -> Iterator[None]:
-    """Inside, each function of the user's is looked at when it is called first, and when it is called in a loop.
+    """Inside, each function of the user's is looked at when it is called with objects first, and in a loop.
 
     The local names of tensors are noted when it returns.
     """
-    seen = set()
+    seen = {}
 
     def look(frame, event, arg):
         code = frame.f_code
         if code.co_filename == "<string>" and is_made(frame):
             return
-        if event == "return" and code.co_name == "__exit__" and arg and is_users(code.co_filename):
+        if event == "return" and arg is not None and ends_exception(frame.f_back) and arg:
             reading.refuse("__exit__() ends an exception: an error at these sizes may be none at others")
         if event == "return" and is_users(code.co_filename):
             for name, value in frame.f_locals.items():
@@ -190,14 +279,14 @@ def only_readable(reading) -> Iterator[None]:
                     if term is not None and not term.label:
                         term.label = name
             return
-        if event == "call" and reading.comprehensions and is_users(code.co_filename):
-            reading.refuse("a function of your own takes a list over a size, which has one item here")
-        key = code, bool(reading.open_loops)
-        if event != "call" or key in seen:
+        if event != "call" or not is_users(code.co_filename):
             return
-        seen.add(key)
-        if is_users(code.co_filename):
-            check_code(code, frame.f_globals, frame.f_locals, reading)
+        own = frame.f_locals
+        held = [x for x in own.values() if not isinstance(x, Tensor | int | float | str | None)]
+        key = code, bool(reading.open_loops), *map(id, held)
+        if key not in seen:
+            seen[key] = held  # which are alive, so no other object gets the id of one
+            check_code(code, frame.f_globals, own, reading)
 
     before = sys.getprofile()
     sys.setprofile(look)

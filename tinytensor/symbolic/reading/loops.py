@@ -10,6 +10,7 @@ itself. A loop whose indices fall, x[-1 - t], is read from its end, with the pos
 """
 
 import ast
+import builtins
 import ctypes
 import dis
 import linecache
@@ -20,6 +21,7 @@ from functools import cache
 
 from sympy import Expr
 
+import tinytensor
 from tinytensor.core.dispatch import state as dispatch_state
 from tinytensor.core.dtypes import float64
 from tinytensor.core.meta import Meta
@@ -27,7 +29,7 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.ops.reduce import reduce_sum
 from tinytensor.ops.shape import cat, flip, stack
 from tinytensor.symbolic.reading import language
-from tinytensor.symbolic.reading.language import ASKS, MUTATORS, TYPES, snapshot
+from tinytensor.symbolic.reading.language import ASKS, MUTATORS, TYPES, changed_names, snapshot
 from tinytensor.symbolic.reading.sizes import MANY, StepNumber, SymInt, formula_of, refusing
 from tinytensor.symbolic.reading.tensors import (
     LastStep,
@@ -42,7 +44,6 @@ from tinytensor.symbolic.reading.tensors import (
 
 ELSEWHERE = "a comprehension over a size that is not in sum(), stack() or cat(): write a `for` statement"
 NOT_LOCAL = ast.Global, ast.Nonlocal, ast.FunctionDef, ast.ClassDef, ast.Lambda, ast.Delete
-JOINS = {"stack", "cat", "concat", "concatenate"}  # what takes the list that a loop has collected
 
 
 class SymbolicRange:
@@ -228,7 +229,7 @@ class Items(Sequence):
             if isinstance(x._data, SymbolicData):
                 x._data.memory.append(lambda: True)
             else:
-                self.reading.outside[f"item {n} of {self.name}"] = x, snapshot(x)
+                self.reading.outside[f"item {n} of {self.name}", id(x)] = x, snapshot(x)
         return items
 
 
@@ -257,6 +258,15 @@ def _statement(frame) -> ast.AST | None:
             if positions in spans:  # by Python's version
                 return node
     return None
+
+
+def _called(function: ast.expr, frame):
+    """What a name stands for in a frame, or a name in a module; None if it is something else."""
+    if isinstance(function, ast.Name):
+        spaces = frame.f_locals, frame.f_globals, vars(builtins)
+        return next((space[function.id] for space in spaces if function.id in space), None)
+    module = _called(function.value, frame) if isinstance(function, ast.Attribute) else None
+    return vars(module).get(function.attr) if isinstance(module, types.ModuleType) else None
 
 
 def _names(nodes, context: type) -> set[str]:
@@ -361,7 +371,8 @@ class Steps:
             reading.refuse("a loop over a size inside of another; write one of them for all steps at once")
         Term("begin", reading=reading).loop = self
         reading.steps[self.t] = steps.expr
-        self.used = [(name, x, snapshot(x)) for name, x in used.items()]
+        self.used = {(name, id(x)): (x, snapshot(x)) for name, x in used.items()}
+        self.held = {key: snapshot(x) for key, (x, _) in reading.outside.items()}
         reading.open_loops.append(self)
 
     def later_steps(self) -> Expr:
@@ -370,9 +381,9 @@ class Steps:
 
     def end(self) -> None:
         """Note where the terms of a step end; refuse a step that has changed an object."""
-        for name in [name for name, x, before in self.used if snapshot(x) != before]:
-            self.reading.refuse(f"{name} is changed in a step: stack or add up tensors instead")
-        del self.used
+        for name in changed_names(self.reading.outside | self.used, self.held):
+            self.reading.refuse(f"{name} is changed in a step, or may be: stack or add up tensors instead")
+        del self.used, self.held
         self.reading.open_loops.pop()
         Term("end", reading=self.reading).loop = self
 
@@ -522,12 +533,15 @@ class Comprehension(Steps):
         names = _names([node.elt], ast.Load) & frame.f_locals.keys() - _names([node], ast.Store)
         self.names = {name: frame.f_locals[name] for name in names}
         call = node.parent
-        name = getattr(call.func, "attr", getattr(call.func, "id", "")) if isinstance(call, ast.Call) else ""
         direct = isinstance(call, ast.Call) and call.args[:1] == [node]
+        others = [*call.args[1:], *call.keywords] if direct else []
+        alone = not any(isinstance(n, ast.Call) for one in others for n in ast.walk(one))
+        joins = [stack, cat, tinytensor.stack, tinytensor.cat, tinytensor.concat, tinytensor.concatenate]
+        joined = direct and alone and any(_called(call.func, frame) is join for join in joins)
         inner = [n for n in ast.walk(node.elt) if isinstance(n, ast.NamedExpr | ast.Await | ast.Yield)]
         if len(node.generators) > 1 or node.generators[0].ifs or inner:
             self.reading.refuse("a comprehension over a size with a condition, or two loops: write a `for` statement")
-        if not direct or name not in ({"sum"} if self.generator else JOINS):
+        if not (direct if self.generator else joined):
             self.reading.refuse(ELSEWHERE)
 
     def __next__(self):
@@ -536,6 +550,8 @@ class Comprehension(Steps):
             if not self.generator:
                 self.reading.comprehensions.append(self)
             raise StopIteration
+        if self.generator and sys._getframe(2).f_code.co_filename != __file__:  # sum() runs it
+            self.reading.refuse(ELSEWHERE)
         self.begin(self.count, self.names)
         return self.item(SymInt(self.t, self.reading))
 

@@ -15,8 +15,8 @@ from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.prove.advice import describe_line
 from tinytensor.symbolic.reading.engine import functions_for_sizes
 from tinytensor.symbolic.reading.errors import Multiple, NotDerivable, Refused, Restart
-from tinytensor.symbolic.reading.language import only_readable, snapshot
-from tinytensor.symbolic.reading.sizes import Reading, SymInt, formula_of, is_users
+from tinytensor.symbolic.reading.language import changed_names, only_readable, snapshot
+from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, formula_of, is_users
 from tinytensor.symbolic.reading.tensors import SymbolicData, SymbolicTensor, Term, as_term, tensor_of, terms_of
 
 TRIES = 8  # answers to questions about sizes, for a function that fails
@@ -57,7 +57,9 @@ def read(fn: Callable, arguments: dict[str, object], where: Sequence[SizeConditi
 def _run(reading: Reading, fn: Callable, arguments: dict[str, object], where, split: dict) -> None:
     """Run fn once, and note its terms and its result."""
     own = getattr(fn, "forward", fn)  # of a function that is made for a Module, or for a gradient by hand
-    reading.outside[getattr(own, "__name__", "the function")] = own, snapshot(own)
+    outside = {getattr(own, "__name__", "the function"): own}
+    outside |= {name: a for name, a in arguments.items() if not isinstance(a, Argument)}
+    reading.outside |= {(name, id(x)): (x, snapshot(x)) for name, x in outside.items()}
     values = {name: _value(reading, name, a) if isinstance(a, Argument) else a for name, a in arguments.items()}
     for one in where:
         _assume(reading, one, split)
@@ -77,7 +79,7 @@ def _run(reading: Reading, fn: Callable, arguments: dict[str, object], where, sp
         for x, data, cls, _ in reversed(reading.written):
             x._data, x.__class__ = data, cls
     reading.over = True
-    changed = [name for name, (value, held) in reading.outside.items() if snapshot(value) != held]
+    changed = changed_names(reading.outside)
     problems = {
         f"an error or a warning that names a size was not raised{reading.texts}": reading.texts and failure is None,
         "a loop over a size is left before its last step": reading.open_loops and failure is None,
@@ -95,7 +97,7 @@ def _run(reading: Reading, fn: Callable, arguments: dict[str, object], where, sp
         reading.take_multiples(*map(formula_of, reading.compared))
         raise failure
     if not isinstance(result, Tensor):
-        came = type(result).__name__
+        came = "a size" if type(result) in (SymInt, SymFloat) else type(result).__name__
         raise NotDerivable(f"derive: the function returned {came}; expected one tensor: return the one to derive")
     reading.arguments = {name: x._data.term for name, x in values.items() if isinstance(x, SymbolicTensor)}
     _check_steps(reading)

@@ -15,7 +15,7 @@ from numbers import Number
 from typing import NoReturn
 
 import numpy as np
-from sympy import Add, Dummy, Expr, Integer, Pow, Rational, S, exp, floor, log, pi, sqrt
+from sympy import Add, Dummy, Expr, Integer, Pow, Rational, S, exp, factor, floor, log, pi, sqrt
 
 from tinytensor.symbolic.index_calculus.formulas import Size
 from tinytensor.symbolic.prove import advice
@@ -70,7 +70,7 @@ class Reading:
         self.known: list[tuple[str, Expr, str]] = []
         self.values: dict[str, None] = {}
         self.refusals: list[str] = []
-        self.outside: dict[str, tuple] = {}  # objects from outside of the function, and what they held
+        self.outside: dict[tuple, tuple] = {}  # by name and id: objects from outside of the function, what they held
         self.written: list[tuple] = []  # tensors with numbers that were changed in place, with what they had
         self.texts = ""  # where the engine wrote a size into a text, as of an error
         self.terms: list = []
@@ -315,12 +315,14 @@ class _Number:
         self.reading.note_text()
         return self.formula
 
-    def _arithmetic(name: str, compute: Callable) -> Callable:
+    def _arithmetic(name: str, compute: Callable, check: Callable | None = None) -> Callable:
         """An operator; of two whole numbers it gives a whole one, unless it is a division or a power."""
 
         def method(self, value):
             if type(value) not in NUMBERS:
                 return _foreign(self, value)
+            if check is not None:
+                check(self, value)
             formula = compute(self.expr, formula_of(value))
             if type(self) is SymInt and type(value) not in REALS and name in ("add", "sub", "mul"):
                 return self.reading.number(formula)
@@ -331,8 +333,10 @@ class _Number:
     __add__, __radd__ = _arithmetic("add", operator.add), _arithmetic("add", operator.add)
     __mul__, __rmul__ = _arithmetic("mul", operator.mul), _arithmetic("mul", operator.mul)
     __sub__, __rsub__ = _arithmetic("sub", operator.sub), _arithmetic("sub", lambda a, b: b - a)
-    __truediv__, __rtruediv__ = _arithmetic("true_divide", operator.truediv), _arithmetic("", lambda a, b: b / a)
-    __pow__, __rpow__ = _arithmetic("pow", operator.pow), _arithmetic("pow", lambda a, b: b**a)
+    __truediv__ = _arithmetic("true_divide", operator.truediv, lambda a, b: check_domain(b, "denominator"))
+    __rtruediv__ = _arithmetic("", lambda a, b: b / a, lambda a, b: check_domain(a, "denominator"))
+    __pow__ = _arithmetic("pow", operator.pow, lambda a, b: check_power(a, b))
+    __rpow__ = _arithmetic("pow", lambda a, b: b**a, lambda a, b: check_power(b, a))
 
     def __pos__(self):
         return self
@@ -431,6 +435,37 @@ class SymInt(_Number):
     __eq__, __ne__ = _compared("==", 1, 0, False, "__eq__"), _compared("==", 1, 0, True, "__ne__")
 
 
+def check_domain(n, what: str) -> None:
+    """Let a number be no denominator 0, no root of a number below 0, and no logarithm of 0 or less.
+
+    This is a condition on sizes, or one on values where its formula is no quotient of polynomials.
+    """
+    if not isinstance(n, _Number):
+        return
+    whole = factor(n.expr)
+    p, q = whole.as_numer_denom()
+    holds = {"denominator": p.is_nonzero, "root": whole.is_nonnegative, "logarithm": whole.is_positive}[what]
+    smooth = p.xreplace(dict.fromkeys(p.atoms(floor), S.One)).is_polynomial()
+    if holds is None and q.is_positive and p.is_integer and smooth:
+        p = p.expand()
+        if what == "denominator":
+            holds = not n.reading.ask("==", p, False)
+        else:
+            holds = n.reading.ask(">=", p - int(what == "logarithm"), True)
+    if holds is None:
+        n.reading.values[what] = None
+    elif not holds:
+        raise ZeroDivisionError("division by zero") if what == "denominator" else ValueError("math domain error")
+
+
+def check_power(base, exponent) -> None:
+    """A power of a number below 0 is real where the exponent is whole; one of 0, where it is not below 0."""
+    if type(exponent) is SymFloat or (type(exponent) is not SymInt and exponent % 1):
+        check_domain(base, "root")
+    if not formula_of(exponent).is_nonnegative:
+        check_domain(base, "denominator")
+
+
 def _foreign(n: _Number, value):
     """What a size gives to an operator beside a value that it does not know: a tensor computes with the size."""
     if isinstance(value, Number) or type(value).__module__.partition(".")[0] in sys.stdlib_module_names:
@@ -471,26 +506,29 @@ def formula_of(n) -> Expr:
     return n.expr if type(n) in (SymInt, SymFloat) else as_written(n)
 
 
-def is_exact(number) -> bool:
-    """Is a number, as Python holds it, the one that is written?"""
-    return type(number) in (int, bool, np.int64) or (math.isfinite(number) and as_written(number) == Fraction(number))
-
-
 WHOLE = {"arange", "tri", "eye", "floor", "ceil", "floor_divide", "remainder", "logical_not"}
 WHOLE |= {"eq", "ne", "lt", "le", "gt", "ge"}
 KEPT = "full number cast same add sub mul neg square absolute maximum minimum where reduce_sum cumsum cat stack "
-KEPT += "permute reshape_view expand slice take entries gather clone flip diagonal detach"
+KEPT += "permute reshape_view expand slice take entries gather clone flip diagonal detach undiagonal unslice"
 EXACT = {*KEPT.split()}  # of numbers that are exact, while they are small
 
 
 def roundings_of(a) -> int:
-    """How often a number, or the numbers of a constant, are rounded, up to 2."""
+    """How often a number, or the numbers of a constant, are rounded, up to 2.
+
+    As Python holds them, 0.5 is not rounded, 0.3 is 3/10, rounded once, and 249/1001 is no fraction that is known. A
+    quotient n/m that is rounded once, and such a p/q, are equal in floats only where they are, since p is small: they
+    differ by 1/(m q) at least, and floats near p/q by less than p/q 2^-52.
+    """
     if isinstance(a, tuple | list):
         return max(map(roundings_of, a), default=0)
     if isinstance(a, np.ndarray):
-        return 0 if a.dtype.kind != "f" or all(map(is_exact, np.unique(a[np.isfinite(a)]).tolist())) else 2
+        return roundings_of(np.unique(a[np.isfinite(a)]).tolist()) if a.dtype.kind == "f" else 0
     known = getattr(a, "roundings", None)
-    return known if known is not None else 2 if isinstance(a, float) and not is_exact(a) else 0
+    if known is not None or not isinstance(a, float) or not math.isfinite(a):
+        return known or 0
+    written = as_written(a)
+    return 0 if written == Fraction(a) else 1 if written.is_Rational and abs(written.p) < 10**6 else 2
 
 
 def rounded(name: str, args) -> int:
@@ -498,7 +536,7 @@ def rounded(name: str, args) -> int:
     most = max(map(roundings_of, args), default=0)
     if name == "true_divide" and most == 0:
         return 0 if type(args[1]) is int and abs(args[1]).bit_count() == 1 else 1
-    if name in ("add", "sub", "mul", "square") and most:
+    if name in ("add", "sub", "mul", "square", "reduce_sum", "cumsum") and most:
         return most if name == "mul" and type(args[1]) is int and args[1] == -1 else 2
     return 0 if name in WHOLE else most if name in EXACT else 2
 
@@ -551,7 +589,7 @@ class SymFloat(_Number):
                 return _foreign(self, value) if isinstance(value, Number) else NotImplemented
             if value != value or (type(value) is float and abs(value) == inf and self.is_small()):
                 return getattr(0.0, name)(value)
-            roundings = max(self.roundings, value.roundings if type(value) is SymFloat else 0)
+            roundings = max(self.roundings, roundings_of(value))
             difference = SymFloat(self.expr - formula_of(value), self.reading, roundings)
             if not sign:
                 self.reading.refuse("rounded numbers are compared by ==: compare whole numbers, by // and %")

@@ -41,6 +41,7 @@ SHARED = (
 COMPARED = {"lt": (1, 0), "le": (0, 0), "gt": (1, 1), "ge": (0, 1)}  # a + k <= b, and whether a and b change places
 OFF_TAPE = "the forward of a Function is never on the tape, where detach() and no_grad() say nothing: leave them out"
 MOVED = {"take", "gather", "clone", "flip"}  # which views do, too
+FILLED = {"undiagonal", "unslice"}  # moved, with zeros around
 
 
 class Term:
@@ -172,7 +173,12 @@ class SymbolicTensor(Tensor):
         )
 
     def contiguous(self):
-        return self if self._data.in_order else self.clone()
+        if self._data.in_order:
+            return self
+        y = self.clone()  # which is the tensor itself at the sizes where its numbers lie in order
+        y._data.memory = self._data.memory
+        y._data.memory.append(weakref.ref(y._data))
+        return y
 
     def view(self, *shape):
         if not self._data.in_order:
@@ -199,8 +205,14 @@ class SymbolicTensor(Tensor):
 
 def tensor_of(data, requires_grad: bool = False, tensor=None):
     """Tensor.of, which makes a SymbolicTensor of SymbolicData."""
-    symbolic = isinstance(data, SymbolicData) and tensor is None
-    return _tensor_of(data, requires_grad, object.__new__(SymbolicTensor) if symbolic else tensor)
+    if isinstance(data, SymbolicData):
+        if tensor is not None:
+            data.reading.refuse(
+                f"{type(tensor).__name__}() of a tensor of the function is a leaf, which no gradient passes",
+                "; use the tensor itself, or make it outside of the function",
+            )
+        tensor = object.__new__(SymbolicTensor)
+    return _tensor_of(data, requires_grad, tensor)
 
 
 def reading_of(a) -> Reading | None:
@@ -445,8 +457,9 @@ def results_of(op, reading, args) -> list[tuple]:
     if rule is None and op.name not in SHAPES:
         reading.refuse(f"{op.name}: there is no formula for this operation")
     if rule is None:
-        moved = op.view is not None or op.name in MOVED
-        return [(SHAPES[op.name](*args), args[0]._data.dtype, span_of(args[0]) if moved else None)]
+        span = span_of(args[0]) if op.view is not None or op.name in (*MOVED, *FILLED) else None
+        span = _hull(span, (0, 0)) if op.name in FILLED and span is not None else span
+        return [(SHAPES[op.name](*args), args[0]._data.dtype, span)]
     results = rule(op, reading, args)
     return results if isinstance(results, list) else [results]
 
@@ -493,14 +506,15 @@ def dispatch(op, args):
     if op.name in COMPARED and (truth := _decided(op.name, *map(span_of, args))) is not None:
         return tensor_of(SymbolicData(reading, Term("full", results[0][0], truth, reading=reading), *results[0]))
     term = Term(op.name, *map(as_term, args), op=op, reading=reading)
-    compared = op.name not in ("floor_divide", "remainder")  # N/10 and 0.3 are equal in floats where they are
-    numbers = [a for a in term.args if not (compared and type(a) is float)]
     (_, dtype, *_), *_ = results
     most = 1 if op.name == "cast" and dtype.kind != "f" else MOST_ROUNDINGS.get(op.name, 2)
-    if not term.depends and max(map(roundings_of, numbers), default=0) > most:
+    roundings = 0 if term.depends else roundings_of(term.args)
+    if roundings > most:
         reading.refuse(
             f"{op.name} of rounded numbers, which may be whole or equal in the formula alone: use whole ones"
         )
+    if roundings and most < 2:
+        reading.values["float64"] = None
     if not state.grad:
         if reading.off_tape:
             reading.refuse(OFF_TAPE)
