@@ -169,7 +169,7 @@ def test_mathematics_is_shown_on_any_stream(words, streams, monkeypatch):
 
 
 COMMANDS = ["tinytensor.cli.main", "models.command.cli", "derivations.__main__"]
-PROGRAMS = ["build", "figures", "gradients", "mark", "site"]
+PROGRAMS = ["build", "figures", "gradients", "mark", "site", "timing"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
