@@ -63,7 +63,7 @@ class Backend:
     def run(self, op, args: tuple):
         """An operation; slices are brought to their normal form."""
         if reading_of(args) is None:
-            if op.dtype == "bool" or op.name in MOST_ROUNDINGS or (op.name == "cast" and args[1].kind != "f"):
+            if op.dtype == "bool" or op.name in MOST_ROUNDINGS or (op.name == "cast" and np.dtype(args[1]).kind != "f"):
                 self.note_read(*[a for a in args if isinstance(a, Tensor)])
             return None
         if op is shape.slice_op:

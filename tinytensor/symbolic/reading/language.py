@@ -46,8 +46,11 @@ MADE = {"__init__", "__eq__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__"
 PLAIN = (int, float, str, bytes, type(None), list, tuple, dict, set, frozenset, slice, complex, type(...))
 
 
-def check_code(code: types.CodeType, module: dict, own: dict, reading) -> None:
-    """Refuse what the sizes themselves could not notice; module, own: the function's globals, and its arguments."""
+def check_code(code: types.CodeType, module: dict, own: dict, reading, inside: Collection[str] = ()) -> None:
+    """Refuse what the sizes themselves could not notice; module, own: the function's globals, and its arguments.
+
+    inside: names that it shares with functions of the same call, whose values another call makes anew.
+    """
     instructions = list(dis.get_instructions(code))
 
     def refuse(what: str):
@@ -80,7 +83,8 @@ def check_code(code: types.CodeType, module: dict, own: dict, reading) -> None:
             if not allowed(value, code.co_names):
                 refuse(f"uses {name}, which may tell a size from a number")
             held = used_of(value, code.co_names) if isinstance(value, types.ModuleType) else value
-            reading.outside.setdefault((name, id(held)), (held, snapshot(held)))
+            if i.opname != "LOAD_DEREF" or name not in inside:
+                reading.outside.setdefault((name, id(held)), (held, snapshot(held)))
         known = {"LOAD_CONST": before and before.argval, "LOAD_GLOBAL": module.get(before and before.argval)}
         if i.opname == "IS_OP" and type(known.get(before.opname, 0)) in (int, float, str, bytes, tuple):
             refuse("compares with `is`, which does not ask the size")
@@ -264,7 +268,14 @@ def only_readable(reading) -> Iterator[None]:
 
     The local names of tensors are noted when it returns.
     """
-    seen = {}
+    seen, around = {}, sys._getframe(2)  # the frame of the `with`
+
+    def shared(frame) -> Iterator[str]:
+        """The names whose objects are local to a function on the way here, inside of the reading."""
+        own, names = frame.f_locals, frame.f_code.co_freevars
+        while (frame := frame.f_back) not in (around, None):
+            held = frame.f_locals
+            yield from (n for n in names if n in frame.f_code.co_cellvars and own.get(n) is held.get(n))
 
     def look(frame, event, arg):
         code = frame.f_code
@@ -286,7 +297,7 @@ def only_readable(reading) -> Iterator[None]:
         key = code, bool(reading.open_loops), *map(id, held)
         if key not in seen:
             seen[key] = held  # which are alive, so no other object gets the id of one
-            check_code(code, frame.f_globals, own, reading)
+            check_code(code, frame.f_globals, own, reading, {*shared(frame)})
 
     before = sys.getprofile()
     sys.setprofile(look)

@@ -21,11 +21,11 @@ from functools import cache
 
 from sympy import Expr
 
-import tinytensor
 from tinytensor.core.dispatch import state as dispatch_state
 from tinytensor.core.dtypes import float64
 from tinytensor.core.meta import Meta
 from tinytensor.core.tensor import Tensor
+from tinytensor.ops.methods import FUNCTIONS
 from tinytensor.ops.reduce import reduce_sum
 from tinytensor.ops.shape import cat, flip, stack
 from tinytensor.symbolic.reading import language
@@ -536,7 +536,7 @@ class Comprehension(Steps):
         direct = isinstance(call, ast.Call) and call.args[:1] == [node]
         others = [*call.args[1:], *call.keywords] if direct else []
         alone = not any(isinstance(n, ast.Call) for one in others for n in ast.walk(one))
-        joins = [stack, cat, tinytensor.stack, tinytensor.cat, tinytensor.concat, tinytensor.concatenate]
+        joins = [stack, cat, *(FUNCTIONS[name] for name in ("stack", "cat", "concat", "concatenate"))]
         joined = direct and alone and any(_called(call.func, frame) is join for join in joins)
         inner = [n for n in ast.walk(node.elt) if isinstance(n, ast.NamedExpr | ast.Await | ast.Yield)]
         if len(node.generators) > 1 or node.generators[0].ifs or inner:
