@@ -5,11 +5,14 @@ would be called proved: a meaning that is off by one, a size that is never tried
 condition that is dropped, a derivation that is not asked.
 """
 
+import math
+
 import numpy as np
 import pytest
 from sympy import S
 
 import tinytensor as tt
+from tinytensor import nn
 from tinytensor.nn import functional as F
 from tinytensor.symbolic import Index, check, derive
 from tinytensor.symbolic.derive import by_hand, comparison, samples
@@ -539,6 +542,26 @@ def test_masked_rows(name):
 def test_norm_without_epsilon_needs_a_denominator():
     assert "no denominator is 0" in derive(lambda x: F.layer_norm(x, x.shape[-1:], eps=0.0), x=ND).verdict
     assert "denominator" not in derive(lambda x: F.layer_norm(x, x.shape[-1:]), x=ND).verdict
+
+
+@pytest.mark.parametrize("factor", [lambda n: math.exp(3 * n), lambda n: 10.0 ** (2 * n)])
+def test_powers_of_sizes_may_overflow(factor):
+    assert "no power with a size in its exponent overflows" in derive(lambda x: x.sum() * factor(len(x)), x=N).verdict
+
+
+def test_infinite_numbers_are_refused_and_masks_are_not():
+    for fn in (lambda x: F.pad(x, (1, 1), value=-tt.inf).max(), lambda x: tt.cat([x, tt.full((3,), -tt.inf)]).exp()):
+        with pytest.raises(NotDerivable, match="is infinite"):
+            derive(fn, x=N)
+    assert derive(lambda x: tt.where(tt.arange(len(x)) < 1, x, tt.full_like(x, -tt.inf)).softmax(0), x=N)
+
+
+def test_parameters_of_a_sequential_have_names():
+    assert derive(nn.Sequential(nn.Linear(3, 2), nn.Tanh()), x=("B", 3)).gradients.keys() == {
+        "x",
+        "p0_weight",
+        "p0_bias",
+    }
 
 
 def test_softplus_above_its_threshold_is_excluded():

@@ -16,6 +16,8 @@ import pickle
 import statistics
 import threading
 import time
+import types
+from collections import ChainMap
 from fractions import Fraction
 
 import numpy as np
@@ -758,6 +760,28 @@ class Counting(nn.Module):
         return s(x)
 
 
+class Defaults:
+    def __call__(self, calls=[]):  # noqa: B006
+        return len(add(calls, [1.0]))
+
+
+class Identity:
+    __call__ = staticmethod(id)
+
+
+defaults, identity, settings = Defaults(), Identity(), types.ModuleType("settings")
+settings.rows, builtins_by_name, builtins_in_array = [], ChainMap({"f": id}), np.array([id, None], dtype="O")
+
+
+def appending():
+    rows = []
+    return rows, tt.no_grad()(rows.append)
+
+
+def whole_numbers(x, number):
+    return (tt.arange(N(x)) + number).double()
+
+
 TRICKS = {
     "1 + 2**(N - 200)": lambda x: s(x) * (1 + 2 ** (N(x) - 200)),
     "N + 2.0**(N - 160)": lambda x: s(x) * (N(x) + 2.0 ** (N(x) - 160)),
@@ -1036,6 +1060,13 @@ TRICKS = {
     "loop: a list afterwards": a_list_afterwards,
     "a cache between calls": lambda x: if_(add(cell(), [1.0]) and len(cell()) > 150, x),
     "an attribute between calls": lambda x: if_(add(function.rows, [1.0]) and len(function.rows) > 150, x),
+    "defaults of __call__": lambda x: if_(defaults() > 150, x),
+    "id as __call__": lambda x: if_(identity(N(x)) == identity(20), x),
+    "id in a ChainMap": lambda x: if_(builtins_by_name["f"](N(x)) == builtins_by_name["f"](20), x),
+    "id in an array": lambda x: if_(builtins_in_array[0](N(x)) == builtins_in_array[0](20), x),
+    "loop: a module of one's own": counting(lambda: settings, lambda m: add(m.rows, [1.0]), lambda m: len(m.rows)),
+    "loop: no_grad()(rows.append)": counting(appending, lambda both: both[1](1.0), lambda both: len(both[0])),
+    "arange + 2**53": lambda x: ((whole_numbers(x, 2**53 - 280) == whole_numbers(x, 2**53 - 281)) * x).sum(),
     "two functions of one code": lambda x: if_(by_abs(N(x)) and by_id(N(x)) == by_id(20), x),
     "match int(expr=_)": matched_by_name,
     "match Everything(_)": matched_by_position,

@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import re
 from collections.abc import Callable
 
 from tinytensor.core.tensor import Tensor
@@ -12,12 +13,12 @@ from tinytensor.symbolic.derive.arguments import Index
 def as_function(module: Module, user_arguments: dict[str, object]) -> tuple[Callable, dict[str, object], list[str]]:
     """The module as a function, its arguments, and what is assumed about its sizes.
 
-    A parameter is an argument under its own name, dots as underscores. Its sizes are numbers, unless the user names
-    one: in X=("N", "D=16") each size 16 of the module is called D.
+    A parameter is an argument under its own name, dots as underscores, p0_weight for "0.weight".
+    Its sizes are numbers, unless the user names one: in X=("N", "D=16") each size 16 of the module is called D.
     """
     named: dict[int, str] = {}
     inputs = {name: _without_numbers(value, named) for name, value in user_arguments.items()}
-    names = {name: name.replace(".", "_") for name, _ in module.named_parameters()}
+    names = {name: re.sub(r"^(?=\d)", "p", name.replace(".", "_")) for name, _ in module.named_parameters()}
     if clash := [n for n in names.values() if n in inputs]:
         raise ValueError(f"derive: {clash[0]} is an input of the module and a parameter of it; rename the input")
     shapes = {names[name]: tuple(p.shape) for name, p in module.named_parameters()}

@@ -265,6 +265,8 @@ def functions_for_sizes(reading) -> Iterator[None]:
         def formula(*x):
             for n in x if name != "exp" else ():
                 check_domain(n, "root" if name == "sqrt" else "logarithm")
+            if name == "exp":
+                reading.values["overflow"] = None
             return SymFloat(getattr(sympy, name)(*map(formula_of, x)), reading)
 
         return if_symbolic(getattr(math, name), formula)

@@ -4,16 +4,22 @@ Sizes and tensors refuse by themselves whatever asks them. Left to this file is 
 without asking it: type(N), (20).__eq__(N), `except TypeError`, other modules; and code whose calls differ.
 """
 
+import argparse
 import builtins
 import dis
 import functools
 import math
 import operator
+import re
 import sys
 import types
 from collections import deque
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import PosixPath, PurePosixPath, PureWindowsPath, WindowsPath
 
 import numpy as np
 
@@ -44,6 +50,7 @@ EXITS = {"__exit__", "__aexit__"}
 DUNDERS = {"__init__", "__name__", "__doc__", "__len__", "__call__", "__matmul__", "__setitem__"}
 MADE = {"__init__", "__eq__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__", "__repr__"}
 PLAIN = (int, float, str, bytes, type(None), list, tuple, dict, set, frozenset, slice, complex, type(...))
+PLAIN += types.SimpleNamespace, argparse.Namespace
 
 
 def check_code(code: types.CodeType, module: dict, own: dict, reading, inside: Collection[str] = ()) -> None:
@@ -56,7 +63,7 @@ def check_code(code: types.CodeType, module: dict, own: dict, reading, inside: C
     def refuse(what: str):
         reading.refuse(f"{code.co_name}() {what}")
 
-    for before, i in zip([None, *instructions], instructions, strict=False):
+    for before, i, following in zip([None, *instructions], instructions, [*instructions[1:], None], strict=False):
         name = i.argval if isinstance(i.argval, str) else ""
         after = [j.opname for j in instructions if i.offset < j.offset < i.offset + 8]
         caught = i.opname == "PUSH_EXC_INFO" and not {"WITH_EXCEPT_START", "RERAISE"} & set(after)
@@ -82,7 +89,9 @@ def check_code(code: types.CodeType, module: dict, own: dict, reading, inside: C
             value = sys.modules.get(name) if i.opname == "IMPORT_NAME" else value
             if not allowed(value, code.co_names):
                 refuse(f"uses {name}, which may tell a size from a number")
-            held = used_of(value, code.co_names) if isinstance(value, types.ModuleType) else value
+            held = value
+            if isinstance(value, types.ModuleType) and following.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+                held = used_of(value, code.co_names)
             if i.opname != "LOAD_DEREF" or name not in inside:
                 reading.outside.setdefault((name, id(held)), (held, snapshot(held)))
         known = {"LOAD_CONST": before and before.argval, "LOAD_GLOBAL": module.get(before and before.argval)}
@@ -110,20 +119,29 @@ def used_of(module: types.ModuleType, names: Collection[str]) -> list:
     held = [vars(module)[n] for n in names if n in vars(module)]
     inner = [one for one in held if isinstance(one, types.ModuleType)]
     rest = [n for n in names if vars(module).get(n) not in inner]
-    return [*held, *[part for one in inner for part in used_of(one, rest)]]
+    return [*(one for one in held if one not in inner), *(part for one in inner for part in used_of(one, rest))]
 
 
+CREATING = {"__new__", "__new_member__", "__reduce_ex__"}  # of Enum's classes
 BOXES = list, tuple, set, frozenset, deque, bytearray
 FIXED = {  # types of objects that never change
     *(SymInt, SymFloat, int, float, bool, complex, str, bytes, type(None), type(...), type(NotImplemented), range),
-    *(types.CodeType, types.ModuleType, types.GenericAlias, types.UnionType, operator.itemgetter, np.ufunc, Op),
+    *(Fraction, Decimal, date, datetime, timedelta, re.Pattern, PosixPath, PurePosixPath, WindowsPath, PureWindowsPath),
+    *(types.CodeType, types.GenericAlias, types.UnionType, operator.itemgetter, np.ufunc, Op),
     *(types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType),
     *(types.GetSetDescriptorType, types.MemberDescriptorType),
 }
 HOLDING = {  # types of objects whose parts are known
     *(object, type, int, float, str, bytes, dict, slice, property, staticmethod, classmethod, *BOXES),
     *(types.FunctionType, types.MethodType, types.BuiltinMethodType, types.MethodWrapperType),
-    *(types.MappingProxyType, functools.partial, np.ndarray, type(np.shape)),
+    *(
+        types.SimpleNamespace,
+        *argparse.Namespace.__mro__,
+        types.MappingProxyType,
+        functools.partial,
+        np.ndarray,
+        type(np.shape),
+    ),
 }
 OPEN = {
     "tinytensor",
@@ -169,8 +187,10 @@ def attributes(value) -> dict:
         n: getattr(value, n) for c in classes for n, v in vars(c).items() if type(v) is slot and hasattr(value, n)
     }
     own = [c for c in (*classes, *(value.__mro__ if isinstance(value, type) else ())) if home_of(c) not in KNOWN]
+    held = {n: p for n, p in held.items() if not n.startswith("__")}
     held = dict(item for c in reversed(own) for item in vars(c).items() if type(item[1]) is not slot) | held
-    return {n: p for n, p in held.items() if not n.startswith("__")}
+    methods = staticmethod | classmethod | property
+    return {n: p for n, p in held.items() if not n.startswith("__") or callable(p) or isinstance(p, methods)}
 
 
 def snapshot(value, seen: dict | None = None):
@@ -182,8 +202,16 @@ def snapshot(value, seen: dict | None = None):
         return seen[id(value)]
     seen[id(value)] = len(seen)
     function = isinstance(value, types.FunctionType) and not is_users(value.__code__.co_filename)
+    boxes = dict, *BOXES
     if function or (isinstance(value, type) and home_of(value) in KNOWN):  # what the user has added
-        return id(value), value, *[snapshot(p, seen) for p in vars(value).values() if type(p) in (list, dict, set)]
+        held = [p for n, p in vars(value).items() if type(p) in boxes and not n.startswith("_")]
+        held += [c for c in (parts(value) if function else ()) if isinstance(c, types.BuiltinMethodType)]
+        return id(value), value, *[snapshot(p, seen) for p in held]
+    if isinstance(value, types.ModuleType):
+        home = value.__name__.partition(".")[0]
+        ours = home not in KNOWN and home not in sys.stdlib_module_names
+        held = [p for n, p in vars(value).items() if isinstance(p, (*boxes, np.ndarray, Tensor)) and n[:2] != "__"]
+        return id(value), value, *[snapshot(p, seen) for p in held if ours]
     others = {home_of(c) for c in type(value).__mro__ if c not in HOLDING} & KNOWN
     if isinstance(value, Iterator) or others - OPEN:
         return object()
@@ -233,7 +261,13 @@ def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset(
     if not all(isinstance(one, types.FunctionType) for one in exits):  # others end an exception, and are not seen
         return False
     held = None if isinstance(value, types.FunctionType) else parts(value)  # a function is looked at when it runs
-    held = [p for n, p in held.items() if n in names] if isinstance(held, dict) else held or []
+    if isinstance(held, dict):
+        read = {*names, "_value_"}  # of a member of an Enum
+        held = [p for n, p in held.items() if n in read or (n.startswith("__") and n not in CREATING)]
+    else:
+        inside = attributes(value).values() if type(value).__module__ in ("collections", "argparse", "types") else ()
+        cells = value.tolist() if isinstance(value, np.ndarray) and value.dtype.hasobject else ()
+        held = [*(held or ()), *inside, *cells]
     if not all(allowed(part, names, started, seen | {id(value)}) for part in held):
         return False
     if isinstance(value, PLAIN):

@@ -464,6 +464,8 @@ def check_power(base, exponent) -> None:
         check_domain(base, "root")
     if not formula_of(exponent).is_nonnegative:
         check_domain(base, "denominator")
+    if isinstance(exponent, _Number) and not (isinstance(base, int | float) and abs(base) == 1):
+        exponent.reading.values["overflow"] = None
 
 
 def _foreign(n: _Number, value):
@@ -525,6 +527,8 @@ def roundings_of(a) -> int:
     if isinstance(a, np.ndarray):
         return roundings_of(np.unique(a[np.isfinite(a)]).tolist()) if a.dtype.kind == "f" else 0
     known = getattr(a, "roundings", None)
+    if (type(a) is int and abs(a) > 2**31) or (type(a) is float and 2**20 < abs(a) < math.inf):
+        return 2  # beside it a whole number may be rounded, in float64 or float32
     if known is not None or not isinstance(a, float) or not math.isfinite(a):
         return known or 0
     written = as_written(a)

@@ -166,7 +166,7 @@ def _slice_dimension(call: SymbolicCall, dim: tuple[Expr, ...], key) -> tuple[tu
 def unslice(call: SymbolicCall) -> Value:
     """y = 0 everywhere, but y[key] = x: a delta for each index that the key moves."""
     x, shape, key = call.args
-    whole = Value(dims_of(shape), None)
+    x, whole = call.finite(x), Value(dims_of(shape), None)
     positions = Value(whole.dims, lambda *at: sympy.Tuple(*at))
     part = slice_dimensions(SymbolicCall("slice", [positions, key], call.lines, "", call.where))
     if part.sizes != x.sizes:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from sympy import Add, Expr, Indexed, Sum
+from sympy import Add, Expr, Indexed, S, Sum
 
 from tinytensor.symbolic.derive.values import Dims, Lines, Split, Value, as_plain_entry
 from tinytensor.symbolic.index_calculus.formulas import Index, Size, not_negative
@@ -76,6 +76,8 @@ class SymbolicCall:
     def finite(self, value: Value) -> Value:
         if value.finite is not None:
             raise self.refuse("an input is -inf in places, and only softmax, exp and the like take that; mask later")
+        if value.entry(*value.indices()) in (S.Infinity, S.NegativeInfinity):
+            raise self.refuse("an input is infinite, which is no number: masked_fill() or where() makes a mask of -inf")
         return value
 
     def as_name(self, value: Value, otherwise: str) -> tuple[Value, Expr, list[Index]]:
