@@ -253,7 +253,7 @@ def log_softmax_backward(g, y, dx):
 
 
 @sizes("x[R, V], target[R], losses[R], lse[R], bad[2]")
-def cross_entropy(x, target, ignore_index, label_smoothing, losses, lse, bad, *, shift=row_max):
+def cross_entropy(x, target, ignore_index, label_smoothing, losses, lse, bad, *, shift=row_max, zero=0):
     """losses_r = -sum_v p_rv log softmax(x_r)_v with p_rv = (1 - s) [v = target_r] + s / V; eq. 13 of document 003."""
     logp = log_softmax(x, None, shift=shift)["y"]
     wrong = (target != ignore_index) & ((target < 0) | (target >= x.shape[1]))
@@ -264,7 +264,7 @@ def cross_entropy(x, target, ignore_index, label_smoothing, losses, lse, bad, *,
     else:
         losses = -((1 - label_smoothing) * picked + label_smoothing * (logp.sum(1) / max(x.shape[1], 1)))
     lse = log_sum_exp(x, shift=shift)[:, 0]
-    return {"losses": np.where(kept, losses, 0), "lse": np.where(kept, lse, 0), "bad": report(wrong, target)}
+    return {"losses": np.where(kept, losses, zero), "lse": np.where(kept, lse, zero), "bad": report(wrong, target)}
 
 
 @sizes("x[R, V], g[R], target[R], lse[R], dx[R, V]")
@@ -281,7 +281,7 @@ def cross_entropy_backward(g, x, target, lse, ignore_index, label_smoothing, dx)
 def mean_of_counted(losses, target, ignore_index, y, count):
     """y = sum_r losses_r / n, and count = n: the number of targets other than ignore_index; if it is 0, y is NaN."""
     n = (target != ignore_index).sum()
-    return {"y": losses.sum() / n, "count": n}
+    return {"y": losses.sum(keepdims=True) / n, "count": np.array([n])}
 
 
 # --- Norms; sums holds the gradients of the weight and of the bias, or the first alone; sums of size 0 are not wanted
