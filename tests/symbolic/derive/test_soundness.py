@@ -525,6 +525,8 @@ MASKED = {  # a function of masked scores, and its condition
     "a scale": (lambda S: (causal(S) / len(S) ** 0.5).softmax(-1), ""),
     "a temperature": (lambda S: (causal(S) * S[0, 0].exp()).softmax(-1), ""),
     "its finite places": (lambda S: tt.where(causal(S).isfinite(), S, 3 * S), ""),
+    "a large number": (lambda S: S.masked_fill(tt.ones(len(S), len(S)).tril() == 0, -1e30).softmax(-1), ""),
+    "a large number by where": (lambda S: tt.where(tt.ones(len(S), len(S)).tril() == 1, S, -1e30).softmax(-1), ""),
     "a window": (lambda S: causal(S, -250).softmax(-1), "proves nothing"),
     "another triangle": (lambda S: S.masked_fill(tt.ones(len(S), len(S)).triu() == 0, -tt.inf).softmax(-1), ""),
     "a mask of numbers": (lambda S: S.masked_fill(S > 250, -tt.inf).logsumexp(-1), ROW),

@@ -120,13 +120,15 @@ class Indicator(Head):
 
 
 class Step(PiecewiseConstant, Indicator):
-    """1 where a number meets a condition, otherwise 0; of numbers that are 0 or 1 themselves, one of these."""
+    """1 where a number meets a condition, otherwise 0; of a mask times a number and one more, the same mask or none."""
 
     @classmethod
     def eval(cls, x):
-        if isinstance(x, Indicator | KroneckerDelta):
-            low, high = (TABLE[cls.__name__].value(number) for number in (0, 1))
-            return low + (high - low) * x
+        number, rest = S(x).as_coeff_Add()
+        factor, mask = rest.as_coeff_Mul()
+        if isinstance(mask, Indicator | KroneckerDelta) and number.is_Rational and factor.is_Rational:
+            low, high = (TABLE[cls.__name__].value(Fraction(n.p, n.q)) for n in (number, number + factor))
+            return low + (high - low) * mask
         return None
 
 

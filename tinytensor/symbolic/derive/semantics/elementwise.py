@@ -277,7 +277,7 @@ def where(call: SymbolicCall) -> Value:
         x, y = _known_in_branches(c, x, y)
     low = [v.finite is not None or v.entry(*v.indices()) is S.NegativeInfinity for v in (a, b)]
     if not any(low):
-        return Value(dims, lambda *at: c(*at) * x(*at) + (1 - c(*at)) * y(*at), dtype)
+        return Value(dims, lambda *at: _whole_mask(c(*at)) * x(*at) + _whole_mask(1 - c(*at)) * y(*at), dtype)
     if all(low):
         raise call.refuse("both values are -inf in places")
     if low[0]:
@@ -287,6 +287,12 @@ def where(call: SymbolicCall) -> Value:
     if b.finite is not None:
         raise call.refuse("a value that is -inf in places is put in; mask once")
     return Value(dims, x, "f", c)
+
+
+def _whole_mask(mask: Expr) -> Expr:
+    """1 - [m ≤ i] of whole numbers as [i + 1 ≤ m]: SymPy would multiply -1e30 (1 - [...]) out, and floats lose x."""
+    inverse = 1 - canonical(S(mask))
+    return upto(inverse.args[1] + 1, inverse.args[0]) if isinstance(inverse, upto) else mask
 
 
 def _known_in_branches(condition: Callable, one: Callable, other: Callable) -> tuple[Callable, ...]:
