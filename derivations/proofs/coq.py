@@ -78,7 +78,10 @@ def certificate_of(function: Callable) -> str:
 
 # ---- the engine's scalar rules ---------------------------------------------------------------------------------------
 
-NOT_IN_COQ = {"remainder": "its formula has steps, at which Coq's library would need their places"}
+NOT_IN_COQ = {
+    "remainder": "its formula has steps, at which Coq's library would need their places",
+    **dict.fromkeys(("erfinv", "lgamma", "digamma", "polygamma"), "Coq's library has no such function"),
+}
 
 
 def rules_of(name: str, change: Callable[[Expr], Expr] = lambda gradient: gradient) -> Iterator[ScalarRule]:

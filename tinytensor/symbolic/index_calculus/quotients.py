@@ -279,6 +279,8 @@ def off_ties(x: Expr, known: Signs) -> Expr:
     All others stay: a clamped number, a step or whole numbers may be equal at all values of a size.
     """
     form = normal(fresh(x).xreplace({i: i.fresh() for i in free(x)}))  # of a sum around it
+    if isinstance(form, Pow) and form.exp.is_positive:  # a root is 0 where its argument is
+        form = form.base
     if form.is_number:
         return S(int(form == 0))
     entries = form.atoms(Indexed, Symbol) - {a.label for a in form.atoms(Array)}
