@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -329,6 +330,19 @@ def test_letters_of_the_left_side_are_not_used_for_sums():
 def test_a_size_is_at_least_1(shape):
     with pytest.raises(ValueError, match="a size is a name or a whole number from 1 on"):
         derive(lambda x: x.mean(), x=shape)
+
+
+@pytest.mark.parametrize("name", ["np", "math", "statistics", "upstream", "softmax", "lambda", "class"])
+def test_arguments_with_names_of_the_program_are_refused(name):
+    with pytest.raises(ValueError, match=f"an argument is called {name}, .*give it another name"):
+        derive(lambda **values: values[name].sum(), **{name: N})
+
+
+@pytest.mark.parametrize("hand", [lambda x, g: 2 * x, lambda x, *, weight: 2 * x])
+def test_what_a_gradient_by_hand_takes_is_said_where_it_is_missing(hand):
+    with pytest.raises(TypeError, match=r"takes (g|weight), which is neither .*: there are x, N$"):
+        check(lambda x: (x * x).sum(), {"x": hand}, x=N)
+    assert check(lambda x: (x * x).sum(), {"x": partial(lambda x, factor: factor * x, factor=2)}, x=N)
 
 
 @pytest.mark.parametrize("size", ["N M", "N M + 1", "2 N"])

@@ -97,6 +97,7 @@ READ = {  # the beginning of the verdict; all other tricks are refused
     "N / 10 > 0.3": "proved only for N > 3",
     **dict.fromkeys(("stack() by another name", "sum() with a start", "match x.shape"), ANY),
     **dict.fromkeys(("loop: objects that stay", "loop: a list afterwards"), ANY),
+    "arrays and modules of a module": ANY,
     "math.sqrt(300 - N)": "proved for N < 301",
     "math.log(300 - N)": "proved for N < 300",
     "(300 - N)**0.5": "proved for N < 301",

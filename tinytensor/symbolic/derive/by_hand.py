@@ -116,7 +116,7 @@ def _takes(function: Callable, names, sizes) -> set[str]:
     if missing := [name for name in needed if name not in takes]:
         raise TypeError(
             f"check: a gradient by hand takes {missing[0]}, which is neither an argument of the function nor a size: "
-            f"there are {', '.join(map(str, known))}"
+            f"there are {', '.join(map(str, [*names, *sizes]))}"
         )
     return takes
 

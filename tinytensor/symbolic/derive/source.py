@@ -23,7 +23,8 @@ from tinytensor.symbolic.index_calculus.formulas import Array, Size
 from tinytensor.symbolic.index_calculus.linear_algebra import Determinant, Inverse, Matrix, MatrixEntry, OfMatrix
 from tinytensor.symbolic.index_calculus.numpy_printer import HELPERS, NumPyPrinter, helpers, label, line, wrap_terms
 
-RESERVED = {"np", "math", "upstream", "value", "value_and_gradients", *HELPERS}
+MODULES = "math", "statistics"  # of Python's, in the definitions of functions that NumPy lacks
+RESERVED = {"np", *MODULES, "upstream", "value", "value_and_gradients", *HELPERS}
 
 
 def check_names(arguments: Iterable[str]) -> None:
@@ -211,7 +212,7 @@ class Source:
         function = f"def value_and_gradients({', '.join(parameters)}):\n{about}{body}\n"
         used = helpers(function)
         imports = ["import numpy as np"] if "np." in "".join([function, *used]) else []
-        modules = [f"import {m}" for m in ("math", "statistics") if any(f"{m}." in one for one in used)]
+        modules = [f"import {m}" for m in MODULES if any(f"{m}." in one for one in used)]
         imports = [*modules, "", *imports] if modules else imports
         head = f'"""{self._what()} of {self.name}, derived for any size."""\n'
         if imports:

@@ -50,7 +50,7 @@ for _row in TABLE.values():
     if _row.elementary:  # np.arcsin and math.asin
         names = {_row.name, _row.numpy.removeprefix("np.").removesuffix("({})")}
         _MEANINGS |= dict.fromkeys(names, partial(_function, _row.name))
-_MEANINGS["polygamma"] = partial(_polygamma)
+_MEANINGS["polygamma"] = partial(_polygamma)  # a plain function would be lifted itself
 SPECIAL = (simd_math.lgamma, simd_math.digamma, simd_math.polygamma, simd_math.erfinv)  # their code approximates
 
 

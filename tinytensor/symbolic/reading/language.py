@@ -116,10 +116,10 @@ def home_of(value) -> str:
 
 def used_of(module: types.ModuleType, names: Collection[str]) -> list:
     """What code with these names uses of a module, and of the modules in it."""
-    held = [vars(module)[n] for n in names if n in vars(module)]
-    inner = [one for one in held if isinstance(one, types.ModuleType)]
-    rest = [n for n in names if vars(module).get(n) not in inner]
-    return [*(one for one in held if one not in inner), *(part for one in inner for part in used_of(one, rest))]
+    held = {n: vars(module)[n] for n in names if n in vars(module)}
+    inner = {n: part for n, part in held.items() if isinstance(part, types.ModuleType)}
+    rest = [n for n in names if n not in inner]
+    return [*(p for n, p in held.items() if n not in inner), *(p for m in inner.values() for p in used_of(m, rest))]
 
 
 CREATING = {"__new__", "__new_member__", "__reduce_ex__"}  # of Enum's classes
@@ -179,6 +179,11 @@ def parts(value) -> dict | list | None:
     return attributes(value) if own and not isinstance(value, types.ModuleType) else None
 
 
+def cells(value) -> list:
+    """What an array of objects holds."""
+    return [value.tolist()] if isinstance(value, np.ndarray) and value.dtype.hasobject else []
+
+
 def attributes(value) -> dict:
     """The variables of an object, and of the user's classes that it has, or is; a class has a metaclass, too."""
     slot, classes = types.MemberDescriptorType, [*type(value).__mro__]
@@ -216,13 +221,11 @@ def snapshot(value, seen: dict | None = None):
     if isinstance(value, Iterator) or others - OPEN:
         return object()
     numbers, held = None, parts(value)
-    held = [*attributes(value).values(), *(held if isinstance(held, list) else ())]
+    held = [*attributes(value).values(), *(held if isinstance(held, list) else ()), *cells(value)]
     if isinstance(value, int | float | str | bytes):
         numbers = value
-    elif isinstance(value, np.ndarray) and value.dtype.hasobject:
-        held.append(value.tolist())
     elif isinstance(value, np.ndarray):
-        numbers = value.tobytes()
+        numbers = None if value.dtype.hasobject else value.tobytes()
     elif isinstance(value, Tensor):
         numbers = id(getattr(value._data, "term", 0)) if isinstance(value._data, Meta) else value._data.tobytes()
         held = [value._grad, value._hooks, value.__dict__]
@@ -266,8 +269,7 @@ def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset(
         held = [p for n, p in held.items() if n in read or (n.startswith("__") and n not in CREATING)]
     else:
         inside = attributes(value).values() if type(value).__module__ in ("collections", "argparse", "types") else ()
-        cells = value.tolist() if isinstance(value, np.ndarray) and value.dtype.hasobject else ()
-        held = [*(held or ()), *inside, *cells]
+        held = [*(held or ()), *inside, *cells(value)]
     if not all(allowed(part, names, started, seen | {id(value)}) for part in held):
         return False
     if isinstance(value, PLAIN):
