@@ -686,7 +686,7 @@ class erf:
 @appears("erfinv Tensor.erfinv Tensor.erfinv_")
 @op
 class erfinv:
-    r"y with x = \mathrm{erf}(y)"
+    r"y = \mathrm{erf}^{-1}(x)"
 
     def kernel(x):
         return type(x)(true_erfinv(x))
