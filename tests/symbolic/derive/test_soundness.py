@@ -461,6 +461,7 @@ EQUAL = {  # x == y where that may hold at all values of a size, or at all sizes
     "a rounded number": lambda x: tt.where(x.floor() != 255, x**2, x**3).sum(),
     "a quotient that is rounded": lambda x: tt.where((x / 500).trunc() == 1, x**3, x**2).sum(),
     "a number times a size": lambda x: tt.where(x * (len(x) - 300) == 0, x**3, x**2).sum(),
+    "a sum that may be empty": lambda x: (x**2).sum() + (x[1:].norm() == 0) * x.sum(),
     "numbers of one array": lambda x: (x**2 + (x[:, None] - x == 0) * (x * (tt.arange(len(x)) > 250))).sum(),
     "whole numbers as floats": lambda x: (x**2 + (tt.arange(len(x)) * 1.0 == 250.0) * x).sum(),
     "whole numbers and a half": lambda x: (x**2 + (tt.arange(len(x)) + 0.5 == 250.5) * x).sum(),
@@ -471,6 +472,17 @@ EQUAL = {  # x == y where that may hold at all values of a size, or at all sizes
 def test_equality_is_left_out_only_where_it_is_rare(name):
     assert check(EQUAL[name], {"x": "2 * x"}, x=N)["x"].verdict != "proved"
     assert check(lambda x, y: (x**2 + (x == y) * x).sum(), {"x": "2 * x"}, x=N, y=N)["x"].verdict == "proved"
+
+
+def share(x, length):
+    return tt.where(length == 0, 0, x / tt.where(length == 0, 1, length))
+
+
+def test_lengths_are_rarely_0():
+    """A root is 0 where its argument is, and a sum of squares where each of them is."""
+    assert check(lambda x: 3 * x.norm(), {"x": lambda x: 3 * share(x, x.norm())}, x=N)
+    assert check(lambda x: (x**2).mean().sqrt(), {"x": lambda x, N: share(x, N * (x**2).mean().sqrt())}, x=N)
+    assert check(lambda x, y: tt.hypot(x, y).sum(), {"x": lambda x, y: share(x, tt.hypot(x, y))}, x=N, y=N)
 
 
 def causal(S, diagonal=0):

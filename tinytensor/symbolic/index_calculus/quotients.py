@@ -275,12 +275,17 @@ def _sum_of_powers(sum_: Sum) -> Expr | None:
 def off_ties(x: Expr, known: Signs) -> Expr:
     """[x = 0] where numbers that are compared differ: known of a number, and 0 where x can be 0 in few points alone.
 
-    So it is for a polynomial in an entry of an array that stands nowhere else in x, with a first factor other than 0.
+    So it is for a polynomial in an entry of an array that stands nowhere else in x, with a first factor other than 0;
+    for a root of such an x, and for a sum of such terms that are not below 0, if it is not empty.
     All others stay: a clamped number, a step or whole numbers may be equal at all values of a size.
     """
     form = normal(fresh(x).xreplace({i: i.fresh() for i in free(x)}))  # of a sum around it
-    if isinstance(form, Pow) and form.exp.is_positive:  # a root is 0 where its argument is
-        form = form.base
+    factors = [f for f in Mul.make_args(form) if not f.is_number and not known.not_zero(f)]
+    if len(factors) == 1 and isinstance(factors[0], Pow) and factors[0].exp.is_positive:
+        form = factors[0].base
+    if isinstance(form, Sum) and known.not_negative(form.function):
+        filled = all(not_negative(size - 1) for _, _, size in form.limits)
+        return S.Zero if filled and off_ties(form.function, known) is S.Zero else same(x)
     if form.is_number:
         return S(int(form == 0))
     entries = form.atoms(Indexed, Symbol) - {a.label for a in form.atoms(Array)}
