@@ -245,6 +245,25 @@ def test_imports_point_from_upper_to_lower_rooms(path):
             assert mine == other or allowed is None or other in allowed, f"{me} imports {imported}"
 
 
+PROGRAM = re.compile(r"(?:models|derivations|tests|examples)(?:\.\w+)+")
+
+
+def programs_named(tree: ast.AST) -> list[str]:
+    """Modules of programs above the engine in a file's strings, by which it would import them without an import."""
+    texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return [text for text in texts if PROGRAM.fullmatch(text)]
+
+
+@of_each_room
+def test_programs_are_found_by_entry_points(path):
+    assert programs_named(ast.parse(path.read_text())) == []
+
+
+def test_a_named_program_is_found():
+    code = 'import_module("models.command.cli")\nfolder = "models"\nerror = "see models.command.cli"'
+    assert programs_named(ast.parse(code)) == ["models.command.cli"]
+
+
 def circle(package: Path) -> list[str]:
     """The modules of a package that import each other in circles (or stand between two), wherever in a file they do."""
     files = {module_of(path, package.parent): path for path in package.rglob("*.py")}
