@@ -8,7 +8,6 @@ and comparing normal forms; else the raw adjoint is shown.
 """
 
 import copy
-import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace

@@ -305,7 +305,7 @@ class Hessian(Blocks):
             direction = dotted(self.arrays[other])
             moved = Moved(self.simplify)
             results = self.move_gradients(moved, {self.arrays[other]: direction})
-            lines = self.in_forms(moved.plain, moved.lines, results.values())
+            lines = self.in_forms(moved.raw, moved.forms, results.values())
             for first, name in results.items():
                 line = lines[name]
                 of = entry_like(line.left, self.arrays[first])
@@ -374,8 +374,8 @@ class Products(Second):
         self.directions = {n: dotted(self.arrays[n]) for n in self.wrt}
         moved = Moved(lambda expr: shortest(expr, self.derived.forward, self.simplify))
         results = self.move(moved, {self.arrays[n]: one for n, one in self.directions.items()})
-        forms = inlined(moved.lines, list(results.values()), self.simplify)
-        self.moved = self.in_forms(moved.plain, forms, results.values())
+        forms = inlined(moved.forms, list(results.values()), self.simplify)
+        self.moved = self.in_forms(moved.raw, forms, results.values())
         self.names = (*self.names, *self.directions.values(), *self.moved)
         self.gradients = {n: Formula(self.moved[name], self.names) for n, name in results.items()}
         self.between = [line for n, line in self.moved.items() if n not in results.values()]
@@ -463,7 +463,7 @@ class GaussNewtonProduct(Products):
         moved.move([x for x in derived.forward if x.name not in before], after)
         moved.move([self._gradient()], after)
         moved.result(self._gradient(), after)
-        for lines, into in ((part.raw, moved.plain), (part.adjoints, moved.lines)):
+        for lines, into in ((part.raw, moved.raw), (part.adjoints, moved.forms)):
             for line in lines.values():
                 left, right = (_with_dots(side, {*part.raw, d(z)}) for side in (line.left, line.right))
                 into[name_of(left)] = Definition(left, right)
