@@ -162,21 +162,23 @@ def factor(expr: Expr) -> Expr:
         return expr
     terms = [term.as_coeff_Mul() for term in expr.args]
     powers = [powers_of(m) for _, m in terms]
-    common = S.One
+    common: dict[Expr, Expr] = {}
     for base in sorted(powers[0], key=str):
         exponents = [p.get(base, S.Zero) for p in powers]
         if base.is_number or not all(e.is_number for e in exponents):
             continue
         if all(e > 0 for e in exponents) or all(e < 0 for e in exponents):
-            common *= base ** (min(exponents) if exponents[0] > 0 else max(exponents))
+            common[base] = min(exponents) if exponents[0] > 0 else max(exponents)
     sizes = {abs(c) for c, _ in terms}
     number = sizes.pop() if len(sizes) == 1 else S.One
-    if common == 1:
+    if not common:
         return _by_deltas(expr)
     if all(c < 0 for c, _ in terms):
         number = -number
-    inner = Add(*[c / number * m / common for c, m in terms])
-    return Mul(number, common, factor(inner) if isinstance(inner, Add) and inner != expr else inner)
+    rests = [[base ** (e - common.get(base, S.Zero)) for base, e in p.items()] for p in powers]
+    inner = Add(*[Mul(c / number, *rest) for (c, _), rest in zip(terms, rests, strict=True)])
+    front = [base**e for base, e in common.items()]
+    return Mul(number, *front, factor(inner) if isinstance(inner, Add) and inner != expr else inner)
 
 
 def powers_of(product: Expr) -> dict[Expr, Expr]:
