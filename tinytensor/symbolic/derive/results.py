@@ -181,7 +181,6 @@ class Result(Typeset):
     groups: list[list[Formula]]  # the derivatives; each group has columns of its own
     short_names: dict[Name, str]  # of gradients in matrix notation: G
     _program: Source
-    unproved: Sequence[str] = ()  # lines: none of first derivatives, whose raw adjoints are theorems
 
     # ------------------------------------------------------------------------------------------------ the verdict
 
@@ -212,8 +211,6 @@ class Result(Typeset):
     @property
     def verdict(self) -> str:
         """Whether every line is proved, and under which conditions, in words."""
-        if self.unproved:
-            return f"NOT proved: {', '.join(self.unproved)}"
         if self.differs:
             return f"NOT proved: {self.differs}"
         if self.stopped:
@@ -230,7 +227,7 @@ class Result(Typeset):
     @property
     def theorem(self) -> Theorem | None:
         """That every line is equal to the derivative, with the conditions; None if something is not proved."""
-        return None if self.unproved or self.differs or self.stopped else self.known
+        return None if self.differs or self.stopped else self.known
 
     @property
     def value_conditions(self) -> tuple[str, ...]:
