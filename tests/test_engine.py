@@ -135,13 +135,13 @@ def test_changed_kernel_sources_have_another_cache(tmp_path):
     for room in ("core", *(f"native/{each}" for each in ("platform", "kernels", "runtime", "simd"))):
         shutil.copytree(PACKAGE / room, sources / room, ignore=shutil.ignore_patterns("__pycache__"))
     where = lambda file: run(WHERE, str(sources), file, NUMBA_CACHE_DIR=str(tmp_path / "cache"))  # noqa: E731
-    first, other = where("native/kernels/softmax.py"), where("native/kernels/chance.py")
+    first, other = where("native/kernels/softmax.py"), where("native/kernels/random.py")
     assert Path(first).is_relative_to(tmp_path / "cache")
     assert where("native/kernels/softmax.py") == first != other
     with (sources / "native" / "simd" / "math.py").open("a") as file:  # softmax calls it, random draws do not
         file.write("\n# changed\n")
     assert where("native/kernels/softmax.py") != first
-    assert where("native/kernels/chance.py") == other
+    assert where("native/kernels/random.py") == other
 
 
 def test_a_cache_that_cannot_be_written(tmp_path):

@@ -13,7 +13,7 @@ from tinytensor.autograd.seed import seed_of
 from tinytensor.core.dispatch import state
 from tinytensor.core.graph import between
 from tinytensor.core.op import Node
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tape import Observer, walk
 from tinytensor.core.tensor import Tensor
 from tinytensor.core.views import regenerate_grad_fn
@@ -65,7 +65,7 @@ def _on_the_way(outputs: Sequence[Tensor], inputs: Tensor | Sequence[Tensor]) ->
     return between(outputs, inputs)
 
 
-@appears("Tensor.backward")
+@register("Tensor.backward")
 def backward_of(
     self: Tensor,
     gradient: Tensor | None = None,

@@ -1,6 +1,6 @@
 """Op: the one form in which every operation is declared.
 
-    @appears("softsign Tensor.softsign F.softsign")
+    @register("softsign Tensor.softsign F.softsign")
     @op
     class softsign:
         r"y = x / (1 + |x|)"

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tinytensor.core.hooks import RemovableHandle
 from tinytensor.core.op import Node
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
 
 _ever: list[bool] = []  # has any leaf had such a hook? Until then no walk looks for one
 
 
-@appears("Tensor.register_post_accumulate_grad_hook")
+@register("Tensor.register_post_accumulate_grad_hook")
 def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
     """Call `hook(leaf)` as soon as backward() has added all of this leaf's gradient to `.grad`.
 

@@ -22,7 +22,7 @@ _new_object = object.__new__
 
 
 class Version:
-    """How often the memory that a tensor and its views share was changed in place.
+    """The version counter of a storage, the memory that a tensor and its views share: its changes in place.
 
     The tape keeps values for backward without copying them, and notes the count. Backward compares the count again
     before it reads a value: a difference means that the old values are gone.
@@ -64,8 +64,7 @@ class Tensor:
         "_grad",  # a tensor, None, or a BorrowedGrad, which a replay leaves (see held_grad)
         "_hooks",  # of a leaf; a computed tensor's hooks are at its node
         "_requires_grad",  # behind the property requires_grad, which checks assigned values
-        "_tracked",  # of a view: the count Version.tracked when the view took its place on the tape; -1 once the view
-        # itself was changed
+        "_tracked",  # of a view: the count Version.tracked when it got its node; -1 once it was changed itself
         "_version",  # shared by all tensors on one memory
         "node",
     )

@@ -7,7 +7,7 @@ import numpy as np
 from tinytensor.core.backend import kernels
 from tinytensor.core.dispatch import check, contiguous, empty, launch, move
 from tinytensor.core.op import op
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import promote_floats_to_exact, refuse_bools
 from tinytensor.ops.arrays import absent_input, apply_formula, as_rows, constants, matrix_product, reduce_array, setting
@@ -92,7 +92,7 @@ def _flat_rows(x: np.ndarray) -> np.ndarray:
         return contiguous(x).reshape(shape)
 
 
-@appears("linear F.linear")
+@register("linear F.linear")
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = False) -> Tensor:
     """y = x w^T + b, then max(0, y) if relu; x (..., K), w (N, K), b (N)."""
     if weight.ndim == 1 and bias is None and not relu:
