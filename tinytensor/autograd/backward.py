@@ -13,6 +13,7 @@ from tinytensor.autograd.seed import seed_of
 from tinytensor.core.dispatch import state
 from tinytensor.core.graph import between
 from tinytensor.core.op import Node
+from tinytensor.core.post_accumulate_hooks import completed_by
 from tinytensor.core.registry import appears
 from tinytensor.core.tape import Observer, walk
 from tinytensor.core.tensor import Tensor
@@ -82,8 +83,9 @@ def backward_of(
     retain = create_graph if retain_graph is None else retain_graph
     seed = seed_of(self, gradient, "backward")
     useful = None if inputs is None else _on_the_way([self], inputs)
+    observer = Observer(accumulate_grad(create_graph), completed_by=completed_by([self]))
     with callbacks_at_end():  # calls the functions that hooks have queued for the end
-        walk([self], [seed], retain, create_graph, Observer(accumulate_grad(create_graph)), useful)
+        walk([self], [seed], retain, create_graph, observer, useful)
 
 
 def backward(
@@ -103,8 +105,9 @@ def backward(
     seeds = [seed_of(y, g, "backward") for y, g in zip(tensors, starts, strict=True)]
     retain = create_graph if retain_graph is None else retain_graph
     useful = None if inputs is None else _on_the_way(tensors, inputs)
+    observer = Observer(accumulate_grad(create_graph), completed_by=completed_by(tensors))
     with callbacks_at_end():
-        walk(tensors, seeds, retain, create_graph, Observer(accumulate_grad(create_graph)), useful)
+        walk(tensors, seeds, retain, create_graph, observer, useful)
 
 
 @overload

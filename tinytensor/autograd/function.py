@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 
 from tinytensor.core import late_bound
+from tinytensor.core.batched_data import BatchedData
 from tinytensor.core.dispatch import state
-from tinytensor.core.meta import BatchedData
 from tinytensor.core.modes import is_grad_enabled, no_grad
 from tinytensor.core.op import Node
 from tinytensor.core.tensor import Tensor

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 from pathlib import Path
 
-from tinytensor.core.backend import get_num_threads
+from tinytensor.core.threads import get_num_threads
 from tinytensor.platform import tested_versions
 from tinytensor.platform.backend import BACKEND
 from tinytensor.platform.distribution import NAME, clone, version

@@ -3,10 +3,10 @@
 import numpy as np
 
 from tinytensor.core import late_bound
+from tinytensor.core.batched_data import BatchedData
 from tinytensor.core.dispatch import empty, move, state
 from tinytensor.core.dtypes import CATEGORY
 from tinytensor.core.graph import Node
-from tinytensor.core.meta import BatchedData
 from tinytensor.core.recorder import notice
 from tinytensor.core.registry import OPS
 from tinytensor.core.tensor import Tensor

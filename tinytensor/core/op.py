@@ -23,7 +23,6 @@ from tinytensor.core.backend import elementwise
 from tinytensor.core.dispatch import state
 from tinytensor.core.graph import Node
 from tinytensor.core.kernel import Kernel, by_name, is_ours
-from tinytensor.core.keywords import by_position
 from tinytensor.core.meta import Meta
 from tinytensor.core.promotion import by_formula
 from tinytensor.core.recorder import notice
@@ -134,12 +133,25 @@ class Op:
     def __call__(self, *args, into: Tensor | None = None, **keywords):
         """Run the operation. The kernel may write the result over `into`, whose old values are not needed any more."""
         if keywords:
-            args = by_position(self.name, self.params, self.defaults, args, keywords)
+            args = self.by_position(args, keywords)
         if len(args) < len(self.params):  # the constants of a formula
             args += self.defaults[len(args) - len(self.params) :]
         if self.kernel is not None and len(args) != len(self.params):  # run() raises the error
             return self.run(args, into)
         return self.quick(*args) if into is None else self.quick(*args, into=into)
+
+    def by_position(self, args: tuple, keywords: dict) -> tuple:
+        """All arguments by position, though the call gave some as keywords."""
+        keywords = late_bound.renamed(self.name, self.params, self.params[: len(args)], keywords)
+        optional = dict(zip(self.params[len(self.params) - len(self.defaults) :], self.defaults, strict=True))
+        for name in self.params[len(args) :]:
+            if name not in keywords and name not in optional:
+                break
+            args += (keywords.pop(name, optional.get(name)),)
+        if keywords:
+            unknown = next(iter(keywords))
+            raise TypeError(f"{self.name}: unknown keyword {unknown!r}; the inputs are {', '.join(self.params)}")
+        return args
 
     def run(self, args: tuple, into: Tensor | None = None):
         """Look at the arguments, compute the results, and put the call on the tape (a node belongs to a result)."""

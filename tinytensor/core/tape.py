@@ -14,7 +14,7 @@ At a node the walk calls the operation's rules with the values that they read. A
 `create_graph` its computations go on the tape in their turn, so that gradients can be differentiated again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -27,7 +27,6 @@ from tinytensor.core.graph import between
 from tinytensor.core.meta import Meta
 from tinytensor.core.modes import set_grad_enabled
 from tinytensor.core.op import Node
-from tinytensor.core.post_accumulate_hooks import edges_to_hooked_leaves, leaves_done_after
 from tinytensor.core.registry import OPS
 from tinytensor.core.rule_arguments import parameter_names
 from tinytensor.core.tensor import Tensor
@@ -144,10 +143,14 @@ def _unbroadcast(r: Tensor, edge: Node | Tensor, node: Node) -> Tensor:
 
 
 class Observer(NamedTuple):
-    """What a walk reports to: `backward` and `grad` read complete gradients, viz reads the shares as well."""
+    """What a walk reports to: `backward` and `grad` read complete gradients, viz reads the shares as well.
+
+    Leaves get theirs at the end, unless `completed_by` knows of some that are complete before.
+    """
 
     arrived: Callable[[Node | Tensor, Tensor, bool], None]  # (target, g, owned): a complete gradient
     sent: Callable[[Node, int, Tensor, Tensor], None] | None = None  # (node, i, r, g): a share r; g is r, fitted
+    completed_by: Callable[[Node], Iterable[Tensor]] | None = None  # the leaves to which no edge is left after a node
 
 
 class _Accumulator:
@@ -270,11 +273,10 @@ def walk(
 
     The youngest node comes first, which is the reverse of a topological order: a node is younger than its arguments.
     Without create_graph the rules run without a tape, which would keep all values that a gradient was computed from.
-    Leaves come last, since any node that is left could send them more; those with a hook for their complete gradient
-    come as soon as no edge to them is left.
+    Leaves come last, since any node that is left could send them more.
     """
     batch = any(isinstance(g._data, Meta) for g in gradients)
-    accumulator, hooked = _Accumulator(useful, create_graph, batch, observer), edges_to_hooked_leaves(outputs)
+    accumulator = _Accumulator(useful, create_graph, batch, observer)
     with set_grad_enabled(create_graph):
         for y, g in zip(outputs, gradients, strict=True):
             accumulator.accumulate(y if y.node is None else y.node, g, False)
@@ -291,7 +293,7 @@ def walk(
                 )
             accumulator.send(node, g, owned, needs)
             del g  # its memory can serve at the next node already
-            for leaf in leaves_done_after(node, hooked) if hooked else ():
+            for leaf in observer.completed_by(node) if observer.completed_by else ():
                 if leaf in accumulator.sums:
                     accumulator.complete(leaf)
             if not retain_graph:

@@ -19,7 +19,7 @@ import numpy as np
 
 from tinytensor.core.dispatch import state
 from tinytensor.core.kernel import OBJECT, Kernel, is_ours
-from tinytensor.core.recorder import NotRecordable, Recorder
+from tinytensor.core.recorder_base import NotRecordable, Recorder
 from tinytensor.core.tensor import Tensor
 from tinytensor.platform.locks import ThreadLock
 from tinytensor.platform.object_layout import ITEMS

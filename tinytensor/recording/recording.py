@@ -24,7 +24,8 @@ import numpy as np
 from tinytensor.core import backend
 from tinytensor.core.dispatch import outside_recording, state
 from tinytensor.core.kernel import Kernel
-from tinytensor.core.recorder import STOPPED, Recorder
+from tinytensor.core.recorder import STOPPED
+from tinytensor.core.recorder_base import Recorder
 from tinytensor.platform.object_layout import addresses
 from tinytensor.recording.external import TensorSnapshot
 from tinytensor.recording.pool import Pool, owned
