@@ -8,7 +8,7 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
     "the other way gives the same, but takes longer": {
         "_gradients": ["rule if create_graph else ...  ->  rule"],
         "_unbroadcast": ["if late or r.shape != edge.shape:  ->  if True:", "r if ...  ->  r.sum(dims)"],
-        "_Accumulator.send": ["matters and ...  ->  _is_owned..."],
+        "_Accumulator.propagate": ["matters and ...  ->  _is_owned..."],
         "accumulate_grad": ["g._data.flags.c_contiguous or ...  ->  ..."],
         "Op.__init__": [
             "'f' if self.dtype == 'float' else 'fi'  ->  'f'",

@@ -36,10 +36,10 @@ def assign_result(x: Tensor, y: Tensor) -> Tensor:
         move(values, x._data)
     x._version.count += 1
     if y._requires_grad:
-        x._version.tracked += 1
+        x._version.tape_count += 1
         if x._base is not None:
             scatter_into_base(x, y)
-            x._tracked = -1  # stale, as all views of this base: its uses count as uses of the base
+            x._tape_count = -1  # stale, as all views of this base: its uses count as uses of the base
         rebase_history(x, y.node)
     return x
 

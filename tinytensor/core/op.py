@@ -61,9 +61,9 @@ class Op:
 
     Their parameters are names: g, the gradient that has arrived at y; y; an input, a setting or a saved array; x_shape,
     the shape of an input x whose values are not kept (None if x is no tensor; of `*xs` a tuple of shapes). `backward`
-    may also take needs (for each argument: is its gradient wanted?) and onto, the gradient that has already arrived at
-    the first argument, or None; it then returns the sum of onto and its own share, a new array. The tape owns the
-    arrays and tensors that a rule returns.
+    may also take needs (for each argument: is its gradient wanted?) and accumulated, the gradient that has arrived at
+    the first argument so far, or None; it then returns the sum of that and its own share, a new array. The tape owns
+    the arrays and tensors that a rule returns.
 
     A class that is called NAME_op declares the operation NAME: programs call a function of this name, which checks and
     arranges the arguments first.
@@ -170,7 +170,7 @@ class Op:
                 return late_bound.on_shapes(self, args, into)
             if now["watched"]:
                 notice(a)
-            if grad and a._base is not None and a._tracked != a._version.tracked:
+            if grad and a._base is not None and a._tape_count != a._version.tape_count:
                 regenerate_grad_fn(a)  # a is a view whose base was changed after the view was taken
             on_tape = on_tape or (grad and a._requires_grad)
             arrays.append(a._data)
