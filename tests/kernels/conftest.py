@@ -6,7 +6,7 @@ import pytest
 from numba import config
 
 from tinytensor.core.threads import get_num_threads, set_num_threads
-from tinytensor.runtime import scheduler
+from tinytensor.native.runtime import scheduler
 
 
 @pytest.fixture
