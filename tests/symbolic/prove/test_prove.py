@@ -399,9 +399,12 @@ def test_a_wrong_rule_in_the_middle_of_a_function_is_noticed(what):
 def test_wrong_relu_in_a_model_is_noticed(monkeypatch):
     """It is in the middle of the loss, and wrong for matrices only."""
     right = tt.OPS["linear_relu"].backward
-    wrong = lambda needs, onto, g, y, x, weight: (  # noqa: E731
-        tt.OPS["linear"].backward(needs, onto, g, x, weight) if x.ndim == 2 else right(needs, onto, g, y, x, weight)
-    )
+
+    def wrong(needs, accumulated, g, y, x, weight):
+        if x.ndim == 2:
+            return tt.OPS["linear"].backward(needs, accumulated, g, x, weight)
+        return right(needs, accumulated, g, y, x, weight)
+
     monkeypatch.setattr(tt.OPS["linear_relu"], "backward", wrong)
     model = tt.nn.Sequential(tt.nn.Linear(2, 3), tt.nn.ReLU(), tt.nn.Linear(3, 1))
     assert prove(model, (2, 2, 2))

@@ -196,7 +196,7 @@ class Sample:
     def hold_still(self) -> None:
         """Take the tangents off: backward computes values alone, in half the time."""
         for node in self.nodes:
-            for kept in node.kept.values():
+            for kept in node.saved.values():
                 for value in kept if isinstance(kept, tuple) else (kept,):
                     array = value._data if isinstance(value, Tensor) else value
                     if isinstance(array, np.ndarray) and array.dtype is OBJECT:
