@@ -34,7 +34,7 @@ from tinytensor.symbolic.derive.time_limit import (
     stage,
     stopped,
 )
-from tinytensor.symbolic.index_calculus.adjoints import contradiction, expanded, name_of
+from tinytensor.symbolic.index_calculus.adjoints import Definition, contradiction, expanded, name_of
 from tinytensor.symbolic.index_calculus.formulas import Index as Bound
 from tinytensor.symbolic.index_calculus.formulas import (
     Size,
@@ -42,6 +42,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
 )
 from tinytensor.symbolic.index_calculus.matrix_laws import normal_of_matrices
 from tinytensor.symbolic.index_calculus.notation import text
+from tinytensor.symbolic.index_calculus.numpy_printer import label
 from tinytensor.symbolic.index_calculus.vanishing import together, vanishes, with_shares, without_detach
 from tinytensor.symbolic.prove.progress import TooLong
 from tinytensor.symbolic.reading.errors import NotDerivable
@@ -185,7 +186,7 @@ def _tasks(
             f"check: by_hand has a gradient of {unknown[0]!r}; the arguments that have one are {', '.join(known)}"
         )
     blocks = {name: (name, name) if isinstance(name, str) else tuple(name) for name in hessian}
-    output = str(getattr(name_of(derivation.derived.output), "label", derivation.derived.output))
+    output = label(name_of(derivation.derived.output))
     second = cache(lambda: Hessian(derivation, dict.fromkeys(itertools.chain(*blocks.values()))))
     first = cache(lambda: Jacobian(derivation, jacobian))
     tasks = {name: (lambda: derivation, name, hand) for name, hand in by_hand.items()}
@@ -357,7 +358,7 @@ def entry_of_difference(one: Derivation, other: Derivation) -> Expr:
         *before, last = derived.forward
         entries.append((last.left, expanded(last.right, before)))
     (left, first), (name, second) = entries
-    second = second.xreplace(dict(zip(getattr(name, "indices", ()), getattr(left, "indices", ()), strict=True)))
+    second = Definition(name, second).at(left)
     theorem = vanishes([first - second], one.derived.facts)
     return S.Zero if theorem is not None and theorem.hypotheses <= {"denominator"} else normal(first - second)
 
