@@ -14,22 +14,11 @@ from tests.tools.packages import missing
 from tinytensor.symbolic import TooLong, prove, symbols
 from tinytensor.symbolic.exact.differentiate import Derivatives
 from tinytensor.symbolic.prove import progress
-from tinytensor.symbolic.prove.floats import Witness
 from tinytensor.symbolic.prove.progress import Lines, Progress, duration
 
 
 def product(a, b):
     return a @ b
-
-
-def test_witnesses_are_computed_without_formulas():
-    x, y = Witness(2.0, True), Witness(-3.0, True)
-    assert ((x + y).varies, (x + y).witness, (x * 0 + 1).witness, Witness(2.0).varies) == (True, -1.0, 1.0, False)
-    assert (x > y, x == 2, max(x, y) is x, (x**2).witness, x.exp().witness) == (True, True, True, 4, math.exp(2))
-    assert ((x**0.5).witness, Witness(0).log().witness) == (pytest.approx(2**0.5), -math.inf)
-    assert ((Witness(1) + 2).number(), x.number()) == (3, None)
-    with pytest.raises(TypeError, match="is no number"):
-        Witness("1")
 
 
 def test_one_large_operation_ends_when_its_time_is_up():

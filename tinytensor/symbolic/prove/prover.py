@@ -8,7 +8,7 @@ By induction from the result down, every gradient is the derivative of the whole
 sizes, and where comparisons (the sign at a ReLU, the position of a maximum) come out as at the sample point. Values
 taken off the tape (`detach`) are constants, if the caller has named them. Trusted are the chain rule, SymPy's `diff`
 and arithmetic, and CPython. The forward pass of a fused operation is compared with its definition; a run on floats is
-compared at the sample point (`floats.py`). Numbers at other points may refute a proof (`probing.py`).
+compared at the sample point, and numbers at other points may refute a proof (`probing.py`).
 """
 
 import inspect
@@ -31,13 +31,12 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.ops.generator import Generator
 from tinytensor.symbolic.exact.finite_field import Field, Residue
 from tinytensor.symbolic.exact.scalars import Symbolic, Undecided, reading
-from tinytensor.symbolic.exact.tensors import exact, symbols, variables
+from tinytensor.symbolic.exact.tensors import exact, symbols, variables, witnesses
 from tinytensor.symbolic.exact.zero_test import ROUNDED
 from tinytensor.symbolic.prove.advice import line, line_named
 from tinytensor.symbolic.prove.assumptions import assumptions, comparisons, domain, path_in_words
-from tinytensor.symbolic.prove.floats import NOT_COMPARED, FloatRun, compare_on_floats, expected_on_floats
-from tinytensor.symbolic.prove.passes import SEED, Pass, check_result
-from tinytensor.symbolic.prove.probing import Probe
+from tinytensor.symbolic.prove.passes import Pass, check_result
+from tinytensor.symbolic.prove.probing import NOT_COMPARED, Probe, Run
 from tinytensor.symbolic.prove.progress import Progress
 from tinytensor.symbolic.prove.proof import Proof, join_words
 from tinytensor.symbolic.prove.sampling import Sampled, prove_by_sampling
@@ -198,10 +197,9 @@ def _prove_at_small_size(fn, seeded, inputs: tuple, sample: str, seed, limit, pr
         leaves |= parameters
         _check_symbols(leaves)
         passes = _run_passes(fn, seeded, args, leaves, Progress(_name(fn), limit, progress))
-        floats = [_run_on_floats(fn, seeded, args, p) for p in passes if not (p.wrong or p.suspects or p.hooked)]
         off_tape = _unique(what for p in passes for what in p.constant if what not in constant)
-        proof = _combine(_name(fn), passes, off_tape, floats)
-        if proof and not any(run.not_run for run in floats):
+        proof = _combine(_name(fn), passes, off_tape)
+        if not any(p.findings or p.wrong for p in passes):
             proof = _proof_or_refutation(fn, seeded, args, passes, proof, _sample_transform(sample), limit)
     return replace(proof, seconds=time.perf_counter() - start)
 
@@ -227,11 +225,16 @@ def _probe(fn: Callable, seeded: Callable, args: list, leaves: dict[str, Tensor]
 
 
 def _proof_or_refutation(fn, seeded, args: list, passes: list[Pass], proof: Proof, within: Callable, limit) -> Proof:
-    """The proof, if numbers off its path do not refute it (probing.py)."""
+    """The proof, if numbers do not refute it (probing.py)."""
     leaves = passes[0].leaves
     free = {value.expr for leaf in leaves.values() for value in variables(leaf._data).values()}
     differentiable = len(free) == sum(leaf.numel() for leaf in leaves.values()) and not any(p.constant for p in passes)
-    probed = _probe(fn, seeded, args, leaves).run(_edges(passes), within, differentiable)
+    edges = _edges(passes) if proof else None
+    probed = _probe(fn, seeded, args, leaves).run(_exact_run(passes), edges, within, differentiable)
+    if probed.differs:
+        return replace(proof, verdict="refuted", on_floats=probed.differs)
+    if probed.not_run:
+        return replace(proof, assumptions=(*proof.assumptions, probed.not_run))
     if probed.refuted:
         return replace(proof, verdict="refuted", on_numbers=probed.refuted)
     for sentence, point in probed.against:
@@ -239,7 +242,7 @@ def _proof_or_refutation(fn, seeded, args: list, passes: list[Pass], proof: Proo
             try:
                 exact = _run_passes(fn, seeded, args, leaves, Progress(_name(fn), limit, False))
                 off_tape = _unique(what for p in exact for what in p.constant)
-                there = _combine(proof.name, exact, off_tape, [])
+                there = _combine(proof.name, exact, off_tape)
             except (ArithmeticError, ValueError):  # numbers are equal there, or a value does not exist
                 there = None
         if there is not None and there.verdict == "undecided":
@@ -250,6 +253,18 @@ def _proof_or_refutation(fn, seeded, args: list, passes: list[Pass], proof: Proo
             verdict = "refuted" if there is None else "undecided"
             return replace(proof, verdict=verdict, on_numbers=sentence, point=point)
     return replace(proof, verdict="undecided", on_numbers=probed.unclear) if probed.unclear else proof
+
+
+def _exact_run(passes: list[Pass]) -> Run:
+    """The results and the gradients at the sample point, as floats; NaN for the gradient of a number in an input."""
+    gradients = {}
+    for name, leaf in passes[0].leaves.items():
+        arrived = [next(a.expected for a in p.backward.arrivals if a.target is leaf) for p in passes]
+        gradients[name] = np.full(leaf.shape, np.nan)
+        for at in variables(leaf._data):
+            gradients[name][at] = sum(g[at].witness for g in arrived)
+    results = [witnesses(p.forward.result._data) for p in passes]
+    return Run(results, [witnesses(p.backward.seed) for p in passes], gradients)
 
 
 def _is_ordinary(point: dict[str, np.ndarray]) -> bool:
@@ -293,24 +308,6 @@ def _run_passes(
     return passes
 
 
-def _run_on_floats(fn: Callable, seeded: Callable, args: list, run: Pass) -> FloatRun:
-    """Compare a run on floats with one on exact numbers, for the result of a pass."""
-    with _buffers_kept(fn):
-        exact_tensors = _exact_tensors(fn, args, run.leaves)
-        expected = expected_on_floats(seeded, args, run.leaves, exact_tensors, run.number, run.backward.seed)
-    if expected is None:
-        return FloatRun(not_run=f"{NOT_COMPARED}: the function holds exact numbers of its own")
-    return _compare_on_floats(fn, seeded, args, run.leaves, run.number, expected)
-
-
-def _compare_on_floats(
-    fn: Callable, seeded: Callable, args: list, leaves: dict, number: int | None, expected: dict
-) -> FloatRun:
-    seeded.rewind()
-    with _buffers_kept(fn):
-        return compare_on_floats(fn, args, leaves, _exact_tensors(fn, args, leaves), number, expected)
-
-
 def _exact_tensors(fn: Callable, args: list, leaves: dict[str, Tensor]) -> list[Tensor]:
     """The tensors of exact numbers that a function is known to read."""
     return [x for x in (*args, *leaves.values(), *_module_state(fn)) if isinstance(x, Tensor) and x.dtype is OBJECT]
@@ -350,20 +347,17 @@ def _prove_at_real_size(fn, seeded, inputs: tuple, sample: str, seed, limit, pro
             result = prove_by_sampling(_name(fn), seeded, args, leaves, scalars, Progress(_name(fn), limit, progress))
         if not result:
             return result
-        expected = {n: np.resize(result.gradients[n], x.shape) for n, x in leaves.items()}
-        expected |= {**dict(enumerate(result.results)), SEED: [np.ones_like(y) for y in result.results]}
-        floats = _compare_on_floats(fn, seeded, args, leaves, None, expected)
-        wrong, unclear = floats.difference, ""
-        if not wrong and not floats.not_run:
-            probed = _probe(fn, seeded, args, leaves).run((), _sample_transform(sample), differentiable=True)
-            there = [f"{sentence}, at another point" for sentence, point in probed.against if _is_ordinary(point)]
-            wrong, unclear = probed.refuted or next(iter(there), ""), probed.unclear
+        gradients = {n: np.resize(result.gradients[n], x.shape) for n, x in leaves.items()}
+        exact_run = Run([*result.results], [np.ones_like(y) for y in result.results], gradients)
+        probed = _probe(fn, seeded, args, leaves).run(exact_run, (), _sample_transform(sample), differentiable=True)
+        there = [f"{sentence}, at another point" for sentence, point in probed.against if _is_ordinary(point)]
+        wrong = probed.refuted or next(iter(there), "")
     return replace(
         result,
-        verdict="refuted" if wrong else "undecided" if unclear else "proved",
-        on_floats=floats.difference,
-        on_numbers="" if floats.difference else wrong or unclear,
-        assumptions=(*result.assumptions, *([floats.not_run] if floats.not_run else [])),
+        verdict="refuted" if probed.differs or wrong else "undecided" if probed.unclear else "proved",
+        on_floats=probed.differs,
+        on_numbers=wrong or probed.unclear,
+        assumptions=(*result.assumptions, *([probed.not_run] if probed.not_run else [])),
     )
 
 
@@ -496,7 +490,7 @@ def _buffers_kept(fn: Callable) -> Iterator[None]:
             b._data, b.node, b._requires_grad = array, node, requires_grad
 
 
-def _combine(name: str, passes: list[Pass], off_tape: tuple[str, ...], floats: list[FloatRun]) -> Proof:
+def _combine(name: str, passes: list[Pass], off_tape: tuple[str, ...]) -> Proof:
     """The proof that the passes for the results of a function amount to."""
     wrong = {rule: w for p in passes for rule, w in p.wrong.items()}
     example = next((p.counterexample for p in passes if p.counterexample is not None), None)
@@ -504,10 +498,8 @@ def _combine(name: str, passes: list[Pass], off_tape: tuple[str, ...], floats: l
     hooked = _unique(value for p in passes for value in p.hooked)
     changed = _unique(what for p in passes for what in p.forward.changed)
     verdict = "undecided" if astray or wrong or hooked or off_tape or changed else "proved"
-    otherwise = next((run.difference for run in floats if run.difference), "")
-    if example is not None or otherwise or any(w.differs for w in wrong.values()):
+    if example is not None or any(w.differs for w in wrong.values()):
         verdict = "refuted"
-    leaning = [line for p in passes for line in assumptions(p)] + [run.not_run for run in floats if run.not_run]
     return Proof(
         name=name,
         verdict=verdict,
@@ -516,7 +508,7 @@ def _combine(name: str, passes: list[Pass], off_tape: tuple[str, ...], floats: l
         steps=sum(a.expected.size for p in passes for a in p.backward.arrivals if isinstance(a.target, Node)),
         operations=_unique(call.op.name for p in passes for call in p.forward.calls),
         fused=_unique(c.op.name for p in passes for c in p.forward.calls if c.op.definition is not None),
-        assumptions=_unique(leaning),
+        assumptions=_unique(line for p in passes for line in assumptions(p)),
         signs={what: signs for p in passes for what, signs in comparisons(p).signs.items()},
         conditions=_unique(c for p in passes for c in p.conditions),
         wrong=tuple(sorted(wrong.values(), key=lambda w: w.through_definition)),  # these may follow from the others
@@ -524,7 +516,6 @@ def _combine(name: str, passes: list[Pass], off_tape: tuple[str, ...], floats: l
         tape_is_wrong=astray,
         hooked=hooked,
         off_tape=off_tape,
-        on_floats=otherwise,
         changed=changed,
         where=_unique(what for p in passes for what in (*path_in_words(p), *domain(p))),
     )
