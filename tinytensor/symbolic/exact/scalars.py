@@ -16,7 +16,7 @@ import numpy as np
 import sympy
 from sympy import S
 
-from tinytensor.symbolic.exact.zero_test import Opaque, is_zero, opaque
+from tinytensor.symbolic.exact.zero_test import OPAQUE, Opaque, is_zero, opaque
 from tinytensor.symbolic.index_calculus.functions import TABLE
 from tinytensor.symbolic.index_calculus.interruption import step
 
@@ -35,22 +35,6 @@ class Condition:
 
     def __str__(self):
         return f"{self.difference} > 0"
-
-
-DIVISOR, POSITIVE, WITHIN = (
-    "no denominator is 0",
-    "logarithms and square roots are of positive numbers",
-    "arguments of asin and acos lie between -1 and 1",
-)
-
-
-NEEDS = {  # by the keys in the table of functions
-    "logarithm": POSITIVE,
-    "root": POSITIVE,
-    "arc": WITHIN,
-    "unit": "arguments of erfinv lie between -1 and 1",
-    "gamma": "arguments of the gamma function are above 0",
-}
 
 
 class _Paths(threading.local):
@@ -75,8 +59,9 @@ def path():
 
 @contextmanager
 def domain():
-    """Collect what the numbers inside must be for a value to exist: (DIVISOR, x) for a division by x, and so on.
+    """Collect what the numbers inside must be for a value to exist: ("denominator", x) for a division by x, and so on.
 
+    The keys, and what they ask of a number, are those of the table of functions (index_calculus/functions.py).
     A formula does not tell: x / x is 1 as a formula, and has no value at 0.
     """
     needed: dict[tuple[str, sympy.Expr], None] = {}
@@ -87,10 +72,10 @@ def domain():
         _paths.domains.pop()
 
 
-def _needs(what: str, expr: sympy.Expr) -> None:
-    if _paths.domains and not expr.is_Rational:
+def _needs(key: str, term: sympy.Expr) -> None:
+    if _paths.domains and not term.is_Rational:
         for needed in _paths.domains:
-            needed[what, expr] = None
+            needed[key, term] = None
 
 
 class _Reading(threading.local):
@@ -395,14 +380,14 @@ class Symbolic(Exact):
     def __truediv__(self, other):
         if other.expr is S.Zero:
             raise ZeroDivisionError(f"{self} / 0: exact scalars have no infinity")
-        _needs(DIVISOR, other.expr)
+        _needs("denominator", other.expr)
         if other.expr is S.One or (self.expr is S.Zero and other.isfinite()):
             return self
         return self._make(self.expr / other.expr, self.witness / other.witness if other.witness else math.nan)
 
     def _power(self, n: int):
         if n < 0:
-            _needs(DIVISOR, self.expr)
+            _needs("denominator", self.expr)
         witness = self.witness**n if self.witness or n >= 0 else math.nan
         return self._make(self.expr**n, witness)
 
@@ -433,8 +418,8 @@ class Symbolic(Exact):
         if name == "log" and self.expr is S.Zero:  # a row of attention whose places are all masked
             return self._make(S.NegativeInfinity, -math.inf)
         witness = self._float(name)
-        for key in TABLE[name].needs:
-            _needs(NEEDS[key], self.expr)
+        for key, term in TABLE[name].needs.items():
+            _needs(key, term(OPAQUE, self.expr))
         if name == "sqrt" and self.expr.is_Rational:
             return self._make(sympy.sqrt(self.expr), math.sqrt(self.witness))
         return self._make(opaque(name)(self.expr), witness)

@@ -215,47 +215,14 @@ def _product_of(x: Matrix, x_turned: bool, y: Matrix, y_turned: bool, r, c, symm
 
 
 def _of_products(product: Expr, bound: list[Index], products: tuple[Gram, ...]) -> list[Product] | None:
-    """Xᵀ X C⁻¹ as I - λ C⁻¹, for C = Xᵀ X + λ I."""
-    factors = Mul.make_args(product)
-    for e in [f for f in factors if isinstance(f, MatrixEntry) and isinstance(f.matrix, Inverse)]:
-        for gram in [g for g in products if g.entry.base == e.matrix.args[0]]:
-            for at, turned in ((1, False), (2, True), *(((1, True), (2, False)) if is_symmetric(e.matrix) else ())):
-                i, j = e.args[at], e.args[3 - at]
-                new = _matched(factors, bound, e, i, gram, turned) if i in bound and i != j else None
-                if new is None:
-                    continue
-                x, n, own = new
-                rest = Mul(*[f for f in factors if f is not e and f not in own]) / gram.number
-                a, b = gram.entry.indices
-                left = fresh(gram.rest).xreplace({a: i, b: x} if turned else {a: x, b: i})
-                kept = [k for k in bound if k is not n]
-                result = [(rest * delta(x, j), [k for k in kept if k is not i])]
-                return result + [(p, kept + more) for p, more in spread(-rest * e * left)]
+    """Xᵀ X as C - λ I beside C⁻¹, for C = Xᵀ X + λ I: the law of C C⁻¹ does the rest."""
+    inverses = {e.matrix.args[0] for e in product.atoms(MatrixEntry) if isinstance(e.matrix, Inverse)}
+    for gram in [g for g in products if g.entry.base in inverses]:
+        if (used := _named(product, bound, gram)) is not None:
+            factors, change, kept = used
+            rest = -factors * fresh(gram.rest).xreplace(change)
+            return [(factors * gram.entry.xreplace(change), kept), *((p, kept + more) for p, more in spread(rest))]
     return None
-
-
-def _matched(factors, bound: list[Index], e: Expr, i: Index, gram: Gram, turned: bool):
-    """Where the two factors of a product stand beside C⁻¹: the index that they leave, the one over which they run."""
-    near, far = (gram.left, gram.right) if turned else (gram.right, gram.left)
-    mine = [f for f in factors if f is not e and f.has(i)]
-    if len(mine) != 1 or (first := _other_index(mine[0], i, near, gram.over, inner=True)) is None:
-        return None
-    if first not in bound or first.size != gram.over.size:
-        return None
-    others = [f for f in factors if f is not mine[0] and f.has(first)]
-    if len(others) != 1 or (x := _other_index(others[0], first, far, gram.over, inner=False)) is None or x == i:
-        return None
-    return x, first, [mine[0], others[0]]
-
-
-def _other_index(factor: Expr, index: Index, pattern: Expr, over: Index, inner: bool):
-    """The other index of an entry of the pattern's matrix, if `index` stands where the pattern has its own."""
-    whole, wanted = as_entry(factor), as_entry(pattern)
-    if whole is None or whole[0] != wanted[0] or whole[1:].count(index) != 1:
-        return None
-    axis = wanted[1:].index(over)
-    axis = 1 - axis if inner else axis
-    return whole[1:][1 - axis] if whole[1:][axis] == index else None
 
 
 def _of_triangles(product: Expr, bound: list[Index]) -> Product | None:
@@ -341,27 +308,28 @@ def in_products(expr: Expr, lines: Iterable) -> Expr:
         pattern = Mul.make_args(own)
         if len(pattern) != 2 or not _of_sizes(number) or not all(isinstance(f, Indexed | MatrixEntry) for f in pattern):
             continue
+        gram = Gram(line.left, number, *pattern, over, S.Zero)
         terms, changed = [], False
         for product, bound in spread(expr):
-            while (used := _named(product, bound, line.left, number, pattern, over)) is not None:
-                product, bound = used
-                changed = True
+            while (used := _named(product, bound, gram)) is not None:
+                factors, change, bound = used
+                product, changed = factors * gram.entry.xreplace(change), True
             terms.append(_close(product, bound, False))
         expr = Add(*terms) if changed else expr
     return expr
 
 
-def _named(product: Expr, bound: list[Index], left: Expr, number: Expr, pattern, over: Index) -> Product | None:
+def _named(product: Expr, bound: list[Index], gram: Gram) -> tuple[Expr, dict, list[Index]] | None:
+    """Where a product has the two factors of a definition: all else, the indices of the definition, the bound ones."""
     factors = _factors(product)
-    for k in [k for k in bound if k.size == over.size]:
+    for k in [k for k in bound if k.size == gram.over.size]:
         own = [f for f in factors if f.has(k)]
-        for one, other in (own, own[::-1]) if len(own) == 2 else ():
-            change: dict = {over: k}
-            if _matches(one, pattern[0], change) and _matches(other, pattern[1], change):
-                factors.remove(one)
-                factors.remove(other)
-                name = left.xreplace({i: change[i] for i in getattr(left, "indices", ())})
-                return Mul(*factors) * name / number, [i for i in bound if i is not k]
+        for pair in (own, own[::-1]) if len(own) == 2 else ():
+            change: dict = {gram.over: k}
+            if all(_matches(f, pattern, change) for f, pattern in zip(pair, (gram.left, gram.right), strict=True)):
+                for f in pair:
+                    factors.remove(f)
+                return Mul(*factors) / gram.number, change, [i for i in bound if i is not k]
     return None
 
 

@@ -73,7 +73,7 @@ class Forward:
     names: dict[sympy.Symbol, tuple[str, tuple, tuple]]  # a symbol's tensor, its index there, and the tensor's shape
     values: dict[sympy.Expr, float]  # of every expression, at the sample point
     conditions: list[Condition]
-    needed: dict[tuple[str, sympy.Expr], None]  # what numbers must be for the values to exist (`domain`)
+    needed: dict[tuple[str, sympy.Expr], None]  # what numbers must be for the values to exist (scalars.domain)
     changed: list[str]  # values that were changed without the tape, by .data or a detached view
 
 
