@@ -48,9 +48,9 @@ from tinytensor.symbolic.index_calculus.linear_algebra import (
 
 
 class Gram(NamedTuple):
-    """The definition of a matrix with a product, C_ab = number Σ_n left_an right_nb + rest; see `grams`."""
+    """The definition of an entry with a product, C_ab = number Σ_n left_an right_nb + rest."""
 
-    entry: Indexed
+    entry: Expr
     number: Expr
     left: Expr
     right: Expr
@@ -58,25 +58,25 @@ class Gram(NamedTuple):
     rest: Expr
 
 
+@lru_cache(1000)
+def gram_of(left: Expr, formula: Expr) -> Gram | None:
+    """The definition of an entry as a product of two entries; for a square matrix with a rest; None for another one."""
+    indices, parts = getattr(left, "indices", ()), spread(formula)
+    if len(parts) > 1 and (len(indices) != 2 or left.base.sizes[0] != left.base.sizes[1]):
+        return None
+    for product, bound in parts:
+        number, moving = product.as_independent(*indices, *bound, as_Add=False)
+        pair = Mul.make_args(moving)
+        entries = len(pair) == 2 and all(isinstance(f, Indexed | MatrixEntry) for f in pair)
+        if len(bound) == 1 and entries and _of_sizes(number) and moving.has(*bound) and free(moving) >= {*indices}:
+            rest = S.Zero if len(parts) == 1 else normal(formula - total(product, *bound))
+            return Gram(left, number, *pair, *bound, rest)
+    return None
+
+
 def grams(lines: Iterable) -> tuple[Gram, ...]:
-    """The definitions left := right of square matrices that have a product of two matrices as a term."""
-    products = []
-    for left, right in ((line.left, line.right) for line in lines):
-        if not isinstance(left, Indexed) or len(left.indices) != 2 or left.base.sizes[0] != left.base.sizes[1]:
-            continue
-        a, b = left.indices
-        for product, bound in spread(right):
-            number, own = product.as_independent(a, b, *bound, as_Add=False)
-            factors = [f for f in Mul.make_args(own) if as_entry(f) is not None]
-            if len(bound) != 1 or len(factors) != 2 or Mul(*factors) != own or not _of_sizes(number):
-                continue
-            (n,) = bound
-            one, other = factors if factors[0].has(a) else factors[::-1]
-            if {*as_entry(one)[1:]} == {a, n} and {*as_entry(other)[1:]} == {b, n}:
-                rest = normal(right - total(product, n))
-                products.append(Gram(left, number, one, other, n, rest))
-                break
-    return tuple(products)
+    """The definitions of lines that have a product of two entries as a term."""
+    return tuple(gram for line in lines if (gram := gram_of(line.left, line.right)) is not None)
 
 
 def _of_sizes(number: Expr) -> bool:
@@ -294,21 +294,12 @@ def _order(index: Expr) -> tuple:
     return (str(index), *(index_order(index)[1:] if isinstance(index, Index) else (0,)))
 
 
-_spread = lru_cache(1000)(spread)  # of the lines of a function
-
-
 def in_products(expr: Expr, lines: Iterable) -> Expr:
     """The expression with the name of a line for each product of two arrays that defines it: w for C⁻¹ b."""
     for line in lines:
-        parts = _spread(line.right) if expr.atoms(Array) >= line.right.atoms(Array) else []
-        if len(parts) != 1 or len(parts[0][1]) != 1:
+        gram = gram_of(line.left, line.right) if expr.atoms(Array) >= line.right.atoms(Array) else None
+        if gram is None or gram.rest != 0:
             continue
-        product, (over,) = parts[0]
-        number, own = product.as_independent(over, *getattr(line.left, "indices", ()), as_Add=False)
-        pattern = Mul.make_args(own)
-        if len(pattern) != 2 or not _of_sizes(number) or not all(isinstance(f, Indexed | MatrixEntry) for f in pattern):
-            continue
-        gram = Gram(line.left, number, *pattern, over, S.Zero)
         terms, changed = [], False
         for product, bound in spread(expr):
             while (used := _named(product, bound, gram)) is not None:
