@@ -36,10 +36,10 @@ import sympy
 from sympy.ntheory.primetest import mr
 
 from tinytensor.symbolic.exact.scalars import (
-    NUMBERS,
     Exact,
     Symbolic,
     Undecided,
+    binary,
     fraction,
     number_read_as,
     use_scalar_type,
@@ -204,8 +204,7 @@ class Residue(Exact):
             r.size = self.size + other.size
             r.slope_size = self.slope_size + other.slope_size
             return r
-        other = _operand(other)
-        return other if other is NotImplemented else _sum(self, other)
+        return _added(self, other)
 
     def __mul__(self, other):
         if other.__class__ is Residue is self.__class__:
@@ -216,8 +215,7 @@ class Residue(Exact):
             r.size = size = self.size + other.size
             r.slope_size = size + self.slope_size + other.slope_size
             return r
-        other = _operand(other)
-        return other if other is NotImplemented else _product(self, other)
+        return _multiplied(self, other)
 
     def __sub__(self, other):
         if other.__class__ is Residue is self.__class__:
@@ -228,25 +226,14 @@ class Residue(Exact):
             r.size = self.size + other.size
             r.slope_size = self.slope_size + other.slope_size
             return r
-        other = _operand(other)
-        return other if other is NotImplemented else _sum(self, -other)
+        return _subtracted(self, other)
 
-    def __truediv__(self, other):
-        other = _operand(other)
-        return other if other is NotImplemented else _quotient(self, other)
+    __truediv__ = binary(lambda self, other: _quotient(self, other))
 
     def __neg__(self):
         return _make(-self.value, -self.tangent, -self.witness, self.size, self.slope_size)
 
     __radd__, __rmul__ = __add__, __mul__
-
-    def __rsub__(self, other):
-        other = _operand(other)
-        return other if other is NotImplemented else _sum(other, -self)
-
-    def __rtruediv__(self, other):
-        other = _operand(other)
-        return other if other is NotImplemented else _quotient(other, self)
 
     def _power(self, n: int):
         if n < 0:
@@ -341,11 +328,9 @@ class KnownResidue(Residue):
 Residue.scalar_type = Residue
 
 
-def _operand(value):
-    """The other operand as a residue; NotImplemented if it is no number."""
-    if isinstance(value, Residue):
-        return value
-    return Residue.of(value) if isinstance(value, NUMBERS) else NotImplemented
+_added = binary(lambda a, b: _sum(a, b))
+_subtracted = binary(lambda a, b: _sum(a, -b))
+_multiplied = binary(lambda a, b: _product(a, b))
 
 
 def _known(
