@@ -1,7 +1,6 @@
 """Exact scalars, and kernels that run on them from their own Python source.
 
 scalars.py          numbers that are formulas (`Symbolic`); comparisons by a witness
-zero_test.py        is a formula zero? its normal form as a fraction of polynomials
 finite_field.py     scalars modulo a prime, for formulas too large to be written down
 path_conditions.py  the comparisons that led to a value
 lifting.py          `lift`: a kernel's source, run over exact scalars

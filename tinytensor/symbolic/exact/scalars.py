@@ -7,18 +7,21 @@ collected as its conditions.
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import sympy
 from sympy import S
 
-from tinytensor.symbolic.exact.zero_test import OPAQUE, Opaque, is_zero, opaque
-from tinytensor.symbolic.index_calculus.functions import TABLE
+from tinytensor.symbolic.index_calculus.functions import HEADS, TABLE, Functions
 from tinytensor.symbolic.index_calculus.interruption import step
+from tinytensor.symbolic.index_calculus.quotients import Fractions
+from tinytensor.symbolic.index_calculus.signs import Signs
+from tinytensor.symbolic.index_calculus.vanishing import vanishes_at_size
 
 CLOSE = 1e-9  # witnesses nearer than this (relatively) decide nothing: they carry the rounding of floats
 
@@ -35,6 +38,62 @@ class Condition:
 
     def __str__(self):
         return f"{self.difference} > 0"
+
+
+class Opaque(sympy.Function):
+    """An elementary function that SymPy only differentiates: it asks no questions about the argument."""
+
+    is_commutative = True
+
+    @classmethod
+    def eval(cls, x):
+        if x is S.Zero or x is S.One:
+            value = TABLE[cls.__name__].head(x)
+            return value if value.is_Integer else None
+        return None
+
+    def fdiff(self, argindex=1):
+        return HEADS[self.func].derivative(OPAQUE, self, self.args)
+
+
+@cache
+def opaque(name: str) -> type[Opaque]:
+    """The opaque function of this name."""
+    function = type(name, (Opaque,), {})
+    HEADS[function] = TABLE[name]
+    return function
+
+
+OPAQUE = Functions(lambda name, x: opaque(name)(x))
+
+
+class _Kept(threading.local):
+    fractions: Fractions | None = None
+
+
+_kept = _Kept()
+
+
+@contextmanager
+def atoms_kept() -> Iterator[None]:
+    """Inside, normal forms are remembered: the entries of a tensor have most of their subexpressions in common."""
+    before, _kept.fractions = _kept.fractions, Fractions(Signs())
+    try:
+        yield
+    finally:
+        _kept.fractions = before
+
+
+# Operations have roots of 2 and pi as floats: the exact number that each of these floats rounds.
+ROUNDED = {
+    math.sqrt(0.5): sympy.sqrt(2) / 2,
+    1 / math.sqrt(2): sympy.sqrt(2) / 2,
+    2 / math.sqrt(math.pi): 2 / sympy.sqrt(sympy.pi),
+    1 / math.sqrt(2 * math.pi): 1 / sympy.sqrt(2 * sympy.pi),
+    math.sqrt(2 / math.pi): sympy.sqrt(2 / sympy.pi),
+    0.044715: sympy.Rational(44715, 10**6),
+    3 * 0.044715: sympy.Rational(3 * 44715, 10**6),
+}
 
 
 class _Paths(threading.local):
@@ -437,8 +496,8 @@ class Symbolic(Exact):
     def equals(self, other) -> bool:
         """Is this equal to `other` for all values of the symbols (on the path that was taken)?
 
-        True is a proof: the difference is brought to one fraction of polynomials in the symbols and in the functions'
-        values, with e^(a+b) = e^a e^b, log(e^a b) = a + log b and sqrt(a)^2 = a, and its numerator is 0.
+        True is a proof, where each argument of a root or a logarithm is above 0: the difference is brought to one
+        fraction of polynomials in the symbols and in the functions' values (quotients.py), and its numerator is 0.
         """
         if not isinstance(other, (Symbolic, *NUMBERS)):
             raise TypeError("equals: expected an exact scalar or a number")
@@ -447,7 +506,7 @@ class Symbolic(Exact):
             return self.witness == other.witness and not self.isfinite() and not other.isfinite()
         if abs(self.witness - other.witness) > 1e-6 * max(1.0, abs(self.witness), abs(other.witness)):
             return False
-        return self.expr == other.expr or is_zero(self.expr - other.expr)
+        return self.expr == other.expr or vanishes_at_size(self.expr - other.expr, _kept.fractions) is not None
 
     def formula(self) -> sympy.Expr:
         """The expression in SymPy's own functions, to be read or used further."""

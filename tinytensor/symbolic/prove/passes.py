@@ -15,6 +15,7 @@ rule got that 0, a wrong rule could pass.) `compare` lists the values whose grad
 import inspect
 import itertools
 import linecache
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -30,9 +31,9 @@ from tinytensor.core.observers import observe
 from tinytensor.core.op import Node, Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.differentiate import Derivatives
-from tinytensor.symbolic.exact.scalars import Condition, Symbolic, domain, path
+from tinytensor.symbolic.exact.scalars import Condition, Symbolic, atoms_kept, domain, path
 from tinytensor.symbolic.exact.tensors import derivative, symbols, variables, witnesses
-from tinytensor.symbolic.exact.zero_test import atoms_kept, float_value
+from tinytensor.symbolic.index_calculus.formulas import value as value_of
 from tinytensor.symbolic.index_calculus.interruption import each_step
 from tinytensor.symbolic.prove.advice import describe_line, line, no_stranger, results_of
 from tinytensor.symbolic.prove.progress import Progress
@@ -293,6 +294,14 @@ def expected_adjoint(
         expr = sympy.Add(*terms)
         expected[at] = Symbolic(expr, float_value(expr, values))
     return expected
+
+
+def float_value(expr: sympy.Expr, values: dict[sympy.Expr, float]) -> float:
+    """An expression in floats, from those of its symbols; NaN if it overflows, or has no value."""
+    try:
+        return float(value_of(expr, values))
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        return math.nan
 
 
 # -------------------------------------------------------------------------------------------------------- backward

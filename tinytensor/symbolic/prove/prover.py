@@ -29,9 +29,8 @@ from tinytensor.core.op import Node, Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.generator import Generator
 from tinytensor.symbolic.exact.finite_field import Field, Residue
-from tinytensor.symbolic.exact.scalars import Symbolic, Undecided, reading
+from tinytensor.symbolic.exact.scalars import ROUNDED, Symbolic, Undecided, reading
 from tinytensor.symbolic.exact.tensors import exact, symbols, variables, witnesses
-from tinytensor.symbolic.exact.zero_test import ROUNDED
 from tinytensor.symbolic.prove.advice import line, line_named
 from tinytensor.symbolic.prove.assumptions import assumptions, comparisons, domain, path_in_words
 from tinytensor.symbolic.prove.passes import Pass, check_result
