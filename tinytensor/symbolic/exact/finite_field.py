@@ -385,29 +385,32 @@ def _sum(a: Residue, b: Residue) -> Residue:
 
 
 def _product(a: Residue, b: Residue) -> Residue:
-    over, under = a.number(), b.number()
+    if b.number() is not None and a.number() is None:
+        a, b = b, a
+    over, under = a.number(), b.number()  # under: None unless both are known
     if over is _ZERO or under is _ONE:
         return a
     if under is _ZERO or over is _ONE:
         return b
-    if over == -math.inf or under == -math.inf:
-        if (over if under == -math.inf else under) not in (None, -math.inf) and a.witness * b.witness < 0:
+    if -math.inf in (over, under):
+        if under is not None and over != under and a.witness * b.witness < 0:
             return _minus_infinity()
         raise Undecided(f"{a} * {b}: residues have no infinity except the score of a masked place")
-    if over is not None and under is not None:
+    if under is not None:
         return field().number(over * under)
-    for number, other in ((over, b), (under, a)):
-        if number is not None:
-            logs = {at: (t, n * number) for at, (t, n) in _logs(other).items()}
-            return _known(_without_knowledge(a) * _without_knowledge(b), logs, added=number * _added_number(other))
+    product = _without_knowledge(a) * _without_knowledge(b)
+    if over is not None:
+        return _known(product, _multiplied_logs(b, over), added=over * _added_number(b))
     if a.__class__ is b.__class__ is KnownResidue and a.square is not None and b.square is not None and a.equals(b):
         return a.square
-    # (x + n) (y + m log t) = ... + n m log t
-    for one, other in ((a, b), (b, a)):
-        if _added_number(one) and _logs(other):
-            logs = {at: (t, n * _added_number(one)) for at, (t, n) in _logs(other).items()}
-            return _known(_without_knowledge(a) * _without_knowledge(b), logs)
-    return _without_knowledge(a) * _without_knowledge(b)
+    for x, y in ((a, b), (b, a)):  # (x + n) (y + m log t) = ... + n m log t
+        if _added_number(x) and _logs(y):
+            return _known(product, _multiplied_logs(y, _added_number(x)))
+    return product
+
+
+def _multiplied_logs(r: Residue, number: Fraction) -> dict:
+    return {at: (t, n * number) for at, (t, n) in _logs(r).items()}
 
 
 def _quotient(a: Residue, b: Residue) -> Residue:

@@ -293,23 +293,15 @@ class Matrices:
         if not axes:
             return self.multiply_numbers(numbers)
         full = [self.orient(p, rows, columns) for p in parts if p.axes == axes]
-        left = [p for p in parts if columns is not None and p.axes == {rows}]
-        right = [p for p in parts if columns is not None and p.axes == {columns}]
+        left, right = ([p for p in parts if columns is not None and p.axes == {i}] for i in (rows, columns))
         if full:
             m = self.hadamard(full)
-            if left:
-                d = self.diagonal(self.hadamard([self.orient(p, rows, None) for p in left]))
-                m = self.times(d, m, rows, columns)
-            if right:
-                d = self.diagonal(self.hadamard([self.orient(p, columns, None) for p in right]))
-                m = self.times(m, d, rows, columns)
+            m = self.times(self.diagonal(self.column(left, rows)), m, rows, columns) if left else m
+            m = self.times(m, self.diagonal(self.column(right, columns)), rows, columns) if right else m
+        elif left or right:
+            m = self.times(self.column(left, rows), self.transpose(self.column(right, columns)), rows, columns)
         else:
-            if columns is None or not (left or right):
-                m = self.broadcast_to(self.number(S.One), rows, columns)
-            else:
-                one = self.hadamard([self.orient(p, rows, None) for p in left]) if left else self.ones(rows)
-                other = self.hadamard([self.orient(p, columns, None) for p in right]) if right else self.ones(columns)
-                m = self.times(one, self.transpose(other), rows, columns)
+            m = self.broadcast_to(self.number(S.One), rows, columns)
         for divisor in divisors:
             if divisor.axes == axes:
                 texts = ("{} ⊘ {}", r"{} \oslash {}", "{} / {}")
@@ -321,6 +313,10 @@ class Matrices:
         if numbers:
             m = self.multiple(self.multiply_numbers(numbers), m)
         return m
+
+    def column(self, parts: list[Matrix], i: Index) -> Matrix:
+        """The product of columns; one of ones if there is none."""
+        return self.hadamard([self.orient(p, i, None) for p in parts]) if parts else self.ones(i)
 
     def ones(self, i: Index) -> Matrix:
         """A column of ones."""

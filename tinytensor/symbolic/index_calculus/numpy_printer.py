@@ -436,34 +436,25 @@ class NumPyPrinter:
         if len(over) != 1:
             return None
         (k,) = over
-        left, right = ([i for i in p.axes if i is not k] for p in (a, b))
-        batch = [i for i in left if i in right]
-        if not batch:
-            both = right and left and all(i in axes for i in (*left, *right))
-            if (both and axes.index(right[0]) < axes.index(left[0])) or (right and not left):
-                a, b, left, right = b, a, right, left
-            if len(right) > 1:
-                if len(left) > 1:
-                    return None
-                a, b, left, right = b, a, right, left
-            if a.axes[-1] is not k:
-                if len(a.axes) != 2:
-                    return None
-                a = Piece(f"{a.at(ATOM)}.T", a.axes[::-1])
-            if len(b.axes) == 2 and b.axes[0] is not k:
-                b = Piece(f"{b.at(ATOM)}.T", b.axes[::-1])
-            return Piece(f"{a.at(PRODUCT)} @ {b.at(POWER)}", (*left, *right), PRODUCT)
+        batch = tuple(i for i in a.axes if i in b.axes and i is not k)
         n = len(batch)
-        rows, columns = [i for i in left if i not in batch], [i for i in right if i not in batch]
-        if len(rows) != 1 or len(columns) != 1 or list(a.axes[:n]) != list(b.axes[:n]) or set(a.axes[:n]) != set(batch):
+        rows, columns = ([i for i in p.axes if i is not k and i not in batch] for p in (a, b))
+        if batch and (len(rows) != 1 or len(columns) != 1 or a.axes[:n] != batch or b.axes[:n] != batch):
             return None
-        if all(i in axes for i in (*rows, *columns)) and axes.index(columns[0]) < axes.index(rows[0]):
+        if len(rows) > 1 and len(columns) > 1:
+            return None
+        both = rows and columns and all(i in axes for i in (*rows, *columns))
+        backward = (both and axes.index(columns[0]) < axes.index(rows[0])) or (columns and not rows)
+        if len(rows) <= 1 and (backward or len(columns) > 1):
             a, b, rows, columns = b, a, columns, rows
+        turned = ".mT" if batch else ".T"
         if a.axes[-1] is not k:
-            a = Piece(f"{a.at(ATOM)}.mT", a.axes)
-        if b.axes[-2] is not k:
-            b = Piece(f"{b.at(ATOM)}.mT", b.axes)
-        return Piece(f"{a.at(PRODUCT)} @ {b.at(POWER)}", (*a.axes[:n], *rows, *columns), PRODUCT)
+            if len(a.axes) != n + 2:
+                return None
+            a = Piece(a.at(ATOM) + turned)
+        if len(b.axes) == n + 2 and b.axes[n] is not k:
+            b = Piece(b.at(ATOM) + turned)
+        return Piece(f"{a.at(PRODUCT)} @ {b.at(POWER)}", (*batch, *rows, *columns), PRODUCT)
 
     def einsum(self, operands: list[Piece], over: list[Index], axes: tuple[Index, ...]) -> Piece:
         """einsum("him,hmk->hik", ...), with the letters of the formula where no other index has them."""

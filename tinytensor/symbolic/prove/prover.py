@@ -517,12 +517,11 @@ def _combine(name: str, passes: list[Pass], constant: Container[str] = ()) -> Pr
         return tuple(dict.fromkeys(chain.from_iterable(map(what, passes))))
 
     wrong = {rule: w for p in passes for rule, w in p.wrong.items()}
-    example = next((p.counterexample for p in passes if p.counterexample is not None), None)
-    astray = any(p.suspects for p in passes) and not wrong
+    examples = [p.counterexample for p in passes if p.counterexample is not None]
     calls, leaves = of_each(lambda p: p.forward.calls), passes[0].leaves
     proof = Proof(
         name=name,
-        verdict="proved",
+        verdict="",
         size=", ".join(f"{n} {leaf.shape}" for n, leaf in leaves.items()),
         entries=len(passes) * sum(len(variables(leaf._data)) for leaf in leaves.values()),
         steps=sum(a.expected.size for p in passes for a in p.backward.arrivals if isinstance(a.target, Node)),
@@ -532,14 +531,19 @@ def _combine(name: str, passes: list[Pass], constant: Container[str] = ()) -> Pr
         signs={what: signs for p in passes for what, signs in comparisons(p).signs.items()},
         conditions=of_each(lambda p: p.conditions),
         wrong=tuple(sorted(wrong.values(), key=lambda w: w.through_definition)),  # these may follow from the others
-        counterexample=example,
-        tape_is_wrong=astray,
+        counterexample=examples[0] if examples else None,
+        tape_is_wrong=any(p.suspects for p in passes) and not wrong,
         hooked=of_each(lambda p: p.hooked),
         off_tape=tuple(what for what in of_each(lambda p: p.constant) if what not in constant),
         changed=of_each(lambda p: p.forward.changed),
         where=of_each(lambda p: [*path_in_words(p), *domain(p)]),
     )
-    if example is not None or any(w.differs for w in wrong.values()):
-        return replace(proof, verdict="refuted")
-    unproved = astray or wrong or proof.hooked or proof.off_tape or proof.changed
-    return replace(proof, verdict="undecided") if unproved else proof
+    return replace(proof, verdict=_verdict(proof))
+
+
+def _verdict(proof: Proof) -> str:
+    """The verdict of what the passes say."""
+    if proof.counterexample is not None or any(w.differs for w in proof.wrong):
+        return "refuted"
+    unproved = proof.tape_is_wrong or proof.wrong or proof.hooked or proof.off_tape or proof.changed
+    return "undecided" if unproved else "proved"
