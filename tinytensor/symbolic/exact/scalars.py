@@ -23,7 +23,12 @@ from tinytensor.symbolic.index_calculus.quotients import Fractions
 from tinytensor.symbolic.index_calculus.signs import Signs
 from tinytensor.symbolic.index_calculus.vanishing import vanishes_at_size
 
-CLOSE = 1e-9  # witnesses nearer than this (relatively) decide nothing: they carry the rounding of floats
+CLOSE = 1e-9  # floats nearer than this (relatively) may be two roundings of one number: they decide nothing
+
+
+def differ(a: float, b: float, close: float = CLOSE) -> bool:
+    """Are these floats two different numbers? (False if one is NaN: then nothing is known.)"""
+    return abs(a - b) > close * max(1.0, abs(a), abs(b))
 
 
 class Undecided(ArithmeticError):
@@ -260,13 +265,12 @@ class Exact:
 
     def _gap(self, other: "Exact") -> float:
         """The witness of self - other; Undecided if the two are too close to say which is larger."""
-        gap = self.witness - other.witness
-        if not abs(gap) > CLOSE * max(1.0, abs(self.witness), abs(other.witness)):  # NaN and overflow, too
+        if not differ(self.witness, other.witness):  # NaN and overflow, too
             raise Undecided(
                 f"{self} or {other}: which is larger can't be decided, their witnesses are {self.witness!r} and "
                 f"{other.witness!r}; choose other witnesses"
             )
-        return gap
+        return self.witness - other.witness
 
     __lt__ = binary(lambda self, other: self._sign(other) == -1)
     __le__ = binary(lambda self, other: self._sign(other) in (-1, 0))
@@ -504,7 +508,7 @@ class Symbolic(Exact):
         other = Symbolic.of(other)
         if not self.isfinite() or not other.isfinite():
             return self.witness == other.witness and not self.isfinite() and not other.isfinite()
-        if abs(self.witness - other.witness) > 1e-6 * max(1.0, abs(self.witness), abs(other.witness)):
+        if differ(self.witness, other.witness, 1e-6):
             return False
         return self.expr == other.expr or vanishes_at_size(self.expr - other.expr, _kept.fractions) is not None
 

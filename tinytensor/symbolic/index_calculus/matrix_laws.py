@@ -188,9 +188,7 @@ def _of_two(product: Expr, bound: list[Index], symmetry: bool) -> Product | None
 
 def _product_of(x: Matrix, x_turned: bool, y: Matrix, y_turned: bool, r, c, symmetry: bool) -> Expr | None:
     """The entry r, c of X Y, each perhaps transposed, by a law."""
-    pair = x in y.args[:1] or y in x.args[:1]
-    if pair and (isinstance(x, Inverse) or isinstance(y, Inverse)):
-        inverse, matrix = (x, y) if isinstance(x, Inverse) and x.args[0] == y else (y, x)
+    for inverse, matrix in ((x, y), (y, x)):
         alike = x_turned == y_turned or (symmetry and is_symmetric(inverse))
         if alike and isinstance(inverse, Inverse) and inverse.args[0] == matrix:
             return delta(r, c)
@@ -202,15 +200,15 @@ def _product_of(x: Matrix, x_turned: bool, y: Matrix, y_turned: bool, r, c, symm
         if isinstance(x, Inverse) and x_turned:  # L⁻ᵀ L⁻¹
             return entry(inverse_of(x.args[0].args[0], symmetric=True), r, c)
         return None
-    for one, turned, rest, row, column in ((x, x_turned, y, r, c), (y, not y_turned, x, c, r)):
-        if not is_lower(one):
-            continue
-        factor = one if isinstance(one, Cholesky) else one.args[0]
-        whole = factor.args[0]
-        if isinstance(one, Cholesky) and turned and rest == inverse_of(whole, symmetric=True):  # Lᵀ S⁻¹ = L⁻¹
-            return entry(inverse_of(factor), row, column)
-        if isinstance(one, Inverse) and not turned and rest == whole:  # L⁻¹ S = Lᵀ
-            return entry(factor, column, row)
+    return _of_factor(x, x_turned, y, r, c) or _of_factor(y, not y_turned, x, c, r)
+
+
+def _of_factor(x: Matrix, turned: bool, y: Matrix, row, column) -> Expr | None:
+    """The entry of a Cholesky factor or its inverse times S or S⁻¹: Lᵀ S⁻¹ = L⁻¹, L⁻¹ S = Lᵀ."""
+    if isinstance(x, Cholesky) and turned and y == inverse_of(x.args[0], symmetric=True):
+        return entry(inverse_of(x), row, column)
+    if isinstance(x, Inverse) and is_lower(x) and not turned and y == x.args[0].args[0]:
+        return entry(x.args[0], column, row)
     return None
 
 

@@ -13,7 +13,6 @@ formula is a fraction of polynomials, and it is 0 if its numerator is. These law
 `Fractions.assumed` has the conditions on values that the laws need. A formula that is not seen to be 0 may be 0.
 """
 
-import itertools
 import math
 from collections.abc import Callable
 
@@ -116,25 +115,17 @@ class Fractions:
         values = [self.numerator(over).set_ring(domain) for over in sums.values()]
         terms = numerator.set_ring(domain).terms()
         highest = [max(powers[position] for powers, _ in terms) for position in positions]
-        groups: dict[tuple, dict[tuple, PolyElement]] = {}
+        parts: dict[tuple, PolyElement] = {}  # by the powers of the sums that terms lack, which divide them
         for powers, factor in terms:
             lacks = tuple(n - powers[position] for n, position in zip(highest, positions, strict=True))
             rest = tuple(0 if i in positions else power for i, power in enumerate(powers))
-            group = groups.setdefault(tuple(n > 0 for n in lacks), {})
-            group.setdefault(lacks, domain.zero)[rest] = factor
-        # Powers of a sum that all terms have are left out: the sum is a denominator, so it is not 0.
-        most = [max(column) for column in zip(*itertools.chain(*groups.values()), strict=True)]
-        result = domain.zero
-        for divided, group in groups.items():
-            alone = domain.zero
-            for lacks, part in group.items():
-                for value, n, lack, own in zip(values, most, lacks, divided, strict=True):
-                    part = part * value ** (n - lack) if own else part
-                alone += part
-            for value, n, own in zip(values, most, divided, strict=True):
-                alone = alone if own or not alone else alone * value**n
-            result += alone
-        return result
+            parts.setdefault(lacks, domain.zero)[rest] = factor
+        groups: dict[frozenset, list[_Quotient]] = {}
+        for lacks, part in parts.items():
+            under = {value: n for value, n in zip(values, lacks, strict=True) if n}
+            groups.setdefault(frozenset(under), []).append(_Quotient(part, under))
+        totals = [total for group in groups.values() if (total := _Quotient.sum(group)).over]
+        return _Quotient.sum(totals).over if totals else domain.zero
 
     def back(self, flat: Expr) -> Expr:
         """The formula with the variables written out."""
@@ -467,17 +458,22 @@ def off_ties(x: Expr, known: Signs) -> Expr:
         return S.Zero if filled and off_ties(form.function, known) is S.Zero else same(x)
     if form.is_number:
         return S(int(form == 0))
+    return S.Zero if _zero_in_few_points(form, known) else same(x)
+
+
+def _zero_in_few_points(form: Expr, known: Signs) -> bool:
+    """Is it a polynomial in an entry that stands nowhere else, with a first factor other than 0?"""
     entries = form.atoms(Indexed, Symbol) - {a.label for a in form.atoms(Array)}
     names = {e: e.base if isinstance(e, Indexed) else e for e in entries if not e.is_integer}
     defined = not known.right.keys().isdisjoint(names.values())
     if defined or form.has(*with_need("tie"), PiecewiseConstant, upto, KroneckerDelta, Sum):
-        return same(x)
+        return False
     for e, name in names.items():
         alone = list(names.values()).count(name) == 1 and getattr(name, "values", None) is None
         polynomial = form.as_poly(e) if alone else None
         if polynomial is not None and polynomial.degree() > 0 and known.not_zero(polynomial.LC()):
-            return S.Zero
-    return same(x)
+            return True
+    return False
 
 
 def _parts(expr: Expr) -> set[Expr]:

@@ -31,13 +31,13 @@ from tinytensor.core.observers import observe
 from tinytensor.core.op import Node, Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.differentiate import Derivatives
-from tinytensor.symbolic.exact.scalars import Condition, Symbolic, atoms_kept, domain, path
+from tinytensor.symbolic.exact.scalars import Condition, Symbolic, atoms_kept, differ, domain, path
 from tinytensor.symbolic.exact.tensors import derivative, symbols, variables, witnesses
 from tinytensor.symbolic.index_calculus.formulas import value as value_of
 from tinytensor.symbolic.index_calculus.interruption import each_step
 from tinytensor.symbolic.prove.advice import describe_line, line, no_stranger, results_of
 from tinytensor.symbolic.prove.progress import Progress
-from tinytensor.symbolic.prove.proof import Counterexample, WrongRule, differ
+from tinytensor.symbolic.prove.proof import Counterexample, WrongRule
 
 SEED = "g'"  # the gradient that arrives at the result: no input can have this name
 

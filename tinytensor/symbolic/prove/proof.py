@@ -5,15 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tinytensor.symbolic.exact.scalars import Condition, Symbolic
+from tinytensor.symbolic.exact.scalars import Condition, Symbolic, differ
 from tinytensor.symbolic.prove.proof_html import proof_html
-
-SAME = 1e-9  # floats nearer than this (relatively) may be two roundings of one number
-
-
-def differ(a: float, b: float) -> bool:
-    """Are these two different numbers? (False if one is NaN: then nothing is known.)"""
-    return abs(a - b) > SAME * max(1.0, abs(a), abs(b))
 
 
 @dataclass(frozen=True)
