@@ -196,7 +196,6 @@ EXTRAS = {  # packages of extras, which these may import, and only where they ar
     "viz": {"matplotlib", "grandalf"},
     "display": {"latex2mathml"},
     "distributed": {"mpi4py"},
-    "symbolic": {"tqdm"},
 }
 
 

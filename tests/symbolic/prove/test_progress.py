@@ -1,20 +1,17 @@
 """The time of a proof: its progress and limit; and derivatives by the chain rule, which save time."""
 
 import math
-import sys
 import time
 
 import numpy as np
 import pytest
 import sympy
 
-import tinytensor as tt
 import tinytensor.nn.functional as F
-from tests.tools.packages import missing
 from tinytensor.symbolic import TooLong, prove, symbols
 from tinytensor.symbolic.exact.differentiate import Derivatives
 from tinytensor.symbolic.prove import progress
-from tinytensor.symbolic.prove.progress import Lines, Progress, duration
+from tinytensor.symbolic.prove.progress import Progress, duration
 
 
 def product(a, b):
@@ -38,13 +35,12 @@ def test_a_proof_ends_when_its_time_is_up(size, monkeypatch):
 @pytest.mark.parametrize("size", ["small", "real"])
 def test_progress_is_printed(size, monkeypatch, capsys):
     monkeypatch.setattr(progress, "LONG", 0.0)
-    monkeypatch.setitem(sys.modules, "tqdm", None)
     fn = lambda x: (x * x).exp().tanh() * x  # noqa: E731
     assert prove(fn, (3, 3), size=size, progress=True)
     output = capsys.readouterr().err.splitlines()
     percents = [float(line.split()[1]) for line in output]
     assert all(line.startswith("<lambda>: ") and line.endswith(" left") for line in output)
-    assert percents == sorted(percents) and len(percents) > 3 and 90 <= percents[-1] <= 100
+    assert percents == sorted(percents) and 3 < len(percents) <= 10 and 90 <= percents[-1] <= 100
     assert prove(fn, (3, 3), size=size, progress=False)
     assert prove(fn, (3, 3), size=size)  # a file is no terminal
     assert capsys.readouterr().err == ""
@@ -53,24 +49,8 @@ def test_progress_is_printed(size, monkeypatch, capsys):
 def test_long_proof_shows_progress(monkeypatch, capsys):
     monkeypatch.setattr(progress, "LONG", 20.0)
     monkeypatch.setattr(progress.time, "monotonic", iter(range(10**6)).__next__)  # a second for each call
-    monkeypatch.setitem(sys.modules, "tqdm", None)
     assert prove(lambda x: (x * x).exp().tanh() * x, (3, 3), progress=True, limit=None)
     assert len(capsys.readouterr().err.splitlines()) > 3
-
-
-def test_progress_bar_with_tqdm(monkeypatch, capsys):
-    pytest.importorskip("tqdm", reason=missing("tqdm"))
-    monkeypatch.setattr(progress, "LONG", 0.0)
-    assert prove(tt.exp, (3, 3), progress=True)
-    assert "exp: 100%" in capsys.readouterr().err
-
-
-def test_progress_line_for_each_tenth(capsys):
-    lines = Lines("it")
-    for _ in range(40):
-        lines.update(2.5)
-    lines.close()
-    assert len(capsys.readouterr().err.splitlines()) == 10
 
 
 def test_times_in_words():
