@@ -132,16 +132,13 @@ class Certificate:
         self.letters = Letters({*self.taken, *RESERVED})
         self.reader = Reader(self.coq, p.names, self.letters)
         self.tables = [c for c in p.constants if isinstance(c, Array) and c.values is not None]
-        weights = [self.weights] if self.weights is not None else []
-        self.constants = [*dict.fromkeys([*[c for c in p.constants if c not in self.tables], *weights])]
+        constants = dict.fromkeys(c for c in (*p.constants, self.weights) if c is not None and c not in self.tables)
+        self.constants = list(constants)
         self.parameters = {name_of(e): e for e in p.parameters}
+        self.lines: list[Line] = list(map(self._line, p.lines))
         active: set[Name] = set(self.parameters)
-        self.lines: list[Line] = []
-        for definition in p.lines:
-            line = self._line(definition)
-            if names_in(line.term) & active:
-                active.add(line.name)
-            self.lines.append(line)
+        for line in self.lines:
+            active |= {line.name} if names_in(line.term) & active else set()
         if self.weights is not None:
             self.lines.append(self._line_of_loss())
             active.add(self.loss)
@@ -154,9 +151,11 @@ class Certificate:
         if lacking := [name for name in self.parameters if name not in self.gradients]:
             raise NotCertifiable(f"certificate: there is no gradient of {lacking[0]}")
         self.definitions = {line.name: line.term for line in self.lines}
-        self.signs = SignsOfTerms(self.definitions, p.positive)
-        needed = [c for line in self.moving for c in line.conditions if not self.signs.holds(c)]
-        self.needed = list(dict.fromkeys(needed_with_their_indices(needed, self.moving)))
+        self.needed = self._conditions(SignsOfTerms(self.definitions, p.positive))
+
+    def _conditions(self, signs: SignsOfTerms) -> list[ValueCondition]:
+        needed = [c for line in self.moving for c in line.conditions if not signs.holds(c)]
+        return list(dict.fromkeys(needed_with_their_indices(needed, self.moving)))
 
     def _line_of_loss(self) -> Line:
         output = next(x for x in self.lines if x.name == name_of(self.program.output))

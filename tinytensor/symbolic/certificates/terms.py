@@ -17,6 +17,7 @@ from sympy import (
     KroneckerDelta,
     Mul,
     Pow,
+    Rational,
     S,
     Sum,
     Symbol,
@@ -87,6 +88,12 @@ def _term(value: "Term | int") -> Term:
     return value if isinstance(value, Term) else number(str(value))
 
 
+def _rational(value: Rational) -> Term:
+    over = number(str(abs(value.p)))
+    over = over if value.q == 1 else Term("/", (over, number(str(value.q))))
+    return Term("neg", (over,)) if value < 0 else over
+
+
 def product(*factors: Term) -> Term:
     """A product, without factors of 1."""
     factors = tuple(f for f in factors if f != ONE)
@@ -138,10 +145,7 @@ class Reader:
         if expr is pi:
             return number("PI")
         if expr.is_Rational:
-            whole = (
-                number(str(abs(expr.p))) if expr.q == 1 else Term("/", (number(str(abs(expr.p))), number(str(expr.q))))
-            )
-            return Term("neg", (whole,)) if expr < 0 else whole
+            return _rational(expr)
         if isinstance(expr, KroneckerDelta | upto):
             head = "delta" if isinstance(expr, KroneckerDelta) else "upto"
             return Term(head, indices=tuple(self.position(i, indices) for i in expr.args))
