@@ -19,7 +19,7 @@ from numba import config
 import tinytensor.kernels
 import tinytensor.runtime
 import tinytensor.simd
-from tests.symbolic.exact.kernel_samples import SAMPLES, SPECIAL, interpreted
+from tests.kernels.kernel_samples import SAMPLES, SPECIAL, interpreted
 from tinytensor.kernels import KERNELS
 from tinytensor.runtime.kernel import Elementwise
 
