@@ -14,7 +14,7 @@ from tinytensor.symbolic.index_calculus.formulas import Array, Index, free
 from tinytensor.symbolic.index_calculus.functions import HEADS, detach, fill, larger
 from tinytensor.symbolic.index_calculus.linear_algebra import SymmetricArray, with_names
 from tinytensor.symbolic.index_calculus.notation import name_tex, tex, text
-from tinytensor.symbolic.index_calculus.numpy_printer import NumPyPrinter
+from tinytensor.symbolic.index_calculus.numpy_printer import NumPyPrinter, shares_of
 from tinytensor.symbolic.index_calculus.order import Name, decimal, factors_of, terms_of
 
 SUM, ENTRIES, PRODUCT, ATOM = 1, 2, 3, 4  # how tightly +, ⊙ and a product of matrices bind
@@ -179,16 +179,11 @@ class Matrices:
 
     def softmax(self, expr: Expr, rows, columns) -> Matrix | None:
         """softmax(S), of each row, for exp(S_ij) / Σ_j exp(S_ij)."""
-        for factor in Mul.make_args(expr):
-            if isinstance(factor, Pow) and factor.exp == -1 and isinstance(factor.base, Sum):
-                over, rest = [limit[0] for limit in factor.base.limits], expr / factor
-                same_row = (
-                    len(over) == 1 and columns is not None and factor.base.function.xreplace({over[0]: columns}) == rest
-                )
-                if same_row and isinstance(rest, exp):
-                    inside = self.broadcast_to(self.of(rest.args[0], rows, columns), rows, columns)
-                    texts = ("softmax({})", r"\operatorname{softmax}\left({}\right)", "softmax({})")
-                    return _matrix(texts, [inside], SUM, ATOM, rows, columns)
+        for part, over in shares_of(expr):
+            if over == [columns] and isinstance(part, exp):
+                inside = self.broadcast_to(self.of(part.args[0], rows, columns), rows, columns)
+                texts = ("softmax({})", r"\operatorname{softmax}\left({}\right)", "softmax({})")
+                return _matrix(texts, [inside], SUM, ATOM, rows, columns)
         return None
 
     # ------------------------------------------------------------------------------------------------ products

@@ -6,7 +6,7 @@ it, an einsum. Indices count from 1 in formulas and from 0 in code.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sympy import Add, E, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp, log, pi
@@ -469,16 +469,8 @@ class NumPyPrinter:
 
     def softmax(self, expr: Expr, axes: tuple[Index, ...]) -> Piece | None:
         """softmax(x), for m exp(x) / Σ m exp(x), where m is a mask or absent; None if the product is not this."""
-        for factor in Mul.make_args(expr):
-            if not (isinstance(factor, Pow) and factor.exp == -1 and isinstance(factor.base, Sum)):
-                continue
-            inside, over = factor.base.function, [limit[0] for limit in factor.base.limits]
-            rest = expr / factor
-            choices = [[i for i in sorted(free(rest), key=str) if i.size == b.size] for b in over]
-            for chosen in itertools.product(*choices):
-                if inside.xreplace(dict(zip(over, chosen, strict=True))) == rest:
-                    return self.normalized_exp("softmax", rest, list(chosen), axes)
-        return None
+        share = next(shares_of(expr), None)
+        return share and self.normalized_exp("softmax", *share, axes)
 
     def logsumexp(self, expr: Expr, axes: tuple[Index, ...]) -> Piece | None:
         """logsumexp(x), for log Σ exp(x)."""
@@ -527,6 +519,18 @@ class NumPyPrinter:
             key = ", ".join(":" if i in kept else "None" for i in axes[first:])
             body = Piece(f"{body.at(ATOM)}[{key}]", tuple(axes[first:]))
         return body
+
+
+def shares_of(expr: Expr) -> Iterator[tuple[Expr, list[Index]]]:
+    """u and the indices i, for each way in which a product is u_i / Σ_i u_i."""
+    for factor in Mul.make_args(expr):
+        if isinstance(factor, Pow) and factor.exp == -1 and isinstance(factor.base, Sum):
+            inside, over = factor.base.function, [limit[0] for limit in factor.base.limits]
+            part = expr / factor
+            choices = [[i for i in sorted(free(part), key=str) if i.size == b.size] for b in over]
+            for chosen in itertools.product(*choices):
+                if inside.xreplace(dict(zip(over, chosen, strict=True))) == part:
+                    yield part, list(chosen)
 
 
 def _is_mask(factor: Expr) -> bool:
