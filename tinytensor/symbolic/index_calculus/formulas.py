@@ -276,16 +276,14 @@ def _use_of(factor: KroneckerDelta, rest: Expr, bound: list[Index]) -> tuple[Exp
     shift = min(x.as_coeff_Add()[0] for x in factor.args)
     if shift.is_Integer and shift > 0 and free(factor):  # i + 1 = j + 1 is i = j
         return rest * KroneckerDelta(*[x - shift for x in factor.args]), bound
-    for x, y in (factor.args, factor.args[::-1]):
-        if not isinstance(x, Index) or y.has(x):
-            continue
+    pairs = (factor.args, factor.args[::-1])
+    for x, y in [(x, y) for x, y in pairs if isinstance(x, Index) and not y.has(x)]:
         if not free(y) and (y - x.size).is_positive:
             return S.Zero, []  # x never gets as far as y
         within = fits(y, x.size)
-        if within is None:
-            if _is_index(y) and not fits(x, top(y)):
-                raise TypeError(f"contract: {x} and {y} run over different ranges")
-            continue  # a number, such as 3, which lies in the range at some sizes only: the delta stays
+        if within is None and _is_index(y) and not fits(x, top(y)):
+            raise TypeError(f"contract: {x} and {y} run over different ranges")
+        # within: None for a number, such as 3, which lies in the range at some sizes only: the delta stays
         if within and x in bound:
             return rest.xreplace({x: y}), [i for i in bound if i is not x]
         # both stay: the first in a fixed order replaces the other

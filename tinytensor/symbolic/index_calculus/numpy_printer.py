@@ -267,22 +267,9 @@ class NumPyPrinter:
         """An entry of an array: slices where each index has an axis of its own, otherwise arrays of indices."""
         name = self.name(expr.base)
         pairs = list(zip(expr.indices, expr.base.sizes, strict=True))
-        tables = [i for i, _ in pairs if isinstance(i, Indexed)]
-        own = [i for i, _ in pairs if not isinstance(i, Indexed) and free(i)]
-        cut = [self.slice(i, n) for i, n in pairs if not isinstance(i, Indexed)]
-        alone = None not in cut and len({i for o in own for i in free(o)}) == len(own)
-        if alone and not tables:
-            result_axes = tuple(i for o in own for i in free(o))
-            return Piece(name + _key(cut), result_axes)
-        if alone and len(tables) == 1 and len(own) == len(cut):
-            inner = self.entry(tables[0], axes)
-            if not set(inner.axes) & {i for o in own for i in free(o)}:
-                key, result_axes = [], []
-                for i, n in pairs:
-                    key.append(inner.text if i is tables[0] else self.slice(i, n))
-                    result_axes += inner.axes if i is tables[0] else free(i)
-                return Piece(name + _key(key), tuple(result_axes))
-        if not tables and all(isinstance(i, Index) and i.size == n for i, n in pairs):  # a diagonal
+        if (cut := self.cut(name, pairs, axes)) is not None:
+            return cut
+        if all(isinstance(i, Index) and i.size == n for i, n in pairs):  # a diagonal
             letters = _letters([i for i, _ in pairs])
             kept = tuple(dict.fromkeys(expr.indices))
             ins, outs = ("".join(letters[i] for i in some) for some in (expr.indices, kept))
@@ -290,6 +277,20 @@ class NumPyPrinter:
         numbers = [self.from_zero(i, axes) for i, _ in pairs]
         whole = self.union_axes(numbers, axes)
         return Piece(f"{name}[{', '.join(self.align(p, whole).text for p in numbers)}]", whole)
+
+    def cut(self, name: str, pairs: list[tuple[Expr, Expr]], axes: tuple[Index, ...]) -> Piece | None:
+        """An entry by slices and at most one array of indices; None if two indices share an axis, or it is no slice."""
+        inner: Piece | None = None
+        keys, kept = [], []
+        for i, n in pairs:
+            if isinstance(i, Indexed):
+                if inner is not None:
+                    return None
+                inner = self.entry(i, axes)
+            keys.append(inner.text if isinstance(i, Indexed) else self.slice(i, n))
+            kept += inner.axes if isinstance(i, Indexed) else free(i)
+        numbers = inner is not None and any(not isinstance(i, Indexed) and not free(i) for i, _ in pairs)
+        return None if None in keys or len(set(kept)) < len(kept) or numbers else Piece(name + _key(keys), tuple(kept))
 
     def slice(self, index: Expr, size: Expr) -> str | None:
         """The part of a dimension through which an index runs, as a slice or a number; None if it is neither."""
@@ -388,19 +389,7 @@ class NumPyPrinter:
 
     def contraction(self, operands: list[Piece], over: list[Index], axes: tuple[Index, ...]) -> Piece:
         """The sum over indices of a product of pieces: a sum along axes, a matrix product, or an einsum."""
-        operands = list(operands)
-        if len(operands) > 2:
-            small = [p for p in operands if any(q is not p and set(p.axes) <= set(q.axes) for q in operands)]
-            for p in small:  # a factor with no axis of its own goes into one that has its axes
-                if len(operands) == 2:
-                    break
-                hosts = [q for q in operands if q is not p and set(p.axes) <= set(q.axes)]
-                if hosts:
-                    host = min(hosts, key=lambda q: len(q.axes))
-                    both = [q for q in operands if q is p or q is host]
-                    at = min(operands.index(q) for q in both)
-                    operands = [q for q in operands if q is not p and q is not host]
-                    operands.insert(at, self.product(both, [], host.axes))
+        operands = self.put_together(list(operands))
         if len(operands) == 1:
             return self.sum_along(operands[0], over)
         if len(operands) == 2:
@@ -413,11 +402,25 @@ class NumPyPrinter:
                 return self.product(operands, [], axes)
             if (result := self.matmul(*operands, over, axes)) is not None:
                 return result
-            one, other = (set(p.axes) for p in operands)
-            if one <= other or other <= one:
-                larger = operands[0] if other <= one else operands[1]
+            larger = max(operands, key=lambda p: len(p.axes))
+            if all(set(p.axes) <= set(larger.axes) for p in operands):
                 return self.sum_along(self.product(operands, [], larger.axes), over)
         return self.einsum(operands, over, axes)
+
+    def put_together(self, operands: list[Piece]) -> list[Piece]:
+        """The operands, two if possible: a factor with no axis of its own goes into one that has its axes."""
+
+        def hosts_of(p: Piece) -> list[Piece]:
+            return [q for q in operands if q is not p and set(p.axes) <= set(q.axes)]
+
+        for p in list(operands):
+            if len(operands) > 2 and (hosts := hosts_of(p)):
+                host = min(hosts, key=lambda q: len(q.axes))
+                both = [q for q in operands if q is p or q is host]
+                first = operands.index(both[0])
+                operands = [q for q in operands if q is not p and q is not host]
+                operands.insert(first, self.product(both, [], host.axes))
+        return operands
 
     def sum_along(self, piece: Piece, over: Iterable[Index]) -> Piece:
         """piece.sum(axes)"""
@@ -439,21 +442,17 @@ class NumPyPrinter:
         batch = tuple(i for i in a.axes if i in b.axes and i is not k)
         n = len(batch)
         rows, columns = ([i for i in p.axes if i is not k and i not in batch] for p in (a, b))
-        if batch and (len(rows) != 1 or len(columns) != 1 or a.axes[:n] != batch or b.axes[:n] != batch):
+        if batch and [len(rows), len(columns), a.axes[:n], b.axes[:n]] != [1, 1, batch, batch]:
             return None
-        if len(rows) > 1 and len(columns) > 1:
+        if min(len(rows), len(columns)) > 1:
             return None
-        both = rows and columns and all(i in axes for i in (*rows, *columns))
-        backward = (both and axes.index(columns[0]) < axes.index(rows[0])) or (columns and not rows)
-        if len(rows) <= 1 and (backward or len(columns) > 1):
+        if len(rows) <= 1 and (len(columns) > 1 or _stands_before(columns, rows, axes)):
             a, b, rows, columns = b, a, columns, rows
+        if a.axes[-1] is not k and len(a.axes) != n + 2:
+            return None
         turned = ".mT" if batch else ".T"
-        if a.axes[-1] is not k:
-            if len(a.axes) != n + 2:
-                return None
-            a = Piece(a.at(ATOM) + turned)
-        if len(b.axes) == n + 2 and b.axes[n] is not k:
-            b = Piece(b.at(ATOM) + turned)
+        a = a if a.axes[-1] is k else Piece(a.at(ATOM) + turned)
+        b = b if b.axes[n] is k or len(b.axes) != n + 2 else Piece(b.at(ATOM) + turned)
         return Piece(f"{a.at(PRODUCT)} @ {b.at(POWER)}", (*batch, *rows, *columns), PRODUCT)
 
     def einsum(self, operands: list[Piece], over: list[Index], axes: tuple[Index, ...]) -> Piece:
@@ -531,6 +530,13 @@ def shares_of(expr: Expr) -> Iterator[tuple[Expr, list[Index]]]:
             for chosen in itertools.product(*choices):
                 if inside.xreplace(dict(zip(over, chosen, strict=True))) == part:
                     yield part, list(chosen)
+
+
+def _stands_before(some: list[Index], others: list[Index], axes: Sequence[Index]) -> bool:
+    """Do some indices stand before others in these axes? Those of nothing stand behind all."""
+    if not some or not others:
+        return bool(some)
+    return all(i in axes for i in (*some, *others)) and axes.index(some[0]) < axes.index(others[0])
 
 
 def _is_mask(factor: Expr) -> bool:
