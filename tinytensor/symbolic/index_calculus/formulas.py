@@ -286,11 +286,14 @@ def _use_of(factor: KroneckerDelta, rest: Expr, bound: list[Index]) -> tuple[Exp
         # within: None for a number, such as 3, which lies in the range at some sizes only: the delta stays
         if within and x in bound:
             return rest.xreplace({x: y}), [i for i in bound if i is not x]
-        # both stay: the first in a fixed order replaces the other
-        first = not isinstance(y, Index) or index_order(y) < index_order(x)
-        if within and rest.has(x) and y not in bound and first:
+        if within and rest.has(x) and y not in bound and _stays(y, x):
             return factor * rest.xreplace({x: y}), bound
     return None
+
+
+def _stays(y: Expr, x: Index) -> bool:
+    """Of two equal indices that are not bound, does this one replace the other? It is the first in a fixed order."""
+    return not isinstance(y, Index) or index_order(y) < index_order(x)
 
 
 def _is_index(expr: Expr) -> bool:
