@@ -65,11 +65,11 @@ class Fractions:
         self.named: dict[Expr, Expr] = {}  # these sums as they stand in formulas: variable / the sum's denominator
 
     def vanishes(self, formula: Expr) -> bool:
-        """Is it 0, under the conditions that are `assumed` then?"""
+        """Is it 0, under the conditions that are `assumed` then? They are those of all formulas so far."""
         if formula.has(*UNDEFINED):
             return False
         try:
-            self.assumed = self.known.needs(formula)
+            self.assumed |= self.known.needs(formula)
             self._note_arguments(formula)
             return self._is_zero(self.with_divisors_named(self.flat(formula)))
         except (TypeError, ZeroDivisionError):  # indices of two ranges meet; a denominator is 0
