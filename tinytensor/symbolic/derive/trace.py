@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 
 import numpy as np
 from sympy import Expr, Integer, Mod, Mul, Pow, S, Symbol, cos, exp, floor, log, sin
 
-from tinytensor.symbolic.derive.arguments import Argument, arguments, size, symbols_of
+from tinytensor.symbolic.derive.arguments import Argument, arguments, multiples, symbols_of
 from tinytensor.symbolic.derive.conditions import SizeCondition, remainder, size_condition
 from tinytensor.symbolic.derive.domains import domain_of
 from tinytensor.symbolic.derive.facts import ARRAYS, Fact
@@ -19,13 +20,13 @@ from tinytensor.symbolic.derive.semantics import (
     as_number,
     number,
 )
-from tinytensor.symbolic.derive.values import Lines, Split, Value, as_plain_entry, dims_of, value_of_name
+from tinytensor.symbolic.derive.values import Lines, Value, as_plain_entry, dims_of, value_of_name
 from tinytensor.symbolic.index_calculus.formulas import Array, Size, delta
 from tinytensor.symbolic.index_calculus.functions import PiecewiseConstant, detach, upto
 from tinytensor.symbolic.index_calculus.interruption import step
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
 from tinytensor.symbolic.index_calculus.vanishing import together
-from tinytensor.symbolic.reading.errors import Multiple, NotDerivable
+from tinytensor.symbolic.reading.errors import NotDerivable, Split
 from tinytensor.symbolic.reading.program import read
 from tinytensor.symbolic.reading.sizes import SymInt, formula_of, remainders, sides
 from tinytensor.symbolic.reading.tensors import Term
@@ -119,19 +120,21 @@ class Trace:
 
     def _read(self) -> None:
         """Turn the terms, in their order, into values and lines."""
-        loop: LoopLines | None = None
-        terms = self.program.terms
-        for n, term in enumerate(terms):
-            step()
-            if term.name == "begin":
-                end = next(k for k in range(n, len(terms)) if terms[k].name == "end" and terms[k].loop is term.loop)
-                loop = LoopLines(self, term.loop, terms[n + 1 : end], term.where)
+        for term in self.program.terms:
+            if term.name == "loop":
+                body = [t for t in self.program.terms if t.inside is term.loop]
+                loop = LoopLines(self, term.loop, body, term.where)
                 loop.begin()
-            elif term.name == "end":
+                for one in body:
+                    self._read_term(one)
                 loop.end()
-                loop = None
-            elif term.depends and term.name not in LATER and (term.name, _first(term)) != ("cumsum", "flip"):
-                self.value(term)  # those are read where they are used
+            elif term.inside is None:
+                self._read_term(term)
+
+    def _read_term(self, term: Term) -> None:
+        step()
+        if term.depends and term.name not in LATER and (term.name, _first(term)) != ("cumsum", "flip"):
+            self.value(term)  # those are read where they are used
 
     def value(self, a) -> Value:
         """The value of a term, or of an array that no argument reaches."""
@@ -280,7 +283,7 @@ class Trace:
             over, under = part.as_numer_denom()  # a size is halved, as in x[: N // 2]
             over = -over if over.could_extract_minus_sign() else over
             if isinstance(over, Size) and under.is_Integer and S.One not in fractions:
-                raise Multiple(str(over), int(under))
+                raise Split(over, *multiples(over, under))
         if formula.has(floor) or fractions:
             widths = [n for part in formula.atoms(floor) if (n := part.args[0].as_numer_denom()[1]).is_Integer]
             advice = f'; write the size as "{widths[0]}*M + 1", whose steps can be counted for any M' if widths else ""
@@ -410,9 +413,9 @@ def _divisible(split: dict[Size, tuple[Expr, ...]], user: list[Size]) -> list[Si
 
 def _more(split: dict, whole: Size, parts: tuple[Expr, ...]) -> dict[Size, tuple[Expr, ...]]:
     """Sizes that are taken apart, and one more."""
-    return {s: tuple(q for p in ps for q in (parts if p == whole else (p,))) for s, ps in split.items()} | {
-        whole: parts
-    }
+    parts = tuple(map(S, parts))
+    within = {s: tuple(q for p in ps for q in (parts if p == whole else (p,))) for s, ps in split.items()}
+    return within | {whole: parts}
 
 
 def trace(
@@ -431,13 +434,10 @@ def trace(
     for _ in range(8):
         try:
             return Trace(fn, arguments, split, needs_gradient, where, reserved)
-        except Multiple as error:
-            whole, own = size(error.name), (Integer(error.divisor), size(f"{error.name}{error.divisor}"))
-            try:
-                return trace(fn, arguments, needs_gradient, where, _more(split, whole, own), reserved)
-            except NotDerivable:  # it takes every other entry, say, and not a half of them
-                parts = own[::-1]
         except Split as error:
-            whole, parts = error.size, tuple(S(p) for p in error.parts)
-        split = _more(split, whole, parts)
+            *others, last = [_more(split, error.size, parts) for parts in error.products]
+            for other in others:
+                with suppress(NotDerivable):
+                    return trace(fn, arguments, needs_gradient, where, other, reserved)
+            split = last
     raise NotDerivable(f"derive: the sizes would have to be taken apart again and again: {split}")

@@ -29,6 +29,7 @@ from tinytensor.core.meta import Meta
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, is_users
+from tinytensor.symbolic.reading.tensors import note_names
 
 STORES = {f"{verb}_{what}" for verb in ("STORE", "DELETE") for what in ("ATTR", "SUBSCR", "GLOBAL")} | {"SEND"}
 CHANGES = "append extend insert pop popitem remove clear update setdefault discard sort reverse appendleft popleft"
@@ -320,12 +321,7 @@ def only_readable(reading) -> Iterator[None]:
         if event == "return" and arg is not None and ends_exception(frame.f_back) and arg:
             reading.refuse("__exit__() ends an exception: an error at these sizes may be none at others")
         if event == "return" and is_users(code.co_filename):
-            for name, value in frame.f_locals.items():
-                if isinstance(value, Tensor) and not name.startswith((".", "_")):
-                    term = getattr(value._data, "term", None)
-                    if term is not None and not term.label:
-                        term.label = name
-            return
+            return note_names(frame.f_locals)
         if event != "call" or not is_users(code.co_filename):
             return
         own = frame.f_locals

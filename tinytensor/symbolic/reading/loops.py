@@ -38,6 +38,7 @@ from tinytensor.symbolic.reading.tensors import (
     SymbolicTensor,
     Term,
     as_term,
+    note_names,
     span_of,
     tensor_of,
 )
@@ -47,19 +48,16 @@ NOT_LOCAL = ast.Global, ast.Nonlocal, ast.FunctionDef, ast.ClassDef, ast.Lambda,
 
 
 class SymbolicRange:
-    """`count` items: a range, enumerate() or zip() of sizes and tensors, the rows of a tensor. Only a loop may run it.
+    """`count` items: a range, enumerate() or zip() of sizes and tensors, rows of a tensor. Only a loop may run it."""
 
-    down: do the items run from the last to the first?
-    """
-
-    def __init__(self, count: SymInt, item, down: bool = False):
-        self.count, self.item, self.down, self.reading = count, item, down, getattr(count, "reading", None)
+    def __init__(self, count: SymInt, item):
+        self.count, self.item, self.reading = count, item, getattr(count, "reading", None)
 
     def __iter__(self):
         return self.loop(sys._getframe(1))
 
     def __reversed__(self):
-        return SymbolicRange(self.count, self.item, not self.down)
+        return SymbolicRange(self.count, lambda t: self.item(self.count - 1 - t))
 
     _refuse = refusing("the numbers of a range of sizes are used elsewhere than in a `for` statement")
     __len__ = __getitem__ = __contains__ = __eq__ = __hash__ = __bool__ = __getattr__ = __reduce_ex__ = _refuse
@@ -104,13 +102,10 @@ def of_each(plain, combine):
         reading = next((r.reading for r in known if type(r.count) is SymInt), None)
         if reading is None:
             return plain(*map(as_tensor, parts), **keywords)
-        downs = {r.down for r in known}
-        others = True in downs and (len(downs) > 1 or any(r.count != known[0].count for r in known))
-        if keywords or others or len(known) < len(ranges):
+        if keywords or len(known) < len(ranges):
             reading.refuse("a tensor beside something that may have another length")
-        count, down = min(r.count for r in ranges), downs.pop()
-        each = lambda t: combine(count - 1 - t if down else t, [r.item(t) for r in ranges])  # noqa: E731
-        return [each(t) for t in range(count)] if type(count) is int else SymbolicRange(count, each, down)
+        items = SymbolicRange(min(r.count for r in ranges), lambda t: combine(t, [r.item(t) for r in ranges]))
+        return [items.item(t) for t in range(items.count)] if type(items.count) is int else items
 
     return function
 
@@ -145,8 +140,6 @@ def range_type(plain):
                 return [start + i * step for i in plain(count)]
             if not count >= 0:
                 return []
-            if type(step) is int and step < 0:
-                return SymbolicRange(count, lambda t: start + (count - 1) * step - t * step, True)
             return SymbolicRange(count, lambda t: start + t * step)
 
     return Range
@@ -351,11 +344,11 @@ class Steps:
     """
 
     def __init__(self, items: SymbolicRange):
-        self.count, self.item, self.reading, self.down = items.count, items.item, items.reading, items.down
-        self.begun = self.peeled = False
+        self.reading, self.begun, self.peeled = items.reading, False, False
         self.step = f"t{self.reading.loops or ''}"
-        if (self.step, "fall") in self.reading.learnt:
-            self.item, self.down = lambda t: items.item(self.count - 1 - t), not self.down
+        self.down = (self.step, "fall") in self.reading.learnt
+        items = reversed(items) if self.down else items
+        self.count, self.item = items.count, items.item
         self.t = StepNumber(self.step, integer=True, nonnegative=True)
         self.reading.loops += 1
         self.states: dict[str, Carried] = {}
@@ -369,7 +362,7 @@ class Steps:
         reading, self.begun, self.steps = self.reading, True, steps
         if reading.open_loops:
             reading.refuse("a loop over a size inside of another; write one of them for all steps at once")
-        Term("begin", reading=reading).loop = self
+        Term("loop", reading=reading).loop = self
         reading.steps[self.t] = steps.expr
         self.used = {(name, id(x)): (x, snapshot(x)) for name, x in used.items()}
         self.held = {key: snapshot(x) for key, (x, _) in reading.outside.items()}
@@ -380,12 +373,11 @@ class Steps:
         return self.steps.expr - 2 - self.t if self.down else self.t - 1
 
     def end(self) -> None:
-        """Note where the terms of a step end; refuse a step that has changed an object."""
+        """Close the loop; refuse a step that has changed an object."""
         for name in changed_names(self.reading.outside | self.used, self.held):
             self.reading.refuse(f"{name} is changed in a step, or may be: stack or add up tensors instead")
         del self.used, self.held
         self.reading.open_loops.pop()
-        Term("end", reading=self.reading).loop = self
 
     def rows(self, item, state: str = "") -> Tensor:
         """The tensors of all steps along a new first dimension, by their numbers.
@@ -483,10 +475,7 @@ class Loop(Steps):
         ends = {id(lists[name].appended if name in lists else after[name]) for name in self.states}
         if len(ends) < len(self.states):
             reading.refuse("two names of one tensor at the end of a step: clone() one of them")
-        for name, x in after.items():  # what the user calls the results of a step
-            term = getattr(x._data, "term", None) if isinstance(x, Tensor) else None
-            if term is not None and term.name not in ("carried", "argument") and not term.label:
-                term.label = name
+        note_names(after)
         self.end()
         results |= {name: items.close() for name, items in lists.items()}
         for name, state in self.states.items():

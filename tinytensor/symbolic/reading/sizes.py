@@ -17,9 +17,10 @@ from typing import NoReturn
 import numpy as np
 from sympy import Add, Dummy, Expr, Integer, Pow, Rational, S, exp, factor, floor, log, pi, sqrt
 
+from tinytensor.symbolic.derive.arguments import multiples
 from tinytensor.symbolic.index_calculus.formulas import Size
 from tinytensor.symbolic.prove import advice
-from tinytensor.symbolic.reading.errors import Multiple, Refused, Restart
+from tinytensor.symbolic.reading.errors import Refused, Restart, Split
 from tinytensor.symbolic.reading.solver import Polynomial, facts_of_products, infeasible
 
 HINTS = 1000003, 1000033, 1000037, 1000039, 1000081, 1000099, 1000117, 1000121  # where open questions are answered:
@@ -212,7 +213,7 @@ class Reading:
         for over, under in (fraction(a) for f in formulas for a in sorted(f.atoms(floor), key=str)):
             size = -over if over.could_extract_minus_sign() else over
             if size in self.hints and under.is_number:
-                raise Multiple(str(size), int(under))
+                raise Split(size, *multiples(size, under))
 
     def restart(self, step: str, what: str, value) -> None:
         """Begin the reading anew, which then knows of a loop: its "first step" is another one, its indices "fall"."""

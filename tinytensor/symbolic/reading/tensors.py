@@ -71,6 +71,14 @@ def terms_of(args) -> list[Term]:
     return [a for x in args for a in (x if isinstance(x, tuple | list) else (x,)) if isinstance(a, Term)]
 
 
+def note_names(names: dict) -> None:
+    """What the user calls tensors: a term has the first of its names."""
+    for name, x in names.items():
+        term = getattr(x._data, "term", None) if isinstance(x, Tensor) and not name.startswith((".", "_")) else None
+        if term is not None and term.name not in ("carried", "argument"):
+            term.label = term.label or name
+
+
 class SymbolicData(Meta):
     """In the place of an array. span: the least and largest of whole numbers, or None. in_order: surely C-contiguous?
 
@@ -401,12 +409,9 @@ def joined_rows(name: str, dim: int, rows: Tensor) -> Tensor:
     """stack() or cat() of all items of a list, in memory of its own."""
     x = rows._data.tensor
     if name == "stack":
-        y = movedim(x, 0, dim)
-    else:
-        dim = range(x.ndim - 1)[dim]
-        y = flatten(movedim(x, 0, dim), dim, dim + 1)
-    data = y._data
-    return tensor_of(SymbolicData(data.reading, data.term, data.shape, data.dtype, data.span))
+        return movedim(x, 0, dim).clone()
+    dim = range(x.ndim - 1)[dim]
+    return flatten(movedim(x, 0, dim), dim, dim + 1).clone()
 
 
 def diagonal(x, offset, a, b):
