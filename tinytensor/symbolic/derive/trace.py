@@ -21,8 +21,8 @@ from tinytensor.symbolic.derive.semantics import (
     number,
 )
 from tinytensor.symbolic.derive.values import Lines, Value, as_plain_entry, dims_of, value_of_name
-from tinytensor.symbolic.index_calculus.formulas import Array, Size, delta
-from tinytensor.symbolic.index_calculus.functions import PiecewiseConstant, detach, upto
+from tinytensor.symbolic.index_calculus.formulas import Array, Size
+from tinytensor.symbolic.index_calculus.functions import PiecewiseConstant, detach
 from tinytensor.symbolic.index_calculus.interruption import step
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
 from tinytensor.symbolic.index_calculus.vanishing import together
@@ -32,6 +32,7 @@ from tinytensor.symbolic.reading.sizes import SymInt, formula_of, remainders, si
 from tinytensor.symbolic.reading.tensors import Term
 
 LATER = {"result_1", "rows", "flip"}
+CONSTANTS = {"full", "arange", "tri", "eye", "linspace"}
 _SCALARS = {"layer_norm", "rms_norm", "attention", "cross_entropy_rows", "cross_entropy_mean"}
 
 
@@ -159,9 +160,6 @@ class Trace:
         return value
 
     def _value(self, term: Term) -> Value:
-        if term.name in CONSTANTS:
-            self._constant = f"{term.name}{term.where}"
-            return CONSTANTS[term.name](self, *term.args)
         if term.name == "same":
             return self.value(term.args[0])
         if term.name == "detach":
@@ -179,7 +177,8 @@ class Trace:
         if term.name == "rows":
             value = all_steps(*self.rows[id(term)], term.where)
             return self.lines.name(value, term.label, where=term.where, by_user=True) if term.label else value
-        value, *others = self._semantics(term, [self._argument(a, term) for a in term.args], term.label)
+        args = self._settings(term) if term.name in CONSTANTS else [self._argument(a, term) for a in term.args]
+        value, *others = self._semantics(term, args, term.label)
         for n, more in enumerate([value, *others]):
             self.values[id(term), n] = more
         return value
@@ -319,64 +318,17 @@ class Trace:
         orders = {Mul(*parts): tuple(parts) for parts in self.split.values()}
         return tuple(orders.get(Mul(*dim), dim) if len(dim) > 1 else dim for dim in dims)
 
-    def shape(self, sizes) -> tuple:
-        """The dimensions of a constant of these sizes."""
-        return self.as_split(dims_of([self._whole(self.formula(n), self._constant) for n in sizes]))
+    def _settings(self, term: Term) -> list:
+        """The dimensions of a constant, and its numbers as values."""
+        sizes, *numbers = term.args
+        dims = dims_of([self._whole(self.formula(n), f"{term.name}{term.where}") for n in sizes])
+        return [self.as_split(dims), *map(self._number, numbers)]
 
-
-def _count_along(dims, k: int) -> Callable:
-    """The number of an entry along dimension k, from 0 on, through all of its factors."""
-    first, dim = sum(len(d) for d in dims[:k]), dims[k]
-    widths = [Mul(*dim[n + 1 :]) for n in range(len(dim))]
-    return lambda *at: sum(((at[first + n] - 1) * width for n, width in enumerate(widths)), S.Zero)
-
-
-# ---- constants of the engine, whose sizes are symbols
-
-
-def _full(trace: Trace, sizes, value) -> Value:
-    own = trace.value(value) if isinstance(value, Term | np.ndarray) else None
-    dims = trace.shape(sizes)
-    if own is not None:
-        return Value(dims, lambda *at: own.entry(), own.dtype)
-    formula = trace.formula(value.item() if isinstance(value, np.generic) else value)
-    dtype = "b" if isinstance(value, bool | np.bool_) else "n" if isinstance(value, int | np.integer) else "f"
-    return Value(dims, lambda *at: formula, dtype)
-
-
-def _number(trace: Trace, value) -> Value:
-    return number(trace.formula(value))
-
-
-def _arange(trace: Trace, n) -> Value:
-    dims = trace.shape([n])
-    count = _count_along(dims, 0)
-    return Value(dims, lambda at: at, "i") if len(dims[0]) == 1 else Value(dims, count, "n")
-
-
-def _tri(trace: Trace, n, m, offset) -> Value:
-    """1 where column <= row + offset, otherwise 0."""
-    dims, k = trace.shape([n, m]), trace.formula(offset)
-    row, column = _count_along(dims, 0), _count_along(dims, 1)
-    return Value(dims, lambda *at: upto(column(*at) + 1, row(*at) + 1 + k), "b")
-
-
-def _eye(trace: Trace, n, m) -> Value:
-    dims = trace.shape([n, m])
-    r, row, column = len(dims[0]), _count_along(dims, 0), _count_along(dims, 1)
-    if dims[0] == dims[1]:
-        return Value(dims, lambda *at: Mul(*[delta(i, j) for i, j in zip(at[:r], at[r:], strict=True)]))
-    return Value(dims, lambda *at: upto(row(*at), column(*at)) * upto(column(*at), row(*at)))
-
-
-def _linspace(trace: Trace, start, end, steps) -> Value:
-    start, end, steps = map(trace.formula, (start, end, steps))
-    dims = trace.as_split(dims_of([steps]))
-    count = _count_along(dims, 0)
-    return Value(dims, lambda *at: start + (end - start) * count(*at) / (steps - 1))
-
-
-CONSTANTS = {"full": _full, "number": _number, "arange": _arange, "tri": _tri, "eye": _eye, "linspace": _linspace}
+    def _number(self, n) -> Value:
+        if isinstance(n, Term | np.ndarray):
+            return self.value(n)
+        formula, dtype = self.formula(n), "b" if isinstance(n, bool) else "n" if isinstance(n, int) else "f"
+        return Value((), lambda: formula, dtype)
 
 
 def _numbers(a):

@@ -46,11 +46,11 @@ from tinytensor.symbolic.reading.tensors import (
     tensor_of,
 )
 
-CONSTANTS = {  # arrays of constants: the shape, and the range of whole numbers
-    np.eye: lambda n, m: ((n, m), (0, 1)),
-    np.tri: lambda n, m, k: ((n, m), None),
-    np.arange: lambda n: ((n,), (0, n - 1)),
-    np.linspace: lambda start, end, n: ((n,), None),
+CONSTANTS = {  # arrays of constants: the shape, the numbers, and the range of whole numbers
+    np.eye: lambda n, m: ((n, m), (), (0, 1)),
+    np.tri: lambda n, m, k: ((n, m), (k,), None),
+    np.arange: lambda n: ((n,), (), (0, n - 1)),
+    np.linspace: lambda start, end, n: ((n,), (start, end), None),
 }
 
 
@@ -105,7 +105,7 @@ class Backend:
         """A number of sizes as a 0-d array."""
         if type(value) not in (SymInt, SymFloat):
             return None
-        return SymbolicData(self.reading, Term("number", value), (), dtype, span_of(value))
+        return SymbolicData(self.reading, Term("full", (), value), (), dtype, span_of(value))
 
     def tensor(self, data, dtype) -> Tensor | None:
         """A number, or an array of constants, as a tensor."""
@@ -119,9 +119,9 @@ class Backend:
         """An array of constants, such as make = np.eye."""
         if reading_of(settings) is None:
             return None
-        sizes, span = CONSTANTS[make](*settings)
+        sizes, numbers, span = CONSTANTS[make](*settings)
         dtype = dtype or (int64 if make is np.arange else float)
-        return SymbolicData(self.reading, Term(make.__name__, *settings), sizes, dtype, span)
+        return SymbolicData(self.reading, Term(make.__name__, sizes, *numbers), sizes, dtype, span)
 
     def full(self, what: str, sizes: tuple, dtype, fill) -> Tensor | None:
         """zeros, ones, full ...: `fill` copies a number into an array."""
@@ -131,7 +131,7 @@ class Backend:
             self.refuse(f"{what}: its values or sizes are no function of the arguments")
         (value,) = fill.args
         span = span_of(value) if dtype.kind in "iu" else None
-        term = Term("full", sizes, getattr(value, "term", value))
+        term = Term("full", sizes, as_term(getattr(value, "term", value)))
         return tensor_of(SymbolicData(self.reading, term, sizes, dtype, span))
 
     # --- Parts, and changes in place

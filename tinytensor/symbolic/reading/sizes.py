@@ -511,7 +511,7 @@ def formula_of(n) -> Expr:
 
 WHOLE = {"arange", "tri", "eye", "floor", "ceil", "floor_divide", "remainder", "logical_not"}
 WHOLE |= {"eq", "ne", "lt", "le", "gt", "ge"}
-KEPT = "full number cast same add sub mul neg square absolute maximum minimum where reduce_sum cumsum cat stack "
+KEPT = "full cast same add sub mul neg square absolute maximum minimum where reduce_sum cumsum cat stack "
 KEPT += "permute reshape_view expand slice take entries gather clone flip diagonal detach undiagonal unslice"
 EXACT = {*KEPT.split()}  # of numbers that are exact, while they are small
 
