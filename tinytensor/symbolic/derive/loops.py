@@ -65,7 +65,7 @@ class LoopLines:
         trace, lines = self.trace, self.lines
         trace.steps[self.read.t] = self.loop.step - 1
         for name, state in self.read.states.items():
-            dims = dims_of([trace.formula(n) for n in state.data.shape])
+            dims = dims_of([trace.formula(n) for n in state.shape])
             value = self._initial(state, dims)
             if self.is_sum(state):
                 state.end.label = ""  # which is no line of a step

@@ -263,17 +263,11 @@ class Trace:
             return slice(*(self._argument(part, term) for part in (a.start, a.stop, a.step)))
         if a is None or a is ... or isinstance(a, str | np.dtype):
             return a
-        return self._operand(self.formula(a), a, term)
-
-    def _operand(self, formula: Expr, first, term: Term) -> Value | Expr:
-        """A number of a term: an operand as a value, a setting such as an axis as it is."""
-        # an elementwise operation has operands alone
+        # an elementwise operation has operands alone; a setting, such as an axis, is no value
         formulas = term.name != "entries" if term.op is None else term.op.kernel is not None
-        is_setting = isinstance(first, bool) and not formulas
-        is_scalar = isinstance(first, float) or formulas or term.name in _SCALARS
-        if is_scalar and not is_setting:
-            return number(formula)
-        return self._whole(formula, f"{term.name}{term.where}")
+        if formulas or ((isinstance(a, float) or term.name in _SCALARS) and not isinstance(a, bool)):
+            return number(self.formula(a))
+        return self._whole(self.formula(a), f"{term.name}{term.where}")
 
     def _whole(self, formula: Expr, what: str) -> Expr:
         """A formula that is whole at every size; a size that is halved in it is taken apart."""
