@@ -51,12 +51,11 @@ class Trace:
         where: Sequence[SizeCondition] = (),
         reserved: Collection[str] = (),
     ):
-        self.fn, self.arguments, self.split, self._args = fn, arguments(args, split), split, args
-        self.sizes = symbols_of(self.arguments)
+        self.fn, self.arguments, self.split = fn, arguments(args, split), split
+        self.sizes, self.user = symbols_of(self.arguments), symbols_of(arguments(args, {}))
         self.tensors = {n: a for n, a in self.arguments.items() if isinstance(a, Argument)}
         self.program = read(fn, self.arguments, where, split)
-        user = symbols_of(arguments(args, {}))
-        self.size_conditions = list(dict.fromkeys([*where, *_divisible(split, user), *self._conditions()]))
+        self.size_conditions = list(dict.fromkeys([*where, *_divisible(split, self.user), *self._conditions()]))
         self.domains = [together([], self.program.values)]  # where the operations have values
         self.lines = Lines({str(s) for s in self.sizes} | set(self.tensors) | set(reserved))
         self.arrays = {}
@@ -85,10 +84,10 @@ class Trace:
     @property
     def unnamed_sizes(self) -> dict[Size, Expr]:
         """The sizes that the user did not name, N2 of N = 2 N2, by those that have a name: N/2."""
-        whole, user = {}, symbols_of(arguments(self._args, {}))
+        whole = {}
         for own, parts in self.split.items():
-            unnamed = [p for p in parts if isinstance(p, Size) and p not in user]
-            if own in user and len(unnamed) == 1:
+            unnamed = [p for p in parts if isinstance(p, Size) and p not in self.user]
+            if own in self.user and len(unnamed) == 1:
                 whole[unnamed[0]] = own * unnamed[0] / Mul(*parts)
         return whole
 

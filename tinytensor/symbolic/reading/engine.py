@@ -29,10 +29,17 @@ from tinytensor.platform.locks import ThreadLock
 from tinytensor.runtime import entry_points
 from tinytensor.runtime import kernel as runtime_kernel
 from tinytensor.runtime.compiler import compiling, global_compiler_lock
-from tinytensor.symbolic.reading.loops import as_tensor, enumerate_type, of_each, range_type, reversed_type, sum_type
-from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, check_domain, formula_of, is_users, where
-from tinytensor.symbolic.reading.tensors import (
+from tinytensor.symbolic.reading.loops import as_tensor, enumerate_type, of_each, range_type, sum_type
+from tinytensor.symbolic.reading.sizes import (
     MOST_ROUNDINGS,
+    SymFloat,
+    SymInt,
+    check_domain,
+    formula_of,
+    is_users,
+    where,
+)
+from tinytensor.symbolic.reading.tensors import (
     SHARED,
     SymbolicData,
     SymbolicTensor,
@@ -209,21 +216,6 @@ def asked_by_user() -> bool:
     return is_users(frame.f_code.co_filename)
 
 
-def if_symbolic(original: Callable, replacement: Callable) -> Callable:
-    return lambda *args: (original if reading_of(args) is None else replacement)(*args)
-
-
-def finite(answer: bool) -> Callable:
-    """math.isfinite() or isinf() of a size; of a real number of sizes it is known where the engine asks."""
-
-    def function(x):
-        if type(x) is SymFloat and is_users(sys._getframe(2).f_code.co_filename):
-            x.reading.refuse(f"is {x.expr} finite?")
-        return answer
-
-    return function
-
-
 _lock = ThreadLock(reentrant=True)  # one reading at a time
 
 
@@ -263,24 +255,24 @@ def functions_for_sizes(reading) -> Iterator[None]:
         """sqrt(), exp() or log() of a size as a formula."""
 
         def formula(*x):
+            if reading_of(x) is None:
+                return plain(*x)
             for n in x if name != "exp" else ():
                 check_domain(n, "root" if name == "sqrt" else "logarithm")
             if name == "exp":
                 reading.values["overflow"] = None
             return SymFloat(getattr(sympy, name)(*map(formula_of, x)), reading)
 
-        return if_symbolic(getattr(math, name), formula)
+        plain = getattr(math, name)
+        return formula
 
     replaced = [
         (builtins, "len", length),
         (builtins, "range", range_type(range)),
         (builtins, "enumerate", enumerate_type(enumerate)),
-        (builtins, "reversed", reversed_type(reversed)),
         (builtins, "sum", sum_type(sum, reading)),
         (builtins, "zip", of_each(zip, lambda t, items: tuple(items))),
         *[(math, name, real(name)) for name in ("sqrt", "exp", "log")],
-        (math, "isfinite", if_symbolic(math.isfinite, finite(True))),
-        (math, "isinf", if_symbolic(math.isinf, finite(False))),
         (runtime_kernel, "build", built),
         (Tensor, "of", staticmethod(tensor_of)),
         (next(c for c in Tensor.__mro__ if "dtype" in vars(c)), "dtype", property(dtype)),

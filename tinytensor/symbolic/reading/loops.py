@@ -85,6 +85,7 @@ def range_of(x) -> SymbolicRange | None:
 
 
 SymbolicTensor.__iter__ = lambda x: range_of(x).loop(sys._getframe(1))  # `for row in x`
+SymbolicTensor.__reversed__ = lambda x: reversed(range_of(x))
 
 
 def as_tensor(items):
@@ -103,8 +104,7 @@ def of_each(plain, combine):
             return plain(*map(as_tensor, parts), **keywords)
         if keywords or len(known) < len(ranges):
             reading.refuse("a tensor beside something that may have another length")
-        items = SymbolicRange(min(r.count for r in ranges), lambda t: combine(t, [r.item(t) for r in ranges]))
-        return [items.item(t) for t in range(items.count)] if type(items.count) is int else items
+        return SymbolicRange(min(r.count for r in ranges), lambda t: combine(t, [r.item(t) for r in ranges]))
 
     return function
 
@@ -112,16 +112,6 @@ def of_each(plain, combine):
 def enumerate_type(plain):
     """enumerate(), also of a tensor of a symbolic size."""
     return lambda iterable, start=0: of_each(lambda x: plain(x, start), lambda t, each: (t + start, each[0]))(iterable)
-
-
-def reversed_type(plain):
-    """reversed(), also of a tensor of a symbolic size."""
-
-    def function(x):
-        items = range_of(x)
-        return plain(as_tensor(x)) if items is None or type(items.count) is int else items.__reversed__()
-
-    return function
 
 
 def range_type(plain):
@@ -207,6 +197,9 @@ class Items(Sequence):
         if sys._getframe(1).f_globals["__name__"].startswith(OWN):  # stack() and cat() take all items as one
             return iter([tensor_of(Rows(self.all()))])
         return range_of(self).loop(sys._getframe(1))
+
+    def __reversed__(self):
+        return reversed(range_of(self))
 
     def close(self) -> "Items":
         """The list with the tensors of all steps. None of its items may be changed in place from now on."""

@@ -509,8 +509,9 @@ def formula_of(n) -> Expr:
     return n.expr if type(n) in (SymInt, SymFloat) else as_written(n)
 
 
-WHOLE = {"arange", "tri", "eye", "floor", "ceil", "floor_divide", "remainder", "logical_not"}
-WHOLE |= {"eq", "ne", "lt", "le", "gt", "ge"}
+MOST_ROUNDINGS = dict.fromkeys(["lt", "le", "gt", "ge", "eq", "ne", "floor", "ceil", "sign"], 1)  # beside other ones
+MOST_ROUNDINGS |= {"floor_divide": 0, "remainder": 0}  # a result may be wrong
+WHOLE = {*MOST_ROUNDINGS, "arange", "tri", "eye", "logical_not"}
 KEPT = "full cast same add sub mul neg square absolute maximum minimum where reduce_sum cumsum cat stack "
 KEPT += "permute reshape_view expand slice take entries gather clone flip diagonal detach undiagonal unslice"
 EXACT = {*KEPT.split()}  # of numbers that are exact, while they are small
@@ -594,11 +595,11 @@ class SymFloat(_Number):
                 return _foreign(self, value) if isinstance(value, Number) else NotImplemented
             if value != value or (type(value) is float and abs(value) == inf and self.is_small()):
                 return getattr(0.0, name)(value)
-            roundings = max(self.roundings, roundings_of(value))
+            roundings, small = max(self.roundings, roundings_of(value)), self.is_small() and not self.expr.is_Add
             difference = SymFloat(self.expr - formula_of(value), self.reading, roundings)
             if not sign:
                 self.reading.refuse("rounded numbers are compared by ==: compare whole numbers, by // and %")
-            answer = getattr(difference.expr, sign) if roundings < 2 or (value == 0 and self.is_small()) else None
+            answer = getattr(difference.expr, sign) if roundings < 2 or (value == 0 and small) else None
             if answer is None and (parts := difference._fraction()) is not None:
                 return getattr(parts[0], name)(0)
             if answer is None:
@@ -612,14 +613,9 @@ class SymFloat(_Number):
     __eq__, __ne__ = _compared("__eq__"), _compared("__ne__")
 
     def is_small(self) -> bool:
-        """Is it a product of powers, no size in an exponent? It then neither overflows nor becomes 0."""
-        powers = self.expr.atoms(Pow, exp)
-        numbers = self.expr.atoms(Rational)
-        return not (
-            self.expr.is_Add
-            or any(p.exp.free_symbols for p in powers)
-            or any(abs(q) > 10**12 or 0 < abs(q) * 10**12 < 1 for q in numbers)
-        )
+        """Is no size in an exponent, and no number large or small? It does not overflow; a product becomes no 0."""
+        sizes_above = any(p.exp.free_symbols for p in self.expr.atoms(Pow, exp))
+        return not sizes_above and all(not q or 1 <= abs(q) * 10**12 <= 10**24 for q in self.expr.atoms(Rational))
 
 
 WIDE = (np.dtype(np.int64), np.dtype(np.float64))

@@ -22,6 +22,7 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arrays import reduced_shape
 from tinytensor.ops.shape import flatten, joined_shape, movedim
 from tinytensor.symbolic.reading.sizes import (
+    MOST_ROUNDINGS,
     Reading,
     SymFloat,
     SymInt,
@@ -474,12 +475,6 @@ def in_order(op, x) -> bool:
     if op.name == "reshape_view":
         return x._data.in_order if isinstance(x._data, SymbolicData) else x._data.flags.c_contiguous
     return op.view is None and op.name not in ("attention", "pinv")
-
-
-MOST_ROUNDINGS = dict.fromkeys([*COMPARED, "eq", "ne", "floor", "ceil", "sign"], 1) | {
-    "floor_divide": 0,
-    "remainder": 0,
-}
 
 
 def _decided(name: str, a, b) -> bool | None:
