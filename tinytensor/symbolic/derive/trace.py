@@ -1,7 +1,6 @@
 """From the user's function to a program of formulas: the terms of its reading, with meanings, as lines with names."""
 
-import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -28,8 +27,8 @@ from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
 from tinytensor.symbolic.index_calculus.vanishing import together
 from tinytensor.symbolic.reading.errors import NotDerivable, Split
 from tinytensor.symbolic.reading.program import read
-from tinytensor.symbolic.reading.sizes import SymInt, formula_of, remainders, sides
-from tinytensor.symbolic.reading.tensors import Term
+from tinytensor.symbolic.reading.sizes import formula_of, remainders, sides
+from tinytensor.symbolic.reading.tensors import Term, never_negative
 
 LATER = {"result_1", "rows", "flip"}
 CONSTANTS = {"full", "arange", "tri", "eye", "linspace"}
@@ -55,7 +54,8 @@ class Trace:
         self.sizes, self.user = symbols_of(self.arguments), symbols_of(arguments(args, {}))
         self.tensors = {n: a for n, a in self.arguments.items() if isinstance(a, Argument)}
         self.program = read(fn, self.arguments, where, split)
-        self.size_conditions = list(dict.fromkeys([*where, *_divisible(split, self.user), *self._conditions()]))
+        conditions = dict.fromkeys([*where, *_divisible(split, self.user), *self._conditions()])
+        self.size_conditions = [one for one in conditions if one is not None]
         self.domains = [together([], self.program.values)]  # where the operations have values
         self.lines = Lines({str(s) for s in self.sizes} | set(self.tensors) | set(reserved))
         self.arrays = {}
@@ -95,26 +95,18 @@ class Trace:
         """A number, a size or a formula of sizes, with the index of the step that is read."""
         return formula_of(n).xreplace(self.program.solved | self.steps)
 
-    def _conditions(self) -> list[SizeCondition]:
-        """The conditions of the reading, in the user's sizes."""
-        conditions, whole = [], self.unnamed_sizes
+    def _conditions(self) -> Iterator[SizeCondition | None]:
+        """The conditions of the reading, in the user's sizes; None for one that holds always."""
+        whole = self.unnamed_sizes
         for operation, p, _ in self.program.conditions:
-            made = self._remainder(operation, p)
-            if made is None:
-                made = size_condition(operation, *[q.xreplace(self.program.solved).xreplace(whole) for q in sides(p)])
-            conditions += [made] if made is not None else []
-        return conditions
-
-    def _remainder(self, operation: str, p: Expr) -> SizeCondition | None:
-        """N == 2 (N // 2) + 1 as N % 2 == 1; None if it is another condition."""
-        for _, over, divisor, rest in remainders(p) if operation != ">=" else ():
-            left = over.xreplace(self.program.solved).xreplace(self.unnamed_sizes)
-            if operation == "!=" and divisor == 2:
-                operation, rest = "==", 1 - rest % 2
-            if operation == "==":
-                return remainder(left, divisor, rest)
-            return SizeCondition(Mod(left, divisor, evaluate=False), "!=", rest % divisor)
-        return None
+            solved = lambda q: q.xreplace(self.program.solved).xreplace(whole)  # noqa: E731
+            _, over, divisor, rest = next(iter(remainders(p) if operation != ">=" else ()), [None] * 4)
+            if over is None:
+                yield size_condition(operation, *map(solved, sides(p)))
+            elif operation == "==" or divisor == 2:  # N == 2 (N // 2) + 1 as N % 2 == 1
+                yield remainder(solved(over), divisor, rest if operation == "==" else 1 - rest % 2)
+            else:
+                yield SizeCondition(Mod(solved(over), divisor, evaluate=False), "!=", rest % divisor)
 
     # ------------------------------------------------------------------------------------------------ terms
 
@@ -212,7 +204,7 @@ class Trace:
         name = self.reserved_names.get(id(term), name)
         self.lines.names.discard(self.reserved_names.get(id(term)))
         symbolic_call = SymbolicCall(op, args, self.lines, name, term.where)
-        symbolic_call.never_negative = self._never_negative
+        symbolic_call.never_negative = lambda p: never_negative(self.program.number(p))
         self.lines.reserved = self._labels - {name}
         try:
             value, *others = results if isinstance(results := semantics(symbolic_call), tuple) else (results,)
@@ -232,22 +224,14 @@ class Trace:
             value = self._name_by_user(value, wanted, term.where)
         return value, *others
 
-    def _never_negative(self, formula: Expr) -> bool:
-        """Is a whole formula of sizes 0 or more, under the conditions of the reading?"""
-        n = self.program.number(formula)
-        return self.program.decides(">=", n.expr) if type(n) is SymInt else n >= 0
-
     def _name_by_user(self, value: Value, wanted: str, where: str) -> Value:
         """A formula under the user's own name; a view of a name stays a view."""
         expr = value.entry(*value.indices())
-        if isinstance(expr, MatrixEntry):
-            return value  # S⁻¹ is its own name
-        if as_plain_entry(value) is not None or hasattr(expr, "base"):
-            group = next((g for g in self.lines.groups if g.output.name == getattr(expr, "base", None)), None)
-            if group is not None and not group.by_user and as_plain_entry(value) is not None:
-                group.wanted = group.wanted or wanted  # the operation's result, seen in another order
-            return value
-        if expr.is_Atom:
+        if as_plain_entry(value) is not None:
+            for group in self.lines.groups:
+                if group.output.name == getattr(expr, "base", None) and not group.by_user:
+                    group.wanted = group.wanted or wanted  # the operation's result, seen in another order
+        if expr.is_Atom or hasattr(expr, "base") or isinstance(expr, MatrixEntry):  # S⁻¹ is its own name
             return value
         return self.lines.name(value, wanted, where=where, by_user=True)
 
@@ -348,12 +332,8 @@ def format_sizes(at: dict[Size, int]) -> str:
 
 def _divisible(split: dict[Size, tuple[Expr, ...]], user: list[Size]) -> list[SizeCondition]:
     """The conditions that the user's sizes are multiples of numbers, since they were taken apart."""
-    conditions = []
-    for own, parts in ((s, parts) for s, parts in split.items() if s in user):
-        divisor = math.prod(int(p) for p in parts if p.is_Integer)
-        if divisor > 1 and (made := remainder(own, Integer(divisor), S.Zero)) is not None:
-            conditions.append(made)
-    return conditions
+    numbers = {s: Mul(*[p for p in parts if p.is_Integer]) for s, parts in split.items() if s in user}
+    return [SizeCondition(Mod(s, n, evaluate=False), "==", S.Zero) for s, n in numbers.items() if n > 1]
 
 
 def _more(split: dict, whole: Size, parts: tuple[Expr, ...]) -> dict[Size, tuple[Expr, ...]]:
