@@ -473,7 +473,8 @@ class Loop(Steps):
                 if another and (named or type(state.tensor) is CarriedNumber) and not self.steps >= 1:
                     reading.refuse(f"{name} is a number, or has another name, after a loop without a step")
                 state.set_ends(old, x)
-        self.states = {name: state for name, state in self.states.items() if state.end is not None}
+        states = {name: self.states.get(name) for name in self.before}
+        self.states = {name: state for name, state in states.items() if state is not None and state.end is not None}
         ends = {id(lists[name].appended if name in lists else after[name]) for name in self.states}
         if len(ends) < len(self.states):
             reading.refuse("two names of one tensor at the end of a step: clone() one of them")
@@ -534,8 +535,7 @@ class Comprehension(Steps):
     def __next__(self):
         if self.begun:
             self.end()
-            if not self.generator:
-                self.reading.comprehensions.append(self)
+            self.reading.comprehensions.append(self)
             raise StopIteration
         if self.generator and sys._getframe(2).f_code.co_filename != __file__:  # sum() runs it
             self.reading.refuse(ELSEWHERE)
@@ -554,17 +554,12 @@ def sum_type(plain, reading):
     """sum(), also of a generator over a symbolic size."""
 
     def function(items, /, start=0):
-        if not isinstance(items, types.GeneratorType):
+        before = len(reading.comprehensions)
+        items = [*items] if isinstance(items, types.GeneratorType) else items
+        if len(reading.comprehensions) == before:
             return plain(items, start)
-        opened = len(reading.open_loops)
-        for first in items:
-            if len(reading.open_loops) > opened and isinstance(loop := reading.open_loops[-1], Comprehension):
-                if not isinstance(first, Tensor):
-                    reading.refuse("a sum over a size of items that are no tensors: use tt.arange()")
-                loop.end()
-                items.close()
-                return start + reduce_sum(loop.rows(first), (0,), False)
-            return plain(items, start + first)
-        return start
+        if not isinstance(items[0], Tensor):
+            reading.refuse("a sum over a size of items that are no tensors: use tt.arange()")
+        return start + reduce_sum(reading.comprehensions.pop().rows(*items), (0,), False)
 
     return function

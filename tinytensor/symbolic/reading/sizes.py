@@ -138,7 +138,7 @@ class Reading:
         rows += facts_of_products(rows, {self._numbers[n] for n in self.hints if n in self._numbers})
         return all(infeasible([*rows, *case]) for case in cases)
 
-    def _decide(self, operation: str, p: Expr, *more: Expr) -> bool | None:
+    def decide(self, operation: str, p: Expr, *more: Expr) -> bool | None:
         """Does it hold at all sizes, or at none, that meet the conditions so far and these p >= 0?"""
         below = self._impossible(-p - 1, *more)
         if operation == ">=":
@@ -146,10 +146,6 @@ class Reading:
         if self._impossible(p, -p, *more):
             return False
         return True if below and self._impossible(p - 1, *more) else None
-
-    def decides(self, operation: str, p: Expr) -> bool:
-        """Does it hold at all sizes under the conditions so far? Nothing is recorded."""
-        return bool(self._decide(operation, p))
 
     def ask(self, operation: str, p: Expr, wanted: bool | None = None) -> bool:
         """Is p >= 0 (or p == 0)? Decided for all sizes under the conditions so far, or recorded as a new one.
@@ -162,17 +158,17 @@ class Reading:
         self.check_open(p)
         key = operation, p, len(self.conditions)
         if key not in self._decided:
-            self._decided[key] = self._decide(operation, p)
+            self._decided[key] = self.decide(operation, p)
         if self._decided[key] is not None:
             return self._decided[key]
         if not p.free_symbols <= self.hints.keys():
             least, most = (self._extreme(p, sign) for sign in (1, -1)) if operation == ">=" else (None, None)
-            if least is not None and self._decide(">=", least) is None and self.ask(">=", least, wanted):
+            if least is not None and self.decide(">=", least) is None and self.ask(">=", least, wanted):
                 return True
-            if most is not None and wanted is None and self._decide(">=", most) is None and not self.ask(">=", most):
+            if most is not None and wanted is None and self.decide(">=", most) is None and not self.ask(">=", most):
                 return False
             loop = self.open_loops[-1] if self.open_loops else None
-            if loop is not None and not loop.peeled and self._decide(operation, p, loop.later_steps()) is not None:
+            if loop is not None and not loop.peeled and self.decide(operation, p, loop.later_steps()) is not None:
                 self.restart(loop.step, "first step", True)
             self.refuse(
                 f"the code asks about the step of a loop over a size: {condition_text(operation, p)}",
@@ -308,11 +304,7 @@ class _Number:
             self.reading.refuse(f"the attribute .{name} of a size")
         raise AttributeError(name)  # as the number itself would: hasattr(N, "_data") is False for all sizes
 
-    def __repr__(self):
-        self.reading.note_text()
-        return self.formula
-
-    def __format__(self, spec: str):
+    def __repr__(self, spec: str = ""):
         self.reading.note_text()
         return self.formula
 
@@ -339,7 +331,7 @@ class _Number:
     __pow__ = _arithmetic("pow", operator.pow, lambda a, b: check_power(a, b))
     __rpow__ = _arithmetic("pow", lambda a, b: b**a, lambda a, b: check_power(b, a))
 
-    def __pos__(self):
+    def __pos__(self, *_):
         return self
 
     def __neg__(self):
@@ -351,10 +343,8 @@ class _Number:
     def __bool__(self):
         return self != 0
 
-    def __deepcopy__(self, memo):
-        return self
-
-    __str__, __copy__ = __repr__, __pos__
+    __str__ = __format__ = __repr__
+    __copy__ = __deepcopy__ = __pos__
 
 
 class SymInt(_Number):
@@ -362,6 +352,7 @@ class SymInt(_Number):
 
     __slots__ = ()
     roundings = 0
+    __trunc__ = __floor__ = __ceil__ = _Number.__pos__
     __hash__ = _Number._hash  # Python sets None beside __eq__, and that error could be caught
     __class__ = property(
         lambda self: int
@@ -372,11 +363,6 @@ class SymInt(_Number):
         if type(value) is SymInt:
             return value.expr
         return Integer(int(value)) if type(value) in (int, bool, np.int64) else None
-
-    def __trunc__(self):
-        return self
-
-    __floor__ = __ceil__ = __trunc__
 
     def __pow__(self, n, modulus=None):
         if modulus is not None:

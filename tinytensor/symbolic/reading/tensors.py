@@ -202,14 +202,11 @@ class SymbolicTensor(Tensor):
     def __len__(self):
         return self.shape[0]  # Python's len() makes a number of it, which refuses; the len() of a reading does not
 
-    def __repr__(self):
+    def __repr__(self, spec: str = ""):
         self.reading.note_text()
         return repr(self._data.term)
 
-    __str__ = __repr__
-
-    def __format__(self, spec: str):
-        return repr(self)
+    __str__ = __format__ = __repr__
 
 
 def tensor_of(data, requires_grad: bool = False, tensor=None):
@@ -269,7 +266,7 @@ def inside(index, n) -> bool:
 
 def never_negative(n) -> bool:
     """Is it 0 or more at all sizes?"""
-    return n >= 0 if type(n) is int else n.reading.decides(">=", n.expr)
+    return n >= 0 if type(n) is int else n.reading.decide(">=", n.expr) is True
 
 
 def _products(a, b):
