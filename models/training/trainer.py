@@ -19,8 +19,8 @@ from models.options import check, option, setting
 from models.tasks.task import Task
 from models.training import checkpoint, memory, ranks, snapshots
 from tinytensor import Tensor, distributed, no_grad, tensor
-from tinytensor.io.files import writing
-from tinytensor.io.serialization import write_atomically
+from tinytensor.interop.io.files import writing
+from tinytensor.interop.io.serialization import write_atomically
 from tinytensor.nn import Module
 from tinytensor.nn.parallel import DistributedDataParallel
 from tinytensor.nn.utils import clip_grad_norm_

@@ -21,7 +21,7 @@ from tinytensor.cli import environment
 from tinytensor.cli import main as command
 from tinytensor.cli.arguments import InvalidArgument, parse_value
 from tinytensor.cli.derive import parse_argument
-from tinytensor.runtime import cache
+from tinytensor.native.runtime import cache
 
 ROOT = Path(__file__).parents[2]
 

@@ -18,8 +18,8 @@ import tinytensor as tt
 from tinytensor import op
 from tinytensor.core.op import OPS, Op
 from tinytensor.core.registry import APPEARANCES
-from tinytensor.docs.documentation import complete, errors, operation_of
-from tinytensor.docs.reference import ROOMS, _plain, aliases, pages, path_of, public_names, signature, with_latex
+from tinytensor.utils.docs.documentation import complete, errors, operation_of
+from tinytensor.utils.docs.reference import ROOMS, _plain, aliases, pages, path_of, public_names, signature, with_latex
 
 ROOT = Path(__file__).parents[2]
 
@@ -212,8 +212,8 @@ def test_custom_operation_keeps_its_docstring():
 
 def test_help_is_made_on_demand():
     code = (
-        "import sys, inspect, tinytensor as tt; print('tinytensor.docs.documentation' in sys.modules); "
-        "inspect.getdoc(tt.softmax); print('tinytensor.docs.documentation' in sys.modules)"
+        "import sys, inspect, tinytensor as tt; print('tinytensor.utils.docs.documentation' in sys.modules); "
+        "inspect.getdoc(tt.softmax); print('tinytensor.utils.docs.documentation' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.split() == ["False", "True"]
@@ -308,4 +308,6 @@ def test_the_reference_has_every_name_on_its_page():
         assert entry(written[page], category, "absolute") == f"\n\nAnother name of {{py:obj}}`{ABS[category]}`.\n"
         assert "$y = |x|$" in entry(written[page], category, "abs")
     first = re.search(r"\{py:(?:class|function)\} (\w+)", written["tinytensor"])[1]
-    assert not tt.__dict__[first].__module__.startswith("tinytensor.torch_names"), "it opens with a name of PyTorch's"
+    assert not tt.__dict__[first].__module__.startswith("tinytensor.interop.torch_names"), (
+        "it opens with a name of PyTorch's"
+    )

@@ -6,7 +6,7 @@ import pytest
 from numba import config
 
 from tinytensor.core import backend
-from tinytensor.runtime import scheduler
+from tinytensor.native.runtime import scheduler
 
 
 @pytest.fixture

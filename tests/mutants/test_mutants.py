@@ -25,8 +25,8 @@ from tinytensor import nn
 from tinytensor.core import tape
 from tinytensor.core.op import OPS
 from tinytensor.core.tensor import Tensor
-from tinytensor.kernels import softmax as softmax_kernels
-from tinytensor.runtime.kernel import Elementwise, Loop
+from tinytensor.native.kernels import softmax as softmax_kernels
+from tinytensor.native.runtime.kernel import Elementwise, Loop
 from tinytensor.symbolic.index_calculus.formulas import Array, total
 from tinytensor.symbolic.index_calculus.notation import text
 

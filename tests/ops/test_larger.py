@@ -7,7 +7,7 @@ import tinytensor as tt
 from tests.ops.larger_samples import LARGER, mistakes, unwritten_is_nan
 from tinytensor.core.kernel import KERNELS
 from tinytensor.core.op import OPS
-from tinytensor.runtime.kernel import Elementwise
+from tinytensor.native.runtime.kernel import Elementwise
 
 CALLS = [pytest.param(name, args, id=f"{name}-{i}") for name, calls in LARGER.items() for i, args in enumerate(calls)]
 

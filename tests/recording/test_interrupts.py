@@ -14,9 +14,9 @@ import pytest
 import tinytensor as tt
 from tests.tools.sampling_rate import some
 from tinytensor import optim
+from tinytensor.native.recording import recording
+from tinytensor.native.runtime.scheduler import Program
 from tinytensor.optim import lr_scheduler
-from tinytensor.recording import recording
-from tinytensor.runtime.scheduler import Program
 
 PACKAGE = str(Path(tt.__file__).parent)
 

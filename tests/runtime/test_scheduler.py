@@ -22,12 +22,12 @@ from tests.tools.platforms import posix
 from tinytensor.core import backend
 from tinytensor.core.kernel import GRAIN, MOST_TASKS, num_tasks
 from tinytensor.core.recorder import STOPPED
-from tinytensor.kernels import KERNELS
-from tinytensor.runtime import scheduler
-from tinytensor.runtime.cache import _Builds
-from tinytensor.runtime.compiler import signals_wait
-from tinytensor.runtime.kernel import kernel, task_range
-from tinytensor.runtime.scheduler import Program, ThreadTuner, _groups
+from tinytensor.native.kernels import KERNELS
+from tinytensor.native.runtime import scheduler
+from tinytensor.native.runtime.cache import _Builds
+from tinytensor.native.runtime.compiler import signals_wait
+from tinytensor.native.runtime.kernel import kernel, task_range
+from tinytensor.native.runtime.scheduler import Program, ThreadTuner, _groups
 
 
 @kernel(tasks=lambda x, parts, y: parts)

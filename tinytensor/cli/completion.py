@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 
 from tinytensor.cli.main import MODELS, OWN
-from tinytensor.platform.distribution import programs
+from tinytensor.native.platform.distribution import programs
 
 SHELLS = ("bash", "zsh")
 

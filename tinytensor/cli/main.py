@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from tinytensor.cli.output import run_command
-from tinytensor.platform.distribution import programs, version
+from tinytensor.native.platform.distribution import programs, version
 
 # The module of each subcommand, whose function `main` takes the arguments and returns the exit code, and what it does.
 MODELS = {

@@ -1,7 +1,7 @@
 """The backend: the object that computes. `dispatch.py` calls it; no other file of the core knows which one it is.
 
 `Backend` is the reference backend: it runs the definitions of core/reference.py and the Python source of formulas. The
-native backend (runtime/native_backend.py) replaces it when it is imported, before any operation is declared; its
+native backend (native/runtime/native_backend.py) replaces it when it is imported, before any operation is declared; its
 kernels stand in `kernels` then.
 """
 
@@ -10,11 +10,11 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from tinytensor.core.backend_choice import BACKEND
 from tinytensor.core.kernel import EXACT_ORDER, FAST, Definition, Elementwise, Kernel, Loop
+from tinytensor.core.poison import fresh
 from tinytensor.core.reference import REFERENCE
 from tinytensor.core.state import state
-from tinytensor.platform.backend import BACKEND
-from tinytensor.platform.poison import fresh
 
 
 class Backend:

@@ -88,7 +88,7 @@ class Op:
             getattr(form, "dtype", "same"),
             getattr(form, "dtype_kinds", "").replace("i", "iu"),
         )
-        # The dtype kinds whose arrays the kernel takes as they are (fast/fast_calls.py).
+        # The dtype kinds whose arrays the kernel takes as they are (native/fast/fast_calls.py).
         self.fast_kinds = "".join(
             [k for k in ("f" if self.dtype == "float" else "fi") if k in (self.dtype_kinds or "fi")]
         )

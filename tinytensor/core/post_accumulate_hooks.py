@@ -30,7 +30,7 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
         )
     if not self._post_accumulate_grad_hooks:
         _ever[:] = [True]
-        self._hooks = self._hooks or []  # a replay reads both lists if one exists (recording/external.py)
+        self._hooks = self._hooks or []  # a replay reads both lists if one exists (native/recording/external.py)
         self._post_accumulate_grad_hooks = []
     self._post_accumulate_grad_hooks.append(hook)
     return RemovableHandle(self._post_accumulate_grad_hooks, hook)

@@ -1,7 +1,7 @@
 """Recorder: the object that notes launches while `state.recording` is set.
 
-There are two. A `Recording` (recording/recording.py) notes a training step, to replay it as native programs. A
-`DryRun` (fast/launch_cache.py) notes the launches of one call, to repeat them on other arrays.
+There are two. A `Recording` (native/recording/recording.py) notes a training step, to replay it as native programs. A
+`DryRun` (native/fast/launch_cache.py) notes the launches of one call, to repeat them on other arrays.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class Recorder:
 
     pool: Any  # gives memory: buffer(shape, dtype), and owns(array)
     in_program = True  # do the noted launches run one after the other, with all threads awake?
-    function_guards: Any  # the objects outside the run that its code has read (recording/guards.py)
+    function_guards: Any  # the objects outside the run that its code has read (native/recording/guards.py)
 
     def launch(self, kernel: Any, args: tuple) -> None:
         """A launch: run it, note it, or both."""

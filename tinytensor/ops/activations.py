@@ -3,14 +3,14 @@
 from tinytensor.core.op import op
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
+from tinytensor.native.simd.math import exp as fast_exp
+from tinytensor.native.simd.math import expm1 as fast_expm1
+from tinytensor.native.simd.math import log1p as fast_log1p
 from tinytensor.ops.arguments import dimension, only_floats, refuse_only_bools, tensor_of_dtype
 from tinytensor.ops.elementwise import absolute, exp, hardtanh_op, sigmoid, tanh, where
 from tinytensor.ops.in_place import copy_, in_place
 from tinytensor.ops.shape import chunk, reshape
 from tinytensor.ops.softmax import softmax
-from tinytensor.simd.math import exp as fast_exp
-from tinytensor.simd.math import expm1 as fast_expm1
-from tinytensor.simd.math import log1p as fast_log1p
 
 
 @op

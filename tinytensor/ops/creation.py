@@ -17,13 +17,13 @@ from tinytensor.core.dtype_objects import DType
 from tinytensor.core.dtypes import DTYPES, bool_, float32, float64, get_default_dtype, int32, int64, uint8
 from tinytensor.core.memory_order import reordered
 from tinytensor.core.meta import Meta
+from tinytensor.core.poison import aligned
 from tinytensor.core.recorder import is_recording, refuse
 from tinytensor.core.tensor import Tensor
 from tinytensor.core.tensor_values import with_own_dtype
 from tinytensor.ops.arguments import nested_numbers, refuse_text, to_0d_array
 from tinytensor.ops.arrays import constants
 from tinytensor.ops.generator import Generator, drawn_from
-from tinytensor.platform.poison import aligned
 
 
 def as_dtype(dtype) -> np.dtype:

@@ -16,6 +16,17 @@ from tinytensor.core.op import op
 from tinytensor.core.promotion import broadcast_shape, clamp_to_inf
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
+from tinytensor.native.simd.math import digamma as true_digamma
+from tinytensor.native.simd.math import erf as fast_erf
+from tinytensor.native.simd.math import erfinv as true_erfinv
+from tinytensor.native.simd.math import exp as fast_exp
+from tinytensor.native.simd.math import expm1 as fast_expm1
+from tinytensor.native.simd.math import floor_quotient, floor_rest, gelu_slope, log1p_of_fraction, normal_cdf
+from tinytensor.native.simd.math import lgamma as true_lgamma
+from tinytensor.native.simd.math import log as fast_log
+from tinytensor.native.simd.math import log1p as fast_log1p
+from tinytensor.native.simd.math import polygamma as true_polygamma
+from tinytensor.native.simd.math import tanh as fast_tanh
 from tinytensor.ops.arguments import (
     only_floats,
     only_floats_together,
@@ -27,17 +38,6 @@ from tinytensor.ops.arguments import (
 )
 from tinytensor.ops.arrays import apply_formula
 from tinytensor.ops.creation import zeros
-from tinytensor.simd.math import digamma as true_digamma
-from tinytensor.simd.math import erf as fast_erf
-from tinytensor.simd.math import erfinv as true_erfinv
-from tinytensor.simd.math import exp as fast_exp
-from tinytensor.simd.math import expm1 as fast_expm1
-from tinytensor.simd.math import floor_quotient, floor_rest, gelu_slope, log1p_of_fraction, normal_cdf
-from tinytensor.simd.math import lgamma as true_lgamma
-from tinytensor.simd.math import log as fast_log
-from tinytensor.simd.math import log1p as fast_log1p
-from tinytensor.simd.math import polygamma as true_polygamma
-from tinytensor.simd.math import tanh as fast_tanh
 
 # --- Arithmetic
 

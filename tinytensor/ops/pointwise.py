@@ -10,6 +10,10 @@ from tinytensor.core.op import op
 from tinytensor.core.promotion import clamp_to_inf
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
+from tinytensor.native.simd.math import exp as fast_exp
+from tinytensor.native.simd.math import log as fast_log
+from tinytensor.native.simd.math import log1p as fast_log1p
+from tinytensor.native.simd.math import log1p_of_fraction
 from tinytensor.ops.arguments import only_floats, only_floats_together, refuse_only_bools, tensor_of_dtype
 from tinytensor.ops.creation import tensor
 from tinytensor.ops.elementwise import (
@@ -38,10 +42,6 @@ from tinytensor.ops.elementwise import (
     where,
 )
 from tinytensor.ops.shape import broadcast_tensors, clone
-from tinytensor.simd.math import exp as fast_exp
-from tinytensor.simd.math import log as fast_log
-from tinytensor.simd.math import log1p as fast_log1p
-from tinytensor.simd.math import log1p_of_fraction
 
 
 def _float(x: Tensor) -> Tensor:

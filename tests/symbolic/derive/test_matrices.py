@@ -31,7 +31,6 @@ from tests.symbolic.derive.derived_matrices import (
     trace_of_product,
 )
 from tinytensor import linalg
-from tinytensor.display.notebook import formula
 from tinytensor.symbolic import NotDerivable, check, derive, positive_definite, symmetric
 from tinytensor.symbolic.derive import check as checking
 from tinytensor.symbolic.derive import facts
@@ -54,6 +53,7 @@ from tinytensor.symbolic.index_calculus.linear_algebra import (
     inverse_of,
 )
 from tinytensor.symbolic.index_calculus.matrix_laws import normal_of_matrices
+from tinytensor.utils.display.notebook import formula
 
 CASES = [pytest.param(n, id=str(one)) for n, one in enumerate(TABLE)]
 

@@ -21,9 +21,9 @@ import sympy
 from derivations.exact.reference import definition, matvec
 from tinytensor.core.kernel import KERNELS, Kernel
 from tinytensor.core.reference import drawn
-from tinytensor.kernels.attention import attention_backward_scratch, attention_of_one_scratch, attention_scratch
-from tinytensor.kernels.matmul import matmul_plan
-from tinytensor.runtime.kernel import Elementwise
+from tinytensor.native.kernels.attention import attention_backward_scratch, attention_of_one_scratch, attention_scratch
+from tinytensor.native.kernels.matmul import matmul_plan
+from tinytensor.native.runtime.kernel import Elementwise
 from tinytensor.symbolic import Symbolic, lift, symbols
 from tinytensor.symbolic.exact.lifting import rebind
 from tinytensor.symbolic.exact.scalars import CLOSE, reading

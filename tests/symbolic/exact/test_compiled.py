@@ -16,17 +16,15 @@ import numpy as np
 import pytest
 from numba import config
 
-import tinytensor.kernels
-import tinytensor.runtime
-import tinytensor.simd
 from tests.symbolic.exact.kernel_samples import SAMPLES, SPECIAL, interpreted
-from tinytensor.kernels import KERNELS
-from tinytensor.runtime.kernel import Elementwise
+from tinytensor.native import kernels, runtime, simd
+from tinytensor.native.kernels import KERNELS
+from tinytensor.native.runtime.kernel import Elementwise
 
 NUMBERS = (0.75, -0.5, 1.625, 0.0)  # for formulas: both sides of 0, and 0
 TRUTH = {"bitwise_and", "bitwise_or", "bitwise_xor"}  # formulas that floats do not have
 BOUND = 8  # units of rounding of the largest number among the results (or of 1)
-FOLDERS = tuple(str(Path(room.__file__).parent) for room in (tinytensor.kernels, tinytensor.runtime, tinytensor.simd))
+FOLDERS = tuple(str(Path(room.__file__).parent) for room in (kernels, runtime, simd))
 
 
 def as_float(value, name: str, dtype: np.dtype):

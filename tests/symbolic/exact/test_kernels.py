@@ -11,8 +11,8 @@ import pytest
 
 from tests.symbolic.exact.kernel_samples import SAMPLES, Sample, blank, disagreements, sym
 from tests.tools.sampling_rate import some
-from tinytensor.kernels import KERNELS
-from tinytensor.runtime.kernel import Elementwise, device_function, elementwise, kernel
+from tinytensor.native.kernels import KERNELS
+from tinytensor.native.runtime.kernel import Elementwise, device_function, elementwise, kernel
 from tinytensor.symbolic import NotLiftable, lift
 
 CALLS = [
@@ -185,7 +185,7 @@ def test_a_planted_mistake_is_noticed(module, name, right, wrong):
 
 def planted(module: str, name: str, right: str, wrong: str):
     """The kernel from a copy of its file in which the wrong text replaces the right one."""
-    folder = "ops" if module == "elementwise" else "kernels"  # a formula stands in the form of its operation
+    folder = "ops" if module == "elementwise" else "native.kernels"  # a formula stands in the form of its operation
     module = importlib.import_module(f"tinytensor.{folder}.{module}")
     source = inspect.getsource(module)
     assert right in source, f"{name} is written in another way now: plant another mistake"

@@ -18,8 +18,8 @@ import numpy as np
 
 from tests.symbolic.exact.kernel_samples import tasks_tried
 from tests.symbolic.exact.test_compiled import FOLDERS, calls
-from tinytensor.kernels import KERNELS
-from tinytensor.runtime.kernel import Elementwise, device_function, kernel
+from tinytensor.native.kernels import KERNELS
+from tinytensor.native.runtime.kernel import Elementwise, device_function, kernel
 from tinytensor.symbolic.exact.lifting import rebind
 
 MANY = 2  # times that a loop ran, or more

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tinytensor.platform.distribution import programs
+from tinytensor.native.platform.distribution import programs
 from tinytensor.symbolic.certificates.certificate import MEANINGS
 
 PACKAGES = "coq and libcoq-coquelicot"

@@ -15,8 +15,8 @@ from numpy.lib.array_utils import byte_bounds
 from numpy.lib.stride_tricks import as_strided
 
 from tinytensor.core.kernel import OBJECT, Kernel
-from tinytensor.recording.recording import Recording
-from tinytensor.simd.isa import BYTES
+from tinytensor.native.recording.recording import Recording
+from tinytensor.native.simd.isa import BYTES
 from tinytensor.symbolic.exact.lifting import lift
 from tinytensor.symbolic.exact.scalars import get_scalar_type
 

@@ -9,7 +9,6 @@ import numpy as np
 import sympy
 
 from tinytensor.core.tensor import Tensor
-from tinytensor.display.notebook import Latex
 from tinytensor.symbolic.exact.differentiate import Derivatives
 from tinytensor.symbolic.exact.formula_printer import (
     entries,
@@ -22,6 +21,7 @@ from tinytensor.symbolic.exact.formula_printer import (
 from tinytensor.symbolic.exact.path_conditions import conditions_of
 from tinytensor.symbolic.exact.scalars import Condition, Symbolic
 from tinytensor.symbolic.exact.zero_test import ROUNDED
+from tinytensor.utils.display.notebook import Latex
 
 _STEPS = 509  # witnesses are multiples of 1/509 (finer for larger tensors): a prime, so that sums are rarely equal
 

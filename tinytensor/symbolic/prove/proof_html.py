@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import sympy
 
-from tinytensor.display.notebook import formula, sentence, shown
 from tinytensor.symbolic.exact.formula_printer import Entry, entries
 from tinytensor.symbolic.exact.scalars import Symbolic
+from tinytensor.utils.display.notebook import formula, sentence, shown
 
 LONG = 60  # a formula of more operations is shown by its value
 

@@ -23,12 +23,12 @@ from tinytensor.core.dtypes import get_default_dtype, int64
 from tinytensor.core.observers import observe
 from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.tensor import Tensor
+from tinytensor.native.platform.locks import ThreadLock
+from tinytensor.native.runtime import entry_points
+from tinytensor.native.runtime import kernel as runtime_kernel
+from tinytensor.native.runtime.compiler import compiling, global_compiler_lock
 from tinytensor.ops import argument_errors, arguments, index, shape
 from tinytensor.ops.keys import parse_index
-from tinytensor.platform.locks import ThreadLock
-from tinytensor.runtime import entry_points
-from tinytensor.runtime import kernel as runtime_kernel
-from tinytensor.runtime.compiler import compiling, global_compiler_lock
 from tinytensor.symbolic.reading.loops import as_tensor, enumerate_type, of_each, range_type, sum_type
 from tinytensor.symbolic.reading.sizes import (
     MOST_ROUNDINGS,
