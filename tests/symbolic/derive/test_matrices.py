@@ -49,7 +49,6 @@ from tinytensor.symbolic.index_calculus.linear_algebra import (
     inverse_of,
 )
 from tinytensor.symbolic.index_calculus.matrix_laws import normal_of_matrices
-from tinytensor.utils.display.notebook import formula
 
 CASES = [pytest.param(n, id=str(one)) for n, one in enumerate(TABLE)]
 
