@@ -19,6 +19,9 @@ from tinytensor.ops.elementwise import isfinite
 from tinytensor.optim.optimizer import Optimizer
 
 __all__ = ["GradScaler", "autocast"]
+# The state of a scaler: PyTorch's names, and the attributes here.
+_STATE = {name: f"_{name}" for name in ("scale", "growth_factor", "backoff_factor", "growth_interval")}
+_STATE["_growth_tracker"] = "_growth_tracker"
 
 
 class autocast(ContextDecorator):
@@ -70,10 +73,9 @@ class GradScaler:
         self._scale, self._growth_factor, self._backoff_factor = float(init_scale), growth_factor, backoff_factor
         self._growth_interval, self._growth_tracker = growth_interval, 0
         self._used = False  # has anything been scaled?
-        self._infinite: dict[
-            int, bool
-        ] = {}  # by the id of an optimizer whose gradients were unscaled: was one infinite?
-        self._stepped: set[int] = set()  # the ids of optimizers whose step was asked for
+        # By the ids of optimizers: was one of the unscaled gradients infinite? And whose step was asked for?
+        self._infinite: dict[int, bool] = {}
+        self._stepped: set[int] = set()
 
     def is_enabled(self) -> bool:
         """Does it scale?"""
@@ -136,22 +138,22 @@ class GradScaler:
         elif not self._infinite:
             raise RuntimeError("GradScaler.update: no step() or unscale_() since the last update")
         elif any(self._infinite.values()):
-            self._scale, self._growth_tracker = self._times(self._backoff_factor), 0
+            self._change_scale(self._backoff_factor)
         else:
             self._growth_tracker += 1
             if self._growth_tracker == self._growth_interval:
-                grown, self._growth_tracker = self._times(self._growth_factor), 0
-                self._scale = grown if grown < inf else self._scale
+                self._change_scale(self._growth_factor)
         self._infinite, self._stepped = {}, set()
 
     def _check_used(self, method: str) -> None:
         if not self._used:
             raise RuntimeError(f"GradScaler.{method}: nothing was scaled; call scale(loss).backward() first")
 
-    def _times(self, factor: float) -> float:
-        """The scale times a factor, rounded to float32, the dtype of the scale."""
+    def _change_scale(self, factor: float) -> None:
+        """Multiply the scale, a float32 number, unless the product is infinite; count steps anew."""
         with np.errstate(over="ignore"):
-            return float(np.float32(self._scale * factor))
+            scale = float(np.float32(self._scale * factor))
+        self._scale, self._growth_tracker = scale if scale < inf else self._scale, 0
 
     def get_scale(self) -> float:
         """The factor on the loss: 1 if it is switched off."""
@@ -183,11 +185,7 @@ class GradScaler:
 
     def state_dict(self) -> dict[str, Any]:
         """The scale, its factors and the number of steps since it changed; empty if it is switched off."""
-        if not self._enabled:
-            return {}
-        factors = {"growth_factor": self._growth_factor, "backoff_factor": self._backoff_factor}
-        steps = {"growth_interval": self._growth_interval, "_growth_tracker": self._growth_tracker}
-        return {"scale": self._scale} | factors | steps
+        return {name: getattr(self, attribute) for name, attribute in _STATE.items()} if self._enabled else {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore a state that `state_dict()` returned; RuntimeError for the empty one of a scaler that is off."""
@@ -195,9 +193,8 @@ class GradScaler:
             return
         if not state_dict:
             raise RuntimeError("GradScaler.load_state_dict: the state is empty: that of a scaler that was switched off")
-        self._scale = float(state_dict["scale"])
-        self._growth_factor, self._backoff_factor = state_dict["growth_factor"], state_dict["backoff_factor"]
-        self._growth_interval, self._growth_tracker = state_dict["growth_interval"], state_dict["_growth_tracker"]
+        for attribute, value in [(attribute, state_dict[name]) for name, attribute in _STATE.items()]:
+            setattr(self, attribute, float(value) if attribute == "_scale" else value)
 
     def __getstate__(self) -> dict[str, Any]:
         """What pickle writes; between unscale_() and update() there is a state of optimizers, which it can't keep."""
