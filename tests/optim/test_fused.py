@@ -17,6 +17,7 @@ OPTIONS = [
     if option != "amsgrad"  # a step with it is never fused
 ]
 OPTIONS += [(category, {"lr_multiplier": factor}) for category in FUSED for factor in (0.3, [0.1, 0.5, 2.0])]
+OPTIONS += [(optim.SGD, {"momentum": 0.8, "nesterov": 1, "maximize": 1})]
 OPTIONS += [(optim.SGD, {"momentum": 0.8, "dampening": 0.1, "weight_decay": 0.1, "maximize": True})]
 
 

@@ -225,7 +225,7 @@ class Optimizer(Replayable):
         """The update rule, in tensors: change p along its gradient g, and the slots (None where there is none).
 
         g is to be descended, and has weight decay in it unless that is decoupled. h has the hyper-parameters and the
-        step t: a bool as it is, a number as a 0-d tensor (replay.py says why).
+        step t: switches are bools, numbers are 0-d tensors (replay.py says why).
         """
         raise NotImplementedError
 

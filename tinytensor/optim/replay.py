@@ -6,11 +6,12 @@ change from one step to the next is one of three:
 - a number, such as the learning rate or the step t. The launches read it from an array, which is written anew before
   each step, a replayed one too; an update rule gets it as a 0-d tensor on this array;
 - state, such as a momentum. Its tensors are made once, outside of the recording, and changed in place;
-- a decision which launches there are: a bool of a group, a number that is 0, a slot. The answers are a condition of the
-  replay: where they differ, the step is recorded anew.
+- a decision which launches there are: a switch of a group, a number that is 0, a slot. The answers are a condition of
+  the replay: where they differ, the step is recorded anew.
 """
 
 from collections import defaultdict
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +19,8 @@ import numpy as np
 
 from tinytensor.core.dispatch import host, outside_recording
 from tinytensor.core.tensor import Tensor
+
+SWITCHES = ("maximize", "nesterov", "amsgrad", "centered")  # settings that are True or False
 
 
 class Replayable:
@@ -30,6 +33,7 @@ class Replayable:
     followed = frozenset({"state"})  # attributes that a replay changes as a step does: no condition of a replay
     param_groups: list[dict[str, Any]]
     state: defaultdict[Tensor, dict[str, Any]]
+    _hooks: dict[str, list[Callable]]
 
     def _numbers_of_step(self, group: dict[str, Any], params: list[Tensor]) -> np.ndarray:
         """Make the state that is missing, and count the step; returns a row of numbers for each parameter."""
@@ -84,17 +88,17 @@ class Replayable:
             entry["step"] = step
 
     def _hyper_parameters(self, group: dict[str, Any], numbers: np.ndarray) -> SimpleNamespace:
-        """What a rule reads: the numbers as 0-d tensors, and bools as they are."""
+        """What a rule reads: the numbers as 0-d tensors, and the switches."""
         tensors = {name: Tensor.of(numbers[i : i + 1].reshape(())) for i, name in enumerate(self.numbers)}
-        return SimpleNamespace(**tensors | {name: value for name, value in group.items() if isinstance(value, bool)})
+        return SimpleNamespace(**tensors | {name: bool(group[name]) for name in SWITCHES if name in group})
 
     def _decisions(self) -> tuple:
         """All that decides which launches a step makes, and on which memory."""
         parts: list[Any] = [*self._hooks["before step"], *self._hooks["after step"]]
         for group in self.param_groups:
-            parts += [value for value in group.values() if isinstance(value, bool)]
-            parts += [bool(group.get("weight_decay")), group["lr_multiplier"]]
-            parts += [self._needs(slot, group) for slot in self.slots + self.extra]
+            parts += [bool(group.get(name)) for name in (*SWITCHES, "weight_decay")]
+            parts += [bool(self._needs(slot, group)) for slot in self.slots + self.extra]
+            parts.append(group["lr_multiplier"])
             parts += group["params"]
             parts += map(self.state.get, group["params"])
         return tuple(parts)

@@ -1,4 +1,6 @@
-"""Optimizer steps on flat arrays, in place, and the sum of squares for clipping by norm.
+"""Fused steps of optimizers on flat arrays, in place, and the sum of squares for clipping by norm.
+
+A step computes the update rule of its optimizer (`optim/sgd.py`, `optim/adam.py`), which is also its definition.
 
 Hyper-parameters come in one small float64 array, so that a recorded step sees their present values. `scale`
 multiplies the learning rate: (0,) for none, (1,) for one factor, or one factor for each element of p.
