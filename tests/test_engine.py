@@ -185,7 +185,6 @@ EXTRAS = {  # packages of extras, which these may import, and only where they ar
     "viz": {"matplotlib", "grandalf"},
     "utils.display": {"latex2mathml"},
     "distributed": {"mpi4py"},
-    "symbolic": {"tqdm"},
 }
 
 

@@ -283,7 +283,7 @@ def scaled_dot_product_attention(
         key, value = (x.repeat_interleave(heads // x.shape[-3], -3) for x in (key, value))
     C, M = query.shape[-2], key.shape[-2]
     scale = _scale(query, scale)
-    if isinstance(scale, float) and not math.isfinite(scale):
+    if isinstance(scale, float) and not -math.inf < scale < math.inf:
         raise ValueError(f"{what}: the scale must be finite, got {scale}")
     try:
         batch = broadcast_shape(what, query.shape[:-2], key.shape[:-2], value.shape[:-2])

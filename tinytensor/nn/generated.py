@@ -3,12 +3,12 @@
 import inspect
 from collections.abc import Callable
 
-from tinytensor.core.keywords import with_reduction
 from tinytensor.core.op import Op
 from tinytensor.core.registry import REGISTRY
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
 from tinytensor.ops.argument_errors import public
+from tinytensor.ops.keywords import with_reduction
 
 
 def settings_of(function: Callable) -> dict:

@@ -19,10 +19,10 @@ import numpy as np
 
 from tinytensor.core import late_bound
 from tinytensor.core.kernel import is_ours
-from tinytensor.core.keywords import in_older_order, renamed
 from tinytensor.core.op import OPS
 from tinytensor.core.registry import REGISTRY
 from tinytensor.core.tensor import Tensor
+from tinytensor.ops.keywords import in_older_order, renamed
 
 _WORDS = {
     Tensor: "a tensor",

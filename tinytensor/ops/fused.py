@@ -33,10 +33,10 @@ class linear_op:
     def forward(x, weight, bias):
         return _rows_by_weight(x, weight, bias, False)
 
-    def backward(needs, onto, g, x, weight):
+    def backward(needs, accumulated, g, x, weight):
         g, x_rows = _flat_rows(g), _flat_rows(x)
-        onto = None if onto is None else _neighbours(_flat_rows(onto))[None]
-        dx = matrix_product(g[None], weight[None], onto)[0].reshape(x.shape) if needs[0] else None
+        accumulated = None if accumulated is None else _neighbours(_flat_rows(accumulated))[None]
+        dx = matrix_product(g[None], weight[None], accumulated)[0].reshape(x.shape) if needs[0] else None
         dweight = _weight_gradient(g, x_rows, weight) if needs[1] else None
         dbias = reduce_array(kernels.reduce_sum, g, (0,), False) if needs[2] else None
         return dx, dweight, dbias
@@ -60,8 +60,8 @@ class linear_relu_op:
     def forward(x, weight, bias):
         return _rows_by_weight(x, weight, bias, True)
 
-    def backward(needs, onto, g, y, x, weight):
-        return linear_op.backward(needs, onto, apply_formula(relu_backward.kernel, g, y), x, weight)
+    def backward(needs, accumulated, g, y, x, weight):
+        return linear_op.backward(needs, accumulated, apply_formula(relu_backward.kernel, g, y), x, weight)
 
     def definition(x, weight, bias):
         return maximum(linear_op.definition(x, weight, bias), 0)

@@ -8,10 +8,10 @@ import numpy as np
 
 from tinytensor.core import backend, late_bound
 from tinytensor.core.backend import kernels
+from tinytensor.core.batched_data import BatchedData
 from tinytensor.core.dispatch import check, contiguous, launch, state
 from tinytensor.core.dtypes import int64
 from tinytensor.core.in_place import assign_result, check_in_place
-from tinytensor.core.meta import BatchedData
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import Op, op
 from tinytensor.core.promotion import broadcast_shape
