@@ -1,6 +1,8 @@
 """The stubs say what the source says, and a type checker reads what a Tensor can do from them."""
 
 import ast
+import re
+from pathlib import Path
 
 import pytest
 
@@ -42,3 +44,11 @@ def test_method_attached_later_is_noticed():
         assert "def never_declared" in stubs.tensor_stub()
     finally:
         del METHODS["never_declared"]
+
+
+def test_each_method_names_the_file_and_the_function_of_its_code():
+    package = Path(stubs.__file__).parents[2]
+    named = re.findall(r"^    def (\w+)\(.*  # (\S+\.py): (\w+)$", stubs.tensor_stub(), re.MULTILINE)
+    assert {name for name, *_ in named} == set(METHODS)
+    for _, file, function in named:
+        assert re.search(rf"\b(def|class) {function}\b", (package / file).read_text()), (file, function)

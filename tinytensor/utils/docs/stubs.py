@@ -154,16 +154,25 @@ def _stub(body: str, functions: Iterable[Callable] = ()) -> str:
     return HEADER + "\n".join([*imports, body]) + "\n"
 
 
+def _home(function: Callable | property) -> str:
+    """Where a method's code is, "ops/softmax.py: softmax": an editor that looks for its definition ends in the stub."""
+    function = inspect.unwrap(getattr(function, "fget", function))
+    module = function.__module__ if isinstance(function, Op) else function.__globals__["__name__"]
+    name = function.name if isinstance(function, Op) else function.__code__.co_name
+    return f"{module.removeprefix('tinytensor.').replace('.', '/')}.py: {name}"
+
+
 def tensor_stub() -> str:
     """core/tensor.pyi: the file's own classes and functions, and in Tensor all methods that are attached."""
     lines = ["    node: Any"]
     for name, function in sorted(METHODS.items()):
         if isinstance(function, property):
-            lines += ["    @property", f"    def {name}(self) -> Tensor: ..."]
+            lines += ["    @property", f"    def {name}(self) -> Tensor: ...  # {_home(REGISTRY[f'Tensor.{name}'])}"]
         else:
             original = REGISTRY.get(f"Tensor.{name}", function)
             reflected = function.__name__ == "<lambda>" and not isinstance(original, Op)
-            lines.append(f"    def {name}{_signature(function if reflected else original, method=True)}: ...")
+            signature = _signature(function if reflected else original, method=True)
+            lines.append(f"    def {name}{signature}: ...  # {_home(original)}")
     declared, whole = "class Tensor:", "class Tensor(TensorValues):"
     body = _module("core/tensor.py").replace(declared, "\n".join([whole, *lines]), 1)
     return _stub(f"from {TensorValues.__module__} import TensorValues\n{body}", METHODS.values())
