@@ -5,13 +5,13 @@ import pytest
 from sympy import Integer, Rational, Symbol, exp, log, pi, sqrt
 
 from tests.symbolic.derive.derived_functions import FUNCTIONS, arrays, derived
-from tinytensor.display.latex import mathml
 from tinytensor.symbolic import Index as IndexArgument
 from tinytensor.symbolic import derive
 from tinytensor.symbolic.index_calculus.adjoints import d
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, delta, total
 from tinytensor.symbolic.index_calculus.functions import larger, relu, same, sigmoid, theta, upto
 from tinytensor.symbolic.index_calculus.notation import equation, equation_tex, name_tex, tex, text
+from tinytensor.utils.display.latex import mathml
 
 N, D = Size("Ω", "n i"), Size("Ψ", "d j")  # no other test has these
 n, i, j = Index("n", N), Index("i", N), Index("j", D)

@@ -12,12 +12,12 @@ import pytest
 import tinytensor as tt
 from tests.symbolic.collection import FILE, cases, derivation_of, read
 from tests.tools.sampling_rate import some
-from tinytensor.display.notebook import formula
 from tinytensor.symbolic.derive.derivation import Derivation
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.samples import Sample
 from tinytensor.symbolic.derive.source import MODULES, evaluate_at
 from tinytensor.symbolic.index_calculus.functions import detach
+from tinytensor.utils.display.notebook import formula
 
 CASES, FROZEN = cases(), read(FILE)
 DERIVED = [name for name, case in CASES.items() if not case.by_hand and FROZEN.get(name, {}).get("text")]

@@ -88,7 +88,7 @@ def test_question_that_is_not_heard_proves_a_loop_that_changes_late(monkeypatch)
     """A planted mistake: a question about the step is answered for one step, and not refused."""
 
     def ask(self, operation, p, wanted=None):
-        if wanted is None and p.free_symbols & self.steps.keys() and self._decide(operation, p) is None:
+        if wanted is None and p.free_symbols & self.steps.keys() and self.decide(operation, p) is None:
             return False
         return asked(self, operation, p, wanted)
 

@@ -7,7 +7,6 @@ from html import escape
 
 from sympy import Add, Expr, KroneckerDelta, Mul, Sum
 
-from tinytensor.display.notebook import Latex, formula, sentence, shown
 from tinytensor.symbolic.derive.adjoints import DerivedLines
 from tinytensor.symbolic.derive.conditions import SizeCondition, in_words, restrictions, verdict
 from tinytensor.symbolic.derive.recurrences import Recurrence, as_shown, first_values
@@ -21,6 +20,7 @@ from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
 from tinytensor.symbolic.index_calculus.matrices import Matrices, Matrix
 from tinytensor.symbolic.index_calculus.notation import equation, equation_tex, tex, text
 from tinytensor.symbolic.index_calculus.vanishing import Theorem, together
+from tinytensor.utils.display.notebook import Latex, formula, sentence, shown
 
 Key = str | tuple[str, str]  # an argument, or the two names of a block
 

@@ -15,14 +15,6 @@ from tinytensor.symbolic.index_calculus.signs import Signs
 Dims = tuple[tuple[Expr, ...], ...]
 
 
-class Split(Exception):
-    """A size must be taken apart: `size` is the product of `parts`."""
-
-    def __init__(self, size: Size, parts: tuple[Expr, ...]):
-        super().__init__(f"{size} = {' * '.join(map(str, parts))}")
-        self.size, self.parts = size, parts
-
-
 class Factored:
     """A tensor whose dimensions are products: `dims` has the factors of each."""
 

@@ -15,8 +15,9 @@ from tinytensor.symbolic.derive.semantics.symbolic_call import (
     semantics_of,
     unbroadcast,
 )
-from tinytensor.symbolic.derive.values import Split, Value, dims_of
+from tinytensor.symbolic.derive.values import Value, dims_of
 from tinytensor.symbolic.index_calculus.formulas import Index, Size, total
+from tinytensor.symbolic.reading.errors import Split
 
 
 @semantics_of("reshape_view")

@@ -6,9 +6,9 @@ from itertools import chain, islice
 
 from sympy import Add, Expr, Indexed, S, Sum
 
-from tinytensor.symbolic.derive.values import Dims, Lines, Split, Value, as_plain_entry
+from tinytensor.symbolic.derive.values import Dims, Lines, Value, as_plain_entry
 from tinytensor.symbolic.index_calculus.formulas import Size, not_negative
-from tinytensor.symbolic.reading.errors import NotDerivable
+from tinytensor.symbolic.reading.errors import NotDerivable, Split
 
 OP_SEMANTICS: dict[str, Callable] = {}
 INDEX_OPERATIONS = {  # those that take whole numbers as indices, or only move them; all others get them as numbers
