@@ -10,7 +10,6 @@ from tests.symbolic.derive.recurrent_functions import (
     READ,
     RECURRENT,
     REFUSED,
-    RIGHT,
     WRONG,
     all_states,
     dU_without_transpose,
@@ -97,19 +96,6 @@ def test_question_that_is_not_heard_proves_a_loop_that_changes_late(monkeypatch)
     monkeypatch.setattr(language, "check_code", lambda *_: None)  # which would look at ask()
     monkeypatch.setattr(Reading, "ask", ask)
     assert derive(late_step_twice, **XH)  # the planted mistake: this must not be called proved
-
-
-@pytest.mark.parametrize(("function", "argument", "hand"), RIGHT, ids=names)
-def test_right_recurrence_by_hand_is_proved(function, argument, hand):
-    checked = check(derivation_of(function), {argument: hand})
-    assert checked, str(checked)
-
-
-@pytest.mark.parametrize(("function", "argument", "hand"), WRONG, ids=names)
-def test_wrong_gradient_by_hand_is_refuted(function, argument, hand):
-    checked = check(derivation_of(function), {argument: hand})[argument]
-    assert checked.verdict == "refuted"
-    assert checked.example
 
 
 def test_term_that_differs_is_named_as_it_is_printed():
