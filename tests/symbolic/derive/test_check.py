@@ -181,6 +181,7 @@ class Forgotten(Scaled):
         return x * (g @ w.T), (x * x).T @ g
 
 
+@pytest.mark.slow
 def test_backward_of_a_function_is_checked():
     assert check(Scaled, x=ND, w=DK)
     verdict = check(Forgotten, x=ND, w=DK)

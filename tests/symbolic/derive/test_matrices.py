@@ -53,6 +53,7 @@ from tinytensor.symbolic.index_calculus.matrix_laws import normal_of_matrices
 CASES = [pytest.param(n, id=str(one)) for n, one in enumerate(TABLE)]
 
 
+@pytest.mark.one_in(20)
 @pytest.mark.parametrize("number", CASES)
 def test_no_gradient_has_more_terms_than_in_a_textbook(number):
     derivation = derived(number)
@@ -251,6 +252,7 @@ BY_HAND = [
 # ---------------------------------------------------------------------------------------- facts and refusals
 
 
+@pytest.mark.slow
 def test_facts_are_assumptions_and_their_convention_is_said():
     derivation = derived(0)
     assert any(
@@ -346,6 +348,7 @@ def at():
     return {SIZE: 3, A_: values, S_: values @ values.T + np.eye(3)}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", MATRICES)
 def test_derivatives_of_entries_are_differences(name, at):
     matrix = MATRICES[name]

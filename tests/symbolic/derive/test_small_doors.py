@@ -211,6 +211,7 @@ def test_one_largest_entry_is_a_condition():
     assert twice["x"].verdict == "refuted"
 
 
+@pytest.mark.slow
 def test_operations_that_are_read_as_one_have_their_condition():
     angle, norm = (derive(*DOORS[name][:1], **DOORS[name][1]) for name in ("an angle", "the 3-norm"))
     assert "no denominator is 0" in angle.value_conditions
@@ -358,6 +359,7 @@ def least_limit():
     return None, said
 
 
+@pytest.mark.slow
 def test_nothing_is_proved_after_the_limit(steps, monkeypatch):
     """The work ends at each of its stages; with a longer limit the same line is proved.
 

@@ -265,6 +265,7 @@ RESTRICTED = [  # function, its arguments, the condition, and a gradient that is
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("fn", "arguments", "where", "gradient", "words"), RESTRICTED)
 def test_restrictions_of_sizes_need_where(fn, arguments, where, gradient, words):
     derivation = derive(fn, where, **arguments)
@@ -378,6 +379,7 @@ VALUES = [  # function, its arguments, a gradient, and the condition in its verd
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("fn", "arguments", "gradient", "condition"), VALUES)
 def test_conditions_on_values_stand_in_the_verdict(fn, arguments, gradient, condition):
     verdict = check(fn, {"x": gradient}, **arguments)
