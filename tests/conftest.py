@@ -4,8 +4,12 @@ Uninitialized memory holds NaN (core/poison.py), and no warning says that a vers
 (native/platform/tested_versions.py): a test run is how it is tested. Python keeps its bytecode, even where a
 container's settings forbid it: hundreds of processes would each compile all source files, for half a second.
 
-Without --all, a part of the tests runs (short.py), and of long series of cases (tools/sampling_rate.py). With
---one-in N a random part of them runs, the same for the same --seed.
+Without --all, a part of the tests runs, the short suite. It leaves out tests with the mark `slow`, which take half a
+second of a processor or more (they begin processes, compile kernels anew, or train; or another test asks the same of
+less), and of a test with the mark `one_in(n)` it runs every n-th case; long series are cut in the files themselves
+(tools/sampling_rate.py). It runs each operation and kernel at least once; float32 in tests/kernels it leaves out: a
+kernel is compiled for each dtype, and float64 has the same cases. The type checkers come with the linter: .ci/run tries
+them once more, when they are installed. With --one-in N a random part of the tests runs, the same for the same --seed.
 
 Where the home cannot be written, all tests have one that is removed at the end: hundreds of processes would each
 compile all kernels.
@@ -24,7 +28,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.short import PART
 from tests.tools.platforms import POSIX
 
 EVERYTHING = "python -m pytest -n 2 --dist worksteal --all"
@@ -53,6 +56,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: the test is in the whole suite alone")
+    config.addinivalue_line("markers", "one_in(n): the first of every n cases is in the short suite")
     if config.getoption("--all"):
         os.environ["THOROUGH"] = "1"
 
@@ -63,26 +68,32 @@ def has_twin(item: pytest.Item) -> bool:
     return item.path.parent == HERE / "kernels" and getattr(dtype, "__name__", "") == "float32"
 
 
+def one_in(item: pytest.Item) -> int:
+    """Of how many cases of this test the first is in the short suite; 0 if none is."""
+    part = item.get_closest_marker("one_in")
+    return 0 if item.get_closest_marker("slow") else part.args[0] if part else 1
+
+
 def is_drawn(name: str, one_in: int, seed: int) -> bool:
     """Is the test of this name in the random part?"""
     return random.Random(f"{seed} {name}").random() * one_in < 1
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without --all, keep a part of the cases of some tests: the table says of which. Then draw those of --one-in."""
-    part = {} if os.environ.get("THOROUGH") else PART
+    """Without --all, keep a part of the cases of the tests with a mark. Then draw those of --one-in."""
+    short = not os.environ.get("THOROUGH")
     drawn = config.getoption("--one-in"), config.getoption("--seed")
-    if not part and drawn[0] == 1:
+    if not short and drawn[0] == 1:
         return
     seen: Counter[str] = Counter()
     kept, left = [], []
     for item in items:
-        if part and has_twin(item):
+        if short and has_twin(item):
             left.append(item)
             continue
-        name = f"{item.path.relative_to(HERE).as_posix()}::{getattr(item, 'originalname', item.name)}"
-        one_in = part.get(name, 1)
-        is_kept = one_in and seen[name] % one_in == 0 and is_drawn(item.nodeid, *drawn)
+        name = f"{item.path}::{getattr(item, 'originalname', item.name)}"
+        n = one_in(item) if short else 1
+        is_kept = n and seen[name] % n == 0 and is_drawn(item.nodeid, *drawn)
         (kept if is_kept else left).append(item)
         seen[name] += 1
     config.hook.pytest_deselected(items=left)

@@ -82,6 +82,7 @@ def copies(tmp_path_factory):
     return before, after
 
 
+@pytest.mark.slow
 def test_operation_needs_form_sample_and_one_command(copies):
     before, after = copies
     assert changed_files(before, after) == {"tinytensor/ops/elementwise.py", "tests/samples/ops.py"}
@@ -111,6 +112,7 @@ def test_operation_needs_form_sample_and_one_command(copies):
             assert f"test_{test}[nn.functional.tanhshrink" in output
 
 
+@pytest.mark.slow
 def test_wrong_rule_in_the_copy_is_noticed(copies):
     """The control: with the gradient of another function the same command and tests do not pass."""
     _, after = copies

@@ -198,6 +198,7 @@ def test_values_and_gradients_match_pytorch(name):
         np.testing.assert_allclose(ours[key], theirs[key], rtol=rtol, atol=2e-14, err_msg=key)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ["Normal", "MultivariateNormal", "Categorical", "Bernoulli"])
 def test_kl_divergence(name):
     p, q = {
@@ -288,6 +289,7 @@ def near(values, mean, variance):
     return abs(values.mean() - mean) < 5 * math.sqrt(variance / values.size)
 
 
+@pytest.mark.slow
 def test_samples_follow_their_distribution():
     tt.manual_seed(0)
     c = Categorical(tt.tensor([P[0], [0.2, 0.8, 0.0]])).sample((N,)).numpy()

@@ -105,6 +105,7 @@ print(numba.threading_layer())
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("layer", ["default", "workqueue"])
 def test_python_threads_and_kernel_threads_do_not_change_a_bit(layer):
     used = run(TRAINING, NUMBA_NUM_THREADS="3", NUMBA_THREADING_LAYER=layer)
@@ -130,6 +131,7 @@ print(module.folder(str(Path(sys.argv[1]) / sys.argv[2])))
 """
 
 
+@pytest.mark.slow
 def test_changed_kernel_sources_have_another_cache(tmp_path):
     sources = tmp_path / "sources"
     for room in ("core", *(f"native/{each}" for each in ("platform", "kernels", "runtime", "simd"))):
@@ -144,6 +146,7 @@ def test_changed_kernel_sources_have_another_cache(tmp_path):
     assert where("native/kernels/random.py") == other
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("not a folder")
     temporary = tmp_path / "temporary"
@@ -223,6 +226,7 @@ def imports(path: Path, root: Path = ROOT):
                 yield dotted if is_module else module, node in inside
 
 
+@pytest.mark.one_in(5)
 @of_each_room
 def test_imports_point_from_upper_to_lower_rooms(path):
     me = module_of(path)
@@ -273,6 +277,7 @@ def circle(package: Path) -> list[str]:
     return sorted(rest)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("package", ["tinytensor", "models", "derivations"])
 def test_modules_import_each_other_without_a_circle(package):
     """Within folders too, whose files the order above leaves open."""
@@ -302,6 +307,7 @@ def private_imports(tree: ast.AST) -> list[str]:
     return [name for name in names if name.startswith("_") and not name.startswith("__")]
 
 
+@pytest.mark.one_in(5)
 @of_each_room
 def test_private_names_stay_in_their_file(path):
     assert private_imports(ast.parse(path.read_text())) == []
@@ -332,6 +338,7 @@ def constructor_calls(tree: ast.AST) -> list[int]:
     ]
 
 
+@pytest.mark.one_in(5)
 @of_each_room
 def test_the_engine_makes_tensors_on_arrays(path):
     """Tensor(array) is PyTorch's constructor: a copy in the default dtype. Tensor.of(array) takes the array itself."""
@@ -434,6 +441,7 @@ def numpy_names(tree: ast.AST):
                 yield ".".join(reversed(names)), node.lineno
 
 
+@pytest.mark.one_in(5)
 @grouped(by(room_of_file, OUTSIDE))
 def test_numpy_outside_kernels_computes_nothing(path):
     allowed = {name for names in ALLOWED.values() for name in names.split()}
@@ -442,6 +450,7 @@ def test_numpy_outside_kernels_computes_nothing(path):
         assert name in allowed or file in EXCEPTIONS.get(name, ()), f"{file}:{line}: np.{name} stands outside kernels/"
 
 
+@pytest.mark.slow
 def test_every_numpy_exception_is_needed():
     used = {(name, str(p.relative_to(PACKAGE))) for p in OUTSIDE for name, _ in numpy_names(outside_the_door(p))}
     listed = {(name, file) for name, files in EXCEPTIONS.items() for file in files}
@@ -491,6 +500,7 @@ def arithmetic(tree: ast.AST):
                 yield node.lineno, ast.unparse(node)
 
 
+@pytest.mark.one_in(5)
 @grouped(by(room_of_file, OUTSIDE))
 def test_no_operators_on_arrays_outside_kernels(path):
     assert not list(arithmetic(outside_the_door(path)))

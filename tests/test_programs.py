@@ -26,6 +26,7 @@ def differing(category: str, numbers) -> list[int]:
     return [n for n in numbers if answers[n] != REFUSED and answer(tt, category, n) != answers[n]]
 
 
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("category", KINDS)
 def test_programs_match_stored_pytorch_results(category, part):
@@ -50,6 +51,7 @@ def test_wrong_keys_are_refused():
 # --- The comparison tested
 
 
+@pytest.mark.slow
 def test_numpys_reading_of_a_key_is_noticed(monkeypatch):
     """A whole number beside an index array, read as NumPy reads it."""
     read = tt.Tensor.__getitem__

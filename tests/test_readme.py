@@ -109,6 +109,7 @@ def test_operation_of_the_readme_is_proved(printed):
     assert printed(program) == "proved\n"
 
 
+@pytest.mark.slow
 def test_wrong_rule_is_reported_as_shown(tmp_path):
     (program,) = re.findall(r"<!-- file: test_softsign.py -->\n```py\n(.*?)```", GUIDE["operations"], re.DOTALL)
     (shown,) = re.findall(r"<!-- from: pytest test_softsign.py -->\n```\n(.*?)```", GUIDE["operations"], re.DOTALL)
@@ -295,6 +296,7 @@ def test_debugger_steps_through_the_engine_as_shown(tmp_path):
     assert without_numbers(done.stdout, tmp_path).rstrip() == printed.rstrip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["program", "eq17"])
 def test_derivations_print_the_shown_output(part):
     excerpt = rf"<!-- from: python -m derivations {part} -->\n```\n(.*?)```"
@@ -361,6 +363,7 @@ def test_unknown_options_are_found():
     assert unknown_options("tinytensor train --text FILE --liv  # --no", "--text PATH --live") == ["--liv"]
 
 
+@pytest.mark.slow
 def test_commands_exist():
     """Each subcommand is on the page of commands, and has the options that are shown there."""
     lines = re.findall(r"^tinytensor .*$", GUIDE["commands"], re.MULTILINE)

@@ -132,6 +132,7 @@ def test_gradient(sample):
     assert not message, message
 
 
+@pytest.mark.one_in(5)
 @of_each_operation(SAMPLES, one_in=2)
 def test_float32(sample):
     """The same in float32: PyTorch's dtypes, and the float64 values as closely as float32 goes."""
@@ -150,6 +151,7 @@ def gaps(y) -> tuple:
     return tuple(s for s, n in zip(y.stride(), y.shape, strict=True) if n > 1) if y.numel() > 1 else ()
 
 
+@pytest.mark.one_in(2)
 @of_each_operation(SAMPLES, one_in=2)
 def test_memory(sample):
     """A result lies in the memory of an input where PyTorch's does, and `.view` takes it where PyTorch's takes it."""
@@ -166,12 +168,14 @@ def test_memory(sample):
                 assert gaps(y) == expected, path
 
 
+@pytest.mark.one_in(4)
 @of_each_operation(CHECKED, one_in=4)
 def test_finite_differences(sample):
     call = Call(lib, sample)
     assert lib.autograd.gradcheck(call.differentiable, tuple(call.inputs))
 
 
+@pytest.mark.one_in(6)
 @of_each_operation(TWICE, one_in=4)
 def test_second_derivative(sample):
     if LIBRARY == "torch" and pytorch_cannot(sample):

@@ -38,6 +38,7 @@ def without_collector():
 # ------------------------------------------------------------------------------------------------ order and sums
 
 
+@pytest.mark.slow
 def test_a_chain_of_100_000_operations():
     x = leaf(1.0, dtype=tt.float64)
     y = x
@@ -47,6 +48,7 @@ def test_a_chain_of_100_000_operations():
     assert x.grad.item() == pytest.approx(y.item(), rel=1e-9)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("step", [lambda y: y.tanh(), lambda y: y[:], lambda y: y.add_(1)])
 def test_a_chain_is_dropped_without_recursion(step):
     y = leaf(1.0) * 1
@@ -137,6 +139,7 @@ def test_second_derivative_of_two_products_of_one_value():
         assert grad(g.sum(), x)[0].tolist() == [matrix.sum(0).tolist()]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "rows", [partial(F.softmax, dim=-1), partial(F.log_softmax, dim=-1), partial(F.layer_norm, normalized_shape=(3,))]
 )
@@ -951,6 +954,7 @@ def resident() -> int:
     return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if statm.exists() else 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrap", [lambda f: f, tt.compile])
 def test_memory_is_flat_over_2_000_steps(wrap, without_collector):
     tt.manual_seed(0)

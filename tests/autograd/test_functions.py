@@ -288,6 +288,7 @@ WRITES = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", WRITES)
 def test_unused_inputs_of_second_derivatives_of_written_elements(name):
     """As PyTorch's: None where no formula leads from the slope to the input, zeros where one does and moves nothing."""

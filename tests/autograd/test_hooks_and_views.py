@@ -122,6 +122,7 @@ def test_views_of_a_base_put_on_the_tape_are_no_leaves():
     assert not first.is_leaf and not y.is_leaf and not second.is_leaf and second.requires_grad
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("name", "second", "replaced"),
     [

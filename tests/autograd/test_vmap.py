@@ -73,6 +73,7 @@ def compare(results: SimpleNamespace, batched: list[bool]) -> str:
     return next((f"gradient {t}" for t in problem if t), "")
 
 
+@pytest.mark.one_in(30)
 @pytest.mark.parametrize("path", CHOSEN)
 def test_vmap_of_an_operation_is_a_loop(path):
     for sample in some(CHOSEN[path], one_in=3):
@@ -87,6 +88,7 @@ def test_vmap_of_an_operation_is_a_loop(path):
             assert not problem, f"{sample.id}, {batched}: {problem}"
 
 
+@pytest.mark.slow
 def test_most_operations_are_among_these():
     compared = [s for results in CHOSEN.values() for s in results if examples_of(s) is not None]
     assert len(compared) > 0.9 * sum(map(len, CHOSEN.values())) > 300
@@ -208,6 +210,7 @@ def no_loop(monkeypatch):
     monkeypatch.setattr(batches, "_fallback", only_definitions)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_loop")
 def test_gradient_for_each_sequence_without_a_loop():
     rng, model = np.random.default_rng(0), Block()

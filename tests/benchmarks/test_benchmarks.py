@@ -69,6 +69,7 @@ def options(tmp_path, monkeypatch):
     return made
 
 
+@pytest.mark.slow
 def test_row_is_measured_and_reported(options, tmp_path):
     options.passes = 2
     measured = Runner(options).measure(ROW)
@@ -90,6 +91,7 @@ def test_calls_are_made(name):
         call()
 
 
+@pytest.mark.slow
 def test_a_missing_peer_has_its_line(options):
     options.peers["torch"] = Peer("theirs", "no-such-package", "fakes:Other")
     measured = Runner(options).measure(ROW)
@@ -99,6 +101,7 @@ def test_a_missing_peer_has_its_line(options):
     assert command.parse([]).rows == []
 
 
+@pytest.mark.slow
 def test_a_peer_that_fails_has_its_line(options):
     options.peers["torch"] = Peer("theirs", "numpy", "fakes:Broken")
     measured = Runner(options).measure(ROW)
@@ -107,6 +110,7 @@ def test_a_peer_that_fails_has_its_line(options):
     assert measured.ours.figures and not measured.results[1].figures
 
 
+@pytest.mark.slow
 def test_torch_compile_is_skipped_without_a_warm_cache(options):
     options.peers["torch.compile"] = options.peers["torch"]
     options.compile_anew, row = False, Row(**{**vars(ROW), "others": (Side("torch.compile"),)})
@@ -118,6 +122,7 @@ def test_torch_compile_is_skipped_without_a_warm_cache(options):
     assert Runner(options).measure(row).results[1].figures  # now the cache has it
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("peer", "code"), [("Other", 0), ("Wrong", 1)])
 def test_different_losses_fail(options, peer, code, capsys):
     options.peers["torch"] = Peer("theirs", "numpy", f"fakes:{peer}")
@@ -255,11 +260,13 @@ def test_our_products_run_from_their_recordings(ours, form):
     assert (ours.eager_products(form, a, b, 4)().numpy() == 7).all()
 
 
+@pytest.mark.slow
 def test_sampling_row_generates_the_requested_tokens(ours):
     draw = ours.sampler(data.make(decoder("micro", 1)))
     assert len(list(draw(15, 1.0))) == 15 and list(draw(15, 0)) == list(draw(15, 0))
 
 
+@pytest.mark.slow
 def test_a_prompt_is_continued(ours):
     write = ours.prompted(data.make(decoder("micro", 1)))
     assert write([1, 2, 3], 1) == write([1, 2, 3], 9)[:1] and len(write([1, 2, 3], 9)) == 9
@@ -319,6 +326,7 @@ def test_peak_memory_includes_freed_memory():
     assert peak_memory(lambda: None) - before < 40_000_000
 
 
+@pytest.mark.slow
 def test_curves_are_drawn(tmp_path):
     figures = [{"1": 1e-6, "8": 5e-7}]
     plots.draw(tmp_path / "curves.png", [by_hand(figures, figures, axis="batch", unit="µs")] * 3)

@@ -80,6 +80,7 @@ def test_bad_use_gets_a_sentence(run):
         assert "the argument w is given twice" in run(verb, "loss", *SIZES, "w=N", code=2)
 
 
+@pytest.mark.slow
 def test_hessians_jacobians_and_products_are_printed(run):
     output = run("derive", "loss", *SIZES, "--order", "2", "--wrt", "w")
     assert "∂²𝓛/∂w_d∂w_i = 2/N Σ_n X_nd X_ni    ∂²𝓛/∂w∂wᵀ = 2 Xᵀ X/N" in output and "∂X" not in output
@@ -95,6 +96,7 @@ def test_hessians_jacobians_and_products_are_printed(run):
     assert "wrt is for order=2" in run("derive", "loss", *SIZES, "--wrt", "w", code=2)
 
 
+@pytest.mark.slow
 def test_blocks_by_hand_are_proved_or_refuted(run):
     assert run("check", "loss", *SIZES, "--hessian", "w=2 * X.T @ X / N") == "∂²𝓛/∂w∂w: proved for any size\n"
     output = run("check", "loss", *SIZES, "--hessian", "w,y=2 * X.T / N", code=1)

@@ -93,6 +93,7 @@ atexit.register(lambda: print("loaded:", *sorted({"numpy", "numba", "tinytensor.
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("how", ["python -m", "script"])
 def test_help_and_refusals_load_no_engine(tmp_path, how):
     """They take a tenth of a second, no longer than Python itself; what needs the engine loads it (the control)."""
@@ -208,6 +209,7 @@ def test_certificate_is_written(certificate, capsys, monkeypatch):
     assert said(capsys, "certify", certificate, code=2).endswith("packages coq and libcoq-coquelicot\n")
 
 
+@pytest.mark.slow
 def test_certificate_is_checked(certificate, capsys):
     needed()
     assert "accepted by Coq's kernel: 2 theorems" in said(capsys, "certify", certificate)
@@ -333,6 +335,7 @@ def test_no_reader_ends_training_quietly(unread, monkeypatch, capsys, tmp_path):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_no_reader_leaves_nothing_for_the_end_of_python(unread):
     words = [sys.executable, "-m", "tinytensor", "explain", "square", "3,"]
     done = subprocess.run(words, cwd=ROOT, stdout=unread, stderr=subprocess.PIPE, text=True)

@@ -44,6 +44,7 @@ def folder(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", [line for line in COMMANDS if line not in ELSEWHERE])
 def test_command_of_the_guide_runs(line, folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)

@@ -130,6 +130,7 @@ LOST = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", LOST)
 @pytest.mark.parametrize("names", [["stdout"], ["stderr"], ["stdin", "stdout", "stderr"]])
 def test_training_goes_on_without_streams(names, lost, text, tmp_path, monkeypatch, capsys):
@@ -146,6 +147,7 @@ def test_standard_input_that_is_closed_is_empty(monkeypatch, capsys):
     assert "the standard input is empty" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [{"encoding": "ascii"}, {"terminal": True}, {"encoding": "ascii", "terminal": True}])
 def test_training_shows_samples_on_any_stream(how, text, tmp_path, streams):
     run = str(tmp_path / "run")

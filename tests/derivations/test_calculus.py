@@ -35,6 +35,7 @@ l = Index("l", m)
 v = Array("v", (n,))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("claim", claims_of(["index"]), ids=lambda claim: claim.run.__name__)
 def test_claim_holds(claim):
     result = result_of(claim)

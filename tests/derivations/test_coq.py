@@ -18,6 +18,7 @@ from tinytensor.symbolic.certificates import certify as certifying
 from tinytensor.symbolic.certificates.certify import AXIOMS, absent, certify, refusals, refused_in, sentences
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", coq.FUNCTIONS, ids=lambda function: function.__name__)
 def test_certificate_is_accepted(function):
     result = certified(coq.certificate_of(function))
@@ -39,6 +40,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_wrong_formula_is_refused(mistake):
     right, wrong = MISTAKES[mistake]
@@ -48,10 +50,12 @@ def test_a_wrong_formula_is_refused(mistake):
     assert not result and "coqc: File" in str(result)
 
 
+@pytest.mark.slow
 def test_each_scalar_rule_is_accepted():
     coq.rules_in_the_kernel()
 
 
+@pytest.mark.slow
 def test_some_scalar_rules_are_accepted():
     rules = [rule for name in ("true_divide", "tanh", "relu") for rule in coq.rules_of(name)]
     assert [theorem.name for theorem in certified(rules_in_coq("some", rules)).theorems] == [
@@ -62,6 +66,7 @@ def test_some_scalar_rules_are_accepted():
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["exp", "hypot", "sigmoid", "power"])
 def test_a_wrong_rule_is_refused(name):
     needed()
@@ -70,6 +75,7 @@ def test_a_wrong_rule_is_refused(name):
         coq.accepted(rules_in_coq("wrong", wrong))
 
 
+@pytest.mark.slow
 def test_no_scalar_rule_is_left_out_in_silence():
     """An operation with formulas of one entry is in the file, unless a table says why not."""
     known = {rule.operation for rule in coq.scalar_rules()}
@@ -79,6 +85,7 @@ def test_no_scalar_rule_is_left_out_in_silence():
     assert unary - known <= {"softmax", "log_softmax", *coq.NOT_IN_COQ}
 
 
+@pytest.mark.slow
 def test_equation_17_is_accepted():
     needed()
     evidence = coq.equation_17_in_the_kernel()
@@ -86,6 +93,7 @@ def test_equation_17_is_accepted():
     assert all(f"gradient_of_{n}:" in evidence.text for n in arrays)
 
 
+@pytest.mark.slow
 def test_a_wrong_closed_form_of_equation_17_is_refused():
     text = coq.head()
     right = "dL (i m : nat) : R := w i * (q i m - delta m (y i)) / N"
@@ -211,6 +219,7 @@ def test_sentences_are_those_of_coq():
     assert "there is no theorem" in refusals("Open Scope R_scope.")
 
 
+@pytest.mark.slow
 def test_an_axiom_of_the_library_would_be_seen(monkeypatch, tmp_path):
     """An axiom that no sentence of the certificate declares is in the list that Coq prints."""
     needed()
@@ -221,6 +230,7 @@ def test_an_axiom_of_the_library_would_be_seen(monkeypatch, tmp_path):
     assert not result and "rests on the axiom" in str(result) and "made_up" in str(result)
 
 
+@pytest.mark.slow
 def test_a_proof_that_takes_too_long_is_stopped(monkeypatch):
     needed()
     monkeypatch.setattr(coq.coq(), "seconds", 1)

@@ -29,16 +29,19 @@ def holds(one):
 QUICK = ("ops/shape.py", "ops/index.py", "ops/in_place.py", "no operation", "every fused", "in every layout")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("start", QUICK)
 def test_claims_hold(start):
     holds(claim(start))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", [s for s in CLAIMS if not s.startswith(QUICK)])
 def test_claims_that_take_long_hold(statement):
     holds(CLAIMS[statement])
 
 
+@pytest.mark.slow
 def test_one_layer_of_document_003():
     result = result_of(claim("document 003, one layer"))
     assert result.error is None, result.why
@@ -50,6 +53,7 @@ def test_one_layer_of_document_003():
     assert "signs of linear_relu before max(0, .): [[[" in result.evidence.text
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("start", "op", "attribute", "wrong", "rule"),
     [
@@ -92,6 +96,7 @@ def test_an_op_without_a_proof_fails(monkeypatch):
     assert "unheard_of" in result_of(claim("no operation")).why
 
 
+@pytest.mark.slow
 def test_sample_point_of_equal_signs_fails_for_relu(monkeypatch):
     """All signs alike: half of the rule would never be tested."""
     real = engine.prove_model

@@ -15,6 +15,7 @@ from tinytensor.symbolic.index_calculus.formulas import Array
 from derivations.equations import RESIDUALS, E, F, G, K, M, N, O, P, Q, V, W, X, C, Zp, b, c, i, j, logits  # isort: skip
 
 
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("claim", claims_of(["eq17"]), ids=lambda claim: claim.run.__name__)
 def test_claim_runs(claim):
     claim.run()
@@ -25,6 +26,7 @@ def test_every_gradient_of_17_and_p_has_a_closed_form():
     assert {logits, O, G, c, F, b, W, V, Q, K, E, P} <= {left.base.of for left in closed}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("residual", ["literal", "once"])
 def test_every_adjoint_is_in_a_proof(residual):
     result = derivation(residual)
@@ -67,6 +69,7 @@ ADJOINTS = [
 ]
 
 
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize(("part", "array"), ADJOINTS)
 def test_wrong_sign_in_any_derived_line_is_refuted(part, array):
     closed = getattr(equations, f"{part}_closed")()
@@ -75,12 +78,14 @@ def test_wrong_sign_in_any_derived_line_is_refuted(part, array):
         prove_forms(getattr(derivation(), part).replaced(array, lambda right: -right), about)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("residual", RESIDUALS[1:])
 def test_the_readings_of_the_residual_differ(residual):
     with pytest.raises((Refuted, KeyError)):
         prove_forms(with_adjoints(equations.block(residual), Zp), equations.block_closed())
 
 
+@pytest.mark.slow
 def test_the_loss_over_all_positions_is_refuted():
     wrong = derive(head=lambda: equations.head().replaced(equations.loss, lambda right: right * N / C)).head
     with pytest.raises(Refuted):
@@ -90,6 +95,7 @@ def test_the_loss_over_all_positions_is_refuted():
 # ---- layers ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("residual", "other"), [("pre-norm", "once"), ("once", "pre-norm")])
 def test_the_layers_of_another_reading_are_refuted(residual, other):
     programs = equations.embedding(residual), equations.block(residual), equations.head()
@@ -98,6 +104,7 @@ def test_the_layers_of_another_reading_are_refuted(residual, other):
         eq17.prove_layers(mixed, eq17.stack(*programs))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("residual", RESIDUALS)
 def test_a_wrong_step_is_refuted_in_every_reading(residual):
     result = derivation(residual)
@@ -107,6 +114,7 @@ def test_a_wrong_step_is_refuted_in_every_reading(residual):
         eq17.prove_layers(wrong, eq17.stack(*programs))
 
 
+@pytest.mark.slow
 def test_skipped_layer_is_refuted():
     lines = eq17.stack(equations.embedding(), equations.block(), equations.head())
     more = eq17.placed(Zp[i, j], {Zp: eq17.λ + 1})
@@ -121,6 +129,7 @@ def test_skipped_layer_is_refuted():
 # ---- the chain rule itself, by numbers ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("residual", RESIDUALS)
 def test_adjoints_of_a_block_match_finite_differences(residual):
     program = equations.block(residual)

@@ -54,6 +54,7 @@ def claim_of(kernel: str):
     return next(claim for names, claim in CLAIMS.items() if kernel in names.split(", "))
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("names", [names for names in CLAIMS if "matmul" not in names])
 def test_kernels_are_their_definitions(names, smaller):
     result = result_of(CLAIMS[names])
@@ -89,14 +90,17 @@ def copied_columns(trial: Trial) -> None:
     kernels.product(trial, kernels.COPIED, *kernels.COPIES[1], block=kernels.BLOCK_OF_COPIES)
 
 
+@pytest.mark.slow
 def test_products_are_their_definition(smaller):
     run(products)
 
 
+@pytest.mark.slow
 def test_products_of_copies_are_their_definition(smaller):
     run(copies)
 
 
+@pytest.mark.slow
 def test_copies_that_the_plan_has_not_are_refused(smaller):
     with pytest.raises(Refuted, match="blocks of a are copied where that is claimed"):
         run(lambda trial: kernels.product(trial, kernels.PLANNED, "strided", "as it is"))
@@ -137,6 +141,7 @@ MISTAKES = [  # nothing is wrong with the first block, or the first few
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("function", "name", "right", "wrong"), MISTAKES, ids=[m[1] for m in MISTAKES])
 def test_mistake_beyond_a_block_is_refuted(function, name, right, wrong, planted):
     planted(name, right, wrong)

@@ -17,6 +17,7 @@ def claim(name):
     return next(c for c in CLAIMS if c.run.__name__ == name)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda c: c.run.__name__)
 def test_the_claims_hold(claim):
     result = result_of(claim)
@@ -46,6 +47,7 @@ WRONG_AT_A_KINK = {  # operation: rules that are right beside the kink
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", WRONG_AT_A_KINK)
 def test_rule_wrong_only_at_a_kink_is_refuted(name, monkeypatch):
     swap(monkeypatch, name, WRONG_AT_A_KINK[name])
@@ -93,6 +95,7 @@ def test_comparing_operation_without_a_point_fails(monkeypatch):
     assert "relu" in result_of(claim("complete")).why
 
 
+@pytest.mark.slow
 def test_edge_missing_in_the_table_fails(monkeypatch):
     monkeypatch.setitem(kinks.KINKS, "relu", [(([0.0, 1.0],), {})])
     assert "KINKS does not list" in result_of(claim("kinks")).why

@@ -19,6 +19,7 @@ from tinytensor.symbolic.index_calculus.functions import relu
 SIZES = {"C": 6, "D": 6, "F": 9, "V": 11, "H": 2, "L": 2}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("claim", claims_of(["program"]), ids=lambda claim: claim.run.__name__)
 def test_claim_runs(claim):
     claim.run()
@@ -101,6 +102,7 @@ FORWARD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", FORWARD)
 def test_wrong_equation_is_noticed(mistake):
     array, change = FORWARD[mistake]
@@ -127,6 +129,7 @@ BACKWARD = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("mistake", BACKWARD)
 def test_wrong_gradient_is_noticed(mistake):
     part, array, change = BACKWARD[mistake]

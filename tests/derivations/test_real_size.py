@@ -65,6 +65,7 @@ def test_sizes_are_beyond_blocks():
     assert len(set(sizes)) >= 6
 
 
+@pytest.mark.slow
 def test_layout_holds_with_a_stated_probability():
     result = result_of(claim("microgpt's layout"))
     assert result.error is None, result.why
@@ -74,6 +75,7 @@ def test_layout_holds_with_a_stated_probability():
     assert int(message.partition("^")[2]) <= real_size.BOUND
 
 
+@pytest.mark.slow
 def test_a_wrong_kernel_fails(monkeypatch):
     monkeypatch.setattr(sampling_of, "LOCATING", 0)
     kernel, right, wrong = "rms_norm_backward", "sum_lanes(sum_hn) / count", "sum_lanes(sum_hn)"
@@ -83,6 +85,7 @@ def test_a_wrong_kernel_fails(monkeypatch):
     assert "refuted: Loss" in result.why
 
 
+@pytest.mark.slow
 def test_a_wrong_rule_fails(monkeypatch):
     monkeypatch.setattr(sampling_of, "LOCATING", 0)
     with planted_rule(*rule_with("gelu_erf", "grad_x", "gelu_erf_backward(g, x", "gelu_erf_backward(g * 2, x")):
@@ -129,6 +132,7 @@ def test_the_recorded_step_holds(small_step):
     assert "equations" in result.evidence.text
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ["take", "layer_norm", "attention_backward", "scatter_add", "adam", "matmul", "sumsq"])
 def test_missing_launch_of_a_recording_is_noticed(name, small_step):
     assert small_step(lambda recording: recording.noted.pop(launches(recording, name)[0])).error is not None
@@ -158,6 +162,7 @@ def test_buffer_reused_too_early_is_noticed(small_step):
     assert "adam" not in result.why  # found before, where the gradient is
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     ("name", "right", "wrong", "message"),
     [

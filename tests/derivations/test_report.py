@@ -169,6 +169,7 @@ def test_rows_have_addresses_of_their_own():
 # --- A browser
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [360, 1280])
 def test_the_page_does_not_scroll_sideways(whole, tmp_path, width, dark):
@@ -193,6 +194,7 @@ def test_the_page_does_not_scroll_sideways(whole, tmp_path, width, dark):
         assert driver.get_log("browser") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "height"), [(360, 740), (1280, 900)])
 def test_the_first_screen_shows_equation_17_with_its_number(whole, tmp_path, width, height):
     path = tmp_path / "report.html"
@@ -210,6 +212,7 @@ def test_the_first_screen_shows_equation_17_with_its_number(whole, tmp_path, wid
             assert (bottom < height) == seen  # the control: behind a long text it is not on the first screen
 
 
+@pytest.mark.slow
 def test_claim_links_to_its_equation_and_back(whole, tmp_path):
     path = tmp_path / "report.html"
     path.write_text(whole)

@@ -26,6 +26,7 @@ SIZES = {"C": 16, "D": 8, "F": 10, "V": 11, "H": 2, "L": 2}  # whole squares of 
 NUMBERS = (0.75, -0.5, 1.625, 3.0, 2**-40, -7.3)
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("claim", claims_of(["rounding"]), ids=lambda claim: claim.statement)
 def test_claim_runs(claim):
     claim.run()
@@ -133,6 +134,7 @@ MISTAKES = {  # in rules
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("mistake", [None, *MISTAKES])
 def test_the_difference_quotient_notices_a_wrong_rule(mistake):
     with planted_rule(*rule_with(*MISTAKES[mistake])) if mistake else nullcontext():
@@ -164,6 +166,7 @@ def test_errors_are_measured_in_units_of_the_largest_entry(dtype):
     assert actual.largest == pytest.approx(abs(float(values.flat[largest])), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_larger_error_fails_the_claim(monkeypatch):
     monkeypatch.setattr(rounding, "LIMITS", {d: {"float32": 0.4, "float64": 0.4} for d in rounding.LIMITS})
     shipped = [claim for claim in claims_of(["rounding"]) if "the shipped step" in claim.statement]

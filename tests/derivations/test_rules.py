@@ -8,12 +8,14 @@ from tests.tools.sampling_rate import some
 from tinytensor.core.op import OPS
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", list(some(rules.covered(), 5)))
 def test_rule_is_the_derivative(name):
     verdict = rules.check_rules(name)
     assert verdict, str(verdict)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["matmul", "softmax", "reduce_mean", "tanh", "cat"])
 def test_planted_mistakes_in_rules_are_refuted(name):
     verdict = rules.check_rules(name, lambda gradient: lambda g, **arguments: 2 * gradient(g=g, **arguments))
@@ -33,11 +35,13 @@ def test_every_rule_is_covered_or_has_a_reason():
     assert ruled - set(rules.covered()) - set(rules.AT_SIZES) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(some(rules.FUSED, 3)))
 def test_fused_operation_is_its_definition(name):
     assert rules.difference(name) == 0
 
 
+@pytest.mark.slow
 def test_planted_mistakes_in_definitions_are_noticed():
     assert rules.difference("softmax", lambda y: 2 * y) != 0
     assert rules.difference("layer_norm", lambda y: y - y.mean()) != 0

@@ -23,6 +23,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("claim", claims_of(["sublayers"]), ids=lambda claim: claim.run.__name__)
 def test_claim_holds(claim):
     result = result_of(claim)
@@ -36,6 +37,7 @@ def test_every_gradient_has_a_closed_form(name):
     assert parameters <= {left.base.of for left in closed}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("name", "left"), [(name, left) for name, (_, closed) in PROGRAMS.items() for left in closed], ids=str
 )

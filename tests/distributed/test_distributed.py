@@ -23,6 +23,7 @@ def outcome():
     return {n: json.loads(mpi.program("everything", n).splitlines()[-1]) for n in RANKS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", RANKS)
 def test_ranks_agree_bit_for_bit_at_every_step(outcome, n):
     """on_ranks.py asserts it, in eager mode and recorded, beside what collectives give and refuse."""
@@ -30,6 +31,7 @@ def test_ranks_agree_bit_for_bit_at_every_step(outcome, n):
     assert outcome[n]["float32"]["bits"] == outcome[n]["eager"]["bits"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", RANKS[1:])
 def test_gradients_match_the_joint_batch(outcome, n):
     for joint in outcome[n]["joint"]:
@@ -64,6 +66,7 @@ def test_ranks_without_data_add_nothing(outcome, n):
     assert outcome[n]["one row"] == outcome[1]["one row"]
 
 
+@pytest.mark.slow
 def test_documented_program_runs(tmp_path):
     (code,) = re.findall(r"```py\n(.*?)```", (mpi.ROOT / "examples" / "guide" / "processes.md").read_text(), re.DOTALL)
     path = tmp_path / "program.py"
@@ -75,6 +78,7 @@ def test_documented_program_runs(tmp_path):
 # --- The end
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("how", "code", "sentence"),
     [
@@ -91,6 +95,7 @@ def test_failing_rank_ends_all_ranks(how, code, sentence):
     assert sentence in output
 
 
+@pytest.mark.slow
 def test_slow_ranks_are_ended_with_an_error():
     with pytest.raises(AssertionError, match="it hangs"):
         mpi.run(2, "-c", "import time; time.sleep(600)", limit=3)
@@ -110,6 +115,7 @@ def alone(code: str, **environment: str) -> str:
 BEGIN = "import tinytensor as tt; tt.distributed.init_process_group()"
 
 
+@pytest.mark.slow
 def test_missing_mpi4py_is_named(tmp_path):
     assert not dist.is_initialized() and dist.is_available()
     hidden = "import sys; sys.modules['mpi4py'] = None; import importlib.util as u; find = u.find_spec\n"
@@ -124,6 +130,7 @@ def test_missing_mpi4py_is_named(tmp_path):
     assert said.startswith("RuntimeError: init_process_group: mpi4py finds no MPI (no library): pip install mpich")
 
 
+@pytest.mark.slow
 def test_launcher_of_another_mpi_is_named():
     said = alone(BEGIN, OMPI_COMM_WORLD_SIZE="2", OMPI_COMM_WORLD_RANK="0")
     assert "Open MPI's mpiexec has started this process, but mpi4py belongs to MPICH" in said

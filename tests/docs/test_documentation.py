@@ -276,6 +276,7 @@ def test_files_in_a_docstring_are_no_python():
     assert errors_of_lexing("```python\na/  the `b` of c\n```") and not errors_of_lexing("```python\na = 1\n```")
 
 
+@pytest.mark.slow
 def test_the_reference_has_every_name_on_its_page():
     written = pages()
     assert [block for text in written.values() for block in errors_of_lexing(text)] == []

@@ -42,6 +42,7 @@ def test_program_runs():
     assert said.returncode == 0, said.stderr
 
 
+@pytest.mark.slow
 def test_mypy_accepts_the_program_and_finds_mistakes(tmp_path):
     """Errors in the engine's own source are silenced, as those of an installed package are."""
     options = ["--strict", "--follow-imports=silent", "--no-error-summary", f"--cache-dir={tmp_path}"]
@@ -50,6 +51,7 @@ def test_mypy_accepts_the_program_and_finds_mistakes(tmp_path):
     assert errors_of([(Path(p).name, int(line), e) for p, line, e in matches]) == {WRONG.name: MISTAKES}, said
 
 
+@pytest.mark.slow
 def test_pyright_accepts_the_program_and_finds_mistakes(tmp_path):
     (tmp_path / "pyrightconfig.json").write_text(json.dumps({"extraPaths": [str(ROOT)]}))
     for path in (PROGRAM, WRONG):

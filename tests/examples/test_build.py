@@ -88,6 +88,7 @@ def run(monkeypatch, capsys):
 # The checks
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: f"{plant[0]}-{plant[1]}-{plant[4]}"[:60])
 def test_common_mistake_is_named(plant, tmp_path):
     file, function, old, new, said = plant
@@ -169,6 +170,7 @@ def test_lines_of_code_are_counted():
 # The command, from an empty folder to the trained model
 
 
+@pytest.mark.slow
 def test_student_walks_all_ten_steps(run, tmp_path):
     folder = tmp_path / "my_engine"
     assert run(folder)[0] == 0
@@ -332,6 +334,7 @@ def test_foreign_folder_is_refused(run, tmp_path):
     assert "needs step 6" in run(tmp_path / "mine", "--milestone", 6)[1]
 
 
+@pytest.mark.slow
 def test_endless_loop_is_ended_with_its_line(tmp_path):
     """In processes of their own, as a student runs it."""
     folder = tmp_path / "my_engine"

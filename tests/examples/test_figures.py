@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from PIL import Image
 
 from examples.build.milestones import MILESTONES
@@ -24,6 +25,7 @@ def test_each_picture_exists_and_is_small():
             assert f'"{name}.{ending}"' in (ROOT / "examples" / f"{name}.py").read_text()
 
 
+@pytest.mark.slow
 def test_terminal_shows_a_milestone_and_all_of_its_letters(tmp_path):
     text = milestone(str(tmp_path))
     assert MILESTONE in MILESTONES and "99% of the points on the right side" in text

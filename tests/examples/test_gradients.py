@@ -24,6 +24,7 @@ def test_entries_fit_their_functions(name):
     assert entry.argument in entry.arguments
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(some(TABLE, 4)))
 def test_gradient_with_a_mistake_is_refuted(name):
     entry = TABLE[name]
@@ -42,6 +43,7 @@ MENDED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MENDED)
 def test_second_derivatives_and_jacobians_are_proved_without_their_mistake(name):
     entry = TABLE[name]

@@ -21,6 +21,7 @@ def interpreted():
     return module
 
 
+@pytest.mark.slow
 def test_quick_lessons_run_where_kernels_are_python(interpreted):
     chosen = interpreted.lessons(*interpreted.QUICK)
     assert len(chosen) >= 7
@@ -31,6 +32,7 @@ def test_lessons_about_compiled_code_are_left_out(interpreted):
     assert {path.name[:2] for path in interpreted.lessons()} & {"07", "08", "18"} == {"07"}
 
 
+@pytest.mark.slow
 def test_failing_or_slow_lesson_is_named(interpreted, tmp_path):
     good, bad, slow = (tmp_path / f"{name}.py" for name in ("01_good", "02_bad", "03_slow"))
     good.write_text("import numba; assert numba.config.DISABLE_JIT")

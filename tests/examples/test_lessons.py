@@ -207,6 +207,7 @@ def test_missing_part_of_an_exercise_is_found():
     ]
 
 
+@pytest.mark.one_in(2)
 @each_lesson
 def test_lesson_runs_and_draws_what_it_says(lesson, clone, in_a_process, tmp_path):
     script, here = clone / "clone" / "examples" / lesson.name, tmp_path
@@ -273,6 +274,7 @@ def test_misjudged_answer_is_found(in_a_process, tmp_path):
     assert misjudged(solved)[0] == "exercise 1, not solved: right"
 
 
+@pytest.mark.slow
 def test_lessons_run_as_notebooks_and_show_their_pictures(clone):
     """One after the other in one kernel, which forgets all names between them: to start one for each takes longest."""
     lessons = {path.stem: jupytext.read(path) for path in LESSONS}

@@ -80,6 +80,7 @@ def marked(tmp_path_factory):
     return done.stdout, rows
 
 
+@pytest.mark.slow
 def test_table_has_the_points_of_each_student(marked):
     printed, rows = marked
     lines = [line.split() for line in printed.splitlines()]
@@ -88,6 +89,7 @@ def test_table_has_the_points_of_each_student(marked):
     assert sum(int(row["points"]) for row in rows.values()) == 11 and len(rows) == 20
 
 
+@pytest.mark.slow
 def test_each_failure_costs_one_exercise(marked):
     said = {number: row["sentence"] for (student, number), row in marked[1].items() if student == "ben"}
     assert said == {
@@ -99,12 +101,14 @@ def test_each_failure_costs_one_exercise(marked):
     }
 
 
+@pytest.mark.slow
 def test_file_that_does_not_run_gets_a_sentence(marked):
     printed, rows = marked
     assert {rows["cem", n]["sentence"] for n in (1, 2, 3, 4)} == {"error: SyntaxError: invalid syntax (line 2)"}
     assert "3_chain.py: not marked: no lesson is called 3_chain" in printed
 
 
+@pytest.mark.slow
 def test_file_that_never_ends_gets_a_sentence(marked):
     said = {marked[1]["dora", n]["sentence"] for n in (1, 2, 3, 4)}
     assert said == {"error: no result within 3 seconds; does a loop never end?"}

@@ -42,6 +42,7 @@ def site(tmp_path_factory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_pages_hold_what_a_lesson_prints_and_draws(site):
     page = (site / "lessons" / "03_chain_rule.html").read_text()
     assert "careless: 6.0, in order: 4.0, right: 4" in page
@@ -85,6 +86,7 @@ def opened(driver, page: Path) -> tuple[list[str], list[dict]]:
     return requests, driver.get_log("browser")
 
 
+@pytest.mark.slow
 def test_pages_open_without_a_network(site, tmp_path):
     pages = ["index.html", "course/index.html", "lessons/03_chain_rule.html", "solutions/03_chain_rule.html"]
     pages += ["slides/03_chain_rule.html", *(f"guide/{path.stem}.html" for path in GUIDE if path.stem != "README")]
@@ -113,6 +115,7 @@ def test_pages_open_without_a_network(site, tmp_path):
         assert "ERR_NAME_NOT_RESOLVED" in console[0]["message"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 390])
 def test_nothing_keeps_readers_out(width, site):
     """Contrast of code and numbers, names, headings, and all that scrolls can be scrolled by keys."""
@@ -156,6 +159,7 @@ def test_what_is_too_wide_for_a_phone_scrolls_visibly(site, tmp_path):
         assert len(layers) >= 5 and set(layers) == {"local, local, scroll, scroll, scroll"}
 
 
+@pytest.mark.slow
 def test_guide_is_in_the_site_and_its_menu(site):
     names = {"index" if path.stem == "README" else path.stem for path in GUIDE}
     assert {path.stem for path in (site / "guide").glob("*.html")} == names and len(names) >= 9
@@ -199,6 +203,7 @@ def test_page_without_faults_has_none(tmp_path):
     assert checking.check(tmp_path) == ([], ["https://a.example/"])
 
 
+@pytest.mark.slow
 def test_second_run_takes_a_lesson_from_the_cache(tmp_path):
     script = tmp_path / "98_quick.py"
     script.write_text("# %% [markdown]\n# # A title\n\n# %%\nprint('one')\n1 + 1\n")
@@ -208,6 +213,7 @@ def test_second_run_takes_a_lesson_from_the_cache(tmp_path):
     assert (second.cells, second.was_run) == (first.cells, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "said"),
     [
@@ -223,6 +229,7 @@ def test_failing_cell_is_named(tmp_path, code, said):
     assert code in str(raised.value)
 
 
+@pytest.mark.slow
 def test_bad_commands_get_a_sentence(tmp_path):
     done = build("--only", "99_nothing")
     assert (done.returncode, done.stdout) == (2, "")
@@ -336,6 +343,7 @@ def test_unknown_latex_ends_the_build(tmp_path):
             building.build(tmp_path / "sources", tmp_path / "extra", tmp_path / "work", new=True)
 
 
+@pytest.mark.slow
 def test_failing_lesson_ends_the_command(tmp_path, monkeypatch, capsys):
     (tmp_path / "99_bad.py").write_text("# %% [markdown]\n# # A title\n\n# %%\n1 / 0\n")
     monkeypatch.setattr(command, "LESSONS", [tmp_path / "99_bad.py"])

@@ -417,6 +417,7 @@ assert (x @ x).softmax(-1).numpy().tobytes() == first[0]
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.parametrize("unwritten", ["nan", ""])
 def test_child_process_makes_a_noted_call_with_several_tasks(unwritten):

@@ -53,12 +53,14 @@ def usual():
     return values()
 
 
+@pytest.mark.slow
 def test_without_fast_paths_all_bits_are_the_same(usual):
     made_short, answers = values(TINYTENSOR_FAST="off")
     assert usual[0] and not made_short
     assert answers.tolist() == usual[1].tolist()
 
 
+@pytest.mark.slow
 def test_kernels_run_as_python_for_a_debugger(usual):
     made_short, answers = values(NUMBA_DISABLE_JIT="1")
     assert not made_short

@@ -20,6 +20,7 @@ def short(name: str) -> Tally:
     return command.in_processes(name, "short", limit=3600, share=PIECE[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", command.PARTS)
 def test_short_campaign_finds_nothing(name):
     tally = short(name)
@@ -27,6 +28,7 @@ def test_short_campaign_finds_nothing(name):
     assert tally.counts.total() >= 1
 
 
+@pytest.mark.slow
 def test_shares_cover_each_case_once():
     of_three = [list(Diary(None, (k, 3)).mine(range(10))) for k in range(3)]
     assert sorted(of_three[0] + of_three[1] + of_three[2]) == list(range(10))

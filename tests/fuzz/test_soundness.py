@@ -20,6 +20,7 @@ def shown(ones: list[pairs.Pair]) -> str:
     return "\n\n".join(map(str, ones))
 
 
+@pytest.mark.slow
 def test_no_wrong_gradients_are_proved_and_no_right_ones_refuted():
     """Of the first functions of the 20,000 pairs: seed 0."""
     tally = last(50, 20, seed=0)
@@ -30,6 +31,7 @@ def test_no_wrong_gradients_are_proved_and_no_right_ones_refuted():
     assert tally.counts["pairs: checked"] >= 900
 
 
+@pytest.mark.slow
 def test_gradients_of_the_constructions_are_right():
     for n in range(200):
         one = functions.sample(2, n)
@@ -42,6 +44,7 @@ def test_gradients_of_the_constructions_are_right():
                     assert not how, f"{one.source}{text}{how} at {point}"
 
 
+@pytest.mark.slow
 def test_functions_and_gradients_are_those_of_the_seed():
     def texts(seed):
         one = functions.sample(seed, 3)
@@ -77,6 +80,7 @@ def by_numbers_at_large_sizes(derivation, by_hand):
     return verdicts
 
 
+@pytest.mark.slow
 def test_checker_that_proves_everything_is_reported():
     tally = last(3, 10, seed=1, check=all_of("proved"))
     assert len(tally.unsound) > 5
@@ -84,16 +88,19 @@ def test_checker_that_proves_everything_is_reported():
     assert "by numbers: " in shown(tally.unsound)
 
 
+@pytest.mark.slow
 def test_checker_that_refutes_everything_is_reported():
     tally = last(3, 10, seed=1, check=all_of("refuted"))
     assert len(tally.refuted) > 5
     assert tally.share_proved == 0
 
 
+@pytest.mark.slow
 def test_checker_that_decides_nothing_is_reported():
     assert last(2, 10, seed=1, check=all_of("undecided")).share_proved < SHARE
 
 
+@pytest.mark.slow
 def test_checker_of_odd_sizes_and_positive_values_is_reported():
     tally = last(6, 20, seed=1, check=by_numbers_at_large_sizes)
     assert tally.unsound
@@ -145,6 +152,7 @@ def test_each_mistake_and_rewriting_is_a_program():
                 assert callable(functions.compiled(source, "gradient", one.name))
 
 
+@pytest.mark.slow
 def test_rewritings_keep_the_value():
     draw = random.Random(0)
     for n in range(25):

@@ -187,6 +187,7 @@ def compute(queue, module, x):
     queue.put((y, y.tolist(), module.activations[0] is F.gelu))
 
 
+@pytest.mark.slow
 def test_a_spawned_process_gets_a_model():
     context, module, x = multiprocessing.get_context("spawn"), Holding(), tt.tensor([1.0, -1.0])
     queue = context.Queue()

@@ -528,6 +528,7 @@ def memory_is_bounded(content: bytes) -> bool:
     return any(peak_memory(content) < 64 * len(content) + 200_000 for _ in range(3))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("case", BOMBS)
 def test_memory_stays_a_small_multiple_of_the_file(case):
     assert memory_is_bounded(archive(b"\x80\x04" + BOMBS[case] + b".", s0=FLOATS))
@@ -558,6 +559,7 @@ def test_changed_files_are_refused_or_the_same():
     assert refused > (5000 if THOROUGH else 125)
 
 
+@pytest.mark.slow
 def test_changed_pickles_are_refused_or_read():
     """The same with right checksums: every instruction is reached, and the value may be another one."""
     with zipfile.ZipFile(HERE / "values.pt") as stored:

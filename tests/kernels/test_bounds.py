@@ -115,6 +115,7 @@ def runs_in_bounds(k: Loop, args: list, constants: dict) -> bool:
     return True
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", LOOPS)
 def test_the_source_stays_inside_its_arrays(name):
     cases = some(wrong_calls(name, np.float64), one_in=7)
@@ -129,6 +130,7 @@ def test_every_array_declares_its_sizes(name):
         assert arrays == {n for n in KERNELS[name].names if f"{n}[" in KERNELS[name].shapes}
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", ["adam", "take", "gather_backward", "softmax_backward", "cross_entropy", "rms_norm"])
 def test_source_without_checks_leaves_its_arrays(name, monkeypatch):
     monkeypatch.setattr(KERNELS[name], "check", lambda args: None)
@@ -268,6 +270,7 @@ needs_guards = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @needs_guards
 def test_the_compiled_build_stays_inside_its_arrays():
     done = in_a_process(*KERNELS)
@@ -276,6 +279,7 @@ def test_the_compiled_build_stays_inside_its_arrays():
     assert len(lines) > 20 * len(KERNELS)
 
 
+@pytest.mark.slow
 @needs_guards
 def test_read_past_the_end_is_noticed():
     assert in_a_process("past_the_end").returncode < 0  # ended by a signal

@@ -80,6 +80,7 @@ def distance(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.abs(a[finite] - b[finite]).max() / unit)
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.skipif(config.DISABLE_JIT, reason="there is no compiled build")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", KERNELS)

@@ -10,6 +10,7 @@ from tinytensor.native.kernels.copy import copy
 DTYPES = ("float32", "float64", "int32", "int64", "bool")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("source", "target"), [*itertools.product(DTYPES, DTYPES)])
 def test_copy_converts_every_dtype(source, target):
     x = np.array([0, 1, 2.75, -3.5, 100]).astype(source)

@@ -22,6 +22,7 @@ CALLS = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "sample"), CALLS)
 def test_kernel_equals_its_definition(name, sample):
     assert disagreements(KERNELS[name], sample) == []
@@ -176,6 +177,7 @@ MISTAKES = [
 ]
 
 
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize(
     ("module", "name", "right", "wrong"), MISTAKES, ids=lambda value: value if value in KERNELS else ""
 )
@@ -204,6 +206,7 @@ def noticed(mutant, name: str) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("module", "name"), sorted({mistake[:2] for mistake in MISTAKES}))
 def test_a_copy_without_a_mistake_passes(module, name):
     assert not noticed(planted(module, name, "", ""), name)

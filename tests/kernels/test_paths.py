@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 import numpy as np
+import pytest
 
 from tests.kernels.kernel_samples import tasks_tried
 from tests.kernels.test_compiled import FOLDERS, calls
@@ -220,6 +221,7 @@ def watch(seen: Seen, kernel, calls: Iterable, ours: tuple[str, ...] = FOLDERS) 
                     source(*args, *share)
 
 
+@pytest.mark.slow
 def test_every_path_is_proved():
     seen = Seen()
     for name, each in KERNELS.items():

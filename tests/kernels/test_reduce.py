@@ -58,6 +58,7 @@ def test_lost_element_is_noticed():
         close(run(reduce.reduce_sum, x[:, :32].copy()), x.astype(np.float64).sum(1), np.float32, 33)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.bool_])
 def test_integers(dtype):
     rng = np.random.default_rng(1)

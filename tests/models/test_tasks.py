@@ -87,6 +87,7 @@ def translated(capsys, folder, *arguments):
 # --- Pairs of a user's own
 
 
+@pytest.mark.slow
 def test_tatoeba_file_is_learnt(trained, file):
     out, printed = trained
     with (out / "log.csv").open() as log:
@@ -143,6 +144,7 @@ def test_scores_match_the_written_translations(trained, file):
     assert bleu > 50 and chrf > 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [[], ["--eager"]])
 def test_resumed_run_equals_an_unbroken_run(capsys, trained, tmp_path, how):
     out, repeated = trained[0], tmp_path / "again"
@@ -161,6 +163,7 @@ def test_resumed_run_equals_an_unbroken_run(capsys, trained, tmp_path, how):
     assert first.state["batches"] == second.state["batches"]
 
 
+@pytest.mark.slow
 def test_resumed_run_needs_the_same_file(capsys, file, tmp_path):
     own = tmp_path / "own.tsv"
     shutil.copy(file, own)
@@ -212,6 +215,7 @@ def french():
     return grammar.pairs()
 
 
+@pytest.mark.slow
 def test_grammar_sentences_beyond_n_max_are_refused(capsys, monkeypatch, french, tmp_path):
     monkeypatch.setattr(grammar, "pairs", lambda: french[::9])
     result = refused(capsys, "train", "--task", "translate", "--n-max", "5", "--out", tmp_path / "run")
@@ -258,6 +262,7 @@ def test_scores_with_several_references():
     assert scores(["x"], [["i am a student now"]])[0] == 0
 
 
+@pytest.mark.slow
 def test_the_default_configuration_begins_to_learn_the_grammar(french):
     """Sixty steps on a few of its sentences; what it reaches in all its steps takes minutes to see."""
     sentences = [s for s in french if len(s.source.split()) <= 4][:40]
@@ -309,6 +314,7 @@ def test_a_seed_repeats_a_translation(capsys, trained):
     assert sampled(1, "--top-k", "1") == ["I am in Paris."]
 
 
+@pytest.mark.slow
 def test_command_draws_attention(capsys, monkeypatch, trained, tmp_path):
     drawn, draw = [], plots.attention
     monkeypatch.setattr(plots, "attention", lambda *what: drawn.append(what) or draw(*what))
@@ -350,6 +356,7 @@ def test_invalid_translations_are_refused(capsys, monkeypatch, tmp_path, trained
     assert refused(capsys, "translate", "--checkpoint", trained[0], *arguments).startswith(sentence)
 
 
+@pytest.mark.slow
 def test_checkpoint_of_another_task_is_refused(capsys, monkeypatch, trained, tmp_path):
     verse = tmp_path / "verse.txt"
     verse.write_text("the cat sat on the mat\n" * 20)

@@ -281,6 +281,7 @@ def test_every_case_has_stored_results(stored):
                 assert np.abs(array).max() > 5e-5, (case, name)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("case", samples.CASES)
 def test_parameters_have_the_names_and_shapes_of_the_case(case):
     c = samples.settings(samples.CASES[case][0])
@@ -333,6 +334,7 @@ def test_a_difference_in_the_ninth_digit_is_noticed(name, stored):
 TINY = Config(N=1, d_model=3, h=2, d_k=1, d_v=2, d_ff=3, n_vol=5, n_max=5, bias=True)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("changes", [{}, {"norm": "before", "tied": True, "begin": "token"}])
 def test_gradients_match_finite_differences(changes):
     """Every entry of every parameter, by central differences, with padding on both sides."""
@@ -399,6 +401,7 @@ def test_batch_and_padding_change_no_bit_of_a_sentence(norm, dtype):
         np.testing.assert_array_equal(encoded[i, :n], encoded_wide[i, :n])
 
 
+@pytest.mark.slow
 def test_thread_count_changes_no_bit():
     if numba.config.NUMBA_NUM_THREADS < 2:
         pytest.skip("one processor")
@@ -617,6 +620,7 @@ def test_untrained_loss_is_that_of_guessing(norm):
     assert abs(loss - math.log(config.n_vol)) < 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", NORMS)
 def test_model_memorises_a_few_sentences(norm):
     tt.manual_seed(0)

@@ -185,6 +185,7 @@ def test_survivor_is_named(monkeypatch):
     assert "NOT NOTICED: grad_a: g" in tally.report()
 
 
+@pytest.mark.slow
 def test_a_lenient_checker_leaves_survivors(monkeypatch):
     for checker in ("passes", "passes_in_the_middle", "passes_larger"):
         monkeypatch.setattr(engine, checker, lambda *args: True)
@@ -207,6 +208,7 @@ def test_survivor_makes_the_command_fail(monkeypatch, capsys):
 BY_HAND = [(partial(engine.by_hand, 1 if THOROUGH else 8), 10), (formulas.by_hand, 35)]  # how many at least
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "least"), BY_HAND, ids=["engine", "formulas"])
 def test_mistakes_by_hand_are_noticed(make, least):
     tally = make()
@@ -218,6 +220,7 @@ def test_mistakes_by_hand_are_noticed(make, least):
 BY_MACHINE = [(engine.rules, 10), (engine.kernels, 7), (formulas.mechanically, 4)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.skipif(not THOROUGH, reason="takes long: .ci/whole tries them")
 @pytest.mark.parametrize(("make", "least"), BY_MACHINE, ids=["rules", "kernels", "formulas"])
 def test_sample_of_mechanical_mistakes_is_noticed(make, least):
@@ -226,6 +229,7 @@ def test_sample_of_mechanical_mistakes_is_noticed(make, least):
     assert len(tally.noticed) >= least
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("mistake", formulas.WRONG_FORMS)
 def test_a_wrong_closed_form_is_refuted_with_a_counterexample(mistake):
     entry, form = formulas.WRONG_FORMS[mistake]
@@ -240,6 +244,7 @@ def test_a_wrong_closed_form_is_refuted_with_a_counterexample(mistake):
 ONLY_RUN = ("eps dropped", "(11) with a constant")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("mistake", [w for w in formulas.WRONG_EQUATIONS if w not in ONLY_RUN])
 def test_a_wrong_equation_is_refuted(mistake):
     """In its gradients, but for those that show when the program runs."""
@@ -250,6 +255,7 @@ def test_a_wrong_equation_is_refuted(mistake):
         stage.passes(derived, stage.closed, changed)
 
 
+@pytest.mark.slow
 def test_unchecked_derivation_leaves_survivors(monkeypatch):
     monkeypatch.setattr(formulas.eq17, "prove_forms", lambda program, closed: None)
     monkeypatch.setattr(formulas.program, "difference", lambda *args, **kwargs: 0.0)
@@ -264,12 +270,14 @@ def about(name: str) -> list[int]:
     return [i for i, (function, *_) in enumerate(loops.mutants()) if function.__name__ == name]
 
 
+@pytest.mark.slow
 def test_changes_of_a_kernel_are_noticed():
     numbers = about("reduce_any")
     assert len(numbers) > 20
     assert all(how for _, how in map(loops.number_tried, numbers))
 
 
+@pytest.mark.slow
 def test_a_change_is_planted_and_taken_out():
     function, tree, *_ = loops.mutants()[about("cumsum")[0]]
     before = function.__code__
@@ -299,6 +307,7 @@ def test_dots_in_an_explanation_stand_for_any_text():
         by_label({"why": {"f": ["if rest..."]}, "why not": {"...": ["...  ->  if True:"]}}, changes)
 
 
+@pytest.mark.slow
 def test_an_explanation_is_about_every_change_that_it_fits(monkeypatch):
     numbers = about("first_nan")
     monkeypatch.setattr(loops, "mutants", lambda all=loops.mutants(): [all[i] for i in numbers])  # noqa: B008
@@ -311,17 +320,20 @@ def test_an_explanation_is_about_every_change_that_it_fits(monkeypatch):
     assert len(loops.mechanically().survivors) == len(numbers)
 
 
+@pytest.mark.slow
 def test_every_explanation_of_a_kernel_mutant_fits_a_change():
     changes = {loops.label(function.__name__, what) for function, _, what, _, _ in loops.mutants()}
     assert sorted(by_label(loops.EXPLAINED, changes).keys() - changes) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", modules.PARTS)
 def test_every_explanation_of_a_module_mutant_fits_a_change(part):
     changes = {modules.label(key[1], what) for key, what, *_ in modules.mutants(part)}
     assert sorted(by_label(modules.PARTS[part].explained, changes).keys() - changes) == []
 
 
+@pytest.mark.slow
 def test_explanations_of_kernel_mutants_are_checked(monkeypatch):
     """What is not noticed survives unless it is explained; what is explained must not be noticed, and must be there."""
     numbers = about("first_nan")
@@ -362,6 +374,7 @@ def test_change_may_remove_super_from_a_method():
     assert nn.Linear(2, 3).in_features == 2
 
 
+@pytest.mark.slow
 def test_a_change_is_tried_in_a_process_of_its_own(monkeypatch):
     monkeypatch.setattr(modules, "failure", lambda tests: tests[0]())
     key, position, new = change("pairwise_distance", "x1 - x2 + eps  ->  x1 - x2 - eps")

@@ -56,6 +56,7 @@ WAYS = {
 }
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("mask", MASKS)
 def test_value_and_derivatives(way, mask):

@@ -341,6 +341,7 @@ def test_packed_sequence_survives_conversions_and_copies():
     assert nn.utils.rnn is rnn and nn.GRU(2, 3)(p)[0].sorted_indices is p.sorted_indices
 
 
+@pytest.mark.slow
 def test_compiled_step_that_packs_is_not_recorded():
     """How many sequences have a step is a value, which a recording would not see again."""
     m = samples.fill(tt, nn.GRU(3, 4, bidirectional=True, dtype=tt.float64))

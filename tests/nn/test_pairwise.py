@@ -14,6 +14,7 @@ CASES = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("subject", "case"), CASES)
 def test_options_in_combination(subject, case):
     assert pairwise.SUBJECTS[subject][2](case) == []

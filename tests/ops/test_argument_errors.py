@@ -218,6 +218,7 @@ def refused_badly(cls: type) -> list[str]:
     return results
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", CLASSES)
 def test_constructors_name_wrong_arguments(name):
     if not issubclass(CLASSES[name], tt.nn.ModuleList | tt.nn.Sequential):  # they hold whatever they are given

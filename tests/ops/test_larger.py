@@ -12,6 +12,7 @@ from tinytensor.native.runtime.kernel import Elementwise
 CALLS = [pytest.param(name, args, id=f"{name}-{i}") for name, calls in LARGER.items() for i, args in enumerate(calls)]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("name", "args"), CALLS)
 def test_operations_beyond_every_block(name, args):
     assert mistakes(name, args) == []

@@ -110,18 +110,21 @@ def gradient(function: Callable[..., Tensor]) -> Callable[[Tensor], Tensor]:
     return of
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", VALUES)
 def test_values(name):
     for n in LENGTHS:
         assert error(VALUES[name], n) < BOUND, n
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", OF_SEVERAL)
 def test_values_of_several(name):
     for n in LENGTHS[1:]:
         assert error(OF_SEVERAL[name], n) < 2 * BOUND, n
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients(name):
     for n in LENGTHS:
@@ -140,6 +143,7 @@ def test_one_chain_is_noticed():
     assert error(chain, LENGTHS[-1]) > 10 * BOUND
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("offset", [0.0, 1e7, -1e7])
 @pytest.mark.parametrize("copies", [1, 1000, 200_000])
 def test_deviations_far_from_0(offset, copies):
@@ -159,6 +163,7 @@ def test_deviations_far_from_0(offset, copies):
     np.testing.assert_allclose(y, exact, rtol=20 * BOUND)  # PyTorch 2.13 is 40 % off
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", LONGER)
 def test_tens_of_millions(n):
     x = tt.ones(n, requires_grad=True)
@@ -171,6 +176,7 @@ def test_tens_of_millions(n):
     assert ones.norm().item() == pytest.approx(np.sqrt(n), rel=BOUND)
 
 
+@pytest.mark.slow
 def test_as_many_as_a_float_can_count_four_times():
     ones = tt.ones(1 << 26)
     assert (ones @ ones).item() == ones.sum().item() == ones.reshape(-1, 2).sum(0)[0].item() * 2 == 1 << 26

@@ -184,6 +184,7 @@ def differences(case: str, real: str) -> dict[str, tuple[np.ndarray, np.ndarray]
     return message
 
 
+@pytest.mark.one_in(4)
 @grouped(by(lambda case: case.partition("(")[0], CASES))
 def test_special_points(case):
     for real in TOLERANCE:
@@ -192,6 +193,7 @@ def test_special_points(case):
         assert wrong == {}, real
 
 
+@pytest.mark.slow
 def test_each_exception_is_needed():
     messages = [pair for real in TOLERANCE for case in CASES for pair in differences(case, real).items()]
     for why, (at, *cases) in OURS.items():
@@ -290,6 +292,7 @@ def test_second_derivative_of_losses_at_equal_arguments(loss, curvature):
     assert tt.autograd.grad(slope, x)[0].item() == curvature
 
 
+@pytest.mark.slow
 def test_layer_norm_of_millions_of_elements():
     """In float32, rows of which one sum would lose the late terms: as exact as the same rows in float64."""
     tt.manual_seed(0)

@@ -97,6 +97,7 @@ def test_wrong_rate_of_quasi_newton_is_noticed(stored, monkeypatch):
     assert not np.allclose(result, stored["lbfgs|losses"][: len(result)], rtol=1e-7)
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("loss", "key"), more.LINE_SEARCHES)
 def test_line_search(loss, key, stored):
     """The loss is computed at PyTorch's points, and as often."""
@@ -111,6 +112,7 @@ def test_line_search_with_a_reloaded_state(stored):
     compare(more.line_search(tt, "valley", "one iteration", reload_state), stored, rtol=1e-7, atol=1e-7)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("constant", "value"), [("C1", 0.1), ("C2", 0.8), ("NEAREST", 0.02), ("FARTHEST", 9.0), ("MARGIN", 0.2)]
 )
@@ -741,6 +743,7 @@ def in_a_step(key, wrap):
     return [p.tolist() for p in ps], [(g["lr"], g["momentum"]) for g in optimizer.param_groups]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("key", more.SCHEDULES)
 def test_schedules_in_a_recording(key):
     assert in_a_step(key, tt.compile) == in_a_step(key, lambda step: step)

@@ -145,6 +145,7 @@ def trajectory(category, **options) -> list:
 CASES = [(cls, option) for cls, table in OPTIMIZERS.items() for option in table]
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("category", "option"), CASES, ids=lambda case: getattr(case, "__name__", case))
 def test_every_optimizer_option_matters(category, option):
     value, beside = OPTIMIZERS[category][option]

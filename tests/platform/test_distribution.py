@@ -62,6 +62,7 @@ def advice(text: str) -> list[str]:
     return [entry for each in texts for entry in re.findall(r"pip install (.*)", each)]
 
 
+@pytest.mark.slow
 def test_extras_are_advised_by_the_one_function():
     sources = [path for room in ROOMS for path in (ROOT / room).rglob("*.py") if path.name != "distribution.py"]
     message = {path: [x for x in advice(path.read_text()) if "[" in x or "tinytensor" in x] for path in sources}

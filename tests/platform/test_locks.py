@@ -93,6 +93,7 @@ os._exit(0)
 """
 
 
+@pytest.mark.slow
 @forks
 @pytest.mark.parametrize("unwritten", ["nan", ""])
 def test_a_child_computes_while_another_thread_held_all_locks(unwritten):

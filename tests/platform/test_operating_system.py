@@ -75,10 +75,12 @@ def run(tmp_path_factory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_models_train_without_posix(run):
     assert (run / "checkpoints" / "step-00000002" / "weights.safetensors").is_file()
 
 
+@pytest.mark.slow
 def test_the_missing_functions_are_noticed(tmp_path):
     """The negative control: a process without them cannot flush a folder or read its limits as POSIX does."""
     pytest.importorskip("fcntl")
@@ -206,6 +208,7 @@ def without_encoding(tree: ast.Module) -> list[str]:
     return results
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", PACKAGES)
 def test_text_has_an_encoding(package):
     results = {str(path): calls for path, tree in trees(package).items() if (calls := without_encoding(tree))}
@@ -219,6 +222,7 @@ def test_missing_encodings_are_noticed():
     assert without_encoding(ast.parse(right)) == []
 
 
+@pytest.mark.slow
 def test_only_one_file_names_what_systems_differ_in():
     """fcntl, resource and the like are imported in operating_system.py alone."""
     named = {}

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 REPOSITORY = Path(__file__).parents[2]
 PROGRAM = """
 import importlib, inspect, sys
@@ -43,6 +45,7 @@ run(["train", *options.split(), "--out", f"{sys.argv[1]}/run"])
 """
 
 
+@pytest.mark.slow
 def test_imports_trains_proves_and_derives_without_docstrings(tmp_path):
     command = [sys.executable, "-OO", "-W", "error", "-X", "utf8", "-c", PROGRAM, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", cwd=REPOSITORY)

@@ -29,6 +29,7 @@ def imported(text: str) -> set[tuple[str, str]]:
     return {(module, name) for module, name in pairs if (module or "").partition(".")[0] in THEIRS}
 
 
+@pytest.mark.slow
 def test_list_of_private_imports_is_complete():
     sources = (ROOT / "tinytensor").rglob("*.py")
     results = {pair for path in sources for pair in imported(path.read_text()) if pair[0] not in PUBLIC}
@@ -96,6 +97,7 @@ def later(folder: Path, value: str = "") -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, "-c", LATER], env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_later_numba_warns_once_on_a_machine(tmp_path):
     first, second = later(tmp_path), later(tmp_path)
     assert first.stderr.count("UserWarning: tinytensor was not tried with ") == 1
@@ -103,6 +105,7 @@ def test_later_numba_warns_once_on_a_machine(tmp_path):
     assert second.stderr == "" and first.stdout == second.stdout == "[1.0, 1.0]\n"
 
 
+@pytest.mark.slow
 def test_warning_can_be_left_out(tmp_path):
     assert later(tmp_path, "off").stderr == ""
 

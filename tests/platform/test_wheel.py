@@ -74,6 +74,7 @@ def test_wheel_holds_tinytensor_alone(unpacked):
     assert not [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".pyc")]
 
 
+@pytest.mark.slow
 def test_wheel_finds_its_own_programs(unpacked):
     code = "import tinytensor as tt; from tinytensor.native.platform import distribution as d\n"
     code += "print(tt.__file__, d.programs(), d.clone(), d.install('viz'))"
@@ -92,6 +93,7 @@ print("codes:", *codes)
 """
 
 
+@pytest.mark.slow
 def test_wheel_trains_and_goes_on_with_its_run(unpacked):
     (unpacked.parent / "elsewhere" / "text.txt").write_text(((ROOT / "README.md").read_text())[:1500])
     sizes = "--D 4 --H 2 --F 4 --L 1 --C 8 --batch-size 1 --eager --tokenizer char"
@@ -102,6 +104,7 @@ def test_wheel_trains_and_goes_on_with_its_run(unpacked):
     assert printed.endswith("codes: 0 0 0\n")
 
 
+@pytest.mark.slow
 def test_wheel_reads_a_users_file(unpacked):
     calls = "prove mine.py:loss 2,3 3,1", "prove mine.py:constant 2,", "explain mine.py:y"
     printed = run(unpacked, "-c", CALLS, *calls)
@@ -111,6 +114,7 @@ def test_wheel_reads_a_users_file(unpacked):
     assert printed.endswith("codes: 0 1 0\n")
 
 
+@pytest.mark.slow
 def test_wheel_has_the_library_of_its_certificates(unpacked):
     needed()
     printed = run(unpacked, "-c", CALLS, "derive mine.py:loss x=N,D w=D,K --certificate a.v", "certify a.v")
@@ -118,6 +122,7 @@ def test_wheel_has_the_library_of_its_certificates(unpacked):
     assert "codes: 0 0\n" in printed
 
 
+@pytest.mark.slow
 def test_wheel_writes_the_course(unpacked):
     lessons = {p.name for p in (ROOT / "examples").glob("[0-9]*.py")}
     look = "sys.path[:0] = ['lessons']; import models, derivations.claims, examples.build.steps; print(models.__file__)"
@@ -128,6 +133,7 @@ def test_wheel_writes_the_course(unpacked):
     assert "lessons exists already, and nothing was changed" in printed
 
 
+@pytest.mark.slow
 def test_editable_installation_is_a_path(tmp_path):
     """mypy reads .pth files, as Python does. It does not see an import hook, which other build backends install."""
     pytest.importorskip("mypy", reason=missing("mypy"))

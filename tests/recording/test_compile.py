@@ -338,6 +338,7 @@ def test_zero_grad(position, set_to_none, who):
     same(program, [2 if position == "never" or not set_to_none else 1])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", [tt.float32, tt.float64])
 def test_gradient_accumulation(dtype):
     def program(wrap):
@@ -1502,6 +1503,7 @@ def test_reading_a_value_raises(look):
     tt.tensor([1.0]).item()  # and afterwards all is as before
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("look", LOOKS)
 def test_step_that_reads_a_value_runs_eagerly_and_warns_once(look, capsys):
     w = nn.Parameter(tt.tensor([1.0, 2.0]))
@@ -1547,6 +1549,7 @@ def test_unsupported_results_raise():
     refused(lambda x: np.zeros(2), "ndarray", x)
 
 
+@pytest.mark.slow
 def test_tensors_kept_outside_the_step_raise():
     x, kept, module = tt.ones(3), [], mlp()
     refused(lambda x: kept.append(x * 2), "keeps tensors of its own", x)
@@ -1813,6 +1816,7 @@ def recordings_of(step) -> list:
     return [recorded for same in step.recordings.values() for recorded in same]
 
 
+@pytest.mark.slow
 def test_recordings_that_were_used_longest_ago_are_dropped():
     bound = 250_000  # bytes; a recording below keeps 30,000 and more
 

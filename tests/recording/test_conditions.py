@@ -413,6 +413,7 @@ def test_a_compiled_module_is_a_module():
         assert twin(x).tolist() == twin._orig_mod(x).tolist() != compiled(x).tolist() == model(x).tolist()
 
 
+@pytest.mark.slow
 def test_compiled_module_trains_with_backward_outside():
     def trained(wrap):
         model = wrap(net())
@@ -470,6 +471,7 @@ def test_keywords_and_decorators():
         tt.compile(3)
 
 
+@pytest.mark.slow
 def test_unrecorded_step_returns_its_own_results():
     w, kept = nn.Parameter(tt.ones(2)), []
 
@@ -504,6 +506,7 @@ def test_unrecorded_step_returns_its_own_results():
         assert tt.compile(lambda x, s: x * len(s))(tt.ones(1), {1, 2}).item() == 2.0
 
 
+@pytest.mark.slow
 def test_gradient_with_a_graph_is_kept():
     w = nn.Parameter(tt.tensor([2.0]))
 

@@ -143,6 +143,7 @@ class Silent(Program):
         super().__init__(launches)
 
 
+@pytest.mark.slow
 def test_program_that_does_not_say_that_it_has_run_is_noticed(monkeypatch):
     monkeypatch.setattr(recording, "Program", Silent)
     assert half_done("in one program", range(0, 100_000, 3))
@@ -154,6 +155,7 @@ def raised_in(thread: threading.Thread) -> None:
     ctypes.pythonapi.PyThreadState_SetAsyncExc(number, error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_main_thread", [True, False])
 def test_signals_at_any_time(in_main_thread):
     """Ctrl-C comes while steps run one after the other: all parameters have made the same number of them."""

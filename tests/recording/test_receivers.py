@@ -255,6 +255,7 @@ CASES = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", CASES)
 def test_attributes_read_are_guarded(name):
     """And a counter that no code of the step reads is none."""
@@ -383,6 +384,7 @@ def everything(root, cls) -> list:
     return results
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", range(25))
 def test_random_programs_follow_changes(seed):
     chance = random.Random(seed)

@@ -50,6 +50,7 @@ print(progress.count, digest.hexdigest())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
 def test_cached_kernels_give_the_same_bits(tmp_path):
     def run() -> tuple[int, str]:
@@ -117,6 +118,7 @@ def parallel_functions(text: str) -> list[str]:
     return [f.name for f in functions if any(isinstance(n, ast.Name) and n.id == "prange" for n in ast.walk(f))]
 
 
+@pytest.mark.slow
 def test_no_kernel_knows_of_threads():
     files = sorted(PACKAGE.rglob("*.py"))
     defined = {(file.name, name) for file in files for name in parallel_functions(file.read_text())}
@@ -124,6 +126,7 @@ def test_no_kernel_knows_of_threads():
     assert parallel_functions("def f(x):\n    for i in prange(3):\n        x[i] = 0") == ["f"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
 def test_error_in_a_loop_names_the_loop():
     program = """
@@ -158,6 +161,7 @@ def backwards(x, y):
     y[:] = room[:]
 
 
+@pytest.mark.slow
 def test_custom_kernel_may_allocate():
     x = np.arange(5, dtype=np.float32)
     y = np.zeros_like(x)

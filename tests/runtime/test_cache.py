@@ -59,6 +59,7 @@ def filled(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("suffix", "damage"), list(some(product(["nbi", "nbc"], DAMAGE), one_in=3)))
 def test_a_damaged_file_is_replaced(filled, suffix, damage):
     files = list(filled.rglob(f"*.{suffix}"))
@@ -84,6 +85,7 @@ print(*[name for name in sys.argv[2:] if name in sys.modules])
 """
 
 
+@pytest.mark.slow
 def test_warm_start_compiles_nothing(tmp_path):
     """Neither a kernel, nor a helper that Python calls, nor what Numba compiles with."""
 
@@ -157,6 +159,7 @@ def test_imports_are_found_as_python_finds_them():
     assert cache.imported("import os\nfrom tinytensor.core.dispatch import launch") == set()
 
 
+@pytest.mark.slow
 def test_kernels_run_on_a_full_disk(tmp_path):
     pytest.importorskip("resource")
     compiled, said = run(tmp_path, NO_FILES_OVER_A_KILOBYTE)
@@ -169,6 +172,7 @@ def test_kernels_run_on_a_full_disk(tmp_path):
     assert run(tmp_path) == (0, [])
 
 
+@pytest.mark.slow
 @posix  # Windows asks other variables, and has another error
 @pytest.mark.parametrize("variable", ["NUMBA_CACHE_DIR", "HOME"])
 def test_kernels_run_without_a_writable_folder(tmp_path, variable):
@@ -199,6 +203,7 @@ def test_cache_folder_without_a_home(tmp_path, temporary, monkeypatch, capsys):
     assert capsys.readouterr().err == f"{COMPILED_AGAIN}: Could not determine home directory.\n"
 
 
+@pytest.mark.slow
 def test_kernels_run_without_a_cache_folder():
     no_folder = "import tempfile\ndef refuse(**_): raise FileNotFoundError\ntempfile.mkdtemp = refuse\n"
     compiled, said = run("", no_folder, HOME=os.devnull, XDG_CACHE_HOME="")

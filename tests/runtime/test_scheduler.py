@@ -382,6 +382,7 @@ print(__import__("numba").threading_layer())
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.parametrize("layer", ["default", "workqueue"])
 def test_a_child_process_computes_on_one_thread(layer):
@@ -412,6 +413,7 @@ with multiprocessing.get_context("fork").Pool(2) as pool:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_pool_of_processes_trains_after_kernels_ran():
     environment = os.environ | {"NUMBA_NUM_THREADS": "2"}
@@ -419,6 +421,7 @@ def test_a_pool_of_processes_trains_after_kernels_ran():
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
 def test_interrupt_while_kernels_compile_ends_the_run(tmp_path):

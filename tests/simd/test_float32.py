@@ -29,6 +29,7 @@ def of_sample(name: str) -> Found:
     return errors
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_dense_sample_keeps_the_bound(name):
     errors = of_sample(name)
@@ -71,6 +72,7 @@ def test_wrong_results_are_counted():
         assert errors.counts[WRONG] == 1 and not errors.holds()
 
 
+@pytest.mark.slow
 def test_negative_probability_is_noticed():
     """The quotient of normal_cdf is nowhere larger than 1/2, so that nothing has to be cut off."""
     errors = Found.nothing("normal_cdf")
@@ -87,6 +89,7 @@ def test_negative_probability_is_noticed():
 EXP_NOT_NEAREST = 105_875  # with one rounding for a product and a sum, where vectors are 64 or 32 or 16 bytes wide
 
 
+@pytest.mark.slow
 def test_count_of_inexact_exp_is_unchanged():
     """A mistake that the largest error does not show: how many of the results are not the nearest float32."""
     for compute in (None, exp_with()):
@@ -113,6 +116,7 @@ def shipped_with(function, constants):
     return loop
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", list(some(["_Q0", "_Q1", "_Q2", "_Q3", "_Q4"], one_in=2)))
 def test_a_wrong_coefficient_is_noticed(name):
     """One part in a million more: the first two move the largest error, the others only some last bits."""
@@ -127,6 +131,7 @@ def test_a_wrong_coefficient_is_noticed(name):
 COEFFICIENTS = ["_C0", "_C1", "_C2", "_C3", "_C4", "_C5", "_C6", "_C7", "_C8", "_LN2_LOW"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(some(COEFFICIENTS, one_in=3)))
 def test_a_wrong_coefficient_of_log_is_noticed(name):
     """One part in ten thousand more: of the last ones, too, the largest error tells it or some last bits."""
@@ -138,6 +143,7 @@ def test_a_wrong_coefficient_of_log_is_noticed(name):
         assert not wrong.holds()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["_D1", "_D2", "_D3", "_D4"])
 def test_a_wrong_coefficient_of_log1p_of_fraction_is_noticed(name):
     """One part in a thousand more."""
@@ -160,6 +166,7 @@ ENDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("function", "name", "value"), list(some(ENDS, one_in=3)))
 def test_wrong_end_of_exp_is_noticed(function, name, value):
     """Numbers that are not normal, infinity, where the power of two changes, and what it is."""

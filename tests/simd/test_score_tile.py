@@ -112,6 +112,7 @@ def both_meanings(function, dtype, i, j):
 FUNCTIONS = (registers, memory, blocks, columns, arithmetic, halves, products, visible)
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_compiled_and_plain_score_tiles_agree(function, dtype):
@@ -121,6 +122,7 @@ def test_compiled_and_plain_score_tiles_agree(function, dtype):
         assert (plain != -7).any()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("write", "rows", "lanes"), [(st.store_rows, WIDTH, LANES), (st.store_columns, LANES, WIDTH)])
 def test_writes_stop_at_the_matrix_edge(write, rows, lanes, dtype):

@@ -76,6 +76,7 @@ def summed_tall(a, b, y, height, k, count, asks):
     store_tile(sum_tile(c, height, a, 1, k, b, 2, 0, count, asks), height, y.shape[1], y, 0, 0)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("rows", [ROWS, 2 * ROWS])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_sums_of_products(dtype, rows):

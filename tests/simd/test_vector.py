@@ -95,6 +95,7 @@ def specials(x, y):
     store(log(u), y, 4, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_nan_and_inf(dtype):
     n = width(dtype)
@@ -177,6 +178,7 @@ def edges(x, count, y):
     store(select_first(count, load(x, 0, 0), load(x, 1, 0)), y, 2, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_edges(dtype):
     n = width(dtype)
@@ -188,6 +190,7 @@ def test_edges(dtype):
         assert (y[0, count + 1 :] == -7).all() and (y[0, 1 : count + 1] == x[0, :count]).all()
 
 
+@pytest.mark.slow
 def test_memory_beyond_the_edge_is_not_read():
     """A page that must not be read follows the row; the machine would stop the program."""
     program = """
@@ -218,6 +221,7 @@ def pieces(x, n, y):
     two[0] = y[0]  # a piece is a view
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_pieces(dtype):
     x = draw(dtype, 3 + 2 + width(dtype))
@@ -275,6 +279,7 @@ ROOT = Path(__file__).parents[2]
 NARROWER = {"avx512": ("avx2", "none"), "avx2": ("none",), "neon": ("none",), "none": ()}[SIMD]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 def test_compiler_gets_the_register_width():
     """Kernels that say nothing of registers get no wider ones either, and builds for them are kept apart."""

@@ -221,11 +221,15 @@ OTHER_WORDS = {  # function, arguments, gradients of the first argument by hand:
 
 @dataclass(frozen=True)
 class Case:
-    """A call of `derive` or its like; with `by_hand`, that of `check` for its result. wrong: must it not be proved?"""
+    """A call of `derive` or its like; with `by_hand`, that of `check` for its result.
+
+    wrong: must it not be proved? words: the text has them, such as the term that differs.
+    """
 
     make: Callable
     by_hand: dict = field(default_factory=dict)
     wrong: bool = False
+    words: str = ""
 
 
 def name_of(one) -> str:
@@ -237,10 +241,12 @@ def call(fn, arguments: dict, where=(), **options) -> Callable:
 
 
 def hands(name: str, make: Callable, wrong: Iterable = (), right: Iterable = (), of="x", keyword="by_hand"):
-    """A check of each gradient by hand."""
+    """A check of each gradient by hand; a wrong one may have words of its text beside it."""
     for gradients, word in ((wrong, "wrong"), (right, "right")):
-        for hand in gradients:
-            yield f"{name}, {word} d{''.join(of)}: {name_of(hand)}", Case(make, {keyword: {of: hand}}, word == "wrong")
+        for row in gradients:
+            hand, words = row if isinstance(row, tuple) else (row, "")
+            case = Case(make, {keyword: {of: hand}}, word == "wrong", words)
+            yield f"{name}, {word} d{''.join(of)}: {name_of(hand)}", case
 
 
 def with_hands(name: str, make: Callable, *of_hands):
@@ -283,15 +289,15 @@ def groups() -> Iterator[tuple[str, Iterable[tuple[str, Case]]]]:
         make = call(fn, arguments)
         yield "by hand", [(fn.__name__, Case(make))]
         for of, hand in right.items():
-            wrong = [row[2] for row in checks.WRONG if row[:2] == (fn, of)]
+            wrong = [row[2:] for row in checks.WRONG if row[:2] == (fn, of)]
             yield "by hand", hands(fn.__name__, make, wrong, [hand], of)
     for name, (fn, arguments, where, wrong, right) in small_doors.DOORS.items():
         yield "doors", with_hands(name, call(fn, arguments, where), wrong, right)
     for fn, arguments, where, of, wrong, right in matrices.BY_HAND:
-        yield "matrices by hand", with_hands(fn.__name__, call(fn, arguments, where), wrong, right, of)
+        yield "matrices by hand", with_hands(fn.__name__, call(fn, arguments, where), wrong.items(), right, of)
     for name, (fn, arguments, block, right, wrong) in hessians.BY_HAND.items():
         keyword = "jacobian" if isinstance(block, str) else "hessian"
-        yield "blocks", with_hands(name, call(fn, arguments), [hand for hand, _ in wrong], right, block, keyword)
+        yield "blocks", with_hands(name, call(fn, arguments), wrong, right, block, keyword)
     for fn, arguments, hand in hessians.SOMEWHERE:
         name = next(iter(next(iter(hand.values())).values()))
         yield "blocks wrong somewhere", [(name, Case(call(fn, arguments), hand, True))]

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import is_drawn
 from tests.tools.repeat import OTHERS, THREADS, words
 
@@ -52,17 +54,20 @@ def repeat(folder: Path, *arguments: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
+@pytest.mark.slow
 def test_flaky_test_is_reported(tmp_path):
     code, said = repeat(tmp_path, "3")
     assert code == 1 and said.endswith("9 runs, 1 failures\n"), said
     assert "FAILED 1 of 3 times: " in said and "test_planted.py::test_that_sometimes_falls[1]\n" in said
 
 
+@pytest.mark.slow
 def test_threads_option_selects_tests_of_threads(tmp_path):
     code, said = repeat(tmp_path, "1", "--threads")
     assert code == 0 and said.endswith("2 runs, 0 failures\n"), said
 
 
+@pytest.mark.slow
 def test_seed_draws_a_part_of_the_tests(tmp_path):
     """With all of its rounds: races show themselves in one of many."""
     seed = next(

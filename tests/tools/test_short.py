@@ -1,4 +1,4 @@
-"""The table of what the short suite leaves out: each line is about a test, and --all leaves out none."""
+"""What the short suite leaves out, and that --all leaves out none."""
 
 import os
 import re
@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import EVERYTHING, is_drawn
-from tests.short import PART
 from tests.tools.platforms import posix
 
 TESTS = Path(__file__).parents[1]
@@ -27,32 +26,25 @@ def unknown(names) -> list[str]:
     ]
 
 
-def test_table_is_about_tests():
-    assert unknown(PART) == []
-    assert unknown(
-        ["tools/test_short.py::test_gone", "gone.py::test_short", "tools/test_short.py::test_table_is_about_tests"]
-    ) == [
-        "tools/test_short.py::test_gone",
-        "gone.py::test_short",
-    ]
-
-
 def test_tests_that_the_whole_check_leaves_to_the_site_exist():
     names = re.findall(r"[\w/]+\.py::\w+", (TESTS.parent / ".ci" / "whole").read_text(encoding="utf-8"))
     assert len(names) == 10 and unknown(names) == []
+    gone = ["tools/test_short.py::test_gone", "gone.py::test_short"]
+    assert unknown([*gone, "tools/test_short.py::test_cases_are_left_to_the_whole_suite"]) == gone
 
 
 @pytest.fixture
 def project(tmp_path) -> Path:
-    """A copy of the table's reader, with a test of five cases and one that is in the whole suite alone."""
+    """A copy of conftest.py, with a test of five cases and one that is in the whole suite alone."""
     (tmp_path / "tests" / "tools").mkdir(parents=True)
     for name in ("conftest.py", "tools/platforms.py"):
         (tmp_path / "tests" / name).write_text((TESTS / name).read_text(encoding="utf-8"))
-    (tmp_path / "tests" / "short.py").write_text('PART = {"test_it.py::test_five": 2, "test_it.py::test_long": 0}\n')
     (tmp_path / "tests" / "test_it.py").write_text(
         "import os, pytest\n"
+        "@pytest.mark.one_in(2)\n"
         "@pytest.mark.parametrize('n', range(5))\n"
         "def test_five(n): pass\n"
+        "@pytest.mark.slow\n"
         "def test_long(): assert os.environ['THOROUGH']\n"
     )
     (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\n")
@@ -77,6 +69,7 @@ def test_cases_are_left_to_the_whole_suite(project):
     assert passed("--all", "--one-in", "2", "--seed", "7") == drawn and 0 < len(drawn) < len(every)
 
 
+@pytest.mark.slow
 @posix
 def test_run_in_a_terminal_says_what_it_does(project):
     """That a first run compiles kernels, and in the last line how all tests are run."""

@@ -44,6 +44,7 @@ def test_error_that_a_finalizer_drops_is_raised_after_it():
         finalize_and_wait()
 
 
+@pytest.mark.slow
 def test_error_that_a_callback_of_the_garbage_collector_drops_is_raised_after_it():
     def slow(phase, info):
         busy(0.2)

@@ -20,6 +20,7 @@ raise SystemExit(command.main(["index"]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [isa.SIMD, "none"])
 def test_claim_that_is_false_at_one_width_is_noticed(width, capfd):
     false = isa._REGISTER[width] == 16

@@ -96,6 +96,7 @@ def test_most_common_paths_exist():
     assert sum(there) >= 45 and len({path for path, _ in USED}) >= 60
 
 
+@pytest.mark.slow
 def test_every_form_of_import_statement():
     program = """
 import tinytensor as torch
@@ -134,6 +135,7 @@ def test_tables_list_each_path_once():
         assert importlib.import_module(f"tinytensor.{path}").__name__ == f"tinytensor.{path}"
 
 
+@pytest.mark.slow
 def test_path_does_not_replace_a_function():
     """torch.nn.utils.weight_norm is a module's path and a function: the name stays the function."""
     program = """

@@ -134,11 +134,13 @@ def run(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr.strip()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("first", ["tinytensor, einops", "einops, tinytensor", "tinytensor, einops.layers"])
 def test_einops_takes_tensors_without_a_further_import(first):
     assert run(f"import {first}, tinytensor as tt\neinops.rearrange(tt.ones(2, 3), 'a b -> b a')") == ""
 
 
+@pytest.mark.slow
 def test_einops_is_not_imported_by_tinytensor():
     assert run("import sys, tinytensor\nassert 'einops' not in sys.modules") == ""
     assert "No module named 'einops'" in run("import sys, tinytensor\nsys.path.clear()\nimport einops")

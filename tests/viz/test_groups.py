@@ -135,6 +135,7 @@ def test_sums_grow_by_each_share():
     assert numbers == pytest.approx([0.018316, -0.036631], rel=1e-4) and numbers[-1] == leaf.gradient
 
 
+@pytest.mark.slow
 def test_a_watched_tape_is_dropped_with_its_result():
     class Keeps(nn.Module):
         def forward(self, x):

@@ -122,6 +122,7 @@ def test_tensors_without_values_are_text():
     assert seen[0] is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True])
 def test_html_fits_a_phone_and_the_colours_of_the_page(dark, tmp_path):
     page = tmp_path / "cell.html"

@@ -29,6 +29,7 @@ FIGURES = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", FIGURES)
 def test_figures_are_reproducible(name, tmp_path, capsys):
     for file in ("a.png", "b.png"):
@@ -59,6 +60,7 @@ def stands_clear(figure, legend) -> bool:
     return inside and not any(box.overlaps(panel.get_tightbbox()) for panel in figure.axes)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("count", [0, 1, 5])
 def test_legend_of_loss_plot_is_clear_of_its_lines(count):
     marks = dict.fromkeys(["uniform", "unigram", "bigram", "interpolated bigram", "interpolated trigram"][:count], 2.0)

@@ -195,6 +195,7 @@ def shown_are(shown: dict[str, np.ndarray], parameters: dict[str, np.ndarray]) -
     )
 
 
+@pytest.mark.slow
 def test_attention_layer_is_stepped_through(browser, tmp_path):
     net, loss, _ = attention_layer()
     page = Page(browser, walkthrough(loss, tmp_path / "page.html", net, WORDS))
@@ -311,6 +312,7 @@ def test_gradients_add_up_step_by_step(browser, tmp_path):
     assert words == "a.grad 0.01832 from d (add) + -0.05495 from c (mul) = -0.03663"
 
 
+@pytest.mark.slow
 def test_large_page_holds_one_step_at_a_time(browser, tmp_path):
     """What makes it open at once, and step without a pause: it grows with the nodes, and not with nodes times steps."""
     net = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True), 8)
@@ -394,6 +396,7 @@ def test_hostile_name_is_escaped(browser, tmp_path):
     assert name in page.text("#panel") and page.run("return document.images.length") == 0
 
 
+@pytest.mark.slow
 def test_heat_maps_are_drawn(browser, tmp_path):
     x = tt.tensor(np.linspace(-1, 1, 400).reshape(20, 20).astype(np.float32), requires_grad=True)
     with watch():
@@ -410,6 +413,7 @@ def test_heat_maps_are_drawn(browser, tmp_path):
     assert "from -1 to 1" in page.run("return document.querySelector('#panel canvas').getAttribute('aria-label')")
 
 
+@pytest.mark.slow
 def test_page_shows_itself_in_a_notebook(tmp_path):
     a = tt.tensor(2.0, requires_grad=True)
     page = walkthrough(a.exp(), tmp_path / "page.html", {"a": a})
@@ -441,6 +445,7 @@ def test_a_small_graph_fits_a_phone(tmp_path):
         assert shown == 5 and outside > 0 and is_beside
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 390])
 def test_nothing_keeps_readers_out(width, tmp_path):
     t = watched_chain()

@@ -1,5 +1,7 @@
 """The picture of a walkthrough in a browser: modules that open, views, names, links to a step, zoom, and play."""
 
+import pytest
+
 import tinytensor as tt
 from tests.viz.pages import WORDS, Page, _browser, attention_layer, data_of, wait, watched_chain  # noqa: F401
 from tinytensor import nn
@@ -92,6 +94,7 @@ def test_views_are_shown_on_demand(browser, tmp_path):
     assert any("= permute(" in title for title in titles(page))
 
 
+@pytest.mark.slow
 def test_a_link_leads_to_a_step(browser, tmp_path):
     net, loss = encoder()
     path = walkthrough(loss, tmp_path / "page.html", {"net": net})
@@ -113,6 +116,7 @@ def test_a_link_leads_to_a_step(browser, tmp_path):
     assert not other.browser.get_log("browser")
 
 
+@pytest.mark.slow
 def test_play_goes_on_and_stops_at_the_end(browser, tmp_path):
     t = watched_chain()
     page = Page(browser, walkthrough(t["y"], tmp_path / "page.html", t))
@@ -152,6 +156,7 @@ def test_zoom_and_map(browser, tmp_path):
     assert not page.run(hidden)
 
 
+@pytest.mark.slow
 def test_formulas_have_no_scrollbars(browser, tmp_path):
     net, loss, _ = attention_layer()
     page = Page(browser, walkthrough(loss, tmp_path / "page.html", net))
@@ -166,6 +171,7 @@ def test_formulas_have_no_scrollbars(browser, tmp_path):
     assert page.run(cut) > 0
 
 
+@pytest.mark.slow
 def test_motion_is_left_out_where_it_is_not_wanted(browser, tmp_path):
     t = watched_chain()
     page = Page(browser, walkthrough(t["y"], tmp_path / "page.html", t))

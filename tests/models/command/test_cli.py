@@ -135,6 +135,7 @@ def test_torn_bar_is_found():
     assert torn(screen(f"{bar}\rstep 2: The\n{bar}")) != []
 
 
+@pytest.mark.slow
 @posix
 def test_log_shows_early_samples_and_keeps_the_bar_whole(verse, tmp_path):
     import pty
@@ -160,6 +161,7 @@ def test_log_shows_early_samples_and_keeps_the_bar_whole(verse, tmp_path):
     assert lines.index("a sample:") > results[1]
 
 
+@pytest.mark.slow
 def test_resumed_run_shows_no_earlier_sample(run, tmp_path, capsys, monkeypatch):
     shutil.copytree(run[0], tmp_path / "again")
     monkeypatch.setattr(cli, "SAMPLED", (0, 25, 27))
@@ -176,6 +178,7 @@ def test_text_stands_beside_its_label():
     assert cli._beside("step 0: ", "") == "step 0: "
 
 
+@pytest.mark.slow
 def test_size_options_and_vocabulary_reach_the_model(capsys, verse, tmp_path):
     code = main(
         ["train", "--config", "micro", "--text", str(verse), "--steps", "2", "--out", str(tmp_path / "run"), "--eager"]
@@ -192,6 +195,7 @@ def test_size_options_and_vocabulary_reach_the_model(capsys, verse, tmp_path):
     assert "match: True" in out
 
 
+@pytest.mark.slow
 def test_switches_reach_model_and_settings(verse, tmp_path):
     arguments = split(
         """--tokenizer word --steps 2 --residual pre-norm --norm affine --activation gelu --dropout 0.25 --no-causal
@@ -210,6 +214,7 @@ def test_switches_reach_model_and_settings(verse, tmp_path):
     assert {k: settings[k] for k in expected} == expected
 
 
+@pytest.mark.slow
 def test_plain_sgd_run_has_no_decay(verse, tmp_path):
     assert (
         main(
@@ -233,6 +238,7 @@ def test_plain_sgd_run_has_no_decay(verse, tmp_path):
     assert checkpoint.load(tmp_path / "r").state["settings"]["weight_decay"] == 0
 
 
+@pytest.mark.slow
 def test_runs_without_a_name_get_one_each(monkeypatch, verse, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
@@ -242,6 +248,7 @@ def test_runs_without_a_name_get_one_each(monkeypatch, verse, tmp_path, capsys):
     assert main(["sample", "--tokens", "5"]) == 0  # the newest run
 
 
+@pytest.mark.slow
 def test_the_same_command_gives_the_same_weights(verse, tmp_path):
     results = []
     for name in "ab":
@@ -253,6 +260,7 @@ def test_the_same_command_gives_the_same_weights(verse, tmp_path):
     assert results[0] == results[1]
 
 
+@pytest.mark.slow
 def test_resumed_run_needs_the_same_text(capsys, tmp_path):
     file = tmp_path / "mine.txt"
     file.write_text("one two three four five six seven\n" * 20)
@@ -329,6 +337,7 @@ def test_unusable_files_are_refused(capsys, tmp_path, content, sentence):
     assert sentence in refused(capsys, "train", *TINY, "--tokenizer", "char", "--text", file, "--out", tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_file_with_crlf_trains_with_a_note(capsys, tmp_path):
     file = tmp_path / "mine.txt"
     file.write_bytes(b"one two three four five six seven\r\n" * 20)
@@ -351,6 +360,7 @@ def test_folder_with_other_files_is_refused(capsys, verse, tmp_path):
     assert "is a file" in refused(capsys, "train", "--text", verse, "--out", tmp_path / "thesis.tex")
 
 
+@pytest.mark.slow
 def test_folder_of_a_run_without_checkpoint_is_reused(verse, tmp_path):
     (tmp_path / "run" / "checkpoints" / ".unfinished-step-00000000").mkdir(parents=True)
     (tmp_path / "run" / cli.LOCK).touch()
@@ -384,6 +394,7 @@ def test_resumed_run_refuses_other_settings(capsys, run, arguments):
     assert result.startswith("--resume goes on with a run as it was begun: ")
 
 
+@pytest.mark.slow
 def test_resumed_run_accepts_its_own_settings(run, verse, tmp_path, capsys):
     second = shutil.copytree(run[0], tmp_path / "again")
     same = ["--text", str(verse), "--tokenizer", "bpe", "--V", "50", "--steps", "25", "--out", str(second), *TINY]
@@ -393,6 +404,7 @@ def test_resumed_run_accepts_its_own_settings(run, verse, tmp_path, capsys):
     assert {name: w.tolist() for name, w in ours.items()} == {name: w.tolist() for name, w in theirs.items()}
 
 
+@pytest.mark.slow
 def test_finished_run_can_be_extended(run, tmp_path, capsys):
     second = shutil.copytree(run[0], tmp_path / "again")
     assert "has taken 25 steps already" in refused(capsys, "train", "--resume", second, "--steps", "24")
@@ -526,6 +538,7 @@ def test_info_of_an_unknown_name_is_refused(capsys):
     assert refused(capsys, "info", "toth-huge").startswith("toth-huge is neither a configuration (toth-tiny, nano")
 
 
+@pytest.mark.one_in(2)
 @posix
 @pytest.mark.filterwarnings("ignore:Exception ignored")
 @pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])

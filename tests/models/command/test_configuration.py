@@ -23,6 +23,7 @@ def weights(folder):
     return {name: w.numpy().tobytes() for name, w in checkpoint.load(folder).weights.items()}
 
 
+@pytest.mark.slow
 def test_written_file_repeats_the_run(verse, tmp_path):
     options = split("--tokenizer bpe --lr 0.0123456789 --no-causal --layer-lr 0.5 --warmup 1 --seed 7 --tied")
     first, second = tmp_path / "first", tmp_path / "second"
@@ -37,6 +38,7 @@ def test_written_file_repeats_the_run(verse, tmp_path):
     assert not {"out", "eager", "V", "head-lr"} & set(result)  # V: the text decides it, as in the first run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["translate", "recommend"])
 def test_written_file_repeats_other_tasks(task, tmp_path):
     pairs, sequences = tmp_path / "pairs.tsv", tmp_path / "items.csv"
@@ -53,6 +55,7 @@ def test_written_file_repeats_other_tasks(task, tmp_path):
     assert weights(first) == weights(second)
 
 
+@pytest.mark.slow
 def test_command_line_replaces_entries_of_the_file(verse, tmp_path):
     file, out = tmp_path / "mine.toml", tmp_path / "run"
     file.write_text(f'config = "micro"\ntext = "{verse}"\nbatch_size = 3\nsteps = 9\nD = 12\neager = true\n')
@@ -63,6 +66,7 @@ def test_command_line_replaces_entries_of_the_file(verse, tmp_path):
     assert main(["train", "--resume", str(out), "--config", str(out / "config.toml")]) == 0  # nothing is changed
 
 
+@pytest.mark.slow
 def test_named_configuration_replaces_the_sizes_of_the_file(verse, tmp_path):
     first, second, third = (tmp_path / name for name in ("first", "second", "third"))
     assert main(["train", "--text", str(verse), *TINY, "--no-causal", "--lr", "0.5", "--out", str(first)]) == 0

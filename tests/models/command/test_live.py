@@ -107,6 +107,7 @@ def test_unclipped_gradient_norms_are_shown(begin):
     assert actual == live.gradient_norms(trainer.model)
 
 
+@pytest.mark.slow
 def test_glimpse_shows_the_model_after_its_step(begin):
     trainer = begin()
     result = trained(trainer, live.Page(0))["glimpse"]
@@ -151,6 +152,7 @@ def test_page_sends_news_at_once(begin, monkeypatch):
         assert result["run"]["state"] == "stopped"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", list(TASKS))
 def test_glimpse_of_every_task_draws_no_random_number(name, verse, tmp_path):
     arguments = {"text": ["--text", verse, *TINY.split()], "translate": ["--N", 1], "recommend": ["--L", 1]}[name]
@@ -172,6 +174,7 @@ def test_glimpse_of_every_task_draws_no_random_number(name, verse, tmp_path):
 # --- What it must not change
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("eager", [False, True])
 def test_live_page_changes_no_bit(begin, eager):
     """With dropout, which draws from the run's generator at each step."""
@@ -184,6 +187,7 @@ def test_live_page_changes_no_bit(begin, eager):
     assert losses[0] == losses[1]
 
 
+@pytest.mark.slow
 def test_resumed_live_run_has_the_same_bits(begin):
     plain = begin("plain", model={"dropout": 0.3})
     assert plain.train()
@@ -204,6 +208,7 @@ def test_resumed_live_run_has_the_same_bits(begin):
     assert [row["step"] for row in result["rows"] if "norms" in row] == [16, 20, 24, 28, 30]
 
 
+@pytest.mark.slow
 def test_glimpse_that_draws_a_random_number_is_noticed(begin, monkeypatch):
     """The test above can fail."""
     plain = begin("plain", model={"dropout": 0.3})
@@ -215,6 +220,7 @@ def test_glimpse_that_draws_a_random_number_is_noticed(begin, monkeypatch):
     assert weights(plain) != weights(shown)
 
 
+@pytest.mark.slow
 def test_live_page_records_no_step_anew(begin):
     trainer = begin()
     with live.Page(0) as page:
@@ -253,6 +259,7 @@ def test_nonfinite_numbers_become_null():
     }
 
 
+@pytest.mark.slow
 def test_hanging_browser_does_not_stop_the_run(begin, monkeypatch):
     """A run that waited for this browser would wait until the server gives up and closes the connection."""
     monkeypatch.setattr(live._Handler, "timeout", 120)
@@ -280,6 +287,7 @@ def test_hanging_browser_does_not_stop_the_run(begin, monkeypatch):
 # --- Who may look
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "host", ["attacker.example:{}", "127.0.0.1", "127.0.0.1:1", "127.0.0.1.example:{}", "[::1]:{}"]
 )
@@ -399,6 +407,7 @@ class Address:
         self.port = port
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_watched_run_ends_by_a_signal(verse, tmp_path, number):
@@ -426,6 +435,7 @@ def test_watched_run_ends_by_a_signal(verse, tmp_path, number):
         process.communicate()
 
 
+@pytest.mark.slow
 def test_live_page_is_loaded_only_with_its_flag(verse, tmp_path):
     code = (
         "import sys; from models.command.cli import main; "
@@ -441,6 +451,7 @@ def test_live_page_is_loaded_only_with_its_flag(verse, tmp_path):
 # --- In a browser
 
 
+@pytest.mark.slow
 def test_browser_follows_the_run(begin):
     """The page follows the run: its numbers, the charts with their text alternatives, and the end."""
     from selenium.webdriver.common.by import By
@@ -481,6 +492,7 @@ def test_browser_follows_the_run(begin):
         assert [entry["message"] for entry in browser.get_log("browser")] == []
 
 
+@pytest.mark.slow
 def test_page_says_that_its_run_is_gone(begin):
     from selenium.webdriver.common.by import By
     from selenium.webdriver.support.ui import WebDriverWait

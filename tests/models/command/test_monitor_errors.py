@@ -54,6 +54,7 @@ SHOWN = {  # where an error is raised: how it is reported, and with which option
 ERRORS = [RuntimeError("out of luck"), FULL, MemoryError("too large")]
 
 
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("number", range(len(SHOWN)), ids=[f"{room.__name__}.{name}" for room, name in SHOWN])
 def test_error_while_showing_ends_no_run(number, verse, tmp_path, monkeypatch, capsys):
     where, error = list(SHOWN)[number], ERRORS[number % len(ERRORS)]
@@ -85,6 +86,7 @@ def test_error_of_the_run_itself_ends_it(verse, tmp_path, monkeypatch):
         train(verse, tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_sample_that_fails_leaves_the_model_in_training(verse, tmp_path, monkeypatch):
     def fail(task, model, seed):
         model.eval()
@@ -100,6 +102,7 @@ def test_sample_that_fails_leaves_the_model_in_training(verse, tmp_path, monkeyp
     assert train(verse, tmp_path / "run") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["translate", "recommend"])
 def test_pictures_of_other_tasks_may_fail(task, tmp_path, monkeypatch, capsys):
     def fail(*arguments, **options):
@@ -137,6 +140,7 @@ class Output(io.StringIO):
         return super().write(text)
 
 
+@pytest.mark.slow
 def test_output_on_a_full_disk_ends_no_run(verse, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdout", Output("step      2", FULL))
     assert train(verse, tmp_path / "run") == 0
@@ -156,6 +160,7 @@ def test_run_whose_output_is_read_no_longer_is_saved(verse, tmp_path, monkeypatc
 WORDS = split("the cat sat there when rain began again in nine trains that went to their nearest station")
 
 
+@pytest.mark.slow
 def test_translation_that_reads_as_more_tokens_is_shown(tmp_path, monkeypatch, capsys):
     """What a model without much training writes, to the last of n_max tokens, is other tokens when it is read again."""
     n_max, lengths = 24, []

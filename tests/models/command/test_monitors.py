@@ -21,6 +21,7 @@ def trained(verse, out, *options, steps=15):
     return {name: w.numpy().tobytes() for name, w in checkpoint.load(out).weights.items()}
 
 
+@pytest.mark.slow
 def test_trace_holds_steps_and_kernels_and_changes_no_bit(verse, tmp_path, capsys):
     file = tmp_path / "trace.json"
     plain, traced = trained(verse, tmp_path / "a"), trained(verse, tmp_path / "b", "--profile", str(file))
@@ -41,12 +42,14 @@ def test_trace_holds_steps_and_kernels_and_changes_no_bit(verse, tmp_path, capsy
     assert names == {"tinytensor", "steps", "kernels"}
 
 
+@pytest.mark.slow
 def test_short_run_is_traced_as_a_whole(verse, tmp_path):
     trained(verse, tmp_path / "run", "--profile", str(tmp_path / "t.json"), "--eager", steps=2)
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     assert [event["name"] for event in events if event.get("cat") == "steps"] == ["step 1", "step 2"]
 
 
+@pytest.mark.slow
 def test_curves_are_those_of_the_log(verse, tmp_path):
     loader = pytest.importorskip(
         "tensorboard.backend.event_processing.event_file_loader", reason=missing("tensorboard")

@@ -44,6 +44,7 @@ def weights(folder):
 # --- --init-from
 
 
+@pytest.mark.slow
 def test_new_run_begins_with_the_weights_of_another(run, texts, tmp_path, capsys):
     out, arguments = tmp_path / "zebras", ["--text", str(texts / "zebras.txt"), "--init-from", str(run), "--eager"]
     command = ["train", *arguments, "--lr", "0", "--steps", "2", "--weight-decay", "0", "--dropout", "0.1"]
@@ -60,6 +61,7 @@ def test_new_run_begins_with_the_weights_of_another(run, texts, tmp_path, capsys
     assert tokenizer_from_dict(after["tokenizer"]).knows("cat")
 
 
+@pytest.mark.slow
 def test_resumed_run_with_other_weights_at_its_beginning(run, texts, tmp_path):
     arguments = [
         "train",
@@ -78,6 +80,7 @@ def test_resumed_run_with_other_weights_at_its_beginning(run, texts, tmp_path):
     assert weights(whole) == weights(parts) != weights(run)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -97,6 +100,7 @@ def test_options_that_do_not_fit_the_earlier_run(run, texts, tmp_path, capsys, m
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_other_tasks_begin_with_a_run_too(tmp_path, capsys):
     pairs, sequences = tmp_path / "pairs.tsv", tmp_path / "items.csv"
     pairs.write_text("".join(f"a {word}\tun {word}\n" for word in ("cat", "dog", "cow", "hen", "fox", "bat")))
@@ -124,6 +128,7 @@ def test_other_tasks_begin_with_a_run_too(tmp_path, capsys):
 # --- --patience, --best
 
 
+@pytest.mark.slow
 def test_patience_ends_the_run_and_the_best_checkpoint_stays(texts, tmp_path, capsys):
     out = tmp_path / "run"
     learning = split("--lr 5 --schedule constant --warmup 0 --steps 60 --evaluate-every 2 --patience 3 --seed 1")
@@ -195,6 +200,7 @@ def test_evaluation_of_a_text_counts_all_of_it(run, texts, tmp_path, capsys):
     assert bits == pytest.approx(2 * loss / np.log(2) / 3, abs=6e-5)
 
 
+@pytest.mark.slow
 def test_evaluation_of_a_changed_text_is_refused(texts, tmp_path, capsys):
     text, out = tmp_path / "mine.txt", tmp_path / "run"
     text.write_text((texts / "cats.txt").read_text())

@@ -81,6 +81,7 @@ def runs(sources, tmp_path_factory):
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("category", ["folder", "jsonl", "tokens"])
 def test_written_file_repeats_a_run_of_each_source(category, runs, tmp_path, capsys):
     second, file = tmp_path / "again", runs / category / "config.toml"
@@ -93,6 +94,7 @@ def test_written_file_repeats_a_run_of_each_source(category, runs, tmp_path, cap
     )  # the vocabulary lies beside the tokens
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("category", ["folder", "jsonl", "tokens"])
 def test_runs_of_each_source_are_evaluated_and_begun_with(category, runs, sources, tmp_path, capsys):
     last = checkpoint.load(runs / category).state["log"][-1]["heldout_loss"]
@@ -109,6 +111,7 @@ def test_runs_of_each_source_are_evaluated_and_begun_with(category, runs, source
     assert weights(tmp_path / "2") == weights(runs / category)
 
 
+@pytest.mark.slow
 def test_run_of_tokens_goes_on_with_tokens_of_its_vocabulary(runs, sources, tmp_path, capsys):
     new = ["train", "--init-from", runs / "tokens", "--steps", "2", "--eager", "--out", tmp_path / "new"]
     code, said, _ = run(*new, "--text", sources / "more", capsys=capsys)
@@ -127,6 +130,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("case", REFUSED)
 @pytest.mark.parametrize("command", ["train --steps 1 --out new --init-from", "evaluate"])
 def test_sources_that_do_not_fit_the_run_are_refused(command, case, runs, sources, tmp_path, capsys, monkeypatch):
@@ -166,6 +170,7 @@ def test_imported_run_is_evaluated_on_a_text(imported, tmp_path, capsys):
     assert code == 0 and float(said.split("loss")[1].split()[0]) == pytest.approx(expected, abs=2e-4)
 
 
+@pytest.mark.slow
 def test_imported_run_is_trained_on_another_text(imported, tmp_path, capsys):
     (tmp_path / "cats.txt").write_text(TEXT * 10)
     new = [

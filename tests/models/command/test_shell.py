@@ -51,6 +51,7 @@ def weights(folder):
 # --- Pipes
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
 def test_text_of_a_pipe_is_kept_in_the_run(pack, verse, tmp_path, capsys):
@@ -159,6 +160,7 @@ def commands(printed: str) -> list[list[str]]:
     return [split(command.removeprefix("python -m models")) for command in matches]
 
 
+@pytest.mark.slow
 def test_every_proposed_command_works_as_it_stands(verse, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run, text = "-it's a $run", '-my "text".txt'
@@ -184,6 +186,7 @@ def test_stopped_run_proposes_how_to_go_on(verse, tmp_path, monkeypatch, capsys)
     assert resume[:2] == ["train", "--resume"] and Path(resume[2]) == run
 
 
+@pytest.mark.slow
 def test_translator_proposes_a_sentence_that_a_shell_takes(tmp_path, capsys):
     run = tmp_path / "a run"
     sentences = [f'- it\'s no. {i}, "{i}" & {i}?' for i in range(40)]
@@ -221,6 +224,7 @@ def test_folder_whose_name_is_not_utf8_gets_a_sentence(tmp_path, monkeypatch, ca
     assert data_path(str(tmp_path / "ünï 😀")) == tmp_path / "ünï 😀"
 
 
+@pytest.mark.slow
 @posix
 def test_run_may_have_such_a_name(verse, tmp_path, capsys):
     run = str(tmp_path / "caf\udce9")
@@ -235,6 +239,7 @@ def test_run_may_have_such_a_name(verse, tmp_path, capsys):
     assert not os.path.exists(f"{run}2")
 
 
+@pytest.mark.slow
 @posix
 def test_folder_of_texts_may_hold_such_names(verse, tmp_path, capsys):
     (tmp_path / "texts").mkdir()

@@ -27,6 +27,7 @@ def train(tmp_path, text, *options):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_small_text_gets_a_smaller_vocabulary(text, tmp_path, capsys):
     assert train(tmp_path, text) == 0
@@ -41,6 +42,7 @@ def test_small_text_gets_a_smaller_vocabulary(text, tmp_path, capsys):
     assert "not in the vocabulary" not in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_requested_vocabulary_is_kept_or_refused(tmp_path, capsys):
     assert train(tmp_path, TEXTS["lines"], "--V", "300") != 0
     assert "the vocabulary is to have 300 tokens, but this text yields only" in capsys.readouterr().err

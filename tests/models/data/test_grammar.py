@@ -159,6 +159,7 @@ def test_handwritten_sentences_are_translated(french, english):
     assert by_rules(french) == {english}
 
 
+@pytest.mark.slow
 def test_handwritten_sentences_are_among_the_pairs(sentences):
     made = {s.source: s.target for s in sentences}
     assert len(HAND) >= 40
@@ -173,6 +174,7 @@ def test_wrong_french_has_no_translation(wrong):
     assert by_rules(wrong) == set()
 
 
+@pytest.mark.slow
 def test_counts_and_constructions(sentences):
     assert 10_000 <= len(sentences) <= 20_000
     n = len(sentences)
@@ -185,6 +187,7 @@ def test_counts_and_constructions(sentences):
     assert all((" pas" in s.source) == (" not" in s.target) for s in sentences)
 
 
+@pytest.mark.slow
 def test_each_french_sentence_has_one_english_one(sentences):
     assert len({s.source for s in sentences}) == len(sentences)
     targets: dict[str, set[str]] = {}
@@ -199,6 +202,7 @@ def test_words_are_separated_by_single_spaces(sentences):
             assert text == " ".join(text.split()) == text.lower() and "." not in text
 
 
+@pytest.mark.slow
 def test_generated_sentences_have_no_fault(sentences):
     shown = [(s.source, result) for s in sentences if (result := faults(WRONG_FRENCH, s.source))]
     shown += [(s.target, result) for s in sentences if (result := faults(WRONG_ENGLISH, s.target))]
@@ -280,6 +284,7 @@ def test_rare_words_stay_in_the_training_part(sentences):
     assert (len(train), heldout, new_pairs) == (3, [], [])
 
 
+@pytest.mark.slow
 def test_pairs_are_the_same_in_every_process(sentences):
     """Python's own hash differs from process to process; nothing may depend on it."""
     code = "import hashlib; from models.data import grammar as g; p = g.pairs(); s = g.split(p)"

@@ -96,6 +96,7 @@ def test_uniform_tokens_cost_log_v():
         assert loss == pytest.approx(np.log(V), abs=0.005), name
 
 
+@pytest.mark.slow
 def test_second_order_chain_is_learned_to_its_entropy():
     p = chain(5)
     train, heldout = sample(100_000, 6, p), sample(20_000, 7, p)
@@ -107,6 +108,7 @@ def test_second_order_chain_is_learned_to_its_entropy():
     assert losses["unigram"] > losses["interpolated bigram"] + 0.05
 
 
+@pytest.mark.slow
 def test_shuffled_tokens_teach_no_more_than_unigrams():
     """Negative control: counted on the same tokens in another order, the models know no more than the unigram's."""
     p = chain(5)

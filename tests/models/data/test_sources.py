@@ -87,6 +87,7 @@ def test_fingerprint_sees_every_token(binary):
         before = after
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("category", ["tokens", "folder", "jsonl"])
 def test_a_run_learns_from_each_source_and_goes_on(category, binary, tmp_path, capsys):
     source, options = binary, []

@@ -219,6 +219,7 @@ def test_tokenizer_is_trained_on_the_training_part():
     assert corpus.train.dtype == corpus.heldout.dtype == np.int64
 
 
+@pytest.mark.slow
 def test_default_corpus_at_300_tokens():
     corpus = prepare(default_corpus(), BPETokenizer, 300)
     assert corpus.tokenizer.vocab_size == 300

@@ -54,6 +54,7 @@ def test_text_of_known_characters_survives(text):
         assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=60))
 def test_text_survives_except_unknown_characters(text):
@@ -65,6 +66,7 @@ def test_text_survives_except_unknown_characters(text):
         assert tokenizer.unknown_count(ids) == expected.count(UNKNOWN)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=60))
 def test_word_pieces_and_bpe_pieces_lose_nothing(text):
@@ -140,6 +142,7 @@ def test_bpe_pieces_are_limited_in_length():
     assert max(len(token) for token in BPETokenizer.train(["a" * 10_000], 10).tokens) == 100
 
 
+@pytest.mark.slow
 def test_bpe_is_the_same_in_another_process():
     # among equally rare characters the library chooses by the order of a hash table, which differs from run to run
     program = (
@@ -232,6 +235,7 @@ def test_bpe_without_the_library_says_what_to_install(monkeypatch):
     assert CharTokenizer.train([TEXT]).vocab_size > 1  # the others do without
 
 
+@pytest.mark.slow
 def test_importing_the_module_does_not_load_the_library():
     program = "import sys, models.data.tokenizers; sys.exit('tokenizers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False, cwd=ROOT).returncode == 0

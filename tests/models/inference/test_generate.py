@@ -38,6 +38,7 @@ def traced(monkeypatch, model, prompt, count, **settings):
     return list(generate(model, prompt, count, generator=generator, eager=True, **settings)), np.array(seen)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "config",
     [
@@ -168,12 +169,14 @@ def softmax(x):
 LOGITS = [0.0, 2.0, 1.0, -1.0, 1.5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 def test_frequencies_are_those_of_the_softmax(temperature):
     expected = softmax(np.array(LOGITS) / temperature)
     np.testing.assert_allclose(counts(LOGITS, temperature), expected, atol=4 * np.sqrt(0.25 / 4000))
 
 
+@pytest.mark.slow
 def test_top_k_leaves_the_k_likeliest():
     actual = counts(LOGITS, top_k=2)
     assert set(np.nonzero(actual)[0]) == {1, 4}
@@ -181,6 +184,7 @@ def test_top_k_leaves_the_k_likeliest():
     assert (counts(LOGITS, top_k=99) > 0).all()
 
 
+@pytest.mark.slow
 def test_top_p_leaves_the_smallest_set_with_that_probability():
     p = softmax(LOGITS)  # 0.42, 0.26, 0.16, ...: tokens 1, 4, 2, 0, 3
     for top_p, left in [(0.01, {1}), (p[1] + 0.01, {1, 4}), (p[1] + p[4] + 0.01, {1, 4, 2}), (1.0, {0, 1, 2, 3, 4})]:

@@ -54,6 +54,7 @@ def greedy(model, source, limit):
 # --- Word by word
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("config", LAYOUTS)
 def test_greedy_is_the_argmax_of_the_whole_forward_pass(config):
     """With the cache and without, and several sentences side by side as each alone."""
@@ -171,6 +172,7 @@ def scores(model, source, outputs, penalty, stops=True):
     return results
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 2.0])
 @pytest.mark.parametrize("norm", ["after", "before"])
 def test_wide_beam_finds_the_best_output(norm, penalty):
@@ -262,6 +264,7 @@ def rewritten(history):
     return any(after[: len(before)] != before for before, after in itertools.pairwise(history))
 
 
+@pytest.mark.slow
 def test_literal_inference_predicts_the_whole_prefix_anew():
     changed = other = 0
     for seed in range(6):
@@ -368,6 +371,7 @@ def test_weights_of_another_vocabulary_are_refused():
 # --- It learns
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("norm", ["after", "before"])
 def test_example_of_004_is_learnt(norm):
     """je suis étudiant -> i am a student, STOP, in a few steps; all ways to translate but 004's say the same."""

@@ -92,6 +92,7 @@ def test_the_table_computes_what_the_model_does(layout, tokenizer):
             near(gradients[name].numpy().reshape(-1), p.grad.numpy(), name, largest[name])
 
 
+@pytest.mark.slow
 def test_three_texts_give_the_numbers_of_the_engine(opened, tokenizer):
     model = built(tokenizer)
     driver = opened(model)
@@ -100,6 +101,7 @@ def test_three_texts_give_the_numbers_of_the_engine(opened, tokenizer):
         assert_equal_to_the_engine(driver, model, Text.of(tokenizer.encode(text.replace(",", ";"))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", list(LAYOUTS)[1:])
 def test_other_layouts_give_the_numbers_of_the_engine(layout, opened, tokenizer):
     model = built(tokenizer, **LAYOUTS[layout])
@@ -118,6 +120,7 @@ def test_a_wrong_number_is_noticed(opened, tokenizer):
 # --- Explanations
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_terms_of_a_cell_add_up_to_it(layout, opened, tokenizer):
     driver = opened(built(tokenizer, **LAYOUTS[layout]), "the dog lay by the")
@@ -136,6 +139,7 @@ def test_terms_that_do_not_add_up_are_noticed(opened, tokenizer):
 # --- Learning
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
 def test_steps_of_learning_are_those_of_the_engine(optimizer, opened, tokenizer):
     model, tokens = built(tokenizer), tokenizer.encode("the cat sat")
@@ -159,6 +163,7 @@ def test_steps_of_learning_are_those_of_the_engine(optimizer, opened, tokenizer)
     assert all(np.array_equal(after[key], before[key]) for key in before)
 
 
+@pytest.mark.slow
 def test_ten_presses_learn_a_sentence(opened, tokenizer):
     """At the rate that the page proposes, half of the training's largest."""
     tinytensor.manual_seed(0)
@@ -198,6 +203,7 @@ for (const job of jobs) work.ask(job, (result) => {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("works", [True, False])
 def test_a_worker_gives_the_numbers_of_the_page(works, opened, tokenizer):
     """Without a worker the page does the jobs itself."""
@@ -207,6 +213,7 @@ def test_a_worker_gives_the_numbers_of_the_page(works, opened, tokenizer):
     assert category == "Worker" and still_there == works and same == [True] * 6
 
 
+@pytest.mark.slow
 def test_a_page_with_a_worker_learns_and_goes_back(opened, tokenizer):
     driver = opened(built(tokenizer))
     driver.execute_script("work.start(data.table, byId('program').textContent)")
@@ -234,6 +241,7 @@ def wait(driver, condition):
 # --- The plan
 
 
+@pytest.mark.slow
 def test_the_plan_shows_every_array_and_goes_to_its_map(opened, tokenizer):
     driver = opened(built(tokenizer, **LAYOUTS["GPT-2"]), hash="#cell=1.A:value:1:2:3")
     keys = driver.execute_script("return [...document.querySelectorAll('.plan button')].map((b) => b.dataset.key)")
@@ -275,6 +283,7 @@ HARD = (
 )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("category", ["char", "word", "bpe"])
 def test_texts_become_the_tokens_of_the_tokenizer(category, opened):
     corpus = [TEXT, "Grüße aus 東京, the theme: this, that; don't... naïve e\u0301a x² ½ a\x85c " * 3]
@@ -352,6 +361,7 @@ def test_arrow_keys_choose_cells(opened, tokenizer):
     assert driver.execute_script("return page.chosen") is None
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("text", "sentence"), [("", "is empty"), ("the " * 11, "44 tokens"), ("cat & dog", "“&”")])
 def test_a_text_that_does_not_fit_gets_a_sentence(text, sentence, opened, tokenizer):
     driver = opened(built(tokenizer))

@@ -187,6 +187,7 @@ def unexplained(stops: list[dict]) -> list[str]:
 # --- The stops
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_keyboard_alone_leads_through_all_stops(width, dark, page):
@@ -229,6 +230,7 @@ def test_the_keyboard_alone_leads_through_all_stops(width, dark, page):
         assert driver.switch_to.active_element.text == "Start here" and driver.get_log("browser") == []
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("layout", [*list(LAYOUTS)[1:], "a translator"])
 def test_the_tour_of_other_layouts_says_what_is_in_their_cells(layout, browser, tmp_path):
     if layout in LAYOUTS:
@@ -339,6 +341,7 @@ def test_a_phone_has_the_plan_and_cells_for_fingers(page):
         assert {"0", "1", "loss", "step"} <= set(marks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 390])
 def test_nothing_keeps_readers_out(width, page, tmp_path):
     for dark in (False, True):

@@ -119,6 +119,7 @@ def test_the_table_computes_what_the_translator_does(layout, tokenizer):
         near(gradients[name].numpy().reshape(-1), p.grad.numpy(), name, largest[name])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_numbers_of_three_pairs_and_their_terms_agree(layout, opened, tokenizer):
     model = built(tokenizer, **LAYOUTS[layout])
@@ -168,6 +169,7 @@ def test_a_step_on_a_pair_is_that_of_the_engine(opened, tokenizer):
     assert all(np.array_equal(after[key], before[key]) for key in before)
 
 
+@pytest.mark.slow
 def test_ten_presses_learn_a_translation(opened, tokenizer):
     tinytensor.manual_seed(0)
     model = Transformer(Config(d_model=32, h=4, d_ff=64, n_vol=tokenizer.vocab_size, n_max=12, reduction="mean"))
@@ -203,6 +205,7 @@ def test_the_page_translates_as_the_model_does(opened, tokenizer):
     assert tokens_of(driver) == [1, *expected, *ended]
 
 
+@pytest.mark.slow
 def test_a_word_goes_before_the_end_of_the_target(opened, tokenizer):
     driver = opened(built(tokenizer))
     word = tokenizer.encode(" cat")[0]
@@ -258,6 +261,7 @@ def test_a_pair_that_does_not_fit_gets_a_sentence(opened, tokenizer):
     assert tokenizer.unknown in tokens_of(driver)
 
 
+@pytest.mark.slow
 def test_sentences_become_the_tokens_of_the_translator(opened):
     corpus = [*PAIRS, Pair("l'été à Paris, c'est  beau !", "summer in Paris is beautiful !")]
     sentences = ["  le\tchat\u00a0dort ", "e\u0301tudiant", "", "zèbre étudiant?", *(p.source for p in corpus)]

@@ -195,6 +195,7 @@ def columns(trainer):
     return [{k: v for k, v in row.items() if k != "tokens_per_second"} for row in trainer.log.rows]
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("eager", [False, True])
 @pytest.mark.parametrize(
     ("model", "changes"),
@@ -272,6 +273,7 @@ def uninterrupted(verse, tmp_path_factory):
     return out
 
 
+@pytest.mark.slow
 @posix
 def test_run_survives_sigkill_bit_for_bit(verse, uninterrupted, tmp_path):
     out, chance = tmp_path / "run", random.Random(os.getpid())
@@ -294,6 +296,7 @@ def test_run_survives_sigkill_bit_for_bit(verse, uninterrupted, tmp_path):
     assert steps == [line.split(",")[:3] for line in (uninterrupted / "log.csv").read_text().splitlines()]
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_and_sigterm_save_a_checkpoint(verse, uninterrupted, tmp_path, number):
@@ -312,6 +315,7 @@ def test_ctrl_c_and_sigterm_save_a_checkpoint(verse, uninterrupted, tmp_path, nu
     assert weights_of(out) == weights_of(uninterrupted)
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_the_first_step_compiles_ends_at_once(verse, tmp_path, number):
@@ -331,6 +335,7 @@ def test_a_signal_while_the_first_step_compiles_ends_at_once(verse, tmp_path, nu
     assert (process.returncode, "Traceback" in err) == (130 if number == signal.SIGINT else -signal.SIGTERM, False)
 
 
+@pytest.mark.slow
 def test_resumed_finished_run_only_reports(uninterrupted, tmp_path):
     out = tmp_path / "copy"
     shutil.copytree(uninterrupted, out)
@@ -341,6 +346,7 @@ def test_resumed_finished_run_only_reports(uninterrupted, tmp_path):
     assert weights_of(out) == weights_of(uninterrupted)
 
 
+@pytest.mark.slow
 @posix
 def test_two_processes_do_not_share_a_folder(verse, tmp_path):
     out = tmp_path / "run"

@@ -54,6 +54,7 @@ def weights(folder):
 SAYS = r"models: (the .+) cannot be written to \S*/run\S*: the disk is full"
 
 
+@pytest.mark.slow
 def test_full_disk_leaves_the_last_checkpoint(begin, disk, tmp_path, capsys, monkeypatch):
     run = tmp_path / "run"
     assert begin() == 0
@@ -110,6 +111,7 @@ IN_PLACE = {  # a file or a folder in the way of a resumed run: what is said, an
 }
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_something_else_has_the_name(name, begin, tmp_path, capsys):
     run = tmp_path / "run"

@@ -180,6 +180,7 @@ def nanogpt(folder, bias: bool, prefix: str = "", **arguments):
     return weights
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("prefix", ["", "_orig_mod.", "module._orig_mod."])
 @pytest.mark.parametrize("as_json", [True, False])

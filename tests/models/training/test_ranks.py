@@ -59,6 +59,7 @@ def alone(verse, tmp_path_factory):
     return out
 
 
+@pytest.mark.slow
 def test_killed_run_resumes_on_another_number_of_ranks(verse, alone, tmp_path):
     out = tmp_path / "run"
     process = begin(verse, out, 2)
@@ -84,6 +85,7 @@ def test_killed_run_resumes_on_another_number_of_ranks(verse, alone, tmp_path):
     assert several.state["generator"] == one.state["generator"]
 
 
+@pytest.mark.slow
 def test_rank_0_draws_the_progress_bar_in_a_terminal(verse, tmp_path):
     ours, theirs = pty.openpty()
     arguments = ["--text", verse, "--out", tmp_path / "run", *OPTIONS.split(), *SIZES.split(), "--steps", 20]
@@ -100,6 +102,7 @@ def test_rank_0_draws_the_progress_bar_in_a_terminal(verse, tmp_path):
     assert shown.count(b" 0/20") == 1  # as each bar begins: there is one
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whom", ["all", "one rank"])
 def test_ctrl_c_saves_once_and_ends_all_ranks(verse, tmp_path, whom):
     out = tmp_path / "run"
@@ -116,6 +119,7 @@ def test_ctrl_c_saves_once_and_ends_all_ranks(verse, tmp_path, whom):
     assert "Traceback" not in output
 
 
+@pytest.mark.slow
 def test_a_run_with_the_same_ranks_repeats_bit_for_bit(verse, tmp_path):
     results = []
     for name in ("first", "second"):
@@ -126,6 +130,7 @@ def test_a_run_with_the_same_ranks_repeats_bit_for_bit(verse, tmp_path):
     assert results[0] == results[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -141,6 +146,7 @@ def test_wrong_option_is_reported_once(tmp_path, options, sentence):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_refusal_of_rank_0_is_reported_once(verse, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     code, output = mpi.finish(begin(verse, tmp_path, 2))
@@ -148,6 +154,7 @@ def test_refusal_of_rank_0_is_reported_once(verse, tmp_path):
     assert output.splitlines() == [f"models: --out {tmp_path} is not empty; name a new folder"]
 
 
+@pytest.mark.slow
 def test_error_on_one_rank_ends_all(verse, tmp_path):
     code, output = mpi.finish(begin(verse, tmp_path / "run", 2, "--lr", "1e30", "--clip", "0"))
     assert code == 1, output
@@ -155,6 +162,7 @@ def test_error_on_one_rank_ends_all(verse, tmp_path):
     assert "rank 0 of 2 ended with this, and with it all of them" in output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "content", "sentence"),
     [
@@ -190,6 +198,7 @@ def test_parts_hold_each_row_once_and_padding(parts):
         assert (together[5:] == nothing).all()
 
 
+@pytest.mark.slow
 def test_one_process_loads_no_mpi():
     assert (ranks.rank(), ranks.count()) == (0, 1)
     look = "main(['info', 'toth-tiny']); assert 'mpi4py' not in sys.modules"
@@ -213,6 +222,7 @@ def test_losses_of_parts_add_up_to_the_batch(task):
     assert sum(means) / 2 != pytest.approx(whole, rel=1e-3)  # a mean of means is another number
 
 
+@pytest.mark.slow
 def test_parts_of_one_process_have_the_bits_of_ranks(verse, tmp_path):
     """Both add the same parts in the same order; without dropout, whose masks each rank draws for its own part."""
     arguments = [

@@ -155,6 +155,7 @@ def values(text: str, names: dict, shapes: dict) -> dict:
     return known
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(some(["layer_norm", "softmax_cross_entropy", "two_layers", "gate"], 2)))
 def test_formulas_have_the_values_of_the_function(name):
     """The definitions of a certificate, read by a reader of their own, give the value and the gradients."""
@@ -193,6 +194,7 @@ def test_a_wrong_reading_would_be_noticed():
     assert Value("1 - 1 - 1 + exp (x 0) * INR N", known).sum() == 2
 
 
+@pytest.mark.slow
 def test_each_line_is_a_definition_under_its_printed_formula():
     derivation = derive(*[FUNCTIONS["layer_norm"][0]], **FUNCTIONS["layer_norm"][1])
     text = derivation.certificate()
@@ -201,6 +203,7 @@ def test_each_line_is_a_definition_under_its_printed_formula():
     assert re.findall(r"^Theorem (\w+)", text, re.M) == [f"gradient_of_{n}" for n in "xwb"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(some(FUNCTIONS, 6)))
 def test_text_is_the_same_again(name):
     assert certificate(name) == certificate(name)
@@ -209,6 +212,7 @@ def test_text_is_the_same_again(name):
 ACCEPTED = ["diagonal", "mask", "shifted", "table", "norm", "gate", "corners", "exponentials", "many functions"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(some(ACCEPTED, len(ACCEPTED))))
 def test_certificate_is_accepted(name):
     result = certified(certificate(name))

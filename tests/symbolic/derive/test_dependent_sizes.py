@@ -80,6 +80,7 @@ ROWS = [  # function, arguments, where, the verdict, lines
 ]
 
 
+@pytest.mark.one_in(20)
 @pytest.mark.parametrize(
     ("function", "arguments", "where", "verdict", "lines"), ROWS, ids=lambda x: getattr(x, "__name__", "")
 )
@@ -106,16 +107,19 @@ def kernel_of_first_window(x, w, g):
     return x[: w.shape[0]] * g.sum()
 
 
+@pytest.mark.slow
 def test_kernel_by_hand_is_proved():
     checked = check(windows, {"w": right_kernel}, "N >= K", x=("N",), w=("K",))
     assert checked, str(checked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hand", [flipped_kernel, kernel_of_first_window])
 def test_wrong_kernel_by_hand_is_refuted(hand):
     assert check(windows, {"w": hand}, "N >= K", x=("N",), w=("K",))["w"].verdict == "refuted"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wrong", "shape"), [("g[1:-1] / 3", ""), ("g / 3", ""), ("cat([g[:1], g[:1], g]) / 3", "")], ids=str
 )
@@ -149,6 +153,7 @@ def test_steps_of_an_even_size_are_refused_with_a_way_around():
         derive(_conv(stride=2), x=NCL, w=("O", "C", 3))
 
 
+@pytest.mark.slow
 def test_size_of_a_sum_is_read_from_the_shape():
     derivation = derive(_conv(stride=2), x=("N", "C", "2*M + 1"), w=("O", "C", 3))
     assert "M = (x.shape[2] - 1) // 2" in derivation.source()

@@ -67,6 +67,7 @@ def evaluated(derivation: Derivation, rng, constants=None) -> tuple[dict, dict, 
     return inputs, gradients, arriving
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("paper", list(some(PAPERS, one_in=2)), ids=str)
 def test_gradients_are_those_of_a_textbook(paper: Paper):
     derivation = derive(paper.fn, **paper.arguments)
@@ -211,6 +212,7 @@ def translated(expr: Expr, arrays: dict, indices: dict) -> Expr:
     return expr.func(*[translated(a, arrays, indices) for a in expr.args]) if expr.args else expr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["block", "head"])
 def test_equation_17_follows_from_a_users_code(part):
     fn, arguments, closed = {
@@ -281,6 +283,7 @@ class Net(nn.Module):
         return x + self.down(self.up(self.norm(x)).relu())
 
 
+@pytest.mark.slow
 def test_parameters_of_a_module_are_arguments():
     derivation = derive(Net(), x=("N", "D=16"))
     assert derivation.proved

@@ -20,6 +20,7 @@ def test_functions_of_numpy_are_derived():
     assert str(derivation.gradients["x"]) == "∂𝓛/∂x_nd = Y_nd (∂𝓛/∂Y_nd - Σ_i Y_ni ∂𝓛/∂Y_ni)"
 
 
+@pytest.mark.slow
 def test_gradient_by_hand_may_be_written_for_numpy():
     def by_hand(X, w, y):
         return 2 * np.matmul(X.T, np.matmul(X, w) - y) / len(y)

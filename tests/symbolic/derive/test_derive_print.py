@@ -107,6 +107,7 @@ def test_derivation_prints_both_notations():
     ]
 
 
+@pytest.mark.slow
 def test_result_says_what_the_loss_is():
     assert derived("softmax by hand").loss == "𝓛: any scalar that is computed from Y; G = ∂𝓛/∂Y"
     assert derive(lambda x: x.sum(), x=("N",)).loss == "𝓛: the result"
@@ -122,6 +123,7 @@ MATRICES = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", MATRICES)
 def test_sums_are_matrix_products(name):
     shown = [str(one) for one in derived(name).matrix()]
@@ -155,10 +157,12 @@ def matrices_hold(name: str, change=lambda code: code) -> int:
 PLAIN = [name for name in FUNCTIONS if name not in ("table of values", "angles", "special")]
 
 
+@pytest.mark.slow
 def test_matrix_forms_have_the_values_of_the_lines():
     assert sum(map(matrices_hold, PLAIN)) > 80
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("right", "wrong"), [(".T", ""), ("-", "+"), ("np.ones", "2 * np.ones")])
 def test_wrong_matrix_form_is_noticed(right, wrong):
     with pytest.raises((AssertionError, ValueError)):

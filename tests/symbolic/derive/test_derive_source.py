@@ -36,6 +36,7 @@ def test_ties_are_shared_as_in_the_engine(name):
     assert difference(d.evaluate(**inputs), engine(FUNCTIONS[name][0], inputs)) < 1e-10
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ["embedding", "heads", "gather", "stacked"])
 def test_upstream_is_the_gradient_of_the_result(name):
     d = derived(name)
@@ -46,6 +47,7 @@ def test_upstream_is_the_gradient_of_the_result(name):
     assert difference(ours, d.evaluate(**inputs)) > 1e-3
 
 
+@pytest.mark.slow
 def test_every_program_runs_alone(tmp_path):
     """In a Python that finds neither tinytensor nor SymPy."""
     names = list(FUNCTIONS)
@@ -76,6 +78,7 @@ np.savez("found.npz", **found)
         assert difference(ours, derived(name).evaluate(**arrays(derived(name), ODD[0]))) < 1e-12
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("name", "right", "wrong"),
     [

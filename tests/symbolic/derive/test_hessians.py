@@ -26,12 +26,14 @@ def terms(text: str) -> int:
     return len(re.findall(r"[^\s()\[\],+\-/√>]+", text))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "block"), BLOCKS)
 def test_no_block_is_longer_than_a_textbooks(name, block):
     own = str(derived(name).blocks[block]).partition(" = ")[2]
     assert terms(own) <= terms(CASES[name].textbook[block]), own
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("name", "block"), [b for b in BLOCKS if b[0] in ("logistic regression", "softmax", "layer norm", "norm")]
 )
@@ -55,6 +57,7 @@ def engine_block(fn, values: dict, first: str | None, other: str) -> np.ndarray:
     return np.reshape(rows, (*result.shape, *values[other].shape))
 
 
+@pytest.mark.one_in(20)
 @pytest.mark.parametrize("name", CASES)
 def test_blocks_are_those_of_backward_at_three_sizes(name):
     d, case = derived(name), CASES[name]
@@ -68,6 +71,7 @@ def test_blocks_are_those_of_backward_at_three_sizes(name):
             np.testing.assert_allclose(results[first, other], wanted, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["logistic regression", "norm", "two layers"])
 def test_blocks_are_differences_of_gradients(name):
     d, step = derived(name), 1e-5
@@ -85,6 +89,7 @@ def test_blocks_are_differences_of_gradients(name):
         np.testing.assert_allclose(results[first, other], wanted, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     "name", ["least squares", "quadratic form", "norm", "log-sum-exp", "squares of positive parts"]
 )
@@ -99,6 +104,7 @@ def test_blocks_are_the_plain_derivative_of_the_plain_derivative(name):
         assert vanishes([derivative(whole, one.by) - shown], d.derived.facts) is not None
 
 
+@pytest.mark.slow
 def test_hessian_is_symmetric():
     d = derived("two layers")
     values = d.evaluate(**arrays(d.derivation, (3, 2, 2, 2)))
@@ -227,30 +233,6 @@ BY_HAND = {
         ],
     ),
 }  # fmt: skip
-WRONG = [(name, wrong, words) for name, row in BY_HAND.items() for wrong, words in row[4]]
-
-
-def checked(name: str, by_hand):
-    fn, arguments, block, _, _ = BY_HAND[name]
-    option = {"jacobian": {block: by_hand}} if isinstance(block, str) else {"hessian": {block: by_hand}}
-    return check(fn, **option, **arguments)
-
-
-@pytest.mark.parametrize(("name", "wrong", "words"), WRONG)
-def test_wrong_blocks_are_refuted_by_term(name, wrong, words):
-    result = checked(name, wrong)
-    assert not result
-    (one,) = result.verdicts.values()
-    assert one.verdict == "refuted", str(result)
-    assert words in one.term, one.term
-
-
-@pytest.mark.parametrize(("name", "right"), [(name, right) for name, row in BY_HAND.items() for right in row[3]])
-def test_right_blocks_are_proved(name, right):
-    result = checked(name, right)
-    assert result, str(result)
-
-
 SQUARES = lambda X, w, y: ((X @ w - y) ** 2).mean()  # noqa: E731
 CLASS = Index(N, "K")
 SOMEWHERE = [  # wrong at some sizes or values only
@@ -266,12 +248,7 @@ SOMEWHERE = [  # wrong at some sizes or values only
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("fn", "arguments", "by_hand"), SOMEWHERE)
-def test_blocks_that_are_wrong_somewhere_are_not_proved(fn, arguments, by_hand):
-    result = check(fn, **by_hand, **arguments)
-    assert not result, str(result)
-
-
+@pytest.mark.slow
 def test_conditions_of_a_block_by_hand_stand_in_its_line():
     result = check(SQUARES, hessian={"w": "2 * X.T @ X / N + 0 * w.log().sum()"}, **REGRESSION)
     assert result and str(result).endswith("where every argument of a logarithm is above 0")
@@ -279,6 +256,7 @@ def test_conditions_of_a_block_by_hand_stand_in_its_line():
     assert TIES in str(result)  # it is wrong where an entry of y is 1
 
 
+@pytest.mark.slow
 def test_a_block_of_a_derivation_is_proved():
     d = derived("logistic regression")
     assert check(d.derivation, hessian={"w": d.hessian["w", "w"]})
@@ -298,6 +276,7 @@ def test_what_check_cannot_use_is_refused():
 TIES = "no two numbers that are compared are equal"
 
 
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize(
     ("fn", "condition"),
     [
@@ -393,6 +372,7 @@ def test_a_wrong_delta_of_a_jacobian_is_not_shown(monkeypatch):
 # ------------------------------------------------------------------------------------------------ in print
 
 
+@pytest.mark.slow
 def test_hessian_prints_the_lines_that_it_uses():
     assert (
         str(derived("least squares"))
@@ -418,11 +398,13 @@ MATRICES = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", MATRICES)
 def test_blocks_of_vectors_have_a_matrix_form(name):
     assert MATRICES[name] in [str(one) for one in derived(name).matrix()]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", MATRICES)
 def test_matrix_forms_have_the_values_of_the_blocks(name):
     d = derived(name)
@@ -437,6 +419,7 @@ def test_matrix_forms_have_the_values_of_the_blocks(name):
     np.testing.assert_allclose(results["form"], results[block], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_interface():
     d = derived("logistic regression")
     assert isinstance(d, Hessian) and isinstance(derived("softmax"), Jacobian)

@@ -147,6 +147,7 @@ def product(name: str) -> Products:
     return of_product(fn, *[of] * bool(of), wrt=wrt, **arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LINES)
 def test_lines_are_proved_and_those_of_a_textbook(name):
     p = product(name)
@@ -159,6 +160,7 @@ def directions(p: Products, inputs: dict, seed: int) -> dict[str, np.ndarray]:
     return {n: rng.normal(size=inputs[n].shape) for n in p.wrt}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n, row in LINES.items() if row[0] is not gauss_newton])
 def test_values_are_those_of_autograd_functional_at_three_sizes(name):
     p, (of_product, fn, _, wrt, *_) = product(name), LINES[name]
@@ -180,6 +182,7 @@ def test_values_are_those_of_autograd_functional_at_three_sizes(name):
             np.testing.assert_allclose(values[name_of_result], one, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n, row in LINES.items() if row[0] is gauss_newton])
 def test_gauss_newton_is_the_product_of_three_matrices(name):
     """Jᵀ H J v with matrices that the engine makes, at three sizes."""
@@ -201,6 +204,7 @@ def test_gauss_newton_is_the_product_of_three_matrices(name):
         np.testing.assert_allclose(own, J.T @ H @ J @ v, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.one_in(40)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_each_function_has_a_proved_product(name):
     fn, arguments = FUNCTIONS[name]
@@ -208,6 +212,7 @@ def test_each_function_has_a_proved_product(name):
     assert p.proved, p.verdict
 
 
+@pytest.mark.slow
 def test_a_quadratic_has_the_same_hessian_and_gauss_newton_matrix():
     fn = lambda X, w, y: ((X @ w - y) ** 2).sum()  # noqa: E731
     one, other = hvp(fn, wrt="w", **REGRESSION), gauss_newton(fn, "A", wrt="w", **REGRESSION)
@@ -216,6 +221,7 @@ def test_a_quadratic_has_the_same_hessian_and_gauss_newton_matrix():
         np.testing.assert_allclose(one.evaluate(**inputs, w_dot=v)["w"], other.evaluate(**inputs, w_dot=v)["w"])
 
 
+@pytest.mark.slow
 def test_gauss_newton_has_no_negative_eigenvalue_and_the_hessian_has():
     matrices = []
     for p in (product("Gauss-Newton of two layers"), product("Hessian of two layers")):
@@ -233,6 +239,7 @@ def test_gauss_newton_has_no_negative_eigenvalue_and_the_hessian_has():
 # ------------------------------------------------------------------------------------------------ refusals, mistakes
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_refused():
     with pytest.raises(NotDerivable, match="is no number; reduce it"):
         hvp(lambda x: x.softmax(-1), x=N)
@@ -251,6 +258,7 @@ def test_what_does_not_fit_is_refused():
         p.evaluate(**inputs, w_dot=np.ones(3))
 
 
+@pytest.mark.slow
 def test_kinks_are_conditions_of_second_derivatives():
     p = hvp(lambda x: (x.relu() ** 2).sum(), x=N)
     assert "no two numbers that are compared are equal" in p.verdict and p.proved
@@ -272,6 +280,7 @@ def test_a_wrong_line_is_not_shown_and_noticed_by_numbers(name, monkeypatch):
     assert "does not match" in of_product(fn, **arguments).verdict
 
 
+@pytest.mark.slow
 def test_a_wrong_gauss_newton_is_noticed_by_numbers(monkeypatch):
     plant_factor(monkeypatch)
     believe(monkeypatch)
@@ -279,6 +288,7 @@ def test_a_wrong_gauss_newton_is_noticed_by_numbers(monkeypatch):
     assert "the Gauss-Newton product by w does not match the engine" in p.verdict
 
 
+@pytest.mark.slow
 def test_print_latex_and_notebook():
     p = product("Hessian of logistic regression")
     assert "the Hessian-vector product; ẇ: the direction" in str(p)

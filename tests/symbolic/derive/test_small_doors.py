@@ -204,35 +204,6 @@ DOORS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def derived():
-    """The derivation of each function, once."""
-    known = {}
-
-    def of(name):
-        if name not in known:
-            fn, arguments, where, _, _ = DOORS[name]
-            known[name] = derive(fn, where, **arguments)
-        return known[name]
-
-    return of
-
-
-@pytest.mark.parametrize("name", DOORS)
-def test_wrong_gradients_are_refuted(derived, name):
-    for wrong in DOORS[name][3]:
-        verdict = check(derived(name), {"x": wrong})["x"]
-        assert verdict.verdict == "refuted", f"{wrong}: {verdict}"
-
-
-@pytest.mark.parametrize("name", DOORS)
-def test_right_gradients_are_proved(derived, name):
-    assert derived(name), derived(name).verdict
-    for right in DOORS[name][4]:
-        verdict = check(derived(name), {"x": right})
-        assert verdict, f"{right}: {verdict}"
-
-
 def test_one_largest_entry_is_a_condition():
     for gradient in ("(x == x.max()) * 1.0", "(x == x.max()) / (x == x.max()).sum()"):
         assert "no two numbers that are compared are equal" in str(check(tt.max, {"x": gradient}, x=N))
@@ -240,11 +211,13 @@ def test_one_largest_entry_is_a_condition():
     assert twice["x"].verdict == "refuted"
 
 
-def test_operations_that_are_read_as_one_have_their_condition(derived):
-    assert "no denominator is 0" in derived("an angle").value_conditions
-    assert "every argument of a root is above 0" in derived("the 3-norm").value_conditions
+@pytest.mark.slow
+def test_operations_that_are_read_as_one_have_their_condition():
+    angle, norm = (derive(*DOORS[name][:1], **DOORS[name][1]) for name in ("an angle", "the 3-norm"))
+    assert "no denominator is 0" in angle.value_conditions
+    assert "every argument of a root is above 0" in norm.value_conditions
     assert {*COMPOSED.values()} == {"atan2", "power_of_length"}
-    assert str(derived("an angle").gradients["x"]) == "∂𝓛/∂x_n = -y_n/(x_n² + y_n²)"
+    assert str(angle.gradients["x"]) == "∂𝓛/∂x_n = -y_n/(x_n² + y_n²)"
 
 
 def test_a_wrong_formula_of_an_operation_that_is_read_as_one_is_noticed(monkeypatch):
@@ -386,6 +359,7 @@ def least_limit():
     return None, said
 
 
+@pytest.mark.slow
 def test_nothing_is_proved_after_the_limit(steps, monkeypatch):
     """The work ends at each of its stages; with a longer limit the same line is proved.
 

@@ -241,35 +241,6 @@ FAULTS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def derived():
-    """The derivation of each function, once."""
-    known = {}
-
-    def of(name):
-        if name not in known:
-            fn, arguments, _, _ = FAULTS[name]
-            known[name] = derive(fn, **arguments)
-        return known[name]
-
-    return of
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_wrong_gradients_are_never_proved(derived, name):
-    for wrong in FAULTS[name][2]:
-        verdict = check(derived(name), {"x": wrong})
-        assert not verdict, f"{wrong}: {verdict}"
-        assert verdict["x"].verdict == "refuted" or not derived(name).proved, f"{wrong}: {verdict}"
-
-
-@pytest.mark.parametrize("name", FAULTS)
-def test_right_gradients_of_the_same_functions_are_proved(derived, name):
-    for right in FAULTS[name][3]:
-        verdict = check(derived(name), {"x": right})
-        assert verdict, f"{right}: {verdict}"
-
-
 # ------------------------------------------------------------------------------------------------ conditions on sizes
 
 RESTRICTED = [  # function, its arguments, the condition, and a gradient that is right only where it holds
@@ -294,6 +265,7 @@ RESTRICTED = [  # function, its arguments, the condition, and a gradient that is
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("fn", "arguments", "where", "gradient", "words"), RESTRICTED)
 def test_restrictions_of_sizes_need_where(fn, arguments, where, gradient, words):
     derivation = derive(fn, where, **arguments)
@@ -407,6 +379,7 @@ VALUES = [  # function, its arguments, a gradient, and the condition in its verd
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("fn", "arguments", "gradient", "condition"), VALUES)
 def test_conditions_on_values_stand_in_the_verdict(fn, arguments, gradient, condition):
     verdict = check(fn, {"x": gradient}, **arguments)

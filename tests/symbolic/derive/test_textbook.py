@@ -49,6 +49,7 @@ def test_terms_are_counted():
     assert terms("2 [x_n > 0] |δ(i, t_n)| 𝓛²") == 5
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", list(some(FORMS, 4)))
 def test_no_more_terms_than_in_a_textbook(name):
     form = FORMS[name]
@@ -57,6 +58,7 @@ def test_no_more_terms_than_in_a_textbook(name):
     assert count(derivation, form) <= terms(form.textbook), str(derivation)
 
 
+@pytest.mark.slow
 def test_without_the_laws_there_are_more_terms(monkeypatch):
     """The control: the same table, with formulas that are not shortened."""
     monkeypatch.setattr(adjoints, "shorten", lambda expr: expr)
@@ -65,6 +67,7 @@ def test_without_the_laws_there_are_more_terms(monkeypatch):
         assert count(derive(form.function, **form.arguments), form) > terms(form.textbook), name
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("law", "name"),
     [
@@ -86,6 +89,7 @@ def assert_not_accepted(monkeypatch, form):
         assert "does not match these formulas" in derive(form.function, **form.arguments).verdict
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["3-norm", "Huber", "binary cross-entropy", "squared hinge"])
 def test_a_wrong_form_is_not_accepted(monkeypatch, name):
     """Forms that are shorter, and wrong: a factor or a term is left out."""
@@ -115,6 +119,7 @@ def test_tensors_have_the_names_of_the_users_code():
     assert name_of(lines[0][0]) == "A2"  # X @ W, which the code does not name
 
 
+@pytest.mark.slow
 def test_default_names_are_used_where_the_users_tensor_has_no_line():
     def attend(Q, K):
         S = Q @ K.T + 1
@@ -124,6 +129,7 @@ def test_default_names_are_used_where_the_users_tensor_has_no_line():
     assert str(derive(attend, Q=("T", "d"), K=("T", "d")).lines[0]) == "S_ti = 1 + Σ_d Q_td K_id"
 
 
+@pytest.mark.slow
 def test_logistic_regression_is_that_of_a_textbook():
     derivation = derive(logistic, **LINEAR)
     assert "∂𝓛/∂A_n = (σ(A_n) - y_n)/N" in str(derivation)

@@ -67,6 +67,7 @@ def results(call, inputs, wrap):
     return [witnesses(r) for r in results]
 
 
+@pytest.mark.one_in(5)
 @grouped(by(lambda sample: sample.paths[0], chosen()))
 def test_exact_and_float_results_agree(sample):
     call = Call(tt, sample)

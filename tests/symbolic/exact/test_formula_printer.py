@@ -57,6 +57,7 @@ def test_two_layers_and_a_loss():
     )
 
 
+@pytest.mark.slow
 def test_two_layers_with_relu_and_their_signs():
     with path() as conditions:
         hidden = F.relu(F.linear(symbols("x", 2, 3), symbols("W", 4, 3), symbols("b", 4)))
@@ -108,6 +109,7 @@ def put(expr, letter, n):
     return expr.xreplace(result)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "make",
     [

@@ -124,6 +124,7 @@ def test_shown_signs_matter(kernel, monkeypatch):
     assert not same_on_other_ways(ROUGH[kernel], monkeypatch)
 
 
+@pytest.mark.slow
 def test_deleted_masks_are_forgotten():
     before = len(path_conditions._mask_conditions)
     mask = three() > 0

@@ -235,6 +235,7 @@ prove(lost, (3,))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ending", "expected"),
     [("argmax()", "by argmax (<typed>, line 6, in lost); "), ("float()", "prove: in <typed>, line 6, in lost")],
@@ -247,6 +248,7 @@ def test_function_without_source_is_named(ending, expected):
     assert expected in run.stderr
 
 
+@pytest.mark.slow
 def test_function_of_the_option_c_is_named():
     """From 3.13 on Python keeps the text that is given with -c, and then the line is shown."""
     run = subprocess.run([sys.executable, "-c", PROMPT.format("argmax()")], capture_output=True, text=True, check=False)

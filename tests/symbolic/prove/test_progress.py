@@ -66,6 +66,7 @@ def test_chain_rule_agrees_with_sympy():
             assert sympy.simplify(slopes.get(symbol, 0) - sympy.diff(expr, symbol)) == 0, (expr, symbol)
 
 
+@pytest.mark.slow
 def test_large_matrices_are_proved():
     assert prove(product, (12, 12), (12, 12))
     assert prove(lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), (3, 2))

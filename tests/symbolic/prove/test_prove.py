@@ -89,6 +89,7 @@ def test_whole_network_is_proved():
     assert {"+", "-"} <= set(signs), "the witness must take both branches of relu"
 
 
+@pytest.mark.slow
 def test_proof_agrees_with_sympys_derivative():
     """The gradients, put together step by step, are SymPy's derivatives of a small loss as one expression."""
     leaves = [symbols(n, *s).requires_grad_() for n, s in (("E", (3, 2)), ("W", (2, 2)), ("b", (2,)))]

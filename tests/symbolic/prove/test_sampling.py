@@ -182,6 +182,7 @@ def only_refuted(monkeypatch):
     monkeypatch.setattr(sampling, "LOCATING", 0)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("only_refuted")
 @pytest.mark.parametrize("name", RULES)
 def test_a_wrong_rule_is_refuted(name):
@@ -189,6 +190,7 @@ def test_a_wrong_rule_is_refuted(name):
         assert model(attention_bias=True).verdict == "refuted"
 
 
+@pytest.mark.one_in(9)
 @pytest.mark.usefixtures("only_refuted")
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_wrong_kernel_is_refuted(name):
