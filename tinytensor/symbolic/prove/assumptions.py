@@ -30,7 +30,7 @@ class Comparisons:
     def sentences(self) -> list[str]:
         """All comparisons as sentences."""
         lines = [f"signs of {what}: {_pattern(signs)}" for what, signs in self.signs.items()]
-        lines += [f"{one} is larger than {', '.join(others)}" for one, others in self.larger.items()]
+        lines += [f"{name} is larger than {', '.join(others)}" for name, others in self.larger.items()]
         for label, formulas in self.rest.items():
             if len(formulas) <= SHOWN and all(len(f) <= LENGTH for f in formulas.values()):
                 lines += [f"{f} > 0 (in {label})" for f in formulas.values()]
@@ -46,14 +46,14 @@ def comparisons(run: Pass) -> Comparisons:
     result = Comparisons()
     for number, condition in enumerate(run.conditions):
         expr = condition.difference.expr
-        one, other = _difference(expr)
-        if one in run.forward.names and other in run.forward.names:
-            smaller = result.larger.setdefault(_entry(run, one), [])
-            if _entry(run, other) not in smaller:
-                smaller.append(_entry(run, other))
-        elif (one is None) != (other is None) and (one or other) in run.forward.names:
-            what, at, shape = run.forward.names[one or other]
-            result.signs.setdefault(what, np.full(shape, "."))[at] = "-" if one is None else "+"
+        plus, minus = _difference(expr)
+        if plus in run.forward.names and minus in run.forward.names:
+            smaller = result.larger.setdefault(_entry(run, plus), [])
+            if _entry(run, minus) not in smaller:
+                smaller.append(_entry(run, minus))
+        elif (plus is None) != (minus is None) and (plus or minus) in run.forward.names:
+            what, at, shape = run.forward.names[plus or minus]
+            result.signs.setdefault(what, np.full(shape, "."))[at] = "-" if plus is None else "+"
         else:
             label = next((call.label for call in run.forward.calls if number < call.n_conditions), "backward")
             readable = {s: sympy.Symbol(_entry(run, s)) for s in expr.free_symbols & run.forward.names.keys()}

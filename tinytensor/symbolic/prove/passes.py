@@ -346,8 +346,8 @@ def run_backward(forward: Forward, leaves: dict[str, Tensor], partials: dict[Nod
 
     hooks = {call.node: [partial(replace, call)] for call in forward.calls} | {leaf: [] for leaf in leaves.values()}
     for target, ours in hooks.items():
-        own = target._hooks or ()
-        target._hooks = [*([partial(raw.__setitem__, target)] if own else []), *own, *ours]
+        theirs = target._hooks or ()
+        target._hooks = [*([partial(raw.__setitem__, target)] if theirs else []), *theirs, *ours]
     with path() as conditions, domain() as needed:
         y.backward(seed, retain_graph=True)
     for call in reversed(forward.calls):
@@ -467,10 +467,10 @@ def _seed(y: Tensor) -> Tensor:
     return symbols(SEED, *y.shape) if y.ndim else symbols(SEED, witness=1)
 
 
-def _same(one: np.ndarray, other: np.ndarray) -> bool:
+def _same(x: np.ndarray, y: np.ndarray) -> bool:
     """Are these the same formulas, entry by entry?"""
-    pairs = zip(one.flat, other.flat, strict=True)
-    return one.shape == other.shape and all(a is b or Symbolic.of(a).expr == Symbolic.of(b).expr for a, b in pairs)
+    pairs = zip(x.flat, y.flat, strict=True)
+    return x.shape == y.shape and all(a is b or Symbolic.of(a).expr == Symbolic.of(b).expr for a, b in pairs)
 
 
 @contextmanager
@@ -487,13 +487,13 @@ def hooks_kept(leaves: Iterable[Tensor]) -> Iterator[None]:
 
 
 @contextmanager
-def swap_data(tensors: Iterable[Tensor], other: Callable[[np.ndarray], np.ndarray]) -> Iterator[None]:
-    """Inside, the tensors hold `other` of their arrays; hooks that a run adds are removed afterwards."""
+def swap_data(tensors: Iterable[Tensor], change: Callable[[np.ndarray], np.ndarray]) -> Iterator[None]:
+    """Inside, the tensors hold `change` of their arrays; hooks that a run adds are removed afterwards."""
     before = [(x, x._data) for x in tensors]
     try:
         with hooks_kept(tensors):
             for x, array in before:
-                x._data = other(array)
+                x._data = change(array)
             yield
     finally:
         for x, array in before:

@@ -237,8 +237,8 @@ class Sample:
             return []
         wrong = []
         for name in self.leaves:
-            for other, leaf in self.leaves.items():
-                _set_tangents(leaf._data, self.directions[name] if other == name else None)
+            for each, leaf in self.leaves.items():
+                _set_tangents(leaf._data, self.directions[name] if each == name else None)
             self.nodes, self.moved = [], []
             with enable_grad(), observe(on_node=self.note):  # the function may register hooks
                 along, _ = self.slope(self.results())
@@ -287,9 +287,9 @@ def prove_by_sampling(
     )
 
 
-def differs_beyond_rounding(one: float, other: float, size: float) -> bool:
+def differs_beyond_rounding(a: float, b: float, size: float) -> bool:
     """Do two sums with terms of this size differ by more than the rounding of a difference quotient?"""
-    return not abs(one - other) <= 1e-5 * max(size, abs(other), 1.0)
+    return not abs(a - b) <= 1e-5 * max(size, abs(b), 1.0)
 
 
 def variables(values: np.ndarray, scalars: Field) -> Tensor:
