@@ -371,7 +371,7 @@ class Entry:
 
 def is_late(derivation: Derivation | Hessian | Jacobian) -> bool:
     """Was it ended by its limit, with nothing wrong until then?"""
-    return bool(derivation.stopped) and not derivation.unproved and not derivation.differs
+    return bool(derivation.stopped) and not derivation.differs
 
 
 ENTRIES = [
