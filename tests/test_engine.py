@@ -135,13 +135,13 @@ def test_changed_kernel_sources_have_another_cache(tmp_path):
     for room in ("core", *(f"native/{each}" for each in ("platform", "kernels", "runtime", "simd"))):
         shutil.copytree(PACKAGE / room, sources / room, ignore=shutil.ignore_patterns("__pycache__"))
     where = lambda file: run(WHERE, str(sources), file, NUMBA_CACHE_DIR=str(tmp_path / "cache"))  # noqa: E731
-    first, other = where("native/kernels/softmax.py"), where("native/kernels/chance.py")
+    first, other = where("native/kernels/softmax.py"), where("native/kernels/random.py")
     assert Path(first).is_relative_to(tmp_path / "cache")
     assert where("native/kernels/softmax.py") == first != other
     with (sources / "native" / "simd" / "math.py").open("a") as file:  # softmax calls it, random draws do not
         file.write("\n# changed\n")
     assert where("native/kernels/softmax.py") != first
-    assert where("native/kernels/chance.py") == other
+    assert where("native/kernels/random.py") == other
 
 
 def test_a_cache_that_cannot_be_written(tmp_path):
@@ -185,7 +185,6 @@ EXTRAS = {  # packages of extras, which these may import, and only where they ar
     "viz": {"matplotlib", "grandalf"},
     "utils.display": {"latex2mathml"},
     "distributed": {"mpi4py"},
-    "symbolic": {"tqdm"},
 }
 
 
@@ -243,6 +242,25 @@ def test_imports_point_from_upper_to_lower_rooms(path):
             assert ROOMS.index(other) <= ROOMS.index(mine), f"{me} imports {theirs}, which stands above it"
             allowed = ELSEWHERE.get(mine)
             assert mine == other or allowed is None or other in allowed, f"{me} imports {imported}"
+
+
+PROGRAM = re.compile(r"(?:models|derivations|tests|examples)(?:\.\w+)+")
+
+
+def programs_named(tree: ast.AST) -> list[str]:
+    """Modules of programs above the engine in a file's strings, by which it would import them without an import."""
+    texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return [text for text in texts if PROGRAM.fullmatch(text)]
+
+
+@of_each_room
+def test_programs_are_found_by_entry_points(path):
+    assert programs_named(ast.parse(path.read_text())) == []
+
+
+def test_a_named_program_is_found():
+    code = 'import_module("models.command.cli")\nfolder = "models"\nerror = "see models.command.cli"'
+    assert programs_named(ast.parse(code)) == ["models.command.cli"]
 
 
 def circle(package: Path) -> list[str]:

@@ -16,7 +16,7 @@ from tinytensor import amp, autograd, distributed, distributions, func, linalg, 
 from tinytensor.amp import GradScaler, autocast
 from tinytensor.autograd import detect_anomaly, gradcheck, gradgradcheck
 from tinytensor.autograd.func import vmap
-from tinytensor.core.backend import device_function, elementwise, get_num_threads, kernel, set_num_threads
+from tinytensor.core.backend import device_function, elementwise, kernel
 from tinytensor.core.devices import device
 from tinytensor.core.dispatch import launch
 from tinytensor.core.dtype_objects import DType as dtype
@@ -24,11 +24,11 @@ from tinytensor.core.dtype_objects import bool_ as bool
 from tinytensor.core.dtype_objects import float32, float64, int32, int64, uint8
 from tinytensor.core.dtypes import set_default_dtype
 from tinytensor.core.kernel import num_tasks, task_range
-from tinytensor.core.keywords import preserve_format
 from tinytensor.core.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from tinytensor.core.op import op
 from tinytensor.core.registry import OPS
 from tinytensor.core.tensor import Tensor
+from tinytensor.core.threads import get_num_threads, set_num_threads
 from tinytensor.distributions.distribution import normal
 from tinytensor.interop.io import serialization
 from tinytensor.interop.io.serialization import load, save
@@ -85,6 +85,7 @@ from tinytensor.ops.creation import (
     zeros_like,
 )
 from tinytensor.ops.generator import Generator, default_generator, manual_seed
+from tinytensor.ops.keywords import preserve_format
 from tinytensor.ops.methods import FUNCTIONS as _functions
 from tinytensor.utils import lazy_imports as _lazy_imports
 from tinytensor.utils import profiler

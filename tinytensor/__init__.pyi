@@ -18,7 +18,7 @@ from tinytensor import amp as amp, autograd as autograd, distributed as distribu
 from tinytensor.amp import GradScaler as GradScaler, autocast as autocast
 from tinytensor.autograd import detect_anomaly as detect_anomaly, gradcheck as gradcheck, gradgradcheck as gradgradcheck
 from tinytensor.autograd.func import vmap as vmap
-from tinytensor.core.backend import device_function as device_function, elementwise as elementwise, get_num_threads as get_num_threads, kernel as kernel, set_num_threads as set_num_threads
+from tinytensor.core.backend import device_function as device_function, elementwise as elementwise, kernel as kernel
 from tinytensor.core.devices import device as device
 from tinytensor.core.dispatch import launch as launch
 from tinytensor.core.dtype_objects import DType
@@ -28,11 +28,11 @@ bool = bool_
 from tinytensor.core.dtype_objects import float32 as float32, float64 as float64, int32 as int32, int64 as int64, uint8 as uint8
 from tinytensor.core.dtypes import set_default_dtype as set_default_dtype
 from tinytensor.core.kernel import num_tasks as num_tasks, task_range as task_range
-from tinytensor.core.keywords import preserve_format as preserve_format
 from tinytensor.core.modes import enable_grad as enable_grad, inference_mode as inference_mode, is_grad_enabled as is_grad_enabled, no_grad as no_grad, set_grad_enabled as set_grad_enabled
 from tinytensor.core.op import op as op
 from tinytensor.core.registry import OPS as OPS
 from tinytensor.core.tensor import Tensor as Tensor
+from tinytensor.core.threads import get_num_threads as get_num_threads, set_num_threads as set_num_threads
 from tinytensor.distributions.distribution import normal as normal
 from tinytensor.interop.io import serialization as serialization
 from tinytensor.interop.io.serialization import load as load, save as save
@@ -42,6 +42,7 @@ from tinytensor.interop.torch_names.typeinfo import can_cast as can_cast, finfo 
 from tinytensor.native.recording.compiled import compile as compile
 from tinytensor.ops.creation import arange as arange, as_tensor as as_tensor, empty as empty, empty_like as empty_like, empty_permuted as empty_permuted, eye as eye, from_dlpack as from_dlpack, from_numpy as from_numpy, full as full, full_like as full_like, linspace as linspace, logspace as logspace, ones as ones, ones_like as ones_like, rand as rand, rand_like as rand_like, randint as randint, randint_like as randint_like, randn as randn, randn_like as randn_like, randperm as randperm, tensor as tensor, zeros as zeros, zeros_like as zeros_like
 from tinytensor.ops.generator import Generator as Generator, default_generator as default_generator, manual_seed as manual_seed
+from tinytensor.ops.keywords import preserve_format as preserve_format
 from tinytensor.utils import profiler as profiler
 from tinytensor.utils.printing import set_printoptions as set_printoptions
 from tinytensor.utils.profiler import profile as profile

@@ -35,8 +35,7 @@ from tinytensor.native.simd.isa import BYTES
 from tinytensor.native.simd.score_tile import LANES, WIDTH
 from tinytensor.symbolic import lift
 from tinytensor.symbolic.exact.finite_field import Field, Residue
-from tinytensor.symbolic.exact.scalars import reading
-from tinytensor.symbolic.exact.zero_test import ROUNDED
+from tinytensor.symbolic.exact.scalars import ROUNDED, reading
 
 TASKS = 3  # a launch that would be a single task is cut into these
 REGISTER = BYTES // np.dtype(object).itemsize  # exact scalars in a register: as many as doubles

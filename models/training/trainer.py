@@ -63,7 +63,7 @@ class Settings:
             object.__setattr__(self, name, tuple(getattr(self, name)))  # JSON makes lists of them
 
     def rate(self, step: int) -> float:
-        """The part of `lr` that step number `step` (from 0) uses: up in a straight line, then down to `floor`."""
+        """The learning-rate schedule: the part of `lr` at step `step` (from 0), a line up, then down to `floor`."""
         if step < self.warmup:
             return (step + 1) / self.warmup
         done = min(1.0, (step - self.warmup) / max(1, self.steps - self.warmup))

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from derivations.claims import Refuted, claims_of, result_of
+from derivations.exact import replay as replaying
 from derivations.proofs import real_size
 from models import decoder, transformer
 from models.decoder import CONFIGS
@@ -14,7 +15,6 @@ from tests.mutants.planting import kernel_with, module_of, planted_kernel, plant
 from tinytensor.native.kernels import KERNELS, attention, matmul
 from tinytensor.native.simd import vector
 from tinytensor.symbolic import lift, prove
-from tinytensor.symbolic.exact import replay_exact as replaying
 from tinytensor.symbolic.prove import sampling as sampling_of
 
 CLAIMS = {claim.statement: claim for claim in claims_of(["real_size"])}

@@ -350,7 +350,7 @@ def planted_walk(right: str, wrong: str) -> Iterator[None]:
     """backward() walks by a copy of core/tape.py in which `wrong` stands for `right`."""
     scope = {"__name__": "planted"}
     exec(compile(_replaced(inspect.getsource(tape), right, wrong), tape.__file__, "exec"), scope)
-    with patch.object(BACKWARD, "walk", scope["walk"]):
+    with patch.object(BACKWARD, "backward_pass", scope["backward_pass"]):
         yield
 
 

@@ -99,7 +99,7 @@ def along(index: np.ndarray, dim: int) -> tuple:
 
 
 def dropped(a, at, threshold, scale):
-    from tinytensor.native.kernels.chance import drawn
+    from tinytensor.native.kernels.random import drawn
 
     start = int(at[2]) * a.size
     kept = [drawn(int(at[0]), int(at[1]), start + i) < threshold for i in range(a.size)]

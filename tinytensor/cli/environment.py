@@ -8,8 +8,8 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 from pathlib import Path
 
-from tinytensor.core.backend import get_num_threads
 from tinytensor.core.backend_choice import BACKEND
+from tinytensor.core.threads import get_num_threads
 from tinytensor.native.platform import tested_versions
 from tinytensor.native.platform.distribution import NAME, clone, version
 

@@ -5,7 +5,7 @@ No file of the core imports a higher room. A higher room sets its function here 
 but it prints no tensors and proves nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import nullcontext
 
 text: Callable  # text(tensor): the text that print() shows (printing.py)
@@ -25,6 +25,11 @@ def on_shapes(op, args: tuple, into=None):
     """An operation with a tensor that has no array: a shape without values, or vmap's batch (func/batches.py)."""
     shape = next(a.shape for a in args if getattr(a, "is_meta", False))
     raise RuntimeError(f"{op.name}: a meta tensor has a shape {shape}, but no values")
+
+
+def renamed(what: str, names: Collection[str], positional: Collection[str], keywords: dict) -> dict:
+    """The keywords of a call under an operation's own names; PyTorch's are in ops/keywords.py."""
+    return keywords
 
 
 # Functions of other libraries that are called with tensors; for arguments of ours that are PyTorch's tensors.
@@ -49,7 +54,7 @@ def missing_name(owner: str, name: str, holder: object, otherwise: str) -> Attri
     return AttributeError(otherwise, name=name, obj=holder)
 
 
-# Fast paths of small eager calls (fast/). Without them every function is called as it is declared.
+# Fast paths of small eager calls (native/fast/). Without them every function is called as it is declared.
 
 
 def plain(op) -> Callable:

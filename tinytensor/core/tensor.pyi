@@ -23,10 +23,12 @@ from tinytensor.core.dispatch import move
 from tinytensor.core.meta import Meta
 from tinytensor.core.recorder import is_from_outside, notice, notice_gradient
 _new_object: Any
+generations: Any
 
-class Version:
+class VersionCounter:
     count: Any
-    tracked: Any
+    tape_count: Any
+    reshaped: Any
 
 class BorrowedGrad:
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.core.backend import set_num_threads, threads_wanted
+from tinytensor.core.threads import set_num_threads, threads_wanted
 from tinytensor.native.platform.distribution import install
 from tinytensor.ops.generator import default_generator
 

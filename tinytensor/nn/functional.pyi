@@ -18,7 +18,7 @@ from tinytensor.core.in_place import assign_result
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import Op
 from tinytensor.core.promotion import broadcast_shape
-from tinytensor.core.registry import APPEARANCES, appears
+from tinytensor.core.registry import REGISTRY, register
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn import losses
 from tinytensor.ops.argument_errors import public_as

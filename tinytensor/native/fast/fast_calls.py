@@ -46,7 +46,7 @@ def quick_formula(op: Op) -> Callable:
             return op.run((x,), into)
         if a.dtype not in builds:
             return at_first((x,), a.dtype, into)
-        if x._base is not None and x._tracked != x._version.tracked:
+        if x._base is not None and x._tape_count != x._version.tape_count:
             return op.run((x,), into)
         run, entry, sizes, dtype = builds[a.dtype]
         result = fresh(a.shape, dtype) if into is None else into._data
@@ -74,8 +74,8 @@ def quick_formula(op: Op) -> Callable:
             a, b = (None, None) if t is None else (number_array(x, t._data.dtype), t._data)
         if (
             not (a.__class__ is b.__class__ is _ndarray and a.dtype is b.dtype)
-            or (s._base is not None and s._tracked != s._version.tracked)
-            or (t._base is not None and t._tracked != t._version.tracked)
+            or (s._base is not None and s._tape_count != s._version.tape_count)
+            or (t._base is not None and t._tape_count != t._version.tape_count)
         ):
             return op.run((x, z), into)
         if a.dtype not in builds:
@@ -109,7 +109,11 @@ def quick_view(op: Op) -> Callable:
 
     def view(x, *settings):
         a, now = x._data if isinstance(x, Tensor) else None, state.__dict__
-        if a.__class__ is not _ndarray or now["watched"] or (x._base is not None and x._tracked != x._version.tracked):
+        if (
+            a.__class__ is not _ndarray
+            or now["watched"]
+            or (x._base is not None and x._tape_count != x._version.tape_count)
+        ):
             return op.run((x, *settings))
         y = x._make_view(look(a, *settings))
         if x._requires_grad and now["grad"] and differentiable:
@@ -131,7 +135,7 @@ def quick_forward(op: Op) -> Callable:
         for a in args:
             if isinstance(a, Tensor):
                 data = a._data
-                if data.__class__ is not _ndarray or (a._base is not None and a._tracked != a._version.tracked):
+                if data.__class__ is not _ndarray or (a._base is not None and a._tape_count != a._version.tape_count):
                     return op.run(args, into)
                 on_tape = on_tape or a._requires_grad
                 arrays.append(data)

@@ -20,7 +20,7 @@ import numpy as np
 from tinytensor.core.dispatch import state
 from tinytensor.core.kernel import OBJECT, Kernel, is_ours
 from tinytensor.core.poison import fresh, poison, poisoned
-from tinytensor.core.recorder import NotRecordable, Recorder
+from tinytensor.core.recorder_base import NotRecordable, Recorder
 from tinytensor.core.tensor import Tensor
 from tinytensor.native.platform.locks import ThreadLock
 from tinytensor.native.platform.object_layout import ITEMS

@@ -2,9 +2,11 @@ r"""Scaled dot-product attention, y_i = sum_m softmax_m(scale q_i . k_m) v_m, an
 
 No C x M array is made. The unit is a score tile of LANES queries and WIDTH keys, or the reverse (`simd/score_tile.py`).
 Forward holds LANES queries in the lanes of a register. It stores their scores with all visible keys and reads them
-twice: for the maximum, then for the probabilities and weighted sums. The backward pass holds LANES keys in the lanes
-and loops over the queries, WIDTH at a time. dq sums over keys, i.e. across lanes. To avoid a horizontal sum, each dS is
-broadcast and multiplied by a row of k (half a register of it in narrow heads).
+twice: for the maximum, then for the probabilities and weighted sums. This is not the online softmax of flash attention,
+which reads keys once and rescales its sums whenever the maximum grows: here no sum is rescaled, so a row has the same
+bits however its keys are cut into tiles. The backward pass holds LANES keys in the lanes and loops over the queries,
+WIDTH at a time. dq sums over keys, i.e. across lanes. To avoid a horizontal sum, each dS is broadcast and multiplied by
+a row of k (half a register of it in narrow heads).
 
 A row of y depends only on the keys that it sees, to the last bit. Sums over k and m run in their order, one fused
 multiply-add after the other, and the sum of probabilities adds WIDTH neighbours as a tree, in which a masked key counts

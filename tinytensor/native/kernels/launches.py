@@ -17,6 +17,7 @@ from tinytensor.core.state import state
 from tinytensor.native.kernels import attention, copy, index, matmul, matvec, norm, reduce, scan, sums, update
 from tinytensor.native.runtime.native_backend import Native
 
+FUSED = ("sgd", "adam")  # whole steps of optimizers, which the reference backend makes by their rules
 SHORT = 32  # products of a row by a vector that matmul adds one after another
 
 
@@ -147,4 +148,4 @@ def launch_attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk
     launch(attention.attention_backward, g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, scratch)
 
 
-backend.use(Native(copy.copy), {name: PLANNED.get(name) or KERNELS[name] for name in REFERENCE})
+backend.use(Native(copy.copy), {name: PLANNED.get(name) or KERNELS[name] for name in (*REFERENCE, *FUSED)})

@@ -12,6 +12,7 @@ from tinytensor.native.runtime.kernel import kernel, task_range
 
 
 @kernel(
+    "p[N], g[N], buf[N | 0], scale[N | 1 | 0], hyper[7]",
     tasks=lambda p, *_: num_tasks(p.size // 2, p.size),
     fastmath=EXACT_ORDER,
 )
@@ -41,6 +42,7 @@ def sgd(p, g, buf, scale, hyper, task, tasks):
 
 
 @kernel(
+    "p[N], g[N], m[N], v[N], scale[N | 1 | 0], hyper[8]",
     tasks=lambda p, *_: num_tasks(p.size, p.size),
     fastmath=EXACT_ORDER,
 )

@@ -5,7 +5,9 @@ The import name is `tinytensor`. The name on the package index is another one: N
 
 import re
 import shlex
+import tomllib
 from importlib.metadata import PackageNotFoundError
+from importlib.metadata import entry_points as installed_entry_points
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import NoReturn
@@ -28,6 +30,14 @@ def programs() -> Path:
     puts this folder on `sys.path`.
     """
     return clone() or PACKAGE / "programs"
+
+
+def entry_points(group: str) -> dict[str, str]:
+    """The entry points of a group, by name: those of a clone's pyproject.toml, which need no installation, or all."""
+    folder = clone()
+    if folder is None:
+        return {point.name: point.value for point in installed_entry_points(group=group)}
+    return tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"][group]
 
 
 def version() -> str:

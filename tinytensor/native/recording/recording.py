@@ -24,7 +24,8 @@ import numpy as np
 from tinytensor.core import backend
 from tinytensor.core.dispatch import outside_recording, state
 from tinytensor.core.kernel import Kernel
-from tinytensor.core.recorder import STOPPED, Recorder
+from tinytensor.core.recorder import STOPPED
+from tinytensor.core.recorder_base import Recorder
 from tinytensor.native.platform.object_layout import addresses
 from tinytensor.native.recording.external import TensorSnapshot
 from tinytensor.native.recording.pool import Pool, owned

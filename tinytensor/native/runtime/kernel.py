@@ -16,6 +16,7 @@ code can run a list of them without Python, whatever the kernels are; this makes
 machine code on buffers of the same layout, so both give the same bits.
 """
 
+import ast
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,6 @@ from numba import config
 from tinytensor.core import kernel as core_kernel
 from tinytensor.core.kernel import EXACT_ORDER, FAST, Kernel, Launch, exact, num_tasks
 from tinytensor.core.reference import REFERENCE
-from tinytensor.core.shape_checks import join_shapes
 from tinytensor.native.runtime import scheduler
 from tinytensor.native.runtime.compiler import compiling, inlined
 from tinytensor.native.runtime.entry_points import EntryPoint, NoBuild, build, elementwise_entry_point, loop_entry_point
@@ -127,6 +127,13 @@ class Elementwise(Native, core_kernel.Elementwise):
         operands = list(zip(key[:n], key[n:] or [True] * n, strict=True))
         scope = {"formula": inlined(self.py_func, self.fastmath), "task_range": task_range}
         return elementwise_entry_point(self.name, self.py_func, operands, scope)
+
+
+def join_shapes(stated: str, more: str, parameters: tuple[str, ...]) -> str:
+    """A reference kernel's statement, as far as its arrays are among these parameters, and after it another one."""
+    parts = ast.parse(f"({stated},)", mode="eval").body.elts
+    kept = [p for p in parts if {n.id for n in ast.walk(p) if isinstance(n, ast.Name)} & {*parameters}]
+    return ", ".join([*(ast.unparse(p) for p in kept), *filter(None, [more])])
 
 
 class Loop(Native, core_kernel.Loop):

@@ -144,7 +144,7 @@ def volatile_load(builder, ptr):
 
 
 def sum_tile(c, height, a, i, k, b, row, j, count, prefetching):
-    """c + a[i : i + height, k : k + count] b[row : row + count, j:], one product after the other, as fma.
+    """The microkernel: c + a[i : i + height, k : k + count] b[row : row + count, j:], one product after the other.
 
     The rows of c past `height` are undefined.
 

@@ -21,7 +21,7 @@ from tinytensor.symbolic.derive.recurrences import Recurrence
 from tinytensor.symbolic.derive.shorter import forget, shorten
 from tinytensor.symbolic.derive.time_limit import at_most, stage, stopped
 from tinytensor.symbolic.derive.trace import Trace, trace
-from tinytensor.symbolic.derive.values import ExtremeMask, Group, Value, formula_key, value_of_name
+from tinytensor.symbolic.derive.values import ExtremeMask, Group, Value, formula_key, name_like, renamed, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import (
     Definition,
     Name,
@@ -44,6 +44,7 @@ from tinytensor.symbolic.index_calculus.matrix_laws import (
     phi_of,
     shortened,
 )
+from tinytensor.symbolic.index_calculus.numpy_printer import label
 from tinytensor.symbolic.index_calculus.vanishing import (
     Facts,
     Share,
@@ -256,12 +257,8 @@ def _tidy(traced: Trace, output: Expr) -> Expr:
     if last is not None and not last.by_user and not last.wanted:
         last.wanted = "Y" if isinstance(output, Indexed) else "loss"
     for group in groups:
-        old = group.output.name
-        if group.wanted and str(getattr(old, "label", old)) != group.wanted:
-            name = traced.lines.unused(group.wanted)
-            new = Array(name, old.sizes) if isinstance(old, Array) else Symbol(name, real=True)
-            _rename(groups, old, new)
-            output = _rename_in(output, old, new)
+        if group.wanted and label(group.output.name) != group.wanted:
+            output = _rename(groups, output, group.output.name, traced.lines.unused(group.wanted))
     return _free_names(traced, output)
 
 
@@ -270,22 +267,21 @@ def _free_names(traced: Trace, output: Expr) -> Expr:
     groups, lines = traced.lines.groups, traced.lines
     for wanted in sorted(lines.avoided - lines.names):
         names = [line.name for group in groups for line in group.lines]
-        own = [n for n in names if re.fullmatch(rf"{re.escape(wanted)}\d+", str(getattr(n, "label", n)))]
-        if own:
-            new = Array(wanted, own[0].sizes) if isinstance(own[0], Array) else Symbol(wanted, real=True)
-            _rename(groups, own[0], new)
-            output = _rename_in(output, own[0], new)
+        numbered = [n for n in names if re.fullmatch(rf"{re.escape(wanted)}\d+", label(n))]
+        if numbered:
+            output = _rename(groups, output, numbered[0], wanted)
             lines.names.add(wanted)
     return output
 
 
-def _rename(groups: list[Group], old: Name, new: Name) -> None:
-    """Give a line another name everywhere."""
+def _rename(groups: list[Group], output: Expr, old: Name, wanted: str) -> Expr:
+    """Give a line another name everywhere; the entry of the result is given back."""
+    new = name_like(old, wanted)
+    change = {old: new, d(old): d(new)}
     for group in groups:
-        group.lines[:] = [Definition(_rename_in(x.left, old, new), _rename_in(x.right, old, new)) for x in group.lines]
-        for c in group.closed:
-            c.entry = _rename_in(c.entry, old, new)
-            c.form = _rename_in(_rename_in(c.form, old, new), d(old), d(new))
+        for lines in (group.lines, group.closed):
+            lines[:] = [Definition(renamed(x.left, change), renamed(x.right, change)) for x in lines]
+    return renamed(output, change)
 
 
 def _may_inline(expr: Expr, name: Name, inline: str) -> bool:
@@ -298,12 +294,6 @@ def _may_inline(expr: Expr, name: Name, inline: str) -> bool:
     if isinstance(expr, Pow | Function) and (inline != "anywhere" or expr.func is exp):
         return False
     return _may_inline(inner, name, inline)
-
-
-def _rename_in(expr: Expr, old: Name, new: Name) -> Expr:
-    if isinstance(old, Symbol):
-        return expr.xreplace({old: new})
-    return expr.xreplace({e: new[e.indices] for e in expr.atoms(Indexed) if e.base == old})
 
 
 def _program(traced: Trace, output: Expr, recurrences: Sequence[Recurrence] = ()) -> Program:
@@ -361,7 +351,7 @@ def _rewrite(derived: DerivedLines, wanted: list[Name]) -> Iterator[dict[Name, D
 
 def _in_factors(derived: DerivedLines) -> dict[Name, Definition]:
     """Each adjoint as the sum of closed forms and of a product for each place of its name."""
-    closed = {(n, name_of(c.entry)): c for n, group in enumerate(derived.groups) for c in group.closed}
+    closed = {(n, c.name): c for n, group in enumerate(derived.groups) for c in group.closed}
     inner = {line.name for group in derived.groups if group.closed for line in group.lines[:-1]}
     ones = derived.links | ({} if derived.loss is None else {d(derived.loss): S.One})
     forms: dict[Name, Definition] = {}
@@ -372,9 +362,7 @@ def _in_factors(derived: DerivedLines) -> dict[Name, Definition]:
         users = [(n, g) for n, g in enumerate(derived.groups) if any(own in names_in(x.right) for x in g.lines)]
         lines = [x for n, g in users if (n, own) not in closed for x in g.lines]
         parts = [adjoint_in_factors(entry, lines, derived.loss)]
-        for c in (closed[n, own] for n, _ in users if (n, own) in closed):
-            change = dict(zip(getattr(c.entry, "indices", ()), getattr(entry, "indices", ()), strict=True))
-            parts.append(fresh(c.form).xreplace(change))
+        parts += [closed[n, own].at(entry) for n, _ in users if (n, own) in closed]
         forms[d(own)] = Definition(d(entry), Add(*parts).xreplace(ones))
     return forms
 

@@ -16,6 +16,7 @@ from unicodedata import normalize
 from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp, preorder_traversal
 
 from tinytensor.symbolic.derive.factors import by_name, canonical, cost, factor, occurrences, powers_of, rebuild, use
+from tinytensor.symbolic.derive.values import entry_like
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import (
     Array,
@@ -49,11 +50,6 @@ def dotted(name: Name) -> Name:
         return Array(label, name.sizes, text=f"∂𝓛{DOT}/∂{of}", tex=typeset)
     own = name.text
     return Array(label, name.sizes, text=normalize("NFC", f"{own[0]}{DOT}{own[1:]}"), tex=rf"\dot{{{name_tex(own)}}}")
-
-
-def entry_like(entry: Expr, name: Name) -> Expr:
-    """The entry of a name at the indices of another entry."""
-    return name[entry.indices] if isinstance(entry, Indexed) else name
 
 
 class Moved:

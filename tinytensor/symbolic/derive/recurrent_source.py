@@ -8,6 +8,7 @@ from tinytensor.symbolic.derive.recurrences import Recurrence
 from tinytensor.symbolic.derive.source import Source
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, Index
+from tinytensor.symbolic.index_calculus.numpy_printer import label
 from tinytensor.symbolic.reading.errors import NotDerivable
 
 
@@ -35,7 +36,7 @@ class RecurrentSource(Source):
 
     def code_name(self, name: Name) -> str:
         """The code of an array or a symbol; what stands at one step of a loop is its own code."""
-        return str(getattr(name, "label", name)) if isinstance(name, _AtStep | _SymbolAtStep) else self.identifier(name)
+        return label(name) if isinstance(name, _AtStep | _SymbolAtStep) else self.identifier(name)
 
     # ------------------------------------------------------------------------------------------------ one step
 

@@ -30,7 +30,6 @@ from tinytensor.symbolic.derive.forward_mode import (
     Moved,
     contracted,
     dotted,
-    entry_like,
     shortest,
     with_first_indices,
     with_one_hot,
@@ -39,10 +38,11 @@ from tinytensor.symbolic.derive.results import Block, Formula, Key, MatrixFormul
 from tinytensor.symbolic.derive.samples import Sample, mismatch
 from tinytensor.symbolic.derive.second_samples import ENTRIES, of_gauss_newton, of_gradients, of_value
 from tinytensor.symbolic.derive.source import Source, evaluate_at
-from tinytensor.symbolic.derive.values import Value, as_plain_entry
+from tinytensor.symbolic.derive.values import Value, as_plain_entry, entry_like, renamed
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, total
 from tinytensor.symbolic.index_calculus.functions import detach
+from tinytensor.symbolic.index_calculus.numpy_printer import label
 from tinytensor.symbolic.index_calculus.vanishing import Theorem, together
 from tinytensor.symbolic.reading.errors import NotDerivable
 
@@ -206,7 +206,7 @@ class Blocks(Second):
         """
         plain, by_indices = with_one_hot(product, hot), getattr(by, "indices", ())
         right = shortest(contracted(plain), self.derived.forward, self.simplify, by_indices)
-        taken = {str(getattr(n, "label", n)) for n in (*self.names, *self.arrays.values())}
+        taken = {label(n) for n in (*self.names, *self.arrays.values())}
         name = "_".join([self.prefix, *block])
         while name in taken or name in {str(x.left) for x in self.gradients.values()}:
             name += "_"
@@ -347,7 +347,7 @@ class Jacobian(Blocks):
     @property
     def label_of_output(self) -> str:
         """The name of the result."""
-        return str(getattr(self.output, "label", self.output))
+        return label(self.output)
 
     @property
     def jacobian(self) -> dict[str, Block]:
@@ -442,7 +442,7 @@ class GaussNewtonProduct(Products):
     about = "the Gauss-Newton product"
 
     def __init__(self, derivation: Derivation, of: str, wrt: Iterable[str] = ()):
-        names = {str(getattr(x.name, "label", x.name)): x.name for x in derivation.derived.forward}
+        names = {label(x.name): x.name for x in derivation.derived.forward}
         if of not in names or isinstance(names[of], Symbol):
             arrays = ", ".join(n for n, name in names.items() if not isinstance(name, Symbol))
             raise ValueError(f"gauss_newton: of={of!r} is no array of the function; expected one of {arrays}")
@@ -463,10 +463,11 @@ class GaussNewtonProduct(Products):
         moved.move([x for x in derived.forward if x.name not in before], after)
         moved.move([self._gradient()], after)
         moved.result(self._gradient(), after)
+        dots = {name: dotted(name) for name in {*part.raw, d(z)}}
         for lines, into in ((part.raw, moved.raw), (part.adjoints, moved.forms)):
             for line in lines.values():
-                left, right = (_with_dots(side, {*part.raw, d(z)}) for side in (line.left, line.right))
-                into[name_of(left)] = Definition(left, right)
+                dotted_line = Definition(renamed(line.left, dots), renamed(line.right, dots))
+                into[dotted_line.name] = dotted_line
         return {n: dotted(d(self.arrays[n])) for n in self.wrt}
 
     def _gradient(self) -> Definition:
@@ -498,9 +499,3 @@ class GaussNewtonProduct(Products):
     def compare(self, *point) -> str | None:
         """What differs from the engine's product of the three matrices; no difference of gradients is this product."""
         return of_gauss_newton(self.derivation.fn, *point, call=self._call)
-
-
-def _with_dots(expr: Expr, names: set[Name]) -> Expr:
-    """The expression with dotted names in the place of adjoints."""
-    entries = {e: dotted(e.base)[e.indices] for e in expr.atoms(Indexed) if e.base in names}
-    return expr.xreplace(entries | {s: dotted(s) for s in expr.atoms(Symbol) if s in names})

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tinytensor.core.op import OPS, Op
-from tinytensor.core.registry import APPEARANCES
+from tinytensor.core.registry import REGISTRY
 
 ROOM = Path(__file__).parents[3]
 PLACES = {"linalg": "tinytensor.linalg", "F": "tinytensor.nn.functional", "nn": "tinytensor.nn", "Tensor": "Tensor"}
@@ -23,7 +23,7 @@ def operation_of(function: Callable) -> Op | None:
 
 
 def complete(function: Callable, said: str) -> str:
-    """The docstring `said` of a function that `appears` declares, followed by the contents of its declaration."""
+    """The docstring `said` of a function that `register` declares, followed by the contents of its declaration."""
     parts, op = [inspect.cleandoc(said)], operation_of(function)
     if op is not None:
         if op is not function and op.equation not in said:
@@ -32,7 +32,7 @@ def complete(function: Callable, said: str) -> str:
     own = [] if op is None else [each for each in (op.view, op.forward) if each is not None]
     if refused := errors([*own, *([] if isinstance(function, Op) else [function])]):
         parts.append(refused)
-    if names := [_full(appearance) for appearance, declared in APPEARANCES.items() if declared is function]:
+    if names := [_full(appearance) for appearance, declared in REGISTRY.items() if declared is function]:
         parts.append(f"Names: {', '.join(names)}")
     if op is None:
         parts.append(_source("Definition, whose operations have the rules", function))

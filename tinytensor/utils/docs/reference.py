@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 
 from tinytensor.core.op import Op
-from tinytensor.core.registry import APPEARANCES, Docstring
+from tinytensor.core.registry import REGISTRY, Docstring
 from tinytensor.core.tensor import Tensor
 from tinytensor.interop.torch_names.missing_names import Absent
 from tinytensor.utils.display.latex import split
@@ -68,7 +68,7 @@ def _belongs(what: Callable, name: str, room: ModuleType) -> bool:
     home = str(getattr(what, "__module__", ""))
     if not home.startswith("tinytensor") or (what is Tensor and room.__name__ != "tinytensor"):
         return False
-    attached = room.__name__ in PLACES and PLACES[room.__name__] + name in APPEARANCES
+    attached = room.__name__ in PLACES and PLACES[room.__name__] + name in REGISTRY
     package = bool(list(getattr(room, "__path__", ())))  # a file's is empty (missing_names.py)
     return attached or home == room.__name__ or package or name in getattr(room, "__all__", ())
 
@@ -144,7 +144,7 @@ def _code(body: str) -> str:
 
 
 def _with_errors(what: Callable, said: str | None) -> str:
-    """A docstring followed by the errors; the docstring of a function that `appears` declares has them already."""
+    """A docstring followed by the errors; the docstring of a function that `register` declares has them already."""
     if isinstance(what.__doc__, Docstring):
         return said or ""
     alone = (said or "").partition("\n\nErrors:\n")[0]  # the docstring of a base may have its errors already
@@ -177,7 +177,7 @@ def signature(what: Callable, name: str, method: bool = False) -> str:
 def function(what: Callable, name: str, directive: str = "function", declared: Callable | None = None) -> str:
     """A directive with signature and docstring. `declared` is the function from which a method was made."""
     shown = signature(declared or what, name, method=directive == "method")
-    short = f"tinytensor.{name}" if directive == "method" and declared and APPEARANCES.get(name) is declared else ""
+    short = f"tinytensor.{name}" if directive == "method" and declared and REGISTRY.get(name) is declared else ""
     said = description(what, _with_errors(what, inspect.getdoc(what)), short)
     return f"{FENCE}{{py:{directive}}} {shown}\n\n{said}\n{FENCE}\n"
 
@@ -198,11 +198,11 @@ def aliases(names: Iterable[str], prefix: str = "") -> dict[str, str]:
     `place` begins their names in the registry: "F.", "Tensor.". Methods are aliases where the functions are.
     """
     names, first, other_names = set(names), {}, {}
-    for appearance, what in APPEARANCES.items():
+    for appearance, what in REGISTRY.items():
         name = appearance.removeprefix(prefix)
         if name in names and appearance == prefix + name and not isinstance(what, property):
             in_place = prefix == "Tensor." and name.endswith("_")
-            if prefix != "Tensor." or name.removesuffix("_") in APPEARANCES:
+            if prefix != "Tensor." or name.removesuffix("_") in REGISTRY:
                 main = first.setdefault((what, in_place), name)
                 other_names |= {name: main} if name != main else {}
     return other_names
@@ -225,7 +225,7 @@ def _methods(what: type) -> Iterator[str]:
     for name in _with_aliases(methods, others):
         method = methods[name]
         if name in others:
-            yield _alias(APPEARANCES[f"Tensor.{name}"], name, f"tinytensor.Tensor.{others[name]}", "method")
+            yield _alias(REGISTRY[f"Tensor.{name}"], name, f"tinytensor.Tensor.{others[name]}", "method")
             continue
         if name.startswith("_") or isinstance(method, Absent):
             continue
@@ -233,7 +233,7 @@ def _methods(what: type) -> Iterator[str]:
             yield f"{FENCE}{{py:property}} {name}\n\n{description(method, inspect.getdoc(method) or '')}\n{FENCE}\n"
         elif inspect.isfunction(method) or isinstance(method, Op):
             yield function(
-                getattr(what, name), name, "method", APPEARANCES.get(f"Tensor.{name}") if what is Tensor else None
+                getattr(what, name), name, "method", REGISTRY.get(f"Tensor.{name}") if what is Tensor else None
             )
         elif isinstance(method, classmethod | staticmethod):
             yield function(getattr(what, name), name, "staticmethod")

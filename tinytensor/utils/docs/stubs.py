@@ -15,7 +15,7 @@ from typing import Any
 
 from tinytensor import nn
 from tinytensor.core.op import Op
-from tinytensor.core.registry import APPEARANCES
+from tinytensor.core.registry import REGISTRY
 from tinytensor.core.tensor_values import TensorValues
 from tinytensor.interop.torch_names.typeinfo import UNSTORED
 from tinytensor.ops.constructors import TYPES
@@ -90,7 +90,7 @@ def _shortened(node: ast.stmt) -> list[ast.stmt]:
     """A statement of a module in the form of a stub: signatures without bodies, names with their types."""
     if isinstance(node, ast.FunctionDef):
         node.body = [ast.Expr(ast.Constant(...))]
-        node.decorator_list = [d for d in node.decorator_list if "appears" not in ast.unparse(d)]
+        node.decorator_list = [d for d in node.decorator_list if "register" not in ast.unparse(d)]
         return [node]
     if isinstance(node, ast.ClassDef):
         node.body = [s for member in node.body for s in _shortened(member)] or [ast.Expr(ast.Constant(...))]
@@ -161,7 +161,7 @@ def tensor_stub() -> str:
         if isinstance(function, property):
             lines += ["    @property", f"    def {name}(self) -> Tensor: ..."]
         else:
-            original = APPEARANCES.get(f"Tensor.{name}", function)
+            original = REGISTRY.get(f"Tensor.{name}", function)
             reflected = function.__name__ == "<lambda>" and not isinstance(original, Op)
             lines.append(f"    def {name}{_signature(function if reflected else original, method=True)}: ...")
     declared, whole = "class Tensor:", "class Tensor(TensorValues):"
@@ -182,7 +182,7 @@ def nn_stub() -> str:
     """nn/__init__.pyi: the imports of the package, and the modules that are made from functions."""
     lines = []
     for name in sorted(nn.generated.MODULES):
-        settings = "".join(f", {s}: Any = ..." for s in nn.generated.settings_of(APPEARANCES[f"nn.{name}"]))
+        settings = "".join(f", {s}: Any = ..." for s in nn.generated.settings_of(REGISTRY[f"nn.{name}"]))
         lines += [f"class {name}(Module):", f"    def __init__(self{settings}) -> None: ..."]
         lines += ["    def forward(self, *tensors: Tensor) -> Tensor: ..."]
     tensor = "from tinytensor.core.tensor import Tensor"
@@ -191,14 +191,14 @@ def nn_stub() -> str:
 
 def functional_stub() -> str:
     """nn/functional.pyi: the file's own functions, and those that appear there."""
-    functions = {appearance[2:]: f for appearance, f in APPEARANCES.items() if appearance.startswith("F.")}
+    functions = {appearance[2:]: f for appearance, f in REGISTRY.items() if appearance.startswith("F.")}
     lines = [f"def {name}{_signature(f, method=False)}: ..." for name, f in sorted(functions.items())]
     return _stub("\n".join([_module("nn/functional.py", functions), *lines]), functions.values())
 
 
 def linalg_stub() -> str:
     """linalg/__init__.pyi: the functions of matrices."""
-    functions = {appearance[7:]: f for appearance, f in APPEARANCES.items() if appearance.startswith("linalg.")}
+    functions = {appearance[7:]: f for appearance, f in REGISTRY.items() if appearance.startswith("linalg.")}
     lines = [f"def {name}{_signature(f, method=False)}: ..." for name, f in sorted(functions.items())]
     error = "from tinytensor.ops.matrices import LinAlgError as LinAlgError"
     return _stub("\n".join([error, *lines]), functions.values())

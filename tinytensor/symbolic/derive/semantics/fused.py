@@ -16,7 +16,7 @@ from tinytensor.symbolic.derive.semantics.symbolic_call import (
     factors_text,
     semantics_of,
 )
-from tinytensor.symbolic.derive.values import ClosedForm, Group, Value, value_of_name
+from tinytensor.symbolic.derive.values import Group, Value, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import Definition, d
 from tinytensor.symbolic.index_calculus.formulas import Array, delta, total
 from tinytensor.symbolic.index_calculus.functions import upto
@@ -30,7 +30,7 @@ def softmax_lines(call: SymbolicCall, x: Value, letter: str = "σ") -> Value:
     finite = x.finite(*indices) if x.finite is not None else S.One
     before, e = source.entry(*indices), finite * exp(source.entry(*indices))
     form = left * (d(left) - total(left * d(left), *last))
-    call.lines.groups.append(Group([Definition(left, e / total(e, *last))], [ClosedForm(before, form)], call.where))
+    call.lines.groups.append(Group([Definition(left, e / total(e, *last))], [Definition(before, form)], call.where))
     return value_of_name(array, Value(source.dims, source.entry))
 
 
@@ -50,7 +50,7 @@ def log_softmax(call: SymbolicCall) -> Value:
     before, last = source.entry(*indices), by_dimension(indices, source.dims)[-1]
     right = before - log(total(exp(before), *last))
     form = d(left) - exp(left) * total(d(left), *last)
-    call.lines.groups.append(Group([Definition(left, right)], [ClosedForm(before, form)], call.where))
+    call.lines.groups.append(Group([Definition(left, right)], [Definition(before, form)], call.where))
     return value_of_name(array, source)
 
 
@@ -76,14 +76,14 @@ def cross_entropy(call: SymbolicCall) -> Value:
         array, left, at = call.lines.left(call.wanted or "ℓ", value)
         back = dict(zip(at, rows, strict=True))
         left = left.xreplace(back)
-        closed = ClosedForm(before, d(left) * counted * (left_q - p))
+        closed = Definition(before, d(left) * counted * (left_q - p))
     else:
         n = total(counted, *rows) if counted != 1 else Mul(*[i.size for i in rows])
         if counted != 1:
             call.conditions["denominator"] = None  # where every target is ignored
         value = Value((), lambda: -total(wrong, *rows) / n)
         array, left, at = call.lines.left(call.wanted or "ℓ", value)
-        closed = ClosedForm(before, d(left) * counted * (left_q - p) / n)
+        closed = Definition(before, d(left) * counted * (left_q - p) / n)
         wrong = total(wrong, *rows) / n
     call.lines.groups.append(Group([line, Definition(left, -wrong)], [closed], call.where))
     return value_of_name(array, value)
@@ -121,7 +121,7 @@ def norm(call: SymbolicCall) -> Value:
     dz = d(left_z)
     form = dz - left_z * total(left_z * dz, *last) / D
     form = r * (form - total(dz, *last) / D if centred else form)
-    call.lines.groups.append(Group(lines, [ClosedForm(before, form)], call.where))
+    call.lines.groups.append(Group(lines, [Definition(before, form)], call.where))
     y = value_of_name(z, source)
     if isinstance(weight, Value):
         y = elementwise(call, lambda a, b: a * b, y, weight)

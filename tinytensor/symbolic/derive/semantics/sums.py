@@ -13,7 +13,7 @@ from tinytensor.symbolic.derive.semantics.symbolic_call import (
     semantics_of,
     unbroadcast,
 )
-from tinytensor.symbolic.derive.values import ClosedForm, Dims, ExtremeMask, Group, Value, value_of_name
+from tinytensor.symbolic.derive.values import Dims, ExtremeMask, Group, Value, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import Definition, d
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, normal, total
 from tinytensor.symbolic.index_calculus.functions import relu, same, upto
@@ -143,7 +143,7 @@ def logsumexp(call: SymbolicCall) -> Value:
     if x.finite is not None:
         form *= x.finite(*at(*indices))
         ask_for_open_rows(call, x.finite(*at(*indices)), over, indices)
-    call.lines.groups.append(Group([Definition(left, formula(*indices))], [ClosedForm(inside, form)], call.where))
+    call.lines.groups.append(Group([Definition(left, formula(*indices))], [Definition(inside, form)], call.where))
     return value_of_name(array, value)
 
 

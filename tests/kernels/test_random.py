@@ -5,7 +5,7 @@ import pytest
 from numba import config
 
 import tinytensor as tt
-from tinytensor.native.kernels.chance import drawn, drop, mixed, next_draw, uniform
+from tinytensor.native.kernels.random import drawn, drop, mixed, next_draw, uniform
 
 N = 1 << 20
 

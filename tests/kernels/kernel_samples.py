@@ -26,9 +26,8 @@ from tinytensor.native.kernels.matmul import matmul_plan
 from tinytensor.native.runtime.kernel import Elementwise
 from tinytensor.symbolic import Symbolic, lift, symbols
 from tinytensor.symbolic.exact.lifting import rebind
-from tinytensor.symbolic.exact.scalars import CLOSE, reading
+from tinytensor.symbolic.exact.scalars import CLOSE, ROUNDED, reading
 from tinytensor.symbolic.exact.tensors import derivative
-from tinytensor.symbolic.exact.zero_test import ROUNDED
 
 SCRATCH = ("scratch", "packed_a", "lost")
 # what exact scalars do not show: in these an exp is of a number <= 0 always, so that no float overflows

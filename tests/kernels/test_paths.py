@@ -16,8 +16,8 @@ from functools import partial
 
 import numpy as np
 
-from tests.symbolic.exact.kernel_samples import tasks_tried
-from tests.symbolic.exact.test_compiled import FOLDERS, calls
+from tests.kernels.kernel_samples import tasks_tried
+from tests.kernels.test_compiled import FOLDERS, calls
 from tinytensor.native.kernels import KERNELS
 from tinytensor.native.runtime.kernel import Elementwise, device_function, kernel
 from tinytensor.symbolic.exact.lifting import rebind

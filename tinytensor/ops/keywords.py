@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Collection
 from enum import Enum
 
+from tinytensor.core import late_bound
+
 
 class memory_format(Enum):  # PyTorch's name of this class
     """The layout in memory of a result; there is no other choice than that of the operation."""
@@ -64,20 +66,6 @@ def with_reduction(what: str, keywords: dict) -> dict:
     return keywords
 
 
-def by_position(what: str, names: tuple[str, ...], defaults: tuple, args: tuple, keywords: dict) -> tuple:
-    """All arguments of an operation, by position, though the call gave some as keywords."""
-    keywords = renamed(what, names, names[: len(args)], keywords)
-    optional = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
-    for name in names[len(args) :]:
-        if name not in keywords and name not in optional:
-            break
-        args += (keywords.pop(name, optional.get(name)),)
-    if keywords:
-        unknown = next(iter(keywords))
-        raise TypeError(f"{what}: unknown keyword {unknown!r}; the inputs are {', '.join(names)}")
-    return args
-
-
 def in_older_order(what: str, parameters: dict, args: tuple) -> tuple[tuple, dict] | None:
     """The arguments of a call in PyTorch's older order, `x.add_(2, y)` for `x.add_(y, alpha=2)`; None for others.
 
@@ -94,3 +82,6 @@ def in_older_order(what: str, parameters: dict, args: tuple) -> tuple[tuple, dic
     written = ", ".join(f"{name}={number!r}" for name, number in named.items())
     warnings.warn(f"{what}: write {written} behind the tensors, in place of a number before one", stacklevel=4)
     return tensors, named
+
+
+late_bound.renamed = renamed

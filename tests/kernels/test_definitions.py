@@ -9,7 +9,7 @@ import inspect
 import numpy as np
 import pytest
 
-from tests.symbolic.exact.kernel_samples import SAMPLES, Sample, blank, disagreements, sym
+from tests.kernels.kernel_samples import SAMPLES, Sample, blank, disagreements, sym
 from tests.tools.sampling_rate import some
 from tinytensor.native.kernels import KERNELS
 from tinytensor.native.runtime.kernel import Elementwise, device_function, elementwise, kernel

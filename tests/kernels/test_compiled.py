@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from numba import config
 
-from tests.symbolic.exact.kernel_samples import SAMPLES, SPECIAL, interpreted
+from tests.kernels.kernel_samples import SAMPLES, SPECIAL, interpreted
 from tinytensor.native import kernels, runtime, simd
 from tinytensor.native.kernels import KERNELS
 from tinytensor.native.runtime.kernel import Elementwise
