@@ -161,8 +161,8 @@ PARTS = {  # what an object of such a type, or of the user's own that is one, ho
 
 def parts(value) -> list:
     """What an object holds beside its attributes."""
-    for kinds, held in PARTS.items():
-        if issubclass(type(value), kinds):
+    for classes, held in PARTS.items():
+        if issubclass(type(value), classes):
             return held(value)
     library = type(value).__module__ in ("builtins", "collections") and not isinstance(value, str | bytes | range)
     return list(value) if isinstance(value, list) or (library and isinstance(value, Collection)) else []
