@@ -7,6 +7,7 @@ wherever its conditions hold.
 import sys
 import threading
 
+import numba
 import numpy as np
 import pytest
 from sympy import Integer
@@ -299,6 +300,20 @@ def test_a_compilation_ends_before_a_reading_begins():
         reader.join(0.3)
         assert reader.is_alive() and len is before
     reader.join()
+    assert len is before
+
+
+def test_what_is_compiled_in_a_reading_has_functions_of_python():
+    @numba.njit
+    def count(x):
+        n = 0
+        for i in range(len(x)):
+            n += i
+        return n
+
+    before = len
+    with functions_for_sizes(Reading()):
+        assert count(np.ones(4)) == 6 and len is not before
     assert len is before
 
 

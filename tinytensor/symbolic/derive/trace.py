@@ -361,8 +361,8 @@ def trace(
             return Trace(fn, arguments, split, needs_gradient, where, reserved)
         except Split as error:
             *others, last = [_more(split, error.size, parts) for parts in error.products]
-            for other in others:
+            for known in others:
                 with suppress(NotDerivable):
-                    return trace(fn, arguments, needs_gradient, where, other, reserved)
+                    return trace(fn, arguments, needs_gradient, where, known, reserved)
             split = last
     raise NotDerivable(f"derive: the sizes would have to be taken apart again and again: {split}")

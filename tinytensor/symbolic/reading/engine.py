@@ -2,8 +2,8 @@
 
 The engine's own code asks `state.reading`, an object of the class Backend: it answers where an argument has a size or
 no values, and returns None or False elsewhere. len(), range(), sum(), math.sqrt() ... are those of the whole process,
-and are put in for the time of a reading, while no thread compiles. A kernel that is compiled meanwhile, by any thread,
-gets Python's own.
+and are put in for the time of a reading, while no thread compiles. What is compiled meanwhile, by any thread, gets
+Python's own.
 """
 
 import builtins
@@ -16,6 +16,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import sympy
+from numba.core.event import Listener, install_listener
 
 from tinytensor.core import tensor_values
 from tinytensor.core.dispatch import state
@@ -24,8 +25,6 @@ from tinytensor.core.observers import observe
 from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.tensor import Tensor
 from tinytensor.native.platform.locks import ThreadLock
-from tinytensor.native.runtime import entry_points
-from tinytensor.native.runtime import kernel as runtime_kernel
 from tinytensor.native.runtime.compiler import compiling, global_compiler_lock
 from tinytensor.ops import argument_errors, arguments, index, shape
 from tinytensor.ops.keys import parse_index
@@ -220,16 +219,31 @@ _lock = ThreadLock(reentrant=True)  # one reading at a time
 
 
 def put(values: list[tuple]) -> None:
-    """Set attributes; a compilation of another thread ends first."""
-    with compiling, global_compiler_lock:
-        for owner, name, value in values:
-            setattr(owner, name, value)
+    """Set attributes."""
+    for owner, name, value in values:
+        setattr(owner, name, value)
+
+
+class PlainWhileCompiling(Listener):
+    """Puts in Python's own functions while Numba compiles, or loads what it has compiled."""
+
+    def __init__(self, plain: list[tuple], replaced: list[tuple]):
+        self.plain, self.replaced, self.depth = plain, replaced, 0
+
+    def on_start(self, event) -> None:
+        put(self.plain)
+        self.depth += 1
+
+    def on_end(self, event) -> None:
+        self.depth -= 1
+        if not self.depth:
+            put(self.replaced)
 
 
 @contextmanager
 def functions_for_sizes(reading) -> Iterator[None]:
     """Inside, this thread reads: the engine asks `state.reading`, and len(), range(), math.sqrt() know sizes."""
-    thread, plain_len, plain_build, plain_dtype = threading.get_ident(), len, entry_points.build, Tensor.dtype
+    thread, plain_len, plain_dtype = threading.get_ident(), len, Tensor.dtype
 
     def drawn(what: str, generator) -> None:
         reading.refuse(f"{what}: random numbers are no function of the arguments")
@@ -242,14 +256,6 @@ def functions_for_sizes(reading) -> Iterator[None]:
         if x._data.dtype.kind == "f" and threading.get_ident() == thread and asked_by_user():
             reading.values["float64"] = None
         return plain_dtype.fget(x)
-
-    def built(*args):
-        """Kernels are compiled with Python's own functions."""
-        put(plain)
-        try:
-            return plain_build(*args)
-        finally:
-            put(replaced)
 
     def real(name: str) -> Callable:
         """sqrt(), exp() or log() of a size as a formula."""
@@ -273,16 +279,20 @@ def functions_for_sizes(reading) -> Iterator[None]:
         (builtins, "sum", sum_type(sum, reading)),
         (builtins, "zip", of_each(zip, lambda t, items: tuple(items))),
         *[(math, name, real(name)) for name in ("sqrt", "exp", "log")],
-        (runtime_kernel, "build", built),
         (Tensor, "of", staticmethod(tensor_of)),
         (next(c for c in Tensor.__mro__ if "dtype" in vars(c)), "dtype", property(dtype)),
     ]
     plain = [(owner, name, vars(owner)[name]) for owner, name, _ in replaced]
     with _lock.lock:
         try:
-            put(replaced)
-            backend = Backend(reading)
-            with observe(reading=backend, on_random=drawn, on_read=lambda _, x: backend.note_read(x)):
+            with compiling, global_compiler_lock:  # a compilation of another thread ends first
+                put(replaced)
+            backend, compiled = Backend(reading), PlainWhileCompiling(plain, replaced)
+            with (
+                observe(reading=backend, on_random=drawn, on_read=lambda _, x: backend.note_read(x)),
+                install_listener("numba:compiler_lock", compiled),
+            ):
                 yield
         finally:
-            put(plain)
+            with compiling, global_compiler_lock:
+                put(plain)

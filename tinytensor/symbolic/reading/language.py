@@ -170,13 +170,11 @@ def parts(value) -> list:
 
 def attributes(value) -> dict:
     """The variables of an object, and of the user's classes that it has, or is; a class has a metaclass, too."""
-    slot, classes = types.MemberDescriptorType, [*type(value).__mro__]
+    slot, classes = types.MemberDescriptorType, type(value).__mro__
+    slots = [n for c in classes for n, v in vars(c).items() if type(v) is slot and hasattr(value, n)]
     held = {} if isinstance(value, type) else getattr(value, "__dict__", {})
-    held = held | {
-        n: getattr(value, n) for c in classes for n, v in vars(c).items() if type(v) is slot and hasattr(value, n)
-    }
+    held = {n: p for n, p in (held | {n: getattr(value, n) for n in slots}).items() if not n.startswith("__")}
     own = [c for c in (*classes, *(value.__mro__ if isinstance(value, type) else ())) if home_of(c) not in KNOWN]
-    held = {n: p for n, p in held.items() if not n.startswith("__")}
     held = dict(item for c in reversed(own) for item in vars(c).items() if type(item[1]) is not slot) | held
     methods = staticmethod | classmethod | property
     return {n: p for n, p in held.items() if not n.startswith("__") or callable(p) or isinstance(p, methods)}
@@ -215,10 +213,9 @@ def snapshot(value, seen: dict | None = None):
     return id(type(value)), numbers, *[snapshot(part, seen) for part in held]
 
 
-def changed_names(outside: dict, before: dict | None = None) -> list[str]:
-    """The names of the objects that hold something else than before, or than when they were seen first."""
-    held = {key: first for key, (_, first) in outside.items()} | (before or {})
-    return list(dict.fromkeys(key[0] for key, (value, _) in outside.items() if snapshot(value) != held[key]))
+def changed_names(outside: dict) -> list[str]:
+    """The names of the objects that hold something else than when they were seen."""
+    return list(dict.fromkeys(name for (name, _), (x, first) in outside.items() if snapshot(x) != first))
 
 
 def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset()) -> bool:

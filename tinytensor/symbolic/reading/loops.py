@@ -376,8 +376,8 @@ class Steps:
             reading.refuse("a loop over a size inside of another; write one of them for all steps at once")
         Term("loop", reading=reading).loop = self
         reading.steps[self.t] = steps.expr
-        self.used = {(name, id(x)): (x, snapshot(x)) for name, x in used.items()}
-        self.held = {key: snapshot(x) for key, (x, _) in reading.outside.items()}
+        seen = reading.outside | {(name, id(x)): (x, None) for name, x in used.items()}
+        self.seen = {key: (x, snapshot(x)) for key, (x, _) in seen.items()}
         reading.open_loops.append(self)
 
     def later_steps(self) -> Expr:
@@ -386,9 +386,9 @@ class Steps:
 
     def end(self) -> None:
         """Close the loop; refuse a step that has changed an object."""
-        for name in changed_names(self.reading.outside | self.used, self.held):
+        for name in changed_names(self.reading.outside | self.seen):
             self.reading.refuse(f"{name} is changed in a step, or may be: stack or add up tensors instead")
-        del self.used, self.held
+        del self.seen
         self.reading.open_loops.pop()
 
     def rows(self, item, state: str = "") -> Tensor:
