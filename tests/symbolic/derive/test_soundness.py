@@ -404,6 +404,9 @@ VALUES = [  # function, its arguments, a gradient, and the condition in its verd
         "(softmax(x, -1) - one_hot(t, D)) * (t != 0).unsqueeze(1) / (t != 0).sum()",
         "no denominator is 0",
     ),
+    (lambda x: (x * x + 0 * x / x).sum(), {"x": N}, "2 * x", "no denominator is 0"),
+    (lambda x: (x * x + tt.zeros(len(x)) / x).sum(), {"x": N}, "2 * x", "no denominator is 0"),
+    (lambda x: (x * x.exp().isfinite()).sum(), {"x": N}, "ones(x.shape)", "every number that is asked is finite"),
 ]  # fmt: skip
 
 
@@ -530,6 +533,28 @@ def test_forward_of_a_function_is_not_on_the_tape(forward):
     with pytest.raises(NotDerivable, match="leave them out"):
         check(functional_of(forward), x=N)
     assert check(functional_of(lambda x: x * 1.0), x=N)
+
+
+def saves_in_place(ctx, g):
+    return ctx.saved_tensors[0].mul_(g)
+
+
+def counts(ctx, g):
+    ctx.calls.append(1)
+    return ctx.saved_tensors[0] * g * len(ctx.calls)
+
+
+@pytest.mark.parametrize("backward", [saves_in_place, counts])
+def test_backward_that_changes_its_context_is_refused(backward):
+    def forward(ctx, x):
+        y = x.exp()
+        ctx.calls = []
+        ctx.save_for_backward(y)
+        return y * 1.0
+
+    methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    verdict = check(type("Changing", (tt.autograd.Function,), methods), x=N)
+    assert "ctx changed: another call would differ" in str(verdict)
 
 
 ROW = "every row of attention may attend to at least one place"

@@ -760,6 +760,19 @@ class Counting(nn.Module):
         return s(x)
 
 
+class Growing(nn.Module):
+    """A state that a copy of the module would hide."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.rows, self.change = [1.0], change
+        self.count = nn.Buffer(tt.zeros(()))
+
+    def forward(self, x):
+        self.change(self)
+        return s(x) * len(self.rows) * (1 + self.count)
+
+
 class Defaults:
     def __call__(self, calls=[]):  # noqa: B006
         return len(add(calls, [1.0]))
@@ -895,6 +908,15 @@ TRICKS = {
     "time": lambda x: if_(time.time() > 3, x),
     "a global counter": global_count,
     "a module's counter": Counting(),
+    "a module's list": Growing(lambda m: add(m.rows, [1.0])),
+    "a module's buffer": Growing(lambda m: m.count.add_(1.0)),
+    "full() of truth values": lambda x: s(x) * (1 + tt.full((3,), N(x) // 212, dtype=tt.bool).sum()),
+    "full() of whole numbers": lambda x: s(x) * (1 + tt.full((3,), (N(x) // 212) / 2, dtype=tt.int64).sum()),
+    "tensor(N // 212) as a truth value": lambda x: s(x) * (1 + tt.tensor(N(x) // 212, dtype=tt.bool).double()),
+    "masked_fill() of truth values": lambda x: ((x > 1).masked_fill(x > 0, N(x) // 212) * x).sum(),
+    "float32 % 2": lambda x: s(x) * (tt.full((3,), N(x) + 2**24 - 220, dtype=tt.float32) % 2).double().sum(),
+    "arange of float32 % 2": lambda x: (tt.arange(2**24 - 220, N(x) + 2**24 - 220, dtype=tt.float32) % 2 * x).sum(),
+    "(N + 2**53).double() % 2": lambda x: s(x) * (tt.tensor(N(x) + 2**53 - 220).double() % 2),
     "N is limit": lambda x: if_(N(x) is limit, x),
     "operator.is_": lambda x: if_(operator.is_(N(x), 20), x),
     "id in a list": lambda x: if_(tests[0](N(x)) == tests[0](20), x),

@@ -20,6 +20,7 @@ from tinytensor.symbolic.index_calculus.signs import Signs, requirements
 from tinytensor.symbolic.index_calculus.vanishing import Theorem, defined, together
 
 SINGULAR = 1e7  # a larger condition number leaves too few digits of an inverse for a comparison
+DIVISIONS = "true_divide", "floor_divide", "remainder"  # 0/x is 0 to SymPy: a 0 gets a name, so that x must not be 0
 ROUNDED_ZERO = 1e-14  # of a denominator: a sum that is 0 but for rounding
 
 
@@ -28,7 +29,8 @@ def domain_of(op: str, args: list, signs: Signs) -> Theorem:
     if op == "clipped_log" or op not in FORMULAS:
         return together([], ["clipped"] if op == "clipped_log" else [])
     entries = [S(a.entry(*a.indices())) if isinstance(a, Value) else S(a) for a in args]
-    names = [e if e.is_number else Symbol(f"a{n}", real=True) for n, e in enumerate(entries)]
+    known = [e.is_number and not (op in DIVISIONS and e.is_zero) for e in entries]
+    names = [e if is_known else Symbol(f"a{n}", real=True) for n, (e, is_known) in enumerate(zip(entries, known))]
     return defined(FORMULAS[op](*names), dict(zip(names, entries, strict=True)), signs)
 
 
@@ -42,7 +44,8 @@ def edges_of(op: str, arrays: list) -> set[str]:
         return {"clipped"} if np.any(np.less(a, 1e-12)) else set()
     if op not in FORMULAS:
         return _edges_of_structure(op, arrays)
-    numbers = tuple(x if isinstance(x, int | float) and np.isfinite(x) else None for x in arrays)
+    known = [isinstance(x, int | float) and np.isfinite(x) and (x != 0 or op not in DIVISIONS) for x in arrays]
+    numbers = tuple(x if is_known else None for x, is_known in zip(arrays, known))
     edges = set()
     with np.errstate(all="ignore"):
         for key, term in _decisive(op, numbers):
@@ -83,6 +86,8 @@ def _edges_of_structure(op: str, arrays: list) -> set[str]:
     if op in ("reduce_amax", "reduce_amin", "reduce_max", "reduce_min"):
         flat = np.sort(np.ravel(a))
         return {"tie"} if np.any(flat[1:] == flat[:-1]) else set()
+    if op in ("isfinite", "isnan"):
+        return set() if np.all(np.isfinite(a)) else {"finite"}
     if op == "reduce_prod":
         return {"factor"} if np.any(np.less_equal(a, 0)) else set()
     if op == "reduce_norm":

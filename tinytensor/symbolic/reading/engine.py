@@ -105,7 +105,9 @@ class Backend:
         """A number of sizes as a 0-d array."""
         if type(value) not in (SymInt, SymFloat):
             return None
-        return SymbolicData(self.reading, Term("number", value), (), dtype, span_of(value))
+        own = dtype if dtype.kind == "f" else int64 if type(value) is SymInt else get_default_dtype()
+        y = tensor_of(SymbolicData(self.reading, Term("number", value), (), own, span_of(value)).rounded())
+        return y._data if own == dtype else shape.cast(y, dtype)._data  # 2 as a truth value is 1, and 0.5 is 0 in int64
 
     def tensor(self, data, dtype) -> Tensor | None:
         """A number, or an array of constants, as a tensor."""
@@ -121,7 +123,7 @@ class Backend:
             return None
         sizes, span = CONSTANTS[make](*settings)
         dtype = dtype or (int64 if make is np.arange else float)
-        return SymbolicData(self.reading, Term(make.__name__, *settings), sizes, dtype, span)
+        return SymbolicData(self.reading, Term(make.__name__, *settings), sizes, dtype, span).rounded()
 
     def full(self, what: str, sizes: tuple, dtype, fill) -> Tensor | None:
         """zeros, ones, full ...: `fill` copies a number into an array."""

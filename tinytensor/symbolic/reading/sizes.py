@@ -360,7 +360,7 @@ class SymInt(_Number):
     """A whole number that depends on sizes. It says that it is an int to isinstance(), and is none."""
 
     __slots__ = ()
-    roundings = 0
+    roundings = property(lambda self: 2 if any(abs(q) > 2**31 for q in self.expr.atoms(Rational)) else 0)
     __hash__ = _Number._hash  # Python sets None beside __eq__, and that error could be caught
     __class__ = property(
         lambda self: int
