@@ -17,6 +17,7 @@ import statistics
 import threading
 import time
 import types
+import typing
 from collections import ChainMap
 from fractions import Fraction
 
@@ -773,6 +774,38 @@ class Growing(nn.Module):
         return s(x) * len(self.rows) * (1 + self.count)
 
 
+class Dropped:
+    """Its errors are dropped by Python."""
+
+    def __init__(self, n, rows):
+        self.n, self.rows = n, rows
+
+    def __len__(self):
+        add(self.rows, [1.0] * (int.bit_length(self.n) > 8))
+        return 0
+
+    def __iter__(self):
+        return iter(self.rows)
+
+
+class Deleted(Dropped):
+    __del__ = Dropped.__len__
+
+
+def dropped(box):
+    def f(x):
+        rows = [1.0]
+        list(box(N(x), rows))
+        return s(x) * sum(rows)
+
+    return f
+
+
+@typing.runtime_checkable
+class Inside(typing.Protocol):
+    expr: int
+
+
 class Defaults:
     def __call__(self, calls=[]):  # noqa: B006
         return len(add(calls, [1.0]))
@@ -908,6 +941,10 @@ TRICKS = {
     "time": lambda x: if_(time.time() > 3, x),
     "a global counter": global_count,
     "a module's counter": Counting(),
+    "an error in __del__": dropped(Deleted),
+    "an error in __len__": dropped(Dropped),
+    "isinstance of a protocol": lambda x: s(x) if isinstance(N(x), Inside) else if_(N(x) > 250, x),
+    "typing.SupportsComplex": lambda x: s(x) if isinstance(N(x), typing.SupportsComplex) else if_(N(x) > 250, x),
     "a module's list": Growing(lambda m: add(m.rows, [1.0])),
     "a module's buffer": Growing(lambda m: m.count.add_(1.0)),
     "full() of truth values": lambda x: s(x) * (1 + tt.full((3,), N(x) // 212, dtype=tt.bool).sum()),

@@ -28,6 +28,7 @@ from tinytensor.core.dispatch import state
 from tinytensor.core.meta import Meta
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
+from tinytensor.symbolic.prove.advice import line
 from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, is_users
 
 STORES = {f"{verb}_{what}" for verb in ("STORE", "DELETE") for what in ("ATTR", "SUBSCR", "GLOBAL")} | {"SEND"}
@@ -80,6 +81,8 @@ def check_code(code: types.CodeType, module: dict, own: dict, reading, inside: C
             refuse("matches the attributes of an object, which may be a size")
         if i.opname == "STORE_NAME" and name in EXITS and before.opname != "MAKE_FUNCTION":
             refuse(f"has an {name} that is no function: it may end an exception")
+        if i.opname == "STORE_NAME" and name == "__del__":
+            refuse("has a __del__, which is called when an object is not used any more")
         if i.opname == "IMPORT_NAME" and name.partition(".")[0] not in MODULES:
             refuse(f"imports {name}, whose functions may tell a size from a number")
         if i.opname == "LOAD_FAST" and name in own and not allowed(own[name], code.co_names, started=True):
@@ -256,11 +259,14 @@ def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset(
         return True
     if isinstance(value, Iterator):
         return started
+    if isinstance(value, type) and vars(value).get("_is_protocol"):  # isinstance() asks for attributes
+        return False
     if hasattr(value, "registry"):  # singledispatch() asks for a type
         return False
-    exits = [
-        vars(c)[n] for c in (value if isinstance(value, type) else type(value)).__mro__ for n in EXITS & vars(c).keys()
-    ]
+    classes = (value if isinstance(value, type) else type(value)).__mro__
+    if any("__del__" in vars(c) for c in classes if home_of(c) not in KNOWN):  # objects live on while they are read
+        return False
+    exits = [vars(c)[n] for c in classes for n in EXITS & vars(c).keys()]
     if not all(isinstance(one, types.FunctionType) for one in exits):  # others end an exception, and are not seen
         return False
     held = None if isinstance(value, types.FunctionType) else parts(value)  # a function is looked at when it runs
@@ -298,6 +304,16 @@ def ends_exception(frame) -> bool:
     return dis.opname[frame.f_code.co_code[frame.f_lasti]] == "WITH_EXCEPT_START"
 
 
+def is_left_by_error(frame) -> bool:
+    """Does a function that ends without a result end by an error that it has not raised itself?
+
+    Those of __next__() and __getitem__() end a loop.
+    """
+    last = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+    regular = last.startswith(("RETURN", "YIELD", "RAISE", "SEND")) or last == "RESUME"
+    return not regular and frame.f_code.co_name not in ("__next__", "__getitem__")
+
+
 @contextmanager
 def only_readable(reading) -> Iterator[None]:
     """Inside, each function of the user's is looked at when it is called with objects first, and in a loop.
@@ -320,6 +336,8 @@ def only_readable(reading) -> Iterator[None]:
         if event == "return" and arg is not None and ends_exception(frame.f_back) and arg:
             reading.refuse("__exit__() ends an exception: an error at these sizes may be none at others")
         if event == "return" and is_users(code.co_filename):
+            if arg is None and is_left_by_error(frame):
+                reading.left.append(f"{code.co_name}(){line(frame)}")
             for name, value in frame.f_locals.items():
                 if isinstance(value, Tensor) and not name.startswith((".", "_")):
                     term = getattr(value._data, "term", None)

@@ -72,6 +72,7 @@ class Reading:
         self.refusals: list[str] = []
         self.outside: dict[tuple, tuple] = {}  # by name and id: objects from outside of the function, what they held
         self.written: list[tuple] = []  # tensors with numbers that were changed in place, with what they had
+        self.left: list[str] = []  # the functions of the user's that end by an error
         self.texts = ""  # where the engine wrote a size into a text, as of an error
         self.terms: list = []
         self.result, self.arguments = None, {}
