@@ -180,7 +180,7 @@ def test_numbers_notice_a_state_that_the_next_step_changes(monkeypatch):
 def test_a_state_without_a_name_is_noticed(monkeypatch):
     """A planted mistake: no object is looked at before and after a step, or a call."""
     for module in (loops, program):
-        monkeypatch.setattr(module, "changed_names", lambda *_: [])
+        monkeypatch.setattr(module, "changed_names", lambda *_: {})
     name = "loop: push = rows.append"
     assert differs(derive(TRICKS[name], x=N), TRICKS[name]) == [n for n in SIZES if n > 150]
 

@@ -801,6 +801,19 @@ def dropped(box):
     return f
 
 
+class Forged:
+    """Its state is not that of a class of the engine."""
+
+    __module__ = "tinytensor.core.tensor"
+    box = Config()
+    f = staticmethod(id)
+
+
+guarded = types.SimpleNamespace(lock=threading.Lock(), number=2.0)
+described = np.dtype("f8", metadata={"rows": []})
+square.rows = []
+
+
 @typing.runtime_checkable
 class Inside(typing.Protocol):
     expr: int
@@ -945,6 +958,10 @@ TRICKS = {
     "an error in __len__": dropped(Dropped),
     "isinstance of a protocol": lambda x: s(x) if isinstance(N(x), Inside) else if_(N(x) > 250, x),
     "typing.SupportsComplex": lambda x: s(x) if isinstance(N(x), typing.SupportsComplex) else if_(N(x) > 250, x),
+    "a class of another module": lambda x: if_(Forged.f(N(x)) == Forged.f(20), x),
+    "an attribute of an operation": lambda x: if_(add(square.rows, [1.0]) and len(square.rows) > 150, x),
+    "a dtype's metadata": lambda x: s(x) * len(add(described.metadata["rows"], [1.0])),
+    "an object that holds a lock": lambda x: s(x) * guarded.number,
     "a module's list": Growing(lambda m: add(m.rows, [1.0])),
     "a module's buffer": Growing(lambda m: m.count.add_(1.0)),
     "full() of truth values": lambda x: s(x) * (1 + tt.full((3,), N(x) // 212, dtype=tt.bool).sum()),

@@ -29,6 +29,7 @@ from tinytensor.platform.locks import ThreadLock
 from tinytensor.runtime import entry_points
 from tinytensor.runtime import kernel as runtime_kernel
 from tinytensor.runtime.compiler import compiling, global_compiler_lock
+from tinytensor.symbolic.reading.language import STAND_INS
 from tinytensor.symbolic.reading.loops import as_tensor, enumerate_type, of_each, range_type, reversed_type, sum_type
 from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, check_domain, formula_of, is_users, where
 from tinytensor.symbolic.reading.tensors import (
@@ -287,6 +288,7 @@ def functions_for_sizes(reading) -> Iterator[None]:
         (Tensor, "of", staticmethod(tensor_of)),
         (next(c for c in Tensor.__mro__ if "dtype" in vars(c)), "dtype", property(dtype)),
     ]
+    STAND_INS.update(one for *_, one in replaced if isinstance(one, type))
     plain = [(owner, name, vars(owner)[name]) for owner, name, _ in replaced]
     with _lock.lock:
         try:

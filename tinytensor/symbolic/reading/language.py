@@ -20,6 +20,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import PosixPath, PurePosixPath, PureWindowsPath, WindowsPath
+from weakref import WeakSet
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from tinytensor.core.dispatch import state
 from tinytensor.core.meta import Meta
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
+from tinytensor.ops.shape import cast
 from tinytensor.symbolic.prove.advice import line
 from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, is_users
 
@@ -111,10 +113,40 @@ def check_code(code: types.CodeType, module: dict, own: dict, reading, inside: C
             refuse(f"changes an object in a step of a loop ({i.opname.lower()} {name})")
 
 
+STAND_INS = WeakSet()  # the classes that stand in for range() ... in a reading
+HEAP = 1 << 9  # the flag of a class that Python code may have made
+
+
+class Unknown:
+    """In a snapshot: an object whose changes are not seen; no two are equal."""
+
+    def __init__(self, value):
+        self.type = type(value).__name__
+
+
+def unknown_in(held) -> str:
+    """The type of an unknown object in a snapshot; empty if there is none."""
+    if isinstance(held, tuple):
+        return next(filter(None, map(unknown_in, held)), "")
+    return held.type if isinstance(held, Unknown) else ""
+
+
+def is_forged(cls: type) -> bool:
+    """Does a class say that it is in a module which has another one, or none, by its name?"""
+    if not cls.__flags__ & HEAP or home_of(cls) not in KNOWN or cls in HOLDING or cls in STAND_INS:
+        return False
+    found = sys.modules.get(cls.__module__)
+    for name in cls.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is not cls
+
+
 def home_of(value) -> str:
     """The package from which a function, a class or an object comes: _operator is operator."""
-    home = (getattr(value, "__module__", None) or type(value).__module__).partition(".")[0]
-    return home.removeprefix("_") if home in sys.stdlib_module_names else home
+    home = getattr(value, "__module__", None)
+    home = (home if isinstance(home, str) and home else type(value).__module__).partition(".")[0]
+    public = home.removeprefix("_")
+    return public if public in sys.stdlib_module_names else home
 
 
 def used_of(module: types.ModuleType, names: Collection[str]) -> list:
@@ -130,7 +162,7 @@ BOXES = list, tuple, set, frozenset, deque, bytearray
 FIXED = {  # types of objects that never change
     *(SymInt, SymFloat, int, float, bool, complex, str, bytes, type(None), type(...), type(NotImplemented), range),
     *(Fraction, Decimal, date, datetime, timedelta, re.Pattern, PosixPath, PurePosixPath, WindowsPath, PureWindowsPath),
-    *(types.CodeType, types.GenericAlias, types.UnionType, operator.itemgetter, np.ufunc, Op),
+    *(types.CodeType, types.GenericAlias, types.UnionType, operator.itemgetter, np.ufunc),
     *(types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType),
     *(types.GetSetDescriptorType, types.MemberDescriptorType),
 }
@@ -144,6 +176,7 @@ HOLDING = {  # types of objects whose parts are known
         functools.partial,
         np.ndarray,
         type(np.shape),
+        type(vars(Collection)["_abc_impl"]),
     ),
 }
 OPEN = {
@@ -204,11 +237,16 @@ def attributes(value) -> dict:
 def snapshot(value, seen: dict | None = None):
     """All that an object holds, to see whether the function changes it; where this is not known, nothing is equal."""
     seen = {} if seen is None else seen
-    if type(value) in FIXED or (isinstance(value, np.generic | np.dtype) and not isinstance(value, np.void)):
+    plain = isinstance(value, np.generic | np.dtype) and not isinstance(value, np.void)
+    if type(value) in FIXED or (plain and not getattr(value, "metadata", None)):
         return id(value), value  # which is alive, so no other object gets its id
     if id(value) in seen:
         return seen[id(value)]
     seen[id(value)] = len(seen)
+    if isinstance(value, Op):
+        return id(value), value, *[snapshot(p, seen) for n, p in vars(value).items() if n not in vars(cast)]
+    if any(map(is_forged, value.__mro__ if isinstance(value, type) else type(value).__mro__)):
+        return Unknown(value)
     function = isinstance(value, types.FunctionType) and not is_users(value.__code__.co_filename)
     boxes = dict, *BOXES
     if function or (isinstance(value, type) and home_of(value) in KNOWN):  # what the user has added
@@ -221,8 +259,8 @@ def snapshot(value, seen: dict | None = None):
         held = [p for n, p in vars(value).items() if isinstance(p, (*boxes, np.ndarray, Tensor)) and n[:2] != "__"]
         return id(value), value, *[snapshot(p, seen) for p in held if ours]
     others = {home_of(c) for c in type(value).__mro__ if c not in HOLDING} & KNOWN
-    if isinstance(value, Iterator) or others - OPEN:
-        return object()
+    if isinstance(value, Iterator | np.dtype) or others - OPEN:
+        return Unknown(value)
     numbers, held = None, parts(value)
     held = [*attributes(value).values(), *(held if isinstance(held, list) else ()), *cells(value)]
     if isinstance(value, int | float | str | bytes):
@@ -235,10 +273,12 @@ def snapshot(value, seen: dict | None = None):
     return id(type(value)), numbers, *[snapshot(part, seen) for part in held]
 
 
-def changed_names(outside: dict, before: dict | None = None) -> list[str]:
-    """The names of the objects that hold something else than before, or than when they were seen first."""
+def changed_names(outside: dict, before: dict | None = None) -> dict[str, str]:
+    """The names of the objects that hold something else than before, or than when they were seen first, and how."""
     held = {key: first for key, (_, first) in outside.items()} | (before or {})
-    return list(dict.fromkeys(key[0] for key, (value, _) in outside.items() if snapshot(value) != held[key]))
+    changed = [key for key, (value, _) in outside.items() if snapshot(value) != held[key]]
+    unknown = {key[0]: unknown_in(held[key]) for key in changed}
+    return {n: f"holds a {kind}, whose changes are not seen" if kind else "changed" for n, kind in unknown.items()}
 
 
 def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset()) -> bool:
@@ -264,6 +304,8 @@ def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset(
     if hasattr(value, "registry"):  # singledispatch() asks for a type
         return False
     classes = (value if isinstance(value, type) else type(value)).__mro__
+    if any(map(is_forged, classes)):
+        return False
     if any("__del__" in vars(c) for c in classes if home_of(c) not in KNOWN):  # objects live on while they are read
         return False
     exits = [vars(c)[n] for c in classes for n in EXITS & vars(c).keys()]
