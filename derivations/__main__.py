@@ -8,7 +8,7 @@ from pathlib import Path
 from derivations.claims import LONG, PARTS, Claim, Result, claims_of, result_of
 from derivations.report import page as report
 from tinytensor.cli.output import run_command
-from tinytensor.io.files import writing
+from tinytensor.interop.io.files import writing
 from tinytensor.symbolic.certificates.certify import absent
 
 

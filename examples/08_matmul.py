@@ -16,8 +16,8 @@ import numpy as np
 from numba import njit
 
 import tinytensor as tt
-from tinytensor.simd.tile import store_tile, sum_tile, zero_tile
-from tinytensor.simd.vector import add, fma, lanes, load, sum_lanes, zero
+from tinytensor.native.simd.tile import store_tile, sum_tile, zero_tile
+from tinytensor.native.simd.vector import add, fma, lanes, load, sum_lanes, zero
 from tinytensor.symbolic import prove
 from tinytensor.viz import plots
 

@@ -102,7 +102,7 @@ def join(heads: Tensor, W: Tensor, beta: Tensor | None = None) -> Tensor:
 
 
 def remember(cache: list, K: Tensor, V: Tensor) -> tuple[Tensor, Tensor]:
-    """All keys and values so far, (B, h, m, d) each; `cache` keeps them, and is [] at first."""
+    """All keys and values so far, (B, h, m, d) each; `cache`, a KV cache that grows, keeps them, and is [] at first."""
     if cache:
         K, V = cat([cache[0], K], dim=2), cat([cache[1], V], dim=2)
     cache[:] = [K, V]

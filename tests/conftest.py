@@ -1,8 +1,8 @@
 """For all tests and the processes that they start.
 
-Uninitialized memory holds NaN (platform/poison.py), and no warning says that a version was not tested
-(platform/tested_versions.py): a test run is how it is tested. Python keeps its bytecode, even where a container's
-settings forbid it: hundreds of processes would each compile all source files, for half a second.
+Uninitialized memory holds NaN (core/poison.py), and no warning says that a version was not tested
+(native/platform/tested_versions.py): a test run is how it is tested. Python keeps its bytecode, even where a
+container's settings forbid it: hundreds of processes would each compile all source files, for half a second.
 
 Without --all, a part of the tests runs (short.py), and of long series of cases (tools/sampling_rate.py). With
 --one-in N a random part of them runs, the same for the same --seed.
@@ -98,7 +98,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Say once that kernels are compiled; what processes write while they compile is a part of their tests."""
     terminal = session.config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None and is_whole_run(session.config):
-        from tinytensor.runtime.cache import root  # only now, for what it imports reads the environment
+        from tinytensor.native.runtime.cache import root  # only now, for what it imports reads the environment
 
         if not any(root().rglob("*.nbc")):
             terminal.write_line(f"This first run compiles the kernels, for a minute, and keeps them in {root()}.")

@@ -37,7 +37,7 @@ OPS = "tests/symbolic/prove/test_ops.py"
 BY_THE_TABLES = (
     "tests/docs/test_stubs.py",
     "tests/test_samples.py::test_stored_tables_match_the_samples",
-    "tests/symbolic/exact/test_kernels.py::test_every_kernel_has_a_proof",
+    "tests/kernels/test_definitions.py::test_every_kernel_has_a_proof",
     f"{OPS}::test_every_op_has_a_proof_or_a_reason",
     "tests/derivations/test_engine_proofs.py::test_claims_hold[no operation]",
 )
@@ -86,7 +86,9 @@ def test_operation_needs_form_sample_and_one_command(copies):
     before, after = copies
     assert changed_files(before, after) == {"tinytensor/ops/elementwise.py", "tests/samples/ops.py"}
     has_torch = importlib.util.find_spec("torch") is not None
-    run(after, *(["-m", "tests.tools.regenerate"] if has_torch else ["-m", "tinytensor.docs.stubs"]))  # the one command
+    run(
+        after, *(["-m", "tests.tools.regenerate"] if has_torch else ["-m", "tinytensor.utils.docs.stubs"])
+    )  # the one command
     stubs = ("core/tensor.pyi", "__init__.pyi", "nn/__init__.pyi", "nn/functional.pyi")
     generated = {f"tinytensor/{name}" for name in stubs}
     tables = {name for name in changed_files(before, after) if name.startswith("tests/samples/oracle/")}

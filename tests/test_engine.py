@@ -123,7 +123,7 @@ def test_set_num_threads_refuses_nonsense():
 WHERE = """
 import importlib.util, sys
 from pathlib import Path
-spec = importlib.util.spec_from_file_location("cache", Path(sys.argv[1]) / "runtime" / "cache.py")
+spec = importlib.util.spec_from_file_location("cache", Path(sys.argv[1]) / "native" / "runtime" / "cache.py")
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
 print(module.folder(str(Path(sys.argv[1]) / sys.argv[2])))
@@ -132,16 +132,16 @@ print(module.folder(str(Path(sys.argv[1]) / sys.argv[2])))
 
 def test_changed_kernel_sources_have_another_cache(tmp_path):
     sources = tmp_path / "sources"
-    for room in ("platform", "core", "kernels", "runtime", "simd"):
+    for room in ("core", *(f"native/{each}" for each in ("platform", "kernels", "runtime", "simd"))):
         shutil.copytree(PACKAGE / room, sources / room, ignore=shutil.ignore_patterns("__pycache__"))
     where = lambda file: run(WHERE, str(sources), file, NUMBA_CACHE_DIR=str(tmp_path / "cache"))  # noqa: E731
-    first, other = where("kernels/softmax.py"), where("kernels/chance.py")
+    first, other = where("native/kernels/softmax.py"), where("native/kernels/random.py")
     assert Path(first).is_relative_to(tmp_path / "cache")
-    assert where("kernels/softmax.py") == first != other
-    with (sources / "simd" / "math.py").open("a") as file:  # softmax calls it, random draws do not
+    assert where("native/kernels/softmax.py") == first != other
+    with (sources / "native" / "simd" / "math.py").open("a") as file:  # softmax calls it, random draws do not
         file.write("\n# changed\n")
-    assert where("kernels/softmax.py") != first
-    assert where("kernels/chance.py") == other
+    assert where("native/kernels/softmax.py") != first
+    assert where("native/kernels/random.py") == other
 
 
 def test_a_cache_that_cannot_be_written(tmp_path):
@@ -149,7 +149,7 @@ def test_a_cache_that_cannot_be_written(tmp_path):
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     printed = run(
-        "import tinytensor as tt; from tinytensor.runtime import cache, kernel;"
+        "import tinytensor as tt; from tinytensor.native.runtime import cache, kernel;"
         "print((tt.ones(2) + 1).tolist(), cache.folder(kernel.__file__))",
         NUMBA_CACHE_DIR=str(tmp_path / "file"),
         TMPDIR=str(temporary),
@@ -162,41 +162,29 @@ def test_a_cache_that_cannot_be_written(tmp_path):
 
 # The rooms, the lowest first: a file imports from its own room and from those below it, inside functions as well.
 ROOMS = [
-    *(
-        "platform",
-        "display",
-        "core",
-        "simd",
-        "runtime",
-        "kernels",
-        "profiler",
-        "fast",
-        "ops",
-        "printing",
-        "linalg",
-        "autograd",
-    ),
-    *("io", "distributed", "optim", "amp", "nn", "func", "recording", "distributions", "utils", "torch_names", "docs"),
-    *("symbolic", "viz", "cli", "lazy_imports", "", "__main__"),
+    *("core", "native.platform", "native.simd", "native.runtime", "native.kernels", "native.fast", "utils.display"),
+    *("ops", "utils.printing", "utils.profiler", "linalg", "autograd", "interop.io", "distributed", "optim"),
+    *("interop.amp", "amp", "nn", "func", "native.recording", "distributions", "utils.data", "utils.benchmark"),
+    *("interop.einops", "utils.einops", "interop.tensorboard", "utils.tensorboard", "utils", "interop.torch_names"),
+    *("utils.docs", "symbolic", "viz", "cli", "utils.lazy_imports", "native", "interop", "", "__main__"),
 ]
-BELOW = {"platform", "simd", "runtime", "kernels", "core"}
+BELOW = {"core", *(f"native.{room}" for room in ("platform", "simd", "runtime", "kernels"))}
 ELSEWHERE = {  # what these may import; proofs draw on what they prove as little as can be, to watch and name draws
-    "platform": set(),
-    "display": {"platform"},
-    "core": {"platform"},
-    "simd": {"platform"},
-    "runtime": {"platform", "core", "simd"},
-    "kernels": {"platform", "core", "runtime", "simd"},  # arrays in, arrays out
-    "optim": {"platform", "core", "ops"},
+    "core": set(),  # the ground floor: NumPy and the standard library
+    "native.platform": {"core"},
+    "native.simd": {"core", "native.platform"},
+    "native.runtime": {"core", "native.platform", "native.simd"},
+    "native.kernels": BELOW,  # arrays in, arrays out
+    "utils.display": {"native.platform"},
+    "optim": {"core", "ops"},
     "symbolic": BELOW
     | {"linalg"}  # names for gradients by hand
-    | {"recording", "ops", "display", "profiler", "autograd", "nn"},  # these run the user's function and backward()
+    | {"native.recording", "ops", "utils.display", "autograd", "nn"},  # these run the user's function and backward()
 }
 EXTRAS = {  # packages of extras, which these may import, and only where they are used
     "viz": {"matplotlib", "grandalf"},
-    "display": {"latex2mathml"},
+    "utils.display": {"latex2mathml"},
     "distributed": {"mpi4py"},
-    "symbolic": {"tqdm"},
 }
 
 
@@ -206,7 +194,9 @@ def module_of(path: Path, root: Path = PACKAGE) -> str:
 
 
 def room_of(module: str) -> str:
-    return module.partition(".")[0]
+    """The room of a module of tinytensor, without that name: `native.kernels` of `native.kernels.softmax`."""
+    names = module.split(".")
+    return ".".join(names[:2]) if ".".join(names[:2]) in ROOMS else names[0]
 
 
 def imports(path: Path, root: Path = ROOT):
@@ -240,7 +230,7 @@ def test_imports_point_from_upper_to_lower_rooms(path):
     assert relative == [], f"{me}: a relative import"
     for imported, inside in imports(path):
         top, _, theirs = imported.partition(".")
-        if top in EXTRAS.get(me.partition(".")[0], ()):
+        if top in EXTRAS.get(room_of(me), ()):
             assert inside, f"{me} imports {imported} before it is asked for"
             continue
         assert top not in ("models", "derivations", "tests", "examples", "torch", "matplotlib"), imported
@@ -252,6 +242,25 @@ def test_imports_point_from_upper_to_lower_rooms(path):
             assert ROOMS.index(other) <= ROOMS.index(mine), f"{me} imports {theirs}, which stands above it"
             allowed = ELSEWHERE.get(mine)
             assert mine == other or allowed is None or other in allowed, f"{me} imports {imported}"
+
+
+PROGRAM = re.compile(r"(?:models|derivations|tests|examples)(?:\.\w+)+")
+
+
+def programs_named(tree: ast.AST) -> list[str]:
+    """Modules of programs above the engine in a file's strings, by which it would import them without an import."""
+    texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return [text for text in texts if PROGRAM.fullmatch(text)]
+
+
+@of_each_room
+def test_programs_are_found_by_entry_points(path):
+    assert programs_named(ast.parse(path.read_text())) == []
+
+
+def test_a_named_program_is_found():
+    code = 'import_module("models.command.cli")\nfolder = "models"\nerror = "see models.command.cli"'
+    assert programs_named(ast.parse(code)) == ["models.command.cli"]
 
 
 def circle(package: Path) -> list[str]:
@@ -310,7 +319,7 @@ from collections import _chain
 
 def test_what_import_tinytensor_loads():
     heavy = "mpi4py sympy matplotlib einops tokenizers tqdm torch hypothesis models derivations"
-    heavy += " tinytensor.symbolic tinytensor.docs.stubs tinytensor.viz"
+    heavy += " tinytensor.symbolic tinytensor.utils.docs.stubs tinytensor.viz"
     loaded = run(f"import tinytensor, sys; print([m for m in {heavy.split()} if m in sys.modules])")
     assert loaded == "[]"
 
@@ -337,8 +346,9 @@ def test_call_of_the_tensor_constructor_is_found():
 
 ASKS = re.compile(r"state\.recording\b|\[.recording.\]")
 MAY_ASK = {
-    *("core/recorder.py", "core/dispatch.py", "runtime/native_backend.py", "kernels/launches.py"),
-    *("fast/launch_cache.py", "recording/compiled.py", "ops/creation.py"),  # what knows of arrays made in the step
+    *("core/recorder.py", "core/dispatch.py", "native/runtime/native_backend.py", "native/kernels/launches.py"),
+    *("native/fast/launch_cache.py", "native/recording/compiled.py"),
+    "ops/creation.py",  # what knows of arrays made in the step
 }
 
 
@@ -350,13 +360,10 @@ def test_who_asks_for_the_recording():
 
 # --- No arithmetic outside the door
 
-KERNELS = {
-    "platform",
-    "simd",
-    "runtime",
-    "kernels",
-    "core.reference",
-}  # rooms and a file of kernels, and what they need
+KERNELS = {  # rooms and files of kernels, and what they need
+    *(f"native.{room}" for room in ("platform", "simd", "runtime", "kernels")),
+    *("core.backend_choice", "core.poison", "core.reference"),
+}
 OUTSIDE = [p for p in FILES if not {room_of(module_of(p)), module_of(p)} & (KERNELS | {"symbolic", "viz"})]
 
 # NumPy's names that may stand outside kernels/, by the reason why no arithmetic on a tensor's data is done with them
@@ -372,11 +379,11 @@ ALLOWED = {
 }
 # and those that look at values or compute, with the only files that may
 EXCEPTIONS = {
-    "array2string": {"printing.py"},  # printing
-    "uint16": {"io/pytorch.py", "io/serialization.py"},  # the bits of a bfloat16
-    "uint32": {"io/pytorch.py"},
-    "memmap": {"io/pytorch.py"},  # values of a file, as they are
-    "fromfile": {"io/serialization.py"},
+    "array2string": {"utils/printing.py"},  # printing
+    "uint16": {"interop/io/pytorch.py", "interop/io/serialization.py"},  # the bits of a bfloat16
+    "uint32": {"interop/io/pytorch.py"},
+    "memmap": {"interop/io/pytorch.py"},  # values of a file, as they are
+    "fromfile": {"interop/io/serialization.py"},
     "nonzero": {
         "ops/index.py",
         "ops/keys.py",
@@ -393,11 +400,12 @@ EXCEPTIONS = {
     **{f"linalg.{name}": {"ops/matrices.py"} for name in ("solve", "det", "slogdet", "cholesky", "qr", "eigh", "svd")},
     **{name: {"ops/matrices.py"} for name in ("linalg.LinAlgError", "delete", "swapaxes")},  # in host functions too
     **{
-        name: {"utils/tensorboard.py"} for name in ("histogram", "flatnonzero", "nan_to_num", "append", "add.reduceat")
+        name: {"interop/tensorboard.py"}
+        for name in ("histogram", "flatnonzero", "nan_to_num", "append", "add.reduceat")
     },  # of what is shown
     "log": {"nn/init.py"},  # numbers of chance, in a host function
-    "random.get_state": {"recording/guards.py"},  # did a compiled step draw from NumPy's generators?
-    "random.RandomState": {"recording/guards.py"},
+    "random.get_state": {"native/recording/guards.py"},  # did a compiled step draw from NumPy's generators?
+    "random.RandomState": {"native/recording/guards.py"},
 }
 
 

@@ -92,8 +92,8 @@ def test_gradient_counted_twice_by_a_view_is_noticed(monkeypatch):
     regenerate = views.regenerate_grad_fn
 
     def stays(view):
-        if view._base is not None and view._tracked == -1:
-            view._tracked = view._version.tracked
+        if view._base is not None and view._tape_count == -1:
+            view._tape_count = view._version.tape_count
         regenerate(view)
 
     replace_everywhere(monkeypatch, regenerate, stays)

@@ -2,6 +2,7 @@
 
 import ast
 import math
+import os
 import re
 import shlex
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from tests.tools import bare
 from tests.tools.forks import forks
 from tests.tools.packages import missing
+from tests.tools.reading import closure, files_of, imported, lines_of, reading
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -192,7 +194,8 @@ def test_rooms_are_read_from_the_first_column():
 
 def test_engine_table_lists_each_room_once():
     package = ROOT / "tinytensor"
-    rooms = {f"{p.parent.name}/" for p in package.glob("*/__init__.py")}
+    folders = [*package.glob("*/__init__.py"), *package.glob("native/*/__init__.py")]
+    rooms = {f"{p.parent.relative_to(package).as_posix()}/" for p in folders}
     listed = rooms_of(GUIDE["engine"][GUIDE["engine"].index("## The rooms of the engine") :])
     assert sorted(listed) == sorted(rooms | {p.name for p in package.glob("[a-z]*.py")})
 
@@ -207,10 +210,10 @@ def test_other_table_lists_each_room_once(folder):
     assert len([p for p in there.iterdir() if p.name != "__pycache__"]) <= 14
 
 
-def test_engine_folder_has_at_most_thirty_two_entries():
-    """Stubs aside: the rooms, and the modules that PyTorch has at this level."""
-    entries = [p.name for p in (ROOT / "tinytensor").iterdir() if p.suffix != ".pyi" and p.name != "__pycache__"]
-    assert len(entries) <= 32
+def test_engine_folder_has_at_most_twenty_entries():
+    """The rooms, the modules that PyTorch has at this level, and the files of the package itself."""
+    entries = [p.name for p in (ROOT / "tinytensor").iterdir() if p.name != "__pycache__"]
+    assert len(entries) <= 20
 
 
 def missing_definitions(text: str) -> list[str]:
@@ -239,58 +242,57 @@ def test_things_are_where_the_guide_says():
     assert missing_definitions(table) == []
 
 
-def imported(text: str) -> set[str]:
-    """The modules that a file imports, and `module.name` for each name that it imports from one."""
-    names = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-        elif isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-    return names
-
-
-def files_of(names: set[str]) -> set[Path]:
-    """The files of the modules of tinytensor among these names; a folder's `__init__.py` computes nothing."""
-    files = {ROOT / f"{name.replace('.', '/')}.py" for name in names if name.startswith("tinytensor.")}
-    return {file for file in files if file.exists()}
-
-
-def closure(files: set[Path]) -> set[Path]:
-    """These files, those that they import, and so on."""
-    reached, new = set(), files
-    while new:
-        reached |= new
-        new = set().union(*(files_of(imported(file.read_text())) for file in new)) - reached
-    return reached
-
-
 def test_imported_files_are_found():
     text = (
         "from tinytensor.core import op, switches\nimport tinytensor.core.tape\nfrom tinytensor.core.graph import x\n"
     )
-    names = {"core/op", "core/switches", "core/tape", "core/graph", "printing"}
-    files = files_of(imported(text + "from tinytensor import printing\nimport numpy\n"))
+    names = {"core/op", "core/switches", "core/tape", "core/graph", "utils/printing"}
+    files = files_of(imported(text + "from tinytensor.utils import printing\nimport numpy\n"))
     assert files == {ROOT / "tinytensor" / f"{name}.py" for name in names}
     assert closure(files) > files
 
 
-def lines_of(files) -> int:
-    return sum(len(file.read_text().splitlines()) for file in files)
-
-
 def test_evening_reading_has_as_many_lines_as_its_page_says():
     """The listed files, and all that they need: the page says their lines, rounded up to a hundred."""
-    (shown,) = re.findall(r"<!-- evening -->\n((?:\d+\. .*\n)+)", GUIDE["engine"])
-    files = {ROOT / name for name in re.findall(r"^\d+\. `([\w/]+\.py)`", shown, re.MULTILINE)}
-    assert len(files) == len(shown.splitlines())
+    files = set(reading())
     all_files = closure(files)
     counts = re.search(r"The list has ([\d,]+) lines, or ([\d,]+) with all files", " ".join(GUIDE["engine"].split()))
     of_list, of_all = (int(count.replace(",", "")) for count in counts.groups())
     assert 100 * math.ceil(lines_of(files) / 100) == of_list
-    assert 100 * math.ceil(lines_of(all_files) / 100) == of_all <= 2900
+    assert 100 * math.ceil(lines_of(all_files) / 100) == of_all <= 2600
+    assert len(files) == 8
+    said = f"in an evening: {of_list:,} lines, or {of_all:,} with all that they import"
+    assert f"[Eight files](examples/guide/engine.md) explain the rest {said}" in README
     packages = {name.partition(".")[0] for file in all_files for name in imported(file.read_text())}
     assert packages - sys.stdlib_module_names == {"numpy", "tinytensor"}
+
+
+SESSION = r"<!-- session -->\n```\n(.*?)```"
+
+
+def without_numbers(session: str, folder: Path) -> str:
+    """A session of pdb without folders, numbers of lines, and the frames of pdb itself."""
+    session = session.replace(f"{folder}/", "").replace(f"{ROOT}/", "")
+    session = re.sub(r"\(Pdb\)   (?!small\.py).*?(?=  small\.py)", "(Pdb) ", session, flags=re.DOTALL)
+    return re.sub(r"(\.py)(?:\(\d+\)|:\d+)", r"\1(…)", session)
+
+
+def test_debugger_steps_through_the_engine_as_shown(tmp_path):
+    (program,) = re.findall(r"<!-- file: small.py -->\n```python\n(.*?)```", GUIDE["engine"], re.DOTALL)
+    (shown,) = re.findall(SESSION, GUIDE["engine"], re.DOTALL)
+    (tmp_path / "small.py").write_text(program)
+    commands = "".join(re.findall(r"^\(Pdb\) (.*\n)", shown, re.MULTILINE))
+    done = subprocess.run(
+        [sys.executable, "-m", "pdb", "small.py"],
+        input=commands,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "TINYTENSOR_BACKEND": "reference"},
+    )
+    assert done.returncode == 0, done.stderr
+    printed = re.sub(r"^\(Pdb\) .*\n", "(Pdb) ", shown, flags=re.MULTILINE)  # pdb does not repeat what it is told
+    assert without_numbers(done.stdout, tmp_path).rstrip() == printed.rstrip()
 
 
 @pytest.mark.parametrize("part", ["program", "eq17"])

@@ -23,7 +23,7 @@ from fractions import Fraction
 import numpy as np
 import sympy
 
-from tinytensor.platform.distribution import install
+from tinytensor.native.platform.distribution import install
 from tinytensor.symbolic.exact.scalars import (
     NUMBERS,
     Exact,

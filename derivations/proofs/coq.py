@@ -18,13 +18,13 @@ from sympy import Expr, Sum, Symbol
 
 from derivations import equations
 from derivations.claims import Evidence, Refuted, claim
+from derivations.exact.rules_in_coq import ScalarRule, rules_in_coq
 from derivations.proofs.rules import ND, by_hand, call_of, covered, values_of
 from tinytensor.core.op import OPS
 from tinytensor.nn import functional as F
 from tinytensor.symbolic import Index, NotDerivable, derive
 from tinytensor.symbolic.certificates.certificate import Certificate, CertifiedProgram
 from tinytensor.symbolic.certificates.certify import Certified, Coq
-from tinytensor.symbolic.certificates.rules import ScalarRule, rules_in_coq
 from tinytensor.symbolic.derive.by_hand import read_by_hand
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Program, d, expanded
 from tinytensor.symbolic.index_calculus.notation import equation

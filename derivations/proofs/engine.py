@@ -41,7 +41,7 @@ EPS, SCALE, SMOOTHING = (symbols(n, witness=Fraction(w, 10)).item() for n, w in 
 CUBE = symbols("x", 2, 3, 2)
 DIAGONAL, BESIDE = (symbols(n, 2, witness=w)._data for n, w in (("d", 2), ("o", Fraction(1, 2))))
 POSITIVE_DEFINITE = Tensor.of(np.array([[DIAGONAL[0], BESIDE[0]], [BESIDE[1], DIAGONAL[1]]], object))
-EXISTS = "no denominator is 0, logarithms and square roots are of positive numbers"
+EXISTS = "no denominator is 0, arguments of logarithms and roots are above 0"
 TOKENS = tt.tensor([2, 0, 2, 1])
 MASK = tt.tensor([[True, False], [False, False], [True, True]])
 OF_EACH_HEAD = tt.tensor([[[[True, True], [True, False]], [[True, False], [True, True]]]])

@@ -21,22 +21,21 @@ from derivations.claims import NUMBA, Evidence, Refuted, claim, holds
 from derivations.exact.reference import definition, largest, matvec
 from derivations.exact.residues import CHANCE, HASHED, Equations, tangents
 from tinytensor.core.kernel import KERNELS, MOST_TASKS
-from tinytensor.kernels.attention import (
+from tinytensor.native.kernels.attention import (
     COLUMNS,
     attention_backward_scratch,
     attention_of_one_scratch,
     attention_scratch,
 )
-from tinytensor.kernels.matmul import A_ROWS, AT_ONCE, GROUP, KC, MC, MIN_ROWS, MR, matmul_plan, packed_a_shape
-from tinytensor.kernels.matmul import NC as COLUMNS_OF_A_BLOCK
-from tinytensor.kernels.sums import BLOCK, TERMS
-from tinytensor.runtime.kernel import Elementwise
-from tinytensor.simd.isa import BYTES
-from tinytensor.simd.score_tile import LANES, WIDTH
+from tinytensor.native.kernels.matmul import A_ROWS, AT_ONCE, GROUP, KC, MC, MIN_ROWS, MR, matmul_plan, packed_a_shape
+from tinytensor.native.kernels.matmul import NC as COLUMNS_OF_A_BLOCK
+from tinytensor.native.kernels.sums import BLOCK, TERMS
+from tinytensor.native.runtime.kernel import Elementwise
+from tinytensor.native.simd.isa import BYTES
+from tinytensor.native.simd.score_tile import LANES, WIDTH
 from tinytensor.symbolic import lift
 from tinytensor.symbolic.exact.finite_field import Field, Residue
-from tinytensor.symbolic.exact.scalars import reading
-from tinytensor.symbolic.exact.zero_test import ROUNDED
+from tinytensor.symbolic.exact.scalars import ROUNDED, reading
 
 TASKS = 3  # a launch that would be a single task is cut into these
 REGISTER = BYTES // np.dtype(object).itemsize  # exact scalars in a register: as many as doubles

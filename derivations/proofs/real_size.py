@@ -17,6 +17,7 @@ import numpy as np
 
 import tinytensor as tt
 from derivations.claims import BOUND, NUMBA, Evidence, Refuted, claim
+from derivations.exact.replay import Replay
 from derivations.exact.residues import CHANCE, HASHED, Equations, tangents
 from derivations.proofs.engine import Loss
 from models import decoder, transformer
@@ -25,7 +26,6 @@ from tinytensor import Tensor, nn
 from tinytensor.core.memory_order import memory_order, ordered
 from tinytensor.symbolic import prove
 from tinytensor.symbolic.exact.finite_field import Field, Residue
-from tinytensor.symbolic.exact.replay_exact import Replay
 from tinytensor.symbolic.prove.sampling import Sampled
 
 sampled = partial(

@@ -21,7 +21,7 @@ from derivations.claims import BOUND, CLAIMS, KINDS, PARTS, Claim, Result
 from derivations.proofs.eq19 import EQ_19_LATEX
 from derivations.report import documents
 from derivations.report.documents import ROWS, TITLES, Row
-from tinytensor.platform.distribution import install
+from tinytensor.native.platform.distribution import install
 from tinytensor.symbolic.index_calculus.adjoints import d
 from tinytensor.symbolic.index_calculus.notation import tex
 

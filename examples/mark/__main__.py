@@ -28,7 +28,7 @@ from pathlib import Path
 
 from examples.mark.child import ROOT, STARTING, run_python
 from tinytensor.cli.output import run_command
-from tinytensor.io.files import writing
+from tinytensor.interop.io.files import writing
 
 SHEETS = ROOT / "examples" / "exercises"
 KEY = ROOT / "tests" / "examples" / "answers"

@@ -20,7 +20,8 @@ the files that a cell writes (`running.py`, some hundred lines with nbclient).
 **Formulas are MathML**, by latex2mathml, as in the walkthroughs: browsers typeset it by themselves, without scripts.
 
 `running.py` runs lessons and keeps what they give. The pages' sources in Markdown are written by `pages.py`, those of
-the derived gradients by `gradients.py`, and those of the API by `reference.py` of `tinytensor.docs`. `questions.py`
-reads the page of questions, and gives its words to the search, whose order is that of `scorer.js`. `building.py` calls
-Sphinx; `checking.py` looks at the result; `slides.py` and `printing.py` make slides and PDF from the finished pages.
+the derived gradients by `gradients.py`, and those of the API by `reference.py` of `tinytensor.utils.docs`.
+`questions.py` reads the page of questions, and gives its words to the search, whose order is that of `scorer.js`.
+`building.py` calls Sphinx; `checking.py` looks at the result; `slides.py` and `printing.py` make slides and PDF from
+the finished pages.
 """

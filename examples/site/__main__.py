@@ -10,7 +10,7 @@ from pathlib import Path
 
 from examples.site.running import ROOT, Lesson, LessonFailed, run, version_of_packages
 from tinytensor.cli.output import run_command
-from tinytensor.platform.distribution import install
+from tinytensor.native.platform.distribution import install
 
 LESSONS = sorted((ROOT / "examples").glob("[0-9][0-9]_*.py"))
 
@@ -105,7 +105,7 @@ def collect(options: argparse.Namespace, cache: Path, scripts: list[Path]):
     )
     if not options.only:
         from examples.site import gradients
-        from tinytensor.docs.reference import pages
+        from tinytensor.utils.docs.reference import pages
 
         site.pages |= gradients.pages(cache / "gradients", options.new)
         site.pages |= {f"api/{name}": text for name, text in pages().items()}

@@ -37,11 +37,11 @@ from models.training.trainer import Log, NonFiniteLoss, Settings, Trainer, sum_o
 from tinytensor import distributed
 from tinytensor.cli import environment
 from tinytensor.cli.output import run_command
-from tinytensor.io.files import writing
-from tinytensor.io.serialization import write_atomically
+from tinytensor.interop.io.files import writing
+from tinytensor.interop.io.serialization import write_atomically
+from tinytensor.native.platform.distribution import install
+from tinytensor.native.platform.operating_system import HAS_TIMER, lock
 from tinytensor.nn import Module
-from tinytensor.platform.distribution import install
-from tinytensor.platform.operating_system import HAS_TIMER, lock
 
 RUNS = Path("runs")  # the folder of runs without --out
 SAMPLED = (0, 100, 1000)  # after these steps the log shows what the model writes

@@ -6,7 +6,7 @@ from pathlib import Path
 from models.options import path, proposed
 from models.training import checkpoint
 from models.training.exchange import export_run, import_folder
-from tinytensor.io.files import writing
+from tinytensor.interop.io.files import writing
 
 
 def add_commands(command: Callable, new_folder: Callable[[Path | None, str], Path]) -> None:

@@ -23,8 +23,8 @@ import numpy as np
 
 from models.tasks.task import Glimpse
 from models.training.trainer import NonFiniteLoss, Trainer
+from tinytensor.native.platform.operating_system import WINDOWS
 from tinytensor.nn import Module
-from tinytensor.platform.operating_system import WINDOWS
 
 HOST, PORT = "127.0.0.1", 8765
 PAGE = Path(__file__).with_suffix(".html")

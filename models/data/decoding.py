@@ -12,7 +12,7 @@ import zlib
 from pathlib import Path
 
 from models.data.tokenizers import TextError
-from tinytensor.io.files import LFS, format_of
+from tinytensor.interop.io.files import LFS, format_of
 
 GZIP = b"\x1f\x8b"
 MARKS = {b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}

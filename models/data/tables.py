@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from io import StringIO
 
 from models.data.text import TextError, read_json
-from tinytensor.io.files import format_of
+from tinytensor.interop.io.files import format_of
 
 Columns = tuple[int | str, ...]
 Row = tuple[int, list[str] | str]  # the number of a line; its cells in the columns asked for, or why there are none

@@ -15,7 +15,7 @@ import json
 import re
 from collections import Counter
 
-from tinytensor.platform.distribution import install
+from tinytensor.native.platform.distribution import install
 
 UNKNOWN = "\ufffd"  # the Unicode replacement character: an unknown decodes to it
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from models.data.tokenizers import GivenTokenizer, LibraryTokenizer, TextError, Tokenizer
-from tinytensor.io.files import described
-from tinytensor.io.unpickling import unpickle
+from tinytensor.interop.io.files import described
+from tinytensor.interop.io.unpickling import unpickle
 
 MOST_JSON = 100_000_000  # bytes; GPT-2's tokenizer.json has 2 million
 

@@ -1,11 +1,11 @@
-"""Keys and values of tokens that a decoder has read, so that a later call computes only those of new tokens."""
+"""The KV cache: keys and values of tokens that a decoder has read; a later call computes only those of new tokens."""
 
 from models.decoder.config import Config
 from tinytensor import Tensor, arange, int64, zeros
 
 
 class Cache:
-    """Keys and values of the tokens that a decoder has read: `Decoder.forward` computes only those of new tokens.
+    """The KV cache of a decoder: `Decoder.forward` computes only keys and values of new tokens.
 
     There is memory for all C places from the beginning, and a mask hides the places beyond the last known token. So
     every token takes the same launches, the first one too, and a step that adds a token can be recorded. No gradient

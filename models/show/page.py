@@ -22,8 +22,8 @@ from models.show.lines import Table
 from models.show.program import table
 from models.transformer import Transformer
 from tinytensor import Tensor
-from tinytensor.display.latex import mathml, split
-from tinytensor.io.serialization import write_atomically
+from tinytensor.interop.io.serialization import write_atomically
+from tinytensor.utils.display.latex import mathml, split
 
 LARGEST = 8_000_000  # bytes of a page
 PROGRAM = ("operations.js", "program.js", "worker.js")  # what a worker runs, too

@@ -15,7 +15,7 @@ from models.data.tokenizers import TextError, Tokenizer, tokenizer_from_dict
 from models.options import called
 from models.training import ranks
 from tinytensor import Tensor, nn
-from tinytensor.io.files import NotWritten, reason_of
+from tinytensor.interop.io.files import NotWritten, reason_of
 from tinytensor.nn import functional
 
 

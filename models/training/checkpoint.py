@@ -29,10 +29,10 @@ from models.attention import lying_side_by_side
 from models.data.tokenizers import TextError
 from models.options import proposed
 from tinytensor import Tensor
-from tinytensor.io.files import writing
-from tinytensor.io.serialization import load_file, save_file, write_atomically
+from tinytensor.interop.io.files import writing
+from tinytensor.interop.io.serialization import load_file, save_file, write_atomically
+from tinytensor.native.platform.operating_system import sync_directory
 from tinytensor.nn import Module
-from tinytensor.platform.operating_system import sync_directory
 
 FOLDER = "checkpoints"
 FILES = ("weights.safetensors", "optimizer.safetensors", "state.json")

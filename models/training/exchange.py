@@ -30,8 +30,8 @@ from models.training.gpt2 import (
 )
 from models.training.trainer import Settings
 from tinytensor import Tensor, load
-from tinytensor.io.files import writing
-from tinytensor.io.serialization import Stored, save_file, write_atomically
+from tinytensor.interop.io.files import writing
+from tinytensor.interop.io.serialization import Stored, save_file, write_atomically
 from tinytensor.nn.module import WRAPPERS
 
 INDEX, WEIGHTS, PICKLED, CHECKPOINT = (

@@ -6,7 +6,7 @@ not fit is refused before anything is lost. The figures are lower bounds: a run 
 
 from pathlib import Path
 
-from tinytensor.platform.operating_system import memory
+from tinytensor.native.platform.operating_system import memory
 
 NUMBER = 4  # bytes of a float32
 OF_A_WEIGHT = 4  # the weight, its gradient, and AdamW's two averages

@@ -15,8 +15,8 @@ from safetensors.numpy import load, save
 
 from models.training.checkpoint import CheckpointError
 from tinytensor import Tensor, tensor
-from tinytensor.io.files import writing
-from tinytensor.io.serialization import write_atomically
+from tinytensor.interop.io.files import writing
+from tinytensor.interop.io.serialization import write_atomically
 from tinytensor.nn import Module
 
 FOLDER = "snapshots"

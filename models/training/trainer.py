@@ -19,8 +19,8 @@ from models.options import check, option, setting
 from models.tasks.task import Task
 from models.training import checkpoint, memory, ranks, snapshots
 from tinytensor import Tensor, distributed, no_grad, tensor
-from tinytensor.io.files import writing
-from tinytensor.io.serialization import write_atomically
+from tinytensor.interop.io.files import writing
+from tinytensor.interop.io.serialization import write_atomically
 from tinytensor.nn import Module
 from tinytensor.nn.parallel import DistributedDataParallel
 from tinytensor.nn.utils import clip_grad_norm_
@@ -63,7 +63,7 @@ class Settings:
             object.__setattr__(self, name, tuple(getattr(self, name)))  # JSON makes lists of them
 
     def rate(self, step: int) -> float:
-        """The part of `lr` that step number `step` (from 0) uses: up in a straight line, then down to `floor`."""
+        """The learning-rate schedule: the part of `lr` at step `step` (from 0), a line up, then down to `floor`."""
         if step < self.warmup:
             return (step + 1) / self.warmup
         done = min(1.0, (step - self.warmup) / max(1, self.steps - self.warmup))

@@ -18,7 +18,7 @@ from tinytensor import nn
 from tinytensor.autograd import functional, grad
 from tinytensor.core.dispatch import contiguous, empty, launch
 from tinytensor.core.kernel import KERNELS
-from tinytensor.core.tape import Observer, walk
+from tinytensor.core.tape import Observer, backward_pass
 from tinytensor.nn import functional as F
 
 
@@ -117,7 +117,7 @@ def test_accumulating_product_has_the_bits_of_a_sum():
             y = y + tt.linear(y, w[3]) * tt.linear(y, y[0])[..., :1]  # y itself as the weight: two shares of one node
             gradients = {}
             with tt.profile() as seen:
-                walk([y.sum()], [tt.ones(())], False, False, Observer(partial(note, gradients), listener))
+                backward_pass([y.sum()], [tt.ones(())], False, False, Observer(partial(note, gradients), listener))
             results.append([gradients[leaf].tolist() for leaf in (x, *w)])
             sums.append(seen.rows["add"].calls)
     assert results[:3] == results[3:]
@@ -356,7 +356,7 @@ def test_grad_attribute():
 def test_walk_reports_each_gradient():
     a, b = leaf(2.0), tt.tensor(3.0, requires_grad=True)
     y, shares = a * b, []
-    walk([y], [tt.ones(1)], False, False, Observer(lambda *_: None, lambda *share: shares.append(share)))
+    backward_pass([y], [tt.ones(1)], False, False, Observer(lambda *_: None, lambda *share: shares.append(share)))
     assert [(node, i, r.tolist(), g.tolist()) for node, i, r, g in shares] == [
         (y.node, 0, [3.0], [3.0]),
         (y.node, 1, [2.0], 2.0),
@@ -874,7 +874,7 @@ def test_backward_frees_the_graph_at_once(built, without_collector):
     z = F.layer_norm(h, (2,))
     loss = (z.exp() * F.softmax(h, 0)).sum()
     product = loss.node.edges[0]
-    dead = [weakref.ref(obj) for obj in (h.node, z.node, h._data, *product.kept.values())]
+    dead = [weakref.ref(obj) for obj in (h.node, z.node, h._data, *product.saved.values())]
     del h, z, product
     assert all(ref() is not None for ref in dead)
     loss.backward()
@@ -924,7 +924,7 @@ def test_backward_frees_values_of_surviving_nodes(built, without_collector):
     x = leaf(1.0, 2.0)
     y, z = x.exp(), F.layer_norm(x * 1, (2,))
     nodes = [y.node, z.node]  # a program that keeps a loss in a list keeps its node
-    kept = [value for edge in z.node.edges if edge for value in edge.kept.values()]
+    kept = [value for edge in z.node.edges if edge for value in edge.saved.values()]
     dead = [weakref.ref(value) for value in (y._data, *kept) if isinstance(value, tt.Tensor | np.ndarray)]
     del kept
     loss = y.sum() + z.sum()
@@ -1275,7 +1275,7 @@ def test_rule_of_an_unknown_input_is_refused():
 
 
 def test_rule_asks_for_arguments_by_name():
-    with pytest.raises(TypeError, match="asks for 'z'; it may ask for g, y, needs, onto, x, or a shape, as x_shape"):
+    with pytest.raises(TypeError, match="asks for 'z'; it may ask for g, y, needs, accumulated, x, or a shape"):
 
         @tt.op
         class odd:
@@ -1285,7 +1285,7 @@ def test_rule_asks_for_arguments_by_name():
             def grad_x(g, z):
                 return g
 
-    with pytest.raises(TypeError, match="op odd: g, y, needs and onto are reserved parameters of rules; give the"):
+    with pytest.raises(TypeError, match="op odd: g, y, needs and accumulated are reserved parameters of rules; "):
 
         @tt.op
         class odd:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import tinytensor as tt
-from models.command import cli
+from models.command import cli, subcommands
 from models.options import called
 from tests.tools.coq import needed
 from tinytensor.cli import cache as kept
@@ -21,7 +21,7 @@ from tinytensor.cli import environment
 from tinytensor.cli import main as command
 from tinytensor.cli.arguments import InvalidArgument, parse_value
 from tinytensor.cli.derive import parse_argument
-from tinytensor.runtime import cache
+from tinytensor.native.runtime import cache
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,9 +44,9 @@ def said(capsys, *arguments: str, code: int = 0) -> str:
 
 def test_help_lists_each_subcommand(capsys):
     listed = re.findall(r"^  (\w+) ", said(capsys, "--help"), re.MULTILINE)
-    assert listed == [*command.MODELS, *command.OWN]
+    assert listed == [*command.added(), *command.OWN]
     (models,) = (a for a in cli.parser()._actions if isinstance(a, argparse._SubParsersAction))
-    assert sorted(models.choices) == sorted(command.MODELS)
+    assert sorted(models.choices) == sorted(subcommands.SUBCOMMANDS)
 
 
 def test_version_is_printed(capsys):
@@ -304,7 +304,7 @@ def unread():
         os.dup2(os.open(os.devnull, os.O_WRONLY), write)  # else a rest in the buffer could not be written at the end
 
 
-@pytest.mark.parametrize("name", [*command.MODELS, *command.OWN])
+@pytest.mark.parametrize("name", [*command.added(), *command.OWN])
 def test_no_reader_ends_a_subcommand_quietly(name, unread, monkeypatch, capsys, tmp_path):
     words = {
         "info": "info toth-tiny",

@@ -10,7 +10,7 @@ from derivations import __main__ as command
 from derivations import claims
 from derivations.claims import Evidence, Refuted, claim, result_of
 from derivations.report import page as report
-from tinytensor.platform.distribution import install
+from tinytensor.native.platform.distribution import install
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ import pytest
 
 from derivations import __main__ as command
 from derivations.claims import LONG, PARTS, Refuted
+from derivations.exact.rules_in_coq import rules_in_coq
 from derivations.proofs import coq
 from derivations.proofs.rules import covered
 from tests.tools.coq import certified, needed
 from tinytensor.core.op import OPS
 from tinytensor.symbolic.certificates import certify as certifying
 from tinytensor.symbolic.certificates.certify import AXIOMS, absent, certify, refusals, refused_in, sentences
-from tinytensor.symbolic.certificates.rules import rules_in_coq
 
 
 @pytest.mark.parametrize("function", coq.FUNCTIONS, ids=lambda function: function.__name__)

@@ -6,7 +6,7 @@ from derivations.claims import BOUND, Refuted, claims_of, result_of
 from derivations.proofs import kernels
 from derivations.proofs.kernels import MASKS, Trial
 from tests.mutants.planting import kernel_with, module_of
-from tinytensor.kernels import KERNELS
+from tinytensor.native.kernels import KERNELS
 from tinytensor.symbolic import lift
 from tinytensor.symbolic.exact.finite_field import Field
 

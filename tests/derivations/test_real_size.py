@@ -6,15 +6,15 @@ from dataclasses import replace
 import pytest
 
 from derivations.claims import Refuted, claims_of, result_of
+from derivations.exact import replay as replaying
 from derivations.proofs import real_size
 from models import decoder, transformer
 from models.decoder import CONFIGS
 from models.tasks import recommend
 from tests.mutants.planting import kernel_with, module_of, planted_kernel, planted_rule, rule_with
-from tinytensor.kernels import KERNELS, attention, matmul
-from tinytensor.simd import vector
+from tinytensor.native.kernels import KERNELS, attention, matmul
+from tinytensor.native.simd import vector
 from tinytensor.symbolic import lift, prove
-from tinytensor.symbolic.exact import replay_exact as replaying
 from tinytensor.symbolic.prove import sampling as sampling_of
 
 CLAIMS = {claim.statement: claim for claim in claims_of(["real_size"])}

@@ -233,7 +233,7 @@ def sums_of_absolute_terms(model, loss) -> dict[str, np.ndarray]:
         if not any(ends) or leads_to_a_leaf(node):
             return result
         twin = copy.copy(node)
-        twin.kept = {name: absolute(value) for name, value in node.kept.items()}
+        twin.saved = {name: absolute(value) for name, value in node.saved.items()}
         positive = plain(twin, g.abs(), *how)
         return [a if end else r for a, r, end in zip(positive, result, ends)]
 

@@ -12,7 +12,7 @@ import pytest
 from tests.tools import mpi
 from tests.tools.sampling_rate import THOROUGH
 from tinytensor import distributed as dist
-from tinytensor.platform.distribution import install
+from tinytensor.native.platform.distribution import install
 
 RANKS = (1, 2, 3) if THOROUGH else (1, 2)
 

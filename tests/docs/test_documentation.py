@@ -17,9 +17,9 @@ from pygments.token import Error
 import tinytensor as tt
 from tinytensor import op
 from tinytensor.core.op import OPS, Op
-from tinytensor.core.registry import APPEARANCES
-from tinytensor.docs.documentation import complete, errors, operation_of
-from tinytensor.docs.reference import ROOMS, _plain, aliases, pages, path_of, public_names, signature, with_latex
+from tinytensor.core.registry import REGISTRY
+from tinytensor.utils.docs.documentation import complete, errors, operation_of
+from tinytensor.utils.docs.reference import ROOMS, _plain, aliases, pages, path_of, public_names, signature, with_latex
 
 ROOT = Path(__file__).parents[2]
 
@@ -92,7 +92,7 @@ def test_every_operation_has_its_equation(name):
 
 def test_every_function_of_tensors_has_its_equation():
     first = {}  # one place for each function
-    for position, function in APPEARANCES.items():
+    for position, function in REGISTRY.items():
         first.setdefault(id(function), (position, function))
     without = {position for position, function in first.values() if "=" not in str.__str__(function.__doc__ or "")}
     assert without == WITHOUT_EQUATION
@@ -145,7 +145,7 @@ def raised(what) -> set[str]:
 
 def test_help_lists_errors():
     message = 0
-    for function in {id(f): f for f in APPEARANCES.values() if not isinstance(f, property)}.values():
+    for function in {id(f): f for f in REGISTRY.values() if not isinstance(f, property)}.values():
         own = [function] if not hasattr(function, "forward") else [function.forward, function.view]
         categories = set().union(*map(raised, own))
         text = inspect.getdoc(function).partition("\nErrors:\n")[2].partition("\nNames: ")[0]
@@ -188,7 +188,7 @@ def test_the_source_is_named(name):
 
 
 def test_every_public_operation_has_complete_help():
-    for function in {id(f): f for f in APPEARANCES.values() if not isinstance(f, property)}.values():
+    for function in {id(f): f for f in REGISTRY.values() if not isinstance(f, property)}.values():
         text, own = inspect.getdoc(function), operation_of(function)
         assert text.startswith(inspect.cleandoc(str.__str__(function.__doc__)).splitlines()[0])
         assert "Names: " in text
@@ -212,8 +212,8 @@ def test_custom_operation_keeps_its_docstring():
 
 def test_help_is_made_on_demand():
     code = (
-        "import sys, inspect, tinytensor as tt; print('tinytensor.docs.documentation' in sys.modules); "
-        "inspect.getdoc(tt.softmax); print('tinytensor.docs.documentation' in sys.modules)"
+        "import sys, inspect, tinytensor as tt; print('tinytensor.utils.docs.documentation' in sys.modules); "
+        "inspect.getdoc(tt.softmax); print('tinytensor.utils.docs.documentation' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.split() == ["False", "True"]
@@ -228,10 +228,10 @@ def test_only_equations_are_typeset():
 def test_functions_are_called_as_they_are_public():
     rooms = {"": tt, "F.": tt.nn.functional, "linalg.": tt.linalg, "Tensor.": tt.Tensor}
     names = {}
-    for index in APPEARANCES:
+    for index in REGISTRY:
         room, dot, name = index.rpartition(".")
         public = vars(rooms[room + dot]).get(name) if room + dot in rooms else None
-        own = isinstance(APPEARANCES[index], Op) or public is APPEARANCES[index]
+        own = isinstance(REGISTRY[index], Op) or public is REGISTRY[index]
         if isinstance(public, FunctionType) and not name.startswith("__") and not own:
             names[index] = public.__name__
     assert names == {index: index.rpartition(".")[2] for index in names}
@@ -241,7 +241,7 @@ def test_functions_are_called_as_they_are_public():
 def test_signatures_are_true():
     assert signature(tt.softmax, "softmax") == "softmax(x: Tensor, dim: int | None = None, *, dtype=None) -> Tensor"
     assert "alpha: float = 1.0" in signature(tt.nn.functional.celu, "celu")
-    assert signature(APPEARANCES["Tensor.tanh"], "tanh", method=True) == "tanh()"
+    assert signature(REGISTRY["Tensor.tanh"], "tanh", method=True) == "tanh()"
 
 
 def entry(page: str, category: str, name: str) -> str:
@@ -308,4 +308,6 @@ def test_the_reference_has_every_name_on_its_page():
         assert entry(written[page], category, "absolute") == f"\n\nAnother name of {{py:obj}}`{ABS[category]}`.\n"
         assert "$y = |x|$" in entry(written[page], category, "abs")
     first = re.search(r"\{py:(?:class|function)\} (\w+)", written["tinytensor"])[1]
-    assert not tt.__dict__[first].__module__.startswith("tinytensor.torch_names"), "it opens with a name of PyTorch's"
+    assert not tt.__dict__[first].__module__.startswith("tinytensor.interop.torch_names"), (
+        "it opens with a name of PyTorch's"
+    )

@@ -6,14 +6,14 @@ import pytest
 
 from tinytensor import Tensor
 from tinytensor.core.tensor_values import TensorValues
-from tinytensor.docs import stubs
+from tinytensor.interop.torch_names.missing_names import Absent
 from tinytensor.ops.methods import METHODS
-from tinytensor.torch_names.missing_names import Absent
+from tinytensor.utils.docs import stubs
 
 
 @pytest.mark.parametrize("path", stubs.STUBS, ids=lambda p: p.name)
 def test_stub_is_what_the_source_generates(path):
-    assert path.read_text() == stubs.STUBS[path](), "run `python -m tinytensor.docs.stubs`"
+    assert path.read_text() == stubs.STUBS[path](), "run `python -m tinytensor.utils.docs.stubs`"
 
 
 @pytest.mark.parametrize("path", stubs.STUBS, ids=lambda p: p.name)

@@ -19,15 +19,15 @@ from numba import config
 import tinytensor as tt
 from tests.samples.ops import SAMPLES, Call, is_tensor
 from tests.tools.sampling_rate import THOROUGH
-from tinytensor import kernels
-from tinytensor.core import backend
 from tinytensor.core.dispatch import empty, host, launch, state
 from tinytensor.core.op import OPS
-from tinytensor.core.recorder import NotRecordable
+from tinytensor.core.recorder_base import NotRecordable
 from tinytensor.core.state import WATCHERS
-from tinytensor.fast import launch_cache as again_module
-from tinytensor.fast.launch_cache import OTHER, DryRun, LaunchCache, LaunchPlan
-from tinytensor.runtime import scheduler
+from tinytensor.core.threads import get_num_threads, set_num_threads
+from tinytensor.native import kernels
+from tinytensor.native.fast import launch_cache as again_module
+from tinytensor.native.fast.launch_cache import OTHER, DryRun, LaunchCache, LaunchPlan
+from tinytensor.native.runtime import scheduler
 
 pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is noted where nothing is compiled")
 
@@ -255,10 +255,10 @@ def test_threads_make_the_same_call():
 @pytest.fixture
 def two_threads():
     """Kernels may use two threads, where the machine has them."""
-    before = backend.get_num_threads()
-    backend.set_num_threads(2)
+    before = get_num_threads()
+    set_num_threads(2)
     yield
-    backend.set_num_threads(before)
+    set_num_threads(before)
 
 
 REPETITIONS = itertools.count()
@@ -398,7 +398,7 @@ def test_profiler_sees_a_call_with_several_tasks(two_threads, programs):
 FORK = """
 import os
 import tinytensor as tt
-from tinytensor.fast import launch_cache
+from tinytensor.native.fast import launch_cache
 made = []
 class Counted(launch_cache.Program):
     def __init__(self, launches):

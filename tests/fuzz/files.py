@@ -10,7 +10,7 @@ import numpy as np
 from safetensors.numpy import save
 
 import tinytensor
-from tinytensor.io import serialization
+from tinytensor.interop.io import serialization
 
 from .commands import PAIRS, TINY, in_a_folder, judge, prepare, run
 from .tally import Diary, Tally, TooLong, is_sentence, limited

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from tinytensor.io.files import NotWritten, reason_of, writing
-from tinytensor.io.serialization import write_atomically
+from tinytensor.interop.io.files import NotWritten, reason_of, writing
+from tinytensor.interop.io.serialization import write_atomically
 
 
 def test_sentence_names_what_where_why_and_what_is_there(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor import nn
-from tinytensor.torch_names.typeinfo import UNSTORED
+from tinytensor.interop.torch_names.typeinfo import UNSTORED
 
 ROOMS = ["nn", "nn.functional", "nn.init", "nn.utils", "nn.utils.rnn", "nn.utils.stateless", "nn.parallel", "optim"]
 ROOMS += ["optim.lr_scheduler", "autograd", "autograd.functional", "func", "linalg", "amp", "cuda", "distributions"]

@@ -24,7 +24,7 @@ import tinytensor as tt
 from tests.tools.packages import missing
 from tests.tools.sampling_rate import THOROUGH, some
 from tinytensor import nn
-from tinytensor.io.serialization import load_file
+from tinytensor.interop.io.serialization import load_file
 
 HERE = Path(__file__).parent
 BASE = [[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0], [8.0, 9.0, 10.0, 11.0]]

@@ -18,8 +18,8 @@ from safetensors.numpy import save_file as save_by_safetensors
 
 import tinytensor as tt
 from tinytensor import nn
-from tinytensor.io import serialization
-from tinytensor.io.serialization import load_file, load_metadata, save_file
+from tinytensor.interop.io import serialization
+from tinytensor.interop.io.serialization import load_file, load_metadata, save_file
 
 ROOT = Path(__file__).parents[2]
 
@@ -173,7 +173,7 @@ def test_no_pickle_anywhere():
     assert len(files) > 30
     results = {str(p.relative_to(ROOT)): results for p in files if (results := unpicklers(p.read_text()))}
     assert results == {
-        "tinytensor/runtime/cache.py": ["pickle"],  # Numba keeps machine code so
+        "tinytensor/native/runtime/cache.py": ["pickle"],  # Numba keeps machine code so
         "tinytensor/distributed/collectives.py": ["pickle"],  # what ranks of one run say to each other, never a file
     }
 

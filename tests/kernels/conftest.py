@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from numba import config
 
-from tinytensor.core import backend
-from tinytensor.runtime import scheduler
+from tinytensor.core.threads import get_num_threads, set_num_threads
+from tinytensor.native.runtime import scheduler
 
 
 @pytest.fixture
@@ -19,18 +19,18 @@ def one_and_two_threads(monkeypatch) -> Callable:
     if config.DISABLE_JIT or config.NUMBA_NUM_THREADS < 2:
         pytest.skip("needs two threads")
     monkeypatch.setattr(scheduler.ThreadTuner, "run", lambda self, alone, together: together())
-    dealt, run_together, before = [], scheduler.run_together, backend.get_num_threads()
+    dealt, run_together, before = [], scheduler.run_together, get_num_threads()
     monkeypatch.setattr(scheduler, "run_together", lambda *args: dealt.append(args) or run_together(*args))
 
     def run(work: Callable, launches: int) -> tuple:
         dealt.clear()
-        backend.set_num_threads(1)
+        set_num_threads(1)
         one = work()
         assert dealt == []
-        backend.set_num_threads(2)
+        set_num_threads(2)
         two = work()
         assert len(dealt) >= launches, "launches were not cut into tasks: take larger arrays"
         return one, two
 
     yield run
-    backend.set_num_threads(before)
+    set_num_threads(before)

@@ -4,7 +4,7 @@ import numba
 import numpy as np
 import pytest
 
-from tinytensor.kernels.attention import (
+from tinytensor.native.kernels.attention import (
     attention,
     attention_backward,
     attention_backward_scratch,

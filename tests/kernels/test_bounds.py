@@ -24,12 +24,12 @@ from numba import config
 TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS.parent), str(TESTS)]  # this file is run as a program, too
 
-from tests.symbolic.exact.test_compiled import calls, interpreted  # noqa: E402
+from tests.kernels.test_compiled import calls, interpreted  # noqa: E402
 from tests.tools.sampling_rate import some  # noqa: E402
-from tinytensor.kernels import KERNELS  # noqa: E402
-from tinytensor.kernels.matmul import A_ROWS, GROUP, KC, MR, packed_a_shape, panel_shape  # noqa: E402
-from tinytensor.runtime.kernel import Loop, kernel  # noqa: E402
-from tinytensor.simd.vector import load, store  # noqa: E402
+from tinytensor.native.kernels import KERNELS  # noqa: E402
+from tinytensor.native.kernels.matmul import A_ROWS, GROUP, KC, MR, packed_a_shape, panel_shape  # noqa: E402
+from tinytensor.native.runtime.kernel import Loop, kernel  # noqa: E402
+from tinytensor.native.simd.vector import load, store  # noqa: E402
 
 LOOPS = [name for name, k in KERNELS.items() if isinstance(k, Loop)]
 FAR = (10**10, -(10**10), -1, np.iinfo(np.int64).max, np.iinfo(np.int64).min)

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tinytensor.kernels.copy import copy
+from tinytensor.native.kernels.copy import copy
 
 DTYPES = ("float32", "float64", "int32", "int64", "bool")
 

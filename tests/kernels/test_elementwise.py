@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from tinytensor.kernels import KERNELS
-from tinytensor.runtime.kernel import Elementwise
+from tinytensor.native.kernels import KERNELS
+from tinytensor.native.runtime.kernel import Elementwise
 
 INF, NAN = np.inf, np.nan
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.5, 20.0, -20.0, INF, -INF, NAN]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numba import config
 
-from tinytensor.kernels import index as kernels
+from tinytensor.native.kernels import index as kernels
 
 # without the compiler NumPy warns of the infinities and NaNs that are asked for here
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from tinytensor.core.kernel import KERNELS, MOST_TASKS
-from tinytensor.kernels import matmul as module
-from tinytensor.kernels.matmul import (
+from tinytensor.core.poison import LINE
+from tinytensor.native.kernels import matmul as module
+from tinytensor.native.kernels.matmul import (
     A_LANES,
     A_ROWS,
     AT_ONCE,
@@ -21,8 +22,7 @@ from tinytensor.kernels.matmul import (
     packed_a_shape,
     panel_shape,
 )
-from tinytensor.platform.poison import LINE
-from tinytensor.simd.isa import BYTES
+from tinytensor.native.simd.isa import BYTES
 
 JIT = not numba.config.DISABLE_JIT
 SIZES = range(1, 41) if JIT else (1, 2, 4, 5, 9)

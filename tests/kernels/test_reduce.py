@@ -5,7 +5,7 @@ import pytest
 from numba import config
 
 import tinytensor
-from tinytensor.kernels import reduce
+from tinytensor.native.kernels import reduce
 
 # without the compiler NumPy warns of the infinities and NaNs that are asked for here
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")

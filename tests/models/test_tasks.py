@@ -25,7 +25,7 @@ from models.tasks.translate import TranslateTask, read, scores, translate_senten
 from models.training import checkpoint
 from models.transformer import CONFIGS, PAD, SPECIAL, Transformer
 from tinytensor import tensor
-from tinytensor.platform.distribution import install
+from tinytensor.native.platform.distribution import install
 from tinytensor.viz import plots
 
 WHO = {"I am": "Je suis", "You are": "Tu es", "He is": "Il est", "She is": "Elle est", "We are": "Nous sommes"}

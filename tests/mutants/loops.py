@@ -25,9 +25,9 @@ import numpy as np
 from tqdm import tqdm
 
 import tinytensor
-from tests.symbolic.exact.kernel_samples import SAMPLES, SPECIAL, disagreements, float_disagreements
+from tests.kernels.kernel_samples import SAMPLES, SPECIAL, disagreements, float_disagreements
 from tests.tools.timeout import limited
-from tinytensor.kernels import KERNELS
+from tinytensor.native.kernels import KERNELS
 from tinytensor.symbolic.exact.lifting import lift, rebind
 
 from .explained import EXPLAINED

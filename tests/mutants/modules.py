@@ -101,7 +101,7 @@ PARTS = {
     ),
     "recordings": Part(
         "recordings of steps",
-        ("recording/recording.py",),
+        ("native/recording/recording.py",),
         ("recording/test_compile.py", "test_profiler.py"),
         unnoticed_in_engine.OF_RECORDINGS,
     ),

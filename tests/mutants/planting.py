@@ -15,9 +15,9 @@ from unittest.mock import patch
 from tinytensor.core import backend, late_bound, tape
 from tinytensor.core.kernel import KERNELS, Kernel, exact
 from tinytensor.core.op import OPS, Op
-from tinytensor.fast.launch_cache import LaunchCache
-from tinytensor.runtime.entry_points import NoBuild
-from tinytensor.runtime.kernel import Elementwise, Loop
+from tinytensor.native.fast.launch_cache import LaunchCache
+from tinytensor.native.runtime.entry_points import NoBuild
+from tinytensor.native.runtime.kernel import Elementwise, Loop
 from tinytensor.symbolic.exact.lifting import lift, rebind
 
 BACKWARD = sys.modules["tinytensor.autograd.backward"]  # the module; autograd's attribute is the function
@@ -299,7 +299,7 @@ def planted_kernel(name: str, source: str | ast.Module) -> Iterator[None]:
     else:
         kernel, change = scope[name], ExitStack()
         change.enter_context(patch.object(module, name, kernel))
-        if getattr(backend.kernels, name, None) is KERNELS[name]:  # other kernels are launched by kernels/launches.py
+        if getattr(backend.kernels, name, None) is KERNELS[name]:  # others are launched by kernels/launches.py
             change.enter_context(patch.object(backend.kernels, name, kernel))
     # What was done before in this process is known as machine code of the kernel that stood there.
     by_step = patch.object(LaunchCache, "run", lambda self, args, short: self.function(*args))
@@ -350,7 +350,7 @@ def planted_walk(right: str, wrong: str) -> Iterator[None]:
     """backward() walks by a copy of core/tape.py in which `wrong` stands for `right`."""
     scope = {"__name__": "planted"}
     exec(compile(_replaced(inspect.getsource(tape), right, wrong), tape.__file__, "exec"), scope)
-    with patch.object(BACKWARD, "walk", scope["walk"]):
+    with patch.object(BACKWARD, "backward_pass", scope["backward_pass"]):
         yield
 
 

@@ -8,8 +8,7 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
     "the other way gives the same, but takes longer": {
         "_gradients": ["rule if create_graph else ...  ->  rule"],
         "_unbroadcast": ["if late or r.shape != edge.shape:  ->  if True:", "r if ...  ->  r.sum(dims)"],
-        "walk": ["leaves_done_after(node, hooked) if ...  ->  leaves_done_after(node, hooked)"],
-        "_Accumulator.send": ["matters and ...  ->  _is_owned..."],
+        "_Accumulator.propagate": ["matters and ...  ->  _is_owned..."],
         "accumulate_grad": ["g._data.flags.c_contiguous or ...  ->  ..."],
         "Op.__init__": [
             "'f' if self.dtype == 'float' else 'fi'  ->  'f'",
@@ -21,7 +20,8 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
             "if self.kernel is not None and ...:  ->  if True:",
             "self.kernel is not None and len(args) != len(self.params)  ->  ...",
         ],
-        "edges_to_hooked_leaves": [
+        "completed_by": ["partial(_leaves_done_after, edges) if edges else None  ->  partial(...)"],
+        "_edges_to_awaited_leaves": [
             "...if _ever else []  ->  [y.node...",
             "if edge...:  ->  if True:",
             "edge is not None and edge._post_accumulate_grad_hooks  ->  edge is not None",

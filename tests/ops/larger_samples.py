@@ -16,13 +16,12 @@ import numpy as np
 
 import tinytensor as tt
 from tinytensor.autograd import grad
-from tinytensor.core import kernel
+from tinytensor.core import kernel, poison
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import OPS
 from tinytensor.core.tensor import Tensor
-from tinytensor.fast.launch_cache import LaunchCache
-from tinytensor.platform import poison
-from tinytensor.runtime import native_backend
+from tinytensor.native.fast.launch_cache import LaunchCache
+from tinytensor.native.runtime import native_backend
 
 MANY = 1100
 STEP, WITHIN = 1e-7, 1e-6  # of a slope by central differences, and how near it is, relatively
@@ -100,7 +99,7 @@ def along(index: np.ndarray, dim: int) -> tuple:
 
 
 def dropped(a, at, threshold, scale):
-    from tinytensor.kernels.chance import drawn
+    from tinytensor.native.kernels.random import drawn
 
     start = int(at[2]) * a.size
     kept = [drawn(int(at[0]), int(at[1]), start + i) < threshold for i in range(a.size)]

@@ -13,7 +13,7 @@ import pytest
 import tinytensor as tt
 from tests.fuzz.tally import is_sentence
 from tinytensor.core.op import Op
-from tinytensor.core.registry import APPEARANCES
+from tinytensor.core.registry import REGISTRY
 from tinytensor.nn import functional as F
 from tinytensor.ops import argument_errors as refusals
 from tinytensor.ops.argument_errors import public
@@ -59,7 +59,7 @@ def test_errors_say_what_was_expected(what):
 def test_functions_name_an_argument_that_is_none():
     """All public functions except formulas, which check their arguments themselves."""
     tried = 0
-    for position, function in APPEARANCES.items():
+    for position, function in REGISTRY.items():
         if position.startswith(("Tensor.", "nn.")) or isinstance(function, Op | property):
             continue
         first, *others = inspect.signature(function).parameters.values()
@@ -101,7 +101,7 @@ def test_error_names_the_called_function():
     message = {index: name for index, name in refused.items() if name in refusals._names()}
     assert {"F.gelu", "F.leaky_relu", "Tensor.std", "F.mish"} <= message.keys()
     for index, name in message.items():
-        function = APPEARANCES.get(index.rstrip("_"))
+        function = REGISTRY.get(index.rstrip("_"))
         aliases = set() if function is None else refusals._names(function)
         assert name in {index.rpartition(".")[2].rstrip("_"), *aliases}, index
 

@@ -17,7 +17,7 @@ from tests.samples.dtypes import NOT_NARROWER, NUMBER, ONE, TWO, WALK, WIDER, an
 from tests.tools.sampling_rate import some
 from tinytensor import nn
 from tinytensor.core import number_arrays
-from tinytensor.core.registry import APPEARANCES
+from tinytensor.core.registry import REGISTRY
 
 STORED = json.loads((Path(__file__).parents[1] / "samples" / "oracle" / "dtypes.json").read_text())
 BY_EXPRESSION = defaultdict(list)
@@ -67,9 +67,9 @@ def test_the_stored_answers_are_those_of_the_table():
 def test_every_operation_is_in_the_table():
     """Every operation stands in an expression, under one of its names."""
     spoken = {word.rstrip("_") for word in re.findall(r"\w+", " ".join([*ONE, *TWO, *NUMBER]))}
-    names = {index: index.rpartition(".")[2].rstrip("_") for index in APPEARANCES if not ELSEWHERE.fullmatch(index)}
-    walked = {APPEARANCES[index] for index, name in names.items() if name in spoken}
-    assert not {index for index in names if APPEARANCES[index] not in walked}
+    names = {index: index.rpartition(".")[2].rstrip("_") for index in REGISTRY if not ELSEWHERE.fullmatch(index)}
+    walked = {REGISTRY[index] for index, name in names.items() if name in spoken}
+    assert not {index for index in names if REGISTRY[index] not in walked}
 
 
 def test_uint8_tensors_from_and_to_arrays(tmp_path):

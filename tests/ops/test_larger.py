@@ -7,7 +7,7 @@ import tinytensor as tt
 from tests.ops.larger_samples import LARGER, mistakes, unwritten_is_nan
 from tinytensor.core.kernel import KERNELS
 from tinytensor.core.op import OPS
-from tinytensor.runtime.kernel import Elementwise
+from tinytensor.native.runtime.kernel import Elementwise
 
 CALLS = [pytest.param(name, args, id=f"{name}-{i}") for name, calls in LARGER.items() for i, args in enumerate(calls)]
 
@@ -26,7 +26,7 @@ def test_every_kernel_is_reached():
                 y = y[0] if isinstance(y, tuple) else y
                 tt.autograd.grad(y, [a for a in args if getattr(a, "requires_grad", False)], tt.ones_like(y))
     loops = {name for name, kernel in KERNELS.items() if not isinstance(kernel, Elementwise)}
-    chance = {"next_draw", "uniform", "sample_rows", "check_weights"}  # tests/kernels/test_chance.py
+    chance = {"next_draw", "uniform", "sample_rows", "check_weights"}  # tests/kernels/test_random.py
     below = {"reduce_any", "reduce_all", "argsort", "sgd", "adam", "sumsq", "write_rows"}
     assert loops - profile.rows.keys() == chance | below
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.test_readme import FIRST
 from tests.tools.reference import LEFT_OUT
-from tinytensor.platform.backend import choose
+from tinytensor.core.backend_choice import choose
 
 ROOT = Path(__file__).parents[2]
 WITHOUT_NUMBA = """

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import tinytensor as tt
-from tinytensor.platform import distribution
-from tinytensor.platform.distribution import NAME, install, programs, version
+from tinytensor.native.platform import distribution
+from tinytensor.native.platform.distribution import NAME, install, programs, version
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tinytensor.platform import locks
-from tinytensor.platform.locks import ThreadLock
+from tinytensor.native.platform import locks
+from tinytensor.native.platform.locks import ThreadLock
 
 REPOSITORY = Path(__file__).parents[2]
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -54,8 +54,8 @@ FORK = """
 import os, signal, sys, threading, time, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12 on: this process has threads
 import tinytensor as tt
-from tinytensor.platform import locks
-from tinytensor.runtime.compiler import compiling
+from tinytensor.native.platform import locks
+from tinytensor.native.runtime.compiler import compiling
 
 x = tt.randn(150, 150)
 step = tt.compile(lambda x: (x @ x).softmax(-1))

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tinytensor.platform import object_layout
-from tinytensor.platform.object_layout import addresses, differences
+from tinytensor.native.platform import object_layout
+from tinytensor.native.platform.object_layout import addresses, differences
 
 ARRAYS = {
     "a view with a base": np.arange(24.0).reshape(2, 3, 4)[:, ::2],

@@ -11,10 +11,10 @@ from pathlib import Path
 import llvmlite.binding as llvm
 import pytest
 
-from tinytensor.platform import operating_system as systems
-from tinytensor.platform import tested_versions as tried
-from tinytensor.runtime import scheduler  # noqa: F401 (its import makes the pause known to LLVM)
-from tinytensor.runtime.cache import LONGEST, short
+from tinytensor.native.platform import operating_system as systems
+from tinytensor.native.platform import tested_versions as tried
+from tinytensor.native.runtime import scheduler  # noqa: F401 (its import makes the pause known to LLVM)
+from tinytensor.native.runtime.cache import LONGEST, short
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("tinytensor", "models", "derivations", "examples")
@@ -46,7 +46,7 @@ os.open = open_file
 TRAIN = f"""
 import numba, numpy  # they know themselves what their system is
 {LIKE_WINDOWS}
-import tinytensor.platform.operating_system as systems
+import tinytensor.native.platform.operating_system as systems
 assert systems.fcntl is systems.resource is None and not systems.HAS_TIMER
 systems.WINDOWS = True
 systems.memory = lambda: 8 << 30  # kernel32 is not here
@@ -92,7 +92,7 @@ def test_the_missing_functions_are_noticed(tmp_path):
 
 HOLD = """
 import runpy, sys
-systems = runpy.run_path("tinytensor/platform/operating_system.py")
+systems = runpy.run_path("tinytensor/native/platform/operating_system.py")
 file = open(sys.argv[1], "ab")  # the lock ends with it
 print(systems["lock"](file), flush=True)
 sys.stdin.readline()
@@ -150,7 +150,7 @@ def test_what_compiled_code_calls_is_known_to_it():
     assert ctypes.CFUNCTYPE(ctypes.c_int)(llvm.address_of_symbol("tinytensor_pause"))() in (0, 1)
 
 
-PRINT = """import runpy; systems = runpy.run_path("tinytensor/platform/operating_system.py"); {}
+PRINT = """import runpy; systems = runpy.run_path("tinytensor/native/platform/operating_system.py"); {}
 print("\\u2202", ascii(input()))"""
 
 
@@ -229,4 +229,4 @@ def test_only_one_file_names_what_systems_differ_in():
                     names = [alias.name for alias in node.names] + [getattr(node, "module", None)]
                     for name in {"fcntl", "msvcrt", "resource", "termios", "pwd", "grp", "pty", "winreg"} & {*names}:
                         named.setdefault(path.relative_to(ROOT).as_posix(), set()).add(name)
-    assert named == {"tinytensor/platform/operating_system.py": {"fcntl", "msvcrt", "resource"}}
+    assert named == {"tinytensor/native/platform/operating_system.py": {"fcntl", "msvcrt", "resource"}}

@@ -5,11 +5,11 @@ import pytest
 
 import tinytensor as tt
 from tinytensor.core import dispatch as door
+from tinytensor.core import poison
 from tinytensor.core.tensor import Tensor
-from tinytensor.fast import launch_cache
-from tinytensor.platform import poison
-from tinytensor.runtime import native_backend
-from tinytensor.runtime.kernel import kernel
+from tinytensor.native.fast import launch_cache
+from tinytensor.native.runtime import native_backend
+from tinytensor.native.runtime.kernel import kernel
 
 
 @kernel("x[N], y[N]")

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import tinytensor as tt
-from tinytensor.platform.tested_versions import ATTRIBUTES, IMPORTED, PUBLIC, TESTED, untested
+from tinytensor.native.platform.tested_versions import ATTRIBUTES, IMPORTED, PUBLIC, TESTED, untested
 
 ROOT = Path(__file__).parents[2]
-SOURCES = [*(ROOT / "tinytensor" / "simd").glob("*.py"), *(ROOT / "tinytensor" / "runtime").glob("*.py")]
+SOURCES = [path for room in ("simd", "runtime") for path in (ROOT / "tinytensor" / "native" / room).glob("*.py")]
 THEIRS = ("numpy", "numba", "llvmlite")
 
 

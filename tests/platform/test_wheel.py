@@ -75,7 +75,7 @@ def test_wheel_holds_tinytensor_alone(unpacked):
 
 
 def test_wheel_finds_its_own_programs(unpacked):
-    code = "import tinytensor as tt; from tinytensor.platform import distribution as d\n"
+    code = "import tinytensor as tt; from tinytensor.native.platform import distribution as d\n"
     code += "print(tt.__file__, d.programs(), d.clone(), d.install('viz'))"
     engine, programs, clone, advice = run(unpacked, "-c", code).strip().split(maxsplit=3)
     assert Path(engine).parent == unpacked / "tinytensor"

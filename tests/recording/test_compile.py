@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 import tinytensor as tt
 from tests.tools.sampling_rate import THOROUGH
 from tinytensor import nn, profiler
+from tinytensor.native.recording import compiled
+from tinytensor.native.recording.compiled import LIMIT
+from tinytensor.native.recording.pool import Pool
+from tinytensor.native.recording.recording import Recording
 from tinytensor.nn import functional as F
-from tinytensor.recording import compiled
-from tinytensor.recording.compiled import LIMIT
-from tinytensor.recording.pool import Pool
-from tinytensor.recording.recording import Recording
 
 # --- The comparison
 

@@ -14,8 +14,8 @@ import pytest
 
 import tinytensor as tt
 from tinytensor import nn
+from tinytensor.native.platform.object_layout import addresses
 from tinytensor.nn import functional as F
-from tinytensor.platform.object_layout import addresses
 
 scale, weight, table = 2.0, tt.ones(2), {"deep": [1.0, {"rate": 3.0}]}
 settings = types.SimpleNamespace(rate=2.0)

@@ -14,9 +14,9 @@ import pytest
 import tinytensor as tt
 from tests.tools.sampling_rate import some
 from tinytensor import optim
+from tinytensor.native.recording import recording
+from tinytensor.native.runtime.scheduler import Program
 from tinytensor.optim import lr_scheduler
-from tinytensor.recording import recording
-from tinytensor.runtime.scheduler import Program
 
 PACKAGE = str(Path(tt.__file__).parent)
 
@@ -128,11 +128,11 @@ def test_step_in_another_thread_is_done_or_not_done():
 def counted_one_by_one(self, before, group, entries, table):
     for row, entry in enumerate(entries):
         entry["step"] += 1
-        table[row] = self._hyper(group, entry)
+        table[row] = self._row(group, entry, entry["step"])
 
 
 def test_count_that_is_not_undone_is_noticed(monkeypatch):
-    monkeypatch.setattr(optim.Optimizer, "_refresh", counted_one_by_one)
+    monkeypatch.setattr(optim.Optimizer, "_write_numbers", counted_one_by_one)
     assert half_done("in one program", range(0, 100_000, 40))
 
 

@@ -11,7 +11,7 @@ import pytest
 import tinytensor as tt
 from tests.recording.test_conditions import follows, recordings, set_of
 from tinytensor import nn
-from tinytensor.recording.guards import Guards
+from tinytensor.native.recording.guards import Guards
 
 
 class Trainer:

@@ -15,11 +15,11 @@ from numba.core.caching import NullCache
 
 import tinytensor
 from tinytensor.core.kernel import EXACT_ORDER, FAST
-from tinytensor.kernels import KERNELS
-from tinytensor.runtime import entry_points
-from tinytensor.runtime.compiler import colourless
-from tinytensor.runtime.kernel import kernel
-from tinytensor.simd.compiled_math import _FLAGS
+from tinytensor.native.kernels import KERNELS
+from tinytensor.native.runtime import entry_points
+from tinytensor.native.runtime.compiler import colourless
+from tinytensor.native.runtime.kernel import kernel
+from tinytensor.native.simd.compiled_math import _FLAGS
 
 PACKAGE = Path(tinytensor.__file__).parent
 
@@ -27,7 +27,7 @@ PACKAGE = Path(tinytensor.__file__).parent
 PROGRAM = """
 import hashlib, sys
 import tinytensor as tt
-from tinytensor.runtime.cache import progress
+from tinytensor.native.runtime.cache import progress
 from tinytensor.nn import functional as F
 
 tt.manual_seed(0)
@@ -169,7 +169,7 @@ def test_custom_kernel_may_allocate():
 @pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
 def test_engine_kernel_may_not_allocate(monkeypatch):
     """They count no references to memory, so Numba has none to give."""
-    monkeypatch.setattr(backwards, "__module__", "tinytensor.kernels.mine")
+    monkeypatch.setattr(backwards, "__module__", "tinytensor.native.kernels.mine")
     monkeypatch.setattr(entry_points, "builds_of", lambda *_: NullCache())
     entry = entry_points.loop_entry_point("backwards", backwards, (np.ones(3), np.ones(3)), (False, False), False)
     with pytest.raises(errors.TypingError, match="array"):

@@ -12,13 +12,13 @@ from numba import config
 
 from tests.tools.platforms import posix
 from tests.tools.sampling_rate import some
-from tinytensor.runtime import cache
+from tinytensor.native.runtime import cache
 
 pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
 
 PROGRAM = """
 import tinytensor as tt
-from tinytensor.runtime.cache import progress
+from tinytensor.native.runtime.cache import progress
 assert tt.tensor([0.0, 0.0]).exp().tolist() == [1.0, 1.0]
 print(progress.count)
 """
@@ -102,34 +102,36 @@ def test_warm_start_compiles_nothing(tmp_path):
 
 def parsed(text: str) -> set[str]:
     """What `cache.imported` should find, by Python's own parser."""
-    names, rooms = set(), ("tinytensor.kernels", "tinytensor.platform", "tinytensor.runtime", "tinytensor.simd")
+    names, rooms = set(), tuple(f"tinytensor.native.{r}" for r in ("kernels", "platform", "runtime", "simd"))
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom):
             assert not node.level, "a relative import, which the cache does not know"
             if (node.module or "").startswith(rooms):
-                names |= {*node.module.split(".")[2:], *(alias.name for alias in node.names)}
+                names |= {*node.module.split(".")[3:], *(alias.name for alias in node.names)}
         elif isinstance(node, ast.Import):
             assert not any(alias.name.startswith(rooms) for alias in node.names), "import of a module"
     return names
 
 
 FORMS = {
-    "from tinytensor.kernels import copy": {"copy"},
-    "from tinytensor.kernels import copy, norm as n": {"copy", "norm"},
-    "from tinytensor.kernels.norm import rms_norm": {"norm", "rms_norm"},
-    "from tinytensor.kernels import copy, \\\n    norm": {"copy", "norm"},
-    "from tinytensor.kernels \\\n    import copy": {"copy"},
-    "from \\\n    tinytensor.kernels import copy, \\\r\n norm": {"copy", "norm"},
-    "from tinytensor.kernels import(copy,norm)": {"copy", "norm"},
-    "from tinytensor.kernels import (\n    copy,\n    norm,\n)": {"copy", "norm"},
-    "from tinytensor.kernels import (\n    copy,  # :-)\n    norm,  # and (more)\n)": {"copy", "norm"},
-    "from tinytensor.kernels.scan import (  # )\n    # )\n    cumsum\n)": {"scan", "cumsum"},
-    "import os; from tinytensor.kernels import copy; from tinytensor.kernels.norm import x": {"copy", "norm", "x"},
-    "if True: from tinytensor.kernels import copy  # as ever": {"copy"},
-    "x = '#'; from tinytensor.kernels import copy": {"copy"},
-    "def f():\n    from tinytensor.kernels.norm import *": {"norm", "*"},
-    "from tinytensor.kernels_of_mine import copy": set(),
-    "from tinytensor.runtime.scheduler import run": {"scheduler", "run"},
+    "from tinytensor.native.kernels import copy": {"copy"},
+    "from tinytensor.native.kernels import copy, norm as n": {"copy", "norm"},
+    "from tinytensor.native.kernels.norm import rms_norm": {"norm", "rms_norm"},
+    "from tinytensor.native.kernels import copy, \\\n    norm": {"copy", "norm"},
+    "from tinytensor.native.kernels \\\n    import copy": {"copy"},
+    "from \\\n    tinytensor.native.kernels import copy, \\\r\n norm": {"copy", "norm"},
+    "from tinytensor.native.kernels import(copy,norm)": {"copy", "norm"},
+    "from tinytensor.native.kernels import (\n    copy,\n    norm,\n)": {"copy", "norm"},
+    "from tinytensor.native.kernels import (\n    copy,  # :-)\n    norm,  # and (more)\n)": {"copy", "norm"},
+    "from tinytensor.native.kernels.scan import (  # )\n    # )\n    cumsum\n)": {"scan", "cumsum"},
+    "import os; from tinytensor.native.kernels import copy; from tinytensor.native.simd.math import x": {
+        *("copy", "math", "x")
+    },
+    "if True: from tinytensor.native.kernels import copy  # as ever": {"copy"},
+    "x = '#'; from tinytensor.native.kernels import copy": {"copy"},
+    "def f():\n    from tinytensor.native.kernels.norm import *": {"norm", "*"},
+    "from tinytensor.native.kernels_of_mine import copy": set(),
+    "from tinytensor.native.runtime.scheduler import run": {"scheduler", "run"},
     "from tinytensor.core.dispatch import launch": set(),
 }
 

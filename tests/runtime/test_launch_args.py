@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numba import config
 
-from tinytensor.kernels import KERNELS
-from tinytensor.runtime.kernel import kernel
-from tinytensor.runtime.launch_args import ElementwiseArgs, LoopArgs
+from tinytensor.native.kernels import KERNELS
+from tinytensor.native.runtime.kernel import kernel
+from tinytensor.native.runtime.launch_args import ElementwiseArgs, LoopArgs
 
 pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is packed")
 

@@ -19,15 +19,15 @@ from llvmlite import ir
 from numba import config, types
 
 from tests.tools.platforms import posix
-from tinytensor.core import backend
 from tinytensor.core.kernel import GRAIN, MOST_TASKS, num_tasks
 from tinytensor.core.recorder import STOPPED
-from tinytensor.kernels import KERNELS
-from tinytensor.runtime import scheduler
-from tinytensor.runtime.cache import _Builds
-from tinytensor.runtime.compiler import signals_wait
-from tinytensor.runtime.kernel import kernel, task_range
-from tinytensor.runtime.scheduler import Program, ThreadTuner, _groups
+from tinytensor.core.threads import get_num_threads, set_num_threads
+from tinytensor.native.kernels import KERNELS
+from tinytensor.native.runtime import scheduler
+from tinytensor.native.runtime.cache import _Builds
+from tinytensor.native.runtime.compiler import signals_wait
+from tinytensor.native.runtime.kernel import kernel, task_range
+from tinytensor.native.runtime.scheduler import Program, ThreadTuner, _groups
 
 
 @kernel(tasks=lambda x, parts, y: parts)
@@ -58,9 +58,9 @@ def test_task_counts_are_powers_of_two():
 
 @pytest.fixture
 def threads():
-    before = backend.get_num_threads()
-    yield backend.set_num_threads
-    backend.set_num_threads(before)
+    before = get_num_threads()
+    yield set_num_threads
+    set_num_threads(before)
 
 
 def rows(launches):
@@ -361,7 +361,7 @@ def test_single_launch_gives_the_same_at_any_pace(threads, tuners):
         y[:] = np.nan
         doubled_in_parts.run(launch)
         assert (y == x + x).all()
-    if backend.get_num_threads() > 1:
+    if get_num_threads() > 1:
         ((key, tuner),) = tuners.items()
         assert key == (launch.entry, 7, 2000) and tuner.runs == 3 * ThreadTuner.MEASURED
 

@@ -15,8 +15,8 @@ pytest.importorskip("flint", reason=missing("flint"))
 from tests.tools import float32
 from tests.tools.float32 import BOUNDS, FUNCTIONS, NOT_NEAREST, RELATIVE, ULP, WRONG, Found
 from tests.tools.sampling_rate import some
-from tinytensor.kernels import KERNELS
-from tinytensor.simd import compiled_math as simd_math
+from tinytensor.native.kernels import KERNELS
+from tinytensor.native.simd import compiled_math as simd_math
 
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="in Python they are NumPy's")
 SAMPLE = float32.sample()

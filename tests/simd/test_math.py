@@ -9,7 +9,7 @@ import numba
 import numpy as np
 import pytest
 
-from tinytensor.kernels import KERNELS
+from tinytensor.native.kernels import KERNELS
 
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="in Python they are NumPy's")
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from numba import njit
 
-from tinytensor.simd import score_tile as st
-from tinytensor.simd.score_tile import LANES, WIDTH
-from tinytensor.simd.vector import store
+from tinytensor.native.simd import score_tile as st
+from tinytensor.native.simd.score_tile import LANES, WIDTH
+from tinytensor.native.simd.vector import store
 
 SIZE = WIDTH * LANES
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="there is no compiled meaning")

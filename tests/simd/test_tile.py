@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numba import njit
 
-from tinytensor.simd.isa import BYTES
-from tinytensor.simd.tile import (
+from tinytensor.native.simd.isa import BYTES
+from tinytensor.native.simd.tile import (
     STEPS,
     add_tile,
     load_tile,

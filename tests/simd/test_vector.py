@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from numba import njit
 
-from tinytensor.runtime.kernel import kernel
-from tinytensor.simd import compiled_math as simd_math
-from tinytensor.simd.isa import BYTES, SIMD, widths_of
-from tinytensor.simd.vector import (
+from tinytensor.native.runtime.kernel import kernel
+from tinytensor.native.simd import compiled_math as simd_math
+from tinytensor.native.simd.isa import BYTES, SIMD, widths_of
+from tinytensor.native.simd.vector import (
     add,
     div,
     exp,
@@ -193,7 +193,7 @@ def test_memory_beyond_the_edge_is_not_read():
     program = """
 import ctypes, mmap, numpy as np
 from numba import njit
-from tinytensor.simd.vector import load_first, store_first
+from tinytensor.native.simd.vector import load_first, store_first
 page = mmap.PAGESIZE
 pages = mmap.mmap(-1, 2 * page)
 start = ctypes.addressof(ctypes.c_char.from_buffer(pages))
@@ -299,7 +299,7 @@ print(*cpu_target.target_context.codegen().magic_tuple())
 
 def test_wider_registers_than_the_machine_are_refused():
     done = subprocess.run(
-        [sys.executable, "-c", "import tinytensor.simd.vector"],
+        [sys.executable, "-c", "import tinytensor.native.simd.vector"],
         capture_output=True,
         text=True,
         cwd=ROOT,

@@ -345,6 +345,11 @@ def run(case: Case) -> dict:
     return entry
 
 
+def read(file: Path) -> dict[str, dict]:
+    """The entries of the file, by the names of the cases."""
+    return json.loads(file.read_text("utf-8")) if file.exists() else {}
+
+
 def outcome(before: dict | None, after: dict | None, wrong: bool) -> str:
     """How a result differs from the one in the file, in order of importance; empty if it does not."""
     if before is None or after is None:
@@ -384,7 +389,7 @@ def main() -> int:
     parser.add_argument("--new", action="store_true", help="the cases that collection.json does not have")
     options = parser.parse_args()
     every = cases()
-    frozen = json.loads(FILE.read_text("utf-8")) if FILE.exists() else {}
+    frozen = read(FILE)
     chosen = [name for name in every if options.only in name and not (options.new and name in frozen)]
     results: dict[str, dict] = {}
     for n, name in enumerate(chosen, 1):

@@ -1,13 +1,11 @@
 """The collection of results of `derive`: the file has every case, some of it is computed again, a loss is reported."""
 
-import json
-
 import pytest
 
-from tests.symbolic.collection import FILE, cases, outcome, report, run
+from tests.symbolic.collection import FILE, cases, outcome, read, report, run
 from tests.tools.sampling_rate import some
 
-CASES, FROZEN = cases(), json.loads(FILE.read_text("utf-8"))
+CASES, FROZEN = cases(), read(FILE)
 WRONG = {name for name, case in CASES.items() if case.wrong}
 CHEAP = [name for name, entry in FROZEN.items() if entry["seconds"] < 0.3 and not CASES[name].by_hand][:80]
 

@@ -28,7 +28,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.sampling_rate import some
-from tinytensor.platform.tested_versions import cache_folder
+from tinytensor.native.platform.tested_versions import cache_folder
 
 ROOT = Path(__file__).parents[2]
 PROCESSOR = "cortex-a72"
@@ -188,7 +188,7 @@ def compared(here: list[float], there: list[float]) -> str:
 
 
 def describe() -> None:
-    from tinytensor.simd.isa import BYTES, SIMD
+    from tinytensor.native.simd.isa import BYTES, SIMD
 
     print(json.dumps({"machine": platform.machine(), "registers": SIMD, "bytes": BYTES}))
 

@@ -5,7 +5,7 @@
     python -m tests.tools.float32 exp --share 2/8  the second of eight shares of all 2^32 numbers
 
 TINYTENSOR_SIMD chooses the width of registers, as ever. Exits with 1 if an error is above its documented bound
-(BOUNDS, which `tinytensor/simd/math.py` states), or a special value is wrong.
+(BOUNDS, which `tinytensor/native/simd/math.py` states), or a special value is wrong.
 
 What the results are compared with is a Taylor polynomial of degree 8 in float64 around the next multiple c of 1/64. Its
 coefficients are enclosed by Arb and then rounded. That leaves an error far below what is measured:
@@ -39,9 +39,9 @@ from numba import njit
 
 from tests.tools.sharding import share
 from tinytensor.core.kernel import KERNELS
-from tinytensor.simd import compiled_math as simd_math
-from tinytensor.simd import score_tile, vector
-from tinytensor.simd.isa import SIMD
+from tinytensor.native.simd import compiled_math as simd_math
+from tinytensor.native.simd import score_tile, vector
+from tinytensor.native.simd.isa import SIMD
 
 TERMS = 9
 LOG_2 = math.log(2)
@@ -150,7 +150,7 @@ FUNCTIONS = {
     "normal_cdf": Function(_normal_cdf, _cdf, -15, 15, least=0, most=1, absolute=True),
     "gelu_slope": Function(_gelu_slope, _slope, -16, 16, absolute=True),
 }
-# What simd/math.py states: the largest error relative to the result; of the last two the absolute one.
+# What native/simd/math.py states: the largest error relative to the result; of the last two the absolute one.
 BOUNDS = {
     "exp": 8.51e-8,
     "vectors.exp": 8.51e-8,

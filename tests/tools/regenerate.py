@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = (
-    ("-m", "tinytensor.docs.stubs"),
+    ("-m", "tinytensor.utils.docs.stubs"),
     ("-m", "tests.samples.oracle.generate"),
     ("-m", "tests.samples.oracle.generate_dtypes"),
     ("-m", "tests.samples.oracle.generate_names"),

@@ -4,11 +4,11 @@ import pytest
 
 from derivations.claims import LONG, PARTS
 from tests.tools import widths
-from tinytensor.simd import isa
+from tinytensor.native.simd import isa
 
 PLANTED = """
 from derivations import __main__ as command, claims
-from tinytensor.simd.isa import BYTES
+from tinytensor.native.simd.isa import BYTES
 
 claims.import_module = lambda name: None
 

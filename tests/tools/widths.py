@@ -18,7 +18,7 @@ OF_LETTERS = ("rules", "coq")  # these take long, and their letters have no widt
 
 def narrower() -> tuple[str, ...]:
     """The widths below this machine's."""
-    from tinytensor.simd.isa import SIMD
+    from tinytensor.native.simd.isa import SIMD
 
     return WIDTHS[WIDTHS.index(SIMD) + 1 :] if SIMD in WIDTHS else ()
 

@@ -11,8 +11,8 @@ import pytest
 
 import tinytensor as tt
 from tinytensor import nn
-from tinytensor.torch_names import missing_names, module_paths
-from tinytensor.torch_names.missing_names import Absent
+from tinytensor.interop.torch_names import missing_names, module_paths
+from tinytensor.interop.torch_names.missing_names import Absent
 
 PLACES = {
     "": tt,

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tinytensor.torch_names.module_paths import ADVICE, PATHS, Missing
+from tinytensor.interop.torch_names.module_paths import ADVICE, PATHS, Missing
 
 # from programs on public code hosts: (path, a name that they import from it)
 USED = [
@@ -138,7 +138,7 @@ def test_path_does_not_replace_a_function():
     """torch.nn.utils.weight_norm is a module's path and a function: the name stays the function."""
     program = """
 import importlib, sys, types, tinytensor
-from tinytensor.torch_names.module_paths import ADVICE, PATHS
+from tinytensor.interop.torch_names.module_paths import ADVICE, PATHS
 loaded = {n: m for n, m in sys.modules.items() if n.startswith("tinytensor")}
 before = {(name, n): v for name, m in loaded.items() for n, v in vars(m).items()}
 for path in (*PATHS, *ADVICE):

@@ -5,8 +5,8 @@ import pytest
 
 import tinytensor as tt
 from tinytensor.autograd import gradcheck
+from tinytensor.interop.torch_names.numpy_functions import FORMULAS, SAME
 from tinytensor.symbolic import prove
-from tinytensor.torch_names.numpy_functions import FORMULAS, SAME
 
 NUMBERS = np.random.default_rng(0).normal(size=(2, 3))
 OTHERS = np.random.default_rng(1).normal(size=(2, 3))

@@ -15,8 +15,8 @@ from torch_names import pytorch_stand_in
 import tinytensor as tt
 from tests.tools.packages import missing
 from tinytensor.autograd import gradcheck
+from tinytensor.interop.torch_names.pytorch_functions import pytorch_follows_us
 from tinytensor.symbolic import prove
-from tinytensor.torch_names.pytorch_functions import pytorch_follows_us
 
 
 @pytest.fixture(params=["stand-in", "PyTorch"])
@@ -138,7 +138,7 @@ def test_import_and_proof_load_neither_pytorch_nor_this():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     proved, *modules = done.stdout.split()
     assert proved == "True" and "numpy" in modules and "torch" not in modules
-    assert not [name for name in modules if name.startswith("tinytensor.torch_names.") and "_functions" in name]
+    assert not [name for name in modules if name.startswith("tinytensor.interop.torch_names.") and "_functions" in name]
 
 
 # --- Functions of autograd: a right backward, and a wrong one

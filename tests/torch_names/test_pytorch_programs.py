@@ -10,7 +10,7 @@ import pytest
 from safetensors import safe_open
 
 import tinytensor as tt
-from tinytensor.io.serialization import load_file, load_metadata
+from tinytensor.interop.io.serialization import load_file, load_metadata
 
 HERE = Path(__file__).parent
 ORACLE = HERE.parent / "samples" / "oracle" / "nn"

@@ -18,7 +18,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
 from tensorboard.compat.proto.event_pb2 import Event
 
-from tinytensor.platform.distribution import install
+from tinytensor.native.platform.distribution import install
 from tinytensor.utils.tensorboard import SummaryWriter
 
 
@@ -240,7 +240,8 @@ def test_missing_methods_and_a_missing_package_say_so(writer, monkeypatch):
         writer.add_graph(nn.Linear(2, 1))
     assert not hasattr(writer, "add_embedding") and not hasattr(writer, "nonsense")
     monkeypatch.setitem(sys.modules, "tensorboard.compat.proto.event_pb2", None)
-    monkeypatch.delitem(sys.modules, "tinytensor.utils.tensorboard")
+    for module in ("utils", "interop"):
+        monkeypatch.delitem(sys.modules, f"tinytensor.{module}.tensorboard")
     with pytest.raises(ImportError) as raised:
         importlib.import_module("tinytensor.utils.tensorboard")
     assert f"utils.tensorboard needs the package tensorboard: {install('tensorboard')}" in str(raised.value)

@@ -11,7 +11,7 @@ import tinytensor as tt
 import tinytensor.nn.functional as F
 from tests.viz.graphs import chain
 from tinytensor import nn
-from tinytensor.platform.distribution import install
+from tinytensor.native.platform.distribution import install
 from tinytensor.viz import draw, look, watch
 from tinytensor.viz.expand_fused import expanded
 from tinytensor.viz.layout import Box, layout

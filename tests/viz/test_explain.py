@@ -191,11 +191,11 @@ def test_explain_changes_nothing():
     t["a"].grad = tt.tensor(7.0)
     calls = []
     t["c"].register_hook(calls.append)
-    before = [(id(t[n].node), t[n].node.edges, dict(t[n].node.kept), list(t[n].node._hooks or ())) for n in "cdy"]
+    before = [(id(t[n].node), t[n].node.edges, dict(t[n].node.saved), list(t[n].node._hooks or ())) for n in "cdy"]
     grad, watching = t["a"]._grad, state.on_node
     text = str(explain(t["y"], t))
     assert "a.grad holds 7 already; backward() adds to that" in text
-    after = [(id(t[n].node), t[n].node.edges, dict(t[n].node.kept), list(t[n].node._hooks or ())) for n in "cdy"]
+    after = [(id(t[n].node), t[n].node.edges, dict(t[n].node.saved), list(t[n].node._hooks or ())) for n in "cdy"]
     assert [b[:2] for b in before] == [a[:2] for a in after]
     assert [b[3] for b in before] == [a[3] for a in after]
     assert all(b[2].keys() == a[2].keys() and all(b[2][k] is a[2][k] for k in b[2]) for b, a in zip(before, after))

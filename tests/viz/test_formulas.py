@@ -6,7 +6,7 @@ import pytest
 import tinytensor as tt
 from tests.viz.formulas import evaluate
 from tinytensor.core.op import OPS
-from tinytensor.display.latex import mathml, split
+from tinytensor.utils.display.latex import mathml, split
 from tinytensor.viz import explain
 from tinytensor.viz.record import BackwardTrace
 from tinytensor.viz.steps import Writer

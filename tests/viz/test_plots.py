@@ -10,7 +10,7 @@ from matplotlib.colors import to_rgb
 from PIL import Image
 
 import tinytensor as tt
-from tinytensor.platform.distribution import install
+from tinytensor.native.platform.distribution import install
 from tinytensor.viz import plots
 
 ROWS = [{"step": i, "loss": 3 / (i + 1), "heldout_loss": 1.0 if i % 2 else None} for i in range(6)]

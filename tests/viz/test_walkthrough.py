@@ -17,8 +17,8 @@ from tests.tools.browser import chromium
 from tests.viz.pages import WORDS, Page, _browser, attention_layer, data_of, watched_chain  # noqa: F401
 from tinytensor import nn
 from tinytensor.core.op import OPS
-from tinytensor.display.latex import mathml, rule_as_latex, split
-from tinytensor.platform.distribution import install
+from tinytensor.native.platform.distribution import install
+from tinytensor.utils.display.latex import mathml, rule_as_latex, split
 from tinytensor.viz import walkthrough, watch
 from tinytensor.viz.arrays import as_json
 from tinytensor.viz.steps import renamed

@@ -13,8 +13,9 @@ from tinytensor.autograd.seed import seed_of
 from tinytensor.core.dispatch import state
 from tinytensor.core.graph import between
 from tinytensor.core.op import Node
-from tinytensor.core.registry import appears
-from tinytensor.core.tape import Observer, walk
+from tinytensor.core.post_accumulate_hooks import completed_by
+from tinytensor.core.registry import register
+from tinytensor.core.tape import Observer, backward_pass
 from tinytensor.core.tensor import Tensor
 from tinytensor.core.views import regenerate_grad_fn
 from tinytensor.ops.arguments import list_of_tensors
@@ -65,7 +66,7 @@ def _on_the_way(outputs: Sequence[Tensor], inputs: Tensor | Sequence[Tensor]) ->
     return between(outputs, inputs)
 
 
-@appears("Tensor.backward")
+@register("Tensor.backward")
 def backward_of(
     self: Tensor,
     gradient: Tensor | None = None,
@@ -82,8 +83,9 @@ def backward_of(
     retain = create_graph if retain_graph is None else retain_graph
     seed = seed_of(self, gradient, "backward")
     useful = None if inputs is None else _on_the_way([self], inputs)
+    observer = Observer(accumulate_grad(create_graph), completed_by=completed_by([self]))
     with callbacks_at_end():  # calls the functions that hooks have queued for the end
-        walk([self], [seed], retain, create_graph, Observer(accumulate_grad(create_graph)), useful)
+        backward_pass([self], [seed], retain, create_graph, observer, useful)
 
 
 def backward(
@@ -103,8 +105,9 @@ def backward(
     seeds = [seed_of(y, g, "backward") for y, g in zip(tensors, starts, strict=True)]
     retain = create_graph if retain_graph is None else retain_graph
     useful = None if inputs is None else _on_the_way(tensors, inputs)
+    observer = Observer(accumulate_grad(create_graph), completed_by=completed_by(tensors))
     with callbacks_at_end():
-        walk(tensors, seeds, retain, create_graph, Observer(accumulate_grad(create_graph)), useful)
+        backward_pass(tensors, seeds, retain, create_graph, observer, useful)
 
 
 @overload
@@ -182,7 +185,7 @@ def grad(
     retain = create_graph if retain_graph is None else retain_graph
     freed: list[Node] = []
     useful = between(outputs, inputs, freed)
-    walk(outputs, seeds, retain, create_graph, Observer(keep), useful)
+    backward_pass(outputs, seeds, retain, create_graph, Observer(keep), useful)
     if freed and any(g is None for g in gradients):  # the freed nodes may have led to the inputs
         raise RuntimeError(
             f"grad: a part of the tape ({freed[0].op.name}) was freed by an earlier backward() or grad(); call that "

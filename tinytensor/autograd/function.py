@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 
 from tinytensor.core import late_bound
+from tinytensor.core.batched_data import BatchedData
 from tinytensor.core.dispatch import state
-from tinytensor.core.meta import BatchedData
 from tinytensor.core.modes import is_grad_enabled, no_grad
 from tinytensor.core.op import Node
 from tinytensor.core.tensor import Tensor
@@ -119,7 +119,7 @@ class FunctionNode(Node):
         """Drop the tensors that the user has saved; a Function that saved none can be walked again, like any node."""
         self.walked, self.array = True, None
         if self.ctx._saved:
-            self.kept, self.edges, self.ctx._saved = None, (), None
+            self.saved, self.edges, self.ctx._saved = None, (), None
 
     def result(self, i: int) -> Tensor:
         """A saved result, as a new tensor that depends on the arguments. (The returned tensor refers to this node.)"""
@@ -221,7 +221,10 @@ def _on_tape(function: type[Function], ctx: Context, args: tuple, results: tuple
             row._version = results[0]._version
             seen = [a for a in args if isinstance(a, Tensor) and np.may_share_memory(a._data, row._data)]
             if seen:  # a view of an argument: a change of the argument must be noticed (views.py)
-                row._base, row._tracked = seen[0] if seen[0]._base is None else seen[0]._base, row._version.tracked
+                row._base, row._tape_count = (
+                    seen[0] if seen[0]._base is None else seen[0]._base,
+                    row._version.tape_count,
+                )
         elif row.node is None and row.requires_grad:
             raise RuntimeError(f"{function.__name__}: a leaf that requires grad was changed in place; change a clone()")
         row.node, row._requires_grad = FunctionNode(function, ctx, args, row, None, wanted), True

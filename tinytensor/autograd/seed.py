@@ -1,6 +1,6 @@
 """The seed: the gradient from which a walk of the tape starts."""
 
-from tinytensor.core.meta import BatchedData
+from tinytensor.core.batched_data import BatchedData
 from tinytensor.core.tensor import Tensor
 from tinytensor.core.views import regenerate_grad_fn
 from tinytensor.ops.creation import ones_like

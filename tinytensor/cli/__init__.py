@@ -4,6 +4,6 @@
 file defines, with the arguments of `arguments.py`; `course.py` writes the lessons into a folder, `cache.py` shows the
 kept builds of kernels, `environment.py` has what a bug report needs, and `completion.py` makes a script for a shell. A
 file is imported when its subcommand is called. Models and the report are programs beside the engine (`models/`,
-`derivations/`). `output.py` starts a command, whose standard streams may lack a character, be closed, or be read no
-longer.
+`derivations/`), which entry points of pyproject.toml name. `output.py` starts a command, whose standard streams may
+lack a character, be closed, or be read no longer.
 """

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tinytensor.native.platform.distribution import programs
 from tinytensor.nn import functional
-from tinytensor.platform.distribution import programs
 
 INPUTS = "a shape (2,3 or, with one dimension, 3,), or another Python value: a number, None, True, a quoted word"
 ERRORS = (ValueError, TypeError, RuntimeError, ModuleNotFoundError)  # of a user's function and of what reads it

@@ -4,8 +4,8 @@ import argparse
 import sys
 
 from tinytensor.cli.environment import cache_size, clear_cache
-from tinytensor.io.files import reason_of
-from tinytensor.runtime.cache import root
+from tinytensor.interop.io.files import reason_of
+from tinytensor.native.runtime.cache import root
 
 
 def main(arguments: list[str], program: str) -> int:

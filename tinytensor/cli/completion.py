@@ -4,13 +4,10 @@ The script is made from the parsers of the subcommands, so it holds what --help 
 """
 
 import argparse
-import importlib
 import shlex
-import sys
 from collections.abc import Iterable
 
-from tinytensor.cli.main import MODELS, OWN
-from tinytensor.platform.distribution import programs
+from tinytensor.cli.main import OWN, added
 
 SHELLS = ("bash", "zsh")
 
@@ -67,9 +64,6 @@ def main(arguments: list[str], program: str) -> int:
     parser = argparse.ArgumentParser(program, description=about)
     parser.add_argument("shell", choices=SHELLS)
     shell = parser.parse_args(arguments).shell
-    sys.path.insert(0, str(programs()))
-    cli = importlib.import_module("models.command.cli")
-    parsers = {name: parser for name, parser in cli.parser().commands.items() if name != "train"}
-    parsers |= {f"train-{name}": cli.parser(task).commands["train"] for name, task in cli.TASKS.items()}
-    print(script(shell, parsers, [*MODELS, *OWN]), end="")
+    parsers = {name: parser for module in dict.fromkeys(added().values()) for name, parser in module.parsers().items()}
+    print(script(shell, parsers, [*added(), *OWN]), end="")
     return 0

@@ -9,8 +9,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from tinytensor.io.files import NotWritten, writing
-from tinytensor.platform.distribution import install, programs
+from tinytensor.interop.io.files import NotWritten, writing
+from tinytensor.native.platform.distribution import install, programs
 
 LEFT_OUT = ("__pycache__", "site", "mark", "figures")  # the last three work on files that only a clone has
 

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from tinytensor.cli.arguments import InvalidArgument, command, load_function, run
-from tinytensor.io.files import writing
+from tinytensor.interop.io.files import writing
 from tinytensor.symbolic import Derivation, Index, derive, gauss_newton, hvp, jvp
 from tinytensor.symbolic.derive.time_limit import SECONDS
 

@@ -8,14 +8,14 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 from pathlib import Path
 
-from tinytensor.core.backend import get_num_threads
-from tinytensor.platform import tested_versions
-from tinytensor.platform.backend import BACKEND
-from tinytensor.platform.distribution import NAME, clone, version
+from tinytensor.core.backend_choice import BACKEND
+from tinytensor.core.threads import get_num_threads
+from tinytensor.native.platform import tested_versions
+from tinytensor.native.platform.distribution import NAME, clone, version
 
 if BACKEND == "native":
-    from tinytensor.runtime.cache import root
-    from tinytensor.simd.isa import BYTES, SIMD, processor
+    from tinytensor.native.runtime.cache import root
+    from tinytensor.native.simd.isa import BYTES, SIMD, processor
 
 NEEDED = ("numpy", "numba", "llvmlite", "sympy", "safetensors")
 OPTIONAL = (

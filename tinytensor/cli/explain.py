@@ -8,7 +8,7 @@ from typing import Any
 
 from tinytensor.cli.arguments import INPUTS, InvalidArgument, command, load_function, parse_value, run
 from tinytensor.core.tensor import Tensor
-from tinytensor.io.files import writing
+from tinytensor.interop.io.files import writing
 from tinytensor.nn import Module
 from tinytensor.ops.creation import ones_like, randn
 from tinytensor.ops.generator import manual_seed

@@ -3,34 +3,37 @@
 import difflib
 import importlib
 import sys
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 from tinytensor.cli.output import run_command
-from tinytensor.platform.distribution import programs, version
+from tinytensor.native.platform.distribution import entry_points, programs, version
 
-# The module of each subcommand, whose function `main` takes the arguments and returns the exit code, and what it does.
-MODELS = {
-    "train": "train a transformer of the documents on text, on pairs of sentences, or on items that users chose",
-    "evaluate": "the loss of a trained model on its held-out data, or on a text",
-    "sample": "let a trained model write",
-    "translate": "translate sentences with a trained encoder-decoder",
-    "show": "write a page that shows a trained model at work, forward and backward",
-    "import": "make a run of GPT-2's weights in Hugging Face's layout, or of a checkpoint of nanoGPT",
-    "export": "write a run in Hugging Face's layout",
-    "info": "the parameters of a model; with --environment what a bug report needs",
-}
+# The modules of the command's own subcommands, whose function `main` takes the arguments and returns the exit code, and
+# what they do. Programs above the engine (models, derivations) add others: `added` finds them.
 OWN = {
     "derive": ("tinytensor.cli.derive", "the gradients of FILE.py:NAME for any size, proved"),
     "check": ("tinytensor.cli.check", "is a gradient by hand of FILE.py:NAME right, for any size?"),
     "certify": ("tinytensor.cli.certify", "let Coq's kernel check a certificate that derive wrote"),
     "prove": ("tinytensor.cli.prove", "prove that the gradients of FILE.py:NAME are its derivatives"),
     "explain": ("tinytensor.cli.explain", "the backward pass of FILE.py:NAME in words, or as a page"),
-    "report": ("derivations.__main__", "run the proofs and checks of the documents, and write a report"),
     "course": ("tinytensor.cli.course", "write the lessons of the course into a folder"),
     "cache": ("tinytensor.cli.cache", "the kept builds of kernels: where they are, and --clear"),
     "completion": ("tinytensor.cli.completion", "a script that completes this command in bash or zsh"),
 }
 HELP = ("-h", "--help")
+
+
+@cache
+def added() -> dict[str, ModuleType]:
+    """The subcommands that other programs add, each with its module, which has SUBCOMMANDS, `run` and `parsers`.
+
+    The programs come before packages of the same name that lie in the working folder.
+    """
+    sys.path.insert(0, str(programs()))
+    modules = [importlib.import_module(path) for path in entry_points("tinytensor.subcommands").values()]
+    return {name: module for module in modules for name in module.SUBCOMMANDS}
 
 
 def called() -> str:
@@ -54,13 +57,15 @@ def answer_without_engine() -> None:
     Python imports the package before `main`. So the package calls this first: its other imports, of Numba above all,
     take ten times as long as such an answer.
     """
-    if _is_this_program() and not {*sys.argv[1:2]} & {*MODELS, *OWN}:
+    name = "".join(sys.argv[1:2])
+    if _is_this_program() and name not in OWN and name not in added():
         raise SystemExit(main())
 
 
 def overview() -> str:
     """The subcommands, a line for each."""
-    rows = MODELS | {name: about for name, (_, about) in OWN.items()}
+    rows = {name: module.SUBCOMMANDS[name] for name, module in added().items()}
+    rows |= {name: about for name, (_, about) in OWN.items()}
     lines = [f"  {name:<10} {about}" for name, about in rows.items()]
     end = f"{called()} SUBCOMMAND --help says more; {called()} --version prints the version."
     return "\n".join([f"usage: {called()} SUBCOMMAND ...", "", *lines, "", end])
@@ -79,15 +84,11 @@ def _run(arguments: list[str]) -> int:
     if name == "--version":
         print(version())
         return 0
-    if name in MODELS:
-        sys.path.insert(0, str(programs()))  # before a package of the same name that lies in the working folder
-        return importlib.import_module("models.command.cli").main(arguments, "tinytensor", called())
-    if name == "report":
-        sys.path.insert(0, str(programs()))
     if name in OWN:
-        module = importlib.import_module(OWN[name][0])
-        return module.main(rest) if name == "report" else module.main(rest, f"{called()} {name}")
-    near = difflib.get_close_matches(name, [*MODELS, *OWN], 1)
+        return importlib.import_module(OWN[name][0]).main(rest, f"{called()} {name}")
+    if name in added():
+        return added()[name].run(arguments, called())
+    near = difflib.get_close_matches(name, [*added(), *OWN], 1)
     hint = f": did you mean {near[0]}?" if near else f"; {called()} --help lists them"
     message = f"there is no subcommand {name!r}{hint}" if name else f"name a subcommand; {called()} --help lists them"
     print(f"tinytensor: {message}", file=sys.stderr)

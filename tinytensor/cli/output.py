@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TextIO
 
-from tinytensor.io.files import NotWritten, reason_of
-from tinytensor.platform.operating_system import utf8_pipes
+from tinytensor.interop.io.files import NotWritten, reason_of
+from tinytensor.native.platform.operating_system import utf8_pipes
 
 ENDED = 128 + 13  # the exit code that a shell gives for a program that SIGPIPE ended, which Windows does not know
 MODES = {"stdin": "r", "stdout": "w", "stderr": "w"}

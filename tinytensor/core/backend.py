@@ -1,7 +1,7 @@
 """The backend: the object that computes. `dispatch.py` calls it; no other file of the core knows which one it is.
 
 `Backend` is the reference backend: it runs the definitions of core/reference.py and the Python source of formulas. The
-native backend (runtime/native_backend.py) replaces it when it is imported, before any operation is declared; its
+native backend (native/runtime/native_backend.py) replaces it when it is imported, before any operation is declared; its
 kernels stand in `kernels` then.
 """
 
@@ -10,11 +10,10 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from tinytensor.core.backend_choice import BACKEND
 from tinytensor.core.kernel import EXACT_ORDER, FAST, Definition, Elementwise, Kernel, Loop
 from tinytensor.core.reference import REFERENCE
 from tinytensor.core.state import state
-from tinytensor.platform.backend import BACKEND
-from tinytensor.platform.poison import fresh
 
 
 class Backend:
@@ -31,7 +30,7 @@ class Backend:
             kernel.run_now(args)
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        return fresh(shape, dtype)
+        return np.empty(shape, dtype)
 
     def move(self, x: np.ndarray, y: np.ndarray) -> None:
         with np.errstate(all="ignore"):
@@ -99,22 +98,3 @@ def kernel(
     `strided` names the arrays that may have any strides (transposed, sliced, or broadcast with stride 0).
     """
     return lambda py_func: current.Loop(py_func, shapes, tasks, fastmath, strided)
-
-
-def set_num_threads(n: int) -> None:
-    """Let kernels use up to `n` threads; the bits of results do not depend on it."""
-    if not isinstance(n, int) or isinstance(n, bool):
-        raise TypeError(f"set_num_threads: expected a whole number, got {n!r}")
-    if n < 1:
-        raise ValueError(f"set_num_threads({n}): expected 1 or more")
-    current.set_num_threads(n)
-
-
-def threads_wanted() -> int:
-    """The number that set_num_threads() asked for; 0 if it was not called, and the backend has several threads."""
-    return current.threads_wanted
-
-
-def get_num_threads() -> int:
-    """The number of threads that a kernel may use."""
-    return current.get_num_threads()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinytensor.core.dispatch import state
-from tinytensor.core.tensor import Tensor, Version
+from tinytensor.core.tensor import Tensor, generations
 
 
 class AccumulateGrad:
@@ -26,19 +26,19 @@ class Node:
     is a leaf, or None if its gradient is not wanted. Edges point only to older nodes and leaves, so the tape has no
     circle, and dropping the last result drops the whole tape.
 
-    `kept` has values by the names that rules use for them, and only those that a needed rule names: the input of a ReLU
-    can be forgotten at once, since its rule reads y alone. The node keeps the array of y, never the tensor: the tensor
+    `saved` has values by the names that rules use for them, and only those that a needed rule names: a ReLU's input can
+    be forgotten at once, since its rule reads y alone. The node keeps the array of y, never the tensor: the tensor
     holds the node, and two objects that hold each other live until the garbage collector runs.
     """
 
     gradients = None  # of an autograd.Function: calls the user's own backward (autograd/function.py)
 
-    __slots__ = ["__weakref__", "_hooks", "dtype", "edges", "kept", "op"]
-    __slots__ += ["generation", "retained", "shape", "versions", "walked"]
+    __slots__ = ["__weakref__", "_hooks", "dtype", "edges", "generation"]
+    __slots__ += ["op", "retained", "saved", "shape", "versions", "walked"]
 
     def __init__(self, op: Any, args: tuple, y: Tensor, saved: tuple):
         self.op = op
-        self.generation = next(Version.clock)  # no two nodes have the same, so there is always one youngest node
+        self.generation = next(generations)  # no two nodes have the same, so there is always one youngest node
         self.shape, self.dtype = y._data.shape, y._data.dtype
         self._hooks, self.walked = None, False
         self.retained = None  # a weak reference to a tensor that keeps its gradient (retain_grad)
@@ -46,19 +46,19 @@ class Node:
         # The kept values depend on the wanted gradients: for a * b with a constant b, the rule for a reads b, and the
         # rule for b, which would read a, never runs.
         wanted = op.saved_values_for(tuple([edge is not None for edge in self.edges]))
-        self.kept, self.versions = {}, []
+        self.saved, self.versions = {}, []
         for name, position in wanted.inputs:
-            value = self.kept[name] = args[position]
+            value = self.saved[name] = args[position]
             for x in value if value.__class__ is tuple else (value,):
                 if isinstance(x, Tensor):
                     self.versions.append((name, x._version, x._version.count))
         for name, position in wanted.shapes:
             xs = args[position]
-            self.kept[name] = tuple([x.shape for x in xs]) if xs.__class__ is tuple else getattr(xs, "shape", None)
+            self.saved[name] = tuple([x.shape for x in xs]) if xs.__class__ is tuple else getattr(xs, "shape", None)
         for name, position in wanted.saved:
-            self.kept[name] = saved[position]
+            self.saved[name] = saved[position]
         if wanted.output:
-            self.kept["y"] = y._data
+            self.saved["y"] = y._data
             self.versions.append(("y", y._version, y._version.count))
         if state.on_node is not None:
             state.on_node(self, args, y._data)
@@ -84,12 +84,12 @@ class Node:
         """
         self.walked = True
         if self.versions or self.op.saved:
-            self.kept, self.edges, self.versions = None, (), ()
+            self.saved, self.edges, self.versions = None, (), ()
 
     @property
     def freed(self) -> bool:
         """Has backward() dropped values that a second walk would read?"""
-        return self.kept is None
+        return self.saved is None
 
     def name(self) -> str:
         """The operation's name."""

@@ -4,7 +4,7 @@ import weakref
 from collections.abc import Callable
 from typing import Self
 
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
 from tinytensor.core.views import regenerate_grad_fn
 
@@ -28,7 +28,7 @@ class RemovableHandle:
         self.remove()
 
 
-@appears("Tensor.register_hook")
+@register("Tensor.register_hook")
 def register_hook(self: Tensor, hook: Callable) -> RemovableHandle:
     """Call `hook(grad)` when this tensor's gradient is complete; a gradient that the hook returns replaces it.
 
@@ -44,7 +44,7 @@ def register_hook(self: Tensor, hook: Callable) -> RemovableHandle:
     return RemovableHandle(holder._hooks, hook)
 
 
-@appears("Tensor.retain_grad")
+@register("Tensor.retain_grad")
 def retain_grad(self: Tensor) -> None:
     """Keep the gradient of this computed tensor in `.grad` too."""
     regenerate_grad_fn(self)

@@ -3,10 +3,10 @@
 import numpy as np
 
 from tinytensor.core import late_bound
+from tinytensor.core.batched_data import BatchedData
 from tinytensor.core.dispatch import empty, move, state
 from tinytensor.core.dtypes import CATEGORY
 from tinytensor.core.graph import Node
-from tinytensor.core.meta import BatchedData
 from tinytensor.core.recorder import notice
 from tinytensor.core.registry import OPS
 from tinytensor.core.tensor import Tensor
@@ -36,10 +36,10 @@ def assign_result(x: Tensor, y: Tensor) -> Tensor:
         move(values, x._data)
     x._version.count += 1
     if y._requires_grad:
-        x._version.tracked += 1
+        x._version.tape_count += 1
         if x._base is not None:
             scatter_into_base(x, y)
-            x._tracked = -1  # stale, as all views of this base: its uses count as uses of the base
+            x._tape_count = -1  # stale, as all views of this base: its uses count as uses of the base
         rebase_history(x, y.node)
     return x
 

@@ -82,7 +82,9 @@ class Kernel:
 
     __reduce__ = by_name
     names: tuple[str, ...]  # its parameters
-    plan: Callable | None = None  # called instead, with the arguments: it makes the launches (kernels/launches.py)
+    plan: Callable | None = (
+        None  # called instead, with the arguments: it makes the launches (native/kernels/launches.py)
+    )
 
     def __init__(self, py_func: Callable):
         self.py_func = py_func

@@ -5,12 +5,12 @@ No file of the core imports a higher room. A higher room sets its function here 
 but it prints no tensors and proves nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import nullcontext
 
 text: Callable  # text(tensor): the text that print() shows (printing.py)
 html: Callable  # html(tensor): the table or picture that a notebook shows (viz/notebook.py)
-documentation: Callable  # documentation(function, docstring): the completed docstring (docs/documentation.py)
+documentation: Callable  # documentation(function, docstring): the completed docstring (utils/docs/documentation.py)
 lift: Callable  # lift(kernel): the kernel's Python source, on exact scalars (symbolic/exact/lifting.py)
 carry_over: Callable  # (truths, objects): truths whose conditions a proof remembers (exact/path_conditions.py)
 for_each_example: Callable  # (function, args, kwargs, name): a function, called for each example of a batch (func/)
@@ -27,10 +27,15 @@ def on_shapes(op, args: tuple, into=None):
     raise RuntimeError(f"{op.name}: a meta tensor has a shape {shape}, but no values")
 
 
+def renamed(what: str, names: Collection[str], positional: Collection[str], keywords: dict) -> dict:
+    """The keywords of a call under an operation's own names; PyTorch's are in ops/keywords.py."""
+    return keywords
+
+
 # Functions of other libraries that are called with tensors; for arguments of ours that are PyTorch's tensors.
-pytorch_call: Callable  # pytorch_call(function, args, kwargs) (torch_names/pytorch_functions.py)
-numpy_ufunc: Callable  # numpy_ufunc(ufunc, method, inputs, keywords) (torch_names/numpy_functions.py)
-numpy_function: Callable  # numpy_function(function, args, kwargs) (torch_names/numpy_functions.py)
+pytorch_call: Callable  # pytorch_call(function, args, kwargs) (interop/torch_names/pytorch_functions.py)
+numpy_ufunc: Callable  # numpy_ufunc(ufunc, method, inputs, keywords) (interop/torch_names/numpy_functions.py)
+numpy_function: Callable  # numpy_function(function, args, kwargs) (interop/torch_names/numpy_functions.py)
 pytorch_follows_us: Callable = nullcontext  # the context in which torch.autograd's Functions run on our tape
 
 
@@ -45,11 +50,11 @@ def convert_foreign_tensors(args: tuple, kwargs: dict) -> tuple[tuple, dict] | N
 
 
 def missing_name(owner: str, name: str, holder: object, otherwise: str) -> AttributeError:
-    """The error for a missing name; torch_names/missing_names.py has another for PyTorch's names."""
+    """The error for a missing name; interop/torch_names/missing_names.py has another for PyTorch's names."""
     return AttributeError(otherwise, name=name, obj=holder)
 
 
-# Fast paths of small eager calls (fast/). Without them every function is called as it is declared.
+# Fast paths of small eager calls (native/fast/). Without them every function is called as it is declared.
 
 
 def plain(op) -> Callable:

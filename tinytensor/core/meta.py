@@ -1,13 +1,6 @@
-"""A shape and a dtype in the place of a tensor's array: Meta for tensors without values, BatchedData inside vmap."""
-
-from types import SimpleNamespace
-from typing import NoReturn
+"""Meta: a shape and a dtype in the place of a tensor's array, for tensors without values."""
 
 import numpy as np
-
-from tinytensor.core import late_bound
-
-ADVICE = "use where() instead of if, or a loop over the examples instead of vmap"
 
 
 class Meta:
@@ -26,17 +19,3 @@ class Meta:
         for n in self.shape:
             size = size * n
         return size
-
-
-class BatchedData(Meta):
-    """The shape of one example, for a tensor that stands for each of a batch (autograd/func/batches.py)."""
-
-    flags = SimpleNamespace(c_contiguous=True)  # a copy would change nothing that the function can see
-
-    def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise late_bound.NeedsValues(f"inside vmap an operation needs the values ({name}) of each example; {ADVICE}")
-
-    def __array__(self, *args, **kwargs) -> NoReturn:
-        raise late_bound.NeedsValues(f"inside vmap a tensor has no array of its own; {ADVICE}")

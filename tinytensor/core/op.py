@@ -1,6 +1,6 @@
 """Op: the one form in which every operation is declared.
 
-    @appears("softsign Tensor.softsign F.softsign")
+    @register("softsign Tensor.softsign F.softsign")
     @op
     class softsign:
         r"y = x / (1 + |x|)"
@@ -23,7 +23,6 @@ from tinytensor.core.backend import elementwise
 from tinytensor.core.dispatch import state
 from tinytensor.core.graph import Node
 from tinytensor.core.kernel import Kernel, by_name, is_ours
-from tinytensor.core.keywords import by_position
 from tinytensor.core.meta import Meta
 from tinytensor.core.promotion import by_formula
 from tinytensor.core.recorder import notice
@@ -62,9 +61,9 @@ class Op:
 
     Their parameters are names: g, the gradient that has arrived at y; y; an input, a setting or a saved array; x_shape,
     the shape of an input x whose values are not kept (None if x is no tensor; of `*xs` a tuple of shapes). `backward`
-    may also take needs (for each argument: is its gradient wanted?) and onto, the gradient that has already arrived at
-    the first argument, or None; it then returns the sum of onto and its own share, a new array. The tape owns the
-    arrays and tensors that a rule returns.
+    may also take needs (for each argument: is its gradient wanted?) and accumulated, the gradient that has arrived at
+    the first argument so far, or None; it then returns the sum of that and its own share, a new array. The tape owns
+    the arrays and tensors that a rule returns.
 
     A class that is called NAME_op declares the operation NAME: programs call a function of this name, which checks and
     arranges the arguments first.
@@ -88,7 +87,7 @@ class Op:
             getattr(form, "dtype", "same"),
             getattr(form, "dtype_kinds", "").replace("i", "iu"),
         )
-        # The dtype kinds whose arrays the kernel takes as they are (fast/fast_calls.py).
+        # The dtype kinds whose arrays the kernel takes as they are (native/fast/fast_calls.py).
         self.fast_kinds = "".join(
             [k for k in ("f" if self.dtype == "float" else "fi") if k in (self.dtype_kinds or "fi")]
         )
@@ -134,12 +133,25 @@ class Op:
     def __call__(self, *args, into: Tensor | None = None, **keywords):
         """Run the operation. The kernel may write the result over `into`, whose old values are not needed any more."""
         if keywords:
-            args = by_position(self.name, self.params, self.defaults, args, keywords)
+            args = self.by_position(args, keywords)
         if len(args) < len(self.params):  # the constants of a formula
             args += self.defaults[len(args) - len(self.params) :]
         if self.kernel is not None and len(args) != len(self.params):  # run() raises the error
             return self.run(args, into)
         return self.quick(*args) if into is None else self.quick(*args, into=into)
+
+    def by_position(self, args: tuple, keywords: dict) -> tuple:
+        """All arguments by position, though the call gave some as keywords."""
+        keywords = late_bound.renamed(self.name, self.params, self.params[: len(args)], keywords)
+        optional = dict(zip(self.params[len(self.params) - len(self.defaults) :], self.defaults, strict=True))
+        for name in self.params[len(args) :]:
+            if name not in keywords and name not in optional:
+                break
+            args += (keywords.pop(name, optional.get(name)),)
+        if keywords:
+            unknown = next(iter(keywords))
+            raise TypeError(f"{self.name}: unknown keyword {unknown!r}; the inputs are {', '.join(self.params)}")
+        return args
 
     def run(self, args: tuple, into: Tensor | None = None):
         """Look at the arguments, compute the results, and put the call on the tape (a node belongs to a result)."""
@@ -158,7 +170,7 @@ class Op:
                 return late_bound.on_shapes(self, args, into)
             if now["watched"]:
                 notice(a)
-            if grad and a._base is not None and a._tracked != a._version.tracked:
+            if grad and a._base is not None and a._tape_count != a._version.tape_count:
                 regenerate_grad_fn(a)  # a is a view whose base was changed after the view was taken
             on_tape = on_tape or (grad and a._requires_grad)
             arrays.append(a._data)

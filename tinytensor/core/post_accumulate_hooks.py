@@ -7,16 +7,17 @@ The count visits the whole graph, and is made only if there is such a leaf at al
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from tinytensor.core.hooks import RemovableHandle
 from tinytensor.core.op import Node
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
 
 _ever: list[bool] = []  # has any leaf had such a hook? Until then no walk looks for one
 
 
-@appears("Tensor.register_post_accumulate_grad_hook")
+@register("Tensor.register_post_accumulate_grad_hook")
 def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> RemovableHandle:
     """Call `hook(leaf)` as soon as backward() has added all of this leaf's gradient to `.grad`.
 
@@ -30,13 +31,19 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
         )
     if not self._post_accumulate_grad_hooks:
         _ever[:] = [True]
-        self._hooks = self._hooks or []  # a replay reads both lists if one exists (recording/external.py)
+        self._hooks = self._hooks or []  # a replay reads both lists if one exists (native/recording/external.py)
         self._post_accumulate_grad_hooks = []
     self._post_accumulate_grad_hooks.append(hook)
     return RemovableHandle(self._post_accumulate_grad_hooks, hook)
 
 
-def edges_to_hooked_leaves(outputs: Sequence[Tensor]) -> dict[Tensor, int]:
+def completed_by(outputs: Sequence[Tensor]) -> Callable[[Node], Iterator[Tensor]] | None:
+    """For a walk's observer: the awaited leaves that are complete after a node; None where no leaf is awaited."""
+    edges = _edges_to_awaited_leaves(outputs)
+    return partial(_leaves_done_after, edges) if edges else None
+
+
+def _edges_to_awaited_leaves(outputs: Sequence[Tensor]) -> dict[Tensor, int]:
     """The number of edges to each awaited leaf in the graph behind the outputs."""
     counts: dict[Tensor, int] = {}
     reached, todo = set(), [y.node for y in outputs if y.node is not None] if _ever else []
@@ -53,7 +60,7 @@ def edges_to_hooked_leaves(outputs: Sequence[Tensor]) -> dict[Tensor, int]:
     return counts
 
 
-def leaves_done_after(node: Node, edges: dict[Tensor, int]) -> Iterator[Tensor]:
+def _leaves_done_after(edges: dict[Tensor, int], node: Node) -> Iterator[Tensor]:
     """Count down the edges of this node, which was just walked; yields the awaited leaves that have no edge left."""
     for edge in node.edges:
         if edge in edges:

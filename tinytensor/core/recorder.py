@@ -1,60 +1,11 @@
-"""Recorder: the object that notes launches while `state.recording` is set.
-
-There are two. A `Recording` (recording/recording.py) notes a training step, to replay it as native programs. A
-`DryRun` (fast/launch_cache.py) notes the launches of one call, to repeat them on other arrays.
-"""
+"""What the engine reports to the recorder, `state.recording` (recorder_base.py); without one, nothing happens."""
 
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from tinytensor.core.state import state
 
-STOPPED = False  # the result of running a program in which a flag was set; otherwise it is True
-
-
-class NotRecordable(Exception):
-    """The recorder cannot note this, so the call is made without it."""
-
-
-class Recorder:
-    """The calls that dispatch.py and tensors make while `state.recording` is set; a recorder defines some of them."""
-
-    pool: Any  # gives memory: buffer(shape, dtype), and owns(array)
-    in_program = True  # do the noted launches run one after the other, with all threads awake?
-    function_guards: Any  # the objects outside the run that its code has read (recording/guards.py)
-
-    def launch(self, kernel: Any, args: tuple) -> None:
-        """A launch: run it, note it, or both."""
-        raise NotRecordable
-
-    def host(self, function: Callable, args: tuple, undo: Callable | None) -> None:
-        """A Python function that runs now and at each replay."""
-        raise NotRecordable
-
-    def check(self, flag: np.ndarray, tell: Callable) -> None:
-        """A place at which the run stops with `tell(flag)` if a kernel has set the flag."""
-        raise NotRecordable
-
-    def guard(self, question: Callable) -> None:
-        """A question whose answer must be the same objects at a replay."""
-        raise NotRecordable
-
-    def notice(self, tensor: Any) -> None:
-        """A tensor is about to be used."""
-        raise NotRecordable
-
-    def notice_gradient(self, tensor: Any, replaced: bool) -> None:
-        """A tensor's gradient is about to be read or replaced."""
-        raise NotRecordable
-
-    def refuse(self, problem: str) -> None:
-        """The run does something that a replay could not repeat."""
-        raise NotRecordable
-
-
-# What the engine tells the recorder; without one, nothing happens.
+STOPPED = False  # the result of running a recorded program in which a flag was set; otherwise it is True
 
 
 def is_recording() -> bool:

@@ -379,37 +379,6 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv):
     }
 
 
-# --- Optimizers
-
-
-@sizes("p[N], g[N], buf[N | 0], scale[N | 1 | 0], hyper[7 | 8]")
-def sgd(p, g, buf, scale, hyper):
-    """p -= lr d with d = g + wd p; with momentum b = momentum b + (1 - dampening) d replaces d (at first b = d)."""
-    lr, momentum, dampening, decay, nesterov, maximize, first = hyper.tolist()[:7]
-    d = -g if maximize == 1 else g
-    d = d + decay * p if decay != 0 else d  # with an infinite p the product would be 0 * inf
-    factor = scale if scale.size else 1
-    if not buf.size:
-        return {"p": p - factor * lr * d}
-    buf = d if first == 1 else momentum * buf + (1 - dampening) * d
-    return {"p": p - factor * lr * (d + momentum * buf if nesterov == 1 else buf), "buf": buf}
-
-
-@sizes("p[N], g[N], m[N], v[N], scale[N | 1 | 0], hyper[8]")
-def adam(p, g, m, v, scale, hyper):
-    """m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2, p -= lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps).
-
-    Weight decay adds wd p to g (Adam), or if decoupled (AdamW) p is multiplied by 1 - lr wd first.
-    """
-    lr, b1, b2, eps, decay, decoupled, t, maximize = hyper.tolist()
-    factor = scale if scale.size else 1
-    p = p * (1 - factor * lr * decay) if decoupled == 1 else p
-    d = -g if maximize == 1 else g
-    d = d + decay * p if decoupled == 0 and decay != 0 else d  # as above
-    m, v = m + (1 - b1) * (d - m), b2 * v + (1 - b2) * d**2
-    return {"p": p - factor * lr / (1 - b1**t) * m / (np.sqrt(v) / np.sqrt(1 - b2**t) + eps), "m": m, "v": v}
-
-
 # --- Random numbers: a function of a key, the number of the draw, and the position of the element
 # Whole numbers below 2^64, which wrap; what is written in remainders here are bits in the kernels.
 

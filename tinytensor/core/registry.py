@@ -1,4 +1,4 @@
-"""The registry of public names: `@appears` states the names of an operation where the operation is declared."""
+"""The registry of public names: `@register` gives the names of an operation where the operation is declared."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ from tinytensor.core import late_bound
 from tinytensor.core.kernel import is_ours
 
 OPS: dict[str, Any] = {}  # all operations of the engine, by name
-APPEARANCES: dict[str, Callable] = {}  # by public name: "Tensor.tanh", "tanh", "F.tanh", "nn.Tanh"
+REGISTRY: dict[str, Callable] = {}  # by public name: "Tensor.tanh", "tanh", "F.tanh", "nn.Tanh"
 
 
 class Docstring(str):
@@ -29,20 +29,20 @@ def _documented(function: Callable) -> None:
         said.function, function.__doc__ = function, said
 
 
-def appears(names: str) -> Callable:
-    """State the public names of an operation or a function of tensors: `@appears("relu Tensor.relu nn.ReLU")`.
+def register(names: str) -> Callable:
+    """Register an operation or a function of tensors under its public names: `@register("relu Tensor.relu nn.ReLU")`.
 
     A name alone is a function of the package, tinytensor.relu. `Tensor.relu` is a method, `Tensor.relu_` one that
     changes the tensor in place, `Tensor.__add__`, `__radd__` and `__iadd__` are the operator +, with a number on the
     left, and +=. `F.relu` stands in nn.functional, and `nn.ReLU` is a module without parameters, whose arguments are
-    those of the function that have default values. The modules that hold these names read APPEARANCES.
+    those of the function that have default values. The modules that hold these names read REGISTRY.
     """
 
     def note(function: Callable | property) -> Callable | property:
         for name in names.split() if is_ours(getattr(function, "fget", function)) else ():
-            if name in APPEARANCES:
-                raise ValueError(f"{name} is taken by {APPEARANCES[name]}")
-            APPEARANCES[name] = function
+            if name in REGISTRY:
+                raise ValueError(f"{name} is taken by {REGISTRY[name]}")
+            REGISTRY[name] = function
         _documented(function)
         return function
 

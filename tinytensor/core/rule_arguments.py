@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
-RESERVED = ("g", "y", "needs", "onto")  # reserved: a rule of any operation may name these, beside its inputs
+RESERVED = ("g", "y", "needs", "accumulated")  # reserved: a rule of any operation may name these, beside its inputs
 
 
 @cache

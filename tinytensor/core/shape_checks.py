@@ -45,13 +45,6 @@ def checker(name: str, parameters: tuple[str, ...], statement: str, scope: dict)
     return check
 
 
-def join_shapes(stated: str, more: str, parameters: tuple[str, ...]) -> str:
-    """A reference kernel's statement, as far as its arrays are among these parameters, and after it another one."""
-    parts = ast.parse(f"({stated},)", mode="eval").body.elts
-    kept = [p for p in parts if {n.id for n in ast.walk(p) if isinstance(n, ast.Name)} & {*parameters}]
-    return ", ".join([*(ast.unparse(p) for p in kept), *filter(None, [more])])
-
-
 def shape_test(parameters: tuple[str, ...], statement: str, scope: dict) -> Callable[..., bool]:
     """The statement as a function of the kernel's arguments: do they satisfy it?
 

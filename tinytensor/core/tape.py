@@ -14,7 +14,7 @@ At a node the walk calls the operation's rules with the values that they read. A
 `create_graph` its computations go on the tape in their turn, so that gradients can be differentiated again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -27,7 +27,6 @@ from tinytensor.core.graph import between
 from tinytensor.core.meta import Meta
 from tinytensor.core.modes import set_grad_enabled
 from tinytensor.core.op import Node
-from tinytensor.core.post_accumulate_hooks import edges_to_hooked_leaves, leaves_done_after
 from tinytensor.core.registry import OPS
 from tinytensor.core.rule_arguments import parameter_names
 from tinytensor.core.tensor import Tensor
@@ -36,7 +35,7 @@ from tinytensor.core.tensor import Tensor
 
 
 def _gradients(
-    node: Node, g: Tensor, needs: tuple[bool, ...], create_graph: bool, onto: Tensor | None = None
+    node: Node, g: Tensor, needs: tuple[bool, ...], create_graph: bool, accumulated: Tensor | None = None
 ) -> list[Tensor | None]:
     """The gradients of a node's arguments from the gradient g of its result; None where none is needed.
 
@@ -46,7 +45,7 @@ def _gradients(
     """
     op, batch = node.op, isinstance(g._data, Meta)
     if op.backward is not None and not create_graph and not batch:
-        read = [getattr(v, "_data", v) for v in _read(node, op.backward, g, needs, onto)]
+        read = [getattr(v, "_data", v) for v in _read(node, op.backward, g, needs, accumulated)]
         results = late_bound.on_arrays(op.backward)(*read)
         return [None if r is None or not n else Tensor.of(r) for r, n in zip(results, needs)]
     if node.gradients is not None:
@@ -75,7 +74,7 @@ def _through_definition(node: Node, g: Tensor, needs: tuple[bool, ...], create_g
     """
     op = node.op
     node.refuse_changed(op.params)
-    values = [(node.kept[name], args.stop is None) for name, args in zip(op.params, op.arg_slices, strict=True)]
+    values = [(node.saved[name], args.stop is None) for name, args in zip(op.params, op.arg_slices, strict=True)]
     args = [a for value, several in values for a in (value if several else (value,))]
     with set_grad_enabled(True):
         args = [
@@ -89,20 +88,20 @@ def _through_definition(node: Node, g: Tensor, needs: tuple[bool, ...], create_g
         if target in gradients:
             gradients[target] = r
 
-    walk([y], [g.to(y.dtype)], create_graph, create_graph, Observer(keep), between([y], inputs))
+    backward_pass([y], [g.to(y.dtype)], create_graph, create_graph, Observer(keep), between([y], inputs))
     return [gradients[a.node] if n else None for a, n in zip(args, needs)]
 
 
-def _read(node: Node, rule: Callable, g: Tensor, needs: tuple[bool, ...], onto: Tensor | None = None) -> list:
+def _read(node: Node, rule: Callable, g: Tensor, needs: tuple[bool, ...], accumulated: Tensor | None = None) -> list:
     """The values that a rule names; an error if one was changed since the forward pass.
 
     The check is here and not where a value is changed: a change does no harm to a gradient that is not wanted.
     """
     names, values = parameter_names(rule), []
     node.refuse_changed(names)
-    of_call = {"g": g, "needs": needs, "onto": onto}  # all other values were kept
+    of_call = {"g": g, "needs": needs, "accumulated": accumulated}  # all other values were kept
     for name in names:
-        value = of_call[name] if name in of_call else node.kept[name]
+        value = of_call[name] if name in of_call else node.saved[name]
         if name == "y" or name in node.op.saved:
             # A node keeps arrays of its results, not tensors (a tensor would hold the node); rules get tensors again.
             # This y stands at the node, so that values computed from it depend on the inputs (for create_graph).
@@ -144,10 +143,14 @@ def _unbroadcast(r: Tensor, edge: Node | Tensor, node: Node) -> Tensor:
 
 
 class Observer(NamedTuple):
-    """What a walk reports to: `backward` and `grad` read complete gradients, viz reads the shares as well."""
+    """What a walk reports to: `backward` and `grad` read complete gradients, viz reads the shares as well.
 
-    arrived: Callable[[Node | Tensor, Tensor, bool], None]  # (target, g, owned): a complete gradient
-    sent: Callable[[Node, int, Tensor, Tensor], None] | None = None  # (node, i, r, g): a share r; g is r, fitted
+    Leaves get theirs at the end, unless `completed_by` knows of some that are complete before.
+    """
+
+    on_gradient: Callable[[Node | Tensor, Tensor, bool], None]  # (target, g, owned): a complete gradient
+    on_edge: Callable[[Node, int, Tensor, Tensor], None] | None = None  # (node, i, r, g): a share r; g is r, fitted
+    completed_by: Callable[[Node], Iterable[Tensor]] | None = None  # the leaves to which no edge is left after a node
 
 
 class _Accumulator:
@@ -182,13 +185,13 @@ class _Accumulator:
         """Take the sum of a target to which no more is sent, after its hooks, and report it."""
         g, owned = self.sums.pop(target)
         g, owned = _after_hooks(target, g), owned and not target._hooks  # a hook may have kept g
-        self.observer.arrived(target, g, owned)
+        self.observer.on_gradient(target, g, owned)
         return g, owned
 
-    def take_onto(self, node: Node) -> Tensor | None:
+    def take_accumulated(self, node: Node) -> Tensor | None:
         """The sum so far at a node's first argument, if its kernel adds its share to it: the bits are the same."""
         target, rule = node.edges[0], node.op.backward
-        if target not in self.sums or rule is None or "onto" not in parameter_names(rule):
+        if target not in self.sums or rule is None or "accumulated" not in parameter_names(rule):
             return None
         before, self.sums[target] = self.sums[target][0], (None, True)
         return before
@@ -199,29 +202,29 @@ class _Accumulator:
         The rule makes a gradient of the whole tensor for each part, with zeros around it.
         """
         before = self.sums.get(node.edges[0], (None,))[0] if node.edges[0] in self.summed else None
-        if before is None or (before.shape, before.dtype) != (node.kept["x_shape"], g.dtype):
+        if before is None or (before.shape, before.dtype) != (node.saved["x_shape"], g.dtype):
             return False
-        part = node.op.view(before._data, *[node.kept[name] for name in node.op.params[1:]])
+        part = node.op.view(before._data, *[node.saved[name] for name in node.op.params[1:]])
         launch(OPS["add"].kernel, part, g._data, part)
         return True
 
-    def send(self, node: Node, g: Tensor, g_owned: bool, needs: tuple[bool, ...]) -> None:
+    def propagate(self, node: Node, g: Tensor, g_owned: bool, needs: tuple[bool, ...]) -> None:
         """Run the rules of a node on its complete gradient, and send each argument its share.
 
         A rule computes the share of one use of a value, without regard to other uses; where they meet, shares add up.
         """
-        sent = self.observer.sent
+        on_edge = self.observer.on_edge
         compute = partial(state.anomaly.gradients, _gradients) if state.anomaly else _gradients
-        alone = not (self.create_graph or self.batch or state.anomaly or sent)  # does nothing else need the share?
+        alone = not (self.create_graph or self.batch or state.anomaly or on_edge)  # does nothing else need the share?
         if alone and node.op.is_part and self.add_part(node, g):
             return
-        onto = self.take_onto(node) if alone else None
-        results = compute(node, g, needs, self.create_graph, onto)
+        accumulated = self.take_accumulated(node) if alone else None
+        results = compute(node, g, needs, self.create_graph, accumulated)
         for i, (edge, r) in enumerate(zip(node.edges, results)):
             if r is not None:
                 fitted = _unbroadcast(r, edge, node)
-                if sent is not None:
-                    sent(node, i, r, fitted)
+                if on_edge is not None:
+                    on_edge(node, i, r, fitted)
                 # Only leaves and views pass the memory of g on, and have to know; other nodes make new memory.
                 matters = not self.batch and (isinstance(edge, Tensor) or edge.op.view is not None)
                 self.accumulate(edge, fitted, matters and _is_owned(fitted, results, i, g, g_owned, node))
@@ -237,7 +240,7 @@ def _after_hooks(holder: Node | Tensor, g: Tensor) -> Tensor:
     # A computed tensor with retain_grad() gets a copy, if it still lives. A view that was itself changed in place has
     # moved to a node of its base, so the gradient at its old node is no longer its own.
     tensor = holder.retained() if isinstance(holder, Node) and holder.retained is not None else None
-    if tensor is not None and (tensor._base is None or tensor._tracked >= 0):
+    if tensor is not None and (tensor._base is None or tensor._tape_count >= 0):
         tensor._grad = g.clone() if tensor._grad is None else tensor.held_grad() + g
     return g
 
@@ -249,7 +252,7 @@ def _is_owned(fitted: Tensor, results: list[Tensor | None], i: int, g: Tensor, g
     belongs neither to an argument of the rule (the sum passes its g on, a transposition is a view of g) nor to another
     of its results: then the rule made it. It also has if the memory is g's and g was made for this node alone.
     """
-    others = [*results[:i], *results[i + 1 :], *node.kept.values(), *(() if g_owned else (g,))]
+    others = [*results[:i], *results[i + 1 :], *node.saved.values(), *(() if g_owned else (g,))]
     others = [x for other in others for x in (other if isinstance(other, tuple) else (other,))]
     arrays = [getattr(x, "_data", x) for x in others if isinstance(x, (Tensor, np.ndarray))]
     return not any(np.may_share_memory(fitted._data, other) for other in arrays)
@@ -258,7 +261,7 @@ def _is_owned(fitted: Tensor, results: list[Tensor | None], i: int, g: Tensor, g
 # --------------------------------------------------------------------------------------------------------- the walk
 
 
-def walk(
+def backward_pass(
     outputs: Sequence[Tensor],
     gradients: Sequence[Tensor],
     retain_graph: bool,
@@ -270,11 +273,10 @@ def walk(
 
     The youngest node comes first, which is the reverse of a topological order: a node is younger than its arguments.
     Without create_graph the rules run without a tape, which would keep all values that a gradient was computed from.
-    Leaves come last, since any node that is left could send them more; those with a hook for their complete gradient
-    come as soon as no edge to them is left.
+    Leaves come last, since any node that is left could send them more.
     """
     batch = any(isinstance(g._data, Meta) for g in gradients)
-    accumulator, hooked = _Accumulator(useful, create_graph, batch, observer), edges_to_hooked_leaves(outputs)
+    accumulator = _Accumulator(useful, create_graph, batch, observer)
     with set_grad_enabled(create_graph):
         for y, g in zip(outputs, gradients, strict=True):
             accumulator.accumulate(y if y.node is None else y.node, g, False)
@@ -289,9 +291,9 @@ def walk(
                     f"backward: this part of the tape ({node.op.name}) was freed by an earlier backward(); "
                     "call that one with retain_graph=True to walk it twice"
                 )
-            accumulator.send(node, g, owned, needs)
+            accumulator.propagate(node, g, owned, needs)
             del g  # its memory can serve at the next node already
-            for leaf in leaves_done_after(node, hooked) if hooked else ():
+            for leaf in observer.completed_by(node) if observer.completed_by else ():
                 if leaf in accumulator.sums:
                     accumulator.complete(leaf)
             if not retain_graph:

@@ -19,19 +19,20 @@ from tinytensor.core.meta import Meta
 from tinytensor.core.recorder import is_from_outside, notice, notice_gradient
 
 _new_object = object.__new__
+generations = itertools.count()  # the ages of nodes (graph.py)
 
 
-class Version:
-    """How often the memory that a tensor and its views share was changed in place.
+class VersionCounter:
+    """The version counter of a storage, the memory that a tensor and its views share: its changes in place.
 
     The tape keeps values for backward without copying them, and notes the count. Backward compares the count again
     before it reads a value: a difference means that the old values are gone.
     """
 
     # Class-level defaults, since most results are never changed; an instance sets its own at the first change.
-    clock, reshaped = itertools.count(), -1  # the time of nodes (op.py); the time when .data last got another shape
-    count = 0  # all changes: a value that was kept before a change must not be read after it
-    tracked = 0  # the changes that are on the tape: a view that was taken before one of them is stale
+    count = 0  # all changes: a value that was saved before a change must not be read after it
+    tape_count = 0  # the changes that are on the tape: a view that was taken before one of them is stale
+    reshaped = -1  # the generation of the last node before .data got another shape
 
 
 class BorrowedGrad:
@@ -64,8 +65,7 @@ class Tensor:
         "_grad",  # a tensor, None, or a BorrowedGrad, which a replay leaves (see held_grad)
         "_hooks",  # of a leaf; a computed tensor's hooks are at its node
         "_requires_grad",  # behind the property requires_grad, which checks assigned values
-        "_tracked",  # of a view: the count Version.tracked when the view took its place on the tape; -1 once the view
-        # itself was changed
+        "_tape_count",  # of a view: `_version.tape_count` when it took its place on the tape; -1 once it was changed
         "_version",  # shared by all tensors on one memory
         "node",
     )
@@ -78,7 +78,7 @@ class Tensor:
         tensor = _new_object(Tensor) if tensor is None else tensor
         tensor._data, tensor._requires_grad = data, requires_grad
         tensor._grad = tensor._hooks = tensor._base = tensor.node = None
-        tensor._version = Version()
+        tensor._version = VersionCounter()
         return tensor
 
     def _make_view(self, data: np.ndarray) -> "Tensor":
@@ -87,7 +87,7 @@ class Tensor:
         view._data, view._requires_grad = data, False
         view._grad = view._hooks = view.node = None
         view._base = self if self._base is None else self._base
-        view._version, view._tracked = self._version, self._version.tracked
+        view._version, view._tape_count = self._version, self._version.tape_count
         return view
 
     # ------------------------------------------------------------------------------------------------------ properties
@@ -134,7 +134,7 @@ class Tensor:
     @property
     def _is_stale_view(self) -> bool:
         """Was the base of this view changed on the tape since the view got its node (views.py)?"""
-        return self._base is not None and self._tracked != self._version.tracked
+        return self._base is not None and self._tape_count != self._version.tape_count
 
     @property
     def grad(self) -> "Tensor | None":
@@ -180,7 +180,7 @@ class Tensor:
             # A replay will read this tensor's values at their present address, so they must stay there.
             move(value._data, self._data)
         else:
-            self._version.reshaped = self._version.reshaped if value.shape == self.shape else next(Version.clock)
+            self._version.reshaped = self._version.reshaped if value.shape == self.shape else next(generations)
             self._data = value._data
         self._version.count += 1
 

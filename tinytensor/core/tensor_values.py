@@ -265,7 +265,7 @@ class TensorValues:
         relation of a view to its base: in a pickle, as in one of NumPy's, each tensor has memory of its own.
         """
         written, slots = object.__getstate__(self)
-        slots = {name: value for name, value in slots.items() if name != "_tracked"}
+        slots = {name: value for name, value in slots.items() if name != "_tape_count"}
         return written, slots | dict.fromkeys(("node", "_base", "_hooks")) | {"_requires_grad": self.requires_grad}
 
     def __setstate__(self, state: tuple) -> None:

@@ -4,7 +4,7 @@ The tape speaks of values, and a change in place puts new values where old ones 
 
 - A change is the operation that gives the new values; then the tensor takes over the values of the result, and its node
   (`assign_result` in in_place.py). What was computed from it before stays attached to its old node.
-- Tensors on one memory share a `Version` that counts the changes, so backward notices that values it kept are gone.
+- Tensors on one memory share a `VersionCounter` of its changes, so backward notices that values it saved are gone.
 - A change of a view is a change of its base: where it is on the tape, the base gets a new node, "the base with these
   elements put in". Other views of it have an old node; each gets a new one when it is used (`regenerate_grad_fn`).
 """
@@ -38,7 +38,7 @@ def regenerate_grad_fn(view: Tensor) -> None:
             f"in place: this is what {view.node.op.name.removesuffix('Backward')} returned, a view of its "
             "argument, which was changed since; its backward does not know the new values. Change a clone()"
         )
-    view._tracked = view._version.tracked
+    view._tape_count = view._version.tape_count
     if view._base.requires_grad:
         base, after = alias_at_node(view._base), Tensor.of(view._data)
         after._version = view._version

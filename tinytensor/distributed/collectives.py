@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from tinytensor.core.dispatch import empty, host, move
+from tinytensor.core.poison import LINE
 from tinytensor.core.recorder import notice
 from tinytensor.core.tensor import Tensor
 from tinytensor.distributed.group import Group
 from tinytensor.distributed.group import group as joined
 from tinytensor.ops.elementwise import add, maximum, minimum, mul, true_divide
-from tinytensor.platform.poison import LINE
 
 
 class ReduceOp(Enum):

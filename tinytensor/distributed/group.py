@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.core.backend import set_num_threads, threads_wanted
+from tinytensor.core.threads import set_num_threads, threads_wanted
+from tinytensor.native.platform.distribution import install
 from tinytensor.ops.generator import default_generator
-from tinytensor.platform.distribution import install
 
 TIMEOUT = timedelta(minutes=30)  # PyTorch's
 PATIENCE = 200  # tests of a request before a waiting rank offers its processor to others

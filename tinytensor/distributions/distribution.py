@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from tinytensor.core.batched_data import BatchedData
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import get_default_dtype
-from tinytensor.core.meta import BatchedData
 from tinytensor.core.modes import no_grad
 from tinytensor.core.recorder import is_recording
 from tinytensor.core.tensor import Tensor

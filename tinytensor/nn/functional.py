@@ -13,7 +13,7 @@ from tinytensor.core.in_place import assign_result
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import Op
 from tinytensor.core.promotion import broadcast_shape
-from tinytensor.core.registry import APPEARANCES, appears
+from tinytensor.core.registry import REGISTRY, register
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn import losses  # noqa: F401 (its functions appear here)
 from tinytensor.ops.argument_errors import public_as
@@ -32,18 +32,16 @@ from tinytensor.ops.shape import cat, stack
 from tinytensor.ops.softmax import softmax
 
 # functions that are declared elsewhere: operations (tanh, gelu, softmax, linear ...), activations, losses
-globals().update(
-    {appearance[2:]: function for appearance, function in APPEARANCES.items() if appearance.startswith("F.")}
-)
+globals().update({appearance[2:]: function for appearance, function in REGISTRY.items() if appearance.startswith("F.")})
 
 
-@appears("nn.ReLU")
+@register("nn.ReLU")
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """y = max(0, x); eq. (10) of 003."""
     return input.relu_() if inplace else input.relu()
 
 
-@appears("nn.SiLU")
+@register("nn.SiLU")
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     r"""y = x \sigma(x); Elfwing and others (2017)."""
     return in_place(silu_op)(input) if inplace else silu_op(input)
@@ -285,7 +283,7 @@ def scaled_dot_product_attention(
         key, value = (x.repeat_interleave(heads // x.shape[-3], -3) for x in (key, value))
     C, M = query.shape[-2], key.shape[-2]
     scale = _scale(query, scale)
-    if isinstance(scale, float) and not math.isfinite(scale):
+    if isinstance(scale, float) and not -math.inf < scale < math.inf:
         raise ValueError(f"{what}: the scale must be finite, got {scale}")
     try:
         batch = broadcast_shape(what, query.shape[:-2], key.shape[:-2], value.shape[:-2])
@@ -376,6 +374,6 @@ def conv1d(
 
 
 for _name, _function in list(globals().items()):
-    _declared = f"F.{_name}" in APPEARANCES and not isinstance(_function, Op)
+    _declared = f"F.{_name}" in REGISTRY and not isinstance(_function, Op)
     if _declared or (getattr(_function, "__module__", "") == __name__ and not _name.startswith("_")):
         globals()[_name] = public_as(f"{__name__}.{_name}", _function)

@@ -3,12 +3,12 @@
 import inspect
 from collections.abc import Callable
 
-from tinytensor.core.keywords import with_reduction
 from tinytensor.core.op import Op
-from tinytensor.core.registry import APPEARANCES
+from tinytensor.core.registry import REGISTRY
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
 from tinytensor.ops.argument_errors import public
+from tinytensor.ops.keywords import with_reduction
 
 
 def settings_of(function: Callable) -> dict:
@@ -48,7 +48,7 @@ def module_of(name: str, function: Callable) -> type[Module]:
 
 MODULES = {
     appearance.removeprefix("nn."): module_of(appearance.removeprefix("nn."), function)
-    for appearance, function in APPEARANCES.items()
+    for appearance, function in REGISTRY.items()
     if appearance.startswith("nn.")
 }
 globals().update(MODULES)  # pickle looks for a class in the module that its `__module__` names

@@ -12,7 +12,7 @@ import numpy as np
 from tinytensor.core.dispatch import host
 from tinytensor.core.dtypes import int64, result_type
 from tinytensor.core.promotion import broadcast_shape
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import expect_probabilities, only_floats, whole_number
 from tinytensor.ops.creation import arange, ones_like
@@ -57,7 +57,7 @@ def _classes_last(x: Tensor) -> Tensor:
     return x.reshape((-1, x.shape[-1])) if x.shape[-1] else x.reshape((0, 0))
 
 
-@appears("F.cross_entropy nn.CrossEntropyLoss")
+@register("F.cross_entropy nn.CrossEntropyLoss")
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -139,7 +139,7 @@ def _ignored(what: str, ignore_index: int) -> int:
     return number
 
 
-@appears("F.nll_loss nn.NLLLoss")
+@register("F.nll_loss nn.NLLLoss")
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
 ) -> Tensor:
@@ -178,14 +178,14 @@ def _difference(input: Tensor, target: Tensor, what: str) -> Tensor:
     return input.to(dtype) - target.to(dtype)
 
 
-@appears("F.mse_loss nn.MSELoss")
+@register("F.mse_loss nn.MSELoss")
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """y = (x - t)^2, and its mean."""
     difference = _difference(input, target, "mse_loss")
     return _reduced(difference * difference, reduction, None, "mse_loss")
 
 
-@appears("F.l1_loss nn.L1Loss")
+@register("F.l1_loss nn.L1Loss")
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """y = |x - t|, and its mean."""
     return _reduced(absolute(_difference(input, target, "l1_loss")), reduction, None, "l1_loss")
@@ -198,7 +198,7 @@ def _huber(difference: Tensor, delta: float) -> Tensor:
     return m * (difference - m / 2)
 
 
-@appears("F.huber_loss nn.HuberLoss")
+@register("F.huber_loss nn.HuberLoss")
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     r"""y = (x - t)^2 / 2 where |x - t| < \delta, else \delta (|x - t| - \delta / 2)."""
     if delta <= 0:
@@ -206,7 +206,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     return _reduced(_huber(_difference(input, target, "huber_loss"), delta), reduction, None, "huber_loss")
 
 
-@appears("F.smooth_l1_loss nn.SmoothL1Loss")
+@register("F.smooth_l1_loss nn.SmoothL1Loss")
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     r"""y = (x - t)^2 / 2 \beta where |x - t| < \beta, else |x - t| - \beta / 2."""
     if beta < 0:
@@ -216,7 +216,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
     return _reduced(loss, reduction, None, "smooth_l1_loss")
 
 
-@appears("F.kl_div nn.KLDivLoss")
+@register("F.kl_div nn.KLDivLoss")
 def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:
     r"""t (\ln t - x), for log-probabilities x and probabilities t (their logarithms if log_target); 0 where t = 0.
 
@@ -235,7 +235,7 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
     return _reduced(loss, reduction, None, "kl_div")
 
 
-@appears("F.binary_cross_entropy nn.BCELoss")
+@register("F.binary_cross_entropy nn.BCELoss")
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -249,7 +249,7 @@ def binary_cross_entropy(
     return _reduced(loss if weight is None else loss * weight, reduction, None, what)
 
 
-@appears("F.binary_cross_entropy_with_logits nn.BCEWithLogitsLoss")
+@register("F.binary_cross_entropy_with_logits nn.BCEWithLogitsLoss")
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -269,7 +269,7 @@ def binary_cross_entropy_with_logits(
     return _reduced(loss if weight is None else loss * weight, reduction, None, "binary_cross_entropy_with_logits")
 
 
-@appears("F.margin_ranking_loss nn.MarginRankingLoss")
+@register("F.margin_ranking_loss nn.MarginRankingLoss")
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
@@ -277,7 +277,7 @@ def margin_ranking_loss(
     return _reduced(clamp_min(-target * (input1 - input2) + margin, 0), reduction, None, "margin_ranking_loss")
 
 
-@appears("F.cosine_similarity nn.CosineSimilarity")
+@register("F.cosine_similarity nn.CosineSimilarity")
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     r"""y = x \cdot z / (\max(|x|, \epsilon) \max(|z|, \epsilon)) along `dim`."""
     x1, x2 = broadcast_tensors(x1, x2)
@@ -289,13 +289,13 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     return (a * b).sum(dim)
 
 
-@appears("F.pairwise_distance nn.PairwiseDistance")
+@register("F.pairwise_distance nn.PairwiseDistance")
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     r"""y = |x - z + \epsilon|_p along the last dimension."""
     return norm(x1 - x2 + eps, p, -1, keepdim)
 
 
-@appears("F.cosine_embedding_loss nn.CosineEmbeddingLoss")
+@register("F.cosine_embedding_loss nn.CosineEmbeddingLoss")
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
@@ -307,7 +307,7 @@ def cosine_embedding_loss(
     return _reduced(alike + different, reduction, None, "cosine_embedding_loss")
 
 
-@appears("F.triplet_margin_loss nn.TripletMarginLoss")
+@register("F.triplet_margin_loss nn.TripletMarginLoss")
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -325,7 +325,7 @@ def triplet_margin_loss(
     return _reduced(clamp_min(near - far + margin, 0), reduction, None, "triplet_margin_loss")
 
 
-@appears("F.hinge_embedding_loss nn.HingeEmbeddingLoss")
+@register("F.hinge_embedding_loss nn.HingeEmbeddingLoss")
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean") -> Tensor:
     """x where t = 1, and max(0, margin - x) where t = -1."""
     # a target that is neither counts as both, as in PyTorch
@@ -333,14 +333,14 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, red
     return _reduced(loss, reduction, None, "hinge_embedding_loss")
 
 
-@appears("F.soft_margin_loss nn.SoftMarginLoss")
+@register("F.soft_margin_loss nn.SoftMarginLoss")
 def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     r"""\ln(1 + e^{-t x}), for t = 1 and t = -1."""
     only_floats("soft_margin_loss", input)
     return _reduced(-logsigmoid(input * target.to(input.dtype)), reduction, None, "soft_margin_loss")
 
 
-@appears("F.poisson_nll_loss nn.PoissonNLLLoss")
+@register("F.poisson_nll_loss nn.PoissonNLLLoss")
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -361,7 +361,7 @@ def poisson_nll_loss(
     return _reduced(loss, reduction, None, "poisson_nll_loss")
 
 
-@appears("F.gaussian_nll_loss nn.GaussianNLLLoss")
+@register("F.gaussian_nll_loss nn.GaussianNLLLoss")
 def gaussian_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -399,7 +399,7 @@ def _refuse_negative_variances(var: np.ndarray) -> None:
         raise ValueError(f"gaussian_nll_loss: expected var of 0 or more, got {var.min()}")
 
 
-@appears("F.multi_margin_loss nn.MultiMarginLoss")
+@register("F.multi_margin_loss nn.MultiMarginLoss")
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -436,7 +436,7 @@ def multi_margin_loss(
     return _reduced(losses.reshape(target.shape), reduction, None, what)
 
 
-@appears("F.multilabel_soft_margin_loss nn.MultiLabelSoftMarginLoss")
+@register("F.multilabel_soft_margin_loss nn.MultiLabelSoftMarginLoss")
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:

@@ -1,16 +1,16 @@
 """More activations than those of elementwise.py: three formulas, and functions composed of them."""
 
 from tinytensor.core.op import op
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
+from tinytensor.native.simd.math import exp as fast_exp
+from tinytensor.native.simd.math import expm1 as fast_expm1
+from tinytensor.native.simd.math import log1p as fast_log1p
 from tinytensor.ops.arguments import dimension, only_floats, refuse_only_bools, tensor_of_dtype
 from tinytensor.ops.elementwise import absolute, exp, hardtanh_op, sigmoid, tanh, where
 from tinytensor.ops.in_place import copy_, in_place
 from tinytensor.ops.shape import chunk, reshape
 from tinytensor.ops.softmax import softmax
-from tinytensor.simd.math import exp as fast_exp
-from tinytensor.simd.math import expm1 as fast_expm1
-from tinytensor.simd.math import log1p as fast_log1p
 
 
 @op
@@ -64,13 +64,13 @@ def _sloped_by_its_sign(x: Tensor, slope) -> Tensor:
     return sloped(x, x.detach(), slope)
 
 
-@appears("F.leaky_relu nn.LeakyReLU")
+@register("F.leaky_relu nn.LeakyReLU")
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """y = x where x > 0, else negative_slope x."""
     return _perhaps_in_place(_sloped_by_its_sign, input, inplace, negative_slope)
 
 
-@appears("prelu F.prelu")
+@register("prelu F.prelu")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """y = x where x > 0, else w x; w is one number, or one for each channel (dimension 1)."""
     channels = input.shape[1] if input.ndim > 1 else 1
@@ -81,19 +81,19 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return _sloped_by_its_sign(input, reshape(weight, shape))
 
 
-@appears("F.softplus nn.Softplus")
+@register("F.softplus nn.Softplus")
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     r"""y = \ln(1 + e^{\beta x}) / \beta, and x where \beta x lies above the threshold."""
     return softplus_op(input, beta, threshold)
 
 
-@appears("F.elu nn.ELU")
+@register("F.elu nn.ELU")
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     r"""y = x where x > 0, else \alpha (e^x - 1)."""
     return _perhaps_in_place(elu_op, input, inplace, alpha)
 
 
-@appears("celu F.celu nn.CELU")
+@register("celu F.celu nn.CELU")
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     r"""y = x where x > 0, else \alpha (e^{x / \alpha} - 1)."""
     if alpha == 0:
@@ -101,7 +101,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return _perhaps_in_place(elu_op, input, inplace, alpha, 1.0, 1 / alpha)
 
 
-@appears("selu F.selu nn.SELU")
+@register("selu F.selu nn.SELU")
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     r"""y = s (x where x > 0, else \alpha (e^x - 1)), with the constants that keep mean 0 and variance 1."""
     return _perhaps_in_place(
@@ -109,7 +109,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     )
 
 
-@appears("F.hardtanh nn.Hardtanh")
+@register("F.hardtanh nn.Hardtanh")
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """y = x, but at least min_val and at most max_val."""
     if not min_val <= max_val:
@@ -119,33 +119,33 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     return _perhaps_in_place(hardtanh_op, input, inplace, min_val, max_val)
 
 
-@appears("F.relu6 nn.ReLU6")
+@register("F.relu6 nn.ReLU6")
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """y = min(max(0, x), 6)."""
     return hardtanh(input, 0, 6, inplace)
 
 
-@appears("F.hardsigmoid nn.Hardsigmoid")
+@register("F.hardsigmoid nn.Hardsigmoid")
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """y = relu6(x + 3) / 6."""
     only_floats("hardsigmoid", input)
     return _perhaps_in_place(lambda x: hardtanh_op(x + 3, 0, 6) / 6, input, inplace)
 
 
-@appears("F.hardswish nn.Hardswish")
+@register("F.hardswish nn.Hardswish")
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """y = x relu6(x + 3) / 6."""
     only_floats("hardswish", input)
     return _perhaps_in_place(lambda x: x * hardtanh_op(x + 3, 0, 6) / 6, input, inplace)
 
 
-@appears("F.mish nn.Mish")
+@register("F.mish nn.Mish")
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     r"""y = x \tanh(\ln(1 + e^x))."""
     return _perhaps_in_place(lambda x: x * tanh(softplus_op(x)), input, inplace)
 
 
-@appears("F.softsign nn.Softsign")
+@register("F.softsign nn.Softsign")
 def softsign(input: Tensor) -> Tensor:
     """y = x / (1 + |x|)."""
     return softsign_op(input)
@@ -166,13 +166,13 @@ class softsign_op:
         return g / size / size
 
 
-@appears("F.softmin nn.Softmin")
+@register("F.softmin nn.Softmin")
 def softmin(input: Tensor, dim: int | None = None, *, dtype=None) -> Tensor:
     r"""y_i = e^{-x_i} / \sum_j e^{-x_j} along `dim`."""
     return softmax(-input, dim, dtype=dtype)
 
 
-@appears("F.glu nn.GLU")
+@register("F.glu nn.GLU")
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     r"""y = a \sigma(b) for the two halves a and b of x along `dim`."""
     only_floats("glu", input)
@@ -182,7 +182,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return a * sigmoid(b)
 
 
-@appears("threshold F.threshold")
+@register("threshold F.threshold")
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """y = the value where x <= threshold, else x, which may be NaN."""
     refuse_only_bools("threshold", input.dtype)
@@ -190,14 +190,14 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     return copy_(input, y) if inplace else y
 
 
-@appears("F.hardshrink nn.Hardshrink")
+@register("F.hardshrink nn.Hardshrink")
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     r"""y = x where |x| > \lambda, else 0."""
     only_floats("hardshrink", input)
     return where((input >= -lambd).logical_and(input <= lambd), 0, input)
 
 
-@appears("F.softshrink nn.Softshrink")
+@register("F.softshrink nn.Softshrink")
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     r"""y = x - \lambda where x > \lambda, x + \lambda where x < -\lambda, else 0."""
     only_floats("softshrink", input)

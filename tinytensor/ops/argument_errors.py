@@ -19,10 +19,10 @@ import numpy as np
 
 from tinytensor.core import late_bound
 from tinytensor.core.kernel import is_ours
-from tinytensor.core.keywords import in_older_order, renamed
 from tinytensor.core.op import OPS
-from tinytensor.core.registry import APPEARANCES
+from tinytensor.core.registry import REGISTRY
 from tinytensor.core.tensor import Tensor
+from tinytensor.ops.keywords import in_older_order, renamed
 
 _WORDS = {
     Tensor: "a tensor",
@@ -88,9 +88,7 @@ def named(path: str, function: Callable) -> Callable:
 @functools.cache
 def _names(function: Callable | None = None) -> frozenset[str]:
     """The public names of a function of the engine; without a function, those of all operations."""
-    appearances = [
-        appearance for appearance, declared in APPEARANCES.items() if function is None or declared is function
-    ]
+    appearances = [appearance for appearance, declared in REGISTRY.items() if function is None or declared is function]
     appearances += OPS if function is None else ()
     return frozenset({appearance.rpartition(".")[2].rstrip("_") for appearance in appearances})
 
@@ -102,7 +100,7 @@ def _prefix_error(function: Callable, name: str, error: Exception) -> None:
     """
     prefix, colon, rest = str(error).partition(": ")
     name = name.rstrip("_")
-    if f"Tensor.__{name}__" in APPEARANCES:  # an operator, which has no name in the caller's code
+    if f"Tensor.__{name}__" in REGISTRY:  # an operator, which has no name in the caller's code
         return
     if colon and prefix in _names() - _names(function) - {name} and not _is_unforeseen(error):
         error.args = (f"{name}: {rest}", *error.args[1:])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tinytensor.core.dtypes import result_type
 from tinytensor.core.promotion import broadcast_shape
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import dimension, promote_floats_to_exact, scaled, to_0d_array, whole_number
 from tinytensor.ops.products import bmm, matmul, outer
@@ -33,7 +33,7 @@ def _sum_of(what: str, x: Tensor, product: Tensor, beta: float, alpha: float) ->
     return (x if beta == 1 else scaled(what, x, beta, dtype)) + product
 
 
-@appears("addmm Tensor.addmm Tensor.addmm_")
+@register("addmm Tensor.addmm Tensor.addmm_")
 def addmm(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """y = beta x + alpha mat1 mat2."""
     if mat1.ndim != 2 or mat2.ndim != 2:
@@ -41,7 +41,7 @@ def addmm(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: floa
     return _sum_of("addmm", x, matmul(mat1, mat2), beta, alpha)
 
 
-@appears("addmv Tensor.addmv Tensor.addmv_")
+@register("addmv Tensor.addmv Tensor.addmv_")
 def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """y = beta x + alpha mat vec."""
     if mat.ndim != 2 or vec.ndim != 1:
@@ -49,7 +49,7 @@ def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float 
     return _sum_of("addmv", x, matmul(mat, vec), beta, alpha)
 
 
-@appears("baddbmm Tensor.baddbmm Tensor.baddbmm_")
+@register("baddbmm Tensor.baddbmm Tensor.baddbmm_")
 def baddbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """y = beta x + alpha batch1 batch2, for each pair of matrices."""
     if batch1.ndim != 3 or batch2.ndim != 3:
@@ -57,7 +57,7 @@ def baddbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha
     return _sum_of("baddbmm", x, matmul(batch1, batch2), beta, alpha)
 
 
-@appears("addr Tensor.addr Tensor.addr_")
+@register("addr Tensor.addr Tensor.addr_")
 def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """y_{ij} = beta x_{ij} + alpha a_i b_j."""
     product = outer(vec1, vec2)
@@ -67,13 +67,13 @@ def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float
     return _sum_of("addr", x.to(dtype), product.to(dtype), beta, alpha)
 
 
-@appears("addbmm Tensor.addbmm Tensor.addbmm_")
+@register("addbmm Tensor.addbmm Tensor.addbmm_")
 def addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """y = beta x + alpha times the sum over the batch of a b."""
     return _sum_of("addbmm", x, sum(bmm(batch1, batch2), 0).to(batch1.dtype), beta, alpha)
 
 
-@appears("tensordot")
+@register("tensordot")
 def tensordot(a: Tensor, b: Tensor, dims: int | Sequence | Tensor = 2) -> Tensor:
     """y = the sum over dims[0] of a and dims[1] of b; a number n means the last n of a and the first n of b."""
     if isinstance(dims, Sequence | Tensor):
@@ -97,19 +97,19 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence | Tensor = 2) -> Tensor
     return reshape(matmul(left, right), [a.shape[d] for d in rows] + [b.shape[d] for d in columns])
 
 
-@appears("vdot Tensor.vdot")
+@register("vdot Tensor.vdot")
 def vdot(a: Tensor, b: Tensor) -> Tensor:
     """y = sum_i a_i b_i of two vectors."""
     return a.dot(b)
 
 
-@appears("inner Tensor.inner")
+@register("inner Tensor.inner")
 def inner(a: Tensor, b: Tensor) -> Tensor:
     """y = the sum over the last dimensions of a and b."""
     return tensordot(a, b, ([-1], [-1])) if a.ndim and b.ndim else a * b
 
 
-@appears("kron Tensor.kron")
+@register("kron Tensor.kron")
 def kron(a: Tensor, b: Tensor) -> Tensor:
     """y_{ip,jq} = a_{ij} b_{pq}, Kronecker's product: each element of a times all of b, in its place."""
     n = builtins.max(a.ndim, b.ndim)

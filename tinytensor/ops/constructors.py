@@ -10,7 +10,7 @@ import numpy as np
 
 from tinytensor.core.devices import check_device
 from tinytensor.core.dtypes import get_default_dtype
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import TENSOR_TYPES, tensor, zeros
 
@@ -25,7 +25,7 @@ def _made(name: str, args: tuple, dtype: np.dtype) -> Tensor:
     return tensor(args[0] if isinstance(args[0], np.ndarray | Tensor) else list(args[0]), dtype=dtype)
 
 
-@appears("Tensor.__init__")
+@register("Tensor.__init__")
 def construct(self: Tensor, *data, device=None, **options) -> None:
     """`Tensor(2, 3)` is a tensor of these sizes, `Tensor([1, 2])` one of these values, in the default dtype.
 
@@ -44,7 +44,7 @@ def construct(self: Tensor, *data, device=None, **options) -> None:
         Tensor.of(_made("Tensor", data, get_default_dtype())._data, tensor=self)
 
 
-@appears("Tensor.new")
+@register("Tensor.new")
 def new(x: Tensor, *data, device=None) -> Tensor:
     """A tensor of x's dtype: `x.new(2, 3)` of these sizes, `x.new([1, 2])` of these values, `x.new()` empty.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tinytensor.core.dtypes import bool_, int32, int64, result_type
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import dimension_with_size, only_floats, whole_number
 from tinytensor.ops.creation import arange, linspace, ones, tensor, zeros
@@ -18,7 +18,7 @@ from tinytensor.ops.reduce import cumsum, sum
 from tinytensor.ops.shape import cat, clone, flatten, make_contiguous, movedim, narrow, reshape
 
 
-@appears("bincount Tensor.bincount")
+@register("bincount Tensor.bincount")
 def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """y_v = how often v stands in a vector of whole numbers of 0 or more, or the sum of the weights where it stands."""
     if x.ndim != 1 or x.dtype.kind not in "iu":
@@ -75,7 +75,7 @@ def _sorting(rows: Tensor) -> Tensor:
     return order
 
 
-@appears("unique Tensor.unique")
+@register("unique Tensor.unique")
 def unique(
     x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ):
@@ -91,7 +91,7 @@ def unique(
     return _asked_for(back(values), inverse, counts, return_inverse, return_counts)
 
 
-@appears("unique_consecutive Tensor.unique_consecutive")
+@register("unique_consecutive Tensor.unique_consecutive")
 def unique_consecutive(x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None):
     """x with one element for each run of equal ones; in which run each element of x is; how long each run is.
 
@@ -103,7 +103,7 @@ def unique_consecutive(x: Tensor, return_inverse: bool = False, return_counts: b
     return _asked_for(back(values), run, counts, return_inverse, return_counts)
 
 
-@appears("searchsorted")
+@register("searchsorted")
 def searchsorted(
     sorted_sequence: Tensor,
     values: Tensor | float | Sequence,
@@ -146,7 +146,7 @@ def searchsorted(
     return reshape(make_contiguous(counts), shape).to(int32 if out_int32 else int64)
 
 
-@appears("bucketize")
+@register("bucketize")
 def bucketize(
     x: Tensor | float | Sequence, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Tensor:
@@ -183,7 +183,7 @@ def _counted(bin_index: Tensor, inside: Tensor, weight: Tensor, bins: int) -> Te
     return scatter_rows(where(inside, weight, 0), bin_index, (bins,))
 
 
-@appears("histc Tensor.histc")
+@register("histc Tensor.histc")
 def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """y_b = how many elements are in part b of the range from min to max, cut into equal parts; others do not count.
 
@@ -197,7 +197,7 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     return _counted(floor(bin_index), (flat >= low) & (flat <= high), ones(flat.shape, dtype=x.dtype), bins)
 
 
-@appears("histogram Tensor.histogram")
+@register("histogram Tensor.histogram")
 def histogram(
     x: Tensor,
     bins: int | Tensor,
@@ -233,7 +233,7 @@ def histogram(
     return Histogram(hist / sum(hist) / (edges[1:] - edges[:-1]) if density else hist, edges)
 
 
-@appears("isin")
+@register("isin")
 def isin(
     elements: Tensor | float | Sequence,
     test_elements: Tensor | float | Sequence,

@@ -17,13 +17,13 @@ from tinytensor.core.dtype_objects import DType
 from tinytensor.core.dtypes import DTYPES, bool_, float32, float64, get_default_dtype, int32, int64, uint8
 from tinytensor.core.memory_order import reordered
 from tinytensor.core.meta import Meta
+from tinytensor.core.poison import aligned
 from tinytensor.core.recorder import is_recording, refuse
 from tinytensor.core.tensor import Tensor
 from tinytensor.core.tensor_values import with_own_dtype
 from tinytensor.ops.arguments import nested_numbers, refuse_text, to_0d_array
 from tinytensor.ops.arrays import constants
 from tinytensor.ops.generator import Generator, drawn_from
-from tinytensor.platform.poison import aligned
 
 
 def as_dtype(dtype) -> np.dtype:
@@ -354,9 +354,9 @@ def arange(
     start, end = (0, start) if end is None else (start, end)
     start, end, step = [v.item() if isinstance(v, Tensor) else v for v in (start, end, step)]
     whole = dtype is not None and as_dtype(dtype).kind in "iu"
-    if whole and as_dtype(dtype) == int64 and all(map(math.isfinite, (start, end, step))):
+    if whole and as_dtype(dtype) == int64 and all(-math.inf < v < math.inf for v in (start, end, step)):
         start, end, step = map(_whole, (start, end, step))  # PyTorch counts them so in 64 bits, and in no other dtype
-    if step == 0 or not (end - start) * step >= 0 or math.isinf(end - start):
+    if step == 0 or not (end - start) * step >= 0 or not -math.inf < end - start < math.inf:
         raise RuntimeError(f"arange: from {start} to {end} in steps of {step} never arrives")
     if dtype is None:
         real = isinstance(start, float) or isinstance(end, float) or isinstance(step, float)
@@ -371,7 +371,7 @@ def arange(
 
 
 def _ends(what: str, start: float, end: float) -> tuple[float, float]:
-    if not (math.isfinite(start) and math.isfinite(end)):
+    if not (-math.inf < start < math.inf and -math.inf < end < math.inf):
         raise RuntimeError(f"{what}: no even steps lead from {start} to {end}; expected two finite numbers")
     return float(start), float(end)
 

@@ -1,6 +1,6 @@
 """Distances between vectors, and vectors of a limited length."""
 
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import dimension, only_floats
 from tinytensor.ops.elementwise import absolute, where
@@ -10,13 +10,13 @@ from tinytensor.ops.reduce import norm, power_of_length, sum
 from tinytensor.ops.shape import clone, unsqueeze
 
 
-@appears("dist Tensor.dist")
+@register("dist Tensor.dist")
 def dist(a: Tensor, b: Tensor, p: float = 2) -> Tensor:
     """y = |a - b|_p over all elements."""
     return norm(a - b, p)
 
 
-@appears("cdist")
+@register("cdist")
 def cdist(
     x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"
 ) -> Tensor:
@@ -45,7 +45,7 @@ def _lengths(apart: Tensor, p: float) -> Tensor:
     return norm(apart, p if apart.shape[-1] else 1, -1)  # of no coordinates none is the largest
 
 
-@appears("pdist F.pdist")
+@register("pdist F.pdist")
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """y_k = |x_i - x_j|_p of the rows i < j of (N, M), in the order (0, 1), (0, 2), ..., (1, 2) ...: N (N - 1) / 2."""
     if input.ndim != 2 or not p >= 0:
@@ -55,7 +55,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     return _lengths(index_select(input, 0, first) - index_select(input, 0, second), p)
 
 
-@appears("renorm Tensor.renorm Tensor.renorm_")
+@register("renorm Tensor.renorm Tensor.renorm_")
 def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """y = x, but each slice s along `dim` with |s|_p > m is s m / (|s|_p + 10^{-7})."""
     only_floats("renorm", x)

@@ -14,8 +14,19 @@ from tinytensor.core.dispatch import host
 from tinytensor.core.dtypes import bool_, result_type, uint8
 from tinytensor.core.op import op
 from tinytensor.core.promotion import broadcast_shape, clamp_to_inf
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
+from tinytensor.native.simd.math import digamma as true_digamma
+from tinytensor.native.simd.math import erf as fast_erf
+from tinytensor.native.simd.math import erfinv as true_erfinv
+from tinytensor.native.simd.math import exp as fast_exp
+from tinytensor.native.simd.math import expm1 as fast_expm1
+from tinytensor.native.simd.math import floor_quotient, floor_rest, gelu_slope, log1p_of_fraction, normal_cdf
+from tinytensor.native.simd.math import lgamma as true_lgamma
+from tinytensor.native.simd.math import log as fast_log
+from tinytensor.native.simd.math import log1p as fast_log1p
+from tinytensor.native.simd.math import polygamma as true_polygamma
+from tinytensor.native.simd.math import tanh as fast_tanh
 from tinytensor.ops.arguments import (
     only_floats,
     only_floats_together,
@@ -27,22 +38,11 @@ from tinytensor.ops.arguments import (
 )
 from tinytensor.ops.arrays import apply_formula
 from tinytensor.ops.creation import zeros
-from tinytensor.simd.math import digamma as true_digamma
-from tinytensor.simd.math import erf as fast_erf
-from tinytensor.simd.math import erfinv as true_erfinv
-from tinytensor.simd.math import exp as fast_exp
-from tinytensor.simd.math import expm1 as fast_expm1
-from tinytensor.simd.math import floor_quotient, floor_rest, gelu_slope, log1p_of_fraction, normal_cdf
-from tinytensor.simd.math import lgamma as true_lgamma
-from tinytensor.simd.math import log as fast_log
-from tinytensor.simd.math import log1p as fast_log1p
-from tinytensor.simd.math import polygamma as true_polygamma
-from tinytensor.simd.math import tanh as fast_tanh
 
 # --- Arithmetic
 
 
-@appears("Tensor.__add__ Tensor.__radd__ Tensor.__iadd__")
+@register("Tensor.__add__ Tensor.__radd__ Tensor.__iadd__")
 @op
 class add:
     r"y = a + b"
@@ -57,7 +57,7 @@ class add:
         return g
 
 
-@appears("Tensor.__sub__ Tensor.__rsub__ Tensor.__isub__")
+@register("Tensor.__sub__ Tensor.__rsub__ Tensor.__isub__")
 @op
 class sub:
     r"y = a - b"
@@ -74,7 +74,7 @@ class sub:
         return -g
 
 
-@appears(
+@register(
     "mul multiply Tensor.mul Tensor.mul_ Tensor.multiply Tensor.multiply_ Tensor.__mul__ Tensor.__rmul__ "
     "Tensor.__imul__"
 )
@@ -92,7 +92,7 @@ class mul:
         return g * a
 
 
-@appears("true_divide Tensor.true_divide Tensor.true_divide_ Tensor.__truediv__ Tensor.__rtruediv__")
+@register("true_divide Tensor.true_divide Tensor.true_divide_ Tensor.__truediv__ Tensor.__rtruediv__")
 @op
 class true_divide:
     r"y = a / b"
@@ -196,7 +196,7 @@ class square_backward:
         return h * (x + x)
 
 
-@appears("maximum Tensor.maximum")
+@register("maximum Tensor.maximum")
 @op
 class maximum:
     r"y = \max(a, b)"
@@ -211,7 +211,7 @@ class maximum:
         return where(eq(a, b), g / 2, where(gt(a, b), 0, g))
 
 
-@appears("minimum Tensor.minimum")
+@register("minimum Tensor.minimum")
 @op
 class minimum:
     r"y = \min(a, b)"
@@ -226,7 +226,7 @@ class minimum:
         return where(eq(a, b), g / 2, where(lt(a, b), 0, g))
 
 
-@appears("clamp_min Tensor.clamp_min Tensor.clamp_min_")
+@register("clamp_min Tensor.clamp_min Tensor.clamp_min_")
 @op
 class clamp_min:
     r"y = \max(x, low); the gradient passes at the bound"
@@ -240,7 +240,7 @@ class clamp_min:
         return where(lt(a, b), g, 0)
 
 
-@appears("clamp_max Tensor.clamp_max Tensor.clamp_max_")
+@register("clamp_max Tensor.clamp_max Tensor.clamp_max_")
 @op
 class clamp_max:
     r"y = \min(x, high); the gradient passes at the bound"
@@ -290,7 +290,7 @@ class huber_slope:
         return where(logical_and(gt(x, low), lt(x, high)), g, 0)
 
 
-@appears("neg negative Tensor.neg Tensor.neg_ Tensor.negative Tensor.negative_ Tensor.__neg__")
+@register("neg negative Tensor.neg Tensor.neg_ Tensor.negative Tensor.negative_ Tensor.__neg__")
 @op
 class neg:
     r"y = -x"
@@ -304,7 +304,7 @@ class neg:
         return -g
 
 
-@appears("abs absolute Tensor.abs Tensor.abs_ Tensor.absolute Tensor.absolute_ Tensor.__abs__")
+@register("abs absolute Tensor.abs Tensor.abs_ Tensor.absolute Tensor.absolute_ Tensor.__abs__")
 @op
 class absolute:
     r"y = |x|; the gradient at 0 is 0"
@@ -318,7 +318,7 @@ class absolute:
         return g * sign(x)
 
 
-@appears("sign sgn Tensor.sign Tensor.sign_ Tensor.sgn Tensor.sgn_")
+@register("sign sgn Tensor.sign Tensor.sign_ Tensor.sgn Tensor.sgn_")
 @op
 class sign:
     r"y = \mathrm{sign}(x)"
@@ -330,7 +330,7 @@ class sign:
         return zero_gradient(g)
 
 
-@appears("reciprocal Tensor.reciprocal Tensor.reciprocal_")
+@register("reciprocal Tensor.reciprocal Tensor.reciprocal_")
 @op
 class reciprocal:
     r"y = 1 / x"
@@ -344,7 +344,7 @@ class reciprocal:
         return -g * y * y
 
 
-@appears("floor Tensor.floor Tensor.floor_")
+@register("floor Tensor.floor Tensor.floor_")
 @op
 class floor:
     r"y = \lfloor x \rfloor"
@@ -358,7 +358,7 @@ class floor:
         return zero_gradient(g)
 
 
-@appears("ceil Tensor.ceil Tensor.ceil_")
+@register("ceil Tensor.ceil Tensor.ceil_")
 @op
 class ceil:
     r"y = \lceil x \rceil"
@@ -385,7 +385,7 @@ class round_op:
         return zero_gradient(g)
 
 
-@appears("round Tensor.round Tensor.round_")
+@register("round Tensor.round Tensor.round_")
 def round(x: Tensor, *, decimals: int = 0) -> Tensor:
     """y = the number next to x with so many decimal places (fewer than 0: whole tens, hundreds ...), halves to even."""
     if not whole_number(decimals, "round: decimals"):
@@ -395,7 +395,7 @@ def round(x: Tensor, *, decimals: int = 0) -> Tensor:
     return round_op(x * scale) / scale if decimals > 0 else round_op(x / scale) * scale
 
 
-@appears("exp Tensor.exp Tensor.exp_")
+@register("exp Tensor.exp Tensor.exp_")
 @op
 class exp:
     r"y = e^x"
@@ -409,7 +409,7 @@ class exp:
         return g * y
 
 
-@appears("log Tensor.log Tensor.log_")
+@register("log Tensor.log Tensor.log_")
 @op
 class log:
     r"y = \ln x"
@@ -423,7 +423,7 @@ class log:
         return g / x
 
 
-@appears("log2 Tensor.log2 Tensor.log2_")
+@register("log2 Tensor.log2 Tensor.log2_")
 @op
 class log2:
     r"y = \log_2 x"
@@ -437,7 +437,7 @@ class log2:
         return g / (x * log(tensor_of_dtype(2, g.dtype)))
 
 
-@appears("log10 Tensor.log10 Tensor.log10_")
+@register("log10 Tensor.log10 Tensor.log10_")
 @op
 class log10:
     r"y = \log_{10} x"
@@ -465,7 +465,7 @@ class clipped_log:
         return g / clamp_min(x, 1e-12)
 
 
-@appears("log1p Tensor.log1p Tensor.log1p_")
+@register("log1p Tensor.log1p Tensor.log1p_")
 @op
 class log1p:
     r"y = \ln(1 + x), exact for small x too"
@@ -479,7 +479,7 @@ class log1p:
         return g / (1 + x)
 
 
-@appears("expm1 Tensor.expm1 Tensor.expm1_")
+@register("expm1 Tensor.expm1 Tensor.expm1_")
 @op
 class expm1:
     r"y = e^x - 1, exact for small x too"
@@ -493,7 +493,7 @@ class expm1:
         return g * (y + 1)
 
 
-@appears("sqrt Tensor.sqrt Tensor.sqrt_")
+@register("sqrt Tensor.sqrt Tensor.sqrt_")
 @op
 class sqrt:
     r"y = \sqrt{x}"
@@ -507,7 +507,7 @@ class sqrt:
         return g / (2 * y)
 
 
-@appears("F.logsigmoid nn.LogSigmoid")
+@register("F.logsigmoid nn.LogSigmoid")
 @op
 class logsigmoid:
     r"y = \ln(1 / (1 + e^{-x}))"
@@ -523,7 +523,7 @@ class logsigmoid:
         return g * sigmoid(-x)
 
 
-@appears("rsqrt Tensor.rsqrt Tensor.rsqrt_")
+@register("rsqrt Tensor.rsqrt Tensor.rsqrt_")
 @op
 class rsqrt:
     r"y = 1 / \sqrt{x}"
@@ -537,7 +537,7 @@ class rsqrt:
         return g * y * y * y / -2
 
 
-@appears("sin Tensor.sin Tensor.sin_")
+@register("sin Tensor.sin Tensor.sin_")
 @op
 class sin:
     r"y = \sin x"
@@ -551,7 +551,7 @@ class sin:
         return g * cos(x)
 
 
-@appears("cos Tensor.cos Tensor.cos_")
+@register("cos Tensor.cos Tensor.cos_")
 @op
 class cos:
     r"y = \cos x"
@@ -565,7 +565,7 @@ class cos:
         return -g * sin(x)
 
 
-@appears("sinh Tensor.sinh Tensor.sinh_")
+@register("sinh Tensor.sinh Tensor.sinh_")
 @op
 class sinh:
     r"y = (e^x - e^{-x}) / 2"
@@ -583,7 +583,7 @@ class sinh:
         return g * cosh(x)
 
 
-@appears("cosh Tensor.cosh Tensor.cosh_")
+@register("cosh Tensor.cosh Tensor.cosh_")
 @op
 class cosh:
     r"y = (e^x + e^{-x}) / 2"
@@ -599,7 +599,7 @@ class cosh:
         return g * sinh(x)
 
 
-@appears("asin Tensor.asin Tensor.asin_ arcsin Tensor.arcsin Tensor.arcsin_")
+@register("asin Tensor.asin Tensor.asin_ arcsin Tensor.arcsin Tensor.arcsin_")
 @op
 class asin:
     r"y = \arcsin x"
@@ -613,7 +613,7 @@ class asin:
         return g * rsqrt(1 - x * x)
 
 
-@appears("acos Tensor.acos Tensor.acos_ arccos Tensor.arccos Tensor.arccos_")
+@register("acos Tensor.acos Tensor.acos_ arccos Tensor.arccos Tensor.arccos_")
 @op
 class acos:
     r"y = \arccos x"
@@ -627,7 +627,7 @@ class acos:
         return -g * rsqrt(1 - x * x)
 
 
-@appears("atan Tensor.atan Tensor.atan_ arctan Tensor.arctan Tensor.arctan_")
+@register("atan Tensor.atan Tensor.atan_ arctan Tensor.arctan Tensor.arctan_")
 @op
 class atan:
     r"y = \arctan x"
@@ -641,7 +641,7 @@ class atan:
         return g / (1 + x * x)
 
 
-@appears("asinh Tensor.asinh Tensor.asinh_ arcsinh Tensor.arcsinh Tensor.arcsinh_")
+@register("asinh Tensor.asinh Tensor.asinh_ arcsinh Tensor.arcsinh Tensor.arcsinh_")
 @op
 class asinh:
     r"y = \ln(x + \sqrt{x^2 + 1})"
@@ -655,7 +655,7 @@ class asinh:
         return g * rsqrt(x * x + 1)
 
 
-@appears("tanh Tensor.tanh Tensor.tanh_ F.tanh nn.Tanh")
+@register("tanh Tensor.tanh Tensor.tanh_ F.tanh nn.Tanh")
 @op
 class tanh:
     r"y = \tanh x"
@@ -669,7 +669,7 @@ class tanh:
         return g * (1 - y * y)
 
 
-@appears("erf Tensor.erf")
+@register("erf Tensor.erf")
 @op
 class erf:
     r"y = \frac{2}{\sqrt{\pi}} \int_0^x e^{-t^2} dt"
@@ -683,7 +683,7 @@ class erf:
         return g * exp(-x * x) * (2 / math.sqrt(math.pi))
 
 
-@appears("erfinv Tensor.erfinv Tensor.erfinv_")
+@register("erfinv Tensor.erfinv Tensor.erfinv_")
 @op
 class erfinv:
     r"y = \mathrm{erf}^{-1}(x)"
@@ -697,7 +697,7 @@ class erfinv:
         return g * exp(y * y) / (2 / math.sqrt(math.pi))
 
 
-@appears("lgamma Tensor.lgamma Tensor.lgamma_")
+@register("lgamma Tensor.lgamma Tensor.lgamma_")
 @op
 class lgamma:
     r"y = \ln |\Gamma(x)|"
@@ -711,7 +711,7 @@ class lgamma:
         return g * digamma(x)
 
 
-@appears("digamma Tensor.digamma Tensor.digamma_")
+@register("digamma Tensor.digamma Tensor.digamma_")
 @op
 class digamma:
     r"y = \psi(x), the derivative of \ln |\Gamma(x)|"
@@ -738,7 +738,7 @@ class polygamma_op:
         return g * polygamma_op(x, n + 1)
 
 
-@appears("Tensor.polygamma Tensor.polygamma_")
+@register("Tensor.polygamma Tensor.polygamma_")
 def polygamma_of(x: Tensor, n: int) -> Tensor:
     r"""y = \psi^{(n)}(x), the derivative number n of digamma; n = 0 is digamma itself."""
     if not 0 <= whole_number(n, "polygamma: n") <= 170:
@@ -746,13 +746,13 @@ def polygamma_of(x: Tensor, n: int) -> Tensor:
     return polygamma_op(x, int(n)) if n else digamma(x)
 
 
-@appears("polygamma")
+@register("polygamma")
 def polygamma(n: int, input: Tensor) -> Tensor:
     r"""y = \psi^{(n)}(x), the derivative number n of digamma; n = 0 is digamma itself."""
     return polygamma_of(input, n)
 
 
-@appears("sigmoid Tensor.sigmoid Tensor.sigmoid_ F.sigmoid nn.Sigmoid")
+@register("sigmoid Tensor.sigmoid Tensor.sigmoid_ F.sigmoid nn.Sigmoid")
 @op
 class sigmoid:
     r"y = 1 / (1 + e^{-x})"
@@ -777,7 +777,7 @@ class sigmoid_backward:
         return h * z * (1 - z)
 
 
-@appears("silu")
+@register("silu")
 @op
 class silu:
     r"y = x / (1 + e^{-x})"
@@ -804,7 +804,7 @@ class silu_backward:
         return h * s * (1 + x * (1 - s))
 
 
-@appears("relu Tensor.relu Tensor.relu_")
+@register("relu Tensor.relu Tensor.relu_")
 @op
 class relu:
     r"y = \max(0, x); the gradient at 0 is 0"
@@ -909,7 +909,7 @@ class where_op:
         return where(condition, 0, g)
 
 
-@appears("eq Tensor.eq Tensor.__eq__")
+@register("eq Tensor.eq Tensor.__eq__")
 @op
 class eq:
     "y = [a = b]"
@@ -920,7 +920,7 @@ class eq:
         return a == b
 
 
-@appears("ne not_equal Tensor.ne Tensor.not_equal Tensor.__ne__")
+@register("ne not_equal Tensor.ne Tensor.not_equal Tensor.__ne__")
 @op
 class ne:
     r"y = [a \ne b]"
@@ -931,7 +931,7 @@ class ne:
         return a != b
 
 
-@appears("lt less Tensor.lt Tensor.less Tensor.__lt__")
+@register("lt less Tensor.lt Tensor.less Tensor.__lt__")
 @op
 class lt:
     "y = [a < b]"
@@ -942,7 +942,7 @@ class lt:
         return a < b
 
 
-@appears("le less_equal Tensor.le Tensor.less_equal Tensor.__le__")
+@register("le less_equal Tensor.le Tensor.less_equal Tensor.__le__")
 @op
 class le:
     r"y = [a \le b]"
@@ -953,7 +953,7 @@ class le:
         return a <= b
 
 
-@appears("gt greater Tensor.gt Tensor.greater Tensor.__gt__")
+@register("gt greater Tensor.gt Tensor.greater Tensor.__gt__")
 @op
 class gt:
     "y = [a > b]"
@@ -964,7 +964,7 @@ class gt:
         return a > b
 
 
-@appears("ge greater_equal Tensor.ge Tensor.greater_equal Tensor.__ge__")
+@register("ge greater_equal Tensor.ge Tensor.greater_equal Tensor.__ge__")
 @op
 class ge:
     r"y = [a \ge b]"
@@ -975,7 +975,7 @@ class ge:
         return a >= b
 
 
-@appears("isnan Tensor.isnan")
+@register("isnan Tensor.isnan")
 @op
 class isnan:
     "y = [x is NaN]"
@@ -986,7 +986,7 @@ class isnan:
         return x != x
 
 
-@appears("isfinite Tensor.isfinite")
+@register("isfinite Tensor.isfinite")
 @op
 class isfinite:
     "y = [x is neither NaN nor infinite]"
@@ -997,7 +997,7 @@ class isfinite:
         return x - x == x - x  # inf - inf and NaN - NaN are NaN, which equals nothing
 
 
-@appears("logical_not Tensor.logical_not")
+@register("logical_not Tensor.logical_not")
 @op
 class logical_not:
     r"y = \neg x"
@@ -1008,7 +1008,7 @@ class logical_not:
         return not x
 
 
-@appears("bitwise_and Tensor.bitwise_and Tensor.bitwise_and_ Tensor.__and__ Tensor.__rand__ Tensor.__iand__")
+@register("bitwise_and Tensor.bitwise_and Tensor.bitwise_and_ Tensor.__and__ Tensor.__rand__ Tensor.__iand__")
 @op
 class bitwise_and:
     r"y = a \wedge b"
@@ -1019,7 +1019,7 @@ class bitwise_and:
     dtype_kinds = "bi"
 
 
-@appears("bitwise_or Tensor.bitwise_or Tensor.bitwise_or_ Tensor.__or__ Tensor.__ror__ Tensor.__ior__")
+@register("bitwise_or Tensor.bitwise_or Tensor.bitwise_or_ Tensor.__or__ Tensor.__ror__ Tensor.__ior__")
 @op
 class bitwise_or:
     r"y = a \vee b"
@@ -1030,7 +1030,7 @@ class bitwise_or:
     dtype_kinds = "bi"
 
 
-@appears("bitwise_xor Tensor.bitwise_xor Tensor.bitwise_xor_ Tensor.__xor__ Tensor.__rxor__ Tensor.__ixor__")
+@register("bitwise_xor Tensor.bitwise_xor Tensor.bitwise_xor_ Tensor.__xor__ Tensor.__rxor__ Tensor.__ixor__")
 @op
 class bitwise_xor:
     r"y = a \oplus b"
@@ -1047,25 +1047,25 @@ def _truth(what: str, x):
     return x.to(bool_) if isinstance(x, Tensor) else bool(x)
 
 
-@appears("logical_and Tensor.logical_and")
+@register("logical_and Tensor.logical_and")
 def logical_and(a: Tensor | float, b: Tensor | float) -> Tensor:
     """y = a and b, of truth values (nonzero is true)."""
     return bitwise_and(_truth("logical_and", a), _truth("logical_and", b))
 
 
-@appears("logical_or Tensor.logical_or")
+@register("logical_or Tensor.logical_or")
 def logical_or(a: Tensor | float, b: Tensor | float) -> Tensor:
     """y = a or b, of truth values (nonzero is true)."""
     return bitwise_or(_truth("logical_or", a), _truth("logical_or", b))
 
 
-@appears("logical_xor Tensor.logical_xor")
+@register("logical_xor Tensor.logical_xor")
 def logical_xor(a: Tensor | float, b: Tensor | float) -> Tensor:
     """y = either a or b, of truth values (nonzero is true)."""
     return bitwise_xor(_truth("logical_xor", a), _truth("logical_xor", b))
 
 
-@appears("bitwise_not Tensor.bitwise_not Tensor.__invert__")
+@register("bitwise_not Tensor.bitwise_not Tensor.__invert__")
 def bitwise_not(x: Tensor) -> Tensor:
     """y = not x (bool), or the complement -x - 1 (integers)."""
     if x.dtype.kind not in "biu":
@@ -1073,13 +1073,13 @@ def bitwise_not(x: Tensor) -> Tensor:
     return logical_not(x) if x.dtype == bool_ else -x - 1
 
 
-@appears("isinf Tensor.isinf")
+@register("isinf Tensor.isinf")
 def isinf(x: Tensor) -> Tensor:
     """y = [x is infinite]."""
     return absolute(x) == math.inf if x.dtype.kind in "fO" else x != x
 
 
-@appears("where")
+@register("where")
 def where(condition: Tensor, a: Tensor | float | None = None, b: Tensor | float | None = None) -> Tensor:
     """Choose between a and b, elementwise: y = a where the condition holds, else b; shapes broadcast.
 
@@ -1096,13 +1096,13 @@ def where(condition: Tensor, a: Tensor | float | None = None, b: Tensor | float 
     return where_op(condition.to(bool_), a, b)
 
 
-@appears("Tensor.where")
+@register("Tensor.where")
 def where_method(x: Tensor, condition: Tensor, other: Tensor | float) -> Tensor:
     """y = x where the condition holds, else the other: `where` as a method."""
     return where(condition, x, other)
 
 
-@appears("masked_fill Tensor.masked_fill Tensor.masked_fill_")
+@register("masked_fill Tensor.masked_fill Tensor.masked_fill_")
 def masked_fill(x: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
     """y = value where the mask holds, else x."""
     if isinstance(value, Tensor) and value.ndim:
@@ -1113,7 +1113,7 @@ def masked_fill(x: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
     return where(mask, tensor_of_dtype(value, x.dtype, "masked_fill"), x)
 
 
-@appears("pow Tensor.pow Tensor.pow_ Tensor.__pow__ Tensor.__rpow__ Tensor.__ipow__")
+@register("pow Tensor.pow Tensor.pow_ Tensor.__pow__ Tensor.__rpow__ Tensor.__ipow__")
 def pow(a: Tensor | float, b: Tensor | float) -> Tensor:
     """y = a^b. Small whole exponents are products, 0.5 and -0.5 are roots."""
     b = b.item() if isinstance(b, np.generic) else b
@@ -1142,19 +1142,19 @@ def pow(a: Tensor | float, b: Tensor | float) -> Tensor:
 _ROOTS = {0.5: sqrt, -0.5: rsqrt, -1: reciprocal}
 
 
-@appears("trunc Tensor.trunc Tensor.trunc_ fix Tensor.fix Tensor.fix_")
+@register("trunc Tensor.trunc Tensor.trunc_ fix Tensor.fix Tensor.fix_")
 def trunc(x: Tensor) -> Tensor:
     """y = x without its decimals."""
     return where(x < 0, ceil(x), floor(x))
 
 
-@appears("square Tensor.square Tensor.square_")
+@register("square Tensor.square Tensor.square_")
 def square(x: Tensor) -> Tensor:
     """y = x^2."""
     return pow(x, 2)
 
 
-@appears("gelu F.gelu nn.GELU")
+@register("gelu F.gelu nn.GELU")
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     r"""y = x \Phi(x), exactly or by a tanh (approximate="tanh"); Hendrycks and Gimpel (2016)."""
     if approximate not in ("none", "tanh"):
@@ -1162,7 +1162,7 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     return gelu_erf(x) if approximate == "none" else gelu_tanh(x)
 
 
-@appears("clamp clip Tensor.clamp Tensor.clamp_ Tensor.clip Tensor.clip_")
+@register("clamp clip Tensor.clamp Tensor.clamp_ Tensor.clip Tensor.clip_")
 def clamp(x: Tensor, min=None, max=None) -> Tensor:
     """y = x, but at least min and at most max (numbers or tensors)."""
     if min is None and max is None:
@@ -1174,13 +1174,13 @@ def clamp(x: Tensor, min=None, max=None) -> Tensor:
     return x if max is None else clamp_max(x, max)
 
 
-@appears("numel")
+@register("numel")
 def numel(x: Tensor) -> int:
     """The number of elements."""
     return x.numel()
 
 
-@appears("is_floating_point")
+@register("is_floating_point")
 def is_floating_point(x: Tensor) -> bool:
     """Is the dtype float32 or float64?"""
     return x.is_floating_point()
@@ -1198,7 +1198,7 @@ def _check_no_zero(divisor: np.ndarray, what: str) -> None:
         raise RuntimeError(f"{what}: an integer was divided by 0; floats give inf or NaN: use .float()")
 
 
-@appears(
+@register(
     "floor_divide Tensor.floor_divide Tensor.floor_divide_ Tensor.__floordiv__ Tensor.__rfloordiv__ "
     "Tensor.__ifloordiv__"
 )
@@ -1208,26 +1208,26 @@ def floor_divide(a: Tensor | float, b: Tensor | float) -> Tensor:
     return floor_divide_op(a, b)
 
 
-@appears("remainder Tensor.remainder Tensor.remainder_ Tensor.__mod__ Tensor.__rmod__ Tensor.__imod__")
+@register("remainder Tensor.remainder Tensor.remainder_ Tensor.__mod__ Tensor.__rmod__ Tensor.__imod__")
 def remainder(a: Tensor | float, b: Tensor | float) -> Tensor:
     """y = a - b floor(a / b): it has the sign of b."""
     _no_integer_zero("remainder", a, b)
     return remainder_op(a, b)
 
 
-@appears("add Tensor.add Tensor.add_")
+@register("add Tensor.add Tensor.add_")
 def add_scaled(a: Tensor | float, b: Tensor | float, *, alpha: float = 1) -> Tensor:
     """y = a + alpha b."""
     return add(a, b if alpha == 1 else scaled("add", b, alpha, result_type(a, b)))
 
 
-@appears("sub subtract Tensor.sub Tensor.sub_ Tensor.subtract Tensor.subtract_")
+@register("sub subtract Tensor.sub Tensor.sub_ Tensor.subtract Tensor.subtract_")
 def sub_scaled(a: Tensor | float, b: Tensor | float, *, alpha: float = 1) -> Tensor:
     """y = a - alpha b."""
     return sub(a, b if alpha == 1 else scaled("sub", b, alpha, result_type(a, b)))
 
 
-@appears("div divide Tensor.div Tensor.div_ Tensor.divide Tensor.divide_ Tensor.__itruediv__")
+@register("div divide Tensor.div Tensor.div_ Tensor.divide Tensor.divide_ Tensor.__itruediv__")
 def div(a: Tensor | float, b: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
     """y = a / b; integers give floats, unless rounding_mode is "floor" or "trunc"."""
     if rounding_mode is None:
@@ -1242,7 +1242,7 @@ def div(a: Tensor | float, b: Tensor | float, *, rounding_mode: str | None = Non
     raise RuntimeError(f"div: rounding_mode must be None, 'floor' or 'trunc', got {rounding_mode!r}")
 
 
-@appears("addcmul Tensor.addcmul Tensor.addcmul_")
+@register("addcmul Tensor.addcmul Tensor.addcmul_")
 def addcmul(x: Tensor, a: Tensor, b: Tensor, *, value: float = 1) -> Tensor:
     """y = x + value a b; among whole numbers value is cut to one: 2.5 is 2."""
     dtype = result_type(x, a, b)
@@ -1250,14 +1250,14 @@ def addcmul(x: Tensor, a: Tensor, b: Tensor, *, value: float = 1) -> Tensor:
     return add_scaled(x, a * b, alpha=to_0d_array("addcmul", value, dtype).item() if dtype.kind in "iu" else value)
 
 
-@appears("addcdiv Tensor.addcdiv Tensor.addcdiv_")
+@register("addcdiv Tensor.addcdiv Tensor.addcdiv_")
 def addcdiv(x: Tensor, a: Tensor, b: Tensor, *, value: float = 1) -> Tensor:
     """y = x + value a / b."""
     only_floats_together("addcdiv", x, a, b)
     return add_scaled(x, a / b, alpha=value)
 
 
-@appears("lerp Tensor.lerp Tensor.lerp_")
+@register("lerp Tensor.lerp Tensor.lerp_")
 def lerp(a: Tensor, b: Tensor, weight: Tensor | float) -> Tensor:
     """y = a + weight (b - a), counted from the nearer end, which weights of 0 and 1 then reach exactly."""
     only_floats_together("lerp", a, b)

@@ -7,7 +7,7 @@ import numpy as np
 from tinytensor.core.backend import kernels
 from tinytensor.core.dispatch import check, contiguous, empty, launch, move
 from tinytensor.core.op import op
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import promote_floats_to_exact, refuse_bools
 from tinytensor.ops.arrays import absent_input, apply_formula, as_rows, constants, matrix_product, reduce_array, setting
@@ -33,10 +33,10 @@ class linear_op:
     def forward(x, weight, bias):
         return _rows_by_weight(x, weight, bias, False)
 
-    def backward(needs, onto, g, x, weight):
+    def backward(needs, accumulated, g, x, weight):
         g, x_rows = _flat_rows(g), _flat_rows(x)
-        onto = None if onto is None else _neighbours(_flat_rows(onto))[None]
-        dx = matrix_product(g[None], weight[None], onto)[0].reshape(x.shape) if needs[0] else None
+        accumulated = None if accumulated is None else _neighbours(_flat_rows(accumulated))[None]
+        dx = matrix_product(g[None], weight[None], accumulated)[0].reshape(x.shape) if needs[0] else None
         dweight = _weight_gradient(g, x_rows, weight) if needs[1] else None
         dbias = reduce_array(kernels.reduce_sum, g, (0,), False) if needs[2] else None
         return dx, dweight, dbias
@@ -60,8 +60,8 @@ class linear_relu_op:
     def forward(x, weight, bias):
         return _rows_by_weight(x, weight, bias, True)
 
-    def backward(needs, onto, g, y, x, weight):
-        return linear_op.backward(needs, onto, apply_formula(relu_backward.kernel, g, y), x, weight)
+    def backward(needs, accumulated, g, y, x, weight):
+        return linear_op.backward(needs, accumulated, apply_formula(relu_backward.kernel, g, y), x, weight)
 
     def definition(x, weight, bias):
         return maximum(linear_op.definition(x, weight, bias), 0)
@@ -92,7 +92,7 @@ def _flat_rows(x: np.ndarray) -> np.ndarray:
         return contiguous(x).reshape(shape)
 
 
-@appears("linear F.linear")
+@register("linear F.linear")
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = False) -> Tensor:
     """y = x w^T + b, then max(0, y) if relu; x (..., K), w (N, K), b (N)."""
     if weight.ndim == 1 and bias is None and not relu:

@@ -9,9 +9,9 @@ from tinytensor.core.dispatch import host, state
 class Generator:
     """A source of random numbers with a state that can be saved.
 
-    NumPy's PCG64, and for dropout a stream of numbered draws that kernels make themselves (kernels/chance.py). The
-    numbers are not PyTorch's for the same seed; their distributions are. Where several processes have equal parts of a
-    batch, `part` is the number of this one's: dropout then draws for it what one process would draw there.
+    NumPy's PCG64, and for dropout a stream of numbered draws that kernels make themselves (native/kernels/random.py).
+    The numbers are not PyTorch's for the same seed; their distributions are. Where several processes have equal parts
+    of a batch, `part` is the number of this one's: dropout then draws for it what one process would draw there.
     """
 
     def __init__(self, device: str = "cpu"):

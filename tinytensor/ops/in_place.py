@@ -8,15 +8,15 @@ import numpy as np
 
 from tinytensor.core import backend, late_bound
 from tinytensor.core.backend import kernels
+from tinytensor.core.batched_data import BatchedData
 from tinytensor.core.dispatch import check, contiguous, launch, state
 from tinytensor.core.dtypes import int64
 from tinytensor.core.in_place import assign_result, check_in_place
-from tinytensor.core.meta import BatchedData
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import Op, op
 from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.recorder import notice
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
 from tinytensor.core.views import regenerate_grad_fn
 from tinytensor.ops.arguments import dimension, only_floats, tensor_of_dtype
@@ -88,26 +88,26 @@ class overwrite:
         return g
 
 
-@appears("Tensor.copy_")
+@register("Tensor.copy_")
 def copy_(x: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
     """x[...] = source (broadcast), in place."""
     _fits(source, x.shape, "copy_")
     return assign_result(x, expand(cast(source, x.dtype) if source.dtype != x.dtype else source, x.shape))
 
 
-@appears("Tensor.fill_")
+@register("Tensor.fill_")
 def fill_(x: Tensor, value: Tensor | float) -> Tensor:
     """x[...] = value, in place."""
     return copy_(x, tensor_of_dtype(value, x.dtype, "fill_"))
 
 
-@appears("Tensor.zero_")
+@register("Tensor.zero_")
 def zero_(x: Tensor) -> Tensor:
     """x[...] = 0, in place."""
     return fill_(x, 0)
 
 
-@appears("Tensor.uniform_")
+@register("Tensor.uniform_")
 def uniform_(x: Tensor, low: float = 0.0, high: float = 1.0, *, generator=None) -> Tensor:
     """Draw every element from [low, high), in place."""
     only_floats("uniform_", x)
@@ -120,7 +120,7 @@ def uniform_(x: Tensor, low: float = 0.0, high: float = 1.0, *, generator=None) 
     return copy_(x, rand(x.shape, dtype=x.dtype, generator=generator) * (high - low) + low)
 
 
-@appears("Tensor.normal_")
+@register("Tensor.normal_")
 def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator=None) -> Tensor:
     """Draw every element from the normal distribution, in place."""
     only_floats("normal_", x)
@@ -129,7 +129,7 @@ def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator=None) -
     return copy_(x, randn(x.shape, dtype=x.dtype, generator=generator) * std + mean)
 
 
-@appears("Tensor.index_copy_")
+@register("Tensor.index_copy_")
 def index_copy_(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """x[:, index] = source for dim 1, in place: the slices along `dim` that the index (n,) names.
 
@@ -164,7 +164,7 @@ def index_copy_(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
 # --- X[key] = value
 
 
-@appears("Tensor.__setitem__")
+@register("Tensor.__setitem__")
 def setitem(x: Tensor, key, value) -> None:
     """x[key] = value, in place; the gradient flows to the value and to the elements of x that stay.
 

@@ -10,7 +10,7 @@ from tinytensor.core.dispatch import check, contiguous, empty, host, launch, mov
 from tinytensor.core.dtypes import bool_, int32, int64
 from tinytensor.core.op import op
 from tinytensor.core.promotion import broadcast_shape
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import dimension
 from tinytensor.ops.creation import ones, zeros
@@ -91,7 +91,7 @@ class gather_backward:
         return gather_op(g, index, dim)
 
 
-@appears("gather Tensor.gather")
+@register("gather Tensor.gather")
 def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
     """y[i][j] = x[index[i][j]][j] (dim 0) or x[i][index[i][j]] (dim 1), and so on."""
     dim = dimension(x, dim, "gather")
@@ -120,7 +120,7 @@ def refuse_index(what: str, index: int, n: int, least: int = 0) -> None:
     raise IndexError(f"{what}: index {index} is outside {least} to {n - 1}")
 
 
-@appears("embedding")
+@register("embedding")
 def embedding(index: Tensor, weight: Tensor) -> Tensor:
     """y = the rows of the weight (V, D) that the index names; y has the index's shape and D."""
     if not isinstance(index, Tensor) or index.dtype.kind != "i":
@@ -130,7 +130,7 @@ def embedding(index: Tensor, weight: Tensor) -> Tensor:
     return take(weight, index.to(int64))
 
 
-@appears("index_select Tensor.index_select")
+@register("index_select Tensor.index_select")
 def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     """y = the slices of x along `dim` that the index names."""
     dim = dimension(x, dim, "index_select")
@@ -145,7 +145,7 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     return x[(slice(None),) * dim + (index,)]
 
 
-@appears("nonzero Tensor.nonzero")
+@register("nonzero Tensor.nonzero")
 def nonzero(x: Tensor, as_tuple: bool = False):
     """The indices of the elements that are not zero: (n, ndim), or one tensor a dimension."""
     values = x._values("nonzero()")
@@ -157,7 +157,7 @@ def nonzero(x: Tensor, as_tuple: bool = False):
     )
 
 
-@appears("masked_select Tensor.masked_select")
+@register("masked_select Tensor.masked_select")
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     """The elements of x where the mask holds, in order, as a vector."""
     if mask.dtype != bool_:
@@ -166,7 +166,7 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     return x[mask]
 
 
-@appears("Tensor.__getitem__")
+@register("Tensor.__getitem__")
 def getitem(x: Tensor, key) -> Tensor:
     """y = x[key]: a view for slices and whole numbers, a copy where index tensors or masks are among them."""
     y = part_at_once(x, key)

@@ -8,7 +8,7 @@ import numpy as np
 from tinytensor.core.dispatch import host
 from tinytensor.core.dtypes import bool_, int64
 from tinytensor.core.promotion import broadcast_shape
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import dimension, scaled
 from tinytensor.ops.creation import full, ones
@@ -67,7 +67,7 @@ def _scatter_operands(
     return index, src if src is None else slice_op(src, tuple([slice(n) for n in shape]))
 
 
-@appears("scatter Tensor.scatter Tensor.scatter_")
+@register("scatter Tensor.scatter Tensor.scatter_")
 def scatter(x: Tensor, dim: int, index: Tensor, src=None, *, value=None, reduce: str | None = None) -> Tensor:
     """y = x, but y[index[i][j]][j] = src[i][j] (dim 0), y[i][index[i][j]] = src[i][j] (dim 1), and so on.
 
@@ -116,7 +116,7 @@ def _multiplied_at(x: Tensor, at: Tensor, values: Tensor) -> Tensor:
     return x * put(ones(x.shape, dtype=x.dtype), at, product)
 
 
-@appears("scatter_reduce Tensor.scatter_reduce Tensor.scatter_reduce_")
+@register("scatter_reduce Tensor.scatter_reduce Tensor.scatter_reduce_")
 def scatter_reduce(
     x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
@@ -145,7 +145,7 @@ def scatter_reduce(
     return reshape(y, x.shape)
 
 
-@appears("put Tensor.put Tensor.put_")
+@register("put Tensor.put Tensor.put_")
 def put_at(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """y = x, but the elements at these places of the flattened x are the source's, or have them added.
 
@@ -163,7 +163,7 @@ def put_at(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -
     return (_added_at if accumulate else put)(x, at, flatten(source))
 
 
-@appears("scatter_add Tensor.scatter_add Tensor.scatter_add_")
+@register("scatter_add Tensor.scatter_add Tensor.scatter_add_")
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """y = x, but y[index[i][j]][j] += src[i][j] (dim 0), y[i][index[i][j]] += src[i][j] (dim 1), and so on."""
     rows, dim = with_dimension(x), dimension(x, dim, "scatter_add")
@@ -173,7 +173,7 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return reshape(rows + gather_backward(part, index, rows.shape, dim), x.shape)
 
 
-@appears("index_add Tensor.index_add Tensor.index_add_")
+@register("index_add Tensor.index_add Tensor.index_add_")
 def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
     """y = x, with the slices of alpha times the source added at the places along `dim` that the index names."""
     dim, rows, parts = dimension(x, dim, "index_add"), with_dimension(x), with_dimension(source)
@@ -190,7 +190,7 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: floa
     return reshape(rows + added, x.shape)
 
 
-@appears("index_copy Tensor.index_copy")
+@register("index_copy Tensor.index_copy")
 def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """y = x, with the source's slices at the places along `dim` that the index names."""
     y = clone(with_dimension(x))
@@ -199,7 +199,7 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     )
 
 
-@appears("index_fill Tensor.index_fill Tensor.index_fill_")
+@register("index_fill Tensor.index_fill Tensor.index_fill_")
 def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Tensor:
     """y = x, with one value at the places along `dim` that the index names."""
     if index.dtype.kind != "i" or index.ndim > 1:
@@ -213,7 +213,7 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Ten
     return reshape(y, x.shape)
 
 
-@appears("index_put Tensor.index_put Tensor.index_put_")
+@register("index_put Tensor.index_put Tensor.index_put_")
 def index_put(x: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Tensor:
     """y = x, but y[indices] = values; with accumulate y[indices] += values, as often as an index comes."""
     key, y = tuple(indices), clone(x)
@@ -224,7 +224,7 @@ def index_put(x: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: 
     return _added_at(x, flatten(at), flatten(expand(values, at.shape)))
 
 
-@appears("masked_scatter Tensor.masked_scatter Tensor.masked_scatter_")
+@register("masked_scatter Tensor.masked_scatter Tensor.masked_scatter_")
 def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """y = x, but the elements of the source one after the other where the mask holds."""
     if mask.dtype != bool_ or source.dtype != x.dtype:
@@ -238,7 +238,7 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     return put(x, at, narrow(flatten(source), 0, 0, at.numel()))
 
 
-@appears("take Tensor.take")
+@register("take Tensor.take")
 def take(x: Tensor, index: Tensor) -> Tensor:
     """y = the elements of x at these places of the flattened x."""
     if index.dtype.kind != "i":
@@ -246,7 +246,7 @@ def take(x: Tensor, index: Tensor) -> Tensor:
     return flatten(x)[index]
 
 
-@appears("take_along_dim Tensor.take_along_dim")
+@register("take_along_dim Tensor.take_along_dim")
 def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """y = gather(x, dim, indices); other dimensions broadcast. Without `dim`, x and the indices are flattened."""
     if dim is None:

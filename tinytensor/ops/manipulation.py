@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from tinytensor.core.dtypes import bool_, int64, result_type
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import dimension, dimension_with_size, list_of_tensors, sizes_of, whole_number
 from tinytensor.ops.creation import ones, tensor, zeros
@@ -45,19 +45,19 @@ def _each(function, tensors: tuple):
     )
 
 
-@appears("atleast_1d")
+@register("atleast_1d")
 def atleast_1d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
     """A 0-d tensor with a dimension of size 1; others as they are."""
     return _each(_atleast_1d, tensors)
 
 
-@appears("atleast_2d")
+@register("atleast_2d")
 def atleast_2d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
     """A tensor with dimensions of size 1 in front, until it has two."""
     return _each(_atleast_2d, tensors)
 
 
-@appears("atleast_3d")
+@register("atleast_3d")
 def atleast_3d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
     """A matrix with a third dimension of size 1 behind, a vector between two of them."""
     return _each(_atleast_3d, tensors)
@@ -75,32 +75,32 @@ def _atleast_3d(x: Tensor) -> Tensor:
     return x if x.ndim > 2 else unsqueeze(_atleast_2d(x), 2)
 
 
-@appears("hstack")
+@register("hstack")
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Join side by side: vectors one after the other, all else along dimension 1."""
     parts = [_atleast_1d(x) for x in list_of_tensors(tensors, "hstack")]
     return cat(parts, 0 if parts and parts[0].ndim == 1 else 1)
 
 
-@appears("vstack row_stack")
+@register("vstack row_stack")
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """Join one below the other; a vector is a row."""
     return cat([_atleast_2d(x) for x in list_of_tensors(tensors, "vstack")])
 
 
-@appears("dstack")
+@register("dstack")
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """Join one behind the other, along dimension 2."""
     return cat([_atleast_3d(x) for x in list_of_tensors(tensors, "dstack")], 2)
 
 
-@appears("column_stack")
+@register("column_stack")
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """Join side by side; a vector is a column."""
     return hstack([x if x.ndim > 1 else reshape(x, -1, 1) for x in list_of_tensors(tensors, "column_stack")])
 
 
-@appears("block_diag")
+@register("block_diag")
 def block_diag(*tensors: Tensor) -> Tensor:
     """The matrices one after the other along the diagonal, 0 elsewhere; a vector is a row."""
     tensors = list_of_tensors(tensors, "block_diag")
@@ -116,20 +116,20 @@ def block_diag(*tensors: Tensor) -> Tensor:
     return cat(rows)
 
 
-@appears("tile Tensor.tile")
+@register("tile Tensor.tile")
 def tile(x: Tensor, *dims) -> Tensor:
     """y = x, repeated along its last dimensions as often as `dims` says, and once along the others."""
     times = sizes_of(dims, "tile")
     return repeat(x, (1,) * (x.ndim - len(times)) + times)
 
 
-@appears("ravel Tensor.ravel")
+@register("ravel Tensor.ravel")
 def ravel(x: Tensor) -> Tensor:
     """y = x as a vector."""
     return reshape(x, -1)
 
 
-@appears("fliplr Tensor.fliplr")
+@register("fliplr Tensor.fliplr")
 def fliplr(x: Tensor) -> Tensor:
     """y = x with its columns in reverse order."""
     if x.ndim < 2:
@@ -137,7 +137,7 @@ def fliplr(x: Tensor) -> Tensor:
     return flip(x, 1)
 
 
-@appears("flipud Tensor.flipud")
+@register("flipud Tensor.flipud")
 def flipud(x: Tensor) -> Tensor:
     """y = x with its rows in reverse order."""
     if x.ndim < 1:
@@ -145,7 +145,7 @@ def flipud(x: Tensor) -> Tensor:
     return flip(x, 0)
 
 
-@appears("rot90 Tensor.rot90")
+@register("rot90 Tensor.rot90")
 def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """y = x, turned k times by a right angle, from the first of the two dimensions towards the second."""
     if len(dims) != 2 or x.ndim < 2 or dimension(x, dims[0], "rot90") == dimension(x, dims[1], "rot90"):
@@ -156,7 +156,7 @@ def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     return flip(x, dims) if turned else clone(x)
 
 
-@appears("select Tensor.select")
+@register("select Tensor.select")
 def select(x: Tensor, dim: int, index: int) -> Tensor:
     """y = x at one index of a dimension, which y does not have (a view)."""
     dim, index = dimension_with_size(x, dim, "select"), whole_number(index, "select: index")
@@ -165,19 +165,19 @@ def select(x: Tensor, dim: int, index: int) -> Tensor:
     return slice_op(x, (slice(None),) * dim + (index,))
 
 
-@appears("tensor_split Tensor.tensor_split")
+@register("tensor_split Tensor.tensor_split")
 def tensor_split(x: Tensor, indices_or_sections, dim: int = 0) -> tuple[Tensor, ...]:
     """x in a number of pieces, the first ones larger by 1 if they can't be equal, or cut before the indices listed."""
     return _cut("tensor_split", x, indices_or_sections, dimension_with_size(x, dim, "tensor_split"))
 
 
-@appears("hsplit Tensor.hsplit")
+@register("hsplit Tensor.hsplit")
 def hsplit(x: Tensor, indices_or_sections) -> tuple[Tensor, ...]:
     """x in pieces beside one another, of equal size, or cut before the indices listed."""
     return _cut("hsplit", x, indices_or_sections, builtins.min(x.ndim - 1, 1), equal=True)
 
 
-@appears("vsplit Tensor.vsplit")
+@register("vsplit Tensor.vsplit")
 def vsplit(x: Tensor, indices_or_sections) -> tuple[Tensor, ...]:
     """x in pieces below one another, of equal size, or cut before the indices listed."""
     return _cut("vsplit", x, indices_or_sections, 0 if x.ndim > 1 else -1, equal=True)
@@ -201,7 +201,7 @@ def _cut(what: str, x: Tensor, sections, dim: int, equal: bool = False) -> tuple
     return tuple([slice_op(x, (slice(None),) * dim + (slice(a, b),)) for a, b in pairwise(ends)])
 
 
-@appears("meshgrid")
+@register("meshgrid")
 def meshgrid(*tensors: Tensor, indexing: str = "ij") -> tuple[Tensor, ...]:
     """The coordinates of a grid: y_k[i_1, ..., i_n] = x_k[i_k], one tensor for each vector x_k.
 
@@ -219,7 +219,7 @@ def meshgrid(*tensors: Tensor, indexing: str = "ij") -> tuple[Tensor, ...]:
     return tuple([transpose(x, 0, 1) if indexing == "xy" and n > 1 else x for x in grids])
 
 
-@appears("cartesian_prod")
+@register("cartesian_prod")
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """All ways to take one element of each vector, one in each row; a single vector is returned as it is."""
     tensors = list_of_tensors(tensors, "cartesian_prod")
@@ -228,7 +228,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
     return tensors[0] if len(tensors) == 1 else stack([flatten(x) for x in meshgrid(*tensors)], 1)
 
 
-@appears("diag_embed Tensor.diag_embed")
+@register("diag_embed Tensor.diag_embed")
 def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """y = 0 everywhere, but the last dimension of x along a diagonal of two new ones."""
     if x.ndim == 0:
@@ -243,7 +243,7 @@ def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Te
     return undiagonal(x, tuple(shape), offset, a, b)
 
 
-@appears("diag Tensor.diag")
+@register("diag Tensor.diag")
 def diag(x: Tensor, diagonal: int = 0) -> Tensor:
     """The diagonal of a matrix, as a copy; for a vector, the matrix with this diagonal."""
     if x.ndim not in (1, 2):
@@ -251,7 +251,7 @@ def diag(x: Tensor, diagonal: int = 0) -> Tensor:
     return diag_embed(x, diagonal) if x.ndim == 1 else clone(_diagonal_of(x, diagonal))
 
 
-@appears("trace Tensor.trace")
+@register("trace Tensor.trace")
 def trace(x: Tensor) -> Tensor:
     r"""y = \sum_i x_{ii}."""
     if x.ndim != 2:
@@ -259,19 +259,19 @@ def trace(x: Tensor) -> Tensor:
     return sum(diagonal(x))
 
 
-@appears("tril_indices")
+@register("tril_indices")
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype=int64, device=None) -> Tensor:
     """The places (2, n) of a matrix on and below a diagonal."""
     return nonzero(tril(ones(row, col, dtype=bool_, device=device), offset)).t().contiguous().to(dtype)
 
 
-@appears("triu_indices")
+@register("triu_indices")
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype=int64, device=None) -> Tensor:
     """The places (2, n) of a matrix on and above a diagonal."""
     return nonzero(triu(ones(row, col, dtype=bool_, device=device), offset)).t().contiguous().to(dtype)
 
 
-@appears("F.pad")
+@register("F.pad")
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """x with pad[0] elements before its last dimension and pad[1] after it, pad[2] and pad[3] for the one before ...
 

@@ -17,7 +17,7 @@ from tinytensor.core.dtypes import int64
 from tinytensor.core.kernel import OBJECT
 from tinytensor.core.op import op
 from tinytensor.core.promotion import broadcast_shape
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import dimension, list_of_tensors, only_floats, whole_number
 from tinytensor.ops.arrays import apply_formula
@@ -156,7 +156,7 @@ def _together(a: Tensor, b: Tensor, what: str) -> tuple[Tensor, Tensor]:
     return expand(a, batch + a.shape[-2:]), expand(b, batch + b.shape[-2:])
 
 
-@appears("linalg.solve")
+@register("linalg.solve")
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X with A X = B (X A = B unless `left`), so X = A^{-1} B, of square matrices A (..., n, n).
 
@@ -180,7 +180,7 @@ def _solve_matrices(what: str, A: Tensor, B: Tensor, left: bool = True) -> Tenso
     return make_contiguous(_t(solve_op(*_together(_t(A), _t(B), what))))
 
 
-@appears("linalg.solve_triangular")
+@register("linalg.solve_triangular")
 def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
     """X with A X = B (X A = B unless `left`), so X = A^{-1} B, of triangular A (..., n, n).
 
@@ -192,14 +192,14 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
     return _solve_matrices("solve_triangular", A, *_matrices("solve_triangular", B, square=False), left)
 
 
-@appears("inverse linalg.inv linalg.inverse Tensor.inverse")
+@register("inverse linalg.inv linalg.inverse Tensor.inverse")
 def inverse(A: Tensor) -> Tensor:
     """Y = A^{-1} of square matrices (..., n, n)."""
     (A,) = _matrices("inv", A)
     return solve_op(A, expand(eye(A.shape[-1], dtype=A.dtype), A.shape))
 
 
-@appears("matrix_power linalg.matrix_power Tensor.matrix_power")
+@register("matrix_power linalg.matrix_power Tensor.matrix_power")
 def matrix_power(x: Tensor, n: int) -> Tensor:
     """y = x x ... x, n times, of square matrices (..., M, M); the identity for n = 0, of the inverse for n < 0."""
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
@@ -249,7 +249,7 @@ def _cofactors_by_svd(a: np.ndarray) -> np.ndarray:
     return u * (others[..., : s.shape[-1]] * turn)[..., None, :] @ v
 
 
-@appears("det linalg.det Tensor.det")
+@register("det linalg.det Tensor.det")
 def det(A: Tensor) -> Tensor:
     r"""y = \det A of square matrices (..., n, n).
 
@@ -288,14 +288,14 @@ def _sign_and_log(a: np.ndarray, sign: np.ndarray, y: np.ndarray) -> None:
         sign[...], y[...] = np.linalg.slogdet(a)
 
 
-@appears("slogdet linalg.slogdet Tensor.slogdet")
+@register("slogdet linalg.slogdet Tensor.slogdet")
 def slogdet(A: Tensor) -> SignLogabsdet:
     r"""y = \ln |\det A| of square matrices (..., n, n), of any size: (sign, logabsdet); 0 and -inf of singular ones."""
     y, sign = slogdet_op(*_matrices("slogdet", A))
     return SignLogabsdet(sign.sign(), y)
 
 
-@appears("logdet Tensor.logdet")
+@register("logdet Tensor.logdet")
 def logdet(A: Tensor) -> Tensor:
     r"""y = \ln \det A of square matrices (..., n, n); NaN where the determinant is below 0."""
     sign, y = slogdet(A)
@@ -327,7 +327,7 @@ def _cholesky_of(what: str, A: Tensor, upper: bool) -> Tensor:
     return _t(y) if upper else y
 
 
-@appears("linalg.cholesky")
+@register("linalg.cholesky")
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """L L^T = A of symmetric positive definite matrices (..., n, n), L lower triangular (`upper`: L^T).
 
@@ -336,13 +336,13 @@ def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     return _cholesky_of("cholesky", A, upper)
 
 
-@appears("cholesky Tensor.cholesky")
+@register("cholesky Tensor.cholesky")
 def cholesky_by_position(A: Tensor, upper: bool = False) -> Tensor:
     """L L^T = A: linalg.cholesky, with `upper` as a positional argument."""
     return _cholesky_of("cholesky", A, upper)
 
 
-@appears("cholesky_solve Tensor.cholesky_solve")
+@register("cholesky_solve Tensor.cholesky_solve")
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """X = (L L^T)^{-1} B for the L of cholesky() (`upper`: for its L^T)."""
     (L,) = _matrices("cholesky_solve", _t(L) if upper else L)
@@ -351,7 +351,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     return _solve_matrices("cholesky_solve", _t(L), half)
 
 
-@appears("cholesky_inverse Tensor.cholesky_inverse")
+@register("cholesky_inverse Tensor.cholesky_inverse")
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """Y = (L L^T)^{-1} for the L of cholesky() (`upper`: for its L^T)."""
     (L,) = _matrices("cholesky_inverse", L)
@@ -384,7 +384,7 @@ def _write(what: str, function: Callable, x: np.ndarray, results: list[np.ndarra
         result[...] = y
 
 
-@appears("linalg.qr")
+@register("linalg.qr")
 def qr(A: Tensor, mode: str = "reduced") -> QR:
     """Q R = A of matrices (..., m, n), Q with orthonormal columns, R upper triangular: (Q, R).
 
@@ -413,7 +413,7 @@ def qr(A: Tensor, mode: str = "reduced") -> QR:
     return QR(Q, cat([matmul(moves, known), matmul(_t(Q), A[..., k:])], -1) if n > k else matmul(moves, known))
 
 
-@appears("qr Tensor.qr")
+@register("qr Tensor.qr")
 def qr_by_some(A: Tensor, some: bool = True) -> QR:
     """Q R = A: linalg.qr, "complete" unless `some`."""
     return qr(A, "reduced" if some else "complete")
@@ -435,7 +435,7 @@ def _uplo(UPLO: str) -> str:
     return UPLO.upper()
 
 
-@appears("linalg.eigh")
+@register("linalg.eigh")
 def eigh(A: Tensor, UPLO: str = "L") -> EigenvaluesEigenvectors:
     r"""A v_i = \lambda_i v_i of symmetric matrices (..., n, n), ascending; the v_i are columns. No gradient."""
     (A,) = _matrices("eigh", A)
@@ -443,7 +443,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> EigenvaluesEigenvectors:
     return EigenvaluesEigenvectors(*_into("eigh", lambda a: tuple(np.linalg.eigh(a, UPLO)), [A.shape[:-1], A.shape], A))
 
 
-@appears("linalg.eigvalsh")
+@register("linalg.eigvalsh")
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     r"""A v_i = \lambda_i v_i: the \lambda_i of symmetric matrices (..., n, n), in ascending order. No gradient."""
     return eigh(A, UPLO).eigenvalues
@@ -466,7 +466,7 @@ def _singular(what: str, A: Tensor, full: bool) -> SVD:
     return SVD(*_into(what, lambda a: tuple(np.linalg.svd(a, full)), shapes, A))
 
 
-@appears("linalg.svd")
+@register("linalg.svd")
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> SVD:
     """U diag(S) V^T = A of matrices (..., m, n), S in descending order: (U, S, Vh). No gradient.
 
@@ -475,7 +475,7 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> 
     return _singular("svd", A, full_matrices)
 
 
-@appears("linalg.svdvals")
+@register("linalg.svdvals")
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """U diag(S) V^T = A: the singular values S of matrices (..., m, n), in descending order. No gradient."""
     return _singular("svdvals", A, False).S
@@ -489,7 +489,7 @@ class USV(NamedTuple):
     V: Tensor
 
 
-@appears("svd Tensor.svd")
+@register("svd Tensor.svd")
 def svd_with_v(A: Tensor, some: bool = True, compute_uv: bool = True) -> USV:
     """U diag(S) V^T = A of matrices (..., m, n): (U, S, V). linalg.svd gives V^T. No gradient."""
     U, S, Vh = _singular("svd", A, not some)
@@ -514,7 +514,7 @@ def _limit(S: Tensor, shape: tuple, atol, rtol) -> Tensor:
     return (largest * parts[1]).clamp(min=parts[0])
 
 
-@appears("linalg.matrix_rank")
+@register("linalg.matrix_rank")
 def matrix_rank(
     A: Tensor, tol=None, *, atol: float | None = None, rtol: float | None = None, hermitian: bool = False
 ) -> Tensor:
@@ -558,7 +558,7 @@ def _exact_pinv(a: np.ndarray) -> np.ndarray:
     return _exact_solve(a.T @ a, a.T) if a.shape[0] >= a.shape[1] else _exact_solve(a @ a.T, a).T
 
 
-@appears("pinverse linalg.pinv Tensor.pinverse")
+@register("pinverse linalg.pinv Tensor.pinverse")
 def pinv(
     A: Tensor,
     rcond: float | None = None,
@@ -586,7 +586,7 @@ class LeastSquares(NamedTuple):
     singular_values: Tensor
 
 
-@appears("linalg.lstsq")
+@register("linalg.lstsq")
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares:
     r"""X = A^+ B, for which |A X - B|^2 is smallest, and of several X the shortest: (solution, residuals, rank, ...).
 
@@ -615,7 +615,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
 # --- Products
 
 
-@appears("linalg.multi_dot")
+@register("linalg.multi_dot")
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """Y = A_1 A_2 ... A_n, in the order of products that costs least; A_1 may be a row (m), A_n a column (m)."""
     parts = list(list_of_tensors(tensors, "multi_dot"))
@@ -632,7 +632,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     return squeeze(y, -1) if column else y
 
 
-@appears("chain_matmul")
+@register("chain_matmul")
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """Y = A_1 A_2 ... A_n, in the order of products that costs least."""
     return clone(matrices[0]) if len(matrices) == 1 else multi_dot(matrices)
@@ -655,7 +655,7 @@ def _chain(parts: list[Tensor], cut: dict[tuple[int, int], int], i: int, j: int)
     return matmul(_chain(parts, cut, i, cut[i, j]), _chain(parts, cut, cut[i, j] + 1, j))
 
 
-@appears("linalg.cross")
+@register("linalg.cross")
 def linalg_cross(a: Tensor, b: Tensor, *, dim: int = -1) -> Tensor:
     """y = a x b = (a_2 b_3 - a_3 b_2, a_3 b_1 - a_1 b_3, a_1 b_2 - a_2 b_1), along `dim`; others broadcast."""
     if a.ndim != b.ndim:
@@ -667,7 +667,7 @@ def linalg_cross(a: Tensor, b: Tensor, *, dim: int = -1) -> Tensor:
     return roll(a, -1, dim) * roll(b, -2, dim) - roll(a, -2, dim) * roll(b, -1, dim)
 
 
-@appears("cross Tensor.cross")
+@register("cross Tensor.cross")
 def cross(a: Tensor, b: Tensor, dim: int | None = None) -> Tensor:
     """y = a x b, of vectors along `dim`: the first dimension of size 3 unless given."""
     if dim is None:
@@ -677,20 +677,20 @@ def cross(a: Tensor, b: Tensor, dim: int | None = None) -> Tensor:
     return linalg_cross(a, b, dim=dim)
 
 
-@appears("linalg.vecdot")
+@register("linalg.vecdot")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     r"""z = \sum_i x_i y_i of vectors along `dim`; other dimensions broadcast."""
     x, y = only_floats("vecdot", x, y)
     return sum(x * y, dim)
 
 
-@appears("linalg.matmul")
+@register("linalg.matmul")
 def linalg_matmul(a: Tensor, b: Tensor) -> Tensor:
     r"""y_{ij} = \sum_k a_{ik} b_{kj}: matmul()."""
     return matmul(a, b)
 
 
-@appears("linalg.diagonal")
+@register("linalg.diagonal")
 def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """y_i = A_{ii} of matrices (..., m, n), a view; another diagonal by `offset`."""
     return diagonal(A, offset, dim1, dim2)
@@ -699,7 +699,7 @@ def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -
 # --- Norms
 
 
-@appears("linalg.vector_norm")
+@register("linalg.vector_norm")
 def vector_norm(
     x: Tensor, ord: float = 2, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None
 ) -> Tensor:
@@ -708,7 +708,7 @@ def vector_norm(
     return norm(x if dtype is None else x.to(dtype), ord, dim, keepdim)
 
 
-@appears("linalg.matrix_norm")
+@register("linalg.matrix_norm")
 def matrix_norm(
     A: Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype=None
 ) -> Tensor:
@@ -740,7 +740,7 @@ def matrix_norm(
     return y
 
 
-@appears("linalg.norm")
+@register("linalg.norm")
 def linalg_norm(
     A: Tensor,
     ord: float | str | None = None,

@@ -1,4 +1,4 @@
-"""Fills the places that `@appears` names: methods and operators of Tensor, and functions of the package.
+"""Fills the places that `@register` names: methods and operators of Tensor, and functions of the package.
 
 Only this table adds members from other files to Tensor. It is filled last, when all operations are declared.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 from tinytensor.core import late_bound
 from tinytensor.core.op import Op
-from tinytensor.core.registry import APPEARANCES
+from tinytensor.core.registry import REGISTRY
 from tinytensor.core.tensor import Tensor
 from tinytensor.core.tensor_values import TensorValues
 from tinytensor.ops import in_place
@@ -29,7 +29,7 @@ _OPERATORS = {f"__{name}__": f"__r{name}__" for name in _NAMES} | _COMPARISONS |
 
 
 def _method(name: str, function: Callable) -> Callable | property:
-    """The member of Tensor under a name that `appears` was given."""
+    """The member of Tensor under a name that `register` was given."""
     if name in _OPERATORS:
         return _operator(name, function)
     if name.endswith("_") and name != f"__{name.strip('_')}__":
@@ -138,7 +138,7 @@ def _public_member(path: str, function: Callable, what: Callable | property) -> 
 
 METHODS = {
     name: _public_member(appearance, function, _method(name, function))
-    for appearance, function in APPEARANCES.items()
+    for appearance, function in REGISTRY.items()
     if (name := appearance.removeprefix("Tensor.")) != appearance
 }
 
@@ -157,6 +157,6 @@ for _name, _member in (VALUES | METHODS).items():
 
 FUNCTIONS = {
     appearance: _public_member(appearance, function, function)
-    for appearance, function in APPEARANCES.items()
+    for appearance, function in REGISTRY.items()
     if "." not in appearance
 }

@@ -1,13 +1,13 @@
 """group_norm, composed of layer_norm."""
 
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import only_floats
 from tinytensor.ops.shape import reshape
 from tinytensor.ops.statistics import var_mean
 
 
-@appears("F.group_norm")
+@register("F.group_norm")
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:

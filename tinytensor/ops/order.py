@@ -6,7 +6,7 @@ from tinytensor.core.backend import kernels
 from tinytensor.core.dispatch import check, contiguous, empty, host, launch, move
 from tinytensor.core.dtypes import int64
 from tinytensor.core.op import op
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import dimension, only_floats
 from tinytensor.ops.arrays import as_rows, setting
@@ -17,7 +17,7 @@ from tinytensor.ops.reduce import ValuesIndices
 from tinytensor.ops.shape import make_contiguous, narrow, stack
 
 
-@appears("argsort Tensor.argsort")
+@register("argsort Tensor.argsort")
 def argsort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """The indices that sort x along `dim` (equal elements keep their order; NaN counts as the largest)."""
     dim = dimension(x, dim, "argsort")
@@ -30,14 +30,14 @@ def argsort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = F
     return Tensor.of(contiguous(np.moveaxis(index.reshape(last.shape), -1, dim)))
 
 
-@appears("sort Tensor.sort")
+@register("sort Tensor.sort")
 def sort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> ValuesIndices:
     """x in ascending (or descending) order along `dim`: (values, indices)."""
     index = argsort(x, dim, descending)
     return ValuesIndices((gather(x, dim, index) if x.ndim else x.clone(), index))
 
 
-@appears("topk Tensor.topk")
+@register("topk Tensor.topk")
 def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesIndices:
     """The k largest (or smallest) elements along `dim`, in order: (values, indices)."""
     at = dimension(x, dim, "topk")
@@ -50,7 +50,7 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
     return ValuesIndices((gather(x, at, index), index))
 
 
-@appears("multinomial Tensor.multinomial")
+@register("multinomial Tensor.multinomial")
 def multinomial(p: Tensor, num_samples: int, replacement: bool = False, *, generator=None) -> Tensor:
     """Indices drawn with probabilities proportional to p (rows of a matrix, or one vector)."""
     if p.ndim not in (1, 2):

@@ -8,8 +8,12 @@ from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import float64, int64, result_type
 from tinytensor.core.op import op
 from tinytensor.core.promotion import clamp_to_inf
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
+from tinytensor.native.simd.math import exp as fast_exp
+from tinytensor.native.simd.math import log as fast_log
+from tinytensor.native.simd.math import log1p as fast_log1p
+from tinytensor.native.simd.math import log1p_of_fraction
 from tinytensor.ops.arguments import only_floats, only_floats_together, refuse_only_bools, tensor_of_dtype
 from tinytensor.ops.creation import tensor
 from tinytensor.ops.elementwise import (
@@ -38,10 +42,6 @@ from tinytensor.ops.elementwise import (
     where,
 )
 from tinytensor.ops.shape import broadcast_tensors, clone
-from tinytensor.simd.math import exp as fast_exp
-from tinytensor.simd.math import log as fast_log
-from tinytensor.simd.math import log1p as fast_log1p
-from tinytensor.simd.math import log1p_of_fraction
 
 
 def _float(x: Tensor) -> Tensor:
@@ -49,27 +49,27 @@ def _float(x: Tensor) -> Tensor:
     return x if x.dtype.kind in "fO" else x.float()
 
 
-@appears("tan Tensor.tan Tensor.tan_")
+@register("tan Tensor.tan Tensor.tan_")
 def tan(x: Tensor) -> Tensor:
     r"""y = \sin x / \cos x."""
     return sin(x) / cos(x)
 
 
-@appears("acosh arccosh Tensor.acosh Tensor.arccosh Tensor.acosh_ Tensor.arccosh_")
+@register("acosh arccosh Tensor.acosh Tensor.arccosh Tensor.acosh_ Tensor.arccosh_")
 def acosh(x: Tensor) -> Tensor:
     r"""y = \ln(x + \sqrt{x^2 - 1}), exact near 1 too."""
     above = _float(x) - 1
     return log1p(above + sqrt(above) * sqrt(above + 2))
 
 
-@appears("atanh arctanh Tensor.atanh Tensor.arctanh Tensor.atanh_ Tensor.arctanh_")
+@register("atanh arctanh Tensor.atanh Tensor.arctanh Tensor.atanh_ Tensor.arctanh_")
 def atanh(x: Tensor) -> Tensor:
     r"""y = \ln((1 + x) / (1 - x)) / 2, exact for small x too."""
     x = _float(x)
     return (log1p(x) - log1p(-x)) / 2
 
 
-@appears("atan2 arctan2 Tensor.atan2 Tensor.arctan2 Tensor.atan2_ Tensor.arctan2_")
+@register("atan2 arctan2 Tensor.atan2 Tensor.arctan2 Tensor.atan2_ Tensor.arctan2_")
 def atan2(y: Tensor, x: Tensor) -> Tensor:
     r"""\varphi = \arctan(y / x), the angle of the point (x, y), from -\pi to \pi; 0 at (0, 0)."""
     if state.reading is not None and (angle := state.reading.whole("atan2", y, x)) is not None:
@@ -87,13 +87,13 @@ def atan2(y: Tensor, x: Tensor) -> Tensor:
     return where(steep, half / 2 - angle, where(left, angle + half, angle))
 
 
-@appears("exp2 Tensor.exp2 Tensor.exp2_")
+@register("exp2 Tensor.exp2 Tensor.exp2_")
 def exp2(x: Tensor) -> Tensor:
     """y = 2^x."""
     return pow(2, _float(x))
 
 
-@appears("logit Tensor.logit Tensor.logit_")
+@register("logit Tensor.logit Tensor.logit_")
 def logit(x: Tensor, eps: float | None = None) -> Tensor:
     r"""y = \ln(x / (1 - x)), of x at least eps and at most 1 - eps if that is given."""
     if eps is not None and not eps <= 0.5:
@@ -119,7 +119,7 @@ class logit_op:
         return g / x + g / (1 - x)
 
 
-@appears("xlogy Tensor.xlogy Tensor.xlogy_")
+@register("xlogy Tensor.xlogy Tensor.xlogy_")
 def xlogy(x: Tensor | float, y: Tensor | float) -> Tensor:
     r"""z = x \ln y, and 0 where x is 0 (NaN where y is)."""
     dtype = result_type(x, y)
@@ -169,7 +169,7 @@ def _difference(a: Tensor, b: Tensor) -> Tensor:
     return where(same, 0, a) - where(same, 0, b)
 
 
-@appears("logaddexp Tensor.logaddexp")
+@register("logaddexp Tensor.logaddexp")
 def logaddexp(a: Tensor, b: Tensor) -> Tensor:
     r"""y = \ln(e^a + e^b), of numbers of any size."""
     only_floats_together("logaddexp", a, b)
@@ -177,7 +177,7 @@ def logaddexp(a: Tensor, b: Tensor) -> Tensor:
     return logaddexp_op(a, b)
 
 
-@appears("hypot Tensor.hypot Tensor.hypot_")
+@register("hypot Tensor.hypot Tensor.hypot_")
 def hypot(a: Tensor, b: Tensor) -> Tensor:
     r"""y = \sqrt{a^2 + b^2}."""
     only_floats_together("hypot", a, b)
@@ -211,14 +211,14 @@ def _share(a: Tensor, length: Tensor) -> Tensor:
     return where(nothing, 0, a / where(nothing, 1, length))
 
 
-@appears("frac Tensor.frac Tensor.frac_")
+@register("frac Tensor.frac Tensor.frac_")
 def frac(x: Tensor) -> Tensor:
     """y = the decimals of x, with its sign."""
     only_floats("frac", x)
     return x - trunc(x)
 
 
-@appears("fmod Tensor.fmod Tensor.fmod_")
+@register("fmod Tensor.fmod Tensor.fmod_")
 def fmod(a: Tensor, b: Tensor | float) -> Tensor:
     """y = a - b trunc(a / b): it has the sign of a (remainder has that of b)."""
     dtype = result_type(a, b)
@@ -231,7 +231,7 @@ def fmod(a: Tensor, b: Tensor | float) -> Tensor:
     return where(a < 0, -remainder(-a, size), remainder(a, size))
 
 
-@appears("float_power Tensor.float_power")
+@register("float_power Tensor.float_power")
 def float_power(a: Tensor | float, b: Tensor | float) -> Tensor:
     """y = a^b in float64."""
     exact = result_type(a, b).kind == "O"
@@ -247,7 +247,7 @@ def _shift_operands(what: str, a: Tensor | int, b: Tensor | int) -> tuple[Tensor
     return tensor_of_dtype(a, dtype, what), tensor_of_dtype(b, int64, what)
 
 
-@appears(
+@register(
     "bitwise_left_shift Tensor.bitwise_left_shift Tensor.bitwise_left_shift_ Tensor.__lshift__ Tensor.__rlshift__ "
     "Tensor.__ilshift__"
 )
@@ -257,7 +257,7 @@ def bitwise_left_shift(a: Tensor | int, b: Tensor | int) -> Tensor:
     return a * pow(2, bits).to(a.dtype)
 
 
-@appears(
+@register(
     "bitwise_right_shift Tensor.bitwise_right_shift Tensor.bitwise_right_shift_ Tensor.__rshift__ Tensor.__rrshift__ "
     "Tensor.__irshift__"
 )
@@ -272,7 +272,7 @@ def bitwise_right_shift(a: Tensor | int, b: Tensor | int) -> Tensor:
     return a
 
 
-@appears("sinc Tensor.sinc Tensor.sinc_")
+@register("sinc Tensor.sinc Tensor.sinc_")
 def sinc(x: Tensor) -> Tensor:
     r"""y = \sin(\pi x) / (\pi x), and 1 at 0."""
     x = _float(x)
@@ -291,44 +291,44 @@ def _sin_pi(x: Tensor) -> Tensor:
     return (1 - 2 * remainder(n, 2)) * sin((x - n) * math.pi)
 
 
-@appears("positive Tensor.positive")
+@register("positive Tensor.positive")
 def positive(x: Tensor) -> Tensor:
     """y = x, which is x itself."""
     refuse_only_bools("positive", x.dtype)
     return x
 
 
-@appears("deg2rad Tensor.deg2rad Tensor.deg2rad_")
+@register("deg2rad Tensor.deg2rad Tensor.deg2rad_")
 def deg2rad(x: Tensor) -> Tensor:
     r"""y = \pi x / 180."""
     return x * (math.pi / 180)
 
 
-@appears("rad2deg Tensor.rad2deg Tensor.rad2deg_")
+@register("rad2deg Tensor.rad2deg Tensor.rad2deg_")
 def rad2deg(x: Tensor) -> Tensor:
     r"""y = 180 x / \pi."""
     return x * (180 / math.pi)
 
 
-@appears("isposinf Tensor.isposinf")
+@register("isposinf Tensor.isposinf")
 def isposinf(x: Tensor) -> Tensor:
     r"""y = [x = \infty]."""
     return eq(x, math.inf)
 
 
-@appears("isneginf Tensor.isneginf")
+@register("isneginf Tensor.isneginf")
 def isneginf(x: Tensor) -> Tensor:
     r"""y = [x = -\infty]."""
     return eq(x, -math.inf)
 
 
-@appears("signbit Tensor.signbit")
+@register("signbit Tensor.signbit")
 def signbit(x: Tensor) -> Tensor:
     """y = [x has a minus sign], as -0.0 has."""
     return x < 0 if x.dtype.kind in "biu" else logical_or(x < 0, reciprocal(where(x == 0, x, 1)) < 0)
 
 
-@appears("copysign Tensor.copysign Tensor.copysign_")
+@register("copysign Tensor.copysign Tensor.copysign_")
 def copysign(a: Tensor, b: Tensor | float) -> Tensor:
     """y = |a| with the sign of b; the gradient at a = 0 is 0."""
     dtype = result_type(a, b)
@@ -337,7 +337,7 @@ def copysign(a: Tensor, b: Tensor | float) -> Tensor:
     return where(negative, -size, size)
 
 
-@appears("heaviside Tensor.heaviside Tensor.heaviside_")
+@register("heaviside Tensor.heaviside Tensor.heaviside_")
 def heaviside(x: Tensor, values: Tensor) -> Tensor:
     """y = 0 where x < 0, the value where x = 0, and 1 where x > 0."""
     if x.dtype != values.dtype:
@@ -345,7 +345,7 @@ def heaviside(x: Tensor, values: Tensor) -> Tensor:
     return where(x == 0, values, (x > 0).to(x.dtype)).detach()
 
 
-@appears("nan_to_num Tensor.nan_to_num Tensor.nan_to_num_")
+@register("nan_to_num Tensor.nan_to_num Tensor.nan_to_num_")
 def nan_to_num(x: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Tensor:
     """y = x with numbers for NaN (0), inf (the largest of the dtype) and -inf (the smallest)."""
     if x.dtype.kind != "f":

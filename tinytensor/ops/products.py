@@ -11,7 +11,7 @@ import numpy as np
 from tinytensor.core.dispatch import contiguous, state
 from tinytensor.core.op import op
 from tinytensor.core.promotion import broadcast_shape
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import list_of_tensors, promote_floats_to_exact, refuse_bools
 from tinytensor.ops.arrays import matrix_product
@@ -63,7 +63,7 @@ class matmul_op:
         return matmul_op(transpose(a, -1, -2), g)
 
 
-@appears("matmul Tensor.matmul Tensor.__matmul__ Tensor.__rmatmul__")
+@register("matmul Tensor.matmul Tensor.__matmul__ Tensor.__rmatmul__")
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     r"""y_{ij} = \sum_k a_{ik} b_{kj}.
 
@@ -105,31 +105,31 @@ def _square_product(a, b, ndim, what):
     return matmul(a, b)
 
 
-@appears("mm Tensor.mm")
+@register("mm Tensor.mm")
 def mm(a: Tensor, b: Tensor) -> Tensor:
     """y = a b of two matrices."""
     return _square_product(a, b, 2, "mm")
 
 
-@appears("bmm Tensor.bmm")
+@register("bmm Tensor.bmm")
 def bmm(a: Tensor, b: Tensor) -> Tensor:
     """y = a b of two batches of matrices."""
     return _square_product(a, b, 3, "bmm")
 
 
-@appears("mv Tensor.mv")
+@register("mv Tensor.mv")
 def mv(a: Tensor, b: Tensor) -> Tensor:
     """y = a b of a matrix and a vector."""
     return matmul(a, b)
 
 
-@appears("dot Tensor.dot")
+@register("dot Tensor.dot")
 def dot(a: Tensor, b: Tensor) -> Tensor:
     """y = sum_i a_i b_i of two vectors."""
     return _square_product(a, b, 1, "dot")
 
 
-@appears("outer Tensor.outer")
+@register("outer Tensor.outer")
 def outer(a: Tensor, b: Tensor) -> Tensor:
     """y_{ij} = a_i b_j."""
     if a.ndim != 1 or b.ndim != 1:
@@ -137,7 +137,7 @@ def outer(a: Tensor, b: Tensor) -> Tensor:
     return unsqueeze(a, 1) * unsqueeze(b, 0)
 
 
-@appears("einsum")
+@register("einsum")
 def einsum(equation: str | Tensor, *operands: Tensor | Sequence) -> Tensor:
     """y = the sum over the letters that do not appear after the arrow, as in "bik,bkj->bij"; "..." is a batch.
 

@@ -1,7 +1,7 @@
 """Tensors of random numbers that are drawn from given probabilities, and in place."""
 
 from tinytensor.core.dtypes import float64
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import expect_probabilities, only_floats
 from tinytensor.ops.creation import rand
@@ -10,7 +10,7 @@ from tinytensor.ops.generator import Generator
 from tinytensor.ops.in_place import copy_
 
 
-@appears("bernoulli Tensor.bernoulli")
+@register("bernoulli Tensor.bernoulli")
 def bernoulli(p: Tensor, *, generator: Generator | None = None) -> Tensor:
     """P(y = 1) = p: 1 with probability p, else 0, elementwise."""
     only_floats("bernoulli", p)
@@ -18,7 +18,7 @@ def bernoulli(p: Tensor, *, generator: Generator | None = None) -> Tensor:
     return (rand(p.shape, dtype=p.dtype, generator=generator) < p).to(p.dtype)
 
 
-@appears("Tensor.bernoulli_")
+@register("Tensor.bernoulli_")
 def bernoulli_(x: Tensor, p: Tensor | float = 0.5, *, generator: Generator | None = None) -> Tensor:
     """1 with probability p, else 0, for every element, in place."""
     if isinstance(p, Tensor):
@@ -28,7 +28,7 @@ def bernoulli_(x: Tensor, p: Tensor | float = 0.5, *, generator: Generator | Non
     return copy_(x, (rand(x.shape, dtype=float64, generator=generator) < p).to(x.dtype))
 
 
-@appears("Tensor.exponential_")
+@register("Tensor.exponential_")
 def exponential_(x: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     r"""Draw every element with the density \lambda e^{-\lambda x}, in place."""
     only_floats("exponential_", x)

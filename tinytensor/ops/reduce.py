@@ -9,7 +9,7 @@ from tinytensor.core.dispatch import empty, launch, move, state
 from tinytensor.core.dtypes import bool_, float32, float64, int64, uint8
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import op
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import dimension, dimensions, nonempty_dimensions, only_floats
 from tinytensor.ops.arrays import apply_formula, grouped, reduce_array, reduced_shape
@@ -216,19 +216,19 @@ def _at_least_int64(x: Tensor, dtype) -> Tensor:
     return x.to(int64 if dtype is None else dtype)
 
 
-@appears("sum Tensor.sum")
+@register("sum Tensor.sum")
 def sum(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None) -> Tensor:
     """y = sum of x over `dim` (one, several, or all); integers and bools give int64."""
     return reduce_sum.quick(_at_least_int64(x, dtype), dimensions(x, dim, "sum"), keepdim)
 
 
-@appears("prod Tensor.prod")
+@register("prod Tensor.prod")
 def prod(x: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype=None) -> Tensor:
     """y = product of x over `dim` (one or all); integers and bools give int64."""
     return reduce_prod(_at_least_int64(x, dtype), dimensions(x, dim, "prod"), keepdim)
 
 
-@appears("mean Tensor.mean")
+@register("mean Tensor.mean")
 def mean(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None) -> Tensor:
     """y = (1/n) sum of x over `dim`."""
     x = x if dtype is None else x.to(dtype)
@@ -236,7 +236,7 @@ def mean(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = Fals
     return reduce_mean.quick(x, dimensions(x, dim, "mean"), keepdim)
 
 
-@appears("var Tensor.var")
+@register("var Tensor.var")
 def var(
     x: Tensor,
     dim: int | Sequence[int] | None = None,
@@ -263,7 +263,7 @@ def _deviation(what: str, x: Tensor, dim, unbiased: bool, correction) -> tuple[T
     return centred(x, dims) if dims else x * 0, dims, n if n > 0 else 0.0
 
 
-@appears("std Tensor.std")
+@register("std Tensor.std")
 def std(
     x: Tensor,
     dim: int | Sequence[int] | None = None,
@@ -277,13 +277,13 @@ def std(
     return reduce_norm(deviation, dims, keepdim, n)
 
 
-@appears("amax Tensor.amax")
+@register("amax Tensor.amax")
 def amax(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """y = the largest of x over `dim`; equal ones share the gradient."""
     return reduce_amax(x, nonempty_dimensions(x, dim, "amax"), keepdim, False)
 
 
-@appears("amin Tensor.amin")
+@register("amin Tensor.amin")
 def amin(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """y = the smallest of x over `dim`; equal ones share the gradient."""
     return reduce_amin(x, nonempty_dimensions(x, dim, "amin"), keepdim, False)
@@ -297,7 +297,7 @@ def _extreme(x: Tensor, dim, keepdim, all_of, one_of, pairwise, what):
     return one_of(x, nonempty_dimensions(x, dim, what), keepdim)
 
 
-@appears("max Tensor.max")
+@register("max Tensor.max")
 def max(x: Tensor, dim: int | Tensor | None = None, keepdim: bool = False):
     r"""y = \max_i x_i; over one `dim`: (values, indices), the first index where several are equal.
 
@@ -306,7 +306,7 @@ def max(x: Tensor, dim: int | Tensor | None = None, keepdim: bool = False):
     return _pair(_extreme(x, dim, keepdim, reduce_amax, reduce_max, maximum, "max"))
 
 
-@appears("min Tensor.min")
+@register("min Tensor.min")
 def min(x: Tensor, dim: int | Tensor | None = None, keepdim: bool = False):
     r"""y = \min_i x_i; over one `dim`: (values, indices), the first index where several are equal."""
     return _pair(_extreme(x, dim, keepdim, reduce_amin, reduce_min, minimum, "min"))
@@ -323,27 +323,27 @@ def _pair(result):
     return ValuesIndices(result) if isinstance(result, tuple) else result
 
 
-@appears("argmax Tensor.argmax")
+@register("argmax Tensor.argmax")
 def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     r"""y = \arg\max_i x_i: the (first) index of the largest element, of the flattened tensor if no dim is given."""
     with no_grad():
         return reduce_max(x, nonempty_dimensions(x, dim, "argmax"), keepdim)[1]
 
 
-@appears("argmin Tensor.argmin")
+@register("argmin Tensor.argmin")
 def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     r"""y = \arg\min_i x_i: the (first) index of the smallest element, of the flattened tensor if no dim is given."""
     with no_grad():
         return reduce_min(x, nonempty_dimensions(x, dim, "argmin"), keepdim)[1]
 
 
-@appears("logsumexp Tensor.logsumexp")
+@register("logsumexp Tensor.logsumexp")
 def logsumexp(x: Tensor, dim: int | Sequence[int], keepdim: bool = False) -> Tensor:
     """y = log of the sum of e^x over `dim`."""
     return reduce_logsumexp(x if x.dtype.kind in "fO" else x.float(), dimensions(x, dim, "logsumexp"), keepdim)
 
 
-@appears("any Tensor.any")
+@register("any Tensor.any")
 def any(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """Is any element true (not zero)? With dim=() nothing is reduced. uint8 gives uint8, 0 or 1."""
     truths = x.to(bool_)
@@ -352,7 +352,7 @@ def any(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False
     return truths.to(uint8) if x.dtype == uint8 else truths
 
 
-@appears("all Tensor.all")
+@register("all Tensor.all")
 def all(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """Are all elements true (not zero)? With dim=() nothing is reduced. uint8 gives uint8, 0 or 1."""
     truths = x.to(bool_)
@@ -361,7 +361,7 @@ def all(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False
     return truths.to(uint8) if x.dtype == uint8 else truths
 
 
-@appears("norm Tensor.norm")
+@register("norm Tensor.norm")
 def norm(x: Tensor, p: float | str | None = 2, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     r"""y = (\sum_i |x_i|^p)^{1/p} over `dim`; p = 2 unless given.
 
@@ -406,7 +406,7 @@ class cumsum_op:
         return cumsum_op(g, dim, not reverse)
 
 
-@appears("cumsum Tensor.cumsum")
+@register("cumsum Tensor.cumsum")
 def cumsum(x: Tensor, dim: int, *, dtype=None) -> Tensor:
     """y_i = x_0 + ... + x_i along `dim`."""
     if dtype == bool_:
@@ -414,13 +414,13 @@ def cumsum(x: Tensor, dim: int, *, dtype=None) -> Tensor:
     return cumsum_op(_at_least_int64(x, dtype), dimension(x, dim, "cumsum"), False)
 
 
-@appears("equal Tensor.equal")
+@register("equal Tensor.equal")
 def equal(a: Tensor, b: Tensor) -> bool:
     """Have both the same shape and the same elements?"""
     return a.shape == b.shape and builtins.bool(all(a == b))
 
 
-@appears("isclose Tensor.isclose")
+@register("isclose Tensor.isclose")
 def isclose(a: Tensor, b: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
     """y = [|a - b| <= atol + rtol |b|], or a = b; nothing finite is close to an infinity."""
     if a.dtype == b.dtype == bool_:
@@ -430,7 +430,7 @@ def isclose(a: Tensor, b: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_
     return logical_or(close, logical_and(isnan(a), isnan(b))) if equal_nan else close
 
 
-@appears("allclose Tensor.allclose")
+@register("allclose Tensor.allclose")
 def allclose(a: Tensor, b: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
     """Is |a - b| <= atol + rtol |b| everywhere?"""
     return builtins.bool(all(isclose(a, b, rtol, atol, equal_nan)))

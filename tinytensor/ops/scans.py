@@ -3,7 +3,7 @@
 import builtins
 
 from tinytensor.core.dtypes import int64
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import dimension, only_floats
 from tinytensor.ops.creation import arange, tensor
@@ -14,7 +14,7 @@ from tinytensor.ops.reduce import ValuesIndices
 from tinytensor.ops.shape import cat, clone, make_contiguous, movedim, narrow, reshape
 
 
-@appears("cumprod Tensor.cumprod Tensor.cumprod_")
+@register("cumprod Tensor.cumprod Tensor.cumprod_")
 def cumprod(x: Tensor, dim: int, *, dtype=None) -> Tensor:
     """y_i = x_0 x_1 ... x_i along `dim`; integers and bools give int64.
 
@@ -51,19 +51,19 @@ def _running_extreme(what: str, x: Tensor, dim: int, extreme) -> ValuesIndices:
     return ValuesIndices((gather(x, dim, index), index))
 
 
-@appears("cummax Tensor.cummax")
+@register("cummax Tensor.cummax")
 def cummax(x: Tensor, dim: int) -> ValuesIndices:
     r"""y_i = \max(x_0, ..., x_i) along `dim`: (values, indices), the last index where several are equal."""
     return _running_extreme("cummax", x, dim, maximum)
 
 
-@appears("cummin Tensor.cummin")
+@register("cummin Tensor.cummin")
 def cummin(x: Tensor, dim: int) -> ValuesIndices:
     r"""y_i = \min(x_0, ..., x_i) along `dim`: (values, indices), the last index where several are equal."""
     return _running_extreme("cummin", x, dim, minimum)
 
 
-@appears("logcumsumexp Tensor.logcumsumexp")
+@register("logcumsumexp Tensor.logcumsumexp")
 def logcumsumexp(x: Tensor, dim: int) -> Tensor:
     r"""y_i = \ln(e^{x_0} + ... + e^{x_i}) along `dim`."""
     only_floats("logcumsumexp", x)
@@ -71,7 +71,7 @@ def logcumsumexp(x: Tensor, dim: int) -> Tensor:
     return _scanned(x, dim, logaddexp) if x.ndim else x.clone()
 
 
-@appears("diff Tensor.diff")
+@register("diff Tensor.diff")
 def diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
     """y_i = x_{i+1} - x_i along `dim`, n times over, of x with `prepend` before it and `append` behind it."""
     dim = dimension(x, dim, "diff")

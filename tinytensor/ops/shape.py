@@ -15,7 +15,7 @@ from tinytensor.core.dtypes import bool_, float32, float64, int32, int64, result
 from tinytensor.core.meta import Meta
 from tinytensor.core.op import op
 from tinytensor.core.promotion import broadcast_shape, is_one
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import (
     dimension,
@@ -60,19 +60,19 @@ class clone_op:
         return g
 
 
-@appears("clone Tensor.clone")
+@register("clone Tensor.clone")
 def clone(x: Tensor) -> Tensor:
     """y = x, in memory of its own."""
     return clone_op(x)
 
 
-@appears("Tensor.contiguous")
+@register("Tensor.contiguous")
 def make_contiguous(x: Tensor) -> Tensor:
     """x itself if its elements lie in order, else a copy."""
     return x if x._data.flags.c_contiguous else clone(x)
 
 
-@appears("Tensor.to")
+@register("Tensor.to")
 def to(x: Tensor, *args, dtype=None, device=None, copy: bool = False, non_blocking: bool = False) -> Tensor:
     """x in another dtype (`x.to(float64)`, `x.to(other)`) or place (`x.to("cpu")`); itself if nothing changes.
 
@@ -109,7 +109,7 @@ def _conversion(name: str, dtype: np.dtype) -> None:
         return to(x, dtype)
 
     convert.__doc__ = f"x as {dtype}; x itself if it has that dtype."
-    appears(f"Tensor.{name}")(convert)
+    register(f"Tensor.{name}")(convert)
 
 
 for _name, _dtype in zip(
@@ -118,7 +118,7 @@ for _name, _dtype in zip(
     _conversion(_name, _dtype)
 
 
-@appears("Tensor.type")
+@register("Tensor.type")
 def to_type(x: Tensor, dtype=None, non_blocking: bool = False) -> Tensor | str:
     """x in another dtype, or x itself if it has that dtype; without a dtype, PyTorch's name of x's tensor type."""
     if dtype is None:
@@ -126,19 +126,19 @@ def to_type(x: Tensor, dtype=None, non_blocking: bool = False) -> Tensor | str:
     return to(x, dtype=dtype)
 
 
-@appears("Tensor.type_as")
+@register("Tensor.type_as")
 def type_as(x: Tensor, other: Tensor) -> Tensor:
     """x in the dtype of another tensor."""
     return to(x, other.dtype)
 
 
-@appears("Tensor.cpu Tensor.pin_memory Tensor.__pos__")
+@register("Tensor.cpu Tensor.pin_memory Tensor.__pos__")
 def itself(x: Tensor) -> Tensor:
     """x itself: it is on the CPU, where pinning memory has no use, and a unary + changes nothing."""
     return x
 
 
-@appears("Tensor.is_cuda Tensor.is_nested Tensor.is_sparse")
+@register("Tensor.is_cuda Tensor.is_nested Tensor.is_sparse")
 @property
 def is_cuda(x: Tensor) -> bool:
     """False: tensors are on the CPU, dense, and their rows have one length."""
@@ -227,7 +227,7 @@ class flip_op:
         return flip_op(g, dims)
 
 
-@appears("reshape Tensor.reshape")
+@register("reshape Tensor.reshape")
 def reshape(x: Tensor, *shape) -> Tensor:
     """y = x in another shape, with one size -1 to be found; a view where memory allows, else a copy."""
     old, sizes = x._data.shape, sizes_of(shape, "reshape")
@@ -241,7 +241,7 @@ def reshape(x: Tensor, *shape) -> Tensor:
         return reshape_view(clone(x), shape)
 
 
-@appears("Tensor.view")
+@register("Tensor.view")
 def view(x: Tensor, *shape) -> Tensor:
     """y = x in another shape, sharing memory."""
     if len(shape) == 1 and shape[0].__class__ is not int and isinstance(shape[0], DType | np.dtype):
@@ -259,7 +259,7 @@ def view(x: Tensor, *shape) -> Tensor:
         ) from None
 
 
-@appears("Tensor.view_as")
+@register("Tensor.view_as")
 def view_as(x: Tensor, other: Tensor) -> Tensor:
     """y = x in the shape of another tensor, sharing memory."""
     return view(x, other.shape)
@@ -280,7 +280,7 @@ def _infer(old: tuple, shape: tuple, what: str) -> tuple[int, ...]:
 _known_shape = functools.lru_cache(maxsize=1024)(_infer)  # programs use the same few shapes again and again
 
 
-@appears("flatten Tensor.flatten")
+@register("flatten Tensor.flatten")
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """y = x with the dimensions from start to end (inclusive) made one; x itself if that is one dimension."""
     start, end = dimension(x, start_dim, "flatten"), dimension(x, end_dim, "flatten")
@@ -293,7 +293,7 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return reshape(x, x.shape[:start] + (math.prod(x.shape[start : end + 1]),) + x.shape[end + 1 :])
 
 
-@appears("unflatten Tensor.unflatten")
+@register("unflatten Tensor.unflatten")
 def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """y = x with one dimension split into several; one of the sizes may be -1."""
     dim = dimension_with_size(x, dim, "unflatten")
@@ -302,7 +302,7 @@ def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     )
 
 
-@appears("permute Tensor.permute")
+@register("permute Tensor.permute")
 def permute(x: Tensor, *dims) -> Tensor:
     """y = x with its dimensions in another order (a view)."""
     dims = sizes_of(dims, "permute")
@@ -322,7 +322,7 @@ def _exchanged(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
     return tuple(order)
 
 
-@appears("transpose swapaxes swapdims Tensor.transpose Tensor.swapaxes Tensor.swapdims")
+@register("transpose swapaxes swapdims Tensor.transpose Tensor.swapaxes Tensor.swapdims")
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     """y = x with two dimensions exchanged (a view)."""
     try:
@@ -332,7 +332,7 @@ def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     return permute_op.quick(x, order) if order else x
 
 
-@appears("t Tensor.t")
+@register("t Tensor.t")
 def t(x: Tensor) -> Tensor:
     """y_{ji} = x_{ij}."""
     if x.ndim > 2:
@@ -340,7 +340,7 @@ def t(x: Tensor) -> Tensor:
     return x if x.ndim < 2 else permute_op(x, (1, 0))
 
 
-@appears("movedim moveaxis Tensor.movedim Tensor.moveaxis")
+@register("movedim moveaxis Tensor.movedim Tensor.moveaxis")
 def movedim(x: Tensor, source, destination) -> Tensor:
     """y = x with the dimensions at `source` moved to `destination`."""
     source, destination = (
@@ -358,7 +358,7 @@ def movedim(x: Tensor, source, destination) -> Tensor:
     return permute_op(x, tuple(order))
 
 
-@appears("Tensor.expand")
+@register("Tensor.expand")
 def expand(x: Tensor, *shape) -> Tensor:
     """y = x, repeated to a larger shape without a copy; -1 keeps a size."""
     sizes = sizes_of(shape, "expand")
@@ -375,20 +375,20 @@ def _may_become(n: int, m: int) -> bool:
     return m >= 0 and (is_one(n) or n in (m, 1))
 
 
-@appears("Tensor.expand_as")
+@register("Tensor.expand_as")
 def expand_as(x: Tensor, other: Tensor) -> Tensor:
     """y = x, repeated to the shape of another tensor without a copy."""
     return expand(x, other.shape)
 
 
-@appears("broadcast_tensors")
+@register("broadcast_tensors")
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """All tensors, expanded to the shape they have together."""
     shape = broadcast_shape("broadcast_tensors", *(x.shape for x in tensors))
     return tuple(expand(x, shape) for x in tensors)
 
 
-@appears("squeeze Tensor.squeeze")
+@register("squeeze Tensor.squeeze")
 def squeeze(x: Tensor, dim=None) -> Tensor:
     """y = x without its dimensions of size 1 (all, or those named)."""
     nothing = isinstance(dim, Sequence) and not dim
@@ -396,14 +396,14 @@ def squeeze(x: Tensor, dim=None) -> Tensor:
     return reshape_view(x, tuple(n for d, n in enumerate(x.shape) if d not in dims or n != 1))
 
 
-@appears("unsqueeze Tensor.unsqueeze")
+@register("unsqueeze Tensor.unsqueeze")
 def unsqueeze(x: Tensor, dim: int) -> Tensor:
     """y = x with a new dimension of size 1."""
     dim = dimension(x, dim, "unsqueeze", extra=1)
     return reshape_view(x, x.shape[:dim] + (1,) + x.shape[dim:])
 
 
-@appears("narrow Tensor.narrow")
+@register("narrow Tensor.narrow")
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     """y = the part of x from start, `length` long, along one dimension (a view)."""
     dim = dimension_with_size(x, dim, "narrow")
@@ -414,7 +414,7 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     return slice_op(x, (slice(None),) * dim + (slice(start, start + length),))
 
 
-@appears("split Tensor.split")
+@register("split Tensor.split")
 def split(x: Tensor, split_size_or_sections, dim: int = 0) -> tuple[Tensor, ...]:
     """x in pieces of one size (the last may be smaller) or of the sizes listed, as views."""
     dim = dimension_with_size(x, dim, "split")
@@ -434,7 +434,7 @@ def split(x: Tensor, split_size_or_sections, dim: int = 0) -> tuple[Tensor, ...]
     return tuple(narrow(x, dim, start, m) for start, m in zip(starts, sizes, strict=False))
 
 
-@appears("chunk Tensor.chunk")
+@register("chunk Tensor.chunk")
 def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """x in (at most) `chunks` pieces of equal size, as views."""
     chunks = whole_number(chunks, "chunk: the number of pieces")
@@ -444,7 +444,7 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return split(x, -(-n // chunks), dim) if n else (x,) * chunks
 
 
-@appears("unbind Tensor.unbind")
+@register("unbind Tensor.unbind")
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """x's slices along one dimension, as views."""
     dim = dimension_with_size(x, dim, "unbind")
@@ -509,7 +509,7 @@ def joined_shape(shapes: list[tuple], dim: int) -> tuple[int, tuple[int, ...]]:
     return dim, (*first[:dim], builtins.sum([shape[dim] for shape in shapes]), *first[dim + 1 :])
 
 
-@appears("cat concat concatenate")
+@register("cat concat concatenate")
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Join tensors along a dimension they have."""
     tensors = list_of_tensors(tensors, "cat")
@@ -518,7 +518,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return cat_op.quick(dim if dim.__class__ is int else whole_number(dim, "cat: dim"), *tensors)
 
 
-@appears("stack")
+@register("stack")
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Join tensors of one shape along a new dimension."""
     tensors = list_of_tensors(tensors, "stack")
@@ -534,19 +534,19 @@ def _triangle(x: Tensor, diagonal: int, upper: bool, what: str) -> Tensor:
     return masked_fill(x, Tensor.of(keep if upper else ~keep), 0)
 
 
-@appears("tril Tensor.tril Tensor.tril_")
+@register("tril Tensor.tril Tensor.tril_")
 def tril(x: Tensor, diagonal: int = 0) -> Tensor:
     """y_{ij} = x_{ij} where j <= i + diagonal, else 0."""
     return _triangle(x, diagonal, False, "tril")
 
 
-@appears("triu Tensor.triu Tensor.triu_")
+@register("triu Tensor.triu Tensor.triu_")
 def triu(x: Tensor, diagonal: int = 0) -> Tensor:
     """y_{ij} = x_{ij} where j >= i + diagonal, else 0."""
     return _triangle(x, diagonal, True, "triu")
 
 
-@appears("flip Tensor.flip")
+@register("flip Tensor.flip")
 def flip(x: Tensor, *dims) -> Tensor:
     """y = x, back to front along the given dimensions."""
     order = tuple(dimension(x, d, "flip") for d in sizes_of(dims, "flip"))
@@ -555,7 +555,7 @@ def flip(x: Tensor, *dims) -> Tensor:
     return flip_op(x, order) if x.ndim else clone(x)
 
 
-@appears("roll Tensor.roll")
+@register("roll Tensor.roll")
 def roll(x: Tensor, shifts, dims=None) -> Tensor:
     """y_i = x_{(i - shift) mod n} along one dimension, or several (with a shift each)."""
     if dims is None:
@@ -571,7 +571,7 @@ def roll(x: Tensor, shifts, dims=None) -> Tensor:
     return x
 
 
-@appears("Tensor.repeat")
+@register("Tensor.repeat")
 def repeat(x: Tensor, *repeats) -> Tensor:
     """y = x, repeated repeats[d] times along each dimension d; further dimensions are added in front."""
     times = sizes_of(repeats, "repeat")
@@ -583,7 +583,7 @@ def repeat(x: Tensor, *repeats) -> Tensor:
     return reshape_view(clone(spread), tuple(m * n for m, n in zip(times, shape, strict=True)))  # never x's own memory
 
 
-@appears("repeat_interleave Tensor.repeat_interleave")
+@register("repeat_interleave Tensor.repeat_interleave")
 def repeat_interleave(
     x: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
@@ -654,7 +654,7 @@ class undiagonal:
         return diagonal_op(g, offset, dim1, dim2)
 
 
-@appears("diagonal Tensor.diagonal")
+@register("diagonal Tensor.diagonal")
 def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """y_{... i} = x with i at dim1 and i + offset at dim2 (a view)."""
     a, b = dimension(x, dim1, "diagonal"), dimension(x, dim2, "diagonal")
@@ -663,7 +663,7 @@ def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor
     return diagonal_op(x, whole_number(offset, "diagonal: offset"), a, b)
 
 
-@appears("broadcast_to Tensor.broadcast_to")
+@register("broadcast_to Tensor.broadcast_to")
 def broadcast_to(x: Tensor, size: Sequence[int]) -> Tensor:
     """y = x, repeated to a larger shape without a copy."""
     return expand(x, size)
@@ -672,21 +672,21 @@ def broadcast_to(x: Tensor, size: Sequence[int]) -> Tensor:
 # --- ---------------- short forms of the above
 
 
-@appears("Tensor.T")
+@register("Tensor.T")
 @property
 def T(x: Tensor) -> Tensor:
     """y = x with its dimensions in reverse order."""
     return permute(x, *reversed(range(x.ndim)))
 
 
-@appears("Tensor.mT")
+@register("Tensor.mT")
 @property
 def mT(x: Tensor) -> Tensor:
     """y = x with its last two dimensions exchanged: each matrix transposed."""
     return transpose(x, -1, -2) if x.ndim else x
 
 
-@appears("Tensor.__iter__")
+@register("Tensor.__iter__")
 def iterate(x: Tensor):
     """The slices of x along its first dimension, one after the other."""
     if x.ndim == 0:
@@ -694,19 +694,19 @@ def iterate(x: Tensor):
     return iter(unbind(x))
 
 
-@appears("Tensor.new_zeros")
+@register("Tensor.new_zeros")
 def new_zeros(x: Tensor, *size, dtype=None, device=None, requires_grad: bool = False) -> Tensor:
     """Zeros in the dtype of x."""
     return new_full(x, sizes_of(size, "new_zeros"), 0, dtype, device, requires_grad)
 
 
-@appears("Tensor.new_ones")
+@register("Tensor.new_ones")
 def new_ones(x: Tensor, *size, dtype=None, device=None, requires_grad: bool = False) -> Tensor:
     """Ones in the dtype of x."""
     return new_full(x, sizes_of(size, "new_ones"), 1, dtype, device, requires_grad)
 
 
-@appears("Tensor.new_empty")
+@register("Tensor.new_empty")
 def new_empty(x: Tensor, *size, dtype=None, device=None, requires_grad: bool = False) -> Tensor:
     """A tensor with uninitialised values, in the dtype of x."""
     return empty_of(
@@ -717,7 +717,7 @@ def new_empty(x: Tensor, *size, dtype=None, device=None, requires_grad: bool = F
     )
 
 
-@appears("Tensor.new_full")
+@register("Tensor.new_full")
 def new_full(
     x: Tensor, size: Sequence[int], fill_value, dtype=None, device=None, requires_grad: bool = False
 ) -> Tensor:
@@ -731,7 +731,7 @@ def new_full(
     )
 
 
-@appears("Tensor.new_tensor")
+@register("Tensor.new_tensor")
 def new_tensor(x: Tensor, data, dtype=None, device=None, requires_grad: bool = False) -> Tensor:
     """A tensor with a copy of `data` in the dtype of x."""
     return tensor(

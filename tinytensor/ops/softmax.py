@@ -7,7 +7,7 @@ import numpy as np
 from tinytensor.core.backend import kernels
 from tinytensor.core.dispatch import empty, launch
 from tinytensor.core.op import op
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import dimension, only_floats
 from tinytensor.ops.arrays import as_rows
@@ -81,7 +81,7 @@ def _along(operation, x: Tensor, dim: int | None, dtype, what: str) -> Tensor:
     return make_contiguous(transpose(operation(transpose(x, dim, -1)), dim, -1))
 
 
-@appears("softmax Tensor.softmax F.softmax nn.Softmax")
+@register("softmax Tensor.softmax F.softmax nn.Softmax")
 def softmax(x: Tensor, dim: int | None = None, *, dtype=None) -> Tensor:
     r"""y_i = e^{x_i} / \sum_j e^{x_j} along `dim`: eqs. (6) and (12) of 003.
 
@@ -92,7 +92,7 @@ def softmax(x: Tensor, dim: int | None = None, *, dtype=None) -> Tensor:
     return _along(softmax_op, x, dim, dtype, "softmax")
 
 
-@appears("log_softmax Tensor.log_softmax F.log_softmax nn.LogSoftmax")
+@register("log_softmax Tensor.log_softmax F.log_softmax nn.LogSoftmax")
 def log_softmax(x: Tensor, dim: int | None = None, *, dtype=None) -> Tensor:
     r"""y_i = x_i - \ln \sum_j e^{x_j} along `dim`; the logarithm of eq. (14) of 003."""
     return _along(log_softmax_op, x, dim, dtype, "log_softmax")

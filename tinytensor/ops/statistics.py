@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from numbers import Real
 
-from tinytensor.core.registry import appears
+from tinytensor.core.registry import register
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arguments import nonempty_dimensions, only_floats, refuse_only_bools
 from tinytensor.ops.creation import tensor
@@ -16,32 +16,32 @@ from tinytensor.ops.reduce import ValuesIndices, amax, amin, max, mean, min, std
 from tinytensor.ops.shape import flatten, make_contiguous, movedim, reshape
 
 
-@appears("nansum Tensor.nansum")
+@register("nansum Tensor.nansum")
 def nansum(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None) -> Tensor:
     """y = sum of x over `dim`, NaN counting as 0."""
     return sum(where(isnan(x), 0, x).to(x.dtype), dim, keepdim, dtype=dtype)
 
 
-@appears("nanmean Tensor.nanmean")
+@register("nanmean Tensor.nanmean")
 def nanmean(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None) -> Tensor:
     """y = mean of the x over `dim` that are not NaN."""
     only_floats("nanmean", x)
     return nansum(x, dim, keepdim, dtype=dtype) / sum((x == x).to(x.dtype), dim, keepdim)
 
 
-@appears("count_nonzero Tensor.count_nonzero")
+@register("count_nonzero Tensor.count_nonzero")
 def count_nonzero(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     r"""y = \sum_i [x_i \neq 0]: how many elements are not 0, over `dim` (one, several, or all)."""
     return sum(x != 0, dim)
 
 
-@appears("argwhere Tensor.argwhere")
+@register("argwhere Tensor.argwhere")
 def argwhere(x: Tensor) -> Tensor:
     """The indices of the nonzero elements, a row each."""
     return nonzero(x)
 
 
-@appears("var_mean")
+@register("var_mean")
 def var_mean(
     x: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool = True, keepdim: bool = False, *, correction=None
 ) -> tuple[Tensor, Tensor]:
@@ -50,7 +50,7 @@ def var_mean(
     return var(x, dim, unbiased, keepdim, correction=correction), mean(x, about, keepdim)
 
 
-@appears("std_mean")
+@register("std_mean")
 def std_mean(
     x: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool = True, keepdim: bool = False, *, correction=None
 ) -> tuple[Tensor, Tensor]:
@@ -66,7 +66,7 @@ class MinMax(tuple):
     max = property(lambda self: self[1])
 
 
-@appears("aminmax Tensor.aminmax")
+@register("aminmax Tensor.aminmax")
 def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
     """The smallest and the largest of x over `dim` (one or all): (min, max)."""
     return MinMax((amin(x, dim, keepdim), amax(x, dim, keepdim)))
@@ -82,7 +82,7 @@ def _rows(x: Tensor, dim: int | None, what: str) -> tuple[Tensor, tuple[int, ...
     return movedim(x, dims[0], -1), kept[: dims[0]] + kept[dims[0] + 1 :], kept
 
 
-@appears("kthvalue Tensor.kthvalue")
+@register("kthvalue Tensor.kthvalue")
 def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """The k-th smallest element along `dim`, the first being number 1: (values, indices)."""
     rows, shape, kept = _rows(x, dim, "kthvalue")
@@ -93,7 +93,7 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesI
     return ValuesIndices(tuple(reshape(part, kept if keepdim else shape) for part in parts))
 
 
-@appears("median Tensor.median")
+@register("median Tensor.median")
 def median(x: Tensor, dim: int | None = None, keepdim: bool = False):
     """The element in the middle, the lower of two; over one `dim`: (values, indices). NaN if there is one.
 
@@ -118,7 +118,7 @@ def _shared_among_equals(x: Tensor, value: Tensor) -> Tensor:
     return where(low, min(x), max(where(equal, x, -math.inf)))
 
 
-@appears("quantile Tensor.quantile")
+@register("quantile Tensor.quantile")
 def quantile(
     x: Tensor, q: Tensor | float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:

@@ -1,27 +1,27 @@
-"""Optimizers: one kernel call for each parameter; each step (in a replay too) reads the present hyper-parameters."""
+"""Optimizer, the base of all: groups of parameters, the step over them, hooks, and the state that is saved."""
 
 import copy
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from tinytensor.core.backend import kernels
-from tinytensor.core.dispatch import contiguous, host, launch, move, outside_recording
 from tinytensor.core.hooks import RemovableHandle
-from tinytensor.core.kernel import is_ours
-from tinytensor.core.memory_order import memory_order, ordered
+from tinytensor.core.kernel import Kernel, is_ours
 from tinytensor.core.modes import enable_grad, no_grad
 from tinytensor.core.recorder import guard
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.argument_errors import construction, shown
+from tinytensor.optim.fused import launch_fused
+from tinytensor.optim.replay import Replayable
 
 # accepted because they cannot change a result: they choose between PyTorch's implementations
 _HARMLESS = {"foreach", "fused", "capturable", "differentiable"}
-# What is meant by values that are no list of parameters.
+# Hints for arguments that are not a list of parameters.
 _MEANT = [
     (lambda params: isinstance(params, Tensor), ": write [parameter]"),
     (lambda params: isinstance(params, dict) and "params" in params, ": write [group]"),
@@ -44,7 +44,7 @@ class _Required:
 required = _Required()
 
 
-class Optimizer:
+class Optimizer(Replayable):
     """The base of all optimizers: parameter groups, state, and the step over every parameter with a gradient.
 
     A group is a dictionary with "params" and any of the hyper-parameters. `lr_multiplier` in a group scales its
@@ -53,8 +53,9 @@ class Optimizer:
     """
 
     slots: tuple[str, ...] = ()  # the tensors kept for each parameter, by PyTorch's names
-    extra: tuple[str, ...] = ()  # further tensors, which some settings need and the kernel does not take
-    followed = frozenset({"state"})  # attributes that a replay changes as a step does: no condition of a replay
+    extra: tuple[str, ...] = ()  # further tensors, which some settings need and the fused kernel does not take
+    decoupled = False  # does the rule itself apply weight decay, and not by way of the gradient?
+    fused: Kernel | None = None  # the native backend's kernel for a whole step (fused.py)
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
@@ -160,14 +161,10 @@ class Optimizer:
         with no_grad():
             for group in self.param_groups:
                 params = [p for p in group["params"] if p.grad is not None]
-                with outside_recording():
-                    for p in params:
-                        self._prepare(group, p)
-                table = np.zeros((len(params), 8))  # the kernels read a parameter's hyper-parameters from its row
-                host(self._refresh, [], group, [self.state[p] for p in params], table, undo=self._uncount)
-                for p, row in zip(params, table, strict=True):
-                    self._update(p, group, row)
-        guard(self._makeup)
+                change = self._by_kernel if self._is_fused(group) else self._by_rule
+                for p, numbers in zip(params, self._numbers_of_step(group, params), strict=True):
+                    change(p, group, numbers)
+        guard(self._decisions)
         return loss
 
     # --- Hooks
@@ -224,22 +221,29 @@ class Optimizer:
 
     # --- The parts of a step
 
-    def _makeup(self) -> tuple:
-        """The values that decide which launches a step makes, and on which memory; numbers in tables do not."""
-        parts: list[Any] = [*self._hooks["before step"], *self._hooks["after step"]]
-        for group in self.param_groups:
-            parts += [group["lr_multiplier"], *[self._needs(slot, group) for slot in self.slots]]
-            parts += group["params"]
-            parts += map(self.state.get, group["params"])
-        return tuple(parts)
+    def _update(self, p: Tensor, g: Tensor, h: SimpleNamespace, *slots: Tensor | None) -> None:
+        """The update rule, in tensors: change p along its gradient g, and the slots (None where there is none).
+
+        g is to be descended, and has weight decay in it unless that is decoupled. h has the hyper-parameters and the
+        step t: a bool as it is, a number as a 0-d tensor (replay.py says why).
+        """
+        raise NotImplementedError
+
+    def _needs(self, slot: str, group: dict[str, Any]) -> bool:
+        """Does a step with these settings read the slot?"""
+        return True
+
+    def _slots(self, names: tuple[str, ...], p: Tensor, group: dict[str, Any]) -> list[Tensor | None]:
+        return [self.state[p][slot] if self._needs(slot, group) else None for slot in names]
 
     def _prepare(self, group: dict[str, Any], p: Tensor) -> None:
         """Make the state that a step of p needs and that does not exist yet."""
         entry = self.state.setdefault(p, {"step": 0})
-        for slot in self.slots:
+        for slot in self.slots + self.extra:
             if slot not in entry and self._needs(slot, group):
                 entry[slot] = Tensor.of(np.zeros_like(p._data))  # with the memory layout of p
-                entry["since"] = entry["step"] + 1  # the first step that has the slots
+                if slot in self.slots:
+                    entry["since"] = entry["step"] + 1  # the first step that has the slots
         multiplier = group["lr_multiplier"]
         if entry.get("multiplier") is not multiplier:
             entry["multiplier"], entry["scale"] = multiplier, self._scale(multiplier, p)
@@ -257,53 +261,22 @@ class Optimizer:
         value = float(multiplier.item() if isinstance(multiplier, Tensor) else multiplier)
         return np.full(0 if value == 1 else 1, value, p.dtype)
 
-    def _needs(self, slot: str, group: dict[str, Any]) -> bool:
-        return True
+    def _is_fused(self, group: dict[str, Any]) -> bool:
+        """Does a kernel make the whole step with these settings?"""
+        return self.fused is not None and not any(self._needs(s, group) for s in self.extra)
 
-    def _refresh(self, before: list, group: dict[str, Any], entries: list[dict[str, Any]], table: np.ndarray) -> None:
-        """Write the present hyper-parameters to the table that the kernels read, and count the step.
+    def _by_kernel(self, p: Tensor, group: dict[str, Any], numbers: np.ndarray) -> None:
+        g, scale = self._gradient(p), self.state[p]["scale"]
+        launch_fused(self.fused, p, g, self._slots(self.slots, p, group), scale, numbers)
 
-        The counts before it are noted in `before`, and an interrupt (Ctrl-C) finds all of them changed or none.
-        """
-        before[:] = [entry["step"] for entry in entries]
-        if len(set(before)) == 1 == len({entry.get("since") for entry in entries}):  # mostly
-            steps = [before[0] + 1] * len(before)
-            table[:] = self._hyper(group, entries[0] | {"step": steps[0]})
-        else:
-            steps = [step + 1 for step in before]
-            for row, entry, step in zip(table, entries, steps, strict=True):
-                row[:] = self._hyper(group, entry | {"step": step})
-        try:
-            for entry, step in zip(entries, steps, strict=True):
-                entry["step"] = step
-        except BaseException:
-            self._uncount(before, group, entries, table)
-            raise
-
-    def _uncount(self, before: list, group: dict[str, Any], entries: list[dict[str, Any]], table: np.ndarray) -> None:
-        """Undo the count of a step that was not made."""
-        for entry, step in zip(entries, before):  # which is empty if nothing was changed
-            entry["step"] = step
-
-    def _hyper(self, group: dict[str, Any], entry: dict[str, Any]) -> tuple:
-        raise NotImplementedError
-
-    def _update(self, p: Tensor, group: dict[str, Any], hyper: np.ndarray) -> None:
-        """Change p by one step of the kernel, which goes through p in memory order; a p with gaps is copied."""
-        entry, order = self.state[p], memory_order(p._data)
-
-        def lying(a: np.ndarray) -> np.ndarray:
-            return ordered(a, order) if a.shape == p.shape else a  # any other array is empty or has one number
-
-        slots = [entry[s]._data if self._needs(s, group) else np.empty(0, p.dtype) for s in self.slots]
-        changed = [lying(a) for a in (p._data, *slots)]
-        whole = [contiguous(a) for a in (*changed, lying(self._gradient(p)._data), lying(entry["scale"]))]
-        first, *slots, g, scale = [a.reshape(-1) for a in whole]
-        launch(self.kernel, first, g, *slots, scale, hyper)
-        for a, copied in zip(changed, whole):
-            if copied is not a:
-                move(copied, a)
-        p._version.count += 1
+    def _by_rule(self, p: Tensor, group: dict[str, Any], numbers: np.ndarray) -> None:
+        g, h, scale = self._gradient(p), self._hyper_parameters(group, numbers), self.state[p]["scale"]
+        if scale.size:
+            h.lr = h.lr * Tensor.of(scale.reshape(p.shape if scale.size > 1 else ()))
+        g = -g if group["maximize"] else g
+        if group["weight_decay"] != 0 and not self.decoupled:  # with an infinite p a product with 0 would be NaN
+            g = g + p * h.weight_decay
+        self._update(p, g, h, *self._slots(self.slots + self.extra, p, group))
 
     def _gradient(self, p: Tensor) -> Tensor:
         g = p.grad
@@ -311,13 +284,7 @@ class Optimizer:
             raise RuntimeError(f"{type(self).__name__}: a gradient of {g.dtype} for a parameter of {p.dtype}")
         return g
 
-    def _as_tensors(self, p: Tensor, hyper: np.ndarray) -> list[Tensor]:
-        """Hyper-parameters for steps that are written in operations: 0-d tensors, of which the first is p's rate."""
-        lr, *others = [Tensor.of(hyper[i : i + 1].reshape(())) for i in range(hyper.size)]
-        scale = self.state[p]["scale"]
-        if scale.size:
-            lr = lr * Tensor.of(scale.reshape(p.shape if scale.size > 1 else ()))
-        return [lr, *others]
+    # --- The state
 
     def state_dict(self) -> dict[str, Any]:
         """State and hyper-parameters, with parameters as numbers; tensors share memory."""
@@ -409,119 +376,4 @@ def _cast(value, p: Tensor, name: str = ""):
     return copy.deepcopy(value)
 
 
-class SGD(Optimizer):
-    r"""x \to x - \rho \, \partial L / \partial x (003, eq. 18), with momentum and weight decay if asked for."""
-
-    kernel = kernels.sgd
-    slots = ("momentum_buffer",)
-
-    def __init__(
-        self,
-        params: Iterable,
-        lr: float = 1e-3,
-        momentum: float = 0.0,
-        dampening: float = 0.0,
-        weight_decay: float = 0.0,
-        nesterov: bool = False,
-        *,
-        maximize: bool = False,
-        **options,
-    ):
-        defaults = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay}
-        super().__init__(params, defaults | {"nesterov": nesterov, "maximize": maximize}, options)
-
-    def _check(self, group):
-        super()._check(group)
-        if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
-            raise ValueError("SGD: nesterov needs a momentum and no dampening")
-
-    def _needs(self, slot, group):
-        return group["momentum"] != 0
-
-    def _hyper(self, group, entry):
-        first = entry["step"] == entry.get("since")
-        return (
-            *(group["lr"], group["momentum"], group["dampening"], group["weight_decay"]),
-            *(group["nesterov"], group["maximize"], first, 0),
-        )
-
-
-class Adam(Optimizer):
-    r"""x \to x - \rho \hat m / (\sqrt{\hat v} + \epsilon), m and v the gradient's moments; decay joins the gradient.
-
-    From Kingma and Ba (2015).
-    """
-
-    kernel = kernels.adam
-    slots = ("exp_avg", "exp_avg_sq")
-    extra = ("max_exp_avg_sq",)
-    decoupled = False
-
-    def __init__(
-        self,
-        params: Iterable,
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        amsgrad: bool = False,
-        *,
-        maximize: bool = False,
-        **options,
-    ):
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad}
-        super().__init__(params, defaults | {"maximize": maximize}, options)
-
-    def _hyper(self, group, entry):
-        return (
-            *(group["lr"], *group["betas"], group["eps"], group["weight_decay"]),
-            *(self.decoupled, entry["step"], group["maximize"]),
-        )
-
-    def _makeup(self):
-        return *super()._makeup(), *(bool(g["amsgrad"]) for g in self.param_groups)
-
-    def _prepare(self, group, p):
-        super()._prepare(group, p)
-        (largest,) = self.extra
-        if group["amsgrad"] and largest not in self.state[p]:
-            self.state[p][largest] = Tensor.of(np.zeros(p.shape, p.dtype))
-
-    def _update(self, p, group, hyper):
-        if not group["amsgrad"]:
-            return super()._update(p, group, hyper)
-        # The largest v so far replaces v as the divisor (Reddi 2018). This is rare, so it is written in operations.
-        lr, beta1, beta2, eps, decay, decoupled, t, maximize = self._as_tensors(p, hyper)
-        m, v, largest = (self.state[p][name] for name in self.slots + self.extra)
-        g = self._gradient(p) * (1 - 2 * maximize) + p * (decay * (1 - decoupled))
-        p.mul_(1 - lr * decay * decoupled)
-        m.add_((g - m) * (1 - beta1))
-        v.mul_(beta2).add_(g * g * (1 - beta2))
-        largest.copy_(largest.maximum(v))
-        p.sub_(lr / (1 - beta1**t) * m / ((largest / (1 - beta2**t)).sqrt() + eps))
-
-
-class AdamW(Adam):
-    r"""Adam in which weight decay shrinks the parameter itself: x \to (1 - \rho \lambda) x first.
-
-    From Loshchilov and Hutter (2019).
-    """
-
-    decoupled = True
-
-    def __init__(
-        self,
-        params: Iterable,
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 1e-2,
-        amsgrad: bool = False,
-        *,
-        maximize: bool = False,
-        **options,
-    ):
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, **options)
-
-
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
+__all__ = ["Optimizer"]

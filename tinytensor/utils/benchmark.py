@@ -5,7 +5,7 @@ from collections.abc import Callable
 from statistics import fmean, median
 from typing import Any
 
-from tinytensor.core.backend import get_num_threads, set_num_threads
+from tinytensor.core.threads import get_num_threads, set_num_threads
 
 
 class Measurement:

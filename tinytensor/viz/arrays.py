@@ -6,7 +6,7 @@ from html import escape
 
 import numpy as np
 
-from tinytensor.display.latex import with_words
+from tinytensor.utils.display.latex import with_words
 from tinytensor.viz.text import number, summary
 
 NUMBERS = 48  # up to so many numbers are written; more are a heat map

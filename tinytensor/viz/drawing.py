@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from tinytensor.core.tensor import Tensor
+from tinytensor.native.platform.distribution import missing_package
 from tinytensor.nn.module import Module
-from tinytensor.platform.distribution import missing_package
 from tinytensor.viz import plots
 from tinytensor.viz.expand_fused import expanded
 from tinytensor.viz.groups import Use, is_view, local, uses, word_for

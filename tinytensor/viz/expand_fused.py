@@ -16,7 +16,7 @@ def definition(step: Step) -> BackwardTrace | None:
     op = step.op
     if getattr(op, "definition", None) is None or step.gradient is None:
         return None
-    args_kept = [step.node.kept[name] for name in op.params]
+    args_kept = [step.node.saved[name] for name in op.params]
     flat = [a for a, slot in zip(args_kept, op.arg_slices) for a in (a if slot.stop is None else (a,))]
     needs = [edge is not None for edge in step.node.edges]
     with enable_grad(), watch():

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tinytensor.platform.distribution import missing_package
+from tinytensor.native.platform.distribution import missing_package
 
 BETWEEN = 26  # pixels from one box to its neighbour
 LAYER = 48  # pixels from one layer to the next

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from tinytensor.core.tensor import Tensor
-from tinytensor.platform.distribution import install
+from tinytensor.native.platform.distribution import install
 
 # Okabe and Ito's colours (2008), without yellow, which is too pale for lines; neighbours differ in lightness.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")

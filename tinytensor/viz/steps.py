@@ -6,7 +6,7 @@ from html import escape
 
 import numpy as np
 
-from tinytensor.display.latex import rule_as_latex, split
+from tinytensor.utils.display.latex import rule_as_latex, split
 from tinytensor.viz.arrays import Axes, Store, tag
 from tinytensor.viz.expand_fused import definition
 from tinytensor.viz.groups import base, is_view, local, word_for

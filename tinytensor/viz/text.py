@@ -11,9 +11,9 @@ from types import MappingProxyType
 import numpy as np
 
 from tinytensor.core.tensor import Tensor
-from tinytensor.display.latex import rule_as_latex, with_words
-from tinytensor.display.notebook import shown
 from tinytensor.nn.module import Module
+from tinytensor.utils.display.latex import rule_as_latex, with_words
+from tinytensor.utils.display.notebook import shown
 from tinytensor.viz.groups import local
 from tinytensor.viz.record import UNKNOWN, Argument, BackwardTrace, Leaf, Rule, Share, Step, Value
 from tinytensor.viz.trace import look

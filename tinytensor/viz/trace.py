@@ -25,7 +25,7 @@ import numpy as np
 from tinytensor.autograd.seed import seed_of
 from tinytensor.core.op import Node
 from tinytensor.core.rule_arguments import parameter_names
-from tinytensor.core.tape import Observer, walk
+from tinytensor.core.tape import Observer, backward_pass
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
 from tinytensor.viz.capture import array_of, captured
@@ -138,7 +138,7 @@ def _walk(
     turns = count(1)
     waiting = {result} if isinstance(result, Step) else set()
 
-    def arrived(target: Node | Tensor, g: Tensor, owned: bool) -> None:
+    def on_gradient(target: Node | Tensor, g: Tensor, owned: bool) -> None:
         target_value = values[target]
         target_value.gradient = g._data.copy()
         if isinstance(target_value, Step):
@@ -147,7 +147,7 @@ def _walk(
             target_value.waiting = sorted(waiting, key=lambda step: -step.number)
             target_value.road, target_value.rules = _rules(target)
 
-    def sent(node: Node, i: int, r: Tensor, g: Tensor) -> None:
+    def on_edge(node: Node, i: int, r: Tensor, g: Tensor) -> None:
         target, sender = values[node.edges[i]], steps[node]
         share = Share(sender, i, _parameter(node.op, i), target, r._data.copy(), g._data.copy())
         sender.sends.append(share)
@@ -155,12 +155,12 @@ def _walk(
         if isinstance(target, Step):
             waiting.add(target)
 
-    walk([loss], [seed], True, False, Observer(arrived, sent))
+    backward_pass([loss], [seed], True, False, Observer(on_gradient, on_edge))
     return BackwardTrace(result, list(steps.values()), [p for p in values.values() if isinstance(p, Leaf)])
 
 
 def _step(node: Node, number: int, names: dict[Node | Tensor, str]) -> Step:
-    value = captured[node].y if node in captured else node.kept.get("y")
+    value = captured[node].y if node in captured else node.saved.get("y")
     step = Step(names.get(node, f"#{number}"), node.shape, node.dtype, value)
     step.node, step.number, step.named, step.hooks = node, number, node in names, len(node._hooks or ())
     return step
@@ -187,7 +187,7 @@ def _given(node: Node, i: int) -> tuple[object, object]:
     if node in captured:
         return captured[node].args[i], captured[node].values[i]
     name, _, number = _parameter(node.op, i).partition("[")
-    value = node.kept.get(name, UNKNOWN)
+    value = node.saved.get(name, UNKNOWN)
     if number and value is not UNKNOWN:
         value = value[int(number[:-1])]
     return value, array_of(value)
@@ -212,7 +212,7 @@ def _rules(node: Node) -> tuple[str, list[Rule]]:
 
 def rule_of(function: Callable, node: Node | None = None, formulas: tuple[str, ...] = ()) -> Rule:
     """A rule as it is shown, with the values that it reads at a node."""
-    kept = {} if node is None else node.kept
+    kept = {} if node is None else node.saved
     reads = {name: array_of(kept[name]) for name in parameter_names(function) if name in kept} if kept else {}
     try:
         lines, first = inspect.getsourcelines(function)

@@ -173,8 +173,8 @@ class Parts:
         self.tt, self.threads = TinyTensor(threads).tt, threads
         from numba import njit
 
-        from tinytensor.simd import score_tile
-        from tinytensor.simd.isa import SIMD
+        from tinytensor.native.simd import score_tile
+        from tinytensor.native.simd.isa import SIMD
 
         @njit(nogil=True)
         def exponentials(x, y, times):

@@ -154,7 +154,7 @@ ARANGES = (  # along the first dimension
     "(1 / (tt.arange(A) + 1.0))",
     "tt.arange(A).to(tt.uint8)",
     "(tt.arange(A) * 100).to(tt.uint8)",
-    "(100 * tt.arange(A, dtype=tt.int8))",
+    "(100 * tt.arange(A, dtype=tt.uint8))",
     "tt.arange(A) ** 8",
     "(tt.arange(A) >> 1)",
     "(tt.arange(A) & 3)",

@@ -25,7 +25,7 @@ from models.tasks.task import Attempts
 from models.training import checkpoint
 from models.training.trainer import Settings
 from tests.tools.platforms import posix
-from tinytensor.platform.distribution import install
+from tinytensor.native.platform.distribution import install
 
 ROOT = Path(__file__).parents[3]
 TINY = split("--D 8 --H 2 --F 12 --L 2 --C 10 --batch-size 2 --log-every 5 --evaluate-every 10 --checkpoint-every 10")

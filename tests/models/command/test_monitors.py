@@ -11,7 +11,7 @@ from models.command import cli, monitors
 from models.command.cli import main
 from models.training import checkpoint
 from tests.tools.packages import missing
-from tinytensor.platform.distribution import install
+from tinytensor.native.platform.distribution import install
 
 TINY = split("--D 8 --H 2 --F 12 --L 1 --C 10 --batch-size 2 --tokenizer char --evaluate-every 5 --log-every 5")
 

@@ -19,7 +19,7 @@ from models.data.tokenizers import (
     WordTokenizer,
     tokenizer_from_dict,
 )
-from tinytensor.platform.distribution import install
+from tinytensor.native.platform.distribution import install
 
 TEXT = (
     'The cat sat on the mat.\n\n   def f(x):\n      return f(x)  + "x"   \n\n\n'

@@ -1,4 +1,4 @@
-"""Write torch_names/pytorch_names.txt: what PyTorch has under which name, so that a missing name can be told.
+"""Write interop/torch_names/pytorch_names.txt: what PyTorch has under which name, so that a missing name can be told.
 
 python -m tests.samples.oracle.generate_names     # needs torch
 """
@@ -46,7 +46,7 @@ def main() -> None:
         if inspect.ismodule(holder):
             names = [n for n in names if is_pytorchs(getattr(holder, n))]
         lines.append(f"{position}: {' '.join(names)}\n")
-    path = Path(__file__).parents[3] / "tinytensor" / "torch_names" / "pytorch_names.txt"
+    path = Path(__file__).parents[3] / "tinytensor" / "interop" / "torch_names" / "pytorch_names.txt"
     path.write_text("".join(lines))
     print(f"PyTorch {torch.__version__}: {sum(len(line.split()) for line in lines)} names")
 

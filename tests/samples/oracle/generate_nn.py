@@ -1,4 +1,4 @@
-"""Run the programs of samples/nn.py and torch_names/gpt.py in PyTorch; store the results in oracle/nn/.
+"""Run the programs of samples/nn.py and interop/torch_names/gpt.py in PyTorch; store the results in oracle/nn/.
 
     python -m tests.samples.oracle.generate_nn     # needs torch
 

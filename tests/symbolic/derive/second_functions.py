@@ -10,6 +10,8 @@ from functools import cache
 import tinytensor as tt
 from tinytensor.nn import functional as F
 from tinytensor.symbolic import Index, derive
+from tinytensor.symbolic.derive import adjoints, forward_mode
+from tinytensor.symbolic.index_calculus.vanishing import together
 
 ND, N, D = ("N", "D"), ("N",), ("D",)
 
@@ -171,3 +173,14 @@ def derived(name: str):
     """The result of `derive` for a case, once."""
     case = CASES[name]
     return derive(case.fn, **case.options, **case.arguments)
+
+
+def plant_factor(monkeypatch) -> None:
+    """A planted mistake: each derivative of a line is shown with a factor 2."""
+    moved = forward_mode.moved
+    monkeypatch.setattr(forward_mode, "moved", lambda *args: 2 * moved(*args))
+
+
+def believe(monkeypatch) -> None:
+    """A planted mistake: a prover that takes each form for proved."""
+    monkeypatch.setattr(adjoints, "vanishes", lambda *_: together([]))

@@ -1,35 +1,21 @@
 """The time of a proof: its progress and limit; and derivatives by the chain rule, which save time."""
 
 import math
-import sys
 import time
 
 import numpy as np
 import pytest
 import sympy
 
-import tinytensor as tt
 import tinytensor.nn.functional as F
-from tests.tools.packages import missing
 from tinytensor.symbolic import TooLong, prove, symbols
 from tinytensor.symbolic.exact.differentiate import Derivatives
 from tinytensor.symbolic.prove import progress
-from tinytensor.symbolic.prove.floats import Witness
-from tinytensor.symbolic.prove.progress import Lines, Progress, duration
+from tinytensor.symbolic.prove.progress import Progress, duration
 
 
 def product(a, b):
     return a @ b
-
-
-def test_witnesses_are_computed_without_formulas():
-    x, y = Witness(2.0, True), Witness(-3.0, True)
-    assert ((x + y).varies, (x + y).witness, (x * 0 + 1).witness, Witness(2.0).varies) == (True, -1.0, 1.0, False)
-    assert (x > y, x == 2, max(x, y) is x, (x**2).witness, x.exp().witness) == (True, True, True, 4, math.exp(2))
-    assert ((x**0.5).witness, Witness(0).log().witness) == (pytest.approx(2**0.5), -math.inf)
-    assert ((Witness(1) + 2).number(), x.number()) == (3, None)
-    with pytest.raises(TypeError, match="is no number"):
-        Witness("1")
 
 
 def test_one_large_operation_ends_when_its_time_is_up():
@@ -49,13 +35,12 @@ def test_a_proof_ends_when_its_time_is_up(size, monkeypatch):
 @pytest.mark.parametrize("size", ["small", "real"])
 def test_progress_is_printed(size, monkeypatch, capsys):
     monkeypatch.setattr(progress, "LONG", 0.0)
-    monkeypatch.setitem(sys.modules, "tqdm", None)
     fn = lambda x: (x * x).exp().tanh() * x  # noqa: E731
     assert prove(fn, (3, 3), size=size, progress=True)
     output = capsys.readouterr().err.splitlines()
     percents = [float(line.split()[1]) for line in output]
     assert all(line.startswith("<lambda>: ") and line.endswith(" left") for line in output)
-    assert percents == sorted(percents) and len(percents) > 3 and 90 <= percents[-1] <= 100
+    assert percents == sorted(percents) and 3 < len(percents) <= 10 and 90 <= percents[-1] <= 100
     assert prove(fn, (3, 3), size=size, progress=False)
     assert prove(fn, (3, 3), size=size)  # a file is no terminal
     assert capsys.readouterr().err == ""
@@ -64,24 +49,8 @@ def test_progress_is_printed(size, monkeypatch, capsys):
 def test_long_proof_shows_progress(monkeypatch, capsys):
     monkeypatch.setattr(progress, "LONG", 20.0)
     monkeypatch.setattr(progress.time, "monotonic", iter(range(10**6)).__next__)  # a second for each call
-    monkeypatch.setitem(sys.modules, "tqdm", None)
     assert prove(lambda x: (x * x).exp().tanh() * x, (3, 3), progress=True, limit=None)
     assert len(capsys.readouterr().err.splitlines()) > 3
-
-
-def test_progress_bar_with_tqdm(monkeypatch, capsys):
-    pytest.importorskip("tqdm", reason=missing("tqdm"))
-    monkeypatch.setattr(progress, "LONG", 0.0)
-    assert prove(tt.exp, (3, 3), progress=True)
-    assert "exp: 100%" in capsys.readouterr().err
-
-
-def test_progress_line_for_each_tenth(capsys):
-    lines = Lines("it")
-    for _ in range(40):
-        lines.update(2.5)
-    lines.close()
-    assert len(capsys.readouterr().err.splitlines()) == 10
 
 
 def test_times_in_words():

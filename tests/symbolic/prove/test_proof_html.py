@@ -10,9 +10,9 @@ from IPython.core.formatters import DisplayFormatter
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
-from tinytensor.display import latex as latex_to_mathml
-from tinytensor.display import notebook as shown
 from tinytensor.symbolic import latex, prove, symbols
+from tinytensor.utils.display import latex as latex_to_mathml
+from tinytensor.utils.display import notebook as shown
 from tinytensor.viz import explain
 
 

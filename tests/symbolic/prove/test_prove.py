@@ -12,7 +12,7 @@ import tinytensor as tt
 import tinytensor.nn.functional as F
 from tests.mutants.planting import planted_walk
 from tinytensor.core.dispatch import state
-from tinytensor.symbolic import Symbolic, Undecided, latex, path, prove, symbols
+from tinytensor.symbolic import Symbolic, Undecided, latex, prove, symbols
 from tinytensor.symbolic.prove import prover
 
 
@@ -127,7 +127,7 @@ FUNCTIONS = {
     "smoothed targets": (lambda x: F.cross_entropy(x, tt.tensor([1, 0]), label_smoothing=0.1), [(2, 3)]),
     "a power with any exponent, at a positive base": (lambda x, y: x**y, [(2,), (2,)]),
     "a logarithm, at a positive point": (lambda x: x.log(), [(3,)]),
-    "an arc cosine, between 0 and 1": (lambda x: (x * x.arccos()).log(), [(3,)]),
+    "an arc cosine, between 0 and 1": (lambda x: (x * x.arccos()).log(), [(2, 2)]),
     "a mask and a constant": (lambda x, mask: tt.where(mask, x, 0).sum(), [(2,), tt.tensor([True, False])]),
     "results without a gradient beside one with": (lambda x: (x.argmax(), x.exp(), None), [(3,)]),
     "two steps back": (lambda x: tt.autograd.grad((x**3).sum(), x, create_graph=True)[0] ** 2, [(2,)]),
@@ -239,17 +239,6 @@ def test_positions_of_maxima_are_named():
         "x[0, 1] is larger than x[0, 0], x[0, 2]",
         "x[1, 0] is larger than x[1, 1], x[1, 2]",
     )
-
-
-def test_values_off_the_tape_are_named():
-    def with_constant(x):
-        return x * x.detach()
-
-    proof = prove(with_constant, (2,), constant=["b of mul"])
-    assert proof and proof.assumptions == ("held constant, since it is not on the tape: b of mul",)
-    for constant in ((), ["a of mul"]):
-        assert not prove(with_constant, (2,), constant=constant)
-    assert 'prove(..., constant=["b of mul"])' in repr(prove(with_constant, (2,)))
 
 
 # ------------------------------------------------------------------------------------------------------ it refutes
@@ -399,9 +388,12 @@ def test_a_wrong_rule_in_the_middle_of_a_function_is_noticed(what):
 def test_wrong_relu_in_a_model_is_noticed(monkeypatch):
     """It is in the middle of the loss, and wrong for matrices only."""
     right = tt.OPS["linear_relu"].backward
-    wrong = lambda needs, onto, g, y, x, weight: (  # noqa: E731
-        tt.OPS["linear"].backward(needs, onto, g, x, weight) if x.ndim == 2 else right(needs, onto, g, y, x, weight)
-    )
+
+    def wrong(needs, accumulated, g, y, x, weight):
+        if x.ndim == 2:
+            return tt.OPS["linear"].backward(needs, accumulated, g, x, weight)
+        return right(needs, accumulated, g, y, x, weight)
+
     monkeypatch.setattr(tt.OPS["linear_relu"], "backward", wrong)
     model = tt.nn.Sequential(tt.nn.Linear(2, 3), tt.nn.ReLU(), tt.nn.Linear(3, 1))
     assert prove(model, (2, 2, 2))
@@ -479,17 +471,10 @@ def test_input_named_g_is_not_the_gradient():
 
 
 def test_inputs_without_information_are_refused():
-    with pytest.raises(ValueError, match="no input has a gradient"):
-        prove(lambda x: x, tt.tensor([1, 2]))
-    with pytest.raises(ValueError, match="the function's result has no gradient"):
-        prove(lambda x: x.detach(), (2,))
     with pytest.raises(ValueError, match="the input x holds the formula 2\\*y_0"):
         prove(lambda x: x, symbols("y", 2) * 2)
     with pytest.raises(ValueError, match="y_0 stands in the inputs a and b; rename one"):
         prove(tt.OPS["mul"], symbols("y", 2), symbols("y", 2))
-    weight = tt.ones(2, requires_grad=True)
-    with pytest.raises(ValueError, match=r"mul reads a tensor of shape \(2,\) that requires grad and is no input"):
-        prove(lambda x: x * weight, (2,))
     with pytest.raises(Undecided, match="choose other witnesses"):
         prove(tt.relu, symbols("x", 2, witness=0))
 
@@ -537,6 +522,9 @@ def test_latex():
     ("factor", "written"),
     [
         (0.1, "0.1 x"),
+        (1 / Fraction(0.07), r"\frac{x}{0.07}"),
+        (1 / Fraction(-0.3), r"- \frac{x}{0.3}"),
+        (float(np.float32(0.1)), "0.10000000149011612 x"),
         (-0.1, "- 0.1 x"),
         (0.044715, "0.044715 x"),
         (1e-5, "0.00001 x"),
@@ -550,19 +538,3 @@ def test_latex():
 )
 def test_latex_keeps_numbers_as_written(factor, written):
     assert latex(symbols("x") * factor) == written
-
-
-def test_latex_names_its_signs():
-    x = symbols("x", 2, witness=[1, -1]).requires_grad_()
-    with path() as conditions:
-        F.relu(x).sum().backward()
-    for kept in (None, conditions):
-        assert latex(x.grad, kept) == r"\begin{bmatrix} 1 & 0 \end{bmatrix},\quad x_{0} > 0,\quad x_{1} < 0"
-    assert latex(x.grad, ()) == r"\begin{bmatrix} 1 & 0 \end{bmatrix}"
-
-
-def test_latex_reads_back_as_the_formula():
-    """A matrix product, read back from its LaTeX's source."""
-    x = symbols("x", 2, 2)
-    assert latex(x @ x).split(" & ")[0] == r"\begin{bmatrix} x_{0 0}^{2} + x_{0 1} x_{1 0}"
-    assert np.array_equal((x @ x).shape, (2, 2))

@@ -1,12 +1,11 @@
 """`prove` takes autograd.Function in both modes, names values held constant, and tests each rule with any gradient."""
 
-import numpy as np
 import pytest
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor.autograd import Function
-from tinytensor.symbolic import latex, prove, symbols
+from tinytensor.symbolic import prove
 
 SIZES = pytest.mark.parametrize("size", ["small", "real"])
 
@@ -127,20 +126,6 @@ def test_input_of_a_wrong_function_is_named():
     assert "the rule of ForgottenBackward for its input y gives" in repr(prove(*WRONG["a forgotten path"]))
 
 
-@pytest.mark.parametrize(
-    "wrong", [lambda g, x: 2 * g * g * x, lambda g, x: 2 * g.mean() * x, lambda g, x: 2 * x + 0 * g]
-)
-def test_rules_are_tried_with_a_free_gradient(wrong):
-    """Behind a sum all gradients are 1, and such a rule is right for these."""
-    op = tt.op(
-        type("squared", (), {"__doc__": "y = x^2", "kernel": lambda x: x * x, "grad_x": wrong, "__module__": "t"})
-    )
-    for size in ("small", "real"):
-        assert prove(lambda x: op(x).sum(), (3,), size=size).verdict == "refuted"
-    right = prove(lambda x: (x * x).sum(), (3,), size="real")
-    assert right and right.entries == 3
-
-
 CONSTANT = {
     "detach": (lambda x: (x * x.detach()).sum(), "b of mul"),
     "no_grad": (lambda x: (x * without_tape(x)).sum(), "b of mul"),
@@ -159,8 +144,11 @@ def test_detached_values_must_be_named_constant(name):
     fn, what = CONSTANT[name]
     proof = prove(fn, (3,))
     assert not proof and proof.off_tape == (what,) and f'prove(..., constant=["{what}"])' in repr(proof)
-    assert prove(fn, (3,), constant=[what])
-    assert not prove(fn, (3,), size="real")
+    named = prove(fn, (3,), constant=[what])
+    assert named and f"held constant, since it is not on the tape: {what}" in named.assumptions
+    assert f"{what} is held constant" in named.where
+    sampled = prove(fn, (3,), size="real")
+    assert sampled.verdict == "undecided" and f"not on the tape, but dependent on the inputs: {what}" in repr(sampled)
 
 
 @pytest.mark.parametrize(
@@ -169,12 +157,3 @@ def test_detached_values_must_be_named_constant(name):
 def test_values_without_derivative_may_leave_the_tape(fn):
     """The sign of a leaky ReLU, the peak of a softmax: holding them constant changes no derivative."""
     assert prove(fn, (2, 3))
-
-
-def test_numbers_are_written_as_in_the_program():
-    x = symbols("x")
-    assert latex(x / 0.07) == r"\frac{x}{0.07}"
-    assert latex(x * 0.07) == "0.07 x"
-    assert latex(x / -0.3) == r"- \frac{x}{0.3}"
-    assert latex(x / 3) == r"\frac{x}{3}" and latex(x * 0.5) == r"\frac{x}{2}"
-    assert latex(x * float(np.float32(0.1))) != latex(x * 0.1)

@@ -829,6 +829,7 @@ class Identity:
 
 
 defaults, identity, settings = Defaults(), Identity(), types.ModuleType("settings")
+own_list = type("OwnList", (list,), {"f": id})()
 settings.rows, builtins_by_name, builtins_in_array = [], ChainMap({"f": id}), np.array([id, None], dtype="O")
 library = types.ModuleType("library")
 library.W, library.math, library.box = np.array([1.0, 2.0]), math, np.array(id, dtype="O")
@@ -1143,6 +1144,7 @@ TRICKS = {
     "id in a ChainMap": lambda x: if_(builtins_by_name["f"](N(x)) == builtins_by_name["f"](20), x),
     "arrays and modules of a module": lambda x: s(x) * float(library.W[1]) * library.math.pi,
     "id in an array of no dimension": lambda x: if_(library.box[()](N(x)) == library.box[()](20), x),
+    "id in a list of one's own": lambda x: if_(own_list.f(N(x)) == own_list.f(20), x),
     "id in an array": lambda x: if_(builtins_in_array[0](N(x)) == builtins_in_array[0](20), x),
     "loop: a module of one's own": counting(lambda: settings, lambda m: add(m.rows, [1.0]), lambda m: len(m.rows)),
     "loop: no_grad()(rows.append)": counting(appending, lambda both: both[1](1.0), lambda both: len(both[0])),

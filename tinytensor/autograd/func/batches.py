@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from tinytensor.autograd.func import pytree
 from tinytensor.core import late_bound
-from tinytensor.core.meta import ADVICE, BatchedData
+from tinytensor.core.batched_data import ADVICE, BatchedData
 from tinytensor.core.op import OPS, Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.in_place import copy_

@@ -97,37 +97,33 @@ class Certificate:
 
     def _name_everything(self) -> None:
         p = self.program
-        arrays = [*map(name_of, p.parameters), *p.constants, *[line.name for line in p.lines]]
-        output = name_of(p.output)
+        output, names, parameters = name_of(p.output), [line.name for line in p.lines], list(map(name_of, p.parameters))
         self.weights: Name | None = d(output) if isinstance(output, Array) else None
         self.loss: Name = Symbol("loss", real=True) if self.weights is not None else output
-        if self.weights is not None and self.weights not in arrays:
-            arrays.append(self.weights)
-        if self.loss not in arrays:
-            arrays.append(self.loss)
-        every = [*arrays, *[d(name_of(e)) for e in p.parameters], *[d(line.name) for line in p.lines]]
+        weights = [] if self.weights is None else [self.weights]
+        arrays = list(dict.fromkeys([*parameters, *p.constants, *names, *weights, self.loss]))
         self.coq: dict[object, str] = {}
-        taken: set[str] = set()
-
-        def give_name(x: object, wanted: str) -> None:
-            wanted = "".join(SPELLED.get(c, c) for c in wanted)
-            wanted = wanted if wanted.isidentifier() else "".join(c if c.isalnum() else "_" for c in wanted)
-            choices = (wanted if n == 0 else f"{wanted}{n + 1}" for n in count())
-            wanted = f"{wanted}_" if wanted in RESERVED else wanted
-            name = next(c for c in choices if c not in taken)
-            taken.update({name, f"{name}_s"})
-            self.coq[x] = name
-
-        for x in dict.fromkeys(every):
-            give_name(x, str(getattr(x, "label", x)))
-        sizes = {s for x in arrays if isinstance(x, Array) for s in sizes_of(x)}
-        sizes |= {s for line in [*p.lines, *p.gradients.values()] for s in line.right.atoms(Size)}
-        self.sizes = sorted(sizes, key=lambda s: s.name)
-        order = [s for x in arrays if isinstance(x, Array) for s in x.sizes if isinstance(s, Size)]
-        self.sizes.sort(key=lambda s: order.index(s) if s in order else len(order))
+        self.taken: set[str] = set()
+        for x in dict.fromkeys([*arrays, *map(d, parameters), *map(d, names)]):
+            self._give_name(x, str(getattr(x, "label", x)))
+        self.sizes = self._sizes_in_order([x for x in arrays if isinstance(x, Array)])
         for size in self.sizes:
-            give_name(size, size.name if size.name not in taken else f"n{size.name}")
-        self.taken = taken
+            self._give_name(size, size.name if size.name not in self.taken else f"n{size.name}")
+
+    def _give_name(self, x: object, wanted: str) -> None:
+        wanted = "".join(SPELLED.get(c, c) for c in wanted)
+        wanted = wanted if wanted.isidentifier() else "".join(c if c.isalnum() else "_" for c in wanted)
+        wanted = f"{wanted}_" if wanted in RESERVED else wanted
+        choices = (wanted if n == 0 else f"{wanted}{n + 1}" for n in count())
+        self.coq[x] = name = next(c for c in choices if c not in self.taken)
+        self.taken |= {name, f"{name}_s"}
+
+    def _sizes_in_order(self, arrays: list[Array]) -> list[Size]:
+        """The sizes as they come in the arrays, and then by their names."""
+        lines = [*self.program.lines, *self.program.gradients.values()]
+        sizes = set().union(*map(sizes_of, arrays), *(line.right.atoms(Size) for line in lines))
+        order = dict.fromkeys(s for x in arrays for s in x.sizes if isinstance(s, Size))
+        return [*order, *sorted(sizes - order.keys(), key=lambda s: s.name)]
 
     # -- reading
 
@@ -136,24 +132,15 @@ class Certificate:
         self.letters = Letters({*self.taken, *RESERVED})
         self.reader = Reader(self.coq, p.names, self.letters)
         self.tables = [c for c in p.constants if isinstance(c, Array) and c.values is not None]
-        weights = [self.weights] if self.weights is not None else []
-        self.constants = [*dict.fromkeys([*[c for c in p.constants if c not in self.tables], *weights])]
+        constants = dict.fromkeys(c for c in (*p.constants, self.weights) if c is not None and c not in self.tables)
+        self.constants = list(constants)
         self.parameters = {name_of(e): e for e in p.parameters}
+        self.lines: list[Line] = list(map(self._line, p.lines))
         active: set[Name] = set(self.parameters)
-        self.lines: list[Line] = []
-        for definition in p.lines:
-            line = self._line(definition)
-            if names_in(line.term) & active:
-                active.add(line.name)
-            self.lines.append(line)
+        for line in self.lines:
+            active |= {line.name} if names_in(line.term) & active else set()
         if self.weights is not None:
-            output = next(x for x in self.lines if x.name == name_of(p.output))
-            at = output.entry.indices
-            weighted = product(Term("entry", name=self.weights, indices=at), output.entry)
-            printed = (
-                "𝓛 to the first order, for any loss that is computed from this result: the weights are its gradient"
-            )
-            self.lines.append(Line(self.loss, self.coq[self.loss], (), total(output.binders, weighted), printed))
+            self.lines.append(self._line_of_loss())
             active.add(self.loss)
         for line in self.lines:
             if line.name in active:
@@ -161,13 +148,21 @@ class Certificate:
         self.active = active
         self.moving = [line for line in self.lines if line.name in active]
         self.gradients = {n: self._line(x) for n, x in p.gradients.items() if n in active and n != self.weights}
-        for name in self.parameters:
-            if name not in self.gradients:
-                raise NotCertifiable(f"certificate: there is no gradient of {name}")
+        if lacking := [name for name in self.parameters if name not in self.gradients]:
+            raise NotCertifiable(f"certificate: there is no gradient of {lacking[0]}")
         self.definitions = {line.name: line.term for line in self.lines}
-        self.signs = SignsOfTerms(self.definitions, p.positive)
-        needed = [c for line in self.moving for c in line.conditions if not self.signs.holds(c)]
-        self.needed = list(dict.fromkeys(needed_with_their_indices(needed, self.moving)))
+        self.needed = self._conditions(SignsOfTerms(self.definitions, p.positive))
+
+    def _conditions(self, signs: SignsOfTerms) -> list[ValueCondition]:
+        needed = [c for line in self.moving for c in line.conditions if not signs.holds(c)]
+        return list(dict.fromkeys(needed_with_their_indices(needed, self.moving)))
+
+    def _line_of_loss(self) -> Line:
+        output = next(x for x in self.lines if x.name == name_of(self.program.output))
+        weights = Term("entry", name=self.weights, indices=output.entry.indices)
+        weighted = total(output.binders, product(weights, output.entry))
+        printed = "𝓛 to the first order, for any loss that is computed from this result: the weights are its gradient"
+        return Line(self.loss, self.coq[self.loss], (), weighted, printed)
 
     def _line(self, definition: Definition) -> Line:
         indices = getattr(definition.left, "indices", ())

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tinytensor.platform.distribution import programs
+from tinytensor.native.platform.distribution import programs
 from tinytensor.symbolic.certificates.certificate import MEANINGS
 
 PACKAGES = "coq and libcoq-coquelicot"
@@ -174,6 +174,7 @@ def _refused(sentence: str, depth: int) -> Iterator[str]:
 
 
 NO_DERIVATIVE = "its conclusion is not of the form is_derive (fun r => ...) point formula"
+OTHER_WORDS = re.compile(r"~|/\\|\\/|\b(?:is_derive|True|False|exists)\b")
 RELATION = re.compile(r"[^<>=]+ (?:<>|<) [^<>=]+(?: < [^<>=]+)?")  # of numbers: a <> b, a < b, a < b < c
 
 
@@ -217,21 +218,27 @@ def refused_in(statement: str, definitions: set[str], outer: set[str] | None = N
     types, hypotheses, conclusion = taken_apart(" ".join(statement.split()))
     yield from (f"it binds {name}, the name of a definition" for name in definitions & types.keys())
     sizes = {n for n in types if f"(0 < {n})%nat" in hypotheses} if outer is None else outer
-    for one in hypotheses if outer is None else [*hypotheses, conclusion]:
-        if one.startswith("(forall "):
-            yield from refused_in(one[1:-1], definitions, sizes)
-        elif one.endswith("%nat"):
-            below, _, limit = one.removeprefix("(").removesuffix(")%nat").partition(" < ")
-            index = re.fullmatch(rf"({NAME})(?: {NAME})*", below)
-            number = re.sub(NAME, lambda word: "97" if word[0] in sizes else "?", limit)
-            above_0 = re.fullmatch(r"[\d+*() -]+", number) and "**" not in number and eval(number) > 0
-            if not (index and index[1] not in sizes and above_0) and (below != "0" or limit not in sizes):
-                yield f"its hypothesis {one} is none on a size, an index or a table"
-        elif not RELATION.fullmatch(one) or re.search(r"~|/\\|\\/|\b(?:is_derive|True|False|exists)\b", one):
-            yield f"its hypothesis {one} is no comparison of numbers"
+    for said in hypotheses if outer is None else [*hypotheses, conclusion]:
+        if said.startswith("(forall "):
+            yield from refused_in(said[1:-1], definitions, sizes)
+        elif said.endswith("%nat") and not _is_of_whole_numbers(said, sizes):
+            yield f"its hypothesis {said} is none on a size, an index or a table"
+        elif not said.endswith("%nat") and (not RELATION.fullmatch(said) or OTHER_WORDS.search(said)):
+            yield f"its hypothesis {said} is no comparison of numbers"
     words = parts_of(conclusion, " ")
     if outer is None and (len(words) != 4 or words[0] != "is_derive" or not words[1].startswith("(fun ")):
         yield NO_DERIVATIVE
+
+
+def _is_of_whole_numbers(hypothesis: str, sizes: set[str]) -> bool:
+    """Does it say that a size is above 0, or that an index or an entry of a table is below a size?"""
+    below, _, limit = hypothesis.removeprefix("(").removesuffix(")%nat").partition(" < ")
+    if below == "0" and limit in sizes:
+        return True
+    index = re.fullmatch(rf"({NAME})(?: {NAME})*", below)
+    number = re.sub(NAME, lambda word: "97" if word[0] in sizes else "?", limit)
+    above_0 = re.fullmatch(r"[\d+*() -]+", number) and "**" not in number and eval(number) > 0
+    return bool(index and index[1] not in sizes and above_0)
 
 
 def absent() -> str:

@@ -6,7 +6,7 @@ conditions under which it has a derivative (`conditions_of`). The tactic `backwa
 goes through a formula in the same order.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 
@@ -17,6 +17,7 @@ from sympy import (
     KroneckerDelta,
     Mul,
     Pow,
+    Rational,
     S,
     Sum,
     Symbol,
@@ -87,6 +88,12 @@ def _term(value: "Term | int") -> Term:
     return value if isinstance(value, Term) else number(str(value))
 
 
+def _rational(value: Rational) -> Term:
+    over = number(str(abs(value.p)))
+    over = over if value.q == 1 else Term("/", (over, number(str(value.q))))
+    return Term("neg", (over,)) if value < 0 else over
+
+
 def product(*factors: Term) -> Term:
     """A product, without factors of 1."""
     factors = tuple(f for f in factors if f != ONE)
@@ -138,10 +145,7 @@ class Reader:
         if expr is pi:
             return number("PI")
         if expr.is_Rational:
-            whole = (
-                number(str(abs(expr.p))) if expr.q == 1 else Term("/", (number(str(abs(expr.p))), number(str(expr.q))))
-            )
-            return Term("neg", (whole,)) if expr < 0 else whole
+            return _rational(expr)
         if isinstance(expr, KroneckerDelta | upto):
             head = "delta" if isinstance(expr, KroneckerDelta) else "upto"
             return Term(head, indices=tuple(self.position(i, indices) for i in expr.args))
@@ -328,59 +332,54 @@ def entries_of(
     term: Term, active: set[Name], weight: Term = ONE, binders: tuple = ()
 ) -> tuple[list[WeightedEntry], list[ValueCondition]]:
     """The entries of active names in a term, with their weights, and the conditions for its derivative."""
+    if term.head == "entry":
+        return [WeightedEntry(term, weight, binders)] * (term.name in active), []
     entries: list[WeightedEntry] = []
     conditions: list[ValueCondition] = []
-
-    def need(left: Term, relation: str, right: Term = ZERO) -> None:
-        conditions.append(ValueCondition(left, relation, right, binders))
-
-    def down(part: Term, more: Term, inside: tuple = binders) -> None:
-        if names_in(part) & active:
-            one, other = entries_of(part, active, more, inside)
-            entries.extend(one)
-            conditions.extend(other)
-
-    parts = term.parts
-    if term.head == "entry" and term.name in active:
-        entries.append(WeightedEntry(term, weight, binders))
-    elif term.head == "total":
-        down(parts[0], weight, (*binders, (term.text, term.size)))
-    elif term.head == "+":
-        for part in parts:
-            down(part, weight)
-    elif term.head == "-":
-        down(parts[0], weight)
-        down(parts[1], -weight)
-    elif term.head == "neg":
-        down(parts[0], -weight)
-    elif term.head == "*":
-        for n, part in enumerate(parts):
-            down(part, product(weight, *parts[:n], *parts[n + 1 :]))
-    elif term.head == "/":
-        over, under = parts
-        down(over, weight / under)
-        if names_in(under) & active:
-            need(under, "<>")
-            down(under, weight * -(over / under**2))
-    elif term.head == "power":
-        n = int(term.text)
-        down(parts[0], product(weight, number(str(n)), Term("power", parts, str(n - 1)) if n > 2 else parts[0]))
-    elif term.head == "Rpower":
-        base, power = parts
-        need(base, ">")
-        down(base, weight * (term * power / base))
-        down(power, product(weight, term, Term("ln", (base,))))
-    elif term.head == "larger":
-        one, other = parts
-        need(one, "<>", other)
-        for n, part in enumerate(parts):
-            down(part, weight * TABLE["larger"].derivative(IN_COQ, term, parts, n))
-    elif (row := next((r for r in TABLE.values() if r.coq == term.head), None)) is not None:
-        (x,) = parts
-        for key in row.needs:
-            need(x, "inside" if key == "arc" else ">" if key in ABOVE else "<>")
-        down(x, weight * row.derivative(IN_COQ, term, parts))
+    inside = (*binders, (term.text, term.size)) if term.head == "total" else binders
+    for part, *arrives in flow(term, weight, active):
+        if len(arrives) == 2:
+            conditions.append(ValueCondition(part, *arrives, binders))
+        elif names_in(part) & active:
+            inner, needed = entries_of(part, active, *arrives, inside)
+            entries, conditions = entries + inner, conditions + needed
     return entries, conditions
+
+
+def flow(term: Term, weight: Term, active: set[Name]) -> Iterator[tuple]:
+    """(part, its weight) for each part of a term of this weight, and (left, relation, right) for each condition."""
+    parts = term.parts
+    match term.head:
+        case "total" | "+":
+            yield from ((part, weight) for part in parts)
+        case "-":
+            yield from zip(parts, (weight, -weight), strict=True)
+        case "neg":
+            yield parts[0], -weight
+        case "*":
+            yield from ((part, product(weight, *parts[:n], *parts[n + 1 :])) for n, part in enumerate(parts))
+        case "/":
+            over, under = parts
+            yield over, weight / under
+            if names_in(under) & active:
+                yield under, "<>", ZERO
+            yield under, weight * -(over / under**2)
+        case "power":
+            n = int(term.text)
+            yield parts[0], product(weight, number(str(n)), Term("power", parts, str(n - 1)) if n > 2 else parts[0])
+        case "Rpower":
+            base, power = parts
+            yield base, ">", ZERO
+            yield base, weight * (term * power / base)
+            yield power, product(weight, term, Term("ln", (base,)))
+        case "larger":
+            yield parts[0], "<>", parts[1]
+            for n, part in enumerate(parts):
+                yield part, weight * TABLE["larger"].derivative(IN_COQ, term, parts, n)
+        case head if row := next((r for r in TABLE.values() if r.coq == head), None):
+            for key in row.needs:
+                yield parts[0], "inside" if key == "arc" else ">" if key in ABOVE else "<>", ZERO
+            yield parts[0], weight * row.derivative(IN_COQ, term, parts)
 
 
 class SignsOfTerms:

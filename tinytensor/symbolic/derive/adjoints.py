@@ -8,7 +8,6 @@ and comparing normal forms; else the raw adjoint is shown.
 """
 
 import copy
-import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,7 @@ from tinytensor.symbolic.derive.recurrences import Recurrence
 from tinytensor.symbolic.derive.shorter import forget, shorten
 from tinytensor.symbolic.derive.time_limit import at_most, stage, stopped
 from tinytensor.symbolic.derive.trace import Trace, trace
-from tinytensor.symbolic.derive.values import ExtremeMask, Group, Value, formula_key, value_of_name
+from tinytensor.symbolic.derive.values import ExtremeMask, Group, Value, formula_key, name_like, renamed, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import (
     Definition,
     Name,
@@ -45,6 +44,7 @@ from tinytensor.symbolic.index_calculus.matrix_laws import (
     phi_of,
     shortened,
 )
+from tinytensor.symbolic.index_calculus.numpy_printer import label
 from tinytensor.symbolic.index_calculus.vanishing import (
     Facts,
     Share,
@@ -68,16 +68,41 @@ class DerivedLines:
 
     trace: Trace
     output: Expr  # the entry of the result
-    forward: list[Definition]
-    raw: dict[Name, Definition]  # adjoints by plain differentiation
-    adjoints: dict[Name, Definition]  # as they are shown, in the order in which they are computed
-    theorems: list[Theorem] = field(default_factory=list)  # that shown adjoints are the raw ones
+    program: Program
+    recurrences: Sequence[Recurrence] = ()
+    raw: dict[Name, Definition] = field(default_factory=dict)  # adjoints by plain differentiation
+    adjoints: dict[Name, Definition] = field(default_factory=dict)  # as they are shown, as they are computed
+    theorems: list[Theorem] = field(default_factory=list)  # that shown lines are the raw ones
     stopped: str = ""  # while what was done the time was up, if it was before all adjoints were known
-    recurrences: list[Recurrence] = field(default_factory=list)
+
+    @cached_property
+    def forward(self) -> list[Definition]:
+        """The lines of the function."""
+        return [line for line in self.program.lines if d(line.name) not in self.links]
+
+    @cached_property
+    def links(self) -> dict[Name, Expr]:
+        """The adjoints of the links of loops, which are 1."""
+        return {d(r.link): S.One for r in self.recurrences}
+
+    @property
+    def loss(self) -> Symbol | None:
+        """The result, if it is a number."""
+        return self.output if isinstance(self.output, Symbol) else None
+
+    @property
+    def wanted(self) -> list[Name]:
+        """The adjoints of the arguments."""
+        return [d(self.trace.arrays[n]) for n, a in self.trace.tensors.items() if a.below is None]
 
     @property
     def groups(self) -> list[Group]:
         return self.trace.lines.groups
+
+    @cached_property
+    def inner(self) -> list[Definition]:
+        """The lines that are made together, such as those of a softmax."""
+        return [line for g in self.groups if g.closed or len(g.lines) > 1 for line in g.lines]
 
     @cached_property
     def products(self) -> tuple[Gram, ...]:
@@ -140,23 +165,26 @@ def derive_lines(fn: Callable, arguments: dict[str, object], where: Sequence[Siz
         raise
     except TypeError as error:  # indices of two ranges meet
         raise NotDerivable(f"derive: {error}; prove() checks the function at small sizes") from error
-    links = {d(r.link): S.One for r in recurrences}
-    loss = output if isinstance(output, Symbol) else None
-    derived = DerivedLines(traced, output, [line for line in program.lines if d(line.name) not in links], {}, {})
-    derived.recurrences = recurrences
-    wanted = [d(traced.arrays[n]) for n, a in traced.tensors.items() if a.below is None]
-    wanted += [d(name_of(entry)) for r in recurrences for entry in r.entries]
+    derived = DerivedLines(traced, output, program, recurrences)
+    states = [d(name_of(entry)) for r in recurrences for entry in r.entries]
     try:
         stage("the function was differentiated", 20)
-        for entry in reversed(program.entries):
-            if name_of(entry) != name_of(output) and d(name_of(entry)) not in links:
-                right = adjoint_of(entry, program.lines, loss).xreplace(links)
-                derived.raw[d(name_of(entry))] = Definition(d(entry), right)
-                stage("", 20 / len(program.entries))
-        derived.adjoints = _shortest(derived, program, wanted)
+        for line in _raw_adjoints(derived):
+            derived.raw[line.name] = line
+            stage("", 20 / len(program.entries))
+        derived.adjoints, derived.theorems = _shortest(derived, [*derived.wanted, *states])
     except TooLong:
         derived.stopped = stopped()
     return derived
+
+
+def _raw_adjoints(derived: DerivedLines) -> Iterator[Definition]:
+    """The adjoints of all names by plain differentiation, from the last name to the first."""
+    for entry in reversed(derived.program.entries):
+        name = name_of(entry)
+        if name != name_of(derived.output) and d(name) not in derived.links:
+            right = adjoint_of(entry, derived.program.lines, derived.loss)
+            yield Definition(d(entry), right.xreplace(derived.links))
 
 
 def lines_to(derived: DerivedLines, name: Name) -> DerivedLines:
@@ -172,17 +200,11 @@ def lines_to(derived: DerivedLines, name: Name) -> DerivedLines:
     traced = copy.copy(derived.trace)
     traced.lines = replace(traced.lines, groups=kept)
     output = next(x.left for g in kept for x in g.lines if x.name == name)
-    program = _program(traced, output)
     if isinstance(name, Symbol):  # a number, whose adjoint is 1 otherwise
         raise NotDerivable(f"derive: {name} is a number; a Gauss-Newton product needs an array before the loss")
-    raw = {
-        d(name_of(e)): Definition(d(e), adjoint_of(e, program.lines, None))
-        for e in reversed(program.entries)
-        if name_of(e) != name
-    }
-    part = DerivedLines(traced, output, program.lines, raw, {})
-    wanted = [d(traced.arrays[n]) for n, a in traced.tensors.items() if a.below is None]
-    part.adjoints = _shortest(part, program, wanted)
+    part = DerivedLines(traced, output, _program(traced, output))
+    part.raw = {line.name: line for line in _raw_adjoints(part)}
+    part.adjoints, part.theorems = _shortest(part, part.wanted)
     return part
 
 
@@ -235,12 +257,8 @@ def _tidy(traced: Trace, output: Expr) -> Expr:
     if last is not None and not last.by_user and not last.wanted:
         last.wanted = "Y" if isinstance(output, Indexed) else "loss"
     for group in groups:
-        old = group.output.name
-        if group.wanted and str(getattr(old, "label", old)) != group.wanted:
-            name = traced.lines.unused(group.wanted)
-            new = Array(name, old.sizes) if isinstance(old, Array) else Symbol(name, real=True)
-            _rename(groups, old, new)
-            output = _rename_in(output, old, new)
+        if group.wanted and label(group.output.name) != group.wanted:
+            output = _rename(groups, output, group.output.name, traced.lines.unused(group.wanted))
     return _free_names(traced, output)
 
 
@@ -249,22 +267,21 @@ def _free_names(traced: Trace, output: Expr) -> Expr:
     groups, lines = traced.lines.groups, traced.lines
     for wanted in sorted(lines.avoided - lines.names):
         names = [line.name for group in groups for line in group.lines]
-        own = [n for n in names if re.fullmatch(rf"{re.escape(wanted)}\d+", str(getattr(n, "label", n)))]
-        if own:
-            new = Array(wanted, own[0].sizes) if isinstance(own[0], Array) else Symbol(wanted, real=True)
-            _rename(groups, own[0], new)
-            output = _rename_in(output, own[0], new)
+        numbered = [n for n in names if re.fullmatch(rf"{re.escape(wanted)}\d+", label(n))]
+        if numbered:
+            output = _rename(groups, output, numbered[0], wanted)
             lines.names.add(wanted)
     return output
 
 
-def _rename(groups: list[Group], old: Name, new: Name) -> None:
-    """Give a line another name everywhere."""
+def _rename(groups: list[Group], output: Expr, old: Name, wanted: str) -> Expr:
+    """Give a line another name everywhere; the entry of the result is given back."""
+    new = name_like(old, wanted)
+    change = {old: new, d(old): d(new)}
     for group in groups:
-        group.lines[:] = [Definition(_rename_in(x.left, old, new), _rename_in(x.right, old, new)) for x in group.lines]
-        for c in group.closed:
-            c.entry = _rename_in(c.entry, old, new)
-            c.form = _rename_in(_rename_in(c.form, old, new), d(old), d(new))
+        for lines in (group.lines, group.closed):
+            lines[:] = [Definition(renamed(x.left, change), renamed(x.right, change)) for x in lines]
+    return renamed(output, change)
 
 
 def _may_inline(expr: Expr, name: Name, inline: str) -> bool:
@@ -277,12 +294,6 @@ def _may_inline(expr: Expr, name: Name, inline: str) -> bool:
     if isinstance(expr, Pow | Function) and (inline != "anywhere" or expr.func is exp):
         return False
     return _may_inline(inner, name, inline)
-
-
-def _rename_in(expr: Expr, old: Name, new: Name) -> Expr:
-    if isinstance(old, Symbol):
-        return expr.xreplace({old: new})
-    return expr.xreplace({e: new[e.indices] for e in expr.atoms(Indexed) if e.base == old})
 
 
 def _program(traced: Trace, output: Expr, recurrences: Sequence[Recurrence] = ()) -> Program:
@@ -308,38 +319,26 @@ def _program(traced: Trace, output: Expr, recurrences: Sequence[Recurrence] = ()
 # ------------------------------------------------------------------------------------------------ as a person writes
 
 
-def _shortest(derived: DerivedLines, program: Program, wanted: list[Name]) -> dict[Name, Definition]:
+def _shortest(derived: DerivedLines, wanted: list[Name]) -> tuple[dict[Name, Definition], list[Theorem]]:
     """The adjoints in the shortest forms that are proved in time, at worst the raw ones."""
     forms: dict[Name, Definition] = {}
-    proved: dict[Name, Definition] = {}
     stage("the gradients were written in fewer terms")
     with at_most(SEARCH):
-        for shorter in _rewrite(derived, program, wanted):
+        for shorter in _rewrite(derived, wanted):
             forms = shorter
     stage("the gradients were proved", 20)
-    with at_most(1):
-        for line in _proved(derived, program, forms):
-            proved[line.name] = line
-    shown: dict[Name, Definition] = {}
-    for name, raw in derived.raw.items():
-        line = proved.get(name, raw)
-        shown |= {n: x for n, x in forms.items() if n not in derived.raw and n in names_in(line.right)}
-        shown[name] = line
-    shown = reachable(shown, wanted)
-    rest = (x for n, x in shown.items() if n in derived.raw and n not in proved)
-    derived.theorems += [defined(line.right, {}, derived.trace.lines.signs) for line in rest]
-    return shown
+    return proved_forms(derived, derived.raw, forms, wanted)
 
 
-def _rewrite(derived: DerivedLines, program: Program, wanted: list[Name]) -> Iterator[dict[Name, Definition]]:
+def _rewrite(derived: DerivedLines, wanted: list[Name]) -> Iterator[dict[Name, Definition]]:
     """The adjoints in closed forms and in factors, without those that are used once: each time in shorter forms."""
-    forms = _in_factors(derived, program)
+    forms = _in_factors(derived)
     for name in _adjoints_of_constants(derived):
-        if name in forms and _vanishes(derived, program, name):
+        if name in forms and _vanishes(derived, name):
             forms[name] = Definition(forms[name].left, S.Zero)
     forms = reachable(forms, wanted)
     yield forms
-    simplify = _simplifier(derived, program)
+    simplify = simplifier_of(derived)
     for name, line in forms.items():
         forms = forms | {name: Definition(line.left, simplify(line.right))}
         yield forms
@@ -350,23 +349,20 @@ def _rewrite(derived: DerivedLines, program: Program, wanted: list[Name]) -> Ite
     yield _with_phi(derived, forms)
 
 
-def _in_factors(derived: DerivedLines, program: Program) -> dict[Name, Definition]:
+def _in_factors(derived: DerivedLines) -> dict[Name, Definition]:
     """Each adjoint as the sum of closed forms and of a product for each place of its name."""
-    closed = {(n, name_of(c.entry)): c for n, group in enumerate(derived.groups) for c in group.closed}
+    closed = {(n, c.name): c for n, group in enumerate(derived.groups) for c in group.closed}
     inner = {line.name for group in derived.groups if group.closed for line in group.lines[:-1]}
-    loss = derived.output if isinstance(derived.output, Symbol) else None
-    ones = {d(r.link): S.One for r in derived.recurrences} | ({} if loss is None else {d(loss): S.One})
+    ones = derived.links | ({} if derived.loss is None else {d(derived.loss): S.One})
     forms: dict[Name, Definition] = {}
-    for entry in reversed(program.entries):
+    for entry in reversed(derived.program.entries):
         own = name_of(entry)
         if d(own) not in derived.raw or own in inner:
             continue
         users = [(n, g) for n, g in enumerate(derived.groups) if any(own in names_in(x.right) for x in g.lines)]
         lines = [x for n, g in users if (n, own) not in closed for x in g.lines]
-        parts = [adjoint_in_factors(entry, lines, loss)]
-        for c in (closed[n, own] for n, _ in users if (n, own) in closed):
-            change = dict(zip(getattr(c.entry, "indices", ()), getattr(entry, "indices", ()), strict=True))
-            parts.append(fresh(c.form).xreplace(change))
+        parts = [adjoint_in_factors(entry, lines, derived.loss)]
+        parts += [closed[n, own].at(entry) for n, _ in users if (n, own) in closed]
         forms[d(own)] = Definition(d(entry), Add(*parts).xreplace(ones))
     return forms
 
@@ -406,12 +402,7 @@ def _by_products(derived: DerivedLines, adjoints: dict[Name, Definition], wanted
 
 
 def simplifier_of(derived: DerivedLines) -> Callable[[Expr], Expr]:
-    """Shorter forms of formulas in the names of a derivation."""
-    return _simplifier(derived, _program(derived.trace, derived.output))
-
-
-def _simplifier(derived: DerivedLines, program: Program) -> Callable[[Expr], Expr]:
-    """Sums that are numbers by the definition of a mean, names for products, common factors in front."""
+    """Shorter forms: sums that are numbers by the definition of a mean, names for products, common factors in front."""
     simple = {x.name for x in derived.forward if _is_linear_in_names(x.right)}
 
     def numbers(expr: Expr) -> Expr:
@@ -420,7 +411,7 @@ def _simplifier(derived: DerivedLines, program: Program) -> Callable[[Expr], Exp
             whole = _normal_inside(expr)
             expr = whole if cost(whole) < cost(expr) else expr
         if isinstance(expr, Sum) and names_in(expr) & simple:
-            whole = _normal_inside(expr, lambda one: program.expand(one, simple))
+            whole = _normal_inside(expr, lambda one: derived.program.expand(one, simple))
             return expr if names_in(whole) else whole
         return expr
 
@@ -473,12 +464,12 @@ def _adjoints_of_constants(derived: DerivedLines) -> list[Name]:
     return [d(x.name) for x in derived.forward if names_in(x.right) & constants]
 
 
-def _vanishes(derived: DerivedLines, program: Program, name: Name) -> bool:
+def _vanishes(derived: DerivedLines, name: Name) -> bool:
     """Is this adjoint 0, whatever the values are?"""
     later = list(derived.raw.values())
     later = later[: [x.name for x in later].index(name)]
     whole = expanded(derived.raw[name].right, later)
-    return normal(program.expand(whole, {x.name for x in derived.forward})) == 0
+    return normal(expanded(whole, derived.forward)) == 0
 
 
 def reachable(adjoints: dict[Name, Definition], wanted: list[Name]) -> dict[Name, Definition]:
@@ -531,22 +522,37 @@ def _nesting(expr: Expr) -> int:
 # ------------------------------------------------------------------------------------------------ the proof
 
 
-def _proved(derived: DerivedLines, program: Program, forms: dict[Name, Definition]) -> Iterator[Definition]:
-    """Those of the lines that are proved equal to the raw adjoints."""
-    hidden = [x for n, x in derived.raw.items() if n not in forms]
-    helpers = [x for n, x in forms.items() if n not in derived.raw]
-    forward = [line.name for line in program.lines]
-    inner = [line.name for g in derived.groups if g.closed or len(g.lines) > 1 for line in g.lines]
-    for line in (x for n, x in forms.items() if n in derived.raw):
-        raw = derived.raw[line.name].at(line.left)
-        right = expanded(line.right, helpers)
-        first = expanded(raw, hidden) - right
-        ways = (program.expand(first, set(through)) for through in ((), inner, forward))
-        if derived.products:  # a form may have used what another adjoint is
-            every = [x for n, x in derived.raw.items() if n != line.name]
-            ways = itertools.chain(ways, [program.expand(expanded(raw - right, every), set(forward))])
-        theorem = vanishes(ways, derived.facts)
+def proved_forms(
+    derived: DerivedLines, raw: dict[Name, Definition], forms: dict[Name, Definition], wanted: list[Name]
+) -> tuple[dict[Name, Definition], list[Theorem]]:
+    """The lines that lead to those that are wanted, with their proofs: a form that is not proved in time stays raw."""
+    proved: dict[Name, tuple[Definition, Theorem]] = {}
+    with at_most(1):
+        for line, theorem in _proofs(derived, raw, forms):
+            proved[line.name] = line, theorem
+    shown: dict[Name, Definition] = {}
+    for name, line in raw.items():
+        line, _ = proved.get(name, (line, None))
+        shown |= {n: x for n, x in forms.items() if n not in raw and n in names_in(line.right)}
+        shown[name] = line
+    shown = reachable(shown, wanted)
+    signs, plain = derived.trace.lines.signs, (x for n, x in shown.items() if n in raw and n not in proved)
+    return shown, [*(t for _, t in proved.values()), *(defined(line.right, {}, signs) for line in plain)]
+
+
+def _proofs(derived: DerivedLines, raw: dict, forms: dict) -> Iterator[tuple[Definition, Theorem]]:
+    """The forms that are equal to the raw lines, with the proof of each."""
+    hidden = [x for n, x in raw.items() if n not in forms]
+    helpers = [x for n, x in forms.items() if n not in raw]
+    first_order = raw is derived.raw
+    adjoints = [] if first_order else list(derived.adjoints.values())
+    for line in (x for n, x in forms.items() if n in raw):
+        difference = raw[line.name].at(line.left) - expanded(line.right, helpers)
+        ways = [(hidden, ()), (hidden, derived.inner), (hidden, [*derived.forward, *adjoints])]
+        others = [x for n, x in raw.items() if n != line.name]
+        if others and (derived.products or not first_order):  # a form may have used what another line is
+            ways.append((others, [*derived.forward, *adjoints]))
+        theorem = vanishes((expanded(expanded(difference, a), b) for a, b in ways), derived.facts)
         if theorem is not None and "equality" not in theorem.hypotheses:  # which may hold nowhere, as of x == x.max()
-            derived.theorems.append(theorem)
-            yield line
+            yield line, theorem
         stage("", 20 / len(forms))

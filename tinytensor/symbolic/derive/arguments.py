@@ -48,6 +48,12 @@ def size(name: str) -> Size:
     return Extent(name, " ".join([*own, LETTERS]))
 
 
+def multiples(whole: Size, number: Integer) -> tuple[tuple[Expr, Expr], ...]:
+    """N as 2 N2 and as N2 2: the halves of N, and its every other entry."""
+    parts = number, size(f"{whole}{number}")
+    return parts, parts[::-1]
+
+
 def factors(dimension, split: dict[Expr, tuple[Expr, ...]]) -> tuple[Expr, ...]:
     """The factors of one dimension: "N", 3, "H*K", "2*K"; a size in `split` is taken apart."""
     if isinstance(dimension, Expr):  # of a result: N - 1, D + K

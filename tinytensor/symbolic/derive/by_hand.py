@@ -10,11 +10,12 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from inspect import Parameter
 from types import CodeType
 
 import numpy as np
-from sympy import Expr, Indexed, Mul, S, Symbol
+from sympy import Expr, Indexed, Mul, S
 
 from tinytensor import linalg
 from tinytensor.core.dtypes import float64
@@ -29,9 +30,9 @@ from tinytensor.symbolic.derive.recurrences_by_hand import states_as_known
 from tinytensor.symbolic.derive.results import Result
 from tinytensor.symbolic.derive.semantics import as_number
 from tinytensor.symbolic.derive.trace import trace
-from tinytensor.symbolic.derive.values import ExtremeMask, Value, formula_key
+from tinytensor.symbolic.derive.values import ExtremeMask, entry_like, formula_key, name_like, renamed
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, lengths, name_of
-from tinytensor.symbolic.index_calculus.formulas import Array
+from tinytensor.symbolic.index_calculus.numpy_printer import label
 from tinytensor.symbolic.index_calculus.vanishing import together
 from tinytensor.symbolic.reading.errors import NotDerivable
 
@@ -125,7 +126,8 @@ def read_by_hand(derivation: Result, name: str | tuple[str, str], function: Call
     """The gradient by hand, or a block, as an entry in the names of the function."""
     derived, is_block = derivation.derived, isinstance(name, tuple)
     arguments = dict(derivation.derivation.arguments)
-    if isinstance(derived.output, Indexed) and not is_block:
+    takes_upstream = isinstance(derived.output, Indexed) and not is_block
+    if takes_upstream:
         if UPSTREAM in arguments:
             raise ValueError(f"check: the function has an argument {UPSTREAM!r}, the name of the incoming gradient")
         arguments[UPSTREAM] = tuple(_as_written(dim) for dim in derived.trace.result.dims)
@@ -137,7 +139,7 @@ def read_by_hand(derivation: Result, name: str | tuple[str, str], function: Call
 
     call.forward = function
     split = derived.trace.split
-    names = [str(getattr(x.name, "label", x.name)) for x in derived.forward]
+    names = [label(x.name) for x in derived.forward]
     taken = {*names, *(f"d{n}" for n in (*names, *derived.trace.tensors)), *derived.trace.lines.names}
     other = trace(call, arguments, needs_gradient=False, where=derivation.size_conditions, split=split, reserved=taken)
     if other.split != split:
@@ -150,14 +152,9 @@ def read_by_hand(derivation: Result, name: str | tuple[str, str], function: Call
         return HandGradient(None, shape=f"the gradient by hand has the shape {came}, but {what} {wanted}")
     changed = _constants(derived.trace, other)
     entry, _ = derivation.entry(name)
-    own = _with_constants(changed, S(as_number(value).entry(*getattr(entry, "indices", ()))))
-
-    def rename(expr: Expr) -> Expr:
-        if not isinstance(derived.output, Indexed) or is_block:
-            return expr
-        g, output = other.arrays[UPSTREAM], name_of(derived.output)
-        return expr.xreplace({e: d(output)[e.indices] for e in expr.atoms(Indexed) if e.base == g})
-
+    own = renamed(S(as_number(value).entry(*getattr(entry, "indices", ()))), changed)
+    upstream = {other.arrays[UPSTREAM]: d(name_of(derived.output))} if takes_upstream else {}
+    rename = partial(renamed, change=upstream)
     lines, hypotheses = _in_names_of_function(derived, other, changed, rename)
     own = rename(expanded(own, lines))
     return HandGradient(own, tuple(other.size_conditions), (*together(other.domains).hypotheses, *hypotheses))
@@ -209,26 +206,14 @@ def _constants(function, hand) -> dict[Name, Name]:
 
 def _new_constant(name: Name, function) -> Name:
     """A name that the function does not have, for a constant of the gradient by hand."""
-    new = function.lines.unused(f"{name.name}read_by_hand")
-    return Array(new, name.sizes) if isinstance(name, Array) else Symbol(new, real=True)
-
-
-def _base(value: Value) -> Name:
-    """The array of a constant."""
-    return name_of(value.entry(*value.indices()))
+    return name_like(name, function.lines.unused(f"{name.name}read_by_hand"))
 
 
 def _key_of_mask(one: ExtremeMask, program, changed: dict[Name, Name]) -> tuple:
     """The same for constants that mark the same places of the same array."""
     lines = [line for group in program.lines.groups for line in group.lines]
-    whole = _with_constants(changed, expanded(one.of, lines))
+    whole = renamed(expanded(one.of, lines), changed)
     return one.function, one.axes, *formula_key(whole, one.indices)
-
-
-def _with_constants(changed: dict[Name, Name], expr: Expr) -> Expr:
-    """expr with the names of constants changed."""
-    entries = {e: changed[e.base][e.indices] for e in expr.atoms(Indexed) if e.base in changed}
-    return expr.xreplace(entries | {s: changed[s] for s in expr.atoms(Symbol) if s in changed})
 
 
 def _in_names_of_function(
@@ -240,7 +225,7 @@ def _in_names_of_function(
     arguments alone, if it is short then: to expand a long one takes long.
     """
     known, known_whole = derived.line_keys
-    lines = [Definition(x.left, _with_constants(changed, x.right)) for group in other.lines.groups for x in group.lines]
+    lines = [Definition(x.left, renamed(x.right, changed)) for group in other.lines.groups for x in group.lines]
     result, hypotheses = states_as_known(derived, other.loops, lines, rename)
     states = list(result)
     for line, length in lengths(lines):
@@ -251,8 +236,7 @@ def _in_names_of_function(
             if match is None and whole is not None:
                 match = known_whole.get(line_key(whole**power, line))
             if match is not None:
-                change = dict(zip(getattr(match.left, "indices", ()), getattr(line.left, "indices", ()), strict=True))
-                result.append(Definition(line.left, match.left.xreplace(change) ** power))
+                result.append(Definition(line.left, entry_like(line.left, match.name) ** power))
                 break
         else:
             result.append(line)

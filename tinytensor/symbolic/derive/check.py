@@ -6,6 +6,7 @@ index formulas in the names of the function (by_hand.py), and the normal forms o
 they differ, the terms that only one of the two has are named.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -18,14 +19,13 @@ from tinytensor.ops.creation import ones
 from tinytensor.symbolic.derive.by_hand import UPSTREAM, HandGradient, function_by_hand, read_by_hand
 from tinytensor.symbolic.derive.comparison import Comparison, compare_at_samples
 from tinytensor.symbolic.derive.conditions import in_words, restrictions, verdict
-from tinytensor.symbolic.derive.derivation import Derivation, derive_within
+from tinytensor.symbolic.derive.derivation import Derivation, first_derivatives
 from tinytensor.symbolic.derive.facts import Fact
 from tinytensor.symbolic.derive.recurrences import as_shown
 from tinytensor.symbolic.derive.results import Formula, Result
 from tinytensor.symbolic.derive.second import Hessian, Jacobian, Key
 from tinytensor.symbolic.derive.time_limit import (
     SECONDS,
-    SYMBOLS,
     TimeLimit,
     is_up,
     limited,
@@ -34,7 +34,7 @@ from tinytensor.symbolic.derive.time_limit import (
     stage,
     stopped,
 )
-from tinytensor.symbolic.index_calculus.adjoints import contradiction, expanded
+from tinytensor.symbolic.index_calculus.adjoints import Definition, contradiction, expanded, name_of
 from tinytensor.symbolic.index_calculus.formulas import Index as Bound
 from tinytensor.symbolic.index_calculus.formulas import (
     Size,
@@ -42,6 +42,7 @@ from tinytensor.symbolic.index_calculus.formulas import (
 )
 from tinytensor.symbolic.index_calculus.matrix_laws import normal_of_matrices
 from tinytensor.symbolic.index_calculus.notation import text
+from tinytensor.symbolic.index_calculus.numpy_printer import label
 from tinytensor.symbolic.index_calculus.vanishing import together, vanishes, with_shares, without_detach
 from tinytensor.symbolic.prove.progress import TooLong
 from tinytensor.symbolic.reading.errors import NotDerivable
@@ -152,24 +153,32 @@ def check(
     and the derivation itself is proved. The result is true if all gradients are proved; the line of each names the
     conditions, or the term that differs where one is refuted.
     """
-    if isinstance(fn, Derivation):
-        if where or arguments:
-            raise TypeError("check: a derivation has its arguments and its `where` already; leave them out")
-        derivation = fn
-    else:
-        if isinstance(fn, type) and hasattr(fn, "backward") and by_hand is None:  # ours, or PyTorch's
-            fn, by_hand = _of_function(fn, arguments)
-        derivation = None
+    if isinstance(fn, type) and hasattr(fn, "backward") and by_hand is None:  # ours, or PyTorch's
+        fn, by_hand = _of_function(fn, arguments)
     wanted = [one for one in (by_hand, hessian, jacobian) if one is not None]
     if not wanted or not all(isinstance(one, dict) and one for one in wanted):
         raise TypeError('check: by_hand is a dictionary from the arguments to their gradients: {"X": lambda X, g: ...}')
-    if derivation is None:
-        start = TimeLimit("check", "", limit, False)
-        derivation = derive_within(SYMBOLS, fn, where, limit, progress, arguments)
-        seconds = rest_of(limit, start.used)
-    else:
-        seconds = limit
-    by_hand, hessian, jacobian = by_hand or {}, hessian or {}, jacobian or {}
+    start = TimeLimit("check", "", limit, False)
+    derivation = first_derivatives("check", fn, where, limit, progress, arguments)
+    tasks = _tasks(derivation, by_hand or {}, hessian or {}, jacobian or {})
+    verdicts: dict[str, Checked] = {}
+    with limited(TimeLimit("check", derivation.name, rest_of(limit, start.used), progress)):
+        for name, (result_of, key, hand) in tasks.items():
+            what = f"gradient of {key}" if isinstance(key, str) else f"block of {', '.join(key)}"
+            stage(f"the {what} was compared in numbers")
+            try:
+                result = result_of()
+                verdicts[name] = replace(_checked(result, key, hand), label=result.label(key))
+            except TooLong:  # before there are formulas of the blocks
+                verdicts[name] = Checked(name, "undecided", None, out_of_time(derivation.limit, stopped(), ""))
+            stage("", 100 / len(tasks))
+    return Check(derivation, verdicts)
+
+
+def _tasks(
+    derivation: Derivation, by_hand: dict, hessian: dict, jacobian: dict
+) -> dict[Key, tuple[Callable[[], Result], Key, Formula | Callable]]:
+    """By the names of the user: the result in which a derivative by hand is looked up, by which key, and itself."""
     if by_hand.keys() & (hessian.keys() | jacobian.keys()):
         raise ValueError("check: a name is in two of by_hand, hessian and jacobian; check them one after the other")
     known = [name for name, a in derivation.derived.trace.tensors.items() if a.below is None]
@@ -177,29 +186,14 @@ def check(
         raise ValueError(
             f"check: by_hand has a gradient of {unknown[0]!r}; the arguments that have one are {', '.join(known)}"
         )
-    functions = {
-        name: hand if isinstance(hand, Formula) else function_by_hand(hand)
-        for name, hand in (by_hand | hessian | jacobian).items()
-    }
-    verdicts: dict[str, Checked] = {}
     blocks = {name: (name, name) if isinstance(name, str) else tuple(name) for name in hessian}
-    second = cache(lambda: Hessian(derivation, dict.fromkeys(n for block in blocks.values() for n in block)))
+    output = label(name_of(derivation.derived.output))
+    second = cache(lambda: Hessian(derivation, dict.fromkeys(itertools.chain(*blocks.values()))))
     first = cache(lambda: Jacobian(derivation, jacobian))
-    with limited(TimeLimit("check", derivation.name, seconds, progress)):
-        for name, hand in functions.items():
-            what = "gradient" if name in by_hand else "block"
-            stage(f"the {what} of {name if isinstance(name, str) else ', '.join(name)} was compared in numbers")
-            try:
-                if name in by_hand:
-                    verdicts[name] = _check_argument(derivation, name, hand)
-                elif name in hessian:
-                    verdicts[name] = _check_argument(second(), blocks[name], hand)
-                else:
-                    verdicts[name] = _check_argument(first(), (first().label_of_output, name), hand)
-            except TooLong:  # before there are formulas of the blocks
-                verdicts[name] = Checked(name, "undecided", None, out_of_time(derivation.limit, stopped(), ""))
-            stage("", 100 / len(functions))
-    return Check(derivation, verdicts)
+    tasks = {name: (lambda: derivation, name, hand) for name, hand in by_hand.items()}
+    tasks |= {name: (second, blocks[name], hand) for name, hand in hessian.items()}
+    tasks |= {name: (first, (output, name), hand) for name, hand in jacobian.items()}
+    return {n: (of, key, h if isinstance(h, Formula) else function_by_hand(h)) for n, (of, key, h) in tasks.items()}
 
 
 def _takes_context(function: type) -> bool:
@@ -262,10 +256,6 @@ def _of_function(function: type, arguments: dict) -> tuple[Callable, dict[str, C
         if isinstance(value, tuple | list):
             by_hand[name] = lambda position=position, **values: backward(position, values)
     return forward, by_hand
-
-
-def _check_argument(derivation: Result, name: Key, hand: Formula | Callable) -> Checked:
-    return replace(_checked(derivation, name, hand), label=derivation.label(name))
 
 
 def _checked(derivation: Result, name: Key, hand: Formula | Callable) -> Checked:
@@ -371,7 +361,7 @@ def entry_of_difference(one: Derivation, other: Derivation) -> Expr:
         *before, last = derived.forward
         entries.append((last.left, expanded(last.right, before)))
     (left, first), (name, second) = entries
-    second = second.xreplace(dict(zip(getattr(name, "indices", ()), getattr(left, "indices", ()), strict=True)))
+    second = Definition(name, second).at(left)
     theorem = vanishes([first - second], one.derived.facts)
     return S.Zero if theorem is not None and theorem.hypotheses <= {"denominator"} else normal(first - second)
 

@@ -253,3 +253,19 @@ def derive_within(
         used = time.used
     derived.trace.lines.notes.update(dict.fromkeys(notes))
     return Derivation(name, derived, fn, arguments, conditions, limit, progress, share, used)
+
+
+def first_derivatives(
+    command: str,
+    fn: Callable | Derivation,
+    where: str | Sequence[str],
+    limit: float | None,
+    progress: bool | None,
+    arguments: dict[str, object],
+) -> Derivation:
+    """The derivation of a function, or the one that is given, for a command that goes on from it."""
+    if not isinstance(fn, Derivation):
+        return derive_within(SYMBOLS, fn, where, limit, progress, arguments)
+    if where or arguments:
+        raise TypeError(f"{command}: a derivation has its arguments and its `where` already; leave them out")
+    return fn

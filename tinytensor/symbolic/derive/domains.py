@@ -43,7 +43,8 @@ def edges_of(op: str, arrays: list) -> set[str]:
     if op == "clipped_log":
         return {"clipped"} if np.any(np.less(a, 1e-12)) else set()
     if op not in FORMULAS:
-        return _edges_of_structure(op, arrays)
+        key, fails = STRUCTURE.get(op, ("", lambda *_: False))
+        return {key} if fails(*arrays) else set()
     known = [isinstance(x, int | float) and np.isfinite(x) and (x != 0 or op not in DIVISIONS) for x in arrays]
     numbers = tuple(x if is_known else None for x, is_known in zip(arrays, known))
     edges = set()
@@ -69,32 +70,31 @@ def _decisive(op: str, numbers: tuple) -> list[tuple[str, Callable]]:
     return [(key, eval(f"lambda {arguments}: {text}", {"np": np})) for key, text in needed]
 
 
-def _edges_of_structure(op: str, arrays: list) -> set[str]:
-    """`edges_of` for an operation that is not elementwise."""
-    a = arrays[0]
-    if op == "attention":
-        return {"row"} if arrays[3] is not None and not np.all(np.any(arrays[3], -1)) else set()
-    if op in ("softmax", "reduce_logsumexp"):
-        rows = np.ravel(a) if op == "reduce_logsumexp" else a
-        return {"row"} if np.size(a) and np.any(np.all(np.isneginf(rows), -1)) else set()
-    if op in ("layer_norm", "rms_norm") and arrays[-1] == 0:
-        rows = a - np.mean(a, -1, keepdims=True) if op == "layer_norm" else a
-        return {"denominator"} if np.any(np.all(np.equal(rows, 0), -1)) else set()
-    if op == "linear_relu":
-        before = a @ arrays[1].T + (0 if arrays[2] is None else arrays[2])
-        return {"tie"} if np.any(np.equal(before, 0)) else set()
-    if op in ("reduce_amax", "reduce_amin", "reduce_max", "reduce_min"):
-        flat = np.sort(np.ravel(a))
-        return {"tie"} if np.any(flat[1:] == flat[:-1]) else set()
-    if op in ("isfinite", "isnan"):
-        return set() if np.all(np.isfinite(a)) else {"finite"}
-    if op == "reduce_prod":
-        return {"factor"} if np.any(np.less_equal(a, 0)) else set()
-    if op == "reduce_norm":
-        return {"root"} if np.any(np.all(np.equal(a, 0), tuple(arrays[1]))) else set()
-    if op == "power_of_length":
-        return {"root"} if arrays[1] <= 1 and np.any(np.equal(a, 0)) else set()
-    if op in ("solve", "det", "slogdet", "pinv") and np.ndim(a) == 2:
-        key = "rank" if op == "pinv" else "regular"
-        return {key} if a.size and np.linalg.cond(a) > SINGULAR else set()
-    return set()
+def _has_zero_row(a: np.ndarray, eps: float) -> bool:
+    """Is a row 0 whose length is a denominator?"""
+    return eps == 0 and bool(np.any(np.all(np.equal(a, 0), -1)))
+
+
+def _has_equal(a: np.ndarray, *_) -> bool:
+    return a.size != np.unique(a, equal_nan=False).size
+
+
+def _is_singular(a: np.ndarray, *_) -> bool:
+    return np.ndim(a) == 2 and a.size and np.linalg.cond(a) > SINGULAR
+
+
+STRUCTURE: dict[str, tuple[str, Callable[..., bool]]] = {  # an operation that is not elementwise: what fails, and where
+    "attention": ("row", lambda q, k, v, mask, *_: mask is not None and not np.all(np.any(mask, -1))),
+    "softmax": ("row", lambda a, *_: np.size(a) and np.any(np.all(np.isneginf(a), -1))),
+    "reduce_logsumexp": ("row", lambda a, *_: np.size(a) and np.all(np.isneginf(a))),
+    "layer_norm": ("denominator", lambda a, *more: _has_zero_row(a - np.mean(a, -1, keepdims=True), more[-1])),
+    "rms_norm": ("denominator", lambda a, *more: _has_zero_row(a, more[-1])),
+    "linear_relu": ("tie", lambda x, w, b: np.any(np.equal(x @ w.T + (0 if b is None else b), 0))),
+    **dict.fromkeys(("reduce_amax", "reduce_amin", "reduce_max", "reduce_min"), ("tie", _has_equal)),
+    **dict.fromkeys(("isfinite", "isnan"), ("finite", lambda a, *_: not np.all(np.isfinite(a)))),
+    "reduce_prod": ("factor", lambda a, *_: np.any(np.less_equal(a, 0))),
+    "reduce_norm": ("root", lambda a, axes, *_: np.any(np.all(np.equal(a, 0), tuple(axes)))),
+    "power_of_length": ("root", lambda a, exponent, *_: exponent <= 1 and np.any(np.equal(a, 0))),
+    **dict.fromkeys(("solve", "det", "slogdet"), ("regular", _is_singular)),
+    "pinv": ("rank", _is_singular),
+}

@@ -161,22 +161,33 @@ def factor(expr: Expr) -> Expr:
     if not isinstance(expr, Add):
         return expr
     terms = [term.as_coeff_Mul() for term in expr.args]
-    powers = [dict(m.as_powers_dict()) for _, m in terms]
-    common = S.One
+    powers = [powers_of(m) for _, m in terms]
+    common: dict[Expr, Expr] = {}
     for base in sorted(powers[0], key=str):
         exponents = [p.get(base, S.Zero) for p in powers]
         if base.is_number or not all(e.is_number for e in exponents):
             continue
         if all(e > 0 for e in exponents) or all(e < 0 for e in exponents):
-            common *= base ** (min(exponents) if exponents[0] > 0 else max(exponents))
+            common[base] = min(exponents) if exponents[0] > 0 else max(exponents)
     sizes = {abs(c) for c, _ in terms}
     number = sizes.pop() if len(sizes) == 1 else S.One
-    if common == 1:
+    if not common:
         return _by_deltas(expr)
     if all(c < 0 for c, _ in terms):
         number = -number
-    inner = Add(*[c / number * m / common for c, m in terms])
-    return Mul(number, common, factor(inner) if isinstance(inner, Add) and inner != expr else inner)
+    rests = [[base ** (e - common.get(base, S.Zero)) for base, e in p.items()] for p in powers]
+    inner = Add(*[Mul(c / number, *rest) for (c, _), rest in zip(terms, rests, strict=True)])
+    front = [base**e for base, e in common.items()]
+    return Mul(number, *front, factor(inner) if isinstance(inner, Add) and inner != expr else inner)
+
+
+def powers_of(product: Expr) -> dict[Expr, Expr]:
+    """The factors of a product by their exponents; an exponential is a factor, and no power of e."""
+    powers: dict[Expr, Expr] = {}
+    for part in Mul.make_args(product):
+        base, power = (part, S.One) if isinstance(part, exp) else part.as_base_exp()
+        powers[base] = powers.get(base, S.Zero) + power
+    return powers
 
 
 def _by_deltas(expr: Add) -> Expr:
@@ -201,7 +212,7 @@ def fold(expr: Expr, lines: Iterable[Definition], result: Expr | None = None) ->
         if isinstance(right, Pow) and right.exp == -1 and right.base.is_Add and len(right.base.args) == 2:
             expr = use(expr, line, _share)
         elif len(factors) >= 2 and not right.has(Sum) and (line.left != result or right.as_numer_denom()[1] != 1):
-            expr = use(expr, line, _name)
+            expr = use(expr, line, by_name)
     return expr
 
 
@@ -248,11 +259,12 @@ def _matches(product: Expr, line: Definition, keys):
                     yield left, line.right.xreplace(change)
 
 
-def _name(product: Expr, line: Definition, keys) -> Expr | None:
-    powers = product.as_powers_dict()
+def by_name(product: Expr, line: Definition, keys) -> Expr | None:
+    """The product with the name of a line in the place of the line's factors, if it has all of them."""
+    powers = powers_of(product)
     for left, right in _matches(product, line, keys):
         number, rest = right.as_coeff_Mul()
-        wanted = [(b, e) for b, e in rest.as_powers_dict().items() if not b.is_number]
+        wanted = [(b, e) for b, e in powers_of(rest).items() if not b.is_number]
         if all(e.is_number and (powers.get(b, S.Zero) / e).is_positive and abs(powers[b]) >= abs(e) for b, e in wanted):
             return product / rest * left / number
     return None

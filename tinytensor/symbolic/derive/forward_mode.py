@@ -1,21 +1,22 @@
 """Derivatives forward through the lines of a derivation, in the names of the function.
 
     Moved         the derivatives of lines in a direction, as lines
-    moved         the derivative of a line, where that of each name in it is known: the chain rule
-    plain_moved   the same by SymPy's derivative
+    plain_moved   the derivative of a line, where that of each name in it is known: the chain rule
+    moved         the same in the factors of the line
     with_one_hot  a linear product where its name is 1 in one place: an entry of the matrix
     shortest      one of several forms of a formula that are equal
 
 The lines are those of the function and those of its adjoints, so that the derivative of an adjoint is a second
-derivative. All but plain_moved and with_one_hot are proposals; second.py proves each of them.
+derivative. All but plain_moved and with_one_hot are proposals; adjoints.py proves each of them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from unicodedata import normalize
 
-from sympy import Add, Dummy, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp, preorder_traversal
+from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp, preorder_traversal
 
-from tinytensor.symbolic.derive.factors import canonical, cost, factor, occurrences, rebuild, use
+from tinytensor.symbolic.derive.factors import by_name, canonical, cost, factor, occurrences, powers_of, rebuild, use
+from tinytensor.symbolic.derive.values import entry_like
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import (
     Array,
@@ -36,8 +37,6 @@ from tinytensor.symbolic.index_calculus.notation import name_tex
 
 DOT = "\N{COMBINING DOT ABOVE}"
 
-Slope = Callable[[Sequence[Expr]], Expr]  # the derivative of a name, at the indices of an entry
-
 
 def dotted(name: Name) -> Name:
     """The derivative of a name in the direction: Ȧ of A, ∂𝓛̇/∂A of ∂𝓛/∂A."""
@@ -53,20 +52,15 @@ def dotted(name: Name) -> Name:
     return Array(label, name.sizes, text=normalize("NFC", f"{own[0]}{DOT}{own[1:]}"), tex=rf"\dot{{{name_tex(own)}}}")
 
 
-def entry_like(entry: Expr, name: Name) -> Expr:
-    """The entry of a name at the indices of another entry."""
-    return name[entry.indices] if isinstance(entry, Indexed) else name
-
-
 class Moved:
     """The derivatives of a program's lines in a direction, each a line with a name of its own: Ȧ for A.
 
-    lines: as they are written, in the order in which they are computed. plain: by SymPy's derivative of the line.
+    raw: by SymPy's derivative of each line, in the order in which they are computed. forms: as they may be shown.
     """
 
     def __init__(self, shorten: Callable[[Expr], Expr]):
-        self.lines: dict[Name, Definition] = {}
-        self.plain: dict[Name, Definition] = {}
+        self.raw: dict[Name, Definition] = {}
+        self.forms: dict[Name, Definition] = {}
         self.shorten = shorten
 
     def move(self, lines: Iterable[Definition], known: dict[Name, Name], forms: Mapping[Name, Expr] = {}) -> None:
@@ -74,64 +68,51 @@ class Moved:
 
         A line whose derivative is 0 moves nothing. forms: other forms of the derivatives of some names.
         """
-
-        def slopes(name: Name) -> Slope | None:
-            moving = known.get(name)
-            return None if moving is None else lambda at: moving[tuple(at)] if at else moving
-
         for line in lines:
-            if not names_in(line.right) & known.keys():
-                continue
-            plain = plain_moved(line, slopes)
+            plain = plain_moved(line, known)
             if plain == 0:
                 continue
-            new = dotted(line.name)
-            own = moved(line, slopes, own=not line.is_adjoint)
-            right = min(map(self.shorten, (own, forms.get(line.name, own))), key=cost)
-            known[line.name], left = new, entry_like(line.left, new)
-            self.lines[new], self.plain[new] = Definition(left, right), Definition(left, plain)
+            in_factors = moved(line, known)
+            right = min(map(self.shorten, (in_factors, forms.get(line.name, in_factors))), key=cost)
+            new = known[line.name] = dotted(line.name)
+            self.raw[new], self.forms[new] = (Definition(entry_like(line.left, new), side) for side in (plain, right))
 
     def result(self, line: Definition, known: dict[Name, Name]) -> Name:
         """The name of the derivative of a line; it is 0 where the direction does not move the line."""
         new = dotted(line.name)
         if line.name not in known:
-            self.lines[new] = self.plain[new] = Definition(entry_like(line.left, new), S.Zero)
+            self.raw[new] = self.forms[new] = Definition(entry_like(line.left, new), S.Zero)
         return new
 
 
-def moved(line: Definition, slopes: Callable[[Name], Slope | None], own: bool = True) -> Expr:
+def moved(line: Definition, known: Mapping[Name, Name]) -> Expr:
     """The derivative of a line's right side, by the derivatives of the names in it; factors stay as they are.
 
-    own: may the derivative be written in the line's own value, as exp(x) has it?
+    That of a line of the function may be written in the line's own value, as exp(x) has it.
     """
     left = line.left
     bound = {i: i.fresh() for i in sorted(free(left), key=index_order)}
     right = fresh(line.right).xreplace(bound)
-    whole = right if own else None
+    whole = None if line.is_adjoint else right
     terms = []
-    for name in sorted(names_in(right), key=str):
-        slope = slopes(name)
-        if slope is None:
-            continue
-        for product, over, at in occurrences(right, S.One, [], name, left.xreplace(bound), whole):
-            change = slope(at)
-            if change != 0:
-                terms.append(close_terms(Mul(product, change), over))
+    for name in sorted(names_in(right) & known.keys(), key=str):
+        for product, over, indices in occurrences(right, S.One, [], name, left.xreplace(bound), whole):
+            terms.append(close_terms(Mul(product, _entry(known[name], indices)), over))
     return Add(*terms).xreplace({new: i for i, new in bound.items()})
 
 
-def plain_moved(line: Definition, slopes: Callable[[Name], Slope | None]) -> Expr:
-    """The same by SymPy's derivative of the line, as a normal form: what `moved` is proved equal to."""
+def plain_moved(line: Definition, known: Mapping[Name, Name]) -> Expr:
+    """The same by SymPy's derivative of the line, as a normal form."""
     result = S.Zero
-    for name in sorted(names_in(line.right), key=str):
-        slope = slopes(name)
-        if slope is None:
-            continue
-        sizes = getattr(name, "sizes", ())
-        at = [Index(f"u{k}", size) for k, size in enumerate(sizes)]
-        entry = name[tuple(at)] if at else name
-        result += total(derivative(line.right, entry) * slope(at), *at)
+    for name in sorted(names_in(line.right) & known.keys(), key=str):
+        indices = [Index(f"u{k}", size) for k, size in enumerate(getattr(name, "sizes", ()))]
+        slope = derivative(line.right, _entry(name, indices))
+        result += total(slope * _entry(known[name], indices), *indices)
     return normal(result)
+
+
+def _entry(name: Name, indices: Sequence[Expr]) -> Expr:
+    return name[tuple(indices)] if indices else name
 
 
 # ------------------------------------------------------------------------------------------------ deltas in brackets
@@ -142,11 +123,8 @@ def close_terms(product: Expr, bound: Sequence[Index]) -> Expr:
     product, bound = contract(product, list(bound))
     for factor_ in Mul.make_args(product):
         if isinstance(factor_, Add) and any(_deltas_of(term, bound) for term in factor_.args):
-            rest = product / factor_
-            with_delta = [t for t in factor_.args if _deltas_of(t, bound)]
-            without = Add(*[t for t in factor_.args if t not in with_delta])
-            parts = [*with_delta, *([without] if without != 0 else [])]
-            return Add(*[close_terms(Mul(rest, part), bound) for part in parts])
+            parts = _terms_with_deltas(factor_, bound)
+            return Add(*[close_terms(Mul(product / factor_, part), bound) for part in parts])
     for factor_ in Mul.make_args(product):
         if isinstance(factor_, Sum) and any(_deltas_of(t, bound) for t in Add.make_args(factor_.function)):
             inner = {limit[0]: limit[0].fresh() for limit in factor_.limits}
@@ -179,10 +157,9 @@ def contracted(expr: Expr) -> Expr:
 
 def _terms_with_deltas(expr: Expr, bound: Sequence[Index]) -> list[Expr]:
     """The terms of a sum that have a delta of these indices, and the others as one."""
-    terms = Add.make_args(expr)
-    own = [t for t in terms if _deltas_of(t, bound)]
-    rest = Add(*[t for t in terms if t not in own])
-    return [*own, *([rest] if rest != 0 else [])]
+    with_deltas = [t for t in Add.make_args(expr) if _deltas_of(t, bound)]
+    without = expr - Add(*with_deltas)
+    return [*with_deltas, *([without] if without != 0 else [])]
 
 
 def with_one_hot(product: Expr, hot: Expr) -> Expr:
@@ -222,8 +199,8 @@ def _forms(expr: Expr, lines: Sequence[Definition], simplify: Callable, by: Sequ
     quotients = [Definition(x.left, canonical(x.right)) for x in lines if _is_quotient(x.right)]
 
     def named(expr: Expr) -> Expr:
-        for line in quotients:
-            expr = use(expr, line, _quotient)
+        for line in quotients:  # such as exp(A_i)/Σ_j exp(A_j)
+            expr = use(expr, line, by_name)
         return expr
 
     def short(expr: Expr) -> Expr:
@@ -240,51 +217,20 @@ def _forms(expr: Expr, lines: Sequence[Definition], simplify: Callable, by: Sequ
         yield short(with_first_indices(named(start), by))
 
 
-def _quotient(product: Expr, line: Definition, keys) -> Expr | None:
-    """The product with the name of a line that is a quotient by a sum, such as exp(A_i)/Σ_j exp(A_j)."""
-    factors = list(Mul.make_args(product))
-    own = getattr(line.left, "indices", ())
-    for key in keys:
-        for entry in sorted({e for f in factors for e in _outside(f) if name_of(e) == name_of(key)}, key=str):
-            change = dict(zip(getattr(key, "indices", ()), getattr(entry, "indices", ()), strict=True))
-            if not set(own) <= set(change):
-                continue
-            rest = list(factors)
-            for part in Mul.make_args(line.right.xreplace(change)):
-                if part not in rest and isinstance(part, Pow):  # 1/s of 1/s²
-                    power = next((f for f in rest if isinstance(f, Pow) and f.base == part.base and f.exp < -1), None)
-                    if power is not None:
-                        rest[rest.index(power)] = power.base ** (power.exp + 1)
-                        continue
-                if part not in rest:
-                    break
-                rest.remove(part)
-            else:
-                return Mul(*rest, line.left.xreplace(change))
-    return None
-
-
-def _outside(expr: Expr) -> set[Expr]:
-    """The entries that stand in no sum over an index of theirs."""
-    bound = {limit[0] for s in expr.atoms(Sum) for limit in s.limits}
-    return {e for e in expr.atoms(Indexed, Symbol) if not isinstance(e, Index) and not e.free_symbols & bound}
-
-
 def _is_quotient(right: Expr) -> bool:
     return any(isinstance(f, Pow) and f.exp == -1 and f.base.has(Sum) for f in Mul.make_args(right))
 
 
 def _common_exponential(expr: Expr) -> Expr:
-    """Exponentials that all terms have in front, which `factor` takes for powers of e."""
+    """exp(a) in front of terms that have exp(a) or exp(a + b)."""
     if not isinstance(expr, Add) or expr.has(Sum):
         return expr
-    names = {e: Dummy(positive=True) for e in expr.atoms(exp)}
-    forms = [factor(expr.xreplace(names)).xreplace({name: e for e, name in names.items()})]
+    forms = [expr]
     own = [[f for f in Mul.make_args(term) if isinstance(f, exp)] for term in expr.args]
-    if all(own):  # exp(a + b) has exp(a) in front, too
+    if all(own):
         rests = [Mul(*[f for f in Mul.make_args(term) if not isinstance(f, exp)]) for term in expr.args]
         exponents = [Add(*[f.args[0] for f in each]) for each in own]
-        for e in sorted(names, key=str):
+        for e in sorted(expr.atoms(exp), key=str):
             inside = [rest * exp(one - e.args[0]) for rest, one in zip(rests, exponents, strict=True)]
             forms.append(e * Add(*inside))
     return min(forms, key=cost)
@@ -294,7 +240,7 @@ def _partly_factored(expr: Expr) -> Expr:
     """Factors in front that some terms of a sum have, where this is shorter: a b + a c + d is a (b + c) + d."""
     expr = rebuild(expr, _partly_factored)
     while isinstance(expr, Add) and len(expr.args) > 2:
-        powers = {term: term.as_powers_dict() for term in expr.args}
+        powers = {term: powers_of(term) for term in expr.args}
         bases = {b for own in powers.values() for b in own if not b.is_number and not isinstance(b, Size)}
         forms = [expr]
         for base in sorted(bases, key=str):

@@ -26,13 +26,13 @@ from tinytensor.symbolic.reading.tensors import Term, terms_of
 class State:
     """What a step takes from the one before; each a name: before[t, ...], out[t, ...], and final[...] after the loop.
 
-    group: the line of `out`. initial: the value before the first step.
+    initial: the value before the first step. group: the line of `out`.
     """
 
     initial: Value
     before: Array
     final: Name
-    group: Group
+    group: Group | None = None
 
     @property
     def out(self) -> Array:
@@ -58,14 +58,14 @@ class LoopLines:
         count = trace.formula(read.steps)
         self.loop = Loop(Step("t", count), count, read.down, where)
         self.groups, self.constants = len(self.lines.groups), len(self.lines.constants)
-        self.names = {}  # of each carried value: the names before a step and after the last one
+        self.states: dict[str, State] = {}  # of all carried values, sums among them
 
     def begin(self) -> None:
         """Give the carried values their names before step t."""
         trace, lines = self.trace, self.lines
         trace.steps[self.read.t] = self.loop.step - 1
         for name, state in self.read.states.items():
-            dims = dims_of([trace.formula(n) for n in state.data.shape])
+            dims = dims_of([trace.formula(n) for n in state.shape])
             value = self._initial(state, dims)
             if self.is_sum(state):
                 state.end.label = ""  # which is no line of a step
@@ -75,7 +75,7 @@ class LoopLines:
             before = StepArray(lines.unused(f"{name}_before"), tuple(value.sizes), self.loop.step)
             sizes, final = before.sizes[1:], lines.unused(f"{name}_final")
             final = Array(final, sizes) if sizes else Symbol(final, real=True)
-            self.names[name] = value, before, final
+            self.states[name] = State(value, before, final)
             trace.values[id(state.term)] = value_of_name(before, value)
         lines.step = self.loop.step
 
@@ -109,30 +109,28 @@ class LoopLines:
             )
         new = lines.groups[self.groups :]
         for name, state in self.read.states.items():
-            initial, before, final = self.names[name]
-            value = values[name]
-            if value.finite is not None or value.dtype != "f" or value.dims != initial.dims:
+            made, value = self.states[name], values[name]
+            if value.finite is not None or value.dtype != "f" or value.dims != made.initial.dims:
                 raise NotDerivable(f"derive{loop.where}: a state is no tensor of finite floats of one shape")
             indices = value.indices([loop.step])
-            own = initial.indices([loop.step])
-            if (term := self._summand(state, value, before, own)) is not None:
-                trace.values[id(state.final)] = self._total(name, initial, term, own)
+            if (total_value := self._total(state, made, value)) is not None:
+                trace.values[id(state.final)] = total_value
                 continue
             expr = value.entry(*indices)
             group = next((g for g in new if _defines(g, expr, indices)), None)
             if group is None or any(s.group is group for s in loop.states):
-                array = StepArray(lines.unused(name), before.sizes[1:], loop.step)
+                array = StepArray(lines.unused(name), made.before.sizes[1:], loop.step)
                 group = Group([Definition(array[tuple(indices)], fresh(S(expr)))], [], loop.where)
                 lines.groups.append(group)
                 new.append(group)
             group.inline = ""
-            made = State(initial, before, final, group)
+            made.group = group
             loop.states.append(made)
-            trace.values[id(state.end)] = value_of_name(made.out, initial)
-            trace.values[id(state.final)] = value_of_name(final, initial)
+            trace.values[id(state.end)] = value_of_name(made.out, made.initial)
+            trace.values[id(state.final)] = value_of_name(made.final, made.initial)
         trace.loops.append(loop)
         for term in self.read.collected:
-            trace.rows[id(term)] = loop, trace.value(*term.args), self.names.get(term.state)
+            trace.rows[id(term)] = loop, trace.value(*term.args), self.states.get(term.state)
         if loop.states:
             lines.notes[
                 "the adjoints of a recurrence follow from those of one step, which are proved, by the chain rule: "
@@ -151,23 +149,20 @@ class LoopLines:
         uses = [sum(t is one for t in everywhere) for one in (state.term, end)]
         return carried[0] != any(carried[1:]) and uses == [1, 0]
 
-    def _summand(self, state: Carried, value: Value, before: Array, at: list) -> Expr | None:
-        """What a step adds to a sum; None where the carried value is no sum."""
+    def _total(self, state: Carried, made: State, value: Value) -> Value | None:
+        """The initial value and the sum of what all steps add to it, as a line; None if the carried value is no sum."""
         if not self.is_sum(state):
             return None
-        own = before[tuple(at)]
-        term = S(value.entry(*at)) - own
-        term = normal(term) if names_in(term) & {before} else term
-        return None if names_in(term) & {before} else term
+        t, initial, at = self.loop.step, made.initial, made.initial.indices([self.loop.step])
+        term = S(value.entry(*at)) - made.before[tuple(at)]
+        term = normal(term) if names_in(term) & {made.before} else term
+        if names_in(term) & {made.before}:
+            return None
 
-    def _total(self, name: str, initial: Value, term: Expr, at: list) -> Value:
-        """The initial value and the sum of the terms of all steps, as a line."""
-        t = self.loop.step
-        value = Value(
-            initial.dims,
-            lambda *i: initial.entry(*i) + total(fresh(term).xreplace(dict(zip(at, i, strict=True))), t),
-        )
-        return self.lines.name(value, name, where=self.loop.where, by_user=True)
+        def entry(*i):
+            return initial.entry(*i) + total(fresh(term).xreplace(dict(zip(at, i, strict=True))), t)
+
+        return self.lines.name(Value(initial.dims, entry), state.name, where=self.loop.where, by_user=True)
 
 
 def _defines(group: Group, expr: Expr, indices: list) -> bool:
@@ -182,7 +177,7 @@ def _shape(dims) -> str:
     return ", ".join("*".join(map(str, dim)) or "1" for dim in dims)
 
 
-def all_steps(loop: Loop, value: Value, state: tuple | None, where: str) -> Value:
+def all_steps(loop: Loop, value: Value, state: State | None, where: str) -> Value:
     """The results of all steps along a new first dimension, by positions; of a state with its initial value."""
     if value.finite is not None or value.dtype != "f":
         raise NotDerivable(f"derive{where}: the results of a loop are no finite floats")
@@ -198,11 +193,10 @@ def all_steps(loop: Loop, value: Value, state: tuple | None, where: str) -> Valu
             return result(i - shift, *at)
         if not fits(i, n) or state is None:
             raise TypeError(f"{i} stands where an index of 1..{n} belongs")
-        initial, before, _ = state
         if fits(i - 1 + shift, loop.count):
-            return before[(i - 1 + shift, *at)]
+            return state.before[(i - 1 + shift, *at)]
         k = Index("k", loop.count)
         later = total(KroneckerDelta(i, k + shift) * result(k, *at), k)
-        return KroneckerDelta(i, first) * initial.entry(*at) + later
+        return KroneckerDelta(i, first) * state.initial.entry(*at) + later
 
     return Value(((n,), *value.dims), entry)

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 
-from tinytensor.symbolic.derive.derivation import Derivation, derive_within
+from tinytensor.symbolic.derive.derivation import Derivation, derive_within, first_derivatives
 from tinytensor.symbolic.derive.facts import Fact
 from tinytensor.symbolic.derive.second import (
     GaussNewtonProduct,
@@ -13,7 +13,7 @@ from tinytensor.symbolic.derive.second import (
     JacobianProduct,
     Second,
 )
-from tinytensor.symbolic.derive.time_limit import SECONDS, SYMBOLS, TimeLimit, in_time
+from tinytensor.symbolic.derive.time_limit import SECONDS, TimeLimit, in_time
 
 
 def derive(
@@ -52,11 +52,12 @@ def derive(
     (denominators, arguments of roots and logarithms, ties); on sizes, those of `where` and those that the function
     demands. NotDerivable (a TypeError) names the line of a function that it cannot follow.
     """
-    own = inspect.signature(fn).parameters if callable(fn) else {}
-    if taken := [n for n, used in (("order", order != 1), ("jacobian", jacobian), ("wrt", wrt)) if used and n in own]:
+    taken = inspect.signature(fn).parameters if callable(fn) else {}
+    options = {"order": order != 1, "jacobian": jacobian, "wrt": wrt}
+    if clash := [name for name, used in options.items() if used and name in taken]:
         raise ValueError(
-            f"derive: {taken[0]} is an argument of the function, and an option of derive; give the function's own one "
-            f"another name: lambda x: f(x, {taken[0]}=2)"
+            f"derive: {clash[0]} is an argument of the function, and an option of derive; give the function's own one "
+            f"another name: lambda x: f(x, {clash[0]}=2)"
         )
     if order not in (1, 2):
         raise ValueError(f"derive: order={order!r}; expected 1 for the gradient, or 2 for the Hessian")
@@ -80,11 +81,8 @@ def _from_first(
     arguments: dict,
 ) -> Second:
     start = TimeLimit(command, "", limit, False)
-    if not isinstance(fn, Derivation):
-        fn = derive_within(SYMBOLS, fn, where, limit, progress, arguments)
-    elif where or arguments:
-        raise TypeError("a derivation has its arguments and its `where` already; leave them out")
-    return in_time(command, fn.name, limit, start.used, progress, lambda: make(fn))
+    first = first_derivatives(command, fn, where, limit, progress, arguments)
+    return in_time(command, first.name, limit, start.used, progress, lambda: make(first))
 
 
 def jvp(

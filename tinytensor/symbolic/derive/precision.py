@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tinytensor.core.dtypes import float64, get_default_dtype, set_default_dtype
-from tinytensor.platform.locks import ThreadLock
+from tinytensor.native.platform.locks import ThreadLock
 
 _lock, _active, _before = ThreadLock(), [0], [float64]
 

@@ -1,6 +1,6 @@
 """The program in NumPy of a derivation with loops: a `for` forward, and one backward for the adjoints."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from sympy import Expr, Indexed, S, Symbol
 
@@ -8,7 +8,7 @@ from tinytensor.symbolic.derive.recurrences import Recurrence
 from tinytensor.symbolic.derive.source import Source
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, Index
-from tinytensor.symbolic.index_calculus.numpy_printer import NumPyPrinter, line, wrap_terms
+from tinytensor.symbolic.index_calculus.numpy_printer import label
 from tinytensor.symbolic.reading.errors import NotDerivable
 
 
@@ -32,12 +32,11 @@ class RecurrentSource(Source):
         adjoints = self.derived.adjoints
         for r in self.recurrences:
             adjoints = r.lines_of_adjoints(adjoints)
-        self.backward = list(adjoints.values())
-        return [*self.derived.forward, *self.backward]
+        return [*self.derived.forward, *adjoints.values()]
 
-    def code_name(self, one: Name) -> str:
-        """The name of an array in the code of one step."""
-        return str(getattr(one, "label", one)) if isinstance(one, _AtStep | _SymbolAtStep) else self.identifier(one)
+    def code_name(self, name: Name) -> str:
+        """The code of an array or a symbol; what stands at one step of a loop is its own code."""
+        return label(name) if isinstance(name, _AtStep | _SymbolAtStep) else self.identifier(name)
 
     # ------------------------------------------------------------------------------------------------ one step
 
@@ -69,71 +68,45 @@ class RecurrentSource(Source):
 
     def _number(self, expr: Expr, step: Index) -> str:
         name = _SymbolAtStep(step.name, integer=True, positive=True)
-        return NumPyPrinter(self.code_name, self.identifier).number(S(expr).expand().xreplace({step: name})).text
+        return self.printer.number(S(expr).expand().xreplace({step: name})).text
 
     def _line_at_step(self, one: Definition, step: Index) -> str:
         """The line at one step: h[t] = ..."""
-        writer = NumPyPrinter(self.code_name, self.identifier, self._order())
         left, right = (self.at_step(e, step) for e in (one.left, one.right))
         axes = left.indices if isinstance(left, Indexed) else ()
-        return f"{left.base.label if axes else left} = {writer.whole(right, axes)}"
+        return f"{left.base.label if axes else left} = {self.printer.whole(right, axes)}"
 
-    def _empty(self, name: Array, value: str = "empty") -> str:
-        return f"{self.identifier(name)} = np.{value}(({self._shape(name.sizes)}{',' * (len(name.sizes) == 1)}))"
-
-    def _whole_line(self, one: Definition) -> list[str]:
-        shape = f"  # ({self._shape(one.name.sizes)})" if isinstance(one.name, Array) else ""
-        *before, last = wrap_terms(line(one, self.printer), 110)
-        return [*before, last + shape]
+    def _empty(self, name: str, sizes: Sequence[Expr]) -> str:
+        return f"{name} = np.empty(({self._shape(sizes)}{',' * (len(sizes) == 1)}))"
 
     # ------------------------------------------------------------------------------------------------ the text
 
-    def _body(self) -> list[str]:
-        lines = self._arguments_lines()
-        made: set = set()
-        waiting = list(self.derived.forward)
+    def _forward(self, lines: list[Definition]) -> list[str]:
+        code: list[str] = []
+        waiting = list(lines)
         by_step = {r.step: r for r in self.recurrences}
         while waiting:
-            one = waiting[0]
-            loop = by_step.get(one.left.indices[0]) if isinstance(one.left, Indexed) else None
-            read = names_in(one.right)  # a line that reads the states comes after their loop
+            first = waiting[0]
+            loop = by_step.get(first.left.indices[0]) if isinstance(first.left, Indexed) else None
+            read = names_in(first.right)  # a line that reads the states comes after their loop
             loop = loop or next((r for r in self.recurrences if any(s.before in read for s in r.states)), None)
-            own = [x for x in waiting if loop and isinstance(x.left, Indexed) and x.left.indices[0] == loop.step]
-            for line_ in own or [one]:
-                lines += self._constant_lines(line_, made)
-            if own:
-                lines += self._forward_loop(loop, own)
-                waiting = [x for x in waiting if x not in own]
+            inside = [x for x in waiting if loop and isinstance(x.left, Indexed) and x.left.indices[0] == loop.step]
+            if inside:
+                code += [needed for x in inside for needed in self._needed_by(x)]
+                code += self._forward_loop(loop, inside)
             else:
-                lines += self._whole_line(waiting.pop(0))
-        lines += ["", *self._upstream()]
-        return [*lines, *self._backward(), "", *self._results()]
-
-    def _arguments_lines(self) -> list[str]:
-        lines = self._size_lines()
-        for name, a in self.arguments.items():
-            if any(len(dim) != 1 for dim in a.dims):
-                lines.append(f"{name} = {name}.reshape({self._shape(a.sizes) or '()'})")
-        for array in self.recorded:
-            if isinstance(array, Array):
-                lines.append(f"{self.identifier(array)} = {self.identifier(array)}.reshape({self._shape(array.sizes)})")
-        return [*lines, ""]
-
-    def _constant_lines(self, one: Definition, made: set) -> list[str]:
-        new = [c for c in self.constants if c in names_in(one.right) and c not in made and c not in self.recorded]
-        made.update(new)
-        return [self._chosen_line(c) for c in new]
+                code += self._whole_line(first)
+            waiting = [x for x in waiting if x not in (inside or [first])]
+        return code
 
     def _forward_loop(self, loop: Recurrence, own: list[Definition]) -> list[str]:
         n = self.printer.number(loop.count).text
-        lines = [self._empty(x.name) for x in own]
-        writer = NumPyPrinter(self.identifier, self.identifier, self._order())
+        lines = [self._empty(self.identifier(x.name), x.name.sizes) for x in own]
         for state in loop.states:
             name = self.identifier(state.before)
-            sizes = (loop.count + 1, *state.before.sizes[1:])
-            lines.append(f"{name} = np.empty(({self._shape(sizes)}{',' * (len(sizes) == 1)}))")
+            lines.append(self._empty(name, (loop.count + 1, *state.before.sizes[1:])))
             indices = state.initial.indices([loop.step])
-            first = writer.whole(S(state.initial.entry(*indices)), tuple(indices))
+            first = self.printer.whole(S(state.initial.entry(*indices)), tuple(indices))
             lines.append(f"{name}[{n if loop.down else 0}] = {first}")
         lines.append(f"for {loop.step.name} in {f'reversed(range({n}))' if loop.down else f'range({n})'}:")
         t = loop.step.name
@@ -154,9 +127,9 @@ class RecurrentSource(Source):
             lines.append(f"{name} = {name}[{part}]")
         return lines
 
-    def _backward(self) -> list[str]:
-        lines: list[str] = []
-        waiting = list(self.backward)
+    def _backward(self, lines: list[Definition]) -> list[str]:
+        code: list[str] = []
+        waiting = list(lines)
         loops = list(reversed(self.recurrences))
         names = {x.name for x in waiting}
         done: set[Name] = set()
@@ -168,58 +141,57 @@ class RecurrentSource(Source):
             own = {a for r in loops for a in r.adjoints}
             now = [x for x in waiting if x.name not in own and ready(x)]
             if now:
-                lines += self._whole_line(now[0])
+                code += self._whole_line(now[0])
                 done.add(now[0].name)
                 waiting.remove(now[0])
                 continue
             if not loops:
                 raise NotDerivable("derive: the adjoints of the loops depend on one another in a circle")
             loop = loops.pop(0)
-            lines += self._backward_loop(loop, waiting, ready, done)
-        return lines
+            code += self._backward_loop(loop, waiting, ready, done)
+        return code
 
     def _backward_loop(self, loop: Recurrence, waiting: list[Definition], ready, done: set[Name]) -> list[str]:
         """The loop for δ, and for the adjoints of one step that lead to it."""
         n, t = self.printer.number(loop.count).text, loop.step.name
-        lasts = [x for x in waiting if x.name in loop.adjoints and not x.left.indices[0].has(Index)]
-        steps = [x for x in waiting if x.name in loop.adjoints and x.left.indices[0].has(Index)]
-        lines, inside = [], []
-        for one in lasts:
-            lines.append(self._empty(one.name))
-            indices = one.left.indices[1:]
-            at = self.printer.number(one.left.indices[0] - 1).text
-            lines.append(f"{self.identifier(one.name)}[{at}] = {self.printer.whole(one.right, indices)}")
-        needed, queue = set(), list(steps)
-        while queue:
-            one = queue.pop()
-            for x in waiting:
-                if x.name in names_in(one.right) and x.name not in loop.adjoints and x.name not in needed:
-                    needed.add(x.name)
-                    queue.append(x)
-        rest = [x for x in waiting if x.name in needed]
-        known: set[Name] = set(loop.adjoints)
-        while rest:
-            one = next((x for x in rest if ready(x, known) and _has_steps(x, loop)), None)
-            if one is None:
-                raise NotDerivable("derive: the adjoint of a loop needs a sum over all of its steps at each step")
-            rest.remove(one)
-            known.add(one.name)
-            inside.append(one)
-        lines += [self._empty(x.name) for x in inside]
+        of_states = [x for x in waiting if x.name in loop.adjoints]
+        lasts = [x for x in of_states if not x.left.indices[0].has(Index)]
+        steps = [x for x in of_states if x not in lasts]
+        inside = _in_order(loop, waiting, steps, ready)
+        lines = [needed for x in (*lasts, *inside, *steps) for needed in self._needed_by(x)]
+        for x in lasts:
+            lines.append(self._empty(self.identifier(x.name), x.name.sizes))
+            last = self.printer.number(x.left.indices[0] - 1).text
+            lines.append(f"{self.identifier(x.name)}[{last}] = {self.printer.whole(x.right, x.left.indices[1:])}")
+        lines += [self._empty(self.identifier(x.name), x.name.sizes) for x in inside]
         lines.append(f"for {t} in {f'range({n})' if loop.down else f'reversed(range({n}))'}:")
-        for one in inside:
-            lines.append("    " + self._line_at_step(self._with_step(one, one.left.indices[0], loop), loop.step))
-        for one in steps:
-            (index,) = one.left.indices[0].atoms(Index)
-            lines.append("    " + self._line_at_step(self._with_step(one, index, loop), loop.step))
+        for x in (*inside, *steps):
+            (index,) = x.left.indices[0].atoms(Index)
+            with_step = Definition(*(side.xreplace({index: loop.step}) for side in (x.left, x.right)))
+            lines.append("    " + self._line_at_step(with_step, loop.step))
         done.update(x.name for x in (*inside, *steps))
-        for one in (*lasts, *steps, *inside):
-            waiting.remove(one)
+        waiting[:] = [x for x in waiting if x not in (*of_states, *inside)]
         return lines
 
-    def _with_step(self, one: Definition, index: Index, loop: Recurrence) -> Definition:
-        """The line with the loop's own index for the step."""
-        return Definition(one.left.xreplace({index: loop.step}), one.right.xreplace({index: loop.step}))
+
+def _in_order(loop: Recurrence, waiting: list[Definition], steps: list[Definition], ready) -> list[Definition]:
+    """The lines that lead to those of the states' adjoints, each after those that it uses."""
+    needed, queue, result = set(), list(steps), []
+    while queue:
+        read = names_in(queue.pop().right)
+        new = [x for x in waiting if x.name in read and x.name not in needed.union(loop.adjoints)]
+        needed.update(x.name for x in new)
+        queue += new
+    left = [x for x in waiting if x.name in needed]
+    known: set[Name] = set(loop.adjoints)
+    while left:
+        line = next((x for x in left if ready(x, known) and _has_steps(x, loop)), None)
+        if line is None:
+            raise NotDerivable("derive: the adjoint of a loop needs a sum over all of its steps at each step")
+        left.remove(line)
+        known.add(line.name)
+        result.append(line)
+    return result
 
 
 def _has_steps(one: Definition, loop: Recurrence) -> bool:

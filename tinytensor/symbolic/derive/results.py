@@ -7,7 +7,6 @@ from html import escape
 
 from sympy import Add, Expr, KroneckerDelta, Mul, Sum
 
-from tinytensor.display.notebook import Latex, formula, sentence, shown
 from tinytensor.symbolic.derive.adjoints import DerivedLines
 from tinytensor.symbolic.derive.conditions import SizeCondition, in_words, restrictions, verdict
 from tinytensor.symbolic.derive.recurrences import Recurrence, as_shown, first_values
@@ -21,6 +20,7 @@ from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
 from tinytensor.symbolic.index_calculus.matrices import Matrices, Matrix
 from tinytensor.symbolic.index_calculus.notation import equation, equation_tex, tex, text
 from tinytensor.symbolic.index_calculus.vanishing import Theorem, together
+from tinytensor.utils.display.notebook import Latex, formula, sentence, shown
 
 Key = str | tuple[str, str]  # an argument, or the two names of a block
 
@@ -181,7 +181,6 @@ class Result(Typeset):
     groups: list[list[Formula]]  # the derivatives; each group has columns of its own
     short_names: dict[Name, str]  # of gradients in matrix notation: G
     _program: Source
-    unproved: Sequence[str] = ()  # lines: none of first derivatives, whose raw adjoints are theorems
 
     # ------------------------------------------------------------------------------------------------ the verdict
 
@@ -212,8 +211,6 @@ class Result(Typeset):
     @property
     def verdict(self) -> str:
         """Whether every line is proved, and under which conditions, in words."""
-        if self.unproved:
-            return f"NOT proved: {', '.join(self.unproved)}"
         if self.differs:
             return f"NOT proved: {self.differs}"
         if self.stopped:
@@ -230,7 +227,7 @@ class Result(Typeset):
     @property
     def theorem(self) -> Theorem | None:
         """That every line is equal to the derivative, with the conditions; None if something is not proved."""
-        return None if self.unproved or self.differs or self.stopped else self.known
+        return None if self.differs or self.stopped else self.known
 
     @property
     def value_conditions(self) -> tuple[str, ...]:

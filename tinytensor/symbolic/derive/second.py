@@ -2,8 +2,9 @@
 
 A direction of the arguments goes forward through the lines of a program: Ȧ is the derivative of A in this direction. So
 does the derivative of each adjoint: ∂𝓛̇/∂W is the part of the Hessian-vector product that belongs to W (Pearlmutter
-1994, Fast Exact Multiplication by the Hessian). Each such line is proved equal to SymPy's derivative of the line from
-which it was made. What is derived is a choice of lines and of a direction:
+1994, Fast Exact Multiplication by the Hessian). A gradient is a program as the function is: its lines are
+differentiated by the same rules, and their shorter forms proved and chosen by the same function (adjoints.py). What is
+derived is a choice of lines and of a direction:
 
     jvp           the lines of the function
     hvp           these, and those of its gradients
@@ -23,13 +24,12 @@ import numpy as np
 from sympy import Add, Expr, Indexed, Symbol
 
 from tinytensor.core.tensor import Tensor
-from tinytensor.symbolic.derive.adjoints import inlined, lines_to, reachable, simplifier_of
+from tinytensor.symbolic.derive.adjoints import inlined, lines_to, proved_forms, reachable, simplifier_of
 from tinytensor.symbolic.derive.derivation import Derivation
 from tinytensor.symbolic.derive.forward_mode import (
     Moved,
     contracted,
     dotted,
-    entry_like,
     shortest,
     with_first_indices,
     with_one_hot,
@@ -38,11 +38,12 @@ from tinytensor.symbolic.derive.results import Block, Formula, Key, MatrixFormul
 from tinytensor.symbolic.derive.samples import Sample, mismatch
 from tinytensor.symbolic.derive.second_samples import ENTRIES, of_gauss_newton, of_gradients, of_value
 from tinytensor.symbolic.derive.source import Source, evaluate_at
-from tinytensor.symbolic.derive.values import Value, as_plain_entry
+from tinytensor.symbolic.derive.values import Value, as_plain_entry, entry_like, renamed
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, expanded, name_of, names_in
 from tinytensor.symbolic.index_calculus.formulas import Array, total
 from tinytensor.symbolic.index_calculus.functions import detach
-from tinytensor.symbolic.index_calculus.vanishing import Theorem, together, vanishes
+from tinytensor.symbolic.index_calculus.numpy_printer import label
+from tinytensor.symbolic.index_calculus.vanishing import Theorem, together
 from tinytensor.symbolic.reading.errors import NotDerivable
 
 FAR = 0.01  # numbers from 0, where differences are compared
@@ -75,7 +76,6 @@ class Second(Result):
                 f"{', '.join(derivation.gradients)}"
             )
         self.wrt = names or tuple(derivation.gradients)
-        self.unproved: list[str] = []
         self.theorems: list[Theorem] = []
         self.simplify = simplifier_of(self.derived)
         self.arrays = self.derived.trace.arrays
@@ -91,29 +91,13 @@ class Second(Result):
 
     # ------------------------------------------------------------------------------------------------ the proof
 
-    def is_zero(self, expr: Expr) -> bool:
-        """Is an expression 0, in the names of the function, or with some of their definitions?
-
-        Conditions on values under which it is so are noted.
-        """
-        inner = [x for g in self.derived.groups if g.closed or len(g.lines) > 1 for x in g.lines]
-        adjoints = list(self.derived.adjoints.values())
-        ways = ([], inner, adjoints, [*self.derived.forward, *adjoints])
-        theorem = vanishes((expanded(expr, lines) for lines in ways), self.derived.facts)
-        if theorem is None or "equality" in theorem.hypotheses:
-            return False
-        self.theorems.append(theorem)
-        return True
-
-    def prove(self, lines: dict[Name, Definition], plain: dict[Name, Definition]) -> list[str]:
-        """The names of the lines that are not proved equal to SymPy's derivative, `plain`."""
-        hidden = [x for n, x in plain.items() if n not in lines]
-        unproved = []
-        for name, line in lines.items():
-            difference = expanded(plain[name].at(line.left), hidden) - line.right
-            if not self.is_zero(difference) and not self.is_zero(expanded(difference, list(plain.values()))):
-                unproved.append(str(getattr(name, "text", name)))
-        return unproved
+    def in_forms(
+        self, raw: dict[Name, Definition], forms: dict[Name, Definition], wanted: Iterable[Name]
+    ) -> dict[Name, Definition]:
+        """The lines that lead to those that are wanted, each in its form if that is proved to be the raw line."""
+        lines, theorems = proved_forms(self.derived, raw, forms, list(wanted))
+        self.theorems += theorems
+        return lines
 
     def move_gradients(self, moved: Moved, known: dict[Name, Name]) -> dict[str, Name]:
         """The derivatives of the lines and of the adjoints, forward: the names of those of the gradients."""
@@ -215,22 +199,22 @@ class Blocks(Second):
     prefix = ""  # of the names in code
     pattern = "", ""  # of a block in text and in LaTeX
 
-    def add(self, block: tuple[str, str], of: Expr, by: Expr, product: Expr, hot: Expr, unproved: bool = False) -> None:
+    def add(self, block: tuple[str, str], of: Expr, by: Expr, product: Expr, hot: Expr) -> None:
         """The block of the entry `of` by the entry `by`, from a product that is linear in a name.
 
-        hot: the entry of that name which is 1, where all others are 0. unproved: is the product not proved?
+        hot: the entry of that name which is 1, where all others are 0.
         """
-        one_hot, by_indices = with_one_hot(product, hot), getattr(by, "indices", ())
-        right = shortest(contracted(one_hot), self.derived.forward, self.simplify, by_indices)
-        if unproved or not self.is_zero(right - one_hot):
-            self.unproved.append(self.label(block))
-        taken = {str(getattr(n, "label", n)) for n in (*self.names, *self.arrays.values())}
+        plain, by_indices = with_one_hot(product, hot), getattr(by, "indices", ())
+        right = shortest(contracted(plain), self.derived.forward, self.simplify, by_indices)
+        taken = {label(n) for n in (*self.names, *self.arrays.values())}
         name = "_".join([self.prefix, *block])
         while name in taken or name in {str(x.left) for x in self.gradients.values()}:
             name += "_"
         indices = (*getattr(of, "indices", ()), *by_indices)
         left = Array(name, [i.size for i in indices])[indices] if indices else Symbol(name, real=True)
-        self.gradients[block] = Block(Definition(left, right), of, by, self.pattern, self.names)
+        raw, form = ({name_of(left): Definition(left, side)} for side in (plain, right))
+        (line,) = self.in_forms(raw, form, raw).values()
+        self.gradients[block] = Block(line, of, by, self.pattern, self.names)
 
     def entry_of(self, name: str, used: Sequence = ()) -> Expr:
         """An entry of an argument, with letters for its indices that are not used."""
@@ -321,13 +305,13 @@ class Hessian(Blocks):
             direction = dotted(self.arrays[other])
             moved = Moved(self.simplify)
             results = self.move_gradients(moved, {self.arrays[other]: direction})
-            unproved = self.prove(reachable(moved.lines, [*results.values()]), moved.plain)
+            lines = self.in_forms(moved.raw, moved.forms, results.values())
             for first, name in results.items():
-                line = moved.lines[name]
+                line = lines[name]
                 of = entry_like(line.left, self.arrays[first])
                 by = self.entry_of(other, getattr(of, "indices", ()))
-                product = expanded(line.right, list(moved.lines.values()))
-                self.add((first, other), of, by, product, entry_like(by, direction), bool(unproved))
+                product = expanded(line.right, list(lines.values()))
+                self.add((first, other), of, by, product, entry_like(by, direction))
         self.gradients = {(a, b): self.gradients[a, b] for a in self.wrt for b in self.wrt}
 
     @property
@@ -363,7 +347,7 @@ class Jacobian(Blocks):
     @property
     def label_of_output(self) -> str:
         """The name of the result."""
-        return str(getattr(self.output, "label", self.output))
+        return label(self.output)
 
     @property
     def jacobian(self) -> dict[str, Block]:
@@ -386,13 +370,12 @@ class Products(Second):
     """
 
     def derive(self) -> None:
-        """Write the lines, put in those that are shorter in the place of their names, and prove what remains."""
+        """Write the lines, and put in those that are shorter in the place of their names."""
         self.directions = {n: dotted(self.arrays[n]) for n in self.wrt}
         moved = Moved(lambda expr: shortest(expr, self.derived.forward, self.simplify))
         results = self.move(moved, {self.arrays[n]: one for n, one in self.directions.items()})
-        lines = inlined(moved.lines, list(results.values()), self.simplify)
-        self.unproved += self.prove(lines, moved.plain)
-        self.moved = {n: lines[n] for n in moved.plain if n in lines}
+        forms = inlined(moved.forms, list(results.values()), self.simplify)
+        self.moved = self.in_forms(moved.raw, forms, results.values())
         self.names = (*self.names, *self.directions.values(), *self.moved)
         self.gradients = {n: Formula(self.moved[name], self.names) for n, name in results.items()}
         self.between = [line for n, line in self.moved.items() if n not in results.values()]
@@ -459,7 +442,7 @@ class GaussNewtonProduct(Products):
     about = "the Gauss-Newton product"
 
     def __init__(self, derivation: Derivation, of: str, wrt: Iterable[str] = ()):
-        names = {str(getattr(x.name, "label", x.name)): x.name for x in derivation.derived.forward}
+        names = {label(x.name): x.name for x in derivation.derived.forward}
         if of not in names or isinstance(names[of], Symbol):
             arrays = ", ".join(n for n, name in names.items() if not isinstance(name, Symbol))
             raise ValueError(f"gauss_newton: of={of!r} is no array of the function; expected one of {arrays}")
@@ -480,10 +463,11 @@ class GaussNewtonProduct(Products):
         moved.move([x for x in derived.forward if x.name not in before], after)
         moved.move([self._gradient()], after)
         moved.result(self._gradient(), after)
-        for lines, into in ((part.raw, moved.plain), (part.adjoints, moved.lines)):
+        dots = {name: dotted(name) for name in {*part.raw, d(z)}}
+        for lines, into in ((part.raw, moved.raw), (part.adjoints, moved.forms)):
             for line in lines.values():
-                left, right = (_with_dots(side, {*part.raw, d(z)}) for side in (line.left, line.right))
-                into[name_of(left)] = Definition(left, right)
+                dotted_line = Definition(renamed(line.left, dots), renamed(line.right, dots))
+                into[dotted_line.name] = dotted_line
         return {n: dotted(d(self.arrays[n])) for n in self.wrt}
 
     def _gradient(self) -> Definition:
@@ -515,9 +499,3 @@ class GaussNewtonProduct(Products):
     def compare(self, *point) -> str | None:
         """What differs from the engine's product of the three matrices; no difference of gradients is this product."""
         return of_gauss_newton(self.derivation.fn, *point, call=self._call)
-
-
-def _with_dots(expr: Expr, names: set[Name]) -> Expr:
-    """The expression with dotted names in the place of adjoints."""
-    entries = {e: dotted(e.base)[e.indices] for e in expr.atoms(Indexed) if e.base in names}
-    return expr.xreplace(entries | {s: dotted(s) for s in expr.atoms(Symbol) if s in names})

@@ -72,8 +72,9 @@ class Source:
             *[x.name for x in self.lines],
         ):
             self.identifier(one)
-        self.printer = NumPyPrinter(self.identifier, self.identifier, self._order())
+        self.printer = NumPyPrinter(self.code_name, self.identifier, self._order())
         self.sizes, self.free = self._solve_sizes(sizes)
+        self.made: set[Name] = set()  # constants and matrices that have a line
 
     def _with_matrices(self, expr: Expr) -> Expr:
         """The expression with names for its inverses, Cholesky factors and determinants, each computed once."""
@@ -102,13 +103,13 @@ class Source:
             self.matrices[matrix] = Array(name, inner.sizes), function, inner
         return self.matrices[matrix][0]
 
-    def _matrix_lines(self, expr: Expr, made: set[Name]) -> list[str]:
+    def _matrix_lines(self, expr: Expr) -> list[str]:
         """The lines that compute the matrices in an expression, and those from which they are made."""
         lines: list[str] = []
         for name, code, inner in self.matrices.values():
-            if name in names_in(expr) and name not in made:
-                made.add(name)
-                lines += self._matrix_lines(inner, made)
+            if name in names_in(expr) and name not in self.made:
+                self.made.add(name)
+                lines += self._matrix_lines(inner)
                 lines.append(f"{self.identifier(name)} = {code.format(self.identifier(inner))}")
         return lines
 
@@ -118,6 +119,10 @@ class Source:
     def _arrays(self) -> Iterable[Array]:
         names = [*self.trace.arrays.values(), *self.constants, *[x.name for x in self.lines]]
         return [a for a in names if isinstance(a, Array)]
+
+    def code_name(self, name: Name) -> str:
+        """The code of an array or a symbol in a formula."""
+        return self.identifier(name)
 
     def identifier(self, one: Name | Size) -> str:
         """The name in code: that of the formula, or another one if Python would take the two for one."""
@@ -240,30 +245,46 @@ class Source:
         return f"{words}."
 
     def _body(self) -> list[str]:
+        self.made = set()
+        plain = {x.name for x in (*self.derived.forward, *self.between, *(line for line, _ in self.more.values()))}
+        n = next((k for k, x in enumerate(self.lines) if x.name not in plain), len(self.lines))
+        lines = [*self._argument_lines(), "", *self._forward(self.lines[:n])]
+        if n < len(self.lines):
+            lines += ["", *self._upstream(), *self._backward(self.lines[n:])]
+        return [*lines, "", *self._results()]
+
+    def _argument_lines(self) -> list[str]:
+        """The sizes, and the arrays whose dimensions are products in the shapes of the formulas."""
         lines = self._size_lines()
         for name, a in self.arguments.items():
             if any(len(dim) != 1 for dim in a.dims):
                 lines.append(f"{name} = {name}.reshape({self._shape(a.sizes) or '()'})")
-        directions = [one for n, one in self.directions.items() if any(len(m) != 1 for m in self.arguments[n].dims)]
+        directions = [x for n, x in self.directions.items() if any(len(m) != 1 for m in self.arguments[n].dims)]
         for array in (*directions, *self.recorded):
             if isinstance(array, Array):
                 lines.append(f"{self.identifier(array)} = {self.identifier(array)}.reshape({self._shape(array.sizes)})")
-        lines.append("")
-        made = set()
-        backward = False
-        for one in self.lines:
-            for constant in self.constants:
-                if constant in names_in(one.right) and constant not in made and constant not in self.recorded:
-                    made.add(constant)
-                    lines.append(self._chosen_line(constant))
-            if one.name in self.derived.adjoints and not backward:
-                backward = True
-                lines += ["", *self._upstream()]
-            lines += self._matrix_lines(one.right, made)
-            shape = f"  # ({self._shape(one.name.sizes)})" if isinstance(one.name, Array) else ""
-            *before, last = wrap_terms(line(one, self.printer), 110)
-            lines += [*before, last + shape]
-        return [*lines, "", *self._results()]
+        return lines
+
+    def _forward(self, lines: list[Definition]) -> list[str]:
+        """The code of the function's lines, and of those that need no gradient."""
+        return [code for x in lines for code in self._whole_line(x)]
+
+    def _backward(self, lines: list[Definition]) -> list[str]:
+        """The code of the gradients, and of what is made from them."""
+        return self._forward(lines)
+
+    def _whole_line(self, one: Definition) -> list[str]:
+        """The code of a line, with its shape, after that of the constants and matrices in it."""
+        shape = f"  # ({self._shape(one.name.sizes)})" if isinstance(one.name, Array) else ""
+        *before, last = wrap_terms(line(one, self.printer), 110)
+        return [*self._needed_by(one), *before, last + shape]
+
+    def _needed_by(self, one: Definition) -> list[str]:
+        """The code of the constants and matrices in a line that there are not yet."""
+        names = names_in(one.right) - self.made
+        constants = [c for c in self.constants if c in names and c not in self.recorded]
+        self.made.update(constants)
+        return [*map(self._chosen_line, constants), *self._matrix_lines(one.right)]
 
     def _chosen_line(self, array: Array) -> str:
         chosen: ExtremeMask = self.trace.lines.constants[array]

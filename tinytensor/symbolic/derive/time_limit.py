@@ -30,7 +30,7 @@ class TimeLimit(Progress):
             raise ValueError(f"{command}: limit={limit!r}; expected seconds above 0, or None for no limit")
         self.command = command
         super().__init__(name, limit, progress)
-        self.stage, self.shown_at = "", 0.0
+        self.stage = ""
 
     def clock(self) -> float:
         return time.thread_time()
@@ -38,9 +38,6 @@ class TimeLimit(Progress):
     def step(self) -> None:
         """A look at the clock: TooLong if the time is up."""
         self.show()
-        if self.bar is not None and self.used > self.shown_at + 1:
-            self.shown_at = self.used
-            self.bar.refresh()
         self.check()
 
     @property

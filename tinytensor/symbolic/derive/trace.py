@@ -1,12 +1,12 @@
 """From the user's function to a program of formulas: the terms of its reading, with meanings, as lines with names."""
 
-import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 
 import numpy as np
 from sympy import Expr, Integer, Mod, Mul, Pow, S, Symbol, cos, exp, floor, log, sin
 
-from tinytensor.symbolic.derive.arguments import Argument, arguments, size, symbols_of
+from tinytensor.symbolic.derive.arguments import Argument, arguments, multiples, symbols_of
 from tinytensor.symbolic.derive.conditions import SizeCondition, remainder, size_condition
 from tinytensor.symbolic.derive.domains import domain_of
 from tinytensor.symbolic.derive.facts import ARRAYS, Fact
@@ -19,18 +19,19 @@ from tinytensor.symbolic.derive.semantics import (
     as_number,
     number,
 )
-from tinytensor.symbolic.derive.values import Lines, Split, Value, as_plain_entry, dims_of, value_of_name
-from tinytensor.symbolic.index_calculus.formulas import Array, Size, delta
-from tinytensor.symbolic.index_calculus.functions import PiecewiseConstant, detach, upto
+from tinytensor.symbolic.derive.values import Lines, Value, as_plain_entry, dims_of, value_of_name
+from tinytensor.symbolic.index_calculus.formulas import Array, Size
+from tinytensor.symbolic.index_calculus.functions import PiecewiseConstant, detach
 from tinytensor.symbolic.index_calculus.interruption import step
 from tinytensor.symbolic.index_calculus.linear_algebra import MatrixEntry
 from tinytensor.symbolic.index_calculus.vanishing import together
-from tinytensor.symbolic.reading.errors import Multiple, NotDerivable
+from tinytensor.symbolic.reading.errors import NotDerivable, Split
 from tinytensor.symbolic.reading.program import read
-from tinytensor.symbolic.reading.sizes import SymInt, formula_of, remainders, sides
-from tinytensor.symbolic.reading.tensors import Term
+from tinytensor.symbolic.reading.sizes import formula_of, remainders, sides
+from tinytensor.symbolic.reading.tensors import Term, never_negative
 
 LATER = {"result_1", "rows", "flip"}
+CONSTANTS = {"full", "arange", "tri", "eye", "linspace"}
 _SCALARS = {"layer_norm", "rms_norm", "attention", "cross_entropy_rows", "cross_entropy_mean"}
 
 
@@ -49,12 +50,12 @@ class Trace:
         where: Sequence[SizeCondition] = (),
         reserved: Collection[str] = (),
     ):
-        self.fn, self.arguments, self.split, self._args = fn, arguments(args, split), split, args
-        self.sizes = symbols_of(self.arguments)
+        self.fn, self.arguments, self.split = fn, arguments(args, split), split
+        self.sizes, self.user = symbols_of(self.arguments), symbols_of(arguments(args, {}))
         self.tensors = {n: a for n, a in self.arguments.items() if isinstance(a, Argument)}
         self.program = read(fn, self.arguments, where, split)
-        user = symbols_of(arguments(args, {}))
-        self.size_conditions = list(dict.fromkeys([*where, *_divisible(split, user), *self._conditions()]))
+        conditions = dict.fromkeys([*where, *_divisible(split, self.user), *self._conditions()])
+        self.size_conditions = [one for one in conditions if one is not None]
         self.domains = [together([], self.program.values)]  # where the operations have values
         self.lines = Lines({str(s) for s in self.sizes} | set(self.tensors) | set(reserved))
         self.arrays = {}
@@ -83,10 +84,10 @@ class Trace:
     @property
     def unnamed_sizes(self) -> dict[Size, Expr]:
         """The sizes that the user did not name, N2 of N = 2 N2, by those that have a name: N/2."""
-        whole, user = {}, symbols_of(arguments(self._args, {}))
+        whole = {}
         for own, parts in self.split.items():
-            unnamed = [p for p in parts if isinstance(p, Size) and p not in user]
-            if own in user and len(unnamed) == 1:
+            unnamed = [p for p in parts if isinstance(p, Size) and p not in self.user]
+            if own in self.user and len(unnamed) == 1:
                 whole[unnamed[0]] = own * unnamed[0] / Mul(*parts)
         return whole
 
@@ -94,44 +95,38 @@ class Trace:
         """A number, a size or a formula of sizes, with the index of the step that is read."""
         return formula_of(n).xreplace(self.program.solved | self.steps)
 
-    def _conditions(self) -> list[SizeCondition]:
-        """The conditions of the reading, in the user's sizes."""
-        conditions, whole = [], self.unnamed_sizes
+    def _conditions(self) -> Iterator[SizeCondition | None]:
+        """The conditions of the reading, in the user's sizes; None for one that holds always."""
+        whole = self.unnamed_sizes
         for operation, p, _ in self.program.conditions:
-            made = self._remainder(operation, p)
-            if made is None:
-                made = size_condition(operation, *[q.xreplace(self.program.solved).xreplace(whole) for q in sides(p)])
-            conditions += [made] if made is not None else []
-        return conditions
-
-    def _remainder(self, operation: str, p: Expr) -> SizeCondition | None:
-        """N == 2 (N // 2) + 1 as N % 2 == 1; None if it is another condition."""
-        for _, over, divisor, rest in remainders(p) if operation != ">=" else ():
-            left = over.xreplace(self.program.solved).xreplace(self.unnamed_sizes)
-            if operation == "!=" and divisor == 2:
-                operation, rest = "==", 1 - rest % 2
-            if operation == "==":
-                return remainder(left, divisor, rest)
-            return SizeCondition(Mod(left, divisor, evaluate=False), "!=", rest % divisor)
-        return None
+            solved = lambda q: q.xreplace(self.program.solved).xreplace(whole)  # noqa: E731
+            _, over, divisor, rest = next(iter(remainders(p) if operation != ">=" else ()), [None] * 4)
+            if over is None:
+                yield size_condition(operation, *map(solved, sides(p)))
+            elif operation == "==" or divisor == 2:  # N == 2 (N // 2) + 1 as N % 2 == 1
+                yield remainder(solved(over), divisor, rest if operation == "==" else 1 - rest % 2)
+            else:
+                yield SizeCondition(Mod(solved(over), divisor, evaluate=False), "!=", rest % divisor)
 
     # ------------------------------------------------------------------------------------------------ terms
 
     def _read(self) -> None:
         """Turn the terms, in their order, into values and lines."""
-        loop: LoopLines | None = None
-        terms = self.program.terms
-        for n, term in enumerate(terms):
-            step()
-            if term.name == "begin":
-                end = next(k for k in range(n, len(terms)) if terms[k].name == "end" and terms[k].loop is term.loop)
-                loop = LoopLines(self, term.loop, terms[n + 1 : end], term.where)
+        for term in self.program.terms:
+            if term.name == "loop":
+                body = [t for t in self.program.terms if t.inside is term.loop]
+                loop = LoopLines(self, term.loop, body, term.where)
                 loop.begin()
-            elif term.name == "end":
+                for one in body:
+                    self._read_term(one)
                 loop.end()
-                loop = None
-            elif term.depends and term.name not in LATER and (term.name, _first(term)) != ("cumsum", "flip"):
-                self.value(term)  # those are read where they are used
+            elif term.inside is None:
+                self._read_term(term)
+
+    def _read_term(self, term: Term) -> None:
+        step()
+        if term.depends and term.name not in LATER and (term.name, _first(term)) != ("cumsum", "flip"):
+            self.value(term)  # those are read where they are used
 
     def value(self, a) -> Value:
         """The value of a term, or of an array that no argument reaches."""
@@ -156,9 +151,6 @@ class Trace:
         return value
 
     def _value(self, term: Term) -> Value:
-        if term.name in CONSTANTS:
-            self._constant = f"{term.name}{term.where}"
-            return CONSTANTS[term.name](self, *term.args)
         if term.name == "same":
             return self.value(term.args[0])
         if term.name == "detach":
@@ -176,7 +168,8 @@ class Trace:
         if term.name == "rows":
             value = all_steps(*self.rows[id(term)], term.where)
             return self.lines.name(value, term.label, where=term.where, by_user=True) if term.label else value
-        value, *others = self._semantics(term, [self._argument(a, term) for a in term.args], term.label)
+        args = self._settings(term) if term.name in CONSTANTS else [self._argument(a, term) for a in term.args]
+        value, *others = self._semantics(term, args, term.label)
         for n, more in enumerate([value, *others]):
             self.values[id(term), n] = more
         return value
@@ -211,7 +204,7 @@ class Trace:
         name = self.reserved_names.get(id(term), name)
         self.lines.names.discard(self.reserved_names.get(id(term)))
         symbolic_call = SymbolicCall(op, args, self.lines, name, term.where)
-        symbolic_call.never_negative = self._never_negative
+        symbolic_call.never_negative = lambda p: never_negative(self.program.number(p))
         self.lines.reserved = self._labels - {name}
         try:
             value, *others = results if isinstance(results := semantics(symbolic_call), tuple) else (results,)
@@ -231,22 +224,14 @@ class Trace:
             value = self._name_by_user(value, wanted, term.where)
         return value, *others
 
-    def _never_negative(self, formula: Expr) -> bool:
-        """Is a whole formula of sizes 0 or more, under the conditions of the reading?"""
-        n = self.program.number(formula)
-        return self.program.decides(">=", n.expr) if type(n) is SymInt else n >= 0
-
     def _name_by_user(self, value: Value, wanted: str, where: str) -> Value:
         """A formula under the user's own name; a view of a name stays a view."""
         expr = value.entry(*value.indices())
-        if isinstance(expr, MatrixEntry):
-            return value  # S⁻¹ is its own name
-        if as_plain_entry(value) is not None or hasattr(expr, "base"):
-            group = next((g for g in self.lines.groups if g.output.name == getattr(expr, "base", None)), None)
-            if group is not None and not group.by_user and as_plain_entry(value) is not None:
-                group.wanted = group.wanted or wanted  # the operation's result, seen in another order
-            return value
-        if expr.is_Atom:
+        if as_plain_entry(value) is not None:
+            for group in self.lines.groups:
+                if group.output.name == getattr(expr, "base", None) and not group.by_user:
+                    group.wanted = group.wanted or wanted  # the operation's result, seen in another order
+        if expr.is_Atom or hasattr(expr, "base") or isinstance(expr, MatrixEntry):  # S⁻¹ is its own name
             return value
         return self.lines.name(value, wanted, where=where, by_user=True)
 
@@ -261,17 +246,11 @@ class Trace:
             return slice(*(self._argument(part, term) for part in (a.start, a.stop, a.step)))
         if a is None or a is ... or isinstance(a, str | np.dtype):
             return a
-        return self._operand(self.formula(a), a, term)
-
-    def _operand(self, formula: Expr, first, term: Term) -> Value | Expr:
-        """A number of a term: an operand as a value, a setting such as an axis as it is."""
-        # an elementwise operation has operands alone
+        # an elementwise operation has operands alone; a setting, such as an axis, is no value
         formulas = term.name != "entries" if term.op is None else term.op.kernel is not None
-        is_setting = isinstance(first, bool) and not formulas
-        is_scalar = isinstance(first, float) or formulas or term.name in _SCALARS
-        if is_scalar and not is_setting:
-            return number(formula)
-        return self._whole(formula, f"{term.name}{term.where}")
+        if formulas or ((isinstance(a, float) or term.name in _SCALARS) and not isinstance(a, bool)):
+            return number(self.formula(a))
+        return self._whole(self.formula(a), f"{term.name}{term.where}")
 
     def _whole(self, formula: Expr, what: str) -> Expr:
         """A formula that is whole at every size; a size that is halved in it is taken apart."""
@@ -280,7 +259,7 @@ class Trace:
             over, under = part.as_numer_denom()  # a size is halved, as in x[: N // 2]
             over = -over if over.could_extract_minus_sign() else over
             if isinstance(over, Size) and under.is_Integer and S.One not in fractions:
-                raise Multiple(str(over), int(under))
+                raise Split(over, *multiples(over, under))
         if formula.has(floor) or fractions:
             widths = [n for part in formula.atoms(floor) if (n := part.args[0].as_numer_denom()[1]).is_Integer]
             advice = f'; write the size as "{widths[0]}*M + 1", whose steps can be counted for any M' if widths else ""
@@ -316,64 +295,17 @@ class Trace:
         orders = {Mul(*parts): tuple(parts) for parts in self.split.values()}
         return tuple(orders.get(Mul(*dim), dim) if len(dim) > 1 else dim for dim in dims)
 
-    def shape(self, sizes) -> tuple:
-        """The dimensions of a constant of these sizes."""
-        return self.as_split(dims_of([self._whole(self.formula(n), self._constant) for n in sizes]))
+    def _settings(self, term: Term) -> list:
+        """The dimensions of a constant, and its numbers as values."""
+        sizes, *numbers = term.args
+        dims = dims_of([self._whole(self.formula(n), f"{term.name}{term.where}") for n in sizes])
+        return [self.as_split(dims), *map(self._number, numbers)]
 
-
-def _count_along(dims, k: int) -> Callable:
-    """The number of an entry along dimension k, from 0 on, through all of its factors."""
-    first, dim = sum(len(d) for d in dims[:k]), dims[k]
-    widths = [Mul(*dim[n + 1 :]) for n in range(len(dim))]
-    return lambda *at: sum(((at[first + n] - 1) * width for n, width in enumerate(widths)), S.Zero)
-
-
-# ---- constants of the engine, whose sizes are symbols
-
-
-def _full(trace: Trace, sizes, value) -> Value:
-    own = trace.value(value) if isinstance(value, Term | np.ndarray) else None
-    dims = trace.shape(sizes)
-    if own is not None:
-        return Value(dims, lambda *at: own.entry(), own.dtype)
-    formula = trace.formula(value.item() if isinstance(value, np.generic) else value)
-    dtype = "b" if isinstance(value, bool | np.bool_) else "n" if isinstance(value, int | np.integer) else "f"
-    return Value(dims, lambda *at: formula, dtype)
-
-
-def _number(trace: Trace, value) -> Value:
-    return number(trace.formula(value))
-
-
-def _arange(trace: Trace, n) -> Value:
-    dims = trace.shape([n])
-    count = _count_along(dims, 0)
-    return Value(dims, lambda at: at, "i") if len(dims[0]) == 1 else Value(dims, count, "n")
-
-
-def _tri(trace: Trace, n, m, offset) -> Value:
-    """1 where column <= row + offset, otherwise 0."""
-    dims, k = trace.shape([n, m]), trace.formula(offset)
-    row, column = _count_along(dims, 0), _count_along(dims, 1)
-    return Value(dims, lambda *at: upto(column(*at) + 1, row(*at) + 1 + k), "b")
-
-
-def _eye(trace: Trace, n, m) -> Value:
-    dims = trace.shape([n, m])
-    r, row, column = len(dims[0]), _count_along(dims, 0), _count_along(dims, 1)
-    if dims[0] == dims[1]:
-        return Value(dims, lambda *at: Mul(*[delta(i, j) for i, j in zip(at[:r], at[r:], strict=True)]))
-    return Value(dims, lambda *at: upto(row(*at), column(*at)) * upto(column(*at), row(*at)))
-
-
-def _linspace(trace: Trace, start, end, steps) -> Value:
-    start, end, steps = map(trace.formula, (start, end, steps))
-    dims = trace.as_split(dims_of([steps]))
-    count = _count_along(dims, 0)
-    return Value(dims, lambda *at: start + (end - start) * count(*at) / (steps - 1))
-
-
-CONSTANTS = {"full": _full, "number": _number, "arange": _arange, "tri": _tri, "eye": _eye, "linspace": _linspace}
+    def _number(self, n) -> Value:
+        if isinstance(n, Term | np.ndarray):
+            return self.value(n)
+        formula, dtype = self.formula(n), "b" if isinstance(n, bool) else "n" if isinstance(n, int) else "f"
+        return Value((), lambda: formula, dtype)
 
 
 def _numbers(a):
@@ -400,19 +332,15 @@ def format_sizes(at: dict[Size, int]) -> str:
 
 def _divisible(split: dict[Size, tuple[Expr, ...]], user: list[Size]) -> list[SizeCondition]:
     """The conditions that the user's sizes are multiples of numbers, since they were taken apart."""
-    conditions = []
-    for own, parts in ((s, parts) for s, parts in split.items() if s in user):
-        divisor = math.prod(int(p) for p in parts if p.is_Integer)
-        if divisor > 1 and (made := remainder(own, Integer(divisor), S.Zero)) is not None:
-            conditions.append(made)
-    return conditions
+    numbers = {s: Mul(*[p for p in parts if p.is_Integer]) for s, parts in split.items() if s in user}
+    return [SizeCondition(Mod(s, n, evaluate=False), "==", S.Zero) for s, n in numbers.items() if n > 1]
 
 
 def _more(split: dict, whole: Size, parts: tuple[Expr, ...]) -> dict[Size, tuple[Expr, ...]]:
     """Sizes that are taken apart, and one more."""
-    return {s: tuple(q for p in ps for q in (parts if p == whole else (p,))) for s, ps in split.items()} | {
-        whole: parts
-    }
+    parts = tuple(map(S, parts))
+    within = {s: tuple(q for p in ps for q in (parts if p == whole else (p,))) for s, ps in split.items()}
+    return within | {whole: parts}
 
 
 def trace(
@@ -431,13 +359,10 @@ def trace(
     for _ in range(8):
         try:
             return Trace(fn, arguments, split, needs_gradient, where, reserved)
-        except Multiple as error:
-            whole, own = size(error.name), (Integer(error.divisor), size(f"{error.name}{error.divisor}"))
-            try:
-                return trace(fn, arguments, needs_gradient, where, _more(split, whole, own), reserved)
-            except NotDerivable:  # it takes every other entry, say, and not a half of them
-                parts = own[::-1]
         except Split as error:
-            whole, parts = error.size, tuple(S(p) for p in error.parts)
-        split = _more(split, whole, parts)
+            *others, last = [_more(split, error.size, parts) for parts in error.products]
+            for other in others:
+                with suppress(NotDerivable):
+                    return trace(fn, arguments, needs_gradient, where, other, reserved)
+            split = last
     raise NotDerivable(f"derive: the sizes would have to be taken apart again and again: {split}")

@@ -1,7 +1,7 @@
 """Tensors whose sizes are symbols: entries as formulas, and the lines that give some of them a name."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,14 +13,6 @@ from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, fres
 from tinytensor.symbolic.index_calculus.signs import Signs
 
 Dims = tuple[tuple[Expr, ...], ...]
-
-
-class Split(Exception):
-    """A size must be taken apart: `size` is the product of `parts`."""
-
-    def __init__(self, size: Size, parts: tuple[Expr, ...]):
-        super().__init__(f"{size} = {' * '.join(map(str, parts))}")
-        self.size, self.parts = size, parts
 
 
 class Factored:
@@ -88,22 +80,15 @@ def _factors(n: Expr) -> tuple[Expr, ...]:
 
 
 @dataclass
-class ClosedForm:
-    """A gradient in closed form: the contribution of a group of lines to the adjoint of `entry`, read with `dy`."""
-
-    entry: Indexed | Symbol
-    form: Expr
-
-
-@dataclass
 class Group:
     """Lines that belong together, such as those of a softmax, and the closed forms of their gradients.
 
-    The last line is the result; the names of the others are used in the group and in its closed forms.
+    The last line is the result; the names of the others are used in the group and in its closed forms. closed: what the
+    group adds to the adjoint of an entry, on the left.
     """
 
     lines: list[Definition]
-    closed: list[ClosedForm] = field(default_factory=list)
+    closed: list[Definition] = field(default_factory=list)
     where: str = ""
     by_user: bool = False  # is the result named by the user?
     wanted: str = ""  # the user's name for it, where the operation gave it another one
@@ -234,3 +219,19 @@ def as_plain_entry(value: Value) -> Indexed | Symbol | None:
         own = {i for i in expr.indices if not isinstance(i, Step)}
         return expr if own == set(indices) and value.finite is None else None
     return None
+
+
+def name_like(name: Name, text: str) -> Name:
+    """Another name for the same array or number."""
+    return Array(text, name.sizes) if isinstance(name, Array) else Symbol(text, real=True)
+
+
+def entry_like(entry: Expr, name: Name) -> Expr:
+    """The entry of a name at the indices of another entry."""
+    return name[entry.indices] if isinstance(entry, Indexed) else name
+
+
+def renamed(expr: Expr, change: Mapping[Name, Name]) -> Expr:
+    """The expression with other names for arrays and numbers."""
+    entries = {e: change[e.base][e.indices] for e in expr.atoms(Indexed) if e.base in change}
+    return expr.xreplace(entries | {s: change[s] for s in expr.atoms(Symbol) if s in change})

@@ -36,10 +36,10 @@ import sympy
 from sympy.ntheory.primetest import mr
 
 from tinytensor.symbolic.exact.scalars import (
-    NUMBERS,
     Exact,
     Symbolic,
     Undecided,
+    binary,
     fraction,
     number_read_as,
     use_scalar_type,
@@ -204,8 +204,7 @@ class Residue(Exact):
             r.size = self.size + other.size
             r.slope_size = self.slope_size + other.slope_size
             return r
-        other = _operand(other)
-        return other if other is NotImplemented else _sum(self, other)
+        return _added(self, other)
 
     def __mul__(self, other):
         if other.__class__ is Residue is self.__class__:
@@ -216,8 +215,7 @@ class Residue(Exact):
             r.size = size = self.size + other.size
             r.slope_size = size + self.slope_size + other.slope_size
             return r
-        other = _operand(other)
-        return other if other is NotImplemented else _product(self, other)
+        return _multiplied(self, other)
 
     def __sub__(self, other):
         if other.__class__ is Residue is self.__class__:
@@ -228,25 +226,14 @@ class Residue(Exact):
             r.size = self.size + other.size
             r.slope_size = self.slope_size + other.slope_size
             return r
-        other = _operand(other)
-        return other if other is NotImplemented else _sum(self, -other)
+        return _subtracted(self, other)
 
-    def __truediv__(self, other):
-        other = _operand(other)
-        return other if other is NotImplemented else _quotient(self, other)
+    __truediv__ = binary(lambda self, other: _quotient(self, other))
 
     def __neg__(self):
         return _make(-self.value, -self.tangent, -self.witness, self.size, self.slope_size)
 
     __radd__, __rmul__ = __add__, __mul__
-
-    def __rsub__(self, other):
-        other = _operand(other)
-        return other if other is NotImplemented else _sum(other, -self)
-
-    def __rtruediv__(self, other):
-        other = _operand(other)
-        return other if other is NotImplemented else _quotient(other, self)
 
     def _power(self, n: int):
         if n < 0:
@@ -341,11 +328,9 @@ class KnownResidue(Residue):
 Residue.scalar_type = Residue
 
 
-def _operand(value):
-    """The other operand as a residue; NotImplemented if it is no number."""
-    if isinstance(value, Residue):
-        return value
-    return Residue.of(value) if isinstance(value, NUMBERS) else NotImplemented
+_added = binary(lambda a, b: _sum(a, b))
+_subtracted = binary(lambda a, b: _sum(a, -b))
+_multiplied = binary(lambda a, b: _product(a, b))
 
 
 def _known(
@@ -400,29 +385,32 @@ def _sum(a: Residue, b: Residue) -> Residue:
 
 
 def _product(a: Residue, b: Residue) -> Residue:
-    over, under = a.number(), b.number()
+    if b.number() is not None and a.number() is None:
+        a, b = b, a
+    over, under = a.number(), b.number()  # under: None unless both are known
     if over is _ZERO or under is _ONE:
         return a
     if under is _ZERO or over is _ONE:
         return b
-    if over == -math.inf or under == -math.inf:
-        if (over if under == -math.inf else under) not in (None, -math.inf) and a.witness * b.witness < 0:
+    if -math.inf in (over, under):
+        if under is not None and over != under and a.witness * b.witness < 0:
             return _minus_infinity()
         raise Undecided(f"{a} * {b}: residues have no infinity except the score of a masked place")
-    if over is not None and under is not None:
+    if under is not None:
         return field().number(over * under)
-    for number, other in ((over, b), (under, a)):
-        if number is not None:
-            logs = {at: (t, n * number) for at, (t, n) in _logs(other).items()}
-            return _known(_without_knowledge(a) * _without_knowledge(b), logs, added=number * _added_number(other))
+    product = _without_knowledge(a) * _without_knowledge(b)
+    if over is not None:
+        return _known(product, _multiplied_logs(b, over), added=over * _added_number(b))
     if a.__class__ is b.__class__ is KnownResidue and a.square is not None and b.square is not None and a.equals(b):
         return a.square
-    # (x + n) (y + m log t) = ... + n m log t
-    for one, other in ((a, b), (b, a)):
-        if _added_number(one) and _logs(other):
-            logs = {at: (t, n * _added_number(one)) for at, (t, n) in _logs(other).items()}
-            return _known(_without_knowledge(a) * _without_knowledge(b), logs)
-    return _without_knowledge(a) * _without_knowledge(b)
+    for x, y in ((a, b), (b, a)):  # (x + n) (y + m log t) = ... + n m log t
+        if _added_number(x) and _logs(y):
+            return _known(product, _multiplied_logs(y, _added_number(x)))
+    return product
+
+
+def _multiplied_logs(r: Residue, number: Fraction) -> dict:
+    return {at: (t, n * number) for at, (t, n) in _logs(r).items()}
 
 
 def _quotient(a: Residue, b: Residue) -> Residue:

@@ -276,40 +276,36 @@ def name_frequent_parts(exprs: Sequence[sympy.Expr]) -> tuple[list[sympy.Expr], 
     """The formulas with names for their frequent parts, and (name, formula) of each."""
     exprs, definitions = list(exprs), []
     taken = {str(s) for e in exprs for s in e.free_symbols} | {e.base for x in exprs for e in x.atoms(Entry)}
-    names = iter(n for n in NAMES if n not in taken)
-    while True:
+    for name in (n for n in NAMES if n not in taken):
         family = _most_frequent([*exprs, *(formula for _, formula in definitions)])
-        name = next(names, None)
-        if family is None or name is None:
-            return exprs, definitions
-        rows = [pattern(member)[1] for member in family]
-        bound = _bound(family[0])
-        varying = [
-            position
-            for position, column in enumerate(zip(*rows, strict=True))
-            if len(set(column)) > 1 or (column[0][0] and column[0][0] not in bound)
-        ]
-        positions: list[list[int]] = []
-        for position in varying:
-            same = next((p for p in positions if all(row[p[0]] == row[position] for row in rows)), None)
-            if same is None:
-                positions.append([position])
-            else:
-                same.append(position)
-        free = [letter for letter in LETTERS if letter not in _letters(_without_letters(family[0], varying))][
-            : len(positions)
-        ]
-        if len(free) < len(positions):
-            return exprs, definitions
-        meant = {
-            member: Entry(name, [row[p[0]] for p in positions]) if positions else sympy.Symbol(name)
-            for member, row in zip(family, rows, strict=True)
-        }
-        general = with_indices(family[0], _lettered(rows[0], positions, free)) if positions else family[0]
+        if family is None:
+            break
+        first, rows = family[0], [pattern(member)[1] for member in family]
+        together = _varying(rows, _bound(first))
+        letters = _letters(_without_letters(first, list(itertools.chain(*together))))
+        free = [letter for letter in LETTERS if letter not in letters][: len(together)]
+        if len(free) < len(together):
+            break
+
+        def named(indices: Sequence[Index], name: str = name) -> sympy.Symbol:
+            return Entry(name, indices) if indices else sympy.Symbol(name)
+
+        meant = {e: named([row[n] for n, *_ in together]) for e, row in zip(family, rows, strict=True)}
         exprs = [e.xreplace(meant) for e in exprs]
         definitions = [(left, formula.xreplace(meant)) for left, formula in definitions]
-        left = Entry(name, [(letter, 0) for letter in free]) if positions else sympy.Symbol(name)
-        definitions.append((left, general))
+        general = with_indices(first, _lettered(rows[0], together, free)) if together else first
+        definitions.append((named([(letter, 0) for letter in free]), general))
+    return exprs, definitions
+
+
+def _varying(rows: Sequence[Sequence[Index]], bound: set[str]) -> list[list[int]]:
+    """The positions of indices that vary, or have a letter that no sum binds; equal ones in one list."""
+    together: dict[tuple, list[int]] = {}
+    for position, column in enumerate(zip(*rows, strict=True)):
+        letter = column[0][0]
+        if len(set(column)) > 1 or (letter and letter not in bound):
+            together.setdefault(column, []).append(position)
+    return list(together.values())
 
 
 def _without_letters(expr: sympy.Expr, varying: list[int]) -> sympy.Expr:

@@ -19,8 +19,8 @@ from functools import cache, partial
 import numpy as np
 
 from tinytensor.core.kernel import OBJECT, Kernel
-from tinytensor.runtime.kernel import Elementwise
-from tinytensor.simd import math as simd_math
+from tinytensor.native.runtime.kernel import Elementwise
+from tinytensor.native.simd import math as simd_math
 from tinytensor.symbolic.exact.path_conditions import track_conditions
 from tinytensor.symbolic.exact.scalars import Exact, get_scalar_type
 from tinytensor.symbolic.index_calculus.functions import TABLE

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from tinytensor.core.kernel import OBJECT, Kernel
-from tinytensor.runtime.kernel import Elementwise
+from tinytensor.native.runtime.kernel import Elementwise
 from tinytensor.symbolic.exact.scalars import Condition, Symbolic, get_scalar_type, path
 
 # Kernels that compare to avoid overflow, or to cut their work: on each path the formula is the same.

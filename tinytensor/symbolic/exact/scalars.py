@@ -7,20 +7,28 @@ collected as its conditions.
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import sympy
 from sympy import S
 
-from tinytensor.symbolic.exact.zero_test import Opaque, is_zero, opaque
-from tinytensor.symbolic.index_calculus.functions import TABLE
+from tinytensor.symbolic.index_calculus.functions import HEADS, TABLE, Functions
 from tinytensor.symbolic.index_calculus.interruption import step
+from tinytensor.symbolic.index_calculus.quotients import Fractions
+from tinytensor.symbolic.index_calculus.signs import Signs
+from tinytensor.symbolic.index_calculus.vanishing import vanishes_at_size
 
-CLOSE = 1e-9  # witnesses nearer than this (relatively) decide nothing: they carry the rounding of floats
+CLOSE = 1e-9  # floats nearer than this (relatively) may be two roundings of one number: they decide nothing
+
+
+def differ(a: float, b: float, close: float = CLOSE) -> bool:
+    """Are these floats two different numbers? (False if one is NaN: then nothing is known.)"""
+    return abs(a - b) > close * max(1.0, abs(a), abs(b))
 
 
 class Undecided(ArithmeticError):
@@ -37,19 +45,59 @@ class Condition:
         return f"{self.difference} > 0"
 
 
-DIVISOR, POSITIVE, WITHIN = (
-    "no denominator is 0",
-    "logarithms and square roots are of positive numbers",
-    "arguments of asin and acos lie between -1 and 1",
-)
+class Opaque(sympy.Function):
+    """An elementary function that SymPy only differentiates: it asks no questions about the argument."""
+
+    is_commutative = True
+
+    @classmethod
+    def eval(cls, x):
+        if x is S.Zero or x is S.One:
+            value = TABLE[cls.__name__].head(x)
+            return value if value.is_Integer else None
+        return None
+
+    def fdiff(self, argindex=1):
+        return HEADS[self.func].derivative(OPAQUE, self, self.args)
 
 
-NEEDS = {  # by the keys in the table of functions
-    "logarithm": POSITIVE,
-    "root": POSITIVE,
-    "arc": WITHIN,
-    "unit": "arguments of erfinv lie between -1 and 1",
-    "gamma": "arguments of the gamma function are above 0",
+@cache
+def opaque(name: str) -> type[Opaque]:
+    """The opaque function of this name."""
+    function = type(name, (Opaque,), {})
+    HEADS[function] = TABLE[name]
+    return function
+
+
+OPAQUE = Functions(lambda name, x: opaque(name)(x))
+
+
+class _Kept(threading.local):
+    fractions: Fractions | None = None
+
+
+_kept = _Kept()
+
+
+@contextmanager
+def atoms_kept() -> Iterator[None]:
+    """Inside, normal forms are remembered: the entries of a tensor have most of their subexpressions in common."""
+    before, _kept.fractions = _kept.fractions, Fractions(Signs())
+    try:
+        yield
+    finally:
+        _kept.fractions = before
+
+
+# Operations have roots of 2 and pi as floats: the exact number that each of these floats rounds.
+ROUNDED = {
+    math.sqrt(0.5): sympy.sqrt(2) / 2,
+    1 / math.sqrt(2): sympy.sqrt(2) / 2,
+    2 / math.sqrt(math.pi): 2 / sympy.sqrt(sympy.pi),
+    1 / math.sqrt(2 * math.pi): 1 / sympy.sqrt(2 * sympy.pi),
+    math.sqrt(2 / math.pi): sympy.sqrt(2 / sympy.pi),
+    0.044715: sympy.Rational(44715, 10**6),
+    3 * 0.044715: sympy.Rational(3 * 44715, 10**6),
 }
 
 
@@ -75,8 +123,9 @@ def path():
 
 @contextmanager
 def domain():
-    """Collect what the numbers inside must be for a value to exist: (DIVISOR, x) for a division by x, and so on.
+    """Collect what the numbers inside must be for a value to exist: ("denominator", x) for a division by x, and so on.
 
+    The keys, and what they ask of a number, are those of the table of functions (index_calculus/functions.py).
     A formula does not tell: x / x is 1 as a formula, and has no value at 0.
     """
     needed: dict[tuple[str, sympy.Expr], None] = {}
@@ -87,10 +136,10 @@ def domain():
         _paths.domains.pop()
 
 
-def _needs(what: str, expr: sympy.Expr) -> None:
-    if _paths.domains and not expr.is_Rational:
+def _needs(key: str, term: sympy.Expr) -> None:
+    if _paths.domains and not term.is_Rational:
         for needed in _paths.domains:
-            needed[what, expr] = None
+            needed[key, term] = None
 
 
 class _Reading(threading.local):
@@ -216,13 +265,12 @@ class Exact:
 
     def _gap(self, other: "Exact") -> float:
         """The witness of self - other; Undecided if the two are too close to say which is larger."""
-        gap = self.witness - other.witness
-        if not abs(gap) > CLOSE * max(1.0, abs(self.witness), abs(other.witness)):  # NaN and overflow, too
+        if not differ(self.witness, other.witness):  # NaN and overflow, too
             raise Undecided(
                 f"{self} or {other}: which is larger can't be decided, their witnesses are {self.witness!r} and "
                 f"{other.witness!r}; choose other witnesses"
             )
-        return gap
+        return self.witness - other.witness
 
     __lt__ = binary(lambda self, other: self._sign(other) == -1)
     __le__ = binary(lambda self, other: self._sign(other) in (-1, 0))
@@ -395,14 +443,14 @@ class Symbolic(Exact):
     def __truediv__(self, other):
         if other.expr is S.Zero:
             raise ZeroDivisionError(f"{self} / 0: exact scalars have no infinity")
-        _needs(DIVISOR, other.expr)
+        _needs("denominator", other.expr)
         if other.expr is S.One or (self.expr is S.Zero and other.isfinite()):
             return self
         return self._make(self.expr / other.expr, self.witness / other.witness if other.witness else math.nan)
 
     def _power(self, n: int):
         if n < 0:
-            _needs(DIVISOR, self.expr)
+            _needs("denominator", self.expr)
         witness = self.witness**n if self.witness or n >= 0 else math.nan
         return self._make(self.expr**n, witness)
 
@@ -433,8 +481,8 @@ class Symbolic(Exact):
         if name == "log" and self.expr is S.Zero:  # a row of attention whose places are all masked
             return self._make(S.NegativeInfinity, -math.inf)
         witness = self._float(name)
-        for key in TABLE[name].needs:
-            _needs(NEEDS[key], self.expr)
+        for key, term in TABLE[name].needs.items():
+            _needs(key, term(OPAQUE, self.expr))
         if name == "sqrt" and self.expr.is_Rational:
             return self._make(sympy.sqrt(self.expr), math.sqrt(self.witness))
         return self._make(opaque(name)(self.expr), witness)
@@ -452,17 +500,17 @@ class Symbolic(Exact):
     def equals(self, other) -> bool:
         """Is this equal to `other` for all values of the symbols (on the path that was taken)?
 
-        True is a proof: the difference is brought to one fraction of polynomials in the symbols and in the functions'
-        values, with e^(a+b) = e^a e^b, log(e^a b) = a + log b and sqrt(a)^2 = a, and its numerator is 0.
+        True is a proof, where each argument of a root or a logarithm is above 0: the difference is brought to one
+        fraction of polynomials in the symbols and in the functions' values (quotients.py), and its numerator is 0.
         """
         if not isinstance(other, (Symbolic, *NUMBERS)):
             raise TypeError("equals: expected an exact scalar or a number")
         other = Symbolic.of(other)
         if not self.isfinite() or not other.isfinite():
             return self.witness == other.witness and not self.isfinite() and not other.isfinite()
-        if abs(self.witness - other.witness) > 1e-6 * max(1.0, abs(self.witness), abs(other.witness)):
+        if differ(self.witness, other.witness, 1e-6):
             return False
-        return self.expr == other.expr or is_zero(self.expr - other.expr)
+        return self.expr == other.expr or vanishes_at_size(self.expr - other.expr, _kept.fractions) is not None
 
     def formula(self) -> sympy.Expr:
         """The expression in SymPy's own functions, to be read or used further."""

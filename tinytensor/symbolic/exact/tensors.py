@@ -9,7 +9,6 @@ import numpy as np
 import sympy
 
 from tinytensor.core.tensor import Tensor
-from tinytensor.display.notebook import Latex
 from tinytensor.symbolic.exact.differentiate import Derivatives
 from tinytensor.symbolic.exact.formula_printer import (
     entries,
@@ -20,8 +19,8 @@ from tinytensor.symbolic.exact.formula_printer import (
     remove_shift,
 )
 from tinytensor.symbolic.exact.path_conditions import conditions_of
-from tinytensor.symbolic.exact.scalars import Condition, Symbolic
-from tinytensor.symbolic.exact.zero_test import ROUNDED
+from tinytensor.symbolic.exact.scalars import ROUNDED, Condition, Symbolic
+from tinytensor.utils.display.notebook import Latex
 
 _STEPS = 509  # witnesses are multiples of 1/509 (finer for larger tensors): a prime, so that sums are rarely equal
 

@@ -226,16 +226,20 @@ def spread(expr: Expr) -> list[tuple[Expr, list[Index]]]:
         return [(product, bound + indices) for product, bound in spread(expr.function)]
     if isinstance(expr, Mul):
         return _multiplied(expr.args)
-    if isinstance(expr, Pow) and expr.exp.is_Integer and expr.exp > 0 and (expr.base.is_Add or expr.base.has(Sum)):
-        return _multiplied([expr.base] * int(expr.exp))
     if isinstance(expr, Pow) and (expr.base.is_Add or expr.base.is_Mul or expr.base.has(Sum)):
-        power = normal(expr.base) ** expr.exp
-        return _multiplied(power.args) if power.is_Mul and power != expr else [(power, [])]
+        return _spread_power(expr)
     if isinstance(expr, exp):  # e^(a + b) = e^a e^b: a factor that has no index of a sum can leave it
         return [(Mul(*[exp(term) for term in Add.make_args(normal(expr.args[0]))]), [])]
     if isinstance(expr, Function) and not isinstance(expr, KroneckerDelta):
         return [(expr.func(*[normal(a) for a in expr.args]), [])]
     return [(expr, [])]
+
+
+def _spread_power(expr: Pow) -> list[tuple[Expr, list[Index]]]:
+    if expr.exp.is_Integer and expr.exp > 0 and (expr.base.is_Add or expr.base.has(Sum)):
+        return _multiplied([expr.base] * int(expr.exp))
+    power = normal(expr.base) ** expr.exp
+    return _multiplied(power.args) if power.is_Mul and power != expr else [(power, [])]
 
 
 def _multiplied(factors) -> list[tuple[Expr, list[Index]]]:
@@ -262,34 +266,34 @@ def _one_delta(product: Expr, bound: list[Index]) -> tuple[Expr, list[Index]] | 
     factors = Mul.make_args(product)
     if (changed := _entry_for_number(factors)) is not None:
         return changed, bound
-    for at, factor in enumerate(factors):
-        if not isinstance(factor, KroneckerDelta):
-            continue
-        rest = Mul(*factors[:at], *factors[at + 1 :])
-        shift = min(x.as_coeff_Add()[0] for x in factor.args)
-        if shift.is_Integer and shift > 0 and free(factor):  # i + 1 = j + 1 is i = j
-            return rest * KroneckerDelta(*[x - shift for x in factor.args]), bound
-        for x, y in (factor.args, factor.args[::-1]):
-            if not isinstance(x, Index) or y.has(x):
-                continue
-            if not free(y) and (y - x.size).is_positive:
-                return S.Zero, []  # x never gets as far as y
-            within = fits(y, x.size)
-            if within is None:
-                if _is_index(y) and not fits(x, top(y)):
-                    raise TypeError(f"contract: {x} and {y} run over different ranges")
-                continue  # a number, such as 3, which lies in the range at some sizes only: the delta stays
-            if within and x in bound:
-                return rest.xreplace({x: y}), [i for i in bound if i is not x]
-            # both stay: the first in a fixed order replaces the other
-            if (
-                within
-                and rest.has(x)
-                and y not in bound
-                and (not isinstance(y, Index) or index_order(y) < index_order(x))
-            ):
-                return factor * rest.xreplace({x: y}), bound
+    deltas = (n for n, f in enumerate(factors) if isinstance(f, KroneckerDelta))
+    uses = (_use_of(factors[n], Mul(*factors[:n], *factors[n + 1 :]), bound) for n in deltas)
+    return next((used for used in uses if used is not None), None)
+
+
+def _use_of(factor: KroneckerDelta, rest: Expr, bound: list[Index]) -> tuple[Expr, list[Index]] | None:
+    """The product of a delta and the rest after one use of the delta, or None if it can't be used."""
+    shift = min(x.as_coeff_Add()[0] for x in factor.args)
+    if shift.is_Integer and shift > 0 and free(factor):  # i + 1 = j + 1 is i = j
+        return rest * KroneckerDelta(*[x - shift for x in factor.args]), bound
+    pairs = (factor.args, factor.args[::-1])
+    for x, y in [(x, y) for x, y in pairs if isinstance(x, Index) and not y.has(x)]:
+        if not free(y) and (y - x.size).is_positive:
+            return S.Zero, []  # x never gets as far as y
+        within = fits(y, x.size)
+        if within is None and _is_index(y) and not fits(x, top(y)):
+            raise TypeError(f"contract: {x} and {y} run over different ranges")
+        # within: None for a number, such as 3, which lies in the range at some sizes only: the delta stays
+        if within and x in bound:
+            return rest.xreplace({x: y}), [i for i in bound if i is not x]
+        if within and rest.has(x) and y not in bound and _stays(y, x):
+            return factor * rest.xreplace({x: y}), bound
     return None
+
+
+def _stays(y: Expr, x: Index) -> bool:
+    """Of two equal indices that are not bound, does this one replace the other? It is the first in a fixed order."""
+    return not isinstance(y, Index) or index_order(y) < index_order(x)
 
 
 def _is_index(expr: Expr) -> bool:

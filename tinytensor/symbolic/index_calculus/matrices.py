@@ -14,7 +14,7 @@ from tinytensor.symbolic.index_calculus.formulas import Array, Index, free
 from tinytensor.symbolic.index_calculus.functions import HEADS, detach, fill, larger
 from tinytensor.symbolic.index_calculus.linear_algebra import SymmetricArray, with_names
 from tinytensor.symbolic.index_calculus.notation import name_tex, tex, text
-from tinytensor.symbolic.index_calculus.numpy_printer import NumPyPrinter
+from tinytensor.symbolic.index_calculus.numpy_printer import NumPyPrinter, shares_of
 from tinytensor.symbolic.index_calculus.order import Name, decimal, factors_of, terms_of
 
 SUM, ENTRIES, PRODUCT, ATOM = 1, 2, 3, 4  # how tightly +, ⊙ and a product of matrices bind
@@ -179,16 +179,11 @@ class Matrices:
 
     def softmax(self, expr: Expr, rows, columns) -> Matrix | None:
         """softmax(S), of each row, for exp(S_ij) / Σ_j exp(S_ij)."""
-        for factor in Mul.make_args(expr):
-            if isinstance(factor, Pow) and factor.exp == -1 and isinstance(factor.base, Sum):
-                over, rest = [limit[0] for limit in factor.base.limits], expr / factor
-                same_row = (
-                    len(over) == 1 and columns is not None and factor.base.function.xreplace({over[0]: columns}) == rest
-                )
-                if same_row and isinstance(rest, exp):
-                    inside = self.broadcast_to(self.of(rest.args[0], rows, columns), rows, columns)
-                    texts = ("softmax({})", r"\operatorname{softmax}\left({}\right)", "softmax({})")
-                    return _matrix(texts, [inside], SUM, ATOM, rows, columns)
+        for part, over in shares_of(expr):
+            if over == [columns] and isinstance(part, exp):
+                inside = self.broadcast_to(self.of(part.args[0], rows, columns), rows, columns)
+                texts = ("softmax({})", r"\operatorname{softmax}\left({}\right)", "softmax({})")
+                return _matrix(texts, [inside], SUM, ATOM, rows, columns)
         return None
 
     # ------------------------------------------------------------------------------------------------ products
@@ -293,23 +288,15 @@ class Matrices:
         if not axes:
             return self.multiply_numbers(numbers)
         full = [self.orient(p, rows, columns) for p in parts if p.axes == axes]
-        left = [p for p in parts if columns is not None and p.axes == {rows}]
-        right = [p for p in parts if columns is not None and p.axes == {columns}]
+        left, right = ([p for p in parts if columns is not None and p.axes == {i}] for i in (rows, columns))
         if full:
             m = self.hadamard(full)
-            if left:
-                d = self.diagonal(self.hadamard([self.orient(p, rows, None) for p in left]))
-                m = self.times(d, m, rows, columns)
-            if right:
-                d = self.diagonal(self.hadamard([self.orient(p, columns, None) for p in right]))
-                m = self.times(m, d, rows, columns)
+            m = self.times(self.diagonal(self.column(left, rows)), m, rows, columns) if left else m
+            m = self.times(m, self.diagonal(self.column(right, columns)), rows, columns) if right else m
+        elif left or right:
+            m = self.times(self.column(left, rows), self.transpose(self.column(right, columns)), rows, columns)
         else:
-            if columns is None or not (left or right):
-                m = self.broadcast_to(self.number(S.One), rows, columns)
-            else:
-                one = self.hadamard([self.orient(p, rows, None) for p in left]) if left else self.ones(rows)
-                other = self.hadamard([self.orient(p, columns, None) for p in right]) if right else self.ones(columns)
-                m = self.times(one, self.transpose(other), rows, columns)
+            m = self.broadcast_to(self.number(S.One), rows, columns)
         for divisor in divisors:
             if divisor.axes == axes:
                 texts = ("{} ⊘ {}", r"{} \oslash {}", "{} / {}")
@@ -321,6 +308,10 @@ class Matrices:
         if numbers:
             m = self.multiple(self.multiply_numbers(numbers), m)
         return m
+
+    def column(self, parts: list[Matrix], i: Index) -> Matrix:
+        """The product of columns; one of ones if there is none."""
+        return self.hadamard([self.orient(p, i, None) for p in parts]) if parts else self.ones(i)
 
     def ones(self, i: Index) -> Matrix:
         """A column of ones."""

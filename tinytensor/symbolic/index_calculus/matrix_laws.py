@@ -48,9 +48,9 @@ from tinytensor.symbolic.index_calculus.linear_algebra import (
 
 
 class Gram(NamedTuple):
-    """The definition of a matrix with a product, C_ab = number Σ_n left_an right_nb + rest; see `grams`."""
+    """The definition of an entry with a product, C_ab = number Σ_n left_an right_nb + rest."""
 
-    entry: Indexed
+    entry: Expr
     number: Expr
     left: Expr
     right: Expr
@@ -58,25 +58,25 @@ class Gram(NamedTuple):
     rest: Expr
 
 
+@lru_cache(1000)
+def gram_of(left: Expr, formula: Expr) -> Gram | None:
+    """The definition of an entry as a product of two entries; for a square matrix with a rest; None for another one."""
+    indices, parts = getattr(left, "indices", ()), spread(formula)
+    if len(parts) > 1 and (len(indices) != 2 or left.base.sizes[0] != left.base.sizes[1]):
+        return None
+    for product, bound in parts:
+        number, moving = product.as_independent(*indices, *bound, as_Add=False)
+        pair = Mul.make_args(moving)
+        entries = len(pair) == 2 and all(isinstance(f, Indexed | MatrixEntry) for f in pair)
+        if len(bound) == 1 and entries and _of_sizes(number) and moving.has(*bound) and free(moving) >= {*indices}:
+            rest = S.Zero if len(parts) == 1 else normal(formula - total(product, *bound))
+            return Gram(left, number, *pair, *bound, rest)
+    return None
+
+
 def grams(lines: Iterable) -> tuple[Gram, ...]:
-    """The definitions left := right of square matrices that have a product of two matrices as a term."""
-    products = []
-    for left, right in ((line.left, line.right) for line in lines):
-        if not isinstance(left, Indexed) or len(left.indices) != 2 or left.base.sizes[0] != left.base.sizes[1]:
-            continue
-        a, b = left.indices
-        for product, bound in spread(right):
-            number, own = product.as_independent(a, b, *bound, as_Add=False)
-            factors = [f for f in Mul.make_args(own) if as_entry(f) is not None]
-            if len(bound) != 1 or len(factors) != 2 or Mul(*factors) != own or not _of_sizes(number):
-                continue
-            (n,) = bound
-            one, other = factors if factors[0].has(a) else factors[::-1]
-            if {*as_entry(one)[1:]} == {a, n} and {*as_entry(other)[1:]} == {b, n}:
-                rest = normal(right - total(product, n))
-                products.append(Gram(left, number, one, other, n, rest))
-                break
-    return tuple(products)
+    """The definitions of lines that have a product of two entries as a term."""
+    return tuple(gram for line in lines if (gram := gram_of(line.left, line.right)) is not None)
 
 
 def _of_sizes(number: Expr) -> bool:
@@ -188,9 +188,7 @@ def _of_two(product: Expr, bound: list[Index], symmetry: bool) -> Product | None
 
 def _product_of(x: Matrix, x_turned: bool, y: Matrix, y_turned: bool, r, c, symmetry: bool) -> Expr | None:
     """The entry r, c of X Y, each perhaps transposed, by a law."""
-    pair = x in y.args[:1] or y in x.args[:1]
-    if pair and (isinstance(x, Inverse) or isinstance(y, Inverse)):
-        inverse, matrix = (x, y) if isinstance(x, Inverse) and x.args[0] == y else (y, x)
+    for inverse, matrix in ((x, y), (y, x)):
         alike = x_turned == y_turned or (symmetry and is_symmetric(inverse))
         if alike and isinstance(inverse, Inverse) and inverse.args[0] == matrix:
             return delta(r, c)
@@ -202,60 +200,27 @@ def _product_of(x: Matrix, x_turned: bool, y: Matrix, y_turned: bool, r, c, symm
         if isinstance(x, Inverse) and x_turned:  # L⁻ᵀ L⁻¹
             return entry(inverse_of(x.args[0].args[0], symmetric=True), r, c)
         return None
-    for one, turned, rest, row, column in ((x, x_turned, y, r, c), (y, not y_turned, x, c, r)):
-        if not is_lower(one):
-            continue
-        factor = one if isinstance(one, Cholesky) else one.args[0]
-        whole = factor.args[0]
-        if isinstance(one, Cholesky) and turned and rest == inverse_of(whole, symmetric=True):  # Lᵀ S⁻¹ = L⁻¹
-            return entry(inverse_of(factor), row, column)
-        if isinstance(one, Inverse) and not turned and rest == whole:  # L⁻¹ S = Lᵀ
-            return entry(factor, column, row)
+    return _of_factor(x, x_turned, y, r, c) or _of_factor(y, not y_turned, x, c, r)
+
+
+def _of_factor(x: Matrix, turned: bool, y: Matrix, row, column) -> Expr | None:
+    """The entry of a Cholesky factor or its inverse times S or S⁻¹: Lᵀ S⁻¹ = L⁻¹, L⁻¹ S = Lᵀ."""
+    if isinstance(x, Cholesky) and turned and y == inverse_of(x.args[0], symmetric=True):
+        return entry(inverse_of(x), row, column)
+    if isinstance(x, Inverse) and is_lower(x) and not turned and y == x.args[0].args[0]:
+        return entry(x.args[0], column, row)
     return None
 
 
 def _of_products(product: Expr, bound: list[Index], products: tuple[Gram, ...]) -> list[Product] | None:
-    """Xᵀ X C⁻¹ as I - λ C⁻¹, for C = Xᵀ X + λ I."""
-    factors = Mul.make_args(product)
-    for e in [f for f in factors if isinstance(f, MatrixEntry) and isinstance(f.matrix, Inverse)]:
-        for gram in [g for g in products if g.entry.base == e.matrix.args[0]]:
-            for at, turned in ((1, False), (2, True), *(((1, True), (2, False)) if is_symmetric(e.matrix) else ())):
-                i, j = e.args[at], e.args[3 - at]
-                new = _matched(factors, bound, e, i, gram, turned) if i in bound and i != j else None
-                if new is None:
-                    continue
-                x, n, own = new
-                rest = Mul(*[f for f in factors if f is not e and f not in own]) / gram.number
-                a, b = gram.entry.indices
-                left = fresh(gram.rest).xreplace({a: i, b: x} if turned else {a: x, b: i})
-                kept = [k for k in bound if k is not n]
-                result = [(rest * delta(x, j), [k for k in kept if k is not i])]
-                return result + [(p, kept + more) for p, more in spread(-rest * e * left)]
+    """Xᵀ X as C - λ I beside C⁻¹, for C = Xᵀ X + λ I: the law of C C⁻¹ does the rest."""
+    inverses = {e.matrix.args[0] for e in product.atoms(MatrixEntry) if isinstance(e.matrix, Inverse)}
+    for gram in [g for g in products if g.entry.base in inverses]:
+        if (used := _named(product, bound, gram)) is not None:
+            factors, change, kept = used
+            rest = -factors * fresh(gram.rest).xreplace(change)
+            return [(factors * gram.entry.xreplace(change), kept), *((p, kept + more) for p, more in spread(rest))]
     return None
-
-
-def _matched(factors, bound: list[Index], e: Expr, i: Index, gram: Gram, turned: bool):
-    """Where the two factors of a product stand beside C⁻¹: the index that they leave, the one over which they run."""
-    near, far = (gram.left, gram.right) if turned else (gram.right, gram.left)
-    mine = [f for f in factors if f is not e and f.has(i)]
-    if len(mine) != 1 or (first := _other_index(mine[0], i, near, gram.over, inner=True)) is None:
-        return None
-    if first not in bound or first.size != gram.over.size:
-        return None
-    others = [f for f in factors if f is not mine[0] and f.has(first)]
-    if len(others) != 1 or (x := _other_index(others[0], first, far, gram.over, inner=False)) is None or x == i:
-        return None
-    return x, first, [mine[0], others[0]]
-
-
-def _other_index(factor: Expr, index: Index, pattern: Expr, over: Index, inner: bool):
-    """The other index of an entry of the pattern's matrix, if `index` stands where the pattern has its own."""
-    whole, wanted = as_entry(factor), as_entry(pattern)
-    if whole is None or whole[0] != wanted[0] or whole[1:].count(index) != 1:
-        return None
-    axis = wanted[1:].index(over)
-    axis = 1 - axis if inner else axis
-    return whole[1:][1 - axis] if whole[1:][axis] == index else None
 
 
 def _of_triangles(product: Expr, bound: list[Index]) -> Product | None:
@@ -327,41 +292,33 @@ def _order(index: Expr) -> tuple:
     return (str(index), *(index_order(index)[1:] if isinstance(index, Index) else (0,)))
 
 
-_spread = lru_cache(1000)(spread)  # of the lines of a function
-
-
 def in_products(expr: Expr, lines: Iterable) -> Expr:
     """The expression with the name of a line for each product of two arrays that defines it: w for C⁻¹ b."""
     for line in lines:
-        parts = _spread(line.right) if expr.atoms(Array) >= line.right.atoms(Array) else []
-        if len(parts) != 1 or len(parts[0][1]) != 1:
-            continue
-        product, (over,) = parts[0]
-        number, own = product.as_independent(over, *getattr(line.left, "indices", ()), as_Add=False)
-        pattern = Mul.make_args(own)
-        if len(pattern) != 2 or not _of_sizes(number) or not all(isinstance(f, Indexed | MatrixEntry) for f in pattern):
+        gram = gram_of(line.left, line.right) if expr.atoms(Array) >= line.right.atoms(Array) else None
+        if gram is None or gram.rest != 0:
             continue
         terms, changed = [], False
         for product, bound in spread(expr):
-            while (used := _named(product, bound, line.left, number, pattern, over)) is not None:
-                product, bound = used
-                changed = True
+            while (used := _named(product, bound, gram)) is not None:
+                factors, change, bound = used
+                product, changed = factors * gram.entry.xreplace(change), True
             terms.append(_close(product, bound, False))
         expr = Add(*terms) if changed else expr
     return expr
 
 
-def _named(product: Expr, bound: list[Index], left: Expr, number: Expr, pattern, over: Index) -> Product | None:
+def _named(product: Expr, bound: list[Index], gram: Gram) -> tuple[Expr, dict, list[Index]] | None:
+    """Where a product has the two factors of a definition: all else, the indices of the definition, the bound ones."""
     factors = _factors(product)
-    for k in [k for k in bound if k.size == over.size]:
+    for k in [k for k in bound if k.size == gram.over.size]:
         own = [f for f in factors if f.has(k)]
-        for one, other in (own, own[::-1]) if len(own) == 2 else ():
-            change: dict = {over: k}
-            if _matches(one, pattern[0], change) and _matches(other, pattern[1], change):
-                factors.remove(one)
-                factors.remove(other)
-                name = left.xreplace({i: change[i] for i in getattr(left, "indices", ())})
-                return Mul(*factors) * name / number, [i for i in bound if i is not k]
+        for pair in (own, own[::-1]) if len(own) == 2 else ():
+            change: dict = {gram.over: k}
+            if all(_matches(f, pattern, change) for f, pattern in zip(pair, (gram.left, gram.right), strict=True)):
+                for f in pair:
+                    factors.remove(f)
+                return Mul(*factors) / gram.number, change, [i for i in bound if i is not k]
     return None
 
 

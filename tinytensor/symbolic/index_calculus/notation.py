@@ -123,20 +123,20 @@ class _IndexPrinter:
         if len(factors) == 2 and all(isinstance(f, Indexed) and f.base.of is None for f in factors):
             factors = in_order_of(self.axes, *factors)
         last = [f for f in factors if isinstance(f, Sum) or any(a.of for a in f.atoms(Array)) or self._is_adjoint(f)]
-        above = [self._factor(f) for f in factors if f not in last]
-        alone = len(divisors) == 1 and (number.q == 1 or decimal(number))
-        below = [self._divisor(divisors[0])] if alone else [self._factor(f) for f in divisors]
-        if divisor(number):
-            below = [self._print(1 / number), *map(self._factor, divisors)]
-        elif decimal(number):
-            above = [self._print(number), *above]
-        else:
-            rest = [f for f in factors if f not in last]
-            whole = (below or number.q != 1) and len(rest) == 1 and number.p == 1 and rest[0].is_Add
-            above = [self._divisor(rest[0])] if whole else [str(number.p)] * (number.p != 1) + above
-            below = [str(number.q)] * (number.q != 1) + below
+        above, below = self._over_and_under(number, [f for f in factors if f not in last], divisors)
         fraction = [self._fraction(" ".join(above) or "1", below)] if below else above
         return " ".join([*fraction, *map(self._factor, last[:-1]), *map(self._last, last[-1:])])
+
+    def _over_and_under(self, number, factors, divisors):
+        alone = len(divisors) == 1 and (number.q == 1 or decimal(number))
+        above, below = [*map(self._factor, factors)], [*map(self._divisor if alone else self._factor, divisors)]
+        if divisor(number):
+            return above, [self._print(1 / number), *map(self._factor, divisors)]
+        if decimal(number):
+            return [self._print(number), *above], below
+        whole = (below or number.q != 1) and len(factors) == 1 and number.p == 1 and factors[0].is_Add
+        above = [self._divisor(factors[0])] if whole else [str(number.p)] * (number.p != 1) + above
+        return above, [str(number.q)] * (number.q != 1) + below
 
     def _is_adjoint(self, expr):
         return isinstance(expr, Symbol) and expr.name in self.adjoints

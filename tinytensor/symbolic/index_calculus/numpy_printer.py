@@ -6,7 +6,7 @@ it, an einsum. Indices count from 1 in formulas and from 0 in code.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sympy import Add, E, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp, log, pi
@@ -267,22 +267,9 @@ class NumPyPrinter:
         """An entry of an array: slices where each index has an axis of its own, otherwise arrays of indices."""
         name = self.name(expr.base)
         pairs = list(zip(expr.indices, expr.base.sizes, strict=True))
-        tables = [i for i, _ in pairs if isinstance(i, Indexed)]
-        own = [i for i, _ in pairs if not isinstance(i, Indexed) and free(i)]
-        cut = [self.slice(i, n) for i, n in pairs if not isinstance(i, Indexed)]
-        alone = None not in cut and len({i for o in own for i in free(o)}) == len(own)
-        if alone and not tables:
-            result_axes = tuple(i for o in own for i in free(o))
-            return Piece(name + _key(cut), result_axes)
-        if alone and len(tables) == 1 and len(own) == len(cut):
-            inner = self.entry(tables[0], axes)
-            if not set(inner.axes) & {i for o in own for i in free(o)}:
-                key, result_axes = [], []
-                for i, n in pairs:
-                    key.append(inner.text if i is tables[0] else self.slice(i, n))
-                    result_axes += inner.axes if i is tables[0] else free(i)
-                return Piece(name + _key(key), tuple(result_axes))
-        if not tables and all(isinstance(i, Index) and i.size == n for i, n in pairs):  # a diagonal
+        if (cut := self.cut(name, pairs, axes)) is not None:
+            return cut
+        if all(isinstance(i, Index) and i.size == n for i, n in pairs):  # a diagonal
             letters = _letters([i for i, _ in pairs])
             kept = tuple(dict.fromkeys(expr.indices))
             ins, outs = ("".join(letters[i] for i in some) for some in (expr.indices, kept))
@@ -290,6 +277,20 @@ class NumPyPrinter:
         numbers = [self.from_zero(i, axes) for i, _ in pairs]
         whole = self.union_axes(numbers, axes)
         return Piece(f"{name}[{', '.join(self.align(p, whole).text for p in numbers)}]", whole)
+
+    def cut(self, name: str, pairs: list[tuple[Expr, Expr]], axes: tuple[Index, ...]) -> Piece | None:
+        """An entry by slices and at most one array of indices; None if two indices share an axis, or it is no slice."""
+        inner: Piece | None = None
+        keys, kept = [], []
+        for i, n in pairs:
+            if isinstance(i, Indexed):
+                if inner is not None:
+                    return None
+                inner = self.entry(i, axes)
+            keys.append(inner.text if isinstance(i, Indexed) else self.slice(i, n))
+            kept += inner.axes if isinstance(i, Indexed) else free(i)
+        numbers = inner is not None and any(not isinstance(i, Indexed) and not free(i) for i, _ in pairs)
+        return None if None in keys or len(set(kept)) < len(kept) or numbers else Piece(name + _key(keys), tuple(kept))
 
     def slice(self, index: Expr, size: Expr) -> str | None:
         """The part of a dimension through which an index runs, as a slice or a number; None if it is neither."""
@@ -388,19 +389,7 @@ class NumPyPrinter:
 
     def contraction(self, operands: list[Piece], over: list[Index], axes: tuple[Index, ...]) -> Piece:
         """The sum over indices of a product of pieces: a sum along axes, a matrix product, or an einsum."""
-        operands = list(operands)
-        if len(operands) > 2:
-            small = [p for p in operands if any(q is not p and set(p.axes) <= set(q.axes) for q in operands)]
-            for p in small:  # a factor with no axis of its own goes into one that has its axes
-                if len(operands) == 2:
-                    break
-                hosts = [q for q in operands if q is not p and set(p.axes) <= set(q.axes)]
-                if hosts:
-                    host = min(hosts, key=lambda q: len(q.axes))
-                    both = [q for q in operands if q is p or q is host]
-                    at = min(operands.index(q) for q in both)
-                    operands = [q for q in operands if q is not p and q is not host]
-                    operands.insert(at, self.product(both, [], host.axes))
+        operands = self.put_together(list(operands))
         if len(operands) == 1:
             return self.sum_along(operands[0], over)
         if len(operands) == 2:
@@ -413,11 +402,25 @@ class NumPyPrinter:
                 return self.product(operands, [], axes)
             if (result := self.matmul(*operands, over, axes)) is not None:
                 return result
-            one, other = (set(p.axes) for p in operands)
-            if one <= other or other <= one:
-                larger = operands[0] if other <= one else operands[1]
+            larger = max(operands, key=lambda p: len(p.axes))
+            if all(set(p.axes) <= set(larger.axes) for p in operands):
                 return self.sum_along(self.product(operands, [], larger.axes), over)
         return self.einsum(operands, over, axes)
+
+    def put_together(self, operands: list[Piece]) -> list[Piece]:
+        """The operands, two if possible: a factor with no axis of its own goes into one that has its axes."""
+
+        def hosts_of(p: Piece) -> list[Piece]:
+            return [q for q in operands if q is not p and set(p.axes) <= set(q.axes)]
+
+        for p in list(operands):
+            if len(operands) > 2 and (hosts := hosts_of(p)):
+                host = min(hosts, key=lambda q: len(q.axes))
+                both = [q for q in operands if q is p or q is host]
+                first = operands.index(both[0])
+                operands = [q for q in operands if q is not p and q is not host]
+                operands.insert(first, self.product(both, [], host.axes))
+        return operands
 
     def sum_along(self, piece: Piece, over: Iterable[Index]) -> Piece:
         """piece.sum(axes)"""
@@ -436,34 +439,21 @@ class NumPyPrinter:
         if len(over) != 1:
             return None
         (k,) = over
-        left, right = ([i for i in p.axes if i is not k] for p in (a, b))
-        batch = [i for i in left if i in right]
-        if not batch:
-            both = right and left and all(i in axes for i in (*left, *right))
-            if (both and axes.index(right[0]) < axes.index(left[0])) or (right and not left):
-                a, b, left, right = b, a, right, left
-            if len(right) > 1:
-                if len(left) > 1:
-                    return None
-                a, b, left, right = b, a, right, left
-            if a.axes[-1] is not k:
-                if len(a.axes) != 2:
-                    return None
-                a = Piece(f"{a.at(ATOM)}.T", a.axes[::-1])
-            if len(b.axes) == 2 and b.axes[0] is not k:
-                b = Piece(f"{b.at(ATOM)}.T", b.axes[::-1])
-            return Piece(f"{a.at(PRODUCT)} @ {b.at(POWER)}", (*left, *right), PRODUCT)
+        batch = tuple(i for i in a.axes if i in b.axes and i is not k)
         n = len(batch)
-        rows, columns = [i for i in left if i not in batch], [i for i in right if i not in batch]
-        if len(rows) != 1 or len(columns) != 1 or list(a.axes[:n]) != list(b.axes[:n]) or set(a.axes[:n]) != set(batch):
+        rows, columns = ([i for i in p.axes if i is not k and i not in batch] for p in (a, b))
+        if batch and [len(rows), len(columns), a.axes[:n], b.axes[:n]] != [1, 1, batch, batch]:
             return None
-        if all(i in axes for i in (*rows, *columns)) and axes.index(columns[0]) < axes.index(rows[0]):
+        if min(len(rows), len(columns)) > 1:
+            return None
+        if len(rows) <= 1 and (len(columns) > 1 or _stands_before(columns, rows, axes)):
             a, b, rows, columns = b, a, columns, rows
-        if a.axes[-1] is not k:
-            a = Piece(f"{a.at(ATOM)}.mT", a.axes)
-        if b.axes[-2] is not k:
-            b = Piece(f"{b.at(ATOM)}.mT", b.axes)
-        return Piece(f"{a.at(PRODUCT)} @ {b.at(POWER)}", (*a.axes[:n], *rows, *columns), PRODUCT)
+        if a.axes[-1] is not k and len(a.axes) != n + 2:
+            return None
+        turned = ".mT" if batch else ".T"
+        a = a if a.axes[-1] is k else Piece(a.at(ATOM) + turned)
+        b = b if b.axes[n] is k or len(b.axes) != n + 2 else Piece(b.at(ATOM) + turned)
+        return Piece(f"{a.at(PRODUCT)} @ {b.at(POWER)}", (*batch, *rows, *columns), PRODUCT)
 
     def einsum(self, operands: list[Piece], over: list[Index], axes: tuple[Index, ...]) -> Piece:
         """einsum("him,hmk->hik", ...), with the letters of the formula where no other index has them."""
@@ -478,16 +468,8 @@ class NumPyPrinter:
 
     def softmax(self, expr: Expr, axes: tuple[Index, ...]) -> Piece | None:
         """softmax(x), for m exp(x) / Σ m exp(x), where m is a mask or absent; None if the product is not this."""
-        for factor in Mul.make_args(expr):
-            if not (isinstance(factor, Pow) and factor.exp == -1 and isinstance(factor.base, Sum)):
-                continue
-            inside, over = factor.base.function, [limit[0] for limit in factor.base.limits]
-            rest = expr / factor
-            choices = [[i for i in sorted(free(rest), key=str) if i.size == b.size] for b in over]
-            for chosen in itertools.product(*choices):
-                if inside.xreplace(dict(zip(over, chosen, strict=True))) == rest:
-                    return self.normalized_exp("softmax", rest, list(chosen), axes)
-        return None
+        share = next(shares_of(expr), None)
+        return share and self.normalized_exp("softmax", *share, axes)
 
     def logsumexp(self, expr: Expr, axes: tuple[Index, ...]) -> Piece | None:
         """logsumexp(x), for log Σ exp(x)."""
@@ -536,6 +518,25 @@ class NumPyPrinter:
             key = ", ".join(":" if i in kept else "None" for i in axes[first:])
             body = Piece(f"{body.at(ATOM)}[{key}]", tuple(axes[first:]))
         return body
+
+
+def shares_of(expr: Expr) -> Iterator[tuple[Expr, list[Index]]]:
+    """u and the indices i, for each way in which a product is u_i / Σ_i u_i."""
+    for factor in Mul.make_args(expr):
+        if isinstance(factor, Pow) and factor.exp == -1 and isinstance(factor.base, Sum):
+            inside, over = factor.base.function, [limit[0] for limit in factor.base.limits]
+            part = expr / factor
+            choices = [[i for i in sorted(free(part), key=str) if i.size == b.size] for b in over]
+            for chosen in itertools.product(*choices):
+                if inside.xreplace(dict(zip(over, chosen, strict=True))) == part:
+                    yield part, list(chosen)
+
+
+def _stands_before(some: list[Index], others: list[Index], axes: Sequence[Index]) -> bool:
+    """Do some indices stand before others in these axes? Those of nothing stand behind all."""
+    if not some or not others:
+        return bool(some)
+    return all(i in axes for i in (*some, *others)) and axes.index(some[0]) < axes.index(others[0])
 
 
 def _is_mask(factor: Expr) -> bool:

@@ -1,22 +1,27 @@
 """Fractions of polynomials over entries, sums and functions: the normal form by which a formula is seen to be 0.
 
-Each entry, each sum in its normal form and each value of a function is a variable of a fraction (exact/zero_test.py).
-Besides √u² = u, exp(a + b) = exp(a) exp(b) and log(exp a) = a, these laws are used:
+SymPy's `simplify` tries a hundred things and may fail at any size; this does one thing. From the inside out each entry,
+each sum in its normal form and each value of a function becomes a variable of its own, named by its formula. Then the
+formula is a fraction of polynomials, and it is 0 if its numerator is. These laws are used first:
 
+    exponents   exp(a + b) = exp(a) exp(b), exp(n log a) = a^n, log(exp(a) b) = a + log b, √u² = u
     sums        Σ_j of a fraction is a sum of its parts: e/(1 + e) is 1 - 1/(1 + e). What has no j leaves the sum.
     roots       √(a b) = √a √b, log(a b) = log a + log b where both are above 0; √u² = |u|
     steps       [x > 0]² = [x > 0], |x| = x (2 [x > 0] - 1), e^([x > 0] y) = 1 + [x > 0] (e^y - 1)
     angles      sin² + cos² = 1, and the angles a + b and n a in those of a and b
 
-`Quotients.assumed` has the conditions on values that the laws need.
+`Fractions.assumed` has the conditions on values that the laws need. A formula that is not seen to be 0 may be 0.
 """
 
-import sympy
-from sympy import Add, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, cos, expand, log, sin
-from sympy.polys.orderings import lex
-from sympy.polys.rings import ring
+import math
+from collections.abc import Callable
 
-from tinytensor.symbolic.exact.zero_test import Fractions
+import sympy
+from sympy import QQ, Add, Dummy, Expr, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, expand, log
+from sympy.polys.fields import field
+from sympy.polys.orderings import lex
+from sympy.polys.rings import PolyElement, ring
+
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, free, fresh, normal, not_negative, total
 from tinytensor.symbolic.index_calculus.functions import (
     HEADS,
@@ -37,39 +42,94 @@ LEAVES = Symbol | Indexed | OfMatrix | KroneckerDelta | upto
 UNDEFINED = (S.NaN, S.ComplexInfinity, S.Infinity, S.NegativeInfinity, sympy.I)
 TURNS = 4  # sin(4 x) is written in sin x and cos x, sin(5 x) is not
 LETTERS = 200  # of a formula, in the name of its variable
+HIGH = 8  # a power of an exponential that would make a monstrous polynomial
+TERMS = 60  # a longer polynomial is not taken apart into factors
 
 
-class Quotients(Fractions):
-    """The variables of one formula; ties: are numbers that are compared assumed to differ?"""
+class Fractions:
+    """The variables of one formula, or of several; ties: are numbers that are compared assumed to differ?"""
 
     def __init__(self, known: Signs, ties: bool = False):
-        super().__init__()
         self.known, self.ties = known, ties
         self.assumed: set[str] = set()  # keys of conditions.VALUES, and "equality" for x == y
+        self.atoms: dict[tuple, Symbol] = {}  # (function, argument in normal form): its variable
         self.written: dict[Symbol, Expr] = {}  # the formula of each variable
-        self.above: dict[Expr, str] = {}  # what is above 0, see `pattern`: a "root" or "logarithm" is taken of it
+        self.exponents: dict[Symbol, Expr] = {}  # t of a variable that is exp(t)
+        self.logarithms: dict[Symbol, Expr] = {}  # u of a variable that is log(u)
+        self.roots: dict[Symbol, tuple] = {}  # (u, n) of a variable whose power n is u
+        self.radicals: set[Symbol] = set()  # those that are 0 or more: u^(1/n)
+        self.flattened: dict[Expr, Expr] = {}
         self.fractions: dict[Expr, tuple[Expr, Expr]] = {}
+        self.above: dict[Expr, str] = {}  # what is above 0, see `pattern`: a "root" or "logarithm" is taken of it
+        self.divisors: dict[Expr, Dummy] = {}  # sums that are denominators: their variables
+        self.named: dict[Expr, Expr] = {}  # these sums as they stand in formulas: variable / the sum's denominator
 
     def vanishes(self, formula: Expr) -> bool:
-        """Is it 0, under the conditions that are `assumed` then?"""
+        """Is it 0, under the conditions that are `assumed` then? They are those of all formulas so far."""
         if formula.has(*UNDEFINED):
             return False
         try:
-            self.assumed = self.known.needs(formula)
+            self.assumed |= self.known.needs(formula)
             self._note_arguments(formula)
-            return self.is_zero(formula)
+            return self._is_zero(self.with_divisors_named(self.flat(formula)))
         except (TypeError, ZeroDivisionError):  # indices of two ranges meet; a denominator is 0
             return False
+
+    def _is_zero(self, flat: Expr) -> bool:
+        if not _symbols(flat):
+            return flat == 0
+        numerator = self.with_divisors_back(self.numerator(flat)).as_expr()
+        for root, (base, degree) in reversed(self.roots.items()):  # a later one may have an earlier one inside
+            if root in numerator.free_symbols:
+                over, under = self.fraction(base)
+                numerator = expand(sympy.prem(numerator, under * root**degree - over, root))
+        return numerator == 0
+
+    def with_divisors_named(self, flat) -> Expr:
+        """The same with a variable in the place of each sum that is a denominator.
+
+        Most often the expression is zero for any value of that sum, and there is much less to multiply out. Otherwise
+        the sums are put back into the numerator (`with_divisors_back`).
+        """
+        sums = {e.base for e in _parts(flat) if e.is_Pow and e.exp.is_negative and e.base.is_Add}
+        for base in sums - self.named.keys():
+            over, under = self.fraction(base)
+            if over.is_Add:
+                over = self.divisors.setdefault(over, Dummy(f"divisor{len(self.divisors)}"))
+            self.named[base] = over / under
+        return flat.xreplace({base: self.named[base] for base in sums}) if sums else flat
+
+    def with_divisors_back(self, numerator: PolyElement) -> PolyElement:
+        """The same with the sums in the place of their variables.
+
+        Terms that are divided by the same sums (row i of attention by its own) are added first. If they cancel, as they
+        do most often, the product of all sums is never multiplied out. In a numerator, such terms lack the same
+        variables, or powers of them.
+        """
+        sums = {name: over for over, name in self.divisors.items() if name in numerator.ring.symbols}
+        if not numerator or not sums:
+            return numerator
+        names = {*numerator.ring.symbols, *(name for over in sums.values() for name in over.free_symbols)}
+        domain = ring(sorted(names, key=str), QQ)[0]
+        positions = [domain.symbols.index(name) for name in sums]
+        values = [self.numerator(over).set_ring(domain) for over in sums.values()]
+        terms = numerator.set_ring(domain).terms()
+        highest = [max(powers[position] for powers, _ in terms) for position in positions]
+        parts: dict[tuple, PolyElement] = {}  # by the powers of the sums that terms lack, which divide them
+        for powers, factor in terms:
+            lacks = tuple(n - powers[position] for n, position in zip(highest, positions, strict=True))
+            rest = tuple(0 if i in positions else power for i, power in enumerate(powers))
+            parts.setdefault(lacks, domain.zero)[rest] = factor
+        groups: dict[frozenset, list[_Quotient]] = {}
+        for lacks, part in parts.items():
+            under = {value: n for value, n in zip(values, lacks, strict=True) if n}
+            groups.setdefault(frozenset(under), []).append(_Quotient(part, under))
+        totals = [total for group in groups.values() if (total := _Quotient.sum(group)).over]
+        return _Quotient.sum(totals).over if totals else domain.zero
 
     def back(self, flat: Expr) -> Expr:
         """The formula with the variables written out."""
         return flat.xreplace(self.written)
-
-    def fraction(self, flat: Expr) -> tuple[Expr, Expr]:
-        if flat not in self.fractions:
-            step()
-            self.fractions[flat] = super().fraction(flat)
-        return self.fractions[flat]
 
     def atom(self, name: str, argument: Expr) -> Symbol:
         """The variable of a function's value, or of a "formula" that has no laws."""
@@ -93,30 +153,54 @@ class Quotients(Fractions):
             self.roots[variable] = variable, 2
         return variable
 
+    def flat(self, expr: Expr) -> Expr:
+        """The formula with variables in place of its entries, sums and functions."""
+        if expr.is_Rational:
+            return expr
+        if expr not in self.flattened:
+            step()
+            self.flattened[expr] = self._flat(expr)
+        return self.flattened[expr]
+
     def _flat(self, expr: Expr) -> Expr:
-        step()
-        if expr is S.Exp1:
-            return self.exp(S.One)
-        if isinstance(expr, LEAVES) or (expr.is_number and expr.is_Atom):
+        if isinstance(expr, LEAVES) or (expr.is_number and expr.is_Atom and expr is not S.Exp1):
             return self.leaf(expr)
+        if expr.is_Add or expr.is_Mul:
+            return expr.func(*map(self.flat, expr.args))
         if isinstance(expr, Sum):
             return self._sum(expr)
-        if isinstance(expr, Pow) and not expr.exp.is_Integer:
-            return self._power(*expr.args)
+        if expr.is_Pow or expr is S.Exp1:
+            return self._power(*expr.as_base_exp())
+        if isinstance(expr, sympy.Function):
+            return self._function(expr)
+        raise TypeError(f"{expr.func.__name__}: formulas with it can't be compared")
+
+    def _function(self, expr: Expr) -> Expr:
+        """The value of a function, by its laws."""
         row = HEADS.get(expr.func)
         if row is not None and row.form is not None:
             return self.flat(row.form(*expr.args))
         if isinstance(expr, same) and self.ties and (truth := off_ties(*expr.args, self.known)).is_number:
             self.assumed |= {"tie", "equality"}
             return truth
-        if isinstance(expr, theta):
-            return self._step(self.flat(expr.args[0]))
-        if isinstance(expr, sin | cos):
-            return self._angle(self.flat(expr.args[0]))[isinstance(expr, cos)]
-        if isinstance(expr, sympy.Function) and (row is None or not row.elementary):
-            arguments = [self.fraction(self.flat(a)) for a in expr.args]
-            return self.leaf(expr.func(*[self.back(over / under) for over, under in arguments]))
-        return super()._flat(expr)
+        arguments = list(map(self.flat, expr.args))
+        match None if row is None else row.name:
+            case "theta":
+                return self._step(*arguments)
+            case "exp":
+                return self.exp(*arguments)
+            case "log":
+                return self.log(*arguments)
+            case "sqrt":
+                return self.root(*arguments, 2)
+            case "sin":
+                return self._angle(*arguments)[0]
+            case "cos":
+                return self._angle(*arguments)[1]
+        arguments = [over / under for over, under in map(self.fraction, arguments)]
+        if row is not None and row.elementary:
+            return self.atom(row.name, *arguments)
+        return self.leaf(expr.func(*map(self.back, arguments)))
 
     # ---- sums
 
@@ -142,7 +226,7 @@ class Quotients(Fractions):
         own = [(f, m) for f, m in factors if f.free_symbols & moving]
         beside = number * Mul(*[f**m for f, m in factors if not f.free_symbols & moving])
         names = sorted(over.free_symbols | under.free_symbols, key=lambda v: (v not in moving, str(v)))
-        domain = ring(names, sympy.QQ, lex)[0]
+        domain = ring(names, QQ, lex)[0]
         divisors = [domain.from_expr(f) for f, _ in own]
         waiting = {tuple(m for _, m in own): domain.from_expr(over)}
         parts: list[Expr] = []
@@ -194,13 +278,29 @@ class Quotients(Fractions):
                 return number
         return S.Zero
 
+    def factors(self, flat) -> tuple[Expr, list[tuple[Expr, int]]]:
+        """A fraction as a number times powers of polynomials."""
+        number, result = S.One, []
+        for part, way in zip(self.fraction(flat), (1, -1), strict=True):
+            own, factors = sympy.factor_list(part) if len(part.args) < TERMS else (S.One, [(part, 1)])
+            number *= S(own) ** way
+            result += [(base, way * power) for base, power in factors]
+        return number, result
+
     def apart(self, flat: Expr) -> list[tuple[Expr, int]]:
-        """The same, with |u| for the root of u²."""
-        *known, (rest, power) = super().apart(flat) or [(S.One, 1)]
-        squares = [(u, n) for u, n in self.factors(rest)[1] if n % 2 == 0]
-        rest /= Mul(*[u**n for u, n in squares])
-        known += [(self.flat(absolute(self.back(u))), n) for u, n in squares]
-        return known if rest == 1 else [*known, (rest, power)]
+        """A number that is 0 or more as a product of powers, in which each base is 0 or more; |u| for √u²."""
+        number, factors = self.factors(flat)
+        known, rest = [], []
+        for base, power in factors:
+            sign = self.sign(base)
+            (known if sign else rest).append((sign * base if sign else base, power))
+            number *= sign**power if sign else 1
+        if number > 0 and len(rest) == 1 and rest[0][1] % 2:
+            known, rest = known + rest, []
+        known += [(self.flat(absolute(self.back(u))), n) for u, n in rest if n % 2 == 0]
+        whole = Mul(S.NegativeOne if number < 0 else S.One, *[base**power for base, power in rest if power % 2])
+        primes = sympy.factorrat(abs(number)).items() if number else [(0, 1)]
+        return [(S(p), power) for p, power in primes] + known + ([(whole, 1)] if whole != 1 else [])
 
     def assume_above_zero(self, *bases: Expr) -> None:
         if not all(self.known.positive(self.back(base)) for base in bases):
@@ -209,12 +309,61 @@ class Quotients(Fractions):
     # ---- functions
 
     def _power(self, base: Expr, power: Expr) -> Expr:
-        """A power that is no whole number."""
-        if not power.is_Rational and base.is_number and not base.is_positive:
-            return self.leaf(base**power)
+        if base is S.Exp1:
+            return self.exp(self.flat(power))
+        if power.is_Integer:
+            return self.flat(base) ** power
         if power.is_Rational:
             return self.root(self.flat(base), power.q) ** power.p
+        if base.is_number and not base.is_positive:
+            return self.leaf(base**power)
         return self.exp(self.flat(power) * self.log(self.flat(base)))
+
+    def exp(self, u):
+        over, under = self.fraction(u)
+        result = S.One
+        for term in Add.make_args(over):
+            factor, rest = term.as_coeff_Mul()
+            steps = [f for f in Mul.make_args(rest) if self.roots.get(f) == (f, 2)]
+            if steps:  # a number that is 0 or 1
+                result *= 1 + steps[0] * (self.exp(term / steps[0] / under) - 1)
+            elif under == 1 and rest in self.logarithms:
+                self.assume_above_zero(self.logarithms[rest])
+                result *= self.root(self.logarithms[rest], factor.q) ** factor.p
+            else:
+                if abs(factor.p) > HIGH:
+                    factor, rest = factor / abs(factor.p), rest * abs(factor.p)
+                atom = self.atom("exp", rest / under)
+                self.exponents[atom] = rest / under
+                result *= self.radical(atom, factor.q) ** factor.p
+        return result
+
+    def log(self, u):
+        result, factors = S.Zero, self.apart(u)
+        for base, power in factors:
+            if base in self.exponents:
+                result += power * self.exponents[base]
+            elif base in self.radicals:
+                result += power * self.log(self.roots[base][0]) / self.roots[base][1]
+            else:
+                atom = self.atom("log", base)
+                self.logarithms[atom] = base
+                result += power * atom
+        if not result.is_Symbol:
+            self.assume_above_zero(*[base for base, _ in factors])
+        return result
+
+    def root(self, u, degree: int):
+        return Mul(*[b ** (n // degree) * self.radical(b, degree) ** (n % degree) for b, n in self.apart(u)])
+
+    def radical(self, base, degree: int):
+        """The variable of a root that is not taken apart."""
+        if degree == 1:
+            return base
+        atom = self.atom(f"root{degree}", base)
+        self.roots[atom] = base, degree
+        self.radicals.add(atom)
+        return atom
 
     def _step(self, u: Expr) -> Expr:
         """[u > 0]: steps among the factors stand before it, and factors above 0 are left out."""
@@ -254,6 +403,27 @@ class Quotients(Fractions):
                 one, other = expand(one * cosine + other * sine), expand(other * cosine - one * sine)
         return one, other
 
+    # ---- fractions
+
+    def fraction(self, flat: Expr) -> tuple[Expr, Expr]:
+        """Numerator and denominator without a common factor; the denominator's leading coefficient is 1."""
+        names = _symbols(flat)
+        if not names:
+            return flat, S.One
+        if flat not in self.fractions:
+            domain, *generators = field(names, QQ)
+            value = _evaluate(flat, dict(zip(names, generators, strict=True)), domain, sum)
+            lead = value.denom.LC
+            self.fractions[flat] = tuple(part.quo_ground(lead).as_expr() for part in (value.numer, value.denom))
+        return self.fractions[flat]
+
+    def numerator(self, flat) -> PolyElement:
+        """A numerator of an expression that has symbols: zero if and only if the expression is."""
+        names = _symbols(flat)
+        domain, *generators = ring(names, QQ)
+        values = {name: _Quotient(g, {}) for name, g in zip(names, generators, strict=True)}
+        return _evaluate(flat, values, lambda number: _Quotient(domain(number), {}), _Quotient.sum).over
+
 
 def in_steps(formula: Expr) -> Expr:
     """The formula with steps for everything that has a corner."""
@@ -288,14 +458,99 @@ def off_ties(x: Expr, known: Signs) -> Expr:
         return S.Zero if filled and off_ties(form.function, known) is S.Zero else same(x)
     if form.is_number:
         return S(int(form == 0))
+    return S.Zero if _zero_in_few_points(form, known) else same(x)
+
+
+def _zero_in_few_points(form: Expr, known: Signs) -> bool:
+    """Is it a polynomial in an entry that stands nowhere else, with a first factor other than 0?"""
     entries = form.atoms(Indexed, Symbol) - {a.label for a in form.atoms(Array)}
     names = {e: e.base if isinstance(e, Indexed) else e for e in entries if not e.is_integer}
     defined = not known.right.keys().isdisjoint(names.values())
     if defined or form.has(*with_need("tie"), PiecewiseConstant, upto, KroneckerDelta, Sum):
-        return same(x)
+        return False
     for e, name in names.items():
         alone = list(names.values()).count(name) == 1 and getattr(name, "values", None) is None
         polynomial = form.as_poly(e) if alone else None
         if polynomial is not None and polynomial.degree() > 0 and known.not_zero(polynomial.LC()):
-            return S.Zero
-    return same(x)
+            return True
+    return False
+
+
+def _parts(expr: Expr) -> set[Expr]:
+    """The expression and all of its subexpressions, each once."""
+    parts, todo = {expr}, [expr]
+    while todo:
+        for e in todo.pop().args:
+            if e not in parts:
+                parts.add(e)
+                todo.append(e)
+    return parts
+
+
+class _Quotient:
+    """A polynomial over a product of powers; common factors stay, since finding them takes longer than all the rest."""
+
+    __slots__ = ("over", "under")
+
+    def __init__(self, over, under: dict):
+        self.over, self.under = over, under  # under: {polynomial: power}
+
+    @staticmethod
+    def sum(terms: "list[_Quotient]") -> "_Quotient":
+        """The sum, over one denominator found at once: term by term, the first would be multiplied often."""
+        under: dict = {}
+        for term in terms:
+            for p, power in term.under.items():
+                under[p] = max(power, under.get(p, 0))
+        over = terms[0].over.ring.zero
+        for term in terms:
+            over += term._brought_to(under)
+        return _Quotient(over, under)
+
+    def _brought_to(self, under: dict):
+        factor = self.over.ring.one
+        for p, power in under.items():
+            if missing := power - self.under.get(p, 0):
+                factor = factor * p**missing
+        return self.over * factor
+
+    def __mul__(self, other):
+        under = {p: self.under.get(p, 0) + other.under.get(p, 0) for p in self.under | other.under}
+        return _Quotient(self.over * other.over, under)
+
+    def __pow__(self, exponent: int):
+        if exponent >= 0:
+            return _Quotient(self.over**exponent, {p: power * exponent for p, power in self.under.items()})
+        ones = self.over.ring.one
+        over = ones.mul_ground(1 / self.over.LC)
+        for p, power in self.under.items():
+            over = over * p**power
+        rest, under = self.over.monic(), {}
+        powers = [min(column) for column in zip(*rest.monoms(), strict=True)]
+        for generator, power in zip(rest.ring.gens, powers, strict=True):
+            if power:
+                under[generator] = power
+                rest = rest.quo(generator**power)
+        return _Quotient(over, under | ({rest: 1} if rest != ones else {})) ** -exponent
+
+
+def _symbols(expr) -> list[Symbol]:
+    """The symbols of an expression that shares subexpressions, sorted, so that its normal form is unique."""
+    return sorted((e for e in _parts(expr) if e.is_Symbol), key=str)
+
+
+def _evaluate(expr, values: dict, constant: Callable, total: Callable):
+    """A rational expression, computed from the `values` of its symbols; `values` remembers every subexpression."""
+    if expr not in values:
+        step()
+        if expr.is_Rational:
+            result = constant(QQ(int(expr.p), int(expr.q)))
+        elif not expr.args:
+            raise TypeError(f"{expr} is no number and no variable")
+        elif expr.is_Pow:
+            result = _evaluate(expr.base, values, constant, total) ** int(expr.exp)
+        else:
+            parts = [_evaluate(a, values, constant, total) for a in expr.args]
+            result = total(parts) if expr.is_Add else math.prod(parts[1:], start=parts[0])
+        values[expr] = result
+    return values[expr]

@@ -1,6 +1,7 @@
-"""Theorems, which the four rules of this file alone can make; and the laws by which a formula is seen to be 0.
+"""Theorems, which the five rules of this file alone can make; and the laws by which a formula is seen to be 0.
 
     vanishes        a formula is 0
+    vanishes_at_size  so is a formula without indices, by its fraction alone
     defined         an operation has a value and, but for kinks and jumps, a derivative
     differentiable  formulas that have a value have a derivative
     together        several theorems, under more hypotheses
@@ -47,7 +48,7 @@ from tinytensor.symbolic.index_calculus.functions import (
     with_need,
 )
 from tinytensor.symbolic.index_calculus.matrix_laws import Gram, normal_of_matrices
-from tinytensor.symbolic.index_calculus.quotients import Quotients, in_steps, off_ties
+from tinytensor.symbolic.index_calculus.quotients import Fractions, in_steps, off_ties
 from tinytensor.symbolic.index_calculus.signs import KINKS, Signs, requirements
 
 NEAR = 4  # offsets of a comparison that are written out
@@ -117,6 +118,12 @@ def vanishes(forms: Iterable[Expr], facts: Facts = Facts()) -> Theorem | None:
     return Theorem((formula,), (), frozenset(proofs[-1]), (), _SEAL) if proofs else None
 
 
+def vanishes_at_size(formula: Expr, fractions: Fractions | None = None) -> Theorem | None:
+    """The theorem that a formula without indices is 0; fractions: those of other formulas, with parts in common."""
+    fractions = Fractions(Signs()) if fractions is None else fractions
+    return Theorem((formula,), (), frozenset(fractions.assumed), (), _SEAL) if fractions.vanishes(formula) else None
+
+
 def defined(formula: Expr, entries: Mapping[Expr, Expr], known: Signs) -> Theorem:
     """The theorem that a formula of some names has a value, and a derivative but for kinks, at these entries for names.
 
@@ -160,9 +167,9 @@ def _hypotheses(form: Expr, known: Signs) -> set[str] | None:
     """The conditions under which a normal form is 0 by fractions, by cases of indices, or between corners."""
     form = _without_known_steps(form, known)
     for ties in (False, True) if form.has(*STEPS) else (False,):
-        quotients = Quotients(known, ties)
-        if form == 0 or quotients.vanishes(form):
-            return quotients.assumed
+        fractions = Fractions(known, ties)
+        if form == 0 or fractions.vanishes(form):
+            return fractions.assumed
     few = [i for i in sorted(free(form), key=index_order) if i.size.is_Integer and i.size <= CASES]
     if few and math.prod(int(i.size) for i in few) <= CASES:
         rows = itertools.product(*[map(Integer, range(1, int(i.size) + 1)) for i in few])
@@ -313,9 +320,9 @@ def _vanishes_in_cells(expr: Expr, bounds: dict, left: list[int], known: Signs, 
     steps = [s for s in expr.atoms(theta) if not s.args[0].has(theta)]
     if not steps:
         left[0] -= 1
-        quotients = Quotients(known)
-        vanishes_here = quotients.vanishes(expr.replace(same, lambda x: off_ties(x, known)))
-        assumed |= quotients.assumed
+        fractions = Fractions(known)
+        vanishes_here = fractions.vanishes(expr.replace(same, lambda x: off_ties(x, known)))
+        assumed |= fractions.assumed
         return vanishes_here
     if not all(free(s) <= free(expr) for s in steps):  # a step inside of a sum is 0 for some of its terms, 1 for others
         return False

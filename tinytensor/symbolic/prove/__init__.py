@@ -3,7 +3,6 @@
 prover.py           `prove`: checks its arguments, chooses the kind of proof, and collects the evidence
 passes.py           one forward and backward pass over symbols: each gradient against its derivative
 assumptions.py      the comparisons on which a proof rests, as sentences
-floats.py           the same function on floats must compute the same
 probing.py          difference quotients at other points, which may refute a proof
 sampling.py         proofs at the size of training, by random residues modulo a prime
 progress.py         the progress bar and the limit

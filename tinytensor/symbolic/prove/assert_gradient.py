@@ -55,13 +55,10 @@ def failure(proof: Proof | Sampled) -> str:
 
 def _formulas(wrong: WrongRule) -> list[str]:
     """What is wrong about a rule: its formula, the right one, and where both come from."""
-    if not wrong.input:
-        first, second = f"{wrong.op} is, at {list(wrong.at)}", "but its definition gives"
-    else:
-        what = "the definition" if wrong.through_definition else "the rule"
-        first = f"{what} of {wrong.op} for its input {wrong.input} gives, at {list(wrong.at)} (g is what arrives)"
-        second = "but the derivative is" if wrong.differs else "which is not proved equal to"
-    lines = [f"  {first}", f"      {_formula_text(wrong.got)}", f"  {second}", f"      {_formula_text(wrong.right)}"]
+    said, then = wrong.words
+    where = f"{list(wrong.at)}{' (g is what arrives)' if wrong.input else ''}"
+    lines = [f"  {said}, at {where}", f"      {_formula_text(wrong.got)}", f"  {then}"]
+    lines += [f"      {_formula_text(wrong.right)}"]
     lines += [f"  the rule:    {wrong.rule_at}"] if wrong.rule_at else []
     return lines + ([f"  called here: {wrong.called_at}"] if wrong.called_at else [])
 

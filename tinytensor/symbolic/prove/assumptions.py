@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import sympy
 
-from tinytensor.symbolic.exact.scalars import DIVISOR, POSITIVE, WITHIN, Symbolic
-from tinytensor.symbolic.index_calculus.functions import HEADS
+from tinytensor.symbolic.derive.conditions import VALUES
+from tinytensor.symbolic.exact.scalars import Symbolic
 from tinytensor.symbolic.index_calculus.signs import Signs
 from tinytensor.symbolic.prove.passes import OpCall, Pass
 from tinytensor.symbolic.prove.proof import join_words
@@ -92,19 +92,13 @@ def path_in_words(run: Pass) -> list[str]:
 
 
 def domain(run: Pass) -> list[str]:
-    """What numbers must be for the values and gradients to exist: from the formulas, and from the run itself.
+    """What numbers must be for the values and gradients to exist: of all divisions, roots and so on in the run.
 
-    The run also has the divisions of the rules, and those that a formula has lost: x / x is 1.
+    A formula does not tell: x / x is 1.
     """
-    parts = {e for call in run.forward.calls for f in call.formulas.values() for e in sympy.preorder_traversal(f)}
-    formulas = {symbol: formula for call in run.forward.calls for symbol, formula in call.formulas.items()}
-    known = Signs(formulas)
-    needed = {what for what, expr in run.needed if what == WITHIN or not known.positive(expr)}
-    if any(HEADS[e.func].needs.keys() & {"logarithm", "root"} for e in parts if e.func in HEADS):
-        needed.add(POSITIVE)
-    if any(e.is_Pow and e.exp.is_negative for e in parts):
-        needed.add(DIVISOR)
-    return [what for what in (POSITIVE, WITHIN, DIVISOR) if what in needed]
+    known = Signs({symbol: formula for call in run.forward.calls for symbol, formula in call.formulas.items()})
+    needed = {key for key, term in run.needed if not known.meets(key, term)}
+    return [words for key, words in VALUES.items() if key in needed]
 
 
 def _is_cut_at_zero(call: OpCall, positive: dict[sympy.Expr, str]) -> bool:

@@ -15,6 +15,7 @@ rule got that 0, a wrong rule could pass.) `compare` lists the values whose grad
 import inspect
 import itertools
 import linecache
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -30,13 +31,13 @@ from tinytensor.core.observers import observe
 from tinytensor.core.op import Node, Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.differentiate import Derivatives
-from tinytensor.symbolic.exact.scalars import Condition, Symbolic, domain, path
+from tinytensor.symbolic.exact.scalars import Condition, Symbolic, atoms_kept, differ, domain, path
 from tinytensor.symbolic.exact.tensors import derivative, symbols, variables, witnesses
-from tinytensor.symbolic.exact.zero_test import atoms_kept, float_value
+from tinytensor.symbolic.index_calculus.formulas import value as value_of
 from tinytensor.symbolic.index_calculus.interruption import each_step
 from tinytensor.symbolic.prove.advice import describe_line, line, no_stranger, results_of
 from tinytensor.symbolic.prove.progress import Progress
-from tinytensor.symbolic.prove.proof import Counterexample, WrongRule, differ
+from tinytensor.symbolic.prove.proof import Counterexample, WrongRule
 
 SEED = "g'"  # the gradient that arrives at the result: no input can have this name
 
@@ -73,7 +74,7 @@ class Forward:
     names: dict[sympy.Symbol, tuple[str, tuple, tuple]]  # a symbol's tensor, its index there, and the tensor's shape
     values: dict[sympy.Expr, float]  # of every expression, at the sample point
     conditions: list[Condition]
-    needed: dict[tuple[str, sympy.Expr], None]  # what numbers must be for the values to exist (`domain`)
+    needed: dict[tuple[str, sympy.Expr], None]  # what numbers must be for the values to exist (scalars.domain)
     changed: list[str]  # values that were changed without the tape, by .data or a detached view
 
 
@@ -151,21 +152,46 @@ def check_result(fn: Callable, args: list, leaves: dict[str, Tensor], number: in
 
 def record(fn: Callable, args: list, leaves: dict[str, Tensor], number: int, progress: Progress) -> Forward:
     """Run the function, and replace the formulas in each operation's result by symbols."""
-    calls: dict[Node, OpCall] = {}
-    names, values, changed = {}, {}, []
+    before = {name: leaf._data.copy() for name, leaf in leaves.items()}
+    with path() as conditions, domain() as needed, enable_grad():
+        recorder = Recorder(leaves, conditions)
+        with observe(on_node=recorder.note):
+            results = results_of(fn, args)
+    y = results[number]
+    recorder.check_unchanged(y.node, y._data)
+    changed = recorder.changed + [name for name, leaf in leaves.items() if not _same(leaf._data, before[name])]
+    used, todo = set(), [y.node]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, Node) and node not in used:
+            used.add(node)
+            todo.extend(node.edges)
+    kept = [call for call in recorder.calls.values() if call.node in used]
+    return Forward(kept, y, len(results), recorder.names, recorder.values, conditions, needed, changed)
 
-    def name(tensor: str, array: np.ndarray) -> None:
+
+class Recorder:
+    """The calls of operations in a forward pass, and what is known of their symbols; see `Forward`."""
+
+    def __init__(self, leaves: dict[str, Tensor], conditions: list[Condition]):
+        self.leaves, self.conditions = leaves, conditions
+        self.calls: dict[Node, OpCall] = {}
+        self.names, self.values, self.changed = {}, {}, []
+        for name, leaf in leaves.items():
+            self.name(name, leaf._data)
+
+    def name(self, tensor: str, array: np.ndarray) -> None:
         for at, value in variables(array).items():
-            names.setdefault(value.expr, (tensor, at, array.shape))
-            values[value.expr] = value.witness
+            self.names.setdefault(value.expr, (tensor, at, array.shape))
+            self.values[value.expr] = value.witness
 
-    def check_unchanged(target: Target | None, array: np.ndarray) -> None:
-        call = calls.get(target)
-        if call is not None and call.label not in changed and not _same(array, call.result):
-            changed.append(call.label)  # it is no longer the result of its operation
+    def check_unchanged(self, target: Target | None, array: np.ndarray) -> None:
+        call = self.calls.get(target)
+        if call is not None and call.label not in self.changed and not _same(array, call.result):
+            self.changed.append(call.label)  # it is no longer the result of its operation
 
-    def note(node: Node, call_args: tuple, out: np.ndarray) -> None:
-        alike = sum(call.op.name == node.op.name for call in calls.values())
+    def note(self, node: Node, args: tuple, out: np.ndarray) -> None:
+        alike = sum(call.op.name == node.op.name for call in self.calls.values())
         label = node.op.name if not alike else f"{node.op.name}#{alike + 1}"
         formulas = {}
         for at, value in variables(out).items():
@@ -173,42 +199,27 @@ def record(fn: Callable, args: list, leaves: dict[str, Tensor], number: int, pro
                 symbol = sympy.Symbol(f"{label}{list(at)}")
                 formulas[symbol] = value.expr
                 out[at] = Symbolic(symbol, value.witness)
-        copies = tuple(Tensor.of(a._data.copy()) if isinstance(a, Tensor) else a for a in call_args)
-        name(label, out)
-        off_tape = []
-        for i, (edge, arg) in enumerate(zip(node.edges, copies, strict=True)):
-            depends_on = _values(arg)
-            for value in depends_on:  # constants may be symbols, too
-                values.setdefault(value.expr, value.witness)
-            if edge is not None:
-                # (An operation in place has written its result over this argument.)
-                if node.op.view is not None or not np.may_share_memory(call_args[i]._data, out):
-                    check_unchanged(edge, arg._data)
-                no_stranger(node.op, edge, leaves)
-            elif any(not value.expr.free_symbols.isdisjoint(names) for value in depends_on):
-                off_tape.append(i)
+        copies = tuple(Tensor.of(a._data.copy()) if isinstance(a, Tensor) else a for a in args)
+        self.name(label, out)
+        off_tape = tuple(i for i in range(len(args)) if self.is_off_tape(node, i, args[i], copies[i], out))
         called_at = line(sys._getframe(1)).removeprefix(" (").removesuffix(")")
-        # The conditions so far are about this call or earlier ones.
-        calls[node] = OpCall(
-            node, label, copies, out.copy(), formulas, len(conditions), float(out.size), called_at, tuple(off_tape)
+        n_conditions = len(self.conditions)  # about this call or earlier ones
+        self.calls[node] = OpCall(
+            node, label, copies, out.copy(), formulas, n_conditions, float(out.size), called_at, off_tape
         )
 
-    for leaf_name, leaf in leaves.items():
-        name(leaf_name, leaf._data)
-    before = {leaf_name: leaf._data.copy() for leaf_name, leaf in leaves.items()}
-    with path() as conditions, domain() as needed, enable_grad(), observe(on_node=note):
-        results = results_of(fn, args)
-    changed += [leaf_name for leaf_name, leaf in leaves.items() if not _same(leaf._data, before[leaf_name])]
-    y = results[number]
-    check_unchanged(y.node, y._data)
-    used, todo = set(), [y.node]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, Node) and node not in used:
-            used.add(node)
-            todo.extend(node.edges)
-    kept = [call for call in calls.values() if call.node in used]
-    return Forward(kept, y, len(results), names, values, conditions, needed, changed)
+    def is_off_tape(self, node: Node, i: int, arg, copy, out: np.ndarray) -> bool:
+        """Does argument i depend on inputs without being on the tape? If it is on the tape, it must be as it was."""
+        depends_on, edge = _values(copy), node.edges[i]
+        for value in depends_on:  # constants may be symbols, too
+            self.values.setdefault(value.expr, value.witness)
+        if edge is None:
+            return any(not value.expr.free_symbols.isdisjoint(self.names) for value in depends_on)
+        # (An operation in place has written its result over this argument.)
+        if node.op.view is not None or not np.may_share_memory(arg._data, out):
+            self.check_unchanged(edge, copy._data)
+        no_stranger(node.op, edge, self.leaves)
+        return False
 
 
 def readers_of(calls: Iterable[OpCall]) -> Readers:
@@ -293,6 +304,14 @@ def expected_adjoint(
         expr = sympy.Add(*terms)
         expected[at] = Symbolic(expr, float_value(expr, values))
     return expected
+
+
+def float_value(expr: sympy.Expr, values: dict[sympy.Expr, float]) -> float:
+    """An expression in floats, from those of its symbols; NaN if it overflows, or has no value."""
+    try:
+        return float(value_of(expr, values))
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        return math.nan
 
 
 # -------------------------------------------------------------------------------------------------------- backward

@@ -1,4 +1,8 @@
-r"""Numbers that try to refute a proof: the same function on float64, at points off the path that was proved.
+r"""Numbers that try to refute a proof: the same function on float64, at the sample point and at points off its path.
+
+A proof is about the code that ran on exact numbers. Code that asks for the dtype, or for its callers, may compute
+something else on floats: results and gradients at the sample point must be those of the proof, up to rounding. The
+function is called in a thread of its own, where no function of this package is among its callers.
 
 A proof holds where comparisons come out as at its sample point. A rule can be right there and wrong elsewhere: at 0,
 where two numbers are equal, for other signs, beyond a bound that the code compares with. So the function also runs at
@@ -20,16 +24,19 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
-from tinytensor.core.modes import enable_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.tensors import witnesses
 from tinytensor.symbolic.prove.advice import results_of
 from tinytensor.symbolic.prove.passes import swap_data
 
+NOT_COMPARED = "not compared with a run on floats"
+ROUNDING = 1e-6  # of the largest entry (or of 1): how far float64 may be from exact numbers
 STEP = 1e-5  # of a difference quotient
 SAME = 1e-4  # relative: a slope and a quotient nearer than this are equal
 SAME_IN_FLOAT32 = 1e-2  # of the largest entry: beyond this, float32 and float64 compute two things
@@ -41,10 +48,25 @@ ALONE = 6  # so many inputs are tried as the only one that requires grad
 Point = dict[str, np.ndarray]  # by input
 
 
+class Run(NamedTuple):
+    """One forward and one backward pass: the results, the gradients that arrive at them, and those of the inputs."""
+
+    results: list[np.ndarray]
+    seeds: list[np.ndarray]
+    gradients: Point
+
+    @property
+    def total(self) -> float:
+        """The sum of the results, each times its seed."""
+        return sum(float(np.sum(y * g)) for y, g in zip(self.results, self.seeds, strict=True))
+
+
 @dataclass
 class ProbeResult:
     """The outcome: what speaks against the proof, in a sentence each."""
 
+    differs: str = ""  # a result or a gradient at the sample point is another number than on exact numbers
+    not_run: str = ""  # the function does not run on floats
     refuted: str = ""  # the gradients differ in another circumstance, at the sample point
     unclear: str = ""  # float32 computes something else, or a later call does
     against: list[tuple[str, Point]] = field(default_factory=list)  # quotients that differ, and where
@@ -63,39 +85,46 @@ class Probe:
         self.symmetric: set[str] = set()  # inputs that are symmetric matrices at the sample point, and stay so
         self.random = np.random.default_rng(0)
 
-    def run(self, edges: Iterable[float], within: Callable[[Point], Point], differentiable: bool) -> ProbeResult:
-        """Try all points; without quotients if values are held constant, whose slopes the quotients would have."""
+    def run(
+        self, exact: Run, edges: Iterable[float] | None, within: Callable[[Point], Point], differentiable: bool
+    ) -> ProbeResult:
+        """Compare with the run on exact numbers; then try other circumstances and points, unless edges is None.
+
+        Quotients are left out if values are held constant, since quotients would have their slopes.
+        """
         result, before = ProbeResult(), {name: (x.grad, x._requires_grad) for name, x in self.leaves.items()}
-        with ThreadPoolExecutor(1) as alone:
+        with ThreadPoolExecutor(1) as self.thread, warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
             try:
-                alone.submit(self._try, result, sorted(edges), within, differentiable).result()
+                self._try(result, exact, edges, within, differentiable)
             finally:
                 for name, (grad, requires_grad) in before.items():
                     self.leaves[name].grad, self.leaves[name]._requires_grad = grad, requires_grad
         return result
 
-    def _try(self, result: ProbeResult, edges: list[float], within: Callable, differentiable: bool) -> None:
-        with warnings.catch_warnings(), np.errstate(all="ignore"), redirect_stdout(io.StringIO()), enable_grad():
-            warnings.simplefilter("ignore")
+    def _try(self, result: ProbeResult, exact: Run, edges, within: Callable, differentiable: bool) -> None:
+        with np.errstate(all="ignore"):
             sample = {name: witnesses(leaf._data) for name, leaf in self.leaves.items()}
             self.symmetric = {name for name, x in sample.items() if _is_symmetric(x)}
             with swap_data(self.exact_tensors, witnesses):
+                self._compare_with_exact(result, sample, exact)
+                if result.differs or result.not_run or edges is None:
+                    return
                 usual = _or_none(lambda: self.gradients(sample))
                 if usual is None:
                     return
                 self._compare_later(result, sample, usual)
                 if not result.unclear:
                     self._compare_variants(result, sample, usual)
-                elsewhere = [(self.kept_symmetric(within(p)), size) for p, size in points(sample, edges)]
+                elsewhere = [(self.kept_symmetric(within(p)), size) for p, size in points(sample, sorted(edges))]
                 for point, factor in [(sample, 1.0), *elsewhere]:
                     if differentiable and len(result.against) < SUSPECTS and not result.refuted:
                         self._compare_at(result, point, factor)
                 self._compare_later(result, sample, usual)
             with swap_data(self.exact_tensors, lambda array: witnesses(array).astype(np.float32)):
                 narrow = _or_none(lambda: self.gradients(sample))
-            for name in self.leaves if narrow is not None else ():
-                sentence = _difference(name, usual[name], narrow[name], SAME_IN_FLOAT32, " in float32", " in float64")
-                result.unclear = result.unclear or sentence
+            words = " in float32", " in float64"
+            result.unclear = result.unclear or _gradients_differ(usual, narrow, self.leaves, SAME_IN_FLOAT32, *words)
 
     # ------------------------------------------------------------------------------------------------------- runs
 
@@ -106,49 +135,63 @@ class Probe:
             leaf._data = values.astype(leaf._data.dtype) if values.flags.c_contiguous else values
             leaf.grad = None
 
+    def alone(self, call: Callable, *args, **options):
+        """A call in the thread of its own."""
+        return self.thread.submit(call, *args, **options).result()
+
     def results(self) -> list[Tensor]:
-        return results_of(self.fn, self.args)
+        return results_of(partial(self.alone, self.fn), self.args)
 
     def value(self, point: Point, seeds: list[np.ndarray]) -> float:
         """The sum of the results, each times its seed."""
         self.at(point)
         with self.kept():
-            return sum(float(np.sum(y._data * g)) for y, g in zip(self.results(), seeds, strict=True))
+            return Run([y._data for y in self.results()], seeds, {}).total
 
     def gradients(self, point: Point, create_graph: bool = False) -> Point:
         """The gradients on the tape, of the results times 1, 2 ..."""
-        return self.tape(point, in_order, create_graph)[0]
+        return self.tape(point, in_order, create_graph).gradients
 
-    def tape(self, point: Point, seed: Callable, create_graph: bool = False) -> tuple[Point, list[np.ndarray], float]:
-        """The gradients on the tape, the seeds of the results, and the sum of the results times the seeds."""
+    def tape(self, point: Point, seed: Callable, create_graph: bool = False) -> Run:
+        """The results and the gradients on the tape."""
         self.at(point)
         with self.kept():
             ys = self.results()
-            seeds, total = [np.asarray(seed(y)) for y in ys], 0.0
-            for y, g in zip(ys, seeds, strict=True):
-                total += float(np.sum(y._data * g))
-                y.backward(Tensor.of(g.astype(y._data.dtype)), retain_graph=True, create_graph=create_graph)
-        gradients = {
-            name: np.zeros(x.shape) if x.grad is None else np.array(x.grad.detach().numpy(), np.float64)
-            for name, x in self.leaves.items()
-        }
-        return gradients, seeds, total
+            run = Run([np.array(y.detach().numpy()) for y in ys], [np.asarray(seed(y)) for y in ys], {})
+            for y, g in zip(ys, run.seeds, strict=True):
+                g = Tensor.of(g.astype(y._data.dtype))
+                self.alone(y.backward, g, retain_graph=True, create_graph=create_graph)
+        for name, x in self.leaves.items():
+            known = np.zeros(x.shape) if x.grad is None else x.grad.detach().numpy()
+            run.gradients[name] = np.array(known, np.float64)
+        return run
 
     # ------------------------------------------------------------------------------------------- at the sample point
+
+    def _compare_with_exact(self, result: ProbeResult, sample: Point, exact: Run) -> None:
+        """Compare results and gradients with those of a run on exact numbers."""
+        seeds = iter(exact.seeds)
+        try:
+            run = self.tape(sample, lambda y: next(seeds))
+            pairs = [(f"result {n}", *both) for n, both in enumerate(zip(exact.results, run.results, strict=True))]
+            pairs += [(f"the gradient of {name}", g, run.gradients[name]) for name, g in exact.gradients.items()]
+            differences = [_difference(*pair, ROUNDING, " on floats", " on exact numbers") for pair in pairs]
+            result.differs = next(filter(None, differences), "")
+        except Exception as error:
+            result.not_run = f"{NOT_COMPARED}, which raised {type(error).__name__}"
 
     def _compare_later(self, result: ProbeResult, sample: Point, usual: Point) -> None:
         """Compare the gradients with those of a later call."""
         later = _or_none(lambda: self.gradients(sample))
-        for name in self.leaves if later is not None else ():
-            sentence = _difference(name, usual[name], later[name], SAME, " in a later call", " in the first")
-            result.unclear = result.unclear or sentence
+        words = " in a later call", " in the first"
+        result.unclear = result.unclear or _gradients_differ(usual, later, self.leaves, SAME, *words)
 
     def _compare_variants(self, result: ProbeResult, sample: Point, usual: Point) -> None:
         """Compare the gradients with those of the same call in other circumstances."""
 
         def only(name: str) -> Point:
-            for other, leaf in self.leaves.items():
-                leaf._requires_grad = other == name
+            for each, leaf in self.leaves.items():
+                leaf._requires_grad = each == name
             try:
                 return self.gradients(sample)
             finally:
@@ -161,10 +204,8 @@ class Probe:
             for name in list(self.leaves)[:ALONE]:
                 tries[f"if {name} alone requires grad"] = (lambda name=name: only(name)), [name]
         for when, (gradients, names) in tries.items():
-            other = _or_none(gradients)
-            for name in names if other is not None else ():
-                sentence = _difference(name, usual[name], other[name], SAME, f" {when}", " otherwise")
-                result.refuted = result.refuted or sentence
+            sentence = _gradients_differ(usual, _or_none(gradients), names, SAME, f" {when}", " otherwise")
+            result.refuted = result.refuted or sentence
         self._compare_same_tensor(result, sample)
 
     def _compare_same_tensor(self, result: ProbeResult, sample: Point) -> None:
@@ -175,26 +216,27 @@ class Probe:
         names, args = {id(leaf): name for name, leaf in self.leaves.items()}, self.args
         inputs = [(i, names[id(a)]) for i, a in enumerate(args) if id(a) in names]
         pairs = [(a, b) for a, b in combinations(inputs, 2) if sample[a[1]].shape == sample[b[1]].shape]
-        for (i, one), (k, other) in pairs[:PAIRS]:
-            point = {**sample, other: sample[one]}
+        for (i, first), (k, second) in pairs[:PAIRS]:
+            point = {**sample, second: sample[first]}
             apart = _or_none(lambda point=point: self.tape(point, in_order))
             self.args = [args[i] if n == k else a for n, a in enumerate(args)]
             twice = _or_none(lambda point=point: self.tape(point, in_order))
             self.args = args
-            if apart is None or twice is None or not math.isclose(apart[2], twice[2], rel_tol=SAME, abs_tol=SAME):
+            if apart is None or twice is None or not math.isclose(apart.total, twice.total, rel_tol=SAME, abs_tol=SAME):
                 continue
-            of_each, of_both = apart[0][one] + apart[0][other], twice[0][one]
-            when = f" if {other} is the same tensor", f" for two equal ones ({one} and {other}, added)"
-            result.refuted = result.refuted or _difference(one, of_each, of_both, SAME, *when)
+            of_each, of_both = apart.gradients[first] + apart.gradients[second], twice.gradients[first]
+            when = f" if {second} is the same tensor", f" for two equal ones ({first} and {second}, added)"
+            sentence = _difference(f"the gradient of {first}", of_each, of_both, SAME, *when)
+            result.refuted = result.refuted or sentence
 
     # --------------------------------------------------------------------------------------------------- elsewhere
 
     def _compare_at(self, result: ProbeResult, point: Point, factor: float) -> None:
         """Compare the gradient with difference quotients at a point; the seeds have this size."""
         run = _or_none(lambda: self.tape(point, lambda y: factor * self.random.normal(size=y.shape)))
-        if run is None or not all(np.isfinite(g).all() for g in run[0].values()):
+        if run is None or not all(np.isfinite(g).all() for g in run.gradients.values()):
             return
-        tape, seeds, here = run
+        tape, seeds, here = run.gradients, run.seeds, run.total
         v = self.direction(point)
         along = sum(float(np.sum(tape[name] * v[name])) for name in v)
         size = sum(float(np.sum(np.abs(tape[name] * v[name]))) for name in v)
@@ -244,11 +286,11 @@ class Probe:
         """Are the slopes of sums of directions the sums of their slopes? (That of a median at equal numbers is not.)"""
         for _ in range(3):
             w = self.direction(point)
-            other = self.slope(point, seeds, here, w)
+            alone = self.slope(point, seeds, here, w)
             both = self.slope(point, seeds, here, {name: v[name] + w[name] for name in v})
-            if other is None or both is None or other.is_unsure(error) or both.is_unsure(error):
+            if alone is None or both is None or alone.is_unsure(error) or both.is_unsure(error):
                 return False
-            if abs(both.quotient - along - other.quotient) > error:
+            if abs(both.quotient - along - alone.quotient) > error:
                 return False
         return True
 
@@ -257,7 +299,7 @@ class Probe:
         worst, sentence = 0.0, None
         for name, values in point.items() if not self.symmetric else ():
             for at in list(np.ndindex(values.shape))[:1000]:
-                v = {other: np.zeros(x.shape) for other, x in point.items()}
+                v = {each: np.zeros(x.shape) for each, x in point.items()}
                 v[name][at] = 1.0
                 slope = self.slope(point, seeds, here, v)
                 error = 0.0 if slope is None else abs(slope.quotient - tape[name][at]) - slope.unsure
@@ -300,18 +342,18 @@ def points(sample: Point, edges: list[float]) -> Iterator[tuple[Point, float]]:
 
     mask = each(lambda x: random.random(x.shape) < 0.5)
     mask = {name: m.astype(bool) for name, m in mask.items()}
-    other = {name: ~m for name, m in mask.items()}
+    unmasked = {name: ~m for name, m in mask.items()}
     yield each(lambda x: np.flip(x) * -2.5), -30.0
     yield each(lambda x: random.normal(size=x.shape)), 1e-3
     yield where(mask, 0.0), 1.0
-    yield where(other, 0.0), -1.0
+    yield where(unmasked, 0.0), -1.0
     yield each(np.zeros_like), 1.0
     yield each(lambda x: np.full(x.shape, 0.75)), 1.0  # all numbers are equal, of all inputs
     yield each(lambda x: np.rint(1.5 * random.normal(size=x.shape))), 1.0
     for edge in edges[:EDGES]:
         for value in (edge + 1, -edge - 1, edge, -edge):
             yield where(mask, value), 1.0
-            yield where(other, value), edge + 1
+            yield where(unmasked, value), edge + 1
         yield sample, 2 * edge + 1
 
 
@@ -333,11 +375,18 @@ def _or_none(run: Callable):
         return None
 
 
-def _difference(name: str, usual: np.ndarray, other: np.ndarray, same: float, when: str, usually: str) -> str:
+def _difference(what: str, usual: np.ndarray, tried: np.ndarray, same: float, when: str, usually: str) -> str:
     """A sentence about the first entry that differs."""
     known = np.isfinite(usual)
     limit = same * max(1.0, np.abs(usual[known]).max(initial=0.0))
-    for at in np.argwhere(known & ~(np.abs(usual - other) <= limit)).tolist():
-        one, two = other[tuple(at)], usual[tuple(at)]
-        return f"the gradient of {name} at {at} is {one:.6g}{when}, and {two:.6g}{usually}"
+    for at in np.argwhere(known & ~(np.abs(usual - tried) <= limit)).tolist():  # also where the float is NaN
+        return f"{what} at {at} is {tried[tuple(at)]:.6g}{when}, and {usual[tuple(at)]:.6g}{usually}"
     return ""
+
+
+def _gradients_differ(usual: Point, tried: Point | None, names: Iterable[str], same: float, *words: str) -> str:
+    """A sentence about the first gradient that differs; empty if there is none, or nothing was tried."""
+    if tried is None:
+        return ""
+    sentences = (_difference(f"the gradient of {name}", usual[name], tried[name], same, *words) for name in names)
+    return next(filter(None, sentences), "")

@@ -34,7 +34,7 @@ class Progress:
     def __init__(self, name: str, limit: float | None, progress: bool | None):
         self.name, self.limit = name, limit
         self.wanted = sys.stderr.isatty() if progress is None else progress
-        self.total, self.so_far, self.bar = 0.0, 0.0, None
+        self.total, self.so_far, self.tenths = 0.0, 0.0, 0
         self.start = self.clock()
         self.end = math.inf if limit is None else self.start + limit
         self.show_from = self.start + (LONG if self.long is None else self.long)
@@ -46,20 +46,8 @@ class Progress:
     @contextmanager
     def running(self, total: float = 0.0) -> Iterator[None]:
         """Inside, the work is done: `total` of it in all; 0 if that is not known yet."""
-        self.total, self.so_far = total, 0.0
-        self.show()
-        try:
-            yield
-        finally:
-            if self.bar is not None:
-                self.bar.close()
-                self.bar = None
-
-    def show(self) -> None:
-        """Begin to show the progress, if it is wanted and the proof takes long."""
-        if self.bar is None and self.wanted and self.clock() >= self.show_from:
-            self.bar = _bar(self.name)
-            self.count(0)
+        self.total, self.so_far, self.tenths = total, 0.0, 0
+        yield
 
     def done(self, amount: float) -> None:
         """Some of it is done."""
@@ -68,10 +56,18 @@ class Progress:
 
     def count(self, amount: float) -> None:
         """Some of it is done, whatever the time is."""
-        self.show()
         self.so_far += amount
-        if self.bar is not None:
-            self.bar.update(min(100.0, 100 * self.so_far / self.total) - self.bar.n if self.total else 0)
+        self.show()
+
+    def show(self) -> None:
+        """A line for each tenth of the work, if that is wanted and the proof takes long."""
+        if not self.wanted or not self.total or self.clock() < self.show_from:
+            return
+        share = min(1.0, self.so_far / self.total)
+        if int(10 * share) > self.tenths:
+            self.tenths = int(10 * share)
+            left = (self.clock() - self.start) * (1 - share) / share
+            print(f"{self.name}: {100 * share:.0f} %, about {duration(left)} left", file=sys.stderr)
 
     def check(self) -> None:
         """TooLong if the time is up."""
@@ -80,31 +76,3 @@ class Progress:
             raise TooLong(
                 f"{self.command}: {self.name} was stopped after limit = {self.limit:g} seconds{part}; {self.advice}"
             )
-
-
-def _bar(name: str):
-    """tqdm's bar if tqdm is installed, else lines."""
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        return Lines(name)
-    return tqdm(total=100, desc=name, unit="%", bar_format="{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}")
-
-
-class Lines:
-    """A line for each tenth of the work."""
-
-    def __init__(self, name: str):
-        self.name, self.n, self.start = name, 0.0, time.monotonic()
-
-    def update(self, percent: float) -> None:
-        tenth, self.n = self.n // 10, self.n + percent
-        if self.n // 10 > tenth:
-            left = (time.monotonic() - self.start) * (100 - self.n) / self.n
-            print(f"{self.name}: {self.n:.0f} %, about {duration(left)} left", file=sys.stderr)
-
-    def refresh(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass

@@ -5,15 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tinytensor.symbolic.exact.scalars import Condition, Symbolic
+from tinytensor.symbolic.exact.scalars import Condition, Symbolic, differ
 from tinytensor.symbolic.prove.proof_html import proof_html
-
-SAME = 1e-9  # floats nearer than this (relatively) may be two roundings of one number
-
-
-def differ(a: float, b: float) -> bool:
-    """Are these two different numbers? (False if one is NaN: then nothing is known.)"""
-    return abs(a - b) > SAME * max(1.0, abs(a), abs(b))
 
 
 @dataclass(frozen=True)
@@ -43,15 +36,18 @@ class WrongRule:
         """Are the two different numbers at the sample point? (If not, no proof was found.)"""
         return differ(self.got.witness, self.right.witness)
 
-    def __str__(self):
-        got, right = shorten(self.got), shorten(self.right)
+    @property
+    def words(self) -> tuple[str, str]:
+        """The words before the wrong value, and before the right one."""
         if not self.input:
-            return f"{self.op}{list(self.at)} is {got}, but its definition gives {right}"
+            return f"{self.op} is", "but its definition gives"
         what = "the definition" if self.through_definition else "the rule"
-        sentence = f"{what} of {self.op} for its input {self.input} gives {got} at {list(self.at)}"
-        return (
-            f"{sentence}, but the derivative is {right}" if self.differs else f"{sentence}: not proved equal to {right}"
-        )
+        then = "but the derivative is" if self.differs else "which is not proved equal to"
+        return f"{what} of {self.op} for its input {self.input} gives", then
+
+    def __str__(self):
+        said, then = self.words
+        return f"{said} {shorten(self.got)} at {list(self.at)}, {then} {shorten(self.right)}"
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import sympy
 
-from tinytensor.display.notebook import formula, sentence, shown
 from tinytensor.symbolic.exact.formula_printer import Entry, entries
 from tinytensor.symbolic.exact.scalars import Symbolic
+from tinytensor.utils.display.notebook import formula, sentence, shown
 
 LONG = 60  # a formula of more operations is shown by its value
 
@@ -52,18 +52,12 @@ def _matrix(signs: np.ndarray) -> str:
 
 def _wrong(wrong: Any) -> list[str | None]:
     """A wrong rule: the formula that it gives, and the right one."""
-    where = "".join(f"<li>{name}: {escape(at)}</li>" for name, at in (("rule", wrong.rule_at),) if at)
-    where += f"<li>called here: {escape(wrong.called_at)}</li>" if wrong.called_at else ""
+    lines_of_code = {"rule": wrong.rule_at, "called here": wrong.called_at}
+    where = "".join(f"<li>{name}: {escape(line)}</li>" for name, line in lines_of_code.items() if line)
     index = f"_{{{' '.join(map(str, wrong.at))}}}" if wrong.at else ""
-    if not wrong.input:
-        said, then = f"{wrong.op} is", "but its definition gives"
-        left = rf"\mathrm{{{_upright(wrong.op)}}}{index}"
-    else:
-        what = "the definition" if wrong.through_definition else "the rule"
-        said = f"{what} of {wrong.op} for its input {wrong.input} gives"
-        then = "but the derivative is" if wrong.differs else "which is not proved equal to"
-        left = rf"\mathrm{{d}}{_upright(wrong.input)}{index}"
-    lines = [f"<p>{escape(said)}</p>", formula(f"{left} = {_latex(wrong.got)}")]
+    said, then = wrong.words
+    name = rf"\mathrm{{d}}{_upright(wrong.input)}" if wrong.input else rf"\mathrm{{{_upright(wrong.op)}}}"
+    lines = [f"<p>{escape(said)}</p>", formula(f"{name}{index} = {_latex(wrong.got)}")]
     lines += [f"<p>{then}</p>", formula(_latex(wrong.right))]
     return [*lines, f"<ul>{where}</ul>" if where else ""]
 

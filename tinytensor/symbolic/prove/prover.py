@@ -8,17 +8,16 @@ By induction from the result down, every gradient is the derivative of the whole
 sizes, and where comparisons (the sign at a ReLU, the position of a maximum) come out as at the sample point. Values
 taken off the tape (`detach`) are constants, if the caller has named them. Trusted are the chain rule, SymPy's `diff`
 and arithmetic, and CPython. The forward pass of a fused operation is compared with its definition; a run on floats is
-compared at the sample point (`floats.py`). Numbers at other points may refute a proof (`probing.py`).
+compared at the sample point, and numbers at other points may refute a proof (`probing.py`).
 """
 
 import inspect
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from fractions import Fraction
-from functools import partial
+from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import sympy
@@ -30,14 +29,12 @@ from tinytensor.core.op import Node, Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.generator import Generator
 from tinytensor.symbolic.exact.finite_field import Field, Residue
-from tinytensor.symbolic.exact.scalars import Symbolic, Undecided, reading
-from tinytensor.symbolic.exact.tensors import exact, symbols, variables
-from tinytensor.symbolic.exact.zero_test import ROUNDED
+from tinytensor.symbolic.exact.scalars import ROUNDED, Symbolic, Undecided, reading
+from tinytensor.symbolic.exact.tensors import exact, symbols, variables, witnesses
 from tinytensor.symbolic.prove.advice import line, line_named
 from tinytensor.symbolic.prove.assumptions import assumptions, comparisons, domain, path_in_words
-from tinytensor.symbolic.prove.floats import NOT_COMPARED, FloatRun, compare_on_floats, expected_on_floats
-from tinytensor.symbolic.prove.passes import SEED, Pass, check_result
-from tinytensor.symbolic.prove.probing import Probe
+from tinytensor.symbolic.prove.passes import Pass, check_result
+from tinytensor.symbolic.prove.probing import NOT_COMPARED, Probe, Run
 from tinytensor.symbolic.prove.progress import Progress
 from tinytensor.symbolic.prove.proof import Proof, join_words
 from tinytensor.symbolic.prove.sampling import Sampled, prove_by_sampling
@@ -98,7 +95,6 @@ def prove(
     """
     if size not in ("small", "real"):
         raise ValueError(f'prove: size = {size!r}; choose "small" (for all values) or "real" (at a random point)')
-    at_size = partial(_prove_at_small_size, constant=frozenset(constant)) if size == "small" else _prove_at_real_size
     fn = late_bound.with_our_parameters(fn)
     _check_inputs(fn, inputs)
     shapes = any(_is_shape(value) for value in inputs)
@@ -107,7 +103,11 @@ def prove(
         draws = RandomDraws()
         try:
             with line_named(), draws.watch(), late_bound.pytorch_follows_us(), reading(ROUNDED) as met:
-                proof = at_size(fn, draws.with_fixed_rng(fn), inputs, sample, seed, limit, progress)
+                run = draws.with_fixed_rng(fn)
+                if size == "small":
+                    proof = _prove_at_small_size(fn, run, inputs, sample, limit, progress, frozenset(constant))
+                else:
+                    proof = _prove_at_real_size(fn, run, inputs, sample, limit, progress, seed)
         except Undecided as error:
             first = first or error
             continue
@@ -188,21 +188,62 @@ def _is_shape(value) -> bool:
     return isinstance(value, tuple | list) and all(isinstance(n, int) for n in value)
 
 
-def _prove_at_small_size(fn, seeded, inputs: tuple, sample: str, seed, limit, progress, constant: frozenset) -> Proof:
-    start = time.perf_counter()
-    names = {id(p): name for name, p in fn.named_parameters()} if hasattr(fn, "named_parameters") else {}
-    with _with_parameters(fn, lambda p: symbols(names[id(p)], *p.shape), exact) as parameters:
+@dataclass(frozen=True)
+class Subject:
+    """A function with its inputs as exact scalars; `run` is the function with the same random numbers each time."""
+
+    fn: Callable
+    run: Callable
+    args: list
+    leaves: dict[str, Tensor]
+
+    def passes(self, progress: Progress) -> list[Pass]:
+        """One pass for each result."""
+        passes: list[Pass] = []
+        while not passes or len(passes) < passes[0].forward.n_results:
+            with _buffers_kept(self.fn):
+                passes.append(check_result(self.run, self.args, self.leaves, len(passes), progress))
+        return passes
+
+    def probe(self) -> Probe:
+        @contextmanager
+        def kept() -> Iterator[None]:
+            self.run.rewind()
+            with _buffers_kept(self.fn):
+                yield
+
+        known = [x for x in (*self.args, *self.leaves.values(), *_module_state(self.fn)) if isinstance(x, Tensor)]
+        return Probe(self.fn, self.args, self.leaves, [x for x in known if x.dtype is OBJECT], kept)
+
+
+@contextmanager
+def _subject(fn: Callable, run: Callable, inputs: tuple, scalars: "Symbols | Residues") -> Iterator[Subject]:
+    """A function with its inputs, and the parameters of its Module for the time being, as exact scalars."""
+
+    def argument(name: str, value):
+        if _is_shape(value):
+            return scalars.of_shape(name, tuple(value))
+        if not isinstance(value, Tensor) or value.dtype.kind in "iub":
+            return value
+        if value.dtype is OBJECT:
+            return scalars.of_symbols(value)
+        return scalars.of_values(name, value.detach().numpy()) if value.requires_grad else scalars.constants(value)
+
+    with _with_parameters(fn, scalars) as parameters:
         names = _names(fn, len(inputs))
-        args = [_argument(name, value, sample) for name, value in zip(names, inputs, strict=True)]
+        args = [argument(name, value) for name, value in zip(names, inputs, strict=True)]
         leaves = {n: a for n, a in zip(names, args, strict=True) if isinstance(a, Tensor) and a.requires_grad}
-        leaves |= parameters
-        _check_symbols(leaves)
-        passes = _run_passes(fn, seeded, args, leaves, Progress(_name(fn), limit, progress))
-        floats = [_run_on_floats(fn, seeded, args, p) for p in passes if not (p.wrong or p.suspects or p.hooked)]
-        off_tape = _unique(what for p in passes for what in p.constant if what not in constant)
-        proof = _combine(_name(fn), passes, off_tape, floats)
-        if proof and not any(run.not_run for run in floats):
-            proof = _proof_or_refutation(fn, seeded, args, passes, proof, _sample_transform(sample), limit)
+        yield Subject(fn, run, args, leaves | parameters)
+
+
+def _prove_at_small_size(fn, run, inputs: tuple, sample: str, limit, progress, constant: frozenset) -> Proof:
+    start = time.perf_counter()
+    with _subject(fn, run, inputs, Symbols(sample)) as subject:
+        _check_symbols(subject.leaves)
+        passes = subject.passes(Progress(_name(fn), limit, progress))
+        proof = _combine(_name(fn), passes, constant)
+        if not any(p.findings or p.wrong for p in passes):
+            proof = _proof_or_refutation(subject, passes, proof, _sample_transform(sample), limit)
     return replace(proof, seconds=time.perf_counter() - start)
 
 
@@ -216,30 +257,25 @@ def _sample_transform(sample: str) -> Callable[[dict], dict]:
     return lambda point: {name: change(values) for name, values in point.items()}
 
 
-def _probe(fn: Callable, seeded: Callable, args: list, leaves: dict[str, Tensor]) -> Probe:
-    @contextmanager
-    def kept() -> Iterator[None]:
-        seeded.rewind()
-        with _buffers_kept(fn):
-            yield
-
-    return Probe(fn, args, leaves, _exact_tensors(fn, args, leaves), kept)
-
-
-def _proof_or_refutation(fn, seeded, args: list, passes: list[Pass], proof: Proof, within: Callable, limit) -> Proof:
-    """The proof, if numbers off its path do not refute it (probing.py)."""
-    leaves = passes[0].leaves
+def _proof_or_refutation(
+    subject: Subject, passes: list[Pass], proof: Proof, within: Callable, limit: float | None
+) -> Proof:
+    """The proof, if numbers do not refute it (probing.py)."""
+    leaves = subject.leaves
     free = {value.expr for leaf in leaves.values() for value in variables(leaf._data).values()}
     differentiable = len(free) == sum(leaf.numel() for leaf in leaves.values()) and not any(p.constant for p in passes)
-    probed = _probe(fn, seeded, args, leaves).run(_edges(passes), within, differentiable)
+    edges = _edges(passes) if proof else None
+    probed = subject.probe().run(_exact_run(passes), edges, within, differentiable)
+    if probed.differs:
+        return replace(proof, verdict="refuted", on_floats=probed.differs)
+    if probed.not_run:
+        return replace(proof, assumptions=(*proof.assumptions, probed.not_run))
     if probed.refuted:
         return replace(proof, verdict="refuted", on_numbers=probed.refuted)
     for sentence, point in probed.against:
         with _at_point(leaves, point):
             try:
-                exact = _run_passes(fn, seeded, args, leaves, Progress(_name(fn), limit, False))
-                off_tape = _unique(what for p in exact for what in p.constant)
-                there = _combine(proof.name, exact, off_tape, [])
+                there = _combine(proof.name, subject.passes(Progress(proof.name, limit, False)))
             except (ArithmeticError, ValueError):  # numbers are equal there, or a value does not exist
                 there = None
         if there is not None and there.verdict == "undecided":
@@ -250,6 +286,18 @@ def _proof_or_refutation(fn, seeded, args: list, passes: list[Pass], proof: Proo
             verdict = "refuted" if there is None else "undecided"
             return replace(proof, verdict=verdict, on_numbers=sentence, point=point)
     return replace(proof, verdict="undecided", on_numbers=probed.unclear) if probed.unclear else proof
+
+
+def _exact_run(passes: list[Pass]) -> Run:
+    """The results and the gradients at the sample point, as floats; NaN for the gradient of a number in an input."""
+    gradients = {}
+    for name, leaf in passes[0].leaves.items():
+        arrived = [next(a.expected for a in p.backward.arrivals if a.target is leaf) for p in passes]
+        gradients[name] = np.full(leaf.shape, np.nan)
+        for at in variables(leaf._data):
+            gradients[name][at] = sum(g[at].witness for g in arrived)
+    results = [witnesses(p.forward.result._data) for p in passes]
+    return Run(results, [witnesses(p.backward.seed) for p in passes], gradients)
 
 
 def _is_ordinary(point: dict[str, np.ndarray]) -> bool:
@@ -282,88 +330,25 @@ def _at_point(leaves: dict[str, Tensor], point: dict[str, np.ndarray]) -> Iterat
             leaf._data = before[name]
 
 
-def _run_passes(
-    fn: Callable, seeded: Callable, args: list, leaves: dict[str, Tensor], progress: Progress
-) -> list[Pass]:
-    """One pass for each result."""
-    passes: list[Pass] = []
-    while not passes or len(passes) < passes[0].forward.n_results:
+def _prove_at_real_size(fn, run, inputs: tuple, sample: str, limit, progress, seed: int | None) -> Sampled:
+    with Field(seed) as field, _subject(fn, run, inputs, Residues(field, sample, seed)) as subject:
+        leaves = subject.leaves
         with _buffers_kept(fn):
-            passes.append(check_result(seeded, args, leaves, len(passes), progress))
-    return passes
-
-
-def _run_on_floats(fn: Callable, seeded: Callable, args: list, run: Pass) -> FloatRun:
-    """Compare a run on floats with one on exact numbers, for the result of a pass."""
-    with _buffers_kept(fn):
-        exact_tensors = _exact_tensors(fn, args, run.leaves)
-        expected = expected_on_floats(seeded, args, run.leaves, exact_tensors, run.number, run.backward.seed)
-    if expected is None:
-        return FloatRun(not_run=f"{NOT_COMPARED}: the function holds exact numbers of its own")
-    return _compare_on_floats(fn, seeded, args, run.leaves, run.number, expected)
-
-
-def _compare_on_floats(
-    fn: Callable, seeded: Callable, args: list, leaves: dict, number: int | None, expected: dict
-) -> FloatRun:
-    seeded.rewind()
-    with _buffers_kept(fn):
-        return compare_on_floats(fn, args, leaves, _exact_tensors(fn, args, leaves), number, expected)
-
-
-def _exact_tensors(fn: Callable, args: list, leaves: dict[str, Tensor]) -> list[Tensor]:
-    """The tensors of exact numbers that a function is known to read."""
-    return [x for x in (*args, *leaves.values(), *_module_state(fn)) if isinstance(x, Tensor) and x.dtype is OBJECT]
-
-
-def _prove_at_real_size(fn, seeded, inputs: tuple, sample: str, seed, limit, progress) -> Sampled:
-    floats = np.random.default_rng(0 if seed is None else seed)  # the program's path is no secret
-
-    def point(shape: tuple) -> np.ndarray:
-        if sample == "between 0 and 1":
-            return floats.uniform(0.1, 0.9, size=shape)
-        values = floats.normal(size=shape)
-        return values if sample == "of both signs" else np.abs(values)
-
-    def argument(value):
-        if _is_shape(value):
-            return variables_of(point(tuple(value)), scalars)
-        if not isinstance(value, Tensor) or value.dtype.kind in "iub":
-            return value
-        if value.dtype is OBJECT:
-            raise TypeError('prove: size="real" takes no tensors of symbols; give a shape, or floats that require grad')
-        if value.requires_grad:
-            return variables_of(value.detach().numpy().astype(float), scalars)
-        return _constants(value)
-
-    def parameter(p: Tensor) -> Tensor:
-        """Near the parameter's own values, which may be all 0 or all alike."""
-        values = p.detach().numpy().astype(float)
-        return variables_of(values + 0.3 * floats.normal(size=p.shape), scalars)
-
-    with Field(seed) as scalars, _with_parameters(fn, parameter, _constants) as parameters:
-        names = _names(fn, len(inputs))
-        args = [argument(value) for value in inputs]
-        leaves = {n: a for n, a in zip(names, args, strict=True) if isinstance(a, Tensor) and a.requires_grad}
-        leaves |= parameters
-        with _buffers_kept(fn):
-            result = prove_by_sampling(_name(fn), seeded, args, leaves, scalars, Progress(_name(fn), limit, progress))
+            clock = Progress(_name(fn), limit, progress)
+            result = prove_by_sampling(_name(fn), run, subject.args, leaves, field, clock)
         if not result:
             return result
-        expected = {n: np.resize(result.gradients[n], x.shape) for n, x in leaves.items()}
-        expected |= {**dict(enumerate(result.results)), SEED: [np.ones_like(y) for y in result.results]}
-        floats = _compare_on_floats(fn, seeded, args, leaves, None, expected)
-        wrong, unclear = floats.difference, ""
-        if not wrong and not floats.not_run:
-            probed = _probe(fn, seeded, args, leaves).run((), _sample_transform(sample), differentiable=True)
-            there = [f"{sentence}, at another point" for sentence, point in probed.against if _is_ordinary(point)]
-            wrong, unclear = probed.refuted or next(iter(there), ""), probed.unclear
+        gradients = {n: np.resize(result.gradients[n], x.shape) for n, x in leaves.items()}
+        exact_run = Run([*result.results], [np.ones_like(y) for y in result.results], gradients)
+        probed = subject.probe().run(exact_run, (), _sample_transform(sample), differentiable=True)
+    there = [f"{sentence}, at another point" for sentence, point in probed.against if _is_ordinary(point)]
+    wrong = probed.refuted or next(iter(there), "")
     return replace(
         result,
-        verdict="refuted" if wrong else "undecided" if unclear else "proved",
-        on_floats=floats.difference,
-        on_numbers="" if floats.difference else wrong or unclear,
-        assumptions=(*result.assumptions, *([floats.not_run] if floats.not_run else [])),
+        verdict="refuted" if probed.differs or wrong else "undecided" if probed.unclear else "proved",
+        on_floats=probed.differs,
+        on_numbers=wrong or probed.unclear,
+        assumptions=(*result.assumptions, *([probed.not_run] if probed.not_run else [])),
     )
 
 
@@ -404,11 +389,6 @@ class RandomDraws:
             self.rewind()
 
 
-def _constants(x: Tensor) -> Tensor:
-    """A tensor of floats as the fractions that they are."""
-    return Tensor.of(np.asarray(np.frompyfunc(Residue, 1, 1)(x._data), object))
-
-
 def _function_class(fn: Callable) -> type | None:
     """The class of which fn is the `apply`: an autograd.Function."""
     owner = getattr(fn, "__self__", None)
@@ -437,19 +417,53 @@ def _names(fn: Callable, n: int) -> list[str]:
     return (names + [f"input{i}" for i in range(len(names), n)])[:n]
 
 
-def _argument(name: str, value, sample: str):
-    if _is_shape(value):
-        x = symbols(name, *value, positive=sample != "of both signs")
-        if sample == "between 0 and 1":
-            x = symbols(name, *value, witness=[Fraction(y.witness) / 2 for y in x._data.flat])
-        return x.requires_grad_()
-    if not isinstance(value, Tensor) or value.dtype.kind in "iub":
-        return value
-    if value.dtype is OBJECT:
-        return Tensor.of(value._data.copy(), requires_grad=True)
-    if value.requires_grad:
-        return symbols(name, *value.shape, witness=value.detach().numpy().astype(object)).requires_grad_()
-    return exact(value)
+class Symbols:
+    """The inputs at a small size: symbols, and floats as the fractions that they are."""
+
+    constants = staticmethod(exact)
+
+    def __init__(self, sample: str):
+        self.sample = sample
+
+    def of_shape(self, name: str, shape: tuple) -> Tensor:
+        x = symbols(name, *shape, positive=self.sample != "of both signs")
+        return self.of_values(name, witnesses(x._data) / 2) if self.sample == "between 0 and 1" else x.requires_grad_()
+
+    def of_values(self, name: str, values: np.ndarray) -> Tensor:
+        return symbols(name, *values.shape, witness=values.astype(object)).requires_grad_()
+
+    def of_symbols(self, x: Tensor) -> Tensor:
+        return Tensor.of(x._data.copy(), requires_grad=True)
+
+    def of_parameter(self, name: str, p: Tensor) -> Tensor:
+        return symbols(name, *p.shape)
+
+
+class Residues:
+    """The inputs at a real size: variables of a field, near floats that decide comparisons; their path is no secret."""
+
+    def __init__(self, field: Field, sample: str, seed: int | None):
+        self.field, self.sample, self.floats = field, sample, np.random.default_rng(0 if seed is None else seed)
+
+    def of_shape(self, name: str, shape: tuple) -> Tensor:
+        if self.sample == "between 0 and 1":
+            return variables_of(self.floats.uniform(0.1, 0.9, size=shape), self.field)
+        values = self.floats.normal(size=shape)
+        return variables_of(values if self.sample == "of both signs" else np.abs(values), self.field)
+
+    def of_values(self, name: str, values: np.ndarray) -> Tensor:
+        return variables_of(values.astype(float), self.field)
+
+    def of_symbols(self, x: Tensor) -> Tensor:
+        raise TypeError('prove: size="real" takes no tensors of symbols; give a shape, or floats that require grad')
+
+    def of_parameter(self, name: str, p: Tensor) -> Tensor:
+        """Near the parameter's own values, which may be all 0 or all alike."""
+        return self.of_values(name, p.detach().numpy() + 0.3 * self.floats.normal(size=p.shape))
+
+    def constants(self, x: Tensor) -> Tensor:
+        """A tensor of floats as the fractions that they are."""
+        return Tensor.of(np.asarray(np.frompyfunc(Residue, 1, 1)(x._data), object))
 
 
 def _check_symbols(leaves: dict[str, Tensor]) -> None:
@@ -468,14 +482,14 @@ def _module_state(fn: Callable) -> list[Tensor]:
 
 
 @contextmanager
-def _with_parameters(fn: Callable, variables: Callable, constants: Callable) -> Iterator[dict[str, Tensor]]:
+def _with_parameters(fn: Callable, scalars: Symbols | Residues) -> Iterator[dict[str, Tensor]]:
     """The parameters of a Module, holding variables for the time being; its buffers of floats hold exact constants."""
-    parameters = dict(fn.named_parameters()) if hasattr(fn, "named_parameters") else {}
-    floats = [x for x in _module_state(fn) if x.dtype.kind == "f"]
-    before = [(x, x.data, x.grad) for x in floats]
+    parameters = _named_parameters(fn)
+    names = {id(p): name for name, p in parameters.items()}
+    before = [(x, x.data, x.grad) for x in _module_state(fn) if x.dtype.kind == "f"]
     try:
-        for x in floats:
-            x.data = variables(x) if x.requires_grad else constants(x.detach())
+        for x, _, _ in before:
+            x.data = scalars.of_parameter(names[id(x)], x) if x.requires_grad else scalars.constants(x.detach())
             x.grad = None
         yield {name: p for name, p in parameters.items() if p.requires_grad}
     finally:
@@ -496,39 +510,40 @@ def _buffers_kept(fn: Callable) -> Iterator[None]:
             b._data, b.node, b._requires_grad = array, node, requires_grad
 
 
-def _combine(name: str, passes: list[Pass], off_tape: tuple[str, ...], floats: list[FloatRun]) -> Proof:
-    """The proof that the passes for the results of a function amount to."""
+def _combine(name: str, passes: list[Pass], constant: Container[str] = ()) -> Proof:
+    """The proof that the passes for the results of a function amount to; constant: what the caller has named so."""
+
+    def of_each(what: Callable[[Pass], Iterable]) -> tuple:
+        return tuple(dict.fromkeys(chain.from_iterable(map(what, passes))))
+
     wrong = {rule: w for p in passes for rule, w in p.wrong.items()}
-    example = next((p.counterexample for p in passes if p.counterexample is not None), None)
-    astray = any(p.suspects for p in passes) and not wrong
-    hooked = _unique(value for p in passes for value in p.hooked)
-    changed = _unique(what for p in passes for what in p.forward.changed)
-    verdict = "undecided" if astray or wrong or hooked or off_tape or changed else "proved"
-    otherwise = next((run.difference for run in floats if run.difference), "")
-    if example is not None or otherwise or any(w.differs for w in wrong.values()):
-        verdict = "refuted"
-    leaning = [line for p in passes for line in assumptions(p)] + [run.not_run for run in floats if run.not_run]
-    return Proof(
+    examples = [p.counterexample for p in passes if p.counterexample is not None]
+    calls, leaves = of_each(lambda p: p.forward.calls), passes[0].leaves
+    proof = Proof(
         name=name,
-        verdict=verdict,
-        size=", ".join(f"{n} {leaf.shape}" for n, leaf in passes[0].leaves.items()),
-        entries=len(passes) * sum(len(variables(leaf._data)) for leaf in passes[0].leaves.values()),
+        verdict="",
+        size=", ".join(f"{n} {leaf.shape}" for n, leaf in leaves.items()),
+        entries=len(passes) * sum(len(variables(leaf._data)) for leaf in leaves.values()),
         steps=sum(a.expected.size for p in passes for a in p.backward.arrivals if isinstance(a.target, Node)),
-        operations=_unique(call.op.name for p in passes for call in p.forward.calls),
-        fused=_unique(c.op.name for p in passes for c in p.forward.calls if c.op.definition is not None),
-        assumptions=_unique(leaning),
+        operations=tuple(dict.fromkeys(call.op.name for call in calls)),
+        fused=tuple(dict.fromkeys(call.op.name for call in calls if call.op.definition is not None)),
+        assumptions=of_each(assumptions),
         signs={what: signs for p in passes for what, signs in comparisons(p).signs.items()},
-        conditions=_unique(c for p in passes for c in p.conditions),
+        conditions=of_each(lambda p: p.conditions),
         wrong=tuple(sorted(wrong.values(), key=lambda w: w.through_definition)),  # these may follow from the others
-        counterexample=example,
-        tape_is_wrong=astray,
-        hooked=hooked,
-        off_tape=off_tape,
-        on_floats=otherwise,
-        changed=changed,
-        where=_unique(what for p in passes for what in (*path_in_words(p), *domain(p))),
+        counterexample=examples[0] if examples else None,
+        tape_is_wrong=any(p.suspects for p in passes) and not wrong,
+        hooked=of_each(lambda p: p.hooked),
+        off_tape=tuple(what for what in of_each(lambda p: p.constant) if what not in constant),
+        changed=of_each(lambda p: p.forward.changed),
+        where=of_each(lambda p: [*path_in_words(p), *domain(p)]),
     )
+    return replace(proof, verdict=_verdict(proof))
 
 
-def _unique(values: Iterable) -> tuple:
-    return tuple(dict.fromkeys(values))
+def _verdict(proof: Proof) -> str:
+    """The verdict of what the passes say."""
+    if proof.counterexample is not None or any(w.differs for w in proof.wrong):
+        return "refuted"
+    unproved = proof.tape_is_wrong or proof.wrong or proof.hooked or proof.off_tape or proof.changed
+    return "undecided" if unproved else "proved"

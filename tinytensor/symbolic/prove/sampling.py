@@ -156,6 +156,12 @@ class Sample:
         }
         self.holds = self.difference % scalars.prime == 0
 
+    def results(self) -> list[Tensor]:
+        """The results once more."""
+        results = self.fn(*self.args)
+        results = results if isinstance(results, tuple | list) else (results,)
+        return [y for y in results if isinstance(y, Tensor) and y.dtype is OBJECT][: len(self.seeds)]
+
     def slope(self, results: list[Tensor]) -> tuple[int, float]:
         """(D_v of the results with their seeds, the size of its formula)."""
         total, size = 0, 0.0
@@ -196,7 +202,7 @@ class Sample:
     def hold_still(self) -> None:
         """Take the tangents off: backward computes values alone, in half the time."""
         for node in self.nodes:
-            for kept in node.kept.values():
+            for kept in node.saved.values():
                 for value in kept if isinstance(kept, tuple) else (kept,):
                     array = value._data if isinstance(value, Tensor) else value
                     if isinstance(array, np.ndarray) and array.dtype is OBJECT:
@@ -217,9 +223,7 @@ class Sample:
                 for x, w, u in zip(leaf._data.flat, where[name], along[name], strict=True):
                     x.witness = w + sign * step * u
             with enable_grad():
-                results = self.fn(*self.args)
-            results = [y for y in (results if isinstance(results, tuple | list) else (results,)) if _is_result(y)]
-            ends.append(sum(Residue.of(x).witness for y in results[: len(self.seeds)] for x in y._data.flat))
+                ends.append(sum(Residue.of(x).witness for y in self.results() for x in y._data.flat))
         for name, leaf in self.leaves.items():
             for x, w in zip(leaf._data.flat, where[name], strict=True):
                 x.witness = w
@@ -237,9 +241,7 @@ class Sample:
                 _set_tangents(leaf._data, self.directions[name] if other == name else None)
             self.nodes, self.moved = [], []
             with enable_grad(), observe(on_node=self.note):  # the function may register hooks
-                results = self.fn(*self.args)
-            results = [y for y in (results if isinstance(results, tuple | list) else (results,)) if _is_result(y)]
-            along, _ = self.slope(results[: len(self.seeds)])
+                along, _ = self.slope(self.results())
             along += sum(times * slope for times, (slope, _) in zip(self.reached, self.moved, strict=False))
             if (along - self.products[name]) % self.field.prime:
                 wrong.append(name)
@@ -300,10 +302,6 @@ def variables(values: np.ndarray, scalars: Field) -> Tensor:
 
 def _seed(y: Tensor, scalars: Field) -> Tensor:
     return variables(np.ones(y.shape), scalars).detach()
-
-
-def _is_result(y) -> bool:
-    return isinstance(y, Tensor) and y.dtype is OBJECT
 
 
 def _set_tangents(array: np.ndarray, tangents: list | None) -> None:

@@ -23,17 +23,24 @@ from tinytensor.core.dtypes import get_default_dtype, int64
 from tinytensor.core.observers import observe
 from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.tensor import Tensor
+from tinytensor.native.platform.locks import ThreadLock
+from tinytensor.native.runtime import entry_points
+from tinytensor.native.runtime import kernel as runtime_kernel
+from tinytensor.native.runtime.compiler import compiling, global_compiler_lock
 from tinytensor.ops import argument_errors, arguments, index, shape
 from tinytensor.ops.keys import parse_index
-from tinytensor.platform.locks import ThreadLock
-from tinytensor.runtime import entry_points
-from tinytensor.runtime import kernel as runtime_kernel
-from tinytensor.runtime.compiler import compiling, global_compiler_lock
 from tinytensor.symbolic.reading.language import STAND_INS
-from tinytensor.symbolic.reading.loops import as_tensor, enumerate_type, of_each, range_type, reversed_type, sum_type
-from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, check_domain, formula_of, is_users, where
-from tinytensor.symbolic.reading.tensors import (
+from tinytensor.symbolic.reading.loops import as_tensor, enumerate_type, of_each, range_type, sum_type
+from tinytensor.symbolic.reading.sizes import (
     MOST_ROUNDINGS,
+    SymFloat,
+    SymInt,
+    check_domain,
+    formula_of,
+    is_users,
+    where,
+)
+from tinytensor.symbolic.reading.tensors import (
     SHARED,
     SymbolicData,
     SymbolicTensor,
@@ -47,11 +54,11 @@ from tinytensor.symbolic.reading.tensors import (
     tensor_of,
 )
 
-CONSTANTS = {  # arrays of constants: the shape, and the range of whole numbers
-    np.eye: lambda n, m: ((n, m), (0, 1)),
-    np.tri: lambda n, m, k: ((n, m), None),
-    np.arange: lambda n: ((n,), (0, n - 1)),
-    np.linspace: lambda start, end, n: ((n,), None),
+CONSTANTS = {  # arrays of constants: the shape, the numbers, and the range of whole numbers
+    np.eye: lambda n, m: ((n, m), (), (0, 1)),
+    np.tri: lambda n, m, k: ((n, m), (k,), None),
+    np.arange: lambda n: ((n,), (), (0, n - 1)),
+    np.linspace: lambda start, end, n: ((n,), (start, end), None),
 }
 
 
@@ -107,7 +114,7 @@ class Backend:
         if type(value) not in (SymInt, SymFloat):
             return None
         own = dtype if dtype.kind == "f" else int64 if type(value) is SymInt else get_default_dtype()
-        y = tensor_of(SymbolicData(self.reading, Term("number", value), (), own, span_of(value)).rounded())
+        y = tensor_of(SymbolicData(self.reading, Term("full", (), value), (), own, span_of(value)).rounded())
         return y._data if own == dtype else shape.cast(y, dtype)._data  # 2 as a truth value is 1, and 0.5 is 0 in int64
 
     def tensor(self, data, dtype) -> Tensor | None:
@@ -122,9 +129,9 @@ class Backend:
         """An array of constants, such as make = np.eye."""
         if reading_of(settings) is None:
             return None
-        sizes, span = CONSTANTS[make](*settings)
+        sizes, numbers, span = CONSTANTS[make](*settings)
         dtype = dtype or (int64 if make is np.arange else float)
-        return SymbolicData(self.reading, Term(make.__name__, *settings), sizes, dtype, span).rounded()
+        return SymbolicData(self.reading, Term(make.__name__, sizes, *numbers), sizes, dtype, span).rounded()
 
     def full(self, what: str, sizes: tuple, dtype, fill) -> Tensor | None:
         """zeros, ones, full ...: `fill` copies a number into an array."""
@@ -134,7 +141,7 @@ class Backend:
             self.refuse(f"{what}: its values or sizes are no function of the arguments")
         (value,) = fill.args
         span = span_of(value) if dtype.kind in "iu" else None
-        term = Term("full", sizes, getattr(value, "term", value))
+        term = Term("full", sizes, as_term(getattr(value, "term", value)))
         return tensor_of(SymbolicData(self.reading, term, sizes, dtype, span))
 
     # --- Parts, and changes in place
@@ -212,21 +219,6 @@ def asked_by_user() -> bool:
     return is_users(frame.f_code.co_filename)
 
 
-def if_symbolic(original: Callable, replacement: Callable) -> Callable:
-    return lambda *args: (original if reading_of(args) is None else replacement)(*args)
-
-
-def finite(answer: bool) -> Callable:
-    """math.isfinite() or isinf() of a size; of a real number of sizes it is known where the engine asks."""
-
-    def function(x):
-        if type(x) is SymFloat and is_users(sys._getframe(2).f_code.co_filename):
-            x.reading.refuse(f"is {x.expr} finite?")
-        return answer
-
-    return function
-
-
 _lock = ThreadLock(reentrant=True)  # one reading at a time
 
 
@@ -266,24 +258,24 @@ def functions_for_sizes(reading) -> Iterator[None]:
         """sqrt(), exp() or log() of a size as a formula."""
 
         def formula(*x):
+            if reading_of(x) is None:
+                return plain(*x)
             for n in x if name != "exp" else ():
                 check_domain(n, "root" if name == "sqrt" else "logarithm")
             if name == "exp":
                 reading.values["overflow"] = None
             return SymFloat(getattr(sympy, name)(*map(formula_of, x)), reading)
 
-        return if_symbolic(getattr(math, name), formula)
+        plain = getattr(math, name)
+        return formula
 
     replaced = [
         (builtins, "len", length),
         (builtins, "range", range_type(range)),
         (builtins, "enumerate", enumerate_type(enumerate)),
-        (builtins, "reversed", reversed_type(reversed)),
         (builtins, "sum", sum_type(sum, reading)),
         (builtins, "zip", of_each(zip, lambda t, items: tuple(items))),
         *[(math, name, real(name)) for name in ("sqrt", "exp", "log")],
-        (math, "isfinite", if_symbolic(math.isfinite, finite(True))),
-        (math, "isinf", if_symbolic(math.isinf, finite(False))),
         (runtime_kernel, "build", built),
         (Tensor, "of", staticmethod(tensor_of)),
         (next(c for c in Tensor.__mro__ if "dtype" in vars(c)), "dtype", property(dtype)),

@@ -32,6 +32,7 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.ops.shape import cast
 from tinytensor.symbolic.prove.advice import line
 from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, is_users
+from tinytensor.symbolic.reading.tensors import note_names
 
 STORES = {f"{verb}_{what}" for verb in ("STORE", "DELETE") for what in ("ATTR", "SUBSCR", "GLOBAL")} | {"SEND"}
 CHANGES = "append extend insert pop popitem remove clear update setdefault discard sort reverse appendleft popleft"
@@ -46,7 +47,7 @@ READABLE += " callable print range repr reversed round set slice sorted str sum 
 BUILTINS = set(READABLE.split())
 KNOWN = {*MODULES, *sys.stdlib_module_names, "torch", "jax", "sympy"} - {"__main__"}
 SETTINGS = {"set_printoptions", "set_num_threads", "set_default_dtype", "seterr", "seterrcall", "setbufsize"}
-OWN = "symbolic", "runtime", "recording", "platform", "core"  # rooms of tinytensor that are not for a function
+OWN = "symbolic", "native", "core"  # rooms of tinytensor that are not for a function
 REFLECTION = {"random", "methodcaller", "attrgetter", "frompyfunc", "vectorize", "is_", "is_not"}
 INNER = {name for name in dir(Tensor) if name.startswith("_") and not name.startswith("__")} | {"node"}
 EXITS = {"__exit__", "__aexit__"}
@@ -168,56 +169,39 @@ FIXED = {  # types of objects that never change
 }
 HOLDING = {  # types of objects whose parts are known
     *(object, type, int, float, str, bytes, dict, slice, property, staticmethod, classmethod, *BOXES),
-    *(types.FunctionType, types.MethodType, types.BuiltinMethodType, types.MethodWrapperType),
-    *(
-        types.SimpleNamespace,
-        *argparse.Namespace.__mro__,
-        types.MappingProxyType,
-        functools.partial,
-        np.ndarray,
-        type(np.shape),
-        type(vars(Collection)["_abc_impl"]),
-    ),
+    *(types.FunctionType, types.MethodType, types.BuiltinMethodType, types.MethodWrapperType, types.MappingProxyType),
+    *(types.SimpleNamespace, *argparse.Namespace.__mro__, functools.partial, np.ndarray, type(np.shape)),
+    type(vars(Collection)["_abc_impl"]),
 }
-OPEN = {
-    "tinytensor",
-    "collections",
-    "abc",
-    "typing",
-    "enum",
-    "types",
-    "dataclasses",
-    "numbers",
-}  # modules of such types
+# modules of such types
+OPEN = {"tinytensor", "collections", "abc", "typing", "enum", "types", "dataclasses", "numbers"}
 
 
-def parts(value) -> dict | list | None:
-    """What an object holds, the attributes of the user's own by their names; None for those of others."""
-    if isinstance(value, types.BuiltinMethodType | types.MethodWrapperType):
-        return [] if isinstance(value.__self__, types.ModuleType) else [value.__self__]
-    if isinstance(value, staticmethod | classmethod):
-        return [value.__func__]
-    if isinstance(value, types.MethodType):
-        return [value.__self__, value.__func__]
-    if isinstance(value, functools.partial):
-        return [value.func, value.args, value.keywords]
-    if isinstance(value, types.FunctionType):
-        cells = [cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType()]
-        return [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *cells]
-    if isinstance(value, dict):
-        return [part for item in dict.items(value) for part in item]
-    if box := next((box for box in BOXES if issubclass(type(value), box)), None):
-        return list(box.__iter__(value))
+PARTS = {  # what an object of such a type, or of the user's own that is one, holds beside its attributes
+    types.BuiltinMethodType | types.MethodWrapperType: lambda x: [
+        part for part in [x.__self__] if not isinstance(part, types.ModuleType)
+    ],
+    staticmethod | classmethod: lambda x: [x.__func__],
+    types.MethodType: lambda x: [x.__self__, x.__func__],
+    functools.partial: lambda x: [x.func, x.args, x.keywords],
+    types.FunctionType: lambda x: [
+        *(x.__defaults__ or ()),
+        *(x.__kwdefaults__ or {}).values(),
+        *(cell.cell_contents for cell in x.__closure__ or () if cell != types.CellType()),
+    ],
+    dict: lambda x: [part for item in dict.items(x) for part in item],
+    **{box: lambda x, box=box: list(box.__iter__(x)) for box in BOXES},
+    np.ndarray: lambda x: [x.tolist()] if x.dtype.hasobject else [],
+}
+
+
+def parts(value) -> list:
+    """What an object holds beside its attributes."""
+    for kinds, held in PARTS.items():
+        if issubclass(type(value), kinds):
+            return held(value)
     library = type(value).__module__ in ("builtins", "collections") and not isinstance(value, str | bytes | range)
-    if isinstance(value, list) or (library and isinstance(value, Collection)):
-        return list(value)
-    own = [c for c in (value if isinstance(value, type) else type(value)).__mro__ if home_of(c) not in KNOWN]
-    return attributes(value) if own and not isinstance(value, types.ModuleType) else None
-
-
-def cells(value) -> list:
-    """What an array of objects holds."""
-    return [value.tolist()] if isinstance(value, np.ndarray) and value.dtype.hasobject else []
+    return list(value) if isinstance(value, list) or (library and isinstance(value, Collection)) else []
 
 
 def attributes(value) -> dict:
@@ -261,8 +245,7 @@ def snapshot(value, seen: dict | None = None):
     others = {home_of(c) for c in type(value).__mro__ if c not in HOLDING} & KNOWN
     if isinstance(value, Iterator | np.dtype) or others - OPEN:
         return Unknown(value)
-    numbers, held = None, parts(value)
-    held = [*attributes(value).values(), *(held if isinstance(held, list) else ()), *cells(value)]
+    numbers, held = None, [*attributes(value).values(), *parts(value)]
     if isinstance(value, int | float | str | bytes):
         numbers = value
     elif isinstance(value, np.ndarray):
@@ -311,13 +294,13 @@ def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset(
     exits = [vars(c)[n] for c in classes for n in EXITS & vars(c).keys()]
     if not all(isinstance(one, types.FunctionType) for one in exits):  # others end an exception, and are not seen
         return False
-    held = None if isinstance(value, types.FunctionType) else parts(value)  # a function is looked at when it runs
-    if isinstance(held, dict):
+    held = [] if isinstance(value, types.FunctionType) else parts(value)  # a function is looked at when it runs
+    if type(value).__module__ in ("collections", "argparse", "types"):
+        held += attributes(value).values()
+    elif any(home_of(c) not in KNOWN for c in (value if isinstance(value, type) else type(value)).__mro__):
         read = {*names, "_value_"}  # of a member of an Enum
-        held = [p for n, p in held.items() if n in read or (n.startswith("__") and n not in CREATING)]
-    else:
-        inside = attributes(value).values() if type(value).__module__ in ("collections", "argparse", "types") else ()
-        held = [*(held or ()), *inside, *cells(value)]
+        named = attributes(value).items()
+        held += [p for n, p in named if n in read or (n.startswith("__") and n not in CREATING)]
     if not all(allowed(part, names, started, seen | {id(value)}) for part in held):
         return False
     if isinstance(value, PLAIN):
@@ -380,12 +363,7 @@ def only_readable(reading) -> Iterator[None]:
         if event == "return" and is_users(code.co_filename):
             if arg is None and is_left_by_error(frame):
                 reading.left.append(f"{code.co_name}(){line(frame)}")
-            for name, value in frame.f_locals.items():
-                if isinstance(value, Tensor) and not name.startswith((".", "_")):
-                    term = getattr(value._data, "term", None)
-                    if term is not None and not term.label:
-                        term.label = name
-            return
+            return note_names(frame.f_locals)
         if event != "call" or not is_users(code.co_filename):
             return
         own = frame.f_locals

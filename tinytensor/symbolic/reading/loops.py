@@ -23,7 +23,6 @@ from sympy import Expr
 
 from tinytensor.core.dispatch import state as dispatch_state
 from tinytensor.core.dtypes import float64
-from tinytensor.core.meta import Meta
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.methods import FUNCTIONS
 from tinytensor.ops.reduce import reduce_sum
@@ -38,6 +37,7 @@ from tinytensor.symbolic.reading.tensors import (
     SymbolicTensor,
     Term,
     as_term,
+    note_names,
     span_of,
     tensor_of,
 )
@@ -47,19 +47,16 @@ NOT_LOCAL = ast.Global, ast.Nonlocal, ast.FunctionDef, ast.ClassDef, ast.Lambda,
 
 
 class SymbolicRange:
-    """`count` items: a range, enumerate() or zip() of sizes and tensors, the rows of a tensor. Only a loop may run it.
+    """`count` items: a range, enumerate() or zip() of sizes and tensors, rows of a tensor. Only a loop may run it."""
 
-    down: do the items run from the last to the first?
-    """
-
-    def __init__(self, count: SymInt, item, down: bool = False):
-        self.count, self.item, self.down, self.reading = count, item, down, getattr(count, "reading", None)
+    def __init__(self, count: SymInt, item):
+        self.count, self.item, self.reading = count, item, getattr(count, "reading", None)
 
     def __iter__(self):
         return self.loop(sys._getframe(1))
 
     def __reversed__(self):
-        return SymbolicRange(self.count, self.item, not self.down)
+        return SymbolicRange(self.count, lambda t: self.item(self.count - 1 - t))
 
     _refuse = refusing("the numbers of a range of sizes are used elsewhere than in a `for` statement")
     __len__ = __getitem__ = __contains__ = __eq__ = __hash__ = __bool__ = __getattr__ = __reduce_ex__ = _refuse
@@ -88,6 +85,7 @@ def range_of(x) -> SymbolicRange | None:
 
 
 SymbolicTensor.__iter__ = lambda x: range_of(x).loop(sys._getframe(1))  # `for row in x`
+SymbolicTensor.__reversed__ = lambda x: reversed(range_of(x))
 
 
 def as_tensor(items):
@@ -104,13 +102,9 @@ def of_each(plain, combine):
         reading = next((r.reading for r in known if type(r.count) is SymInt), None)
         if reading is None:
             return plain(*map(as_tensor, parts), **keywords)
-        downs = {r.down for r in known}
-        others = True in downs and (len(downs) > 1 or any(r.count != known[0].count for r in known))
-        if keywords or others or len(known) < len(ranges):
+        if keywords or len(known) < len(ranges):
             reading.refuse("a tensor beside something that may have another length")
-        count, down = min(r.count for r in ranges), downs.pop()
-        each = lambda t: combine(count - 1 - t if down else t, [r.item(t) for r in ranges])  # noqa: E731
-        return [each(t) for t in range(count)] if type(count) is int else SymbolicRange(count, each, down)
+        return SymbolicRange(min(r.count for r in ranges), lambda t: combine(t, [r.item(t) for r in ranges]))
 
     return function
 
@@ -118,16 +112,6 @@ def of_each(plain, combine):
 def enumerate_type(plain):
     """enumerate(), also of a tensor of a symbolic size."""
     return lambda iterable, start=0: of_each(lambda x: plain(x, start), lambda t, each: (t + start, each[0]))(iterable)
-
-
-def reversed_type(plain):
-    """reversed(), also of a tensor of a symbolic size."""
-
-    def function(x):
-        items = range_of(x)
-        return plain(as_tensor(x)) if items is None or type(items.count) is int else items.__reversed__()
-
-    return function
 
 
 def range_type(plain):
@@ -145,8 +129,6 @@ def range_type(plain):
                 return [start + i * step for i in plain(count)]
             if not count >= 0:
                 return []
-            if type(step) is int and step < 0:
-                return SymbolicRange(count, lambda t: start + (count - 1) * step - t * step, True)
             return SymbolicRange(count, lambda t: start + t * step)
 
     return Range
@@ -215,6 +197,9 @@ class Items(Sequence):
         if sys._getframe(1).f_globals["__name__"].startswith(OWN):  # stack() and cat() take all items as one
             return iter([tensor_of(Rows(self.all()))])
         return range_of(self).loop(sys._getframe(1))
+
+    def __reversed__(self):
+        return reversed(range_of(self))
 
     def close(self) -> "Items":
         """The list with the tensors of all steps. None of its items may be changed in place from now on."""
@@ -312,16 +297,6 @@ class _Body:
 # ------------------------------------------------------------------------------------------------ one step
 
 
-class Carried:
-    """A value that goes from step to step: its term in the body, before the first step, and after the step."""
-
-    def __init__(self, name: str, term: Term, start, end, data: SymbolicData):
-        self.name, self.term, self.start, self.end = name, term, start, end
-        self.data, self.memory = Meta(data.shape, data.dtype), data.memory
-        self.final = Term("final", name)
-        self.final.depends = self.final.on_tape = True
-
-
 class CarriedNumber(SymbolicTensor):
     """A state that is a number before the first step: a number has no changes in place, and no later type."""
 
@@ -333,6 +308,36 @@ class CarriedNumber(SymbolicTensor):
 
 for _name in ("add", "sub", "mul", "truediv", "pow"):
     setattr(CarriedNumber, f"__i{_name}__", getattr(SymbolicTensor, f"__{_name}__"))
+
+
+class Carried:
+    """A value that goes from step to step: its terms before a step, before the first one (start), after a step (end).
+
+    tensor: the value before a step, in the body. final: the term after the loop. shape: that of all of them.
+    """
+
+    def __init__(self, name: str, x, loop: "Steps"):
+        self.name, self.term, self.end, self.final = name, Term("carried", name), None, Term("final", name)
+        self.term.depends = self.final.depends = self.term.on_tape = self.final.on_tape = True
+        self.term.inside = loop
+        shape = map(loop.reading.number, loop.reading.learnt.get((loop.step, f"shape of {name}"), ()))
+        shape, dtype, span = (x.shape, x._data.dtype, span_of(x)) if isinstance(x, Tensor) else (shape, float64, None)
+        self.tensor = tensor_of(SymbolicData(loop.reading, self.term, shape, dtype, span))
+        self.tensor.__class__ = SymbolicTensor if isinstance(x, Tensor) else CarriedNumber
+        self.shape, self.dtype = self.tensor.shape, dtype
+
+    @property
+    def is_changed(self) -> bool:
+        """Has the step changed it in place?"""
+        return self.tensor._data.term is not self.term
+
+    def set_ends(self, start, end: Tensor) -> None:
+        self.start, self.end = as_term(start), as_term(end)
+        self.memory = end._data.memory
+
+    def result(self, reading) -> Tensor:
+        """The value after the loop."""
+        return tensor_of(SymbolicData(reading, self.final, self.shape, self.dtype, memory=self.memory))
 
 
 def set_locals(frame, values: dict) -> None:
@@ -351,11 +356,11 @@ class Steps:
     """
 
     def __init__(self, items: SymbolicRange):
-        self.count, self.item, self.reading, self.down = items.count, items.item, items.reading, items.down
-        self.begun = self.peeled = False
+        self.reading, self.begun, self.peeled = items.reading, False, False
         self.step = f"t{self.reading.loops or ''}"
-        if (self.step, "fall") in self.reading.learnt:
-            self.item, self.down = lambda t: items.item(self.count - 1 - t), not self.down
+        self.down = (self.step, "fall") in self.reading.learnt
+        items = reversed(items) if self.down else items
+        self.count, self.item = items.count, items.item
         self.t = StepNumber(self.step, integer=True, nonnegative=True)
         self.reading.loops += 1
         self.states: dict[str, Carried] = {}
@@ -369,7 +374,7 @@ class Steps:
         reading, self.begun, self.steps = self.reading, True, steps
         if reading.open_loops:
             reading.refuse("a loop over a size inside of another; write one of them for all steps at once")
-        Term("begin", reading=reading).loop = self
+        Term("loop", reading=reading).loop = self
         reading.steps[self.t] = steps.expr
         self.used = {(name, id(x)): (x, snapshot(x)) for name, x in used.items()}
         self.held = {key: snapshot(x) for key, (x, _) in reading.outside.items()}
@@ -380,12 +385,11 @@ class Steps:
         return self.steps.expr - 2 - self.t if self.down else self.t - 1
 
     def end(self) -> None:
-        """Note where the terms of a step end; refuse a step that has changed an object."""
+        """Close the loop; refuse a step that has changed an object."""
         for name in changed_names(self.reading.outside | self.used, self.held):
             self.reading.refuse(f"{name} is changed in a step, or may be: stack or add up tensors instead")
         del self.used, self.held
         self.reading.open_loops.pop()
-        Term("end", reading=self.reading).loop = self
 
     def rows(self, item, state: str = "") -> Tensor:
         """The tensors of all steps along a new first dimension, by their numbers.
@@ -423,7 +427,6 @@ class Loop(Steps):
         used = (body.loaded | body.stored) - body.lists - body.variables
         used = {n: x for n, x in names.items() if n in used and not isinstance(x, SymbolicTensor)}
         self.begin(self.count - 1 if self.peeled else self.count, used)
-        self.own, self.terms = {}, {}
         values = {n: self.carried(n, names[n]) for n in sorted(stored) if isinstance(names[n], Tensor | int | float)}
         for name in body.lists:
             if type(names.get(name)) not in (list, Items):
@@ -435,89 +438,74 @@ class Loop(Steps):
 
     def carried(self, name: str, x) -> Tensor:
         """The value that a name has before a step: x in the first one."""
-        term = Term("carried", name)
-        term.depends = term.on_tape = True
-        term.inside = self
-        if isinstance(x, Tensor):
-            data = SymbolicData(self.reading, term, x.shape, x._data.dtype, span_of(x))
-        else:
-            known = self.reading.learnt.get((self.step, f"shape of {name}"), ())
-            data = SymbolicData(self.reading, term, map(self.reading.number, known), float64)
-        self.own[name], self.terms[name] = tensor_of(data), term
-        self.own[name].__class__ = SymbolicTensor if isinstance(x, Tensor) else CarriedNumber
-        return self.own[name]
+        self.states[name] = Carried(name, x, self)
+        return self.states[name].tensor
 
     def _close(self, after: dict):
         reading, results, lists = self.reading, {}, self.lists
-        for name, own in self.own.items():
-            shape = after[name].shape if type(own) is CarriedNumber and isinstance(after[name], Tensor) else ()
-            if len(own.shape) < len(shape) <= MANY:  # a number has another shape after the step
+        for name, state in self.states.items():
+            shape = getattr(after[name], "shape", ()) if type(state.tensor) is CarriedNumber else ()
+            if len(state.shape) < len(shape) <= MANY:  # a number has another shape after the step
                 reading.restart(self.step, f"shape of {name}", [*map(formula_of, shape)])
         held = {"": object()}
         for _, old in held.items():
             alone = sys.getrefcount(old)  # of what has one name
         for name, old in self.before.items():
-            x, own = after.get(name), self.own.get(name)
+            x, state = after.get(name), self.states.get(name)
             if name in lists:
                 if x is not lists[name] or x.appended is None:
                     reading.refuse(f"{name} collects something else than one tensor in each step")
                 if sys.getrefcount(old) > alone + 1 and type(old) is list:
                     reading.refuse(f"{name}, to which a step appends, has another name: make a new list")
-                if own is not None:
-                    self._check(name, x.appended, own)
-                    self._state(name, x.last(), x.appended)
-            elif own is not None and x is own and own._data.term is self.terms[name]:
-                results[name], same = old, as_term(old)  # which the step has not changed
-                term = self.terms[name]
+                if state is not None:
+                    self._check(name, x.appended, state)
+                    state.set_ends(x.last(), x.appended)
+            elif state is not None and x is state.tensor and not state.is_changed:
+                results[name], same, term = old, as_term(old), state.term  # which the step has not changed
                 term.name, term.args = "same", (same,)
                 term.depends, term.on_tape = getattr(same, "depends", False), getattr(same, "on_tape", False)
             elif x is not old and name not in self.body.variables:
-                self._check(name, x, own)
-                named, term = sys.getrefcount(old) > alone, self.terms[name]
-                if x is not own and own._data.term is not term and named:
+                self._check(name, x, state)
+                named, another = sys.getrefcount(old) > alone, x is not state.tensor
+                if another and state.is_changed and named:
                     reading.refuse(f"{name}, which a step changes in place, has another name: clone() it")
-                named = named and getattr(getattr(old, "_data", None), "term", term).name != "argument"
-                if x is not own and (named or type(own) is CarriedNumber) and not self.steps >= 1:
+                named = named and getattr(getattr(old, "_data", None), "term", state.term).name != "argument"
+                if another and (named or type(state.tensor) is CarriedNumber) and not self.steps >= 1:
                     reading.refuse(f"{name} is a number, or has another name, after a loop without a step")
-                self._state(name, old, x)
+                state.set_ends(old, x)
+        states = {name: self.states.get(name) for name in self.before}
+        self.states = {name: state for name, state in states.items() if state is not None and state.end is not None}
         ends = {id(lists[name].appended if name in lists else after[name]) for name in self.states}
         if len(ends) < len(self.states):
             reading.refuse("two names of one tensor at the end of a step: clone() one of them")
-        for name, x in after.items():  # what the user calls the results of a step
-            term = getattr(x._data, "term", None) if isinstance(x, Tensor) else None
-            if term is not None and term.name not in ("carried", "argument") and not term.label:
-                term.label = name
+        note_names(after)
         self.end()
         results |= {name: items.close() for name, items in lists.items()}
         for name, state in self.states.items():
-            if name in lists:
-                continue
-            data = state.data
-            results[name] = tensor_of(SymbolicData(reading, state.final, data.shape, data.dtype, memory=state.memory))
-            if after[name] is self.own[name] and isinstance(self.before[name], Tensor):  # changed in place
-                dispatch_state.reading.assign_result(self.before[name], results[name])
-                results[name] = self.before[name]
+            if name not in lists:
+                results[name] = state.result(reading)
+                if after[name] is state.tensor and isinstance(self.before[name], Tensor):  # changed in place
+                    dispatch_state.reading.assign_result(self.before[name], results[name])
+                    results[name] = self.before[name]
+            del state.tensor
         for name, x in after.items():
             if (name not in self.before or name in self.body.variables) and isinstance(x, Tensor):
                 x._data = LastStep(reading, Term("last", name), (), x._data.dtype)
         set_locals(self.frame, results)
-        del self.before, self.own, self.lists, self.frame, old, held  # nothing keeps the tensors from before
+        del self.before, self.lists, self.frame, old, held  # nothing keeps the tensors from before
 
-    def _state(self, name: str, start, end: Tensor) -> None:
-        self.states[name] = Carried(name, self.terms[name], as_term(start), as_term(end), end._data)
-
-    def _check(self, name: str, x, own) -> None:
+    def _check(self, name: str, x, state: Carried | None) -> None:
         """Refuse what is no state."""
         refuse = self.reading.refuse
-        if not isinstance(x, Tensor) or own is None:
+        if not isinstance(x, Tensor) or state is None:
             refuse(f"{name} changes from step to step and is no tensor from the start: begin with tt.zeros(())")
-        fits = len(x.shape) == len(own.shape) and all(n == m for n, m in zip(x.shape, own.shape, strict=True))
-        if not fits or x._data.dtype != own._data.dtype or x._data.dtype.kind in "iu":
+        fits = len(x.shape) == len(state.shape) and all(n == m for n, m in zip(x.shape, state.shape, strict=True))
+        if not fits or x._data.dtype != state.dtype or state.dtype.kind in "iu":
             refuse(f"{name} changes its shape or dtype from step to step, or is a whole number")
         others = [items.appended for items in self.lists.values() if items.name != name]
-        others += [y for n, y in self.own.items() if n != name]
+        others += [one.tensor for one in self.states.values() if one is not state]
         shared = any(y is x for y in others) or sum(alive() is not None for alive in x._data.memory) > 1
-        if shared and (own._data.term is not self.terms[name] or name in self.body.in_place):
+        if shared and (state.is_changed or name in self.body.in_place):
             refuse(f"the next step changes {name} in place, which has another name or is collected: clone() it")
 
 
@@ -547,8 +535,7 @@ class Comprehension(Steps):
     def __next__(self):
         if self.begun:
             self.end()
-            if not self.generator:
-                self.reading.comprehensions.append(self)
+            self.reading.comprehensions.append(self)
             raise StopIteration
         if self.generator and sys._getframe(2).f_code.co_filename != __file__:  # sum() runs it
             self.reading.refuse(ELSEWHERE)
@@ -567,17 +554,12 @@ def sum_type(plain, reading):
     """sum(), also of a generator over a symbolic size."""
 
     def function(items, /, start=0):
-        if not isinstance(items, types.GeneratorType):
+        before = len(reading.comprehensions)
+        items = [*items] if isinstance(items, types.GeneratorType) else items
+        if len(reading.comprehensions) == before:
             return plain(items, start)
-        opened = len(reading.open_loops)
-        for first in items:
-            if len(reading.open_loops) > opened and isinstance(loop := reading.open_loops[-1], Comprehension):
-                if not isinstance(first, Tensor):
-                    reading.refuse("a sum over a size of items that are no tensors: use tt.arange()")
-                loop.end()
-                items.close()
-                return start + reduce_sum(loop.rows(first), (0,), False)
-            return plain(items, start + first)
-        return start
+        if not isinstance(items[0], Tensor):
+            reading.refuse("a sum over a size of items that are no tensors: use tt.arange()")
+        return start + reduce_sum(reading.comprehensions.pop().rows(*items), (0,), False)
 
     return function

@@ -14,7 +14,7 @@ from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.prove.advice import describe_line
 from tinytensor.symbolic.reading.engine import functions_for_sizes
-from tinytensor.symbolic.reading.errors import Multiple, NotDerivable, Refused, Restart
+from tinytensor.symbolic.reading.errors import NotDerivable, Refused, Restart, Split
 from tinytensor.symbolic.reading.language import changed_names, only_readable, snapshot
 from tinytensor.symbolic.reading.sizes import Reading, SymFloat, SymInt, formula_of, is_users
 from tinytensor.symbolic.reading.tensors import SymbolicData, SymbolicTensor, Term, as_term, tensor_of, terms_of
@@ -70,7 +70,7 @@ def _run(reading: Reading, fn: Callable, arguments: dict[str, object], where, sp
             reading.result = as_term(result) if isinstance(result, Tensor) else None
     except Refused:
         pass
-    except (Multiple, Restart):
+    except (Split, Restart):
         raise
     except Exception as error:
         failure = error
@@ -143,7 +143,7 @@ def _assume(reading: Reading, one: SizeCondition, split: dict) -> None:
 def _check_steps(reading: Reading) -> None:
     """NotDerivable where a value of one step of a loop is used outside of the loop."""
     seen: set[int] = set()
-    waiting = [t for t in (*reading.terms, reading.result) if isinstance(t, Term) and t.name not in ("begin", "end")]
+    waiting = [t for t in (*reading.terms, reading.result) if isinstance(t, Term)]
     for term in waiting:
         if id(term) in seen or term.name == "rows":
             continue

@@ -17,9 +17,10 @@ from typing import NoReturn
 import numpy as np
 from sympy import Add, Dummy, Expr, Integer, Pow, Rational, S, exp, factor, floor, log, pi, sqrt
 
+from tinytensor.symbolic.derive.arguments import multiples
 from tinytensor.symbolic.index_calculus.formulas import Size
 from tinytensor.symbolic.prove import advice
-from tinytensor.symbolic.reading.errors import Multiple, Refused, Restart
+from tinytensor.symbolic.reading.errors import Refused, Restart, Split
 from tinytensor.symbolic.reading.solver import Polynomial, facts_of_products, infeasible
 
 HINTS = 1000003, 1000033, 1000037, 1000039, 1000081, 1000099, 1000117, 1000121  # where open questions are answered:
@@ -138,7 +139,7 @@ class Reading:
         rows += facts_of_products(rows, {self._numbers[n] for n in self.hints if n in self._numbers})
         return all(infeasible([*rows, *case]) for case in cases)
 
-    def _decide(self, operation: str, p: Expr, *more: Expr) -> bool | None:
+    def decide(self, operation: str, p: Expr, *more: Expr) -> bool | None:
         """Does it hold at all sizes, or at none, that meet the conditions so far and these p >= 0?"""
         below = self._impossible(-p - 1, *more)
         if operation == ">=":
@@ -146,10 +147,6 @@ class Reading:
         if self._impossible(p, -p, *more):
             return False
         return True if below and self._impossible(p - 1, *more) else None
-
-    def decides(self, operation: str, p: Expr) -> bool:
-        """Does it hold at all sizes under the conditions so far? Nothing is recorded."""
-        return bool(self._decide(operation, p))
 
     def ask(self, operation: str, p: Expr, wanted: bool | None = None) -> bool:
         """Is p >= 0 (or p == 0)? Decided for all sizes under the conditions so far, or recorded as a new one.
@@ -162,17 +159,17 @@ class Reading:
         self.check_open(p)
         key = operation, p, len(self.conditions)
         if key not in self._decided:
-            self._decided[key] = self._decide(operation, p)
+            self._decided[key] = self.decide(operation, p)
         if self._decided[key] is not None:
             return self._decided[key]
         if not p.free_symbols <= self.hints.keys():
             least, most = (self._extreme(p, sign) for sign in (1, -1)) if operation == ">=" else (None, None)
-            if least is not None and self._decide(">=", least) is None and self.ask(">=", least, wanted):
+            if least is not None and self.decide(">=", least) is None and self.ask(">=", least, wanted):
                 return True
-            if most is not None and wanted is None and self._decide(">=", most) is None and not self.ask(">=", most):
+            if most is not None and wanted is None and self.decide(">=", most) is None and not self.ask(">=", most):
                 return False
             loop = self.open_loops[-1] if self.open_loops else None
-            if loop is not None and not loop.peeled and self._decide(operation, p, loop.later_steps()) is not None:
+            if loop is not None and not loop.peeled and self.decide(operation, p, loop.later_steps()) is not None:
                 self.restart(loop.step, "first step", True)
             self.refuse(
                 f"the code asks about the step of a loop over a size: {condition_text(operation, p)}",
@@ -213,7 +210,7 @@ class Reading:
         for over, under in (fraction(a) for f in formulas for a in sorted(f.atoms(floor), key=str)):
             size = -over if over.could_extract_minus_sign() else over
             if size in self.hints and under.is_number:
-                raise Multiple(str(size), int(under))
+                raise Split(size, *multiples(size, under))
 
     def restart(self, step: str, what: str, value) -> None:
         """Begin the reading anew, which then knows of a loop: its "first step" is another one, its indices "fall"."""
@@ -308,11 +305,7 @@ class _Number:
             self.reading.refuse(f"the attribute .{name} of a size")
         raise AttributeError(name)  # as the number itself would: hasattr(N, "_data") is False for all sizes
 
-    def __repr__(self):
-        self.reading.note_text()
-        return self.formula
-
-    def __format__(self, spec: str):
+    def __repr__(self, spec: str = ""):
         self.reading.note_text()
         return self.formula
 
@@ -339,7 +332,7 @@ class _Number:
     __pow__ = _arithmetic("pow", operator.pow, lambda a, b: check_power(a, b))
     __rpow__ = _arithmetic("pow", lambda a, b: b**a, lambda a, b: check_power(b, a))
 
-    def __pos__(self):
+    def __pos__(self, *_):
         return self
 
     def __neg__(self):
@@ -351,10 +344,8 @@ class _Number:
     def __bool__(self):
         return self != 0
 
-    def __deepcopy__(self, memo):
-        return self
-
-    __str__, __copy__ = __repr__, __pos__
+    __str__ = __format__ = __repr__
+    __copy__ = __deepcopy__ = __pos__
 
 
 class SymInt(_Number):
@@ -362,6 +353,7 @@ class SymInt(_Number):
 
     __slots__ = ()
     roundings = property(lambda self: 2 if any(abs(q) > 2**31 for q in self.expr.atoms(Rational)) else 0)
+    __trunc__ = __floor__ = __ceil__ = _Number.__pos__
     __hash__ = _Number._hash  # Python sets None beside __eq__, and that error could be caught
     __class__ = property(
         lambda self: int
@@ -372,11 +364,6 @@ class SymInt(_Number):
         if type(value) is SymInt:
             return value.expr
         return Integer(int(value)) if type(value) in (int, bool, np.int64) else None
-
-    def __trunc__(self):
-        return self
-
-    __floor__ = __ceil__ = __trunc__
 
     def __pow__(self, n, modulus=None):
         if modulus is not None:
@@ -509,9 +496,10 @@ def formula_of(n) -> Expr:
     return n.expr if type(n) in (SymInt, SymFloat) else as_written(n)
 
 
-WHOLE = {"arange", "tri", "eye", "floor", "ceil", "floor_divide", "remainder", "logical_not"}
-WHOLE |= {"eq", "ne", "lt", "le", "gt", "ge"}
-KEPT = "full number cast same add sub mul neg square absolute maximum minimum where reduce_sum cumsum cat stack "
+MOST_ROUNDINGS = dict.fromkeys(["lt", "le", "gt", "ge", "eq", "ne", "floor", "ceil", "sign"], 1)  # beside other ones
+MOST_ROUNDINGS |= {"floor_divide": 0, "remainder": 0}  # a result may be wrong
+WHOLE = {*MOST_ROUNDINGS, "arange", "tri", "eye", "logical_not"}
+KEPT = "full cast same add sub mul neg square absolute maximum minimum where reduce_sum cumsum cat stack "
 KEPT += "permute reshape_view expand slice take entries gather clone flip diagonal detach undiagonal unslice"
 EXACT = {*KEPT.split()}  # of numbers that are exact, while they are small
 
@@ -594,11 +582,11 @@ class SymFloat(_Number):
                 return _foreign(self, value) if isinstance(value, Number) else NotImplemented
             if value != value or (type(value) is float and abs(value) == inf and self.is_small()):
                 return getattr(0.0, name)(value)
-            roundings = max(self.roundings, roundings_of(value))
+            roundings, small = max(self.roundings, roundings_of(value)), self.is_small() and not self.expr.is_Add
             difference = SymFloat(self.expr - formula_of(value), self.reading, roundings)
             if not sign:
                 self.reading.refuse("rounded numbers are compared by ==: compare whole numbers, by // and %")
-            answer = getattr(difference.expr, sign) if roundings < 2 or (value == 0 and self.is_small()) else None
+            answer = getattr(difference.expr, sign) if roundings < 2 or (value == 0 and small) else None
             if answer is None and (parts := difference._fraction()) is not None:
                 return getattr(parts[0], name)(0)
             if answer is None:
@@ -612,14 +600,9 @@ class SymFloat(_Number):
     __eq__, __ne__ = _compared("__eq__"), _compared("__ne__")
 
     def is_small(self) -> bool:
-        """Is it a product of powers, no size in an exponent? It then neither overflows nor becomes 0."""
-        powers = self.expr.atoms(Pow, exp)
-        numbers = self.expr.atoms(Rational)
-        return not (
-            self.expr.is_Add
-            or any(p.exp.free_symbols for p in powers)
-            or any(abs(q) > 10**12 or 0 < abs(q) * 10**12 < 1 for q in numbers)
-        )
+        """Is no size in an exponent, and no number large or small? It does not overflow; a product becomes no 0."""
+        sizes_above = any(p.exp.free_symbols for p in self.expr.atoms(Pow, exp))
+        return not sizes_above and all(not q or 1 <= abs(q) * 10**12 <= 10**24 for q in self.expr.atoms(Rational))
 
 
 WIDE = (np.dtype(np.int64), np.dtype(np.float64))

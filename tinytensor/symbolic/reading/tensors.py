@@ -23,6 +23,7 @@ from tinytensor.ops.arrays import reduced_shape
 from tinytensor.ops.creation import as_dtype
 from tinytensor.ops.shape import flatten, joined_shape, movedim
 from tinytensor.symbolic.reading.sizes import (
+    MOST_ROUNDINGS,
     Reading,
     SymFloat,
     SymInt,
@@ -70,6 +71,14 @@ class Term:
 def terms_of(args) -> list[Term]:
     """The terms among arguments, those in tuples and lists, too."""
     return [a for x in args for a in (x if isinstance(x, tuple | list) else (x,)) if isinstance(a, Term)]
+
+
+def note_names(names: dict) -> None:
+    """What the user calls tensors: a term has the first of its names."""
+    for name, x in names.items():
+        term = getattr(x._data, "term", None) if isinstance(x, Tensor) and not name.startswith((".", "_")) else None
+        if term is not None and term.name not in ("carried", "argument"):
+            term.label = term.label or name
 
 
 class SymbolicData(Meta):
@@ -201,14 +210,11 @@ class SymbolicTensor(Tensor):
     def __len__(self):
         return self.shape[0]  # Python's len() makes a number of it, which refuses; the len() of a reading does not
 
-    def __repr__(self):
+    def __repr__(self, spec: str = ""):
         self.reading.note_text()
         return repr(self._data.term)
 
-    __str__ = __repr__
-
-    def __format__(self, spec: str):
-        return repr(self)
+    __str__ = __format__ = __repr__
 
 
 def tensor_of(data, requires_grad: bool = False, tensor=None):
@@ -279,7 +285,7 @@ def inside(index, n) -> bool:
 
 def never_negative(n) -> bool:
     """Is it 0 or more at all sizes?"""
-    return n >= 0 if type(n) is int else n.reading.decides(">=", n.expr)
+    return n >= 0 if type(n) is int else n.reading.decide(">=", n.expr) is True
 
 
 def _products(a, b):
@@ -420,12 +426,9 @@ def joined_rows(name: str, dim: int, rows: Tensor) -> Tensor:
     """stack() or cat() of all items of a list, in memory of its own."""
     x = rows._data.tensor
     if name == "stack":
-        y = movedim(x, 0, dim)
-    else:
-        dim = range(x.ndim - 1)[dim]
-        y = flatten(movedim(x, 0, dim), dim, dim + 1)
-    data = y._data
-    return tensor_of(SymbolicData(data.reading, data.term, data.shape, data.dtype, data.span))
+        return movedim(x, 0, dim).clone()
+    dim = range(x.ndim - 1)[dim]
+    return flatten(movedim(x, 0, dim), dim, dim + 1).clone()
 
 
 def diagonal(x, offset, a, b):
@@ -488,12 +491,6 @@ def in_order(op, x) -> bool:
     if op.name == "reshape_view":
         return x._data.in_order if isinstance(x._data, SymbolicData) else x._data.flags.c_contiguous
     return op.view is None and op.name not in ("attention", "pinv")
-
-
-MOST_ROUNDINGS = dict.fromkeys([*COMPARED, "eq", "ne", "floor", "ceil", "sign"], 1) | {
-    "floor_divide": 0,
-    "remainder": 0,
-}
 
 
 def _decided(name: str, a, b) -> bool | None:

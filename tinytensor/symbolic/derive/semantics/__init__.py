@@ -8,6 +8,7 @@ That the engine's kernels compute these formulas is not proved here: the program
 tests prove it of the elementwise operations, whose kernels run on symbols.
 
 symbolic_call.py  the table; a call; broadcasting; operations that are refused
+constants.py      arrays that the engine makes of sizes
 elementwise.py    element by element
 shapes.py         views, slices, concatenation, diagonals
 indexing.py       entries at the positions in a tensor of integers
@@ -16,7 +17,7 @@ linear_algebra.py inverses, determinants, Cholesky factors
 fused.py          softmax, cross-entropy, norms, attention
 """
 
-from tinytensor.symbolic.derive.semantics import elementwise, fused, indexing, linear_algebra, shapes, sums
+from tinytensor.symbolic.derive.semantics import constants, elementwise, fused, indexing, linear_algebra, shapes, sums
 from tinytensor.symbolic.derive.semantics.symbolic_call import (
     INDEX_OPERATIONS,
     OP_SEMANTICS,
@@ -27,4 +28,12 @@ from tinytensor.symbolic.derive.semantics.symbolic_call import (
 )
 
 __all__ = ["INDEX_OPERATIONS", "OP_SEMANTICS", "REFUSED", "SymbolicCall", "as_number", "number"]
-__all__ += ["elementwise", "fused", "indexing", "linear_algebra", "shapes", "sums"]  # whose meanings enter the table
+__all__ += [
+    "constants",
+    "elementwise",
+    "fused",
+    "indexing",
+    "linear_algebra",
+    "shapes",
+    "sums",
+]  # whose meanings enter the table

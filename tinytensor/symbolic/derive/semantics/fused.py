@@ -1,60 +1,56 @@
 """The semantics of fused operations: softmax, cross-entropy, norms, attention, with closed forms of their gradients."""
 
+from itertools import chain
+
 import sympy
 from sympy import KroneckerDelta, Mul, Rational, S, exp, log
 
 from tinytensor.symbolic.derive.semantics.shapes import permute
-from tinytensor.symbolic.derive.semantics.sums import ask_for_open_rows, matmul
+from tinytensor.symbolic.derive.semantics.sums import ask_for_open_rows, matmul, product_of
 from tinytensor.symbolic.derive.semantics.symbolic_call import (
     SymbolicCall,
     as_index,
     broadcast,
-    common_dimension,
+    by_dimension,
     elementwise,
     factors_text,
     semantics_of,
-    unbroadcast,
 )
-from tinytensor.symbolic.derive.values import ClosedForm, Group, Value, value_of_name
+from tinytensor.symbolic.derive.values import Group, Value, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import Definition, d
-from tinytensor.symbolic.index_calculus.formulas import Array, Index, delta, total
+from tinytensor.symbolic.index_calculus.formulas import Array, delta, total
 from tinytensor.symbolic.index_calculus.functions import upto
 
 
 def softmax_lines(call: SymbolicCall, x: Value, letter: str = "σ") -> Value:
     """σ = e^x / Σ e^x along the last dimension, with the closed form of its gradient."""
-    source, own, indices = call.as_name(x, "S")
-    last = indices[len(indices) - len(x.dims[-1]) :]
+    source = call.as_name(x, "S")
+    array, left, indices = call.lines.left(letter, source)
+    last = by_dimension(indices, x.dims)[-1]
     finite = x.finite(*indices) if x.finite is not None else S.One
-    e = finite * exp(own)
-    array, left, at = call.lines.left(letter, source)
-    change = dict(zip(indices, at, strict=True))
-    own, e, last = own.xreplace(change), e.xreplace(change), [change[i] for i in last]
+    before, e = source.entry(*indices), finite * exp(source.entry(*indices))
     form = left * (d(left) - total(left * d(left), *last))
-    call.lines.groups.append(Group([Definition(left, e / total(e, *last))], [ClosedForm(own, form)], call.where))
-    return value_of_name(array, source if source.finite is None else Value(source.dims, source.entry))
+    call.lines.groups.append(Group([Definition(left, e / total(e, *last))], [Definition(before, form)], call.where))
+    return value_of_name(array, Value(source.dims, source.entry))
 
 
 @semantics_of("softmax")
 def softmax(call: SymbolicCall) -> Value:
     (x, *_) = call.args
     if x.finite is not None:
-        indices = x.indices()
-        before = len(indices) - len(x.dims[-1])
-        ask_for_open_rows(call, x.finite(*indices), indices[before:], indices[:before])
+        *others, last = by_dimension(x.indices(), x.dims)
+        ask_for_open_rows(call, x.finite(*chain(*others), *last), last, [*chain(*others)])
     return softmax_lines(call, x, call.wanted or "σ")
 
 
 @semantics_of("log_softmax")
 def log_softmax(call: SymbolicCall) -> Value:
-    source, own, indices = call.as_name(call.finite(call.args[0]), "S")
-    last = indices[len(indices) - len(source.dims[-1]) :]
-    array, left, at = call.lines.left(call.wanted or "y", source)
-    change = dict(zip(indices, at, strict=True))
-    own, last = own.xreplace(change), [change[i] for i in last]
-    right = own - log(total(exp(own), *last))
+    source = call.as_name(call.finite(call.args[0]), "S")
+    array, left, indices = call.lines.left(call.wanted or "y", source)
+    before, last = source.entry(*indices), by_dimension(indices, source.dims)[-1]
+    right = before - log(total(exp(before), *last))
     form = d(left) - exp(left) * total(d(left), *last)
-    call.lines.groups.append(Group([Definition(left, right)], [ClosedForm(own, form)], call.where))
+    call.lines.groups.append(Group([Definition(left, right)], [Definition(before, form)], call.where))
     return value_of_name(array, source)
 
 
@@ -67,14 +63,10 @@ def cross_entropy(call: SymbolicCall) -> Value:
     if len(x.dims[-1]) != 1:
         raise call.refuse(f"classes of a dimension of size {factors_text(x.dims[-1])}, which is a product")
     s, ignored = smoothing.entry(), ignored.entry()
-    source, own, indices = call.as_name(call.finite(x), "S")
-    rows = indices[: len(indices) - len(x.dims[-1])]
-    (m,) = indices[len(rows) :]
-    q, left_q, at = call.lines.left("q", source)
-    change = dict(zip(indices, at, strict=True))
-    own, rows, m = own.xreplace(change), [change[i] for i in rows], change[m]
-    t = target.entry(*rows)
-    line = Definition(left_q, exp(own) / total(exp(own), m))
+    source = call.as_name(call.finite(x), "S")
+    q, left_q, (*rows, m) = call.lines.left("q", source)
+    before, t = source.entry(*rows, m), target.entry(*rows)
+    line = Definition(left_q, exp(before) / total(exp(before), m))
     K = m.size
     counted = S.One if ignored.is_negative else 1 - KroneckerDelta(t, ignored + 1)  # an index counts from 1
     wrong = counted * ((1 - s) * log(q[(*rows, t)]) + s / K * total(log(left_q), m))
@@ -84,14 +76,14 @@ def cross_entropy(call: SymbolicCall) -> Value:
         array, left, at = call.lines.left(call.wanted or "ℓ", value)
         back = dict(zip(at, rows, strict=True))
         left = left.xreplace(back)
-        closed = ClosedForm(own, d(left) * counted * (left_q - p))
+        closed = Definition(before, d(left) * counted * (left_q - p))
     else:
         n = total(counted, *rows) if counted != 1 else Mul(*[i.size for i in rows])
         if counted != 1:
             call.conditions["denominator"] = None  # where every target is ignored
         value = Value((), lambda: -total(wrong, *rows) / n)
         array, left, at = call.lines.left(call.wanted or "ℓ", value)
-        closed = ClosedForm(own, d(left) * counted * (left_q - p) / n)
+        closed = Definition(before, d(left) * counted * (left_q - p) / n)
         wrong = total(wrong, *rows) / n
     call.lines.groups.append(Group([line, Definition(left, -wrong)], [closed], call.where))
     return value_of_name(array, value)
@@ -104,12 +96,10 @@ def norm(call: SymbolicCall) -> Value:
     eps = eps.entry()
     if not S(eps).is_positive:
         call.conditions["denominator"] = None
-    source, own, indices = call.as_name(call.finite(x), "x")
-    last = indices[len(indices) - len(x.dims[-1]) :]
-    z, left_z, at = call.lines.left("z", source)
-    change = dict(zip(indices, at, strict=True))
-    own, last = own.xreplace(change), [change[i] for i in last]
-    outer = at[: len(at) - len(last)]
+    source = call.as_name(call.finite(x), "x")
+    z, left_z, indices = call.lines.left("z", source)
+    *others, last = by_dimension(indices, source.dims)
+    before, outer = source.entry(*indices), [*chain(*others)]
     D = Mul(*[i.size for i in last])
 
     def row(letter):
@@ -120,18 +110,18 @@ def norm(call: SymbolicCall) -> Value:
         array = Array(name, tuple(i.size for i in outer))
         return array, array[tuple(outer)]
 
-    lines, v = [], own
+    lines, v = [], before
     if centred:
         _, mu = row("μ")
-        lines.append(Definition(mu, total(own, *last) / D))
-        v = own - mu
+        lines.append(Definition(mu, total(before, *last) / D))
+        v = before - mu
     _, r = row("r")
     lines.append(Definition(r, (total(v**2, *last) / D + eps) ** Rational(-1, 2)))
     lines.append(Definition(left_z, v * r))
     dz = d(left_z)
     form = dz - left_z * total(left_z * dz, *last) / D
     form = r * (form - total(dz, *last) / D if centred else form)
-    call.lines.groups.append(Group(lines, [ClosedForm(own, form)], call.where))
+    call.lines.groups.append(Group(lines, [Definition(before, form)], call.where))
     y = value_of_name(z, source)
     if isinstance(weight, Value):
         y = elementwise(call, lambda a, b: a * b, y, weight)
@@ -143,19 +133,11 @@ def norm(call: SymbolicCall) -> Value:
 @semantics_of("attention")
 def attention(call: SymbolicCall) -> Value:
     q, k, v, mask, scale, is_causal = call.args
-    s = scale.entry()
     keys = permute(SymbolicCall("permute", [k, (0, 1, 3, 2)], call.lines, "", call.where))
-    n = sum(map(len, q.dims[:2]))
-    inner, columns = common_dimension(call, [q.dims[-1], k.dims[-1]]), k.dims[-2]
-    batch = tuple(common_dimension(call, pair) for pair in zip(q.dims[:2], k.dims[:2], strict=True))
-
-    def score(*at):
-        j = [Index(i.name, i.size) for i in Value((inner,), None).indices()]
-        own, other = (unbroadcast(lambda *i: list(i), x.dims[:2], batch, *at[:n]) for x in (q, keys))
-        rows = at[n : n + len(q.dims[-2])]
-        return s * total(q.entry(*own, *rows, *j) * keys.entry(*other, *j, *at[n + len(rows) :]), *j)
-
-    scores = call.lines.name(Value((*batch, q.dims[-2], columns), score), "S", where=call.where)
+    product = product_of(call, q, keys)
+    scores = elementwise(call, lambda p, s: s * p, product, scale)
+    scores = call.lines.name(scores, "S", where=call.where)
+    rows, columns = scores.dims[-2:]
     finite = None
     if isinstance(mask, Value):
         if mask.dtype != "b":
@@ -163,7 +145,7 @@ def attention(call: SymbolicCall) -> Value:
         _, (_, allowed) = broadcast(call, scores, mask)
         finite = allowed
     if is_causal:
-        if len(columns) != 1 or len(q.dims[-2]) != 1:
+        if len(columns) != 1 or len(rows) != 1:
             raise call.refuse("a causal mask along a dimension that is a product")
         before = finite or (lambda *at: S.One)
         finite = lambda *at: before(*at) * upto(at[-1], at[-2])  # noqa: E731

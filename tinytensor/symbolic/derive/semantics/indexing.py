@@ -1,10 +1,13 @@
 """The semantics of operations that read entries, or add to them, at the positions in a tensor of integers."""
 
+from itertools import chain
+
 from tinytensor.symbolic.derive.semantics.symbolic_call import (
     SymbolicCall,
     as_index,
     as_number,
     broadcast,
+    by_dimension,
     factors_text,
     semantics_of,
 )
@@ -12,28 +15,16 @@ from tinytensor.symbolic.derive.values import Value, dims_of
 from tinytensor.symbolic.index_calculus.formulas import delta, total
 
 
-@semantics_of("take")
-def take(call: SymbolicCall) -> Value:
-    x, index = call.args[0], as_index(call.args[1])
-    if index.dtype != "i":
-        raise call.refuse("the rows are chosen by a tensor that is no argument; give it as an Index")
-    first, n = x.dims[0], len(index.sizes)
-    if len(first) != 1:
-        raise call.refuse(f"rows of a dimension of size {factors_text(first)}, which is a product")
-
-    def entry(*at):
-        return x.entry(index.entry(*at[:n]), *at[n:])
-
-    return call.finite(x).like(entry, (*index.dims, *x.dims[1:]))
-
-
-@semantics_of("entries")
+@semantics_of("take", "entries")
 def entries(call: SymbolicCall) -> Value:
-    """x[..., s, t, ...]: the entries at which several tensors of indices, side by side, point."""
-    x, axis, *indices = call.args
+    """x[..., s, t, ...]: the entries at which tensors of indices, side by side, point; `take`: rows, x[s]."""
+    x, axis, *indices = call.args if call.op == "entries" else (call.args[0], 0, call.args[1])
     axis, indices = int(axis), [as_index(v) for v in indices]
-    if any(v.dtype != "i" for v in indices) or any(len(dim) != 1 for dim in x.dims[axis : axis + len(indices)]):
-        raise call.refuse("expected Index arguments or arange(), and dimensions that are no products")
+    if any(v.dtype != "i" for v in indices):
+        raise call.refuse("the entries are chosen by a tensor that is no argument; give it as an Index")
+    taken = x.dims[axis : axis + len(indices)]
+    if products := [dim for dim in taken if len(dim) != 1]:
+        raise call.refuse(f"entries of a dimension of size {factors_text(products[0])}, which is a product")
     dims, at_each = broadcast(call, *indices)
     before, inner = sum(map(len, x.dims[:axis])), sum(map(len, dims))
 
@@ -52,11 +43,9 @@ def gather(call: SymbolicCall) -> Value:
         raise call.refuse("expected an Index argument, and a dimension that is no product")
 
     def entry(*at):
-        number, indices, n = index.entry(*at), [], 0
-        for k, dim in enumerate(index.dims):
-            indices += [number] if k == axis else at[n : n + len(dim)]
-            n += len(dim)
-        return x.entry(*indices)
+        groups = by_dimension(at, index.dims)
+        groups[axis] = (index.entry(*at),)
+        return x.entry(*chain(*groups))
 
     return call.finite(x).like(entry, index.dims)
 

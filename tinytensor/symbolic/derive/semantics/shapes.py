@@ -2,14 +2,22 @@
 
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 
 import sympy
 from sympy import Expr, Integer, KroneckerDelta, Mul, S
 
 from tinytensor.symbolic.derive.arguments import size
-from tinytensor.symbolic.derive.semantics.symbolic_call import SymbolicCall, factors_text, semantics_of, unbroadcast
-from tinytensor.symbolic.derive.values import Split, Value, dims_of
+from tinytensor.symbolic.derive.semantics.symbolic_call import (
+    SymbolicCall,
+    by_dimension,
+    factors_text,
+    semantics_of,
+    unbroadcast,
+)
+from tinytensor.symbolic.derive.values import Value, dims_of
 from tinytensor.symbolic.index_calculus.formulas import Index, Size, total
+from tinytensor.symbolic.reading.errors import Split
 
 
 @semantics_of("reshape_view")
@@ -53,14 +61,12 @@ def permute(call: SymbolicCall) -> Value:
     x, order = call.args
     order = [int(n) for n in order]
     dims = tuple(x.dims[n] for n in order)
+    back = [order.index(n) for n in range(len(order))]
 
     def moved(entry):
         def at(*indices):
-            groups, n = {}, 0
-            for axis, dim in zip(order, dims, strict=True):
-                groups[axis] = indices[n : n + len(dim)]
-                n += len(dim)
-            return entry(*[i for axis in range(len(order)) for i in groups[axis]])
+            groups = by_dimension(indices, dims)
+            return entry(*chain.from_iterable(groups[n] for n in back))
 
         return at
 
@@ -86,24 +92,16 @@ def expand(call: SymbolicCall) -> Value:
 @semantics_of("slice")
 def slice_dimensions(call: SymbolicCall) -> Value:
     x, key = call.args
-    dims, rules, at = [], [], 0  # rules: from the indices of the result to those of x
+    left, dims, rules = iter(x.dims), [], []  # rules: from the indices of the result to those of x
     for k in [*key, *[slice(None)] * (len(x.dims) - sum(k is not None for k in key))]:
-        if k is None:
-            dims.append(())
-            continue
-        dim, at = x.dims[at], at + 1
-        new, rule = _slice_dimension(call, dim, k)
-        if new is not None:
-            dims.append(new)
-        rules.append((0 if new is None else len(new), rule))
+        new, rule = ((), list) if k is None else _slice_dimension(call, next(left), k)
+        dims += [] if new is None else [new]
+        rules.append((new or (), rule))
 
     def moved(entry):
         def inner(*indices):
-            n, result = 0, []
-            for width, rule in rules:
-                result += rule(*indices[n : n + width])
-                n += width
-            return entry(*result)
+            groups = by_dimension(indices, [new for new, _ in rules])
+            return entry(*chain.from_iterable(rule(*group) for (_, rule), group in zip(rules, groups, strict=True)))
 
         return inner
 
@@ -128,38 +126,50 @@ def _slice_dimension(call: SymbolicCall, dim: tuple[Expr, ...], key) -> tuple[tu
         if not dim or position == 0:
             return None, lambda: [S.One] * len(dim)
         raise call.refuse(f"element {key} of a dimension of size {whole} that is a product; give it a dimension")
-    start, stop, width = (S(v) if v is not None else None for v in (key.start, key.stop, key.step))
-    start, width = S.Zero if start is None else start, S.One if width is None else width
-    stop = whole if stop is None else stop
+    start, stop, width = (
+        S(default if v is None else v)
+        for v, default in zip((key.start, key.stop, key.step), (0, whole, 1), strict=True)
+    )
     start, stop = (v + whole if v.is_negative else v for v in (start, stop))
-    if (stop - whole).is_nonnegative:
-        stop = whole
-    if start == 0 and stop == whole and width == 1:
-        return dim, lambda *at: list(at)
+    stop = whole if (stop - whole).is_nonnegative else stop
     if width != 1:
-        if len(dim) == 2 and dim[1] == width and stop == whole and (start < width) == True:  # noqa: E712
-            return (dim[0],), lambda at: [at, start + 1]
-        if len(dim) == 1 and width.is_Integer and width > 1 and (count := _steps(stop - start, width)) is not None:
-            return dims_of([count])[0], lambda at=S.One: [start + 1 + width * (at - 1)]
-        if len(dim) == 1 and isinstance(dim[0], Size) and width.is_Integer:
-            raise Split(dim[0], (size(f"{dim[0]}{width}"), width))
-        hint = f'; write the size as "{dim[1]}*{dim[0]}"' if len(dim) == 2 and dim[0] == width else ""
-        if not hint and width.is_Integer and (stop != whole or len(dim) == 1):
-            hint = f'; write the size as "{width}*M + 1", whose steps can be counted for any M'
-        raise call.refuse(f"a slice with the step {width} of a dimension of size {factors_text(dim)}{hint}")
+        return _every(call, dim, start, stop, width)
+    if start == 0 and stop == whole:
+        return dim, lambda *at: list(at)
+    return _part(call, dim, start, stop)
+
+
+def _every(call: SymbolicCall, dim: tuple[Expr, ...], start: Expr, stop: Expr, width: Expr):
+    """`_slice_dimension` for every `width`-th element."""
+    whole, alone = Mul(*dim), len(dim) == 1
+    if len(dim) == 2 and dim[1] == width and stop == whole and (start < width) == True:  # noqa: E712
+        return (dim[0],), lambda at: [at, start + 1]
+    if alone and width.is_Integer and width > 1 and (count := _steps(stop - start, width)) is not None:
+        return dims_of([count])[0], lambda at=S.One: [start + 1 + width * (at - 1)]
+    if alone and isinstance(dim[0], Size) and width.is_Integer:
+        raise Split(dim[0], (size(f"{dim[0]}{width}"), width))
+    hint = f'; write the size as "{dim[1]}*{dim[0]}"' if len(dim) == 2 and dim[0] == width else ""
+    if not hint and width.is_Integer and (stop != whole or alone):
+        hint = f'; write the size as "{width}*M + 1", whose steps can be counted for any M'
+    raise call.refuse(f"a slice with the step {width} of a dimension of size {factors_text(dim)}{hint}")
+
+
+def _part(call: SymbolicCall, dim: tuple[Expr, ...], start: Expr, stop: Expr):
+    """`_slice_dimension` for the elements from `start` to before `stop`."""
     length = stop - start
     if len(dim) == 1:
-        if length.is_Mul and length.args[0].is_Rational and length.args[0].q > 1 and isinstance(dim[0], Size):
-            raise Split(dim[0], (length.args[0].q, size(f"{dim[0]}{length.args[0].q}")))
-        if start.is_Mul and start.args[0].is_Rational and start.args[0].q > 1 and isinstance(dim[0], Size):
-            raise Split(dim[0], (start.args[0].q, size(f"{dim[0]}{start.args[0].q}")))
-        return dims_of([length])[0], lambda at=None: [start + (S.One if at is None else at)]
-    rest = Mul(*dim[1:])
-    if (first := sympy.cancel(start / rest)).is_Integer and (count := sympy.cancel(length / rest)).is_Integer:
-        if count == 1:
-            return dim[1:], lambda *at: [first + 1, *at]
-        return (count, *dim[1:]), lambda at, *more: [at + first, *more]
-    raise call.refuse(f"the slice from {start} to {stop} of a dimension of size {whole} that is a product")
+        for number in (length, start):
+            coefficient = number.args[0] if number.is_Mul else S.One
+            if isinstance(dim[0], Size) and coefficient.is_Rational and coefficient.q > 1:
+                raise Split(dim[0], (coefficient.q, size(f"{dim[0]}{coefficient.q}")))
+        return dims_of([length])[0], lambda at=S.One: [start + at]
+    tail = Mul(*dim[1:])
+    first, count = sympy.cancel(start / tail), sympy.cancel(length / tail)
+    if not (first.is_Integer and count.is_Integer):
+        raise call.refuse(f"the slice from {start} to {stop} of a dimension of size {Mul(*dim)} that is a product")
+    if count == 1:
+        return dim[1:], lambda *at: [first + 1, *at]
+    return (count, *dim[1:]), lambda at, *more: [at + first, *more]
 
 
 @semantics_of("unslice")
@@ -189,12 +199,9 @@ def undiagonal(call: SymbolicCall) -> Value:
     kept = [n for n in range(len(whole)) if n not in (one, other)]
 
     def entry(*at):
-        groups, n = {}, 0
-        for axis, dim in enumerate(whole):
-            groups[axis] = at[n : n + len(dim)]
-            n += len(dim)
+        groups = by_dimension(at, whole)
         deltas = [KroneckerDelta(i, j) for i, j in zip(groups[one], groups[other], strict=True)]
-        return Mul(*deltas) * x.entry(*[i for axis in [*kept, one] for i in groups[axis]])
+        return Mul(*deltas) * x.entry(*chain.from_iterable(groups[axis] for axis in [*kept, one]))
 
     return Value(whole, entry)
 
@@ -241,11 +248,8 @@ def diagonal(call: SymbolicCall) -> Value:
     dims = (*[x.dims[n] for n in kept], x.dims[one])
 
     def entry(*at):
-        groups, n = {}, 0
-        for axis, dim in zip([*kept, one], dims, strict=True):
-            groups[axis] = at[n : n + len(dim)]
-            n += len(dim)
+        groups = dict(zip([*kept, one], by_dimension(at, dims), strict=True))
         groups[other] = groups[one]
-        return x.entry(*[i for axis in range(len(x.dims)) for i in groups[axis]])
+        return x.entry(*chain.from_iterable(groups[axis] for axis in range(len(x.dims))))
 
     return x.like(entry, dims)

@@ -1,18 +1,19 @@
 """The semantics of sums, means, extremes, products and running sums, and of products of matrices."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from itertools import chain
 
 from sympy import Expr, Indexed, Mul, S, exp, log, sqrt
 
 from tinytensor.symbolic.derive.semantics.symbolic_call import (
     SymbolicCall,
+    by_dimension,
     common_dimension,
     elementwise,
     semantics_of,
     unbroadcast,
 )
-from tinytensor.symbolic.derive.values import ClosedForm, Dims, ExtremeMask, Group, Value, value_of_name
+from tinytensor.symbolic.derive.values import Dims, ExtremeMask, Group, Value, value_of_name
 from tinytensor.symbolic.index_calculus.adjoints import Definition, d
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, normal, total
 from tinytensor.symbolic.index_calculus.functions import relu, same, upto
@@ -27,12 +28,11 @@ def _reduction(call: SymbolicCall, x: Value, dims, keepdim) -> tuple[Dims, Calla
     inner = {n: [Index(i.name, i.size) for i in Value((dim,), None).indices()] for n, dim in enumerate(x.dims)}
     new = tuple(() if n in dims else dim for n, dim in enumerate(x.dims) if n not in dims or keepdim)
 
+    kept = [dim for n, dim in enumerate(x.dims) if n not in dims]
+
     def at(*indices):
-        n, result = 0, []
-        for k, dim in enumerate(x.dims):
-            result += inner[k] if k in dims else indices[n : n + len(dim)]
-            n += 0 if k in dims else len(dim)
-        return result
+        groups = iter(by_dimension(indices, kept))
+        return [i for n in range(len(x.dims)) for i in (inner[n] if n in dims else next(groups))]
 
     return new, at, [i for n in sorted(dims) for i in inner[n]]
 
@@ -81,7 +81,8 @@ def reduce_extreme(call: SymbolicCall) -> Value:
     x, dims, keepdim, *_ = call.args
     if x.finite is not None or not dims:
         raise call.refuse("the largest of values that are -inf in places")
-    source, _, indices = call.as_name(x, "u")
+    source = call.as_name(x, "u")
+    indices = source.indices()
     new, at, over = _reduction(call, source, dims, bool(keepdim))
     array = call.lines.unused("first" if call.op in ("reduce_max", "reduce_min") else "share")
     chosen = Array(array, tuple(i.size for i in indices))
@@ -128,7 +129,7 @@ def cumsum(call: SymbolicCall) -> Value:
 @semantics_of("reduce_logsumexp")
 def logsumexp(call: SymbolicCall) -> Value:
     x, dims, keepdim = call.args
-    source, _, _ = call.as_name(x, "u")
+    source = call.as_name(x, "u")
     new, at, over = _reduction(call, source, dims, bool(keepdim))
 
     def formula(*i):
@@ -137,47 +138,45 @@ def logsumexp(call: SymbolicCall) -> Value:
 
     value = Value(new, formula)
     array, left, indices = call.lines.left(call.wanted or "L", value)
-    own = source.entry(*at(*indices))
-    form = d(left if not indices else array[tuple(indices)]) * exp(own - left)
+    inside = source.entry(*at(*indices))
+    form = d(left if not indices else array[tuple(indices)]) * exp(inside - left)
     if x.finite is not None:
         form *= x.finite(*at(*indices))
         ask_for_open_rows(call, x.finite(*at(*indices)), over, indices)
-    call.lines.groups.append(Group([Definition(left, formula(*indices))], [ClosedForm(own, form)], call.where))
+    call.lines.groups.append(Group([Definition(left, formula(*indices))], [Definition(inside, form)], call.where))
     return value_of_name(array, value)
+
+
+def product_of(call: SymbolicCall, a: Value, b: Value) -> Value:
+    """Products of matrices, Σ_k a_..ik b_..kj; a vector `a` is one row."""
+    inner = common_dimension(call, [a.dims[-1], b.dims[-2]])
+    rank = max(len(a.dims), len(b.dims)) - 2
+    before, after = (((),) * (rank + 2 - len(v.dims)) + v.dims for v in (a, b))
+    batch = tuple(common_dimension(call, pair) for pair in zip(before[:rank], after[:rank], strict=True))
+    dims = (*batch, before[-2], after[-1])
+
+    def entry(*indices):
+        *outer, rows, columns = by_dimension(indices, dims)
+        k = [Index(i.name, i.size) for i in Value((inner,), None).indices()]
+        left = unbroadcast(a.entry, before, (*batch, before[-2], inner), *chain(*outer), *rows, *k)
+        return total(left * unbroadcast(b.entry, after, (*batch, inner, after[-1]), *chain(*outer), *k, *columns), *k)
+
+    return Value(dims, entry)
 
 
 @semantics_of("matmul")
 def matmul(call: SymbolicCall) -> Value:
-    a, b = (call.operand(call.finite(v), "u") for v in call.args)
-    inner = common_dimension(call, [a.dims[-1], b.dims[-2]])
-    rank = max(len(a.dims), len(b.dims)) - 2
-    left, right = ((((),) * (rank + 2 - len(v.dims))) + v.dims[:-2] for v in (a, b))
-    batch = tuple(common_dimension(call, pair) for pair in zip(left, right, strict=True))
-    rows, columns = a.dims[-2], b.dims[-1]
-    n, r = sum(map(len, batch)), len(rows)
-
-    def entry(*at):
-        k = [Index(i.name, i.size) for i in Value((inner,), None).indices()]
-        own = [*partial(unbroadcast, lambda *i: list(i), left, batch)(*at[:n])]
-        other = [*partial(unbroadcast, lambda *i: list(i), right, batch)(*at[:n])]
-        return total(a.entry(*own, *at[n : n + r], *k) * b.entry(*other, *k, *at[n + r :]), *k)
-
-    return call.name(Value((*batch, rows, columns), entry), "A", "term")
+    return call.name(product_of(call, *[call.operand(call.finite(v), "u") for v in call.args]), "A", "term")
 
 
 @semantics_of("linear", "linear_relu")
 def linear(call: SymbolicCall) -> Value:
     x, weight, bias = call.args
     x = call.operand(call.finite(x), "u")
-    inner = common_dimension(call, [x.dims[-1], weight.dims[1]])
-    n = sum(map(len, x.dims[:-1]))
-
-    def entry(*at):
-        k = [Index(i.name, i.size) for i in Value((inner,), None).indices()]
-        result = total(x.entry(*at[:n], *k) * weight.entry(*at[n:], *k), *k)
-        return result + bias.entry(*at[n:]) if isinstance(bias, Value) else result
-
-    value = Value((*x.dims[:-1], weight.dims[0]), entry)
+    turned = Value(weight.dims[::-1], lambda *at: weight.entry(*chain(*by_dimension(at, weight.dims[::-1])[::-1])))
+    value = Value((*x.dims[:-1], weight.dims[0]), product_of(call, x, turned).entry)
+    if isinstance(bias, Value):
+        value = elementwise(call, lambda a, b: a + b, value, bias)
     if call.op == "linear":
         return call.name(value, "A", "term")
     before = call.lines.name(value, "A", where=call.where)

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import chain, islice
 
 from sympy import Add, Expr, Indexed, S, Sum
 
-from tinytensor.symbolic.derive.values import Dims, Lines, Split, Value, as_plain_entry
-from tinytensor.symbolic.index_calculus.formulas import Index, Size, not_negative
-from tinytensor.symbolic.reading.errors import NotDerivable
+from tinytensor.symbolic.derive.values import Dims, Lines, Value, as_plain_entry
+from tinytensor.symbolic.index_calculus.formulas import Size, not_negative
+from tinytensor.symbolic.reading.errors import NotDerivable, Split
 
 OP_SEMANTICS: dict[str, Callable] = {}
 INDEX_OPERATIONS = {  # those that take whole numbers as indices, or only move them; all others get them as numbers
@@ -80,13 +81,12 @@ class SymbolicCall:
             raise self.refuse("an input is infinite, which is no number: masked_fill() or where() makes a mask of -inf")
         return value
 
-    def as_name(self, value: Value, otherwise: str) -> tuple[Value, Expr, list[Index]]:
-        """The value as a name's entry, with its indices; it becomes a line if it is a formula."""
+    def as_name(self, value: Value, otherwise: str) -> Value:
+        """The value as the entries of a name; it becomes a line if it is a formula."""
         bare = Value(value.dims, value.entry)
         if as_plain_entry(bare) is None:
             value = with_finite(self.lines.name(bare, otherwise, where=self.where), value.finite)
-        indices = value.indices()
-        return value, value.entry(*indices), indices
+        return value
 
 
 def with_finite(value: Value, finite: Callable | None) -> Value:
@@ -124,11 +124,8 @@ def broadcast(call: SymbolicCall, *values: Value) -> tuple[Dims, list[Callable]]
 
 def unbroadcast(entry: Callable, at: Dims, dims: Dims, *indices) -> Expr:
     """The entry of a value with the dimensions `at`, by indices of `dims`, to which it was broadcast."""
-    kept, n = [], 0
-    for own, whole in zip(at, dims, strict=True):
-        kept += indices[n : n + len(whole)] if own else ()
-        n += len(whole)
-    return entry(*kept)
+    groups = zip(at, by_dimension(indices, dims), strict=True)
+    return entry(*chain.from_iterable(group for kept, group in groups if kept))
 
 
 def common_dimension(call: SymbolicCall, column: Iterable[tuple[Expr, ...]]) -> tuple[Expr, ...]:
@@ -146,6 +143,12 @@ def common_dimension(call: SymbolicCall, column: Iterable[tuple[Expr, ...]]) -> 
 def factors_text(dim: tuple[Expr, ...]) -> str:
     """The size of a dimension, a product of factors, as text."""
     return "*".join(map(str, dim))
+
+
+def by_dimension(indices: Iterable[Expr], dims: Dims) -> list[tuple[Expr, ...]]:
+    """The indices of each dimension, one for each of its factors."""
+    left = iter(indices)
+    return [tuple(islice(left, len(dim))) for dim in dims]
 
 
 def elementwise(call: SymbolicCall, formula: Callable[..., Expr], *values: Value, dtype: str = "f") -> Value:
