@@ -406,7 +406,7 @@ VALUES = [  # function, its arguments, a gradient, and the condition in its verd
     ),
     (lambda x: (x * x + 0 * x / x).sum(), {"x": N}, "2 * x", "no denominator is 0"),
     (lambda x: (x * x + tt.zeros(len(x)) / x).sum(), {"x": N}, "2 * x", "no denominator is 0"),
-    (lambda x: (x * x.exp().isfinite()).sum(), {"x": N}, "ones(x.shape)", "every number that is asked is finite"),
+    (lambda x: (x * x.exp().isfinite()).sum(), {"x": N}, "ones(x.shape)", "every number that isfinite() is asked about is finite"),
 ]  # fmt: skip
 
 
@@ -618,7 +618,19 @@ def test_sizes_beyond_the_numbers_of_a_function_are_tried():
 def test_a_condition_that_never_holds_proves_nothing():
     derivation = derive(lambda x: x.maximum(x).sum(), x=N)  # always a tie
     assert not derivation
-    assert "at no point" in derivation.verdict
+    assert f"at no point that was tried are all conditions met, such as: {TIES}" in derivation.verdict
+    derivation = derive(lambda x: (x * x).sum(), x=N, where=["N > 3", "N < 3"])
+    assert "at no point that was tried is N > 3 and N < 3" in derivation.verdict
+    derivation = derive(lambda x: (-1 - x.abs()).log().sum(), x=N)
+    assert "at no point that was tried has the function a value" in derivation.verdict
+
+
+def test_rounding_of_a_shorter_float_is_no_difference():
+    assert derive(lambda x: x.float().sum(), x=N).proved
+
+
+def test_a_largest_whole_number_is_exact():
+    assert derive(lambda x, t: (x * (t == t.amax())).sum(), x=N, t=ROWS).proved
 
 
 # --------------------------------------------------------------------------------- planted mistakes, which are noticed
