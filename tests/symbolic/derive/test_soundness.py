@@ -389,6 +389,7 @@ def test_factor_before_a_sum_is_derived():
 # ----------------------------------------------------------------------------------------------- conditions on values
 
 TIES = "no two numbers that are compared are equal"
+FINITE = "every number that isfinite() is asked about is finite"
 ARC = "every argument of asin and acos lies between -1 and 1"
 VALUES = [  # function, its arguments, a gradient, and the condition in its verdict
     (lambda x: (x * x).sum(), {"x": N}, "2 * x * x / x", "no denominator is 0"),
@@ -406,7 +407,7 @@ VALUES = [  # function, its arguments, a gradient, and the condition in its verd
     ),
     (lambda x: (x * x + 0 * x / x).sum(), {"x": N}, "2 * x", "no denominator is 0"),
     (lambda x: (x * x + tt.zeros(len(x)) / x).sum(), {"x": N}, "2 * x", "no denominator is 0"),
-    (lambda x: (x * x.exp().isfinite()).sum(), {"x": N}, "ones(x.shape)", "every number that isfinite() is asked about is finite"),
+    (lambda x: (x * x.exp().isfinite()).sum(), {"x": N}, "ones(x.shape)", FINITE),
 ]  # fmt: skip
 
 
