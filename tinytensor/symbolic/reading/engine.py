@@ -16,6 +16,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import sympy
+from numba.core.event import Listener, install_listener
 
 from tinytensor.core import tensor_values
 from tinytensor.core.dispatch import state
@@ -229,6 +230,21 @@ def put(values: list[tuple]) -> None:
             setattr(owner, name, value)
 
 
+class Compilation(Listener):
+    """Python's own functions are put in while Numba compiles: kernels, and what packs their arguments."""
+
+    def __init__(self, plain: list[tuple], replaced: list[tuple]):
+        self.plain, self.replaced, self.depth = plain, replaced, 0
+
+    def on_start(self, event=None):
+        self.depth += 1
+        put(self.plain)
+
+    def on_end(self, event=None):
+        self.depth -= 1
+        put(self.plain if self.depth else self.replaced)
+
+
 @contextmanager
 def functions_for_sizes(reading) -> Iterator[None]:
     """Inside, this thread reads: the engine asks `state.reading`, and len(), range(), math.sqrt() know sizes."""
@@ -248,11 +264,11 @@ def functions_for_sizes(reading) -> Iterator[None]:
 
     def built(*args):
         """Kernels are compiled with Python's own functions."""
-        put(plain)
+        compilation.on_start()
         try:
             return plain_build(*args)
         finally:
-            put(replaced)
+            compilation.on_end()
 
     def real(name: str) -> Callable:
         """sqrt(), exp() or log() of a size as a formula."""
@@ -282,11 +298,15 @@ def functions_for_sizes(reading) -> Iterator[None]:
     ]
     STAND_INS.update(one for *_, one in replaced if isinstance(one, type))
     plain = [(owner, name, vars(owner)[name]) for owner, name, _ in replaced]
+    compilation = Compilation(plain, replaced)
     with _lock.lock:
         try:
             put(replaced)
             backend = Backend(reading)
-            with observe(reading=backend, on_random=drawn, on_read=lambda _, x: backend.note_read(x)):
+            with (
+                install_listener("numba:compile", compilation),
+                observe(reading=backend, on_random=drawn, on_read=lambda _, x: backend.note_read(x)),
+            ):
                 yield
         finally:
             put(plain)
