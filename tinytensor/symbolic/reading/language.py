@@ -136,10 +136,10 @@ def is_forged(cls: type) -> bool:
     """Does a class say that it is in a module which has another one, or none, by its name?"""
     if not cls.__flags__ & HEAP or home_of(cls) not in KNOWN or cls in HOLDING or cls in STAND_INS:
         return False
-    found = sys.modules.get(cls.__module__)
+    value = sys.modules.get(cls.__module__)
     for name in cls.__qualname__.split("."):
-        found = getattr(found, name, None)
-    return found is not cls
+        value = getattr(value, name, None)
+    return value is not cls
 
 
 def home_of(value) -> str:
@@ -197,8 +197,8 @@ PARTS = {  # what an object of such a type, or of the user's own that is one, ho
 
 def parts(value) -> list:
     """What an object holds beside its attributes."""
-    for kinds, held in PARTS.items():
-        if issubclass(type(value), kinds):
+    for classes, held in PARTS.items():
+        if issubclass(type(value), classes):
             return held(value)
     library = type(value).__module__ in ("builtins", "collections") and not isinstance(value, str | bytes | range)
     return list(value) if isinstance(value, list) or (library and isinstance(value, Collection)) else []
@@ -261,7 +261,7 @@ def changed_names(outside: dict, before: dict | None = None) -> dict[str, str]:
     held = {key: first for key, (_, first) in outside.items()} | (before or {})
     changed = [key for key, (value, _) in outside.items() if snapshot(value) != held[key]]
     unknown = {key[0]: unknown_in(held[key]) for key in changed}
-    return {n: f"holds a {kind}, whose changes are not seen" if kind else "changed" for n, kind in unknown.items()}
+    return {n: f"holds a {of}, whose changes are not seen" if of else "changed" for n, of in unknown.items()}
 
 
 def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset()) -> bool:

@@ -268,7 +268,8 @@ def fitting(what: str, reading: Reading, span, dtype):
 
 def rounds(a, dtype) -> bool:
     """May floats of this dtype round a whole number, or a tensor of them? In float64 only beside a large number."""
-    whole = type(a) in (int, SymInt) or getattr(getattr(a, "_data", a), "dtype", bool_).kind in "iu"
+    own = getattr(a, "_data", a)
+    whole = type(a) in (int, SymInt) or (isinstance(own, SymbolicData | np.ndarray) and own.dtype.kind in "iu")
     if dtype.kind != "f" or not whole:
         return False
     span, most = span_of(a), 2 ** (np.finfo(dtype).nmant + 1)
