@@ -296,6 +296,33 @@ def test_parameters_of_a_module_are_arguments():
     assert all(name_of(x.left) != Symbol("D") for x in derivation.lines)
 
 
+class Twice(nn.Module):
+    """A parameter that is in a list, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.p = nn.Parameter(tt.ones(3))
+        self.all = [self.p]
+
+    def forward(self, x):
+        return (x * self.p).sum() + (self.all[0] ** 3).sum()
+
+
+def test_a_parameter_is_the_argument_wherever_a_module_holds_it():
+    module = Twice()
+    derivation = derive(module, x=("N", 3))
+    assert derivation.proved
+    assert str(derivation.gradients["p"]) == "∂𝓛/∂p_i = 3 p_i² + Σ_n x_ni"
+    assert type(module.p) is nn.Parameter
+
+
+def test_a_parameter_with_a_hook_is_refused():
+    module = Twice()
+    module.p.register_hook(lambda g: g * 2)
+    with pytest.raises(NotDerivable, match="p has a gradient hook"):
+        derive(module, x=("N", 3))
+
+
 def test_a_size_of_a_module_has_one_name():
     with pytest.raises(ValueError, match="D=16"):
         derive(nn.Linear(16, 32), input=("M=16", "D=16"))

@@ -361,6 +361,7 @@ def test_factor_before_a_sum_is_derived():
 # ----------------------------------------------------------------------------------------------- conditions on values
 
 TIES = "no two numbers that are compared are equal"
+FINITE = "every number that isfinite() is asked about is finite"
 ARC = "every argument of asin and acos lies between -1 and 1"
 VALUES = [  # function, its arguments, a gradient, and the condition in its verdict
     (lambda x: (x * x).sum(), {"x": N}, "2 * x * x / x", "no denominator is 0"),
@@ -376,6 +377,9 @@ VALUES = [  # function, its arguments, a gradient, and the condition in its verd
         "(softmax(x, -1) - one_hot(t, D)) * (t != 0).unsqueeze(1) / (t != 0).sum()",
         "no denominator is 0",
     ),
+    (lambda x: (x * x + 0 * x / x).sum(), {"x": N}, "2 * x", "no denominator is 0"),
+    (lambda x: (x * x + tt.zeros(len(x)) / x).sum(), {"x": N}, "2 * x", "no denominator is 0"),
+    (lambda x: (x * x.exp().isfinite()).sum(), {"x": N}, "ones(x.shape)", FINITE),
 ]  # fmt: skip
 
 
@@ -505,6 +509,28 @@ def test_forward_of_a_function_is_not_on_the_tape(forward):
     assert check(functional_of(lambda x: x * 1.0), x=N)
 
 
+def saves_in_place(ctx, g):
+    return ctx.saved_tensors[0].mul_(g)
+
+
+def counts(ctx, g):
+    ctx.calls.append(1)
+    return ctx.saved_tensors[0] * g * len(ctx.calls)
+
+
+@pytest.mark.parametrize("backward", [saves_in_place, counts])
+def test_backward_that_changes_its_context_is_refused(backward):
+    def forward(ctx, x):
+        y = x.exp()
+        ctx.calls = []
+        ctx.save_for_backward(y)
+        return y * 1.0
+
+    methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    verdict = check(type("Changing", (tt.autograd.Function,), methods), x=N)
+    assert "ctx changed: another call would differ" in str(verdict)
+
+
 ROW = "every row of attention may attend to at least one place"
 MASKED = {  # a function of masked scores, and its condition
     "a scale": (lambda S: (causal(S) / len(S) ** 0.5).softmax(-1), ""),
@@ -566,7 +592,19 @@ def test_sizes_beyond_the_numbers_of_a_function_are_tried():
 def test_a_condition_that_never_holds_proves_nothing():
     derivation = derive(lambda x: x.maximum(x).sum(), x=N)  # always a tie
     assert not derivation
-    assert "at no point" in derivation.verdict
+    assert f"at no point that was tried are all conditions met, such as: {TIES}" in derivation.verdict
+    derivation = derive(lambda x: (x * x).sum(), x=N, where=["N > 3", "N < 3"])
+    assert "at no point that was tried is N > 3 and N < 3" in derivation.verdict
+    derivation = derive(lambda x: (-1 - x.abs()).log().sum(), x=N)
+    assert "at no point that was tried has the function a value" in derivation.verdict
+
+
+def test_rounding_of_a_shorter_float_is_no_difference():
+    assert derive(lambda x: x.float().sum(), x=N).proved
+
+
+def test_a_largest_whole_number_is_exact():
+    assert derive(lambda x, t: (x * (t == t.amax())).sum(), x=N, t=ROWS).proved
 
 
 # --------------------------------------------------------------------------------- planted mistakes, which are noticed

@@ -68,6 +68,9 @@ READ = {  # the beginning of the verdict; all other tricks are refused
     "x.long()": f"{ANY}, where {TIE}, {ROUNDED} and every whole number lies within its dtype",
     "dtype": f"{ANY}, where {DTYPE}",
     "eps of the dtype": f"{ANY}, where {DTYPE}",
+    **dict.fromkeys(("full() of truth values", "tensor(N // 212) as a truth value"), ANY),
+    "full() of whole numbers": f"{ANY}, where every whole number lies within its dtype",
+    "masked_fill() of truth values": f"{ANY}, where {TIE}",
     "loop: 2.0**(t - 1000)": ANY,
     "math.ceil(N / 7)": ANY,
     "(-1)**N": ANY,
@@ -178,7 +181,7 @@ def test_numbers_notice_a_state_that_the_next_step_changes(monkeypatch):
 def test_a_state_without_a_name_is_noticed(monkeypatch):
     """A planted mistake: no object is looked at before and after a step, or a call."""
     for module in (loops, program):
-        monkeypatch.setattr(module, "changed_names", lambda *_: [])
+        monkeypatch.setattr(module, "changed_names", lambda *_: {})
     name = "loop: push = rows.append"
     assert differs(derive(TRICKS[name], x=N), TRICKS[name]) == [n for n in SIZES if n > 150]
 

@@ -17,6 +17,7 @@ import statistics
 import threading
 import time
 import types
+import typing
 from collections import ChainMap
 from fractions import Fraction
 
@@ -760,6 +761,64 @@ class Counting(nn.Module):
         return s(x)
 
 
+class Growing(nn.Module):
+    """A state that a copy of the module would hide."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.rows, self.change = [1.0], change
+        self.count = nn.Buffer(tt.zeros(()))
+
+    def forward(self, x):
+        self.change(self)
+        return s(x) * len(self.rows) * (1 + self.count)
+
+
+class Dropped:
+    """Its errors are dropped by Python."""
+
+    def __init__(self, n, rows):
+        self.n, self.rows = n, rows
+
+    def __len__(self):
+        add(self.rows, [1.0] * (int.bit_length(self.n) > 8))
+        return 0
+
+    def __iter__(self):
+        return iter(self.rows)
+
+
+class Deleted(Dropped):
+    __del__ = Dropped.__len__
+
+
+def dropped(box):
+    def f(x):
+        rows = [1.0]
+        list(box(N(x), rows))
+        return s(x) * sum(rows)
+
+    return f
+
+
+class Forged:
+    """Its state is not that of a class of the engine."""
+
+    __module__ = "tinytensor.core.tensor"
+    box = Config()
+    f = staticmethod(id)
+
+
+guarded = types.SimpleNamespace(lock=threading.Lock(), number=2.0)
+described = np.dtype("f8", metadata={"rows": []})
+square.rows = []
+
+
+@typing.runtime_checkable
+class Inside(typing.Protocol):
+    expr: int
+
+
 class Defaults:
     def __call__(self, calls=[]):  # noqa: B006
         return len(add(calls, [1.0]))
@@ -896,6 +955,23 @@ TRICKS = {
     "time": lambda x: if_(time.time() > 3, x),
     "a global counter": global_count,
     "a module's counter": Counting(),
+    "an error in __del__": dropped(Deleted),
+    "an error in __len__": dropped(Dropped),
+    "isinstance of a protocol": lambda x: s(x) if isinstance(N(x), Inside) else if_(N(x) > 250, x),
+    "typing.SupportsComplex": lambda x: s(x) if isinstance(N(x), typing.SupportsComplex) else if_(N(x) > 250, x),
+    "a class of another module": lambda x: if_(Forged.f(N(x)) == Forged.f(20), x),
+    "an attribute of an operation": lambda x: if_(add(square.rows, [1.0]) and len(square.rows) > 150, x),
+    "a dtype's metadata": lambda x: s(x) * len(add(described.metadata["rows"], [1.0])),
+    "an object that holds a lock": lambda x: s(x) * guarded.number,
+    "a module's list": Growing(lambda m: add(m.rows, [1.0])),
+    "a module's buffer": Growing(lambda m: m.count.add_(1.0)),
+    "full() of truth values": lambda x: s(x) * (1 + tt.full((3,), N(x) // 212, dtype=tt.bool).sum()),
+    "full() of whole numbers": lambda x: s(x) * (1 + tt.full((3,), (N(x) // 212) / 2, dtype=tt.int64).sum()),
+    "tensor(N // 212) as a truth value": lambda x: s(x) * (1 + tt.tensor(N(x) // 212, dtype=tt.bool).double()),
+    "masked_fill() of truth values": lambda x: ((x > 1).masked_fill(x > 0, N(x) // 212) * x).sum(),
+    "float32 % 2": lambda x: s(x) * (tt.full((3,), N(x) + 2**24 - 220, dtype=tt.float32) % 2).double().sum(),
+    "arange of float32 % 2": lambda x: (tt.arange(2**24 - 220, N(x) + 2**24 - 220, dtype=tt.float32) % 2 * x).sum(),
+    "(N + 2**53).double() % 2": lambda x: s(x) * (tt.tensor(N(x) + 2**53 - 220).double() % 2),
     "N is limit": lambda x: if_(N(x) is limit, x),
     "operator.is_": lambda x: if_(operator.is_(N(x), 20), x),
     "id in a list": lambda x: if_(tests[0](N(x)) == tests[0](20), x),

@@ -46,6 +46,7 @@ from tinytensor.symbolic.index_calculus.numpy_printer import label
 from tinytensor.symbolic.index_calculus.vanishing import together, vanishes, with_shares, without_detach
 from tinytensor.symbolic.prove.progress import TooLong
 from tinytensor.symbolic.reading.errors import NotDerivable
+from tinytensor.symbolic.reading.language import snapshot
 from tinytensor.symbolic.reading.tensors import reading_of
 
 TERM = 5.0  # seconds in which a term that differs is looked for
@@ -244,6 +245,8 @@ def _of_function(function: type, arguments: dict) -> tuple[Callable, dict[str, C
     def backward(position: int, values: dict):
         inputs = [values[n] for n in names]
         ctx, result = context(inputs)
+        if (reading := reading_of(inputs)) is not None:
+            reading.outside["ctx", id(ctx)] = ctx, snapshot(ctx)  # of which a second backward would get the changes
         gradients = function.backward(ctx, values[UPSTREAM] if result.ndim else ones((), dtype=result.dtype))
         return (gradients if isinstance(gradients, tuple) else (gradients,))[position]
 

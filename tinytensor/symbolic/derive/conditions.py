@@ -53,6 +53,7 @@ VALUES = {  # the short list: what is assumed of values, by the kind of the numb
     "norm": "every norm is above the bound that keeps it from 0",
     "row": "every row of attention may attend to at least one place",
     "probability": "every probability lies between 0 and 1",
+    "finite": "every number that isfinite() is asked about is finite",
     "overflow": "no power with a size in its exponent overflows",
     "range": "every whole number lies within its dtype",
     "cast": "no cast to a shorter float rounds",

@@ -20,6 +20,7 @@ from tinytensor.symbolic.index_calculus.signs import Signs, requirements
 from tinytensor.symbolic.index_calculus.vanishing import Theorem, defined, together
 
 SINGULAR = 1e7  # a larger condition number leaves too few digits of an inverse for a comparison
+DIVISIONS = "true_divide", "floor_divide", "remainder"  # 0/x is 0 to SymPy: a 0 gets a name, so that x must not be 0
 ROUNDED_ZERO = 1e-14  # of a denominator: a sum that is 0 but for rounding
 
 
@@ -28,7 +29,8 @@ def domain_of(op: str, args: list, signs: Signs) -> Theorem:
     if op == "clipped_log" or op not in FORMULAS:
         return together([], ["clipped"] if op == "clipped_log" else [])
     entries = [S(a.entry(*a.indices())) if isinstance(a, Value) else S(a) for a in args]
-    names = [e if e.is_number else Symbol(f"a{n}", real=True) for n, e in enumerate(entries)]
+    known = [e.is_number and not (op in DIVISIONS and e.is_zero) for e in entries]
+    names = [e if is_known else Symbol(f"a{n}", real=True) for n, (e, is_known) in enumerate(zip(entries, known))]
     return defined(FORMULAS[op](*names), dict(zip(names, entries, strict=True)), signs)
 
 
@@ -43,7 +45,8 @@ def edges_of(op: str, arrays: list) -> set[str]:
     if op not in FORMULAS:
         key, fails = STRUCTURE.get(op, ("", lambda *_: False))
         return {key} if fails(*arrays) else set()
-    numbers = tuple(x if isinstance(x, int | float) and np.isfinite(x) else None for x in arrays)
+    known = [isinstance(x, int | float) and np.isfinite(x) and (x != 0 or op not in DIVISIONS) for x in arrays]
+    numbers = tuple(x if is_known else None for x, is_known in zip(arrays, known))
     edges = set()
     with np.errstate(all="ignore"):
         for key, term in _decisive(op, numbers):
@@ -88,6 +91,7 @@ STRUCTURE: dict[str, tuple[str, Callable[..., bool]]] = {  # an operation that i
     "rms_norm": ("denominator", lambda a, *more: _has_zero_row(a, more[-1])),
     "linear_relu": ("tie", lambda x, w, b: np.any(np.equal(x @ w.T + (0 if b is None else b), 0))),
     **dict.fromkeys(("reduce_amax", "reduce_amin", "reduce_max", "reduce_min"), ("tie", _has_equal)),
+    **dict.fromkeys(("isfinite", "isnan"), ("finite", lambda a, *_: not np.all(np.isfinite(a)))),
     "reduce_prod": ("factor", lambda a, *_: np.any(np.less_equal(a, 0))),
     "reduce_norm": ("root", lambda a, axes, *_: np.any(np.all(np.equal(a, 0), tuple(axes)))),
     "power_of_length": ("root", lambda a, exponent, *_: exponent <= 1 and np.any(np.equal(a, 0))),

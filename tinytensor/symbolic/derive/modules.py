@@ -3,11 +3,14 @@
 import copy
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+from tinytensor.core.dispatch import state
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
 from tinytensor.symbolic.derive.arguments import Index
+from tinytensor.symbolic.reading.errors import NotDerivable
 
 
 def as_function(module: Module, user_arguments: dict[str, object]) -> tuple[Callable, dict[str, object], list[str]]:
@@ -24,16 +27,20 @@ def as_function(module: Module, user_arguments: dict[str, object]) -> tuple[Call
     shapes = {names[name]: tuple(p.shape) for name, p in module.named_parameters()}
     arguments = {n: tuple(named.get(size, size) for size in shape) for n, shape in shapes.items()}
 
+    hooked = [n for n, p in module.named_parameters() if p._hooks or p._post_accumulate_grad_hooks]
+    if hooked:
+        raise NotDerivable(f"derive: {hooked[0]} has a gradient hook, which no formula has; remove it")
+
     def run(**values):
-        own = {n: values.pop(n) for n in shapes}
-        made = copy.deepcopy(module)
-        changed = {old: new for n, shape in shapes.items() for old, new in zip(shape, own[n].shape) if old in named}
-        _put(made, {id(p): own[names[name]] for name, p in made.named_parameters()}, changed)
-        try:
-            inspect.signature(module.forward).bind(**values)
-        except TypeError:  # such as *inputs of a Sequential
-            return made(*values.values())
-        return made(**values)
+        own = {id(p): values.pop(names[name]) for name, p in module.named_parameters()}
+        pairs = [pair for p in module.parameters() for pair in zip(p.shape, own[id(p)].shape)]
+        changed = {old: new for old, new in pairs if old in named}
+        if state.reading is not None:  # the module itself is read, so that its changes are seen
+            with _in_place_of_parameters(module, own), _other_sizes(module, changed):
+                return _call(module, values)
+        made = copy.deepcopy(module, own)
+        with _other_sizes(made, changed):
+            return _call(made, values)
 
     run.__name__ = type(module).__name__
     run.forward = module.forward  # whose file is the user's
@@ -60,12 +67,42 @@ def _size(size, named: dict[int, str]):
     return name.strip()
 
 
-def _put(made: Module, values: dict[int, Tensor], sizes: dict[int, int]) -> None:
-    """Give a copy of a module other parameters, and other sizes wherever it keeps them as attributes."""
-    for part in made.modules():
-        part._parameters.update({n: values[id(p)] for n, p in part._parameters.items() if p is not None})
+def _call(module: Module, inputs: dict[str, Tensor]):
+    try:
+        inspect.signature(module.forward).bind(**inputs)
+    except TypeError:  # such as *inputs of a Sequential
+        return module(*inputs.values())
+    return module(**inputs)
+
+
+@contextmanager
+def _in_place_of_parameters(module: Module, values: dict[int, Tensor]) -> Iterator[None]:
+    """Inside, each parameter is a tensor of the reading, whatever holds it: a tied module, a list, a closure."""
+    before = [(p, p.__class__, p._data) for p in module.parameters()]
+    try:
+        for p, *_ in before:
+            p.__class__, p._data = values[id(p)].__class__, values[id(p)]._data
+        yield
+    finally:
+        for p, cls, data in before:
+            p.__class__, p._data = cls, data
+
+
+@contextmanager
+def _other_sizes(module: Module, sizes: dict[int, int]) -> Iterator[None]:
+    """Inside, a module has other sizes wherever it keeps them as attributes."""
+    before = []
+    for part in module.modules():
         for name, value in vars(part).items():
             if isinstance(value, int) and not isinstance(value, bool) and value in sizes:
-                part.__dict__[name] = sizes[value]
+                before.append((part.__dict__, name, value, sizes[value]))
             elif isinstance(value, tuple) and any(isinstance(n, int) and n in sizes for n in value):
-                part.__dict__[name] = tuple(sizes.get(n, n) if isinstance(n, int) else n for n in value)
+                changed = tuple(sizes.get(n, n) if isinstance(n, int) else n for n in value)
+                before.append((part.__dict__, name, value, changed))
+    try:
+        for own, name, _, changed in before:
+            own[name] = changed
+        yield
+    finally:
+        for own, name, value, _ in before:
+            own[name] = value

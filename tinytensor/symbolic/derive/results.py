@@ -1,6 +1,6 @@
 """What `derive` and its like give: lines, one verdict on them, one comparison in numbers, and one way to show them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -8,7 +8,7 @@ from html import escape
 from sympy import Add, Expr, KroneckerDelta, Mul, Sum
 
 from tinytensor.symbolic.derive.adjoints import DerivedLines
-from tinytensor.symbolic.derive.conditions import SizeCondition, in_words, restrictions, verdict
+from tinytensor.symbolic.derive.conditions import VALUES, SizeCondition, in_words, restrictions, verdict
 from tinytensor.symbolic.derive.recurrences import Recurrence, as_shown, first_values
 from tinytensor.symbolic.derive.samples import Sample, excuses, refused_sizes
 from tinytensor.symbolic.derive.source import Source, evaluate
@@ -283,6 +283,7 @@ class Result(Typeset):
         """The comparison of the formulas with the function, at the points for which there is time."""
         needed: set[str] = set()
         plain = number = 0
+        failing: dict[str, None] = {}  # conditions that fail at points
         for one in filter(self.inside, self.samples):
             if is_up():
                 break
@@ -295,11 +296,21 @@ class Result(Typeset):
                 if not excused:
                     return f"{differs} at {format_sizes(one.at) or 'this function'}", needed, number
                 needed |= excused
+            failing |= {VALUES[key]: None for key in VALUES if key in edges}
             plain += not edges and not differs
             number += not differs
         if not plain and not is_up():
-            return "at no point that was tried has the function a value and are all conditions met", needed, number
+            return self._never(failing), needed, number
         return "", needed, number
+
+    def _never(self, failing: Iterable[str]) -> str:
+        """Why no point counts as one at which the formulas hold."""
+        if failing:
+            return f"at no point that was tried are all conditions met, such as: {' and '.join(failing)}"
+        if self.size_conditions and not any(all(c.holds(s.at) for c in self.size_conditions) for s in self.samples):
+            return f"at no point that was tried is {' and '.join(map(str, self.size_conditions))}"
+        error = next((f": {s.error}" for s in self.samples if s.error), "")
+        return f"at no point that was tried has the function a value and gradients that are finite{error}"
 
     def differs_at(self, sample: Sample) -> tuple[str | None, bool]:
         """What differs from the function at a point, in words, empty if nothing does, None if nothing is compared.

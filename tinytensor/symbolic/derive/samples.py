@@ -68,11 +68,12 @@ class Sample:
 
 
 def allclose(one: np.ndarray, other: np.ndarray) -> bool:
-    """Are the two equal up to rounding? NaN equals nothing."""
+    """Are the two equal up to rounding, in the dtype of the other? NaN equals nothing."""
     if one.shape != other.shape:
         return False
+    close = CLOSE if other.dtype != np.float32 else 100 * np.finfo(np.float32).eps
     with np.errstate(all="ignore"):
-        return bool(np.allclose(one, other, rtol=CLOSE, atol=CLOSE * (1 + np.abs(other).max(initial=0))))
+        return bool(np.allclose(one, other, rtol=close, atol=close * (1 + np.abs(other).max(initial=0))))
 
 
 def mismatch(want: np.ndarray, own: np.ndarray) -> str:

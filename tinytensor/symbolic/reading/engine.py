@@ -28,6 +28,7 @@ from tinytensor.native.platform.locks import ThreadLock
 from tinytensor.native.runtime.compiler import compiling, global_compiler_lock
 from tinytensor.ops import argument_errors, arguments, index, shape
 from tinytensor.ops.keys import parse_index
+from tinytensor.symbolic.reading.language import STAND_INS
 from tinytensor.symbolic.reading.loops import as_tensor, enumerate_type, of_each, range_type, sum_type
 from tinytensor.symbolic.reading.sizes import (
     MOST_ROUNDINGS,
@@ -111,7 +112,9 @@ class Backend:
         """A number of sizes as a 0-d array."""
         if type(value) not in (SymInt, SymFloat):
             return None
-        return SymbolicData(self.reading, Term("full", (), value), (), dtype, span_of(value))
+        own = dtype if dtype.kind == "f" else int64 if type(value) is SymInt else get_default_dtype()
+        y = tensor_of(SymbolicData(self.reading, Term("full", (), value), (), own, span_of(value)).rounded())
+        return y._data if own == dtype else shape.cast(y, dtype)._data  # 2 as a truth value is 1, and 0.5 is 0 in int64
 
     def tensor(self, data, dtype) -> Tensor | None:
         """A number, or an array of constants, as a tensor."""
@@ -127,7 +130,7 @@ class Backend:
             return None
         sizes, numbers, span = CONSTANTS[make](*settings)
         dtype = dtype or (int64 if make is np.arange else float)
-        return SymbolicData(self.reading, Term(make.__name__, sizes, *numbers), sizes, dtype, span)
+        return SymbolicData(self.reading, Term(make.__name__, sizes, *numbers), sizes, dtype, span).rounded()
 
     def full(self, what: str, sizes: tuple, dtype, fill) -> Tensor | None:
         """zeros, ones, full ...: `fill` copies a number into an array."""
@@ -282,6 +285,7 @@ def functions_for_sizes(reading) -> Iterator[None]:
         (Tensor, "of", staticmethod(tensor_of)),
         (next(c for c in Tensor.__mro__ if "dtype" in vars(c)), "dtype", property(dtype)),
     ]
+    STAND_INS.update(one for *_, one in replaced if isinstance(one, type))
     plain = [(owner, name, vars(owner)[name]) for owner, name, _ in replaced]
     with _lock.lock:
         try:

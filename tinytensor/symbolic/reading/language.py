@@ -20,6 +20,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import PosixPath, PurePosixPath, PureWindowsPath, WindowsPath
+from weakref import WeakSet
 
 import numpy as np
 
@@ -28,6 +29,8 @@ from tinytensor.core.dispatch import state
 from tinytensor.core.meta import Meta
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
+from tinytensor.ops.shape import cast
+from tinytensor.symbolic.prove.advice import line
 from tinytensor.symbolic.reading.sizes import SymFloat, SymInt, is_users
 from tinytensor.symbolic.reading.tensors import note_names
 
@@ -81,6 +84,8 @@ def check_code(code: types.CodeType, module: dict, own: dict, reading, inside: C
             refuse("matches the attributes of an object, which may be a size")
         if i.opname == "STORE_NAME" and name in EXITS and before.opname != "MAKE_FUNCTION":
             refuse(f"has an {name} that is no function: it may end an exception")
+        if i.opname == "STORE_NAME" and name == "__del__":
+            refuse("has a __del__, which is called when an object is not used any more")
         if i.opname == "IMPORT_NAME" and name.partition(".")[0] not in MODULES:
             refuse(f"imports {name}, whose functions may tell a size from a number")
         if i.opname == "LOAD_FAST" and name in own and not allowed(own[name], code.co_names, started=True):
@@ -109,10 +114,40 @@ def check_code(code: types.CodeType, module: dict, own: dict, reading, inside: C
             refuse(f"changes an object in a step of a loop ({i.opname.lower()} {name})")
 
 
+STAND_INS = WeakSet()  # the classes that stand in for range() ... in a reading
+HEAP = 1 << 9  # the flag of a class that Python code may have made
+
+
+class Unknown:
+    """In a snapshot: an object whose changes are not seen; no two are equal."""
+
+    def __init__(self, value):
+        self.type = type(value).__name__
+
+
+def unknown_in(held) -> str:
+    """The type of an unknown object in a snapshot; empty if there is none."""
+    if isinstance(held, tuple):
+        return next(filter(None, map(unknown_in, held)), "")
+    return held.type if isinstance(held, Unknown) else ""
+
+
+def is_forged(cls: type) -> bool:
+    """Does a class say that it is in a module which has another one, or none, by its name?"""
+    if not cls.__flags__ & HEAP or home_of(cls) not in KNOWN or cls in HOLDING or cls in STAND_INS:
+        return False
+    value = sys.modules.get(cls.__module__)
+    for name in cls.__qualname__.split("."):
+        value = getattr(value, name, None)
+    return value is not cls
+
+
 def home_of(value) -> str:
     """The package from which a function, a class or an object comes: _operator is operator."""
-    home = (getattr(value, "__module__", None) or type(value).__module__).partition(".")[0]
-    return home.removeprefix("_") if home in sys.stdlib_module_names else home
+    home = getattr(value, "__module__", None)
+    home = (home if isinstance(home, str) and home else type(value).__module__).partition(".")[0]
+    public = home.removeprefix("_")
+    return public if public in sys.stdlib_module_names else home
 
 
 def used_of(module: types.ModuleType, names: Collection[str]) -> list:
@@ -128,7 +163,7 @@ BOXES = list, tuple, set, frozenset, deque, bytearray
 FIXED = {  # types of objects that never change
     *(SymInt, SymFloat, int, float, bool, complex, str, bytes, type(None), type(...), type(NotImplemented), range),
     *(Fraction, Decimal, date, datetime, timedelta, re.Pattern, PosixPath, PurePosixPath, WindowsPath, PureWindowsPath),
-    *(types.CodeType, types.GenericAlias, types.UnionType, operator.itemgetter, np.ufunc, Op),
+    *(types.CodeType, types.GenericAlias, types.UnionType, operator.itemgetter, np.ufunc),
     *(types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType),
     *(types.GetSetDescriptorType, types.MemberDescriptorType),
 }
@@ -136,6 +171,7 @@ HOLDING = {  # types of objects whose parts are known
     *(object, type, int, float, str, bytes, dict, slice, property, staticmethod, classmethod, *BOXES),
     *(types.FunctionType, types.MethodType, types.BuiltinMethodType, types.MethodWrapperType, types.MappingProxyType),
     *(types.SimpleNamespace, *argparse.Namespace.__mro__, functools.partial, np.ndarray, type(np.shape)),
+    type(vars(Collection)["_abc_impl"]),
 }
 # modules of such types
 OPEN = {"tinytensor", "collections", "abc", "typing", "enum", "types", "dataclasses", "numbers"}
@@ -183,11 +219,16 @@ def attributes(value) -> dict:
 def snapshot(value, seen: dict | None = None):
     """All that an object holds, to see whether the function changes it; where this is not known, nothing is equal."""
     seen = {} if seen is None else seen
-    if type(value) in FIXED or (isinstance(value, np.generic | np.dtype) and not isinstance(value, np.void)):
+    plain = isinstance(value, np.generic | np.dtype) and not isinstance(value, np.void)
+    if type(value) in FIXED or (plain and not getattr(value, "metadata", None)):
         return id(value), value  # which is alive, so no other object gets its id
     if id(value) in seen:
         return seen[id(value)]
     seen[id(value)] = len(seen)
+    if isinstance(value, Op):
+        return id(value), value, *[snapshot(p, seen) for n, p in vars(value).items() if n not in vars(cast)]
+    if any(map(is_forged, value.__mro__ if isinstance(value, type) else type(value).__mro__)):
+        return Unknown(value)
     function = isinstance(value, types.FunctionType) and not is_users(value.__code__.co_filename)
     boxes = dict, *BOXES
     if function or (isinstance(value, type) and home_of(value) in KNOWN):  # what the user has added
@@ -200,8 +241,8 @@ def snapshot(value, seen: dict | None = None):
         held = [p for n, p in vars(value).items() if isinstance(p, (*boxes, np.ndarray, Tensor)) and n[:2] != "__"]
         return id(value), value, *[snapshot(p, seen) for p in held if ours]
     others = {home_of(c) for c in type(value).__mro__ if c not in HOLDING} & KNOWN
-    if isinstance(value, Iterator) or others - OPEN:
-        return object()
+    if isinstance(value, Iterator | np.dtype) or others - OPEN:
+        return Unknown(value)
     numbers, held = None, [*attributes(value).values(), *parts(value)]
     if isinstance(value, int | float | str | bytes):
         numbers = value
@@ -213,9 +254,11 @@ def snapshot(value, seen: dict | None = None):
     return id(type(value)), numbers, *[snapshot(part, seen) for part in held]
 
 
-def changed_names(outside: dict) -> list[str]:
-    """The names of the objects that hold something else than when they were seen."""
-    return list(dict.fromkeys(name for (name, _), (x, first) in outside.items() if snapshot(x) != first))
+def changed_names(outside: dict) -> dict[str, str]:
+    """The names of the objects that hold something else than when they were seen, and how."""
+    changed = [(name, first) for (name, _), (x, first) in outside.items() if snapshot(x) != first]
+    unknown = {name: unknown_in(first) for name, first in changed}
+    return {n: f"holds a {of}, whose changes are not seen" if of else "changed" for n, of in unknown.items()}
 
 
 def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset()) -> bool:
@@ -236,11 +279,16 @@ def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset(
         return True
     if isinstance(value, Iterator):
         return started
+    if isinstance(value, type) and vars(value).get("_is_protocol"):  # isinstance() asks for attributes
+        return False
     if hasattr(value, "registry"):  # singledispatch() asks for a type
         return False
-    exits = [
-        vars(c)[n] for c in (value if isinstance(value, type) else type(value)).__mro__ for n in EXITS & vars(c).keys()
-    ]
+    classes = (value if isinstance(value, type) else type(value)).__mro__
+    if any(map(is_forged, classes)):
+        return False
+    if any("__del__" in vars(c) for c in classes if home_of(c) not in KNOWN):  # objects live on while they are read
+        return False
+    exits = [vars(c)[n] for c in classes for n in EXITS & vars(c).keys()]
     if not all(isinstance(one, types.FunctionType) for one in exits):  # others end an exception, and are not seen
         return False
     held = [] if isinstance(value, types.FunctionType) else parts(value)  # a function is looked at when it runs
@@ -278,6 +326,16 @@ def ends_exception(frame) -> bool:
     return dis.opname[frame.f_code.co_code[frame.f_lasti]] == "WITH_EXCEPT_START"
 
 
+def is_left_by_error(frame) -> bool:
+    """Does a function that ends without a result end by an error that it has not raised itself?
+
+    Those of __next__() and __getitem__() end a loop.
+    """
+    last = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+    regular = last.startswith(("RETURN", "YIELD", "RAISE", "SEND")) or last == "RESUME"
+    return not regular and frame.f_code.co_name not in ("__next__", "__getitem__")
+
+
 @contextmanager
 def only_readable(reading) -> Iterator[None]:
     """Inside, each function of the user's is looked at when it is called with objects first, and in a loop.
@@ -300,6 +358,8 @@ def only_readable(reading) -> Iterator[None]:
         if event == "return" and arg is not None and ends_exception(frame.f_back) and arg:
             reading.refuse("__exit__() ends an exception: an error at these sizes may be none at others")
         if event == "return" and is_users(code.co_filename):
+            if arg is None and is_left_by_error(frame):
+                reading.left.append(f"{code.co_name}(){line(frame)}")
             return note_names(frame.f_locals)
         if event != "call" or not is_users(code.co_filename):
             return

@@ -83,7 +83,10 @@ def _run(reading: Reading, fn: Callable, arguments: dict[str, object], where, sp
     problems = {
         f"an error or a warning that names a size was not raised{reading.texts}": reading.texts and failure is None,
         "a loop over a size is left before its last step": reading.open_loops and failure is None,
-        f"{', '.join(changed)} changed: another call would differ": changed,
+        f"{''.join(reading.left[:1])} ends by an error that Python drops: at other sizes it may be none": (
+            reading.left and failure is None
+        ),
+        f"{', '.join(f'{name} {how}' for name, how in changed.items())}: another call would differ": changed,
         f"a tensor from outside of the function is changed in place{''.join(outside[:1])}: another call would differ": (
             outside and failure is None
         ),

@@ -73,6 +73,7 @@ class Reading:
         self.refusals: list[str] = []
         self.outside: dict[tuple, tuple] = {}  # by name and id: objects from outside of the function, what they held
         self.written: list[tuple] = []  # tensors with numbers that were changed in place, with what they had
+        self.left: list[str] = []  # the functions of the user's that end by an error
         self.texts = ""  # where the engine wrote a size into a text, as of an error
         self.terms: list = []
         self.result, self.arguments = None, {}
@@ -351,7 +352,7 @@ class SymInt(_Number):
     """A whole number that depends on sizes. It says that it is an int to isinstance(), and is none."""
 
     __slots__ = ()
-    roundings = 0
+    roundings = property(lambda self: 2 if any(abs(q) > 2**31 for q in self.expr.atoms(Rational)) else 0)
     __trunc__ = __floor__ = __ceil__ = _Number.__pos__
     __hash__ = _Number._hash  # Python sets None beside __eq__, and that error could be caught
     __class__ = property(

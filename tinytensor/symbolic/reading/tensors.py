@@ -20,6 +20,7 @@ from tinytensor.core.meta import Meta
 from tinytensor.core.promotion import broadcast_shape, common_dtype
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.arrays import reduced_shape
+from tinytensor.ops.creation import as_dtype
 from tinytensor.ops.shape import flatten, joined_shape, movedim
 from tinytensor.symbolic.reading.sizes import (
     MOST_ROUNDINGS,
@@ -112,8 +113,14 @@ class SymbolicData(Meta):
     def _computed(self, name: str, n, neutral: int):
         if type(n) is int and n == neutral:
             return self
-        span = computed_span(name, self, n)
-        return SymbolicData(self.reading, Term(name, self.term, n), self.shape, self.dtype, span)
+        y = SymbolicData(self.reading, Term(name, self.term, n), self.shape, self.dtype, computed_span(name, self, n))
+        return y.rounded()
+
+    def rounded(self):
+        """The same; of whole numbers that floats of its dtype may round, this is noted."""
+        if any(rounds(n, self.dtype) for n in self.span or ()):
+            self.term.roundings = 2
+        return self
 
     def __radd__(self, n):
         return self._computed("add", n, 0)
@@ -126,7 +133,8 @@ class SymbolicData(Meta):
 
     def astype(self, dtype):
         span = fitting("a constant", self.reading, self.span, np.dtype(dtype))
-        return SymbolicData(self.reading, Term("cast", self.term, np.dtype(dtype)), self.shape, dtype, span)
+        span = self.span if self.dtype.kind in "iu" and np.dtype(dtype).kind == "f" else span
+        return SymbolicData(self.reading, Term("cast", self.term, np.dtype(dtype)), self.shape, dtype, span).rounded()
 
 
 class LastStep(SymbolicData):
@@ -256,6 +264,18 @@ def fitting(what: str, reading: Reading, span, dtype):
     elif not all(n >= 0 for n in room):
         reading.refuse(f"{what}: whole numbers up to {span[1]} may wrap in {dtype}")
     return span
+
+
+def rounds(a, dtype) -> bool:
+    """May floats of this dtype round a whole number, or a tensor of them? In float64 only beside a large number."""
+    own = getattr(a, "_data", a)
+    whole = type(a) in (int, SymInt) or (isinstance(own, SymbolicData | np.ndarray) and own.dtype.kind in "iu")
+    if dtype.kind != "f" or not whole:
+        return False
+    span, most = span_of(a), 2 ** (np.finfo(dtype).nmant + 1)
+    if span is None or any(type(n) is SymInt for n in span):
+        return dtype.itemsize < 8 or (span is not None and any(map(roundings_of, span)))
+    return max(map(abs, span)) > most
 
 
 def inside(index, n) -> bool:
@@ -499,11 +519,15 @@ def dispatch(op, args):
             args = (args[0], *reading.comprehensions.pop().all_rows(args[1:]))
         if isinstance(args[1]._data, Rows):
             return joined_rows(op.name, *args)
+    if op.name == "cast":
+        args = args[0], as_dtype(args[1])
     results = results_of(op, reading, args)
     if op.name in COMPARED and (truth := _decided(op.name, *map(span_of, args))) is not None:
         return tensor_of(SymbolicData(reading, Term("full", results[0][0], truth, reading=reading), *results[0]))
     term = Term(op.name, *map(as_term, args), op=op, reading=reading)
     (_, dtype, *_), *_ = results
+    if not term.depends and any(rounds(a, dtype) for a in args):
+        term.roundings = 2
     most = 1 if op.name == "cast" and dtype.kind != "f" else MOST_ROUNDINGS.get(op.name, 2)
     roundings = 0 if term.depends else roundings_of(term.args)
     if roundings > most:

@@ -6,6 +6,7 @@ from itertools import chain
 from sympy import Expr, Indexed, Mul, S, exp, log, sqrt
 
 from tinytensor.symbolic.derive.semantics.symbolic_call import (
+    WHOLE,
     SymbolicCall,
     by_dimension,
     common_dimension,
@@ -84,10 +85,9 @@ def reduce_extreme(call: SymbolicCall) -> Value:
     source = call.as_name(x, "u")
     indices = source.indices()
     new, at, over = _reduction(call, source, dims, bool(keepdim))
-    array = call.lines.unused("first" if call.op in ("reduce_max", "reduce_min") else "share")
-    chosen = Array(array, tuple(i.size for i in indices))
     which = "largest" if "max" in call.op else "smallest"
-    shares = "first" if call.op in ("reduce_max", "reduce_min") else "shared"
+    shares = "first" if call.op in ("reduce_max", "reduce_min") or x.dtype in WHOLE else "shared"
+    chosen = Array(call.lines.unused(shares.removesuffix("d")), tuple(i.size for i in indices))
     name = source.entry(*indices)
     if not isinstance(name, Indexed):
         raise call.refuse("the largest number of a constant")
@@ -95,7 +95,7 @@ def reduce_extreme(call: SymbolicCall) -> Value:
     axes = tuple(n for n, k in enumerate(flat) if k in {int(m) for m in dims})
     call.lines.constants[chosen] = ExtremeMask(f"{which}_{shares}", name, tuple(indices), axes)
     call.lines.notes[
-        f"{array} is 1 at the {which} entry of {name.base.label}, shared among equal ones, 0 elsewhere"
+        f"{chosen.label} is 1 at the {which} entry of {name.base.label}, shared among equal ones, 0 elsewhere"
     ] = None
     return call.name(Value(new, lambda *i: total(chosen[tuple(at(*i))] * source.entry(*at(*i)), *over)), "m")
 
