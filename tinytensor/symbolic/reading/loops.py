@@ -425,7 +425,9 @@ class Loop(Steps):
             return self.item(self.count - 1 if self.down else 0)
         self.before = names
         used = (body.loaded | body.stored) - body.lists - body.variables
-        fixed = {n for n, x in names.items() if isinstance(x, SymbolicTensor) or (type(x) is Items and x.tensor is not None)}
+        fixed = {
+            n for n, x in names.items() if isinstance(x, SymbolicTensor) or (type(x) is Items and x.tensor is not None)
+        }
         used = {n: x for n, x in names.items() if n in used - fixed}
         self.begin(self.count - 1 if self.peeled else self.count, used)
         values = {n: self.carried(n, names[n]) for n in sorted(stored) if isinstance(names[n], Tensor | int | float)}
