@@ -531,6 +531,51 @@ def test_backward_that_changes_its_context_is_refused(backward):
     assert "ctx changed: another call would differ" in str(verdict)
 
 
+class Doubled(tt.autograd.Function):
+    """The sum of the squares, whose backward is right."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return (x * x).sum()
+
+    @staticmethod
+    def backward(ctx, g):
+        return 2 * ctx.saved_tensors[0] * g
+
+
+@pytest.mark.parametrize("power", [0, 2])
+def test_backward_of_a_number_is_linear_in_what_arrives(power):
+    """`3 * Doubled.apply(x)` has three times the gradient, not once or nine times."""
+    assert check(Doubled, x=N)
+    wrong = staticmethod(lambda ctx, g: 2 * ctx.saved_tensors[0] * g**power)
+    assert not check(type("Wrong", (Doubled,), {"backward": wrong}), x=N)
+
+
+def test_a_function_with_an_apply_of_its_own_is_refused():
+    scaled = classmethod(lambda cls, x: super(cls, cls).apply(3 * x))
+    with pytest.raises(TypeError, match="apply of its own"):
+        check(type("Scaled", (Doubled,), {"apply": scaled}), x=N)
+
+
+@pytest.mark.parametrize("dirty", [False, True])
+def test_a_function_whose_results_are_marked_is_refused(dirty):
+    def forward(ctx, x):
+        y = x * x
+        ctx.save_for_backward(x)
+        ctx.mark_dirty(y) if dirty else ctx.mark_non_differentiable(y)
+        return y
+
+    with pytest.raises(NotDerivable, match="mark_dirty" if dirty else "mark_non_differentiable"):
+        check(type("Marked", (Doubled,), {"forward": staticmethod(forward)}), x=N)
+
+
+def test_a_backward_with_too_many_gradients_is_refused():
+    many = staticmethod(lambda ctx, g: (2 * ctx.saved_tensors[0] * g, g))
+    with pytest.raises(NotDerivable, match="2 gradients for 1 arguments"):
+        check(type("Many", (Doubled,), {"backward": many}), x=N)
+
+
 ROW = "every row of attention may attend to at least one place"
 MASKED = {  # a function of masked scores, and its condition
     "a scale": (lambda S: (causal(S) / len(S) ** 0.5).softmax(-1), ""),

@@ -15,7 +15,7 @@ from sympy import Add, Expr, Indexed, Mul, S
 
 from tinytensor.autograd.function import Context, Function
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.creation import ones
+from tinytensor.ops.shape import stack
 from tinytensor.symbolic.derive.by_hand import UPSTREAM, HandGradient, function_by_hand, read_by_hand
 from tinytensor.symbolic.derive.comparison import Comparison, compare_at_samples
 from tinytensor.symbolic.derive.conditions import in_words, restrictions, verdict
@@ -196,36 +196,51 @@ def _tasks(
     return {n: (of, key, h if isinstance(h, Formula) else function_by_hand(h)) for n, (of, key, h) in tasks.items()}
 
 
-def _takes_context(function: type) -> bool:
-    """Does its forward take ctx? It does not where the user has written setup_context."""
-    declared = next(c for c in function.__mro__ if "setup_context" in vars(c))
-    return declared.__module__ in (Function.__module__, "torch.autograd.function")
+def _declared_by_user(function: type, name: str) -> bool:
+    """Has the user written this method of a Function? It is else that of the class Function, ours or PyTorch's."""
+    declared = next(c for c in function.__mro__ if name in vars(c))
+    return declared.__module__ not in (Function.__module__, "torch.autograd.function")
 
 
 class _CheckedContext(Context):
     """The context of a Function that is checked: if its code asks which inputs need a gradient, all of them do."""
 
-    asked: Callable[[], object] = staticmethod(lambda: None)
+    def __init__(self, ask: Callable[[], tuple[bool, ...]]):
+        super().__init__(())
+        self.ask = ask
 
     @property
     def needs_input_grad(self) -> tuple[bool, ...]:
-        self.asked()
-        return self._needs
+        return self.ask()
 
     @needs_input_grad.setter
     def needs_input_grad(self, needs: tuple[bool, ...]) -> None:
-        self._needs = needs
+        """Nothing is kept: each way to the answer is a question."""
 
 
 def _of_function(function: type, arguments: dict) -> tuple[Callable, dict[str, Callable]]:
-    """An autograd.Function as a function, and its backward as a gradient by hand for each float argument."""
-    names = list(arguments)
-    with_context = _takes_context(function)
+    """An autograd.Function as a function, and its backward as a gradient by hand for each float argument.
+
+    A number is the result twice: its backward then meets every upstream gradient, the sum of two, and not 1 alone.
+    """
+    names, title = list(arguments), function.__name__
+    if _declared_by_user(function, "apply"):
+        raise TypeError(
+            f"check: {title} has an apply of its own, which its forward and backward do not say; check a Function "
+            "without it, and derive what apply does beside it"
+        )
+    with_context = not _declared_by_user(function, "setup_context")
 
     def context(values: list):
-        ctx = _CheckedContext(tuple(isinstance(v, Tensor) and v.dtype.kind == "f" for v in values))
-        if (reading := reading_of(values)) is not None:
-            ctx.asked = lambda: reading.values.setdefault("needs")
+        reading = reading_of(values)
+
+        def ask() -> tuple[bool, ...]:
+            if reading is not None:
+                reading.values.setdefault("needs")
+            return tuple(isinstance(v, Tensor) and v.dtype.kind == "f" for v in values)
+
+        ctx = _CheckedContext(ask)
+        if reading is not None:
             reading.off_tape = True
         try:
             if with_context:
@@ -236,21 +251,33 @@ def _of_function(function: type, arguments: dict) -> tuple[Callable, dict[str, C
         finally:
             if reading is not None:
                 reading.off_tape = False
+        if ctx._constant or ctx._dirty:
+            method = "mark_non_differentiable" if ctx._constant else "mark_dirty"
+            raise NotDerivable(f"check: the forward of {title} calls {method}(), of which backward says nothing")
         ctx._saved = [(t, None, 0) for t in ctx._to_save]
         return ctx, result
 
     def forward(**values):
-        return context(list(values.values()))[1]
+        result = context(list(values.values()))[1]
+        return stack([result, result]) if isinstance(result, Tensor) and not result.ndim else result
 
     def backward(position: int, values: dict):
         inputs = [values[n] for n in names]
         ctx, result = context(inputs)
         if (reading := reading_of(inputs)) is not None:
             reading.outside["ctx", id(ctx)] = ctx, snapshot(ctx)  # of which a second backward would get the changes
-        gradients = function.backward(ctx, values[UPSTREAM] if result.ndim else ones((), dtype=result.dtype))
-        return (gradients if isinstance(gradients, tuple) else (gradients,))[position]
+        if UPSTREAM not in values:
+            raise NotDerivable(f"check: {title} returns an array of one entry; let it return a number, by reshape(())")
+        g = values[UPSTREAM]
+        gradients = function.backward(ctx, g if result.ndim else g[0] + g[1])
+        gradients = gradients if isinstance(gradients, tuple | list) else (gradients,)
+        if len(gradients) < len(inputs) or any(more is not None for more in gradients[len(inputs) :]):
+            raise NotDerivable(
+                f"check: {title}.backward returned {len(gradients)} gradients for {len(inputs)} arguments of forward"
+            )
+        return gradients[position]
 
-    forward.__name__ = function.__name__
+    forward.__name__ = title
     by_hand = {}
     for position, (name, value) in enumerate(arguments.items()):
         if isinstance(value, tuple | list):
