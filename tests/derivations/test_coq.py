@@ -89,7 +89,7 @@ def test_no_scalar_rule_is_left_out_in_silence():
 def test_equation_17_is_accepted():
     needed()
     evidence = coq.equation_17_in_the_kernel()
-    arrays = ("E", "P", "X", "Q", "K", "V", "W", "F", "b", "G", "c", "O")
+    arrays = ("E", "P", "X", "Q", "K", "V", "W", "F", "b", "G", "c", "O_")  # O is 0 in Coq
     assert all(f"gradient_of_{n}:" in evidence.text for n in arrays)
 
 
@@ -141,6 +141,12 @@ Proof. rule. Qed.
         "Inductive one : Prop := two.",
         "Instance one : two.",
         "Canonical one := two.",
+        "Lemma one : exists n, n = n. Proof. refine ?[a]. [a]: { Unset Guard Checking. reflexivity. } Qed.",
+        "Lemma one : R. Proof. transparent_abstract (exact 1) using exp. Qed.",
+        "Definition one := ltac:(transparent_abstract (exact 1) using exp).",
+        "Definition one {half : R} (x : R) : R := half * x.",
+        "Section A. Variable one :> nat -> R. End A.",
+        "Definition one : R := (Σ exp < 2, 1).",
     ],
 )
 def test_a_certificate_may_not_say(planted):
@@ -206,6 +212,83 @@ End Forged.
     assert refusals("\n".join(coq_header()) + text) == []
     assert certified("\n".join(coq_header()) + text).refused
     assert certified("\n".join(coq_header()) + THEOREM)
+
+
+PROVED = "Proof. intros. unfold loss, dx. simpl. auto_derive; auto; ring. Qed."
+BY_X = "Theorem gradient_of_x : forall x : R, is_derive (fun r => loss r) x (dx x)."
+SQUARE = "Definition loss (x : R) : R := x * x."
+FORGED = {  # definitions and a theorem that Coq proves, and why it does not say what it seems to say
+    "parameters in another order": (
+        "Section P. Variables (y x : R). Definition loss := x * x * y. Definition dx := x * x + 0 * y. End P.",
+        "Theorem gradient_of_x : forall x y : R, is_derive (fun r => loss r y) x (dx x y).",
+        "it has loss r y for loss y r",
+    ),
+    "a variable with the name of a definition": (
+        "Definition e := exp. Section P. Variable e : R -> R. Definition loss (x : R) := e x. End P. "
+        "Definition dx (x : R) := 0 * x + 1.",
+        "Theorem gradient_of_x : forall x : R, is_derive (fun r => loss (fun t => t) r) x (dx x).",
+        "it binds e",
+    ),
+    "a let with the name of a definition": (
+        "Definition e := exp. Section P. Let e (t : R) := t. Definition loss (x : R) := e x. End P. "
+        "Definition dx (x : R) := 0 * x + 1.",
+        BY_X,
+        "it binds e",
+    ),
+    "a lemma as a function": (
+        "Lemma sinh : R -> R. Proof. exact (fun x => x). Qed. Definition loss (x : R) := 0 * sinh 1 + x. "
+        "Definition dx (x : R) := 0 * x + 1.",
+        BY_X,
+        "it uses sinh",
+    ),
+    "a parameter with the name of a function": (
+        "Definition loss exp (x : R) : R := exp x. Definition dx (x : R) := 0 * x + 1.",
+        "Theorem gradient_of_x : forall x : R, is_derive (fun r => loss (Rmult 1) r) x (dx x).",
+        "it binds exp",
+    ),
+    "a function that does not move": (
+        f"{SQUARE} Definition dx (x : R) := 0 * x.",
+        "Theorem gradient_of_x : forall x : R, is_derive (fun r => loss x) x (dx x).",
+        "does not move x",
+    ),
+    "another point": (
+        f"{SQUARE} Definition dx (x : R) := 4 + 0 * x.",
+        "Theorem gradient_of_x : forall x : R, is_derive (fun r => loss r) 2 (dx x).",
+        "does not move 2",
+    ),
+    "another argument": (
+        f"{SQUARE} Definition dx (x : R) := x.",
+        "Theorem gradient_of_x : forall x : R, is_derive (fun r => loss r) x (dx (x + x)).",
+        "it has dx (x + x) for dx x",
+    ),
+    "a half of whole numbers": (
+        "Definition loss (x : R) := INR (1 / 2) * x. Definition dx (x : R) := 0 * x.",
+        BY_X,
+        "divides whole numbers",
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FORGED)
+def test_a_definition_or_a_theorem_that_reads_as_another_is_refused(name):
+    definitions, theorem, why = FORGED[name]
+    result = certified("\n".join([*coq_header(), definitions, theorem, PROVED]))
+    assert why in str(result) and not result and "coqc" not in str(result)
+
+
+@pytest.mark.slow
+def test_what_reads_as_it_is_is_accepted():
+    text = [*coq_header(), SQUARE, "Definition dx (x : R) := 2 * x.", BY_X, PROVED]
+    assert certified("\n".join(text))
+
+
+@pytest.mark.slow
+def test_a_recursion_that_is_assumed_to_end_is_seen(monkeypatch):
+    monkeypatch.setattr(certifying, "refusals", lambda text: [])
+    recursion = "Unset Guard Checking. Lemma bad : False. Proof. exact ((fix f (n : nat) : False := f n) 0%nat). Qed."
+    text = [*coq_header(), recursion, SQUARE, "Definition dx (x : R) := 7 * x.", BY_X, "Proof. destruct bad. Qed."]
+    assert "bad is assumed to be guarded" in str(certified("\n".join(text)))
 
 
 def coq_header():

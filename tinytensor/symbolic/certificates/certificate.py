@@ -37,7 +37,7 @@ from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, size
 WORDS = """
 as at cofix else end exists exists2 fix for forall fun if IN in let match mod return Set Prop Type then using where with
 R nat INR PI exp ln sqrt sin cos tanh asin acos atan arcsinh erf sigmoid softplus Phi density relu theta same sign Rabs
-larger Rpower total delta upto put1 put2 put3 put4 is_derive Derive push lt le True False eq not and or Rplus Rmult
+O S larger Rpower total delta upto put1 put2 put3 put4 is_derive Derive push lt le True False eq not and or Rplus Rmult
 Rminus Ropp Rinv Rdiv Rlt Rle Rgt pow IZR IPR Nat Rdefinitions Raxioms R_AbsRing R_NormedModule
 Definition Lemma Theorem Proof Qed Section End Variable Variables Hypothesis Let Notation Local Require Import Open
 Scope Print Assumptions Check Admitted Axiom Parameter

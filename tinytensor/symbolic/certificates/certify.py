@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,8 +51,10 @@ SENTENCES = [
     rf"Hypothesis\s+(?P<hypothesis>{NAME})\s*:(?s:.*)",
     rf"(?:Let|Definition|Lemma|Theorem)\s+(?P<declared>{NAME})(?s:.*)",
 ]
-BINDERS = re.compile(r"\b(?:forall|fun|let|exists)\s+([\w' \n\t]+)|[({]([\w' \n\t]+):")
-FORBIDDEN = re.compile(r"\b(?:admit|give_up|\w+_no_check)\b")  # tactics that leave a proof open
+BINDERS = re.compile(r"(?:\b(?:forall|fun|let|exists|fix)|Σ)\s+([\w' \n\t]+)|[({]([\w' \n\t]+):")
+# tactics that leave a proof open, or make a constant that no sentence declares
+FORBIDDEN = re.compile(r"\b(?:admit|give_up|\w+_no_check|(?:transparent_)?abstract)\b")
+HIDDEN = re.compile(r"[{}`]|:>")  # arguments that Coq fills in, and coercions: neither is printed
 IN_SECTIONS = ("Variable", "Hypothesis", "Let", "Local")
 
 
@@ -136,7 +138,7 @@ def refusals(text: str) -> list[str]:
             command = sentence.lstrip("-+*{} \n\t")
             if command == "Qed":
                 in_proof = False
-            elif FORBIDDEN.search(command) or not (command == "" or command[0].islower() or command[0] in "[("):
+            elif FORBIDDEN.search(command) or re.match(r"[^a-z[(]", command) or HIDDEN.search(command):
                 result.append(f"{short!r} within a proof")
         elif sentence == "Proof" or sentence == "Proof using All":
             in_proof = True
@@ -157,6 +159,8 @@ def _refused(sentence: str, depth: int) -> Iterator[str]:
     if match is None:
         yield "a certificate has no such sentence"
         return
+    if HIDDEN.search(sentence) or FORBIDDEN.search(sentence):
+        yield "a certificate has no arguments that are left out, no coercion and no such tactic"
     if sentence.startswith(IN_SECTIONS) and not depth:
         yield "outside of a section it is an assumption"
     known = {k: v for k, v in match.groupdict().items() if v}
@@ -166,11 +170,15 @@ def _refused(sentence: str, depth: int) -> Iterator[str]:
     for name in names:
         if name in MEANINGS:
             yield f"the name {name} has a meaning already"
-    for binder in BINDERS.findall(sentence):
-        for name in {word for part in binder for word in part.split()} & MEANINGS:
-            yield f"the name {name} has a meaning already, and is bound here"
+    for name in bound_in(sentence) & MEANINGS:
+        yield f"the name {name} has a meaning already, and is bound here"
     if sentence.startswith("Theorem") and "is_derive" not in sentence:
         yield NO_DERIVATIVE
+
+
+def bound_in(text: str) -> set[str]:
+    """The names that a text binds."""
+    return {word for binder in BINDERS.findall(text) for part in binder for word in part.split()}
 
 
 NO_DERIVATIVE = "its conclusion is not of the form is_derive (fun r => ...) point formula"
@@ -228,6 +236,53 @@ def refused_in(statement: str, definitions: set[str], outer: set[str] | None = N
     words = parts_of(conclusion, " ")
     if outer is None and (len(words) != 4 or words[0] != "is_derive" or not words[1].startswith("(fun ")):
         yield NO_DERIVATIVE
+
+
+def refused_definition(printed: str, definitions: set[str]) -> Iterator[str]:
+    """Why a definition, as Coq's kernel has it, is refused: it must read as what it is."""
+    for name in bound_in(printed.partition("=")[2]) & (definitions | MEANINGS):
+        yield f"it binds {name}, which has a meaning already"
+    for name in re.findall(rf"\bcertificate\.({NAME})", printed):
+        yield f"it uses {name}, which is no definition of the certificate"
+    if re.search(r"\bINR \([^()]*/", printed):
+        yield "it divides whole numbers"
+
+
+def refused_arguments(statement: str, parameters: dict[str, list[str]]) -> Iterator[str]:
+    """Why the derivative that a statement ends in is not that of its function by the entry at its point.
+
+    What moves is the name of the point, or the entry X i of it, as (put1 X i r). A definition gets its own parameters
+    (`parameters`) by their names, and in its function what moves in the place of one of them.
+    """
+    function, point, formula = parts_of(taken_apart(" ".join(statement.split()))[2], " ")[1:]
+    moving, _, body = function[1:-1].removeprefix("fun ").partition(" => ")
+    r = moving.partition(" ")[0]
+    array, *entry = point.strip("()").split()
+    moved = f"(put{len(entry)} {array} {' '.join(entry)} {r})" if entry else r
+    if not re.fullmatch(NAME, array) or not re.search(rf"(?<![\w']){re.escape(moved)}(?![\w'])", body):
+        yield f"its function does not move {point}"
+    if re.search(rf"(?<![\w']){r}(?![\w'])|(?<![\w']){array}(?![\w'])", body.replace(moved, " ")):
+        yield f"its function has {point} beside what moves"
+    for text, value in ((body, moved), (formula, array)):
+        for name, arguments in _calls(text, parameters.keys()):
+            own = [value if p == array else p for p in parameters[name]]
+            agree = (p in (a, "_") for p, a in zip(own, arguments))  # Coq prints a parameter that is not used as _
+            if len(arguments) != len(own) or not all(agree):
+                yield f"it has {' '.join([name, *arguments])} for {' '.join([name, *own])}"
+
+
+def _calls(text: str, names: Collection[str]) -> Iterator[tuple[str, list[str]]]:
+    """The applications of some names in a text, each with its arguments, outside in."""
+    words = parts_of(text, " ")
+    while len(words) == 1 and text.startswith("("):
+        text = text[1:-1]
+        words = parts_of(text, " ")
+    for at, word in enumerate(words):
+        if word in names:
+            stop = next((k for k in range(at + 1, len(words)) if not re.match(r"[\w(]", words[k])), len(words))
+            yield word, words[at + 1 : stop]
+        if word.startswith("("):
+            yield from _calls(word, names)
 
 
 def _is_of_whole_numbers(hypothesis: str, sizes: set[str]) -> bool:
@@ -292,41 +347,63 @@ class Coq:
         result = Certified(refused=refusals(text))
         if result.refused:
             return result
-        result.definitions = [" ".join(s.split()) + "." for s in sentences(text) if s.startswith("Definition")]
         (self.folder / "certificate.v").write_text(text, encoding="utf-8")
         _, error = self.compile("certificate")
         if error:
             result.refused.append(f"coqc: {error}")
             return result
-        names = [re.match(rf"Theorem\s+({NAME})", s)[1] for s in sentences(text) if s.startswith("Theorem")]
-        statements, result.axioms = self._statements(names)
+        names, defined = (
+            [re.match(rf"{word}\s+({NAME})", s)[1] for s in sentences(text) if s.startswith(word)]
+            for word in ("Theorem", "Definition")
+        )
+        statements, result.definitions, result.axioms = self._printed(names, defined)
         result.theorems = [CertifiedTheorem(*pair) for pair in zip(names, statements, strict=True)]
-        defined = {one.split()[1].rstrip(":") for one in result.definitions}
+        parameters = {}
+        for name, printed in zip(defined, result.definitions, strict=True):
+            result.refused += [f"{name}: {why}" for why in refused_definition(printed, set(defined))]
+            parameters[name] = _parameters(printed)
         for theorem in result.theorems:
-            result.refused += [f"{theorem.name}: {why}" for why in refused_in(theorem.statement, defined)]
+            why = [*refused_in(theorem.statement, set(defined))]
+            why = why or [*refused_arguments(theorem.statement, parameters)]
+            result.refused += [f"{theorem.name}: {one}" for one in why]
         result.refused += [f"a theorem rests on the axiom {a}" for a in result.axioms if a not in AXIOMS]
         return result
 
-    def _statements(self, names: list[str]) -> tuple[list[str], tuple[str, ...]]:
-        """The statement of each theorem, and the axioms under them all, as Coq prints them."""
+    def _printed(self, theorems: list[str], definitions: list[str]) -> tuple[list[str], list[str], tuple[str, ...]]:
+        """The statement of each theorem, each definition, and the axioms under the theorems, as Coq prints them."""
         asked = [f"From {LIBRARY} Require certificate.", *sorted(f"{one}." for one in REQUIRED)]
         asked += ["Open Scope R_scope.", "Set Printing Width 110."]
-        for name in names:
-            asked += [f"Check certificate.{name}.", f'Goal True. idtac "{MARK}". Abort.']
-        asked += [f"Definition all_theorems := ({', '.join(f'certificate.{name}' for name in names)})."]
+        for command in [f"Check certificate.{n}" for n in theorems] + [f"Print certificate.{n}" for n in definitions]:
+            asked += [f"{command}.", f'Goal True. idtac "{MARK}". Abort.']
+        asked += [f"Definition all_theorems := ({', '.join(f'certificate.{name}' for name in theorems)})."]
         asked += ["Print Assumptions all_theorems."]
         (self.folder / "asked.v").write_text("\n".join(asked) + "\n", encoding="utf-8")
         printed, error = self.compile("asked")
         if error:
             raise RuntimeError(f"certify: coqc does not print the theorems: {error}")
+        names = {*theorems, *definitions}
+        printed = re.sub(rf"\bcertificate\.({NAME})", lambda name: name[1] if name[1] in names else name[0], printed)
         *parts, assumptions = printed.split(MARK)
-        statements = []
-        for statement in parts:
-            shown = statement.strip().partition("\n")[2] or statement.strip()
-            shown = re.sub(r"^\s*:\s*", "", shown.replace("certificate.", ""))
+        statements, made = [], []
+        for part in parts[: len(theorems)]:
+            shown = part.strip().partition("\n")[2] or part.strip()
+            shown = re.sub(r"^\s*:\s*", "", shown)
             statements.append(re.sub(r"^ {5,7}", "", shown, flags=re.M))
-        axioms = re.findall(rf"^({NAME}(?:\.{NAME})*)\s*(?::|$)", assumptions, re.M)
-        return statements, tuple(a for a in axioms if a != "Axioms")
+        for part in parts[len(theorems) :]:
+            made.append(" ".join(re.split(r"\n\s+: |\n\n", part.strip())[0].split()))
+        # what the list says besides names of axioms, such as that a recursion is assumed to end, is in AXIOMS neither
+        said = [line.partition(" :")[0].rstrip() for line in re.findall(r"^\S.*", assumptions, re.M)]
+        return statements, made, tuple(a for a in said if a not in ("Axioms:", "Closed under the global context"))
+
+
+def _parameters(printed: str) -> list[str]:
+    """The names of the parameters of a definition, as Coq prints it: name = fun (N : nat) (x : nat -> R) => ..."""
+    value = printed.partition(" = ")[2]
+    if not value.startswith("fun "):
+        return []
+    binders = value.removeprefix("fun ").partition(" => ")[0]
+    groups = parts_of(binders, " ") if binders.startswith("(") else [binders]
+    return [name for group in groups for name in group.strip("()").partition(" : ")[0].split()]
 
 
 MARK = "---- next ----"
