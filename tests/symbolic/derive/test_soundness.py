@@ -531,6 +531,20 @@ def test_backward_that_changes_its_context_is_refused(backward):
     assert "ctx changed: another call would differ" in str(verdict)
 
 
+LARGE = {  # products of three sizes, whole in a formula, and rounded in floats where the sizes are above 2^17
+    "a remainder": lambda x: x * (tt.full((1,), 2 * len(x) ** 3 + 1, dtype=tt.float64) % 2),
+    "a sum in Python": lambda x: x * (len(x) ** 3 + 1.0 > len(x) ** 3),
+    "a sum in a tensor": lambda x: x * (tt.full((1,), len(x) ** 3 + 0.5) > len(x) ** 3),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_products_of_three_sizes_are_rounded(name):
+    with pytest.raises(NotDerivable, match=r"rounded numbers|a comparison of"):
+        derive(LARGE[name], x=N)
+    assert derive(lambda x: x / len(x) ** 3 + len(x) ** 3, x=N)
+
+
 class Doubled(tt.autograd.Function):
     """The sum of the squares, whose backward is right."""
 

@@ -524,9 +524,16 @@ def roundings_of(a) -> int:
     return 0 if written == Fraction(a) else 1 if written.is_Rational and abs(written.p) < 10**6 else 2
 
 
+def may_be_large(a) -> bool:
+    """Is it a product of three sizes or more? It leaves the whole numbers of float64 where they are above 2^17."""
+    return type(a) is SymInt and ((polynomial := a.expr.as_poly()) is None or polynomial.total_degree() > 2)
+
+
 def rounded(name: str, args) -> int:
     """How often the result of an operation is rounded."""
     most = max(map(roundings_of, args), default=0)
+    if name in ("add", "sub", "mul", "true_divide") and any(map(may_be_large, args)):
+        return 2
     if name == "true_divide" and most == 0:
         return 0 if type(args[1]) is int and abs(args[1]).bit_count() == 1 else 1
     if name in ("add", "sub", "mul", "square", "reduce_sum", "cumsum") and most:

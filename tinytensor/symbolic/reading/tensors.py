@@ -28,6 +28,7 @@ from tinytensor.symbolic.reading.sizes import (
     SymFloat,
     SymInt,
     is_users,
+    may_be_large,
     refusing,
     rounded,
     roundings_of,
@@ -274,7 +275,7 @@ def rounds(a, dtype) -> bool:
         return False
     span, most = span_of(a), 2 ** (np.finfo(dtype).nmant + 1)
     if span is None or any(type(n) is SymInt for n in span):
-        return dtype.itemsize < 8 or (span is not None and any(map(roundings_of, span)))
+        return dtype.itemsize < 8 or (span is not None and any(roundings_of(n) or may_be_large(n) for n in span))
     return max(map(abs, span)) > most
 
 
