@@ -40,6 +40,7 @@ from tinytensor.symbolic.prove.passes import parameter
 from tinytensor.symbolic.prove.progress import Progress
 from tinytensor.symbolic.prove.proof import join_words
 from tinytensor.symbolic.prove.proof_html import sampled_html
+from tinytensor.symbolic.prove.questions import watched
 
 NOT_ON_THE_TAPE = "not on the tape, but dependent on the inputs"
 LOCATING = 60  # seconds that may be spent on finding which inputs have the wrong gradient
@@ -136,8 +137,9 @@ class Sample:
         self.forward_seconds = time.process_time() - start
         self.hold_still()
         start = time.process_time()
-        for y, g in zip(results, self.seeds, strict=True):
-            y.backward(g, retain_graph=len(results) > 1)
+        with watched():
+            for y, g in zip(results, self.seeds, strict=True):
+                y.backward(g, retain_graph=len(results) > 1)
         self.backward_seconds = time.process_time() - start
         along += sum(times * slope for times, (slope, _) in zip(self.reached, moved, strict=False))
         self.size = size + sum(size for times, (_, size) in zip(self.reached, moved, strict=False) if times)
