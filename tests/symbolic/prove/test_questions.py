@@ -124,6 +124,7 @@ def with_local_state(x):
 
 
 GENERATOR = tt.Generator()
+INDEX = tt.tensor([2, 0])
 
 HONEST = {
     "nothing": square(lambda x: False),
@@ -134,6 +135,7 @@ HONEST = {
     "sizes": lambda x: x.reshape(*x.shape, 1) / len(x),
     "a NumPy function": lambda x: np.exp(x) * np.pi,
     "local state": with_local_state,
+    "whole numbers": lambda x: x[INDEX.tolist()] * INDEX[0].item() if INDEX.dtype == tt.int64 else x,
     "random numbers": lambda x: x * tt.rand(3, generator=GENERATOR),
 }
 

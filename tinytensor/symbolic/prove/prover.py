@@ -91,6 +91,9 @@ def prove(
     equal numbers, other signs, beyond numbers that it compares with), where difference quotients must agree with its
     gradient if it has a derivative; in float32; and with one input alone that requires grad (`probing.py`).
 
+    Code that asks exact numbers for more than their values (text, hash, bytes, a type, the dtype), catches an error
+    that they raise, or changes what it holds is undecided, with its line (`questions.py`).
+
     A proof of more than ten seconds shows its progress: on a terminal, always with `progress=True`, never with False.
     TooLong if it has taken `limit` seconds.
     """

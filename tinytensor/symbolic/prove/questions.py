@@ -16,12 +16,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tinytensor.core.kernel import OBJECT
+from tinytensor.core.tensor import Tensor
+from tinytensor.symbolic.exact.scalars import Exact
 from tinytensor.symbolic.prove.advice import PACKAGE, describe_line, is_own, line
 
-LEAVING = "item tolist numpy to_numpy storage untyped_storage data_ptr save dumps"  # values that leave as objects
+LEAVING = "item tolist numpy to_numpy storage untyped_storage data_ptr save"  # values that leave as objects
 LEAVING += " __array__ __dlpack__ __getstate__ __reduce_ex__ __contains__ __float__ __int__ __index__ __hash__"
 TEXT = "__repr__ __str__ __format__ _repr_html_"
-TYPE = "dtype type is_floating_point element_size itemsize nbytes result_type can_cast promote_types get_default_dtype"
+TYPE = "dtype type is_floating_point element_size itemsize nbytes result_type"
 ASKED = {*LEAVING.split(), *TEXT.split(), *TYPE.split()}
 PRIVATE = {"_data", "_values", "_getframe", "currentframe", "gettrace", "settrace"}  # by which a proof would show
 NAN = {"isnan", "isinf", "isfinite", "isreal", "isposinf", "isneginf"}
@@ -70,7 +73,7 @@ class Questions:
             if self.handed and Path(code.co_filename).is_relative_to(PACKAGE / "ops"):
                 for key in [k for k in self.handed if k[0] is caller and caller.f_lasti in k[1]]:
                     del self.handed[key]
-            if code.co_name in ASKED and Path(code.co_filename).is_relative_to(PACKAGE):
+            if code.co_name in ASKED and Path(code.co_filename).is_relative_to(PACKAGE) and _gets_exact(frame):
                 self.ask(code.co_name, caller)
             return None
         if id(code) not in self.seen:
@@ -127,6 +130,12 @@ class Questions:
         for name in code.co_names:
             if name in module and (name, id(module[name])) not in self.outside:
                 self.outside[name, id(module[name])] = module[name], self.snapshot(module[name])
+
+
+def _gets_exact(frame: types.FrameType) -> bool:
+    """Is an exact scalar, or a tensor of them, among the arguments of a call?"""
+    values = [x for value in frame.f_locals.values() for x in (value if isinstance(value, tuple) else (value,))]
+    return any(isinstance(x, Exact) or (isinstance(x, Tensor) and x._data.dtype is OBJECT) for x in values)
 
 
 def _after(frame: types.FrameType) -> list[dis.Instruction]:

@@ -64,7 +64,7 @@ class Sampled:
     assumptions: tuple[str, ...]
     wrong: tuple[str, ...] = ()  # inputs whose gradients are wrong; empty if the search would take too long
     on_floats: str = ""  # the difference when the same code runs on floats
-    on_numbers: str = ""  # the numbers that speak against it, at other points or in other circumstances
+    on_numbers: str = ""  # what speaks against it: numbers at other points, or a question (questions.py)
     where: tuple[str, ...] = ()  # the conditions of the verdict in words; `assumptions` has them in full
     forward_seconds: float = 0.0
     backward_seconds: float = 0.0
