@@ -20,13 +20,9 @@ def test_wrong_gradients_are_refuted_by_their_term():
     assert [name for name, case in CASES.items() if case.words not in FROZEN[name]["text"]] == []
 
 
-UNDECIDED = {  # no law of determinants of products; a list of states that another function returns is not read
+UNDECIDED = {  # no law of determinants of products
     "other words: determinant of a product, right dA: linalg.det(A) * linalg.det(B) * linalg.inv(A).T",
     "other words: log-determinant of a product, right dA: linalg.inv(A).T",
-    "recurrent: last_state, right dW: dW",
-    "recurrent: last_state, right dU: dU",
-    "recurrent: last_state, right dU: dU_by_falling_indices",
-    "recurrent: all_states, right dx: dx_of_all",
 }
 
 

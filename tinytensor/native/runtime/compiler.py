@@ -16,6 +16,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.event import Listener, install_listener
 from numba.core.typed_passes import NativeLowering
 from numba.extending import register_jitable
 
@@ -135,6 +136,27 @@ def signals_wait() -> Iterator[None]:
             signal.signal(number, handler)
         for number in waiting:
             signal.raise_signal(number)
+
+
+class _Compilations(Listener):
+    """See around_compilations()."""
+
+    def __init__(self, before: Callable, after: Callable):
+        self.before, self.after, self.depth = before, after, 0
+
+    def on_start(self, event) -> None:
+        self.before()
+        self.depth += 1
+
+    def on_end(self, event) -> None:
+        self.depth -= 1
+        if not self.depth:
+            self.after()
+
+
+def around_compilations(before: Callable, after: Callable):
+    """Inside, two functions are called: before a compilation or the load of a compiled kernel, and after it."""
+    return install_listener("numba:compiler_lock", _Compilations(before, after))
 
 
 class _Colourless:

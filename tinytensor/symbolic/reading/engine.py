@@ -16,7 +16,6 @@ from contextlib import contextmanager
 
 import numpy as np
 import sympy
-from numba.core.event import Listener, install_listener
 
 from tinytensor.core import tensor_values
 from tinytensor.core.dispatch import state
@@ -25,7 +24,7 @@ from tinytensor.core.observers import observe
 from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.tensor import Tensor
 from tinytensor.native.platform.locks import ThreadLock
-from tinytensor.native.runtime.compiler import compiling, global_compiler_lock
+from tinytensor.native.runtime.compiler import around_compilations, compiling, global_compiler_lock
 from tinytensor.ops import argument_errors, arguments, index, shape
 from tinytensor.ops.keys import parse_index
 from tinytensor.symbolic.reading.language import STAND_INS
@@ -227,22 +226,6 @@ def put(values: list[tuple]) -> None:
         setattr(owner, name, value)
 
 
-class PlainWhileCompiling(Listener):
-    """Puts in Python's own functions while Numba compiles, or loads what it has compiled."""
-
-    def __init__(self, plain: list[tuple], replaced: list[tuple]):
-        self.plain, self.replaced, self.depth = plain, replaced, 0
-
-    def on_start(self, event) -> None:
-        put(self.plain)
-        self.depth += 1
-
-    def on_end(self, event) -> None:
-        self.depth -= 1
-        if not self.depth:
-            put(self.replaced)
-
-
 @contextmanager
 def functions_for_sizes(reading) -> Iterator[None]:
     """Inside, this thread reads: the engine asks `state.reading`, and len(), range(), math.sqrt() know sizes."""
@@ -291,10 +274,10 @@ def functions_for_sizes(reading) -> Iterator[None]:
         try:
             with compiling, global_compiler_lock:  # a compilation of another thread ends first
                 put(replaced)
-            backend, compiled = Backend(reading), PlainWhileCompiling(plain, replaced)
+            backend = Backend(reading)
             with (
                 observe(reading=backend, on_random=drawn, on_read=lambda _, x: backend.note_read(x)),
-                install_listener("numba:compiler_lock", compiled),
+                around_compilations(lambda: put(plain), lambda: put(replaced)),
             ):
                 yield
         finally:

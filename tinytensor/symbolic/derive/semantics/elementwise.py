@@ -283,16 +283,20 @@ def where(call: SymbolicCall) -> Value:
     if low[0]:
         if a.finite is not None:
             raise call.refuse("a value that is -inf in places is put in; mask once")
-        return Value(dims, y, "f", lambda *at: 1 - c(*at))
+        return Value(dims, y, "f", lambda *at: _whole_mask(1 - c(*at)))
     if b.finite is not None:
         raise call.refuse("a value that is -inf in places is put in; mask once")
-    return Value(dims, x, "f", c)
+    return Value(dims, x, "f", lambda *at: _whole_mask(c(*at)))
 
 
 def _whole_mask(mask: Expr) -> Expr:
     """1 - [m ≤ i] of whole numbers as [i + 1 ≤ m]: SymPy would multiply -1e30 (1 - [...]) out, and floats lose x."""
     inverse = 1 - canonical(S(mask))
-    return upto(inverse.args[1] + 1, inverse.args[0]) if isinstance(inverse, upto) else mask
+    if not isinstance(inverse, upto):
+        return mask
+    high, low = inverse.args
+    both = max(0, min(low.as_coeff_Add()[0] + 1, high.as_coeff_Add()[0]))  # [i + 1 ≤ t + 1] is [i ≤ t]
+    return upto(low + 1 - both, high - both)
 
 
 def _known_in_branches(condition: Callable, one: Callable, other: Callable) -> tuple[Callable, ...]:
