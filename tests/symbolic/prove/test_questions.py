@@ -81,9 +81,15 @@ TRICKS = {  # by what is asked, the condition and the words of the verdict
     "type": (lambda x: type(x[0].item()) is float and x[0] == WRONG_AT, "asks for item"),
     "class": (lambda x: isinstance(x[0].item(), float) and x[0] == WRONG_AT, "asks for item"),
     "type of a sum": (lambda x: type(x[0].item() + 1) is float and x[0] == WRONG_AT, "asks for item"),
-    "kind": (lambda x: x.dtype.kind == "f" and x[0] == WRONG_AT, "asks for dtype"),
-    "kind by an object": (lambda x: SimpleNamespace(d=x.dtype).d.kind == "f" and x[0] == WRONG_AT, "asks for dtype"),
-    "kind by NumPy": (lambda x: np.zeros(1, dtype=x.dtype).dtype.kind == "f" and x[0] == WRONG_AT, "asks for dtype"),
+    "dtype": (lambda x: x.dtype.name == "float64" and x[0] == WRONG_AT, "asks for dtype"),
+    "dtype by an object": (
+        lambda x: SimpleNamespace(d=x.dtype).d.name == "float64" and x[0] == WRONG_AT,
+        "asks for dtype",
+    ),
+    "dtype by NumPy": (
+        lambda x: np.zeros(1, dtype=x.dtype).dtype.name == "float64" and x[0] == WRONG_AT,
+        "asks for dtype",
+    ),
     "dtype of an array": (
         lambda x: x.detach().numpy().dtype == np.float64 and x[0] == WRONG_AT,
         "asks for numpy",
@@ -92,7 +98,7 @@ TRICKS = {  # by what is asked, the condition and the words of the verdict
     "result type": (lambda x: tt.result_type(x, x) == tt.float64 and x[0] == WRONG_AT, "asks for result_type"),
     "a caught error of float()": (is_float, "asks for item"),
     "a caught error of a cast": (becomes_double, "catches TypeError, which floats need not raise"),
-    "the array": (lambda x: x._data.dtype.kind == "f" and x[0] == WRONG_AT, "uses _data"),
+    "the array": (lambda x: x._data.dtype.name == "float64" and x[0] == WRONG_AT, "uses _data"),
     "the callers": (lambda x: not is_proved() and "7.25" in str(x), "uses _getframe"),
     "a counter": (counts_calls(), "changed: another call would differ"),
     "a global counter": (counts_globally, "changes the global COUNT"),

@@ -20,6 +20,8 @@ from tinytensor.core.kernel import OBJECT
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.scalars import Exact
 from tinytensor.symbolic.prove.advice import PACKAGE, describe_line, is_own, line
+from tinytensor.symbolic.reading.language import changed_names, is_made, snapshot
+from tinytensor.symbolic.reading.sizes import is_users
 
 LEAVING = "item tolist numpy to_numpy storage untyped_storage data_ptr save"  # values that leave as objects
 LEAVING += " __array__ __dlpack__ __getstate__ __reduce_ex__ __contains__ __float__ __int__ __index__ __hash__"
@@ -37,10 +39,6 @@ class Questions:
     """The questions of one function: `notes`, a sentence each, and `conditions`, which a verdict can state."""
 
     def __init__(self, outside: dict[str, object]):
-        # Late, since that room imports this one.
-        from tinytensor.symbolic.reading.language import changed_names, is_made, snapshot
-
-        self.changed_names, self.snapshot, self.is_made = changed_names, snapshot, is_made
         self.notes: dict[str, None] = {}
         self.conditions: dict[str, None] = {}
         self.seen: dict[int, types.CodeType] = {}
@@ -49,7 +47,7 @@ class Questions:
 
     def answers(self) -> list[str]:
         """Why nothing is proved: a sentence for each question, and for state that has changed."""
-        state = [f"{name} {how}: another call would differ" for name, how in self.changed_names(self.outside).items()]
+        state = [f"{name} {how}: another call would differ" for name, how in changed_names(self.outside).items()]
         return [*self.notes, *self.handed.values(), *state]
 
     @contextmanager
@@ -85,7 +83,7 @@ class Questions:
     def is_users(self, frame: types.FrameType) -> bool:
         """Is this the user's own code, and no text that a library has made and compiled?"""
         file = frame.f_code.co_filename
-        return is_own(file) and "site-packages" not in file and not (file == "<string>" and self.is_made(frame))
+        return is_users(file) and not (file == "<string>" and is_made(frame))
 
     def catch(self, frame: types.FrameType, event: str, arg) -> Callable:
         """Note an exception of the engine's that the user's code meets: if the run goes on, it was caught."""
@@ -129,7 +127,7 @@ class Questions:
                 self.note(f"changes the global {i.argval}", where)
         for name in code.co_names:
             if name in module and (name, id(module[name])) not in self.outside:
-                self.outside[name, id(module[name])] = module[name], self.snapshot(module[name])
+                self.outside[name, id(module[name])] = module[name], snapshot(module[name])
 
 
 def _gets_exact(frame: types.FrameType) -> bool:
