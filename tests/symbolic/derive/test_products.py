@@ -221,6 +221,14 @@ def test_a_quadratic_has_the_same_hessian_and_gauss_newton_matrix():
         np.testing.assert_allclose(one.evaluate(**inputs, w_dot=v)["w"], other.evaluate(**inputs, w_dot=v)["w"])
 
 
+def test_gauss_newton_of_a_line_that_has_the_name_of_the_users_tensor():
+    def squares(X, w, y):
+        A = X @ w
+        return ((A - y) ** 2).sum()
+
+    assert gauss_newton(squares, "A", wrt="w", **REGRESSION).verdict == "proved for any size"
+
+
 @pytest.mark.slow
 def test_gauss_newton_has_no_negative_eigenvalue_and_the_hessian_has():
     matrices = []

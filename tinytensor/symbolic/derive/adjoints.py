@@ -21,7 +21,16 @@ from tinytensor.symbolic.derive.recurrences import Recurrence
 from tinytensor.symbolic.derive.shorter import forget, shorten
 from tinytensor.symbolic.derive.time_limit import at_most, stage, stopped
 from tinytensor.symbolic.derive.trace import Trace, trace
-from tinytensor.symbolic.derive.values import ExtremeMask, Group, Value, formula_key, name_like, renamed, value_of_name
+from tinytensor.symbolic.derive.values import (
+    ExtremeMask,
+    Group,
+    Lines,
+    Value,
+    formula_key,
+    name_like,
+    renamed,
+    value_of_name,
+)
 from tinytensor.symbolic.index_calculus.adjoints import (
     Definition,
     Name,
@@ -258,7 +267,7 @@ def _tidy(traced: Trace, output: Expr) -> Expr:
         last.wanted = "Y" if isinstance(output, Indexed) else "loss"
     for group in groups:
         if group.wanted and label(group.output.name) != group.wanted:
-            output = _rename(groups, output, group.output.name, traced.lines.unused(group.wanted))
+            output = _rename(traced.lines, output, group.output.name, traced.lines.unused(group.wanted))
     return _free_names(traced, output)
 
 
@@ -269,18 +278,19 @@ def _free_names(traced: Trace, output: Expr) -> Expr:
         names = [line.name for group in groups for line in group.lines]
         numbered = [n for n in names if re.fullmatch(rf"{re.escape(wanted)}\d+", label(n))]
         if numbered:
-            output = _rename(groups, output, numbered[0], wanted)
+            output = _rename(lines, output, numbered[0], wanted)
             lines.names.add(wanted)
     return output
 
 
-def _rename(groups: list[Group], output: Expr, old: Name, wanted: str) -> Expr:
+def _rename(lines: Lines, output: Expr, old: Name, wanted: str) -> Expr:
     """Give a line another name everywhere; the entry of the result is given back."""
     new = name_like(old, wanted)
     change = {old: new, d(old): d(new)}
-    for group in groups:
-        for lines in (group.lines, group.closed):
-            lines[:] = [Definition(renamed(x.left, change), renamed(x.right, change)) for x in lines]
+    lines.renames |= {first: new for first, name in lines.renames.items() if name == old} | {old: new}
+    for group in lines.groups:
+        for part in (group.lines, group.closed):
+            part[:] = [Definition(renamed(x.left, change), renamed(x.right, change)) for x in part]
     return renamed(output, change)
 
 

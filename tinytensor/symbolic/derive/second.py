@@ -491,7 +491,8 @@ class GaussNewtonProduct(Products):
                 continue
             value = trace.values.get(id(term))
             entry = None if value is None else as_plain_entry(value)
-            if entry is not None and name_of(entry) == self.of:
+            name = None if entry is None else name_of(entry)
+            if name is not None and trace.lines.renames.get(name, name) == self.of:
                 return term.name, counts[term.name]
             counts[term.name] += 1
         raise NotDerivable(f"gauss_newton: no single call of the function has the result {self.of.text}")
