@@ -98,6 +98,7 @@ class Backward:
     seed: np.ndarray  # the gradient of the result
     conditions: list[Condition]
     needed: dict[tuple[str, sympy.Expr], None]
+    arbitrary: bool  # is a result a number, whose gradient counts as 1?
 
 
 @dataclass(frozen=True)
@@ -356,7 +357,8 @@ def run_backward(forward: Forward, leaves: dict[str, Tensor], partials: dict[Nod
     for name, leaf in leaves.items():
         arrive(leaf, name, leaf._data, leaf.grad)
         leaf.grad = None
-    return Backward(arrivals, seed._data, conditions, needed)
+    arbitrary = any(len(variables(call.result)) < call.result.size for call in forward.calls)
+    return Backward(arrivals, seed._data, conditions, needed, arbitrary)
 
 
 def compare(forward: Forward, backward: Backward, progress: Progress) -> list[Finding]:

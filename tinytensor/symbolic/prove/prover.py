@@ -289,12 +289,15 @@ def _proof_or_refutation(
 
 
 def _exact_run(passes: list[Pass]) -> Run:
-    """The results and the gradients at the sample point, as floats; NaN for the gradient of a number in an input."""
-    gradients = {}
+    """The results and the gradients at the sample point, as floats; NaN for the gradient of a number in an input.
+
+    A number that is held constant, or that a sum leaves, has no gradient here, so NaN stands for all of them then.
+    """
+    gradients, known = {}, not any(p.backward.arbitrary for p in passes)
     for name, leaf in passes[0].leaves.items():
         arrived = [next(a.expected for a in p.backward.arrivals if a.target is leaf) for p in passes]
         gradients[name] = np.full(leaf.shape, np.nan)
-        for at in variables(leaf._data):
+        for at in variables(leaf._data) if known else ():
             gradients[name][at] = sum(g[at].witness for g in arrived)
     results = [witnesses(p.forward.result._data) for p in passes]
     return Run(results, [witnesses(p.backward.seed) for p in passes], gradients)
