@@ -98,7 +98,7 @@ class Backward:
     seed: np.ndarray  # the gradient of the result
     conditions: list[Condition]
     needed: dict[tuple[str, sympy.Expr], None]
-    arbitrary: bool  # is a result a number, whose gradient counts as 1?
+    arbitrary: bool  # is a result a number, whose gradient counts as 1 in all witnesses?
 
 
 @dataclass(frozen=True)
@@ -326,6 +326,7 @@ def run_backward(forward: Forward, leaves: dict[str, Tensor], partials: dict[Nod
     adjoints: dict[Node, np.ndarray] = {}  # fresh symbols, which stand for the gradients of results
     raw: dict[Target, Tensor] = {}  # gradients before the function's own hooks
     arrivals: list[Arrival] = []
+    arbitrary = False
 
     def arrive(target: Target, name: str, array: np.ndarray, g: Tensor | None) -> np.ndarray:
         start = seed._data if target is (y if y.node is None else y.node) else None
@@ -335,10 +336,13 @@ def run_backward(forward: Forward, leaves: dict[str, Tensor], partials: dict[Nod
         return expected
 
     def replace(call: OpCall, g: Tensor | None) -> Tensor:
+        nonlocal arbitrary
         expected = arrive(call.node, call.label, call.result, g)
         depends, onward = variables(call.result), np.empty(expected.shape, object)
+        arbitrary |= len(depends) < call.result.size
         for at in np.ndindex(expected.shape):
-            # Where the result is a number, its gradient does not enter the expected ones, and may be any number.
+            # Where the result is a number, its gradient does not enter the expected formulas, and may be any number.
+            # A number that is left beside a value held constant does enter: no float can be compared then.
             witness = expected[at].witness if at in depends else 1.0
             onward[at] = Symbolic(sympy.Symbol(f"d{call.label}{list(at)}"), witness)
             values[onward[at].expr] = witness
@@ -357,7 +361,6 @@ def run_backward(forward: Forward, leaves: dict[str, Tensor], partials: dict[Nod
     for name, leaf in leaves.items():
         arrive(leaf, name, leaf._data, leaf.grad)
         leaf.grad = None
-    arbitrary = any(len(variables(call.result)) < call.result.size for call in forward.calls)
     return Backward(arrivals, seed._data, conditions, needed, arbitrary)
 
 

@@ -403,6 +403,11 @@ class Steps:
         return tensor_of(SymbolicData(self.reading, term, sizes, item._data.dtype))
 
 
+def _is_followed(x) -> bool:
+    """A tensor without values, or a list of all steps: the reading itself sees each change of these."""
+    return isinstance(x, SymbolicTensor) or (type(x) is Items and x.tensor is not None)
+
+
 class Loop(Steps):
     """A `for` statement over a size."""
 
@@ -425,10 +430,7 @@ class Loop(Steps):
             return self.item(self.count - 1 if self.down else 0)
         self.before = names
         used = (body.loaded | body.stored) - body.lists - body.variables
-        fixed = {
-            n for n, x in names.items() if isinstance(x, SymbolicTensor) or (type(x) is Items and x.tensor is not None)
-        }
-        used = {n: x for n, x in names.items() if n in used - fixed}
+        used = {n: x for n, x in names.items() if n in used and not _is_followed(x)}
         self.begin(self.count - 1 if self.peeled else self.count, used)
         values = {n: self.carried(n, names[n]) for n in sorted(stored) if isinstance(names[n], Tensor | int | float)}
         for name in body.lists:
