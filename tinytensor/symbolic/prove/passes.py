@@ -38,6 +38,7 @@ from tinytensor.symbolic.index_calculus.interruption import each_step
 from tinytensor.symbolic.prove.advice import describe_line, line, no_stranger, results_of
 from tinytensor.symbolic.prove.progress import Progress
 from tinytensor.symbolic.prove.proof import Counterexample, WrongRule
+from tinytensor.symbolic.prove.questions import watched
 
 SEED = "g'"  # the gradient that arrives at the result: no input can have this name
 
@@ -353,7 +354,7 @@ def run_backward(forward: Forward, leaves: dict[str, Tensor], partials: dict[Nod
     for target, ours in hooks.items():
         theirs = target._hooks or ()
         target._hooks = [*([partial(raw.__setitem__, target)] if theirs else []), *theirs, *ours]
-    with path() as conditions, domain() as needed:
+    with path() as conditions, domain() as needed, watched():
         y.backward(seed, retain_graph=True)
     for call in reversed(forward.calls):
         if call.node not in adjoints:  # no gradient arrived: then the expected one is 0

@@ -15,7 +15,7 @@ import inspect
 import sys
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -37,6 +37,7 @@ from tinytensor.symbolic.prove.passes import Pass, check_result
 from tinytensor.symbolic.prove.probing import NOT_COMPARED, Probe, Run
 from tinytensor.symbolic.prove.progress import Progress
 from tinytensor.symbolic.prove.proof import Proof, join_words
+from tinytensor.symbolic.prove.questions import questions_of, watched
 from tinytensor.symbolic.prove.sampling import Sampled, prove_by_sampling
 from tinytensor.symbolic.prove.sampling import variables as variables_of
 
@@ -90,6 +91,9 @@ def prove(
     equal numbers, other signs, beyond numbers that it compares with), where difference quotients must agree with its
     gradient if it has a derivative; in float32; and with one input alone that requires grad (`probing.py`).
 
+    Code that asks exact numbers for more than their values (text, hash, bytes, a type, the dtype), catches an error
+    that they raise, or changes what it holds is undecided, with its line (`questions.py`).
+
     A proof of more than ten seconds shows its progress: on a terminal, always with `progress=True`, never with False.
     TooLong if it has taken `limit` seconds.
     """
@@ -98,25 +102,35 @@ def prove(
     fn = late_bound.with_our_parameters(fn)
     _check_inputs(fn, inputs)
     shapes = any(_is_shape(value) for value in inputs)
+    outside = {_name(fn): fn} | dict(zip(_names(fn, len(inputs)), inputs, strict=True))
     first: Undecided | None = None
     for sample in SAMPLES if shapes else SAMPLES[:1]:
         draws = RandomDraws()
         try:
-            with line_named(), draws.watch(), late_bound.pytorch_follows_us(), reading(ROUNDED) as met:
+            with ExitStack() as stack:
+                for around in (line_named(), draws.watch(), late_bound.pytorch_follows_us()):
+                    stack.enter_context(around)
+                met = stack.enter_context(reading(ROUNDED))
+                asked = stack.enter_context(questions_of(outside))
                 run = draws.with_fixed_rng(fn)
                 if size == "small":
                     proof = _prove_at_small_size(fn, run, inputs, sample, limit, progress, frozenset(constant))
                 else:
                     proof = _prove_at_real_size(fn, run, inputs, sample, limit, progress, seed)
+                draws.rewind()
+                against = asked.answers() if proof else []
         except Undecided as error:
             first = first or error
             continue
         read = [f"{value!r} is read as {ROUNDED[value]}, which it rounds" for value in sorted(met)]
         where = [*proof.where, *(line for line in proof.assumptions if line.startswith(NOT_COMPARED))]
         where += _fixed_inputs(fn, inputs)
+        where += asked.conditions
         where += ["there is no entry to compare"] * (proof.entries == 0)
         where += ["rounded constants count as exact"] * bool(read)
         where += ["random numbers are those of this run"] * bool(draws.assumptions)
+        if against:
+            proof = replace(proof, verdict="undecided", on_numbers=against[0])
         return replace(proof, assumptions=(*proof.assumptions, *read, *draws.assumptions), where=tuple(where))
     raise first
 
@@ -378,7 +392,8 @@ class RandomDraws:
     def with_fixed_rng(self, fn: Callable) -> Callable:
         def run(*args):
             self.rewind()
-            return fn(*args)
+            with watched():
+                return fn(*args)
 
         run.__wrapped__, run.rewind = fn, self.rewind
         return run

@@ -23,6 +23,7 @@ from pathlib import PosixPath, PurePosixPath, PureWindowsPath, WindowsPath
 from weakref import WeakSet
 
 import numpy as np
+import sympy
 
 from tinytensor.autograd.function import Context
 from tinytensor.core.dispatch import state
@@ -209,6 +210,7 @@ def attributes(value) -> dict:
     slot, classes = types.MemberDescriptorType, type(value).__mro__
     slots = [n for c in classes for n, v in vars(c).items() if type(v) is slot and hasattr(value, n)]
     held = {} if isinstance(value, type) else getattr(value, "__dict__", {})
+    held = held if isinstance(held, dict) else {}  # not of an object that makes up its attributes
     held = {n: p for n, p in (held | {n: getattr(value, n) for n in slots}).items() if not n.startswith("__")}
     own = [c for c in (*classes, *(value.__mro__ if isinstance(value, type) else ())) if home_of(c) not in KNOWN]
     held = dict(item for c in reversed(own) for item in vars(c).items() if type(item[1]) is not slot) | held
@@ -220,8 +222,11 @@ def snapshot(value, seen: dict | None = None):
     """All that an object holds, to see whether the function changes it; where this is not known, nothing is equal."""
     seen = {} if seen is None else seen
     plain = isinstance(value, np.generic | np.dtype) and not isinstance(value, np.void)
+    plain = plain or (isinstance(value, sympy.Basic) and home_of(type(value)) == "sympy")
     if type(value) in FIXED or (plain and not getattr(value, "metadata", None)):
         return id(value), value  # which is alive, so no other object gets its id
+    if isinstance(value, np.random.Generator):
+        return id(value), str(value.bit_generator.state)
     if id(value) in seen:
         return seen[id(value)]
     seen[id(value)] = len(seen)
