@@ -31,6 +31,7 @@ from tinytensor.core.observers import observe
 from tinytensor.core.op import Node, Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.differentiate import Derivatives
+from tinytensor.symbolic.exact.lifting import untraced
 from tinytensor.symbolic.exact.scalars import Condition, Symbolic, atoms_kept, differ, domain, path
 from tinytensor.symbolic.exact.tensors import derivative, symbols, variables, witnesses
 from tinytensor.symbolic.index_calculus.formulas import value as value_of
@@ -350,7 +351,9 @@ def run_backward(forward: Forward, leaves: dict[str, Tensor], partials: dict[Nod
         adjoints[call.node] = onward
         return Tensor.of(onward.copy())
 
-    hooks = {call.node: [partial(replace, call)] for call in forward.calls} | {leaf: [] for leaf in leaves.values()}
+    hooks = {call.node: [partial(untraced, replace, call)] for call in forward.calls} | {
+        leaf: [] for leaf in leaves.values()
+    }
     for target, ours in hooks.items():
         theirs = target._hooks or ()
         target._hooks = [*([partial(raw.__setitem__, target)] if theirs else []), *theirs, *ours]

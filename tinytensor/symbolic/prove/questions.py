@@ -41,7 +41,7 @@ class Questions:
     def __init__(self, outside: dict[str, object]):
         self.notes: dict[str, None] = {}
         self.conditions: dict[str, None] = {}
-        self.seen: dict[int, types.CodeType] = {}
+        self.seen: dict[int, tuple[types.CodeType, bool, bool, bool]] = {}
         self.handed: dict[tuple[types.FrameType, range], str] = {}  # dtypes that go to a call, by its instruction
         self.outside = {(name, id(x)): (x, snapshot(x)) for name, x in outside.items()}
 
@@ -66,19 +66,26 @@ class Questions:
     def look(self, frame: types.FrameType, event: str, arg) -> Callable | None:
         """A function is called: is this a question, or the user's own code?"""
         code = frame.f_code
-        if not self.is_users(frame):
+        _, users, asks, operates = self.seen.get(id(code)) or self.sort(frame)
+        if users:
+            frame.f_trace_lines = False
+            return self.catch
+        if operates and self.handed:
             caller = frame.f_back
-            if self.handed and Path(code.co_filename).is_relative_to(PACKAGE / "ops"):
-                for key in [k for k in self.handed if k[0] is caller and caller.f_lasti in k[1]]:
-                    del self.handed[key]
-            if code.co_name in ASKED and Path(code.co_filename).is_relative_to(PACKAGE) and _gets_exact(frame):
-                self.ask(code.co_name, caller)
-            return None
-        if id(code) not in self.seen:
-            self.seen[id(code)] = code
+            for key in [k for k in self.handed if k[0] is caller and caller.f_lasti in k[1]]:
+                del self.handed[key]
+        if asks and _gets_exact(frame):
+            self.ask(code.co_name, frame.f_back)
+        return None
+
+    def sort(self, frame: types.FrameType) -> tuple[types.CodeType, bool, bool, bool]:
+        """A function's code, when it is called first: is it the user's, may it be a question, is it an operation?"""
+        code, file = frame.f_code, Path(frame.f_code.co_filename)
+        if users := self.is_users(frame):
             self.read(code, frame.f_globals)
-        frame.f_trace_lines = False
-        return self.catch
+        asks = code.co_name in ASKED and file.is_relative_to(PACKAGE)
+        self.seen[id(code)] = code, users, asks, file.is_relative_to(PACKAGE / "ops")
+        return self.seen[id(code)]
 
     def is_users(self, frame: types.FrameType) -> bool:
         """Is this the user's own code, and no text that a library has made and compiled?"""
@@ -147,7 +154,7 @@ def _is_compared(frame: types.FrameType) -> bool:
     if first.opname.startswith(("POP_JUMP", "UNARY_NOT", "TO_BOOL")):
         return True
     value = first.argval if isinstance(first.argval, int | float) else None
-    if first.opname in ("LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF"):
+    if first.opname.startswith(("LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF")):
         value = (frame.f_globals | frame.f_locals).get(first.argval)
     return type(value) in (int, float) and second.opname == "COMPARE_OP"
 
@@ -157,7 +164,7 @@ def _next_call(frame: types.FrameType) -> range | None:
     for i, following in itertools.pairwise(_after(frame)):
         if i.opname.startswith("CALL"):
             return range(i.offset, following.offset)
-        if i.opname not in ("LOAD_CONST", "LOAD_FAST", "KW_NAMES", "PRECALL"):
+        if not i.opname.startswith(("LOAD_CONST", "LOAD_SMALL_INT", "LOAD_FAST", "KW_NAMES", "PRECALL")):
             return None
     return None
 
