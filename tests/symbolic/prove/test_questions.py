@@ -5,6 +5,7 @@ Each rule of TRICKS is wrong at one number that no test meets, and was once call
 
 import pickle
 import sys
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -63,6 +64,9 @@ def counts_globally(x):
     return COUNT > 1000
 
 
+HOLDER = SimpleNamespace(gone=weakref.proxy(set()))  # of an object that is no more
+
+
 def is_proved():
     return sys._getframe(5).f_code.co_name == "run_backward"
 
@@ -101,6 +105,7 @@ TRICKS = {  # by what is asked, the condition and the words of the verdict
     "the array": (lambda x: x._data.dtype.name == "float64" and x[0] == WRONG_AT, "uses _data"),
     "the callers": (lambda x: not is_proved() and "7.25" in str(x), "uses _getframe"),
     "a counter": (counts_calls(), "changed: another call would differ"),
+    "an object that is gone": (lambda x: HOLDER is None, "holds a ProxyType, whose changes are not seen"),
     "a global counter": (counts_globally, "changes the global COUNT"),
 }
 

@@ -20,7 +20,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import PosixPath, PurePosixPath, PureWindowsPath, WindowsPath
-from weakref import WeakSet
+from weakref import ProxyTypes, WeakSet
 
 import numpy as np
 import sympy
@@ -221,6 +221,8 @@ def attributes(value) -> dict:
 def snapshot(value, seen: dict | None = None):
     """All that an object holds, to see whether the function changes it; where this is not known, nothing is equal."""
     seen = {} if seen is None else seen
+    if type(value) in ProxyTypes:  # what it stands for may be gone, and answers for itself until then
+        return Unknown(value)
     plain = isinstance(value, np.generic | np.dtype) and not isinstance(value, np.void)
     plain = plain or (isinstance(value, sympy.Basic) and home_of(type(value)) == "sympy")
     if type(value) in FIXED or (plain and not getattr(value, "metadata", None)):
