@@ -105,7 +105,10 @@ TRICKS = {  # by what is asked, the condition and the words of the verdict
     "the array": (lambda x: x._data.dtype.name == "float64" and x[0] == WRONG_AT, "uses _data"),
     "the callers": (lambda x: not is_proved() and "7.25" in str(x), "uses _getframe"),
     "a counter": (counts_calls(), "changed: another call would differ"),
-    "an object that is gone": (lambda x: HOLDER is None, "holds a ProxyType, whose changes are not seen"),
+    "an object that is gone": (
+        lambda x: HOLDER is None,
+        "holds a ProxyType, whose changes are not seen: another call would differ",
+    ),
     "a global counter": (counts_globally, "changes the global COUNT"),
 }
 
@@ -116,7 +119,7 @@ def test_question_to_exact_scalars_is_not_proved(what, size):
     is_wrong, words = TRICKS[what]
     proof = prove(square(is_wrong), (3,), size=size)
     assert proof.verdict == "undecided" and words in repr(proof), proof
-    assert "changed" in words or "test_questions.py, line" in repr(proof)
+    assert "another call would differ" in words or "test_questions.py, line" in repr(proof)
 
 
 def with_dtype(x):
