@@ -3,9 +3,16 @@
 Each rule of TRICKS is wrong at one number that no test meets, and was once called proved.
 """
 
+import copy
+import inspect
+import itertools
+import os
 import pickle
+import random
 import sys
+import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -56,6 +63,7 @@ def counts_calls():
 
 
 COUNT = 0
+STEPS = itertools.count()
 
 
 def counts_globally(x):
@@ -69,6 +77,18 @@ HOLDER = SimpleNamespace(gone=weakref.proxy(set()))  # of an object that is no m
 
 def is_proved():
     return sys._getframe(5).f_code.co_name == "run_backward"
+
+
+def asks_in_a_thread(x):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: "7.25" in str(x)).result()
+
+
+def sees_callers(x):
+    try:
+        raise ValueError
+    except ValueError as error:
+        return error.__traceback__.tb_frame.f_back is None
 
 
 TRICKS = {  # by what is asked, the condition and the words of the verdict
@@ -88,7 +108,7 @@ TRICKS = {  # by what is asked, the condition and the words of the verdict
     "dtype": (lambda x: x.dtype.name == "float64" and x[0] == WRONG_AT, "asks for dtype"),
     "dtype by an object": (
         lambda x: SimpleNamespace(d=x.dtype).d.name == "float64" and x[0] == WRONG_AT,
-        "asks for dtype",
+        "uses SimpleNamespace",
     ),
     "dtype by NumPy": (
         lambda x: np.zeros(1, dtype=x.dtype).dtype.name == "float64" and x[0] == WRONG_AT,
@@ -103,11 +123,26 @@ TRICKS = {  # by what is asked, the condition and the words of the verdict
     "a caught error of float()": (is_float, "asks for item"),
     "a caught error of a cast": (becomes_double, "catches TypeError, which floats need not raise"),
     "the array": (lambda x: x._data.dtype.name == "float64" and x[0] == WRONG_AT, "uses _data"),
-    "the callers": (lambda x: not is_proved() and "7.25" in str(x), "uses _getframe"),
+    "the callers": (lambda x: not is_proved() and "7.25" in str(x), "uses sys"),
+    "a thread": (asks_in_a_thread, "uses ThreadPoolExecutor"),
+    "callers in a list": (lambda x: len(inspect.stack()) < 5, "uses inspect"),
+    "callers of an error": (sees_callers, "uses __traceback__"),
+    "a computed name": (
+        lambda x: getattr(x, "_da" + "ta").dtype.name == "float64" and x[0] == WRONG_AT,
+        "uses getattr",
+    ),
+    "a copy": (lambda x: "7.25" in str(copy.deepcopy(x)), "uses copy"),
+    "chance": (lambda x: random.random() < 1e-9, "uses random"),
+    "NumPy's chance": (lambda x: np.random.default_rng().random() < 1e-9, "uses random"),
+    "the time": (lambda x: time.time() % 1 < 1e-9, "uses time"),
+    "the environment": (lambda x: os.environ.get("COLUMNS") == "7", "uses os"),
+    "an address": (lambda x: id(x) % 7919 == 0, "uses id"),
+    "text by eval": (lambda x: eval("'7.25' in str(x)"), "uses eval"),
+    "an iterator": (lambda x: next(STEPS) > 1000, "uses STEPS"),
     "a counter": (counts_calls(), "changed: another call would differ"),
     "an object that is gone": (
         lambda x: HOLDER is None,
-        "holds a ProxyType, whose changes are not seen: another call would differ",
+        "uses HOLDER",
     ),
     "a global counter": (counts_globally, "changes the global COUNT"),
 }
@@ -120,6 +155,55 @@ def test_question_to_exact_scalars_is_not_proved(what, size):
     proof = prove(square(is_wrong), (3,), size=size)
     assert proof.verdict == "undecided" and words in repr(proof), proof
     assert "another call would differ" in words or "test_questions.py, line" in repr(proof)
+
+
+ARRAYS = {  # questions in an operation's forward, which gets arrays
+    "itemsize": lambda x: x.itemsize == 4,
+    "dtype": lambda x: x.dtype == np.float64,
+    "dtype of NumPy's": lambda x: np.dtype(x.dtype).kind == "f",
+    "class": lambda x: isinstance(x.flat[0], float),
+    "class in a loop": lambda x: any(type(v) is np.float64 for v in x.reshape(-1)),
+    "bytes": lambda x: x.tobytes()[:3] == b"abc",
+    "result_type": lambda x: np.issubdtype(np.result_type(x), np.floating),
+    "can_cast": lambda x: np.can_cast(x, np.float64),
+    "isreal": lambda x: np.isrealobj(x),
+    "a function of another name": lambda x: smallest_type(x).kind == "f",
+}
+smallest_type = np.min_scalar_type
+
+
+@pytest.mark.parametrize("what", ARRAYS)
+def test_question_to_arrays_is_not_proved(what):
+    asked = ARRAYS[what]
+
+    @tt.op
+    class Square:
+        r"y = x^2"
+
+        def forward(x):
+            return np.where(x == WRONG_AT, x * x * x, x * x) if asked(x) else x * x
+
+        def grad_x(g, x):
+            return 2 * g * x
+
+    proof = prove(Square, (3,))
+    assert proof.verdict == "undecided" and "of exact numbers (test_questions.py, line" in repr(proof), proof
+
+
+def test_kernel_that_hashes_is_not_proved():
+    value_of = hash
+
+    @tt.op
+    class Square:
+        r"y = x^2"
+
+        def kernel(x):
+            return x * x * x if value_of(x) == 7 else x * x
+
+        def grad_x(g, x):
+            return 2 * g * x
+
+    assert prove(Square, (3,)).verdict == "undecided"
 
 
 def with_dtype(x):
@@ -140,7 +224,35 @@ def with_local_state(x):
 GENERATOR = tt.Generator()
 INDEX = tt.tensor([2, 0])
 
+
+class Cached(tt.nn.Module):
+    """A module that makes its table in the first call."""
+
+    table = None
+
+    def forward(self, x):
+        if self.table is None:
+            self.table = tt.arange(3) / 2
+        return x * self.table
+
+
+@tt.op
+class Cube:
+    r"y = x^3"
+
+    def forward(x):
+        y = np.empty(x.shape, x.dtype)
+        y[...] = x
+        return y * np.square(x)
+
+    def grad_x(g, x):
+        return 3 * g * x**2
+
+
 HONEST = {
+    "a table of the first call": Cached(),
+    "arrays": Cube,
+    "attributes by name": lambda x: x.T * 2 if hasattr(x, "shape") else x,
     "nothing": square(lambda x: False),
     "a dtype that is handed on": with_dtype,
     "a compared number": lambda x: x * 2 if x.max().item() > 0.5 else x,
@@ -159,6 +271,10 @@ HONEST = {
 def test_honest_functions_stay_proved(what, size):
     proof = prove(HONEST[what], (3,), size=size)
     assert proof, proof
+
+
+def test_state_of_the_first_call_is_a_condition():
+    assert "Cached is as its first call leaves it" in repr(prove(Cached(), (3,))).splitlines()[0]
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -12,10 +12,12 @@ compared at the sample point, and numbers at other points may refute a proof (`p
 """
 
 import inspect
+import io
 import sys
 import time
+import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -113,6 +115,8 @@ def prove(
                 met = stack.enter_context(reading(ROUNDED))
                 asked = stack.enter_context(questions_of(outside))
                 run = draws.with_fixed_rng(fn)
+                _call_on_floats(fn, run, inputs, Floats(sample, seed))
+                asked.after_first_call()
                 if size == "small":
                     proof = _prove_at_small_size(fn, run, inputs, sample, limit, progress, frozenset(constant))
                 else:
@@ -230,8 +234,17 @@ class Subject:
         return Probe(self.fn, self.args, self.leaves, [x for x in known if x.dtype is OBJECT], kept)
 
 
+def _call_on_floats(fn: Callable, run: Callable, inputs: tuple, floats: "Floats") -> None:
+    """A first call, which may fill what the function keeps from call to call; its errors are met again."""
+    with _subject(fn, run, inputs, floats) as subject, _buffers_kept(fn), redirect_stdout(io.StringIO()):
+        args = [a.witness if isinstance(a, Symbolic) else a for a in subject.args]
+        with warnings.catch_warnings(), np.errstate(all="ignore"), suppress(Exception):
+            warnings.simplefilter("ignore")
+            fn(*args)
+
+
 @contextmanager
-def _subject(fn: Callable, run: Callable, inputs: tuple, scalars: "Symbols | Residues") -> Iterator[Subject]:
+def _subject(fn: Callable, run: Callable, inputs: tuple, scalars: "Symbols | Floats") -> Iterator[Subject]:
     """A function with its inputs, and the parameters of its Module for the time being, as exact scalars."""
 
     def argument(name: str, value):
@@ -457,17 +470,36 @@ class Symbols:
         return symbols(name, *p.shape)
 
 
-class Residues:
-    """The inputs at a real size: variables of a field, near floats that decide comparisons; their path is no secret."""
+class Floats:
+    """The inputs as floats, near which comparisons are decided."""
 
-    def __init__(self, field: Field, sample: str, seed: int | None):
-        self.field, self.sample, self.floats = field, sample, np.random.default_rng(0 if seed is None else seed)
+    constants = staticmethod(lambda x: x)
+
+    def __init__(self, sample: str, seed: int | None):
+        self.sample, self.random = sample, np.random.default_rng(0 if seed is None else seed)
 
     def of_shape(self, name: str, shape: tuple) -> Tensor:
         if self.sample == "between 0 and 1":
-            return variables_of(self.floats.uniform(0.1, 0.9, size=shape), self.field)
-        values = self.floats.normal(size=shape)
-        return variables_of(values if self.sample == "of both signs" else np.abs(values), self.field)
+            return self.of_values(name, self.random.uniform(0.1, 0.9, size=shape))
+        values = self.random.normal(size=shape)
+        return self.of_values(name, values if self.sample == "of both signs" else np.abs(values))
+
+    def of_values(self, name: str, values: np.ndarray) -> Tensor:
+        return Tensor.of(values, requires_grad=True)
+
+    def of_symbols(self, x: Tensor) -> Tensor:
+        return self.of_values("", witnesses(x._data))
+
+    def of_parameter(self, name: str, p: Tensor) -> Tensor:
+        return p.detach()
+
+
+class Residues(Floats):
+    """The inputs at a real size: variables of a field, near floats; the path of comparisons is no secret."""
+
+    def __init__(self, field: Field, sample: str, seed: int | None):
+        super().__init__(sample, seed)
+        self.field = field
 
     def of_values(self, name: str, values: np.ndarray) -> Tensor:
         return variables_of(values.astype(float), self.field)
@@ -477,7 +509,7 @@ class Residues:
 
     def of_parameter(self, name: str, p: Tensor) -> Tensor:
         """Near the parameter's own values, which may be all 0 or all alike."""
-        return self.of_values(name, p.detach().numpy() + 0.3 * self.floats.normal(size=p.shape))
+        return self.of_values(name, p.detach().numpy() + 0.3 * self.random.normal(size=p.shape))
 
     def constants(self, x: Tensor) -> Tensor:
         """A tensor of floats as the fractions that they are."""
@@ -500,7 +532,7 @@ def _module_state(fn: Callable) -> list[Tensor]:
 
 
 @contextmanager
-def _with_parameters(fn: Callable, scalars: Symbols | Residues) -> Iterator[dict[str, Tensor]]:
+def _with_parameters(fn: Callable, scalars: Symbols | Floats) -> Iterator[dict[str, Tensor]]:
     """The parameters of a Module, holding variables for the time being; its buffers of floats hold exact constants."""
     parameters = _named_parameters(fn)
     names = {id(p): name for name, p in parameters.items()}

@@ -2,9 +2,11 @@
 
 A proof follows the code on exact scalars. It is right for floats if the code only computes with them and compares
 them, since comparisons are conditions of the proof. Their text, hash, bytes, pickle and type, the dtype of a tensor
-that holds them, an error that only they raise, and state that changes from call to call are no conditions. So each call
-that the function's own code makes is looked at while it runs: such a question is noted with its line, and then nothing
-is proved. A note stays if the function catches the exception that follows.
+that holds them, an error that only they raise, and state that changes from call to call are no conditions. So the
+function's own code is looked at: the names that it has before it runs first, as for `derive` (reading/language.py), and
+each call that it makes while it runs. Such a question is noted with its line, and then nothing is proved. A note stays
+if the function catches the exception that follows. The state that counts is that after a first call, on floats, since
+modules fill a cache then.
 """
 
 import dis
@@ -16,11 +18,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+
 from tinytensor.core.kernel import OBJECT
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.scalars import Exact
 from tinytensor.symbolic.prove.advice import PACKAGE, describe_line, is_own, line
-from tinytensor.symbolic.reading.language import changed_names, is_made, snapshot
+from tinytensor.symbolic.reading.language import (
+    DUNDERS,
+    LOADED,
+    REFLECTION,
+    allowed,
+    changed_names,
+    is_made,
+    loaded,
+    snapshot,
+)
 from tinytensor.symbolic.reading.sizes import is_users
 
 LEAVING = "item tolist numpy to_numpy storage untyped_storage data_ptr save"  # values that leave as objects
@@ -28,7 +41,17 @@ LEAVING += " __array__ __dlpack__ __getstate__ __reduce_ex__ __contains__ __floa
 TEXT = "__repr__ __str__ __format__ _repr_html_"
 TYPE = "dtype type is_floating_point element_size itemsize nbytes result_type"
 ASKED = {*LEAVING.split(), *TEXT.split(), *TYPE.split()}
-PRIVATE = {"_data", "_values", "_getframe", "currentframe", "gettrace", "settrace"}  # by which a proof would show
+PRIVATE = {"_data", "_values", "f_back", "tb_frame", "gi_frame", "cr_frame", "ag_frame"}  # by which a proof would show
+OF_EXACT = "shape ndim size T reshape sum mean prod max min any all transpose ravel flatten squeeze copy fill dot "
+OF_EXACT += "cumsum where empty zeros ones full empty_like zeros_like ones_like full_like arange eye tril triu pi e "
+OF_EXACT += "inf newaxis matmul einsum outer stack concatenate broadcast_to swapaxes expand_dims"
+HIDING = {  # what NumPy may answer otherwise for exact numbers than for floats
+    name
+    for name in {*dir(np), *dir(np.ndarray)} - {*OF_EXACT.split()}
+    if not isinstance(getattr(np, name, None), np.ufunc)
+}
+HIDDEN = [getattr(np, name) for name in HIDING if hasattr(np, name)]
+HIDDEN += [type, isinstance, memoryview, bytes, float, int, bool, complex, format, str, repr]
 NAN = {"isnan", "isinf", "isfinite", "isreal", "isposinf", "isneginf"}
 FINITE = "every number that the code asks for NaN and infinity is finite"
 METHODS = "core/tensor_values.py core/dtype_objects.py ops/argument_errors.py ops/methods.py symbolic/exact/scalars.py"
@@ -44,6 +67,12 @@ class Questions:
         self.seen: dict[int, tuple[types.CodeType, bool, bool, bool]] = {}
         self.handed: dict[tuple[types.FrameType, range], str] = {}  # dtypes that go to a call, by its instruction
         self.outside = {(name, id(x)): (x, snapshot(x)) for name, x in outside.items()}
+
+    def after_first_call(self) -> None:
+        """The state from here on is that of the proof: what a first call has filled is a condition."""
+        for name in changed_names(self.outside):
+            self.conditions[f"{name} is as its first call leaves it"] = None
+        self.outside = {key: (x, snapshot(x)) for key, (x, _) in self.outside.items()}
 
     def answers(self) -> list[str]:
         """Why nothing is proved: a sentence for each question, and for state that has changed."""
@@ -82,7 +111,10 @@ class Questions:
         """A function's code, when it is called first: is it the user's, may it be a question, is it an operation?"""
         code, file = frame.f_code, Path(frame.f_code.co_filename)
         if users := self.is_users(frame):
-            self.read(code, frame.f_globals)
+            self.read(frame)
+            # a lifted kernel has no builtins: its names have meanings of their own
+            if frame.f_builtins and any(isinstance(x, Exact) or _is_exact_array(x) for x in _values(frame)):
+                self.read_array_code(frame, code)
         asks = code.co_name in ASKED and file.is_relative_to(PACKAGE)
         self.seen[id(code)] = code, users, asks, file.is_relative_to(PACKAGE / "ops")
         return self.seen[id(code)]
@@ -115,42 +147,78 @@ class Questions:
             caller = caller.f_back
         if caller is None or (name == "item" and _is_compared(caller)):
             return
-        called = _next_call(caller) if name == "dtype" else None
+        called = _next_call(_after(caller.f_code, caller.f_lasti)) if name == "dtype" else None
         what = f"asks for {name} of exact numbers"
         if called is None:
             self.note(what, line(caller))
         else:
             self.handed[caller, called] = f"the function {what}{line(caller)}; for floats this may be otherwise"
 
-    def read(self, code: types.CodeType, module: dict) -> None:
+    def read(self, frame: types.FrameType) -> None:
         """Look at code of the user's before it runs for the first time: the names that it has, and their objects."""
+        code, names = frame.f_code, {*frame.f_code.co_names}
         where = f" ({describe_line(code.co_filename, code.co_firstlineno, code.co_name)})"
-        for name in PRIVATE & {*code.co_names}:
+        for name in names & (PRIVATE | REFLECTION) | {n for n in names - DUNDERS if n.startswith("__")}:
             self.note(f"uses {name}", where)
-        if NAN & {*code.co_names}:
+        if NAN & names:
             self.conditions[FINITE] = None
         for i in dis.get_instructions(code):
             if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
                 self.note(f"changes the global {i.argval}", where)
-        for name in code.co_names:
-            if name in module and (name, id(module[name])) not in self.outside:
-                self.outside[name, id(module[name])] = module[name], snapshot(module[name])
+            if i.opname in LOADED:
+                value = loaded(i, frame.f_globals, frame.f_locals)
+                known = value is type or ((value is getattr or value is hasattr) and _names_attribute(i, code))
+                if not known and not allowed(value, names):
+                    self.note(f"uses {i.argval}", where)
+                if i.opname != "LOAD_DEREF":
+                    self.outside.setdefault((i.argval, id(value)), (value, snapshot(value)))
+
+    def read_array_code(self, frame: types.FrameType, code: types.CodeType) -> None:
+        """Look at code that gets exact scalars or arrays of them, whose questions are no calls that are seen."""
+        where = f" ({describe_line(code.co_filename, code.co_firstlineno, code.co_name)})"
+        for i in dis.get_instructions(code):
+            named = i.opname in ("LOAD_ATTR", "LOAD_METHOD") and i.argval in HIDING
+            if i.opname in LOADED:
+                value = loaded(i, frame.f_globals, frame.f_locals)
+                named = any(value is function for function in HIDDEN)
+            if named and not (i.argval == "dtype" and _next_call(_after(code, i.offset))):
+                self.note(f"asks for {i.argval} of exact numbers", where)
+            if isinstance(i.argval, types.CodeType):
+                self.read_array_code(frame, i.argval)
+
+
+def _values(frame: types.FrameType) -> list:
+    """The arguments of a call."""
+    return [x for value in frame.f_locals.values() for x in (value if isinstance(value, tuple) else (value,))]
+
+
+def _is_exact_array(x) -> bool:
+    return isinstance(x, np.ndarray) and x.dtype == object
 
 
 def _gets_exact(frame: types.FrameType) -> bool:
     """Is an exact scalar, or a tensor of them, among the arguments of a call?"""
-    values = [x for value in frame.f_locals.values() for x in (value if isinstance(value, tuple) else (value,))]
-    return any(isinstance(x, Exact) or (isinstance(x, Tensor) and x._data.dtype is OBJECT) for x in values)
+    return any(isinstance(x, Exact) or (isinstance(x, Tensor) and x._data.dtype is OBJECT) for x in _values(frame))
 
 
-def _after(frame: types.FrameType) -> list[dis.Instruction]:
-    """The instructions that follow in a frame."""
-    return [i for i in dis.get_instructions(frame.f_code) if i.offset > frame.f_lasti]
+def _names_attribute(load: dis.Instruction, code: types.CodeType) -> bool:
+    """Is getattr(x, "name") called here, with a public name that stands in the code?"""
+    for i in _after(code, load.offset):
+        if i.opname == "LOAD_CONST":
+            return isinstance(i.argval, str) and not i.argval.startswith("_") and i.argval not in ASKED
+        if not i.opname.startswith(("LOAD_", "PUSH_NULL", "CACHE")):
+            return False
+    return False
+
+
+def _after(code: types.CodeType, offset: int) -> list[dis.Instruction]:
+    """The instructions that follow one of a code."""
+    return [i for i in dis.get_instructions(code) if i.offset > offset]
 
 
 def _is_compared(frame: types.FrameType) -> bool:
     """Is the value that a call returns compared with a number at once, or a truth value? Then it is a condition."""
-    first, second, *_ = [*_after(frame), None, None]
+    first, second, *_ = [*_after(frame.f_code, frame.f_lasti), None, None]
     if first.opname.startswith(("POP_JUMP", "UNARY_NOT", "TO_BOOL")):
         return True
     value = first.argval if isinstance(first.argval, int | float) else None
@@ -159,9 +227,9 @@ def _is_compared(frame: types.FrameType) -> bool:
     return type(value) in (int, float) and second.opname == "COMPARE_OP"
 
 
-def _next_call(frame: types.FrameType) -> range | None:
+def _next_call(instructions: list[dis.Instruction]) -> range | None:
     """The instruction of the call that gets the value at once, None if something else does."""
-    for i, following in itertools.pairwise(_after(frame)):
+    for i, following in itertools.pairwise(instructions):
         if i.opname.startswith("CALL"):
             return range(i.offset, following.offset)
         if not i.opname.startswith(("LOAD_CONST", "LOAD_SMALL_INT", "LOAD_FAST", "KW_NAMES", "PRECALL")):
