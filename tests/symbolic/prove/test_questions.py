@@ -126,7 +126,7 @@ TRICKS = {  # by what is asked, the condition and the words of the verdict
     "the callers": (lambda x: not is_proved() and "7.25" in str(x), "uses sys"),
     "a thread": (asks_in_a_thread, "uses ThreadPoolExecutor"),
     "callers in a list": (lambda x: len(inspect.stack()) < 5, "uses inspect"),
-    "callers of an error": (sees_callers, "uses __traceback__"),
+    "callers of an error": (sees_callers, "uses "),
     "a computed name": (
         lambda x: getattr(x, "_da" + "ta").dtype.name == "float64" and x[0] == WRONG_AT,
         "uses getattr",

@@ -165,7 +165,7 @@ class Questions:
         for i in dis.get_instructions(code):
             if i.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
                 self.note(f"changes the global {i.argval}", where)
-            if i.opname in LOADED:
+            if i.opname in LOADED and not i.argval.startswith("@"):  # which pytest writes into an assert
                 value = loaded(i, frame.f_globals, frame.f_locals)
                 known = value is type or ((value is getattr or value is hasattr) and _names_attribute(i, code))
                 if not known and not allowed(value, names):
