@@ -8,6 +8,7 @@ import argparse
 import builtins
 import dis
 import functools
+import itertools
 import math
 import operator
 import re
@@ -64,55 +65,81 @@ def check_code(code: types.CodeType, module: dict, own: dict, reading, inside: C
 
     inside: names that it shares with functions of the same call, whose values another call makes anew.
     """
-    instructions = list(dis.get_instructions(code))
+    for problem in itertools.chain(
+        _questions(code, module), _names(code, module, own, reading, inside), _changes(code, own)
+    ):
+        reading.refuse(f"{code.co_name}() {problem}")
+    for problem in _in_a_loop(code) if reading.open_loops else ():
+        reading.refuse(problem)
 
-    def refuse(what: str):
-        reading.refuse(f"{code.co_name}() {what}")
 
-    for before, i, following in zip([None, *instructions], instructions, [*instructions[1:], None], strict=False):
-        name = i.argval if isinstance(i.argval, str) else ""
-        after = [j.opname for j in instructions if i.offset < j.offset < i.offset + 8]
-        caught = i.opname == "PUSH_EXC_INFO" and not {"WITH_EXCEPT_START", "RERAISE"} & set(after)
-        if "EXC_MATCH" in i.opname or caught:
-            refuse("catches exceptions: an error at these sizes may be none at others")
-        inner = name in INNER and before.argval != "self"
-        if i.opname in ("LOAD_ATTR", "LOAD_METHOD") and (
-            name in REFLECTION or inner or (name.startswith("__") and name not in DUNDERS)
-        ):
-            refuse(f"uses .{name}, which need not ask the size")
+def _instructions(code: types.CodeType) -> Iterator[tuple[dis.Instruction | None, dis.Instruction, str]]:
+    """Each instruction behind the one before it, and the name in it."""
+    before = None
+    for i in dis.get_instructions(code):
+        yield before, i, i.argval if isinstance(i.argval, str) else ""
+        before = i
+
+
+def _questions(code: types.CodeType, module: dict) -> Iterator[str]:
+    """What would ask an object without asking the size in it, in words."""
+    exits = {i.offset for i in dis.get_instructions(code) if i.opname in ("WITH_EXCEPT_START", "RERAISE")}
+    for before, i, name in _instructions(code):
+        if "EXC_MATCH" in i.opname or (i.opname == "PUSH_EXC_INFO" and exits.isdisjoint(range(i.offset, i.offset + 8))):
+            yield "catches exceptions: an error at these sizes may be none at others"
+        if i.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            inner = name in INNER and before.argval != "self"
+            if name in REFLECTION or inner or (name.startswith("__") and name not in DUNDERS):
+                yield f"uses .{name}, which need not ask the size"
         if name in SETTINGS and i.opname.startswith("LOAD_"):
-            refuse(f"uses {name}, a setting of the process: another call would differ")
+            yield f"uses {name}, a setting of the process: another call would differ"
         if i.opname == "MATCH_CLASS" and (i.argval or before.argval):
-            refuse("matches the attributes of an object, which may be a size")
+            yield "matches the attributes of an object, which may be a size"
         if i.opname == "STORE_NAME" and name in EXITS and before.opname != "MAKE_FUNCTION":
-            refuse(f"has an {name} that is no function: it may end an exception")
+            yield f"has an {name} that is no function: it may end an exception"
         if i.opname == "STORE_NAME" and name == "__del__":
-            refuse("has a __del__, which is called when an object is not used any more")
+            yield "has a __del__, which is called when an object is not used any more"
+        known = {"LOAD_CONST": before and before.argval, "LOAD_GLOBAL": module.get(before and before.argval)}
+        if i.opname == "IS_OP" and type(known.get(before.opname, 0)) in (int, float, str, bytes, tuple):
+            yield "compares with `is`, which does not ask the size"
+
+
+def _names(code: types.CodeType, module: dict, own: dict, reading, inside: Collection[str]) -> Iterator[str]:
+    """The names whose objects may tell a size from a number; the state of the others is kept in the reading."""
+    instructions = list(dis.get_instructions(code))
+    for i, following in itertools.pairwise([*instructions, None]):
+        name = i.argval
         if i.opname == "IMPORT_NAME" and name.partition(".")[0] not in MODULES:
-            refuse(f"imports {name}, whose functions may tell a size from a number")
+            yield f"imports {name}, whose functions may tell a size from a number"
         if i.opname == "LOAD_FAST" and name in own and not allowed(own[name], code.co_names, started=True):
-            refuse(f"uses {name}, which may tell a size from a number")
-        if i.opname in LOADED and name:
-            value = loaded(i, module, own)
+            yield f"uses {name}, which may tell a size from a number"
+        if i.opname in LOADED:
+            value = held = loaded(i, module, own)
             if not allowed(value, code.co_names):
-                refuse(f"uses {name}, which may tell a size from a number")
-            held = value
+                yield f"uses {name}, which may tell a size from a number"
             if isinstance(value, types.ModuleType) and following.opname in ("LOAD_ATTR", "LOAD_METHOD"):
                 held = used_of(value, code.co_names)
             if i.opname != "LOAD_DEREF" or name not in inside:
                 reading.outside.setdefault((name, id(held)), (held, snapshot(held)))
-        known = {"LOAD_CONST": before and before.argval, "LOAD_GLOBAL": module.get(before and before.argval)}
-        if i.opname == "IS_OP" and type(known.get(before.opname, 0)) in (int, float, str, bytes, tuple):
-            refuse("compares with `is`, which does not ask the size")
-        same = i.opname == "IS_OP" and (before.opname, before.argval) != ("LOAD_CONST", None)
-        if reading.open_loops and (same or i.opname == "MATCH_CLASS" or (name in TYPES and "LOAD" in i.opname)):
-            reading.refuse(ASKS)
+
+
+def _changes(code: types.CodeType, own: dict) -> Iterator[str]:
+    """What outlives the call, in words."""
+    for before, i, name in _instructions(code):
         outer = i.opname == "STORE_GLOBAL" or (i.opname == "STORE_DEREF" and name in code.co_freevars)
         kept = i.opname == "STORE_ATTR" and isinstance(own.get("ctx"), Context) and "ctx" in str(before.argval)
         if outer or (i.opname == "STORE_ATTR" and code.co_name != "__init__" and not kept):
-            refuse(f"changes {name}: another call would differ")
-        if reading.open_loops and (i.opname in STORES or (i.opname.startswith("LOAD_") and name in MUTATORS)):
-            refuse(f"changes an object in a step of a loop ({i.opname.lower()} {name})")
+            yield f"changes {name}: another call would differ"
+
+
+def _in_a_loop(code: types.CodeType) -> Iterator[str]:
+    """What a step of a loop must not do, since the steps are read as one."""
+    for before, i, name in _instructions(code):
+        same = i.opname == "IS_OP" and (before.opname, before.argval) != ("LOAD_CONST", None)
+        if same or i.opname == "MATCH_CLASS" or (name in TYPES and "LOAD" in i.opname):
+            yield ASKS
+        if i.opname in STORES or (i.opname.startswith("LOAD_") and name in MUTATORS):
+            yield f"{code.co_name}() changes an object in a step of a loop ({i.opname.lower()} {name})"
 
 
 def loaded(i: dis.Instruction, module: dict, own: dict):
