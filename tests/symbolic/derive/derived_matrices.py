@@ -1,12 +1,6 @@
-"""Functions of matrices that people derive by hand, with the number of terms of a textbook's gradient.
-
-A gradient's terms are counted with all brackets multiplied out, in the names of the function's own lines and arguments,
-and of Φ: -(S⁻¹ - S⁻¹ d dᵀ S⁻¹)/2 has two.
-"""
+"""Functions of matrices that people derive by hand."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 
 import tinytensor as tt
@@ -187,81 +181,64 @@ def below_diagonal(A, x):
     return x @ tt.tril(A, -1) @ x
 
 
-@dataclass(frozen=True)
-class OfMatrices:
-    """A function, the sizes of its arguments, the facts, and for each gradient the number of terms in a textbook."""
-
-    function: Callable
-    arguments: dict
-    terms: dict[str, int]
-    where: tuple = ()
-
-    def __str__(self):
-        return self.function.__name__ + "".join(f" {fact.what}" for fact in self.where if not isinstance(fact, str))
-
-
 D, N, DD, NN = ("D",), ("N",), ("D", "D"), ("N", "N")
 XM, COVARIANCE = {"x": D, "m": D}, (positive_definite("S"),)
-TABLE = [
-    OfMatrices(gaussian, XM | {"S": DD}, {"x": 1, "m": 1, "S": 2}, COVARIANCE),
-    OfMatrices(gaussian, XM | {"S": DD}, {"x": 1, "m": 1, "S": 2}, (symmetric("S"),)),
-    OfMatrices(gaussian, XM | {"S": DD}, {"x": 2, "m": 2, "S": 2}),
-    OfMatrices(gaussian_by_solve, XM | {"S": DD}, {"x": 1, "m": 1, "S": 2}, COVARIANCE),
-    OfMatrices(gaussian_by_cholesky, XM | {"S": DD}, {"x": 1, "m": 1, "S": 2}, COVARIANCE),
-    OfMatrices(gaussian_by_det, XM | {"S": DD}, {"x": 1, "m": 1, "S": 2}, COVARIANCE),
-    OfMatrices(gaussian_of_precision, XM | {"P": DD}, {"x": 1, "m": 1, "P": 2}, (positive_definite("P"),)),
-    OfMatrices(gaussian_of_factor, XM | {"L": DD}, {"x": 1, "m": 1, "L": 2}),
-    OfMatrices(
+TABLE = {  # name: (function, arguments, and where)
+    "gaussian positive definite": (gaussian, XM | {"S": DD}, COVARIANCE),
+    "gaussian symmetric": (gaussian, XM | {"S": DD}, (symmetric("S"),)),
+    "gaussian": (gaussian, XM | {"S": DD}),
+    "gaussian_by_solve positive definite": (gaussian_by_solve, XM | {"S": DD}, COVARIANCE),
+    "gaussian_by_cholesky positive definite": (gaussian_by_cholesky, XM | {"S": DD}, COVARIANCE),
+    "gaussian_by_det positive definite": (gaussian_by_det, XM | {"S": DD}, COVARIANCE),
+    "gaussian_of_precision positive definite": (gaussian_of_precision, XM | {"P": DD}, (positive_definite("P"),)),
+    "gaussian_of_factor": (gaussian_of_factor, XM | {"L": DD}),
+    "divergence positive definite positive definite": (
         divergence,
         {"m": D, "S": DD, "n": D, "T": DD},
-        {"m": 1, "n": 1, "S": 2, "T": 3},
         (positive_definite("S"), positive_definite("T")),
     ),
-    OfMatrices(ridge, {"X": ("N", "D"), "y": N, "lam": ()}, {"lam": 1, "y": 2, "X": 2}),
-    OfMatrices(
-        ridge_on_other_data,
-        {"X": ("N", "D"), "y": N, "lam": (), "Z": ("M", "D"), "t": ("M",)},
-        {"lam": 2, "y": 2, "X": 6, "Z": 2, "t": 2},
-    ),
-    OfMatrices(
+    "ridge": (ridge, {"X": ("N", "D"), "y": N, "lam": ()}),
+    "ridge_on_other_data": (ridge_on_other_data, {"X": ("N", "D"), "y": N, "lam": (), "Z": ("M", "D"), "t": ("M",)}),
+    "gain positive definite positive definite": (
         gain,
         {"P": DD, "H": ("M", "D"), "R": ("M", "M")},
-        {"P": 2, "H": 3, "R": 1},
         (positive_definite("P"), positive_definite("R")),
     ),
-    OfMatrices(evidence, {"K": NN, "y": N, "s": ()}, {"K": 2, "y": 1, "s": 2}, (positive_definite("K"),)),
-    OfMatrices(log_det_with_noise, {"K": NN, "s": ()}, {"K": 1, "s": 1}, (positive_definite("K"),)),
-    OfMatrices(quadratic, {"x": D, "A": DD}, {"x": 2, "A": 1}),
-    OfMatrices(quadratic, {"x": D, "A": DD}, {"x": 1, "A": 1}, (symmetric("A"),)),
-    OfMatrices(trace_of_product, {"A": ("K", "N"), "X": ("N", "M"), "B": ("M", "K")}, {"A": 1, "X": 1, "B": 1}),
-    OfMatrices(squared_distance, {"A": ("N", "D"), "X": ("D", "K"), "B": ("N", "K")}, {"A": 2, "X": 2, "B": 2}),
-    OfMatrices(frobenius, {"A": ("N", "D"), "X": ("D", "K"), "B": ("N", "K")}, {"A": 2, "X": 2, "B": 2}),
-    OfMatrices(mahalanobis, XM | {"S": DD}, {"x": 1, "m": 1, "S": 1}, COVARIANCE),
-    OfMatrices(wasserstein, {"m": D, "n": D, "a": D, "b": D}, {"m": 2, "n": 2, "a": 2, "b": 2}),
-    OfMatrices(log_det, {"A": DD}, {"A": 1}),
-    OfMatrices(log_abs_det, {"A": DD}, {"A": 1}),
-    OfMatrices(determinant, {"A": DD}, {"A": 1}),
-    OfMatrices(inverse, {"A": DD}, {"A": 1}),
-    OfMatrices(trace_of_inverse, {"A": DD}, {"A": 1}),
-    OfMatrices(through_inverse, {"A": DD, "b": D}, {"A": 1, "b": 2}),
-    OfMatrices(log_det_of_gram, {"X": ("N", "D")}, {"X": 1}, ("N >= D",)),
-    OfMatrices(factor, {"S": DD}, {"S": 2}, COVARIANCE),  # L⁻ᵀ (Φ + Φᵀ) L⁻¹/2
-    OfMatrices(sample_of_gaussian, {"m": D, "S": DD, "e": D, "t": D}, {"m": 3, "S": 2, "e": 3, "t": 3}, COVARIANCE),
-    OfMatrices(solved_by_factor, {"S": DD, "x": D}, {"S": 1, "x": 1}, COVARIANCE),
-    OfMatrices(pseudoinverse, {"A": ("N", "D"), "b": N}, {"A": 3, "b": 1}, ("N >= D",)),
-    OfMatrices(cube, {"A": DD}, {"A": 1}),
-    OfMatrices(inverse_square, {"A": DD}, {"A": 1}),
-    OfMatrices(largest_column, {"A": ("N", "K")}, {"A": 1}),
-    OfMatrices(with_outer, {"x": N, "y": ("K",), "A": ("N", "K")}, {"x": 1, "y": 1, "A": 1}),
-    OfMatrices(with_kron, {"A": ("N", "K"), "B": ("M", "L"), "C": ("K*L", "P")}, {"A": 1, "B": 1, "C": 1}),
-    OfMatrices(with_diag, {"x": D, "A": DD}, {"x": 1, "A": 1}),
-    OfMatrices(diagonal_squares, {"A": DD}, {"A": 1}),
-    OfMatrices(upper_part, {"A": DD, "B": DD}, {"A": 2, "B": 2}),  # 1 - [i ≤ d - 1] counts twice
-    OfMatrices(below_diagonal, {"A": DD, "x": D}, {"A": 1, "x": 2}),
-]
+    "evidence positive definite": (evidence, {"K": NN, "y": N, "s": ()}, (positive_definite("K"),)),
+    "log_det_with_noise positive definite": (log_det_with_noise, {"K": NN, "s": ()}, (positive_definite("K"),)),
+    "quadratic": (quadratic, {"x": D, "A": DD}),
+    "quadratic symmetric": (quadratic, {"x": D, "A": DD}, (symmetric("A"),)),
+    "trace_of_product": (trace_of_product, {"A": ("K", "N"), "X": ("N", "M"), "B": ("M", "K")}),
+    "squared_distance": (squared_distance, {"A": ("N", "D"), "X": ("D", "K"), "B": ("N", "K")}),
+    "frobenius": (frobenius, {"A": ("N", "D"), "X": ("D", "K"), "B": ("N", "K")}),
+    "mahalanobis positive definite": (mahalanobis, XM | {"S": DD}, COVARIANCE),
+    "wasserstein": (wasserstein, {"m": D, "n": D, "a": D, "b": D}),
+    "log_det": (log_det, {"A": DD}),
+    "log_abs_det": (log_abs_det, {"A": DD}),
+    "determinant": (determinant, {"A": DD}),
+    "inverse": (inverse, {"A": DD}),
+    "trace_of_inverse": (trace_of_inverse, {"A": DD}),
+    "through_inverse": (through_inverse, {"A": DD, "b": D}),
+    "log_det_of_gram": (log_det_of_gram, {"X": ("N", "D")}, ("N >= D",)),
+    "factor positive definite": (factor, {"S": DD}, COVARIANCE),
+    "sample_of_gaussian positive definite": (sample_of_gaussian, {"m": D, "S": DD, "e": D, "t": D}, COVARIANCE),
+    "solved_by_factor positive definite": (solved_by_factor, {"S": DD, "x": D}, COVARIANCE),
+    "pseudoinverse": (pseudoinverse, {"A": ("N", "D"), "b": N}, ("N >= D",)),
+    "cube": (cube, {"A": DD}),
+    "inverse_square": (inverse_square, {"A": DD}),
+    "largest_column": (largest_column, {"A": ("N", "K")}),
+    "with_outer": (with_outer, {"x": N, "y": ("K",), "A": ("N", "K")}),
+    "with_kron": (with_kron, {"A": ("N", "K"), "B": ("M", "L"), "C": ("K*L", "P")}),
+    "with_diag": (with_diag, {"x": D, "A": DD}),
+    "diagonal_squares": (diagonal_squares, {"A": DD}),
+    "upper_part": (upper_part, {"A": DD, "B": DD}),
+    "below_diagonal": (below_diagonal, {"A": DD, "x": D}),
+    "trace with a symmetric factor": (lambda A, S: tt.trace(A @ S), {"A": DD, "S": DD}, symmetric("S")),
+    "trace_of_product of squares": (trace_of_product, {"A": DD, "X": DD, "B": DD}),
+}
 
 
 @cache
-def derived(number: int) -> Derivation:
-    one = TABLE[number]
-    return derive(one.function, where=one.where, **one.arguments)
+def derived(name: str) -> Derivation:
+    function, arguments, *where = TABLE[name]
+    return derive(function, *where, **arguments)
