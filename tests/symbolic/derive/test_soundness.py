@@ -265,7 +265,7 @@ RESTRICTED = [  # function, its arguments, the condition, and a gradient that is
 
 
 def test_conditions_stand_beside_the_verdict():
-    fn, arguments, where, gradient, words = RESTRICTED[0]
+    fn, arguments, where, gradient, words = RESTRICTED[4]
     assert words in check(fn, {"x": gradient}, where, **arguments)["x"].conditions
     alone = check(fn, {"x": gradient}, **arguments)
     assert not alone and alone["x"].restricted and f"proved only for {words}" in str(alone)

@@ -35,7 +35,7 @@ def is_called_by_a_proof(x):
 def test_rule_right_only_on_symbols_is_refuted(size, is_proved):
     proof = prove(square_of(is_proved, lambda x: 3 * x), (2, 3), size=size)
     assert proof.verdict == "refuted" and not proof
-    assert "the gradient of x at [0, 0] is" in repr(proof) and "on floats" in repr(proof)
+    assert "the gradient of input0 at [0, 0] is" in repr(proof) and "on floats" in repr(proof)
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -107,7 +107,6 @@ def test_a_wrong_function_is_refuted(name, size):
 
 
 def test_input_of_a_wrong_function_is_named():
-    assert "the rule of MadeBackward for its input x gives" in repr(prove(*WRONG["a factor"]))
     assert "the rule of ForgottenBackward for its input y gives" in repr(prove(*WRONG["a forgotten path"]))
 
 
