@@ -235,28 +235,6 @@ def one_more_at_first(x, h):
 # ---------------------------------------------------------------------------------------- steps that are not alike
 
 
-def one_step_of_sines(x, h):
-    for t in range(x.shape[0]):
-        h = h * x[t]
-        if t == 3:
-            h = h.sin()
-    return h.sum()
-
-
-def one_step_twice(x, h):
-    for t in range(x.shape[0]):
-        h = h * x[t] * (2 if t == 3 else 1)
-    return h.sum()
-
-
-def late_step_of_sines(x, h):
-    for t in range(x.shape[0]):
-        h = h * x[t]
-        if t == 200:
-            h = h.sin()
-    return h.sum()
-
-
 def late_step_twice(x, h):
     for t, one in enumerate(x):
         h = h * one * (1 + (t >= 150))
@@ -392,13 +370,6 @@ def from_both_ends(x, h):
     return h
 
 
-def weights_of_200_steps(x, h):
-    weights = [1.0] * 200
-    for t in range(x.shape[0]):
-        h = h + weights[t] * x[t] ** 2
-    return h
-
-
 def late_count(x, h):
     n = 0
     for t in range(x.shape[0]):
@@ -442,9 +413,9 @@ RECURRENT = {  # function: arguments
     one_more_at_first: XH,
 }
 REFUSED = (
-    one_step_of_sines, one_step_twice, late_step_of_sines, late_step_twice, odd_steps, all_but_the_last, hidden_step,
+    late_step_twice, odd_steps, all_but_the_last, hidden_step,
     cosine_of_the_step, every_other_row, inverse_of_a_state, step_by_value, written_rows, divided_by_the_largest,
-    noise, reversed_rows, every_other_state, from_both_ends, weights_of_200_steps, late_count, every_entry,
+    noise, reversed_rows, every_other_state, from_both_ends, late_count, every_entry,
 )  # fmt: skip
 
 

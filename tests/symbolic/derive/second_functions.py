@@ -20,14 +20,6 @@ def logistic_with_bias(X, w, b, y):
     return F.binary_cross_entropy_with_logits(A, y)
 
 
-def least_squares(X, w, y):
-    return ((X @ w - y) ** 2).mean()
-
-
-def ridge(X, w, y, c):
-    return ((X @ w - y) ** 2).sum() / 2 + c / 2 * (w**2).sum()
-
-
 def classifier(X, W, t):
     return F.cross_entropy(X @ W, t)
 
@@ -37,16 +29,8 @@ def poisson(X, w, y):
     return (A.exp() - y * A).sum()
 
 
-def quadratic(x, A):
-    return x @ A @ x / 2
-
-
 def attention_row(q, K, V):
     return (K @ q / q.shape[0] ** 0.5).softmax(-1) @ V
-
-
-def layer_norm(x, w, b):
-    return F.layer_norm(x, x.shape[-1:], w, b)
 
 
 def gated(a):
@@ -64,14 +48,18 @@ SECOND = {"order": 2}
 CASES = {  # name: (function, arguments, options)
     "logistic regression": (logistic, REGRESSION, SECOND | {"wrt": "w"}),
     "logistic regression, weights and bias": (logistic_with_bias, REGRESSION | {"b": ()}, SECOND | {"wrt": ("w", "b")}),
-    "least squares": (least_squares, REGRESSION, SECOND | {"wrt": "w"}),
-    "ridge": (ridge, REGRESSION | {"c": ()}, SECOND | {"wrt": ("w", "c")}),
+    "least squares": (lambda X, w, y: ((X @ w - y) ** 2).mean(), REGRESSION, SECOND | {"wrt": "w"}),
+    "ridge": (
+        lambda X, w, y, c: ((X @ w - y) ** 2).sum() / 2 + c / 2 * (w**2).sum(),
+        REGRESSION | {"c": ()},
+        SECOND | {"wrt": ("w", "c")},
+    ),
     "cross-entropy in logits": (lambda z, t: F.cross_entropy(z, t), {"z": ("N", "K"), "t": Index(N, "K")}, SECOND),
     "cross-entropy in weights": (classifier, {"X": ND, "W": ("D", "K"), "t": Index(N, "K")}, SECOND | {"wrt": "W"}),
     "log-sum-exp": (lambda x: x.logsumexp(-1), {"x": N}, SECOND),
     "Poisson regression": (poisson, REGRESSION, SECOND | {"wrt": "w"}),
     "norm": (lambda x: x.norm(), {"x": N}, SECOND),
-    "quadratic form": (quadratic, {"x": N, "A": ("N", "N")}, SECOND),
+    "quadratic form": (lambda x, A: x @ A @ x / 2, {"x": N, "A": ("N", "N")}, SECOND),
     "squares of positive parts": (lambda x: (x.relu() ** 2).sum() / 2, {"x": N}, SECOND),
     "positive parts": (lambda x: x.relu().sum(), {"x": N}, SECOND),
     "x |x|": (lambda x: (x * x.abs()).sum(), {"x": N}, SECOND),
@@ -84,7 +72,7 @@ CASES = {  # name: (function, arguments, options)
     "softmax": (lambda x: x.softmax(-1), {"x": N}, {"jacobian": True}),
     "softmax of rows": (lambda x: x.softmax(-1), {"x": ND}, {"jacobian": True}),
     "log-softmax": (lambda x: x.log_softmax(-1), {"x": N}, {"jacobian": True}),
-    "layer norm": (layer_norm, {"x": ND, "w": D, "b": D}, {"jacobian": True}),
+    "layer norm": (lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b), {"x": ND, "w": D, "b": D}, {"jacobian": True}),
     "a row of attention": (attention_row, {"q": ("d",), "K": ("T", "d"), "V": ("T", "v")}, {"jacobian": True}),
     "a linear layer": (lambda X, W, b: X @ W + b, {"X": ND, "W": ("D", "K"), "b": ("K",)}, {"jacobian": True}),
     "normalized": (lambda x: x / x.norm(), {"x": N}, {"jacobian": True}),

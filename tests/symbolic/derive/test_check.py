@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 
 import tinytensor as tt
+from examples.gradients.functions import quadratic, softmax
 from tinytensor.autograd import Function
 from tinytensor.nn import functional as F
 from tinytensor.symbolic import Index, check, derive
@@ -23,10 +24,6 @@ def regression(X, w, y):
     return (r**2).mean()
 
 
-def softmax(x):
-    return x.softmax(-1)
-
-
 def attention(Q, K, V):
     P = (Q @ K.mT / Q.shape[-1] ** 0.5).softmax(-1)
     return P @ V
@@ -38,10 +35,6 @@ def norm(x, w, b):
 
 def residual(x, W):
     return x + (x @ W).relu()
-
-
-def quadratic(x, A):
-    return x @ A @ x
 
 
 def embedding(E, t):
