@@ -147,14 +147,6 @@ class Twice(nn.Module):
         return (x * self.p).sum() + (self.all[0] ** 3).sum()
 
 
-def by_sign(x):
-    return x * 2 if x.sum() > 0 else x
-
-
-def by_value(x):
-    return x / x.detach().max().item()
-
-
 def part_changed(x):
     y = x * 2
     y[:, 0] = 0
@@ -204,10 +196,6 @@ def halves(x):
     return (x[: len(x) // 2] * x[len(x) // 2 :]).sum()
 
 
-def by_branch(x):
-    return (x**2).sum() if len(x) > 3 else (x**3).sum()
-
-
 def rotary_from_positions(x):
     T, D = x.shape
     frequency = 10000.0 ** (-tt.arange(0, D, 2, dtype=tt.float64) / D)
@@ -222,10 +210,6 @@ def smoothing_by_hand(z, t):
     return -(q * F.log_softmax(z, -1)).sum(-1).mean()
 
 
-def sigmoid_by_hand(x):
-    return 1 / (1 + (-x).exp())
-
-
 def network(X, W, V):
     h = (X @ W).relu()
     A = h @ V
@@ -237,10 +221,6 @@ def attend(Q, K):
     S = Q @ K.T + 1
     S = S.masked_fill(tt.ones(S.shape[0], S.shape[0], dtype=tt.bool).triu(1), -tt.inf)
     return S.softmax(-1)
-
-
-def cubes_of_scores(x):
-    return (((x - x.mean(0)) / x.std(0)) ** 3).sum()
 
 
 def slope_of_scores(x, N, count=0):
@@ -360,7 +340,7 @@ REVIEW = {  # name: (function, arguments, where, and options)
     "every other row": (every_other_row, {"x": ND}, EVEN),
     "every other row, without where": (every_other_row, {"x": ND}),
     "halves of an even size": (halves, X),
-    "two branches": (by_branch, X, "N > 1"),
+    "two branches": (lambda x: (x**2).sum() if len(x) > 3 else (x**3).sum(), X, "N > 1"),
     "conditions that never hold": (lambda x: (x * x).sum(), X, ("N > 3", "N < 3")),
     "always a tie": (lambda x: x.maximum(x).sum(), X),
     "no value at any point": (lambda x: (-1 - x.abs()).log().sum(), X),
@@ -391,7 +371,7 @@ REVIEW = {  # name: (function, arguments, where, and options)
     "mask of numbers": (lambda S: S.masked_fill(S > 250, -tt.inf).logsumexp(-1), {"S": NN}),
     "rotary from positions": (rotary_from_positions, {"x": ("T", "K*2")}),
     "smoothing by hand": (smoothing_by_hand, {"z": NK, "t": Index(N, "K")}),
-    "sigmoid by hand": (sigmoid_by_hand, X),
+    "sigmoid by hand": (lambda x: 1 / (1 + (-x).exp()), X),
     "names of the user's tensors": (network, {"X": ND, "W": ("D", "H"), "V": ("H", "K")}),
     "names of tensors without a line": (attend, {"Q": ("T", "d"), "K": ("T", "d")}),
     "exponent that is a size": (lambda x: (x ** (x.shape[0] - 1)).sum(), X),
@@ -447,7 +427,7 @@ OTHER_WORDS = {  # function, arguments, gradients of the first argument by hand,
     "std": (lambda x: x.std(), X,
         ["7 * x", "(x - x.mean()) / (N * x.std())", "x / ((N - 1) * x.std())"],
         ["(x - x.mean()) / ((N - 1) * x.std())"]),
-    "z-scores": (cubes_of_scores, {"x": ND},
+    "z-scores": (lambda x: (((x - x.mean(0)) / x.std(0)) ** 3).sum(), {"x": ND},
         [lambda x, N: slope_of_scores(x, N, 1), lambda x, N: slope_of_scores(x, N) * x.std(0)],
         [lambda x, N: slope_of_scores(x, N)]),
     "Dice's loss, whose denominator may be 0 but for rounding": (
@@ -527,8 +507,8 @@ NO_SIZES = (
 )
 NO_NAMES = ("np", "math", "statistics", "upstream", "softmax", "lambda", "class")
 REFUSED = {  # what: function, arguments, where, and options
-    "a branch by a value": (by_sign, {"x": ND}),
-    "a number by item()": (by_value, {"x": ND}),
+    "a branch by a value": (lambda x: x * 2 if x.sum() > 0 else x, {"x": ND}),
+    "a number by item()": (lambda x: x / x.detach().max().item(), {"x": ND}),
     "a part that is changed": (part_changed, {"x": ND}),
     "a view that is changed": (view_changed, {"x": ND}),
     "flip()": (lambda x: x.flip(0), {"x": ND}),
