@@ -366,6 +366,7 @@ REVIEW = {  # name: (function, arguments, where, and options)
     "mask of another triangle": (
         lambda S: S.masked_fill(tt.ones(len(S), len(S)).triu() == 0, -tt.inf).softmax(-1), {"S": NN}
     ),
+    "Hessian of x log x": (lambda x: (x * x.log()).sum(), X, (), SECOND),
     "Hessian by size": (lambda x: (x**3).sum() if len(x) > 3 else x.sum(), X, (), SECOND),
     "Hessian of a size": (lambda x: (x**3).sum() if len(x) > 3 else x.sum(), X, "N > 3", SECOND),
     "mask of numbers": (lambda S: S.masked_fill(S > 250, -tt.inf).logsumexp(-1), {"S": NN}),

@@ -66,7 +66,6 @@ CASES = {  # name: (function, arguments, options)
     "square of the largest": (lambda x: x.max() ** 2, {"x": N}, SECOND),
     "Huber": (lambda x: F.smooth_l1_loss(x, 0 * x), {"x": N}, SECOND),
     "rounded": (lambda x: (x * x.floor()).sum(), {"x": N}, SECOND),
-    "x log x": (lambda x: (x * x.log()).sum(), {"x": N}, SECOND),
     "held constant": (lambda x: (x * x.detach()).sum(), {"x": N}, SECOND),
     "two layers": (mlp, LAYERS, SECOND | {"wrt": ("W", "V")}),
     "softmax": (lambda x: x.softmax(-1), {"x": N}, {"jacobian": True}),
