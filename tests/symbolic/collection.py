@@ -105,8 +105,8 @@ def groups() -> Iterator[tuple[str, Iterable[tuple[str, Case]]]]:
         ("tricks", {name: (fn, reviewed.X) for name, fn in TRICKS.items() if name not in SLOW}),
     ):
         yield group, ((name, Case(call(*row))) for name, row in table.items())
-    for name, (fn, arguments, given) in reviewed.UNUSABLE.items():
-        yield "refused by hand", [(name, Case(call(fn, arguments), given))]
+    for name, (fn, arguments, by_hand) in reviewed.UNUSABLE.items():
+        yield "refused by hand", [(name, Case(call(fn, arguments), by_hand))]
     for k, (of, fn, arguments, wrt, line) in products.LINES.items():
         yield "products", [(k, Case(partial(of, fn, *[line] * bool(line), wrt=wrt, **arguments)))]
     for group, table in (("faults", soundness.FAULTS), ("other words", reviewed.OTHER_WORDS)):

@@ -552,7 +552,7 @@ REFUSED = {  # what: function, arguments, where, and options
     "wrt of a gradient": (lambda x: x.sum(), X, (), {"wrt": "x"}),
     "a Hessian by whole numbers": (lambda x, t: F.cross_entropy(x, t), CLASSES, (), SECOND | {"wrt": "t"}),
 }
-UNUSABLE = {  # what: function, arguments, and what is given by hand
+UNUSABLE = {  # what: function, arguments, and gradients by hand
     "a gradient that is no dictionary": (square, X, {"by_hand": "x"}),
     "Hessians without a block": (square, X, {"hessian": {}}),
     "a gradient of no argument": (square, X, {"by_hand": {"z": "x"}}),
