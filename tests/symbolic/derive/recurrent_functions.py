@@ -194,14 +194,6 @@ def with_first_state(x, h):
     return tt.stack(states)
 
 
-def decaying_mean(x):
-    m, means = 0.0, []
-    for t in range(x.shape[0]):
-        m = 0.9 * m + 0.1 * x[t]
-        means.append(m)
-    return tt.stack(means)
-
-
 def advantages(r, v):
     A, rows = 0.0, []
     for t in reversed(range(r.shape[0])):
@@ -404,7 +396,6 @@ RECURRENT = {  # function: arguments
     filtered: {"x": ("T",), "q": (), "r": (), "p": ()},
     two_inputs: {"x": ("T", "D"), "y": ("T", "D"), "h": ("D",)},
     with_first_state: XH,
-    decaying_mean: {"x": ("T",)},
     advantages: {"r": ("T",), "v": ("T + 1",)},
     both_last_states: XH | {"c": ("D",)},
     scaled_steps: {"h": ("N",), "a": ("N",), "steps": ("K",)},
