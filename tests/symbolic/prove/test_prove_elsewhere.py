@@ -8,32 +8,11 @@ import pytest
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
+from tests.symbolic.prove.functions import function, square
 from tinytensor import nn
 from tinytensor.symbolic import assert_gradient, prove, symbols
 from tinytensor.symbolic.exact import scalars
 from tinytensor.symbolic.prove import passes, probing, prover
-
-
-def function(forward, backward):
-    """An autograd.Function of these two: backward(g, *inputs)."""
-
-    class Own(tt.autograd.Function):
-        @staticmethod
-        def forward(ctx, *inputs):
-            ctx.save_for_backward(*inputs)
-            ctx.needs = ctx.needs_input_grad
-            return forward(*inputs)
-
-        @staticmethod
-        def backward(ctx, g):
-            return backward(g, *ctx.saved_tensors)
-
-    return Own.apply
-
-
-def square(slope):
-    """x^2 with this slope: slope(g, x)."""
-    return function(lambda x: x * x, slope)
 
 
 def right_if(condition):
@@ -183,12 +162,7 @@ def test_right_functions_with_kinks_stay_proved(what):
     assert prove(fn, *inputs, size="real")
 
 
-def test_buffers_and_prints_of_the_runs_are_kept(capsys):
-    norm = nn.BatchNorm1d(2).double()
-    before = {name: b.clone() for name, b in norm.named_buffers()}
-    assert prove(norm, (3, 2))
-    assert all((b == before[name]).all() for name, b in norm.named_buffers())
-
+def test_a_function_is_called_a_few_times(capsys):
     def speaks(x):
         print("called")
         return x * x
