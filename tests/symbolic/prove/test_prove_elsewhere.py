@@ -9,7 +9,7 @@ import pytest
 import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor import nn
-from tinytensor.symbolic import assert_gradient, prove, symbols
+from tinytensor.symbolic import assert_gradient, numbers, prove, symbols
 from tinytensor.symbolic.exact import scalars
 from tinytensor.symbolic.prove import passes, probing, prover
 
@@ -283,9 +283,14 @@ PLANTED = {  # safeguard: (owner, name, what is there instead, a function that i
     "no other points": (probing, "points", no_points, "at zero"),
     "no points beyond edges": (probing, "EDGES", 0, "beyond a large number"),
     "no equal numbers": (probing, "points", no_equal_numbers, "for equal numbers of one input"),
-    "no other circumstances": (probing.Probe, "_compare_variants", passed, "if one input alone requires grad"),
+    "no other circumstances": (
+        probing.Probe,
+        "differs_in_variants",
+        lambda *arguments: "",
+        "if one input alone requires grad",
+    ),
     "no tensor is given twice": (probing, "PAIRS", 0, "if one tensor is given twice"),
-    "every difference is rounding": (probing, "SAME", 1e9, "for other signs"),
+    "every difference is rounding": (numbers, "QUOTIENT", 1e9, "for other signs"),
     "float32 may be anything": (probing, "SAME_IN_FLOAT32", 1e9, "in float32"),
     "no value is known to change": (passes, "_same", lambda one, other: True, "data that is changed"),
     "all is linear nowhere": (probing.Probe, "is_linear", lambda *arguments: False, "a difference of two kinks"),
@@ -306,7 +311,7 @@ def test_each_safeguard_is_needed(planted, monkeypatch):
     if what == "data that is changed":  # the quotients notice it, too
         assert "changes" not in repr(prove(*WRONG[what]))
         monkeypatch.setattr(probing, "points", no_points)
-        monkeypatch.setattr(probing.Probe, "_compare_at", passed)
+        monkeypatch.setattr(probing.Probe, "differs_from_quotients", passed)
     fn, *inputs = WRONG[what]
     assert prove(fn, *inputs), "the mistake is not noticed by this function"
 

@@ -339,7 +339,7 @@ def _prove_at_real_size(fn, run, inputs: tuple, sample: str, limit, progress, se
         with _buffers_kept(fn):
             clock = Progress(_name(fn), limit, progress)
             result = prove_by_sampling(_name(fn), run, subject.args, leaves, field, clock)
-        if not result:
+        if result.verdict == "refuted" or result.held_constant:
             return result
         gradients = {n: np.resize(result.gradients[n], x.shape) for n, x in leaves.items()}
         exact_run = Run([*result.results], [np.ones_like(y) for y in result.results], gradients)
@@ -348,7 +348,7 @@ def _prove_at_real_size(fn, run, inputs: tuple, sample: str, limit, progress, se
     wrong = probed.refuted or next(iter(there), "")
     return replace(
         result,
-        verdict="refuted" if probed.differs or wrong else "undecided" if probed.unclear else "proved",
+        verdict="refuted" if probed.differs or wrong else "undecided" if probed.unclear else result.verdict,
         on_floats=probed.differs,
         on_numbers=wrong or probed.unclear,
         assumptions=(*result.assumptions, *([probed.not_run] if probed.not_run else [])),
