@@ -23,8 +23,13 @@ STYLES: dict[str, Callable[[np.random.Generator, tuple, Sequence[float]], np.nda
     "positive": lambda rng, shape, numbers: rng.uniform(0.5, 1.5, shape),
     "zeros": lambda rng, shape, numbers: np.zeros(shape),
     "negative": lambda rng, shape, numbers: rng.uniform(-1.5, -0.5, shape),
-    "far": lambda rng, shape, numbers: rng.uniform(-40, 40, shape),
+    "far": lambda rng, shape, numbers: rng.choice([-1.0, 1.0], size=shape) * rng.uniform(20, 40, shape),
     "equal": lambda rng, shape, numbers: np.full(shape, 0.75),
+}
+WITHIN: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # any values as those of a style
+    "of both signs": lambda x: x,
+    "positive": np.abs,
+    "between 0 and 1": lambda x: np.abs(x) / (1 + np.abs(x)),
 }
 
 

@@ -84,6 +84,9 @@ WRONG = {
     "where rounding starts": (square(lambda g, x: 2 * g * x + (x / 100).round()), (3,)),
     "where a floor is left": (square(lambda g, x: 2 * g * x + (x.abs() / 100).floor()), (3,)),
     "for other signs": (square(lambda g, x: 2 * g * x if x[0] < 0 else g), (3,)),
+    "where all are negative": (square(lambda g, x: g if bool((x < 0).all()) else 2 * g * x), (3,)),
+    "far from zero, by a square": (right_if(lambda x: x * x < 900), (3,)),
+    "far from zero, by a sum": (right_if(lambda x: x.abs().sum() < 40), (3,)),
     "for another order": (square(lambda g, x: 2 * g * x if x.argmax() == 1 else g), (3,)),
     "for equal numbers of one input": (square(lambda g, x: 2 * g * x if len(tt.unique(x)) == 3 else g), (3,)),
     "for equal numbers of two inputs": (
@@ -103,6 +106,11 @@ WRONG = {
     "inputs that are changed": (lambda x: (x.data.mul_(3), x * x)[1], (3,)),
     "a result that is changed": (lambda x: (y := x * x, y.data.mul_(3))[0], (3,)),
     "for a second derivative": (square(lambda g, x: (5 if tt.is_grad_enabled() else 2) * g * x), (3,)),
+    "by little, for a second derivative": (
+        square(lambda g, x: (2.00001 if tt.is_grad_enabled() else 2) * g * x),
+        (3,),
+    ),
+    "by little, on floats": (square(lambda g, x: (2.000001 if x.dtype == tt.float64 else 2) * g * x), (3,)),
     "for inputs that are not contiguous": (square(lambda g, x: (2 if x.is_contiguous() else 5) * g * x), (2, 2)),
     "after some calls": (right_for_few_calls, (3,)),
     "data that is changed": (data_changed, (3,)),
@@ -126,6 +134,9 @@ def test_wrong_elsewhere_is_not_proved(what):
 AT_REAL_SIZE = [
     "at zero",
     "for other signs",
+    "where all are negative",
+    "by little, for a second derivative",
+    "by little, on floats",
     "for equal numbers of two inputs",
     "in float32",
     "if one input alone requires grad",

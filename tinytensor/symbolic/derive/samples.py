@@ -207,21 +207,24 @@ def sample(
         sampled.edges = frozenset(edges)
         if result.ndim:
             sampled.upstream = np.random.default_rng(seed + 1).uniform(0.5, 1.5, tuple(result.shape)).round(2)
-        if result._requires_grad:
-            upstream = None if sampled.upstream is None else tensor(sampled.upstream, dtype=result.dtype)
-            with observe(
-                on_op=lambda op, args, result: result
-            ):  # then no call is planned: a plan pays where shapes repeat
-                slopes = grad(result, [inputs[n] for n in wanted], upstream, materialize_grads=True)
-            sampled.gradients = {n: x.detach().numpy() for n, x in zip(wanted, slopes, strict=True)}
-        else:  # constant at these sizes
-            sampled.gradients = {n: np.zeros(inputs[n].shape) for n in wanted}
+        alone = sampled.upstream is None or not result._requires_grad
+        upstream = None if alone else tensor(sampled.upstream, dtype=result.dtype)
+        with observe(on_op=lambda op, args, result: result):  # then no call is planned, which pays where shapes repeat
+            slopes = gradients(result, [inputs[n] for n in wanted], upstream)
+        sampled.gradients = {n: x.detach().numpy() for n, x in zip(wanted, slopes, strict=True)}
         sampled.value = np.asarray(result.detach().numpy())
     except LinAlgError:  # these numbers, and not their sizes, have no inverse or factor
         sampled.edges |= {"regular"}
     except Exception as error:  # whatever the function raises: it does not take this point
         sampled.error = f"{type(error).__name__}: {error}".splitlines()[0]
     return sampled
+
+
+def gradients(result: Tensor, inputs: list[Tensor], upstream: Tensor | None = None, **options) -> list[Tensor]:
+    """The gradients by backward(); zeros where the result is constant, as at some sizes."""
+    if not result._requires_grad:
+        return [tensor(np.zeros(x.shape)) for x in inputs]
+    return list(grad(result, inputs, upstream, materialize_grads=True, **options))
 
 
 def samples(

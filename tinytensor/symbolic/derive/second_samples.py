@@ -15,7 +15,7 @@ from tinytensor.core.observers import observe
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import tensor
 from tinytensor.symbolic.derive.precision import double_precision
-from tinytensor.symbolic.derive.samples import Sample
+from tinytensor.symbolic.derive.samples import Sample, gradients
 from tinytensor.symbolic.numbers import ROUNDING, agrees, differing_entry
 
 ENTRIES = 60_000  # of a block: larger ones are not compared in numbers
@@ -32,28 +32,15 @@ def leaves(one: Sample, moved: Arrays | None = None) -> dict[str, object]:
     return values
 
 
-def gradients(fn: Callable, values: dict[str, object], names: Iterable[str], graph: bool = False) -> list[Tensor]:
+def gradients_at(fn: Callable, values: dict[str, object], names: Iterable[str], graph: bool = False) -> list[Tensor]:
     """The gradients of a function's number, on the tape if `graph`."""
-    result = fn(**values)
-    inputs = [values[n] for n in names]
-    if not result._requires_grad:  # constant at these sizes
-        return [tensor(np.zeros(x.shape)) for x in inputs]
-    return list(grad(result, inputs, create_graph=graph, materialize_grads=True))
-
-
-def hessian_product(fn: Callable, one: Sample, along: Arrays, names: Iterable[str]) -> Arrays:
-    """The Hessian times a direction, by a second backward pass: its parts by these arguments."""
-    values = leaves(one)
-    slopes = gradients(fn, values, along, graph=True)
-    return product(list(slopes), list(along.values()), {n: values[n] for n in names})
+    return gradients(fn(**values), [values[n] for n in names], create_graph=graph)
 
 
 def product(slopes: list[Tensor], along: list[np.ndarray], inputs: dict[str, Tensor]) -> Arrays:
     """The derivatives of Σ slope · along by the inputs."""
     number = sum((slope * tensor(x)).sum() for slope, x in zip(slopes, along, strict=True))
-    if not number._requires_grad:
-        return {n: np.zeros(x.shape) for n, x in inputs.items()}
-    second = grad(number, list(inputs.values()), retain_graph=True, materialize_grads=True)
+    second = gradients(number, list(inputs.values()), retain_graph=True)
     return {n: x.detach().numpy() for n, x in zip(inputs, second, strict=True)}
 
 
@@ -88,18 +75,21 @@ def of_gradients(fn: Callable, one: Sample, along: Arrays, own: Arrays, smooth: 
     """What differs of the derivatives of the gradients in a direction; None if nothing could be compared."""
 
     def slopes(values: dict) -> list[np.ndarray]:
-        return [x.detach().numpy() for x in gradients(fn, values, own)]
+        return [x.detach().numpy() for x in gradients_at(fn, values, own)]
 
+    values = leaves(one)
     with late_bound.pytorch_follows_us(), np.errstate(all="ignore"):
         try:
-            engine = hessian_product(fn, one, along, own)
+            first = gradients_at(fn, values, along, graph=True)
+            engine = product(first, list(along.values()), {n: values[n] for n in own})
         except Exception:  # an operation whose rule has no rule: differences are all there is
             engine = {}
         if differs := _differs(own, engine):
             return differs
         if smooth and not differences(slopes, one, along, own):
             return " does not match finite differences of the gradients"
-    return "" if smooth or _is_finite(engine) else None
+    compared = smooth or (engine and all(np.isfinite(x).all() for x in engine.values()))
+    return "" if compared else None
 
 
 def _differs(own: Arrays, engine: Arrays) -> str:
@@ -108,10 +98,6 @@ def _differs(own: Arrays, engine: Arrays) -> str:
         if np.isfinite(wanted).all() and not (same_shape and differing_entry(wanted, own[name]) is None):
             return f" by {name} does not match the engine's double backward"
     return ""
-
-
-def _is_finite(engine: Arrays) -> bool:
-    return bool(engine) and all(np.isfinite(x).all() for x in engine.values())
 
 
 def of_gauss_newton(

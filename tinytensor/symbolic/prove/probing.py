@@ -31,7 +31,7 @@ import numpy as np
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.exact.tensors import witnesses
-from tinytensor.symbolic.numbers import ROUNDING, STYLES, Line, agrees, differing_entry, slope_along
+from tinytensor.symbolic.numbers import ROUNDING, STYLES, WITHIN, Line, agrees, differing_entry, slope_along
 from tinytensor.symbolic.prove.advice import results_of
 from tinytensor.symbolic.prove.passes import swap_data
 
@@ -81,9 +81,7 @@ class Probe:
         self.symmetric: set[str] = set()  # inputs that are symmetric matrices at the sample point, and stay so
         self.random = np.random.default_rng(0)
 
-    def run(
-        self, exact: Run, edges: Iterable[float] | None, within: Callable[[Point], Point], differentiable: bool
-    ) -> ProbeResult:
+    def run(self, exact: Run, edges: Iterable[float] | None, style: str, differentiable: bool) -> ProbeResult:
         """Compare with the run on exact numbers; then try other circumstances and points, unless edges is None.
 
         Quotients are left out if values are held constant, since quotients would have their slopes.
@@ -92,7 +90,7 @@ class Probe:
         with ThreadPoolExecutor(1) as self.thread, warnings.catch_warnings(), redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
             try:
-                self._try(result, exact, edges, within, differentiable)
+                self._try(result, exact, edges, WITHIN[style], differentiable)
             finally:
                 for name, (grad, requires_grad) in before.items():
                     self.leaves[name].grad, self.leaves[name]._requires_grad = grad, requires_grad
@@ -113,7 +111,8 @@ class Probe:
                 result.unclear = later()
                 if not result.unclear:
                     result.refuted = self.differs_in_variants(sample, usual)
-                elsewhere = [(self.kept_symmetric(within(p)), size) for p, size in points(sample, sorted(edges))]
+                moved = (({n: within(x) for n, x in p.items()}, size) for p, size in points(sample, sorted(edges)))
+                elsewhere = ((self.kept_symmetric(point), size) for point, size in moved)
                 for point, factor in [(sample, 1.0), *elsewhere]:
                     if differentiable and len(result.against) < SUSPECTS and not result.refuted:
                         sentence = _or_none(self.differs_from_quotients, point, factor)

@@ -161,12 +161,6 @@ class Sample:
         }
         self.holds = self.difference % scalars.prime == 0
 
-    def results(self) -> list[Tensor]:
-        """The results once more."""
-        results = self.fn(*self.args)
-        results = results if isinstance(results, tuple | list) else (results,)
-        return [y for y in results if isinstance(y, Tensor) and y.dtype is OBJECT][: len(self.seeds)]
-
     def slope(self, results: list[Tensor]) -> tuple[int, float]:
         """(D_v of the results with their seeds, the size of its formula)."""
         total, size = 0, 0.0
@@ -223,7 +217,7 @@ class Sample:
                 _set_tangents(leaf._data, self.directions[name] if each == name else None)
             self.nodes, self.moved = [], []
             with enable_grad(), observe(on_node=self.note):  # the function may register hooks
-                along, _ = self.slope(self.results())
+                along, _ = self.slope(results_of(self.fn, self.args))
             along += sum(times * slope for times, (slope, _) in zip(self.reached, self.moved, strict=False))
             if (along - self.products[name]) % self.field.prime:
                 wrong.append(name)
