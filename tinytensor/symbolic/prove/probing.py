@@ -189,8 +189,12 @@ class Probe:
     ) -> str:
         """How gradients differ from the usual ones in other circumstances; empty if the function does not run there."""
         tried = _or_none(gradients or self.gradients, sample)
-        pairs = ((f"the gradient of {name}", usual[name], tried[name]) for name in names if tried is not None)
-        return next(filter(None, (_difference(*pair, when, usually, tolerance) for pair in pairs)), "")
+        for name in names if tried is not None else ():
+            sides = (usual[name], when), (tried[name], usually)  # each as the one that is finite
+            for (want, there), (got, here) in (sides, sides[::-1]):
+                if sentence := _difference(f"the gradient of {name}", want, got, there, here, tolerance):
+                    return sentence
+        return ""
 
     def differs_in_variants(self, sample: Point, usual: Point) -> str:
         """How the gradients differ from those of the same call in other circumstances."""
