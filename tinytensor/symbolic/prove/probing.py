@@ -30,6 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tinytensor.core.tensor import Tensor
+from tinytensor.symbolic.exact.scalars import Exact
 from tinytensor.symbolic.exact.tensors import witnesses
 from tinytensor.symbolic.numbers import ROUNDING, STYLES, WITHIN, Line, agrees, differing_entry, slope_along
 from tinytensor.symbolic.prove.advice import results_of
@@ -75,7 +76,8 @@ class Probe:
     def __init__(
         self, fn: Callable, args: list, leaves: dict[str, Tensor], exact_tensors: Iterable[Tensor], kept: Callable
     ):
-        self.fn, self.args, self.leaves = fn, args, leaves
+        self.fn, self.leaves = fn, leaves
+        self.args = [a.witness if isinstance(a, Exact) else a for a in args]
         self.kept = kept  # the context of a call, which restores what the call changes: buffers, random numbers
         self.exact_tensors = list({id(x): x for x in exact_tensors}.values())
         self.symmetric: set[str] = set()  # inputs that are symmetric matrices at the sample point, and stay so
@@ -111,9 +113,9 @@ class Probe:
                 result.unclear = later()
                 if not result.unclear:
                     result.refuted = self.differs_in_variants(sample, usual)
-                moved = (({n: within(x) for n, x in p.items()}, size) for p, size in points(sample, sorted(edges)))
-                elsewhere = ((self.kept_symmetric(point), size) for point, size in moved)
-                for point, factor in [(sample, 1.0), *elsewhere]:
+                others = points(sample, sorted(edges))
+                moved = ((self.kept_symmetric({n: within(x) for n, x in p.items()}), size) for p, size in others)
+                for point, factor in [(sample, 1.0), *moved]:
                     if differentiable and len(result.against) < SUSPECTS and not result.refuted:
                         sentence = _or_none(self.differs_from_quotients, point, factor)
                         result.against += [(sentence, point)] if sentence else []
@@ -229,11 +231,7 @@ class Probe:
             self.args = [args[i] if n == k else a for n, a in enumerate(args)]
             twice = _or_none(self.tape, point, in_order)
             self.args = args
-            if (
-                apart is None
-                or twice is None
-                or differing_entry(np.array(apart.total), np.array(twice.total)) is not None
-            ):
+            if apart is None or twice is None or differing_entry(np.array(apart.total), twice.total) is not None:
                 continue
             of_each, of_both = apart.gradients[first] + apart.gradients[second], twice.gradients[first]
             when = f" if {second} is the same tensor", f" for two equal ones ({first} and {second}, added)"
@@ -250,10 +248,9 @@ class Probe:
             return ""
         of = partial(self.line, point, run.seeds)
         v = self.direction(point)
-        products = [np.sum(g * v[name]) for name, g in run.gradients.items()]
-        size = sum(np.sum(np.abs(g * v[name])) for name, g in run.gradients.items())
-        along = float(sum(products))
-        if agrees(of(v), along, size) is not False:
+        products = np.concatenate([(g * v[name]).ravel() for name, g in run.gradients.items()])
+        along = float(products.sum())
+        if agrees(of(v), along, np.abs(products).sum()) is not False:
             return ""
         slope = slope_along(of(v))
         error = 0.1 * abs(along - slope.quotient)
@@ -327,6 +324,7 @@ def points(sample: Point, edges: list[float]) -> Iterator[tuple[Point, float]]:
         yield point, 1e-3 if style == "of both signs" else 1.0
     yield where(0.0), 1.0
     yield where(0.0, False), -1.0
+    yield {name: np.where(mask[name], 40.0, -40.0) for name in sample}, 1.0
     for edge in edges[:EDGES]:
         for value in (edge + 1, -edge - 1, edge, -edge):
             yield where(value), 1.0

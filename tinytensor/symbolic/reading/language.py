@@ -20,9 +20,10 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import PosixPath, PurePosixPath, PureWindowsPath, WindowsPath
-from weakref import WeakSet
+from weakref import ProxyTypes, WeakSet
 
 import numpy as np
+import sympy
 
 from tinytensor.autograd.function import Context
 from tinytensor.core.dispatch import state
@@ -37,6 +38,7 @@ from tinytensor.symbolic.reading.tensors import note_names
 STORES = {f"{verb}_{what}" for verb in ("STORE", "DELETE") for what in ("ATTR", "SUBSCR", "GLOBAL")} | {"SEND"}
 CHANGES = "append extend insert pop popitem remove clear update setdefault discard sort reverse appendleft popleft"
 MUTATORS = {*CHANGES.split(), "next", "send", "setattr", "delattr", "write"}
+LOADED = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "IMPORT_NAME"}
 TYPES = {"isinstance", "issubclass", "callable", "is_tensor", "hasattr", "getattr"}
 ASKS = "a step asks for a type, or which object a name has: the answer of the first step may be another one"
 MODULES = {"math", "numpy", "operator", "functools", "itertools", "collections", "tinytensor", "typing", "einops"}
@@ -54,7 +56,7 @@ EXITS = {"__exit__", "__aexit__"}
 DUNDERS = {"__init__", "__name__", "__doc__", "__len__", "__call__", "__matmul__", "__setitem__"}
 MADE = {"__init__", "__eq__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__", "__repr__"}
 PLAIN = (int, float, str, bytes, type(None), list, tuple, dict, set, frozenset, slice, complex, type(...))
-PLAIN += types.SimpleNamespace, argparse.Namespace
+PLAIN += types.SimpleNamespace, argparse.Namespace, Fraction
 
 
 def check_code(code: types.CodeType, module: dict, own: dict, reading, inside: Collection[str] = ()) -> None:
@@ -90,9 +92,8 @@ def check_code(code: types.CodeType, module: dict, own: dict, reading, inside: C
             refuse(f"imports {name}, whose functions may tell a size from a number")
         if i.opname == "LOAD_FAST" and name in own and not allowed(own[name], code.co_names, started=True):
             refuse(f"uses {name}, which may tell a size from a number")
-        if i.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "IMPORT_NAME") and name:
-            value = own.get(name) if i.opname == "LOAD_DEREF" else module.get(name, vars(builtins).get(name))
-            value = sys.modules.get(name) if i.opname == "IMPORT_NAME" else value
+        if i.opname in LOADED and name:
+            value = loaded(i, module, own)
             if not allowed(value, code.co_names):
                 refuse(f"uses {name}, which may tell a size from a number")
             held = value
@@ -112,6 +113,13 @@ def check_code(code: types.CodeType, module: dict, own: dict, reading, inside: C
             refuse(f"changes {name}: another call would differ")
         if reading.open_loops and (i.opname in STORES or (i.opname.startswith("LOAD_") and name in MUTATORS)):
             refuse(f"changes an object in a step of a loop ({i.opname.lower()} {name})")
+
+
+def loaded(i: dis.Instruction, module: dict, own: dict):
+    """The object that an instruction of LOADED takes from outside of its function; None if there is none."""
+    if i.opname == "IMPORT_NAME":
+        return sys.modules.get(i.argval)
+    return own.get(i.argval) if i.opname == "LOAD_DEREF" else module.get(i.argval, vars(builtins).get(i.argval))
 
 
 STAND_INS = WeakSet()  # the classes that stand in for range() ... in a reading
@@ -209,6 +217,7 @@ def attributes(value) -> dict:
     slot, classes = types.MemberDescriptorType, type(value).__mro__
     slots = [n for c in classes for n, v in vars(c).items() if type(v) is slot and hasattr(value, n)]
     held = {} if isinstance(value, type) else getattr(value, "__dict__", {})
+    held = held if isinstance(held, dict) else {}  # not of an object that makes up its attributes
     held = {n: p for n, p in (held | {n: getattr(value, n) for n in slots}).items() if not n.startswith("__")}
     own = [c for c in (*classes, *(value.__mro__ if isinstance(value, type) else ())) if home_of(c) not in KNOWN]
     held = dict(item for c in reversed(own) for item in vars(c).items() if type(item[1]) is not slot) | held
@@ -219,9 +228,14 @@ def attributes(value) -> dict:
 def snapshot(value, seen: dict | None = None):
     """All that an object holds, to see whether the function changes it; where this is not known, nothing is equal."""
     seen = {} if seen is None else seen
+    if type(value) in ProxyTypes:  # what it stands for may be gone, and answers for itself until then
+        return Unknown(value)
     plain = isinstance(value, np.generic | np.dtype) and not isinstance(value, np.void)
+    plain = plain or (isinstance(value, sympy.Basic) and home_of(type(value)) == "sympy")
     if type(value) in FIXED or (plain and not getattr(value, "metadata", None)):
         return id(value), value  # which is alive, so no other object gets its id
+    if isinstance(value, np.random.Generator):
+        return id(value), str(value.bit_generator.state)
     if id(value) in seen:
         return seen[id(value)]
     seen[id(value)] = len(seen)
@@ -267,6 +281,8 @@ def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset(
     So is all that an object holds, of its attributes those with these names. started: an iterator may be one that the
     function itself has made.
     """
+    if type(value) in ProxyTypes:  # which answers for another object, that may be gone
+        return False
     if id(value) in seen or isinstance(value, int | float | str | Tensor | property):
         return True
     if isinstance(value, types.ModuleType):
