@@ -11,6 +11,7 @@ import numpy as np
 
 ROUNDING = 1e-7  # of the largest entry and of 1: how far two computations in float64 may be apart
 ROUNDING_IN_FLOAT32 = 100 * float(np.finfo(np.float32).eps)
+CANCELLED = 64 * np.finfo(np.float64).eps  # of the numbers of which a difference is computed
 QUOTIENT = 1e-5  # relative: a derivative and a difference quotient nearer than this are equal
 STEPS = (1e-5, 1e-4, 1e-3, 1e-6)  # of difference quotients: one must agree
 TIES = (-2.0, -1.0, 0.0, 1.0, 2.0)
@@ -33,13 +34,18 @@ WITHIN: dict[str, Callable[[np.ndarray], np.ndarray]] = {  # any values as those
 }
 
 
-def differing_entry(want: np.ndarray, got: np.ndarray, tolerance: float | None = None) -> tuple[int, ...] | None:
-    """The first entry in which numbers differ from finite ones beyond rounding, as NaN does; None if there is none."""
+def differing_entry(
+    want: np.ndarray, got: np.ndarray, tolerance: float | None = None, size: float = 0.0
+) -> tuple[int, ...] | None:
+    """The first entry in which numbers differ from finite ones beyond rounding, as NaN does; None if there is none.
+
+    size: of the numbers of which they are computed, which may cancel: e^40 (q - 1) is 2e17 times the rounding of q.
+    """
     if tolerance is None:
         tolerance = ROUNDING_IN_FLOAT32 if want.dtype == np.float32 else ROUNDING
     finite = np.isfinite(want)
     with np.errstate(all="ignore"):
-        limit = tolerance * (1 + np.abs(want[finite]).max(initial=0) + np.abs(want))
+        limit = tolerance * (1 + np.abs(want[finite]).max(initial=0) + np.abs(want)) + CANCELLED * size
         differs = finite & ~(np.abs(want - got) <= limit)
     return tuple(np.argwhere(differs)[0].tolist()) if differs.any() else None
 
@@ -59,7 +65,7 @@ def agrees(line: Line, slope: np.ndarray | float, size: float) -> bool | None:
         above, below = line(step), line(-step)
         quotient = (above - below) / (2 * step)
         if np.isfinite(quotient).all():
-            limit = QUOTIENT * size + ROUNDING * (1 + np.abs(above).max(initial=0))
+            limit = QUOTIENT * size + ROUNDING + 16 * CANCELLED / step * np.abs(above).max(initial=0)
             if result := bool(np.all(np.abs(quotient - slope) <= limit)):
                 return True
     return result

@@ -31,7 +31,7 @@ from tinytensor.symbolic.derive.conditions import SizeCondition
 from tinytensor.symbolic.derive.precision import double_precision
 from tinytensor.symbolic.derive.recurrences_by_hand import states_as_known
 from tinytensor.symbolic.derive.results import Result
-from tinytensor.symbolic.derive.samples import Sample, record_edges
+from tinytensor.symbolic.derive.samples import Sample, record_calls
 from tinytensor.symbolic.derive.semantics import as_number
 from tinytensor.symbolic.derive.time_limit import is_up
 from tinytensor.symbolic.derive.trace import format_sizes, trace
@@ -194,9 +194,9 @@ def compare_at_samples(derivation: Result, name: str | tuple[str, str], function
         edges = set(one.edges)
         values = one.inputs | ({} if one.upstream is None else {UPSTREAM: tensor(one.upstream)})
         try:
-            with no_grad(), record_edges(values) as more, double_precision():
+            with no_grad(), record_calls(values) as calls, double_precision():
                 own = function(**arguments_by_hand(function, {str(s): n for s, n in one.at.items()}, values))
-            edges |= more
+            edges |= calls.edges
             own = own.detach().numpy() if isinstance(own, Tensor) else np.asarray(own)
             if one.far and not np.isfinite(own).all():
                 return None, edges

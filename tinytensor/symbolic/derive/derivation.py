@@ -124,16 +124,16 @@ class Derivation(Result):
         wanted = {"value": sample.value, **{n: sample.gradients[n] for n in self.gradients}}
         for name, own in wanted.items():
             same_shape = values[name].shape == own.shape
-            if not same_shape or differing_entry(own, values[name]) is not None:
+            if not same_shape or differing_entry(own, values[name], size=sample.size) is not None:
                 finite = np.isfinite(values[name])
-                divided = same_shape and differing_entry(own[finite], values[name][finite]) is None
+                divided = same_shape and differing_entry(own[finite], values[name][finite], size=sample.size) is None
                 what = "the value" if name == "value" else f"the gradient of {name} by backward()"
                 return f"{what} does not match these formulas", divided
         return "", False
 
     def mismatch(self, one: Sample, name: str, own: np.ndarray) -> str:
         """The first entry in which a gradient by hand differs from that of backward() at a point, in words."""
-        return mismatch(one.gradients[name], own)
+        return mismatch(one.gradients[name], own, one.size)
 
     @property
     def loss(self) -> str:

@@ -43,7 +43,8 @@ class Sample:
     """The function at one point: its arguments, its value and its gradients by backward().
 
     at: the sizes. upstream: the gradient of an array result. edges: the keys of conditions.VALUES that fail there.
-    error: what the function said if it refuses the point; then there are no numbers.
+    error: what the function said if it refuses the point; then there are no numbers. size: of numbers on the way, which
+    may cancel, where there are large ones among the arguments.
     """
 
     at: dict[Size, int]
@@ -53,6 +54,7 @@ class Sample:
     gradients: dict[str, np.ndarray] = field(default_factory=dict)
     edges: frozenset[str] = frozenset()
     error: str = ""
+    size: float = 0.0
 
     @property
     def far(self) -> bool:
@@ -66,11 +68,11 @@ class Sample:
         return self.value is not None and all(np.isfinite(x).all() for x in (self.value, *self.gradients.values()))
 
 
-def mismatch(want: np.ndarray, own: np.ndarray) -> str:
+def mismatch(want: np.ndarray, own: np.ndarray, size: float = 0.0) -> str:
     """The first entry in which a derivative and one by hand differ, in words; empty if none does."""
     if own.shape != want.shape:
         return f": the derivative has the shape {want.shape}, by hand {own.shape}"
-    if (where := differing_entry(want, own)) is None:
+    if (where := differing_entry(want, own, size=size)) is None:
         return ""
     return f", entry {list(where)}: the derivative is {want[where]:.6g}, by hand {own[where]:.6g}"
 
@@ -163,10 +165,18 @@ def composed_call(frame: FrameType | None) -> tuple[str, list] | None:
     return None
 
 
+@dataclass
+class Calls:
+    """What the calls of a run show: the conditions on values that fail there, and the size of the largest number."""
+
+    edges: set[str] = field(default_factory=set)
+    size: float = 0.0
+
+
 @contextmanager
-def record_edges(inputs: dict[str, object]) -> Iterator[set[str]]:
-    """Note which conditions on values fail in the calls of a run, for numbers that depend on the arguments."""
-    edges: set[str] = set()
+def record_calls(inputs: dict[str, object]) -> Iterator[Calls]:
+    """Note what the calls of a run show, of numbers that depend on the arguments."""
+    calls = Calls()
     kept: list = []
     reached = {_address(x) for x in inputs.values() if isinstance(x, Tensor)}
 
@@ -175,14 +185,20 @@ def record_edges(inputs: dict[str, object]) -> Iterator[set[str]]:
         if any(_address(a) in reached for a in tensors):
             results = result if isinstance(result, tuple | list) else (result,)
             reached.update(_address(r) for r in results if isinstance(r, Tensor))
+            calls.size = max([calls.size, *(_largest(r._data) for r in results if isinstance(r, Tensor))])
             kept.append((tensors, result))
             if tensors[0].dtype.kind == "f" and tensors[0].numel():
                 own = op.name, [a._data if isinstance(a, Tensor) else a for a in args]
-                edges.update(edges_of(*(composed_call(sys._getframe(2)) or own)))
+                calls.edges.update(edges_of(*(composed_call(sys._getframe(2)) or own)))
         return result
 
     with observe(on_op=note), np.errstate(all="ignore"):
-        yield edges
+        yield calls
+
+
+def _largest(numbers: np.ndarray) -> float:
+    """The largest number in size; 0 if none is finite."""
+    return float(np.abs(numbers[np.isfinite(numbers)].astype(float)).max(initial=0))
 
 
 def _address(x: Tensor) -> int:
@@ -202,9 +218,9 @@ def sample(
     sampled = Sample(at, inputs)
     wanted = [n for n, a in arguments.items() if isinstance(a, Argument) and a.below is None]
     try:
-        with record_edges(inputs) as edges, late_bound.pytorch_follows_us(), double_precision():
+        with record_calls(inputs) as calls, late_bound.pytorch_follows_us(), double_precision():
             result = fn(**inputs)
-        sampled.edges = frozenset(edges)
+        sampled.edges, sampled.size = frozenset(calls.edges), calls.size if sampled.far else 0.0
         if result.ndim:
             sampled.upstream = np.random.default_rng(seed + 1).uniform(0.5, 1.5, tuple(result.shape)).round(2)
         alone = sampled.upstream is None or not result._requires_grad
