@@ -383,6 +383,13 @@ REVIEW = {  # name: (function, arguments, where, and options)
     ),
 }  # fmt: skip
 OTHER_WORDS = {  # function, arguments, gradients of the first argument by hand, wrong ones and right ones, where
+    "weights that are large": (
+        lambda x, t, w: F.cross_entropy(x, t, w.exp(), reduction="sum"), ROWS | {"w": ("D",)},
+        ["w.exp()[t][:, None] * (x.softmax(-1) - 1.001 * F.one_hot(t, D))"],
+        ["w.exp()[t][:, None] * (x.softmax(-1) - F.one_hot(t, D))"],
+    ),
+    "numbers before zeros": (lambda x, y: (x * F.pad(tt.ones(3), (0, len(y) - 3)) * y).sum(), XY, ["y"],
+                             ["y * F.pad(tt.ones(3), (0, len(y) - 3))"]),
     "sin² by cos²": (lambda x: (x - x.sin() * x.cos()).sum(), X, ["2 * cos(x)**2"], ["2 - 2 * cos(x)**2"]),
     "twice the angle": (lambda x: (x.sin() ** 2).sum(), X, ["sin(x)"], ["sin(2 * x)"]),
     "log of a product": (lambda x, y: (x * (x * y).log()).sum(), XY, ["log(x) + log(y)"], ["log(x) + log(y) + 1"]),
