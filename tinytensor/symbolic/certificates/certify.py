@@ -2,7 +2,8 @@
 
 A certificate may say few kinds of sentences (`SENTENCES`), so that nothing in it can assume a statement, change what a
 word means, or read another file. What is left in a comment or a string is no sentence. `coqc` then checks every proof;
-a second file, written here, asks it for the statement of each theorem and for the axioms under it.
+a second file, written here, asks it for the definitions, the statements of the theorems, and the axioms under them.
+statements.py reads what it prints.
 """
 
 import re
@@ -10,12 +11,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tinytensor.native.platform.distribution import programs
 from tinytensor.symbolic.certificates.certificate import MEANINGS
+from tinytensor.symbolic.certificates.statements import NAME, NO_DERIVATIVE, Definitions, refusal
 
 PACKAGES = "coq and libcoq-coquelicot"
 SECONDS, BYTES = 60, 4 * 2**30  # of a processor and of memory, at most, for one run of coqc
@@ -39,7 +41,6 @@ TRUSTED = (
     "that the library of sums reads as its comments say",
     "real numbers: rounding is not covered",
 )
-NAME = r"[^\W\d][\w']*"
 # what a sentence outside of a proof may be; the group is the name that it declares, if it declares one
 SENTENCES = [
     *(re.escape(one).replace(r"\ ", r"\s+") for one in sorted(REQUIRED)),
@@ -51,7 +52,6 @@ SENTENCES = [
     rf"Hypothesis\s+(?P<hypothesis>{NAME})\s*:(?s:.*)",
     rf"(?:Let|Definition|Lemma|Theorem)\s+(?P<declared>{NAME})(?s:.*)",
 ]
-BINDERS = re.compile(r"(?:\b(?:forall|fun|let|exists|fix)|Σ)\s+([\w' \n\t]+)|[({]([\w' \n\t]+):")
 # tactics that leave a proof open, or make a constant that no sentence declares
 FORBIDDEN = re.compile(r"\b(?:admit|give_up|\w+_no_check|(?:transparent_)?abstract)\b")
 HIDDEN = re.compile(r"[{}`]|:>")  # arguments that Coq fills in, and coercions: neither is printed
@@ -170,130 +170,8 @@ def _refused(sentence: str, depth: int) -> Iterator[str]:
     for name in names:
         if name in MEANINGS:
             yield f"the name {name} has a meaning already"
-    for name in bound_in(sentence) & MEANINGS:
-        yield f"the name {name} has a meaning already, and is bound here"
     if sentence.startswith("Theorem") and "is_derive" not in sentence:
         yield NO_DERIVATIVE
-
-
-def bound_in(text: str) -> set[str]:
-    """The names that a text binds."""
-    return {word for binder in BINDERS.findall(text) for part in binder for word in part.split()}
-
-
-NO_DERIVATIVE = "its conclusion is not of the form is_derive (fun r => ...) point formula"
-OTHER_WORDS = re.compile(r"~|/\\|\\/|\b(?:is_derive|True|False|exists)\b")
-RELATION = re.compile(r"[^<>=]+ (?:<>|<) [^<>=]+(?: < [^<>=]+)?")  # of numbers: a <> b, a < b, a < b < c
-
-
-def parts_of(text: str, separator: str, most: int = 0) -> list[str]:
-    """The parts of a text between separators that stand in no brackets."""
-    parts, depth, at = [""], 0, 0
-    while at < len(text):
-        depth += (text[at] in "([{") - (text[at] in ")]}")
-        if not depth and text.startswith(separator, at) and not (most and len(parts) > most):
-            parts, at = [*parts, ""], at + len(separator)
-        else:
-            parts[-1], at = parts[-1] + text[at], at + 1
-    return [part.strip() for part in parts if part.strip()]
-
-
-def taken_apart(text: str) -> tuple[dict[str, str], list[str], str]:
-    """The names that a statement binds, with their types, its hypotheses, and its conclusion."""
-    types: dict[str, str] = {}
-    hypotheses: list[str] = []
-    while True:
-        if text.startswith("forall "):
-            binders, text = parts_of(text.removeprefix("forall "), ",", 1)
-            for group in parts_of(binders, " ") if binders.startswith("(") else [binders]:
-                names, _, of = group.strip("()").partition(" : ")
-                types |= dict.fromkeys(names.split(), of)
-        elif len(parts := parts_of(text, "->", 1)) == 2:
-            if not re.fullmatch(r"(?:nat|R|->|[() ])+", parts[0]):  # the type of a name that is not used
-                hypotheses.append(parts[0])
-            text = parts[1]
-        else:
-            return types, hypotheses, text
-
-
-def refused_in(statement: str, definitions: set[str], outer: set[str] | None = None) -> Iterator[str]:
-    """Why a statement, as Coq prints it, is refused: as a theorem, or as a hypothesis of one with the sizes `outer`.
-
-    Its hypotheses say that sizes are above 0, that indices and entries of tables are below a size, and of numbers what
-    RELATION says, for all such indices. All of those on whole numbers are met where indices and tables are 0. A theorem
-    ends in one derivative. No name that it binds is that of a definition, which is printed beside it.
-    """
-    types, hypotheses, conclusion = taken_apart(" ".join(statement.split()))
-    yield from (f"it binds {name}, the name of a definition" for name in definitions & types.keys())
-    sizes = {n for n in types if f"(0 < {n})%nat" in hypotheses} if outer is None else outer
-    for said in hypotheses if outer is None else [*hypotheses, conclusion]:
-        if said.startswith("(forall "):
-            yield from refused_in(said[1:-1], definitions, sizes)
-        elif said.endswith("%nat") and not _is_of_whole_numbers(said, sizes):
-            yield f"its hypothesis {said} is none on a size, an index or a table"
-        elif not said.endswith("%nat") and (not RELATION.fullmatch(said) or OTHER_WORDS.search(said)):
-            yield f"its hypothesis {said} is no comparison of numbers"
-    words = parts_of(conclusion, " ")
-    if outer is None and (len(words) != 4 or words[0] != "is_derive" or not words[1].startswith("(fun ")):
-        yield NO_DERIVATIVE
-
-
-def refused_definition(printed: str, definitions: set[str]) -> Iterator[str]:
-    """Why a definition, as Coq's kernel has it, is refused: it must read as what it is."""
-    for name in bound_in(printed.partition("=")[2]) & (definitions | MEANINGS):
-        yield f"it binds {name}, which has a meaning already"
-    for name in re.findall(rf"\bcertificate\.({NAME})", printed):
-        yield f"it uses {name}, which is no definition of the certificate"
-    if re.search(r"\bINR \([^()]*/", printed):
-        yield "it divides whole numbers"
-
-
-def refused_arguments(statement: str, parameters: dict[str, list[str]]) -> Iterator[str]:
-    """Why the derivative that a statement ends in is not that of its function by the entry at its point.
-
-    What moves is the name of the point, or the entry X i of it, as (put1 X i r). A definition gets its own parameters
-    (`parameters`) by their names, and in its function what moves in the place of one of them.
-    """
-    function, point, formula = parts_of(taken_apart(" ".join(statement.split()))[2], " ")[1:]
-    moving, _, body = function[1:-1].removeprefix("fun ").partition(" => ")
-    r = moving.partition(" ")[0]
-    array, *entry = point.strip("()").split()
-    moved = f"(put{len(entry)} {array} {' '.join(entry)} {r})" if entry else r
-    if not re.fullmatch(NAME, array) or not re.search(rf"(?<![\w']){re.escape(moved)}(?![\w'])", body):
-        yield f"its function does not move {point}"
-    if re.search(rf"(?<![\w']){r}(?![\w'])|(?<![\w']){array}(?![\w'])", body.replace(moved, " ")):
-        yield f"its function has {point} beside what moves"
-    for text, value in ((body, moved), (formula, array)):
-        for name, arguments in _calls(text, parameters.keys()):
-            own = [value if p == array else p for p in parameters[name]]
-            agree = (p in (a, "_") for p, a in zip(own, arguments))  # Coq prints a parameter that is not used as _
-            if len(arguments) != len(own) or not all(agree):
-                yield f"it has {' '.join([name, *arguments])} for {' '.join([name, *own])}"
-
-
-def _calls(text: str, names: Collection[str]) -> Iterator[tuple[str, list[str]]]:
-    """The applications of some names in a text, each with its arguments, outside in."""
-    words = parts_of(text, " ")
-    while len(words) == 1 and text.startswith("("):
-        text = text[1:-1]
-        words = parts_of(text, " ")
-    for at, word in enumerate(words):
-        if word in names:
-            stop = next((k for k in range(at + 1, len(words)) if not re.match(r"[\w(]", words[k])), len(words))
-            yield word, words[at + 1 : stop]
-        if word.startswith("("):
-            yield from _calls(word, names)
-
-
-def _is_of_whole_numbers(hypothesis: str, sizes: set[str]) -> bool:
-    """Does it say that a size is above 0, or that an index or an entry of a table is below a size?"""
-    below, _, limit = hypothesis.removeprefix("(").removesuffix(")%nat").partition(" < ")
-    if below == "0" and limit in sizes:
-        return True
-    index = re.fullmatch(rf"({NAME})(?: {NAME})*", below)
-    number = re.sub(NAME, lambda word: "97" if word[0] in sizes else "?", limit)
-    above_0 = re.fullmatch(r"[\d+*() -]+", number) and "**" not in number and eval(number) > 0
-    return bool(index and index[1] not in sizes and above_0)
 
 
 def absent() -> str:
@@ -358,14 +236,9 @@ class Coq:
         )
         statements, result.definitions, result.axioms = self._printed(names, defined)
         result.theorems = [CertifiedTheorem(*pair) for pair in zip(names, statements, strict=True)]
-        parameters = {}
-        for name, printed in zip(defined, result.definitions, strict=True):
-            result.refused += [f"{name}: {why}" for why in refused_definition(printed, set(defined))]
-            parameters[name] = _parameters(printed)
-        for theorem in result.theorems:
-            why = [*refused_in(theorem.statement, set(defined))]
-            why = why or [*refused_arguments(theorem.statement, parameters)]
-            result.refused += [f"{theorem.name}: {one}" for one in why]
+        known = Definitions(dict(zip(defined, result.definitions, strict=True)))
+        why = {theorem.name: refusal(theorem.statement, known) for theorem in result.theorems}
+        result.refused += [*known.refused, *[f"{name}: {said}" for name, said in why.items() if said]]
         result.refused += [f"a theorem rests on the axiom {a}" for a in result.axioms if a not in AXIOMS]
         return result
 
@@ -394,16 +267,6 @@ class Coq:
         # what the list says besides names of axioms, such as that a recursion is assumed to end, is in AXIOMS neither
         said = [line.partition(" :")[0].rstrip() for line in re.findall(r"^\S.*", assumptions, re.M)]
         return statements, made, tuple(a for a in said if a not in ("Axioms:", "Closed under the global context"))
-
-
-def _parameters(printed: str) -> list[str]:
-    """The names of the parameters of a definition, as Coq prints it: name = fun (N : nat) (x : nat -> R) => ..."""
-    value = printed.partition(" = ")[2]
-    if not value.startswith("fun "):
-        return []
-    binders = value.removeprefix("fun ").partition(" => ")[0]
-    groups = parts_of(binders, " ") if binders.startswith("(") else [binders]
-    return [name for group in groups for name in group.strip("()").partition(" : ")[0].split()]
 
 
 MARK = "---- next ----"
