@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -128,14 +129,17 @@ Proof. rule. Qed.
         "Load one.",
         "From Coq Require Import Lra.",
         "Require Import one.",
-        "Definition is_derive (f : R -> R) (x y : R) : Prop := True.",
-        "Local Notation exp := ln.",
         'Notation "x = y" := True.',
-        "Theorem one : True. Proof. exact I. Qed.",
-        "Theorem one : forall x : R, x = x. Proof. intros. ring. Qed.",
         "Definition one {exp : R -> R} : R := exp 0.",
         "Lemma one : 0 = 1. Proof. lra.",
         "Lemma one : 0 = 1. Proof. exact_no_check I. Qed.",
+        "Lemma one : 1 = 1. Proof. vm_compute. reflexivity. Qed.",
+        "Lemma one : 1 = 1. Proof. exact (eq_refl <: 1 = 1). Qed.",
+        "Definition one : 1 = 1 := eq_refl <<: 1 = 1.",
+        "Definition ехр (x : R) : R := x.",  # Cyrillic letters
+        "Lemma ΡΙ : R. Proof. exact 3. Qed.",  # Greek letters
+        "Lemma 𝐞𝐱𝐩 : R. Proof. exact 3. Qed.",
+        "Section A. Variables x х : R. End A.",
         "Inductive one : Prop := two.",
         "Instance one : two.",
         "Canonical one := two.",
@@ -313,9 +317,43 @@ End Forged.
     assert certified("\n".join(coq_header()) + THEOREM)
 
 
-PROVED = "Proof. intros. unfold loss, dx. simpl. auto_derive; auto; ring. Qed."
+PROVED = """Proof.
+  intros; unfold loss, dx; simpl;
+  first
+  [ solve [ring]
+  | solve [auto_derive; auto; ring]
+  | replace n with 0%nat by (destruct n; [reflexivity | destruct (Nat.nlt_0_r n); now apply Nat.succ_lt_mono]);
+    unfold put1; simpl; auto_derive; auto; ring ].
+Qed."""
 BY_X = "Theorem gradient_of_x : forall x : R, is_derive (fun r => loss r) x (dx x)."
 SQUARE = "Definition loss (x : R) : R := x * x."
+
+
+@pytest.mark.parametrize("blank", ["\v", "\u202e", "\u200b", "\u00a0", "\f", "\x00"])
+def test_what_is_not_seen_is_refused_in_a_comment_too(blank):
+    assert refusals("\n".join(coq_header()) + f"(* a {blank} b *)" + THEOREM)
+
+
+@pytest.mark.slow
+def test_an_argument_that_coq_does_not_print_is_refused():
+    text = Path(__file__).with_name("hidden_space.v").read_text("utf-8")
+    assert refusals(text) == []
+    assert "something is hidden" in str(certified(text))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variable", ["COQPATH", "XDG_DATA_HOME", "XDG_DATA_DIRS"])
+def test_the_environment_does_not_name_another_library(variable, monkeypatch, tmp_path):
+    needed()
+    folder = tmp_path / "coq" / "Coquelicot"
+    folder.mkdir(parents=True)
+    (folder / "Coquelicot.v").write_text("Definition is_derive (f : nat -> nat) (x y : nat) : Prop := True.")
+    subprocess.run(["coqc", "-q", "-R", ".", "Coquelicot", "Coquelicot.v"], cwd=folder, check=True)
+    monkeypatch.setenv(variable, str(tmp_path if variable[0] == "X" else folder.parent))
+    (tmp_path / "a.v").write_text("\n".join(coq_header()) + THEOREM)
+    assert certify(tmp_path / "a.v")
+
+
 FORGED = {  # definitions and a theorem that Coq proves, and why it does not say what it seems to say
     "parameters in another order": (
         "Section P. Variables (y x : R). Definition loss := x * x * y. Definition dx := x * x + 0 * y. End P.",
@@ -359,6 +397,23 @@ FORGED = {  # definitions and a theorem that Coq proves, and why it does not say
         f"{SQUARE} Definition dx (x : R) := x.",
         "Theorem gradient_of_x : forall x : R, is_derive (fun r => loss r) x (dx (x + x)).",
         "dx has ( x + x ) for x",
+    ),
+    "a curve with the name of a definition": (
+        "Definition c : R := 1. Definition loss (x : nat -> R) : R := x 0%nat. "
+        "Definition dx (x : nat -> R) (n : nat) := 2 * x n + INR n * 0.",
+        "Theorem gradient_of_x : forall (x : nat -> R) (n : nat), (n < 1)%nat -> "
+        "is_derive (fun c => c * loss (put1 x n c)) (x n) (dx x n).",
+        "it binds c",
+    ),
+    "a definition with the name of a function": (
+        "Definition exp (x : R) := x. Definition loss (x : R) := x + 0 * exp 1. Definition dx (x : R) := 0 * x + 1.",
+        BY_X,
+        "exp: the name has a meaning already",
+    ),
+    "no derivative": (
+        f"{SQUARE} Definition dx (x : R) := 2 * x.",
+        "Theorem gradient_of_x : forall x : R, loss x = x * x.",
+        "its conclusion is not",
     ),
     "a half of whole numbers": (
         "Definition loss (x : R) := INR (1 / 2) * x. Definition dx (x : R) := 0 * x.",

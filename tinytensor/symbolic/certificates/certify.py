@@ -6,6 +6,7 @@ a second file, written here, asks it for the definitions, the statements of the 
 statements.py reads what it prints.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -13,11 +14,13 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from unicodedata import category, normalize
 
 from tinytensor.native.platform.distribution import programs
 from tinytensor.symbolic.certificates.certificate import MEANINGS
-from tinytensor.symbolic.certificates.statements import NAME, NO_DERIVATIVE, Definitions, refusal
+from tinytensor.symbolic.certificates.statements import NAME, Definitions, Unread, refusal
 
 PACKAGES = "coq and libcoq-coquelicot"
 SECONDS, BYTES = 60, 4 * 2**30  # of a processor and of memory, at most, for one run of coqc
@@ -41,20 +44,23 @@ TRUSTED = (
     "that the library of sums reads as its comments say",
     "real numbers: rounding is not covered",
 )
-# what a sentence outside of a proof may be; the group is the name that it declares, if it declares one
+# what a sentence outside of a proof may be
 SENTENCES = [
     *(re.escape(one).replace(r"\ ", r"\s+") for one in sorted(REQUIRED)),
     r"Open\s+Scope\s+R_scope",
     rf"(?:Section|End)\s+{NAME}",
     rf"#\[local\]\s*Hint\s+Unfold(?:\s+{NAME})+\s*:\s*formulas",
-    rf"Local\s+Notation\s+(?P<notation>{NAME})\s*:=(?s:.*)",
-    r"Variables?\s+(?P<variables>(?s:.*))",
-    rf"Hypothesis\s+(?P<hypothesis>{NAME})\s*:(?s:.*)",
-    rf"(?:Let|Definition|Lemma|Theorem)\s+(?P<declared>{NAME})(?s:.*)",
+    rf"Local\s+Notation\s+{NAME}\s*:=(?s:.*)",
+    r"Variables?\s+(?s:.*)",
+    rf"Hypothesis\s+{NAME}\s*:(?s:.*)",
+    rf"(?:Let|Definition|Lemma|Theorem)\s+{NAME}(?s:.*)",
 ]
-# tactics that leave a proof open, or make a constant that no sentence declares
-FORBIDDEN = re.compile(r"\b(?:admit|give_up|\w+_no_check|(?:transparent_)?abstract)\b")
+# tactics that leave a proof open, make a constant that no sentence declares, or compute outside of the small kernel
+FORBIDDEN = re.compile(r"\b(?:admit|give_up|\w+_no_check|(?:transparent_)?abstract|(?:vm|native)_compute)\b|<:")
 HIDDEN = re.compile(r"[{}`]|:>")  # arguments that Coq fills in, and coercions: neither is printed
+LOOKALIKES = str.maketrans(  # Greek and Cyrillic letters
+    "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧοАВЕКМНОРСТХЅІЈаеорсухѕіјһԁԛԝ", "ABEZHIKMNOPTYXoABEKMHOPCTXSIJaeopcyxsijhdqw"
+)
 IN_SECTIONS = ("Variable", "Hypothesis", "Let", "Local")
 
 
@@ -129,6 +135,7 @@ def refusals(text: str) -> list[str]:
         every = list(sentences(text))
     except Unreadable as error:
         return [str(error)]
+    result += looks(text, {*re.findall(NAME, " ".join(every)), *MEANINGS})
     depth, in_proof, theorems = 0, False, 0
     for sentence in every:
         short = " ".join(sentence.split())[:80]
@@ -153,25 +160,25 @@ def refusals(text: str) -> list[str]:
     return result
 
 
+def looks(text: str, words: set[str]) -> Iterator[str]:
+    """Why a text may not be what it looks like: blanks that Coq does not know, and names with the same letters."""
+    if strange := {c for c in text if c not in " \n\t" and (c.isspace() or category(c).startswith("C"))}:
+        yield f"characters that are not seen: {sorted(map(ascii, strange))}"
+    seen: dict[str, str] = {}
+    for word in sorted(words):
+        before = seen.setdefault(normalize("NFKC", word).translate(LOOKALIKES), word)
+        if before != word:
+            yield f"the names {before} and {word} look alike"
+
+
 def _refused(sentence: str, depth: int) -> Iterator[str]:
     """Why a sentence outside of a proof is refused."""
-    match = next((m for form in SENTENCES if (m := re.fullmatch(form, sentence))), None)
-    if match is None:
+    if not any(re.fullmatch(form, sentence) for form in SENTENCES):
         yield "a certificate has no such sentence"
-        return
-    if HIDDEN.search(sentence) or FORBIDDEN.search(sentence):
+    elif HIDDEN.search(sentence) or FORBIDDEN.search(sentence):
         yield "a certificate has no arguments that are left out, no coercion and no such tactic"
-    if sentence.startswith(IN_SECTIONS) and not depth:
+    elif sentence.startswith(IN_SECTIONS) and not depth:
         yield "outside of a section it is an assumption"
-    known = {k: v for k, v in match.groupdict().items() if v}
-    names = [known[k] for k in ("notation", "hypothesis", "declared") if k in known]
-    if "variables" in known:
-        names += re.findall(NAME, re.sub(r":[^()]*", " ", known["variables"]))
-    for name in names:
-        if name in MEANINGS:
-            yield f"the name {name} has a meaning already"
-    if sentence.startswith("Theorem") and "is_derive" not in sentence:
-        yield NO_DERIVATIVE
 
 
 def absent() -> str:
@@ -181,9 +188,14 @@ def absent() -> str:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "library.v"
             file.write_text("From Coquelicot Require Coquelicot.\n", encoding="utf-8")
-            done = subprocess.run(["coqc", "-q", str(file)], capture_output=True, encoding="utf-8")
+            done = subprocess.run(["coqc", "-q", str(file)], env=environment(), capture_output=True, encoding="utf-8")
         part = "coqc has no library Coquelicot: it is" if "Coquelicot" in done.stderr and done.returncode else ""
     return part and f"{part} not installed; on Debian and Ubuntu it comes with the packages {PACKAGES}"
+
+
+def environment() -> dict[str, str]:
+    """The variables of the environment but those that name other libraries of Coq."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("COQ", "OCAML", "XDG_"))}
 
 
 class Coq:
@@ -194,22 +206,24 @@ class Coq:
 
     def __init__(self, folder: Path, seconds: int | None = SECONDS):
         self.folder, self.seconds = folder, seconds
-        (folder / f"{LIBRARY}.v").write_text(library(), encoding="utf-8")
-        error = self.compile(LIBRARY)[1] if shutil.which("coqc") else "there is no coqc"
+        error = self.run(LIBRARY, [library()])[1] if shutil.which("coqc") else "there is no coqc"
         if error and (missing := absent()):
             raise ModuleNotFoundError(missing)
         if error:
             raise RuntimeError(f"certify: the library of Coq does not compile: {error}")
 
-    def compile(self, name: str) -> tuple[str, str]:
-        """Compile a file of the folder: what coqc prints, and its error, empty if there is none."""
+    def run(self, name: str, lines: list[str]) -> tuple[str, str]:
+        """Write and compile a file: what coqc prints, and its error, empty if there is none."""
+        (self.folder / f"{name}.v").write_text("\n".join([*lines, ""]), encoding="utf-8")
         call = ["coqc", "-q", "-w", "none", "-R", str(self.folder), LIBRARY, f"{name}.v"]
         if sys.platform != "win32":
             limits = f"ulimit -t {self.seconds or 'unlimited'}; ulimit -v {BYTES // 1024} 2> /dev/null"
             call = ["sh", "-c", f'{limits}; exec "$@"', "sh", *call]
         patience = self.seconds and PATIENCE
         try:
-            run = subprocess.run(call, cwd=self.folder, capture_output=True, encoding="utf-8", timeout=patience)
+            run = subprocess.run(
+                call, cwd=self.folder, env=environment(), capture_output=True, encoding="utf-8", timeout=patience
+            )
         except subprocess.TimeoutExpired:
             return "", f"coqc does not end within {patience} s"
         if run.returncode == 0:
@@ -225,16 +239,18 @@ class Coq:
         result = Certified(refused=refusals(text))
         if result.refused:
             return result
-        (self.folder / "certificate.v").write_text(text, encoding="utf-8")
-        _, error = self.compile("certificate")
-        if error:
+        if error := self.run("certificate", [text])[1]:
             result.refused.append(f"coqc: {error}")
             return result
         names, defined = (
             [re.match(rf"{word}\s+({NAME})", s)[1] for s in sentences(text) if s.startswith(word)]
             for word in ("Theorem", "Definition")
         )
-        statements, result.definitions, result.axioms = self._printed(names, defined)
+        try:
+            statements, result.definitions, result.axioms = self._printed(names, defined)
+        except Unread as error:
+            result.refused.append(str(error))
+            return result
         result.theorems = [CertifiedTheorem(*pair) for pair in zip(names, statements, strict=True)]
         known = Definitions(dict(zip(defined, result.definitions, strict=True)))
         why = {theorem.name: refusal(theorem.statement, known) for theorem in result.theorems}
@@ -243,30 +259,41 @@ class Coq:
         return result
 
     def _printed(self, theorems: list[str], definitions: list[str]) -> tuple[list[str], list[str], tuple[str, ...]]:
-        """The statement of each theorem, each definition, and the axioms under the theorems, as Coq prints them."""
-        asked = [f"From {LIBRARY} Require certificate.", *sorted(f"{one}." for one in REQUIRED)]
-        asked += ["Open Scope R_scope.", "Set Printing Width 110."]
+        """The statement of each theorem, each definition, and the axioms under the theorems, as Coq prints them.
+
+        What is printed leaves out arguments, as the space of a derivative. So Coq reads it once more, where no word has
+        been changed: a theorem must prove what its statement is then, and a definition be equal to its formula.
+        """
+        clean = [
+            f"From {LIBRARY} Require certificate.",
+            *sorted(f"{each}." for each in REQUIRED),
+            "Open Scope R_scope.",
+        ]
+        asked = [*clean, "Set Printing Width 110.", "Set Printing Depth 10000."]
         for command in [f"Check certificate.{n}" for n in theorems] + [f"Print certificate.{n}" for n in definitions]:
             asked += [f"{command}.", f'Goal True. idtac "{MARK}". Abort.']
         asked += [f"Definition all_theorems := ({', '.join(f'certificate.{name}' for name in theorems)})."]
         asked += ["Print Assumptions all_theorems."]
-        (self.folder / "asked.v").write_text("\n".join(asked) + "\n", encoding="utf-8")
-        printed, error = self.compile("asked")
+        printed, error = self.run("asked", asked)
         if error:
             raise RuntimeError(f"certify: coqc does not print the theorems: {error}")
-        names = {*theorems, *definitions}
-        printed = re.sub(rf"\bcertificate\.({NAME})", lambda name: name[1] if name[1] in names else name[0], printed)
         *parts, assumptions = printed.split(MARK)
-        statements, made = [], []
-        for part in parts[: len(theorems)]:
-            shown = part.strip().partition("\n")[2] or part.strip()
-            shown = re.sub(r"^\s*:\s*", "", shown)
-            statements.append(re.sub(r"^ {5,7}", "", shown, flags=re.M))
-        for part in parts[len(theorems) :]:
-            made.append(" ".join(re.split(r"\n\s+: |\n\n", part.strip())[0].split()))
+        parts = [re.split(r"\n\n", part.strip())[0] for part in parts]
+        statements = [re.sub(r"^\S+\s+:\s+", "", part) for part in parts[: len(theorems)]]
+        formulas = [re.split(r"\n\s+: ", part)[0].partition("=")[2] for part in parts[len(theorems) :]]
+        read = [
+            f"Definition a{n} : {said} := certificate.{t}." for n, (t, said) in enumerate(zip(theorems, statements))
+        ]
+        read += [f"Goal certificate.{d} = ({f}). reflexivity. Qed." for d, f in zip(definitions, formulas)]
+        if error := self.run("read", [*clean, *read])[1]:
+            raise Unread(f"Coq prints other theorems or definitions than it has, something is hidden: {error[:200]}")
+        names = {*theorems, *definitions}
+        plain = partial(re.sub, rf"\bcertificate\.({NAME})", lambda m: m[1] if m[1] in names else m[0])
+        made = [plain(f"{d} = {' '.join(f.split())}") for d, f in zip(definitions, formulas)]
         # what the list says besides names of axioms, such as that a recursion is assumed to end, is in AXIOMS neither
-        said = [line.partition(" :")[0].rstrip() for line in re.findall(r"^\S.*", assumptions, re.M)]
-        return statements, made, tuple(a for a in said if a not in ("Axioms:", "Closed under the global context"))
+        said = [line.partition(" :")[0].rstrip() for line in re.findall(r"^\S.*", plain(assumptions), re.M)]
+        axioms = tuple(a for a in said if a not in ("Axioms:", "Closed under the global context"))
+        return [re.sub(r"^ {5,7}", "", plain(s), flags=re.M) for s in statements], made, axioms
 
 
 MARK = "---- next ----"

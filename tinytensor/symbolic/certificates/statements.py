@@ -20,6 +20,7 @@ NAME = r"[^\W\d][\w']*"
 TOKEN = re.compile(rf"%nat|{NAME}|\d+|<>|\S")
 NUMBERS = re.compile(r"(?:nat -> )*(?:nat|R)")  # the type of a number, an array or a table
 TRIES, LARGEST, MANY = 300, 4, 97  # witnesses; their largest size; a size that is large enough for each index
+TINY = 2.0**-900  # what floats may round to 0 is below it
 RANGES = ((0, 1), (-1, 1), (1, 3), (-2, 0), (0, 32))  # of the entries of an array
 NO_DERIVATIVE = "its conclusion is not of the form is_derive (fun r => ...) point formula"
 NOT_MET = f"its hypotheses were not shown to be met: {TRIES} choices of small sizes and of numbers do not meet them"
@@ -72,7 +73,7 @@ def taken_apart(text: str) -> tuple[dict[str, str], list[str], str]:
 def monotone(value: Callable[[float], float], x):
     """The values of a monotone function on an interval: from a float below it to one above it, and a little more."""
     ends = value(nextafter(float(x.a), -inf)), value(nextafter(float(x.b), inf))
-    return iv.mpf([min(ends), max(ends)]) * iv.mpf([1 - 2**-40, 1 + 2**-40])
+    return iv.mpf([min(ends), max(ends)]) * iv.mpf([1 - 2**-40, 1 + 2**-40]) + iv.mpf([-TINY, TINY])
 
 
 INTERVALS = {"exp": iv.exp, "ln": iv.log, "sqrt": iv.sqrt, "sin": iv.sin, "cos": iv.cos, "Rabs": abs}
@@ -141,6 +142,8 @@ class Definitions(dict[str, Definition]):
         self.names, self.refused = {*printed, *MEANINGS}, []
         for name, text in printed.items():
             try:
+                if name in MEANINGS:
+                    raise Unread("the name has a meaning already")
                 self[name] = Definition(text, self)
             except Unread as error:
                 self.refused.append(f"{name}: {error}")
@@ -233,7 +236,7 @@ class Reader:
         if token == "(":
             value = self.sum(of)
             self.take(")")
-        elif token.isdigit():
+        elif token.isdecimal():
             number = int(token) if of == "nat" else iv.mpf(token)
             value = lambda e: number  # noqa: E731
         else:
@@ -368,8 +371,9 @@ def read_derivative(text: str, types: Mapping[str, str], sizes: set[str], known:
     binder, _, body = words[1][1:-1].removeprefix("fun ").partition(" => ")
     (r, *_), (array, *entry) = binder.split(), words[2].strip("()").split()
     indices = [i for i in entry if types.get(i) == "nat" and i not in sizes]
-    if types.get(array) != " -> ".join([*["nat"] * len(entry), "R"]) or len({*indices}) < len(entry) or r in types:
+    if types.get(array) != " -> ".join([*["nat"] * len(entry), "R"]) or len({*indices}) < len(entry):
         raise Unread(f"its function does not move {words[2]}")
+    Reader("", types | {r: "R"}, known)
     moved = f"(put{len(entry)} {array} {' '.join(entry)} {r})" if entry else r
     still = {name: of for name, of in types.items() if name != array} | ({} if entry else {r: "R"})
     Reader(body, still, known, {array: moved}).whole()
