@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from sympy import Expr, Symbol
 
 from tinytensor.symbolic.certificates.certificate import RESERVED, condition_text, header
-from tinytensor.symbolic.certificates.terms import Letters, Reader, SignsOfTerms, entries_of, names_in, text
+from tinytensor.symbolic.certificates.terms import Reader, conditions_of, text
 from tinytensor.symbolic.index_calculus.notation import text as printed
+from tinytensor.symbolic.index_calculus.signs import Signs
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,9 @@ def rules_in_coq(title: str, rules: Sequence[ScalarRule]) -> str:
 def _theorem(rule: ScalarRule) -> Iterator[str]:
     variables = sorted(rule.formula.free_symbols | rule.gradient.free_symbols - {rule.upstream}, key=str)
     names = {v: f"{v}_" if str(v) in RESERVED else str(v) for v in variables} | {rule.upstream: "g"}
-    reader = Reader(names, list(names), Letters(names.values()))
+    reader = Reader(names, list(names), names.values())
     formula, gradient = (reader.term(e, {}) for e in (rule.formula, rule.gradient))
-    conditions = entries_of(formula, names_in(formula))[1]
+    conditions = conditions_of(rule.formula, set(variables), Signs(), reader)
     moved = names | {rule.wanted: "r"}
     shown = text(formula, moved.__getitem__)
     shown = shown if " " not in shown else f"({shown})"
@@ -43,7 +44,6 @@ def _theorem(rule: ScalarRule) -> Iterator[str]:
     every = " ".join(["g", *[names[v] for v in variables]])
     yield f"Theorem rule_of_{rule.operation}_{rule.wanted} : forall {every} : R,"
     for c in dict.fromkeys(conditions):
-        if not SignsOfTerms({}).holds(c):
-            yield f"  {condition_text(c, names.__getitem__)} ->"
+        yield f"  {condition_text(c, names.__getitem__)} ->"
     yield f"  is_derive (fun r => g * {shown}) {names[rule.wanted]} ({text(gradient, names.__getitem__)})."
     yield "Proof. rule. Qed."

@@ -64,10 +64,6 @@ LOOKALIKES = str.maketrans(  # Greek and Cyrillic letters
 IN_SECTIONS = ("Variable", "Hypothesis", "Let", "Local")
 
 
-class Unreadable(ValueError):
-    """The text is no sequence of Coq's sentences."""
-
-
 @dataclass(frozen=True)
 class CertifiedTheorem:
     """A theorem that Coq's kernel accepts: its statement as Coq prints it."""
@@ -125,7 +121,7 @@ def sentences(text: str) -> Iterator[str]:
             said += one
         at += 1
     if depth or in_string or said.strip():
-        raise Unreadable("the file ends within a comment, a string or a sentence")
+        raise Unread("the file ends within a comment, a string or a sentence")
 
 
 def refusals(text: str) -> list[str]:
@@ -133,7 +129,7 @@ def refusals(text: str) -> list[str]:
     result: list[str] = []
     try:
         every = list(sentences(text))
-    except Unreadable as error:
+    except Unread as error:
         return [str(error)]
     result += looks(text, {*re.findall(NAME, " ".join(every)), *MEANINGS})
     depth, in_proof, theorems = 0, False, 0

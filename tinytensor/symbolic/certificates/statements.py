@@ -5,6 +5,7 @@ word may mean, it is refused. A formula can be computed, with intervals that con
 be met if some numbers are seen to meet them; a theorem without such numbers may say nothing.
 """
 
+import operator
 import re
 from collections.abc import Callable, Mapping
 from functools import cache, partial
@@ -93,16 +94,12 @@ LIBRARY: dict[str, tuple[Callable, tuple[str, ...]]] = {  # the functions, and t
 RELATIONS = {"<": lambda a, b: (a < b) is True, "<>": lambda a, b: (a < b) is True or (b < a) is True}
 
 
-def arithmetic(sign: str, a, b):
-    """An operation on real numbers, or on whole numbers, whose differences are 0 at least."""
-    match sign:
-        case "+":
-            return a + b
-        case "-":
-            return max(a - b, 0) if isinstance(a, int) else a - b
-        case "*":
-            return a * b
-    return a / b
+ARITHMETIC = {  # the difference of whole numbers is 0 at least
+    "+": operator.add,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "-": lambda a, b: max(a - b, 0) if isinstance(a, int) else a - b,
+}
 
 
 def numbers_for(types: Mapping[str, str], sizes: set[str], seed: int) -> dict:
@@ -208,7 +205,7 @@ class Reader:
             sign = self.take()
             if of == "nat" and sign == "/":
                 raise Unread(f"it divides whole numbers: {self.text}")
-            value = applied(partial(arithmetic, sign), [value, part(of)])
+            value = applied(ARITHMETIC[sign], [value, part(of)])
         return value
 
     def factor(self, of: str) -> Formula:

@@ -1,12 +1,11 @@
 """Formulas of the index calculus as terms of Coq, and their derivatives with the weight moved down to the entries.
 
 An index runs from 1 in formulas and from 0 in Coq, where a sum over 1..n is `Σ k < n, ...`. A term is a tree, since a
-certificate needs its parts: the entries in it, each with its weight and the sums around it (`entries_of`), and the
-conditions under which it has a derivative (`conditions_of`). The tactic `backward` of derivations/coq/Tinytensor.v
-goes through a formula in the same order.
+certificate needs its parts: the entries in it, each with its weight and the sums around it (`entries_of`). The tactic
+`backward` of derivations/coq/Tinytensor.v goes through a formula in the same order.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 
@@ -25,9 +24,11 @@ from sympy import (
 )
 
 from tinytensor.symbolic.index_calculus.adjoints import Name, name_of
-from tinytensor.symbolic.index_calculus.formulas import Index, Size
+from tinytensor.symbolic.index_calculus.adjoints import names_in as names_of
+from tinytensor.symbolic.index_calculus.formulas import Index, Size, free, index_order
 from tinytensor.symbolic.index_calculus.functions import ABOVE, HEADS, TABLE, Functions, upto
 from tinytensor.symbolic.index_calculus.order import factors_of, terms_of
+from tinytensor.symbolic.index_calculus.signs import Signs, requirements
 
 
 class NotCertifiable(TypeError):
@@ -110,36 +111,37 @@ def total(binders: Iterable[tuple[str, str]], body: Term) -> Term:
 # ---- from formulas ---------------------------------------------------------------------------------------------------
 
 
-class Letters:
-    """The names of indices in Coq: those of the formulas, unless they are taken."""
+def unused(index: str, taken: Collection[str]) -> str:
+    """The index with a number, so that the name is not taken."""
+    return next(name for n in count(1) if (name := f"{index}{n}") not in taken)
 
-    def __init__(self, taken: Iterable[str]):
-        self.taken = set(taken)
 
-    def of(self, index: Index, used: Iterable[str]) -> str:
-        """A name for an index that is none of the names in use."""
+class Reader:
+    """Reads formulas as terms.
+
+    order: the names of the program, in the order of a product's factors. taken: names that no index may have.
+    """
+
+    def __init__(self, names: Mapping, order: Sequence[Name], taken: Collection[str]):
+        self.names, self.order, self.taken = names, order, set(taken)
+
+    def letter(self, index: Index, used: Iterable[str]) -> str:
+        """A name for an index: its own letter, unless that is in use."""
         used = {*used, *self.taken}
         letters = [letter for letter in index.letters if letter.isidentifier()]
         numbered = (f"{letter}{n}" for n in count(1) for letter in letters)
         return next(name for name in chain(letters, numbered) if name not in used)
 
-
-class Reader:
-    """Reads formulas as terms. `order`: the names of the program, in the order of a product's factors."""
-
-    def __init__(self, names: Mapping, order: Sequence[Name], letters: Letters):
-        self.names, self.order, self.letters = names, order, letters
-
     def term(self, expr: Expr, indices: Mapping[Index, str]) -> Term:
         """A formula whose free indices have the names `indices`."""
         read = lambda e: self.term(e, indices)  # noqa: E731
+        if isinstance(expr, Index) or (isinstance(expr, Indexed) and expr.base.values is not None):
+            return Term("INR", indices=(self.position(expr, indices),)) + 1
         if isinstance(expr, Indexed):
             at = tuple(self.position(i, indices) for i in expr.indices)
             return Term("entry", name=name_of(expr), indices=at)
         if isinstance(expr, Size):
             return number(f"INR {self.names[expr]}")
-        if isinstance(expr, Index):
-            return number(f"(INR {indices[expr]} + 1)")
         if isinstance(expr, Symbol):
             return Term("entry", name=expr)
         if expr is pi:
@@ -158,7 +160,7 @@ class Reader:
         if isinstance(expr, Sum):
             inner, binders = dict(indices), []
             for index, *_ in expr.limits:
-                inner[index] = self.letters.of(index, inner.values())
+                inner[index] = self.letter(index, inner.values())
                 binders.append((inner[index], self.size(index.size)))
             return total(binders, self.term(expr.function, inner))
         if expr.func in HEADS and HEADS[expr.func].coq:
@@ -167,6 +169,13 @@ class Reader:
             f"certificate: {expr.func.__name__} is not among the functions whose derivative the library of Coq has: "
             f"{', '.join(sorted(row.coq for row in TABLE.values() if row.coq))}"
         )
+
+    def binders(self, indices: Iterable[Index]) -> dict[Index, tuple[str, str]]:
+        """Names for these indices, with their sizes."""
+        result: dict[Index, tuple[str, str]] = {}
+        for i in indices:
+            result[i] = self.letter(i, [name for name, _ in result.values()]), self.size(i.size)
+        return result
 
     def size(self, size: Expr) -> str:
         """A size as a whole number of Coq."""
@@ -244,7 +253,7 @@ def text(term: Term, called: Callable[[Name], str]) -> str:
 
 
 def _text(t: Term, called, level: int = 0) -> str:
-    own = LEVELS.get(t.head, 5 if t.parts or t.head in ("delta", "upto") or t.indices else 6)
+    own = LEVELS.get(t.head, 5 if t.parts or t.head in ("delta", "upto", "INR") or t.indices else 6)
     inner = lambda part, at: _text(part, called, at)  # noqa: E731
     if t.head == "number":
         own = 6 if t.text.isdigit() or t.text.startswith("(") or t.text.isidentifier() else 5
@@ -253,7 +262,7 @@ def _text(t: Term, called, level: int = 0) -> str:
         name = called(t.name)
         shown = " ".join([name, *t.indices])
         own = 6 if not t.indices and " " not in name else 5
-    elif t.head in ("delta", "upto"):
+    elif t.head in ("delta", "upto", "INR"):
         shown = " ".join([t.head, *t.indices])
     elif t.head == "total":
         return f"(Σ {t.text} < {t.size}, {inner(t.parts[0], 0)})"
@@ -279,19 +288,20 @@ def names_in(term: Term) -> set[Name]:
     return own.union(*map(names_in, term.parts))
 
 
-def renamed(term: Term, new: Mapping[str, str], letters: Letters) -> Term:
+def renamed(term: Term, new: Mapping[str, str], taken: Collection[str]) -> Term:
     """The term with other names for its free indices."""
     if term.head == "total":
         index, inside = term.text, {a: b for a, b in new.items() if a != term.text}
         if index in inside.values():
-            index = next(f"{index}{n}" for n in count(1) if f"{index}{n}" not in {*inside.values(), *letters.taken})
+            index = unused(index, {*inside.values(), *taken})
             inside[term.text] = index
-        return Term("total", (renamed(term.parts[0], inside, letters),), index, size=term.size)
-    parts = tuple(renamed(p, new, letters) for p in term.parts)
-    return Term(term.head, parts, term.text, term.name, tuple(_reindexed(i, new) for i in term.indices), term.size)
+        return Term("total", (renamed(term.parts[0], inside, taken),), index, size=term.size)
+    parts = tuple(renamed(p, new, taken) for p in term.parts)
+    return Term(term.head, parts, term.text, term.name, tuple(reindexed(i, new) for i in term.indices), term.size)
 
 
-def _reindexed(position: str, new: Mapping[str, str]) -> str:
+def reindexed(position: str, new: Mapping[str, str]) -> str:
+    """A position with other names for its indices."""
     words = position.replace("(", "( ").replace(")", " )").split(" ")
     head = words[0] == "("  # the first word in brackets is a table, unless something is added
     changed = [w if head and n == 1 and "+" not in words else new.get(w, w) for n, w in enumerate(words)]
@@ -317,37 +327,47 @@ class WeightedEntry:
 
 @dataclass(frozen=True)
 class ValueCondition:
-    """A condition on values, such as 0 < x: `left relation right`, for all indices of `binders`."""
+    """A condition on values: the term is above 0, or other than 0, for all indices of `binders`."""
 
-    left: Term
-    relation: str
-    right: Term
+    term: Term
+    above: bool
     binders: tuple[tuple[str, str], ...]
+
+
+def conditions_of(
+    formula: Expr, active: set[Name], signs: Signs, reader: Reader, first: Sequence[Index] = ()
+) -> list[ValueCondition]:
+    """The conditions under which a formula has a derivative by active names, but those that hold by signs.
+
+    first: the indices that come first.
+    """
+    result = []
+    for key, base in requirements(formula):
+        if key != "logarithm" and not names_of(base) & active:  # that of a power may be active in its exponent
+            continue
+        if not signs.meets(key, base):
+            inner = sorted(free(base) - {*first}, key=index_order)
+            binders = reader.binders([*(i for i in first if i in free(base)), *inner])
+            term = reader.term(base, {index: name for index, (name, _) in binders.items()})
+            result.append(ValueCondition(term, key in ABOVE, tuple(binders.values())))
+    return sorted(result, key=str)
 
 
 IN_COQ = Functions(lambda name, *arguments: Term(TABLE[name].coq, arguments), Term("sqrt", (number("PI"),)))
 
 
-def entries_of(
-    term: Term, active: set[Name], weight: Term = ONE, binders: tuple = ()
-) -> tuple[list[WeightedEntry], list[ValueCondition]]:
-    """The entries of active names in a term, with their weights, and the conditions for its derivative."""
+def entries_of(term: Term, active: set[Name], weight: Term = ONE, binders: tuple = ()) -> Iterator[WeightedEntry]:
+    """The entries of active names in a term, with their weights."""
     if term.head == "entry":
-        return [WeightedEntry(term, weight, binders)] * (term.name in active), []
-    entries: list[WeightedEntry] = []
-    conditions: list[ValueCondition] = []
+        yield from [WeightedEntry(term, weight, binders)] * (term.name in active)
     inside = (*binders, (term.text, term.size)) if term.head == "total" else binders
-    for part, *arrives in flow(term, weight, active):
-        if len(arrives) == 2:
-            conditions.append(ValueCondition(part, *arrives, binders))
-        elif names_in(part) & active:
-            inner, needed = entries_of(part, active, *arrives, inside)
-            entries, conditions = entries + inner, conditions + needed
-    return entries, conditions
+    for part, arrives in flow(term, weight):
+        if names_in(part) & active:
+            yield from entries_of(part, active, arrives, inside)
 
 
-def flow(term: Term, weight: Term, active: set[Name]) -> Iterator[tuple]:
-    """(part, its weight) for each part of a term of this weight, and (left, relation, right) for each condition."""
+def flow(term: Term, weight: Term) -> Iterator[tuple[Term, Term]]:
+    """The parts of a term of this weight, each with its own weight."""
     parts = term.parts
     match term.head:
         case "total" | "+":
@@ -361,66 +381,16 @@ def flow(term: Term, weight: Term, active: set[Name]) -> Iterator[tuple]:
         case "/":
             over, under = parts
             yield over, weight / under
-            if names_in(under) & active:
-                yield under, "<>", ZERO
             yield under, weight * -(over / under**2)
         case "power":
             n = int(term.text)
             yield parts[0], product(weight, number(str(n)), Term("power", parts, str(n - 1)) if n > 2 else parts[0])
         case "Rpower":
             base, power = parts
-            yield base, ">", ZERO
             yield base, weight * (term * power / base)
             yield power, product(weight, term, Term("ln", (base,)))
         case "larger":
-            yield parts[0], "<>", parts[1]
             for n, part in enumerate(parts):
                 yield part, weight * TABLE["larger"].derivative(IN_COQ, term, parts, n)
         case head if row := next((r for r in TABLE.values() if r.coq == head), None):
-            for key in row.needs:
-                yield parts[0], "inside" if key == "arc" else ">" if key in ABOVE else "<>", ZERO
             yield parts[0], weight * row.derivative(IN_COQ, term, parts)
-
-
-class SignsOfTerms:
-    """The signs that the tactic `positive` finds, through the definitions of names."""
-
-    def __init__(self, definitions: Mapping[Name, Term], positive: Iterable[Name] = ()):
-        self.definitions, self.known = definitions, set(positive)
-
-    def positive(self, t: Term) -> bool:
-        """Is it above 0 whatever the values are?"""
-        if t.head == "entry":
-            return t.name in self.known or (t.name in self.definitions and self.positive(self.definitions[t.name]))
-        if t.head == "number":
-            return t.text != "0"
-        if t.head == "+":
-            one, other = t.parts
-            return (self.positive(one) and self.not_negative(other)) or (
-                self.not_negative(one) and self.positive(other)
-            )
-        if t.head in ("*", "/"):
-            return all(map(self.positive, t.parts))
-        if t.head in ("power", "total", "sqrt"):
-            return self.positive(t.parts[0])
-        return t.head in ("exp", "sigmoid", "softplus")
-
-    def not_negative(self, t: Term) -> bool:
-        """Is it 0 or more?"""
-        if t.head in ("delta", "upto", "Rabs", "sqrt") or (t.head == "power" and t.text == "2"):
-            return True
-        if t.head == "entry" and t.name in self.definitions:
-            return self.not_negative(self.definitions[t.name])
-        if t.head == "total":
-            return self.not_negative(t.parts[0])
-        if t.head in ("+", "*"):
-            return all(map(self.not_negative, t.parts)) or self.positive(t)
-        if t.head == "/":
-            return self.not_negative(t.parts[0]) and self.positive(t.parts[1])
-        return self.positive(t)
-
-    def holds(self, condition: ValueCondition) -> bool:
-        """Is a condition true whatever the values are?"""
-        if condition.right != ZERO or condition.relation == "inside":
-            return False
-        return self.positive(condition.left)
