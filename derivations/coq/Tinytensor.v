@@ -214,7 +214,7 @@ Proof.
   intros. replace (1 / (x ^ 2 + 1)) with (/ (1 + x ^ 2)) by (field; nra). apply is_derive_Reals, derivable_pt_lim_atan.
 Qed.
 
-Lemma inside : forall x, 0 < 1 - x ^ 2 -> -1 < x < 1.
+Lemma one_minus_square : forall x, -1 < x < 1 -> 0 < 1 - x ^ 2.
 Proof. intros. nra. Qed.
 
 Lemma asin_derive : forall x, -1 < x < 1 -> is_derive asin x (1 / sqrt (1 - x ^ 2)).
@@ -553,6 +553,7 @@ with positive_by_shape :=
   | |- 0 < ln _ => apply ln_above_1; lra
   | |- 0 < Rabs _ + 1 => apply Rle_lt_0_plus_1, Rabs_pos
   | |- 0 < 1 + Rabs _ => rewrite Rplus_comm; apply Rle_lt_0_plus_1, Rabs_pos
+  | |- 0 < 1 - _ ^ 2 => apply one_minus_square; match goal with H : context [_ < _ < 1] |- _ => apply H; range end
   | |- 0 < sigmoid _ => apply sigmoid_positive
   | |- 0 < softplus _ => apply softplus_positive
   | |- 0 < PI => apply PI_RGT_0
@@ -592,30 +593,19 @@ with not_negative :=
   | |- 0 <= _ => first [solve [left; positive] | lra | progress autounfold with formulas; not_negative]
   end.
 
-(* the conditions of all entries, of the entry at hand *)
-Ltac known :=
-  repeat match goal with
-  | H : forall i, (i < ?n)%nat -> @?P i, A : (?i < ?n)%nat |- _ =>
-      lazymatch type of H with context [_ <> _] =>
-        let T := type of (H i A) in lazymatch goal with _ : T |- _ => fail | _ => pose proof (H i A) end
-      end
-  end.
-
 (* the side conditions: hypotheses of the certificate, or signs *)
 Ltac side :=
   cbv beta;
   first
   [ solve [auto]
   | lazymatch goal with
-    | |- -1 < _ < 1 => apply inside; side
     | |- _ /\ _ => split; side
     | |- ?a <> 0 => first [apply positive_not_0; positive | lra
                          | apply Rmult_integral_contrapositive_currified; side | apply pow_nonzero; side
                          | match goal with H : context [_ <> 0] |- _ => apply H; range end]
     | |- 0 < _ => first [positive | match goal with H : context [0 < _] |- _ => apply H; range end]
     | |- _ < _ => lra
-    end
-  | known; let E := fresh "E" in intro E; match goal with H : _ <> 0 |- _ => apply H; lra end ].
+    end ].
 
 (* the entries whose derivatives are known are hypotheses or lemmas of the form  ..., is_derive (fun s => x s i j) s x' *)
 Ltac entry := match goal with H : context [is_derive] |- is_derive _ _ _ => apply H; range end.
@@ -949,6 +939,15 @@ Ltac steps :=
   end;
   try (exfalso; first [lra | match goal with H : sqrt _ = 0 |- _ => revert H; apply positive_not_0; positive end]);
   tidy.
+
+(* the conditions of all entries, of the entry at hand *)
+Ltac known :=
+  repeat match goal with
+  | H : forall i, (i < ?n)%nat -> @?P i, A : (?i < ?n)%nat |- _ =>
+      lazymatch type of H with context [_ <> _] =>
+        let T := type of (H i A) in lazymatch goal with _ : T |- _ => fail | _ => pose proof (H i A) end
+      end
+  end.
 
 (* functions of equal arguments are written in the same way *)
 Ltac alike :=

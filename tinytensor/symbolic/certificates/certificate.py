@@ -8,7 +8,7 @@ is the differential of the result. "The theorems" let one entry move.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from itertools import count
 
@@ -19,10 +19,10 @@ from tinytensor.symbolic.certificates.terms import (
     ZERO,
     NotCertifiable,
     Reader,
+    SignsOfTerms,
     Term,
     ValueCondition,
     WeightedEntry,
-    conditions_of,
     entries_of,
     names_in,
     product,
@@ -34,7 +34,6 @@ from tinytensor.symbolic.certificates.terms import (
 )
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, sizes_of
-from tinytensor.symbolic.index_calculus.signs import Signs
 
 WORDS = """
 as at cofix else end exists exists2 fix for forall fun if IN in let match mod return Set Prop Type then using where with
@@ -79,6 +78,7 @@ class Line:
     term: Term
     printed: str
     entries: list[WeightedEntry] = field(default_factory=list)
+    conditions: list[ValueCondition] = field(default_factory=list)
 
     @property
     def indices(self) -> tuple[str, ...]:
@@ -147,7 +147,7 @@ class Certificate:
             active.add(self.loss)
         for line in self.lines:
             if line.name in active:
-                line.entries = list(entries_of(line.term, active))
+                line.entries, line.conditions = entries_of(line.term, active)
         self.active = active
         self.moving = [line for line in self.lines if line.name in active]
         self._moving = {line.name: line for line in self.moving}
@@ -155,10 +155,9 @@ class Certificate:
         if lacking := [name for name in self.parameters if name not in self.gradients]:
             raise NotCertifiable(f"certificate: there is no gradient of {lacking[0]}")
         self.definitions = {line.name: line.term for line in self.lines}
-        self.needed: dict[ValueCondition, None] = {}
-        for x in (line for line in p.lines if line.name in active):
-            indices = getattr(x.left, "indices", ())
-            self.needed |= dict.fromkeys(conditions_of(x.right, active, Signs(p.lines), self.reader, indices))
+        signs = SignsOfTerms(self.definitions, [c for c in self.constants if c.is_positive])
+        needed = [(line, c) for line in self.moving for c in line.conditions if not signs.holds(c)]
+        self.needed = dict.fromkeys(with_indices(c, line) for line, c in needed)
 
     def _line_of_loss(self) -> Line:
         output = next(x for x in self.lines if x.name == name_of(self.program.output))
@@ -192,7 +191,7 @@ class Certificate:
         """The entries of a line, the line itself with this weight; its own indices are bound, too."""
         return [
             WeightedEntry(x.entry, x.weight, (*line.binders, *x.binders))
-            for x in entries_of(line.term, self.active, weight)
+            for x in entries_of(line.term, self.active, weight)[0]
         ]
 
     def contributions(self, name: Name) -> list[Term]:
@@ -419,7 +418,7 @@ class Certificate:
         yield f"Lemma {self._moves_lemma(line.name)}."
         yield f"Proof. {pose}intros. moves {line.coq}. Qed."
         parts = []
-        for x in entries_of(line.term, self.active, Term("number", text="g")):
+        for x in entries_of(line.term, self.active, Term("number", text="g"))[0]:
             moved = " ".join([f"{self.coq[x.entry.name]}'", *x.entry.indices])
             parts.append(summed(x.binders, f"{self._factor(x.weight)} * {moved}"))
         statement = f"g * {self._moved(line.name, line.binders)} = " + " + ".join(parts)
@@ -599,4 +598,18 @@ def header(title: str, conditions: Sequence[str] = ()) -> Iterator[str]:
 
 def condition_text(c: ValueCondition, called: Callable[[Name], str]) -> str:
     """A condition on values, without its indices."""
-    return f"0 < {text(c.term, called)}" if c.above else f"{text(c.term, called)} <> 0"
+    left, right = (text(x, called) for x in (c.left, c.right))
+    return {"<>": f"{left} <> {right}", ">": f"0 < {left}", "inside": f"-1 < {left} < 1"}[c.relation]
+
+
+def with_indices(c: ValueCondition, line: Line) -> ValueCondition:
+    """A condition of a line, for all indices of the line as well that stand in it."""
+    used = free_indices(c.left) | free_indices(c.right)
+    return replace(c, binders=tuple(b for b in (*line.binders, *c.binders) if b[0] in used))
+
+
+def free_indices(term: Term) -> set[str]:
+    """The words that may be indices in a term."""
+    own = {word for i in term.indices for word in i.replace("(", " ").replace(")", " ").split()}
+    inner = own.union(*map(free_indices, term.parts))
+    return inner - {term.text} if term.head == "total" else inner

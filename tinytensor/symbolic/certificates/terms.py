@@ -24,11 +24,9 @@ from sympy import (
 )
 
 from tinytensor.symbolic.index_calculus.adjoints import Name, name_of
-from tinytensor.symbolic.index_calculus.adjoints import names_in as names_of
-from tinytensor.symbolic.index_calculus.formulas import Index, Size, free, index_order
+from tinytensor.symbolic.index_calculus.formulas import Index, Size
 from tinytensor.symbolic.index_calculus.functions import ABOVE, HEADS, TABLE, Functions, upto
 from tinytensor.symbolic.index_calculus.order import factors_of, terms_of
-from tinytensor.symbolic.index_calculus.signs import Signs, requirements
 
 
 class NotCertifiable(TypeError):
@@ -327,47 +325,37 @@ class WeightedEntry:
 
 @dataclass(frozen=True)
 class ValueCondition:
-    """A condition on values: the term is above 0, or other than 0, for all indices of `binders`."""
+    """A condition on values, such as 0 < x: `left relation right`, for all indices of `binders`."""
 
-    term: Term
-    above: bool
+    left: Term
+    relation: str
+    right: Term
     binders: tuple[tuple[str, str], ...]
-
-
-def conditions_of(
-    formula: Expr, active: set[Name], signs: Signs, reader: Reader, first: Sequence[Index] = ()
-) -> list[ValueCondition]:
-    """The conditions under which a formula has a derivative by active names, but those that hold by signs.
-
-    first: the indices that come first.
-    """
-    result = []
-    for key, base in requirements(formula):
-        if key != "logarithm" and not names_of(base) & active:  # that of a power may be active in its exponent
-            continue
-        if not signs.meets(key, base):
-            inner = sorted(free(base) - {*first}, key=index_order)
-            binders = reader.binders([*(i for i in first if i in free(base)), *inner])
-            term = reader.term(base, {index: name for index, (name, _) in binders.items()})
-            result.append(ValueCondition(term, key in ABOVE, tuple(binders.values())))
-    return sorted(result, key=str)
 
 
 IN_COQ = Functions(lambda name, *arguments: Term(TABLE[name].coq, arguments), Term("sqrt", (number("PI"),)))
 
 
-def entries_of(term: Term, active: set[Name], weight: Term = ONE, binders: tuple = ()) -> Iterator[WeightedEntry]:
-    """The entries of active names in a term, with their weights."""
+def entries_of(
+    term: Term, active: set[Name], weight: Term = ONE, binders: tuple = ()
+) -> tuple[list[WeightedEntry], list[ValueCondition]]:
+    """The entries of active names in a term, with their weights, and the conditions for its derivative."""
     if term.head == "entry":
-        yield from [WeightedEntry(term, weight, binders)] * (term.name in active)
+        return [WeightedEntry(term, weight, binders)] * (term.name in active), []
+    entries: list[WeightedEntry] = []
+    conditions: list[ValueCondition] = []
     inside = (*binders, (term.text, term.size)) if term.head == "total" else binders
-    for part, arrives in flow(term, weight):
-        if names_in(part) & active:
-            yield from entries_of(part, active, arrives, inside)
+    for part, *arrives in flow(term, weight, active):
+        if len(arrives) == 2:
+            conditions.append(ValueCondition(part, *arrives, binders))
+        elif names_in(part) & active:
+            inner, needed = entries_of(part, active, *arrives, inside)
+            entries, conditions = entries + inner, conditions + needed
+    return entries, conditions
 
 
-def flow(term: Term, weight: Term) -> Iterator[tuple[Term, Term]]:
-    """The parts of a term of this weight, each with its own weight."""
+def flow(term: Term, weight: Term, active: set[Name]) -> Iterator[tuple]:
+    """(part, its weight) for each part of a term of this weight, and (left, relation, right) for each condition."""
     parts = term.parts
     match term.head:
         case "total" | "+":
@@ -381,16 +369,66 @@ def flow(term: Term, weight: Term) -> Iterator[tuple[Term, Term]]:
         case "/":
             over, under = parts
             yield over, weight / under
+            if names_in(under) & active:
+                yield under, "<>", ZERO
             yield under, weight * -(over / under**2)
         case "power":
             n = int(term.text)
             yield parts[0], product(weight, number(str(n)), Term("power", parts, str(n - 1)) if n > 2 else parts[0])
         case "Rpower":
             base, power = parts
+            yield base, ">", ZERO
             yield base, weight * (term * power / base)
             yield power, product(weight, term, Term("ln", (base,)))
         case "larger":
+            yield parts[0], "<>", parts[1]
             for n, part in enumerate(parts):
                 yield part, weight * TABLE["larger"].derivative(IN_COQ, term, parts, n)
         case head if row := next((r for r in TABLE.values() if r.coq == head), None):
+            for key in row.needs:
+                yield parts[0], "inside" if key == "arc" else ">" if key in ABOVE else "<>", ZERO
             yield parts[0], weight * row.derivative(IN_COQ, term, parts)
+
+
+class SignsOfTerms:
+    """The signs that the tactic `positive` finds, through the definitions of names."""
+
+    def __init__(self, definitions: Mapping[Name, Term], positive: Iterable[Name] = ()):
+        self.definitions, self.known = definitions, set(positive)
+
+    def positive(self, t: Term) -> bool:
+        """Is it above 0 whatever the values are?"""
+        if t.head == "entry":
+            return t.name in self.known or (t.name in self.definitions and self.positive(self.definitions[t.name]))
+        if t.head == "number":
+            return t.text != "0"
+        if t.head == "+":
+            one, other = t.parts
+            return (self.positive(one) and self.not_negative(other)) or (
+                self.not_negative(one) and self.positive(other)
+            )
+        if t.head in ("*", "/"):
+            return all(map(self.positive, t.parts))
+        if t.head in ("power", "total", "sqrt"):
+            return self.positive(t.parts[0])
+        return t.head in ("exp", "sigmoid", "softplus")
+
+    def not_negative(self, t: Term) -> bool:
+        """Is it 0 or more?"""
+        if t.head in ("delta", "upto", "INR", "Rabs", "sqrt") or (t.head == "power" and t.text == "2"):
+            return True
+        if t.head == "entry" and t.name in self.definitions:
+            return self.not_negative(self.definitions[t.name])
+        if t.head == "total":
+            return self.not_negative(t.parts[0])
+        if t.head in ("+", "*"):
+            return all(map(self.not_negative, t.parts)) or self.positive(t)
+        if t.head == "/":
+            return self.not_negative(t.parts[0]) and self.positive(t.parts[1])
+        return self.positive(t)
+
+    def holds(self, condition: ValueCondition) -> bool:
+        """Is a condition true whatever the values are?"""
+        if condition.right != ZERO or condition.relation == "inside":
+            return False
+        return self.positive(condition.left)
