@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sympy import Expr, Symbol
 
 from tinytensor.symbolic.certificates.certificate import RESERVED, condition_text, header
-from tinytensor.symbolic.certificates.terms import Letters, Reader, SignsOfTerms, entries_of, names_in, text
+from tinytensor.symbolic.certificates.terms import Reader, SignsOfTerms, entries_of, names_in, text
 from tinytensor.symbolic.index_calculus.notation import text as printed
 
 
@@ -32,7 +32,7 @@ def rules_in_coq(title: str, rules: Sequence[ScalarRule]) -> str:
 def _theorem(rule: ScalarRule) -> Iterator[str]:
     variables = sorted(rule.formula.free_symbols | rule.gradient.free_symbols - {rule.upstream}, key=str)
     names = {v: f"{v}_" if str(v) in RESERVED else str(v) for v in variables} | {rule.upstream: "g"}
-    reader = Reader(names, list(names), Letters(names.values()))
+    reader = Reader(names, list(names), names.values())
     formula, gradient = (reader.term(e, {}) for e in (rule.formula, rule.gradient))
     conditions = entries_of(formula, names_in(formula))[1]
     moved = names | {rule.wanted: "r"}

@@ -128,7 +128,7 @@ def scalar_rules() -> tuple[ScalarRule, ...]:
 # ---- equation (17) ---------------------------------------------------------------------------------------------------
 
 
-def certificate_of_program(title: str, program: Program, closed: dict, output: Expr, positive=()) -> str:
+def certificate_of_program(title: str, program: Program, closed: dict, output: Expr) -> str:
     """The certificate of a program of equations.py and its closed forms."""
     names = [*program.parameters, *program.definitions]
     return str(
@@ -142,7 +142,6 @@ def certificate_of_program(title: str, program: Program, closed: dict, output: E
                 output=output,
                 printed=lambda line: equation(line.left, line.right, names),
                 names=names,
-                positive=tuple(positive),
             )
         )
     )
@@ -157,13 +156,13 @@ def embedding() -> str:
 def block() -> str:
     """The certificate of equations (2) to (10)."""
     output = equations.Zp[equations.i, equations.j]
-    return certificate_of_program("003 (2)-(10)", equations.block(), equations.block_closed(), output, [equations.ε])
+    return certificate_of_program("003 (2)-(10)", equations.block(), equations.block_closed(), output)
 
 
 def head() -> str:
     """The certificate of equations (11) to (16)."""
     closed = equations.head_closed()
-    return certificate_of_program("003 (11)-(16)", equations.head(), closed, equations.loss, [equations.N])
+    return certificate_of_program("003 (11)-(16)", equations.head(), closed, equations.loss)
 
 
 # ---- the claims ------------------------------------------------------------------------------------------------------

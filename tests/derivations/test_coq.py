@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +16,8 @@ from derivations.proofs.rules import covered
 from tests.tools.coq import certified, needed
 from tinytensor.core.op import OPS
 from tinytensor.symbolic.certificates import certify as certifying
-from tinytensor.symbolic.certificates.certify import AXIOMS, absent, certify, refusals, refused_in, sentences
+from tinytensor.symbolic.certificates.certify import AXIOMS, absent, certify, refusals, sentences
+from tinytensor.symbolic.certificates.statements import NOT_MET, Definitions, refusal
 
 
 @pytest.mark.slow
@@ -127,17 +129,17 @@ Proof. rule. Qed.
         "Load one.",
         "From Coq Require Import Lra.",
         "Require Import one.",
-        "Definition is_derive (f : R -> R) (x y : R) : Prop := True.",
-        "Local Notation exp := ln.",
         'Notation "x = y" := True.',
-        "Theorem one : True. Proof. exact I. Qed.",
-        "Theorem one : forall x : R, x = x. Proof. intros. ring. Qed.",
-        "Theorem one : forall is_derive, is_derive (fun r => r) 0 0. Proof. auto. Qed.",
-        "Theorem one : forall (is_derive : (R -> R) -> R -> R -> Prop), is_derive (fun r => r) 0 0. Proof. auto. Qed.",
-        "Theorem one : let exp := ln in is_derive (fun r => r) 0 0. Proof. auto. Qed.",
         "Definition one {exp : R -> R} : R := exp 0.",
         "Lemma one : 0 = 1. Proof. lra.",
         "Lemma one : 0 = 1. Proof. exact_no_check I. Qed.",
+        "Lemma one : 1 = 1. Proof. vm_compute. reflexivity. Qed.",
+        "Lemma one : 1 = 1. Proof. exact (eq_refl <: 1 = 1). Qed.",
+        "Definition one : 1 = 1 := eq_refl <<: 1 = 1.",
+        "Definition ехр (x : R) : R := x.",  # Cyrillic letters
+        "Lemma ΡΙ : R. Proof. exact 3. Qed.",  # Greek letters
+        "Lemma 𝐞𝐱𝐩 : R. Proof. exact 3. Qed.",
+        "Section A. Variables x х : R. End A.",
         "Inductive one : Prop := two.",
         "Instance one : two.",
         "Canonical one := two.",
@@ -146,7 +148,6 @@ Proof. rule. Qed.
         "Definition one := ltac:(transparent_abstract (exact 1) using exp).",
         "Definition one {half : R} (x : R) : R := half * x.",
         "Section A. Variable one :> nat -> R. End A.",
-        "Definition one : R := (Σ exp < 2, 1).",
     ],
 )
 def test_a_certificate_may_not_say(planted):
@@ -156,19 +157,70 @@ def test_a_certificate_may_not_say(planted):
     assert refusals(f"{text}(* {planted} *)" if '"' not in planted else text) == []  # in a comment it says nothing
 
 
+DEFINED = {
+    "loss": "loss = fun (N : nat) (x : nat -> R) => Σ n < N, x n ^ 2",
+    "dx": "dx = fun (N : nat) (x : nat -> R) (n : nat) => 2 * x n",
+    "m": "m = fun (N : nat) (x : nat -> R) => (Σ n < N, x n) / INR N",
+}
 SUM = "forall (N : nat) (x : nat -> R), (0 < N)%nat -> "
+TABLE = "forall (N : nat) (t : nat -> nat) (x : nat -> R), (0 < N)%nat -> "
 AT = "forall n : nat, (n < N)%nat -> "
 DX = "is_derive (fun r : R_AbsRing => loss N (put1 x n r)) (x n) (dx N x n)"
 ABOVE = "(forall n : nat, (n < N)%nat -> 0 < x n) -> "
+IN_RANGE = "(forall i : nat, (i < N + 1)%nat -> (t i < 2 * N)%nat) -> "
 
 
 @pytest.mark.parametrize(
-    "hypothesis", ["", ABOVE, "x 0%nat <> 0 -> ", "(nat -> R) -> R -> ", "-1 < sum N x < 1 -> ", ABOVE + ABOVE]
+    "hypothesis",
+    [
+        "",
+        ABOVE,
+        "x 0%nat <> 0 -> ",
+        "(nat -> R) -> R -> ",
+        "-1 < m N x < 1 -> ",
+        ABOVE + ABOVE,
+        ABOVE + "(forall n : nat, (n < N)%nat -> x n < 1) -> ",
+        "0 < 1 / (INR N - 1) * (Σ n < N, (x n - m N x) ^ 2) -> ",
+        "(forall k n : nat, (k < 1)%nat -> (n < N)%nat -> -1 < asin (x n / 20) < sigmoid (x n)) -> ",
+    ],
 )
 def test_statements_of_certificates_are_accepted(hypothesis):
-    assert [*refused_in(SUM + hypothesis + AT + DX, {"loss", "dx"})] == []
-    table = "(forall i : nat, (i < N + 1)%nat -> (t i < 2 * N)%nat) -> "
-    assert [*refused_in(SUM + table + hypothesis + AT + DX, {"loss", "dx"})] == []
+    assert refusal(SUM + hypothesis + AT + DX, Definitions(DEFINED)) == ""
+    assert refusal(TABLE + IN_RANGE + hypothesis + AT + DX, Definitions(DEFINED)) == ""
+
+
+@pytest.mark.parametrize(
+    "hypotheses",
+    [
+        ABOVE + "x 0%nat < 0 -> ",
+        ABOVE + "(forall n : nat, (n < N)%nat -> x n < 0) -> ",
+        ABOVE + "(Σ n < N, x n) < 0 -> ",
+        ABOVE + "m N x < 0 -> ",
+        "1 < 0 -> ",
+        "0 < 0 -> ",
+        "PI <> PI -> ",
+        "x 0%nat <> x 0%nat -> ",
+        "0 < - x 0%nat ^ 2 -> ",
+        "0 < ln (- exp (x 0%nat)) -> ",
+        "Rabs (x 0%nat) < 0 -> ",
+        "1 < sigmoid (x 0%nat) -> ",
+        "1 < sin (x 0%nat) -> ",
+        "x 0%nat < x 1%nat -> x 1%nat < x 2%nat -> x 2%nat < x 0%nat -> ",
+        "INR N < 1 -> ",
+        "INR (N - N) <> 0 -> ",
+        "0 < loss N x < 0 -> ",
+        "1 / (x 0%nat - x 0%nat) <> 0 -> ",
+        "x 0%nat + 10 ^ 60 <> 10 ^ 60 + x 0%nat -> ",
+        "exp (ln (x 0%nat)) <> x 0%nat -> ",
+        "asin (1 - 1 / 10 ^ 17) < 157 / 100 -> ",
+        "delta N N <> 1 -> ",
+        "same (x 0%nat - x 0%nat) <> 1 -> ",
+        "larger (x 0%nat) 0 < 0 -> ",
+    ],
+)
+def test_hypotheses_that_no_numbers_meet_are_refused(hypotheses):
+    for statement in (SUM + hypotheses + AT + DX, TABLE + IN_RANGE + hypotheses + AT + DX, SUM + AT + hypotheses + DX):
+        assert refusal(statement, Definitions(DEFINED)) == NOT_MET
 
 
 @pytest.mark.parametrize(
@@ -182,21 +234,72 @@ def test_statements_of_certificates_are_accepted(hypothesis):
         SUM + "(N < 0)%nat -> " + AT + DX,
         SUM + "(N < 1)%nat -> " + AT + DX,
         SUM + "(0 < 0)%nat -> " + AT + DX,
-        SUM + "(n < N)%nat -> (n < N - N)%nat -> " + DX,
-        SUM + "(n < 2 ** 9 ** 9)%nat -> " + DX,
+        SUM + AT + "(n < N - N)%nat -> " + DX,
+        SUM + AT + "(n < 2 ** 9 ** 9)%nat -> " + DX,
+        SUM + AT + "(n < N / 2)%nat -> " + DX,
+        SUM + AT + "(1 < N)%nat -> " + DX,
         SUM + "False -> " + AT + DX,
         SUM + "0 = 1 -> " + AT + DX,
         SUM + "~ 0 < 1 -> " + AT + DX,
         SUM + "(0 < 1 /\\ 1 < 0) -> " + AT + DX,
         SUM + "(forall n : nat, (n < N)%nat -> False) -> " + AT + DX,
         SUM + "(forall n : nat, (n < N)%nat -> (N < n)%nat) -> " + AT + DX,
+        SUM + "(forall n : nat, 0 < x n) -> " + AT + DX,
+        SUM + "(forall n : nat, (n < N)%nat -> 0 < x n -> 0 < 1) -> " + AT + DX,
         SUM + f"(forall n : nat, (n < N)%nat -> {DX}) -> " + AT + DX,
         f"forall (N : nat) (x : nat -> R) (dx : nat -> (nat -> R) -> nat -> R), (0 < N)%nat -> {AT}{DX}",
         f"forall loss (N : nat), (0 < N)%nat -> {AT}{DX}",
+        f"forall (N : nat) (x : nat -> R) (f : R -> R), (0 < N)%nat -> {AT}{DX}",
+        f"forall (N : nat) (x : nat -> R) (lies : False), (0 < N)%nat -> {AT}{DX}",
+        "forall is_derive : (R -> R) -> R -> R -> Prop, is_derive (fun r : R => r) 0 0",
+        "let exp := ln in forall x : R, is_derive (fun r : R_AbsRing => r) x 1",
+        SUM + AT + DX.replace("x n r", "x 0%nat r").replace("(x n)", "(x 0%nat)"),
+        SUM + AT + DX.replace("(dx N x n)", "(dx N x N)"),
+        SUM + AT + DX.replace("(dx N x n)", "(Derive (fun r : R => loss N (put1 x n r)) (x n))"),
     ],
 )
 def test_statements_that_say_something_else_are_refused(statement):
-    assert [*refused_in(statement, {"loss", "dx"})] != []
+    assert refusal(SUM + AT + DX, Definitions(DEFINED)) == ""
+    assert refusal(statement, Definitions(DEFINED)) not in ("", NOT_MET)
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "a = fun exp : R => exp",
+        "a = fun (exp : R -> R) (x : R) => exp x",
+        "a = fun x : R => let exp := ln in exp x",
+        "a = Σ exp < 2, 1",
+        "a = Σ b < 2, 1",
+        "a = fun x : R => sinh x",
+        "a = fun x : R => Derive exp x",
+        "a = fun n : nat => INR (n / 2)",
+        "a = fun n : nat => INR n / n",
+        "a = fun x : R => if Rlt_dec 0 x then x else 0",
+        "a = fun x : nat -> R => b 0",
+        "a = fun x : R => x²",
+        "a = fun x : R => (1 / 2)%Z * x",
+        "a = fun x : R => @id R x",
+        "a = fun x : Rdefinitions.RbaseSymbolsImpl.R => x",
+        "a = _",
+    ],
+)
+def test_a_definition_of_other_words_is_refused(printed):
+    assert Definitions({"a": printed, "b": "b = fun x : R => x"}).refused
+    assert not Definitions({"a": "a = fun (x : R) (n : nat) => exp x * INR (n - 1)", "b": "b = 1"}).refused
+
+
+@pytest.mark.slow
+def test_a_theorem_under_a_contradiction_is_refused():
+    """Coq proves any derivative from it."""
+    theorem = """
+Definition loss (x : R) : R := x * x.
+Definition dx (x : R) : R := 7 * x.
+Theorem gradient_of_x : forall x : R, 0 < x -> x < 0 -> is_derive (fun r => loss r) x (dx x).
+Proof. intros x A B. destruct (Rlt_asym 0 x A B). Qed.
+"""
+    result = certified("\n".join(coq_header()) + theorem)
+    assert result.refused == [f"gradient_of_x: {NOT_MET}"]
 
 
 def test_a_section_variable_in_the_place_of_a_definition_is_refused():
@@ -214,14 +317,48 @@ End Forged.
     assert certified("\n".join(coq_header()) + THEOREM)
 
 
-PROVED = "Proof. intros. unfold loss, dx. simpl. auto_derive; auto; ring. Qed."
+PROVED = """Proof.
+  intros; unfold loss, dx; simpl;
+  first
+  [ solve [ring]
+  | solve [auto_derive; auto; ring]
+  | replace n with 0%nat by (destruct n; [reflexivity | destruct (Nat.nlt_0_r n); now apply Nat.succ_lt_mono]);
+    unfold put1; simpl; auto_derive; auto; ring ].
+Qed."""
 BY_X = "Theorem gradient_of_x : forall x : R, is_derive (fun r => loss r) x (dx x)."
 SQUARE = "Definition loss (x : R) : R := x * x."
+
+
+@pytest.mark.parametrize("blank", ["\v", "\u202e", "\u200b", "\u00a0", "\f", "\x00"])
+def test_what_is_not_seen_is_refused_in_a_comment_too(blank):
+    assert refusals("\n".join(coq_header()) + f"(* a {blank} b *)" + THEOREM)
+
+
+@pytest.mark.slow
+def test_an_argument_that_coq_does_not_print_is_refused():
+    text = Path(__file__).with_name("hidden_space.v").read_text("utf-8")
+    assert refusals(text) == []
+    assert "something is hidden" in str(certified(text))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variable", ["COQPATH", "XDG_DATA_HOME", "XDG_DATA_DIRS"])
+def test_the_environment_does_not_name_another_library(variable, monkeypatch, tmp_path):
+    needed()
+    folder = tmp_path / "coq" / "Coquelicot"
+    folder.mkdir(parents=True)
+    (folder / "Coquelicot.v").write_text("Definition is_derive (f : nat -> nat) (x y : nat) : Prop := True.")
+    subprocess.run(["coqc", "-q", "-R", ".", "Coquelicot", "Coquelicot.v"], cwd=folder, check=True)
+    monkeypatch.setenv(variable, str(tmp_path if variable[0] == "X" else folder.parent))
+    (tmp_path / "a.v").write_text("\n".join(coq_header()) + THEOREM)
+    assert certify(tmp_path / "a.v")
+
+
 FORGED = {  # definitions and a theorem that Coq proves, and why it does not say what it seems to say
     "parameters in another order": (
         "Section P. Variables (y x : R). Definition loss := x * x * y. Definition dx := x * x + 0 * y. End P.",
         "Theorem gradient_of_x : forall x y : R, is_derive (fun r => loss r y) x (dx x y).",
-        "it has loss r y for loss y r",
+        "loss has r for y",
     ),
     "a variable with the name of a definition": (
         "Definition e := exp. Section P. Variable e : R -> R. Definition loss (x : R) := e x. End P. "
@@ -233,13 +370,13 @@ FORGED = {  # definitions and a theorem that Coq proves, and why it does not say
         "Definition e := exp. Section P. Let e (t : R) := t. Definition loss (x : R) := e x. End P. "
         "Definition dx (x : R) := 0 * x + 1.",
         BY_X,
-        "it binds e",
+        "let is not expected",
     ),
     "a lemma as a function": (
         "Lemma sinh : R -> R. Proof. exact (fun x => x). Qed. Definition loss (x : R) := 0 * sinh 1 + x. "
         "Definition dx (x : R) := 0 * x + 1.",
         BY_X,
-        "it uses sinh",
+        "certificate is not expected",
     ),
     "a parameter with the name of a function": (
         "Definition loss exp (x : R) : R := exp x. Definition dx (x : R) := 0 * x + 1.",
@@ -249,7 +386,7 @@ FORGED = {  # definitions and a theorem that Coq proves, and why it does not say
     "a function that does not move": (
         f"{SQUARE} Definition dx (x : R) := 0 * x.",
         "Theorem gradient_of_x : forall x : R, is_derive (fun r => loss x) x (dx x).",
-        "does not move x",
+        "x is not expected",
     ),
     "another point": (
         f"{SQUARE} Definition dx (x : R) := 4 + 0 * x.",
@@ -259,7 +396,24 @@ FORGED = {  # definitions and a theorem that Coq proves, and why it does not say
     "another argument": (
         f"{SQUARE} Definition dx (x : R) := x.",
         "Theorem gradient_of_x : forall x : R, is_derive (fun r => loss r) x (dx (x + x)).",
-        "it has dx (x + x) for dx x",
+        "dx has ( x + x ) for x",
+    ),
+    "a curve with the name of a definition": (
+        "Definition c : R := 1. Definition loss (x : nat -> R) : R := x 0%nat. "
+        "Definition dx (x : nat -> R) (n : nat) := 2 * x n + INR n * 0.",
+        "Theorem gradient_of_x : forall (x : nat -> R) (n : nat), (n < 1)%nat -> "
+        "is_derive (fun c => c * loss (put1 x n c)) (x n) (dx x n).",
+        "it binds c",
+    ),
+    "a definition with the name of a function": (
+        "Definition exp (x : R) := x. Definition loss (x : R) := x + 0 * exp 1. Definition dx (x : R) := 0 * x + 1.",
+        BY_X,
+        "exp: the name has a meaning already",
+    ),
+    "no derivative": (
+        f"{SQUARE} Definition dx (x : R) := 2 * x.",
+        "Theorem gradient_of_x : forall x : R, loss x = x * x.",
+        "its conclusion is not",
     ),
     "a half of whole numbers": (
         "Definition loss (x : R) := INR (1 / 2) * x. Definition dx (x : R) := 0 * x.",

@@ -8,8 +8,8 @@ is the differential of the result. "The theorems" let one entry move.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
 from itertools import count
 
 from sympy import Expr, Symbol
@@ -17,7 +17,6 @@ from sympy import Expr, Symbol
 from tinytensor.symbolic.certificates.terms import (
     ONE,
     ZERO,
-    Letters,
     NotCertifiable,
     Reader,
     SignsOfTerms,
@@ -27,9 +26,11 @@ from tinytensor.symbolic.certificates.terms import (
     entries_of,
     names_in,
     product,
+    reindexed,
     renamed,
     text,
     total,
+    unused,
 )
 from tinytensor.symbolic.index_calculus.adjoints import Definition, Name, d, name_of
 from tinytensor.symbolic.index_calculus.formulas import Array, Index, Size, sizes_of
@@ -53,7 +54,7 @@ class CertifiedProgram:
 
     parameters: entries such as X[n, d] whose gradients are given; constants: arrays and symbols that have none.
     gradients: the printed lines by the name that they are the adjoint of. output: the entry of the result. printed: the
-    text of a line. positive: constants that are above 0. theorems: the parameters with a theorem of their own.
+    text of a line.
     """
 
     title: str
@@ -65,7 +66,6 @@ class CertifiedProgram:
     printed: Callable[[Definition], str]
     names: Sequence[Name] = ()
     conditions: Sequence[str] = ()
-    positive: tuple[Name, ...] = ()
 
 
 @dataclass
@@ -81,8 +81,12 @@ class Line:
     conditions: list[ValueCondition] = field(default_factory=list)
 
     @property
+    def indices(self) -> tuple[str, ...]:
+        return tuple(i for i, _ in self.binders)
+
+    @property
     def entry(self) -> Term:
-        return Term("entry", name=self.name, indices=tuple(i for i, _ in self.binders))
+        return Term("entry", name=self.name, indices=self.indices)
 
 
 class Certificate:
@@ -129,8 +133,7 @@ class Certificate:
 
     def _read(self) -> None:
         p = self.program
-        self.letters = Letters({*self.taken, *RESERVED})
-        self.reader = Reader(self.coq, p.names, self.letters)
+        self.reader = Reader(self.coq, p.names, {*self.taken, *RESERVED})
         self.tables = [c for c in p.constants if isinstance(c, Array) and c.values is not None]
         constants = dict.fromkeys(c for c in (*p.constants, self.weights) if c is not None and c not in self.tables)
         self.constants = list(constants)
@@ -147,15 +150,14 @@ class Certificate:
                 line.entries, line.conditions = entries_of(line.term, active)
         self.active = active
         self.moving = [line for line in self.lines if line.name in active]
+        self._moving = {line.name: line for line in self.moving}
         self.gradients = {n: self._line(x) for n, x in p.gradients.items() if n in active and n != self.weights}
         if lacking := [name for name in self.parameters if name not in self.gradients]:
             raise NotCertifiable(f"certificate: there is no gradient of {lacking[0]}")
         self.definitions = {line.name: line.term for line in self.lines}
-        self.needed = self._conditions(SignsOfTerms(self.definitions, p.positive))
-
-    def _conditions(self, signs: SignsOfTerms) -> list[ValueCondition]:
-        needed = [c for line in self.moving for c in line.conditions if not signs.holds(c)]
-        return list(dict.fromkeys(needed_with_their_indices(needed, self.moving)))
+        signs = SignsOfTerms(self.definitions, [c for c in self.constants if c.is_positive])
+        needed = [(line, c) for line in self.moving for c in line.conditions if not signs.holds(c)]
+        self.needed = dict.fromkeys(with_indices(c, line) for line, c in needed)
 
     def _line_of_loss(self) -> Line:
         output = next(x for x in self.lines if x.name == name_of(self.program.output))
@@ -165,13 +167,10 @@ class Certificate:
         return Line(self.loss, self.coq[self.loss], (), weighted, printed)
 
     def _line(self, definition: Definition) -> Line:
-        indices = getattr(definition.left, "indices", ())
-        names: dict[Index, str] = {}
-        for i in indices:
-            names[i] = self.letters.of(i, names.values())
-        binders = tuple((names[i], self.reader.size(i.size)) for i in indices)
-        term = self.reader.term(definition.right, names)
-        return Line(definition.name, self.coq[definition.name], binders, term, self.program.printed(definition))
+        binders = self.reader.binders(getattr(definition.left, "indices", ()))
+        term = self.reader.term(definition.right, {i: name for i, (name, _) in binders.items()})
+        coq, printed = self.coq[definition.name], self.program.printed(definition)
+        return Line(definition.name, coq, tuple(binders.values()), term, printed)
 
     def adjoint(self, name: Name, indices: tuple[str, ...]) -> Term:
         """The entry of the adjoint of a name; 1 for that of the result."""
@@ -195,32 +194,24 @@ class Certificate:
             for x in entries_of(line.term, self.active, weight)[0]
         ]
 
+    def contributions(self, name: Name) -> list[Term]:
+        """What arrives at an entry of a name, from each line that uses it."""
+        binders = self.binders_of(name)
+        indices, sizes = tuple(i for i, _ in binders), [n for _, n in binders]
+        return [self.contribution(one, indices, sizes) for _, one in self.arriving.get(name, [])]
+
     def contribution(self, one: WeightedEntry, indices: tuple[str, ...], sizes: Sequence[str]) -> Term:
         """What arrives at the entry with these indices: the weights, summed over the other indices of the line."""
-        own = one.own(sizes)
-        new, deltas = {}, []
-        for n, position in enumerate(one.entry.indices):
-            if n in own:
-                new[position] = indices[n]
-            else:
-                deltas.append((indices[n], position))
-        bound = dict(one.binders)
-        other, safe = [], {}
-        for index in bound:
-            if index not in new:
-                if index in indices:
-                    fresh = next(
-                        f"{index}{n}" for n in count(1) if f"{index}{n}" not in {*indices, *bound, *self.taken}
-                    )
-                    safe[index] = fresh
-                other.append((safe.get(index, index), bound[index]))
-        change = {**new, **safe}
-        shifted = [Term("delta", indices=(i, reindexed(p, change))) for i, p in deltas]
-        weight = renamed(one.weight, change, self.letters)
-        body = product(weight, *shifted)
-        if body.head in ("+", "-") or body.head == "neg":
+        own, entry = one.own(sizes), one.entry.indices
+        change = {entry[n]: indices[n] for n in own}
+        summed_over = [(i, size) for i, size in one.binders if i not in change]
+        taken = {*indices, *self.reader.taken, *(i for i, _ in one.binders)}
+        change |= {i: unused(i, taken) for i, _ in summed_over if i in indices}
+        moved = [(i, reindexed(p, change)) for n, (i, p) in enumerate(zip(indices, entry)) if n not in own]
+        body = product(renamed(one.weight, change, self.reader.taken), *[Term("delta", indices=pair) for pair in moved])
+        if body.head in ("+", "-", "neg"):
             body = Term("*", (ONE, body))
-        return total(other, body)
+        return total([(change.get(i, i), size) for i, size in summed_over], body)
 
     # -- the text
 
@@ -237,18 +228,15 @@ class Certificate:
         yield f"Variables {self._sizes()}."
         for name in (*self.tables, *self.constants, *self.parameters):
             yield f"Variable {self.coq[name]} : {self._type(name)}."
-        for line in self.lines:
+        for line in (*self.lines, *self.adjoint_lines):
             yield ""
             yield f"(* {line.printed} *)"
-            yield self._definition(line.coq, line.binders, line.term)
-        for line in self._adjoint_lines():
-            yield ""
-            yield f"(* {line.printed} *)"
-            yield self._definition(line.coq, line.binders, line.term)
+            taken = f" ({' '.join(line.indices)} : nat)" if line.binders else ""
+            yield f"Definition {line.coq}{taken} : R := {text(line.term, self.coq.__getitem__)}."
         yield ""
         yield "End Program."
         yield ""
-        if hints := " ".join(line.coq for line in (*self.lines, *self.hidden)):
+        if hints := " ".join(line.coq for line in (*self.lines, *self.hidden.values())):
             yield f"#[local] Hint Unfold {hints} : formulas."
             yield ""
         yield from self._proof()
@@ -262,43 +250,28 @@ class Certificate:
         last = "nat" if name in self.tables else "R"
         return " -> ".join(["nat"] * rank + [last])
 
-    def _definition(self, coq: str, binders, term: Term) -> str:
-        taken = f" ({' '.join(i for i, _ in binders)} : nat)" if binders else ""
-        return f"Definition {coq}{taken} : R := {text(term, self.coq.__getitem__)}."
-
-    def _adjoint_lines(self) -> list[Line]:
-        """The gradients, from the last to the first; those that are not printed are what arrives at them."""
-        result = []
-        self.hidden: list[Line] = []
-        for line in reversed(self.moving[:-1]):
-            if line.name == self.loss:
-                continue
-            if line.name == self._output_name and self.weights is not None:
-                continue
-            if d(line.name) in self.program_gradients:
-                result.append(self.program_gradients[d(line.name)])
-                continue
-            own = Line(d(line.name), self.coq[d(line.name)], line.binders, self._arrives(line), "")
-            own.printed = f"the gradient of {line.coq}, which is not printed: what arrives from the lines that use it"
-            self.hidden.append(own)
-            result.append(own)
-        return [*result, *[self.program_gradients[d(n)] for n in self.parameters]]
-
-    @property
-    def _output_name(self) -> Name:
-        return name_of(self.program.output)
+    @cached_property
+    def hidden(self) -> dict[Name, Line]:
+        """The gradients that are not printed, by what they are of: what arrives there."""
+        why = "which is not printed: what arrives from the lines that use it"
+        return {
+            x.name: Line(d(x.name), self.coq[d(x.name)], x.binders, self._arrives(x), f"the gradient of {x.coq}, {why}")
+            for x in reversed(self.moving[:-1])
+            if x.name not in self.gradients and not self._is_given(x.name)
+        }
 
     @cached_property
-    def program_gradients(self) -> dict[Name, Line]:
-        return {d(n): line for n, line in self.gradients.items()}
+    def adjoint_lines(self) -> list[Line]:
+        """The gradients, from the last to the first."""
+        names = [*[x.name for x in reversed(self.moving[:-1])], *self.parameters]
+        return [(self.hidden | self.gradients)[name] for name in names if not self._is_given(name)]
+
+    def _is_given(self, name: Name) -> bool:
+        """Is it the result, whose gradient is the weights?"""
+        return self.weights is not None and name == name_of(self.program.output)
 
     def _arrives(self, line: Line) -> Term:
-        indices, sizes = line.entry.indices, [s for _, s in line.binders]
-        parts = [self.contribution(one, indices, sizes) for _, one in self.arriving.get(line.name, [])]
-        result = parts[0] if parts else ZERO
-        for part in parts[1:]:
-            result = Term("+", (result, part))
-        return result
+        return reduce(lambda a, b: Term("+", (a, b)), self.contributions(line.name) or [ZERO])
 
     # -- the proof
 
@@ -311,7 +284,7 @@ class Certificate:
 
     @cached_property
     def _all_lines(self) -> dict[Name, Line]:
-        return {line.name: line for line in (*self.lines, *self._adjoint_lines())}
+        return {line.name: line for line in (*self.lines, *self.adjoint_lines)}
 
     def _variables(self, name: Name) -> list:
         """The variables of the section that a name depends on, in the order in which they are declared."""
@@ -344,9 +317,6 @@ class Certificate:
     def _curve(self, name: Name, point: str = "r") -> str:
         return self.applied(name, lambda x: f"({self.coq[x]} {point})")
 
-    def at(self, term: Term) -> str:
-        return text(term, self.at_point)
-
     def _ranges(self, binders) -> str:
         return "".join(f"({i} < {n})%nat -> " for i, n in binders)
 
@@ -363,37 +333,38 @@ class Certificate:
         for size in self.sizes:
             yield f"{self.coq[size]}_positive", f"(0 < {self.coq[size]})%nat"
         for table in self.tables:
-            binders = self._binders_of(table)
+            binders = self.binders_of(table)
             at = " ".join([self.coq[table], *[i for i, _ in binders]])
             inside = f"({at} < {self.reader.size(table.values)})%nat"
             yield f"{self.coq[table]}_in_range", f"{self._forall(binders)}{self._ranges(binders)}{inside}"
-        for name in self.program.positive:
+        used = set().union(*[names_in(line.term) for line in self.lines])
+        for name in (c for c in self.constants if c.is_positive and c in used):
             yield f"{self.coq[name]}_positive", f"0 < {called(name)}"
         for n, c in enumerate(self.needed, start=1):
             yield f"condition{n}", self._condition(c, called)
 
-    def _binders_of(self, name: Name) -> tuple[tuple[str, str], ...]:
+    def binders_of(self, name: Name) -> tuple[tuple[str, str], ...]:
+        """The indices of a name with their sizes."""
+        if name in self._moving:
+            return self._moving[name].binders
         if name in self.parameters:
             indices = getattr(self.parameters[name], "indices", ())
         else:
             indices = [Index("i", n) for n in getattr(name, "sizes", ())]
-        names: dict[Index, str] = {}
-        for i in indices:
-            names[i] = self.letters.of(i, names.values())
-        return tuple((names[i], self.reader.size(i.size)) for i in indices)
+        return tuple(self.reader.binders(indices).values())
 
-    def _entry(self, name: Name, binders) -> Term:
-        return Term("entry", name=name, indices=tuple(i for i, _ in binders))
-
-    def _pairing(self, adjoint: Term, name: Name, binders) -> str:
-        """The sum of adjoint times derivative over the entries of a name, as text."""
-        moved = " ".join([f"{self.coq[name]}'", *[i for i, _ in binders]])
-        weight = text(adjoint, self.at_point)
-        weight = f"({weight})" if adjoint.head in ("+", "-", "neg") else weight
-        inner = f"{weight} * {moved}"
-        for i, n in reversed(binders):
-            inner = f"(Σ {i} < {n}, {inner})"
+    def _pairing(self, name: Name, weight: Term | None = None) -> str:
+        """The sum of derivatives over the entries of a name, with the adjoint or another weight, as text."""
+        binders = self.binders_of(name)
+        weight = weight or self.adjoint(name, tuple(i for i, _ in binders))
+        shown = text(weight, self.at_point)
+        shown = f"({shown})" if weight.head in ("+", "-", "neg") else shown
+        inner = summed(binders, f"{shown} * {self._moved(name, binders)}")
         return inner if binders else f"({inner})"
+
+    def _moved(self, name: Name, binders) -> str:
+        """The derivative of an entry of a name."""
+        return " ".join([f"{self.coq[name]}'", *[i for i, _ in binders]])
 
     def _proof(self) -> Iterator[str]:
         yield "(* ---- the proof ---- *)"
@@ -429,9 +400,8 @@ class Certificate:
         yield ""
 
     def _moves_lemma(self, name: Name) -> str:
-        binders = self._binders_of(name) if name in self.parameters else self._all_lines[name].binders
+        binders, moved = self.binders_of(name), self._moved(name, self.binders_of(name))
         entry = " ".join([self._curve(name), *[i for i, _ in binders]])
-        moved = " ".join([f"{self.coq[name]}'", *[i for i, _ in binders]])
         moved = f"({moved})" if binders else moved
         statement = f"is_derive (fun r => {entry}) s {moved}"
         return f"{self.coq[name]}_moves : {self._forall(binders)}{self._ranges(binders)}{statement}"
@@ -440,21 +410,18 @@ class Certificate:
         known = [f"{self.coq[n]}_moves" for n in dict.fromkeys(x.entry.name for x in line.entries)]
         known = [x for x in known if x.removesuffix("_moves") not in {self.coq[n] for n in self.parameters}]
         pose = "".join(f"pose proof {x}. " for x in known)
-        curve = " ".join([self._curve(line.name), *line.entry.indices])
-        binders = f"({' '.join(line.entry.indices)} : nat) " if line.binders else ""
+        curve = " ".join([self._curve(line.name), *line.indices])
+        binders = f"({' '.join(line.indices)} : nat) " if line.binders else ""
         yield ""
         yield f"(* {line.printed} *)"
         yield f"Let {line.coq}' {binders}: R := Derive (fun r => {curve}) s."
         yield f"Lemma {self._moves_lemma(line.name)}."
         yield f"Proof. {pose}intros. moves {line.coq}. Qed."
-        moved = " ".join([f"{line.coq}'", *line.entry.indices])
         parts = []
-        for one in entries_of(line.term, self.active, Term("number", text="g"))[0]:
-            inner = f"{self._factor(one.weight)} * {' '.join([self.coq[one.entry.name] + chr(39), *one.entry.indices])}"
-            for i, n in reversed(one.binders):
-                inner = f"(Σ {i} < {n}, {inner})"
-            parts.append(inner)
-        statement = f"g * {moved} = " + " + ".join(parts)
+        for x in entries_of(line.term, self.active, Term("number", text="g"))[0]:
+            moved = " ".join([f"{self.coq[x.entry.name]}'", *x.entry.indices])
+            parts.append(summed(x.binders, f"{self._factor(x.weight)} * {moved}"))
+        statement = f"g * {self._moved(line.name, line.binders)} = " + " + ".join(parts)
         yield f"Lemma {line.coq}_line : {self._forall(line.binders, '(g : R)')}{self._ranges(line.binders)}{statement}."
         yield f"Proof. {pose}pose proof {line.coq}_moves. intros. line {line.coq}. Qed."
         yield from self._out(line)
@@ -463,10 +430,10 @@ class Certificate:
         return text(Term("*", (term, ONE)), self.at_point).removesuffix(" * 1")
 
     def _out(self, line: Line) -> Iterator[str]:
-        adjoint = self.adjoint(line.name, line.entry.indices)
+        adjoint = self.adjoint(line.name, line.indices)
         pairs = [self._flow(one) for one in self.weighted(line, adjoint)]
         depth = len(line.binders)
-        yield f"Lemma {line.coq}_out : {self._pairing(adjoint, line.name, line.binders)} = {' + '.join(pairs)}."
+        yield f"Lemma {line.coq}_out : {self._pairing(line.name)} = {' + '.join(pairs)}."
         yield "Proof."
         yield f"  etransitivity; [inside {depth}%nat ltac:(fun _ => apply {line.coq}_line; range) | cbv beta]."
         yield "  etransitivity; [apart | repeat apply eq_plus]."
@@ -476,12 +443,9 @@ class Certificate:
 
     def _flow(self, one: WeightedEntry) -> str:
         """What flows from a line to one entry in it: a sum over the entries of its name."""
-        binders = self._canonical(one.entry.name)
+        binders = self.binders_of(one.entry.name)
         indices, sizes = tuple(i for i, _ in binders), [n for _, n in binders]
-        return self._pairing(self.contribution(one, indices, sizes), one.entry.name, binders)
-
-    def _canonical(self, name: Name) -> tuple[tuple[str, str], ...]:
-        return self._binders_of(name) if name in self.parameters else self._all_lines[name].binders
+        return self._pairing(one.entry.name, self.contribution(one, indices, sizes))
 
     def _order(self, one: WeightedEntry) -> str:
         """Tactics that bring the sums of a line into the order: indices of the entry, then the others."""
@@ -489,7 +453,7 @@ class Certificate:
         target: list[str] = []
         steps = []
         rank = len(one.entry.indices)
-        sizes = [n for _, n in self._canonical(one.entry.name)]
+        sizes = [n for _, n in self.binders_of(one.entry.name)]
         for n, position in enumerate(one.entry.indices):
             if n in one.own(sizes):
                 target.append(position)
@@ -507,73 +471,54 @@ class Certificate:
         return "".join(steps)
 
     def _arrival(self, name: Name) -> Iterator[str]:
-        if name == self.loss:
-            return
-        binders = self._canonical(name)
-        indices, sizes = tuple(i for i, _ in binders), [n for _, n in binders]
-        coq, flows = self.coq[name], self.arriving.get(name, [])
-        adjoint = self.adjoint(name, indices)
-        parts = [self.contribution(one, indices, sizes) for _, one in flows]
-        shown = [text(Term("+", (ZERO, p)), self.at_point).removeprefix("0 + ") for p in parts] or ["0"]
-        ranges = self._ranges(binders)
+        """Two lemmas: the formula of a gradient is what arrives, and so for the sum over its entries."""
+        binders, parts = self.binders_of(name), self.contributions(name)
+        adjoint = self.adjoint(name, tuple(i for i, _ in binders))
         label = self.coq[adjoint.name]
-        statement = f"{self.at(adjoint)} = {' + '.join(shown)}"
+        shown = [text(Term("+", (ZERO, p)), self.at_point).removeprefix("0 + ") for p in parts] or ["0"]
+        statement = f"{text(adjoint, self.at_point)} = {' + '.join(shown)}"
         yield ""
-        yield f"(* what arrives at {coq} *)"
-        yield f"Lemma {label}_is : {self._forall(binders)}{ranges}{statement}."
-        if any(x.name == d(name) for x in self.hidden):
+        yield f"(* what arrives at {self.coq[name]} *)"
+        yield f"Lemma {label}_is : {self._forall(binders)}{self._ranges(binders)}{statement}."
+        if name in self.hidden:
             yield "Proof. reflexivity. Qed."
-        elif name == self._output_name and self.weights is not None:
+        elif self._is_given(name):
             yield "Proof. intros. ring. Qed."
         else:
             hidden, lines = self._to_unfold(name, parts)
-            lines = f"ltac:(unfold {', '.join(lines)})"
-            tactic = f"collects_through {lines}" if hidden else f"collects {lines}"
+            tactic = f"{'collects_through' if hidden else 'collects'} ltac:({lines})"
             yield f"Proof. intros. unfold {', '.join([label, *hidden])}. {tactic}. Qed."
-        arriving = " + ".join(self._flow(one) for _, one in flows) or "0"
-        yield f"Lemma {label}_in : {self._pairing(adjoint, name, binders)} = {arriving}."
-        depth, rest = len(binders), max(len(flows) - 1, 0)
-        if name == self._output_name and self.weights is not None:
+        flows = [self._flow(x) for _, x in self.arriving.get(name, [])]
+        yield f"Lemma {label}_in : {self._pairing(name)} = {' + '.join(flows) or '0'}."
+        if self._is_given(name):
             yield "Proof. reflexivity. Qed."
             return
-        if not flows:
-            yield "Proof."
-            zero = f"rewrite {label}_is by range; apply Rmult_0_l"
-            yield f"  etransitivity; [inside {depth}%nat ltac:(fun _ => {zero}) | cbv beta]."
-            yield "  rewrite ?total_zero. reflexivity."
-            yield "Qed."
-            return
+        then = f"distribute {len(flows) - 1}%nat" if flows else "apply Rmult_0_l"
+        inside = f"inside {len(binders)}%nat ltac:(fun _ => rewrite {label}_is by range; {then})"
         yield "Proof."
-        yield (
-            f"  etransitivity; [inside {depth}%nat ltac:(fun _ => rewrite {label}_is by range; distribute {rest}%nat) "
-            "| cbv beta]."
-        )
-        yield "  etransitivity; [apart | reflexivity]."
+        yield f"  etransitivity; [{inside} | cbv beta]."
+        yield "  etransitivity; [apart | reflexivity]." if flows else "  rewrite ?total_zero. reflexivity."
         yield "Qed."
 
-    def _to_unfold(self, name: Name, parts: list[Term]) -> tuple[list[str], list[str]]:
-        """The gradients that are not printed and stand in what arrives at a name; and lines.
+    def _to_unfold(self, name: Name, parts: list[Term]) -> tuple[list[str], str]:
+        """The gradients that are not printed and stand in what arrives at a name; and a tactic that unfolds lines.
 
         The lines are those that these gradients are of, and those that use them or the name: a printed formula is
         written in their results, 1 - h² for a tangent h, and σ for a softmax.
         """
-        hidden = {x.name: x for x in self.hidden}
-        waiting, involved = [n for p in parts for n in names_in(p)], {}
+        of = {line.name: n for n, line in self.hidden.items()}
+        waiting, passed = [n for p in parts for n in names_in(p)], set()
         while waiting:
-            one = waiting.pop()
-            if one in hidden and one not in involved:
-                involved[one] = hidden[one]
-                waiting += names_in(hidden[one].term)
-        passed = {n for n in self.definitions if d(n) in involved}
-        own = passed | {line.name for n in (name, *passed) for line, _ in self.arriving.get(n, [])}
-        lines = [line.coq for line in reversed(self.lines) if line.name in own]
-        return [x.coq for x in self.hidden if x.name in involved][::-1], lines
+            if (n := of.get(waiting.pop())) and n not in passed:
+                passed.add(n)
+                waiting += names_in(self.hidden[n].term)
+        users = passed | {line.name for n in (name, *passed) for line, _ in self.arriving.get(n, [])}
+        lines = [line.coq for line in reversed(self.lines) if line.name in users]
+        hidden = [line.coq for n, line in self.hidden.items() if n in passed]
+        return hidden[::-1], f"unfold {', '.join(lines)}" if lines else "idtac"
 
     def _differential(self) -> Iterator[str]:
-        pairs = [
-            self._pairing(self.adjoint(n, tuple(i for i, _ in self._canonical(n))), n, self._canonical(n))
-            for n in self.parameters
-        ]
+        pairs = map(self._pairing, self.parameters)
         yield ""
         yield "(* the differential: the sum of all these equations *)"
         yield f"Lemma differential : is_derive (fun r => {self._curve(self.loss)}) s ({' + '.join(pairs)})."
@@ -591,45 +536,51 @@ class Certificate:
     def _theorems(self) -> Iterator[str]:
         yield "(* ---- the theorems ---- *)"
         called = lambda n: self.applied(n, self.coq.__getitem__) if n in self._all_lines else self.coq[n]  # noqa: E731
+        names = (*self.tables, *self.constants, *self.parameters)
+        variables = " ".join([self._sizes(), *[f"({self.coq[x]} : {self._type(x)})" for x in names]])
+        hypotheses = [f"({h})" if "forall" in h else h for _, h in self._hypotheses(called)]
         for name in self.parameters:
-            binders = self._binders_of(name)
-            coq, rank = self.coq[name], len(binders)
-            line = self.program_gradients[d(name)]
-            indices = " ".join(i for i, _ in binders)
-            put = f"(put{rank} {coq} {indices} r)" if rank else "r"
-            point = f"({coq} {indices})" if rank else coq
+            binders, coq = self.binders_of(name), self.coq[name]
+            indices = [i for i, _ in binders]
+            put = f"(put{len(indices)} {coq} {' '.join(indices)} r)" if indices else "r"
+            point = f"({' '.join([coq, *indices])})" if indices else coq
             loss = self.applied(self.loss, lambda x, name=name, put=put: put if x == name else self.coq[x])
-            gradient = " ".join([self.applied(d(name), self.coq.__getitem__), indices]).strip()
-            gradient = f"({gradient.removeprefix('(').replace(')', '', 1) if gradient.startswith('(') else gradient})"
+            gradient = self.applied(d(name), self.coq.__getitem__).strip("()")
             yield ""
-            yield f"(* {line.printed} *)"
+            yield f"(* {self.gradients[name].printed} *)"
             yield f"Theorem gradient_of_{coq} :"
-            variables = [
-                f"({self.coq[x]} : {self._type(x)})" for x in (*self.tables, *self.constants, *self.parameters)
-            ]
-            yield f"  forall {' '.join([self._sizes(), *variables])},"
-            for _, statement in self._hypotheses(called):
-                yield f"  ({statement}) ->" if "forall" in statement else f"  {statement} ->"
+            yield f"  forall {variables},"
+            yield from (f"  {h} ->" for h in hypotheses)
             yield f"  {self._forall(binders)}{self._ranges(binders)}".rstrip()
-            yield f"  is_derive (fun r => {loss}) {point} {gradient}."
+            yield f"  is_derive (fun r => {loss}) {point} ({' '.join([gradient, *indices])})."
             yield "Proof."
             yield "  intros."
-            arguments = [self.coq[s] for s in self.sizes] or ["no_size"]
-            arguments += [self.coq[x] for x in (*self.tables, *self.constants)] + [point]
-            for other in self.parameters:
-                depth = len(self._binders_of(other))
-                if other != name:
-                    arguments += [f"(fun _ => {self.coq[other]})", f"(fun {'_ ' * depth}=> 0)" if depth else "0"]
-                    continue
-                letters = [f"k{n}" for n in range(rank)]
-                moved = "1"
-                for letter, (i, _) in reversed(list(zip(letters, binders))):
-                    moved = f"delta {letter} {i}" if moved == "1" else f"delta {letter} {i} * ({moved})"
-                arguments += [f"(fun r => {put})", f"(fun {' '.join(letters)} => {moved})" if rank else "1"]
             yield "  eapply derive_eq."
-            yield f"  - apply (differential {' '.join(arguments)}); hypothesis."
+            yield f"  - apply (differential {' '.join(self._curves(name, put, point))}); hypothesis."
             yield "  - one_entry."
             yield "Qed."
+
+    def _curves(self, name: Name, put: str, point: str) -> Iterator[str]:
+        """The arguments of the differential where an entry of a name moves: curves, and their derivatives."""
+        yield from [self.coq[s] for s in self.sizes] or ["no_size"]
+        yield from [self.coq[x] for x in (*self.tables, *self.constants)]
+        yield point
+        for x in self.parameters:
+            binders = self.binders_of(x)
+            if x == name:
+                deltas = [f"delta k{n} {i}" for n, (i, _) in enumerate(binders)]
+                moved = reduce(lambda inner, delta: f"{delta} * ({inner})", reversed(deltas)) if deltas else "1"
+                letters = " ".join(f"k{n}" for n in range(len(binders)))
+                yield from (f"(fun r => {put})", f"(fun {letters} => {moved})" if binders else "1")
+            else:
+                yield from (f"(fun _ => {self.coq[x]})", f"(fun {'_ ' * len(binders)}=> 0)" if binders else "0")
+
+
+def summed(binders: Sequence[tuple[str, str]], inner: str) -> str:
+    """The text of a sum over (index, size)."""
+    for index, size in reversed(binders):
+        inner = f"(Σ {index} < {size}, {inner})"
+    return inner
 
 
 def header(title: str, conditions: Sequence[str] = ()) -> Iterator[str]:
@@ -651,23 +602,14 @@ def condition_text(c: ValueCondition, called: Callable[[Name], str]) -> str:
     return {"<>": f"{left} <> {right}", ">": f"0 < {left}", "inside": f"-1 < {left} < 1"}[c.relation]
 
 
-def reindexed(position: str, new) -> str:
-    """A position with other names for its indices."""
-    return renamed(Term("delta", indices=(position,)), new, Letters(())).indices[0]
-
-
-def needed_with_their_indices(conditions: list[ValueCondition], lines: list[Line]) -> Iterator[ValueCondition]:
-    """The conditions, for all indices of their lines as well."""
-    for c in conditions:
-        line = next(x for x in lines if any(c is other for other in x.conditions))
-        used = free_indices(c.left) | free_indices(c.right)
-        binders = tuple(b for b in (*line.binders, *c.binders) if b[0] in used)
-        yield ValueCondition(c.left, c.relation, c.right, binders)
+def with_indices(c: ValueCondition, line: Line) -> ValueCondition:
+    """A condition of a line, for all indices of the line as well that stand in it."""
+    used = free_indices(c.left) | free_indices(c.right)
+    return replace(c, binders=tuple(b for b in (*line.binders, *c.binders) if b[0] in used))
 
 
 def free_indices(term: Term) -> set[str]:
     """The words that may be indices in a term."""
     own = {word for i in term.indices for word in i.replace("(", " ").replace(")", " ").split()}
-    own |= set(term.text.replace("(", " ").replace(")", " ").split()) if term.head == "number" else set()
     inner = own.union(*map(free_indices, term.parts))
     return inner - {term.text} if term.head == "total" else inner

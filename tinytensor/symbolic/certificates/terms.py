@@ -1,12 +1,11 @@
 """Formulas of the index calculus as terms of Coq, and their derivatives with the weight moved down to the entries.
 
 An index runs from 1 in formulas and from 0 in Coq, where a sum over 1..n is `Σ k < n, ...`. A term is a tree, since a
-certificate needs its parts: the entries in it, each with its weight and the sums around it (`entries_of`), and the
-conditions under which it has a derivative (`conditions_of`). The tactic `backward` of derivations/coq/Tinytensor.v
-goes through a formula in the same order.
+certificate needs its parts: the entries in it, each with its weight and the sums around it (`entries_of`). The tactic
+`backward` of derivations/coq/Tinytensor.v goes through a formula in the same order.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 
@@ -110,36 +109,37 @@ def total(binders: Iterable[tuple[str, str]], body: Term) -> Term:
 # ---- from formulas ---------------------------------------------------------------------------------------------------
 
 
-class Letters:
-    """The names of indices in Coq: those of the formulas, unless they are taken."""
+def unused(index: str, taken: Collection[str]) -> str:
+    """The index with a number, so that the name is not taken."""
+    return next(name for n in count(1) if (name := f"{index}{n}") not in taken)
 
-    def __init__(self, taken: Iterable[str]):
-        self.taken = set(taken)
 
-    def of(self, index: Index, used: Iterable[str]) -> str:
-        """A name for an index that is none of the names in use."""
+class Reader:
+    """Reads formulas as terms.
+
+    order: the names of the program, in the order of a product's factors. taken: names that no index may have.
+    """
+
+    def __init__(self, names: Mapping, order: Sequence[Name], taken: Collection[str]):
+        self.names, self.order, self.taken = names, order, set(taken)
+
+    def letter(self, index: Index, used: Iterable[str]) -> str:
+        """A name for an index: its own letter, unless that is in use."""
         used = {*used, *self.taken}
         letters = [letter for letter in index.letters if letter.isidentifier()]
         numbered = (f"{letter}{n}" for n in count(1) for letter in letters)
         return next(name for name in chain(letters, numbered) if name not in used)
 
-
-class Reader:
-    """Reads formulas as terms. `order`: the names of the program, in the order of a product's factors."""
-
-    def __init__(self, names: Mapping, order: Sequence[Name], letters: Letters):
-        self.names, self.order, self.letters = names, order, letters
-
     def term(self, expr: Expr, indices: Mapping[Index, str]) -> Term:
         """A formula whose free indices have the names `indices`."""
         read = lambda e: self.term(e, indices)  # noqa: E731
+        if isinstance(expr, Index) or (isinstance(expr, Indexed) and expr.base.values is not None):
+            return Term("INR", indices=(self.position(expr, indices),)) + 1
         if isinstance(expr, Indexed):
             at = tuple(self.position(i, indices) for i in expr.indices)
             return Term("entry", name=name_of(expr), indices=at)
         if isinstance(expr, Size):
             return number(f"INR {self.names[expr]}")
-        if isinstance(expr, Index):
-            return number(f"(INR {indices[expr]} + 1)")
         if isinstance(expr, Symbol):
             return Term("entry", name=expr)
         if expr is pi:
@@ -158,7 +158,7 @@ class Reader:
         if isinstance(expr, Sum):
             inner, binders = dict(indices), []
             for index, *_ in expr.limits:
-                inner[index] = self.letters.of(index, inner.values())
+                inner[index] = self.letter(index, inner.values())
                 binders.append((inner[index], self.size(index.size)))
             return total(binders, self.term(expr.function, inner))
         if expr.func in HEADS and HEADS[expr.func].coq:
@@ -167,6 +167,13 @@ class Reader:
             f"certificate: {expr.func.__name__} is not among the functions whose derivative the library of Coq has: "
             f"{', '.join(sorted(row.coq for row in TABLE.values() if row.coq))}"
         )
+
+    def binders(self, indices: Iterable[Index]) -> dict[Index, tuple[str, str]]:
+        """Names for these indices, with their sizes."""
+        result: dict[Index, tuple[str, str]] = {}
+        for i in indices:
+            result[i] = self.letter(i, [name for name, _ in result.values()]), self.size(i.size)
+        return result
 
     def size(self, size: Expr) -> str:
         """A size as a whole number of Coq."""
@@ -244,7 +251,7 @@ def text(term: Term, called: Callable[[Name], str]) -> str:
 
 
 def _text(t: Term, called, level: int = 0) -> str:
-    own = LEVELS.get(t.head, 5 if t.parts or t.head in ("delta", "upto") or t.indices else 6)
+    own = LEVELS.get(t.head, 5 if t.parts or t.head in ("delta", "upto", "INR") or t.indices else 6)
     inner = lambda part, at: _text(part, called, at)  # noqa: E731
     if t.head == "number":
         own = 6 if t.text.isdigit() or t.text.startswith("(") or t.text.isidentifier() else 5
@@ -253,7 +260,7 @@ def _text(t: Term, called, level: int = 0) -> str:
         name = called(t.name)
         shown = " ".join([name, *t.indices])
         own = 6 if not t.indices and " " not in name else 5
-    elif t.head in ("delta", "upto"):
+    elif t.head in ("delta", "upto", "INR"):
         shown = " ".join([t.head, *t.indices])
     elif t.head == "total":
         return f"(Σ {t.text} < {t.size}, {inner(t.parts[0], 0)})"
@@ -279,19 +286,20 @@ def names_in(term: Term) -> set[Name]:
     return own.union(*map(names_in, term.parts))
 
 
-def renamed(term: Term, new: Mapping[str, str], letters: Letters) -> Term:
+def renamed(term: Term, new: Mapping[str, str], taken: Collection[str]) -> Term:
     """The term with other names for its free indices."""
     if term.head == "total":
         index, inside = term.text, {a: b for a, b in new.items() if a != term.text}
         if index in inside.values():
-            index = next(f"{index}{n}" for n in count(1) if f"{index}{n}" not in {*inside.values(), *letters.taken})
+            index = unused(index, {*inside.values(), *taken})
             inside[term.text] = index
-        return Term("total", (renamed(term.parts[0], inside, letters),), index, size=term.size)
-    parts = tuple(renamed(p, new, letters) for p in term.parts)
-    return Term(term.head, parts, term.text, term.name, tuple(_reindexed(i, new) for i in term.indices), term.size)
+        return Term("total", (renamed(term.parts[0], inside, taken),), index, size=term.size)
+    parts = tuple(renamed(p, new, taken) for p in term.parts)
+    return Term(term.head, parts, term.text, term.name, tuple(reindexed(i, new) for i in term.indices), term.size)
 
 
-def _reindexed(position: str, new: Mapping[str, str]) -> str:
+def reindexed(position: str, new: Mapping[str, str]) -> str:
+    """A position with other names for its indices."""
     words = position.replace("(", "( ").replace(")", " )").split(" ")
     head = words[0] == "("  # the first word in brackets is a table, unless something is added
     changed = [w if head and n == 1 and "+" not in words else new.get(w, w) for n, w in enumerate(words)]
@@ -407,7 +415,7 @@ class SignsOfTerms:
 
     def not_negative(self, t: Term) -> bool:
         """Is it 0 or more?"""
-        if t.head in ("delta", "upto", "Rabs", "sqrt") or (t.head == "power" and t.text == "2"):
+        if t.head in ("delta", "upto", "INR", "Rabs", "sqrt") or (t.head == "power" and t.text == "2"):
             return True
         if t.head == "entry" and t.name in self.definitions:
             return self.not_negative(self.definitions[t.name])
