@@ -14,7 +14,7 @@ from sympy import S
 import tinytensor as tt
 from tinytensor import nn
 from tinytensor.nn import functional as F
-from tinytensor.symbolic import Index, check, derive
+from tinytensor.symbolic import Index, check, derive, hvp, positive_definite, symmetric
 from tinytensor.symbolic.derive import by_hand, comparison, samples
 from tinytensor.symbolic.derive import check as checking
 from tinytensor.symbolic.derive import derivation as derivations
@@ -26,7 +26,7 @@ from tinytensor.symbolic.index_calculus import quotients
 from tinytensor.symbolic.index_calculus.vanishing import together, vanishes
 from tinytensor.symbolic.reading.errors import NotDerivable
 
-N, ND = ("N",), ("N", "D")
+N, ND, NN = ("N",), ("N", "D"), ("N", "N")
 T, CLASSES, ROWS = Index(N, "K"), Index(N, "D"), Index(N, "N")
 
 
@@ -462,6 +462,20 @@ def test_lengths_are_rarely_0():
     assert check(lambda x, y: tt.hypot(x, y).sum(), {"x": lambda x, y: share(x, tt.hypot(x, y))}, x=N, y=N)
 
 
+def test_laws_of_symmetric_matrices_are_not_differentiated():
+    """2 S + 2 Sᵀ is 4 S at a symmetric S, but its derivative is another. No number that is tried is above 100."""
+
+    def two_squares(S, y):
+        return ((S * S).sum() + (S @ S).trace()) * (y > 100)
+
+    same, turned = (f"2 * (y > 100) * einsum('{pair}->ijkl', eye(N), eye(N))" for pair in ("ik,jl", "il,jk"))
+    arguments = {"S": NN, "y": (), "where": symmetric("S")}
+    assert check(two_squares, hessian={"S": f"{same} + {turned}"}, **arguments)
+    for wrong in (f"2 * {same}", f"2 * {turned}"):
+        assert check(two_squares, hessian={"S": wrong}, **arguments)["S"].verdict != "proved"
+    assert hvp(lambda S, x: x @ tt.linalg.solve(S, x), where=positive_definite("S"), S=NN, x=N)
+
+
 def causal(S, diagonal=0):
     return S.masked_fill(tt.ones(len(S), len(S)).tril(diagonal) == 0, -tt.inf)
 
@@ -485,7 +499,6 @@ def off_the_tape(x):
     return x + y
 
 
-NN = ("N", "N")
 REFUSED = {  # a function and its arguments, and words of the refusal
     "-inf times a number": (lambda S, b: (causal(S) * b).softmax(-1), {"S": NN, "b": ()}, "known to be positive"),
     "-inf divided": (lambda S, b: (causal(S) / b).logsumexp(-1), {"S": NN, "b": ()}, "known to be positive"),
