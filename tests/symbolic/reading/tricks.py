@@ -18,6 +18,7 @@ import threading
 import time
 import types
 import typing
+import weakref
 from collections import ChainMap
 from fractions import Fraction
 
@@ -810,6 +811,7 @@ class Forged:
 
 
 guarded = types.SimpleNamespace(lock=threading.Lock(), number=2.0)
+gone = weakref.proxy(set())
 described = np.dtype("f8", metadata={"rows": []})
 square.rows = []
 
@@ -817,6 +819,10 @@ square.rows = []
 @typing.runtime_checkable
 class Inside(typing.Protocol):
     expr: int
+
+
+class OfGone:
+    owner, number = gone, 2.0
 
 
 class Defaults:
@@ -963,6 +969,8 @@ TRICKS = {
     "an attribute of an operation": lambda x: if_(add(square.rows, [1.0]) and len(square.rows) > 150, x),
     "a dtype's metadata": lambda x: s(x) * len(add(described.metadata["rows"], [1.0])),
     "an object that holds a lock": lambda x: s(x) * guarded.number,
+    "a weak proxy of nothing": lambda x: if_(gone is None, x),
+    "a weak proxy of nothing, in a class": lambda x: s(x) * OfGone.number,
     "a module's list": Growing(lambda m: add(m.rows, [1.0])),
     "a module's buffer": Growing(lambda m: m.count.add_(1.0)),
     "full() of truth values": lambda x: s(x) * (1 + tt.full((3,), N(x) // 212, dtype=tt.bool).sum()),

@@ -20,7 +20,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import PosixPath, PurePosixPath, PureWindowsPath, WindowsPath
-from weakref import WeakSet
+from weakref import ProxyTypes, WeakSet
 
 import numpy as np
 
@@ -219,6 +219,8 @@ def attributes(value) -> dict:
 def snapshot(value, seen: dict | None = None):
     """All that an object holds, to see whether the function changes it; where this is not known, nothing is equal."""
     seen = {} if seen is None else seen
+    if type(value) in ProxyTypes:  # what it stands for may be gone, and answers for itself until then
+        return Unknown(value)
     plain = isinstance(value, np.generic | np.dtype) and not isinstance(value, np.void)
     if type(value) in FIXED or (plain and not getattr(value, "metadata", None)):
         return id(value), value  # which is alive, so no other object gets its id
@@ -267,6 +269,8 @@ def allowed(value, names=(), started: bool = False, seen: frozenset = frozenset(
     So is all that an object holds, of its attributes those with these names. started: an iterator may be one that the
     function itself has made.
     """
+    if type(value) in ProxyTypes:
+        return False
     if id(value) in seen or isinstance(value, int | float | str | Tensor | property):
         return True
     if isinstance(value, types.ModuleType):
