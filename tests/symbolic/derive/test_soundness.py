@@ -544,18 +544,37 @@ def test_backward_that_changes_its_context_is_refused(backward):
     assert "ctx changed: another call would differ" in str(verdict)
 
 
-LARGE = {  # products of three sizes, whole in a formula, and rounded in floats where the sizes are above 2^17
+def size_in_floats(x):
+    return tt.arange(len(x)) * 0.0 + len(x)
+
+
+def odd(n):
+    return (2 * n + 1) % 2
+
+
+LARGE = {  # whole in a formula, and rounded in floats where the sizes are large, above 2^17 or less
     "a remainder": lambda x: x * (tt.full((1,), 2 * len(x) ** 3 + 1, dtype=tt.float64) % 2),
     "a sum in Python": lambda x: x * (len(x) ** 3 + 1.0 > len(x) ** 3),
+    "a factor in Python": lambda x: x * (len(x) ** 2 * 10**9 + 1.0 > len(x) ** 2 * 10**9),
+    "factors in Python": lambda x: x * (len(x) * 1000.0 * 1000.0 * 1000.0 * 1000.0 + 0.5 > len(x) * 1e12),
+    "a power of two in Python": lambda x: x * (2.0 ** (len(x) // 4) + 0.5 > 2.0 ** (len(x) // 4)),
     "a sum in a tensor": lambda x: x * (tt.full((1,), len(x) ** 3 + 0.5) > len(x) ** 3),
+    "a product of tensors": lambda x: x * odd(size_in_floats(x) * size_in_floats(x) * size_in_floats(x)),
+    "a square": lambda x: x * odd(size_in_floats(x).square() * size_in_floats(x)),
+    "factors of a tensor": lambda x: x * odd(size_in_floats(x).square() * 1000.0 * 1000.0 * 1000.0),
+    "a sum of squares": lambda x: x * odd(tt.arange(len(x)).double().square().sum()),
+    "sums of sums": lambda x: x * odd(tt.arange(len(x)).double().cumsum(0).cumsum(0)),
+    "a count": lambda x: x * odd(tt.ones(len(x), len(x), len(x)).sum()),
+    "whole numbers in a shorter float": lambda x: x * odd(size_in_floats(x).float()),
 }
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_products_of_three_sizes_are_rounded(name):
+def test_numbers_that_need_more_digits_than_a_float_are_rounded(name):
     with pytest.raises(NotDerivable, match=r"rounded numbers|a comparison of"):
         derive(LARGE[name], x=N)
     assert derive(lambda x: x / len(x) ** 3 + len(x) ** 3, x=N)
+    assert derive(lambda x: x * odd(size_in_floats(x).square()) + 1000.0 * len(x) ** 2 + 0.5, x=N)
 
 
 class Doubled(tt.autograd.Function):

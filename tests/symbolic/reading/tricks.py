@@ -1090,6 +1090,7 @@ TRICKS = {
     "N / 1001 > 50 / 1001": lambda x: if_(N(x) / 1001 > 50 / 1001, x),
     "sum of quotients > 0.3": lambda x: (((tt.arange(N(x)) / 10).cumsum(0) > 0.3) * x).sum(),
     "arange / 10 > 0.3": lambda x: ((tt.arange(N(x)) / 10 > 0.3) * x).sum(),
+    "N / 2 > N / 4": lambda x: if_(N(x) / 2 > N(x) / 4, x),
     "N / 10 > 0.3": lambda x: if_(N(x) / 10 > 0.3, x),
     "Parameter(x)": lambda x: s(nn.Parameter(x * (weights(x) - 1))) + s(x),
     "Buffer(x)": lambda x: s(nn.Buffer(x * (weights(x) - 1))) + s(x),
